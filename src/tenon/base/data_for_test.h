@@ -17,7 +17,7 @@ enum class Data : std::uint8_t { own, large };
 inline std::filesystem::path folder_of(Data data) {
   const std::filesystem::path root = TENON_SOURCE_DIR;
   if (data == Data::own) return root / "tests" / "samples";
-  const char* named = std::getenv("TENON_DATA");  // NOLINT(concurrency-mt-unsafe): nobody sets it
+  const char* named = std::getenv("TENON_DATA");  // NOLINT(concurrency-mt-unsafe): never set here
   return named != nullptr ? std::filesystem::path(named) : root / ".." / "shared" / "data";
 }
 

@@ -38,7 +38,7 @@ class Constraints {
     message::ArgumentOrder argument_order = message::ArgumentOrder::schema;
     std::size_t cache_bytes = kGrammarCacheBytes;
     /// The format with calls in other forms (format::with_fallbacks, held), for answers that may
-    /// have some (takes_other_forms) and are held by masks; null: there are none.
+    /// have some (takes_other_forms) and are held by masks; null: the model has no such format.
     std::shared_ptr<const format::Format> with_others;
     bool reasoning = true;  ///< As in format::ToolGrammarOptions.
     /// Tokens that end a turn, beside the tokenizer's own. No answer ends inside a call.

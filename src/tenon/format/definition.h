@@ -255,7 +255,7 @@ class Format : public std::enable_shared_from_this<Format> {
   // Compiled.
   std::vector<std::string> literals;  ///< Everything that is looked for in running text.
   Automaton automaton;                ///< Over literals.
-  LiteralSet strong;                  ///< Literals that nobody writes by chance.
+  LiteralSet strong;                  ///< Literals that do not occur in text by chance.
   LiteralSet reasoning_openers;
   LiteralSet reasoning_closers;
   LiteralSet content_openers;

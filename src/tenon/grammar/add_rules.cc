@@ -119,7 +119,7 @@ class LaterFrame final : public Frame {
   }
 
   node::Later later_;
-  const vocab::Vocab& vocab_;  // of whoever has the machine
+  const vocab::Vocab& vocab_;  // the owner of the machine keeps it
   std::optional<Expected<FrameId>> rest_;
 };
 
