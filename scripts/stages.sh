@@ -30,7 +30,7 @@ progress() {
   done
 }
 
-# stage TITLE COMMAND...: runs COMMAND with its output in a log, which is shown only when it fails.
+# stage TITLE COMMAND...: runs COMMAND with its output in a log, which is shown only when it fails. Variables that COMMAND sets are lost.
 stage() {
   local title=$1 started=$SECONDS log status=0 watcher
   shift
@@ -41,7 +41,7 @@ stage() {
   else
     progress "$log" &
     watcher=$!
-    "$@" >"$log" 2>&1 || status=$?
+    ("$@") >"$log" 2>&1 || status=$?  # in a process of its own: after a `fail` in it, the log is shown all the same
     { kill $watcher && wait $watcher; } 2>/dev/null || true
     [ ! -t 1 ] || printf '\r\033[K'
   fi
