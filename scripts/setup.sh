@@ -22,9 +22,11 @@ source scripts/stages.sh
 
 want=${1:-build}
 stamps=$venv/stamps
+pip_options=(--disable-pip-version-check --no-input --retries 5)
 
+# Two set-ups at once would otherwise install into each other.
 exec 9>/tmp/tenon-setup-"$(id -u)".lock
-flock 9  # two builds at once would otherwise install into each other
+flock --nonblock 9 || { echo "==> Waiting until another set-up of this user has ended"; flock 9; }
 
 # ---- Clients -----------------------------------------------------------------------------------
 
@@ -35,11 +37,10 @@ python_environment() {
   key=$(sha256sum <"requirements/$name.txt")
   [ "$(cat "$folder/stamp" 2>/dev/null)" = "$key" ] && return
   make_python_environment() {
-    python3 -m venv --clear "$folder"
-    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --retries 5 \
-      --require-hashes --requirement "requirements/$name.txt"
+    python3 -m venv --clear "$folder" &&
+      "$folder/bin/python" -m pip install --quiet "${pip_options[@]}" --require-hashes --requirement "requirements/$name.txt"
   }
-  stage "Python environment: $name" make_python_environment
+  stage "Python environment: $name" make_python_environment || return
   echo "$key" >"$folder/stamp"
 }
 
@@ -48,8 +49,8 @@ node_client() {
   local folder=$1 how=${2:-ci} key
   key=$(sha256sum <"$folder/package-lock.json")
   [ "$(cat "$folder/node_modules/.stamp" 2>/dev/null)" = "$key" ] && return
-  node_packages() { (cd "$folder" && npm "$how" --silent --no-audit --no-fund); }
-  stage "Node packages: ${folder##*/}" node_packages
+  node_packages() { (cd "$folder" && npm "$how" --prefer-offline --silent --no-audit --no-fund); }
+  stage "Node packages: ${folder##*/}" node_packages || return
   echo "$key" >"$folder/node_modules/.stamp"
 }
 
@@ -67,14 +68,15 @@ esac
 # ---- Debian packages ----------------------------------------------------------------------------
 
 packages=(pkg-config libboost1.81-dev libexpected-dev libfmt-dev libspdlog-dev libcli11-dev
-  libtomlplusplus-dev prometheus-cpp-dev libssl-dev libsqlite3-dev libseccomp-dev libicu-dev bubblewrap
-  libgtest-dev libgmock-dev nlohmann-json3-dev libbenchmark-dev)
+  libtomlplusplus-dev prometheus-cpp-dev libssl-dev libsqlite3-dev libseccomp-dev libicu-dev bubblewrap)
 command -v g++ >/dev/null || packages+=(g++)
 command -v gcc >/dev/null || packages+=(gcc)
 command -v make >/dev/null || packages+=(make)
 command -v cmake >/dev/null || packages+=(cmake)
 command -v ninja >/dev/null || packages+=(ninja-build)
 python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
+case $want in test | bench | fuzz | lint) packages+=(libgtest-dev libgmock-dev nlohmann-json3-dev) ;; esac
+case $want in bench | lint) packages+=(libbenchmark-dev) ;; esac
 [ "$want" != test ] || command -v npm >/dev/null || packages+=(nodejs npm)
 [ "$want" != lint ] || packages+=(clang-tidy-19)
 [ "$want" != bench ] || [ -z "${WITH_NGINX:-}" ] || packages+=(nginx-light)
@@ -82,36 +84,28 @@ python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
 [ "$want" != docs ] || packages+=(doxygen)
 [ "$want" != train ] || packages+=(wordnet-base)
 
+root=()
+[ "$(id -u)" -eq 0 ] || root=(sudo)
+apt=("${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=3 -qq)
+
+install_packages() {
+  local install=("${apt[@]}" install --yes --no-install-recommends "$@")
+  # Without lists, or with old ones, the first attempt fails: fetch them, then it must work.
+  if apt-cache show "$@" >/dev/null 2>&1 && "${install[@]}"; then return; fi
+  "${apt[@]}" update
+  "${install[@]}"
+}
 is_installed() { [ "$(dpkg-query --show --showformat='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
-is_admin() { [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null; }
 
 missing=()
 for package in "${packages[@]}"; do
   is_installed "$package" || missing+=("$package")
 done
-# What the build is faster with, and works without: a cache of compilations that all clones share, and a faster linker.
-faster=(ccache)
-case $want in build | demo | python) ;; *) faster+=(mold) ;; esac
-for package in "${faster[@]}"; do
-  command -v "$package" >/dev/null || ! is_admin || [ -z "$(apt-cache show "$package" 2>/dev/null)" ] || missing+=("$package")
-done
-
-install_packages() {
-  local root=()
-  if [ "$(id -u)" -ne 0 ]; then
-    is_admin || fail "These Debian packages are missing, and this is neither root nor is there sudo.
-Ask an administrator for:  apt-get install ${missing[*]}"
-    root=(sudo)
-  fi
-  local apt=("${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=3 -qq)
-  local install=("${apt[@]}" install --yes --no-install-recommends "${missing[@]}")
-  # Without lists, or with old ones, the first attempt fails: fetch them, then it must work.
-  if apt-cache show "${missing[@]}" >/dev/null 2>&1 && "${install[@]}"; then return; fi
-  "${apt[@]}" update
-  "${install[@]}"
-}
 if [ ${#missing[@]} -gt 0 ]; then
-  stage "Debian packages: ${missing[*]}" install_packages
+  [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null ||
+    fail "These Debian packages are missing, and this is neither root nor is there sudo.
+Ask an administrator for:  apt-get install ${missing[*]}"
+  stage "Debian packages: ${missing[*]}" install_packages "${missing[@]}"
 fi
 
 # ---- Python environment -------------------------------------------------------------------------
@@ -132,13 +126,26 @@ requirements() {
   key=$(sha256sum <"$file")
   [ "$(cat "$stamp" 2>/dev/null)" = "$key" ] && return
   stage "Python packages: $name" \
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --retries 5 \
-    --require-hashes --requirement "$file"
+    "$venv/bin/python" -m pip install --quiet "${pip_options[@]}" --require-hashes --requirement "$file" || return
   echo "$key" >"$stamp"
 }
 
 "$venv/bin/python" -c 'import pip' 2>/dev/null || stage "Python environment" python3 -m venv --clear "$venv"
 mkdir -p "$stamps"
+
+# ---- Faster compilations ------------------------------------------------------------------------
+
+# All works without them: ccache, whose answers all clones share, and mold, a faster linker of what has sanitizers. They come after
+# what is needed, when apt has its lists, and before anything is configured. They are installed where that asks for no password, and
+# are tried once for a .venv: where they cannot be installed, no later command waits for that again.
+faster=()
+command -v ccache >/dev/null || faster+=(ccache)
+case $want in test | fuzz) command -v mold >/dev/null || faster+=(mold) ;; esac
+if [ ${#faster[@]} -gt 0 ] && [ "$(cat "$stamps/faster" 2>/dev/null)" != "${faster[*]}" ] &&
+  { [ "$(id -u)" -eq 0 ] || sudo --non-interactive true 2>/dev/null; }; then
+  stage "For faster compilations: ${faster[*]}" install_packages "${faster[@]}" || echo "    They are left out."
+  echo "${faster[*]}" >"$stamps/faster"
+fi
 
 # ---- libllama -----------------------------------------------------------------------------------
 
@@ -189,13 +196,13 @@ make_libllama() {
   # pip's own cache of wheels is keyed by version alone, not by options, so it stays out of this.
   CMAKE_ARGS="$llama_options -DCMAKE_PROJECT_llama_cpp_INCLUDE='$PWD/cmake/libllama.cmake'" \
   CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)} \
-    "$venv/bin/python" -m pip wheel --verbose --disable-pip-version-check --no-input --retries 5 \
+    "$venv/bin/python" -m pip wheel --verbose "${pip_options[@]}" \
     --no-cache-dir --no-deps --no-binary llama-cpp-python --no-build-isolation \
     --require-hashes --requirement "$1/requirement.txt" --wheel-dir "$1" &&
     (cd "$1" && sha256sum -- *.whl >SHA256SUMS)
 }
 install_libllama() {
-  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --no-index --no-deps --force-reinstall "$llama_folder"/*.whl
+  "$venv/bin/python" -m pip install --quiet "${pip_options[@]}" --no-index --no-deps --force-reinstall "$llama_folder"/*.whl
 }
 if [ "$(cat "$stamps/libllama" 2>/dev/null)" != "$llama_key" ]; then
   if ! is_kept "$llama_folder"; then
@@ -222,15 +229,18 @@ if [ "$want" = test ]; then
 fi
 case $want in
   bench)
-    requirements test && requirements bench && llama_in_python && mkdir -p "$venv/peers"
+    requirements test
+    requirements bench
+    llama_in_python
+    mkdir -p "$venv/peers"
     for name in litellm rlms; do python_environment peers/$name; done
     ;;
   python) python_environment python ;;
   demo) [ -e "$stamps/test" ] || requirements demo ;;  # the tests' packages have it
   train)
     training_environment() {
-      python3 -m venv --clear .venv-train
-      .venv-train/bin/python -m pip install --quiet --disable-pip-version-check --no-input --retries 5 --requirement training/requirements.txt
+      python3 -m venv --clear .venv-train &&
+        .venv-train/bin/python -m pip install --quiet "${pip_options[@]}" --requirement training/requirements.txt
     }
     if [ "$(cat .venv-train/stamp 2>/dev/null)" != "$(sha256sum <training/requirements.txt)" ]; then
       stage "Python environment: training" training_environment
