@@ -104,7 +104,7 @@ if [ -n "$long" ] && [ -z "${LLAMA_SERVER:-}" ]; then
   export LLAMA_SERVER
 fi
 [ -z "$long" ] || scripts/setup.sh docs </dev/null || echo "doxygen" >>"$results/broken"
-if scripts/build.sh release e2e; then
+if scripts/build.sh release e2e -D TENON_TESTS_REQUIRED=ON; then
   shown "End-to-end tests (release binary, $(nproc) processes)" end_to_end_tests "$@"
 else
   echo "the release build" >>"$results/broken"
