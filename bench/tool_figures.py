@@ -5,7 +5,7 @@
 Measured of each server: plain tokens per second at 1, 4 and 16 requests at once; valid calls per second for ten tool sets of
 BFCL, or of our own samples (bench/data.py), at 1 and 8 at once, a call demanded, temperature 0; time to the
 first event of a streamed call; CPU time of the server per token that it generates. Of Tenon besides the share of tokens that
-the grammar forced. llama-server is the one of the pinned llama-cpp-python source package (bench/llama_server.sh builds it),
+the grammar forced. llama-server is the one of the pinned llama-cpp-python source package (scripts/setup.sh llama-server builds it),
 with --jinja. Each server is asked `--rounds` times in turn, and the median is told. Prints one JSON object.
 """
 import argparse

@@ -44,7 +44,8 @@ fi
 
 if [ -n "${WITH_LLAMA_SERVER:-}" ]; then
   echo "==> Tool calls, beside llama-server"
-  "$venv/bin/python" bench/tool_figures.py --llama-server "$(bench/llama_server.sh)" | tee build/bench/tools.json
+  scripts/setup.sh llama-server </dev/null
+  "$venv/bin/python" bench/tool_figures.py --llama-server "$venv/bin/llama-server" | tee build/bench/tools.json
 fi
 
 echo "==> Recursive models, beside rlms"

@@ -8,14 +8,15 @@
 #   scripts/setup.sh clients-long   and those of the heavy ones
 #   scripts/setup.sh python   and the tools that build the Python package
 #   scripts/setup.sh bench    and the peers that the benchmarks stand beside; nginx only with WITH_NGINX=1
+#   scripts/setup.sh llama-server   and the llama-server of libllama's source package, as bin/llama-server of .venv
 #   scripts/setup.sh fmt      and clang-format
 #   scripts/setup.sh lint     and clang-tidy too
 #   scripts/setup.sh fuzz     and clang 19 with libFuzzer
 #   scripts/setup.sh docs     and doxygen
 #   scripts/setup.sh train    and what training needs: PyTorch in .venv-train, WordNet
 #
-# Each part leaves a stamp that names what it was made from; a part is redone when that changes. libllama is built once for
-# all clones of a user: the wheel is kept in TENON_CACHE, by default ~/.cache/tenon.
+# Each part leaves a stamp that names what it was made from; a part is redone when that changes. libllama and llama-server are
+# built once for all clones of a user: what was built is kept in TENON_CACHE, by default ~/.cache/tenon.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/stages.sh
@@ -147,6 +148,48 @@ if [ ${#faster[@]} -gt 0 ] && [ "$(cat "$stamps/faster" 2>/dev/null)" != "${fast
   echo "${faster[*]}" >"$stamps/faster"
 fi
 
+# ---- What is built once for all clones ----------------------------------------------------------
+
+cache=${TENON_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tenon}
+
+# build_key: reads what is built, and how, and prints its key. All else that it depends on goes into the key too. So what another
+# compiler, C library, Python or processor made has another key, and what is found under a key is never a stale one.
+build_key() {
+  {
+    cat
+    export LC_ALL=C
+    local name
+    for name in CC CXX CFLAGS CXXFLAGS CPPFLAGS LDFLAGS CMAKE_TOOLCHAIN_FILE CMAKE_BUILD_TYPE; do echo "$name=${!name:-}"; done
+    cat "${CMAKE_TOOLCHAIN_FILE:-/dev/null}"
+    ${CC:-gcc} -v 2>&1
+    ${CXX:-g++} -v 2>&1
+    ldd --version | head -n 1
+    "$venv/bin/python" -c 'import sys, sysconfig; print(sys.version_info[:2], sysconfig.get_platform(), sysconfig.get_config_var("SOABI"))'
+    uname -m
+    [ "$native" = OFF ] || grep -m1 -E '^(flags|Features)' /proc/cpuinfo || true
+  } | sha256sum | cut -c -32
+}
+
+# Whether FOLDER is there and whole: the hashes of its files lie beside them.
+is_kept() { (cd "$1" 2>/dev/null && sha256sum --check --status SHA256SUMS); }
+
+# keep FOLDER MAKER: has MAKER fill a folder beside FOLDER, which is moved there whole. So another clone, which may be at the same,
+# sees all of it or nothing.
+keep() {
+  local folder=$1 maker=$2 work status=0
+  mkdir -p "$cache" || return
+  # What an interrupted one left.
+  find "$cache" -maxdepth 1 -name '*-*.??????' -mmin +120 -exec rm -rf {} +
+  work=$(mktemp -d "$folder.XXXXXX") || return
+  "$maker" "$work" && (cd "$work" && sha256sum -- * >SHA256SUMS) || status=$?
+  if [ $status = 0 ]; then
+    is_kept "$folder" || rm -rf "$folder"
+    mv -T "$work" "$folder" 2>/dev/null || is_kept "$folder" || status=$?
+  fi
+  rm -rf "$work"
+  return $status
+}
+
 # ---- libllama -----------------------------------------------------------------------------------
 
 # GGML_NATIVE   it runs where it is built, so it may use every instruction of this processor. TENON_PORTABLE=1: it runs elsewhere
@@ -159,47 +202,20 @@ native=ON
 [ -z "${TENON_PORTABLE:-}" ] || native=OFF
 llama_options="-DGGML_NATIVE=$native -DGGML_OPENMP=OFF -DGGML_RPC=ON -DLLAVA_BUILD=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_USE_PREBUILT_UI=OFF"
 
-# All that the libraries depend on. A wheel of another version, of other options, another compiler, another C library, another Python or
-# another processor has another key, so what is found under a key is never a stale one.
 llama_key=$({
   requirement requirements/libllama.txt llama-cpp-python
   cat requirements/build.txt cmake/libllama.cmake
-  echo "$llama_options" "${CC:-}" "${CXX:-}" "${CFLAGS:-}" "${CXXFLAGS:-}" "${LDFLAGS:-}"
-  "${CC:-gcc}" -v 2>&1
-  "${CXX:-g++}" -v 2>&1
-  ldd --version | head -n 1
-  "$venv/bin/python" -c 'import sys, sysconfig; print(sys.version_info[:2], sysconfig.get_platform(), sysconfig.get_config_var("SOABI"))'
-  uname -m
-  [ "$native" = OFF ] || grep -m1 '^flags' /proc/cpuinfo || true
-} | sha256sum | cut -c -32)
-llama_folder=${TENON_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tenon}/libllama-$llama_key
+  echo "$llama_options"
+} | build_key)
+llama_folder=$cache/libllama-$llama_key
 
-# The wheel is made in a folder beside its place and moved there whole, so that another clone, which may be at the same, sees all of it
-# or nothing. The hash of it lies beside it: one that is damaged is made again.
-is_kept() { (cd "$1" 2>/dev/null && sha256sum --check --status SHA256SUMS); }
-build_libllama() {
-  mkdir -p "$(dirname "$llama_folder")" || return
-  local work status=0
-  # What an interrupted one left.
-  find "$(dirname "$llama_folder")" -maxdepth 1 -name 'libllama-*.??????' -mmin +120 -exec rm -rf {} +
-  work=$(mktemp -d "$llama_folder.XXXXXX") || return
-  make_libllama "$work" || status=$?
-  if [ $status = 0 ]; then
-    is_kept "$llama_folder" || rm -rf "$llama_folder"
-    mv -T "$work" "$llama_folder" 2>/dev/null || is_kept "$llama_folder" || status=$?
-  fi
-  rm -rf "$work"
-  return $status
-}
 make_libllama() {
   requirement requirements/libllama.txt llama-cpp-python >"$1/requirement.txt" || return
   # pip's own cache of wheels is keyed by version alone, not by options, so it stays out of this.
   CMAKE_ARGS="$llama_options -DCMAKE_PROJECT_llama_cpp_INCLUDE='$PWD/cmake/libllama.cmake'" \
   CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)} \
-    "$venv/bin/python" -m pip wheel --verbose "${pip_options[@]}" \
-    --no-cache-dir --no-deps --no-binary llama-cpp-python --no-build-isolation \
-    --require-hashes --requirement "$1/requirement.txt" --wheel-dir "$1" &&
-    (cd "$1" && sha256sum -- *.whl >SHA256SUMS)
+    "$venv/bin/python" -m pip wheel --verbose "${pip_options[@]}" --no-cache-dir --no-deps --no-binary llama-cpp-python \
+    --no-build-isolation --require-hashes --requirement "$1/requirement.txt" --wheel-dir "$1"
 }
 install_libllama() {
   "$venv/bin/python" -m pip install --quiet "${pip_options[@]}" --no-index --no-deps --force-reinstall "$llama_folder"/*.whl
@@ -207,11 +223,46 @@ install_libllama() {
 if [ "$(cat "$stamps/libllama" 2>/dev/null)" != "$llama_key" ]; then
   if ! is_kept "$llama_folder"; then
     requirements build
-    stage "libllama (built from source, about 3 minutes on 2 cores, once for all clones)" build_libllama
+    stage "libllama (built from source, about 3 minutes on 2 cores, once for all clones)" keep "$llama_folder" make_libllama
   fi
   stage "libllama: ${llama_folder/#$HOME/\~}" install_libllama
   echo "$llama_key" >"$stamps/libllama"
 fi
+
+# ---- llama-server -------------------------------------------------------------------------------
+
+server_options=(-DBUILD_SHARED_LIBS=OFF "-DGGML_NATIVE=$native" -DGGML_OPENMP=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_BUILD_UI=OFF
+  -DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF)
+
+make_llama_server() {
+  local source=$1/source
+  requirement requirements/libllama.txt llama-cpp-python >"$1/requirement.txt" || return
+  # pip reads the package's metadata even where it only fetches it, which takes what builds libllama.
+  "$venv/bin/python" -m pip download --quiet "${pip_options[@]}" --no-deps --no-binary llama-cpp-python \
+    --no-build-isolation --require-hashes --requirement "$1/requirement.txt" --dest "$source" &&
+    tar -xzf "$source"/llama_cpp_python-*.tar.gz -C "$source" --strip-components 1 &&
+    cmake -S "$source/vendor/llama.cpp" -B "$source/build" -G Ninja -DCMAKE_BUILD_TYPE=Release "${server_options[@]}" &&
+    cmake --build "$source/build" --target llama-server &&
+    mv "$source/build/bin/llama-server" "$1" &&
+    rm -r "$source"
+}
+
+set_up_llama_server() {
+  local key folder
+  key=$({
+    requirement requirements/libllama.txt llama-cpp-python
+    echo "${server_options[@]}"
+  } | build_key)
+  [ "$(cat "$stamps/llama-server" 2>/dev/null)" = "$key" ] && return
+  folder=$cache/llama-server-$key
+  if ! is_kept "$folder"; then
+    requirements build
+    exec 9>&-  # another set-up need not wait for this: it works in a folder of its own
+    stage "llama-server (built from source, about 20 minutes on 2 cores, once for all clones)" keep "$folder" make_llama_server
+  fi
+  stage "llama-server: ${folder/#$HOME/\~}" install -m 755 "$folder/llama-server" "$venv/bin/llama-server"
+  echo "$key" >"$stamps/llama-server"
+}
 
 # ---- What only some need ------------------------------------------------------------------------
 
@@ -235,6 +286,7 @@ case $want in
     mkdir -p "$venv/peers"
     for name in litellm rlms; do python_environment peers/$name; done
     ;;
+  llama-server) set_up_llama_server ;;
   python) python_environment python ;;
   demo) [ -e "$stamps/test" ] || requirements demo ;;  # the tests' packages have it
   train)

@@ -100,8 +100,11 @@ else
 fi
 
 if [ -n "$long" ] && [ -z "${LLAMA_SERVER:-}" ]; then
-  LLAMA_SERVER=$(bench/llama_server.sh) || echo "llama-server" >>"$results/broken"
-  export LLAMA_SERVER
+  if scripts/setup.sh llama-server </dev/null; then
+    export LLAMA_SERVER=$venv/bin/llama-server
+  else
+    echo "llama-server" >>"$results/broken"
+  fi
 fi
 [ -z "$long" ] || scripts/setup.sh docs </dev/null || echo "doxygen" >>"$results/broken"
 if scripts/build.sh release e2e -D TENON_TESTS_REQUIRED=ON; then
