@@ -9,7 +9,13 @@ source scripts/stages.sh
 
 long=
 if [ "${1:-}" = --long ]; then long=1; shift; fi
-if [ -n "$long" ]; then export TENON_LONG=1 most_s=3600 e2e_most_s=7200; else unset TENON_LONG; export most_s=900 e2e_most_s=3600; fi
+if [ -n "$long" ]; then
+  export TENON_LONG=1 most_s=3600 e2e_most_s=7200
+  [ "${TENON_PROOF:-}" != all ] || e2e_most_s=43200
+else
+  unset TENON_LONG
+  export most_s=900 e2e_most_s=3600
+fi
 export TENON_BIN=${TENON_BIN:-$PWD/build/release/bin/tenon}
 export PYTHONDONTWRITEBYTECODE=1
 results=$PWD/build/test-results
@@ -82,8 +88,8 @@ end_to_end() {
 
 # As many processes as there are cores, each with a file of tests at a time; then, in one process, what does not run beside others.
 end_to_end_tests() {
-  end_to_end e2e -m "not serial" --numprocesses "$(nproc)" "$@"
-  end_to_end e2e-serial -m serial "$@"
+  end_to_end e2e --serial never --numprocesses "$(nproc)" "$@"
+  end_to_end e2e-serial --serial only "$@"
 }
 
 scripts/setup.sh test </dev/null || fail "Set-up failed; nothing was tested."

@@ -20,8 +20,20 @@ def rank(item):
     return LONGEST.index(file) if file in LONGEST else len(LONGEST)
 
 
+def pytest_addoption(parser):
+    # Not by -m, which a caller may want for other markers and which holds one expression.
+    parser.addoption("--serial", choices=["only", "never"], help="only tests with the marker `serial`, or only the others")
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    wanted = config.getoption("serial", None)
+    if wanted:
+        chosen = {True: [], False: []}
+        for item in items:
+            chosen[(item.get_closest_marker("serial") is not None) == (wanted == "only")].append(item)
+        items[:] = chosen[True]
+        config.hook.pytest_deselected(items=chosen[False])
     items.sort(key=rank)
 
 

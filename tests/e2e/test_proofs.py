@@ -2,8 +2,9 @@
 
 Quick: some requests in every format. With TENON_LONG=1: 20 calls of each format, and 400 requests in the shape of
 K2-Vendor-Verifier's (conversations with many tools, streamed and whole); what the model gets right on tools that it never
-saw, held to their schemas and not. TENON_PROOF=5, say, takes another sample, by that seed; TENON_PROOF=all takes 500 calls of each
-format and 4,000 requests, which is hours. The formats are dealt out to several servers, each of which pytest may run in a process of its own.
+saw, held to their schemas and not. TENON_PROOF=5, say, takes another sample, by that seed; with TENON_LONG=1, TENON_PROOF=all takes
+500 calls of each format and 4,000 requests, which is hours. The formats are dealt out to several servers, each of which pytest may
+run in a process of its own.
 """
 import concurrent.futures
 import contextlib
@@ -22,8 +23,9 @@ from serving import ROOT, TENON, serving
 from tools import user
 
 IS_LONG = bool(os.environ.get("TENON_LONG"))
-IS_WHOLE = os.environ.get("TENON_PROOF") == "all"
-SEED = 0 if IS_WHOLE else int(os.environ.get("TENON_PROOF") or 0)
+PROOF = os.environ.get("TENON_PROOF") or "0"
+IS_WHOLE = IS_LONG and PROOF == "all"
+SEED = 0 if PROOF == "all" else int(PROOF)
 MODEL = ROOT / "models" / "tenon-tiny.gguf"
 REQUESTS = [file for file in (folder / "formats" / "bfcl_public.jsonl" for folder in (SAMPLES, LARGE)) if file.exists()]
 
