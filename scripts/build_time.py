@@ -28,12 +28,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
 def table(title, head, rows):
-    rows = [[f"{cell:.1f}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
-    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
-    print(f"\n{title}\n")
-    for row in [head, *rows]:
-        print("  ".join(cell.ljust(width) if column == len(head) - 1 else cell.rjust(width)
-                        for column, (cell, width) in enumerate(zip(row, widths))))
+    """Prints a table in Markdown, with numbers at the right of their columns."""
+    rule = ["---" if any(isinstance(row[column], str) for row in rows) else "---:" for column in range(len(head))]
+    rows = [[f"{cell:.1f}" if isinstance(cell, float) else str(cell).replace("|", "\\|") for cell in row] for row in rows]
+    print(f"\n{title}\n\n| {' | '.join(head)} |\n|{'|'.join(rule)}|")
+    for row in rows:
+        print(f"| {' | '.join(row)} |")
 
 
 def commands(build):

@@ -1,13 +1,17 @@
-"""test_times.py [FOLDER] [--most 20]: what took longest in the last `make test`, from the JUnit files in FOLDER (build/test-results).
+#!/usr/bin/env python3
+"""What took longest in the last `make test`, from its JUnit files: programs and files with tests, then single tests.
 
-A table of the programs and files with tests, the longest first, then one of single tests.
+    scripts/test_times.py               from build/test-results
+    scripts/test_times.py FOLDER --top 30
+
+scripts/build_time.py does the same for the build.
 """
 import argparse
 import collections
 import pathlib
 import xml.etree.ElementTree as ElementTree
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+from build_time import ROOT, table
 
 
 def cases(folder):
@@ -24,25 +28,20 @@ def cases(folder):
                 yield case.get("classname").split(".")[-1], name, float(case.get("time") or 0)
 
 
-def table(head, rows):
-    for row in [head, ["---"] * len(head), *rows]:
-        print("| " + " | ".join(row) + " |")
-    print()
-
-
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("folder", nargs="?", default=ROOT / "build" / "test-results", type=pathlib.Path)
-    options.add_argument("--most", default=20, type=int, help="how many rows each table has")
+    options.add_argument("--top", type=int, default=20, metavar="N", help="rows of each table (20)")
     arguments = options.parse_args()
     found = list(cases(arguments.folder))
     sums, counts = collections.Counter(), collections.Counter()
     for place, _, seconds in found:
         sums[place] += seconds
         counts[place] += 1
-    table(["program or file", "tests", "seconds"], [[place, str(counts[place]), f"{seconds:.1f}"] for place, seconds in sums.most_common(arguments.most)])
-    table(["test", "of", "seconds"], [[name, place, f"{seconds:.1f}"] for place, name, seconds in sorted(found, key=lambda case: -case[2])[:arguments.most]])
-    print(f"{len(found)} tests, {sum(sums.values()):.0f} s")
+    table(f"{len(found)} tests, {sum(sums.values()):.0f} s: programs and files that took longest", ["s", "tests", "program or file"],
+          [(seconds, counts[place], place) for place, seconds in sums.most_common(arguments.top)])
+    longest = sorted(found, key=lambda case: -case[2])[:arguments.top]
+    table("Tests that took longest", ["s", "test", "of"], [(seconds, name, place) for place, name, seconds in longest])
 
 
 if __name__ == "__main__":
