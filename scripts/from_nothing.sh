@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # scripts/from_nothing.sh demo|test|edits: how long a newcomer waits, for docs/benchmarks.md. Takes the committed tree, clones it and
-# gives it a home folder of its own, so that no cache of this machine helps; the Debian packages stay as they are. Prints rows of a table: what,
-# seconds on the clock, seconds of processor time (user and system). Nothing else may run meanwhile.
+# gives it an empty home folder of its own, so that no cache of this machine helps. Debian packages that are installed stay installed:
+# the time to install them is not in the figures, unless the machine is a fresh one. Prints rows of a table: what, seconds on the
+# clock, seconds of processor time (user and system). Nothing else may run meanwhile.
 #
 #   demo    `make demo` from nothing; in a second clone with libllama and packages cached, but no compilation; in a third with all cached
 #   test    `make test` from nothing, and once more when all is built
 #   edits   in a built clone: from a change in a header or a source to the test program of its layer
 #
-# WORK names the folder (it is kept); otherwise there is a temporary one, which is removed.
+# WORK names the folder (clones, logs and home are kept until the next run); otherwise there is a temporary one, which is removed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what=${1:?demo, test or edits}
@@ -18,6 +19,7 @@ mkdir -p "$work"
 export HOME=$work/home XDG_CACHE_HOME=$work/home/.cache CCACHE_DIR=$work/home/.cache/ccache PIP_CACHE_DIR=$work/home/.cache/pip
 export npm_config_cache=$work/home/.npm
 unset TENON_VENV TENON_CACHE
+rm -rf "${work:?}/home"  # the caches of an earlier run
 mkdir -p "$HOME"
 
 clone() { rm -rf "${work:?}/$1" && git clone --quiet "file://$root" "$work/$1" && cd "$work/$1"; }
