@@ -68,7 +68,8 @@ function(tenon_layer name)
   endif()
   add_test(NAME ${target}.includes COMMAND ${check})
   if(arg_TESTS)
-    # Tests are compiled without optimisation, which is half of what they cost; proofs, which compute for long, as the layer is.
+    # With sanitizers, tests are compiled without optimisation, which halves the time of their compilation. Proofs compute for
+    # long, so they are compiled as the layer is.
     set(proofs ${arg_TESTS})
     list(FILTER proofs INCLUDE REGEX "_proof_test\\.cc$")
     list(FILTER arg_TESTS EXCLUDE REGEX "_proof_test\\.cc$")
@@ -88,8 +89,9 @@ endfunction()
 # <name>.<suite>.<test> and labelled `unit`; `make test` runs each program once as a whole, because
 # starting a sanitised program a thousand times takes longer than its tests.
 # A test program runs in the tree's root, wherever it is started (test_main.cc), and TENON_SOURCE_DIR is that: for
-# tests that read tests/golden, formats/ or models/. No object but test_main.cc's holds where the tree lies, so the
-# compiler's cache answers for every clone.
+# tests that read tests/golden, formats/ or models/. Only test_main.cc is compiled with the
+# tree's path, and everything else of a test without it, so ccache has answers for every clone. Benchmarks and the program
+# fuzz_schema_masks are compiled with the path too.
 function(tenon_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINKS")
   if(NOT TARGET tenon_test_main)

@@ -21,7 +21,7 @@ function(tenon_unity result name folder)
   set(batch "")
   set(bytes 0)
   set(number 0)
-  list(REMOVE_ITEM arg_SOURCES "" ${arg_ALONE})
+  list(REMOVE_ITEM arg_SOURCES "" ${arg_ALONE})  # "": CMake demands an item, and ALONE may be empty
   foreach(source IN LISTS arg_SOURCES ITEMS "")  # the empty one closes the last batch
     set(size ${TENON_UNITY_BYTES})
     if(source)
@@ -43,8 +43,9 @@ function(tenon_unity result name folder)
     set(bytes ${sum})
   endforeach()
   if(files)
-    # A local name may be that of something in another source; and GCC takes what is included for a header, in which nothing may
-    # depend on names of anonymous namespaces. Neither is a mistake.
+    # Two warnings are wrong about a source that is included. -Wshadow: a local name may equal one that another source of the
+    # batch declares; clang-tidy checks each source by itself for that (.clang-tidy). -Wsubobject-linkage: GCC takes the source for a
+    # header, where a type must not depend on types of an anonymous namespace.
     set(warnings -Wno-shadow)
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
       list(APPEND warnings -Wno-subobject-linkage)
