@@ -673,7 +673,8 @@ TEST(Model, tool_calling_LogsWhatItTookOutOfHistory) {
   EXPECT_EQ(logged()[4], "Flushed 2 tool results as single user message");
 }
 
-// Document 001: quiet in normal operation, there for who looks for it.
+// A near miss is logged at DEBUG, so that normal operation stays quiet (docs/requirements.md,
+// section 001).
 TEST(Model, LogsANearMissQuietly) {
   static std::vector<std::pair<log::Level, std::string>> lines;
   ModelSetting setting(R"({"name": "delete_all", "parameters": {"x": 1}})",

@@ -155,7 +155,7 @@ std::string place_of(const ModelConfig& config) {
   return place;
 }
 
-// Document 000 names the one of EXO, whose users find it honoured here.
+// EXO's variable is honoured too, for its users (docs/requirements.md, section 000).
 bool is_normalization_disabled() {
   return std::ranges::any_of(std::initializer_list<const char*>{"TENON_DISABLE_NORMALIZATION",
                                                                 "EXO_DISABLE_NORMALIZATION"},
