@@ -5,7 +5,7 @@ import { run } from "../clients/recipe.mjs";
 
 for (const page of ["openai.md", "anthropic.md"]) {
   test(page, async () => {
-    const { answer } = await run(page, import.meta.dirname, ["answer"]);
+    const { answer } = await run(page, import.meta.url, ["answer"]);
     assert.ok(answer.length > 0);
   });
 }

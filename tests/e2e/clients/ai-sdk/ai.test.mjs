@@ -8,7 +8,7 @@ import { z } from "zod";
 import { run } from "../recipe.mjs";
 
 const names = ["tenon", "getWeather", "result"];
-const { tenon, getWeather, result } = await run("ai-sdk.md", import.meta.dirname, names, process.env.TENON_SCRIPTED);
+const { tenon, getWeather, result } = await run("ai-sdk.md", import.meta.url, names, process.env.TENON_SCRIPTED);
 const model = tenon("tenon-tiny");
 const bundled = createOpenAICompatible({
   name: "tenon", baseURL: `${process.env.TENON_URL}/v1`, includeUsage: true, supportsStructuredOutputs: true,
