@@ -39,14 +39,14 @@ stage() {
   if [ -n "${VERBOSE:-}" ]; then
     "$@" 2>&1 | tee "$log" || status=$?
   else
-    progress "$log" &
+    progress "$log" 9>&- &  # its last `sleep` outlives it, and must not hold the lock that callers have as 9
     watcher=$!
     ("$@") >"$log" 2>&1 || status=$?  # in a process of its own: after a `fail` in it, the log is shown all the same
     { kill $watcher && wait $watcher; } 2>/dev/null || true
     [ ! -t 1 ] || printf '\r\033[K'
   fi
   if [ $status != 0 ]; then
-    cat "$log"
+    [ -n "${VERBOSE:-}" ] || cat "$log"
     rm -f "$log"
     printf '==> %s: failed after %d s\n' "$title" $((SECONDS - started)) >&2
     return $status
