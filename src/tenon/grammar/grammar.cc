@@ -42,7 +42,7 @@ Status Grammar::begin(std::unique_ptr<Machine> machine, FrameId root) {
     return Unexpected(Error{Errc::unsatisfiable, "nothing at all fits the grammar"});
   }
   run_ = std::move(run);
-  full_at_ = limits_.max_bytes;
+  full_at_ = bytes() + limits_.max_bytes;
   is_fresh_ = true;
   ++epoch_;
   return {};

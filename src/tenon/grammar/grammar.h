@@ -27,9 +27,9 @@ namespace tenon::grammar {
 ///     auto grammar = Grammar::make(  // fails as all of these do; Matcher(*grammar) reads a text
 ///         [schema = *schema](Machine& machine) { return add_json(machine, schema, {}); }, index);
 ///
-/// What it has made is dropped when it takes too many bytes, and made anew as texts come by: the
-/// frames too, since they remember what they have seen. Matchers do not notice. A mask that reaches
-/// a limit even so is refused at once when it is asked for again.
+/// What texts have made of it is dropped when it takes too many bytes, and made anew as texts come
+/// by: the frames too, since they remember what they have seen. Matchers do not notice. A mask that
+/// reaches a limit even so is refused at once when it is asked for again.
 class Grammar {
  public:
   /// Adds the grammar's frames to an empty machine and answers with the root. It is called again,
@@ -37,7 +37,7 @@ class Grammar {
   using Build = std::function<Expected<FrameId>(Machine&)>;
   struct Limits {
     MachineLimits machine;
-    std::size_t max_bytes = std::size_t{48} << 20U;
+    std::size_t max_bytes = std::size_t{48} << 20U;  ///< of what texts make, beside the frames
   };
 
   /// Fails as `build` does, and with `unsatisfiable` if no text at all can be read.

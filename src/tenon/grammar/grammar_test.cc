@@ -227,6 +227,20 @@ TEST(Grammar, ThreadsShareOne) {
   for (std::thread& thread : threads) thread.join();
 }
 
+// Frames may take more than the limit by themselves: making them anew would free nothing.
+TEST(Grammar, LargeFramesAreMadeOnce) {
+  int builds = 0;
+  const auto build = [inner = build_of(kTool), &builds](Machine& machine) {
+    ++builds;
+    return inner(machine);
+  };
+  const std::size_t frames = (*Grammar::make(build_of(kTool), index()))->memory_bytes();
+  const auto grammar =
+      *Grammar::make(build, index(), {.machine = {}, .max_bytes = frames / 2});
+  EXPECT_TRUE(Matcher(grammar).accept_bytes("{"));
+  EXPECT_EQ(builds, 1);
+}
+
 TEST(Grammar, ARefusedMaskIsRefusedAtOnceWhenItIsAskedForAgain) {
   int builds = 0;
   const auto build = [inner = build_of(kTool), &builds](Machine& machine) {
