@@ -566,6 +566,8 @@ Expr ExprSet::concat_one(Expr first, Expr second) {
   if (first == kNothing || second == kNothing || !budget_.step()) return kNothing;
   if (first == kEpsilon) return second;
   if (second == kEpsilon) return first;
+  // Behind what can be empty anything can come anyway.
+  if (second == kAnything && nodes_[first].nullable == Nullable::yes) return kAnything;
 
   const Repetition one = repetition(first);
   const Repetition other = repetition(head(second));
@@ -1210,6 +1212,130 @@ ByteSet ExprSet::find_alphabet(Expr expr, unsigned depth) {
   }
   if (alphabets_.size() < kMostKept) alphabets_.emplace(expr, result);
   return result;
+}
+
+ByteSet ExprSet::last_bytes(Expr expr) {
+  return find_last_bytes(expr, 0);
+}
+
+ByteSet ExprSet::find_last_bytes(Expr expr, unsigned depth) {
+  constexpr unsigned kDeepest = 100;
+  constexpr std::size_t kMostKept = 100'000;
+  if (depth > kDeepest || expr == kAnything) return ByteSet::all();
+  if (const auto known = last_bytes_.find(expr); known != last_bytes_.end()) return known->second;
+  ByteSet result;
+  Expr rest = expr;
+  // Of a sequence the last part counts, and what comes before parts that can be empty. Anything at
+  // its end counts for nothing: the shortest strings do without.
+  for (; nodes_[rest].kind == Kind::concat; rest = nodes_[rest].second) {
+    const bool may_end = nodes_[nodes_[rest].second].nullable != Nullable::no;
+    if (may_end) result |= find_last_bytes(nodes_[rest].first, depth + 1);
+  }
+  const Node& node = nodes_[rest];
+  switch (node.kind) {
+    case Kind::nothing:
+    case Kind::epsilon:
+    case Kind::concat:
+      break;
+    case Kind::bytes:
+      result |= byte_sets_[node.first];
+      break;
+    case Kind::any_of:
+    case Kind::all_of:  // where anything may follow, each part may be the last to be there
+      for (const Expr part : list_of(node)) result |= find_last_bytes(part, depth + 1);
+      break;
+    case Kind::repeat:
+      if (rest != kAnything) result |= find_last_bytes(node.first, depth + 1);
+      break;
+    case Kind::complement:
+    case Kind::guarded:
+    case Kind::loop:
+    case Kind::located:
+      result = ByteSet::all();
+      break;
+  }
+  if (last_bytes_.size() < kMostKept) last_bytes_.emplace(expr, result);
+  return result;
+}
+
+// Bytes one of which is in every string of `expr`, without anything at its end; nothing: not known.
+// Of the parts of a sequence, each of which has some, those that fewest words have.
+std::optional<ByteSet> ExprSet::find_signs(Expr expr, unsigned depth) {
+  constexpr unsigned kDeepest = 100;
+  constexpr std::size_t kMostKept = 100'000;
+  if (depth > kDeepest || nodes_[expr].nullable != Nullable::no) return std::nullopt;
+  if (const auto known = signs_.find(expr); known != signs_.end()) return known->second;
+  const auto frequency = [](const ByteSet& set) {
+    constexpr std::size_t kOfLetter = 32;
+    const ByteSet letters = ByteSet::range('a', 'z') | ByteSet::range('A', 'Z') |
+                            ByteSet::range('0', '9') | ByteSet::of(' ') |
+                            ByteSet::range(0x80, 0xFF);
+    return set.size() + kOfLetter * (set & letters).size();
+  };
+  std::optional<ByteSet> result;
+  const auto take_rarer = [&](const std::optional<ByteSet>& signs) {
+    if (signs && (!result || frequency(*signs) < frequency(*result))) result = signs;
+  };
+  Expr rest = expr;
+  for (; nodes_[rest].kind == Kind::concat; rest = nodes_[rest].second) {
+    take_rarer(find_signs(nodes_[rest].first, depth + 1));
+  }
+  const Node& node = nodes_[rest];
+  switch (node.kind) {
+    case Kind::nothing:
+      result = ByteSet{};
+      break;
+    case Kind::bytes:
+      take_rarer(byte_sets_[node.first]);
+      break;
+    case Kind::any_of: {
+      std::optional<ByteSet> all = ByteSet{};
+      for (const Expr part : list_of(node)) {
+        const auto signs = all ? find_signs(part, depth + 1) : std::nullopt;
+        all = signs ? std::optional(*all | *signs) : std::nullopt;
+      }
+      take_rarer(all);
+      break;
+    }
+    case Kind::all_of:
+      for (const Expr part : list_of(node)) take_rarer(find_signs(part, depth + 1));
+      break;
+    case Kind::repeat:
+      if (node.min > 0) take_rarer(find_signs(node.first, depth + 1));
+      break;
+    case Kind::epsilon:
+    case Kind::concat:
+    case Kind::complement:
+    case Kind::guarded:
+    case Kind::loop:
+    case Kind::located:
+      break;
+  }
+  if (signs_.size() < kMostKept) signs_.emplace(expr, result);
+  return result;
+}
+
+// The empty string is in `expr`. What leads out of it has come to the end of something that is left
+// out, at a byte that is no part of a longer character: from within one the character's end would
+// still be in `expr`.
+std::optional<ExprSet::AllBut> ExprSet::as_all_but(Expr expr) {
+  if (!is_nullable(expr)) return std::nullopt;
+  AllBut result{kNothing, {}};
+  for (const Expr part : intersected(expr)) {
+    const Node& node = nodes_[part];
+    if (is_every_text(part)) {
+      result.text = part;
+      continue;
+    }
+    if (node.kind != Kind::complement) return std::nullopt;
+    const Expr left_out = node.first;
+    const auto signs = find_signs(left_out, 0);
+    if (!signs || !(last_bytes(left_out) & ByteSet::range(0x80, 0xFF)).is_empty()) {
+      return std::nullopt;
+    }
+    result.signs |= *signs;
+  }
+  return result.text == kNothing ? std::nullopt : std::optional(result);
 }
 
 std::array<std::uint8_t, 256> ExprSet::byte_classes(Expr expr) const {

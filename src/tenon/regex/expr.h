@@ -87,6 +87,18 @@ class ExprSet {
   [[nodiscard]] std::array<std::uint8_t, 256> byte_classes(Expr expr) const;
   /// Bytes that are in some string of `expr`, and perhaps more: no string has others.
   [[nodiscard]] ByteSet alphabet(Expr expr);
+  /// Bytes that end some string of `expr`, and perhaps more: no string ends in others. Of a language
+  /// that anything may follow (`concat(expr, kAnything)`) those that end its shortest strings. By
+  /// the structure alone.
+  [[nodiscard]] ByteSet last_bytes(Expr expr);
+  /// `expr` as the texts of `text`, which holds all of them, but for those that begin in certain
+  /// ways. What leads from here out of `expr`, and not out of `text`, has a byte of `signs`.
+  struct AllBut {
+    Expr text;
+    ByteSet signs;
+  };
+  /// Nothing: it is not made so, or the empty string is none of it.
+  [[nodiscard]] std::optional<AllBut> as_all_but(Expr expr);
   /// No string of `expr` has fewer bytes; kUnbounded where that is beyond count.
   [[nodiscard]] std::uint32_t least_bytes(Expr expr) const { return nodes_[expr].least; }
   /// True: every text of more than some number of bytes is surely in `expr`, where a text is what
@@ -261,6 +273,8 @@ class ExprSet {
   };
   [[nodiscard]] std::optional<Completion> completion(Expr expr, unsigned depth) const;
   ByteSet find_alphabet(Expr expr, unsigned depth);
+  ByteSet find_last_bytes(Expr expr, unsigned depth);
+  std::optional<ByteSet> find_signs(Expr expr, unsigned depth);
   [[nodiscard]] bool is_made_of(Expr expr, Expr character, const ByteSet& ascii,
                                 unsigned depth) const;
   template <class Visit>
@@ -306,6 +320,8 @@ class ExprSet {
   std::vector<Expr> index_;  // nodes_ by hash, open-addressed; kNothing: free
   Table derivatives_;        // by expression, byte and conditions that hold
   std::unordered_map<Expr, ByteSet> alphabets_;
+  std::unordered_map<Expr, ByteSet> last_bytes_;
+  std::unordered_map<Expr, std::optional<ByteSet>> signs_;
   std::unordered_map<Expr, std::uint32_t> absorbed_;
 };
 

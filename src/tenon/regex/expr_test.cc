@@ -54,6 +54,11 @@ const Identity kIdentities[] = {
      [](ExprSet& e) { return e.concat(x(e), e.concat(y(e), z(e))); }},
     {"ConcatWithNothing", [](ExprSet& e) { return e.concat(x(e), ExprSet::kNothing); },
      [](ExprSet&) { return ExprSet::kNothing; }},
+    {"AnythingBehindWhatCanBeEmpty",
+     [](ExprSet& e) {
+       return e.concat(x(e), e.concat(e.either(ExprSet::kEpsilon, y(e)), ExprSet::kAnything));
+     },
+     [](ExprSet& e) { return e.concat(x(e), ExprSet::kAnything); }},
     {"EitherIsSet", [](ExprSet& e) { return e.either(x(e), e.either(y(e), x(e))); },
      [](ExprSet& e) { return e.either(y(e), x(e)); }},
     {"EitherOfBytes",
@@ -331,6 +336,74 @@ TEST(ExprSet, KnowsWhichTextsGoOn) {
       level = std::move(next);
     }
   }
+}
+
+// Of texts but for those that hold a stop: from where one may end, what has none of the signs goes
+// on.
+TEST(ExprSet, KnowsTheSignsOfWhatIsLeftOut) {
+  struct Row {
+    const char* name;
+    std::string_view stops;  // a pattern
+    std::string_view signs;  // at the beginning
+    bool is_known = true;
+  };
+  const Row rows[] = {
+      {"RareByteOfALiteral", "ab<x", "<"},
+      {"OneOfTwo", "a<b|x>", "<>"},
+      {"WithoutWhatIsOptional", "<?ab", "a"},
+      {"Repeated", "x[<>]{2,3}a", "<>"},
+      {"Set", "[abx]<*", "abx"},
+      {"LastByteBeyondAscii", "<\u00E9", "", false},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    ExprSet exprs = roomy();
+    const Expr any = utf8_spelling(exprs, {{1, 0xD7FF}, {0xE000, 0x10FFFF}});
+    const Expr every = exprs.repeat(any, 0, kUnbounded);
+    exprs.set_text(every);
+    Budget budget("pattern", {});
+    const auto syntax = parse(row.stops, Dialect::ecma262, budget);
+    const Expr stops = *language_of(exprs, *syntax, Extent::whole);
+    const Expr left_out = exprs.concat(ExprSet::kAnything, exprs.concat(stops, ExprSet::kAnything));
+    const Expr language = exprs.both(every, exprs.complement(left_out));
+    const auto known = exprs.as_all_but(language);
+    ASSERT_EQ(known.has_value(), row.is_known);
+    if (!known) continue;
+    EXPECT_EQ(known->text, every);
+    ByteSet signs;
+    for (const char byte : row.signs) signs.insert(static_cast<std::uint8_t>(byte));
+    EXPECT_EQ(known->signs, signs);
+    const auto sorted = [](std::vector<Expr> list) {
+      std::ranges::sort(list);
+      list.erase(std::unique(list.begin(), list.end()), list.end());
+      return list;
+    };
+    std::vector<Expr> level{language};
+    for (int length = 0; length <= 4; ++length) {
+      std::vector<Expr> next;
+      for (const Expr at : level) {
+        for (const std::uint8_t byte : {'a', 'b', 'x', '<', '>'}) {
+          next.push_back(exprs.derivative(at, byte));
+        }
+        const auto here = exprs.as_all_but(at);
+        if (!here) continue;
+        std::vector<Expr> behind{at};
+        for (int more = 0; more < 4; ++more) {
+          std::vector<Expr> after;
+          for (const Expr from : behind) {
+            for (const std::uint8_t byte : {'a', 'b', 'x', '<', '>'}) {
+              if (!here->signs.contains(byte)) after.push_back(exprs.derivative(from, byte));
+            }
+          }
+          behind = sorted(std::move(after));
+          for (const Expr each : behind) EXPECT_NE(each, ExprSet::kNothing) << length;
+        }
+      }
+      level = sorted(std::move(next));
+    }
+  }
+  ExprSet exprs = roomy();
+  EXPECT_FALSE(exprs.as_all_but(exprs.literal("abc")));
 }
 
 TEST(ExprSet, KnowsWhatHoldsLongTexts) {
