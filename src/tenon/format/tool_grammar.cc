@@ -371,9 +371,9 @@ class Builder {
     return rules_.choice(std::move(ways));
   }
 
-  // Ways to answer with calls in other forms. The text before a call and what the call begins with
-  // are one lexeme, which few tokens lead out of: else each token of a text would have to be looked
-  // at as one that ends before a call.
+  // Ways to answer with calls in other forms, beside `before` alone. The text before a call and what
+  // the call begins with are one lexeme, which few tokens lead out of: else each token of a text
+  // would have to be looked at as one that ends before a call. All the others go on with `before`.
   std::vector<NodeId> calls_of_others(NodeId before) {
     std::vector<NodeId> ways;
     const Syntax* const own = syntax_;
@@ -388,8 +388,11 @@ class Builder {
       });
       for (auto& [begin, forms] : rests) {
         const NodeId rest = rules_.choice(std::move(forms));
-        const NodeId lead_in = rules_.add(node::Lexeme{rules_.sequence(
-            {rules_.add(node::Both{{before, lead(place)}}), rules_.literal(begin)})});
+        const NodeId begun = rules_.sequence(
+            {rules_.add(node::Both{{before, lead(place)}}), rules_.literal(begin)});
+        // See anything() for why `before` is dead at once.
+        const bool is_covered = options_.tokenizer != nullptr;
+        const NodeId lead_in = rules_.add(node::Lexeme{begun, is_covered});
         NodeId all = rules_.sequence({lead_in, rest});
         if (options_.parallel) {
           const NodeId more = rules_.sequence({spaces(), rules_.literal(begin), rest});

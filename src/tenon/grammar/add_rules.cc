@@ -411,8 +411,10 @@ Item Adder::item_of(NodeId id) {
               .can_be_read = true,
               .what = id};
     }
+    const auto* lexeme = std::get_if<node::Lexeme>(&node);
     return {.kind = Item::Kind::lexeme,
             .can_be_empty = exprs_->is_nullable(language->expr),
+            .is_covered = lexeme != nullptr && lexeme->is_covered,
             .what = language->expr};
   }
   const auto items = [](const std::vector<NodeId>& parts) {
@@ -516,7 +518,9 @@ ItemId Adder::non_empty(ItemId id) {
   if (!item.can_be_empty) return id;
   switch (item.kind) {
     case Item::Kind::lexeme:
-      return add_item({.kind = Item::Kind::lexeme, .what = exprs_->non_empty(item.what)});
+      return add_item({.kind = Item::Kind::lexeme,
+                       .is_covered = item.is_covered,
+                       .what = exprs_->non_empty(item.what)});
     case Item::Kind::leaf:
       return kNothing;
     case Item::Kind::sequence:
@@ -830,9 +834,11 @@ FrameId Adder::frame_of(ItemId id) {
   if (item.kind == Item::Kind::leaf) {
     frame = frame_of_leaf(item.what);
   } else if (item.kind == Item::Kind::lexeme) {
-    const auto [place, is_new] = frame_of_lexeme_.try_emplace(item.what, 0);
+    const auto [place, is_new] =
+        frame_of_lexeme_.try_emplace({item.what, item.is_covered}, FrameId{0});
     if (is_new) {
-      place->second = machine_.add(make_lexeme(make_regex_scanner(machine_, exprs_, item.what)));
+      auto scanner = make_regex_scanner(machine_, exprs_, item.what, item.is_covered);
+      place->second = machine_.add(make_lexeme(std::move(scanner), item.is_covered));
     }
     frame = place->second;
   } else {

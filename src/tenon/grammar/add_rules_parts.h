@@ -38,6 +38,7 @@ struct Item {
   Kind kind = Kind::choice;
   bool can_be_empty = false;
   bool can_be_read = false;
+  bool is_covered = false;  // of a lexeme: see node::Lexeme
   std::uint32_t what = 0;  // lexeme: its expression; leaf: its node; rule: its number
   std::uint32_t min = 0;
   std::uint32_t max = 0;
@@ -152,7 +153,7 @@ class Adder {
   std::vector<std::uint32_t> in_cycle_;         // by rule: number in the cycle being mended
   std::vector<std::optional<FrameId>> frames_;  // by item
   std::vector<ItemId> frames_to_set_;
-  std::map<Expr, FrameId> frame_of_lexeme_;
+  std::map<std::pair<Expr, bool>, FrameId> frame_of_lexeme_;  // bool: is_covered
   std::unordered_map<NodeId, FrameId> json_frames_;
   std::optional<Error> unsatisfiable_;  // the first schema's that no value fits
   std::unordered_map<std::string_view, std::vector<TokenId>> tokens_;  // by name, made when asked

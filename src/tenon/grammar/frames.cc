@@ -167,7 +167,8 @@ class TokenFrame final : public Frame {
 // Local: the scanner's state.
 class LexemeFrame final : public Frame {
  public:
-  explicit LexemeFrame(std::shared_ptr<Scanner> scanner) : scanner_(std::move(scanner)) {}
+  LexemeFrame(std::shared_ptr<Scanner> scanner, bool is_covered)
+      : scanner_(std::move(scanner)), is_covered_(is_covered) {}
 
   void enter(Machine& machine, FrameId self, CellId parent) override {
     go_on(machine, self, scanner_->start(), parent);
@@ -177,7 +178,7 @@ class LexemeFrame final : public Frame {
           cell.parent);
   }
   [[nodiscard]] std::optional<Lexeme> lexeme(const Cell& cell) const override {
-    return Lexeme{scanner_.get(), static_cast<Scanner::State>(cell.local)};
+    return Lexeme{scanner_.get(), static_cast<Scanner::State>(cell.local), is_covered_};
   }
   [[nodiscard]] std::uint32_t least(Machine&) override { return least_from(scanner_->start()); }
   [[nodiscard]] std::uint32_t left(Machine&, const Cell& cell) override {
@@ -197,6 +198,7 @@ class LexemeFrame final : public Frame {
   }
 
   std::shared_ptr<Scanner> scanner_;
+  bool is_covered_;
 };
 
 }  // namespace
@@ -219,8 +221,8 @@ std::unique_ptr<Frame> make_repeat(FrameId item, std::uint64_t min, std::uint64_
 std::unique_ptr<Frame> make_token(TokenSet tokens) {
   return std::make_unique<TokenFrame>(std::move(tokens));
 }
-std::unique_ptr<Frame> make_lexeme(std::shared_ptr<Scanner> scanner) {
-  return std::make_unique<LexemeFrame>(std::move(scanner));
+std::unique_ptr<Frame> make_lexeme(std::shared_ptr<Scanner> scanner, bool is_covered) {
+  return std::make_unique<LexemeFrame>(std::move(scanner), is_covered);
 }
 
 }  // namespace tenon::grammar

@@ -135,7 +135,7 @@ class Lowering {
   NodeId lower(NodeId id, const node::Lexeme& node) {
     if (needs_automaton(node.part, 0)) return regular(id);
     if (!options_.with_lexemes) return nodes_[node.part];
-    return lowered_.rules.add(node::Lexeme{nodes_[node.part]});
+    return lowered_.rules.add(node::Lexeme{nodes_[node.part], node.is_covered});
   }
   // These two are read as parts of a lexeme.
   NodeId lower(NodeId, const node::Both&) { return lowered_.rules.choice({}); }

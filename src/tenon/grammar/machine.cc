@@ -62,7 +62,17 @@ void Machine::add_work(std::uint64_t steps) {
   if (work_ - byte_begun_ > limits_.max_work) [[unlikely]] {
     fail(too_many(limits_.max_work, "to find out what may come next"));
   }
-  if (is_in_mask_ && work_ - mask_begun_ > limits_.max_mask_steps) [[unlikely]] {
+  check_mask();
+}
+
+void Machine::add_walked(std::uint64_t nodes) {
+  constexpr std::uint64_t kNodesPerStep = 4;
+  walked_ += nodes / kNodesPerStep;
+  check_mask();
+}
+
+void Machine::check_mask() {
+  if (is_in_mask_ && work_ - mask_begun_ + walked_ > limits_.max_mask_steps) [[unlikely]] {
     fail(
         too_many(limits_.max_mask_steps, "for one mask: there are too many ways to read the text"));
   }

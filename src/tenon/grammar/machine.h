@@ -69,6 +69,7 @@ class Frame {
   struct Lexeme {
     Scanner* scanner = nullptr;
     Scanner::State state = 0;
+    bool is_covered = false;  ///< Tokens that stay within it can be read in another way: node::Lexeme.
   };
   [[nodiscard]] virtual std::optional<Lexeme> lexeme(const Cell& cell) const;
 
@@ -167,6 +168,7 @@ class Machine {
   /// What comes between counts against max_mask_steps.
   void begin_mask() {
     mask_begun_ = work_;
+    walked_ = 0;
     is_in_mask_ = true;
   }
   void end_mask() { is_in_mask_ = false; }
@@ -174,6 +176,9 @@ class Machine {
   /// some 50 ns each.
   [[nodiscard]] std::uint64_t work() const { return work_; }
   void add_work(std::uint64_t steps);
+  /// Nodes of tries that scanners have walked within a mask, which count against max_mask_steps
+  /// alone: what they find is kept, and a text of many masks costs no more for it.
+  void add_walked(std::uint64_t nodes);
   [[nodiscard]] const MachineLimits& limits() const { return limits_; }
   [[nodiscard]] std::size_t memory_bytes() const;
 
@@ -211,6 +216,7 @@ class Machine {
   StateId step_one(CellId id, std::uint8_t byte);
   StateId intern();
   void begin_byte();
+  void check_mask();
   void fail_as_ambiguous();
 
   MachineLimits limits_;
@@ -241,6 +247,7 @@ class Machine {
   std::uint64_t work_ = 0;
   std::uint64_t byte_begun_ = 0;  // work_ by then
   std::uint64_t mask_begun_ = 0;
+  std::uint64_t walked_ = 0;  // in the mask at hand, in steps
   bool is_in_mask_ = false;
   std::vector<FrameId> asked_;  // frames whose least() is being asked for
   std::size_t least_work_ = 0;  // frames asked since the first of them

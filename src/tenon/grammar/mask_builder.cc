@@ -163,7 +163,9 @@ const MaskBuilder::CellMask& MaskBuilder::cell_mask(CellId cell, std::string_vie
   bool asked = false;
   if (const TokenSet* const tokens = machine_.tokens(cell)) {
     mask->inside = tokens;
-  } else if (const auto lexeme = machine_.lexeme(cell)) {
+  } else if (const auto lexeme = machine_.lexeme(cell); lexeme && lexeme->is_covered) {
+    asked = walk_out(cell, *lexeme);
+  } else if (lexeme) {
     const LexemeMask& parts = lexeme_mask(*lexeme);
     const StateId after = machine_.resumed(machine_.cell(cell).parent);
     const Scanner::Border border = lexeme->scanner->border(lexeme->state);
@@ -194,13 +196,32 @@ const MaskBuilder::CellMask& MaskBuilder::cell_mask(CellId cell, std::string_vie
 // so that only tokens with a byte that can come after are of interest: with a quote, say.
 bool MaskBuilder::walk_beyond(Scanner::Border border, StateId after, CellId cell,
                               const Frame::Lexeme& lexeme, bool with_inside) {
-  constexpr std::size_t kFewBytes = 4;
   regex::ByteSet bytes = regex::ByteSet::all();
   if (border == Scanner::Border::quote) {
     bytes = regex::ByteSet::of('"');
   } else if (!with_inside && !machine_.has_questions(after)) {
     bytes = machine_.readable(after);
   }
+  return walk_with(bytes, cell, lexeme, with_inside);
+}
+
+// The same of a lexeme whose inside is of no interest: the tokens have a byte that ends it, and one
+// that can come after.
+bool MaskBuilder::walk_out(CellId cell, const Frame::Lexeme& lexeme) {
+  const StateId after = machine_.resumed(machine_.cell(cell).parent);
+  if (after == 0) return false;
+  regex::ByteSet bytes = lexeme.scanner->last_bytes();
+  if (!machine_.has_questions(after)) {
+    const regex::ByteSet next = machine_.readable(after);
+    if (next.size() < bytes.size()) bytes = next;
+  }
+  return walk_with(bytes, cell, lexeme, false);
+}
+
+// Among the tokens with one of `bytes`, which must be all that are wanted.
+bool MaskBuilder::walk_with(const regex::ByteSet& bytes, CellId cell, const Frame::Lexeme& lexeme,
+                            bool with_inside) {
+  constexpr std::size_t kFewBytes = 4;
   if (bytes.size() > kFewBytes) {
     Walk whole{index_->vocab().trie(), found_, true};
     walk_lexeme(whole, 0, cell, lexeme, with_inside);
@@ -316,6 +337,7 @@ std::shared_ptr<const TokenSet> MaskBuilder::find_inside_of_short(const Frame::L
 
 // Tokens after which the lexeme may go on.
 void MaskBuilder::add_inside(const Frame::Lexeme& lexeme) {
+  if (scan_all_but(lexeme)) return;
   Scanner& scanner = *lexeme.scanner;
   const TokenTrie& whole = index_->vocab().trie();
   const auto classes = scanner.classes(lexeme.state);
@@ -372,7 +394,30 @@ bool MaskBuilder::scan(const TokenTrie& trie, const Frame::Lexeme& lexeme,
         return visited <= max_nodes ? steps(from, byte) : Scanner::kDead;
       },
       visit);
+  machine_.add_walked(visited);
   return visited <= max_nodes;
+}
+
+// Where any text goes on but for some of what has one of a few bytes, only tokens with these are
+// looked at.
+bool MaskBuilder::scan_all_but(const Frame::Lexeme& lexeme) {
+  constexpr std::size_t kFewBytes = 16;
+  const auto all_but = lexeme.scanner->as_all_but(lexeme.state);
+  if (!all_but || all_but->signs.size() > kFewBytes) return false;
+  const auto all = lexeme_mask({all_but->text.scanner, all_but->text.state}).inside;
+  scratch_.assign(words_, 0);
+  all->add_to(scratch_);
+  const auto for_each_trie = [&](auto f) {
+    for (unsigned byte = 0; byte < 256; ++byte) {
+      const auto each = static_cast<std::uint8_t>(byte);
+      if (all_but->signs.contains(each)) f(index_->containing(each));
+    }
+  };
+  for_each_trie([&](const TokenTrie& trie) {
+    for (const TokenId token : trie.tokens_below(0)) clear_bit(scratch_, token);
+  });
+  for_each_trie([&](const TokenTrie& trie) { scan(trie, lexeme, kAllNodes); });
+  return true;
 }
 
 // By the first byte.
@@ -412,7 +457,8 @@ bool MaskBuilder::scan_exceptions(const Frame::Lexeme& lexeme) {
     return fate == Fate::settled;
   };
   path_[0] = lexeme.state;
-  for (std::uint32_t node = 1; node < trie.node_count();) {
+  std::uint32_t visited = 0;
+  for (std::uint32_t node = 1; node < trie.node_count(); ++visited) {
     const std::uint16_t depth = trie.depth(node);
     const Scanner::State state = steps(path_[depth - 1U], trie.symbol(node));
     if (state == Scanner::kDead) {
@@ -424,6 +470,7 @@ bool MaskBuilder::scan_exceptions(const Frame::Lexeme& lexeme) {
       node = is_skipped ? trie.end_of(node) : node + 1;
     }
   }
+  machine_.add_walked(visited);
   return true;
 }
 
@@ -436,6 +483,7 @@ bool MaskBuilder::scan(const VocabIndex::Quotient& quotient, const Frame::Lexeme
   Steps steps(scanner);
   Absorbing absorbs_all(scanner);
   bool is_told_apart = false;
+  std::uint32_t visited = 0;
   descend(
       trie, 1, trie.node_count(), path_,
       [&](Scanner::State from, std::uint8_t symbol) {
@@ -446,6 +494,7 @@ bool MaskBuilder::scan(const VocabIndex::Quotient& quotient, const Frame::Lexeme
         return next.value_or(Scanner::kDead);
       },
       [&](std::uint32_t node, Scanner::State state) {
+        ++visited;
         if (scanner.is_final(state) && !ends_inside) return true;
         if (absorbs_all(state, quotient.plain_heights[node])) {
           for (const TokenId token : trie.tokens_below(node)) set_bit(scratch_, token);
@@ -459,6 +508,7 @@ bool MaskBuilder::scan(const VocabIndex::Quotient& quotient, const Frame::Lexeme
         }
         return true;
       });
+  machine_.add_walked(visited);
   return !is_told_apart;
 }
 
@@ -495,10 +545,12 @@ std::shared_ptr<const MaskBuilder::Bits> MaskBuilder::try_closing(const Frame::L
   // What is left of an escape may stand for this many bytes more than it has.
   constexpr std::uint32_t kMostInEscape = 4;
   path_[0] = at.state;
+  std::uint32_t visited = 0;
   descend(
       border.before, 1, border.before.node_count(), path_,
       [&](Scanner::State from, std::uint8_t byte) { return steps(from, byte); },
       [&](std::uint32_t node, Scanner::State state) {
+        ++visited;
         // No text below is long enough for what must come before the end.
         if (scanner.least(state) > border.height[node] + kMostInEscape) return false;
         const auto tokens = border.before.tokens_at(node);
@@ -507,6 +559,7 @@ std::shared_ptr<const MaskBuilder::Bits> MaskBuilder::try_closing(const Frame::L
         }
         return true;
       });
+  machine_.add_walked(visited);
   if (!lexeme.scanner->confirms(way, at)) return nullptr;
   const std::size_t bytes = bits->capacity() * sizeof(std::uint64_t);
   if (has_key && is_whole()) {
@@ -708,7 +761,7 @@ void MaskBuilder::walk_lexeme(Walk& walk, std::uint32_t root, CellId cell,
           walk.found.insert(walk.found.end(), tokens.begin(), tokens.end());
         };
         const bool is_final = scanner.is_final(state);
-        if (with_inside && !is_final) add();
+        if (with_inside && !is_final && !lexeme.is_covered) add();
         if (scanner.is_accepting(state)) {
           const StateId after = answered(walk, machine_.resumed(parent), node);
           if (after != 0) {
@@ -734,12 +787,14 @@ std::shared_ptr<const VocabIndex::Opening> MaskBuilder::opening(const TokenTrie&
   Steps steps(scanner);
   std::string text;
   path_[trie.depth(root)] = lexeme.state;
+  std::uint32_t visited = 0;
   descend(
       trie, root + 1, trie.end_of(root), path_,
       [&](Scanner::State from, std::uint8_t byte) { return steps(from, byte); },
       [&](std::uint32_t node, Scanner::State state) {
         text.resize(trie.depth(node) - trie.depth(root) - 1U);
         text += static_cast<char>(trie.symbol(node));
+        ++visited;
         if (scanner.is_final(state)) {
           found->ends.push_back({node, text});
           return false;
@@ -748,6 +803,7 @@ std::shared_ptr<const VocabIndex::Opening> MaskBuilder::opening(const TokenTrie&
         found->inside.insert(found->inside.end(), tokens.begin(), tokens.end());
         return true;
       });
+  machine_.add_walked(visited);
   if (has_key && is_whole()) index_->openings().keep(key, found, found->memory_bytes());
   return found;
 }

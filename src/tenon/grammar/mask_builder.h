@@ -74,6 +74,9 @@ class MaskBuilder {
   const LexemeMask& lexeme_mask(const Frame::Lexeme& lexeme);
   bool walk_beyond(Scanner::Border border, StateId after, CellId cell, const Frame::Lexeme& lexeme,
                    bool with_inside);
+  bool walk_out(CellId cell, const Frame::Lexeme& lexeme);
+  bool walk_with(const regex::ByteSet& bytes, CellId cell, const Frame::Lexeme& lexeme,
+                 bool with_inside);
   [[nodiscard]] Scanner::Ways ways_of(const Frame::Lexeme& lexeme, bool may_guess) const;
   std::shared_ptr<const TokenSet> find_inside(const Frame::Lexeme& lexeme);
   std::shared_ptr<const TokenSet> try_inside(const Frame::Lexeme& lexeme, const Scanner::Way& way);
@@ -84,6 +87,7 @@ class MaskBuilder {
   std::shared_ptr<const TokenSet> take_inside(const regex::Fingerprint& key);
   void add_inside(const Frame::Lexeme& lexeme);
   bool scan(const vocab::TokenTrie& trie, const Frame::Lexeme& lexeme, std::uint32_t max_nodes);
+  bool scan_all_but(const Frame::Lexeme& lexeme);
   bool refuses_most(const Frame::Lexeme& lexeme);
   bool scan_exceptions(const Frame::Lexeme& lexeme);
   bool scan(const VocabIndex::Quotient& quotient, const Frame::Lexeme& lexeme);

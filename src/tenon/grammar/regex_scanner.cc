@@ -17,8 +17,12 @@ using vocab::ByteClasses;
 
 class RegexScanner final : public Scanner {
  public:
-  RegexScanner(Machine& machine, std::shared_ptr<regex::ExprSet> exprs, regex::Expr language)
-      : machine_(machine), exprs_(std::move(exprs)), language_(language) {}
+  RegexScanner(Machine& machine, std::shared_ptr<regex::ExprSet> exprs, regex::Expr language,
+               bool is_covered)
+      : machine_(machine),
+        exprs_(std::move(exprs)),
+        language_(language),
+        is_covered_(is_covered) {}
 
   // The automaton begins to exist here: most lexemes of a large grammar are never read.
   State start() override {
@@ -50,6 +54,17 @@ class RegexScanner final : public Scanner {
     return {.inside = way, .whole = way, .exact = key};
   }
 
+  std::optional<AllBut> as_all_but(State state) override {
+    const auto all_but = exprs_->as_all_but(dfa_->language(state));
+    if (!all_but || all_but->text == dfa_->language(state)) return std::nullopt;
+    if (text_ == nullptr) text_ = std::make_unique<RegexScanner>(machine_, exprs_, all_but->text, false);
+    if (text_->language_ != all_but->text) return std::nullopt;
+    const State start = text_->start();
+    if (start == kDead) return std::nullopt;
+    return AllBut{.text = {text_.get(), start}, .signs = all_but->signs};
+  }
+  regex::ByteSet last_bytes() override { return exprs_->last_bytes(language_); }
+
   // The automata count against the expressions' limits; each scanner has its share of them.
   std::size_t memory_bytes() const override {
     return exprs_->bytes_used() / static_cast<std::size_t>(exprs_.use_count()) +
@@ -63,7 +78,9 @@ class RegexScanner final : public Scanner {
   State if_live(State state) {
     if (state >= lives_.size()) lives_.resize(state + 1, Life::unknown);
     if (lives_[state] == Life::unknown) {
-      const Expected<bool> is_live = dfa_->is_live(state);
+      const Expected<bool> is_live = is_covered_
+                                         ? dfa_->language(state) != regex::ExprSet::kNothing
+                                         : dfa_->is_live(state);
       if (const Status status = exprs_->status(); !status) {
         machine_.fail(status.error());
         return kDead;
@@ -76,15 +93,17 @@ class RegexScanner final : public Scanner {
   Machine& machine_;
   std::shared_ptr<regex::ExprSet> exprs_;
   regex::Expr language_;
+  bool is_covered_;
   std::optional<regex::Dfa> dfa_;
   std::vector<Life> lives_;  // by state
+  std::unique_ptr<RegexScanner> text_;  // of as_all_but()
 };
 
 }  // namespace
 
 std::shared_ptr<Scanner> make_regex_scanner(Machine& machine, std::shared_ptr<regex::ExprSet> exprs,
-                                            regex::Expr language) {
-  return std::make_shared<RegexScanner>(machine, std::move(exprs), language);
+                                            regex::Expr language, bool is_covered) {
+  return std::make_shared<RegexScanner>(machine, std::move(exprs), language, is_covered);
 }
 
 }  // namespace tenon::grammar

@@ -73,6 +73,10 @@ struct Pattern {
 /// The texts of a regular node, read by one automaton.
 struct Lexeme {
   NodeId part = 0;
+  /// Wherever it can be read something else can be too, which goes on with all that it goes on
+  /// with: free text beside what comes before a call. Masks then ask it only how it ends. Where the
+  /// other one ends for good, so must this one, by its structure (ExprSet): no search is made.
+  bool is_covered = false;
 };
 /// Texts of all parts at once. Only in a lexeme.
 struct Both {

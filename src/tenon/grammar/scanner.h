@@ -107,6 +107,16 @@ class Scanner {
   /// ASCII and neither quote nor backslash. 0: not known.
   [[nodiscard]] virtual std::uint32_t absorbs(State /*state*/) { return 0; }
 
+  /// What goes on from `text` goes on from this state, but for some of what has one of `signs`.
+  struct AllBut {
+    At text;
+    regex::ByteSet signs;
+  };
+  /// Nothing: not known, or a limit was reached.
+  [[nodiscard]] virtual std::optional<AllBut> as_all_but(State /*state*/) { return std::nullopt; }
+  /// The bytes that a text of the lexeme may end in.
+  [[nodiscard]] virtual regex::ByteSet last_bytes() { return regex::ByteSet::all(); }
+
   /// In a string of any text, if this is a string and no limit is reached. Where is_any_text()
   /// holds, the same can follow.
   [[nodiscard]] virtual std::optional<At> any_text() { return std::nullopt; }
