@@ -19,9 +19,9 @@
 #include "tenon/format/definition.h"
 #include "tenon/format/format.h"
 #include "tenon/format/tool_grammar.h"
-#include "tenon/grammar/rules.h"
 #include "tenon/grammar/grammar.h"
 #include "tenon/grammar/matcher.h"
+#include "tenon/grammar/rules.h"
 #include "tenon/grammar/token_set.h"
 #include "tenon/json/value.h"
 #include "tenon/vocab/tokenizer_file.h"
@@ -57,9 +57,9 @@ const Setting& setting() {
 std::vector<message::Tool> tools_of(std::size_t count, std::uint64_t set) {
   std::vector<message::Tool> tools;
   for (std::size_t i = 0; i < count; ++i) {
-    tools.push_back(
-        {.name = "get_thing_" + std::to_string(set) + "_" + std::to_string(i),
-         .parameters = *json::parse(R"({"type": "object", "properties": {"place": {"type": "string"},
+    tools.push_back({.name = "get_thing_" + std::to_string(set) + "_" + std::to_string(i),
+                     .parameters = *json::parse(
+                         R"({"type": "object", "properties": {"place": {"type": "string"},
              "days": {"type": "integer"}}, "required": ["place"]})")});
   }
   return tools;
@@ -74,8 +74,8 @@ double micros(Clock::duration time) {
 void masks_of_text(benchmark::State& state) {
   const Setting& with = setting();
   const auto own = find("hermes");
-  const auto format =
-      with_fallbacks(*own, state.range(1) != 0 ? Fallbacks::all : Fallbacks::none, AnswerMode::held);
+  const auto format = with_fallbacks(*own, state.range(1) != 0 ? Fallbacks::all : Fallbacks::none,
+                                     AnswerMode::held);
   std::vector<std::uint32_t> mask(grammar::mask_words(with.index->vocab().size()));
   double compile = 0;
   double first = 0;

@@ -235,8 +235,7 @@ TEST(Grammar, LargeFramesAreMadeOnce) {
     return inner(machine);
   };
   const std::size_t frames = (*Grammar::make(build_of(kTool), index()))->memory_bytes();
-  const auto grammar =
-      *Grammar::make(build, index(), {.machine = {}, .max_bytes = frames / 2});
+  const auto grammar = *Grammar::make(build, index(), {.machine = {}, .max_bytes = frames / 2});
   EXPECT_TRUE(Matcher(grammar).accept_bytes("{"));
   EXPECT_EQ(builds, 1);
 }

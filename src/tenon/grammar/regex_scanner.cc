@@ -19,10 +19,7 @@ class RegexScanner final : public Scanner {
  public:
   RegexScanner(Machine& machine, std::shared_ptr<regex::ExprSet> exprs, regex::Expr language,
                bool is_covered)
-      : machine_(machine),
-        exprs_(std::move(exprs)),
-        language_(language),
-        is_covered_(is_covered) {}
+      : machine_(machine), exprs_(std::move(exprs)), language_(language), is_covered_(is_covered) {}
 
   // The automaton begins to exist here: most lexemes of a large grammar are never read.
   State start() override {
@@ -57,7 +54,8 @@ class RegexScanner final : public Scanner {
   std::optional<AllBut> as_all_but(State state) override {
     const auto all_but = exprs_->as_all_but(dfa_->language(state));
     if (!all_but || all_but->text == dfa_->language(state)) return std::nullopt;
-    if (text_ == nullptr) text_ = std::make_unique<RegexScanner>(machine_, exprs_, all_but->text, false);
+    if (text_ == nullptr)
+      text_ = std::make_unique<RegexScanner>(machine_, exprs_, all_but->text, false);
     if (text_->language_ != all_but->text) return std::nullopt;
     const State start = text_->start();
     if (start == kDead) return std::nullopt;
@@ -78,9 +76,8 @@ class RegexScanner final : public Scanner {
   State if_live(State state) {
     if (state >= lives_.size()) lives_.resize(state + 1, Life::unknown);
     if (lives_[state] == Life::unknown) {
-      const Expected<bool> is_live = is_covered_
-                                         ? dfa_->language(state) != regex::ExprSet::kNothing
-                                         : dfa_->is_live(state);
+      const Expected<bool> is_live =
+          is_covered_ ? dfa_->language(state) != regex::ExprSet::kNothing : dfa_->is_live(state);
       if (const Status status = exprs_->status(); !status) {
         machine_.fail(status.error());
         return kDead;
@@ -95,7 +92,7 @@ class RegexScanner final : public Scanner {
   regex::Expr language_;
   bool is_covered_;
   std::optional<regex::Dfa> dfa_;
-  std::vector<Life> lives_;  // by state
+  std::vector<Life> lives_;             // by state
   std::unique_ptr<RegexScanner> text_;  // of as_all_but()
 };
 

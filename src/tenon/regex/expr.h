@@ -87,9 +87,9 @@ class ExprSet {
   [[nodiscard]] std::array<std::uint8_t, 256> byte_classes(Expr expr) const;
   /// Bytes that are in some string of `expr`, and perhaps more: no string has others.
   [[nodiscard]] ByteSet alphabet(Expr expr);
-  /// Bytes that end some string of `expr`, and perhaps more: no string ends in others. Of a language
-  /// that anything may follow (`concat(expr, kAnything)`) those that end its shortest strings. By
-  /// the structure alone.
+  /// Bytes that end some string of `expr`, and perhaps more: no string ends in others. Of a
+  /// language that anything may follow (`concat(expr, kAnything)`) those that end its shortest
+  /// strings. By the structure alone.
   [[nodiscard]] ByteSet last_bytes(Expr expr);
   /// `expr` as the texts of `text`, which holds all of them, but for those that begin in certain
   /// ways. What leads from here out of `expr`, and not out of `text`, has a byte of `signs`.
