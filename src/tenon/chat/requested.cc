@@ -77,7 +77,7 @@ bool wants_calls_as_text(const ChatRequest& request) {
 
 bool takes_other_forms(const ChatRequest& request) {
   return offers_tools(request) && !request.continuation &&
-         request.tool_choice.mode == ToolMode::automatic &&
+         request.tool_choice.mode != ToolMode::none &&
          request.response_format.kind == message::ResponseFormat::Kind::text &&
          !wants_calls_as_text(request);
 }

@@ -141,6 +141,31 @@ TEST(OtherForms, AreCallsWhereTheLeadAdmitsThem) {
   EXPECT_GT(texts, 300U);
 }
 
+// Where a call must come the model chooses the form: any of them at the beginning, and no text
+// before it or behind.
+TEST(OtherForms, MayBeThatOfACallThatMustCome) {
+  const std::vector<Tool> tools = two_tools();
+  const ToolCall right{
+      .id = "call00001", .name = "weather", .arguments = R"({"city": "Rome", "days": 3})"};
+  std::size_t forms = 0;
+  for (const char* const name : {"hermes", "mistral_v11", "llama3_json", "deepseek_v3"}) {
+    const auto format = held(*find(name));
+    const Answers answers(*format, {.mode = message::ToolMode::required}, false, true, tools);
+    for (const Syntax& syntax : format->syntaxes) {
+      if (is_of_own(*format, syntax)) continue;
+      ++forms;
+      const std::string call = *render_calls_in(*format, syntax, {right}, {.tools = tools});
+      SCOPED_TRACE(std::string(name) + ": " + call);
+      EXPECT_TRUE(answers.hold(call));
+      EXPECT_FALSE(answers.hold("Sure: " + call));
+      EXPECT_FALSE(answers.hold(call + "\nThat was it."));
+    }
+    EXPECT_FALSE(answers.hold("```json\n{\"name\": \"nobody\", \"arguments\": {}}\n```"));
+    EXPECT_FALSE(answers.hold(""));
+  }
+  EXPECT_GT(forms, 50U);
+}
+
 // The format has it as one of its own that it does not write, which no mask offers.
 bool borrows(const Format& format, const Syntax& syntax) {
   return std::ranges::any_of(format.syntaxes, [&](const Syntax& own) {

@@ -98,7 +98,7 @@ class Builder {
     if (mode == ToolMode::none) {
       answer = content();
     } else if (mode == ToolMode::required) {
-      answer = calls(true);
+      answer = calls_in_any_form();
     } else {
       answer = text_or_calls();
     }
@@ -371,10 +371,23 @@ class Builder {
     return rules_.choice(std::move(ways));
   }
 
-  // Ways to answer with calls in other forms, beside `before` alone. The text before a call and what
-  // the call begins with are one lexeme, which few tokens lead out of: else each token of a text
-  // would have to be looked at as one that ends before a call. All the others go on with `before`.
-  std::vector<NodeId> calls_of_others(NodeId before) {
+  // Where a call must come the model has the choice of the form: one that is forced into a form
+  // which it does not write by itself finds no end.
+  NodeId calls_in_any_form() {
+    const NodeId own = calls(true);
+    const bool is_framed = !format_.content_open.empty() || !format_.prompt_end.empty();
+    if (!format_.has_gated || is_framed) return own;
+    std::vector<NodeId> ways =
+        calls_of_others(rules_.add(node::Pattern{"[ \\t\\n\\r]{0,20}"}), /*is_covered=*/false);
+    ways.insert(ways.begin(), own);
+    return rules_.choice(std::move(ways));
+  }
+
+  // Ways to answer with calls in other forms, beside `before` alone. The text before a call and
+  // what the call begins with are one lexeme, which few tokens lead out of: else each token of a
+  // text would have to be looked at as one that ends before a call. All the others go on with
+  // `before`. `is_covered`: see node::Lexeme.
+  std::vector<NodeId> calls_of_others(NodeId before, bool is_covered) {
     std::vector<NodeId> ways;
     const Syntax* const own = syntax_;
     for (const Lead::Place place : kPlaces) {
@@ -388,10 +401,8 @@ class Builder {
       });
       for (auto& [begin, forms] : rests) {
         const NodeId rest = rules_.choice(std::move(forms));
-        const NodeId begun = rules_.sequence(
-            {rules_.add(node::Both{{before, lead(place)}}), rules_.literal(begin)});
-        // See anything() for why `before` is dead at once.
-        const bool is_covered = options_.tokenizer != nullptr;
+        const NodeId begun =
+            rules_.sequence({rules_.add(node::Both{{before, lead(place)}}), rules_.literal(begin)});
         const NodeId lead_in = rules_.add(node::Lexeme{begun, is_covered});
         NodeId all = rules_.sequence({lead_in, rest});
         if (options_.parallel) {
@@ -743,7 +754,8 @@ class Builder {
     const NodeId before = is_framed ? content() : text_before_call();
     NodeId text = rules_.sequence({before, optional(behind_text)});
     if (format_.has_gated) {
-      std::vector<NodeId> ways = calls_of_others(before);
+      // See anything() for why `before` is dead at once.
+      std::vector<NodeId> ways = calls_of_others(before, options_.tokenizer != nullptr);
       ways.insert(ways.begin(), text);
       text = rules_.choice(std::move(ways));
     }
