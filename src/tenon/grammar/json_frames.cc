@@ -14,6 +14,7 @@
 
 #include "tenon/grammar/frames.h"
 #include "tenon/grammar/shape.h"
+#include "tenon/json/decimal.h"
 #include "tenon/json/value.h"
 #include "tenon/schema/values.h"
 
@@ -518,13 +519,21 @@ class ArrayFrame final : public Frame {
   [[nodiscard]] Term item_term(std::uint64_t index) const {
     return index < shape_.prefix.size() ? shape_.prefix[index] : shape_.items;
   }
-  // All items are numbers, and those that begin like one that is taken are without end.
+  // All items are numbers, and each beginning of one that is taken begins others without end. More
+  // digits lead away from zero, so that a lower bound below zero or an upper one above it leaves
+  // only so many. Only integers without a point: 7.0 and 7e000 are 7 again and begin few others.
   [[nodiscard]] bool has_endless_numbers() const {
     Shapes& shapes = context_.shapes;
     const Term item = item_term(0);
     const auto is_endless = [](const NumberShape& shape) {
       const NumberSet& set = shape.set;
-      return !shape.needs_check && !set.values && !(set.minimum && set.maximum) &&
+      const auto lies_beyond_zero = [](const auto& bound, bool is_below) {
+        if (!bound) return false;
+        const json::Decimal value = json::decimal_of(bound->value);
+        return !value.is_zero() && value.negative == is_below;
+      };
+      return set.integers_are_spelled && !shape.needs_check && !set.values &&
+             !lies_beyond_zero(set.minimum, true) && !lies_beyond_zero(set.maximum, false) &&
              set.no_multiples.empty() &&
              std::ranges::all_of(set.multiples, [](const std::string& m) { return m == "1"; });
     };

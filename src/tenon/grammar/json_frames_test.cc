@@ -260,20 +260,59 @@ const std::vector<JsonFramesRow>& json_frames_rows() {
   return kRows;
 }
 
+std::string forty_numbers_from(int first) {
+  std::string text = std::to_string(first);
+  for (int i = 1; i < 40; ++i) text += ", " + std::to_string(first + i);
+  return text;
+}
+
 // However many integers there are: no digit follows a zero, so a second one is no beginning.
 TEST(Json, AZeroThatIsTakenIsNoBeginning) {
   const auto grammar = json_frames_grammar_of(
-      R"({"type": "array", "uniqueItems": true, "items": {"type": "integer"}})", {});
+      R"({"type": "array", "uniqueItems": true, "items": {"type": "integer"}})",
+      {.plain_integers = true});
   ASSERT_TRUE(grammar);
   Matcher matcher(*grammar);
-  std::string text = "[100";
-  for (int i = 101; i < 140; ++i) text += ", " + std::to_string(i);
-  ASSERT_TRUE(matcher.accept_bytes(text + ", 0, "));
+  ASSERT_TRUE(matcher.accept_bytes("[" + forty_numbers_from(100) + ", 0, "));
   EXPECT_FALSE(matcher.accept_bytes("0"));
   EXPECT_FALSE(matcher.accept_bytes("-0"));
   EXPECT_TRUE(matcher.accept_bytes("139"));
   EXPECT_FALSE(matcher.accept_bytes(","));
   EXPECT_TRUE(matcher.accept_bytes("7]"));
+}
+
+// Nor is any other number that is taken, where more digits lead out of the schema or to the same
+// number.
+TEST(Json, ANumberThatIsTakenIsNoBeginningWhereNothingFollowsIt) {
+  const struct {
+    const char* name;
+    const char* items;
+    bool plain_integers;
+    int first;  // of forty numbers, of which the last is `last`
+    const char* last;
+    const char* refused;  // behind them
+    const char* accepted;
+  } rows[] = {
+      {"AtAMaximum", R"({"type": "integer", "maximum": 9})", true, -50, "7", "7", "8]"},
+      {"AtAMinimum", R"({"type": "integer", "minimum": -9})", true, 50, "-7", "-7", "-8]"},
+      {"BelowAnExclusiveMaximum", R"({"type": "integer", "exclusiveMaximum": 7.5})", true, -50, "7",
+       "7", "6]"},
+      {"OfOneSign", R"({"type": "integer", "minimum": 0})", true, 50, "7", "7]", "700]"},
+      {"OfTheOtherSign", R"({"type": "integer", "maximum": -6})", true, -90, "-7", "-7]", "-700]"},
+      {"IntegersWithAPoint", R"({"type": "integer"})", false, 100, "7", "7.", "700]"},
+      {"Exponents", R"({"type": "number"})", true, 100, "7", "7e000", "7e001]"},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.name);
+    const auto grammar = json_frames_grammar_of(
+        R"({"type": "array", "uniqueItems": true, "items": )" + std::string(row.items) + "}",
+        {.plain_integers = row.plain_integers});
+    ASSERT_TRUE(grammar);
+    Matcher matcher(*grammar);
+    ASSERT_TRUE(matcher.accept_bytes("[" + forty_numbers_from(row.first) + ", " + row.last + ", "));
+    EXPECT_FALSE(matcher.accept_bytes(row.refused));
+    EXPECT_TRUE(matcher.accept_bytes(row.accepted));
+  }
 }
 
 TEST(Json, AcceptsWhatTheSchemaSays) {
