@@ -1,5 +1,7 @@
 #include "tenon/base/budget.h"
 
+#include <utility>
+
 namespace tenon {
 
 bool Budget::check_time() {
@@ -8,6 +10,10 @@ bool Budget::check_time() {
   if (limits_.cancel && limits_.cancel->is_cancelled()) return stop(Spent::cancelled);
   if (limits_.deadline && std::chrono::steady_clock::now() >= *limits_.deadline) {
     return stop(Spent::time);
+  }
+  if (limits_.shared != nullptr) {
+    const std::uint64_t steps = steps_used() - std::exchange(steps_reported_, steps_used());
+    if (!limits_.shared->take_steps(steps)) return stop(Spent::shared_steps);
   }
   return true;
 }
@@ -27,6 +33,10 @@ Error Budget::error() const {
       return {Errc::limit_exceeded, what_ + ": not done in time"};
     case Spent::cancelled:
       return {Errc::unavailable, what_ + ": cancelled"};
+    case Spent::shared_steps:
+      return exceeded(limits_.shared->max_steps(), " steps in all");
+    case Spent::shared_bytes:
+      return exceeded(limits_.shared->max_bytes(), " bytes in all");
     case Spent::nothing:
       break;
   }

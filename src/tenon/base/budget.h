@@ -11,6 +11,37 @@
 
 namespace tenon {
 
+/// Steps and bytes that several budgets may use together, each within limits of its own that name
+/// it as `shared`. They report steps a thousand at a time, so that each may use so many more. From
+/// one thread at a time.
+class Allowance {
+ public:
+  Allowance(std::uint64_t max_steps, std::uint64_t max_bytes)
+      : max_steps_(max_steps), max_bytes_(max_bytes) {}
+
+  /// Each counts, and is false if that was too much.
+  [[nodiscard]] bool take_steps(std::uint64_t steps) {
+    steps_used_ += steps;
+    return steps_used_ <= max_steps_;
+  }
+  [[nodiscard]] bool take_bytes(std::uint64_t bytes) {
+    bytes_used_ += bytes;
+    return bytes_used_ <= max_bytes_;
+  }
+  void give_back_bytes(std::uint64_t bytes) { bytes_used_ -= bytes; }
+
+  [[nodiscard]] std::uint64_t max_steps() const { return max_steps_; }
+  [[nodiscard]] std::uint64_t max_bytes() const { return max_bytes_; }
+  [[nodiscard]] std::uint64_t steps_used() const { return steps_used_; }
+  [[nodiscard]] std::uint64_t bytes_used() const { return bytes_used_; }
+
+ private:
+  std::uint64_t max_steps_;
+  std::uint64_t max_bytes_;
+  std::uint64_t steps_used_ = 0;
+  std::uint64_t bytes_used_ = 0;
+};
+
 /// What one compile, parse, render or mask may cost.
 struct Limits {
   static constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
@@ -20,6 +51,7 @@ struct Limits {
   std::uint32_t max_depth = std::numeric_limits<std::uint32_t>::max();
   std::optional<std::chrono::steady_clock::time_point> deadline;
   std::optional<CancelToken> cancel;
+  Allowance* shared = nullptr;  ///< Outlives the work. Null: what others use does not matter.
 };
 
 /// Counts what a piece of work costs against its limits. Once a limit is reached every later
@@ -56,9 +88,13 @@ class Budget {
   [[nodiscard]] bool take_bytes(std::uint64_t bytes) {
     if (spent_ != Spent::nothing || bytes > bytes_left_) return stop(Spent::bytes);
     bytes_left_ -= bytes;
-    return true;
+    return limits_.shared == nullptr || limits_.shared->take_bytes(bytes) ||
+           stop(Spent::shared_bytes);
   }
-  void give_back_bytes(std::uint64_t bytes) { bytes_left_ += bytes; }
+  void give_back_bytes(std::uint64_t bytes) {
+    bytes_left_ += bytes;
+    if (limits_.shared != nullptr) limits_.shared->give_back_bytes(bytes);
+  }
 
   /// One level of nesting, left when it is destroyed; false if it is one too many.
   class Level {
@@ -75,7 +111,7 @@ class Budget {
     Budget& budget_;
   };
 
-  /// Reads the clock and the token now, for work whose steps are long.
+  /// Reads the clock and the token now, for work whose steps are long, and reports what is shared.
   [[nodiscard]] bool check_time();
 
   [[nodiscard]] bool is_spent() const { return spent_ != Spent::nothing; }
@@ -86,7 +122,16 @@ class Budget {
   [[nodiscard]] Error error() const;
 
  private:
-  enum class Spent : std::uint8_t { nothing, steps, bytes, depth, time, cancelled };
+  enum class Spent : std::uint8_t {
+    nothing,
+    steps,
+    bytes,
+    depth,
+    time,
+    cancelled,
+    shared_steps,
+    shared_bytes,
+  };
   static constexpr std::uint32_t kStepsPerCheck = 1024;
 
   // The first limit that is reached is the one the error names.
@@ -99,6 +144,7 @@ class Budget {
   Limits limits_;
   std::uint64_t steps_left_;
   std::uint64_t bytes_left_;
+  std::uint64_t steps_reported_ = 0;
   std::uint32_t depth_ = 0;
   std::uint32_t until_check_ = kStepsPerCheck;
   Spent spent_ = Spent::nothing;

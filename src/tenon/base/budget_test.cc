@@ -71,6 +71,31 @@ TEST(Budget, StopsWhenCancelled) {
   EXPECT_EQ(budget.error(), (Error{Errc::unavailable, "render: cancelled"}));
 }
 
+TEST(Budget, StopsWhereSeveralHaveUsedTheirAllowance) {
+  Allowance shared(10'240, 100);
+  std::uint64_t used = 0;
+  for (int i = 0; i < 4; ++i) {
+    Budget budget("work", {.max_steps = 4096, .shared = &shared});
+    const std::uint64_t before = used;
+    while (budget.step()) ++used;
+    EXPECT_EQ(budget.error().message,
+              i < 2 ? "work: more than 4096 steps" : "work: more than 10240 steps in all");
+    EXPECT_GE(used - before, 1023U) << "what takes little is not stopped";
+  }
+  EXPECT_GE(used, 10'240U);
+  EXPECT_LE(used, 10'240U + 4 * 1024U);
+
+  Budget one("one", {.max_bytes = 80, .shared = &shared});
+  Budget other("other", {.max_bytes = 80, .shared = &shared});
+  EXPECT_TRUE(one.take_bytes(60));
+  EXPECT_TRUE(other.take_bytes(40));
+  one.give_back_bytes(1);
+  EXPECT_TRUE(other.take_bytes(1));
+  EXPECT_FALSE(one.take_bytes(1));
+  EXPECT_EQ(one.error().message, "one: more than 100 bytes in all");
+  EXPECT_FALSE(other.is_spent());
+}
+
 TEST(Budget, HasNoLimitsUnlessGiven) {
   Budget budget("free", {});
   EXPECT_TRUE(budget.step(Limits::kUnlimited / 2));
