@@ -28,6 +28,7 @@ constexpr std::size_t kMaxQuotients = 40;
 constexpr std::ptrdiff_t kStandardQuotients = 5;
 // Partitions that are remembered for having been asked for.
 constexpr std::size_t kMaxAsked = 10'000;
+constexpr regex::ByteSet kPlainCharacters = regex::plain_characters();
 constexpr std::size_t kPartBytes = std::size_t{32} << 20U;
 
 // The bytes of JSON strings without quotes and escapes: what any pattern may tell apart of
@@ -130,10 +131,6 @@ TokenTrie trie_of(const vocab::Vocab& vocab, const Wanted& is_wanted) {
     }
   }
   return TokenTrie(std::move(entries));
-}
-
-bool is_plain_character(unsigned byte) {
-  return byte >= 0x20 && byte < 0x7F && byte != '"' && byte != '\\';
 }
 
 // By node: symbols of the longest way down, or kOthers where one below is not `wanted`.
@@ -273,8 +270,8 @@ const TokenTrie& VocabIndex::containing(std::uint8_t byte) {
 const VocabIndex::PlainHeights& VocabIndex::plain_heights() {
   const std::lock_guard lock(mutex_);
   if (!plain_heights_) {
-    plain_heights_ = std::make_unique<const PlainHeights>(
-        heights_of(vocab_->trie(), [](std::uint8_t byte) { return is_plain_character(byte); }));
+    plain_heights_ = std::make_unique<const PlainHeights>(heights_of(
+        vocab_->trie(), [](std::uint8_t byte) { return kPlainCharacters.contains(byte); }));
   }
   return *plain_heights_;
 }
@@ -342,7 +339,8 @@ std::shared_ptr<const VocabIndex::Quotient> VocabIndex::make_quotient(
   std::array<bool, 256> is_plain{};  // by class
   is_plain.fill(true);
   for (unsigned byte = 0; byte < 256; ++byte) {
-    if (!is_plain_character(byte)) is_plain[canonical.of[byte]] = false;
+    const bool is_one = kPlainCharacters.contains(static_cast<std::uint8_t>(byte));
+    if (!is_one) is_plain[canonical.of[byte]] = false;
   }
   quotient->plain_heights =
       heights_of(quotient->trie, [&](std::uint8_t symbol) { return is_plain[symbol]; });

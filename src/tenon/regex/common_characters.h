@@ -6,6 +6,8 @@
 #include <span>
 #include <string_view>
 
+#include "tenon/regex/byte_set.h"
+
 namespace tenon::regex {
 
 /// Characters beyond ASCII that patterns hardly ever tell apart: letters and signs of two or three
@@ -20,5 +22,11 @@ struct Utf8Range {
 
 /// How many bytes the common character has that `text` begins with; 0: it begins with none.
 [[nodiscard]] std::size_t common_character_length(std::string_view text);
+
+/// Printable characters of ASCII but for the quote and the backslash: what a JSON string may hold
+/// as it is.
+[[nodiscard]] constexpr ByteSet plain_characters() {
+  return ByteSet::range(0x20, 0x7E) & ~(ByteSet::of('"') | ByteSet::of('\\'));
+}
 
 }  // namespace tenon::regex

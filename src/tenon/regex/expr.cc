@@ -10,6 +10,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "tenon/regex/common_characters.h"
+
 namespace tenon::regex {
 namespace {
 
@@ -108,11 +110,8 @@ ExprSet::ExprSet(const Limits& limits) : budget_("regular expression", bounded(l
                     .max = kUnbounded});
   nodes_.push_back({.kind = Kind::bytes, .is_inhabited = true, .first = 0});
   for (const Expr expr : {kNothing, kEpsilon, Expr{3}, kAnything}) {
-    nodes_[expr].fingerprint = make_fingerprint(nodes_[expr], {});
-    nodes_[expr].least = count_least(nodes_[expr], {});
-    nodes_[expr].is_bounded = expr != kAnything;
+    find_out(nodes_[expr], {});
   }
-  nodes_[kAnything].holds_long = true;
   grow_index();
 }
 
@@ -252,6 +251,103 @@ bool ExprSet::find_long(const Node& node, std::span<const Expr> list) const {
   }
 }
 
+bool ExprSet::find_plain(const Node& node, std::span<const Expr> list) const {
+  constexpr ByteSet kPlain = plain_characters();
+  if (node.kind == Kind::any_of) {
+    return std::ranges::any_of(list, [&](Expr part) { return nodes_[part].is_plain; });
+  }
+  return node.kind == Kind::bytes && (kPlain & ~byte_sets_[node.first]).is_empty();
+}
+
+// A derivative of a union is the union of derivatives, those of a concatenation and of a repetition
+// end with what has not been begun: so the most that is left is found from the parts.
+std::uint32_t ExprSet::find_completion(const Node& node, std::span<const Expr> list) const {
+  constexpr std::uint64_t kMost = 1'000'000'000;
+  const auto is_known = [&](Expr part) { return can_be_completed(part); };
+  std::uint64_t most = 0;
+  switch (node.kind) {
+    case Kind::epsilon:
+      break;
+    case Kind::bytes:
+      if (byte_sets_[node.first] == ByteSet::of(0)) return kUnbounded;
+      break;
+    case Kind::concat: {
+      if (!is_known(node.first) || !is_known(node.second)) return kUnbounded;
+      const Node& rest = nodes_[node.second];
+      most = std::max(rest.completion, nodes_[node.first].completion + rest.least);
+      break;
+    }
+    case Kind::any_of:
+      if (!std::ranges::all_of(list, is_known)) return kUnbounded;
+      for (const Expr part : list) most = std::max<std::uint64_t>(most, nodes_[part].completion);
+      break;
+    case Kind::repeat:
+      if (!is_known(node.first)) return kUnbounded;
+      most = std::uint64_t{nodes_[node.first].completion} + node.least;
+      break;
+    case Kind::nothing:
+    case Kind::all_of:
+    case Kind::complement:
+    case Kind::guarded:
+    case Kind::loop:
+    case Kind::located:
+      return kUnbounded;
+  }
+  return std::max<std::uint64_t>(most, node.least) > kMost ? kUnbounded
+                                                           : static_cast<std::uint32_t>(most);
+}
+
+// Characters are read one by one by repetitions of any character, as long as what follows them has
+// a string that is known to be there.
+std::uint32_t ExprSet::find_absorbed(const Node& node, std::span<const Expr> list) const {
+  const auto absorbed = [&](Expr part) { return nodes_[part].absorbed; };
+  switch (node.kind) {
+    case Kind::bytes:
+      return node.is_plain ? 1 : 0;
+    case Kind::concat: {
+      if (!can_be_completed(node.second)) return 0;
+      const Node& first = nodes_[node.first];
+      if (first.is_plain) return sum(1, absorbed(node.second));
+      if (first.kind == Kind::repeat && nodes_[first.first].is_plain) {
+        return sum(first.max, absorbed(node.second));
+      }
+      const std::uint32_t within = can_be_completed(node.first) ? first.absorbed : 0;
+      return first.nullable == Nullable::yes ? std::max(within, absorbed(node.second)) : within;
+    }
+    case Kind::repeat:
+      if (nodes_[node.first].is_plain) return node.max;
+      return can_be_completed(node.first) ? absorbed(node.first) : 0;
+    case Kind::any_of: {
+      std::uint32_t most = 0;
+      for (const Expr part : list) most = std::max(most, absorbed(part));
+      return most;
+    }
+    case Kind::all_of: {
+      std::optional<Expr> rest;  // of what is not every text
+      for (const Expr part : list) {
+        if (is_every_text(part)) continue;
+        if (rest) return 0;
+        rest = part;
+      }
+      return rest ? absorbed(*rest) : kUnbounded;
+    }
+    default:
+      return 0;
+  }
+}
+
+// All that is known of a node from its parts.
+void ExprSet::find_out(Node& node, std::span<const Expr> list) const {
+  node.fingerprint = make_fingerprint(node, list);
+  node.least = count_least(node, list);
+  node.is_bounded = find_bounded(node, list);
+  node.holds_long = find_long(node, list);
+  node.is_inhabited |= node.holds_long;
+  node.is_plain = find_plain(node, list);
+  node.completion = find_completion(node, list);
+  node.absorbed = find_absorbed(node, list);
+}
+
 std::optional<ExprSet::Counts> ExprSet::as_repetition_of(Expr part, Expr expr) const {
   if (expr == kEpsilon) return Counts{0, 0};
   const Repetition repeat = repetition(expr);
@@ -260,76 +356,19 @@ std::optional<ExprSet::Counts> ExprSet::as_repetition_of(Expr part, Expr expr) c
 }
 
 std::optional<std::uint64_t> ExprSet::completion_bound(Expr expr) const {
-  const auto known = completion(expr, 0);
-  if (!known) return std::nullopt;
-  return std::max(known->of_itself, known->of_a_derivative);
-}
-
-// A derivative of a union is the union of derivatives, those of a concatenation and of a repetition
-// end with what has not been begun: so the most that is left is found from the parts.
-std::optional<ExprSet::Completion> ExprSet::completion(Expr expr, unsigned depth) const {
-  constexpr unsigned kDeepest = 100;
-  constexpr std::uint64_t kMost = 1'000'000'000;
-  if (depth > kDeepest) return std::nullopt;
-  const Node& node = nodes_[expr];
-  std::optional<Completion> result;
-  switch (node.kind) {
-    case Kind::epsilon:
-      return Completion{0, 0};
-    case Kind::bytes:
-      if (byte_sets_[node.first] == ByteSet::of(0)) return std::nullopt;
-      return Completion{1, 0};
-    case Kind::concat: {
-      result = Completion{0, 0};
-      std::vector<Expr> parts;
-      for (; nodes_[expr].kind == Kind::concat; expr = nodes_[expr].second) {
-        parts.push_back(nodes_[expr].first);
-      }
-      parts.push_back(expr);
-      for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
-        const auto inner = completion(*part, depth + 1);
-        if (!inner) return std::nullopt;
-        result->of_a_derivative =
-            std::max(result->of_a_derivative, inner->of_a_derivative + result->of_itself);
-        result->of_itself += inner->of_itself;
-        if (result->of_itself > kMost) return std::nullopt;
-      }
-      return result;
-    }
-    case Kind::any_of:
-      for (const Expr part : list_of(node)) {
-        const auto inner = completion(part, depth + 1);
-        if (!inner) return std::nullopt;
-        if (!result) result = inner;
-        result->of_itself = std::min(result->of_itself, inner->of_itself);
-        result->of_a_derivative = std::max(result->of_a_derivative, inner->of_a_derivative);
-      }
-      return result;
-    case Kind::repeat: {
-      const auto inner = completion(node.first, depth + 1);
-      if (!inner || inner->of_itself * node.min > kMost) return std::nullopt;
-      return Completion{inner->of_itself * node.min,
-                        inner->of_a_derivative + inner->of_itself * node.min};
-    }
-    case Kind::nothing:
-    case Kind::all_of:
-    case Kind::complement:
-    case Kind::guarded:
-    case Kind::loop:
-    case Kind::located:
-      break;
-  }
-  return std::nullopt;
+  if (!can_be_completed(expr)) return std::nullopt;
+  return std::max(nodes_[expr].least, nodes_[expr].completion);
 }
 
 std::optional<Expr> ExprSet::free_part(Expr expr) const {
   const std::span<const Expr> parts =
       nodes_[expr].kind == Kind::any_of ? list_of(nodes_[expr]) : std::span<const Expr>(&expr, 1);
+  std::size_t visits = 0;
   for (const Expr part : parts) {
     const Expr first = head(part);
     const Node& node = nodes_[first];
     if (node.kind != Kind::repeat || node.min != 0 || node.max != kUnbounded) continue;
-    if (!completion(tail(part), 0)) continue;
+    if (!can_be_completed(tail(part))) continue;
     // What of the character is ASCII; the rest of it counts only as a whole.
     ByteSet ascii;
     const Node& character = nodes_[node.first];
@@ -338,15 +377,19 @@ std::optional<Expr> ExprSet::free_part(Expr expr) const {
       if (nodes_[one].kind == Kind::bytes) ascii |= byte_sets_[nodes_[one].first];
     }
     if (first != kAnything) ascii &= ByteSet::range(0, 0x7F);
-    if (is_made_of(expr, node.first, ascii, 0)) return first;
+    if (is_made_of(expr, node.first, ascii, 0, visits)) return first;
   }
   return std::nullopt;
 }
 
-bool ExprSet::is_made_of(Expr expr, Expr character, const ByteSet& ascii, unsigned depth) const {
+bool ExprSet::is_made_of(Expr expr, Expr character, const ByteSet& ascii, unsigned depth,
+                         std::size_t& visits) const {
   constexpr unsigned kDeepest = 100;
-  if (depth > kDeepest) return false;
-  const auto inner = [&](Expr part) { return is_made_of(part, character, ascii, depth + 1); };
+  constexpr std::size_t kMostVisits = 50'000;
+  if (depth > kDeepest || ++visits > kMostVisits) return false;
+  const auto inner = [&](Expr part) {
+    return is_made_of(part, character, ascii, depth + 1, visits);
+  };
   for (; nodes_[expr].kind == Kind::concat; expr = nodes_[expr].second) {
     if (!inner(nodes_[expr].first)) return false;
   }
@@ -491,11 +534,7 @@ Expr ExprSet::intern(Node node, std::span<const Expr> list) {
     lists_.insert(lists_.end(), list.begin(), list.end());
   }
   const auto expr = static_cast<Expr>(nodes_.size());
-  node.fingerprint = make_fingerprint(node, list);
-  node.least = count_least(node, list);
-  node.is_bounded = find_bounded(node, list);
-  node.holds_long = find_long(node, list);
-  node.is_inhabited |= node.holds_long;
+  find_out(node, list);
   nodes_.push_back(node);
   index_[slot] = expr;
   if (nodes_.size() * 2 > index_.size()) grow_index();
@@ -1089,7 +1128,7 @@ std::uint32_t ExprSet::holding(std::span<const Expr> before) {
   return result;
 }
 
-// ---- characters that are all the same to it -----------------------------------------------------
+// ---- what is known without a walk ---------------------------------------------------------------
 
 bool ExprSet::has_text(Expr expr) const {
   const Node& node = nodes_[expr];
@@ -1102,68 +1141,9 @@ bool ExprSet::has_text(Expr expr) const {
   }
   if (!rest) return true;
   const Node& last = nodes_[*rest];
-  if (last.kind != Kind::any_of) return completion(*rest, 0).has_value();
-  return std::ranges::any_of(list_of(last),
-                             [&](Expr part) { return completion(part, 0).has_value(); });
-}
-
-std::uint32_t ExprSet::absorbed_characters(Expr expr) {
-  constexpr std::size_t kMostKept = 100'000;
-  if (const auto known = absorbed_.find(expr); known != absorbed_.end()) return known->second;
-  std::size_t visits = 0;
-  const std::uint32_t result = find_absorbed(expr, 0, visits);
-  if (absorbed_.size() < kMostKept) absorbed_.emplace(expr, result);
-  return result;
-}
-
-// Characters are read one by one by repetitions of any character, as long as what follows them has
-// a string that is known to be there: completion() finds it.
-std::uint32_t ExprSet::find_absorbed(Expr expr, unsigned depth, std::size_t& visits) const {
-  constexpr unsigned kDeepest = 50;
-  constexpr std::size_t kMostVisits = 500;
-  if (depth > kDeepest || ++visits > kMostVisits) return 0;
-  const Node& node = nodes_[expr];
-  const auto inner = [&](Expr part) { return find_absorbed(part, depth + 1, visits); };
-  switch (node.kind) {
-    case Kind::concat: {
-      if (!completion(node.second, 0)) return 0;
-      const Node& first = nodes_[node.first];
-      if (first.kind == Kind::repeat && is_plain_character(first.first)) {
-        return first.max == kUnbounded ? kUnbounded : sum(first.max, inner(node.second));
-      }
-      if (is_plain_character(node.first)) return sum(1, inner(node.second));
-      const std::uint32_t within = completion(node.first, 0) ? inner(node.first) : 0;
-      return first.nullable == Nullable::yes ? std::max(within, inner(node.second)) : within;
-    }
-    case Kind::repeat:
-      if (is_plain_character(node.first)) return node.max;
-      return completion(node.first, 0) ? inner(node.first) : 0;
-    case Kind::any_of: {
-      std::uint32_t most = 0;
-      for (const Expr part : list_of(node)) most = std::max(most, inner(part));
-      return most;
-    }
-    case Kind::all_of: {
-      std::optional<Expr> rest;  // of what is not every text
-      for (const Expr part : list_of(node)) {
-        if (is_every_text(part)) continue;
-        if (rest) return 0;
-        rest = part;
-      }
-      return rest ? inner(*rest) : kUnbounded;
-    }
-    default:
-      return is_plain_character(expr) ? 1 : 0;
-  }
-}
-
-bool ExprSet::is_plain_character(Expr expr) const {
-  const Node& node = nodes_[expr];
-  ByteSet missing = ByteSet::range(0x20, 0x7E) & ~(ByteSet::of('"') | ByteSet::of('\\'));
-  for (const Expr one : node.kind == Kind::any_of ? list_of(node) : std::span(&expr, 1)) {
-    if (nodes_[one].kind == Kind::bytes) missing &= ~byte_sets_[nodes_[one].first];
-  }
-  return missing.is_empty();
+  const std::span<const Expr> ways =
+      last.kind == Kind::any_of ? list_of(last) : std::span(&*rest, 1);
+  return std::ranges::any_of(ways, [&](Expr part) { return can_be_completed(part); });
 }
 
 // ---- bytes that are one -------------------------------------------------------------------------

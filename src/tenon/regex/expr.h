@@ -109,9 +109,9 @@ class ExprSet {
   /// Some text is surely in `expr`. False: not known. Looks further than may_be_nothing(), and
   /// costs more.
   [[nodiscard]] bool has_text(Expr expr) const;
-  /// Any so many printable characters of ASCII that are neither quote nor backslash begin some
-  /// string of `expr`; kUnbounded: any number of them. 0: not known. By the structure alone.
-  [[nodiscard]] std::uint32_t absorbed_characters(Expr expr);
+  /// Any so many plain characters (common_characters.h) begin some string of `expr`; kUnbounded:
+  /// any number of them. 0: not known. By the structure alone.
+  [[nodiscard]] std::uint32_t absorbed_characters(Expr expr) const { return nodes_[expr].absorbed; }
   /// Equal fingerprints, in whatever set: the same language. All zero: there is none.
   [[nodiscard]] Fingerprint fingerprint(Expr expr) const { return nodes_[expr].fingerprint; }
   /// `expr` as `min` to `max` of `part`: nothing if it is not made so.
@@ -199,12 +199,17 @@ class ExprSet {
     bool is_inhabited = false;  // false: not known
     bool is_bounded = false;    // no string is longer than some number of bytes; false: not known
     bool holds_long = false;    // every text of more than some number of bytes; false: not known
+    bool is_plain = false;      // any one plain character is in it; false: not known
     std::uint32_t conditions = 0;  // bit i: what it means depends on condition i
     std::uint32_t first = 0;
     std::uint32_t second = 0;
     std::uint32_t min = 0;
     std::uint32_t max = 0;
     std::uint32_t least = 0;  // bytes
+    std::uint32_t completion =
+        kUnbounded;              // most bytes that a derivative needs; kUnbounded: not
+                                 // known, else `least` is the length of a shortest string
+    std::uint32_t absorbed = 0;  // absorbed_characters()
     Fingerprint fingerprint;
   };
 
@@ -267,16 +272,16 @@ class ExprSet {
   bool is_spent() const { return budget_.is_spent(); }
 
   std::uint64_t hash(const Node& node, std::span<const Expr> list) const;
-  struct Completion {
-    std::uint64_t of_itself;        // bytes of a shortest string
-    std::uint64_t of_a_derivative;  // the most that any derivative needs
-  };
-  [[nodiscard]] std::optional<Completion> completion(Expr expr, unsigned depth) const;
+  // Whether it has a string without NUL, and so has each derivative that is not empty, by the
+  // structure alone.
+  [[nodiscard]] bool can_be_completed(Expr expr) const {
+    return nodes_[expr].completion != kUnbounded;
+  }
   ByteSet find_alphabet(Expr expr, unsigned depth);
   ByteSet find_last_bytes(Expr expr, unsigned depth);
   std::optional<ByteSet> find_signs(Expr expr, unsigned depth);
-  [[nodiscard]] bool is_made_of(Expr expr, Expr character, const ByteSet& ascii,
-                                unsigned depth) const;
+  [[nodiscard]] bool is_made_of(Expr expr, Expr character, const ByteSet& ascii, unsigned depth,
+                                std::size_t& visits) const;
   template <class Visit>
   void for_each_node(std::span<const Expr> exprs, const Visit& visit) const;
   std::optional<Expr> far(Expr expr, std::unordered_map<Expr, Expr>& known, unsigned depth);
@@ -284,8 +289,10 @@ class ExprSet {
   std::uint32_t count_least(const Node& node, std::span<const Expr> list) const;
   bool find_bounded(const Node& node, std::span<const Expr> list) const;
   bool find_long(const Node& node, std::span<const Expr> list) const;
-  std::uint32_t find_absorbed(Expr expr, unsigned depth, std::size_t& visits) const;
-  bool is_plain_character(Expr expr) const;
+  bool find_plain(const Node& node, std::span<const Expr> list) const;
+  std::uint32_t find_completion(const Node& node, std::span<const Expr> list) const;
+  std::uint32_t find_absorbed(const Node& node, std::span<const Expr> list) const;
+  void find_out(Node& node, std::span<const Expr> list) const;
   bool is_every_text(Expr expr) const {
     return nodes_[expr].kind == Kind::repeat && nodes_[expr].min == 0 && nodes_[expr].holds_long;
   }
@@ -322,7 +329,6 @@ class ExprSet {
   std::unordered_map<Expr, ByteSet> alphabets_;
   std::unordered_map<Expr, ByteSet> last_bytes_;
   std::unordered_map<Expr, std::optional<ByteSet>> signs_;
-  std::unordered_map<Expr, std::uint32_t> absorbed_;
 };
 
 }  // namespace tenon::regex

@@ -270,8 +270,6 @@ TEST(ExprSet, DerivativesAgreeWithTheDefinition) {
   }
 }
 
-// ---- limits -------------------------------------------------------------------------------------
-
 // ---- what is known without a walk ---------------------------------------------------------------
 
 struct Known {
@@ -291,6 +289,7 @@ const Known kKnown[] = {
     {"Anywhere", "a", kUnbounded, true},
     {"OtherCharacters", "^[a-z]{1,20}/$", 0, true},
     {"Literals", "^ab.{0,3}$", 0, true},
+    {"Tails", "^[^a]{0,9}[^b]{0,9}.{5}xxxxxxxxxxxxxxxxxxxx$", 5, true},
     {"LooksAhead", "^(?=.*a)(?=.*b).*$", 0, false},
 };
 
@@ -406,6 +405,21 @@ TEST(ExprSet, KnowsTheSignsOfWhatIsLeftOut) {
   EXPECT_FALSE(exprs.as_all_but(exprs.literal("abc")));
 }
 
+TEST(ExprSet, KnowsWhatCompletesATextHoweverDeepItIs) {
+  ExprSet exprs = roomy();
+  const Expr any = exprs.bytes(ByteSet::all());
+  Expr deep = exprs.literal("a");
+  for (int i = 0; i < 1000; ++i) {
+    deep = exprs.either(exprs.concat(deep, exprs.literal("bc")), exprs.literal("dd"));
+  }
+  EXPECT_EQ(exprs.completion_bound(deep), 2001U);
+  EXPECT_EQ(exprs.completion_bound(exprs.concat(exprs.repeat(any, 7, 9), deep)), 2001U);
+  EXPECT_EQ(exprs.completion_bound(exprs.repeat(any, 7, 9)), 7U);
+  EXPECT_EQ(exprs.completion_bound(exprs.bytes(ByteSet::of(0))), std::nullopt);
+  EXPECT_EQ(exprs.completion_bound(exprs.complement(deep)), std::nullopt);
+  EXPECT_EQ(exprs.absorbed_characters(exprs.concat(exprs.repeat(any, 7, 9), deep)), 9U);
+}
+
 TEST(ExprSet, KnowsWhatHoldsLongTexts) {
   ExprSet exprs = roomy();
   const Expr any = exprs.bytes(ByteSet::range('a', 'z'));
@@ -421,6 +435,8 @@ TEST(ExprSet, KnowsWhatHoldsLongTexts) {
   const Expr begins = exprs.concat(exprs.literal("a"), every);
   EXPECT_FALSE(exprs.holds_long_texts(exprs.both(every, exprs.complement(begins))));
 }
+
+// ---- limits -------------------------------------------------------------------------------------
 
 TEST(ExprSet, AnswersNothingOnceALimitIsReached) {
   ExprSet exprs({.max_steps = 20});
