@@ -456,6 +456,7 @@ Item Adder::item_of(NodeId id) {
 
 // What no value fits cannot be read, and is no fault where something else can.
 Item Adder::json_item(NodeId id, const node::Json& json) {
+  if (error_) return {};
   const auto frame = add_json(machine_, json.schema, json.options, relaxed_);
   if (frame) {
     json_frames_.emplace(id, *frame);

@@ -54,7 +54,7 @@ class Adder {
         rules_(rules),
         vocab_(vocab),
         relaxed_(relaxed),
-        exprs_(std::make_shared<ExprSet>(kExprLimits)) {}
+        exprs_(machine.new_exprs(kExprLimits)) {}
 
   Expected<FrameId> add();
 

@@ -17,6 +17,7 @@
 #include "tenon/grammar/grammar_cache.h"
 #include "tenon/grammar/json_frames.h"
 #include "tenon/grammar/matcher.h"
+#include "tenon/grammar/rules.h"
 #include "tenon/json/value.h"
 #include "tenon/schema/schema.h"
 #include "tenon/vocab/tokenizer_file.h"
@@ -174,6 +175,28 @@ TEST(Grammar, SchemasThatAskForMuchAreAnsweredSoon) {
     }
     EXPECT_LT(std::clock() - begun, with_sanitizers(2) * CLOCKS_PER_SEC) << row.name;
   }
+}
+
+// Each of them may take much, but not all of them.
+TEST(Grammar, SchemasOfOneGrammarAreCountedTogether) {
+  const auto schema = schema::Schema::compile(*json::parse(
+      R"({"type": "string",
+          "pattern": "^(?=.*a)(?=.*b)(?=.*c)(?=.*d)(?=.*e)(?=.*f)(?=.*g)(?=.*h)(?=.*i).*$"})"));
+  ASSERT_TRUE(schema);
+  Rules rules;
+  std::vector<NodeId> all;
+  for (int i = 0; i < 100; ++i) all.push_back(rules.add(node::Json{*schema, {}}));
+  const auto grammar_of = [&](std::size_t count) {
+    rules.set_root(rules.choice({all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count)}));
+    return Grammar::make(
+        [&](Machine& machine) { return add_rules(machine, rules, index()->vocab()); }, index());
+  };
+  const std::clock_t begun = std::clock();
+  EXPECT_TRUE(grammar_of(3));
+  const auto many = grammar_of(100);
+  ASSERT_FALSE(many);
+  EXPECT_EQ(many.error().code, Errc::limit_exceeded);
+  EXPECT_LT(std::clock() - begun, with_sanitizers(2) * CLOCKS_PER_SEC);
 }
 
 // What an automaton is too large for is not refused by the pattern.

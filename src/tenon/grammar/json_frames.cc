@@ -1430,8 +1430,7 @@ Context::Context(Machine& to, std::shared_ptr<const schema::Schema> schema, cons
     : machine(to),
       options(how),
       shapes(std::move(schema),
-             std::make_shared<regex::ExprSet>(
-                 Limits{.max_steps = 4'000'000, .max_bytes = std::uint64_t{8} << 20}),
+             to.new_exprs({.max_steps = 4'000'000, .max_bytes = std::uint64_t{8} << 20}),
              {.excludes_values = true}) {
   shapes.on_error([this](const Error& error) { machine.fail(error); });
   shapes.on_steps([this](std::uint64_t steps) {

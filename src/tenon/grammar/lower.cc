@@ -33,7 +33,7 @@ class Lowering {
   Lowering(const Rules& from, const LowerOptions& options)
       : from_(from),
         options_(options),
-        exprs_(Limits{.max_steps = 20'000'000, .max_bytes = std::uint64_t{64} << 20}),
+        exprs_(Limits{.max_bytes = std::uint64_t{64} << 20, .shared = &shared_}),
         spelling_([this](const CodePointSet& set) {
           return lowered_.rules.add(node::Characters{set});
         }) {}
@@ -145,7 +145,7 @@ class Lowering {
     return 0;
   }
   NodeId lower(NodeId, const node::Json& node) {
-    const auto value = lower_json(lowered_.rules, node, options_, lowered_.relaxed);
+    const auto value = lower_json(lowered_.rules, node, options_, shared_, lowered_.relaxed);
     return value ? *value : fail(value.error());
   }
 
@@ -360,6 +360,8 @@ class Lowering {
   std::vector<NodeId> nodes_;                   // of from_, in lowered_
   std::vector<std::optional<Expr>> languages_;  // of nodes of from_, where asked for
   std::vector<bool> is_regular_;
+  // Of all expressions, and of what it takes to find out which values fit, at some 50 ns each.
+  Allowance shared_{20'000'000, Limits::kUnlimited};
   ExprSet exprs_;
   CharacterSpelling spelling_;
   std::optional<Error> error_;

@@ -44,18 +44,19 @@ std::string name_of_part(std::string_view whole, std::string_view part) {
 
 class JsonLowering {
  public:
-  JsonLowering(Rules& rules, const node::Json& json, const LowerOptions& options,
+  JsonLowering(Rules& rules, const node::Json& json, const LowerOptions& options, Allowance& shared,
                std::vector<Relaxed>& relaxed)
       : rules_(rules),
         json_(json.options),
         options_(options),
         relaxed_(relaxed),
         exprs_(std::make_shared<regex::ExprSet>(
-            Limits{.max_steps = 50'000'000, .max_bytes = std::uint64_t{64} << 20})),
+            Limits{.max_bytes = std::uint64_t{64} << 20, .shared = &shared})),
         shapes_(json.schema, exprs_, {}),
         any_text_(shapes_.strings(Terms::kAnything)),
         spelling_([this](const CodePointSet& set) { return characters(set); }) {
     using Whitespace = JsonOptions::Whitespace;
+    shapes_.on_steps([&shared](std::uint64_t steps) { return shared.take_steps(steps); });
     if (json_.plain_integers) shapes_.spell_integers();
     if (json_.declared_only) shapes_.name_declared_only();
     if (json_.whitespace == Whitespace::pretty) {
@@ -1054,12 +1055,12 @@ class JsonLowering {
 }  // namespace
 
 Expected<NodeId> lower_json(Rules& rules, const node::Json& json, const LowerOptions& options,
-                            std::vector<Relaxed>& relaxed) {
-  auto root = JsonLowering(rules, json, options, relaxed).run();
+                            Allowance& shared, std::vector<Relaxed>& relaxed) {
+  auto root = JsonLowering(rules, json, options, shared, relaxed).run();
   if (root || root.error().code != Errc::unsatisfiable || !json.options.declared_only) return root;
   node::Json any_names = json;
   any_names.options.declared_only = false;
-  return JsonLowering(rules, any_names, options, relaxed).run();
+  return JsonLowering(rules, any_names, options, shared, relaxed).run();
 }
 
 }  // namespace tenon::grammar

@@ -3,15 +3,16 @@
 #include <memory>
 #include <vector>
 
+#include "tenon/base/budget.h"
 #include "tenon/base/expected.h"
 #include "tenon/grammar/lower.h"
 
 namespace tenon::grammar {
 
 /// Adds the JSON values of a schema to `rules` as plain nodes, and what they leave unsaid to
-/// `relaxed`. See lower().
+/// `relaxed`. Counts steps against `shared`, too. See lower().
 [[nodiscard]] Expected<NodeId> lower_json(Rules& rules, const node::Json& json,
-                                          const LowerOptions& options,
+                                          const LowerOptions& options, Allowance& shared,
                                           std::vector<Relaxed>& relaxed);
 
 }  // namespace tenon::grammar

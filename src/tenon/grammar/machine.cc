@@ -43,7 +43,8 @@ std::optional<Frame::Lexeme> Frame::lexeme(const Cell&) const {
   return std::nullopt;
 }
 
-Machine::Machine(MachineLimits limits) : limits_(limits) {
+Machine::Machine(MachineLimits limits)
+    : limits_(limits), expressions_(limits.max_expression_steps, limits.max_expression_bytes) {
   cells_.push_back({});  // the empty stack
   asking_.push_back(false);
   states_.push_back({});  // the empty set
@@ -76,6 +77,11 @@ void Machine::check_mask() {
     fail(
         too_many(limits_.max_mask_steps, "for one mask: there are too many ways to read the text"));
   }
+}
+
+std::shared_ptr<regex::ExprSet> Machine::new_exprs(Limits own) {
+  own.shared = &expressions_;
+  return std::make_shared<regex::ExprSet>(own);
 }
 
 FrameId Machine::add(std::unique_ptr<Frame> frame) {

@@ -10,12 +10,14 @@
 #include <unordered_set>
 #include <vector>
 
+#include "tenon/base/budget.h"
 #include "tenon/base/expected.h"
 #include "tenon/grammar/int_map.h"
 #include "tenon/grammar/relaxed.h"
 #include "tenon/grammar/scanner.h"
 #include "tenon/grammar/token_set.h"
 #include "tenon/regex/byte_set.h"
+#include "tenon/regex/expr.h"
 
 /// The machine that reads bytes (docs/masks.md): a nondeterministic pushdown automaton whose stacks
 /// are hash-consed cells and whose states are interned sets of cells, both built as they are met.
@@ -95,6 +97,10 @@ struct MachineLimits {
   /// The same for one text: so many, and so many more for each of its bytes and each call.
   std::uint64_t max_text_steps = 10'000'000;
   std::uint64_t steps_per_byte = 2'000;
+  /// Of all its regular expressions together. As long as they are made and not only walked, a step
+  /// takes some 40 ns.
+  std::uint64_t max_expression_steps = 12'000'000;
+  std::uint64_t max_expression_bytes = std::uint64_t{64} << 20U;
 };
 
 /// Not thread-safe: whoever shares one locks it.
@@ -109,6 +115,8 @@ class Machine {
   FrameId reserve();
   void set(FrameId id, std::unique_ptr<Frame> frame);
   [[nodiscard]] Frame& frame(FrameId id) { return *frames_[id]; }
+  /// Expressions for frames, within limits of their own and those of the machine.
+  [[nodiscard]] std::shared_ptr<regex::ExprSet> new_exprs(Limits own);
   /// What the frames leave out, as those who add them say.
   [[nodiscard]] std::vector<Relaxed>& relaxed() { return relaxed_; }
 
@@ -173,9 +181,11 @@ class Machine {
     is_in_mask_ = true;
   }
   void end_mask() { is_in_mask_ = false; }
-  /// Calls of frames, cells that were looked at and what else was counted, since the beginning: at
-  /// some 50 ns each.
-  [[nodiscard]] std::uint64_t work() const { return work_; }
+  /// Calls of frames, cells that were looked at, steps of expressions and what else was counted,
+  /// since the beginning: at some 50 ns each.
+  [[nodiscard]] std::uint64_t work() const { return work_ + expressions_.steps_used(); }
+  /// That the expressions take.
+  [[nodiscard]] std::uint64_t expression_bytes() const { return expressions_.bytes_used(); }
   void add_work(std::uint64_t steps);
   /// Nodes of tries that scanners have walked within a mask, which count against max_mask_steps
   /// alone: what they find is kept, and a text of many masks costs no more for it.
@@ -221,6 +231,7 @@ class Machine {
   void fail_as_ambiguous();
 
   MachineLimits limits_;
+  Allowance expressions_;  // what all of them may take
   std::vector<Relaxed> relaxed_;
   std::vector<std::unique_ptr<Frame>> frames_;
   std::vector<Cell> cells_;
@@ -244,8 +255,8 @@ class Machine {
   std::vector<std::uint64_t> few_done_;          // keys of the tasks so far,
   std::unordered_set<std::uint64_t> many_done_;  // here once they are many
   std::vector<CellId> waiting_;
-  std::size_t steps_ = 0;  // for the byte at hand
-  std::uint64_t work_ = 0;
+  std::size_t steps_ = 0;         // for the byte at hand
+  std::uint64_t work_ = 0;        // but for expressions
   std::uint64_t byte_begun_ = 0;  // work_ by then
   std::uint64_t mask_begun_ = 0;
   std::uint64_t walked_ = 0;  // in the mask at hand, in steps
