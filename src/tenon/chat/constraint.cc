@@ -122,14 +122,42 @@ bool is_our_limit(const Error& error) {
   return error.code == Errc::unsupported || error.code == Errc::limit_exceeded;
 }
 
+// Machines in which the schemas and grammars of one request are judged, one after the other. What
+// they take is counted together: a request can have a thousand tools, each of which takes the time
+// that one machine may take.
+class Trials {
+ public:
+  // What `attempt` answers, a frame or an error; its expressions count as kept if it is a frame.
+  template <class Attempt>
+  Expected<FrameId> run(const Attempt& attempt) {
+    grammar::MachineLimits limits;
+    limits.max_work = std::min(limits.max_work, steps_left_);
+    limits.max_expression_steps = std::min(limits.max_expression_steps, steps_left_);
+    limits.max_expression_bytes = std::min(limits.max_expression_bytes, bytes_left_);
+    Machine machine(limits);
+    auto frame = attempt(machine);
+    steps_left_ -= std::min(steps_left_, machine.work());
+    if (frame) bytes_left_ -= std::min(bytes_left_, machine.expression_bytes());
+    return frame;
+  }
+
+ private:
+  // Of Machine::work(). The grammar is made of all of them in one machine, which has steps and
+  // bytes left for masks then.
+  std::uint64_t steps_left_ = 8'000'000;
+  std::uint64_t bytes_left_ = std::uint64_t{32} << 20U;
+};
+
 // Judges a schema by itself: a grammar of several would do without the one that no value fits, and
 // would not say whose keyword it leaves out.
-Expected<std::vector<Relaxed>> relaxed_of(const json::Value& source, const JsonOptions& options) {
+Expected<std::vector<Relaxed>> relaxed_of(const json::Value& source, const JsonOptions& options,
+                                          Trials& trials) {
   auto schema = schema::Schema::compile(source);
   if (!schema) return Unexpected(schema.error());
   std::vector<Relaxed> relaxed;
-  Machine machine;
-  const auto frame = grammar::add_json(machine, *std::move(schema), options, &relaxed);
+  const auto frame = trials.run([&](Machine& machine) {
+    return grammar::add_json(machine, *std::move(schema), options, &relaxed);
+  });
   if (!frame) return Unexpected(frame.error());
   return relaxed;
 }
@@ -153,16 +181,17 @@ std::optional<Relaxed> take_out(json::Value& schema, const Error& error) {
 }
 
 // What cannot be enforced of a schema. What cannot even be read is taken out of `source`.
-Expected<std::vector<Relaxed>> left_out(json::Value& source, const JsonOptions& options) {
+Expected<std::vector<Relaxed>> left_out(json::Value& source, const JsonOptions& options,
+                                        Trials& trials) {
   constexpr std::size_t kMost = 16;
   std::vector<Relaxed> out;
-  auto rest = relaxed_of(source, options);
+  auto rest = relaxed_of(source, options, trials);
   const auto first = rest;
   while (!rest && is_our_limit(rest.error()) && out.size() < kMost) {
     auto taken = take_out(source, rest.error());
     if (!taken) break;
     out.push_back(*std::move(taken));
-    rest = relaxed_of(source, options);
+    rest = relaxed_of(source, options, trials);
   }
   if (!rest) return first;
   out.insert(out.end(), rest->begin(), rest->end());
@@ -188,12 +217,12 @@ bool is_about_tool(const Error& error) {
 }
 
 // Whether the engine can be held to a grammar.
-using Judge = std::function<Status(const grammar::Rules& rules)>;
+using Judge = std::function<Status(const grammar::Rules& rules, Trials& trials)>;
 
 Judge judge_of_masks(const vocab::Vocab& vocab) {
-  return [&vocab](const grammar::Rules& rules) -> Status {
-    Machine machine;
-    const auto frame = grammar::add_rules(machine, rules, vocab);
+  return [&vocab](const grammar::Rules& rules, Trials& trials) -> Status {
+    const auto frame =
+        trials.run([&](Machine& machine) { return grammar::add_rules(machine, rules, vocab); });
     if (!frame) return Unexpected(frame.error());
     return {};
   };
@@ -204,7 +233,7 @@ Expected<grammar::Printed> print(const grammar::Rules& rules, engine::Holding ho
 }
 
 Judge judge_of_printed(engine::Holding holding) {
-  return [holding](const grammar::Rules& rules) -> Status {
+  return [holding](const grammar::Rules& rules, Trials& /*trials*/) -> Status {
     const auto printed = print(rules, holding);
     if (!printed) return Unexpected(printed.error());
     return {};
@@ -214,7 +243,7 @@ Judge judge_of_printed(engine::Holding holding) {
 // Judges the grammar of a tool's input by itself, as left_out() does a schema. It was sent to be
 // held to: what cannot be is refused.
 Status check_grammar(const Question& question, const Tool& tool, std::size_t place,
-                     const Judge& holds) {
+                     const Judge& holds, Trials& trials) {
   const auto failed = [&](const Error& error) {
     return Unexpected(Error{error.code, place_of(place, kGrammar) + error.message});
   };
@@ -223,7 +252,7 @@ Status check_grammar(const Question& question, const Tool& tool, std::size_t pla
   const auto rules = format::tool_grammar(*question.format, std::span(&tool, 1),
                                           {.mode = ToolMode::required}, question.options);
   if (!rules) return failed(rules.error());
-  if (const Status held = holds(*rules); !held) return failed(held.error());
+  if (const Status held = holds(*rules, trials); !held) return failed(held.error());
   return {};
 }
 
@@ -241,7 +270,7 @@ void leave_out(Judged& judged, Relaxed what) {
   judged.left_out.push_back(std::move(what));
 }
 
-Expected<std::shared_ptr<const schema::Schema>> content_of(const Question& question,
+Expected<std::shared_ptr<const schema::Schema>> content_of(const Question& question, Trials& trials,
                                                            Judged& judged) {
   const ResponseFormat& response = question.response;
   if (response.kind == ResponseFormat::Kind::text) return nullptr;
@@ -249,7 +278,7 @@ Expected<std::shared_ptr<const schema::Schema>> content_of(const Question& quest
     return Unexpected(Error{error.code, std::string(kResponseFormat) + ": " + error.message});
   };
   json::Value source = response.schema.is_null() ? any_object() : response.schema;
-  const auto relaxed = left_out(source, question.options.json);
+  const auto relaxed = left_out(source, question.options.json, trials);
   if (!relaxed) return failed(relaxed.error());
   for (const Relaxed& one : *relaxed) {
     if (response.strict == true) {
@@ -264,7 +293,8 @@ Expected<std::shared_ptr<const schema::Schema>> content_of(const Question& quest
 
 Expected<Judged> judge(const Question& question, const Judge& holds) {
   Judged judged;
-  auto content = content_of(question, judged);
+  Trials trials;
+  auto content = content_of(question, trials, judged);
   if (!content) return Unexpected(content.error());
   judged.content = *std::move(content);
   judged.tools = question.tools;
@@ -272,7 +302,7 @@ Expected<Judged> judge(const Question& question, const Judge& holds) {
     Tool& tool = judged.tools[i];
     tool.parameters = schema_of(tool);
     if (tool.grammar) {
-      if (Status done = check_grammar(question, tool, question.places[i], holds); !done) {
+      if (Status done = check_grammar(question, tool, question.places[i], holds, trials); !done) {
         return Unexpected(done.error());
       }
       continue;
@@ -283,7 +313,7 @@ Expected<Judged> judge(const Question& question, const Judge& holds) {
                                               tool.name + "': " + error.message});
     };
     if (Status done = take_objects_only(tool.parameters); !done) return in_tool(done.error());
-    const auto relaxed = left_out(tool.parameters, question.options.json);
+    const auto relaxed = left_out(tool.parameters, question.options.json, trials);
     if (relaxed) {
       for (const Relaxed& one : *relaxed) {
         leave_out(judged, {place + one.schema_path, one.keyword, one.message});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <ctime>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/base/sanitizers_for_test.h"
 #include "tenon/format/definition.h"
 #include "tenon/grammar/gbnf.h"
 #include "tenon/grammar/matcher.h"
@@ -458,6 +460,73 @@ TEST(Constraints, LeaveOutWhatNoGrammarCanEnforce) {
   ChatRequest lifted = constraint_request();
   lifted.tools[1].strict = false;
   EXPECT_EQ(constraints.of(lifted, kTail)->unenforced, std::vector<std::string>{"g"});
+}
+
+// A text that must hold so many different letters: an automaton of 2^count states.
+std::string looks_ahead(int count) {
+  std::string pattern = "^";
+  for (int i = 0; i < count; ++i) {
+    pattern += std::string("(?=.*") + static_cast<char>('a' + i) + ')';
+  }
+  return pattern + ".*$";
+}
+
+Tool tool_with_pattern(int number, const std::string& pattern) {
+  const std::string name = "t" + std::to_string(number);
+  return tool(name, R"({"type": "object", "required": ["a"], "properties": {"a":
+      {"type": "string", "pattern": ")" +
+                        pattern + "\"}}}");
+}
+
+double cpu_seconds() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
+
+TEST(Constraints, OfManyToolsAreMadeSoon) {
+  const struct {
+    const char* name;
+    int looks;
+    std::size_t held;  // tools at the least
+  } rows[] = {
+      {"EachTakesTooMuch", 16, 0},
+      {"EachTakesNearlyAsMuchAsOneMay", 9, 5},
+      {"EachTakesLittle", 2, 100},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.name);
+    ChatRequest asked;
+    for (int i = 0; i < 100; ++i) {
+      asked.tools.push_back(tool_with_pattern(i, looks_ahead(row.looks)));
+    }
+    asked.tools.push_back(tool("g"));
+    const double begun = cpu_seconds();
+    const Constraints constraints = hermes();
+    const auto constraint = constraints.of(asked, kTail);
+    EXPECT_LT(cpu_seconds() - begun, with_sanitizers(2));
+    ASSERT_TRUE(constraint) << constraint.error().error.message;
+    ASSERT_NE(constraint->grammar, nullptr);
+    EXPECT_LE(constraint->unenforced.size(), 100 - row.held);
+    EXPECT_EQ(std::ranges::count(constraint->unenforced, "g"), 0) << "what takes little is held";
+    EXPECT_FALSE(takes(*constraint, call("g", R"({"x": 1})")));
+    EXPECT_TRUE(takes(*constraint, call("t99", "{\"a\": \"abcdefghijklmnop\"}")));
+    EXPECT_LT(constraint->grammar->memory_bytes(), std::size_t{100} << 20U);
+  }
+}
+
+TEST(Constraints, OfManyGrammarsAreRefusedSoon) {
+  ChatRequest asked;
+  for (int i = 0; i < 100; ++i) {
+    asked.tools.push_back(message::custom_tool("t" + std::to_string(i), "", regex(looks_ahead(9))));
+  }
+  const double begun = cpu_seconds();
+  const Constraints constraints = hermes();
+  for (int time = 0; time < 2; ++time) {
+    const auto constraint = constraints.of(asked, kTail);
+    ASSERT_FALSE(constraint);
+    EXPECT_EQ(constraint.error().error.code, Errc::limit_exceeded);
+    EXPECT_TRUE(constraint.error().param.starts_with("tools[")) << constraint.error().param;
+  }
+  EXPECT_LT(cpu_seconds() - begun, with_sanitizers(2));
 }
 
 void object(ChatRequest& request) {
