@@ -149,6 +149,11 @@ class Out {
     } while (number > 0 || text.size() - at < least);
     return *this << std::string_view(text.data() + at, text.size() - at);
   }
+  void flush() {
+    write_all(STDERR_FILENO, {buffer_.data(), size_});
+    write_all(file_, {buffer_.data(), size_});
+    size_ = 0;
+  }
 
  private:
   static void write_all(int file, std::string_view text) {
@@ -158,11 +163,6 @@ class Out {
       if (written <= 0) return;
       text.remove_prefix(static_cast<std::size_t>(written));
     }
-  }
-  void flush() {
-    write_all(STDERR_FILENO, {buffer_.data(), size_});
-    write_all(file_, {buffer_.data(), size_});
-    size_ = 0;
   }
 
   const int file_;
@@ -276,13 +276,15 @@ std::pair<const char*, std::uintptr_t> module_of(void* address) {
 }
 
 void write_stack(Out& out, const void* context) {
+  out << "stack:\n";
+  // On a spoilt stack the unwinder may fault or hang. What is known so far is written before.
+  out.flush();
   std::array<void*, kMaxFrames> frames{};
   const int count = ::backtrace(frames.data(), static_cast<int>(frames.size()));
   std::span<void*> stack(frames.data(), static_cast<std::size_t>(std::max(count, 0)));
   // What stands above the instruction is the handler's.
   const auto met = std::ranges::find(stack, instruction_of(context));
   if (met != stack.end()) stack = {met, stack.end()};
-  out << "stack:\n";
   for (void* const address : stack) {
     const auto [name, base] = module_of(address);
     const auto place = reinterpret_cast<std::uintptr_t>(address);
@@ -327,7 +329,6 @@ void write_report(int signal, const siginfo_t& info, const void* context) {
   out.digits(time.minute, 10, 2) << ":";
   out.digits(time.second, 10, 2) << "Z\nprocess: ";
   out << static_cast<std::uint64_t>(::getpid()) << ", thread " << thread_id() << "\n";
-  // The stack comes last: it is the part that a spoilt memory may keep from coming.
   write_requests(out);
   write_stack(out, context);
   if (file >= 0) out << "this report is " << prepared.folder.data() << "\n";

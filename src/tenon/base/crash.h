@@ -17,10 +17,11 @@
 ///     crash::Request request;              // of each request that is being answered
 ///     request.tell("/v1/messages", "req_1");
 ///
-/// A report has the version, the build, the signal, the stack of the thread that met it (as offsets
-/// in modules, for addr2line) and the route and id of each request in work. It has nothing of what
-/// requests or answers hold. It goes to stderr and into a file of its own. After that the process
-/// dies by the same signal, with the same status and core file as without a report.
+/// A report has the version, the build, the signal, the route and id of each request in work and the
+/// stack of the thread that met the signal (as offsets in modules, for addr2line). It has nothing of
+/// what requests or answers hold. It goes to stderr and into a file of its own. After that the
+/// process dies by the same signal, with the same status and core file as without a report. Where
+/// the stack is spoilt the report may end before it, and the process dies by the fault that this is.
 namespace tenon::crash {
 
 struct Options {

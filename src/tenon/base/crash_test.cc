@@ -170,6 +170,24 @@ TEST(Crash, IsReportedAndEndsTheProcessAsItWouldWithout) {
   }
 }
 
+#if defined(__x86_64__)
+// The unwinder reads the stack, which is a second fault: it ends the process at once.
+TEST(Crash, AThreadThatHasLostItsStackIsReported) {
+  if (has_handler(SIGILL)) GTEST_SKIP() << "a handler of a sanitizer";
+  const TempFolder folder;
+  const int status = status_after({.version = "1.2.3", .folder = folder.path().string()}, [] {
+    asm volatile("mov $4096, %rsp\n mov $4096, %rbp\n ud2");  // signals have a stack of their own
+  });
+  EXPECT_TRUE(WIFSIGNALED(status)) << status;
+  const auto reports = reports_in(folder.path().string());
+  ASSERT_EQ(reports.size(), 1U);
+  const std::string text = text_of(reports[0]);
+  EXPECT_TRUE(text.starts_with("Tenon 1.2.3 dies by SIGILL at address 0x")) << text;
+  EXPECT_NE(text.find("\n  /v1/chat/completions req_first\n"), std::string::npos) << text;
+  EXPECT_TRUE(text.ends_with("\nstack:\n")) << text;
+}
+#endif
+
 TEST(Crash, IsReportedToStderrAloneWhereNoFileCanBe) {
   for (const char* const folder : {"", "/proc/nowhere", "/dev/null/x"}) {
     const int status = status_after({.version = "1.2.3", .folder = folder}, [] { std::abort(); });
