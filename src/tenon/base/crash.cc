@@ -20,6 +20,7 @@
 #include <execinfo.h>
 #include <fcntl.h>
 #include <link.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
@@ -124,7 +125,7 @@ void copy_into(std::array<char, size>& to, std::string_view text) {
   to[text.copy(to.data(), size - 1)] = '\0';
 }
 
-/// Writes to two files at once.
+/// Writes to a file and to stderr.
 class Out {
  public:
   explicit Out(int file) : file_(file) {}
@@ -150,12 +151,20 @@ class Out {
     return *this << std::string_view(text.data() + at, text.size() - at);
   }
   void flush() {
-    write_all(STDERR_FILENO, {buffer_.data(), size_});
-    write_all(file_, {buffer_.data(), size_});
+    const std::string_view text(buffer_.data(), size_);
+    write_all(file_, text);
+    // A full pipe that nothing reads would keep the rest from the file.
+    takes_stderr_ = takes_stderr_ && can_take(STDERR_FILENO);
+    if (takes_stderr_) write_all(STDERR_FILENO, text);
     size_ = 0;
   }
 
  private:
+  // Whether a write of what the buffer has goes on at once, or does within a second.
+  static bool can_take(int file) {
+    pollfd out{.fd = file, .events = POLLOUT, .revents = 0};
+    return ::poll(&out, 1, 1000) > 0;
+  }
   static void write_all(int file, std::string_view text) {
     while (file >= 0 && !text.empty()) {
       const ssize_t written = ::write(file, text.data(), text.size());
@@ -166,7 +175,8 @@ class Out {
   }
 
   const int file_;
-  std::array<char, 512> buffer_{};
+  bool takes_stderr_ = true;
+  std::array<char, 512> buffer_{};  // a pipe that is not full takes as much
   std::size_t size_ = 0;
 };
 

@@ -19,7 +19,7 @@
 ///
 /// A report has the version, the build, the signal, the route and id of each request in work and the
 /// stack of the thread that met the signal (as offsets in modules, for addr2line). It has nothing of
-/// what requests or answers hold. It goes to stderr and into a file of its own. After that the
+/// what requests or answers hold. It goes into a file of its own and to stderr. After that the
 /// process dies by the same signal, with the same status and core file as without a report. Where
 /// the stack is spoilt the report may end before it, and the process dies by the fault that this is.
 namespace tenon::crash {

@@ -1,5 +1,6 @@
 #include "tenon/base/crash.h"
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdlib>
@@ -13,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -187,6 +189,31 @@ TEST(Crash, AThreadThatHasLostItsStackIsReported) {
   EXPECT_TRUE(text.ends_with("\nstack:\n")) << text;
 }
 #endif
+
+// Such as the log of a service manager that hangs.
+TEST(Crash, IsReportedToTheFileWhereStderrIsFull) {
+  const TempFolder folder;
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe2(ends.data(), O_NONBLOCK), 0);
+  while (::write(ends[1], "x", 1) == 1) {
+  }
+  ASSERT_EQ(::fcntl(ends[1], F_SETFL, 0), 0);
+  const int status = status_after({.version = "1.2.3", .folder = folder.path().string()}, [&ends] {
+    ::dup2(ends[1], STDERR_FILENO);
+    std::array<Request, 20> some;  // so that the report is written in several pieces
+    for (Request& each : some) each.tell("/v1/messages", "req_some");
+    std::abort();
+  });
+  ::close(ends[0]);
+  ::close(ends[1]);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT) << status;
+  const auto reports = reports_in(folder.path().string());
+  ASSERT_EQ(reports.size(), 1U);
+  const std::vector<std::string> lines = lines_of(text_of(reports[0]));
+  EXPECT_EQ(std::ranges::count(lines, "  /v1/messages req_some"), 20);
+  ASSERT_FALSE(lines.empty());
+  EXPECT_EQ(lines.back(), "this report is " + reports[0]);
+}
 
 TEST(Crash, IsReportedToStderrAloneWhereNoFileCanBe) {
   for (const char* const folder : {"", "/proc/nowhere", "/dev/null/x"}) {
