@@ -40,15 +40,15 @@ struct Place {
 };
 
 constexpr std::size_t kPlaces = 1024;
-constexpr std::size_t kTries = 64;  // places that a request looks at before it goes without one
 std::array<Place, kPlaces> places;
 std::atomic<std::size_t> next_place = 0;
 std::atomic<std::size_t> untold = 0;  // requests that found no place
 constexpr std::size_t kUntold = kPlaces;
 
 std::size_t claim() {
-  for (std::size_t i = 0; i < kTries; ++i) {
-    const std::size_t at = next_place.fetch_add(1, std::memory_order_relaxed) % kPlaces;
+  const std::size_t first = next_place.fetch_add(1, std::memory_order_relaxed);
+  for (std::size_t i = 0; i < kPlaces; ++i) {
+    const std::size_t at = (first + i) % kPlaces;
     std::uint32_t expected = Place::free;
     if (places[at].state.compare_exchange_strong(expected, Place::written,
                                                  std::memory_order_acquire)) {

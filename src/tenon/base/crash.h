@@ -48,8 +48,8 @@ class ThreadStack {
   std::unique_ptr<std::byte[]> bytes_;  // null: the thread has a stack for signals already
 };
 
-/// A request that reports name while this lives. No lock is taken, and nothing is allocated. Up to
-/// 1,024 have a place of their own; of more a report tells the number.
+/// A request that reports name while this lives. No lock is taken, and nothing is allocated. A
+/// report names up to 1,024 requests and counts the others.
 class Request {
  public:
   Request() = default;

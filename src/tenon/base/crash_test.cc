@@ -237,6 +237,24 @@ TEST(Crash, OfMoreRequestsThanThereArePlacesTheNumberIsTold) {
   EXPECT_NE(text.find("\n  and 1978 more\n"), std::string::npos) << text.substr(0, 500);
 }
 
+TEST(Crash, ARequestFindsTheOnlyPlaceThatIsFree) {
+  const TempFolder folder;
+  const std::string place = folder.path().string();
+  status_after({.version = "1.2.3", .folder = place}, [] {
+    std::vector<Request> all(1022);  // with the two that status_after() has there are 1,024
+    for (Request& each : all) each.tell("/v1/messages", "req_all");
+    all[500].end();
+    Request late;
+    late.tell("/v1/messages", "req_late");
+    std::abort();
+  });
+  const auto reports = reports_in(place);
+  ASSERT_EQ(reports.size(), 1U);
+  const std::string text = text_of(reports[0]);
+  EXPECT_NE(text.find("\n  /v1/messages req_late\n"), std::string::npos) << text.substr(0, 500);
+  EXPECT_EQ(text.find(" more\n"), std::string::npos);
+}
+
 TEST(Crash, PlacesAreTakenAndLeftByManyThreads) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {
