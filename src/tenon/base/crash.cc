@@ -436,10 +436,12 @@ std::vector<std::string> reports_in(const std::string& folder) {
   constexpr std::size_t kMost = 20;
   std::vector<std::string> found;
   std::error_code failure;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, failure)) {
-    const std::string name = entry.path().filename().string();
+  // A range-for would throw where a later entry cannot be read.
+  for (fs::directory_iterator entry(folder, failure); entry != fs::directory_iterator();
+       entry.increment(failure)) {
+    const std::string name = entry->path().filename().string();
     if (name.starts_with("tenon-") && name.ends_with(".crash")) {
-      found.push_back(entry.path().string());
+      found.push_back(entry->path().string());
     }
   }
   std::ranges::sort(found);  // names begin with their time
