@@ -101,7 +101,7 @@ ThreadStack::~ThreadStack() {
   sigaltstack(&none, nullptr);
 }
 
-// ---- the report: from here on nothing that a signal handler must not do
+// ---- the report: from here on the code does only what a signal handler may do
 
 namespace {
 
@@ -125,6 +125,19 @@ void copy_into(std::array<char, size>& to, std::string_view text) {
   to[text.copy(to.data(), size - 1)] = '\0';
 }
 
+using DigitRoom = std::array<char, 20>;  // of 2^64 in base 10
+
+// At least `least` digits, at the end of `room`.
+std::string_view digits_of(std::uint64_t number, unsigned base, std::size_t least,
+                           DigitRoom& room) {
+  std::size_t at = room.size();
+  do {
+    room[--at] = "0123456789abcdef"[number % base];
+    number /= base;
+  } while (number > 0 || room.size() - at < least);
+  return {room.data() + at, room.size() - at};
+}
+
 /// Writes to a file and to stderr.
 class Out {
  public:
@@ -142,13 +155,8 @@ class Out {
   }
   Out& operator<<(std::uint64_t number) { return digits(number, 10, 1); }
   Out& digits(std::uint64_t number, unsigned base, std::size_t least) {
-    std::array<char, 20> text{};
-    std::size_t at = text.size();
-    do {
-      text[--at] = "0123456789abcdef"[number % base];
-      number /= base;
-    } while (number > 0 || text.size() - at < least);
-    return *this << std::string_view(text.data() + at, text.size() - at);
+    DigitRoom room;
+    return *this << digits_of(number, base, least, room);
   }
   void flush() {
     const std::string_view text(buffer_.data(), size_);
@@ -241,17 +249,17 @@ int open_file(const Moment& time) {
     end += text.copy(path.data() + end, path.size() - 1 - end);
   };
   const auto number = [&](std::uint64_t value, std::size_t width) {
-    std::array<char, 20> digits{};
-    std::size_t at = digits.size();
-    for (; value > 0 || digits.size() - at < width; value /= 10) {
-      digits[--at] = static_cast<char>('0' + value % 10);
-    }
-    append({digits.data() + at, digits.size() - at});
+    DigitRoom room;
+    append(digits_of(value, 10, width, room));
   };
   append("/tenon-");
-  number(time.year, 4), number(time.month, 2), number(time.day, 2);
+  number(time.year, 4);
+  number(time.month, 2);
+  number(time.day, 2);
   append("T");
-  number(time.hour, 2), number(time.minute, 2), number(time.second, 2);
+  number(time.hour, 2);
+  number(time.minute, 2);
+  number(time.second, 2);
   append("Z-");
   number(static_cast<std::uint64_t>(::getpid()), 1);
   append(".crash");
@@ -377,7 +385,7 @@ void on_signal(int signal, siginfo_t* info, void* context) {
   std::abort();
 }
 
-// Of the program, which is the first object.
+// Finds the build id of the program, which is the first object.
 int find_build(dl_phdr_info* object, std::size_t /*size*/, void* /*data*/) {
   for (std::size_t i = 0; i < object->dlpi_phnum; ++i) {
     const auto& header = object->dlpi_phdr[i];

@@ -17,11 +17,12 @@
 ///     crash::Request request;              // of each request that is being answered
 ///     request.tell("/v1/messages", "req_1");
 ///
-/// A report has the version, the build, the signal, the route and id of each request in work and the
-/// stack of the thread that met the signal (as offsets in modules, for addr2line). It has nothing of
-/// what requests or answers hold. It goes into a file of its own and to stderr. After that the
-/// process dies by the same signal, with the same status and core file as without a report. Where
-/// the stack is spoilt the report may end before it, and the process dies by the fault that this is.
+/// A report has the version, the build, the signal, the route and id of each request in work and
+/// the stack of the thread that met the signal (as offsets in modules, for addr2line). It has
+/// nothing of what requests or answers hold, except an `x-request-id` that the client chose. It
+/// goes into a file of its own and to stderr. After that the process dies by the same signal, with
+/// the same status and core file as without a report. Where the stack is spoilt the report may end
+/// before it, and the process dies by the fault that this is.
 namespace tenon::crash {
 
 struct Options {
@@ -57,7 +58,7 @@ class Request {
   Request(Request&& other) noexcept;
   Request& operator=(Request&&) = delete;
 
-  /// `route` lives as long as the program; of `id` the first 64 bytes count.
+  /// `route` lives as long as the program. The first 64 bytes of `id` are kept.
   void tell(std::string_view route, std::string_view id);
   void end();
 
@@ -66,8 +67,8 @@ class Request {
   std::size_t place_ = kNone;
 };
 
-/// Files of reports in `folder`, the newest last. Of those that a loop of crashes left all but the
-/// last 20 are removed.
+/// Files of reports in `folder`, the newest last. Removes all but the newest 20, since a loop of
+/// crashes writes many.
 [[nodiscard]] std::vector<std::string> reports_in(const std::string& folder);
 
 }  // namespace tenon::crash
