@@ -10,6 +10,7 @@
 #include <ctime>
 #include <exception>
 #include <filesystem>
+#include <new>
 #include <span>
 #include <system_error>
 #include <typeinfo>
@@ -90,7 +91,8 @@ ThreadStack::ThreadStack() {
   constexpr std::size_t kBytes = std::size_t{128} << 10;  // what unwinding takes, many times over
   stack_t now{};
   if (sigaltstack(nullptr, &now) != 0 || (now.ss_flags & SS_DISABLE) == 0) return;
-  bytes_ = std::make_unique_for_overwrite<std::byte[]>(kBytes);
+  bytes_.reset(new (std::nothrow) std::byte[kBytes]);
+  if (bytes_ == nullptr) return;
   const stack_t own{.ss_sp = bytes_.get(), .ss_flags = 0, .ss_size = kBytes};
   if (sigaltstack(&own, nullptr) != 0) bytes_.reset();
 }

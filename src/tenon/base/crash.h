@@ -36,8 +36,8 @@ struct Options {
 void report(const Options& options);
 
 /// A stack on which this thread's signals are handled, so that an overflow of its own is reported,
-/// too. Lives in the function that the thread runs. Without it an overflow ends the process without
-/// a report.
+/// too. Lives in the function that the thread runs. Without it, and where no memory is left for it,
+/// an overflow ends the process without a report.
 class ThreadStack {
  public:
   ThreadStack();
