@@ -139,7 +139,10 @@ auto do_or_exit(const sigset_t& signals, Work work, StatusOf status_of,
   constexpr std::chrono::milliseconds kMoment{20};
   constexpr timespec kNow{};
   const auto latest = std::chrono::steady_clock::now() + most;
-  auto done = std::async(std::launch::async, std::move(work));
+  auto done = std::async(std::launch::async, [work = std::move(work)]() mutable {
+    const crash::ThreadStack stack;
+    return work();
+  });
   while (done.wait_for(kMoment) != std::future_status::ready) {
     if (std::chrono::steady_clock::now() >= latest) std::_Exit(status_of(0));
     if (const int signal = sigtimedwait(&signals, nullptr, &kNow); signal > 0) {
@@ -181,7 +184,10 @@ int wait_for_stop(config::Reloader& reloader, chat::ModelRegistry& models,
     }
     sweeps = models.sweep() > 0;
     if (std::exchange(wants_more, false)) {
-      reloading = std::async(std::launch::async, [&reloader] { reloader.reload(); });
+      reloading = std::async(std::launch::async, [&reloader] {
+        const crash::ThreadStack stack;
+        reloader.reload();
+      });
     }
   }
 }

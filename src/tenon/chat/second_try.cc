@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "tenon/base/crash.h"
 #include "tenon/base/log.h"
 #include "tenon/base/patience.h"
 #include "tenon/base/trace.h"
@@ -59,6 +60,7 @@ class Errands {
     }
   }
   void work() {
+    const crash::ThreadStack stack;
     std::unique_lock lock(mutex_);
     while (true) {
       changed_.wait(lock, [this] { return is_closed_ || !errands_.empty(); });

@@ -12,6 +12,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "tenon/base/crash.h"
 #include "tenon/base/log.h"
 #include "tenon/base/process.h"
 #include "tenon/mcp/transport.h"
@@ -70,6 +71,7 @@ class StdioTransport final : public Transport {
   }
 
   void work() {
+    const crash::ThreadStack stack;
     std::string why;
     while (why.empty() && !is_closing_) why = step();
     if (is_closing_) return;

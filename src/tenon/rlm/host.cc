@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/base/crash.h"
 #include "tenon/base/log.h"
 #include "tenon/json/value.h"
 #include "tenon/rlm/worker_pool.h"
@@ -72,6 +73,7 @@ class Threads {
 
  private:
   void run() {
+    const crash::ThreadStack stack;
     std::unique_lock lock(mutex_);
     while (true) {
       ++idle_;
@@ -222,6 +224,7 @@ void Host::Impl::has_something() {
 }
 
 void Host::Impl::watch() {
+  const crash::ThreadStack stack;
   std::unique_lock lock(alarms_mutex);
   while (true) {
     wake.wait(lock, [this] { return ends || has_work; });

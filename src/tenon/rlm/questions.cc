@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "tenon/base/crash.h"
 #include "tenon/base/log.h"
 #include "tenon/base/patience.h"
 #include "tenon/base/utf8.h"
@@ -238,6 +239,7 @@ void Questions::start_child(const ItemPtr& item) {
   auto is_done = std::make_shared<std::atomic<bool>>(false);
   const CancelToken halt = bounds_->token();
   const auto work = [this, item, is_done, halt] {
+    const crash::ThreadStack stack;
     Outcome outcome;
     try {
       Session session;

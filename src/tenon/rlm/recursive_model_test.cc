@@ -1,8 +1,10 @@
 #include "tenon/rlm/recursive_model.h"
 
 #include <condition_variable>
+#include <csignal>
 #include <deque>
 #include <fstream>
+#include <future>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -984,6 +986,25 @@ TEST_F(Recursive, PlacesHaveALimit) {
   EXPECT_EQ(refusal(question()).code, "engine_busy");
   (*answer)->cancel();
   client->wait();
+}
+
+// See crash::ThreadStack.
+TEST(Host, ThreadsHaveAStackForSignals) {
+  Host host({.warm_workers = 0});
+  const auto has_stack = [] {
+    stack_t now{};
+    return ::sigaltstack(nullptr, &now) == 0 && (now.ss_flags & SS_DISABLE) == 0;
+  };
+  std::promise<bool> run;
+  std::promise<bool> errand;
+  std::promise<bool> expired;
+  ASSERT_TRUE(host.post([&] { run.set_value(has_stack()); }, [] {}));
+  ASSERT_TRUE(host.errand([&] { errand.set_value(has_stack()); }));
+  const auto alarm =
+      host.alarm(std::chrono::steady_clock::now(), [&] { expired.set_value(has_stack()); });
+  EXPECT_TRUE(run.get_future().get());
+  EXPECT_TRUE(errand.get_future().get());
+  EXPECT_TRUE(expired.get_future().get());
 }
 
 TEST_F(Recursive, AFailingRootFailsTheRun) {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "tenon/base/cancel.h"
+#include "tenon/base/crash.h"
 #include "tenon/base/failure.h"
 #include "tenon/base/log.h"
 #include "tenon/base/patience.h"
@@ -353,7 +354,10 @@ Status Pool::open() {
   {
     std::vector<std::jthread> threads;
     for (std::size_t i = 1; i < count; ++i) {
-      threads.emplace_back([this, &met, i] { met[i] = core_.meet(i); });
+      threads.emplace_back([this, &met, i] {
+        const crash::ThreadStack stack;
+        met[i] = core_.meet(i);
+      });
     }
     met[0] = core_.meet(0);
   }
@@ -450,6 +454,7 @@ Status Pool::join(std::size_t server, std::unique_ptr<Engine> engine) {
 }
 
 void Pool::keep(std::size_t server) {
+  const crash::ThreadStack stack;
   std::unique_lock lock(mutex_);
   while (!is_closing_) {
     const auto due = std::max(core_.balancer.next_check(server), misfits_[server].until);
