@@ -6,9 +6,9 @@ layer: what it says does not matter here, and most of the time would be the mode
     python tests/e2e/request_storm.py --first 4711 --count 1 --show     # one of them again
     python tests/e2e/request_storm.py --masks --count 20000             # grammars, by `tenon mask --batch`
 
-A find is: the server ends, or answers another process's health; an answer with 5xx, or none; an answer that is not JSON, or a
-stream without an end; a request that takes more CPU time than --cpu-s. Those that seem to take too much are sent again in
-the end, each alone, to a server that knows none of them. Exit status 1: there are finds."""
+A find is: the server ends or its `/health` is not ok; a request has no answer, an answer of 5xx, one that is not JSON, or a
+stream without an end; a request takes more CPU time than --cpu-s. Requests that seem to take too much, and those whose client
+goes away, are sent again in the end, to a server that knows none of them. Exit status 1: there are finds."""
 import argparse
 import collections
 import concurrent.futures
@@ -50,15 +50,24 @@ def cpu_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
+def is_working(pid):
+    """Whether one of its threads runs, or would if a processor were free."""
+    for stat in pathlib.Path(f"/proc/{pid}/task").glob("*/stat"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
+            if stat.read_text().rpartition(")")[2].split()[0] in "RD":
+                return True
+    return False
+
+
 def settled(pid):
     """The CPU time of a process that does nothing any more: what a client has left behind may go on for a while."""
     last, still = cpu_seconds(pid), 0
     for _ in range(600):
         time.sleep(0.05)
         now = cpu_seconds(pid)
-        still = still + 1 if now - last < 0.01 else 0
+        still = 0 if now > last or is_working(pid) else still + 1
         last = now
-        if still == 4:
+        if still == 3:
             break
     return last
 
@@ -144,9 +153,10 @@ def faults_of(answer):
 
 
 class Storm:
-    def __init__(self, seed, clients, cpu_s, skip=lambda request: False):
-        self.seed, self.clients, self.cpu_s, self.skip = seed, clients, cpu_s, skip
-        self.finds, self.counts, self.slowest, self.suspects = [], collections.Counter(), [], []
+    def __init__(self, seed, clients, cpu_s):
+        self.seed, self.clients, self.cpu_s = seed, clients, cpu_s
+        self.finds, self.counts, self.slowest = [], collections.Counter(), []
+        self.suspects, self.gone = [], []  # numbers: of requests that seem to take too much, and of those whose client went away
         self.sent, self.ends, self.memory = 0, 0, 0
         self.lock = threading.Lock()
 
@@ -155,13 +165,10 @@ class Storm:
             self.finds.append((number, what))
         print(f"FIND seed {self.seed} request {number}: {what}", flush=True)
 
-    def one(self, client, server, number, is_alone=False):
-        """Sends a request. The CPU time that the server took meanwhile, where that passes the limit."""
+    def one(self, client, server, number):
+        """Sends a request. Its status, "gone" or "no answer"."""
         request = request_of(self.seed, number)
-        if self.skip(request):
-            self.counts["skipped"] += 1
-            return None
-        begun, before = time.monotonic(), cpu_seconds(server.process.pid)
+        begun = time.monotonic()
         try:
             answer = client.send(request)
         except (OSError, http.client.HTTPException) as error:
@@ -170,22 +177,14 @@ class Storm:
                 server.process.wait(2)  # what died is not yet gone
             if server.is_alive():
                 self.find(number, f"no answer to {request.method} {request.path[:80]} within {time.monotonic() - begun:.0f} s: {error!r}")
-            return None
-        took = cpu_seconds(server.process.pid) - before
-        if is_alone:
-            took = settled(server.process.pid) - before
-        with self.lock:
-            self.sent += 1
-            self.counts["gone" if answer is None else answer[0]] += 1
-            self.slowest = sorted([*self.slowest, (round(took, 2), number)])[-5:]
+            return "no answer"
         wrong = faults_of(answer) if answer else ""
         if wrong:
             self.find(number, f"{request.method} {request.path[:80]}: {wrong}")
-        return took if took > self.cpu_s else None
+        return answer[0] if answer else "gone"
 
     def work(self, server, numbers, under_way, index):
         client = Client(server.port)
-        costly = []
         try:
             while server.is_alive():
                 with self.lock:
@@ -193,39 +192,62 @@ class Storm:
                 if number is None:
                     break
                 under_way[index] = number
-                if self.one(client, server, number):
-                    costly += range(max(number - 2 * self.clients, 0), number + 1)  # one of these; its client may have gone
+                before = cpu_seconds(server.process.pid)
+                ending = self.one(client, server, number)
+                took = cpu_seconds(server.process.pid) - before
+                with self.lock:
+                    self.sent += 1
+                    self.counts[ending] += 1
+                    self.slowest = sorted([*self.slowest, (round(took, 2), number)])[-5:]
+                    if ending == "gone":
+                        self.gone.append(number)
+                    if took > self.cpu_s:
+                        self.suspects.append(number)  # or another that was under way, which sees the same
                 if server.is_alive():
                     under_way.pop(index)
         except FileNotFoundError:
             pass  # of /proc: the server has ended
         finally:
             client.close()
-        return costly
 
     def batch(self, server, numbers):
         """Those that were under way when the server ended; none if it has not."""
         under_way = {}
         with concurrent.futures.ThreadPoolExecutor(self.clients) as pool:
-            costly = list(itertools.chain(*pool.map(lambda i: self.work(server, numbers, under_way, i), range(self.clients))))
-        self.suspects = sorted({*self.suspects, *costly})
+            list(pool.map(lambda i: self.work(server, numbers, under_way, i), range(self.clients)))
         if server.is_alive():
             self.look(server)
             return []
         return sorted(under_way.values())
 
+    def cpu_of(self, server, numbers):
+        """The CPU time that the server takes for these, one after the other, and until it does nothing any more."""
+        before = settled(server.process.pid)
+        for number in numbers:
+            client = Client(server.port)
+            self.one(client, server, number)
+            client.close()
+        return settled(server.process.pid) - before
+
     def judge(self, config, folder):
-        """Of the requests that seem to take too much, those that do."""
-        if not self.suspects:
-            return
-        with serving(folder / "again.log", "--config", str(config), ready_s=180) as server:
-            for number in self.suspects:
-                settled(server.process.pid)
-                client = Client(server.port)
-                took = self.one(client, server, number, is_alone=True)
-                client.close()
-                if took:
-                    self.find(number, f"{took:.2f} s of CPU time for {request_of(self.seed, number).path[:80]}")
+        """Finds those that take too much. What a client that went away has left behind is seen only once the server does nothing any
+        more; to wait for that after each of them takes long, so some are sent together, and each alone only where these take too much."""
+        gone = sorted({*self.gone} - {*self.suspects})
+        groups = [[number] for number in sorted(self.suspects)] + [gone[at:at + 10] for at in range(0, len(gone), 10)]
+        while groups:
+            costly = []
+            with serving(folder / "again.log", "--config", str(config), ready_s=180) as server:
+                for group in groups:
+                    try:
+                        took = self.cpu_of(server, group)
+                    except FileNotFoundError:  # of /proc
+                        self.find(group[0], f"the server ended with {server.process.returncode} at one of {group}: {server.log.read_text(errors='replace')[-3000:]}")
+                        break
+                    if took > self.cpu_s and len(group) == 1:
+                        self.find(group[0], f"{took:.2f} s of CPU time for {request_of(self.seed, group[0]).path[:80]}")
+                    elif took > self.cpu_s:
+                        costly += group
+            groups = [[number] for number in costly]
 
     def look(self, server):
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=ANSWER_S)
@@ -247,7 +269,8 @@ class Storm:
         while True:
             with contextlib.suppress(ProcessLookupError), serving(folder / "storm.log", "--config", str(config), ready_s=180) as server:
                 while True:
-                    batch = iter(list(itertools.islice(numbers, BATCH)))
+                    those_now = list(itertools.islice(numbers, BATCH))
+                    batch = iter(those_now)
                     those = self.batch(server, batch)
                     if not server.is_alive():
                         self.ends += 1
@@ -257,7 +280,7 @@ class Storm:
                         numbers = itertools.chain(batch, numbers)
                         break
                     rate = self.sent / (time.monotonic() - begun)
-                    is_over = self.sent + self.counts["skipped"] >= count or bool(until and time.monotonic() > until)
+                    is_over = len(those_now) < BATCH or bool(until and time.monotonic() > until)
                     print(f"{time.strftime('%H:%M:%S')} {self.sent} requests, {rate:.0f}/s, {self.ends} ends, {len(self.finds)} finds, "
                           f"{self.memory} MiB, most CPU {self.slowest[-1:]}", flush=True)
                     if is_over:

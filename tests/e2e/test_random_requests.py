@@ -1,13 +1,17 @@
 """No request ends the server: a sample of the requests of random_requests.py, two clients at once. With TENON_LONG=1 a hundred
 thousand, and each one's cost."""
+import contextlib
 import os
+import pathlib
 import random
+import sys
 import time
 
 import pytest
-from random_requests import request_of
+import request_storm
+from random_requests import Request, request_of
 from request_storm import Storm, faults_of, mask_storm
-from serving import TENON
+from serving import TENON, Server, free_port, other_server
 
 IS_LONG = bool(os.environ.get("TENON_LONG"))
 COUNT = 100_000 if IS_LONG else 400
@@ -35,6 +39,50 @@ def test_a_request_is_the_same_each_time():
 ])
 def test_what_is_a_fault(answer, fault):
     assert fault in faults_of(answer) and bool(faults_of(answer)) == bool(fault)
+
+
+# A server that does what the path says.
+PLAYED = """
+import http.server, sys, time
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def log_message(self, *words): pass
+    def do_GET(self):
+        body = b'{"status": "ok"}'
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def do_POST(self):
+        self.rfile.read(int(self.headers["content-length"]))
+        if self.path == "/silent":
+            self.close_connection = True
+            return
+        until = time.process_time() + 0.4
+        while self.path == "/costly" and time.process_time() < until: pass
+        self.do_GET()
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"""
+
+
+@contextlib.contextmanager
+def played(log, *arguments, **options):
+    port = free_port()
+    with other_server(pathlib.Path(log), [sys.executable, "-c", PLAYED, str(port)], f"http://127.0.0.1:{port}/health") as process:
+        yield Server(process, port, pathlib.Path(log))
+
+
+@pytest.mark.parametrize("path, read, clients, what", [("/silent", None, 1, "no answer"), ("/costly", None, 2, "CPU time"), ("/costly", 0, 1, "CPU time"),
+                                                       ("/costly", 0, 2, "CPU time"), ("/cheap", 0, 2, "")])
+def test_a_storm_finds_the_request_with_a_fault_and_no_other(path, read, clients, what, tmp_path, monkeypatch):
+    monkeypatch.setattr(request_storm, "serving", played)
+    monkeypatch.setattr(request_storm, "write_shallow", lambda *paths: "")
+    monkeypatch.setattr(request_storm, "request_of", lambda seed, number: Request("POST", path, b"{}", {}, read=read) if number == 7 else Request("POST", "/", b"{}", {}))
+    latest = time.monotonic() + 100
+    storm = Storm(1, clients, cpu_s=0.2).run(0, 30, tmp_path, latest)
+    assert time.monotonic() < latest and storm.sent == 30  # it ends by itself
+    assert [(number, what in told) for number, told in storm.finds] == ([(7, True)] if what else []), storm.finds
 
 
 def test_no_request_ends_the_server_and_each_has_its_answer(tmp_path):
