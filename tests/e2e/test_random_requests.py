@@ -1,5 +1,5 @@
-"""No request ends the server: a sample of the requests of random_requests.py, two clients at once. With TENON_LONG=1 a hundred
-thousand, and each one's cost."""
+"""No request ends the server, and none costs too much: the first 400 requests of random_requests.py, two clients at once. With
+TENON_LONG=1 others each time, as many as an hour lets them be, a hundred thousand at most."""
 import contextlib
 import os
 import pathlib
@@ -16,7 +16,7 @@ from serving import TENON, Server, free_port, other_server
 IS_LONG = bool(os.environ.get("TENON_LONG"))
 COUNT = 100_000 if IS_LONG else 400
 HAS_SANITIZER = b"__asan_init" in TENON.read_bytes() or b"__tsan_init" in TENON.read_bytes()  # all costs several times as much
-SECONDS = 3600 if IS_LONG else 12
+LEAST = 5_000 if IS_LONG else COUNT  # that are sent within an hour, on a slow machine too
 
 
 def test_a_request_is_the_same_each_time():
@@ -87,9 +87,9 @@ def test_a_storm_finds_the_request_with_a_fault_and_no_other(path, read, clients
 
 def test_no_request_ends_the_server_and_each_has_its_answer(tmp_path):
     seed = random.randrange(1 << 30) if IS_LONG else 1
-    storm = Storm(seed, 2, cpu_s=20 if HAS_SANITIZER else 2).run(0, COUNT, tmp_path, time.monotonic() + SECONDS)
+    storm = Storm(seed, 2, cpu_s=20 if HAS_SANITIZER else 2).run(0, COUNT, tmp_path, time.monotonic() + 3600)
     assert storm.ends == 0 and not storm.finds, (seed, storm.finds[:5])
-    assert storm.sent > 50 and storm.counts[200] > 10 and storm.counts[400] > 10, storm.counts
+    assert storm.sent >= LEAST and storm.counts[200] > 10 and storm.counts[400] > 10, storm.counts
 
 
 def test_no_grammar_ends_the_command():
