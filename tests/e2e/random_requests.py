@@ -48,8 +48,8 @@ class Request:
 
 
 class Source:
-    """Draws values. Two things are drawn first: how many of a request's values are such as are refused, so that most requests come
-    far, and whether it may have what is large, so that most requests are quick."""
+    """Draws values. It first draws how many of a request's values are invalid, so that most requests are accepted, and whether the
+    request may hold large values, so that most are quick."""
 
     def __init__(self, seed):
         self.rng = random.Random(seed)
@@ -478,6 +478,73 @@ class Source:
             return "/tokenize", {"content": self.text(), "parse_special": self.chance(0.5)}
         return "/detokenize", {"tokens": self.some(30, lambda: self.choice([16_405, -1, 2**31]) if self.odd() else self.rng.randrange(16_405))}
 
+    # ---- many costly parts that differ
+
+    def costly_pattern(self, number):
+        """One that no other number has."""
+        letters = self.rng.sample("abcdefghijklmnop", self.rng.randint(1, self.most_letters))
+        counts = [max(self.rng.randint(1, self.most_count), len(letters)) for _ in letters]  # there is room for all letters
+        literal = self.choice(["", "z", f"n{number}-"]) * self.rng.randint(1, self.most_literals)
+        start = self.choice([
+            lambda: "".join(f"(?=.*{letter})" for letter in letters) + ".*",
+            lambda: "".join(f"(?=.{{0,{count}}}{letter})" for letter, count in zip(letters, counts)) + ".+",
+            lambda: "".join(f"(?!.*{letter}.{{{count}}}{number})" for letter, count in zip(letters, counts)) + ".*",
+            lambda: "".join(f"[^{letter}]{{0,{count}}}" for letter, count in zip(letters, counts)),
+            lambda: "".join(f".{{1,{count}}}{letter}" for letter, count in zip(letters, counts)),
+            lambda: "|".join(f"(?:[^{letter}]|{letter}{number}){{0,{count}}}{letter}" for letter, count in zip(letters, counts)),
+            lambda: f"(?:\\S+\\s+){{0,{counts[0]}}}\\S+",
+            lambda: f"(?=.*[a-z]{{{number % 50},{counts[0] + 50}}}).*(x|y){{3,100}}[^/]{{2,400}}"])()
+        return f"^(?:{start}){literal}{number}$"[:10_000 + self.choice([0, 0, 1])]
+
+    def costly_object(self, number, keys=1):
+        properties = {f"p{i}": {"type": "string", "pattern": self.costly_pattern(number * keys + i)} for i in range(keys)}
+        return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+    def costly_schema(self):
+        kind = self.choice(["anyOf", "anyOf", "oneOf", "allOf", "properties", "items"])
+        if kind == "properties":
+            return self.costly_object(0, self.choice([1, 5, 40, 300]))
+        if kind == "items":
+            return {"type": "array", "prefixItems": [self.costly_object(i) for i in range(self.choice([3, 30, 300]))], "minItems": 1}
+        return {kind: [self.costly_object(i) for i in range(self.choice([2, 3] if kind == "allOf" else [2, 30, 300, 900]))]}
+
+    def costly_grammar(self, number):
+        """Members of a custom tool's grammar."""
+        if self.chance(0.4):
+            return {"syntax": "regex", "definition": self.costly_pattern(number).strip("^$")}
+        if self.chance(0.3):
+            return {"syntax": "lark", "definition": self.lark() + f"\n// {number}"}
+        patterns = [self.costly_pattern(number * 10 + i).strip("^$").replace("/", "\\/") for i in range(self.choice([1, 3, 8]))]
+        names = [f"T{i}" for i in range(len(patterns))]
+        start = self.choice([" ", " | "]).join(names)
+        return {"syntax": "lark", "definition": "\n".join([f"start: ({start})" + self.choice(["", "+", "~2..50"]), *(f"{name}: /{one}/" for name, one in zip(names, patterns))])}
+
+    def costly(self):
+        """A request of one dialect, with up to 1,024 tools, a schema of hundreds of parts, or 16 answers."""
+        # Where one part asks for too much the whole request is refused, so most are far from that.
+        self.most_letters, self.most_count, self.most_literals = self.choice([1, 2, 4, 6, 10, 16]), self.choice([3, 9, 19, 100]), self.choice([1, 1, 10, 100, 1000])
+        dialect = self.choice(["chat", "chat", "responses", "messages"])
+        body = {"model": MODEL, "max_output_tokens" if dialect == "responses" else "max_tokens": self.choice([1, 4, 16]), "stream": self.chance(0.3)}
+        body |= {"input": "x"} if dialect == "responses" else {"messages": [{"role": "user", "content": "x"}]}
+        kind = self.choice(["functions", "functions", "schema", "schema"] + ["custom", "custom"] * (dialect != "messages"))
+        if kind == "functions":
+            objects = [self.costly_object(i, self.choice([1, 1, 3])) for i in range(self.choice([2, 16, 128, 1024]))]
+            body["tools"] = [{"chat": lambda: {"type": "function", "function": {"name": f"f{i}", "parameters": one}},  # noqa: B023
+                              "responses": lambda: {"type": "function", "name": f"f{i}", "parameters": one},  # noqa: B023
+                              "messages": lambda: {"name": f"f{i}", "input_schema": one}}[dialect]() for i, one in enumerate(objects)]
+        elif kind == "custom":
+            formats = [{"type": "grammar", **({"grammar": one} if dialect == "chat" else one)} for one in map(self.costly_grammar, range(self.choice([2, 4, 8, 32])))]
+            body["tools"] = [{"type": "custom", **({"custom": {"name": f"f{i}", "format": one}} if dialect == "chat" else {"name": f"f{i}", "format": one})} for i, one in enumerate(formats)]
+        else:
+            inside = {"type": "json_schema", "schema": self.costly_schema()}
+            body |= {"chat": {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": inside["schema"]}}},
+                     "responses": {"text": {"format": {**inside, "name": "x"}}}, "messages": {"output_config": {"format": inside}}}[dialect]
+        if "tools" in body:
+            body["tool_choice"] = {"type": self.choice(["auto", "any"])} if dialect == "messages" else self.choice(["auto", "required"])
+        if dialect == "chat" and self.chance(0.4):
+            body |= {"n": self.choice([2, 16]), "temperature": self.choice([0, 2])}
+        return {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}[dialect], body
+
     # ---- trouble
 
     def spoil(self, body):
@@ -513,7 +580,7 @@ class Source:
         return bytes(data)
 
 
-# What meets other parts of the server than a model.
+# Requests that need no model.
 OTHER = [("GET", "/v1/models"), ("GET", "/v1/models/tenon-tiny"), ("GET", "/v1/models/%00"), ("GET", "/metrics"), ("GET", "/openapi.json"), ("GET", "/"), ("GET", "/v1/responses/resp_x"),
          ("DELETE", "/v1/responses/resp_x"), ("GET", "/v1/responses/resp_x/input_items?limit=-1&after=x"), ("POST", "/v1/responses/x/cancel"), ("PUT", "/v1/chat/completions"),
          ("OPTIONS", "/v1/messages"), ("GET", "/" + "a" * 9000), ("POST", "/nowhere"), ("HEAD", "/health"), ("GET", "/../../etc/passwd")]
@@ -521,9 +588,16 @@ ODD_HEADERS = [("x-request-id", "a" * 129), ("x-request-id", "mine"), ("tracepar
                ("content-encoding", "gzip"), ("expect", "100-continue"), ("authorization", "Bearer \xff"), ("accept", "*/*"), ("anthropic-version", "x"), ("x-long", "y" * 5000)]
 
 
+def costly_request_of(seed, number):
+    path, body = Source(f"costly/{seed}/{number}").costly()
+    return Request("POST", path, text_of(body).encode(), {})
+
+
 def request_of(seed, number):
     source = Source(f"{seed}/{number}")
     rng = source.rng
+    if source.chance(0.004):  # they are large
+        return costly_request_of(seed, number)
     if source.chance(0.03):
         method, path = source.choice(OTHER)
         request = Request(method, path, b"{}" if method in ("POST", "PUT") else b"", {})

@@ -4,6 +4,7 @@ layer: what it says does not matter here, and most of the time would be the mode
     python tests/e2e/request_storm.py --count 100000 --clients 2        # of $TENON_BIN, else of the release binary
     python tests/e2e/request_storm.py --count 20000 --clients 1         # and what each request costs the processor
     python tests/e2e/request_storm.py --first 4711 --count 1 --show     # one of them again
+    python tests/e2e/request_storm.py --costly --count 1000             # those alone that have many parts, each of which costs much
     python tests/e2e/request_storm.py --masks --count 20000             # grammars, by `tenon mask --batch`
 
 A find is: the server ends or its `/health` is not ok; a request has no answer, an answer of 5xx, one that is not JSON, or a
@@ -26,7 +27,7 @@ import tempfile
 import threading
 import time
 
-from random_requests import mask_line_of, request_of, text_of
+from random_requests import costly_request_of, mask_line_of, request_of, text_of
 from serving import ROOT, TENON, serving
 from shallow_model import write_shallow
 
@@ -153,8 +154,8 @@ def faults_of(answer):
 
 
 class Storm:
-    def __init__(self, seed, clients, cpu_s):
-        self.seed, self.clients, self.cpu_s = seed, clients, cpu_s
+    def __init__(self, seed, clients, cpu_s, draw=request_of):
+        self.seed, self.clients, self.cpu_s, self.draw = seed, clients, cpu_s, draw
         self.finds, self.counts, self.slowest = [], collections.Counter(), []
         self.suspects, self.gone = [], []  # numbers: of requests that seem to take too much, and of those whose client went away
         self.sent, self.ends, self.memory = 0, 0, 0
@@ -167,7 +168,7 @@ class Storm:
 
     def one(self, client, server, number):
         """Sends a request. Its status, "gone" or "no answer"."""
-        request = request_of(self.seed, number)
+        request = self.draw(self.seed, number)
         begun = time.monotonic()
         try:
             answer = client.send(request)
@@ -244,7 +245,7 @@ class Storm:
                         self.find(group[0], f"the server ended with {server.process.returncode} at one of {group}: {server.log.read_text(errors='replace')[-3000:]}")
                         break
                     if took > self.cpu_s and len(group) == 1:
-                        self.find(group[0], f"{took:.2f} s of CPU time for {request_of(self.seed, group[0]).path[:80]}")
+                        self.find(group[0], f"{took:.2f} s of CPU time for {self.draw(self.seed, group[0]).path[:80]}")
                     elif took > self.cpu_s:
                         costly += group
             groups = [[number] for number in costly]
@@ -330,18 +331,20 @@ def main():
     options.add_argument("--cpu-s", type=float, default=2, help="seconds of CPU time that a request may take (sanitizers: more)")
     options.add_argument("--seconds", type=float, help="end after so many, whatever has been sent")
     options.add_argument("--masks", action="store_true", help="grammars through `tenon mask --batch` instead")
+    options.add_argument("--costly", action="store_true", help="only requests of many parts that cost much")
     options.add_argument("--show", action="store_true", help="print the requests instead of sending them")
     arguments = options.parse_args()
+    draw = costly_request_of if arguments.costly else request_of
     if arguments.show:
         for number in range(arguments.first, arguments.first + arguments.count):
-            request = mask_line_of(arguments.seed, number) if arguments.masks else request_of(arguments.seed, number)
+            request = mask_line_of(arguments.seed, number) if arguments.masks else draw(arguments.seed, number)
             print(number, request)
         return 0
     if arguments.masks:
         return 1 if mask_storm(arguments.seed, arguments.first, arguments.count) else 0
     until = time.monotonic() + arguments.seconds if arguments.seconds else None
     with tempfile.TemporaryDirectory() as folder:
-        storm = Storm(arguments.seed, arguments.clients, arguments.cpu_s).run(arguments.first, arguments.count, pathlib.Path(folder), until)
+        storm = Storm(arguments.seed, arguments.clients, arguments.cpu_s, draw).run(arguments.first, arguments.count, pathlib.Path(folder), until)
     print(f"{storm.sent} requests of seed {arguments.seed} from {arguments.first}, {arguments.clients} clients: {storm.ends} ended processes, "
           f"{len(storm.finds)} finds; {dict(sorted(storm.counts.items(), key=str))}; most memory {storm.memory} MiB; most CPU time {storm.slowest}")
     return 1 if storm.finds else 0

@@ -78,9 +78,9 @@ def played(log, *arguments, **options):
 def test_a_storm_finds_the_request_with_a_fault_and_no_other(path, read, clients, what, tmp_path, monkeypatch):
     monkeypatch.setattr(request_storm, "serving", played)
     monkeypatch.setattr(request_storm, "write_shallow", lambda *paths: "")
-    monkeypatch.setattr(request_storm, "request_of", lambda seed, number: Request("POST", path, b"{}", {}, read=read) if number == 7 else Request("POST", "/", b"{}", {}))
     latest = time.monotonic() + 100
-    storm = Storm(1, clients, cpu_s=0.2).run(0, 30, tmp_path, latest)
+    faulty, other = Request("POST", path, b"{}", {}, read=read), Request("POST", "/", b"{}", {})
+    storm = Storm(1, clients, cpu_s=0.2, draw=lambda seed, number: faulty if number == 7 else other).run(0, 30, tmp_path, latest)
     assert time.monotonic() < latest and storm.sent == 30  # it ends by itself
     assert [(number, what in told) for number, told in storm.finds] == ([(7, True)] if what else []), storm.finds
 
