@@ -499,7 +499,8 @@ Result<Constraint, Refusal> Constraints::of(const ChatRequest& request,
 
   const ArgumentOrder order = request.argument_order.value_or(options_.argument_order);
   const bool takes_others =
-      printing_ == nullptr && options_.with_others != nullptr && takes_other_forms(request);
+      printing_ == nullptr && options_.with_others != nullptr &&
+      takes_other_forms(request, options_.required_in_others);
   Question question{.format = request.continuation ? nullptr
                               : takes_others       ? options_.with_others
                                                    : format_,

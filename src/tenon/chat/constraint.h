@@ -40,6 +40,7 @@ class Constraints {
     /// The format with calls in other forms (format::with_fallbacks, held), for answers that may
     /// have some (takes_other_forms) and are held by masks; null: the model has no such format.
     std::shared_ptr<const format::Format> with_others;
+    bool required_in_others = false;  ///< ModelOptions::required_in_other_forms
     bool reasoning = true;  ///< As in format::ToolGrammarOptions.
     /// Tokens that end a turn, beside the tokenizer's own. No answer ends inside a call.
     std::vector<vocab::TokenId> ends;

@@ -146,6 +146,7 @@ class EngineModel final : public Model {
                       .argument_order = options_.argument_order,
                       .cache_bytes = options_.grammar_cache_bytes,
                       .with_others = held_format_,
+                      .required_in_others = options_.required_in_other_forms,
                       .reasoning = reasons,
                       .ends = ends_}),
         plain_text_(engine_->capabilities().takes == engine::Takes::text
@@ -314,7 +315,8 @@ engine::GenerateRequest EngineModel::generate_request(const ChatRequest& request
 
 TurnOptions EngineModel::turn_options(const ChatRequest& request, bool is_held,
                                       format::SchemaList schemas) const {
-  const bool has_others = is_held ? takes_other_forms(request) : !wants_calls_as_text(request);
+  const bool has_others = is_held ? takes_other_forms(request, options_.required_in_other_forms)
+                                  : !wants_calls_as_text(request);
   const auto& others = is_held ? held_format_ : unheld_format_;
   const auto& format = has_others ? others : format_;
   TurnOptions options{.format = request.continuation ? nullptr : format,

@@ -75,9 +75,10 @@ bool wants_calls_as_text(const ChatRequest& request) {
   return last != request.messages.rend() && format::asks_about_calls(last->text(), names);
 }
 
-bool takes_other_forms(const ChatRequest& request) {
+bool takes_other_forms(const ChatRequest& request, bool where_required) {
+  const ToolMode mode = request.tool_choice.mode;
   return offers_tools(request) && !request.continuation &&
-         request.tool_choice.mode != ToolMode::none &&
+         (mode == ToolMode::automatic || (mode == ToolMode::required && where_required)) &&
          request.response_format.kind == message::ResponseFormat::Kind::text &&
          !wants_calls_as_text(request);
 }

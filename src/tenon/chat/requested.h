@@ -26,8 +26,9 @@ namespace tenon::chat {
 /// The answer may be text, and the user has asked for calls as text (format::asks_about_calls):
 /// only those in the model's own form are calls.
 [[nodiscard]] bool wants_calls_as_text(const message::ChatRequest& request);
-/// A mask lets calls in other forms than the model's own come: the answer is text or calls.
-[[nodiscard]] bool takes_other_forms(const message::ChatRequest& request);
+/// A mask lets calls in other forms than the model's own come: the answer may be text or calls, or
+/// (`where_required`, ModelOptions::required_in_other_forms) must be calls.
+[[nodiscard]] bool takes_other_forms(const message::ChatRequest& request, bool where_required);
 
 [[nodiscard]] bool mends(const message::ChatRequest& request, const ModelOptions& options);
 /// For calls of the request's tools.

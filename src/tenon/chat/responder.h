@@ -98,6 +98,8 @@ struct ModelOptions {
   bool generic_fallback = true;
   /// Calls in other forms are calls (format::with_fallbacks), masked or not. False: they are text.
   bool other_forms = true;
+  /// So they are where a call must come: the model chooses the form. False: its own form alone.
+  bool required_in_other_forms = false;
   /// A section of reasoning may come first. Absent: where the chat template or the vocabulary knows
   /// its marker.
   std::optional<bool> reasoning;

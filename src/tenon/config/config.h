@@ -65,7 +65,8 @@ struct ModelConfig {
   bool close_calls = false;  ///< Calls end before max_tokens does.
   /// Tools by the prompt alone where no format is known, and calls in other forms than the model's.
   bool generic_fallback = true;
-  std::string other_forms = "auto";  ///< Calls in other forms than the model's; or "off".
+  /// Calls in other forms than the model's: "auto", "always" (also where one is required), "off".
+  std::string other_forms = "auto";
   std::string reasoning = "auto";    ///< Whether the model has a section for it; or "on", or "off".
   std::string on_unknown_tool = "content";  ///< Or "repair", or "forward".
   std::string on_invalid_call = "pass";     ///< Or "ask_again".

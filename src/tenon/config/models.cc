@@ -221,6 +221,7 @@ Expected<chat::ModelOptions> model_options(const ModelConfig& config,
       .format = config.tool_call_format,
       .generic_fallback = config.generic_fallback,
       .other_forms = config.other_forms != "off",
+      .required_in_other_forms = config.other_forms == "always",
       .reasoning =
           config.reasoning == "auto" ? std::nullopt : std::optional<bool>(config.reasoning == "on"),
       .default_max_tokens = static_cast<std::uint32_t>(config.max_tokens),

@@ -371,8 +371,8 @@ class Builder {
     return rules_.choice(std::move(ways));
   }
 
-  // Where a call must come the model has the choice of the form: one that is forced into a form
-  // which it does not write by itself finds no end.
+  // Where a call must come and may have another form the model has the choice: one that is forced
+  // into a form which it does not write by itself may find no end.
   NodeId calls_in_any_form() {
     const NodeId own = calls(true);
     const bool is_framed = !format_.content_open.empty() || !format_.prompt_end.empty();
