@@ -249,8 +249,10 @@ Status check_grammar(const Question& question, const Tool& tool, std::size_t pla
   };
   const auto input = format::read_input_grammar(*tool.grammar);
   if (!input) return failed(input.error());
+  format::ToolGrammarOptions options = question.options;
+  options.required_in_any_form = false;  // one that nothing fits would go unseen beside the others
   const auto rules = format::tool_grammar(*question.format, std::span(&tool, 1),
-                                          {.mode = ToolMode::required}, question.options);
+                                          {.mode = ToolMode::required}, options);
   if (!rules) return failed(rules.error());
   if (const Status held = holds(*rules, trials); !held) return failed(held.error());
   return {};
@@ -498,9 +500,8 @@ Result<Constraint, Refusal> Constraints::of(const ChatRequest& request,
   }
 
   const ArgumentOrder order = request.argument_order.value_or(options_.argument_order);
-  const bool takes_others =
-      printing_ == nullptr && options_.with_others != nullptr &&
-      takes_other_forms(request, options_.required_in_others);
+  const bool takes_others = printing_ == nullptr && options_.with_others != nullptr &&
+                            takes_other_forms(request, options_.required_in_others);
   Question question{.format = request.continuation ? nullptr
                               : takes_others       ? options_.with_others
                                                    : format_,
@@ -515,7 +516,8 @@ Result<Constraint, Refusal> Constraints::of(const ChatRequest& request,
                                          .lenient = true},
                                 .tokenizer = printing_ == nullptr ? &tokenizer_ : nullptr,
                                 .prompt_tail = std::string(prompt_tail),
-                                .reasoning = options_.reasoning}};
+                                .reasoning = options_.reasoning,
+                                .required_in_any_form = options_.required_in_others}};
   take_callable(request, question);
 
   const auto held = printing_ == nullptr ? (*this->shared())->constraint(std::move(question))

@@ -52,7 +52,8 @@ class Answers {
     const auto rules = tool_grammar(format, tools, choice,
                                     {.parallel = parallel,
                                      .tokenizer = tokenizer_.get(),
-                                     .prompt_tail = std::move(prompt_tail)});
+                                     .prompt_tail = std::move(prompt_tail),
+                                     .required_in_any_form = true});
     if (!rules) throw std::runtime_error(format.info.name + ": " + rules.error().message);
     auto index = std::make_shared<grammar::VocabIndex>(
         *vocab::Vocab::of(*tokenizer_, ends_of(format, *tokenizer_)));

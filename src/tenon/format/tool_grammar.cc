@@ -376,7 +376,7 @@ class Builder {
   NodeId calls_in_any_form() {
     const NodeId own = calls(true);
     const bool is_framed = !format_.content_open.empty() || !format_.prompt_end.empty();
-    if (!format_.has_gated || is_framed) return own;
+    if (!options_.required_in_any_form || !format_.has_gated || is_framed) return own;
     std::vector<NodeId> ways =
         calls_of_others(rules_.add(node::Pattern{"[ \\t\\n\\r]{0,20}"}), /*is_covered=*/false);
     ways.insert(ways.begin(), own);

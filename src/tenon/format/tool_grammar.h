@@ -32,15 +32,17 @@ struct ToolGrammarOptions {
   /// A section of reasoning may come first, where the format has one. False: the model knows none,
   /// so that only one that the prompt has opened is gone on with.
   bool reasoning = true;
+  /// After `required` too calls may be written in the forms that with_fallbacks() has added.
+  bool required_in_any_form = false;
 };
 
 /// What a model may answer that calls `tools` in this format: the strict counterpart of
-/// StreamParser, from the same definition. Calls are written in the first of the format's syntaxes
-/// or in those that with_fallbacks() has added, where the text before lets one begin, and hold a
-/// known name and the arguments that its schema wants; after `automatic` any text may stand instead
-/// of calls or before them, after `none` only text, after `required` calls alone. A section of
-/// reasoning may come first where the format has one; one that the prompt has opened comes first,
-/// up to what ends it for the parser.
+/// StreamParser, from the same definition. Calls are written in the first of the format's syntaxes,
+/// after `automatic` (and `required`, where the options say so) also in those that with_fallbacks()
+/// has added, where the text before lets one begin, and hold a known name and the arguments that its
+/// schema wants; after `automatic` any text may stand instead of calls or before them, after `none`
+/// only text, after `required` calls alone. A section of reasoning may come first where the format
+/// has one; one that the prompt has opened comes first, up to what ends it for the parser.
 ///
 ///     const auto rules = tool_grammar(*find("hermes"), request.tools, request.tool_choice, {});
 ///     if (!rules) return Unexpected(rules.error());

@@ -53,8 +53,8 @@ TEST(ToolMasks, HaveWhatTheGrammarAccepts) {
       if (number++ % stride != 0) continue;
       const auto format = with_fallbacks(*own, Fallbacks::all, AnswerMode::held);
       SCOPED_TRACE(format->info.name);
-      const auto rules =
-          tool_grammar(*format, tools().list, {.mode = mode}, {.tokenizer = tokenizer.get()});
+      const auto rules = tool_grammar(*format, tools().list, {.mode = mode},
+                                      {.tokenizer = tokenizer.get(), .required_in_any_form = true});
       ASSERT_TRUE(rules) << rules.error().message;
       const auto grammar = grammar::Grammar::make(
           [&](grammar::Machine& machine) {
