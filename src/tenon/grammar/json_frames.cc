@@ -220,8 +220,9 @@ class ArrayFrame final : public Frame {
         last_count_ = std::max(last_count_, contained.from);
       }
     }
-    (void)intern(
-        {.fitting = std::vector<std::uint64_t>(shape_.contained.size()), .like = shape_.excluded});
+    (void)intern({.taken = &*taken_.emplace().first,
+                  .fitting = std::vector<std::uint64_t>(shape_.contained.size()),
+                  .like = shape_.excluded});
     seen_.emplace_back();
     for (std::size_t i = 0; i <= shape_.prefix.size() && shape_.unique; ++i) {
       takes_ = takes_ || !context_.shapes.is_boundless(item_term(i));
@@ -383,8 +384,8 @@ class ArrayFrame final : public Frame {
     std::size_t begin = 0;
     std::uint32_t seen = 0;
     bool all_taken = true;
-    std::vector<Term> taken;
-    std::vector<std::uint64_t> fitting;  // how many items fit each of shape_.contained
+    const std::vector<Term>* taken = nullptr;  // in taken_
+    std::vector<std::uint64_t> fitting;        // how many items fit each of shape_.contained
     // Of shape_.excluded, those that begin with the items so far.
     std::vector<const json::Value*> like;
     auto operator<=>(const Memory&) const = default;
@@ -406,7 +407,7 @@ class ArrayFrame final : public Frame {
   // Of next_term().
   struct Next {
     std::uint64_t count;
-    std::vector<Term> taken;
+    const std::vector<Term>* taken;
     Term term;
   };
 
@@ -424,9 +425,9 @@ class ArrayFrame final : public Frame {
     if (is_new) {
       memories_.push_back(memory);
       constexpr std::size_t kNodeBytes = 64;
-      bytes_of_memories_ += kNodeBytes + 2 * (sizeof(Memory) + memory.taken.size() * sizeof(Term) +
-                                              memory.fitting.size() * sizeof(std::uint64_t) +
-                                              memory.like.size() * sizeof(json::Value*));
+      bytes_of_memories_ +=
+          kNodeBytes + 2 * (sizeof(Memory) + memory.fitting.size() * sizeof(std::uint64_t) +
+                            memory.like.size() * sizeof(json::Value*));
     }
     return place->second;
   }
@@ -481,9 +482,8 @@ class ArrayFrame final : public Frame {
       const auto value = context_.parsed(text.substr(memory.begin, text.size() - 1 - memory.begin));
       if (!value) return std::nullopt;
       // No digit follows a zero.
-      if (memory.taken.size() < most_taken_ || *value == json::Value(0)) {
-        memory.taken.push_back(context_.term_of(*value));
-        std::ranges::sort(memory.taken);
+      if (memory.taken->size() < most_taken_ || *value == json::Value(0)) {
+        memory.taken = with_taken(*memory.taken, context_.term_of(*value));
       } else {
         memory.all_taken = false;
       }
@@ -495,6 +495,14 @@ class ArrayFrame final : public Frame {
     }
     memory.before = std::exchange(memory.begin, text.size());
     return intern(memory);
+  }
+
+  const std::vector<Term>* with_taken(std::vector<Term> taken, Term term) {
+    taken.insert(std::ranges::upper_bound(taken, term), term);
+    const auto [place, is_new] = taken_.insert(std::move(taken));
+    constexpr std::size_t kNodeBytes = 64;
+    if (is_new) bytes_of_memories_ += kNodeBytes + place->size() * sizeof(Term);
+    return &*place;
   }
 
   std::uint32_t with(std::uint32_t seen, const json::Value& value) {
@@ -542,19 +550,19 @@ class ArrayFrame final : public Frame {
            shapes.objects(item).empty() && std::ranges::all_of(shapes.numbers(item), is_endless);
   }
   // The item less what is taken, and what must be left to others; nothing: no item can come.
-  [[nodiscard]] std::optional<Term> next_term(std::uint64_t count, const std::vector<Term>& taken) {
+  [[nodiscard]] std::optional<Term> next_term(std::uint64_t count, const std::vector<Term>* taken) {
     const Term item = item_term(count);
-    if (!shape_.unique || (taken.empty() && count >= shape_.length.least)) return item;
+    if (!shape_.unique || (taken->empty() && count >= shape_.length.least)) return item;
     if (last_next_ && last_next_->count == count && last_next_->taken == taken) {
       return last_next_->term;
     }
     Terms& terms = context_.shapes.terms();
     std::vector<const json::Value*> values;
-    for (const Term term : taken) values.push_back(&terms.value_of(term));
+    for (const Term term : *taken) values.push_back(&terms.value_of(term));
     const auto spoilers = context_.shapes.spoilers(shape_, count, values);
     if (!spoilers) return std::nullopt;
     std::vector<Term> all{item};
-    for (const Term term : taken) all.push_back(terms.negation(term));
+    for (const Term term : *taken) all.push_back(terms.negation(term));
     for (const json::Value& value : *spoilers) {
       all.push_back(terms.negation(context_.term_of(value)));
     }
@@ -570,7 +578,7 @@ class ArrayFrame final : public Frame {
   // on with it.
   [[nodiscard]] std::vector<Choice> choices(std::uint64_t count, const Memory& memory) {
     std::vector<Choice> result;
-    if (count >= most_ || !context_.shapes.spend(1 + memory.taken.size() + memory.like.size())) {
+    if (count >= most_ || !context_.shapes.spend(1 + memory.taken->size() + memory.like.size())) {
       return result;
     }
     const std::optional<Term> next = next_term(count, memory.taken);
@@ -634,8 +642,8 @@ class ArrayFrame final : public Frame {
     memory.fitting = choice.fitting;
     memory.like = choice.like;
     if (takes_) {
-      memory.taken.push_back(context_.term_of((*choice.like[0]->if_array())[count - 1]));
-      std::ranges::sort(memory.taken);
+      memory.taken =
+          with_taken(*memory.taken, context_.term_of((*choice.like[0]->if_array())[count - 1]));
     }
     return may_end(count, memory) || !choices(count, memory).empty();
   }
@@ -694,6 +702,7 @@ class ArrayFrame final : public Frame {
   std::vector<Memory> memories_;            // the first: of arrays of which nothing is remembered
   std::map<Memory, std::uint32_t> memory_ids_;
   std::size_t bytes_of_memories_ = 0;
+  std::set<std::vector<Term>> taken_;  // in order; many memories share one
   std::vector<Seen> seen_;
   std::unordered_multimap<std::uint64_t, std::uint32_t> seen_by_hash_;
 };
