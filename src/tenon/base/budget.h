@@ -30,6 +30,7 @@ class Allowance {
   }
   void give_back_bytes(std::uint64_t bytes) { bytes_used_ -= bytes; }
 
+  void set_max_steps(std::uint64_t max_steps) { max_steps_ = max_steps; }
   [[nodiscard]] std::uint64_t max_steps() const { return max_steps_; }
   [[nodiscard]] std::uint64_t max_bytes() const { return max_bytes_; }
   [[nodiscard]] std::uint64_t steps_used() const { return steps_used_; }

@@ -62,10 +62,17 @@ const Error* Grammar::refusal_after(std::string_view read) const {
 
 void Grammar::refuse(std::string read, const Error& error) {
   constexpr std::size_t kMostRefusals = 8;
-  constexpr std::size_t kLongest = 10'000;
-  if (read.size() > kLongest) return;
+  ++refused_;
+  if (read.size() > kLongestRefused) return;
   if (refusals_.size() == kMostRefusals) refusals_.erase(refusals_.begin());
   refusals_.push_back({std::move(read), error});
+}
+
+// A request for many answers, each of which goes another way, would pay for as many masks that come
+// to nothing.
+std::uint64_t Grammar::mask_fraction() const {
+  constexpr unsigned kMostHalvings = 4;
+  return std::uint64_t{1} << std::min(refused_, kMostHalvings);
 }
 
 std::size_t Grammar::bytes() const {

@@ -29,7 +29,8 @@ namespace tenon::grammar {
 ///
 /// What texts have made of it is dropped when it takes too many bytes, and made anew as texts come
 /// by: the frames too, since they remember what they have seen. Matchers do not notice. A mask that
-/// reaches a limit even so is refused at once when it is asked for again.
+/// reaches a limit even so is refused at once when it is asked for again, and the masks after it
+/// may take half as many steps, down to a sixteenth.
 class Grammar {
  public:
   /// Adds the grammar's frames to an empty machine and answers with the root. It is called again,
@@ -79,9 +80,13 @@ class Grammar {
     Error error;
   };
 
+  static constexpr std::size_t kLongestRefused = 10'000;  // of what is remembered
+
   // All under the lock.
   [[nodiscard]] const Error* refusal_after(std::string_view read) const;
   void refuse(std::string read, const Error& error);
+  [[nodiscard]] std::uint64_t mask_fraction() const;
+  [[nodiscard]] bool has_failed() const { return build_ && run_->machine->error(); }
   Status begin(std::unique_ptr<Machine> machine, FrameId root);
   Status begin();
   [[nodiscard]] std::size_t bytes() const;
@@ -98,6 +103,7 @@ class Grammar {
   std::uint32_t until_look_ = 0;   // uses until the bytes are counted
   std::size_t full_at_ = 0;        // so many bytes are too many
   std::vector<Refusal> refusals_;  // of masks, the last ones
+  unsigned refused_ = 0;           // masks in all
 };
 
 }  // namespace tenon::grammar

@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "tenon/base/sanitizers_for_test.h"
+#include "tenon/grammar/gbnf.h"
 #include "tenon/grammar/grammar_cache.h"
 #include "tenon/grammar/json_frames.h"
 #include "tenon/grammar/matcher.h"
@@ -129,6 +130,38 @@ TEST(Grammar, ALimitThatOneTextReachesIsAnError) {
   EXPECT_EQ(matcher.fill_mask(mask).error().code, Errc::limit_exceeded);
   Matcher other(grammar);
   EXPECT_TRUE(other.accept_bytes("[")) << "the next text is not hurt";
+}
+
+// Of a request for many answers, say, each of which goes its own way.
+TEST(Grammar, MasksThatReachALimitAreTriedOnce) {
+  constexpr std::string_view kAmbiguous = "root ::= \"a\" root | \"a\" root root | \"b\"";
+  Rules rules;
+  rules.set_root(*add_gbnf(rules, kAmbiguous));
+  int builds = 0;
+  const auto grammar = *Grammar::make(
+      [&](Machine& machine) {
+        ++builds;
+        return add_rules(machine, rules, index()->vocab());
+      },
+      index(), {.machine = {.max_mask_steps = 4'000}});
+  std::vector<std::uint32_t> mask(mask_words(index()->vocab().size()));
+  for (const int round : {0, 1}) {
+    for (int i = 0; i < 16; ++i) {
+      Matcher matcher(grammar);
+      ASSERT_TRUE(matcher.accept_bytes(std::string(400 + static_cast<std::size_t>(i), 'a')));
+      const int before = builds;
+      const Status filled = matcher.fill_mask(mask);
+      ASSERT_FALSE(filled);
+      EXPECT_EQ(filled.error().code, Errc::limit_exceeded);
+      EXPECT_EQ(builds, before);
+    }
+    if (round == 0) {
+      EXPECT_EQ(builds, 16);
+    }
+  }
+  Matcher other(grammar);
+  EXPECT_TRUE(other.accept_bytes("aab")) << "the next text is not hurt";
+  EXPECT_TRUE(other.fill_mask(mask));
 }
 
 // What a schema asks for takes no longer than two seconds, whatever it is.

@@ -61,9 +61,26 @@ void Machine::begin_byte() {
 void Machine::add_work(std::uint64_t steps) {
   work_ += steps;
   if (work_ - byte_begun_ > limits_.max_work) [[unlikely]] {
-    fail(too_many(limits_.max_work, "to find out what may come next"));
+    Error error = too_many(limits_.max_work, "to find out what may come next");
+    is_in_mask_ ? fail_by_one_call(std::move(error)) : fail(std::move(error));
   }
   check_mask();
+}
+
+void Machine::begin_mask(std::uint64_t fraction) {
+  begin_byte();
+  mask_begun_ = work_;
+  mask_limit_ = limits_.max_mask_steps / fraction;
+  walked_ = 0;
+  is_in_mask_ = true;
+  if (fraction == 1) return;
+  expressions_.set_max_steps(
+      std::min(limits_.max_expression_steps, expressions_.steps_used() + mask_limit_));
+}
+
+void Machine::end_mask() {
+  is_in_mask_ = false;
+  expressions_.set_max_steps(limits_.max_expression_steps);
 }
 
 void Machine::add_walked(std::uint64_t nodes) {
@@ -73,9 +90,9 @@ void Machine::add_walked(std::uint64_t nodes) {
 }
 
 void Machine::check_mask() {
-  if (is_in_mask_ && work_ - mask_begun_ + walked_ > limits_.max_mask_steps) [[unlikely]] {
-    fail(
-        too_many(limits_.max_mask_steps, "for one mask: there are too many ways to read the text"));
+  if (is_in_mask_ && work_ - mask_begun_ + walked_ > mask_limit_) [[unlikely]] {
+    fail_by_one_call(
+        too_many(mask_limit_, "for one mask: there are too many ways to read the text"));
   }
 }
 
@@ -180,9 +197,15 @@ StateId Machine::closure(Begin begin) {
   return intern();
 }
 
+void Machine::fail_by_one_call(Error error) {
+  is_limit_of_one_call_ = is_limit_of_one_call_ || !error_;
+  fail(std::move(error));
+}
+
 void Machine::fail_as_ambiguous() {
-  fail({Errc::limit_exceeded, "grammar: more than " + std::to_string(limits_.max_cells_per_state) +
-                                  " ways to read one text, or a rule that begins with itself"});
+  fail_by_one_call(
+      {Errc::limit_exceeded, "grammar: more than " + std::to_string(limits_.max_cells_per_state) +
+                                 " ways to read one text, or a rule that begins with itself"});
 }
 
 StateId Machine::intern() {

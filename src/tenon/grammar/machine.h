@@ -174,13 +174,12 @@ class Machine {
   /// The first limit that was reached; states from then on are dead.
   [[nodiscard]] const std::optional<Error>& error() const { return error_; }
   void fail(Error error);
-  /// What comes between counts against max_mask_steps.
-  void begin_mask() {
-    mask_begun_ = work_;
-    walked_ = 0;
-    is_in_mask_ = true;
-  }
-  void end_mask() { is_in_mask_ = false; }
+  /// What comes between counts against max_mask_steps, or a fraction of them; then expressions,
+  /// too, may take so many steps meanwhile.
+  void begin_mask(std::uint64_t fraction = 1);
+  void end_mask();
+  /// The limit was one of a single byte or mask: what was read before has not helped to reach it.
+  [[nodiscard]] bool is_limit_of_one_call() const { return is_limit_of_one_call_; }
   /// Calls of frames, cells that were looked at, steps of expressions and what else was counted,
   /// since the beginning: at some 50 ns each.
   [[nodiscard]] std::uint64_t work() const { return work_ + expressions_.steps_used(); }
@@ -228,6 +227,7 @@ class Machine {
   StateId intern();
   void begin_byte();
   void check_mask();
+  void fail_by_one_call(Error error);
   void fail_as_ambiguous();
 
   MachineLimits limits_;
@@ -260,11 +260,13 @@ class Machine {
   std::uint64_t byte_begun_ = 0;  // work_ by then
   std::uint64_t mask_begun_ = 0;
   std::uint64_t walked_ = 0;  // in the mask at hand, in steps
+  std::uint64_t mask_limit_ = 0;
   bool is_in_mask_ = false;
   std::vector<FrameId> asked_;  // frames whose least() is being asked for
   std::size_t least_work_ = 0;  // frames asked since the first of them
   bool met_itself_ = false;     // one of them came to a frame above it, or there were too many
   std::optional<Error> error_;
+  bool is_limit_of_one_call_ = false;
 };
 
 }  // namespace tenon::grammar

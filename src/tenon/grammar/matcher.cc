@@ -18,14 +18,15 @@ Matcher::Matcher(std::shared_ptr<Grammar> grammar)
 
 // Runs `use` under the grammar's lock, on states of now. If the grammar has no room left, or `use`
 // runs into a limit, what the grammar holds is made anew; `use` is tried again then, unless all of
-// it was new already.
+// it was new already or would not help.
 template <class Use>
 auto Matcher::use(Use use) -> decltype(use()) {
   const std::lock_guard lock(grammar_->mutex_);
   // A grammar that could be made once can be made again; if not, the old one goes on.
-  const bool is_new = grammar_->is_full() && grammar_->begin();
+  const bool is_full = grammar_->is_full();
+  const bool is_new = (is_full || grammar_->has_failed()) && grammar_->begin();
   catch_up();
-  if (is_new) grammar_->make_room();
+  if (is_full && is_new) grammar_->make_room();
   const std::size_t points = points_.size();
   const bool finished = finished_;
   ++bytes_;
@@ -34,7 +35,8 @@ auto Matcher::use(Use use) -> decltype(use()) {
   is_new_machine_ = was_fresh || !grammar_->build_;
   auto result = use();
   steps_ += machine().work() - before;
-  if (machine().error() && !was_fresh && grammar_->build_ && grammar_->begin()) {
+  const bool may_help = !was_fresh && !machine().is_limit_of_one_call();
+  if (grammar_->has_failed() && may_help && grammar_->begin()) {
     points_.resize(points);
     text_.resize(points_.back().text_size);
     finished_ = finished;
@@ -49,6 +51,7 @@ auto Matcher::use(Use use) -> decltype(use()) {
 }
 
 std::optional<Error> Matcher::refusal() const {
+  if (text_.size() > Grammar::kLongestRefused) return std::nullopt;
   const std::lock_guard lock(grammar_->mutex_);
   if (grammar_->refusals_.empty()) return std::nullopt;
   const Error* const error = grammar_->refusal_after(all_read());
@@ -172,11 +175,12 @@ Status Matcher::fill_mask(std::span<std::uint32_t> mask) {
     return Unexpected(*refused);
   }
   return use([&]() -> Status {
-    machine().begin_mask();
+    machine().begin_mask(grammar_->mask_fraction());
     grammar_->run_->masks.fill(points_.back().state, text_, mask);
     machine().end_mask();
     if (machine().error()) {
-      if (is_new_machine_) grammar_->refuse(all_read(), *machine().error());
+      const bool is_certain = is_new_machine_ || machine().is_limit_of_one_call();
+      if (is_certain) grammar_->refuse(all_read(), *machine().error());
       return Unexpected(*machine().error());
     }
     if (std::ranges::all_of(mask, [](std::uint32_t word) { return word == 0; })) {
