@@ -151,6 +151,7 @@ std::string pattern(Choices& choices, int depth) {
 
 std::string whole_pattern(Choices& choices) {
   std::string result = pattern(choices, 2);
+  if (choices.one_in(16)) result += std::string(10'000, 'x');
   if (!choices.one_in(4)) result = "^" + result;
   if (!choices.one_in(4)) result += "$";
   return result;

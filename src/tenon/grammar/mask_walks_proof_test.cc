@@ -9,6 +9,7 @@
 
 #include "tenon/base/data_for_test.h"
 #include "tenon/base/long_for_test.h"
+#include "tenon/base/sanitizers_for_test.h"
 #include "tenon/grammar/mask_walks.h"
 
 namespace tenon::grammar {
@@ -31,8 +32,7 @@ void walk(const std::shared_ptr<VocabIndex>& index, std::uint32_t first, std::ui
             << " walks ended by a limit, " << counts.masks << " masks, " << counts.trials
             << " trials, the longest call " << counts.most_us / 1000 << " ms\n";
   EXPECT_GE(counts.masks, counts.inputs);
-  // Of CPU time, with sanitizers, which take ten times as long.
-  EXPECT_LT(counts.most_us, 20e6);
+  EXPECT_LT(counts.most_us, with_sanitizers(2) * 1e6);
 }
 
 TEST(MaskWalksProof, OverTheBundledVocabulary) {
