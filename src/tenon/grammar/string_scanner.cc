@@ -154,9 +154,9 @@ class Content {
     }
     const auto bound = rest ? exprs_->completion_bound(*rest) : std::optional<std::uint64_t>(0);
     const std::uint64_t most = most_left(id);
-    const bool has_room = !counts() || (bound && most >= longest && most - longest >= *bound);
-    const auto free = has_room && rest ? exprs_->free_part(*rest) : std::nullopt;
-    const bool is_far_from_end = has_room && least_left(id) == 0;
+    const bool leaves_room = !counts() || (bound && most >= longest && most - longest >= *bound);
+    const auto free = leaves_room && rest ? exprs_->free_part(*rest) : std::nullopt;
+    const bool is_far_from_end = leaves_room && least_left(id) == 0;
     std::optional<regex::Expr> far;
     if (may_guess && rest && !free && is_far_from_end) {
       const auto [known, is_new] = far_.try_emplace(*rest);
@@ -429,23 +429,7 @@ class StringScanner final : public Scanner {
     const auto by_itself = [&](const regex::Fingerprint& key) {
       return Way{.key = key, .state = state, .instead = {}};
     };
-    const auto repetition = content_.exprs()->as_repetition_of(any_character_, *language);
-    const bool is_text = any_character_ != regex::ExprSet::kNothing && repetition;
-    // How many there must be matters to the end alone, if any character will do.
-    std::uint64_t least = content_.least_left(content);
-    std::uint64_t most = content_.most_left(content);
-    if (is_text && (repetition->max == regex::ExprSet::kUnbounded || !content_.counts())) {
-      if (!content_.counts()) {
-        least = repetition->min;
-        most = repetition->max;
-      }
-      most = std::min<std::uint64_t>(most, longest);
-      least = std::min<std::uint64_t>(least, longest + 1);
-      const regex::Fingerprint whole{kAnyText + most, least << 8U | spelled};
-      return {.inside = by_itself({kAnyText + most, spelled}),
-              .whole = by_itself(whole),
-              .exact = whole};
-    }
+    if (const auto ways = ways_of_any_text(state, *language, longest)) return *ways;
     regex::Fingerprint key = content_.exprs()->fingerprint(*language);
     const Content::Ahead ahead = content_.ahead(content, longest, any_character_, may_guess);
     const auto walking = [&](regex::Expr other, std::uint64_t kind, bool is_guess) {
@@ -468,6 +452,8 @@ class StringScanner final : public Scanner {
               .whole = ahead.far ? *shared : by_itself(key),
               .exact = key};
     }
+    const std::uint64_t least = content_.least_left(content);
+    const std::uint64_t most = content_.most_left(content);
     const auto with = [&key](std::uint64_t from, std::uint64_t to) {
       return regex::fingerprint_of(std::to_string(key.high) + ' ' + std::to_string(key.low) + ' ' +
                                    std::to_string(from) + ' ' + std::to_string(to));
@@ -489,8 +475,8 @@ class StringScanner final : public Scanner {
     if (!way.is_guess) return true;
     assert(std::ranges::any_of(
         simple_, [&](const auto& entry) { return entry.second.get() == walked.scanner; }));
-    const auto& simple = static_cast<const StringScanner&>(*walked.scanner);
-    if (content_.exprs()->are_counts_far(simple.content_.languages())) return true;
+    const auto& walker = static_cast<const StringScanner&>(*walked.scanner);
+    if (content_.exprs()->are_counts_far(walker.content_.languages())) return true;
     content_.set_repeats_much(*way.instead);
     return false;
   }
@@ -515,6 +501,29 @@ class StringScanner final : public Scanner {
   }
 
  private:
+  // Where any character will do, as many times as are left. Nothing: it will not.
+  [[nodiscard]] std::optional<Ways> ways_of_any_text(State state, regex::Expr language,
+                                                     std::uint32_t longest) const {
+    if (any_character_ == regex::ExprSet::kNothing) return std::nullopt;
+    const auto repetition = content_.exprs()->as_repetition_of(any_character_, language);
+    const ContentState content = contents_[state];
+    const bool counts = content_.counts();
+    if (!repetition || (counts && repetition->max != regex::ExprSet::kUnbounded)) {
+      return std::nullopt;
+    }
+    std::uint64_t least = counts ? content_.least_left(content) : repetition->min;
+    std::uint64_t most = counts ? content_.most_left(content) : repetition->max;
+    most = std::min<std::uint64_t>(most, longest);
+    least = std::min<std::uint64_t>(least, longest + 1);
+    // How many there must be matters to the end alone.
+    const auto spelled = static_cast<std::uint64_t>(escapes_);
+    const regex::Fingerprint inside{kAnyText + most, spelled};
+    const regex::Fingerprint whole{kAnyText + most, least << 8U | spelled};
+    return Ways{.inside = {.key = inside, .state = state, .instead = {}},
+                .whole = {.key = whole, .state = state, .instead = {}},
+                .exact = whole};
+  }
+
   // A string of nothing but a language. Nothing: a limit was reached on the way, which has been
   // reported.
   std::optional<At> simple(regex::Expr language) {
