@@ -9,29 +9,18 @@
 
 #include <gtest/gtest.h>
 
-#include "tenon/base/file.h"
 #include "tenon/base/long_for_test.h"
 #include "tenon/grammar/frames.h"
+#include "tenon/grammar/mask_walks.h"
 #include "tenon/grammar/matcher.h"
 #include "tenon/grammar/string_scanner.h"
 #include "tenon/regex/language.h"
 #include "tenon/regex/spelling.h"
-#include "tenon/vocab/tokenizer_file.h"
 
 namespace tenon::grammar {
 namespace {
 
 using Mask = std::vector<std::uint32_t>;
-
-std::shared_ptr<const vocab::Vocab> bundled_vocab() {
-  static const auto vocab = [] {
-    const auto tokenizer =
-        vocab::load_tokenizer(std::string(TENON_SOURCE_DIR) + "/models/tenon-tiny.gguf");
-    EXPECT_TRUE(tokenizer) << tokenizer.error().message;
-    return *vocab::Vocab::of(**tokenizer);
-  }();
-  return vocab;
-}
 
 struct Row {
   const char* name;
@@ -49,7 +38,8 @@ constexpr Row kRows[] = {
     {"AnyTextAndAnEnd", "^.*(?:ab|cd)$", "\"x ab"},
 };
 
-// As for a JSON string with this pattern and at most 40 characters, with so many steps.
+// Makes the grammar of a JSON string of at most 40 characters with this pattern; its expressions
+// have `steps` and `bytes`.
 Expected<std::shared_ptr<Grammar>> grammar_of(std::string_view pattern, std::uint64_t steps,
                                               std::uint64_t bytes,
                                               const std::shared_ptr<VocabIndex>& index) {
@@ -106,7 +96,8 @@ TEST(LimitsProof, ALimitAnywhereIsAnErrorAndSpoilsNothing) {
   for (const Row& row : kRows) {
     SCOPED_TRACE(row.name);
     by_bytes_only = !by_bytes_only;
-    const auto apart = std::make_shared<VocabIndex>(bundled_vocab());
+    const auto apart = bundled_index(TENON_SOURCE_DIR);
+    ASSERT_TRUE(apart);
     const auto wanted = grammar_of(row.pattern, kAmple, kAmple, apart);
     ASSERT_TRUE(wanted) << wanted.error().message;
     const LimitsWalked reference = walk(*wanted, row.text);
@@ -115,7 +106,7 @@ TEST(LimitsProof, ALimitAnywhereIsAnErrorAndSpoilsNothing) {
     for (const bool is_of_bytes : {false, true}) {
       // Each row takes a second with sanitizers.
       if (!is_long_test() && is_of_bytes != by_bytes_only) continue;
-      const auto shared = std::make_shared<VocabIndex>(bundled_vocab());
+      const auto shared = bundled_index(TENON_SOURCE_DIR);
       std::uint64_t limit = 100;
       for (bool is_whole = false; !is_whole && limit < kAmple;) {
         const auto grammar = is_of_bytes ? grammar_of(row.pattern, kAmple, limit, shared)

@@ -103,8 +103,8 @@ class Scanner {
   /// was right. If not, ways() seldom makes it again.
   [[nodiscard]] virtual bool confirms(const Way& /*way*/, const At& /*walked*/) { return true; }
 
-  /// Whatever so many characters come next, the lexeme can go on, if they are printable ones of
-  /// ASCII and neither quote nor backslash. 0: not known.
+  /// Any text of up to so many characters can come next, if all are printable ASCII and none is a
+  /// quote or a backslash. 0: not known.
   [[nodiscard]] virtual std::uint32_t absorbs(State /*state*/) { return 0; }
 
   /// What goes on from `text` goes on from this state, but for some of what has one of `signs`.

@@ -46,8 +46,9 @@ void merge_sorted(std::vector<T>& into, std::vector<T> from) {
   into = std::move(both);
 }
 
-/// One question about a term that is asked while another one is answered. Schemas refer to each
-/// other in chains of any length, and the stack is not: one question too many is a limit.
+/// One question about a term that is asked while another one is answered. Schemas may refer to each
+/// other in chains of any length, but the stack is limited, so more than kMost questions inside
+/// each other are an error.
 class Shapes::Level {
  public:
   // A level takes up to 4 KB of stack, 10 KB with sanitizers.

@@ -101,10 +101,11 @@ class ExprSet {
   [[nodiscard]] std::optional<AllBut> as_all_but(Expr expr);
   /// No string of `expr` has fewer bytes; kUnbounded where that is beyond count.
   [[nodiscard]] std::uint32_t least_bytes(Expr expr) const { return nodes_[expr].least; }
-  /// True: every text of more than some number of bytes is surely in `expr`, where a text is what
-  /// set_text() says. What is known of two languages is known of what they have in common.
+  /// True: every text of more than some number of bytes is in `expr`; set_text() says what a text
+  /// is. The intersection of two such languages is one too. False: not known.
   [[nodiscard]] bool holds_long_texts(Expr expr) const { return nodes_[expr].holds_long; }
-  /// `expr` holds every text. To be said before anything is made of it.
+  /// Says that `expr` is the language of all texts. Call it before other expressions are made of
+  /// it.
   void set_text(Expr expr) { nodes_[expr].holds_long = expr != kNothing; }
   /// Some text is surely in `expr`. False: not known. Looks further than may_be_nothing(), and
   /// costs more.
