@@ -41,7 +41,7 @@ class Constraints {
     /// have some (takes_other_forms) and are held by masks; null: the model has no such format.
     std::shared_ptr<const format::Format> with_others;
     bool required_in_others = false;  ///< ModelOptions::required_in_other_forms
-    bool reasoning = true;  ///< As in format::ToolGrammarOptions.
+    bool reasoning = true;            ///< As in format::ToolGrammarOptions.
     /// Tokens that end a turn, beside the tokenizer's own. No answer ends inside a call.
     std::vector<vocab::TokenId> ends;
     /// Shared with others, and then the ends are its vocabulary's; null: one is made.

@@ -39,10 +39,10 @@ struct ToolGrammarOptions {
 /// What a model may answer that calls `tools` in this format: the strict counterpart of
 /// StreamParser, from the same definition. Calls are written in the first of the format's syntaxes,
 /// after `automatic` (and `required`, where the options say so) also in those that with_fallbacks()
-/// has added, where the text before lets one begin, and hold a known name and the arguments that its
-/// schema wants; after `automatic` any text may stand instead of calls or before them, after `none`
-/// only text, after `required` calls alone. A section of reasoning may come first where the format
-/// has one; one that the prompt has opened comes first, up to what ends it for the parser.
+/// has added, where the text before lets one begin, and hold a known name and the arguments that
+/// its schema wants; after `automatic` any text may stand instead of calls or before them, after
+/// `none` only text, after `required` calls alone. A section of reasoning may come first where the
+/// format has one; one that the prompt has opened comes first, up to what ends it for the parser.
 ///
 ///     const auto rules = tool_grammar(*find("hermes"), request.tools, request.tool_choice, {});
 ///     if (!rules) return Unexpected(rules.error());

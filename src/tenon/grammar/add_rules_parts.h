@@ -39,7 +39,7 @@ struct Item {
   bool can_be_empty = false;
   bool can_be_read = false;
   bool is_covered = false;  // of a lexeme: see node::Lexeme
-  std::uint32_t what = 0;  // lexeme: its expression; leaf: its node; rule: its number
+  std::uint32_t what = 0;   // lexeme: its expression; leaf: its node; rule: its number
   std::uint32_t min = 0;
   std::uint32_t max = 0;
   std::vector<ItemId> parts;
