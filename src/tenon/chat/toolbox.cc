@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "tenon/base/crash.h"
 #include "tenon/base/log.h"
 #include "tenon/base/utf8.h"
 #include "tenon/chat/call_check.h"
@@ -250,6 +251,7 @@ void Toolbox::Impl::ask_sources() {
 
 // In a thread of its own.
 void Toolbox::Impl::ask(Source& one) {
+  const crash::ThreadStack stack;
   constexpr std::chrono::seconds kBetweenAttempts{5};
   const auto begun = Clock::now();
   const std::uint64_t version = one.source->version();
@@ -366,6 +368,7 @@ ToolOutput Toolbox::Impl::perform_or_remember(Job& job) {
 }
 
 void Toolbox::Impl::work() {
+  const crash::ThreadStack stack;
   std::unique_lock lock(mutex);
   const auto next = [this]() -> std::shared_ptr<Job> {
     if (closing.is_cancelled() || running() >= options.max_concurrent) return nullptr;
