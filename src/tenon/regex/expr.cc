@@ -1149,67 +1149,26 @@ bool ExprSet::has_text(Expr expr) const {
 // ---- bytes that are one -------------------------------------------------------------------------
 
 ByteSet ExprSet::alphabet(Expr expr) {
-  return find_alphabet(expr, 0);
-}
-
-ByteSet ExprSet::find_alphabet(Expr expr, unsigned depth) {
-  constexpr unsigned kDeepest = 100;
-  constexpr std::size_t kMostKept = 100'000;
-  if (depth > kDeepest || expr == kAnything) return ByteSet::all();
-  if (const auto known = alphabets_.find(expr); known != alphabets_.end()) return known->second;
-  ByteSet result;
-  Expr rest = expr;
-  for (; nodes_[rest].kind == Kind::concat; rest = nodes_[rest].second) {
-    result |= find_alphabet(nodes_[rest].first, depth + 1);
-  }
-  const Node& node = nodes_[rest];
-  switch (node.kind) {
-    case Kind::nothing:
-    case Kind::epsilon:
-    case Kind::concat:
-      break;
-    case Kind::bytes:
-      result |= byte_sets_[node.first];
-      break;
-    case Kind::any_of:
-      for (const Expr part : list_of(node)) result |= find_alphabet(part, depth + 1);
-      break;
-    case Kind::all_of: {
-      ByteSet common = ByteSet::all();
-      for (const Expr part : list_of(node)) common &= find_alphabet(part, depth + 1);
-      result |= common;
-      break;
-    }
-    case Kind::repeat:
-      result |= find_alphabet(node.first, depth + 1);
-      break;
-    case Kind::complement:
-    case Kind::guarded:
-    case Kind::loop:
-    case Kind::located:
-      result = ByteSet::all();
-      break;
-  }
-  if (alphabets_.size() < kMostKept) alphabets_.emplace(expr, result);
-  return result;
+  return find_bytes(expr, Where::anywhere, 0);
 }
 
 ByteSet ExprSet::last_bytes(Expr expr) {
-  return find_last_bytes(expr, 0);
+  return find_bytes(expr, Where::at_the_end, 0);
 }
 
-ByteSet ExprSet::find_last_bytes(Expr expr, unsigned depth) {
+ByteSet ExprSet::find_bytes(Expr expr, Where where, unsigned depth) {
   constexpr unsigned kDeepest = 100;
   constexpr std::size_t kMostKept = 100'000;
   if (depth > kDeepest || expr == kAnything) return ByteSet::all();
-  if (const auto known = last_bytes_.find(expr); known != last_bytes_.end()) return known->second;
+  const bool at_the_end = where == Where::at_the_end;
+  auto& kept = at_the_end ? last_bytes_ : alphabets_;
+  if (const auto known = kept.find(expr); known != kept.end()) return known->second;
   ByteSet result;
   Expr rest = expr;
-  // Of a sequence the last part counts, and what comes before parts that can be empty. Anything at
-  // its end counts for nothing: the shortest strings do without.
+  // At the end of a sequence stands its last part, and what comes before parts that can be empty.
   for (; nodes_[rest].kind == Kind::concat; rest = nodes_[rest].second) {
     const bool may_end = nodes_[nodes_[rest].second].nullable != Nullable::no;
-    if (may_end) result |= find_last_bytes(nodes_[rest].first, depth + 1);
+    if (may_end || !at_the_end) result |= find_bytes(nodes_[rest].first, where, depth + 1);
   }
   const Node& node = nodes_[rest];
   switch (node.kind) {
@@ -1221,11 +1180,22 @@ ByteSet ExprSet::find_last_bytes(Expr expr, unsigned depth) {
       result |= byte_sets_[node.first];
       break;
     case Kind::any_of:
-    case Kind::all_of:  // where anything may follow, each part may be the last to be there
-      for (const Expr part : list_of(node)) result |= find_last_bytes(part, depth + 1);
+      for (const Expr part : list_of(node)) result |= find_bytes(part, where, depth + 1);
       break;
+    case Kind::all_of: {
+      ByteSet common = ByteSet::all();
+      for (const Expr part : list_of(node)) {
+        const ByteSet bytes = find_bytes(part, where, depth + 1);
+        // Where anything may follow, each part may be the last to come to its end.
+        if (at_the_end) result |= bytes;
+        common &= bytes;
+      }
+      if (!at_the_end) result |= common;
+      break;
+    }
     case Kind::repeat:
-      if (rest != kAnything) result |= find_last_bytes(node.first, depth + 1);
+      // Anything at the end counts for nothing there: the shortest strings do without.
+      if (rest != kAnything || !at_the_end) result |= find_bytes(node.first, where, depth + 1);
       break;
     case Kind::complement:
     case Kind::guarded:
@@ -1234,7 +1204,7 @@ ByteSet ExprSet::find_last_bytes(Expr expr, unsigned depth) {
       result = ByteSet::all();
       break;
   }
-  if (last_bytes_.size() < kMostKept) last_bytes_.emplace(expr, result);
+  if (kept.size() < kMostKept) kept.emplace(expr, result);
   return result;
 }
 

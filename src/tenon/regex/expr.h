@@ -97,7 +97,7 @@ class ExprSet {
     Expr text;
     ByteSet signs;
   };
-  /// Nothing: it is not made so, or the empty string is none of it.
+  /// Nothing if `expr` is made in another way, or does not hold the empty string.
   [[nodiscard]] std::optional<AllBut> as_all_but(Expr expr);
   /// No string of `expr` has fewer bytes; kUnbounded where that is beyond count.
   [[nodiscard]] std::uint32_t least_bytes(Expr expr) const { return nodes_[expr].least; }
@@ -278,8 +278,8 @@ class ExprSet {
   [[nodiscard]] bool can_be_completed(Expr expr) const {
     return nodes_[expr].completion != kUnbounded;
   }
-  ByteSet find_alphabet(Expr expr, unsigned depth);
-  ByteSet find_last_bytes(Expr expr, unsigned depth);
+  enum class Where : std::uint8_t { anywhere, at_the_end };
+  ByteSet find_bytes(Expr expr, Where where, unsigned depth);
   std::optional<ByteSet> find_signs(Expr expr, unsigned depth);
   [[nodiscard]] bool is_made_of(Expr expr, Expr character, const ByteSet& ascii, unsigned depth,
                                 std::size_t& visits) const;

@@ -306,16 +306,31 @@ bool goes_on(ExprSet& exprs, Expr expr) {
   return false;
 }
 
+// All texts of valid UTF-8, which `exprs` is told.
+Expr every_text(ExprSet& exprs) {
+  const Expr any = utf8_spelling(exprs, {{1, 0xD7FF}, {0xE000, 0x10FFFF}});
+  const Expr every = exprs.repeat(any, 0, kUnbounded);
+  exprs.set_text(every);
+  return every;
+}
+
+Expr of_pattern(ExprSet& exprs, std::string_view pattern, Extent extent) {
+  Budget budget("pattern", {});
+  return *language_of(exprs, *parse(pattern, Dialect::ecma262, budget), extent);
+}
+
+std::vector<Expr> without_repeats(std::vector<Expr> list) {
+  std::ranges::sort(list);
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+  return list;
+}
+
 TEST(ExprSet, KnowsWhichTextsGoOn) {
   for (const Known& row : kKnown) {
     SCOPED_TRACE(row.name);
     ExprSet exprs = roomy();
-    const Expr any = utf8_spelling(exprs, {{1, 0xD7FF}, {0xE000, 0x10FFFF}});
-    const Expr every = exprs.repeat(any, 0, kUnbounded);
-    exprs.set_text(every);
-    Budget budget("pattern", {});
-    const auto syntax = parse(row.pattern, Dialect::ecma262, budget);
-    const Expr language = exprs.both(every, *language_of(exprs, *syntax, Extent::part));
+    const Expr language =
+        exprs.both(every_text(exprs), of_pattern(exprs, row.pattern, Extent::part));
     EXPECT_EQ(exprs.absorbed_characters(language), row.absorbed);
     EXPECT_EQ(exprs.has_text(language), row.has_text);
     // All texts of a, b and x: what is claimed of them and of what may follow them is so.
@@ -330,9 +345,7 @@ TEST(ExprSet, KnowsWhichTextsGoOn) {
             << length;
         for (const std::uint8_t byte : {'a', 'b', 'x'}) next.push_back(exprs.derivative(at, byte));
       }
-      std::ranges::sort(next);
-      next.erase(std::unique(next.begin(), next.end()), next.end());
-      level = std::move(next);
+      level = without_repeats(std::move(next));
     }
   }
 }
@@ -357,12 +370,8 @@ TEST(ExprSet, KnowsTheSignsOfWhatIsLeftOut) {
   for (const Row& row : rows) {
     SCOPED_TRACE(row.name);
     ExprSet exprs = roomy();
-    const Expr any = utf8_spelling(exprs, {{1, 0xD7FF}, {0xE000, 0x10FFFF}});
-    const Expr every = exprs.repeat(any, 0, kUnbounded);
-    exprs.set_text(every);
-    Budget budget("pattern", {});
-    const auto syntax = parse(row.stops, Dialect::ecma262, budget);
-    const Expr stops = *language_of(exprs, *syntax, Extent::whole);
+    const Expr every = every_text(exprs);
+    const Expr stops = of_pattern(exprs, row.stops, Extent::whole);
     const Expr left_out = exprs.concat(ExprSet::kAnything, exprs.concat(stops, ExprSet::kAnything));
     const Expr language = exprs.both(every, exprs.complement(left_out));
     const auto known = exprs.as_all_but(language);
@@ -372,11 +381,6 @@ TEST(ExprSet, KnowsTheSignsOfWhatIsLeftOut) {
     ByteSet signs;
     for (const char byte : row.signs) signs.insert(static_cast<std::uint8_t>(byte));
     EXPECT_EQ(known->signs, signs);
-    const auto sorted = [](std::vector<Expr> list) {
-      std::ranges::sort(list);
-      list.erase(std::unique(list.begin(), list.end()), list.end());
-      return list;
-    };
     std::vector<Expr> level{language};
     for (int length = 0; length <= 4; ++length) {
       std::vector<Expr> next;
@@ -394,11 +398,11 @@ TEST(ExprSet, KnowsTheSignsOfWhatIsLeftOut) {
               if (!here->signs.contains(byte)) after.push_back(exprs.derivative(from, byte));
             }
           }
-          behind = sorted(std::move(after));
+          behind = without_repeats(std::move(after));
           for (const Expr each : behind) EXPECT_NE(each, ExprSet::kNothing) << length;
         }
       }
-      level = sorted(std::move(next));
+      level = without_repeats(std::move(next));
     }
   }
   ExprSet exprs = roomy();
