@@ -839,7 +839,7 @@ FrameId Adder::frame_of(ItemId id) {
         frame_of_lexeme_.try_emplace({item.what, item.is_covered}, FrameId{0});
     if (is_new) {
       auto scanner = make_regex_scanner(machine_, exprs_, item.what, item.is_covered);
-      place->second = machine_.add(make_lexeme(std::move(scanner), item.is_covered));
+      place->second = machine_.add(make_lexeme(std::move(scanner)));
     }
     frame = place->second;
   } else {

@@ -167,8 +167,7 @@ class TokenFrame final : public Frame {
 // Local: the scanner's state.
 class LexemeFrame final : public Frame {
  public:
-  LexemeFrame(std::shared_ptr<Scanner> scanner, bool is_covered)
-      : scanner_(std::move(scanner)), is_covered_(is_covered) {}
+  explicit LexemeFrame(std::shared_ptr<Scanner> scanner) : scanner_(std::move(scanner)) {}
 
   void enter(Machine& machine, FrameId self, CellId parent) override {
     go_on(machine, self, scanner_->start(), parent);
@@ -178,7 +177,7 @@ class LexemeFrame final : public Frame {
           cell.parent);
   }
   [[nodiscard]] std::optional<Lexeme> lexeme(const Cell& cell) const override {
-    return Lexeme{scanner_.get(), static_cast<Scanner::State>(cell.local), is_covered_};
+    return Lexeme{scanner_.get(), static_cast<Scanner::State>(cell.local)};
   }
   [[nodiscard]] std::uint32_t least(Machine&) override { return least_from(scanner_->start()); }
   [[nodiscard]] std::uint32_t left(Machine&, const Cell& cell) override {
@@ -198,7 +197,6 @@ class LexemeFrame final : public Frame {
   }
 
   std::shared_ptr<Scanner> scanner_;
-  bool is_covered_;
 };
 
 }  // namespace
@@ -221,8 +219,8 @@ std::unique_ptr<Frame> make_repeat(FrameId item, std::uint64_t min, std::uint64_
 std::unique_ptr<Frame> make_token(TokenSet tokens) {
   return std::make_unique<TokenFrame>(std::move(tokens));
 }
-std::unique_ptr<Frame> make_lexeme(std::shared_ptr<Scanner> scanner, bool is_covered) {
-  return std::make_unique<LexemeFrame>(std::move(scanner), is_covered);
+std::unique_ptr<Frame> make_lexeme(std::shared_ptr<Scanner> scanner) {
+  return std::make_unique<LexemeFrame>(std::move(scanner));
 }
 
 }  // namespace tenon::grammar

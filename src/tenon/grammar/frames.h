@@ -29,8 +29,6 @@ constexpr std::uint64_t kNoMaximum = ~std::uint64_t{0};
 /// One token of the set, as a whole.
 [[nodiscard]] std::unique_ptr<Frame> make_token(TokenSet tokens);
 /// What the scanner accepts. It is shared by the frames of a machine that read the same lexeme.
-/// `is_covered`: see node::Lexeme.
-[[nodiscard]] std::unique_ptr<Frame> make_lexeme(std::shared_ptr<Scanner> scanner,
-                                                 bool is_covered = false);
+[[nodiscard]] std::unique_ptr<Frame> make_lexeme(std::shared_ptr<Scanner> scanner);
 
 }  // namespace tenon::grammar

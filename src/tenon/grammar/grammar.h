@@ -99,7 +99,7 @@ class Grammar {
   mutable std::mutex mutex_;  // guards what follows
   std::unique_ptr<Run> run_;
   std::uint64_t epoch_ = 0;        // how often it was made
-  bool is_fresh_ = false;          // nobody has used it since
+  bool is_fresh_ = false;          // no matcher has used it since it was made
   std::uint32_t until_look_ = 0;   // uses until the bytes are counted
   std::size_t full_at_ = 0;        // so many bytes are too many
   std::vector<Refusal> refusals_;  // of masks, the last ones

@@ -62,7 +62,11 @@ void Machine::add_work(std::uint64_t steps) {
   work_ += steps;
   if (work_ - byte_begun_ > limits_.max_work) [[unlikely]] {
     Error error = too_many(limits_.max_work, "to find out what may come next");
-    is_in_mask_ ? fail_by_one_call(std::move(error)) : fail(std::move(error));
+    if (is_in_mask_) {
+      fail_by_one_call(std::move(error));
+    } else {
+      fail(std::move(error));
+    }
   }
   check_mask();
 }

@@ -71,8 +71,6 @@ class Frame {
   struct Lexeme {
     Scanner* scanner = nullptr;
     Scanner::State state = 0;
-    bool is_covered =
-        false;  ///< Tokens that stay within it can be read in another way: node::Lexeme.
   };
   [[nodiscard]] virtual std::optional<Lexeme> lexeme(const Cell& cell) const;
 

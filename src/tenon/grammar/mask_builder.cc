@@ -163,7 +163,7 @@ const MaskBuilder::CellMask& MaskBuilder::cell_mask(CellId cell, std::string_vie
   bool asked = false;
   if (const TokenSet* const tokens = machine_.tokens(cell)) {
     mask->inside = tokens;
-  } else if (const auto lexeme = machine_.lexeme(cell); lexeme && lexeme->is_covered) {
+  } else if (const auto lexeme = machine_.lexeme(cell); lexeme && lexeme->scanner->is_covered()) {
     asked = walk_out(cell, *lexeme);
   } else if (lexeme) {
     const LexemeMask& parts = lexeme_mask(*lexeme);
@@ -761,7 +761,7 @@ void MaskBuilder::walk_lexeme(Walk& walk, std::uint32_t root, CellId cell,
           walk.found.insert(walk.found.end(), tokens.begin(), tokens.end());
         };
         const bool is_final = scanner.is_final(state);
-        if (with_inside && !is_final && !lexeme.is_covered) add();
+        if (with_inside && !is_final && !scanner.is_covered()) add();
         if (scanner.is_accepting(state)) {
           const StateId after = answered(walk, machine_.resumed(parent), node);
           if (after != 0) {

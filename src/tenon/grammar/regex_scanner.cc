@@ -61,6 +61,7 @@ class RegexScanner final : public Scanner {
     if (start == kDead) return std::nullopt;
     return AllBut{.text = {text_.get(), start}, .signs = all_but->signs};
   }
+  bool is_covered() const override { return is_covered_; }
   regex::ByteSet last_bytes() override { return exprs_->last_bytes(language_); }
 
   // The automata count against the expressions' limits; each scanner has its share of them.

@@ -114,6 +114,8 @@ class Scanner {
   };
   /// Nothing: not known, or a limit was reached.
   [[nodiscard]] virtual std::optional<AllBut> as_all_but(State /*state*/) { return std::nullopt; }
+  /// Tokens that stay within the lexeme can be read in another way too: node::Lexeme.
+  [[nodiscard]] virtual bool is_covered() const { return false; }
   /// The bytes that a text of the lexeme may end in.
   [[nodiscard]] virtual regex::ByteSet last_bytes() { return regex::ByteSet::all(); }
 

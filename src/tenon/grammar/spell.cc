@@ -115,7 +115,9 @@ class Speller {
     pattern.in_json = pattern.in_json || in_json_;
     return to_.add(std::move(pattern));
   }
-  NodeId copy(const node::Lexeme& node) { return to_.add(node::Lexeme{nodes_[node.part]}); }
+  NodeId copy(const node::Lexeme& node) {
+    return to_.add(node::Lexeme{nodes_[node.part], node.is_covered});
+  }
   NodeId copy(const node::Both& node) { return to_.add(node::Both{copied(node.parts)}); }
   NodeId copy(const node::Complement& node) { return but(nodes_[node.part]); }
   NodeId copy(const node::Text& node) {
