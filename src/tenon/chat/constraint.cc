@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "tenon/base/budget.h"
 #include "tenon/base/log.h"
 #include "tenon/chat/requested.h"
 #include "tenon/format/definition.h"
@@ -122,9 +123,8 @@ bool is_our_limit(const Error& error) {
   return error.code == Errc::unsupported || error.code == Errc::limit_exceeded;
 }
 
-// Machines in which the schemas and grammars of one request are judged, one after the other. What
-// they take is counted together: a request can have a thousand tools, each of which takes the time
-// that one machine may take.
+// Where the schemas and grammars of one request are judged, one after the other, each in a machine
+// of its own. What they take is counted together: a request can have a thousand tools.
 class Trials {
  public:
   // What `attempt` answers, a frame or an error; its expressions count as kept if it is a frame.
@@ -140,12 +140,15 @@ class Trials {
     if (frame) bytes_left_ -= std::min(bytes_left_, machine.expression_bytes());
     return frame;
   }
+  // The steps of grammars that are printed for an engine elsewhere instead of run in a machine.
+  [[nodiscard]] Allowance& printing() { return printing_; }
 
  private:
   // Of Machine::work(). The grammar is made of all of them in one machine, which has steps and
   // bytes left for masks then.
   std::uint64_t steps_left_ = 8'000'000;
   std::uint64_t bytes_left_ = std::uint64_t{32} << 20U;
+  Allowance printing_{grammar::kLowerSteps, Limits::kUnlimited};
 };
 
 // Judges a schema by itself: a grammar of several would do without the one that no value fits, and
@@ -228,13 +231,15 @@ Judge judge_of_masks(const vocab::Vocab& vocab) {
   };
 }
 
-Expected<grammar::Printed> print(const grammar::Rules& rules, engine::Holding holding) {
-  return holding == engine::Holding::gbnf ? grammar::print_gbnf(rules) : grammar::print_ebnf(rules);
+Expected<grammar::Printed> print(const grammar::Rules& rules, engine::Holding holding,
+                                 Allowance& shared) {
+  return holding == engine::Holding::gbnf ? grammar::print_gbnf(rules, shared)
+                                          : grammar::print_ebnf(rules, shared);
 }
 
 Judge judge_of_printed(engine::Holding holding) {
-  return [holding](const grammar::Rules& rules, Trials& /*trials*/) -> Status {
-    const auto printed = print(rules, holding);
+  return [holding](const grammar::Rules& rules, Trials& trials) -> Status {
+    const auto printed = print(rules, holding, trials.printing());
     if (!printed) return Unexpected(printed.error());
     return {};
   };
@@ -423,10 +428,11 @@ Expected<Constraint> Constraints::Printing::constraint(const Question& question)
   }
   const auto judged = judge(question, judge_of_printed(holding));
   if (!judged) return Unexpected(judged.error());
+  Allowance shared(grammar::kLowerSteps, Limits::kUnlimited);
   const auto print_of = [&](const Question& asked) -> Expected<grammar::Printed> {
     const auto rules = rules_of(asked, *judged);
     if (!rules) return Unexpected(rules.error());
-    return print(*rules, holding);
+    return print(*rules, holding, shared);
   };
   auto printed = print_of(question);
   // Text that no name of a tool may stand in, however it is spelled, takes too many rules: then a

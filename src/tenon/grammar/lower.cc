@@ -33,6 +33,7 @@ class Lowering {
   Lowering(const Rules& from, const LowerOptions& options)
       : from_(from),
         options_(options),
+        shared_(options.shared == nullptr ? own_ : *options.shared),
         exprs_(Limits{.max_bytes = std::uint64_t{64} << 20, .shared = &shared_}),
         spelling_([this](const CodePointSet& set) {
           return lowered_.rules.add(node::Characters{set});
@@ -360,8 +361,8 @@ class Lowering {
   std::vector<NodeId> nodes_;                   // of from_, in lowered_
   std::vector<std::optional<Expr>> languages_;  // of nodes of from_, where asked for
   std::vector<bool> is_regular_;
-  // Of all expressions, and of what it takes to find out which values fit, at some 50 ns each.
-  Allowance shared_{20'000'000, Limits::kUnlimited};
+  Allowance own_{kLowerSteps, Limits::kUnlimited};
+  Allowance& shared_;
   ExprSet exprs_;
   CharacterSpelling spelling_;
   std::optional<Error> error_;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tenon/base/budget.h"
 #include "tenon/base/expected.h"
 #include "tenon/grammar/relaxed.h"
 #include "tenon/grammar/rules.h"
@@ -22,7 +23,11 @@ struct LowerOptions {
   std::size_t max_states = 600;        ///< Of one automaton.
   std::size_t max_tree_nodes = 8'000;  ///< Of one lexeme.
   std::size_t max_nodes = 400'000;     ///< Of the whole; about 10 bytes of text each.
+  /// What steps count against: those of expressions, and what it takes to find out which values
+  /// fit, at some 50 ns each. Null: the grammar has kLowerSteps of its own.
+  Allowance* shared = nullptr;
 };
+inline constexpr std::uint64_t kLowerSteps = 16'000'000;
 
 struct Lowered {
   Rules rules;

@@ -27,4 +27,8 @@ struct Printed {
 /// Lark, as llguidance reads it.
 [[nodiscard]] Expected<Printed> print_lark(const Rules& rules);
 
+/// The same, as one of several grammars that share their steps: LowerOptions::shared.
+[[nodiscard]] Expected<Printed> print_gbnf(const Rules& rules, Allowance& shared);
+[[nodiscard]] Expected<Printed> print_ebnf(const Rules& rules, Allowance& shared);
+
 }  // namespace tenon::grammar

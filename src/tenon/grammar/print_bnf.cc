@@ -365,8 +365,8 @@ class BnfPrinter {
   std::optional<Error> error_;
 };
 
-Expected<Printed> print_bnf(const Rules& rules, Dialect dialect) {
-  auto lowered = lower(rules, {});
+Expected<Printed> print_bnf(const Rules& rules, Dialect dialect, Allowance* shared) {
+  auto lowered = lower(rules, {.shared = shared});
   if (!lowered) return Unexpected(lowered.error());
   auto text = BnfPrinter(lowered->rules, dialect).print();
   if (!text) return Unexpected(text.error());
@@ -376,10 +376,16 @@ Expected<Printed> print_bnf(const Rules& rules, Dialect dialect) {
 }  // namespace
 
 Expected<Printed> print_gbnf(const Rules& rules) {
-  return print_bnf(rules, Dialect::gbnf);
+  return print_bnf(rules, Dialect::gbnf, nullptr);
 }
 Expected<Printed> print_ebnf(const Rules& rules) {
-  return print_bnf(rules, Dialect::ebnf);
+  return print_bnf(rules, Dialect::ebnf, nullptr);
+}
+Expected<Printed> print_gbnf(const Rules& rules, Allowance& shared) {
+  return print_bnf(rules, Dialect::gbnf, &shared);
+}
+Expected<Printed> print_ebnf(const Rules& rules, Allowance& shared) {
+  return print_bnf(rules, Dialect::ebnf, &shared);
 }
 
 }  // namespace tenon::grammar
