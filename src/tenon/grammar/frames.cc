@@ -1,6 +1,7 @@
 #include "tenon/grammar/frames.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace tenon::grammar {
@@ -167,10 +168,12 @@ class TokenFrame final : public Frame {
 // Local: the scanner's state.
 class LexemeFrame final : public Frame {
  public:
-  explicit LexemeFrame(std::shared_ptr<Scanner> scanner) : scanner_(std::move(scanner)) {}
+  explicit LexemeFrame(std::shared_ptr<Scanner> scanner,
+                       std::optional<Scanner::State> start = std::nullopt)
+      : scanner_(std::move(scanner)), start_(start) {}
 
   void enter(Machine& machine, FrameId self, CellId parent) override {
-    go_on(machine, self, scanner_->start(), parent);
+    go_on(machine, self, start(), parent);
   }
   void read(Machine& machine, const Cell& cell, std::uint8_t byte) override {
     go_on(machine, cell.frame, scanner_->step(static_cast<Scanner::State>(cell.local), byte),
@@ -179,13 +182,16 @@ class LexemeFrame final : public Frame {
   [[nodiscard]] std::optional<Lexeme> lexeme(const Cell& cell) const override {
     return Lexeme{scanner_.get(), static_cast<Scanner::State>(cell.local)};
   }
-  [[nodiscard]] std::uint32_t least(Machine&) override { return least_from(scanner_->start()); }
+  [[nodiscard]] std::uint32_t least(Machine&) override { return least_from(start()); }
   [[nodiscard]] std::uint32_t left(Machine&, const Cell& cell) override {
     return least_from(static_cast<Scanner::State>(cell.local));
   }
-  [[nodiscard]] std::size_t memory_bytes() const override { return scanner_->memory_bytes(); }
+  [[nodiscard]] std::size_t memory_bytes() const override {
+    return start_ ? 0 : scanner_->memory_bytes();
+  }
 
  private:
+  [[nodiscard]] Scanner::State start() { return start_ ? *start_ : scanner_->start(); }
   [[nodiscard]] std::uint32_t least_from(Scanner::State state) const {
     return state == Scanner::kDead ? Machine::kFar
                                    : std::min(scanner_->least(state), Machine::kFar);
@@ -197,6 +203,7 @@ class LexemeFrame final : public Frame {
   }
 
   std::shared_ptr<Scanner> scanner_;
+  std::optional<Scanner::State> start_;  // nothing: the scanner's
 };
 
 }  // namespace
@@ -221,6 +228,9 @@ std::unique_ptr<Frame> make_token(TokenSet tokens) {
 }
 std::unique_ptr<Frame> make_lexeme(std::shared_ptr<Scanner> scanner) {
   return std::make_unique<LexemeFrame>(std::move(scanner));
+}
+std::unique_ptr<Frame> make_lexeme(std::shared_ptr<Scanner> scanner, Scanner::State start) {
+  return std::make_unique<LexemeFrame>(std::move(scanner), start);
 }
 
 }  // namespace tenon::grammar

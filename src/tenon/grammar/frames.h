@@ -30,5 +30,9 @@ constexpr std::uint64_t kNoMaximum = ~std::uint64_t{0};
 [[nodiscard]] std::unique_ptr<Frame> make_token(TokenSet tokens);
 /// What the scanner accepts. It is shared by the frames of a machine that read the same lexeme.
 [[nodiscard]] std::unique_ptr<Frame> make_lexeme(std::shared_ptr<Scanner> scanner);
+/// The same from another state than its start, kDead if nothing is to be read. What the scanner
+/// remembers is counted elsewhere. Frames may also wait at this one, with a state as local.
+[[nodiscard]] std::unique_ptr<Frame> make_lexeme(std::shared_ptr<Scanner> scanner,
+                                                 Scanner::State start);
 
 }  // namespace tenon::grammar

@@ -13,8 +13,9 @@
 #include <vector>
 
 #include "tenon/grammar/frames.h"
+#include "tenon/grammar/int_map.h"
+#include "tenon/grammar/number_scanner.h"
 #include "tenon/grammar/shape.h"
-#include "tenon/json/decimal.h"
 #include "tenon/json/value.h"
 #include "tenon/schema/values.h"
 
@@ -35,7 +36,7 @@ constexpr std::uint64_t kShapeStepsPerStep = 3;  // of the machine, whose own ta
 constexpr std::size_t kComparedPerStep = 8;      // small things in a row
 
 // Which values of a term.
-enum class Part : std::uint8_t { all, numbers, scalars, containers };  // scalars: but for numbers
+enum class Part : std::uint8_t { all, scalars, containers };  // scalars: but for numbers
 
 // What all frames of one schema share.
 class Context : public std::enable_shared_from_this<Context> {
@@ -50,18 +51,23 @@ class Context : public std::enable_shared_from_this<Context> {
   [[nodiscard]] std::vector<FrameId> choices(Term term, Part part);
   /// What is equal to `value`, which may be gone afterwards.
   [[nodiscard]] Term term_of(const json::Value& value);
+
+  /// A list of numbers, from the last one on.
+  using Numbers = std::uint32_t;
+  static constexpr Numbers kNoNumbers = 0;
+  [[nodiscard]] Numbers with(Numbers numbers, const json::Value& number);
+  [[nodiscard]] std::vector<const json::Value*> values_of(Numbers numbers) const;
+  /// A number of the term that is none of `but`.
+  void enter_number(Term term, Numbers but, CellId parent);
+  [[nodiscard]] bool has_number(Term term, Numbers but);
+
   /// Of what grows with the texts that are read.
-  [[nodiscard]] std::size_t memory_bytes() const {
-    constexpr std::size_t kTermBytes = 100;
-    return shapes.shared_exprs()->bytes_used() + shapes.term_count() * kTermBytes +
-           shapes.bytes_of_words();
-  }
+  [[nodiscard]] std::size_t memory_bytes() const;
 
   Machine& machine;
   JsonOptions options;
   Shapes shapes;
-  FrameId gap = 0;                  // wherever whitespace may be but after ',' and ':'
-  std::optional<FrameId> gap_rest;  // after a character of it, where there may be any
+  FrameId gap = 0;  // wherever whitespace may be but after ',' and ':'
   FrameId after_comma = 0;
   FrameId after_colon = 0;
   // Where lines are indented: a new line before the first item, and before the closing bracket.
@@ -73,8 +79,33 @@ class Context : public std::enable_shared_from_this<Context> {
   [[nodiscard]] std::optional<json::Value> parsed(std::string_view text);
 
  private:
-  [[nodiscard]] StringOptions string_options();
+  // How the numbers of a set are read, whatever is left out.
+  struct NumberReader {
+    std::shared_ptr<NumberScanner> scanner;
+    FrameId lexeme = 0;
+  };
+  // One of the shapes of a term.
+  struct NumbersOfTerm {
+    NumberReader reader;
+    bool needs_check = false;
+    NumberScanner::Less of_term = NumberScanner::kWhole;
+    IntMap less;                               // list of numbers -> what is left
+    std::map<Scanner::State, FrameId> checks;  // where they are needed, by start
+  };
+  struct LastNumber {
+    Numbers before = kNoNumbers;
+    json::Value value;
+  };
 
+  [[nodiscard]] StringOptions string_options();
+  NumberReader reader_of(NumberSet set);
+  std::vector<NumbersOfTerm>& numbers_of(Term term);
+  Scanner::State start_of(NumbersOfTerm& numbers, Numbers but);
+
+  std::map<NumberSet, NumberReader> number_readers_;  // by sets that exclude nothing
+  std::map<Term, std::vector<NumbersOfTerm>> numbers_of_terms_;
+  std::vector<LastNumber> numbers_{1};  // the first list is empty
+  std::map<std::pair<Numbers, std::string>, Numbers> numbers_ids_;
   FrameId quote_ = 0;
   std::set<FrameId> containers_;  // arrays and objects, of which each has one cell on a stack
   std::map<std::pair<Term, Part>, FrameId> values_;
@@ -225,9 +256,8 @@ class ArrayFrame final : public Frame {
                   .like = shape_.excluded});
     seen_.emplace_back();
     for (std::size_t i = 0; i <= shape_.prefix.size() && shape_.unique; ++i) {
-      takes_ = takes_ || !context_.shapes.is_boundless(item_term(i));
+      takes_ = takes_ || !context_.shapes.is_boundless_but_for_numbers(item_term(i));
     }
-    if (takes_ && has_endless_numbers()) most_taken_ = kMostOfNumbers;
   }
 
   void enter(Machine& machine, FrameId self, CellId parent) override {
@@ -247,11 +277,6 @@ class ArrayFrame final : public Frame {
         break;
       case Phase::after:
         gap(machine, cell, context_.gap, {Phase::next, at.count, at.memory});
-        break;
-      case Phase::after_number:
-        if (may_end(at) || may_go_on(at)) {
-          machine.wait(cell.frame, pack({Phase::next_to_check, at.count, at.memory}), cell.parent);
-        }
         break;
       case Phase::after_to_check:
         machine.ask(cell.frame, pack({Phase::check, at.count, at.memory}), cell.parent);
@@ -276,16 +301,10 @@ class ArrayFrame final : public Frame {
   }
 
   [[nodiscard]] ByteSet readable(const Cell& cell) const override {
-    const Phase phase = unpack(cell.local).phase;
-    if (phase == Phase::open) return set_of("[");
-    const bool may_space = phase == Phase::next_to_check && context_.gap_rest;
-    return may_space ? set_of("], \n\r\t") : set_of("],");
+    return unpack(cell.local).phase == Phase::open ? set_of("[") : set_of("],");
   }
   void read(Machine& machine, const Cell& cell, std::uint8_t byte) override {
     const Local at = unpack(cell.local);
-    const auto ask = [&](Phase phase) {
-      machine.ask(cell.frame, pack({phase, at.count, at.memory}), cell.parent);
-    };
     if (at.phase == Phase::open) {
       if (!context_.line_of_item) {
         return gap(machine, cell, context_.gap, {Phase::first, 0, at.memory});
@@ -294,16 +313,13 @@ class ArrayFrame final : public Frame {
       if (may_go_on(at)) gap(machine, cell, *context_.line_of_item, {Phase::item, 0, at.memory});
     } else if (byte == ']') {
       if (at.phase == Phase::close) return machine.resume(cell.parent);
-      if (!may_end(at) || context_.line_of_item) return;
-      if (at.phase == Phase::next_to_check) return ask(Phase::check_at_close);
-      machine.resume(cell.parent);
-    } else if (byte == ',' && at.phase != Phase::close && may_go_on(at)) {
+      if (may_end(at) && !context_.line_of_item) machine.resume(cell.parent);
+    } else if (at.phase != Phase::close && may_go_on(at)) {
       if (shape_.unique) {
-        return ask(at.phase == Phase::next ? Phase::comma : Phase::check_at_comma);
+        machine.ask(cell.frame, pack({Phase::comma, at.count, at.memory}), cell.parent);
+      } else {
+        gap(machine, cell, context_.after_comma, {Phase::item, at.count, at.memory});
       }
-      gap(machine, cell, context_.after_comma, {Phase::item, at.count, at.memory});
-    } else if (byte != ',') {
-      ask(Phase::check_at_space);
     }
   }
 
@@ -315,14 +331,9 @@ class ArrayFrame final : public Frame {
       machine.wait(cell.frame, pack({Phase::open, 0, intern(memory)}), cell.parent);
       return;
     }
-    const std::size_t end = text.size() - (at.phase == Phase::check ? 0 : 1);
-    if (at.phase != Phase::comma && !is_new(memories_[at.memory], text.substr(0, end))) return;
     if (at.phase == Phase::check) {
+      if (!is_new(memories_[at.memory], text)) return;
       gap(machine, cell, context_.gap, {Phase::next, at.count, at.memory});
-    } else if (at.phase == Phase::check_at_space) {
-      gap(machine, cell, *context_.gap_rest, {Phase::next, at.count, at.memory});
-    } else if (at.phase == Phase::check_at_close) {
-      machine.resume(cell.parent);
     } else if (const auto memory = with_item(at, text)) {
       const Local next{Phase::item, at.count, *memory};
       if (may_go_on(next)) gap(machine, cell, context_.after_comma, next);
@@ -363,13 +374,8 @@ class ArrayFrame final : public Frame {
     next,   // waits for ',' or ']'
     // Where items must differ, and the item just read is not known to:
     after_to_check,
-    check,         // asks whether it does
-    after_number,  // a number, which may have more digits: that is asked once it surely has not
-    next_to_check,
-    check_at_space,
+    check,  // asks whether it does
     comma,  // asks where the next item begins
-    check_at_comma,
-    check_at_close,
   };
   struct Local {
     Phase phase = Phase::begin;
@@ -378,12 +384,13 @@ class ArrayFrame final : public Frame {
   };
   struct Memory {
     // Where items must differ: where the next one begins and the one before it, which ones were
-    // before that, and what of a finite set is taken. The last item is left in the text, because
-    // a mask tries many that never come.
+    // before that, and what is taken: numbers, and others of a finite set. The last item is left
+    // in the text, because a mask tries many that never come.
     std::size_t before = 0;
     std::size_t begin = 0;
     std::uint32_t seen = 0;
-    bool all_taken = true;
+    bool all_taken = true;  // of the others
+    Context::Numbers numbers = Context::kNoNumbers;
     const std::vector<Term>* taken = nullptr;  // in taken_
     std::vector<std::uint64_t> fitting;        // how many items fit each of shape_.contained
     // Of shape_.excluded, those that begin with the items so far.
@@ -407,6 +414,7 @@ class ArrayFrame final : public Frame {
   // Of next_term().
   struct Next {
     std::uint64_t count;
+    Context::Numbers numbers;
     const std::vector<Term>* taken;
     Term term;
   };
@@ -478,15 +486,11 @@ class ArrayFrame final : public Frame {
   // The memory after the comma at the end of `text`.
   std::optional<std::uint32_t> with_item(const Local& at, std::string_view text) {
     Memory memory = memories_[at.memory];
-    if (takes_) {
-      const auto value = context_.parsed(text.substr(memory.begin, text.size() - 1 - memory.begin));
+    const std::string_view item = text.substr(memory.begin, text.size() - 1 - memory.begin);
+    if (takes_ || is_number(item)) {
+      const auto value = context_.parsed(item);
       if (!value) return std::nullopt;
-      // No digit follows a zero.
-      if (memory.taken->size() < most_taken_ || *value == json::Value(0)) {
-        memory.taken = with_taken(*memory.taken, context_.term_of(*value));
-      } else {
-        memory.all_taken = false;
-      }
+      take(memory, *value);
     }
     if (memory.begin > memory.before) {
       const auto last = last_item(memory, text);
@@ -497,6 +501,23 @@ class ArrayFrame final : public Frame {
     return intern(memory);
   }
 
+  // Of an item, perhaps with whitespace around it.
+  static bool is_number(std::string_view text) {
+    const std::size_t first = text.find_first_not_of(" \n\r\t");
+    return first != std::string_view::npos &&
+           std::string_view("-0123456789").find(text[first]) != std::string_view::npos;
+  }
+  void take(Memory& memory, const json::Value& value) {
+    if (value.if_number() != nullptr) {
+      memory.numbers = context_.with(memory.numbers, value);
+    } else if (!takes_) {
+      return;
+    } else if (memory.taken->size() < kMostTaken) {
+      memory.taken = with_taken(*memory.taken, context_.term_of(value));
+    } else {
+      memory.all_taken = false;
+    }
+  }
   const std::vector<Term>* with_taken(std::vector<Term> taken, Term term) {
     taken.insert(std::ranges::upper_bound(taken, term), term);
     const auto [place, is_new] = taken_.insert(std::move(taken));
@@ -527,37 +548,20 @@ class ArrayFrame final : public Frame {
   [[nodiscard]] Term item_term(std::uint64_t index) const {
     return index < shape_.prefix.size() ? shape_.prefix[index] : shape_.items;
   }
-  // All items are numbers, and each beginning of one that is taken begins others without end. More
-  // digits lead away from zero, so that a lower bound below zero or an upper one above it leaves
-  // only so many. Only integers without a point: 7.0 and 7e000 are 7 again and begin few others.
-  [[nodiscard]] bool has_endless_numbers() const {
-    Shapes& shapes = context_.shapes;
-    const Term item = item_term(0);
-    const auto is_endless = [](const NumberShape& shape) {
-      const NumberSet& set = shape.set;
-      const auto lies_beyond_zero = [](const auto& bound, bool is_below) {
-        if (!bound) return false;
-        const json::Decimal value = json::decimal_of(bound->value);
-        return !value.is_zero() && value.negative == is_below;
-      };
-      return set.integers_are_spelled && !shape.needs_check && !set.values &&
-             !lies_beyond_zero(set.minimum, true) && !lies_beyond_zero(set.maximum, false) &&
-             set.no_multiples.empty() &&
-             std::ranges::all_of(set.multiples, [](const std::string& m) { return m == "1"; });
-    };
-    return shape_.prefix.empty() && shape_.contained.empty() && shapes.constants(item).none() &&
-           !shapes.is_satisfiable(shapes.text(item)) && shapes.arrays(item).empty() &&
-           shapes.objects(item).empty() && std::ranges::all_of(shapes.numbers(item), is_endless);
-  }
-  // The item less what is taken, and what must be left to others; nothing: no item can come.
-  [[nodiscard]] std::optional<Term> next_term(std::uint64_t count, const std::vector<Term>* taken) {
+  // The item less what is taken, but for numbers, and what must be left to others; nothing: no item
+  // can come.
+  [[nodiscard]] std::optional<Term> next_term(std::uint64_t count, const Memory& memory) {
     const Term item = item_term(count);
+    const std::vector<Term>* const taken = memory.taken;
     if (!shape_.unique || (taken->empty() && count >= shape_.length.least)) return item;
-    if (last_next_ && last_next_->count == count && last_next_->taken == taken) {
+    const bool is_last = count + 1 >= shape_.length.least;  // of those that there must be
+    const Context::Numbers numbers = is_last ? Context::kNoNumbers : memory.numbers;
+    if (last_next_ && last_next_->count == count && last_next_->numbers == numbers &&
+        last_next_->taken == taken) {
       return last_next_->term;
     }
     Terms& terms = context_.shapes.terms();
-    std::vector<const json::Value*> values;
+    std::vector<const json::Value*> values = context_.values_of(numbers);
     for (const Term term : *taken) values.push_back(&terms.value_of(term));
     const auto spoilers = context_.shapes.spoilers(shape_, count, values);
     if (!spoilers) return std::nullopt;
@@ -567,8 +571,16 @@ class ArrayFrame final : public Frame {
       all.push_back(terms.negation(context_.term_of(value)));
     }
     const Term next = terms.all_of(std::move(all));
-    last_next_ = Next{count, taken, next};
+    last_next_ = Next{count, numbers, taken, next};
     return next;
+  }
+  // A value of the term that is not taken.
+  [[nodiscard]] bool has_some(Term term, const Memory& memory) {
+    Shapes& shapes = context_.shapes;
+    if (memory.numbers == Context::kNoNumbers) return shapes.is_satisfiable(term);
+    return context_.has_number(term, memory.numbers) || shapes.constants(term).any() ||
+           shapes.is_satisfiable(shapes.text(term)) || !shapes.arrays(term).empty() ||
+           !shapes.objects(term).empty();
   }
   [[nodiscard]] std::vector<Choice> choices(const Local& at) {
     const Memory memory = memories_[at.memory];  // a copy: more may be made
@@ -581,7 +593,7 @@ class ArrayFrame final : public Frame {
     if (count >= most_ || !context_.shapes.spend(1 + memory.taken->size() + memory.like.size())) {
       return result;
     }
-    const std::optional<Term> next = next_term(count, memory.taken);
+    const std::optional<Term> next = next_term(count, memory);
     if (!next) return result;
     std::vector<Choice> all{{*next, memory.fitting, {}}};
     Terms& terms = context_.shapes.terms();
@@ -599,10 +611,11 @@ class ArrayFrame final : public Frame {
       }
     }
     if (!memory.like.empty()) all = by_excluded(all, count, memory);
-    const bool is_plain = all.size() == 1 && *next == item_term(count) && memory.like.empty();
+    const bool is_plain = all.size() == 1 && *next == item_term(count) && memory.like.empty() &&
+                          memory.numbers == Context::kNoNumbers;
     for (Choice& choice : all) {
       const bool is_possible =
-          is_plain || (context_.shapes.is_satisfiable(choice.term) &&
+          is_plain || (has_some(choice.term, memory) &&
                        context_.shapes.can_end(shape_, most_, count + 1, choice.fitting) &&
                        can_differ(count + 1, memory, choice));
       if (is_possible) result.push_back(std::move(choice));
@@ -641,10 +654,7 @@ class ArrayFrame final : public Frame {
     Memory memory = before;
     memory.fitting = choice.fitting;
     memory.like = choice.like;
-    if (takes_) {
-      memory.taken =
-          with_taken(*memory.taken, context_.term_of((*choice.like[0]->if_array())[count - 1]));
-    }
+    if (shape_.unique) take(memory, (*choice.like[0]->if_array())[count - 1]);
     return may_end(count, memory) || !choices(count, memory).empty();
   }
   [[nodiscard]] bool may_end(const Local& at) const {
@@ -678,25 +688,23 @@ class ArrayFrame final : public Frame {
         enter(choice.term, Part::all, Phase::after, id);
         continue;
       }
-      if (takes_ && memory.all_taken) {
-        enter(choice.term, Part::all, Phase::after, id);
-        continue;
-      }
-      const Phase unsure = context_.line_of_item ? Phase::after_to_check : Phase::after_number;
-      enter(choice.term, Part::numbers, unsure, id);
-      enter(choice.term, Part::scalars, Phase::after_to_check, id);
-      enter(choice.term, Part::containers, Phase::after_to_check, id);
+      context_.enter_number(
+          choice.term, memory.numbers,
+          machine.push(cell.frame, pack({Phase::after, at.count + 1, id}), cell.parent));
+      const bool all_known = takes_ && memory.all_taken;
+      const Phase then = all_known ? Phase::after : Phase::after_to_check;
+      enter(choice.term, Part::scalars, then, id);
+      enter(choice.term, Part::containers, then, id);
     }
   }
 
   Context& context_;
   ArrayShape shape_;
   std::uint64_t most_;
-  // Items must differ, and what has been written could leave one nothing to go on with: what is
-  // taken is no part of what comes next, up to so many.
+  // Items must differ, and what has been written of one that is no number could leave it nothing to
+  // go on with: what is taken is no part of what comes next, up to so many. Numbers never are.
   bool takes_ = false;
-  std::size_t most_taken_ = 256;
-  static constexpr std::size_t kMostOfNumbers = 32;
+  static constexpr std::size_t kMostTaken = 256;
   std::optional<Next> last_next_;  // once many are taken, the next one is asked for again and again
   std::uint64_t last_count_ = 0xFFFFFFFFF;  // from here on all counts are alike
   std::vector<Memory> memories_;            // the first: of arrays of which nothing is remembered
@@ -1451,10 +1459,6 @@ Context::Context(Machine& to, std::shared_ptr<const schema::Schema> schema, cons
     case JsonOptions::Whitespace::any:
       gap = machine.add(make_lexeme(std::make_shared<GapScanner>(options.max_whitespace)));
       after_comma = after_colon = gap;
-      if (options.max_whitespace > 0) {
-        gap_rest =
-            machine.add(make_lexeme(std::make_shared<GapScanner>(options.max_whitespace - 1)));
-      }
       break;
     case JsonOptions::Whitespace::pretty:
       gap = machine.add(make_literal(""));
@@ -1529,6 +1533,98 @@ Term Context::term_of(const json::Value& value) {
   return shapes.terms().value(place->second);
 }
 
+Context::NumberReader Context::reader_of(NumberSet set) {
+  const auto [place, is_new] = number_readers_.try_emplace(std::move(set));
+  if (is_new) {
+    place->second.scanner = make_number_scanner(place->first);
+    place->second.lexeme = machine.add(make_lexeme(place->second.scanner, Scanner::kDead));
+  }
+  return place->second;
+}
+
+std::vector<Context::NumbersOfTerm>& Context::numbers_of(Term term) {
+  const auto [place, is_new] = numbers_of_terms_.try_emplace(term);
+  if (!is_new) return place->second;
+  for (const NumberShape& shape : shapes.numbers(term)) {
+    NumberSet set = shape.set;
+    const std::vector<std::string> excluded = std::exchange(set.excluded, {});
+    NumbersOfTerm& numbers = place->second.emplace_back();
+    numbers.reader = reader_of(std::move(set));
+    numbers.needs_check = shape.needs_check;
+    for (const std::string& number : excluded) {
+      numbers.of_term = numbers.reader.scanner->without(numbers.of_term, number);
+    }
+    numbers.less.insert(kNoNumbers, numbers.of_term);
+  }
+  return place->second;
+}
+
+// What is left is that of the nearest list within it that is known, less the numbers after that.
+Scanner::State Context::start_of(NumbersOfTerm& numbers, Numbers but) {
+  std::vector<Numbers> unknown;
+  for (; numbers.less.find(but) == IntMap::kNone; but = numbers_[but].before) {
+    unknown.push_back(but);
+  }
+  NumberScanner& scanner = *numbers.reader.scanner;
+  NumberScanner::Less less = numbers.less.find(but);
+  shapes.spend(unknown.size());
+  for (; !unknown.empty(); unknown.pop_back()) {
+    less = scanner.without(less, numbers_[unknown.back()].value.if_number()->text);
+    numbers.less.insert(unknown.back(), less);
+  }
+  return scanner.start_of(less);
+}
+
+Context::Numbers Context::with(Numbers numbers, const json::Value& number) {
+  const auto [place, is_new] = numbers_ids_.try_emplace({numbers, number.if_number()->text},
+                                                        static_cast<Numbers>(numbers_.size()));
+  if (is_new) numbers_.push_back({numbers, number});
+  return place->second;
+}
+
+std::vector<const json::Value*> Context::values_of(Numbers numbers) const {
+  std::vector<const json::Value*> values;
+  for (; numbers != kNoNumbers; numbers = numbers_[numbers].before) {
+    values.push_back(&numbers_[numbers].value);
+  }
+  return values;
+}
+
+void Context::enter_number(Term term, Numbers but, CellId parent) {
+  for (NumbersOfTerm& numbers : numbers_of(term)) {
+    const Scanner::State start = start_of(numbers, but);
+    if (start == Scanner::kDead) continue;
+    if (!numbers.needs_check) {
+      machine.wait(numbers.reader.lexeme, start, parent);
+      continue;
+    }
+    const auto [place, is_new] = numbers.checks.try_emplace(start, 0);
+    if (is_new) {
+      const FrameId number = machine.add(make_lexeme(numbers.reader.scanner, start));
+      place->second = machine.add(std::make_unique<CheckFrame>(*this, term, number));
+    }
+    machine.enter(place->second, parent);
+  }
+}
+
+bool Context::has_number(Term term, Numbers but) {
+  return std::ranges::any_of(numbers_of(term), [&](NumbersOfTerm& numbers) {
+    return start_of(numbers, but) != Scanner::kDead;
+  });
+}
+
+std::size_t Context::memory_bytes() const {
+  constexpr std::size_t kTermBytes = 100;
+  constexpr std::size_t kNumberBytes = 200;  // of a list, beside the text
+  std::size_t bytes = shapes.shared_exprs()->bytes_used() + shapes.term_count() * kTermBytes +
+                      shapes.bytes_of_words() + numbers_.size() * kNumberBytes;
+  for (const auto& [set, reader] : number_readers_) bytes += reader.scanner->memory_bytes();
+  for (const auto& [term, all] : numbers_of_terms_) {
+    for (const NumbersOfTerm& numbers : all) bytes += numbers.less.memory_bytes();
+  }
+  return bytes;
+}
+
 std::vector<FrameId> Context::choices(Term term, Part part) {
   std::vector<FrameId> choices;
   const auto add = [&](FrameId frame, bool needs_check) {
@@ -1546,9 +1642,10 @@ std::vector<FrameId> Context::choices(Term term, Part part) {
       add(string(term), shapes.strings_need_check(term));
     }
   }
-  if (wants(Part::numbers)) {
-    for (const NumberShape& shape : shapes.numbers(term)) {
-      add(machine.add(make_lexeme(make_number_scanner(shape.set))), shape.needs_check);
+  if (part == Part::all) {
+    for (NumbersOfTerm& numbers : numbers_of(term)) {
+      const Scanner::State start = start_of(numbers, kNoNumbers);
+      add(machine.add(make_lexeme(numbers.reader.scanner, start)), numbers.needs_check);
     }
   }
   if (wants(Part::containers)) {

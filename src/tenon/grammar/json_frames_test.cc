@@ -260,47 +260,39 @@ const std::vector<JsonFramesRow>& json_frames_rows() {
   return kRows;
 }
 
-std::string forty_numbers_from(int first) {
-  std::string text = std::to_string(first);
-  for (int i = 1; i < 40; ++i) text += ", " + std::to_string(first + i);
-  return text;
-}
-
-// However many integers there are: no digit follows a zero, so a second one is no beginning.
-TEST(Json, AZeroThatIsTakenIsNoBeginning) {
-  const auto grammar = json_frames_grammar_of(
-      R"({"type": "array", "uniqueItems": true, "items": {"type": "integer"}})",
-      {.plain_integers = true});
-  ASSERT_TRUE(grammar);
-  Matcher matcher(*grammar);
-  ASSERT_TRUE(matcher.accept_bytes("[" + forty_numbers_from(100) + ", 0, "));
-  EXPECT_FALSE(matcher.accept_bytes("0"));
-  EXPECT_FALSE(matcher.accept_bytes("-0"));
-  EXPECT_TRUE(matcher.accept_bytes("139"));
-  EXPECT_FALSE(matcher.accept_bytes(","));
-  EXPECT_TRUE(matcher.accept_bytes("7]"));
-}
-
-// Nor is any other number that is taken, where more digits lead out of the schema or to the same
-// number.
+// A number that is taken is no beginning where more symbols lead out of the schema or to the same
+// number, however many are taken and however it is spelled.
 TEST(Json, ANumberThatIsTakenIsNoBeginningWhereNothingFollowsIt) {
   const struct {
     const char* name;
     const char* items;
     bool plain_integers;
-    int first;  // of forty numbers, of which the last is `last`
-    const char* last;
-    const char* refused;  // behind them
+    int first;         // of the numbers in front, of which `last` comes behind the others
+    const char* last;  // and then these:
+    const char* refused;
     const char* accepted;
   } rows[] = {
-      {"AtAMaximum", R"({"type": "integer", "maximum": 9})", true, -50, "7", "7", "8]"},
+      {"AtAMaximum", R"({"type": "integer", "maximum": 9})", true, -350, "7", "7", "8]"},
       {"AtAMinimum", R"({"type": "integer", "minimum": -9})", true, 50, "-7", "-7", "-8]"},
-      {"BelowAnExclusiveMaximum", R"({"type": "integer", "exclusiveMaximum": 7.5})", true, -50, "7",
-       "7", "6]"},
+      {"BelowAnExclusiveMaximum", R"({"type": "integer", "exclusiveMaximum": 7.5})", true, -350,
+       "7", "7", "6]"},
       {"OfOneSign", R"({"type": "integer", "minimum": 0})", true, 50, "7", "7]", "700]"},
-      {"OfTheOtherSign", R"({"type": "integer", "maximum": -6})", true, -90, "-7", "-7]", "-700]"},
+      {"OfTheOtherSign", R"({"type": "integer", "maximum": -6})", true, -390, "-7", "-7]", "-700]"},
+      {"Zero", R"({"type": "integer"})", true, 100, "0", "0", "7]"},
+      {"MinusZero", R"({"type": "integer"})", true, 100, "0", "-0", "-7]"},
       {"IntegersWithAPoint", R"({"type": "integer"})", false, 100, "7", "7.", "700]"},
+      {"IntegersBetweenBounds", R"({"type": "integer", "minimum": 0, "maximum": 449})", false, 100,
+       "45", "45", "47]"},
+      {"MultiplesOfThree", R"({"type": "integer", "multipleOf": 3, "minimum": 0})", false, 600, "6",
+       "6.", "6003]"},
       {"Exponents", R"({"type": "number"})", true, 100, "7", "7e000", "7e001]"},
+      {"AsAnExponent", R"({"type": "number"})", true, 100, "7", "1.37e002", "1.37e003]"},
+      {"Fractions", R"({"type": "number", "multipleOf": 0.5})", false, 100, "7", "7.0", "7.5]"},
+      {"TwoKinds", R"({"anyOf": [{"type": "integer", "minimum": 99}, {"const": 7}]})", false, 100,
+       "7", "7.", "700]"},
+      {"BesideStrings", R"({"type": ["integer", "string"]})", false, 100, "7", "7.", "\"7\"]"},
+      {"OfAList", R"({"anyOf": [{"type": "integer", "minimum": 50}, {"enum": [7, 7.5, "7"]}]})",
+       false, 100, "7", "7.0", "7.5]"},
   };
   for (const auto& row : rows) {
     SCOPED_TRACE(row.name);
@@ -308,10 +300,18 @@ TEST(Json, ANumberThatIsTakenIsNoBeginningWhereNothingFollowsIt) {
         R"({"type": "array", "uniqueItems": true, "items": )" + std::string(row.items) + "}",
         {.plain_integers = row.plain_integers});
     ASSERT_TRUE(grammar);
-    Matcher matcher(*grammar);
-    ASSERT_TRUE(matcher.accept_bytes("[" + forty_numbers_from(row.first) + ", " + row.last + ", "));
-    EXPECT_FALSE(matcher.accept_bytes(row.refused));
-    EXPECT_TRUE(matcher.accept_bytes(row.accepted));
+    const auto schema = schema::Schema::compile(*json::parse(row.items));
+    for (const int count : {40, 300}) {
+      std::string text = "[";
+      for (int i = row.first; i < row.first + count; ++i) {
+        const auto valid = (*schema)->is_valid(json::Value(i));
+        if (valid && *valid) text += std::to_string(i) + ", ";
+      }
+      Matcher matcher(*grammar);
+      ASSERT_TRUE(matcher.accept_bytes(text + row.last + ", "));
+      EXPECT_FALSE(matcher.accept_bytes(row.refused));
+      EXPECT_TRUE(matcher.accept_bytes(row.accepted));
+    }
   }
 }
 

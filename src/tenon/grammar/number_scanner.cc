@@ -1,8 +1,12 @@
 #include "tenon/grammar/number_scanner.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <charconv>
 #include <limits>
+#include <map>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -11,6 +15,7 @@
 
 #include "tenon/base/budget.h"
 #include "tenon/grammar/int_map.h"
+#include "tenon/grammar/number_trie.h"
 #include "tenon/json/decimal.h"
 #include "tenon/schema/numbers.h"
 
@@ -27,9 +32,8 @@ using Integer = boost::multiprecision::cpp_int;
 constexpr std::size_t kMaxTextLength = 400;    // of one number
 constexpr std::size_t kMaxExponentDigits = 3;  // beyond doubles anyway
 constexpr std::int64_t kMostExponent = 999;
-constexpr std::int64_t kMaxPlaces = 380;     // of a bound or a step, before and after the point
-constexpr unsigned kMaxStepBits = 4096;      // of the common multiple of all steps
-constexpr std::size_t kMaxBreakpoints = 64;  // of which equal prefixes are sought
+constexpr std::int64_t kMaxPlaces = 380;  // of a bound or a step, before and after the point
+constexpr unsigned kMaxStepBits = 4096;   // of the common multiple of all steps
 constexpr std::uint64_t kMostRemainders = 1'000'000;
 constexpr std::uint64_t kManyValues = 100'000;
 // A step that is no multiple of any of `no_multiples` leaves gaps, but short ones.
@@ -176,14 +180,14 @@ bool is_less(const Decimal& a, const Decimal& b) {
   return compare(a, b) < 0;
 }
 
-// Equal for equal sets.
+// Equal for equal sets, whatever is excluded.
 std::string describe(const NumberSet& set) {
   std::string text = set.integers_are_spelled ? "integers spelled;" : "numbers;";
   for (const auto* bound : {&set.minimum, &set.maximum}) {
     if (*bound) text += (*bound)->value + ((*bound)->exclusive ? "x" : "");
     text += ';';
   }
-  for (const auto* list : {&set.multiples, &set.no_multiples, &set.excluded}) {
+  for (const auto* list : {&set.multiples, &set.no_multiples}) {
     for (const std::string& value : *list) text += value + ',';
     text += ';';
   }
@@ -194,27 +198,88 @@ std::string describe(const NumberSet& set) {
   return text + ';';
 }
 
-class NumberScanner final : public Scanner {
+// The sign of an exponent, if it is '-', and its digits so far.
+struct ExponentSoFar {
+  std::array<char, kMaxExponentDigits + 1> text{};
+  std::size_t size = 0;
+  auto operator<=>(const ExponentSoFar&) const = default;
+
+  [[nodiscard]] bool is_negative() const { return size > 0 && text[0] == '-'; }
+  [[nodiscard]] std::string_view digits() const {
+    return std::string_view(text.data(), size).substr(is_negative() ? 1 : 0);
+  }
+  void read(char c) {
+    if (is_digit(c) || c == '-') text[size++] = c;
+  }
+  [[nodiscard]] std::int64_t value() const {
+    std::int64_t magnitude = 0;
+    for (const char digit : digits()) magnitude = magnitude * 10 + (digit - '0');
+    return is_negative() ? -magnitude : magnitude;
+  }
+  // Whether more digits can make it `exponent`, to which zeros may be put in front.
+  [[nodiscard]] bool leads_to(std::int64_t exponent, bool may_have_sign) const {
+    if (is_negative() ? exponent > 0 : exponent < 0 && !may_have_sign) return false;
+    std::string spelled = std::to_string(exponent < 0 ? -exponent : exponent);
+    for (; spelled.size() <= kMaxExponentDigits; spelled.insert(0, 1, '0')) {
+      if (spelled.starts_with(digits())) return true;
+    }
+    return false;
+  }
+};
+
+// States are those of the set itself, less what may come there of the numbers that are left out.
+// Where none of these begins with what has been read, the state is that of the set.
+class OneNumberScanner final : public NumberScanner {
  public:
-  explicit NumberScanner(NumberSet set) : set_(std::move(set)) {
+  explicit OneNumberScanner(NumberSet set) : set_(std::move(set)) {
+    const std::vector<std::string> excluded = std::exchange(set_.excluded, {});
     const regex::Fingerprint of_set = regex::fingerprint_of(describe(set_));
     description_ = std::to_string(of_set.high) + ' ' + std::to_string(of_set.low) + ' ';
     prepare();
-    start_ = intern("");
+    start_base_ = intern("");
+    Roots whole;
+    for (const std::string& number : excluded) whole = without(whole, number);
+    less_.push_back(whole);
+    less_ids_.emplace(whole, kWhole);
   }
 
-  State start() override { return start_; }
+  Less without(Less less, const std::string& number) override {
+    const Roots roots = without(less_[less], number);
+    const auto [place, is_new] = less_ids_.try_emplace(roots, static_cast<Less>(less_.size()));
+    constexpr std::size_t kLessBytes = 2 * sizeof(Roots) + 48;
+    if (is_new) {
+      less_.push_back(roots);
+      bytes_ += kLessBytes;
+    }
+    return place->second;
+  }
+  State start_of(Less less) override {
+    if (start_base_ == kDead) return kDead;
+    return intern(Place{.base = start_base_,
+                        .decimals = less_[less].decimals,
+                        .mantissas = less_[less].mantissas,
+                        .exponent = {}});
+  }
+  State start() override { return start_of(kWhole); }
 
   State step(State state, std::uint8_t byte) override {
+    if (!is_of_number(static_cast<char>(byte))) return kDead;
     const std::uint64_t memo = std::uint64_t{state} << 8U | byte;
     const State known = steps_.find(memo);
     if (known != IntMap::kNone) return known == kRefused ? kDead : known;
-    const State next = compute(state, static_cast<char>(byte));
-    steps_.insert(memo, next == kDead ? kRefused : next);
-    return next;
+    const std::optional<Place> place = next(places_[state], static_cast<char>(byte));
+    const State after = place ? intern(*place) : kDead;
+    steps_.insert(memo, after == kDead ? kRefused : after);
+    return after;
   }
 
-  bool is_accepting(State state) const override { return accepting_[state]; }
+  bool is_accepting(State state) const override {
+    const Place& place = places_[state];
+    if (!accepting_[place.base]) return false;
+    if (parts_[place.base] != Part::exponent) return trie_.ends_of(place.decimals).empty();
+    return !std::ranges::binary_search(trie_.ends_of(place.mantissas),
+                                       static_cast<NumberTrie::End>(place.exponent.value()));
+  }
   bool is_final(State) const override { return false; }
   std::optional<vocab::ByteClasses> classes(State) override { return std::nullopt; }
   Border border(State) const override { return Border::alphabet; }
@@ -223,18 +288,197 @@ class NumberScanner final : public Scanner {
     for (const char c : {'+', '-', '.', 'e', 'E'}) bytes.insert(static_cast<std::uint8_t>(c));
     return bytes;
   }
+  // A set that lacks many numbers is seldom met again.
   Ways ways(State state, std::uint32_t /*longest*/, bool /*may_guess*/) override {
-    const regex::Fingerprint key = regex::fingerprint_of(description_ + keys_[state]);
+    constexpr std::uint64_t kMostOfKey = 64;
+    const Place& place = places_[state];
+    regex::Fingerprint key;
+    if (trie_.count(place.decimals) + trie_.count(place.mantissas) <= kMostOfKey) {
+      std::string described = description_ + keys_[place.base];
+      for (const NumberTrie::Node node : {place.decimals, place.mantissas}) {
+        if (!is_near(place)) break;
+        const regex::Fingerprint& set = trie_.fingerprint(node);
+        described += ' ' + std::to_string(set.high) + ' ' + std::to_string(set.low);
+      }
+      described.append(place.exponent.text.data(), place.exponent.size);
+      key = regex::fingerprint_of(described);
+    }
     const Way way{.key = key, .state = state, .instead = {}};
     return {.inside = way, .whole = way, .exact = key};
   }
-  std::size_t memory_bytes() const override { return bytes_ + steps_.memory_bytes(); }
+  std::size_t memory_bytes() const override {
+    return bytes_ + steps_.memory_bytes() + base_steps_.memory_bytes() + trie_.memory_bytes();
+  }
 
  private:
   static constexpr State kRefused = 0xFFFFFFFE;
+  static constexpr std::uint64_t kEndless = ~std::uint64_t{0};
 
-  State compute(State state, char c) {
-    const std::string text = texts_[state];
+  using Base = std::uint32_t;  // a state of the set itself
+
+  // Numbers that are left out: by their decimals ("12.5", "-300"), and by the digits of the same
+  // with an exponent ("-3"), where the ends are those exponents. Behind "0." there are none.
+  struct Roots {
+    NumberTrie::Node decimals = NumberTrie::kEmpty;
+    NumberTrie::Node mantissas = NumberTrie::kEmpty;
+    auto operator<=>(const Roots&) const = default;
+  };
+  // Of a prefix: what is left of those that begin with it.
+  struct Place {
+    Base base = 0;
+    NumberTrie::Node decimals = NumberTrie::kEmpty;
+    NumberTrie::Node mantissas = NumberTrie::kEmpty;
+    ExponentSoFar exponent;
+    auto operator<=>(const Place&) const = default;
+  };
+  static bool is_near(const Place& place) {
+    return place.decimals != NumberTrie::kEmpty || place.mantissas != NumberTrie::kEmpty;
+  }
+  static bool is_of_number(char c) {
+    return is_digit(c) || c == '+' || c == '-' || c == '.' || c == 'e' || c == 'E';
+  }
+
+  // ---- Numbers that are left out ---------------------------------------------------------------
+
+  [[nodiscard]] Roots without(Roots roots, const std::string& number) {
+    if (is_empty_ || !contains(number)) return roots;
+    const Decimal value = decimal_of(number);
+    if (value.is_zero()) {
+      for (const char* zero : {"0", "-0"}) roots.decimals = trie_.with(roots.decimals, zero, 0);
+      return roots;
+    }
+    const std::string sign = value.negative ? "-" : "";
+    std::string digits;
+    for (std::size_t i = 0; i < value.size(); ++i) digits += value.digit(i);
+    const std::int64_t power = power_of(value);
+    if (set_.multiples.empty() && power >= -kMostExponent && power <= kMostExponent) {
+      roots.mantissas =
+          trie_.with(roots.mantissas, sign + digits, static_cast<NumberTrie::End>(power));
+    }
+    const auto most = static_cast<std::int64_t>(kMaxTextLength);
+    if (power >= most || power <= -most) return roots;  // longer than decimals are written
+    if (power < 0) digits.insert(0, static_cast<std::size_t>(-power), '0');
+    const std::size_t whole = power < 0 ? 1 : static_cast<std::size_t>(power) + 1;
+    if (digits.size() < whole) digits.resize(whole, '0');
+    if (digits.size() > whole) digits.insert(whole, 1, '.');
+    roots.decimals = trie_.with(roots.decimals, sign + digits, 0);
+    return roots;
+  }
+
+  // After `c`; nothing if the set has no number that begins so. It may be that no other is left.
+  std::optional<Place> next(const Place& at, char c) {
+    const Base base = step_of_base(at.base, c);
+    if (base == kDead) return std::nullopt;
+    Place to{.base = base};
+    if (!is_near(at)) return to;
+    const Part part = parts_[base];
+    switch (part) {
+      case Part::begin:
+      case Part::zero:
+        to.decimals = trie_.after(at.decimals, c);
+        to.mantissas = trie_.after(at.mantissas, c);
+        break;
+      case Part::whole:
+        // Two digits before the point: no exponent follows.
+        to.decimals = trie_.after(at.decimals, c);
+        if (parts_[at.base] == Part::begin) to.mantissas = trie_.after(at.mantissas, c);
+        break;
+      case Part::point:
+        to.decimals = trie_.after_or_here(at.decimals, c);
+        to.mantissas = at.mantissas;
+        break;
+      case Part::fraction:
+        to.decimals = after_digit(at.decimals, c);
+        to.mantissas = after_digit(at.mantissas, c);
+        break;
+      case Part::e:
+      case Part::e_sign:
+      case Part::exponent:
+        to.exponent = at.exponent;
+        to.exponent.read(c);
+        to.mantissas = trie_.here(at.mantissas, [&](NumberTrie::End exponent) {
+          return to.exponent.leads_to(exponent, part == Part::e);
+        });
+        if (!is_near(to)) to.exponent = {};
+        break;
+    }
+    return to;
+  }
+  // Zeros at the end of a fraction say nothing.
+  NumberTrie::Node after_digit(NumberTrie::Node set, char digit) {
+    return digit == '0' ? trie_.after_or_here(set, digit) : trie_.after(set, digit);
+  }
+
+  // kDead if all that can follow is left out.
+  State intern(const Place& place) {
+    if (const auto known = ids_.find(place); known != ids_.end()) return known->second;
+    if (is_near(place) && !is_live(place)) return kDead;
+    const auto state = static_cast<State>(places_.size());
+    places_.push_back(place);
+    constexpr std::size_t kStateBytes = sizeof(Place) * 2 + 56;
+    bytes_ += kStateBytes;
+    ids_.emplace(place, state);
+    return state;
+  }
+
+  // Whether more numbers can follow in the set than are left out of it.
+  bool is_live(const Place& place) {
+    switch (parts_[place.base]) {
+      case Part::begin:
+        return std::ranges::any_of(std::string_view("0123456789-"), [&](char c) {
+          const std::optional<Place> to = next(place, c);
+          return to && (!is_near(*to) || is_live(*to));
+        });
+      case Part::zero:
+      case Part::whole:
+      case Part::point:
+      case Part::fraction:
+        return has_more(decimals_after_, place.base, trie_.count(place.decimals)) ||
+               has_more(scaled_after_, place.base, trie_.count(place.mantissas));
+      case Part::e:
+      case Part::e_sign:
+      case Part::exponent: {
+        Prefix p = parse(texts_[place.base]);
+        p.exponent = place.exponent.digits();
+        p.exponent_negative = place.exponent.is_negative();
+        return exponent_is_live(p, trie_.ends_of(place.mantissas));
+      }
+    }
+    return false;
+  }
+
+  // How many numbers can follow a state of the set, or at least how many.
+  struct Following {
+    std::uint64_t count = 0;
+    bool is_all = false;
+  };
+  using FollowingByBase = std::unordered_map<Base, Following>;
+
+  // Whether more than `count` can follow: in decimals, or with an exponent.
+  bool has_more(FollowingByBase& known, Base base, std::uint64_t count) {
+    Following& following = known[base];
+    if (following.count > count) return true;
+    if (following.is_all) return false;
+    const std::uint64_t most = std::bit_ceil(count + 1);
+    const Prefix p = parse(texts_[base]);
+    following.count = &known == &decimals_after_ ? count_decimals(p, most) : count_scaled(p, most);
+    following.is_all = following.count < most;
+    return following.count > count;
+  }
+
+  // ---- The set itself --------------------------------------------------------------------------
+
+  Base step_of_base(Base base, char c) {
+    const std::uint64_t memo = std::uint64_t{base} << 8U | static_cast<std::uint8_t>(c);
+    const Base known = base_steps_.find(memo);
+    if (known != IntMap::kNone) return known == kRefused ? kDead : known;
+    const Base next = compute(base, c);
+    base_steps_.insert(memo, next == kDead ? kRefused : next);
+    return next;
+  }
+
+  Base compute(Base base, char c) {
+    const std::string text = texts_[base];
     const Prefix prefix = parse(text);
     const auto part = next_part(prefix, c, set_.multiples.empty());
     if (!part || text.size() + 1 > kMaxTextLength) return kDead;
@@ -244,21 +488,22 @@ class NumberScanner final : public Scanner {
   }
 
   // kDead if nothing can follow.
-  State intern(const std::string& text) {
+  Base intern(const std::string& text) {
     if (modulus_ != 0 && has_too_many_places(text)) return kDead;
     std::string key = representative(text);
     const std::string shown = modulus_ == 0 ? key : text;
     if (modulus_ != 0) key += remainder_key(text);
-    if (const auto known = ids_.find(key); known != ids_.end()) return known->second;
+    if (const auto known = base_ids_.find(key); known != base_ids_.end()) return known->second;
     if (!is_live(shown)) return kDead;
-    const auto state = static_cast<State>(texts_.size());
+    const auto base = static_cast<Base>(texts_.size());
     texts_.push_back(shown);
-    accepting_.push_back(is_whole_number(parse(shown).part) && contains(shown));
+    parts_.push_back(parse(shown).part);
+    accepting_.push_back(is_whole_number(parts_.back()) && contains(shown));
     keys_.push_back(key);
-    constexpr std::size_t kStateBytes = 150;  // beside the texts
-    bytes_ += kStateBytes + shown.size() + 2 * key.size();
-    ids_.emplace(std::move(key), state);
-    return state;
+    constexpr std::size_t kBaseBytes = 150;  // beside the texts
+    bytes_ += kBaseBytes + shown.size() + 2 * key.size();
+    base_ids_.emplace(std::move(key), base);
+    return base;
   }
 
   // Digits other than zeros where no multiple of the steps has any.
@@ -284,8 +529,6 @@ class NumberScanner final : public Scanner {
   }
 
   void prepare() {
-    for (const std::string& value : set_.excluded) excluded_.push_back(decimal_of(value));
-    std::ranges::sort(excluded_, is_less);
     prepare_values();
     prepare_breakpoints();
     for (const std::vector<std::string>* list : {&set_.multiples, &set_.no_multiples}) {
@@ -354,7 +597,7 @@ class NumberScanner final : public Scanner {
   [[nodiscard]] bool contains(const std::string& text) const {
     const Decimal value = decimal_of(text);
     if (set_.values) return std::ranges::binary_search(values_, value, is_less);
-    return set_.holds_rules(text) && !std::ranges::binary_search(excluded_, value, is_less);
+    return set_.holds_rules(text);
   }
 
   // ---- Prefixes that are alike -----------------------------------------------------------------
@@ -371,9 +614,8 @@ class NumberScanner final : public Scanner {
   };
 
   void prepare_breakpoints() {
-    merges_ = !set_.values && set_.excluded.size() <= kMaxBreakpoints;
+    merges_ = !set_.values;
     if (!merges_) return;
-    for (const std::string& value : set_.excluded) add_breakpoint(value);
     if (set_.minimum) add_breakpoint(set_.minimum->value);
     if (set_.maximum) add_breakpoint(set_.maximum->value);
   }
@@ -466,8 +708,9 @@ class NumberScanner final : public Scanner {
 
   // ---- Whether a prefix can lead into the set --------------------------------------------------
 
-  // Whether the set holds a number between the two.
-  [[nodiscard]] bool holds_one(const End& from, const End& to) const {
+  // How many numbers of the set lie between the two, up to `most`.
+  [[nodiscard]] std::uint64_t count_between(const End& from, const End& to,
+                                            std::uint64_t most) const {
     const Decimal* low = &from.value;
     const Decimal* high = &to.value;
     const std::string* low_text = &from.text;
@@ -497,48 +740,53 @@ class NumberScanner final : public Scanner {
       }
     }
     const auto order = compare(*low, *high);
-    if (order > 0 || (order == 0 && (low_open || high_open))) return false;
-    if (order == 0) return contains(*low_text);
-    if (set_.values) return has_value(*low, low_open, *high, high_open);
-    return set_.multiples.empty() || has_multiple(*low, low_open, *high, high_open);
+    if (order > 0 || (order == 0 && (low_open || high_open))) return 0;
+    if (order == 0) return contains(*low_text) ? 1 : 0;
+    if (set_.values) return count_values(*low, low_open, *high, high_open);
+    if (set_.multiples.empty()) return kEndless;
+    return count_multiples(*low, low_open, *high, high_open, most);
   }
 
-  [[nodiscard]] bool has_value(const Decimal& low, bool low_open, const Decimal& high,
-                               bool high_open) const {
+  [[nodiscard]] std::uint64_t count_values(const Decimal& low, bool low_open, const Decimal& high,
+                                           bool high_open) const {
     const auto first = low_open ? std::ranges::upper_bound(values_, low, is_less)
                                 : std::ranges::lower_bound(values_, low, is_less);
-    if (first == values_.end()) return false;
-    const auto order = compare(*first, high);
-    return order < 0 || (order == 0 && !high_open);
+    const auto last = high_open ? std::ranges::lower_bound(values_, high, is_less)
+                                : std::ranges::upper_bound(values_, high, is_less);
+    return first < last ? static_cast<std::uint64_t>(last - first) : 0;
   }
 
-  [[nodiscard]] bool has_multiple(const Decimal& low, bool low_open, const Decimal& high,
-                                  bool high_open) const {
+  [[nodiscard]] std::uint64_t count_multiples(const Decimal& low, bool low_open,
+                                              const Decimal& high, bool high_open,
+                                              std::uint64_t most) const {
     Integer from = ceiling_divided(units(low, scale_, true), step_) * step_;
     if (low_open && from == units(low, scale_, false)) from += step_;
-    const Integer to = units(high, scale_, false);
-    const bool to_is_open = high_open && to == units(high, scale_, true);
-    for (std::size_t i = 0; i <= excluded_.size() + kMaxGap; ++i, from += step_) {
-      if (from > to || (to_is_open && from == to)) return false;
+    Integer to = units(high, scale_, false);
+    if (high_open && to == units(high, scale_, true)) --to;
+    if (from > to) return 0;
+    if (no_steps_.empty()) {
+      const Integer count = (to - from) / step_ + 1;
+      return count < most ? count.convert_to<std::uint64_t>() : most;
+    }
+    std::uint64_t count = 0;
+    for (std::size_t gap = 0; count < most && from <= to; from += step_) {
       const bool is_no_multiple =
           std::ranges::none_of(no_steps_, [&](const Integer& n) { return from % n == 0; });
-      if (is_no_multiple && !is_excluded(from)) return true;
+      if (!is_no_multiple && ++gap > kMaxGap) return most;
+      if (!is_no_multiple) continue;
+      ++count;
+      gap = 0;
     }
-    return true;
+    return count;
   }
 
-  [[nodiscard]] bool is_excluded(const Integer& in_units) const {
-    if (excluded_.empty()) return false;
-    const std::string text = in_units.str() + "e-" + std::to_string(scale_);
-    return std::ranges::binary_search(excluded_, decimal_of(text), is_less);
-  }
-
-  // The same for [from, to), or (-to, -from] if negative, both in units of 10^exponent.
-  [[nodiscard]] bool meets(bool negative, const std::string& from, const std::string& to,
-                           std::int64_t exponent) const {
+  // The same of [from, to), or (-to, -from] if negative, both in units of 10^exponent.
+  [[nodiscard]] std::uint64_t count_between(bool negative, const std::string& from,
+                                            const std::string& to, std::int64_t exponent,
+                                            std::uint64_t most) const {
     const std::string suffix = "e" + std::to_string(exponent);
-    return negative ? holds_one({"-" + to + suffix, true}, {"-" + from + suffix, false})
-                    : holds_one({from + suffix, false}, {to + suffix, true});
+    return negative ? count_between({"-" + to + suffix, true}, {"-" + from + suffix, false}, most)
+                    : count_between({from + suffix, false}, {to + suffix, true}, most);
   }
 
   [[nodiscard]] bool is_live(const std::string& text) const {
@@ -555,7 +803,7 @@ class NumberScanner final : public Scanner {
       case Part::e:
       case Part::e_sign:
       case Part::exponent:
-        return exponent_is_live(p);
+        return exponent_is_live(p, {});
     }
     return false;
   }
@@ -578,16 +826,21 @@ class NumberScanner final : public Scanner {
   }
 
   [[nodiscard]] bool decimals_are_live(const Prefix& p) const {
+    return count_decimals(p, 1) > 0 || count_scaled(p, 1) > 0;
+  }
+
+  // How many numbers of the set begin with `p`, without an exponent, up to `most`.
+  [[nodiscard]] std::uint64_t count_decimals(const Prefix& p, std::uint64_t most) const {
     // A leading zero is not written: "0123" stands for its value below.
     const std::string digits = trim(std::string(p.whole) + std::string(p.fraction));
     const std::string above = successor(digits);
     const auto exponent = -static_cast<std::int64_t>(p.fraction.size());
-    if (meets(p.negative, digits, above, exponent)) return true;
+    std::uint64_t count = count_between(p.negative, digits, above, exponent, most);
     // With more digits, the most first: large steps are met there.
-    for (std::int64_t k = most_digits_after(p); k > 0; --k) {
-      if (meets(p.negative, digits, above, k)) return true;
+    for (std::int64_t k = most_digits_after(p); k > 0 && count < most; --k) {
+      count += std::min(count_between(p.negative, digits, above, k, most), most);
     }
-    return may_have_exponent(p) && scaled_is_live(p, digits, above);
+    return std::min(count, most);
   }
 
   // How many digits can follow before the number passes the bound that growing ones run into.
@@ -611,10 +864,12 @@ class NumberScanner final : public Scanner {
     return set_.multiples.empty() && p.whole.size() == 1 && p.whole != "0";
   }
 
-  // Some prefix * 10^e. Powers of ten that lie whole within the bounds are all alike, so only those
-  // around each bound and the outermost ones are tried.
-  [[nodiscard]] bool scaled_is_live(const Prefix& p, const std::string& digits,
-                                    const std::string& above) const {
+  // The same with an exponent: of p * 10^e. Powers of ten that lie whole within the bounds are all
+  // alike, so only those around each bound and the outermost ones are tried.
+  [[nodiscard]] std::uint64_t count_scaled(const Prefix& p, std::uint64_t most) const {
+    if (!may_have_exponent(p)) return 0;
+    const std::string digits = trim(std::string(p.whole) + std::string(p.fraction));
+    const std::string above = successor(digits);
     std::vector<std::int64_t> tried = powers_;
     if (!set_.values) {
       tried = {-kMostExponent, kMostExponent};
@@ -623,20 +878,26 @@ class NumberScanner final : public Scanner {
         const std::int64_t power = power_of(decimal_of(bound->value));
         for (std::int64_t e = power - 2; e <= power + 2; ++e) tried.push_back(e);
       }
+      std::ranges::sort(tried);
+      tried.erase(std::unique(tried.begin(), tried.end()), tried.end());
     }
     const auto size = static_cast<std::int64_t>(p.fraction.size());
-    return std::ranges::any_of(tried, [&](std::int64_t e) {
-      return e >= -kMostExponent && e <= kMostExponent &&
-             meets(p.negative, digits, above, e - size);
-    });
+    std::uint64_t count = 0;
+    for (const std::int64_t e : tried) {
+      if (count >= most || e < -kMostExponent || e > kMostExponent) continue;
+      count += std::min(count_between(p.negative, digits, above, e - size, most), most);
+    }
+    return std::min(count, most);
   }
 
-  [[nodiscard]] bool exponent_is_live(const Prefix& p) const {
+  // By an exponent that is none of `but`.
+  [[nodiscard]] bool exponent_is_live(const Prefix& p, std::span<const NumberTrie::End> but) const {
     const std::string digits = trim(std::string(p.whole) + std::string(p.fraction));
     const auto size = static_cast<std::int64_t>(p.fraction.size());
     const auto fits = [&](std::int64_t magnitude, bool negative) {
       const std::int64_t power = negative ? -magnitude : magnitude;
       if (set_.values && !std::ranges::binary_search(powers_, power)) return false;
+      if (std::ranges::binary_search(but, static_cast<NumberTrie::End>(power))) return false;
       return contains((p.negative ? "-" : "") + digits + "e" + std::to_string(power - size));
     };
     std::int64_t begun = 0;
@@ -657,7 +918,6 @@ class NumberScanner final : public Scanner {
   std::vector<Decimal> values_;               // of set_.values, rising
   std::vector<std::int64_t> powers_;          // of their first digits, rising
   std::size_t most_places_ = kMaxTextLength;  // after the point
-  std::vector<Decimal> excluded_;             // rising
   std::int64_t scale_ = 0;
   Integer step_;  // the common multiple of all steps, in units; of those that are forbidden:
   std::vector<Integer> no_steps_;
@@ -666,13 +926,24 @@ class NumberScanner final : public Scanner {
   std::vector<Breakpoint> breakpoints_;
   std::size_t most_whole_ = 0;
 
-  State start_ = 0;
-  std::vector<std::string> texts_;  // by state; of those that are alike one
-  std::vector<std::string> keys_;   // what they have in common
+  // By base.
+  Base start_base_ = 0;
+  std::vector<std::string> texts_;  // of prefixes that are alike one
+  std::vector<Part> parts_;
+  std::vector<std::string> keys_;  // what they have in common
   std::vector<bool> accepting_;
-  std::unordered_map<std::string, State> ids_;
-  std::size_t bytes_ = 0;  // of the states
+  std::unordered_map<std::string, Base> base_ids_;
+  IntMap base_steps_;
+  FollowingByBase decimals_after_;
+  FollowingByBase scaled_after_;
+
+  NumberTrie trie_;
+  std::vector<Roots> less_;
+  std::map<Roots, Less> less_ids_;
+  std::vector<Place> places_;  // by state
+  std::map<Place, State> ids_;
   IntMap steps_;
+  std::size_t bytes_ = 0;  // of the states, and of less_
 };
 
 bool is_multiple(const Decimal& value, const std::string& step) {
@@ -828,8 +1099,8 @@ SomeNumbers some_numbers(const NumberSet& set, std::size_t most) {
   return found;
 }
 
-std::shared_ptr<Scanner> make_number_scanner(NumberSet set) {
-  return std::make_shared<NumberScanner>(std::move(set));
+std::shared_ptr<NumberScanner> make_number_scanner(NumberSet set) {
+  return std::make_shared<OneNumberScanner>(std::move(set));
 }
 
 }  // namespace tenon::grammar

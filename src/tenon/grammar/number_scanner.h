@@ -18,6 +18,7 @@ struct NumberSet {
   struct Bound {
     std::string value;
     bool exclusive = false;
+    auto operator<=>(const Bound&) const = default;
   };
   std::optional<Bound> minimum;
   std::optional<Bound> maximum;
@@ -32,6 +33,7 @@ struct NumberSet {
   [[nodiscard]] bool contains(const std::string& text) const;
   /// By the bounds and multiples alone.
   [[nodiscard]] bool holds_rules(const std::string& text) const;
+  auto operator<=>(const NumberSet&) const = default;
 };
 
 /// Fails with limit_exceeded where a bound or a multiple has more places before or after the point
@@ -60,6 +62,25 @@ struct SomeNumbers {
 ///
 /// A prefix is dead if nothing that follows can lead into the set; that is decided by arithmetic on
 /// the prefix, exactly, for sets that the two checks above let pass.
-[[nodiscard]] std::shared_ptr<Scanner> make_number_scanner(NumberSet set);
+///
+/// One scanner reads the set less any numbers, which are found by how they are spelled
+/// (number_trie.h): sets that differ in one number share all states but those on the way to it, so
+/// that one more costs the same however many there are.
+///
+///     const auto scanner = make_number_scanner({.multiples = {"1"}});
+///     const auto less = scanner->without(NumberScanner::kWhole, "137");
+///     scanner->start_of(less);   // reads neither 137 nor 137.0, which start() reads
+class NumberScanner : public Scanner {
+ public:
+  /// A set of numbers that are left out. Equal sets have equal numbers.
+  using Less = std::uint32_t;
+  static constexpr Less kWhole = 0;  ///< No number but those of NumberSet::excluded.
+
+  /// The same and `number`, which may be spelled in any way, and need not be in the set.
+  [[nodiscard]] virtual Less without(Less less, const std::string& number) = 0;
+  /// kDead: no number is left.
+  [[nodiscard]] virtual State start_of(Less less) = 0;
+};
+[[nodiscard]] std::shared_ptr<NumberScanner> make_number_scanner(NumberSet set);
 
 }  // namespace tenon::grammar

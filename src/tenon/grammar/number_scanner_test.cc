@@ -1,6 +1,8 @@
 #include "tenon/grammar/number_scanner.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -224,6 +226,133 @@ TEST(NumberScanner, SharedStatesAcceptWhatTheSetContains) {
       const bool is_accepted = refused_at(*scanner, number) == static_cast<int>(number.size());
       ASSERT_EQ(is_accepted, set.contains(number)) << number;
     }
+  }
+}
+
+constexpr std::string_view kSymbolsOfNumbers = "0123456789.eE+-";
+
+// Whether the scanner accepts some text of up to `more` further symbols whose number is none of
+// `taken`.
+bool leads_beside(Scanner& scanner, Scanner::State state, const std::string& text, int more,
+                  const NumberSet& taken) {
+  if (scanner.is_accepting(state) && taken.contains(text)) return true;
+  if (more == 0) return false;
+  return std::ranges::any_of(std::string_view("0123456789.e-"), [&](char symbol) {
+    const Scanner::State next = scanner.step(state, static_cast<std::uint8_t>(symbol));
+    return next != Scanner::kDead && leads_beside(scanner, next, text + symbol, more - 1, taken);
+  });
+}
+
+// A scanner of fewer numbers reads exactly what the scanner of all of them reads and is none of
+// the others, and no prefix that leads to those alone: all texts of a few symbols are tried.
+void expect_reads_the_rest(Scanner& all, Scanner::State of_all, Scanner& rest,
+                           Scanner::State of_rest, const std::string& text, int depth,
+                           const NumberSet& taken) {
+  constexpr int kMore = 4;  // symbols lead to another number wherever one is left
+  const bool is_live = leads_beside(all, of_all, text, kMore, taken);
+  ASSERT_EQ(of_rest != Scanner::kDead, is_live) << text;
+  if (!is_live) return;
+  ASSERT_EQ(rest.is_accepting(of_rest), all.is_accepting(of_all) && taken.contains(text)) << text;
+  if (depth == 0) return;
+  for (const char symbol : kSymbolsOfNumbers) {
+    const auto byte = static_cast<std::uint8_t>(symbol);
+    const Scanner::State next = all.step(of_all, byte);
+    if (next == Scanner::kDead) {
+      ASSERT_EQ(rest.step(of_rest, byte), Scanner::kDead) << text << symbol;
+      continue;
+    }
+    expect_reads_the_rest(all, next, rest, rest.step(of_rest, byte), text + symbol, depth - 1,
+                          taken);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(NumberScanner, ReadsExactlyTheRestOfASet) {
+  struct Row {
+    const char* name;
+    NumberSet set;
+    std::vector<std::string> taken;
+    int depth = 3;  // of the prefixes that are tried
+  };
+  const auto up_to = [](int last, const std::string& suffix = "") {
+    std::vector<std::string> numbers;
+    for (int i = 0; i <= last; ++i) numbers.push_back(std::to_string(i) + suffix);
+    return numbers;
+  };
+  const NumberSet integers{.multiples = {"1"}};
+  const Row rows[] = {
+      {"Integers", integers, up_to(20)},
+      {"SomeInteger", integers, {"13"}},
+      {"NegativeIntegers", integers, {"-1", "-10", "-13.0", "0", "-0", "130"}},
+      {"SpelledIntegers", {.multiples = {"1"}, .integers_are_spelled = true}, {"7", "0", "-3"}},
+      {"FewIntegers",
+       {.minimum = Bound{"0"}, .maximum = Bound{"20"}, .multiples = {"1"}},
+       {"1", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "3"}},
+      {"FewerIntegers",
+       {.minimum = Bound{"-1"}, .maximum = Bound{"3"}, .multiples = {"1"}},
+       {"-1", "3", "2", "1"}},
+      {"AllBelowABound",
+       {.maximum = Bound{"3"}, .multiples = {"1"}},
+       {"3", "2", "1", "0", "-1", "-2"}},
+      {"AnOpenBound", {.maximum = Bound{"7.5", true}, .multiples = {"1"}}, {"7", "6", "-7"}},
+      {"Sevens", {.minimum = Bound{"0"}, .multiples = {"7"}}, {"0", "7", "14", "70", "77", "21"}},
+      {"Quarters",
+       {.minimum = Bound{"0"}, .maximum = Bound{"3"}, .multiples = {"0.25"}},
+       {"0.25", "0.5", "0.75", "1", "1.0", "2.50"}},
+      {"OddIntegers",
+       {.minimum = Bound{"0"}, .maximum = Bound{"30"}, .multiples = {"1"}, .no_multiples = {"2"}},
+       {"1", "11", "13", "15", "17", "19", "3", "5"}},
+      {"Numbers", {}, {"1", "1.5", "1.05", "0.1", "7", "-7", "0", "20", "1.3e1"}},
+      {"PowersOfTen", {}, {"1", "10", "100", "1e3", "1e4", "1e5", "1e6", "1e7", "1e8", "1e9"}, 4},
+      {"SmallPowersOfTen", {}, {"0.1", "0.01", "1e-3", "1e-40", "2e-300"}},
+      {"ManyExponents", {}, up_to(120, "e0")},
+      {"UpToAPoint", {.minimum = Bound{"0"}, .maximum = Bound{"2"}}, {"2", "0", "1", "0.5"}},
+      {"DownToAPoint", {.minimum = Bound{"-2"}, .maximum = Bound{"0"}}, {"-2", "0", "-1", "-0.5"}},
+      {"APointOfOneExponent", {.maximum = Bound{"-20"}}, {"-20", "-30", "-2e2"}},
+      {"NoIntegers", {.no_multiples = {"1"}}, {"0.5", "1.5", "15e-1", "-0.25"}},
+      {"AList", {.values = {{"7", "1200", "-0.5", "0.2", "1.25"}}}, {"1.2e3", "1.25", "-0.5"}},
+      {"TwoOfAList", {.values = {{"1", "10", "100", "12"}}}, {"10", "1"}},
+      {"OneOfAList", {.values = {{"1500"}}}, {"15"}},
+      {"OthersThanTheSetHas", {.minimum = Bound{"5"}, .multiples = {"1"}}, {"3", "5.5", "6", "-6"}},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    const auto scanner = make_number_scanner(row.set);
+    NumberScanner::Less less = NumberScanner::kWhole;
+    for (const std::string& number : row.taken) less = scanner->without(less, number);
+    NumberScanner::Less reversed = NumberScanner::kWhole;
+    for (auto number = row.taken.rbegin(); number != row.taken.rend(); ++number) {
+      reversed = scanner->without(scanner->without(reversed, *number), *number);
+    }
+    EXPECT_EQ(less, reversed);
+    NumberSet rest = row.set;
+    rest.excluded = row.taken;
+    expect_reads_the_rest(*scanner, scanner->start(), *scanner, scanner->start_of(less), "",
+                          row.depth, rest);
+    const auto of_rest = make_number_scanner(rest);
+    expect_reads_the_rest(*scanner, scanner->start(), *of_rest, of_rest->start(), "", 2, rest);
+  }
+}
+
+// However many are taken, one more costs the states on the way to it.
+TEST(NumberScanner, OneNumberLessCostsTheSameHoweverManyAreTaken) {
+  for (const NumberSet& set : {NumberSet{.multiples = {"1"}}, NumberSet{}}) {
+    const auto scanner = make_number_scanner(set);
+    NumberScanner::Less less = NumberScanner::kWhole;
+    const auto take = [&](int from, int to) {
+      for (int i = from; i < to; ++i) {
+        less = scanner->without(less, std::to_string(i));
+        Scanner::State state = scanner->start_of(less);
+        for (const char digit : std::to_string(i + 1)) {
+          state = scanner->step(state, static_cast<std::uint8_t>(digit));
+        }
+        ASSERT_TRUE(scanner->is_accepting(state));
+      }
+    };
+    take(1000, 1100);
+    const std::size_t before = scanner->memory_bytes();
+    take(1100, 3000);
+    EXPECT_LT(scanner->memory_bytes() - before, std::size_t{1900} * 8 * 1024);
   }
 }
 

@@ -142,7 +142,9 @@ class Shapes {
   [[nodiscard]] Samples some_values(Term term, std::size_t most);
   /// Whatever has been read of a value of the term can go on to values without end, so that no
   /// number of values that it must differ from leaves nothing. False: not known.
-  [[nodiscard]] bool is_boundless(Term term);
+  [[nodiscard]] bool is_boundless(Term term) { return is_boundless(term, true); }
+  /// The same of the values that are no numbers.
+  [[nodiscard]] bool is_boundless_but_for_numbers(Term term) { return is_boundless(term, false); }
 
   /// False: no value is in the term. Checks are taken to hold.
   [[nodiscard]] bool is_satisfiable(Term term);
@@ -293,6 +295,7 @@ class Shapes {
                          std::span<const std::uint64_t> fitting);
   template <class Shape>
   bool has_value_but_excluded(const Shape& shape);
+  bool is_boundless(Term term, bool with_numbers);
   struct Sampling;
   bool sample(Sampling& sampling, Term term, std::size_t most, int depth, Samples& into);
   bool sample(Sampling& sampling, const StringShape& shape, std::size_t most, Samples& into);
@@ -342,7 +345,7 @@ class Shapes {
   std::size_t lowest_assumed_ = kNothingAssumed;
   std::size_t tests_ = 0;
   std::map<std::pair<Term, std::size_t>, Samples> values_of_items_;
-  std::map<Term, bool> boundless_;
+  std::map<std::pair<Term, bool>, bool> boundless_;  // bool: with numbers
   bool is_sampling_ = false;
   bool has_guessed_ = false;  // a yes rests on what was not looked at: it is not kept
   bool is_relaxed_ = false;

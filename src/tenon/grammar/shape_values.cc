@@ -358,9 +358,9 @@ bool Shapes::has_value_but_excluded(const Shape& shape) {
 template bool Shapes::has_value_but_excluded(const ArrayShape& shape);
 template bool Shapes::has_value_but_excluded(const ObjectShape& shape);
 
-bool Shapes::is_boundless(Term term) {
+bool Shapes::is_boundless(Term term, bool with_numbers) {
   // False as long as it is asked: items that differ may be what the array itself is.
-  const auto [known, is_new] = boundless_.emplace(term, false);
+  const auto [known, is_new] = boundless_.emplace(std::pair(term, with_numbers), false);
   if (!is_new) return known->second;
   const auto judge = [&] {
     if (constants(term).any() || strings_need_check(term)) return false;
@@ -375,7 +375,7 @@ bool Shapes::is_boundless(Term term) {
     if (!some_numbers || !some_arrays || !some_objects) return false;
     // A number may be one that no digit follows.
     const auto is_number = [&](const NumberShape& shape) { return is_possible(shape); };
-    if (std::ranges::any_of(*some_numbers, is_number)) return false;
+    if (with_numbers && std::ranges::any_of(*some_numbers, is_number)) return false;
     const bool are_open_arrays = std::ranges::all_of(*some_arrays, [&](const ArrayShape& shape) {
       return !shape.needs_check && !shape.unique && shape.excluded.empty() &&
              shape.contained.empty() && shape.length.most == Counts::kUnbounded &&
