@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "tenon/base/expected.h"
@@ -51,6 +52,9 @@ struct RenderOptions {
   /// Empty: there are none.
   std::string own_begin;
   std::string own_end;
+  /// Strings of the context, by address, that are the template's own text as a whole: words of a
+  /// protocol that the caller has checked, such as the role of a message.
+  std::unordered_set<const json::Value*> own_values;
 };
 
 /// A compiled template: immutable, rendered from any number of threads at once.
@@ -63,8 +67,8 @@ class Template {
 
   /// Renders with the members of `context` as variables, all of which count as data, except the
   /// strings under `bos_token` and `eos_token`, which are the template's own control tokens, and
-  /// RenderOptions::own_begin. Errors
-  /// name the template, line and column, the expression there, and what its values were:
+  /// what RenderOptions::own_begin and own_values say. Errors name the template, line and column,
+  /// the expression there, and what its values were:
   ///
   ///     qwen, line 3, column 20: TypeError: can only concatenate str (not "NoneType") to str, in
   ///     'message.role + message.content' ("user" and None)

@@ -410,6 +410,20 @@ INSTANTIATE_TEST_SUITE_P(
             "A [[Ab C]]a\n [[Ab c]]", kData}),
     row_name);
 
+TEST(Provenance, OwnValuesAreTheTemplates) {
+  const json::Object context = object_of(R"({"l": [{"r": "user", "s": "user"}], "v": "user"})");
+  const json::Value& message = (*context.find("l")->if_array())[0];
+  const auto compiled = Template::compile(
+      "{% for m in l %}<{{ m.r }}><{{ m.s }}>{{ '<' ~ m['r'] | upper ~ '>' }}{{ m.r == m.s }}"
+      "{% for k, v in m.items() %}{{ k }}{{ v }}{% endfor %}{{ m | tojson }}{% endfor %}{{ v }}");
+  ASSERT_TRUE(compiled) << compiled.error().message;
+  const auto rendered = (*compiled)->render(context, {.own_values = {message.find("r")}});
+  ASSERT_TRUE(rendered) << rendered.error().message;
+  EXPECT_EQ(marked(*rendered),
+            "<user><[[user]]><USER>True[[r]]user[[suser{\"r\": ]]\"user\"[[, \"s\": "
+            "\"user\"}user]]");
+}
+
 // --- limits
 
 TEST(Limits, EachHasItsError) {

@@ -94,6 +94,9 @@ Value Vm::import(const json::Value& value) {
         fail_limit("a string of the context is longer than " +
                    std::to_string(options_.max_allocated_bytes) + " bytes");
       }
+      if (!options_.own_values.empty() && options_.own_values.contains(&value)) {
+        return make_string(text, false);
+      }
       const bool is_quoted =
           !options_.own_begin.empty() && text.find(options_.own_begin) != std::string::npos;
       return is_quoted ? import_quoted(text) : make_string(text, true);

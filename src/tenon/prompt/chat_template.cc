@@ -71,7 +71,8 @@ Expected<Prompt> ChatTemplate::render_context(json::Object context,
   rendering.now_unix_s = options.now_unix_s;
   rendering.own_begin = writer.own_begin;
   rendering.own_end = writer.own_end;
-  Expected<Prompt> prompt = prompt::render_context(*compiled_, std::move(context), rendering);
+  Expected<Prompt> prompt =
+      prompt::render_context(*compiled_, std::move(context), std::move(rendering));
   if (prompt) {
     prompt->shaping = std::move(shaping.log);
     prompt->ids = std::move(shaping.ids);

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -94,6 +95,31 @@ json::Object template_context(const message::ChatRequest& request, const PromptO
   return context;
 }
 
+namespace {
+
+// Roles of messages in the protocols and in the templates of models. Templates make markers of them
+// (`<|observation|>`), so no other word may count as the template's own.
+constexpr std::string_view kRoles[] = {
+    "system",      "developer", "user",        "assistant",     "tool",
+    "tools",       "function",  "model",       "human",         "observation",
+    "environment", "ipython",   "tool_result", "tool_response", "function result",
+    "tool_call",   "tool_calls"};
+
+// What the template may take for its own text: the role of each message, where it is one of kRoles.
+std::unordered_set<const json::Value*> roles_in(const json::Object& context) {
+  std::unordered_set<const json::Value*> roles;
+  const json::Value* messages = context.find("messages");
+  if (messages == nullptr || messages->if_array() == nullptr) return roles;
+  for (const json::Value& message : *messages->if_array()) {
+    const json::Value* role = message.find("role");
+    const std::string* word = role == nullptr ? nullptr : role->if_string();
+    if (word != nullptr && std::ranges::find(kRoles, *word) != std::end(kRoles)) roles.insert(role);
+  }
+  return roles;
+}
+
+}  // namespace
+
 Expected<Prompt> render_context(const jinja::Template& chat_template, json::Object context,
                                 const PromptOptions& options) {
   jinja::RenderOptions rendering;
@@ -102,9 +128,10 @@ Expected<Prompt> render_context(const jinja::Template& chat_template, json::Obje
 }
 
 Expected<Prompt> render_context(const jinja::Template& chat_template, json::Object context,
-                                const jinja::RenderOptions& options) {
+                                jinja::RenderOptions options) {
   if (!context.contains("tools")) context["tools"] = nullptr;
   if (!context.contains("documents")) context["documents"] = nullptr;
+  options.own_values = roles_in(context);
   Expected<jinja::Rendered> rendered = chat_template.render(context, options);
   if (!rendered) return Unexpected(std::move(rendered).error());
   Prompt prompt;

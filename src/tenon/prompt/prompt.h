@@ -39,12 +39,13 @@ struct Prompt {
 
 /// Renders OpenAI-shaped JSON as it came (unknown keys of messages reach the template), without
 /// shaping: what `tenon render --batch` judges against transformers. `context` may hold messages,
-/// tools, documents, bos_token, ... ; absent tools and documents are null.
+/// tools, documents, bos_token, ... ; absent tools and documents are null. The role of a message is
+/// the template's text, as the markers are that templates make of it, where it is a word that chat
+/// protocols and models know; all else of the context is data, but for what `options` say.
 [[nodiscard]] Expected<Prompt> render_context(const jinja::Template& chat_template,
                                               json::Object context, const PromptOptions& options);
 [[nodiscard]] Expected<Prompt> render_context(const jinja::Template& chat_template,
-                                              json::Object context,
-                                              const jinja::RenderOptions& options);
+                                              json::Object context, jinja::RenderOptions options);
 
 /// Tokenises with control tokens on where the template wrote them and off everywhere else, so that
 /// no text from outside becomes one. Other tokens reach across the borders of template and data, as
