@@ -1,5 +1,6 @@
 #include "tenon/vocab/added_tokens.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "tenon/base/utf8.h"
@@ -29,11 +30,35 @@ bool is_whole_word(std::string_view text, std::size_t begin, std::size_t end) {
   return end == text.size() || !is_word(utf8::decode(text.substr(end)).code_point);
 }
 
+// Elements of HTML for text, lists and tables. Words that formats use for their markers (`output`,
+// `object`) are not among them, nor is `s`, which many models have as the token that begins a text.
+constexpr std::string_view kHtmlElements[] = {
+    "a",     "abbr",   "b",        "blockquote", "body", "br",    "caption", "cite",
+    "code",  "col",    "colgroup", "dd",         "del",  "div",   "dl",      "dt",
+    "em",    "footer", "h1",       "h2",         "h3",   "h4",    "h5",      "h6",
+    "head",  "header", "hr",       "html",       "i",    "img",   "ins",     "kbd",
+    "li",    "mark",   "ol",       "p",          "pre",  "q",     "samp",    "small",
+    "span",  "strike", "strong",   "sub",        "sup",  "table", "tbody",   "td",
+    "tfoot", "th",     "thead",    "tr",         "tt",   "u",     "ul",      "var"};
+
+// `<td>`, `</td>` or `<br/>`.
+bool is_html_tag(std::string_view text) {
+  if (text.size() < 3 || !text.starts_with('<') || !text.ends_with('>')) return false;
+  std::string_view name = text.substr(1, text.size() - 2);
+  if (name.starts_with('/')) {
+    name.remove_prefix(1);
+  } else if (name.ends_with('/')) {
+    name.remove_suffix(1);
+  }
+  return std::ranges::binary_search(kHtmlElements, name);
+}
+
 }  // namespace
 
 bool looks_like_marker(std::string_view text) {
-  return text.size() >= 3 && ((text.front() == '<' && text.back() == '>') ||
-                              (text.front() == '[' && text.back() == ']'));
+  return text.size() >= 3 && !is_html_tag(text) &&
+         ((text.front() == '<' && text.back() == '>') ||
+          (text.front() == '[' && text.back() == ']'));
 }
 
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens)

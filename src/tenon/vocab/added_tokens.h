@@ -26,7 +26,9 @@ struct AddedToken {
 
 /// True for a text such as `<tool_call>` or `[INST]`: markup by which a model knows a part of the
 /// prompt, also where its file does not call it special. Such tokens are control tokens to us,
-/// since a user who could write one could write a call.
+/// since a user who could write one could write a call. False for the tags of HTML's text and
+/// tables, such as `<h1>` and `</td>`: where a vocabulary has them (Gemma's has some 70), they are
+/// how its model reads a user's text.
 [[nodiscard]] bool looks_like_marker(std::string_view text);
 
 /// Finds added tokens, the leftmost and of these the longest. Immutable; linear but for the length

@@ -8,20 +8,12 @@
 #include <llama.h>
 
 #include "tenon/base/utf8.h"
+#include "tenon/vocab/added_tokens.h"
 
 namespace tenon::engine {
 namespace {
 
 using vocab::Controls;
-
-/// A user-defined token that is a piece of markup, `<tool_call>` or `[INST]`, as against one that
-/// is a piece of text, like the runs of spaces that some vocabularies list.
-bool looks_like_marker(std::string_view text) {
-  if (text.size() < 3) return false;
-  const bool is_bracketed =
-      (text.front() == '<' && text.back() == '>') || (text.front() == '[' && text.back() == ']');
-  return is_bracketed;
-}
 
 bool is_space(char c) {
   return c == ' ' || c == '\n' || c == '\r' || c == '\t';
@@ -118,7 +110,7 @@ void LlamaTokenizer::read_tokens() {
     const bool is_user_defined = (attributes & LLAMA_TOKEN_ATTR_USER_DEFINED) != 0;
     const bool ends = llama_vocab_is_eog(vocab_, id);
     if ((attributes & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN)) != 0 || ends ||
-        (is_user_defined && looks_like_marker(bytes(id)))) {
+        (is_user_defined && vocab::looks_like_marker(bytes(id)))) {
       flags_[i] |= kControl;
     }
     if (ends) flags_[i] |= kEnds;
