@@ -110,6 +110,7 @@ Value Vm::call_macro(const Macro& macro, const Args& args) {
     const std::string_view key = text_of(keyword.key).bytes;
     std::uint32_t at = args.size;
     while (at < node.parameters.size && program_.text_of(parameter(at).b) != key) ++at;
+    charge(std::size_t{at} * 4);  // each of the names was looked at
     if (at < node.parameters.size) {
       frame->slots[parameter(at).a] = keyword.value;
     } else if (node.caller_slot != kNoNode && key == "caller" && !has_caller) {
@@ -482,8 +483,54 @@ Value call_dict_method(Vm& vm, const Value& self, M id, const Args& args) {
   }
 }
 
+// int.to_bytes(length=1, byteorder='big', *, signed=False)
+Value to_bytes(Vm& vm, const Value& self, const Args& args) {
+  Value bound[3];
+  vm.bind(args, "to_bytes", {"length", "byteorder", "signed"}, 0, bound);
+  if (args.size > 2) vm.type_error("to_bytes() takes at most 2 positional arguments");
+  const std::int64_t length = bound[0].is(Tag::missing) ? 1 : vm.index_of(bound[0], "length");
+  if (length < 0) vm.value_error("length argument must be non-negative");
+  std::string_view order = "big";
+  if (!bound[1].is(Tag::missing)) {
+    if (!bound[1].is_string()) {
+      vm.type_error("to_bytes() argument 'byteorder' must be str, not " +
+                    std::string(vm.type_name(bound[1])));
+    }
+    order = vm.text_of(bound[1]).bytes;
+  }
+  if (order != "big" && order != "little") {
+    vm.value_error("byteorder must be either 'little' or 'big'");
+  }
+  const bool is_signed = !bound[2].is(Tag::missing) && vm.truth(bound[2]);
+  const BigInt number = big_of(self);
+  if (number.is_negative() && !is_signed) {
+    vm.fail("OverflowError", "can't convert negative int to unsigned");
+  }
+  // Of a negative number n the bits are those of ~(-n - 1).
+  const BigInt magnitude = number.is_negative() ? -number - BigInt(1) : number;
+  const std::size_t bits = magnitude.bits() + (is_signed ? 1 : 0);
+  const auto size = static_cast<std::size_t>(length);
+  if ((bits + 7) / 8 > size && !(number.is_zero() && !is_signed)) {
+    vm.fail("OverflowError", "int too big to convert");
+  }
+  vm.arena().foresee(size);
+  vm.charge(size);
+  std::string bytes(size, '\0');
+  const auto& limbs = magnitude.limbs();
+  for (std::size_t i = 0; i < size; ++i) {
+    const std::uint32_t limb = i / 4 < limbs.size() ? limbs[i / 4] : 0;
+    const auto byte = static_cast<unsigned char>(limb >> (8 * (i % 4)));
+    const auto written = static_cast<unsigned char>(number.is_negative() ? ~byte : byte);
+    bytes[order == "little" ? i : size - 1 - i] = static_cast<char>(written);
+  }
+  Value value = vm.string_copy(bytes, self.is_data());
+  value.tag = Tag::bytes;
+  return value;
+}
+
 Value call_number_method(Vm& vm, const Value& self, M id, const Args& args) {
-  vm.positional_only(args, method_name(id), 0, id == M::to_bytes ? 2 : 0);
+  if (id == M::to_bytes) return to_bytes(vm, self, args);
+  vm.positional_only(args, method_name(id), 0, 0);
   const bool is_data = self.is_data();
   switch (id) {
     case M::conjugate:
@@ -529,11 +576,8 @@ Value Vm::call_method(const Value& self, MethodId id, const Args& args) {
     case Tag::big_integer:
     case Tag::real:
       return call_number_method(*this, self, id, args);
-    case Tag::bytes: {
-      Value bound[2];
-      bind(args, "decode", {"encoding", "errors"}, 0, bound);
-      return make_string(self.bytes(), self.is_data());
-    }
+    case Tag::bytes:
+      return call_bytes_method(self, id, args);
     case Tag::view: {
       positional_only(args, "isdisjoint", 1, 1);
       Iterator* walk = iterate(args.items[0]);

@@ -968,7 +968,7 @@ class Filter {
       if (i != 0) vm_.put(" ", false);
       vm_.put_string(words.list->items[i]);
     }
-    return vm_.end_text(mark);
+    return vm_.unescape_html(vm_.end_text(mark));
   }
 
   static void quote(std::string& out, std::string_view text, bool is_query) {
@@ -1093,6 +1093,16 @@ class Filter {
       return text.bytes[part.first] == ' ' ||
              (text.bytes[part.first] >= '\t' && text.bytes[part.first] <= '\r');
     };
+    // Characters of a part, counted as far as one more than a line holds: a long word is looked at
+    // once for each of its lines.
+    const auto size_of = [&](const std::pair<std::size_t, std::size_t>& part, std::int64_t most) {
+      std::int64_t size = 0;
+      for (std::size_t at = part.first; at < part.second && size <= most; ++at) {
+        size += (static_cast<unsigned char>(text.bytes[at]) & 0xC0U) != 0x80 ? 1 : 0;
+      }
+      vm_.charge(static_cast<std::size_t>(size));
+      return size;
+    };
     bool is_first_line = true;
     std::size_t next = 0;
     while (next < parts.size()) {
@@ -1105,18 +1115,15 @@ class Filter {
       std::size_t last_blank = std::string_view::npos;
       const std::size_t first = next;
       while (next < parts.size()) {
-        const auto size = static_cast<std::int64_t>(unicode::length(
-            text.bytes.substr(parts[next].first, parts[next].second - parts[next].first)));
-        if (used + size > width) break;
+        const std::int64_t size = size_of(parts[next], width);
+        if (size > width - used) break;
         used += size;
         last_blank = is_blank(parts[next]) ? parts[next].first : std::string_view::npos;
         end = parts[next].second;
         ++next;
       }
       if (next < parts.size()) {
-        const auto size = static_cast<std::int64_t>(unicode::length(
-            text.bytes.substr(parts[next].first, parts[next].second - parts[next].first)));
-        if (size > width) {  // a word longer than a line
+        if (size_of(parts[next], width) > width) {  // a word longer than a line
           if (breaks_words) {
             const std::size_t cut = unicode::offset(
                 text.bytes, static_cast<std::size_t>(width - used), parts[next].first);
@@ -1149,22 +1156,42 @@ class Filter {
     pretty(sorted_keys(value_), 0, 0);
     return vm_.end_text(mark);
   }
+  // Where Python cannot compare two keys, pprint sorts them by the names of their types: NoneType,
+  // those of numbers, str, tuple.
+  void sort_keys(Value* order, const Value* keys, std::uint32_t size) {
+    Value kinds = vm_.make_list(size);
+    const auto kind = [](const Value& key) {
+      return key.is(Tag::none) ? 0 : key.is_number() ? 1 : key.is_string() ? 2 : 3;
+    };
+    std::uint32_t counts[4] = {};
+    for (std::uint32_t i = 0; i < size; ++i) {
+      ++counts[kind(keys[i])];
+      vm_.append(kinds, make_int(kind(keys[i])));
+    }
+    vm_.sort_values(order, kinds.list->items, size, false);
+    const std::uint32_t text = counts[0] + counts[1];
+    for (const auto& [begin, count] : {std::pair(counts[0], counts[1]), {text, counts[2]}}) {
+      Value group = vm_.make_list(count);
+      for (std::uint32_t i = 0; i < count; ++i) {
+        vm_.append(group, keys[static_cast<std::size_t>(order[begin + i].integer)]);
+      }
+      vm_.sort_values(order + begin, group.list->items, count, false);
+    }
+  }
   Value sorted_keys(const Value& value) {
     const Vm::Deeper deeper(vm_);
     if (value.is_mapping()) {
       const auto size = static_cast<std::uint32_t>(vm_.entry_count(value));
       Value keys = vm_.make_list(size);
       Value order = vm_.make_list(size);
-      bool all_text = true;
       for (std::uint32_t i = 0; i < size; ++i) {
         Value key;
         Value item;
         vm_.entry_at(value, i, key, item);
-        all_text &= key.is_string();
         vm_.append(keys, key);
         vm_.append(order, make_int(i));
       }
-      if (all_text) vm_.sort_values(order.list->items, keys.list->items, size, false);
+      sort_keys(order.list->items, keys.list->items, size);
       Value dict = vm_.make_dict(value.is_data());
       for (std::uint32_t i = 0; i < size; ++i) {
         Value key;

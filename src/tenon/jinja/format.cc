@@ -363,6 +363,8 @@ class Percent {
     Value string = value;
     if (type == 's') {
       string = vm_.to_string(value);
+    } else if (type == 'a') {
+      string = vm_.ascii(value);
     } else {
       const Vm::Mark mark = vm_.begin_text();
       vm_.repr(value);
@@ -498,9 +500,13 @@ class Formatter {
       if (at >= bytes.size() || (bytes[at] != ':' && bytes[at] != '}')) {
         vm_.value_error("expected ':' after conversion specifier");
       }
-      const Vm::Mark mark = vm_.begin_text();
-      conversion == 's' ? vm_.print(value) : vm_.repr(value);
-      value = vm_.end_text(mark);
+      if (conversion == 'a') {
+        value = vm_.ascii(value);
+      } else {
+        const Vm::Mark mark = vm_.begin_text();
+        conversion == 's' ? vm_.print(value) : vm_.repr(value);
+        value = vm_.end_text(mark);
+      }
     }
     Value spec = make_string({});
     if (bytes[at] == ':') {

@@ -126,7 +126,7 @@ class StringMethod {
       case M::striptags:
         return vm_.call_filter(static_cast<std::uint32_t>(FilterId::striptags), self_, {});
       case M::unescape:
-        vm_.fail("UnsupportedError", "Markup.unescape is not supported");
+        return none(), vm_.unescape_html(self_);
       default:
         return make_bool((none(), test()));
     }

@@ -454,7 +454,11 @@ bool Vm::has_method(const Value& object, MethodId id, bool& is_unsafe) const {
     case Tag::view:
       return id == M::isdisjoint && object.view->kind != View::Kind::values;
     case Tag::bytes:
-      return id == M::decode;
+      return id == M::decode || id == M::hex ||
+             (is_string_method(id) &&
+              !is_one_of(
+                  id, {M::casefold, M::encode, M::format, M::format_map, M::isdecimal,
+                       M::isidentifier, M::isnumeric, M::isprintable, M::maketrans, M::translate}));
     case Tag::cycler:
       return is_one_of(id, {M::next, M::reset});
     case Tag::loop:

@@ -2,6 +2,8 @@
 #include <cmath>
 #include <initializer_list>
 #include <limits>
+#include <string_view>
+#include <unordered_set>
 
 #include "tenon/base/utf8.h"
 #include "tenon/jinja/ast.h"
@@ -474,11 +476,19 @@ class Parser {
   void parse_signature(MacroNode& macro) {
     std::vector<NodeId> parameters;
     std::vector<NodeId> defaults;
+    std::unordered_set<std::string_view> known;
     expect(Token::left_paren);
     while (!at(Token::right_paren)) {
       if (!parameters.empty()) expect(Token::comma);
       const Lexeme name = expect(Token::name);
       check_assignable(name);
+      // jinja2 makes a function of Python's, which Python refuses.
+      if (!known.insert(text(name)).second) {
+        throw Fault{Errc::invalid,
+                    "SyntaxError: duplicate argument '" + std::string(text(name)) +
+                        "' in function definition",
+                    name.begin};
+      }
       parameters.push_back(make_name(name, false));
       macro.has_explicit_caller |= text(name) == "caller";
       if (skip(Token::assign)) {
@@ -1122,6 +1132,7 @@ class Parser {
     Arguments arguments;
     std::vector<NodeId> positional;
     std::vector<std::uint32_t> keywords;
+    std::unordered_set<std::uint32_t> known;  // keywords
     const auto ensure = [&](bool is_right) {
       if (!is_right) fail_at(position, "invalid syntax for function call expression");
     };
@@ -1142,8 +1153,8 @@ class Parser {
       } else if (at(Token::name) && after().token == Token::assign) {
         ensure(arguments.double_star == kNoNode);
         const std::uint32_t key = intern(text(now()));
-        for (std::size_t i = 0; i < keywords.size(); i += 2) {
-          if (keywords[i] == key) fail("keyword argument repeated: " + std::string(text(now())));
+        if (!known.insert(key).second) {
+          fail("keyword argument repeated: " + std::string(text(now())));
         }
         advance();
         advance();

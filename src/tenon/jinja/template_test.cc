@@ -104,6 +104,42 @@ INSTANTIATE_TEST_SUITE_P(
     row_name);
 
 INSTANTIATE_TEST_SUITE_P(
+    Bytes, Renders,
+    testing::Values(
+        Row{"MethodsAreThoseOfText",
+            "{% set b = u.encode() %}{{ b.upper() }}{{ b.split() }}{{ b.partition(b[:0] if false "
+            "else 'a'.encode()) }}{{ b.startswith('h'.encode()) }}{{ b.find(' '.encode()) }}",
+            R"(b'H\xc3\xa9 A'[b'h\xc3\xa9', b'a'](b'h\xc3\xa9 ', b'a', b'')True3)",
+            R"({"u": "hé a"})"},
+        Row{"NoLetterBeyondAscii",
+            "{{ u.encode().isalpha() }}{{ 'ab'.encode().isalpha() }}{{ u.encode().title() }}"
+            "{{ u.encode().replace('é'.encode(), '-'.encode()).decode() }}{{ u.encode().hex() }}",
+            "FalseTrueb'H\\xc3\\xa9'h-68c3a9", R"({"u": "hé"})"},
+        Row{"Joined", "{{ ','.encode().join(['a'.encode(), 'b'.encode()]) }}", "b'a,b'"},
+        Row{"Quoted", R"({{ "it's".encode() }}{{ 'a"\'b'.encode() }})", R"(b"it's"b'a"\'b')"},
+        Row{"OfIntegers",
+            "{{ (300).to_bytes(2, 'big') }}{{ (300).to_bytes(3, 'little') }}{{ (7).to_bytes() }}"
+            "{{ (-2).to_bytes(2, 'big', signed=true) }}{{ (0).to_bytes(0, 'big') }}"
+            "{{ (2 ** 64).to_bytes(length=9, byteorder='little') }}",
+            R"(b'\x01,'b',\x01\x00'b'\x07'b'\xff\xfe'b''b'\x00\x00\x00\x00\x00\x00\x00\x00\x01')"}),
+    row_name);
+
+INSTANTIATE_TEST_SUITE_P(
+    Html, Renders,
+    testing::Values(
+        Row{"StripTagsReadsEntities", "{{ '<i>salt</i> &amp; pepper &lt; 3 g' | striptags }}",
+            "salt & pepper < 3 g"},
+        Row{"Entities",
+            "{{ '&eacute;&ampx;&notit;&#65;&#x1F600;&#128;&#0;&#xD800;&#1;&#;&x;&;&NotEqualTilde;' "
+            "| striptags }}",
+            "é&x;¬it;A😀€��&#;&x;&;≂̸"},
+        Row{"OfMarkup", "{{ ('&lt;b&gt;' | safe).unescape() }}", "<b>"},
+        Row{"KeysOfManyTypesAreSorted",
+            "{{ {'z': 1, 5: 'y', none: 0, 'a': 2, 1.5: 3, true: 4} | pprint }}",
+            "{None: 0, True: 4, 1.5: 3, 5: 'y', 'a': 2, 'z': 1}"}),
+    row_name);
+
+INSTANTIATE_TEST_SUITE_P(
     Operators, Renders,
     testing::Values(
         Row{"FloorTowardsMinusInfinity", "{{ [-7 // 2, -7 % 3, 7 % -3, -7.5 // 2] }}",
@@ -118,6 +154,8 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"InlineIf", "{{ 'a' if x else 'b' }}{{ 'c' if x }}|", "b|"},
         Row{"Percent", "{{ '%5.2f|%-4s|%04d|%x|%%' % (3.14159, 'a', 42, 255) }}",
             " 3.14|a   |0042|ff|%"},
+        Row{"PercentAscii", "{{ '%a|%-6a|' % ('hé日', 'é') }}{{ '{!a}'.format(['é😀']) }}",
+            R"('h\xe9\u65e5'|'\xe9'|['\xe9\U0001f600'])"},
         Row{"Format",
             "{{ '{:>5}|{0!r}'.format('a') if false else '{:>5}|{:,}'.format('a', 1234567) }}",
             "    a|1,234,567"}),
@@ -269,6 +307,16 @@ std::string error_row_name(const testing::TestParamInfo<ErrorRow>& info) {
 INSTANTIATE_TEST_SUITE_P(
     Errors, Fails,
     testing::Values(
+        ErrorRow{"FilterBlockOfANumber", "{% filter length %}four{% endfilter %}",
+                 "TypeError: sequence item 0: expected str instance, int found"},
+        ErrorRow{"ParameterTwice", "{% macro twice(n, n) %}{{ n }}{% endmacro %}",
+                 "SyntaxError: duplicate argument 'n' in function definition"},
+        ErrorRow{"BytesTooFew", "{{ (300).to_bytes(1, 'big') }}",
+                 "OverflowError: int too big to convert"},
+        ErrorRow{"BytesOfTextToBytes", "{{ 'a'.encode().find('a') }}",
+                 "TypeError: a bytes-like object is required, not 'str'"},
+        ErrorRow{"KeywordTwice", "{{ dict(a=1, **{'a': 2}) }}",
+                 "TypeError: got multiple values for keyword argument 'a'"},
         ErrorRow{"Line", "a\n{{ x.y }}", "line 2, column 6: UndefinedError: 'x' is undefined"},
         ErrorRow{"AttributeOfALack", "{{ d.x.y }}", "'dict object' has no attribute 'x'",
                  Errc::invalid, R"({"d": {}})"},
@@ -511,6 +559,30 @@ TEST(Limits, EachHasItsError) {
     EXPECT_NE(error.message.find_first_of("0123456789", 25), std::string::npos)
         << row.name << ": " << error.message;
   }
+}
+
+// The steps that they take grow with the text, not with its square.
+TEST(Limits, LongWordsAndManyKeywordsCostInProportion) {
+  std::string keywords;
+  json::Object many;
+  for (int i = 0; i < 20000; ++i) {
+    keywords += (i == 0 ? "k" : ",k") + std::to_string(i) + "=1";
+    many.set("k" + std::to_string(i), i);
+  }
+  const RenderOptions few{.max_steps = 2'000'000};
+  const auto wrapped = render("{{ ('m' * 80000) | wordwrap(1) | length }}", "{}", {}, few);
+  ASSERT_TRUE(wrapped) << wrapped.error().message;
+  EXPECT_EQ(wrapped->text, "159999");
+  const auto cut = render("{{ ('é' * 4000 ~ ' b') | wordwrap(3900) | length }}", "{}", {}, few);
+  ASSERT_TRUE(cut) << cut.error().message;
+  EXPECT_EQ(cut->text, "4003");
+  const auto named = render("{{ dict(" + keywords + ") | length }}", "{}", {}, few);
+  ASSERT_TRUE(named) << named.error().message;
+  EXPECT_EQ(named->text, "20000");
+  const std::string context = json::to_string(json::Object{{"many", many}});
+  const auto spread = render("{{ dict(**many) | length }}", context, {}, few);
+  ASSERT_TRUE(spread) << spread.error().message;
+  EXPECT_EQ(spread->text, "20000");
 }
 
 TEST(Limits, RangesAreTheSandboxs) {

@@ -633,11 +633,14 @@ void Vm::repr(const Value& value) {
       return;
     }
     case Tag::bytes: {
-      put("b'", is_data);
+      const bool has_single = value.bytes().find('\'') != std::string_view::npos;
+      const bool has_double = value.bytes().find('"') != std::string_view::npos;
+      const char quote = has_single && !has_double ? '"' : '\'';
+      put(std::string{'b', quote}, is_data);
       for (const char c : value.bytes()) {
-        if (c >= ' ' && c < 0x7F && c != '\'' && c != '\\') {
+        if (c >= ' ' && c < 0x7F && c != quote && c != '\\') {
           put(c, is_data);
-        } else if (c == '\'' || c == '\\') {
+        } else if (c == quote || c == '\\') {
           put(std::string{'\\', c}, is_data);
         } else {
           char digits[8];
@@ -649,7 +652,7 @@ void Vm::repr(const Value& value) {
           put({digits, static_cast<std::size_t>(size)}, is_data);
         }
       }
-      put("'", is_data);
+      put(quote, is_data);
       return;
     }
     case Tag::slice:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <unordered_set>
 
 namespace tenon::jinja {
 namespace {
@@ -458,6 +459,10 @@ Flow Vm::run_block(const Node& node) {
   Value value = end_text(mark);
   if (block.filter != kNoNode) value = eval_filter(program_.nodes[block.filter], &value);
   if (node.op == Op::filter_block) {
+    if (!value.is_string()) {  // jinja2 joins the blocks' texts
+      type_error("sequence item 0: expected str instance, " + std::string(type_name(value)) +
+                 " found");
+    }
     print(value);
   } else {
     assign(block.target, value);
@@ -821,18 +826,18 @@ void Vm::spread(NodeId star, NodeId double_star, std::vector<Value>& items,
     const Value more = eval(double_star);
     if (!more.is_mapping())
       type_error("argument after ** must be a mapping, not " + std::string(type_name(more)));
+    std::unordered_set<std::string_view> known;
+    for (const Keyword& other : keywords) known.insert(text_of(other.key).bytes);
     for (std::size_t i = 0; i < entry_count(more); ++i) {
       Keyword keyword;
       entry_at(more, i, keyword.key, keyword.value);
       if (!keyword.key.is_string()) type_error("keywords must be strings");
-      for (const Keyword& other : keywords) {
-        if (equal(other.key, keyword.key)) {
-          type_error("got multiple values for keyword argument '" +
-                     std::string(text_of(keyword.key).bytes) + "'");
-        }
+      const std::string_view name = text_of(keyword.key).bytes;
+      charge(name.size());
+      if (!known.insert(name).second) {
+        type_error("got multiple values for keyword argument '" + std::string(name) + "'");
       }
       keywords.push_back(keyword);
-      charge(keywords.size() * 16);
     }
   }
 }

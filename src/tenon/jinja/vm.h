@@ -212,6 +212,10 @@ class Vm {
   [[nodiscard]] Value dumps(const Value& value, const Args& args);
   [[nodiscard]] Value strftime(const Value& format);
   [[nodiscard]] Value from_json(const Value& text);
+  [[nodiscard]] Value unescape_html(const Value& string);  // markup.cc
+  [[nodiscard]] Value ascii(const Value& value);
+  /// A method of bytes; see bytes.cc.
+  [[nodiscard]] Value call_bytes_method(const Value& self, MethodId id, const Args& args);
 
   [[nodiscard]] Value undefined_name(std::string_view name) const;
   [[nodiscard]] Value undefined_hint(std::string_view hint) const;  // `hint` outlives the rendering

@@ -1,0 +1,106 @@
+#include <string>
+#include <string_view>
+
+#include "tenon/base/utf8.h"
+#include "tenon/jinja/unicode.h"
+#include "tenon/jinja/vm.h"
+
+/// Methods of Python's bytes: those of str over a text in which each byte that is no ASCII is a
+/// character of the private use area, which no method of str takes for a letter, a digit or space.
+namespace tenon::jinja {
+namespace {
+
+using M = MethodId;
+
+constexpr char32_t kPrivate = 0xF700;
+
+// Control characters are space and ends of lines to str and not to bytes.
+bool is_alike(unsigned char byte, M id) {
+  if (byte >= 0x80 || (byte >= 0x1C && byte <= 0x1F)) return false;
+  return id != M::splitlines || (byte != '\v' && byte != '\f');
+}
+
+Value text_of_bytes(Vm& vm, const Value& bytes, M id) {
+  std::string text;
+  for (const char c : bytes.bytes()) {
+    const auto byte = static_cast<unsigned char>(c);
+    utf8::append(text, is_alike(byte, id) ? byte : kPrivate + byte);
+  }
+  return vm.string_copy(text, bytes.is_data());
+}
+
+Value bytes_of_text(Vm& vm, const Value& string) {
+  const Text text = vm.text_of(string);
+  std::string bytes;
+  for (std::size_t at = 0; at < text.bytes.size();) {
+    const char32_t point = unicode::next(text.bytes, at);
+    bytes += static_cast<char>(point < 0x80 ? point : point - kPrivate);
+  }
+  Value value = vm.string_copy(bytes, text.is_data || text.runs != nullptr);
+  value.tag = Tag::bytes;
+  return value;
+}
+
+// What a method of str takes for what the method of bytes was given.
+Value argument_for_text(Vm& vm, const Value& given, M id) {
+  if (given.is(Tag::bytes)) return text_of_bytes(vm, given, id);
+  if (given.is_string()) vm.type_error("a bytes-like object is required, not 'str'");
+  const bool is_list = given.is_list() || given.is(Tag::tuple);
+  if (!is_list || (id != M::join && !given.is(Tag::tuple))) return given;
+  const auto size = static_cast<std::uint32_t>(vm.length(given).value_or(0));
+  Value list = vm.make_list(size, given.is_data(), given.is(Tag::tuple) ? Tag::tuple : Tag::list);
+  for (std::uint32_t i = 0; i < size; ++i) {
+    const Value item = vm.item_at(given, i);
+    if (!item.is(Tag::bytes)) {
+      vm.type_error("sequence item " + std::to_string(i) + ": expected a bytes-like object, " +
+                    std::string(vm.type_name(item)) + " found");
+    }
+    vm.append(list, text_of_bytes(vm, item, id));
+  }
+  return list;
+}
+
+Value hex_of(Vm& vm, const Value& bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (const char c : bytes.bytes()) {
+    text += kDigits[static_cast<unsigned char>(c) >> 4U];
+    text += kDigits[static_cast<unsigned char>(c) & 15U];
+  }
+  return vm.string_copy(text, bytes.is_data());
+}
+
+}  // namespace
+
+Value Vm::call_bytes_method(const Value& self, MethodId id, const Args& args) {
+  charge(self.size);
+  if (id == M::decode) {
+    Value bound[2];
+    bind(args, "decode", {"encoding", "errors"}, 0, bound);
+    if (utf8::is_valid(self.bytes())) return make_string(self.bytes(), self.is_data());
+    fail("UnicodeDecodeError", "'utf-8' codec can't decode the bytes");
+  }
+  if (id == M::hex) {
+    positional_only(args, "hex", 0, 0);
+    return hex_of(*this, self);
+  }
+  auto* items = args.size == 0 ? nullptr : arena_.array<Value>(args.size);
+  for (std::uint32_t i = 0; i < args.size; ++i) {
+    items[i] = argument_for_text(*this, args.items[i], id);
+  }
+  auto* keywords = args.keyword_count == 0 ? nullptr : arena_.array<Keyword>(args.keyword_count);
+  for (std::uint32_t i = 0; i < args.keyword_count; ++i) {
+    keywords[i] = {args.keywords[i].key, argument_for_text(*this, args.keywords[i].value, id)};
+  }
+  const Value result = call_string_method(text_of_bytes(*this, self, id), id,
+                                          {items, args.size, keywords, args.keyword_count});
+  if (result.is_string()) return bytes_of_text(*this, result);
+  if (!result.is(Tag::list) && !result.is(Tag::tuple)) return result;
+  Value list = make_list(result.list->size, result.is_data(), result.tag);
+  for (std::uint32_t i = 0; i < result.list->size; ++i) {
+    append(list, bytes_of_text(*this, result.list->items[i]));
+  }
+  return list;
+}
+
+}  // namespace tenon::jinja

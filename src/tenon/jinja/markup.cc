@@ -1,0 +1,149 @@
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <string_view>
+
+#include "tenon/base/utf8.h"
+#include "tenon/jinja/unicode.h"
+#include "tenon/jinja/vm.h"
+
+/// Text as HTML, and as ASCII: what Python's html.unescape() and ascii() make of it.
+namespace tenon::jinja {
+namespace {
+
+struct Entity {
+  std::string_view name;
+  char32_t first;
+  char32_t second;  // 0: there is none
+};
+
+#include "tenon/jinja/html_entities.inc"
+
+constexpr std::size_t kLongestEntity = 32;
+
+const Entity* entity_of(std::string_view name) {
+  const auto* found =
+      std::lower_bound(std::begin(kEntities), std::end(kEntities), name,
+                       [](const Entity& a, std::string_view b) { return a.name < b; });
+  return found != std::end(kEntities) && found->name == name ? found : nullptr;
+}
+
+// Windows-1252 for the numbers that are control characters; html.unescape() reads them so.
+constexpr char32_t kC1[] = {0x20AC, 0x81,   0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021,
+                            0x02C6, 0x2030, 0x0160, 0x2039, 0x0152, 0x8D,   0x017D, 0x8F,
+                            0x90,   0x2018, 0x2019, 0x201C, 0x201D, 0x2022, 0x2013, 0x2014,
+                            0x02DC, 0x2122, 0x0161, 0x203A, 0x0153, 0x9D,   0x017E, 0x0178};
+
+bool is_left_out(char32_t point) {
+  return (point >= 0x1 && point <= 0x8) || point == 0xB || (point >= 0xE && point <= 0x1F) ||
+         point == 0x7F || (point >= 0xFDD0 && point <= 0xFDEF) || (point & 0xFFFE) == 0xFFFE;
+}
+
+std::string character_of_number(char32_t point) {
+  std::string text;
+  if (point == 0 || (point >= 0xD800 && point <= 0xDFFF) || point > 0x10FFFF) {
+    utf8::append(text, 0xFFFD);
+  } else if (point >= 0x80 && point <= 0x9F) {
+    utf8::append(text, kC1[point - 0x80]);
+  } else if (!is_left_out(point)) {
+    utf8::append(text, point);
+  }
+  return text;
+}
+
+// What a reference to a character stands for, and how long it is with its `&`; 0: it is none.
+struct Reference {
+  std::string text;
+  std::size_t length = 0;
+};
+
+Reference number_at(std::string_view text) {
+  const bool is_hex = text.size() > 2 && (text[2] == 'x' || text[2] == 'X');
+  std::size_t at = is_hex ? 3 : 2;
+  const std::size_t begin = at;
+  char32_t point = 0;
+  for (; at < text.size(); ++at) {
+    const char c = text[at];
+    const int digit = c >= '0' && c <= '9'             ? c - '0'
+                      : is_hex && c >= 'a' && c <= 'f' ? c - 'a' + 10
+                      : is_hex && c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                                       : -1;
+    if (digit < 0) break;
+    point = std::min<char32_t>(point * (is_hex ? 16 : 10) + static_cast<char32_t>(digit), 0x110000);
+  }
+  if (at == begin) return {};
+  if (at < text.size() && text[at] == ';') ++at;
+  return {character_of_number(point), at};
+}
+
+Reference name_at(std::string_view text) {
+  std::size_t end = 1;
+  for (std::size_t characters = 0; characters < kLongestEntity && end < text.size();) {
+    const char c = text[end];
+    if (std::string_view("\t\n\f <&#;").find(c) != std::string_view::npos) break;
+    characters += (static_cast<unsigned char>(c) & 0xC0U) != 0x80 ? 1 : 0;
+    ++end;
+  }
+  if (end < text.size() && text[end] == ';') ++end;
+  // The whole, or else its longest beginning that is a name: `&ampx` is `&x`.
+  for (; end > 2; --end) {
+    if (const Entity* found = entity_of(text.substr(1, end - 1))) {
+      Reference reference{{}, end};
+      utf8::append(reference.text, found->first);
+      if (found->second != 0) utf8::append(reference.text, found->second);
+      return reference;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Value Vm::unescape_html(const Value& string) {
+  const Text text = text_of(string);
+  charge(text.bytes.size());
+  const Mark mark = begin_text();
+  std::size_t begin = 0;
+  for (std::size_t at = text.bytes.find('&'); at != std::string_view::npos;
+       at = text.bytes.find('&', at)) {
+    step();
+    const std::string_view rest = text.bytes.substr(at);
+    const Reference found = rest.substr(0, 2) == "&#" ? number_at(rest) : name_at(rest);
+    if (found.length == 0) {
+      ++at;
+      continue;
+    }
+    put_text(text, begin, at);
+    put(found.text, text.is_data_at(at));
+    at += found.length;
+    begin = at;
+  }
+  put_text(text, begin, text.bytes.size());
+  return end_text(mark);
+}
+
+Value Vm::ascii(const Value& value) {
+  const Mark whole = begin_text();
+  repr(value);
+  const Value shown = end_text(whole);
+  const Text text = text_of(shown);
+  if (unicode::is_ascii(text.bytes)) return shown;
+  charge(text.bytes.size() * 2);
+  const Mark mark = begin_text();
+  for (std::size_t at = 0; at < text.bytes.size();) {
+    const std::size_t begin = at;
+    const char32_t point = unicode::next(text.bytes, at);
+    if (point < 0x80) {
+      put_text(text, begin, at);
+      continue;
+    }
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    const unsigned digits = point < 0x100 ? 2 : point < 0x10000 ? 4 : 8;
+    std::string escape = digits == 2 ? "\\x" : digits == 4 ? "\\u" : "\\U";
+    for (unsigned i = digits; i-- > 0;) escape += kDigits[(point >> (4 * i)) & 15U];
+    put(escape, text.is_data_at(begin));
+  }
+  return end_text(mark);
+}
+
+}  // namespace tenon::jinja
