@@ -1,8 +1,11 @@
 #include "tenon/prompt/capabilities.h"
 
+#include <algorithm>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "tenon/prompt/schema_shape.h"
 
@@ -74,9 +77,15 @@ class Prober {
 
   void contents();
   void roles();
+  void developers();
   void tools();
+  void schemas(std::span<const SchemaProbe> probes);
   void calls();
+  void results(const json::Array& answered);
+  void answers_to_results(const json::Array& answered);
   void ids();
+  void alternation();
+  void without_user();
   void reasoning();
 
   // What comes of it; nothing where the template fails.
@@ -109,6 +118,16 @@ class Prober {
     return found_.arguments == Arguments::text ? json::to_string(object) : object;
   }
   json::Value offered() const { return json::Array{plain_tool()}; }
+  // A list of types as Python prints it, in a declaration that is not printed so as a whole.
+  bool prints_type_lists() const {
+    const json::Object property{{"type", json::Array{"string", "null"}}, {"description", "what"}};
+    auto output = render({user()}, json::Array{tool(property)});
+    if (!output) return false;
+    std::ranges::transform(*output, output->begin(),
+                           [](char c) { return c >= 'A' && c <= 'Z' ? char(c + 32) : c; });
+    return output->find("['string', 'null']") != std::string::npos &&
+           output->find("'type': ['string'") == std::string::npos;
+  }
   bool takes(json::Object property) const {
     return shows(render({user()}, json::Array{tool(std::move(property))}), {kTool});
   }
@@ -168,15 +187,25 @@ void Prober::roles() {
   found_.system = shows(render({system, user()}), {kSystem, kUser});
   found_.several_systems = shows(render({system, second, user()}), {kSystem, kLast, kUser});
   found_.middle_system =
-      shows(render({user(), assistant(), system, user(kSecond)}), {kSystem, kSecond});
+      shows(render({user(), assistant(), second, user(kSecond)}), {kLast, kSecond}) &&
+      (!found_.system || shows(render({system, user(), assistant(), second, user(kSecond)}),
+                               {kSystem, kLast, kSecond}));
+  found_.empty_answers =
+      shows(render({user(), message("assistant", content("")), user(kSecond)}), {kSecond}) ||
+      !shows(render({user(), assistant(), user(kSecond)}), {kSecond});
   if (render({user(), assistant(), user(kSecond)})) {
     found_.alternation = !render({user(), user(kSecond)});
     found_.assistant_first = render({assistant(), user()}).has_value();
   }
+}
 
-  // A template that writes whatever word stands in `role` does not know this one.
-  const auto developer = render({message("developer", content(kSystem)), user()});
+void Prober::developers() {
+  const json::Object said = message("developer", content(kSystem));
+  const auto developer = render({said, user()});
   if (!shows(developer, {kSystem, kUser})) return;
+  const json::Object system = message("system", content(kLast));
+  if (found_.system && !shows(render({system, said, user()}), {kSystem, kLast, kUser})) return;
+  // A template that writes whatever word stands in `role` does not know this one.
   constexpr std::string_view kRole = "developer";
   constexpr std::string_view kUnknown = "proberole";
   std::string replaced = *developer;
@@ -194,7 +223,8 @@ void Prober::tools() {
       json::Array{json::Object{{"type", "function"}, {"function", json::Object{{"name", kTool}}}}};
   found_.bare_tools = shows(render({user()}, bare), {kTool});
   found_.bare_properties = takes({{"type", "string"}});
-  found_.type_lists = takes({{"type", json::Array{"string", "null"}}, {"description", "what"}});
+  found_.type_lists = takes({{"type", json::Array{"string", "null"}}, {"description", "what"}}) &&
+                      !prints_type_lists();
   found_.untyped = takes({{"description", "what"}});
   const json::Object nested{
       {"type", "object"},
@@ -208,6 +238,29 @@ void Prober::tools() {
     if (shows(render({user()}, json::Array{tool(std::move(property))}), {kTool, kLast})) return;
   }
   found_.nested = SchemaForm::whole;  // nothing helps
+}
+
+// A tool with all of `probes`; where the template fails at it, its halves.
+void Prober::schemas(std::span<const SchemaProbe> probes) {
+  if (!found_.tools || probes.empty()) return;
+  json::Value offer = plain_tool();
+  offer.find("function")->if_object()->set("parameters", probed_parameters(probes));
+  const auto output = render({user()}, json::Array{std::move(offer)});
+  if (!output && probes.size() > 1) {
+    schemas(probes.first(probes.size() / 2));
+    schemas(probes.subspan(probes.size() / 2));
+    return;
+  }
+  for (const SchemaProbe& probe : probes) {
+    if (shows(output, {probe.word})) continue;
+    const auto place = static_cast<std::size_t>(probe.place);
+    if (probe.is_name) {
+      found_.losses.names[place] |= probe.bit;
+    } else {
+      found_.losses.parts[place] |= static_cast<std::uint16_t>(probe.bit);
+      if (!output) found_.losses.failing[place] |= static_cast<std::uint16_t>(probe.bit);
+    }
+  }
 }
 
 std::string without_spaces(std::string_view text) {
@@ -254,26 +307,12 @@ void Prober::calls() {
     return json::to_string(arguments_object(value));
   };
   const Messages one{user(), calling({call(kId, kTool, arguments(kValue))}), result(kId, kResult)};
-  const auto answered = render(one, offered());
-  found_.tool_results = shows(answered, {kResult});
-  found_.orphan_results =
-      found_.tool_results && shows(render({user(), result(kId, kResult)}, offered()), {kResult});
-  Messages nameless = one;
-  nameless[2].if_object()->erase("name");
-  found_.result_names = found_.tool_results && render(nameless, offered()) != answered;
-  if (found_.tool_results) {
-    Messages asked = one;
-    asked.emplace_back(user(kSecond));
-    if (!render(asked, offered())) {
-      for (const std::string_view said : {"", " ", "."}) {
-        asked.back() = message("assistant", content(said));
-        asked.emplace_back(user(kSecond));
-        const bool is_enough = shows(render(asked, offered()), {kSecond});
-        if (is_enough) found_.answer_to_results = said;
-        if (is_enough) break;
-        asked.pop_back();
-      }
-    }
+  results(one);
+  if (found_.calls) {
+    Messages spoken = one;
+    spoken[1].if_object()->set("content", content(kAnswer));
+    if (!found_.tool_results) spoken.pop_back();
+    found_.text_beside_calls = shows(render(spoken, offered()), {kAnswer, kValue});
   }
   const auto two = render(
       {user(),
@@ -286,6 +325,85 @@ void Prober::calls() {
     listed[2].if_object()->set("content", parts(kResult));
     const auto output = render(listed, offered());
     found_.list_content = shows(output, {kResult}) && !is_dumped(*output);
+  }
+}
+
+std::size_t count_of(std::string_view word, std::string_view text) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(word); at != std::string_view::npos;
+       at = text.find(word, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+// `answered` are a user's question, a call and its result.
+void Prober::results(const json::Array& answered) {
+  const auto output = render(answered, offered());
+  found_.tool_results = shows(output, {kResult});
+  found_.result_ids = found_.tool_results && count_of(kId, *output) > 1;
+  if (!found_.tool_results) return;
+  json::Object orphan = result(kId, kResult);
+  found_.orphan_results = shows(render({user(), orphan}, offered()), {kResult});
+  orphan.erase("name");
+  found_.nameless_orphans = shows(render({user(), orphan}, offered()), {kResult});
+  Messages nameless = answered;
+  nameless[2].if_object()->erase("name");
+  found_.result_names = render(nameless, offered()) != output;
+  answers_to_results(answered);
+}
+
+void Prober::answers_to_results(const json::Array& answered) {
+  Messages asked = answered;
+  asked.emplace_back(user(kSecond));
+  if (render(asked, offered())) return;
+  for (const std::string_view said : {"", " ", "."}) {
+    asked.back() = message("assistant", content(said));
+    asked.emplace_back(user(kSecond));
+    if (shows(render(asked, offered()), {kSecond})) {
+      found_.answer_to_results = said;
+      return;
+    }
+    asked.pop_back();
+  }
+}
+
+// Whether two answers, with a turn of calls between them, count as neighbours.
+void Prober::alternation() {
+  if (!found_.alternation || !found_.calls || !found_.tool_results) return;
+  const json::Object calls = calling({call(kId, kTool, arguments())});
+  const json::Object answer = result(kId, kResult);
+  found_.alternation_skips_calls =
+      render({user(), calls, answer, assistant(), user(kSecond)}, offered()) &&
+      !render({user(), assistant(), calls, answer, assistant(), user(kSecond)}, offered());
+}
+
+void Prober::without_user() {
+  const json::Object system = message("system", content(kSystem));
+  if (!found_.system) return;
+  const json::Value offer = found_.tools ? offered() : json::Value();
+  std::vector<Messages> ends{{}, {assistant()}};
+  if (found_.calls && found_.tool_results) {
+    ends.push_back({calling({call(kId, kTool, arguments())}), result(kId, kResult)});
+  }
+  const auto takes = [&](WithoutUser way) {
+    for (const Messages& end : ends) {
+      Messages messages{system};
+      if (way == WithoutUser::system_text) messages[0].if_object()->set("role", "user");
+      // Where the assistant may not come first, shaping puts such a message there.
+      if (way == WithoutUser::empty_message || (!found_.assistant_first && !end.empty())) {
+        if (way != WithoutUser::system_text) messages.emplace_back(user(""));
+      }
+      messages.insert(messages.end(), end.begin(), end.end());
+      if (!shows(render(std::move(messages), offer), {kSystem})) return false;
+    }
+    return true;
+  };
+  for (const WithoutUser way :
+       {WithoutUser::nothing, WithoutUser::empty_message, WithoutUser::system_text}) {
+    if (!takes(way)) continue;
+    found_.without_user = way;
+    return;
   }
 }
 
@@ -353,6 +471,13 @@ void Prober::reasoning() {
         marker_at_start(std::string_view(*output).substr(at + kReasoning.size()));
     break;
   }
+  if (found_.calls && found_.text_beside_calls) {
+    json::Object spoken = thinks(calls);
+    spoken.set("content", content(kAnswer));
+    Messages messages{user(), std::move(spoken)};
+    if (found_.tool_results) messages.emplace_back(result(kId, kResult));
+    found_.reasoning_beside_text = shows(render(std::move(messages), offered()), {kAnswer, kValue});
+  }
   for (const std::string_view name : {"enable_thinking", "thinking"}) {
     const auto set = [&](bool on) {
       return render({user()}, nullptr, json::Object{{std::string(name), on}});
@@ -365,9 +490,13 @@ void Prober::reasoning() {
 Capabilities Prober::probe() {
   contents();
   roles();
+  developers();
   tools();
+  schemas(schema_probes());
   calls();
   ids();
+  alternation();
+  without_user();
   reasoning();
   return std::move(found_);
 }
@@ -417,9 +546,11 @@ json::Object to_json(const Capabilities& capabilities) {
   return {{"tools", c.tools},
           {"calls", c.calls},
           {"parallel", c.parallel_calls},
+          {"text_beside_calls", c.text_beside_calls},
           {"null_beside_calls", c.null_beside_calls},
           {"tool_results", c.tool_results},
           {"orphan_results", c.orphan_results},
+          {"result_ids", c.result_ids},
           {"user_after_results", !c.answer_to_results},
           {"arguments", name_of(c.arguments)},
           {"ids", name_of(c.ids)},
@@ -430,6 +561,8 @@ json::Object to_json(const Capabilities& capabilities) {
           {"developer", c.developer},
           {"alternation", c.alternation},
           {"assistant_first", c.assistant_first},
+          {"empty_answers", c.empty_answers},
+          {"system_alone", c.without_user == WithoutUser::nothing},
           {"string_content", c.string_content},
           {"list_content", c.list_content},
           {"null_tools", c.null_tools},
@@ -438,6 +571,7 @@ json::Object to_json(const Capabilities& capabilities) {
           {"type_lists", c.type_lists},
           {"untyped", c.untyped},
           {"nested_objects", c.nested == SchemaForm::whole},
+          {"whole_schemas", !c.losses.any()},
           {"reasoning", c.reasoning},
           {"thinking_switch", c.thinking_switch}};
 }

@@ -7,6 +7,7 @@
 
 #include "tenon/jinja/template.h"
 #include "tenon/json/value.h"
+#include "tenon/prompt/schema_loss.h"
 
 /// What a chat template makes of a conversation, found by rendering small ones.
 namespace tenon::prompt {
@@ -25,6 +26,13 @@ enum class IdForm : std::uint8_t {
   any,
   nine_alphanumerics,  ///< Others are refused.
   function_and_index,  ///< `functions.name:3`: the template writes the id and no name.
+};
+
+/// What a conversation without a user's message needs.
+enum class WithoutUser : std::uint8_t {
+  nothing,
+  empty_message,  ///< A user's message of no text behind the system's.
+  system_text,    ///< The system's text as the user's.
 };
 
 /// How much of a part of a JSON Schema that is more than a plain type the template takes: a lower
@@ -46,15 +54,23 @@ struct Capabilities {
   bool middle_system = false;    ///< One between other messages.
   bool developer = false;        ///< The role developer, as more than any unknown word.
   bool alternation = false;      ///< Two messages of one role are refused.
-  bool assistant_first = true;   ///< A conversation may begin with the assistant.
+  /// Messages of calls and of results do not count there, as in Mistral's templates.
+  bool alternation_skips_calls = false;
+  bool assistant_first = true;  ///< A conversation may begin with the assistant.
+  bool empty_answers = true;    ///< A message of the assistant's without text.
+  WithoutUser without_user = WithoutUser::nothing;
 
-  bool tools = false;              ///< The tools that are offered.
-  bool calls = false;              ///< Calls of earlier turns.
-  bool null_beside_calls = false;  ///< Calls need `content: null` beside them.
-  bool parallel_calls = false;     ///< More than one of them in a turn.
-  bool tool_results = false;       ///< Messages of the role tool.
-  bool orphan_results = false;     ///< Such a message without a call before it.
-  bool result_names = false;       ///< `name` of such a message is read.
+  bool tools = false;                 ///< The tools that are offered.
+  bool calls = false;                 ///< Calls of earlier turns.
+  bool null_beside_calls = false;     ///< Calls need `content: null` beside them.
+  bool parallel_calls = false;        ///< More than one of them in a turn.
+  bool text_beside_calls = true;      ///< Both are written where a message has both.
+  bool reasoning_beside_text = true;  ///< Beside calls: reasoning and text.
+  bool tool_results = false;          ///< Messages of the role tool.
+  bool orphan_results = false;        ///< Such a message without a call before it.
+  bool nameless_orphans = true;       ///< One without a name, too.
+  bool result_names = false;          ///< `name` of such a message is read.
+  bool result_ids = true;             ///< The prompt says which call a result answers.
   /// What an assistant has to say between results and a user's message; absent: nothing.
   std::optional<std::string> answer_to_results;
   Arguments arguments = Arguments::none;
@@ -67,6 +83,7 @@ struct Capabilities {
   bool type_lists = true;       ///< `"type": ["string", "null"]`.
   bool untyped = true;          ///< A property without `type`.
   SchemaForm nested = SchemaForm::whole;
+  SchemaLosses losses;  ///< Other parts of schemas that it leaves out.
 
   bool reasoning = false;        ///< `reasoning_content` of earlier turns.
   bool thinking_switch = false;  ///< `enable_thinking` or `thinking` change the prompt.
@@ -76,8 +93,9 @@ struct Capabilities {
   bool operator==(const Capabilities&) const = default;
 };
 
-/// Renders about forty conversations of a few words each, under small limits: well below 1 ms for
-/// real templates, and never longer than they allow. `bos_token` and `eos_token` as in rendering.
+/// Renders some sixty conversations of a few words each, and tools with every part of a JSON
+/// Schema, under small limits: well below 1 ms for real templates, and never longer than they
+/// allow. `bos_token` and `eos_token` as in rendering.
 [[nodiscard]] Capabilities probe(const jinja::Template& chat_template, const std::string& bos_token,
                                  const std::string& eos_token);
 

@@ -1,5 +1,6 @@
 #include "tenon/prompt/chat_template.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "tenon/base/ids.h"
@@ -60,13 +61,61 @@ Expected<Prompt> ChatTemplate::render(const message::ChatRequest& request,
 Expected<Prompt> ChatTemplate::render_context(json::Object context,
                                               const PromptOptions& options) const {
   if (!options.shape) return prompt::render_context(*compiled_, std::move(context), options);
+  Expected<Prompt> prompt = render_shaped(context, options, capabilities_for(context));
+  if (prompt || prompt.error().code == Errc::limit_exceeded) return prompt;
+  if (auto other = render_otherwise(context, options)) return *std::move(other);
+  return prompt;
+}
+
+namespace {
+
+// Behind the system's messages.
+bool put_empty_user(json::Object& context) {
+  json::Value* messages = context.find("messages");
+  json::Array* list = messages == nullptr ? nullptr : messages->if_array();
+  if (list == nullptr) return false;
+  const auto first = std::ranges::find_if(*list, [](const json::Value& message) {
+    const json::Value* role = message.find("role");
+    return role == nullptr || (*role != json::Value("system") && *role != json::Value("developer"));
+  });
+  list->insert(first, json::Object{{"role", "user"}, {"content", ""}});
+  return true;
+}
+
+}  // namespace
+
+// For conversations that the template refuses in ways that the probes did not find.
+std::optional<Prompt> ChatTemplate::render_otherwise(const json::Object& context,
+                                                     const PromptOptions& options) const {
+  const Capabilities native = capabilities_for(context);
+  Capabilities text = native;
+  text.calls = text.parallel_calls = text.tool_results = text.orphan_results = false;
+  for (const bool as_text : {false, true}) {
+    if (as_text && format_ == nullptr) break;
+    for (const bool with_user : {true, false}) {
+      if (!as_text && !with_user) continue;  // tried already
+      json::Object other = context;
+      if (with_user && !put_empty_user(other)) continue;
+      auto prompt = render_shaped(std::move(other), options, as_text ? text : native);
+      if (!prompt) continue;
+      if (with_user) prompt->shaping.emplace_back("an empty user message put in front");
+      if (as_text) prompt->shaping.emplace_back("calls and results written as text");
+      prompt->shaping.back() += ", since the template refuses the conversation as it is";
+      return *std::move(prompt);
+    }
+  }
+  return std::nullopt;
+}
+
+Expected<Prompt> ChatTemplate::render_shaped(json::Object context, const PromptOptions& options,
+                                             const Capabilities& capabilities) const {
   // Nobody can guess what quotes the format's markers, so no data holds it.
   const std::string quote = random_id("tenon");
   const Writer writer{.format = format_.get(),
                       .result_role = result_role_,
                       .own_begin = quote + "(",
                       .own_end = ")" + quote};
-  Shaping shaping = shape(context, capabilities_for(context), writer);
+  Shaping shaping = shape(context, capabilities, writer);
   jinja::RenderOptions rendering;
   rendering.now_unix_s = options.now_unix_s;
   rendering.own_begin = writer.own_begin;

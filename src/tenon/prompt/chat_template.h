@@ -50,8 +50,10 @@ class ChatTemplate {
     return compile(source, Options{});
   }
 
-  /// Renders messages, tools and template_kwargs of `request`, shaped for this template. A pure
-  /// function of its arguments. Fails as jinja::Template::render does.
+  /// Renders messages, tools and template_kwargs of `request`, shaped for this template. What the
+  /// template refuses all the same is tried with an empty user message in front, and then with
+  /// calls and results as text, before it fails in the template's words. A pure function of its
+  /// arguments. Fails as jinja::Template::render does.
   [[nodiscard]] Expected<Prompt> render(const message::ChatRequest& request,
                                         const PromptOptions& options) const;
 
@@ -94,6 +96,10 @@ class ChatTemplate {
   ChatTemplate(std::string source, std::shared_ptr<const jinja::Template> compiled,
                const Options& options);
   [[nodiscard]] Capabilities capabilities_for(const json::Object& context) const;
+  [[nodiscard]] Expected<Prompt> render_shaped(json::Object context, const PromptOptions& options,
+                                               const Capabilities& capabilities) const;
+  [[nodiscard]] std::optional<Prompt> render_otherwise(const json::Object& context,
+                                                       const PromptOptions& options) const;
 
   const std::string source_;
   const std::shared_ptr<const jinja::Template> compiled_;

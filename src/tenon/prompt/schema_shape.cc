@@ -105,6 +105,70 @@ bool fill_in(json::Object& function) {
   return changed;
 }
 
+std::string text_member(const json::Object& object, std::string_view key) {
+  const json::Value* value = object.find(key);
+  return value == nullptr || value->if_string() == nullptr ? std::string() : *value->if_string();
+}
+
+// `description` with a schema behind it.
+std::string with_schema(std::string description, const json::Value& schema) {
+  const std::string text = json::dumps(schema, {.ensure_ascii = false});
+  if (description.empty()) return "JSON Schema: " + text;
+  return std::move(description) + " (JSON Schema: " + text + ")";
+}
+
+// A schema that stands alone: with the definitions that it refers to.
+json::Value standing_alone(json::Object schema, const json::Object& parameters) {
+  if (json::to_string(schema).find("\"$ref\"") == std::string::npos) return schema;
+  for (const std::string_view key : {"$defs", "definitions"}) {
+    const json::Value* definitions = parameters.find(key);
+    if (definitions != nullptr && !schema.contains(key)) schema.set(std::string(key), *definitions);
+  }
+  return schema;
+}
+
+// What the template leaves out of `parameters`, as they were sent, goes into the descriptions of
+// `properties`, as they are now, or where the template does not write these into the tool's own.
+// True if there was something.
+bool write_losses(json::Object& function, json::Object& properties, const json::Object& parameters,
+                  const SchemaLosses& losses) {
+  const json::Value* sent = parameters.find("properties");
+  if (sent == nullptr || sent->if_object() == nullptr) return false;
+  bool changed = false;
+  json::Object left_out;
+  for (const json::Member& member : *sent->if_object()) {
+    json::Value* property = properties.find(member.key);
+    const json::Object* given = member.value.if_object();
+    if (property == nullptr || property->if_object() == nullptr || given == nullptr) continue;
+    const bool is_refused = fails_at(losses, SchemaPlace::parameter, *property);
+    if (!is_refused && !loses(losses, SchemaPlace::parameter, member.key, *property)) continue;
+    changed = true;
+    json::Object schema = *given;
+    const std::string description = text_member(schema, "description");
+    if (hides_description(losses, member.key)) {
+      left_out.set(member.key, schema);
+    }
+    schema.erase("description");
+    if (is_refused) {
+      json::Value type = given->contains("type") ? *given->find("type") : type_of(*given);
+      if (type.if_string() == nullptr) type = "string";
+      *property = json::Object{{"type", std::move(type)}, {"description", ""}};
+      if (fails_at(losses, SchemaPlace::parameter, *property)) {
+        property->if_object()->set("type", "string");
+      }
+    }
+    if (hides_description(losses, member.key)) continue;
+    property->if_object()->set(
+        "description", with_schema(description, standing_alone(std::move(schema), parameters)));
+  }
+  if (!left_out.empty()) {
+    json::Object schema{{"properties", std::move(left_out)}};
+    function.set("description", with_schema(text_member(function, "description"),
+                                            standing_alone(std::move(schema), parameters)));
+  }
+  return changed;
+}
+
 }  // namespace
 
 void describe(json::Object& property, SchemaForm form) {
@@ -143,10 +207,20 @@ bool shape_tool(json::Value& tool, const Capabilities& capabilities) {
   json::Value* function = tool.find("function");
   if (function == nullptr || function->if_object() == nullptr) return changed;
   if (!capabilities.bare_tools) changed |= fill_in(*function->if_object());
-  if (json::Value* parameters = function->find("parameters")) {
-    changed |= simplify(*parameters, capabilities);
+  json::Value* parameters = function->find("parameters");
+  if (parameters == nullptr || parameters->if_object() == nullptr) return changed;
+  if (!capabilities.losses.any()) return simplify(*parameters, capabilities) || changed;
+  const json::Value sent = *parameters;
+  changed |= simplify(*parameters, capabilities);
+  json::Value* properties = parameters->find("properties");
+  if (properties == nullptr || properties->if_object() == nullptr) return changed;
+  json::Object written = *properties->if_object();
+  if (!write_losses(*function->if_object(), written, *sent.if_object(), capabilities.losses)) {
+    return changed;
   }
-  return changed;
+  parameters = function->find("parameters");  // a new description may have moved it
+  *parameters->find("properties") = std::move(written);
+  return true;
 }
 
 }  // namespace tenon::prompt

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "tenon/base/hash.h"
 #include "tenon/prompt/schema_shape.h"
@@ -177,6 +179,11 @@ class Shaper {
   }
   void fill_content();
   void name_developers();
+  void leave_out_empty_answers();
+  void gather_results();
+  void order_results();
+  void part_texts();
+  [[nodiscard]] bool join_reasoning(json::Value& message) const;
   void answer_calls();
   [[nodiscard]] bool has_result_role() const { return !writer_.result_role.empty(); }
   [[nodiscard]] bool hides_calls(json::Value& message) const;
@@ -192,7 +199,10 @@ class Shaper {
   void write_arguments();
   void place_systems();
   void place_before_user(std::string text);
+  void place_user();
+  void begin_with_user();
   void alternate();
+  void alternate_without_calls();
   void answer_results();
   void write_content();
 
@@ -267,6 +277,136 @@ void Shaper::name_developers() {
     ++count;
   }
   say_count(count, "role developer made system", "message");
+}
+
+// Text or parts, or reasoning.
+bool says_something(const json::Value& message) {
+  const json::Value* content = message.find("content");
+  const bool is_empty = content == nullptr || content->is_null() || *content == json::Value("") ||
+                        (content->if_array() != nullptr && content->if_array()->empty());
+  return !is_empty || !text_at(message, "reasoning_content").empty() ||
+         !text_at(message, "thinking").empty();
+}
+
+void Shaper::leave_out_empty_answers() {
+  if (can_.empty_answers) return;
+  const std::size_t count = std::erase_if(messages_, [](json::Value& message) {
+    return role_of(message) == "assistant" && calls_of(message) == nullptr &&
+           !says_something(message);
+  });
+  say_count(count, "empty content left out", "assistant's message");
+}
+
+// Results stand right behind their calls: what came between them comes after them, where the
+// template would not see whose results they are.
+void Shaper::gather_results() {
+  if (!can_.tool_results || (can_.orphan_results && !can_.alternation_skips_calls)) return;
+  std::size_t count = 0;
+  json::Array kept;
+  json::Array between;  // since the last calls, but for their results
+  kept.reserve(messages_.size());
+  OpenCalls open;
+  const auto end_turn = [&] {
+    for (json::Value& message : between) kept.push_back(std::move(message));
+    between.clear();
+  };
+  for (json::Value& message : messages_) {
+    const json::Array* calls = calls_of(message);
+    if (calls != nullptr || role_of(message) == "assistant") {
+      end_turn();
+      open = OpenCalls();
+    }
+    if (calls != nullptr) {
+      for (json::Value& call : *calls_of(message)) open.add(std::string(text_at(call, "id")), "");
+    }
+    const bool is_result = role_of(message) == "tool";
+    if (is_result && open.answer(std::string(text_at(message, "tool_call_id"))) != nullptr) {
+      count += between.empty() ? 0 : 1;
+      kept.push_back(std::move(message));
+    } else if (calls == nullptr && !open.empty()) {
+      between.push_back(std::move(message));
+    } else {
+      kept.push_back(std::move(message));
+    }
+  }
+  end_turn();
+  messages_ = std::move(kept);
+  say_count(count, "put behind its call", "tool result");
+}
+
+// Where nothing says which call a result answers, its place does.
+void Shaper::order_results() {
+  if (can_.tool_results && can_.result_ids) return;
+  std::size_t count = 0;
+  for (std::size_t at = 0; at < messages_.size(); ++at) {
+    const json::Array* calls = calls_of(messages_[at]);
+    if (calls == nullptr || calls->size() < 2) continue;
+    if (can_.calls && !can_.parallel_calls) continue;  // such calls are left out
+    std::unordered_map<std::string, std::size_t> places;
+    for (const json::Value& call : *calls) {
+      places.emplace(text_at(call, "id"), places.size());
+    }
+    if (places.size() != calls->size()) continue;              // ids are missing, or come twice
+    std::vector<std::size_t> from;                             // places of results in messages_
+    std::vector<std::pair<std::size_t, json::Value>> results;  // by call
+    for (std::size_t i = at + 1; i < messages_.size() && role_of(messages_[i]) == "tool"; ++i) {
+      const auto found = places.find(std::string(text_at(messages_[i], "tool_call_id")));
+      if (found == places.end()) continue;
+      from.push_back(i);
+      results.emplace_back(found->second, std::move(messages_[i]));
+    }
+    const auto by_call = [](const auto& a, const auto& b) { return a.first < b.first; };
+    if (!std::ranges::is_sorted(results, by_call)) ++count;
+    std::ranges::stable_sort(results, by_call);
+    for (std::size_t i = 0; i < from.size(); ++i) messages_[from[i]] = std::move(results[i].second);
+  }
+  say_count(count, "put in the order of the calls", "turn's results");
+}
+
+// Reasoning and text as one piece of reasoning, which the template takes beside calls.
+bool Shaper::join_reasoning(json::Value& message) const {
+  if (can_.reasoning_beside_text) return false;
+  const std::string text = text_of_message(message);
+  bool has_reasoning = false;
+  for (const std::string_view key : {"reasoning_content", "thinking"}) {
+    const std::string reasoning(text_at(message, key));
+    if (reasoning.empty() || text.empty()) continue;
+    set(message, key, reasoning + "\n\n" + text);
+    has_reasoning = true;
+  }
+  if (has_reasoning) set(message, "content", "");
+  return has_reasoning;
+}
+
+// Text that the template does not write beside calls comes in a message before them.
+void Shaper::part_texts() {
+  if (!can_.calls) return;
+  const bool by_format = can_.null_beside_calls && writer_.format != nullptr;
+  std::size_t joined = 0;
+  std::size_t parted = 0;
+  json::Array kept;
+  kept.reserve(messages_.size());
+  for (json::Value& message : messages_) {
+    json::Array* calls = calls_of(message);
+    if (calls != nullptr && join_reasoning(message)) ++joined;
+    const bool is_parted = calls != nullptr && !can_.text_beside_calls && !by_format &&
+                           (can_.parallel_calls || calls->size() == 1) &&
+                           !text_of_message(message).empty();
+    if (is_parted) {
+      json::Value text = message;
+      text.if_object()->erase("tool_calls");
+      kept.push_back(std::move(text));
+      set(message, "content", can_.null_beside_calls ? json::Value() : json::Value(""));
+      for (const std::string_view key : {"reasoning_content", "thinking"}) {
+        message.if_object()->erase(key);
+      }
+      ++parted;
+    }
+    kept.push_back(std::move(message));
+  }
+  messages_ = std::move(kept);
+  say_count(joined, "reasoning and text joined", "message with calls");
+  say_count(parted, "text put before the calls", "message");
 }
 
 // Joins results to their calls. Those that cannot stay become one user message.
@@ -356,7 +496,9 @@ void Shaper::answer(json::Value& message, json::Array& kept) {
   const bool is_nameless = name.empty();
   if (is_nameless && call != nullptr) name = *call;
   if (is_nameless && call == nullptr && names_.contains(id)) name = names_[id];
-  if (call != nullptr ? turn_.keeps_results : turn_.keeps_orphans && !has_calls) {
+  const bool may_be_orphan =
+      turn_.keeps_orphans && !has_calls && (can_.nameless_orphans || !name.empty());
+  if (call != nullptr ? turn_.keeps_results : may_be_orphan) {
     if (is_nameless && !name.empty() && can_.result_names) {
       set(message, "name", std::move(name));
       ++named_;
@@ -526,6 +668,11 @@ void Shaper::rewrite_ids() {
         if (found->second != id) set(message, "tool_call_id", found->second);
       } else if (next < unanswered.size()) {
         set(message, "tool_call_id", unanswered[next]);
+      } else if (!id.empty() || !can_.absent_ids) {
+        // Its call is gone.
+        std::string made = id_for(id, text_at(message, "name"));
+        if (made != id) set(message, "tool_call_id", made);
+        if (!id.empty()) last[id] = std::move(made);
       }
       ++next;
     }
@@ -604,16 +751,88 @@ void Shaper::place_systems() {
   say("system text put before the first user's");
 }
 
-void Shaper::alternate() {
-  if (!can_.assistant_first) {
-    const auto first = std::find_if(messages_.begin(), messages_.end(),
-                                    [](const json::Value& m) { return role_of(m) != "system"; });
-    if (first != messages_.end() && role_of(*first) == "assistant") {
-      messages_.insert(first, plain("user", ""));
-      say("an empty user message put before the first assistant's");
-    }
+// Templates look for a user's message, or write the system's text only with one.
+void Shaper::place_user() {
+  if (can_.without_user == WithoutUser::nothing || messages_.empty()) return;
+  const auto is_user = [](const json::Value& message) { return role_of(message) == "user"; };
+  if (std::ranges::any_of(messages_, is_user)) return;
+  const auto first =
+      std::find_if(messages_.begin(), messages_.end(),
+                   [](const json::Value& message) { return role_of(message) != "system"; });
+  if (can_.without_user == WithoutUser::system_text && first != messages_.begin()) {
+    set(*std::prev(first), "role", "user");
+    say("system text made the user's, since there is no user message");
+  } else {
+    messages_.insert(first, plain("user", ""));
+    say("an empty user message put behind the system's, since there is no other");
   }
+}
+
+void Shaper::begin_with_user() {
+  if (can_.assistant_first) return;
+  const auto first = std::find_if(messages_.begin(), messages_.end(),
+                                  [](const json::Value& m) { return role_of(m) != "system"; });
+  if (first == messages_.end() || role_of(*first) != "assistant") return;
+  messages_.insert(first, plain("user", ""));
+  say("an empty user message put before the first assistant's");
+}
+
+// Users and answers take turns, whatever turns of calls stand between them: neighbours are joined,
+// and between others of one role comes an empty message of the other.
+void Shaper::alternate_without_calls() {
+  std::size_t joined = 0;
+  std::size_t filled = 0;
+  json::Array kept;
+  kept.reserve(messages_.size());
+  std::string_view last = can_.assistant_first ? "" : "assistant";  // role of a counted message
+  std::string_view before_last = last;
+  const auto is_counted = [](json::Value& message) {
+    const std::string_view role = role_of(message);
+    return role == "user" || (role == "assistant" && calls_of(message) == nullptr);
+  };
+  const auto fill = [&] {
+    const bool is_user = last == "user";
+    kept.push_back(is_user ? plain("assistant", can_.answer_to_results.value_or(""))
+                           : plain("user", ""));
+    last = is_user ? "assistant" : "user";
+    ++filled;
+  };
+  for (json::Value& message : messages_) {
+    if (is_counted(message)) {
+      const std::string_view role = role_of(message) == "user" ? "user" : "assistant";
+      if (role == last && !kept.empty() && role_of(kept.back()) == role &&
+          is_counted(kept.back())) {
+        join_onto(kept.back(), take_content(message));
+        ++joined;
+        continue;
+      }
+      if (role == last) fill();
+      before_last = last;
+      last = role;
+    } else if (calls_of(message) != nullptr && !kept.empty() &&
+               role_of(kept.back()) == "assistant" && is_counted(kept.back())) {
+      if (can_.text_beside_calls) {
+        json::Value text = std::move(kept.back());
+        kept.pop_back();
+        last = before_last;
+        join_onto(text, take_content(message));
+        set(message, "content", take_content(text));
+        ++joined;
+      } else {
+        fill();
+      }
+    }
+    kept.push_back(std::move(message));
+  }
+  messages_ = std::move(kept);
+  say_count(joined, "joined to the one beside it, since roles alternate,", "message");
+  say_count(filled, "an empty message put between two of one role", "place");
+}
+
+void Shaper::alternate() {
+  begin_with_user();
   if (!can_.alternation) return;
+  if (can_.alternation_skips_calls) return alternate_without_calls();
   std::size_t count = 0;
   json::Array kept;
   kept.reserve(messages_.size());
@@ -666,10 +885,15 @@ void Shaper::write_content() {
 void Shaper::run() {
   fill_content();
   name_developers();
+  leave_out_empty_answers();
+  gather_results();
+  order_results();
+  part_texts();
   answer_calls();
   rewrite_ids();
   write_arguments();
   place_systems();
+  place_user();
   alternate();
   answer_results();
   write_content();
@@ -702,8 +926,11 @@ Shaping shape(json::Object& context, const Capabilities& capabilities, const Wri
       Shaper(*messages->if_array(), capabilities, writer, shaping).describe(described);
     }
   }
-  if (json::Value& none = context["tools"]; none.is_null() && !capabilities.null_tools) {
+  json::Value& none = context["tools"];
+  if (none.is_null() && !capabilities.null_tools) {
     none = json::Array{};
+  } else if (none.if_array() != nullptr && none.if_array()->empty() && capabilities.null_tools) {
+    none = nullptr;
   }
   if (json::Value* tools = context.find("tools");
       tools != nullptr && tools->if_array() != nullptr) {

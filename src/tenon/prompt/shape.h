@@ -46,6 +46,12 @@ struct Writer {
 /// the
 ///   writer's format as example. Where it writes no calls, the format writes them into the
 ///   assistant's text, and their results, where the template cannot take these by themselves.
+/// - An assistant's message of no text is left out, and text beside calls comes in a message before
+///   them, where the template does not take these; reasoning and text beside calls become one piece
+///   of reasoning.
+/// - Results of several calls stand in the order of the calls where the prompt does not say which
+///   call each answers. Messages between a call and its result come behind the result where the
+///   template would not know it there.
 /// - Results of tools get the `name` of their call. Those of no call where the template
 ///   cannot take them, and all where it has no role for them, become a user message of lines `Tool
 ///   'name' returned: ...`.
@@ -59,7 +65,10 @@ struct Writer {
 ///   What is no object becomes a member `arguments` of one, where only objects are taken.
 /// - Between results and a user's message comes an empty answer, where the template wants one.
 /// - Where roles must alternate, neighbours of one role are joined, and a conversation that begins
-///   with the assistant begins with an empty user message.
+///   with the assistant begins with an empty user message. Where turns of calls do not count there,
+///   an empty message comes between two of one role that such turns part.
+/// - A conversation without a user's message gets an empty one, or its system text becomes one,
+///   where the template looks for one.
 [[nodiscard]] Shaping shape(json::Object& context, const Capabilities& capabilities,
                             const Writer& writer = {});
 

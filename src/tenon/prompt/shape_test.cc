@@ -165,6 +165,94 @@ INSTANTIATE_TEST_SUITE_P(
              "3 messages joined to the one before, since roles alternate"}}),
     row_name);
 
+// Histories as clients send them, where a template is strict.
+const auto kSkipsCalls = [](Capabilities& c) {
+  c.alternation = c.alternation_skips_calls = true;
+  c.assistant_first = c.middle_system = c.orphan_results = false;
+  c.answer_to_results = "";
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Histories, ShapesMessages,
+    testing::
+        Values(ShapeRow{"TextJoinsTheCallsBehindIt",
+                        kSkipsCalls,
+                        R"([{"role":"user","content":"u"},{"role":"assistant","content":"a"},{"role":"assistant","content":"","tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"x","content":"r"},{"role":"assistant","content":"b"},{"role":"user","content":"v"}])",
+                        R"([{"role":"user","content":"u"},{"role":"assistant","content":"a","tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"x","content":"r"},{"role":"assistant","content":"b"},{"role":"user","content":"v"}])",
+                        {"joined to the one beside it, since roles alternate, in 1 message"}},
+               ShapeRow{
+                   "OrAnEmptyMessageParts",
+                   [](Capabilities& c) {
+                     kSkipsCalls(c);
+                     c.text_beside_calls = false;
+                   },
+                   R"([{"role":"user","content":"u"},{"role":"assistant","content":"a","tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"x","content":"r"},{"role":"assistant","content":"b"},{"role":"user","content":"v"}])",
+                   R"([{"role":"user","content":"u"},{"role":"assistant","content":"a"},{"role":"user","content":""},{"role":"assistant","content":"","tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"x","content":"r"},{"role":"assistant","content":"b"},{"role":"user","content":"v"}])",
+                   {"text put before the calls in 1 message",
+                    "an empty message put between two of one role in 1 place"}},
+               ShapeRow{
+                   "ACallWithoutResultIsAnswered",
+                   kSkipsCalls,
+                   R"([{"role":"user","content":"u"},{"role":"assistant","content":"","tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}}]},{"role":"user","content":"v"},{"role":"user","content":"w"}])",
+                   R"([{"role":"user","content":"u"},{"role":"assistant","content":"","tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}}]},{"role":"assistant","content":""},{"role":"user","content":"v\n\nw"}])",
+                   {"joined to the one beside it, since roles alternate, in 1 message",
+                    "an empty message put between two of one role in 1 place"}},
+               ShapeRow{
+                   "WhatStandsBeforeAResultComesBehindIt",
+                   kSkipsCalls,
+                   R"([{"role":"user","content":"u"},{"role":"assistant","content":"","tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}}]},{"role":"system","content":"s"},{"role":"tool","tool_call_id":"x","content":"r"},{"role":"user","content":"v"}])",
+                   R"([{"role":"user","content":"u"},{"role":"assistant","content":"","tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"x","content":"r"},{"role":"assistant","content":""},{"role":"user","content":"s\n\nv"}])",
+                   {"put behind its call in 1 tool result", "role system made user in 1 message",
+                    "joined to the one beside it, since roles alternate, in 1 message",
+                    "an empty message put between two of one role in 1 place"}},
+               ShapeRow{
+                   "EmptyAnswersGo",
+                   [](Capabilities& c) { c.empty_answers = false; },
+                   R"([{"role":"assistant","content":""},{"role":"assistant","content":"","tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}}]},{"role":"assistant","content":[]},{"role":"assistant","content":"","reasoning_content":"t"},{"role":"user","content":""}])",
+                   R"([{"role":"assistant","content":"","tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}}]},{"role":"assistant","content":"","reasoning_content":"t"},{"role":"user","content":""}])",
+                   {"empty content left out in 2 assistant's messages"}},
+               ShapeRow{
+                   "ReasoningTakesTheTextBesideCalls",
+                   [](Capabilities& c) { c.reasoning_beside_text = false; },
+                   R"([{"role":"assistant","content":"a","thinking":"t","tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}}]},{"role":"assistant","content":"a","thinking":"t"}])",
+                   R"([{"role":"assistant","content":"","thinking":"t\n\na","tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}}]},{"role":"assistant","content":"a","thinking":"t"}])",
+                   {"reasoning and text joined in 1 message with calls"}},
+               ShapeRow{
+                   "ResultsStandInTheOrderOfTheCalls",
+                   [](Capabilities& c) { c.result_ids = false; },
+                   R"([{"role":"assistant","content":"","tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}},{"id":"y","function":{"name":"f","arguments":"{}"}},{"id":"z","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"z","content":"3"},{"role":"tool","tool_call_id":"x","content":"1"},{"role":"user","content":"u"},{"role":"tool","tool_call_id":"y","content":"2"}])",
+                   R"([{"role":"assistant","content":"","tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}},{"id":"y","function":{"name":"f","arguments":"{}"}},{"id":"z","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"x","content":"1"},{"role":"tool","tool_call_id":"y","content":"2"},{"role":"tool","tool_call_id":"z","content":"3"},{"role":"user","content":"u"}])",
+                   {"put behind its call in 1 tool result",
+                    "put in the order of the calls in 1 turn's results"}},
+               ShapeRow{
+                   "ResultsWithIdsStayAsTheyCame",
+                   kNothing,
+                   R"([{"role":"assistant","content":"","tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}},{"id":"y","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"y","content":"2"},{"role":"tool","tool_call_id":"x","content":"1"}])",
+                   R"([{"role":"assistant","content":"","tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}},{"id":"y","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"y","content":"2"},{"role":"tool","tool_call_id":"x","content":"1"}])",
+                   {}},
+               ShapeRow{
+                   "AnEmptyUserWhereThereIsNone",
+                   [](Capabilities& c) { c.without_user = WithoutUser::empty_message; },
+                   R"([{"role":"system","content":"s"},{"role":"assistant","content":"a"}])",
+                   R"([{"role":"system","content":"s"},{"role":"user","content":""},{"role":"assistant","content":"a"}])",
+                   {"an empty user message put behind the system's, since there is no other"}},
+               ShapeRow{"OrTheSystemsTextIsTheUsers",
+                        [](Capabilities& c) { c.without_user = WithoutUser::system_text; },
+                        R"([{"role":"system","content":"s"}])",
+                        R"([{"role":"user","content":"s"}])",
+                        {"system text made the user's, since there is no user message"}},
+               ShapeRow{
+                   "NamelessOrphansAreLinesWhereTheTemplateWantsAName",
+                   [](Capabilities& c) {
+                     c.orphan_results = true;
+                     c.nameless_orphans = false;
+                   },
+                   R"([{"role":"user","content":"u"},{"role":"tool","tool_call_id":"x","content":"1"},{"role":"user","content":"v"},{"role":"tool","tool_call_id":"y","name":"f","content":"2"}])",
+                   R"([{"role":"user","content":"u"},{"role":"user","content":"Tool 'unknown' returned: 1"},{"role":"user","content":"v"},{"role":"tool","tool_call_id":"y","name":"f","content":"2"}])",
+                   {"Buffering tool result from 'unknown'",
+                    "Flushed 1 tool results as single user message"}}),
+    row_name);
+
 INSTANTIATE_TEST_SUITE_P(Calls, ShapesMessages,
                          testing::Values(
                              // The three lines of the log are those of the document on tool calling
@@ -284,6 +372,27 @@ INSTANTIATE_TEST_SUITE_P(Calls, ShapesMessages,
                                  {"ids written in the model's form in 3 calls"}}),
                          row_name);
 
+// Of a result whose call is gone.
+TEST(ShapesIds, OrphansHaveTheFormToo) {
+  Capabilities capabilities = kModern();
+  capabilities.orphan_results = true;
+  capabilities.ids = IdForm::nine_alphanumerics;
+  json::Object context{{"messages", parsed(R"([{"role":"user","content":"u"},
+      {"role":"tool","tool_call_id":"call_gone_17","content":"r"},
+      {"role":"tool","tool_call_id":"call_gone_18","content":"s"},
+      {"role":"tool","tool_call_id":"nine12345","content":"t"}])")}};
+  static_cast<void>(shape(context, capabilities));
+  std::vector<std::string> ids;
+  for (const json::Value& message : *context["messages"].if_array()) {
+    if (const json::Value* id = message.find("tool_call_id")) ids.push_back(*id->if_string());
+  }
+  ASSERT_EQ(ids.size(), 3U);
+  EXPECT_EQ(ids[0].size(), 9U);
+  EXPECT_EQ(ids[1].size(), 9U);
+  EXPECT_NE(ids[0], ids[1]);
+  EXPECT_EQ(ids[2], "nine12345");
+}
+
 TEST(ShapesIds, NineAlphanumericsComeOfTheClientsIdAlone) {
   Capabilities capabilities = kModern();
   capabilities.ids = IdForm::nine_alphanumerics;
@@ -381,8 +490,9 @@ INSTANTIATE_TEST_SUITE_P(
             "hermes",
             kNoResults,
             R"([{"role":"assistant","content":"hm","tool_calls":[{"id":"a","function":{"name":"f","arguments":"{\"x\":1.0}"}},{"id":"b","function":{"name":"g","arguments":{"y":"é"}}}]},{"role":"tool","tool_call_id":"b","content":"2"},{"role":"tool","tool_call_id":"a","content":[{"type":"text","text":"1"}]}])",
-            R"x([{"role":"assistant","content":"hm\n(<tool_call>)\n{\"name\": \"f\", \"arguments\": {\"x\":1.0}}\n(</tool_call>)\n(<tool_call>)\n{\"name\": \"g\", \"arguments\": {\"y\": \"é\"}}\n(</tool_call>)"},{"role":"user","content":"(<tool_response>)\n2\n(</tool_response>)\n(<tool_response>)\n1\n(</tool_response>)"}])x",
-            {"what the template does not write made text in 2 calls",
+            R"x([{"role":"assistant","content":"hm\n(<tool_call>)\n{\"name\": \"f\", \"arguments\": {\"x\":1.0}}\n(</tool_call>)\n(<tool_call>)\n{\"name\": \"g\", \"arguments\": {\"y\": \"é\"}}\n(</tool_call>)"},{"role":"user","content":"(<tool_response>)\n1\n(</tool_response>)\n(<tool_response>)\n2\n(</tool_response>)"}])x",
+            {"put in the order of the calls in 1 turn's results",
+             "what the template does not write made text in 2 calls",
              "what the template does not write made text in 2 tool results"}},
         WriterRow{
             "ResultsStayWhereTheTemplateTakesThemAlone",

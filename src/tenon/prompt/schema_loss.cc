@@ -1,0 +1,252 @@
+#include "tenon/prompt/schema_loss.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+namespace tenon::prompt {
+namespace {
+
+enum Part : std::uint8_t {
+  part_name,
+  part_description,
+  part_enum_of_text,
+  part_enum_of_numbers,
+  part_enum_untyped,
+  part_constant,
+  part_any_of,
+  part_one_of,
+  part_all_of,
+  part_reference,
+  part_bare_object,  // without properties
+  part_bare_list,    // without items
+};
+constexpr std::size_t kParts = 12;
+
+// What JSON Schema calls its own, and templates look for among names.
+constexpr std::string_view kNames[] = {
+    "description", "type",  "properties", "required", "nullable", "enum",   "items",
+    "title",       "name",  "default",    "format",   "const",    "anyOf",  "oneOf",
+    "allOf",       "$defs", "parameters", "function", "minimum",  "maximum"};
+static_assert(std::size(kNames) <= 32);
+
+constexpr SchemaPlace kPlaces[] = {SchemaPlace::parameter, SchemaPlace::property, SchemaPlace::item,
+                                   SchemaPlace::item_property};
+
+std::uint16_t bit_of(Part part) {
+  return static_cast<std::uint16_t>(1U << part);
+}
+
+std::size_t at(SchemaPlace place) {
+  return static_cast<std::size_t>(place);
+}
+
+json::Value branches(const std::string& word) {
+  return json::Array{json::Object{{"type", "string"}, {"enum", json::Array{word}}},
+                     json::Object{{"type", "integer"}}};
+}
+
+// A schema with `word` in this part. Its own description is another part.
+json::Value schema_with(Part part, const std::string& word) {
+  json::Object schema{{"type", "string"}, {"description", "what"}};
+  switch (part) {
+    case part_name:
+      break;
+    case part_description:
+      schema.set("description", word);
+      break;
+    case part_enum_of_text:
+      schema.set("enum", json::Array{word});
+      break;
+    case part_enum_of_numbers:
+      schema.set("type", "integer");
+      schema.set("enum", json::Array{*json::parse(word)});
+      break;
+    case part_enum_untyped:
+      schema.erase("type");
+      schema.set("enum", json::Array{word});
+      break;
+    case part_constant:
+      schema.erase("type");
+      schema.set("const", word);
+      break;
+    case part_any_of:
+    case part_one_of:
+    case part_all_of:
+      schema.erase("type");
+      schema.set(part == part_any_of   ? "anyOf"
+                 : part == part_one_of ? "oneOf"
+                                       : "allOf",
+                 branches(word));
+      break;
+    case part_reference:
+      schema.erase("type");
+      schema.set("$ref", "#/$defs/the" + word);
+      break;
+    case part_bare_object:
+    case part_bare_list:
+      schema.set("type", part == part_bare_object ? "object" : "array");
+      schema.set("description", word);
+      break;
+  }
+  return schema;
+}
+
+// The kind of `schema`'s enum.
+Part enum_part(const json::Object& schema) {
+  const json::Value* type = schema.find("type");
+  if (type == nullptr) return part_enum_untyped;
+  return *type == json::Value("string") ? part_enum_of_text : part_enum_of_numbers;
+}
+
+// The parts that `schema` has itself, as bits.
+std::uint16_t parts_of(const json::Object& schema) {
+  std::uint16_t parts = bit_of(part_name);
+  const auto add = [&](std::string_view key, Part part) {
+    if (schema.contains(key)) parts |= bit_of(part);
+  };
+  const json::Value* description = schema.find("description");
+  if (description != nullptr && *description != json::Value("")) parts |= bit_of(part_description);
+  if (schema.contains("enum")) parts |= bit_of(enum_part(schema));
+  add("const", part_constant);
+  add("anyOf", part_any_of);
+  add("oneOf", part_one_of);
+  add("allOf", part_all_of);
+  add("$ref", part_reference);
+  const json::Value* type = schema.find("type");
+  if (type != nullptr && *type == json::Value("object") && !schema.contains("properties")) {
+    parts |= bit_of(part_bare_object);
+  }
+  if (type != nullptr && *type == json::Value("array") && !schema.contains("items")) {
+    parts |= bit_of(part_bare_list);
+  }
+  return parts;
+}
+
+std::uint32_t name_bit(std::string_view name) {
+  const auto* found = std::ranges::find(kNames, name);
+  return found == std::end(kNames) ? 0 : 1U << static_cast<unsigned>(found - std::begin(kNames));
+}
+
+using Lost = bool (*)(const SchemaLosses&, SchemaPlace, std::string_view, const json::Object&);
+
+// Whether `lost` holds of `schema` or of what is inside.
+bool holds(const SchemaLosses& losses, SchemaPlace place, std::string_view name,
+           const json::Value& value, Lost lost) {
+  const json::Object* schema = value.if_object();
+  if (schema == nullptr) return false;
+  if (lost(losses, place, name, *schema)) return true;
+  const bool is_in_list = place == SchemaPlace::item || place == SchemaPlace::item_property;
+  const SchemaPlace inside = is_in_list ? SchemaPlace::item_property : SchemaPlace::property;
+  const json::Value* properties = schema->find("properties");
+  if (properties != nullptr && properties->if_object() != nullptr) {
+    for (const json::Member& member : *properties->if_object()) {
+      if (holds(losses, inside, member.key, member.value, lost)) return true;
+    }
+  }
+  const json::Value* items = schema->find("items");
+  return items != nullptr && holds(losses, SchemaPlace::item, {}, *items, lost);
+}
+
+}  // namespace
+
+std::vector<SchemaProbe> schema_probes() {
+  std::vector<SchemaProbe> probes;
+  const auto word = [&](std::string_view before) {
+    return std::string(before) + std::to_string(1000 + probes.size());
+  };
+  for (const SchemaPlace place : kPlaces) {
+    for (std::size_t i = 0; i < kParts; ++i) {
+      const auto part = static_cast<Part>(i);
+      if (part == part_name && place == SchemaPlace::item) continue;  // an item has none
+      SchemaProbe probe{.place = place, .bit = bit_of(part)};
+      probe.word = part == part_enum_of_numbers ? word("7654") : word("probepart");
+      probe.name = part == part_name ? probe.word : word("probeproperty");
+      probe.schema = schema_with(part, probe.word);
+      if (part == part_reference) probe.word.insert(0, "of");
+      probes.push_back(std::move(probe));
+    }
+    if (place == SchemaPlace::item) continue;
+    for (const std::string_view name : kNames) {
+      SchemaProbe probe{.place = place, .is_name = true, .bit = name_bit(name)};
+      probe.word = word("probenamed");
+      probe.name = name;
+      probe.schema = json::Object{{"type", "string"}, {"description", probe.word}};
+      probes.push_back(std::move(probe));
+    }
+  }
+  return probes;
+}
+
+json::Value probed_parameters(std::span<const SchemaProbe> probes) {
+  json::Object properties;
+  json::Object nested;
+  json::Object item_properties;
+  json::Object definitions;
+  for (const SchemaProbe& probe : probes) {
+    if (probe.schema.find("$ref") != nullptr) {
+      // What it refers to must be there, too.
+      definitions.set("the" + probe.word.substr(2),
+                      json::Object{{"type", "string"}, {"enum", json::Array{probe.word}}});
+    }
+    switch (probe.place) {
+      case SchemaPlace::parameter:
+        properties.set(probe.name, probe.schema);
+        break;
+      case SchemaPlace::property:
+        nested.set(probe.name, probe.schema);
+        break;
+      case SchemaPlace::item:
+        properties.set(
+            probe.name,
+            json::Object{{"type", "array"}, {"description", "what"}, {"items", probe.schema}});
+        break;
+      case SchemaPlace::item_property:
+        item_properties.set(probe.name, probe.schema);
+        break;
+    }
+  }
+  if (!nested.empty()) {
+    properties.set("probeobject", json::Object{{"type", "object"},
+                                               {"description", "what"},
+                                               {"properties", std::move(nested)}});
+  }
+  if (!item_properties.empty()) {
+    properties.set(
+        "probelist",
+        json::Object{{"type", "array"},
+                     {"description", "what"},
+                     {"items", json::Object{{"type", "object"},
+                                            {"properties", std::move(item_properties)}}}});
+  }
+  json::Object parameters{
+      {"type", "object"}, {"properties", std::move(properties)}, {"required", json::Array{}}};
+  if (!definitions.empty()) parameters.set("$defs", std::move(definitions));
+  return parameters;
+}
+
+bool loses(const SchemaLosses& losses, SchemaPlace place, std::string_view name,
+           const json::Value& schema) {
+  return holds(losses, place, name, schema,
+               [](const SchemaLosses& all, SchemaPlace there, std::string_view called,
+                  const json::Object& object) {
+                 const bool has_name = (all.names[at(there)] & name_bit(called)) != 0;
+                 return has_name || (all.parts[at(there)] & parts_of(object)) != 0;
+               });
+}
+
+bool fails_at(const SchemaLosses& losses, SchemaPlace place, const json::Value& schema) {
+  return holds(
+      losses, place, {}, schema,
+      [](const SchemaLosses& all, SchemaPlace there, std::string_view, const json::Object& object) {
+        return (all.failing[at(there)] & parts_of(object)) != 0;
+      });
+}
+
+bool hides_description(const SchemaLosses& losses, std::string_view name) {
+  const std::size_t parameter = at(SchemaPlace::parameter);
+  constexpr unsigned kShown = 1U << part_name | 1U << part_description;
+  return (losses.parts[parameter] & kShown) != 0 || (losses.names[parameter] & name_bit(name)) != 0;
+}
+
+}  // namespace tenon::prompt
