@@ -103,15 +103,29 @@ class LaterFrame final : public Frame {
     if (cell.local + 1 < later_.first.size()) {
       return machine.wait(cell.frame, cell.local + 1, cell.parent);
     }
-    if (!rest_) rest_ = made(machine);
-    if (*rest_) {
-      machine.enter(**rest_, cell.parent);
-    } else if (rest_->error().code != Errc::unsatisfiable) {
-      machine.fail(rest_->error());
+    const Expected<FrameId>& rest = this->rest(machine);
+    if (rest) {
+      machine.enter(*rest, cell.parent);
+    } else if (rest.error().code != Errc::unsatisfiable) {
+      machine.fail(rest.error());
     }
+  }
+  // A search for an end asks, and finds none if what it comes to is longer than it was told.
+  std::uint32_t least(Machine& machine) override { return left_behind(machine, 0); }
+  std::uint32_t left(Machine& machine, const Cell& cell) override {
+    return left_behind(machine, cell.local);
   }
 
  private:
+  std::uint32_t left_behind(Machine& machine, std::size_t read) {
+    const Expected<FrameId>& rest = this->rest(machine);
+    const auto first = static_cast<std::uint32_t>(later_.first.size() - read);
+    return rest ? std::min(first + machine.least(*rest), Machine::kFar) : Machine::kFar;
+  }
+  const Expected<FrameId>& rest(Machine& machine) {
+    if (!rest_) rest_ = made(machine);
+    return *rest_;
+  }
   Expected<FrameId> made(Machine& machine) const {
     const auto rules = later_.make();
     if (!rules) return Unexpected(rules.error());

@@ -190,6 +190,27 @@ TEST(EndSearch, GoesThroughALongLexemeAtOnce) {
   }
 }
 
+// What is made later counts with its length before it is made, too: else all ways to write the
+// white space before it would be tried before it is gone into.
+TEST(EndSearch, KnowsHowLongIsWhatIsMadeLater) {
+  Rules rules;
+  const NodeId space = rules.add(node::Pattern{"[ \\t\\n]{0,40}"});
+  const NodeId later = rules.add(node::Later{"\"", []() -> Expected<std::shared_ptr<const Rules>> {
+                                               auto rest = std::make_shared<Rules>();
+                                               rest->set_root(rest->literal(std::string(90, 'x')));
+                                               return rest;
+                                             }});
+  const NodeId colon = rules.literal(":");
+  rules.set_root(rules.sequence({space, colon, space, colon, space, colon, space, later}));
+  const auto grammar = grammar_for_test(rules);
+  ASSERT_TRUE(grammar);
+  Matcher matcher(*grammar);
+  EXPECT_EQ(matcher.bytes_to_end(), 94U);
+  const auto tokens = matcher.tokens_to_end(/*most=*/200, /*max_steps=*/1000);
+  ASSERT_TRUE(tokens) << tokens.error().message;
+  EXPECT_EQ(text_of(*tokens), ":::\"" + std::string(90, 'x'));
+}
+
 TEST(EndSearch, GivesUpAfterSoManySteps) {
   const auto grammar = end_search_grammar_of(R"({"type": "string", "minLength": 2000})", {});
   Matcher matcher(grammar);

@@ -107,8 +107,8 @@ struct Json {
   JsonOptions options;
 };
 /// `first`, which is not empty, and behind it a text of the grammar that `make` answers. It is
-/// asked once, when `first` has been read: what few texts come to costs nothing until then. An
-/// error is the machine's. `make` keeps what it needs. No printer writes it.
+/// asked once, when `first` has been read or an end of the text is looked for: what few texts come
+/// to costs nothing until then. An error is the machine's. `make` keeps what it needs. No printer writes it.
 struct Later {
   std::string first;
   std::function<Expected<std::shared_ptr<const Rules>>()> make;
