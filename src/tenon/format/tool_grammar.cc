@@ -407,7 +407,7 @@ class Builder {
         NodeId all = rules_.sequence({lead_in, rest});
         if (options_.parallel) {
           const NodeId more = rules_.sequence({spaces(), rules_.literal(begin), rest});
-          all = rules_.sequence({all, any_number(more)});
+          all = rules_.sequence({all, any_number(more), spaces()});  // see space_before_end()
         }
         ways.push_back(all);
       }
@@ -839,17 +839,28 @@ class Builder {
     const NodeId first = is_first && !format_.prompt_end.empty() ? call(true) : one;
     NodeId all = first;
     if (options_.parallel && format_.info.parallel && syntax().several) {
-      all = rules_.sequence({first, any_number(rules_.sequence({plain(syntax().separator), one}))});
+      const NodeId more = rules_.sequence({plain(syntax().separator), one});
+      all = rules_.sequence({first, any_number(more), space_before_end()});
     }
     return rules_.sequence({plain(syntax().open), all, plain(syntax().close)});
   }
+  // The white space that separates calls may be the last of them: many models write a line break
+  // behind each call and then their end token, and would else be held to one more call, again and
+  // again.
+  NodeId space_before_end() {
+    const std::string separator = text_of(syntax().separator);
+    const std::string space = separator.substr(0, separator.find_first_not_of(" \t\r\n"));
+    const bool is_new = !space.empty() && !text_of(syntax().close).starts_with(space);
+    return is_new ? optional(rules_.literal(space)) : rules_.literal("");
+  }
 
   // A pattern without slots.
-  NodeId plain(const Pattern& pattern) {
+  static std::string text_of(const Pattern& pattern) {
     std::string text;
     for (const Piece& piece : pattern) text += piece.text;
-    return marker(text);
+    return text;
   }
+  NodeId plain(const Pattern& pattern) { return marker(text_of(pattern)); }
 
   // What tools share comes once, so that they are told apart where they differ.
   // `begin`: what has come of a call in another form.

@@ -176,16 +176,16 @@ TEST(ToolGrammar, Choices) {
        "hermes",
        {},
        true,
-       {"", "words", now, "words " + now, now + "\n" + now},
+       {"", "words", now, "words " + now, now + "\n" + now, "words " + now + "\n"},
        {"<tool_call>", now + "words", std::string("a\0b", 3)}},
       {"Required",
        "hermes",
        {.mode = ToolMode::required},
        true,
-       {now, now + "\n" + now},
-       {"", "words"}},
+       {now, now + "\n" + now, now + "\n"},
+       {"", "words", now + "\n\n"}},
       {"None", "hermes", {.mode = ToolMode::none}, true, {"", "words"}, {now}},
-      {"One", "hermes", {.mode = ToolMode::required}, false, {now}, {now + "\n" + now}},
+      {"One", "hermes", {.mode = ToolMode::required}, false, {now}, {now + "\n" + now, now + "\n"}},
       {"Named",
        "hermes",
        {.mode = ToolMode::required, .allowed = {"weather"}},
@@ -245,6 +245,35 @@ TEST(ToolGrammar, Choices) {
     for (const std::string& text : row.no)
       EXPECT_FALSE(answers.hold(text)) << row.name << ": " << text;
   }
+}
+
+// White space that separates calls may be the last that a model writes: else it would be held to
+// one more call.
+TEST(ToolGrammar, TheSpaceBetweenCallsMayComeBeforeTheEnd) {
+  const std::vector<Tool> tools = all_tools();
+  ParseOptions options;
+  for (const Tool& tool : tools) {
+    options.tools.push_back(tool.name);
+    options.schemas.push_back(tool.parameters);
+  }
+  const std::pair<std::string, std::string> now{"now", "{}"};
+  std::size_t with_space = 0;
+  for (const auto& format : all_writable()) {
+    if (!format->info.parallel) continue;
+    SCOPED_TRACE(format->info.name);
+    const Syntax& own = format->syntaxes.front();
+    const bool has_space = !own.separator.empty() && own.separator.front().text.starts_with('\n');
+    if (!own.several || !own.close.empty() || !has_space) continue;
+    ++with_space;
+    const std::string one = rendered(*format, {now});
+    const std::string text = one + "\n";
+    for (const ToolMode mode : {ToolMode::required, ToolMode::automatic}) {
+      EXPECT_TRUE(Answers(*format, {.mode = mode}, true, true, tools).hold(text)) << text;
+      EXPECT_FALSE(Answers(*format, {.mode = mode}, true, false, tools).hold(text)) << text;
+    }
+    EXPECT_EQ(parse(format, text, options), parse(format, one, options)) << text;
+  }
+  EXPECT_GT(with_space, 10U);
 }
 
 // Nor is a call taken for text whose key or name is spelled in another way.
