@@ -84,9 +84,10 @@ std::string written(const std::vector<TokenId>& tokens) {
 
 class Ends : public ::testing::TestWithParam<std::shared_ptr<const format::Format>> {};
 
-TEST_P(Ends, AreThereWhereverACallIs) {
-  const auto& format = GetParam();
-  const Constraints constraints(format, *close_calls_tokenizer(), {});
+void expect_ends(const std::shared_ptr<const format::Format>& format, bool in_any_form) {
+  const Constraints constraints(
+      format, *close_calls_tokenizer(),
+      {.with_others = in_any_form ? format : nullptr, .required_in_others = in_any_form});
   const auto constraint = constraints.of(close_calls_request(), "");
   ASSERT_TRUE(constraint && constraint->grammar);
   format::ParseOptions options;
@@ -101,7 +102,7 @@ TEST_P(Ends, AreThereWhereverACallIs) {
   std::mt19937 dice(5);
   const int count = is_long_test() ? 200 : 6;
   std::size_t longest = 0;
-  for (int i = 0; i < count && !HasFailure(); ++i) {
+  for (int i = 0; i < count && !::testing::Test::HasFailure(); ++i) {
     // Some tokens, any that may come; then the end.
     grammar::Matcher matcher(constraint->grammar);
     std::vector<TokenId> tokens;
@@ -157,6 +158,14 @@ TEST_P(Ends, AreThereWhereverACallIs) {
     EXPECT_GE(calls, 1U) << text;
   }
   EXPECT_LT(longest, 400U);
+}
+
+TEST_P(Ends, AreThereWhereverACallIs) {
+  expect_ends(GetParam(), /*in_any_form=*/false);
+}
+TEST_P(Ends, AreThereInOtherFormsToo) {
+  expect_ends(with_fallbacks(*GetParam(), format::Fallbacks::all, format::AnswerMode::held),
+              /*in_any_form=*/true);
 }
 
 std::vector<std::shared_ptr<const format::Format>> writable() {

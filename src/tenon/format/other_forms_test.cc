@@ -151,14 +151,40 @@ TEST(OtherForms, MayBeThatOfACallThatMustCome) {
   for (const char* const name : {"hermes", "mistral_v11", "llama3_json", "deepseek_v3"}) {
     const auto format = held(*find(name));
     const Answers answers(*format, {.mode = message::ToolMode::required}, false, true, tools);
+    StreamParser parser(format, options_of(tools));
     for (const Syntax& syntax : format->syntaxes) {
       if (is_of_own(*format, syntax)) continue;
       ++forms;
       const std::string call = *render_calls_in(*format, syntax, {right}, {.tools = tools});
       SCOPED_TRACE(std::string(name) + ": " + call);
       EXPECT_TRUE(answers.hold(call));
+      EXPECT_TRUE(answers.hold(call + "\n"));
+      parser.reset();
+      const std::string with_end = call + "\n";
+      const Outcome outcome = outcome_of(events_of(parser, with_end, with_end.size()));
+      EXPECT_EQ(outcome.calls.size(), 1U);
+      EXPECT_EQ(outcome.content, "");
       EXPECT_FALSE(answers.hold("Sure: " + call));
       EXPECT_FALSE(answers.hold(call + "\nThat was it."));
+    }
+    struct Row {
+      std::string_view text;
+      bool is_held;
+    };
+    for (const auto& [text, is_held] : {
+             Row{R"({"id": "a1", "name": "now", "arguments": {}})", true},
+             Row{R"({"type": "function", "id": "a1", "name": "now", "arguments": {}})", true},
+             Row{R"({"id": "a1", "type": "function", "name": "now", "arguments": {}})", true},
+             Row{R"({"id": "a1", "id": "a2", "name": "now", "arguments": {}})", false},
+             Row{R"({"id": "a1", "function": {"name": "now", "arguments": {}}})", true},
+             Row{R"({"function": {"id": "a1", "name": "now", "arguments": {}}})", true},
+             Row{R"({"id": "a1", "function": {"id": "a2", "name": "now", "arguments": {}}})",
+                 false},
+         }) {
+      parser.reset();
+      const Outcome outcome = outcome_of(events_of(parser, text, text.size()));
+      EXPECT_EQ(answers.hold(text), is_held) << name << ": " << text;
+      EXPECT_TRUE(!is_held || outcome.calls.size() == 1) << name << ": " << text;
     }
     EXPECT_FALSE(answers.hold("```json\n{\"name\": \"nobody\", \"arguments\": {}}\n```"));
     EXPECT_FALSE(answers.hold(""));

@@ -457,24 +457,29 @@ class Builder {
     const NodeId comma = rules_.sequence({spaces(), rules_.literal(","), spaces()});
     const NodeId open = rules_.sequence({rules_.literal("{"), spaces()});
     const NodeId close = rules_.sequence({spaces(), rules_.literal("}")});
-    std::vector<NodeId> heads{rules_.sequence(
-        {rules_.literal("\"type\""), colon, rules_.literal("\"function\""), comma})};
+    // No key comes twice, and there is one id at most: else the parser finds no call.
+    const NodeId type = optional(rules_.sequence(
+        {rules_.literal("\"type\""), colon, rules_.literal("\"function\""), comma}));
+    std::optional<NodeId> with_id;
     if (!keys.id.empty()) {
-      heads.push_back(rules_.sequence({spelled(keys.id, false), colon, quoted_id(), comma}));
+      const NodeId id = rules_.sequence({spelled(keys.id, false), colon, quoted_id(), comma});
+      with_id = rules_.choice({rules_.sequence({type, id}), rules_.sequence({id, type})});
     }
-    const NodeId before = rules_.repeat(rules_.choice(std::move(heads)), 0, 2);
+    const NodeId before = with_id ? rules_.choice({type, *with_id}) : type;
     const auto named = [&](bool is_wrapped) {
       const NodeId rest = later("\"", [is_wrapped](Builder& builder) {
         return builder.object_of_other_from_name(is_wrapped);
       });
       return rules_.sequence({spelled(keys.name, false), colon, rest});
     };
-    std::vector<NodeId> ways{named(false)};
+    std::vector<NodeId> ways{rules_.sequence({before, named(false)})};
     if (!keys.wrapper.empty()) {
-      ways.push_back(
-          rules_.sequence({spelled(keys.wrapper, false), colon, open, before, named(true), close}));
+      const NodeId wrapper = rules_.sequence({spelled(keys.wrapper, false), colon, open});
+      const NodeId rest = rules_.sequence({named(true), close});
+      ways.push_back(rules_.sequence({type, wrapper, before, rest}));
+      if (with_id) ways.push_back(rules_.sequence({*with_id, wrapper, type, rest}));
     }
-    return rules_.sequence({spaces(), before, rules_.choice(std::move(ways))});
+    return rules_.sequence({spaces(), rules_.choice(std::move(ways))});
   }
   // Behind the quote that begins the name, up to the brace that ends the object.
   NodeId object_of_other_from_name(bool is_wrapped) {
