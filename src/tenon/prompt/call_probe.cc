@@ -66,8 +66,16 @@ json::Value probe_call_json(const message::ToolCall& call) {
 
 // Where the turn begins in `text`: behind the prompt if it goes on from there; else at a border
 // before the first difference, since a difference may lie inside a marker (`<think>`,
-// `<tool_call>`).
+// `<tool_call>`). What stands before the question is not compared: some templates declare tools
+// beside the last message alone.
 std::size_t turn_begin(std::string_view text, std::string_view prompt) {
+  const std::size_t question = text.find(kProbeUser);
+  const std::size_t asked = prompt.find(kProbeUser);
+  if (question != std::string_view::npos && asked != std::string_view::npos &&
+      question + asked > 0) {
+    const std::size_t begin = turn_begin(text.substr(question), prompt.substr(asked));
+    return question + std::max(begin, kProbeUser.size());
+  }
   const std::size_t same =
       static_cast<std::size_t>(std::ranges::mismatch(text, prompt).in1 - text.begin());
   if (same == prompt.size() || same == 0) return same;

@@ -45,6 +45,14 @@ constexpr std::string_view kTextArguments =
     "{%- for m in messages %}<{{ m.role }}>{% for c in m.tool_calls or [] %}"
     "{{ '@' + c.function.name + c.function.arguments }}{% endfor %}{{ m.content }}{% endfor %}";
 
+constexpr std::string_view kToolsLast =
+    "{% for m in messages %}{% for c in m.tool_calls %}[CALL]{{ c.function.name }}"
+    "{{ c.function.arguments | tojson }}{% endfor %}"
+    "{% if loop.last and tools and not m.tool_calls %}[TOOLS]{{ tools | tojson }}[/TOOLS]{% endif "
+    "%}"
+    "{% if m.role == 'user' %}[USER]{{ m.content }}[/USER]{% else %}{{ m.content }}{% endif %}"
+    "{% endfor %}";
+
 struct CallProbeRow {
   std::string_view name;
   std::string_view chat_template;
@@ -71,6 +79,11 @@ const CallProbeRow kCallProbeRows[] = {
       "<assistant>!probetool{\"probekey\": \"probevalue\"}!probeother{\"probekey\": "
       "\"probesecond\", "
       "\"probelast\": \"probe third\"}<tool>proberesult<tool>proberesult"}},
+    {"ToolsBesideTheLastMessageAlone",
+     kToolsLast,
+     {"[CALL]probetool{\"probekey\": \"probevalue\"}",
+      "[CALL]probetool{\"probekey\": \"probevalue\"}"
+      "[CALL]probeother{\"probekey\": \"probesecond\", \"probelast\": \"probe third\"}"}},
     {"NoCalls", kNoCalls, {}},
     {"LongTurns", kLong, {}},
     {"TextArguments",

@@ -271,6 +271,12 @@ std::string without_spaces(std::string_view text) {
   return kept;
 }
 
+bool has_escapes(std::string_view text) {
+  return text.find("&#34;") != std::string_view::npos ||
+         text.find("&#39;") != std::string_view::npos ||
+         text.find("&lt;") != std::string_view::npos;
+}
+
 void Prober::calls() {
   const auto turn = [&](const json::Value& arguments) {
     Messages messages{user(), calling({call(kId, kTool, arguments)}), result(kId, kResult)};
@@ -288,6 +294,10 @@ void Prober::calls() {
     const auto of_text = turn(text);
     as_object = shows(of_object, {kValue});
     as_text = shows(of_text, {text});
+    // Markup of the object makes jinja2 escape the text around it.
+    if (as_object && as_text && has_escapes(*of_object) && !has_escapes(*of_text)) {
+      as_object = false;
+    }
     if (as_object && as_text && without_spaces(*of_object) != without_spaces(*of_text)) {
       // Text inside the template's own braces is no object; an object as Python prints it no JSON.
       as_text = of_object->find("{'" + std::string(kKey)) != std::string::npos;

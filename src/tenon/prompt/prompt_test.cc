@@ -367,6 +367,32 @@ TEST(Prompt, ArgumentsAreShapedAndSaid) {
 }
 
 // Templates are compiled once and rendered from many threads: for ThreadSanitizer.
+// mistral-common's templates mark the JSON of an object as safe, which makes jinja2 escape the
+// quotes around it: they are right with text.
+TEST(ChatTemplate, ArgumentsAreTextWhereAnObjectEscapesWhatIsAroundIt) {
+  const auto chat_template = compiled(
+      "{%- for m in messages -%}{%- if m.tool_calls -%}[TOOL_CALLS][{%- for t in m.tool_calls -%}"
+      "{%- set a = t.function.arguments -%}"
+      "{%- if a is not string -%}{%- set a = a | tojson | safe -%}{%- endif -%}"
+      "{{ '{\"name\": \"' + t.function.name + '\", \"arguments\": ' + a + '}' }}{%- endfor -%}]"
+      "{%- elif m.role == 'tool' -%}[TOOL_RESULTS]{{ m.content }}[/TOOL_RESULTS]"
+      "{%- else -%}{%- if loop.last and tools -%}{{ tools | tojson | safe }}{%- endif -%}"
+      "[INST]{{ m.content }}[/INST]{%- endif -%}{%- endfor -%}");
+  EXPECT_EQ(chat_template->capabilities().arguments, Arguments::text);
+  for (const char* arguments : {R"({"a": "b"})", R"("{\"a\": \"b\"}")"}) {
+    const auto prompt = chat_template->render_context(
+        json::Object{{"messages", *json::parse(
+                                      R"([{"role": "user", "content": "q"},
+             {"role": "assistant", "tool_calls": [{"id": "1", "type": "function",
+              "function": {"name": "f", "arguments": )" +
+                                      std::string(arguments) + "}}]}]")}},
+        {});
+    ASSERT_TRUE(prompt) << prompt.error().message;
+    EXPECT_EQ(prompt->text,
+              R"([INST]q[/INST][TOOL_CALLS][{"name": "f", "arguments": {"a": "b"}}])");
+  }
+}
+
 TEST(ChatTemplate, IsRenderedFromManyThreads) {
   const auto chat_template = compiled(kPromptChatMl);
   const auto request = request_of({said(message::Role::user, "Hi")});
