@@ -31,7 +31,7 @@ CHAT_TEMPLATE = r"""
 {%- macro kind(schema) -%}
   {%- if schema.enum is defined -%}
     {{- schema.enum | join('|') -}}
-  {%- elif schema.type == 'array' and schema['items'] is defined -%}
+  {%- elif schema.type == 'array' and schema['items'] is mapping -%}
     {{- kind(schema['items']) + '[]' -}}
   {%- elif schema.type is string and schema.properties is not defined -%}
     {{- schema.type -}}

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tenon/prompt/chat_template.h"
+#include "tenon/vocab/gguf.h"
 
 namespace tenon::prompt {
 namespace {
@@ -141,6 +142,27 @@ INSTANTIATE_TEST_SUITE_P(
             R"([{"type": "function", "function": {"name": "f", "description": "Does it", "parameters": {"type": "object", "properties": {"description": {"anyOf": [{"const": 1}, {"$ref": "#/$defs/t"}]}}, "$defs": {"t": {"type": "string"}}}}}])",
             R"({"t": {"type": "string"}})"}),
     [](const auto& info) { return std::string(info.param.name); });
+
+// In jinja2 `schema['items'] is defined` is true of every dict: it is its method.
+TEST(SchemaLoss, TheBundledModelTakesListsWithoutItems) {
+  const auto file = vocab::GgufFile::open(TENON_SOURCE_DIR "/models/tenon-tiny.gguf");
+  ASSERT_TRUE(file) << file.error().message;
+  const auto source = file->string("tokenizer.chat_template");
+  ASSERT_TRUE(source);
+  const auto compiled = ChatTemplate::compile(*source);
+  ASSERT_TRUE(compiled) << compiled.error().message;
+  const json::Value tool = *json::parse(
+      R"({"type": "function", "function": {"name": "f", "description": "Does it", "parameters":
+          {"type": "object", "properties": {"a": {"type": "array", "description": "words"},
+           "b": {"type": "array", "items": {"type": "string"}}}}}})");
+  const auto prompt = (*compiled)->render_context(
+      json::Object{{"messages", *json::parse(R"([{"role": "user", "content": "q"}])")},
+                   {"tools", json::Array{tool}}},
+      {});
+  ASSERT_TRUE(prompt) << prompt.error().message;
+  EXPECT_NE(prompt->text.find("#f: Does it\n a?: array words\n b?: string[]\n"), std::string::npos)
+      << prompt->text;
+}
 
 }  // namespace
 }  // namespace tenon::prompt
