@@ -40,6 +40,15 @@ class ChatDecoder : public RequestReader {
     return RequestReader::stream_options(value, out_.include_usage);
   }
   bool n(const Value& value) { return choices(value, "n", out_.choices); }
+  bool continues_message(const Value& value) {
+    return boolean(value, "continue_final_message", continues_message_);
+  }
+  bool generation_prompt(const Value& value) {
+    bool adds = true;
+    if (!boolean(value, "add_generation_prompt", adds)) return false;
+    adds_generation_prompt_ = adds;
+    return true;
+  }
   bool max_tokens(const Value& value) { return token_limit(value, "max_tokens"); }
   bool max_completion_tokens(const Value& value) {
     return token_limit(value, "max_completion_tokens");
@@ -73,11 +82,14 @@ class ChatDecoder : public RequestReader {
   bool custom_tool(const Value& value, const std::string& path, Tool& out);
   bool choice_object(const Value& value);
   bool choose(const Value& value, const std::string& path);
+  bool continue_message();
   bool finish();
 
   ChatCompletionRequest out_;
   std::string function_call_id_;  // of the last `function_call` whose result has not come
   unsigned function_calls_ = 0;
+  bool continues_message_ = false;
+  std::optional<bool> adds_generation_prompt_;
 };
 
 using enum Effect;
@@ -110,6 +122,8 @@ constexpr auto kChatFields = std::to_array<Field<ChatDecoder>>({
     {{"logit_bias", honoured, false, "#LogitBias"}, &ChatDecoder::logit_bias},
     {{"logprobs", honoured, false, "#Boolean"}, &ChatDecoder::logprobs},
     {{"top_logprobs", honoured, false, "#TopLogprobs"}, &ChatDecoder::top_logprobs},
+    {{"continue_final_message", honoured, false, "#Boolean"}, &ChatDecoder::continues_message},
+    {{"add_generation_prompt", honoured, false, "#Boolean"}, &ChatDecoder::generation_prompt},
     {{"reasoning_effort", honoured, false, "#Effort"}, &ChatDecoder::reasoning_effort},
     {{"chat_template_kwargs", honoured, false, "#TemplateKwargs"}, &ChatDecoder::template_kwargs},
     {{"response_format", honoured, false, "#ResponseFormat"}, &ChatDecoder::response_format},
@@ -417,6 +431,35 @@ bool ChatDecoder::function_call(const Value& value) {
          chosen_name(value, "function_call", /*is_custom=*/false, "function_call");
 }
 
+// The answer goes on from the last message, as vLLM and SGLang have it.
+bool ChatDecoder::continue_message() {
+  if (!continues_message_) {
+    if (adds_generation_prompt_.value_or(true)) return true;
+    return fail("invalid_value", "add_generation_prompt",
+                "add_generation_prompt: false is only taken beside continue_final_message: true");
+  }
+  if (adds_generation_prompt_.value_or(false)) {
+    return fail("invalid_value", "continue_final_message",
+                "continue_final_message and add_generation_prompt cannot both be true");
+  }
+  const Message& last = chat_.messages.back();
+  if (last.role != Role::assistant || !last.tool_calls.empty()) {
+    return fail("invalid_value", "continue_final_message",
+                "continue_final_message needs a last message of the assistant's without calls");
+  }
+  if (!last.reasoning.empty()) {
+    return fail("invalid_value", "continue_final_message",
+                "the message that the answer goes on from cannot have reasoning");
+  }
+  if (chat_.response_format.kind == ResponseFormat::Kind::json) {
+    return fail("invalid_value", "continue_final_message",
+                "a message cannot be gone on from where response_format holds the answer");
+  }
+  chat_.prefill = last.text();
+  chat_.messages.pop_back();
+  return true;
+}
+
 // What can only be judged once every field is known.
 bool ChatDecoder::finish() {
   if (out_.has_functions) chat_.parallel_tool_calls = false;  // an answer has room for one call
@@ -427,7 +470,7 @@ bool ChatDecoder::finish() {
   if (out_.include_usage && !out_.stream) {
     return fail("invalid_value", "stream_options", "stream_options needs stream: true");
   }
-  return true;
+  return continue_message();
 }
 
 Result<ChatCompletionRequest, ApiError> ChatDecoder::run(const Value& body) {

@@ -135,6 +135,14 @@ const ChatRefused kRefusedFields[] = {
      "unknown_parameter"},
     {"StreamOptionsWithoutStream", R"("stream_options": {"include_usage": true})", "stream_options",
      "invalid_value"},
+    {"ContinuesAUser", R"("continue_final_message": true)", "continue_final_message",
+     "invalid_value"},
+    {"ContinuesAndBegins", R"("continue_final_message": true, "add_generation_prompt": true)",
+     "continue_final_message", "invalid_value"},
+    {"BeginsNothing", R"("add_generation_prompt": false)", "add_generation_prompt",
+     "invalid_value"},
+    {"ContinuesByAWord", R"("continue_final_message": "yes")", "continue_final_message",
+     "invalid_type"},
     {"Obfuscation", R"("stream": true, "stream_options": {"include_obfuscation": true})",
      "stream_options.include_obfuscation", "unsupported_parameter"},
     {"LogitBiasOfOtherType", R"("logit_bias": [1])", "logit_bias", "invalid_type"},
@@ -382,6 +390,36 @@ TEST(ChatRequest, TheSmallerOfTwoTokenLimitsHonoursBoth) {
   EXPECT_EQ(decoded(R"("max_tokens": 5)").chat.max_tokens, 5u);
   EXPECT_EQ(decoded(R"("max_completion_tokens": 6)").chat.max_tokens, 6u);
   EXPECT_EQ(decoded(R"("max_tokens": 5, "max_completion_tokens": 6)").chat.max_tokens, 5u);
+}
+
+// The fields are those of vLLM and SGLang.
+TEST(ChatRequest, TheLastMessageMayGoOn) {
+  const auto asked = [](std::string_view last, std::string_view fields) {
+    return decode_chat_completion(
+        chat_parsed(R"({"model": "m", "messages": [{"role": "user", "content": "hi"}, )" +
+                    std::string(last) + "], " + std::string(fields) + "}"));
+  };
+  constexpr std::string_view kAnswer = R"({"role": "assistant", "content": "{\"sum\":"})";
+  for (const std::string_view fields :
+       {R"("continue_final_message": true)",
+        R"("continue_final_message": true, "add_generation_prompt": false)"}) {
+    const auto request = asked(kAnswer, fields);
+    ASSERT_TRUE(request) << request.error().message;
+    EXPECT_EQ(request->chat.prefill, "{\"sum\":");
+    EXPECT_EQ(request->chat.messages.size(), 1u);
+  }
+  const auto closed = asked(kAnswer, R"("add_generation_prompt": true)");
+  ASSERT_TRUE(closed) << closed.error().message;
+  EXPECT_EQ(closed->chat.prefill, "");
+  EXPECT_EQ(closed->chat.messages.size(), 2u);
+  for (const std::string_view last :
+       {R"({"role": "assistant", "content": "a", "reasoning_content": "r"})",
+        R"({"role": "assistant", "tool_calls": [{"id": "1", "type": "function",
+            "function": {"name": "f", "arguments": "{}"}}]})"}) {
+    EXPECT_FALSE(asked(last, R"("continue_final_message": true)")) << last;
+  }
+  EXPECT_FALSE(asked(kAnswer, R"("continue_final_message": true,
+                                 "response_format": {"type": "json_object"})"));
 }
 
 // What tools were before there were several kinds of them.
