@@ -50,13 +50,17 @@ Dfa::State Dfa::meet(State state, std::uint8_t byte) {
   return result;
 }
 
-// Breadth first, so that what is found is a shortest way.
+// Whether it is live, as far as that is known without a search.
+bool Dfa::is_known_live(State state) {
+  StateInfo& info = states_[state];
+  if (info.life == Life::unknown && exprs_->has_text(info.language)) info.life = Life::live;
+  return info.life == Life::live;
+}
+
+// Breadth first, so that what is found is a shortest way to a state that is known to be live.
 Expected<bool> Dfa::is_live(State state) {
-  if (states_[state].life != Life::unknown) return states_[state].life == Life::live;
-  if (exprs_->has_text(states_[state].language)) {
-    states_[state].life = Life::live;
-    return true;
-  }
+  if (is_known_live(state)) return true;
+  if (states_[state].life == Life::dead) return false;
   if (follow_guide(state)) return true;
   struct Visit {
     State state;
@@ -69,7 +73,7 @@ Expected<bool> Dfa::is_live(State state) {
     for (std::size_t c = 0; c < class_count_; ++c) {
       const State next = step_class(visits[i].state, c);
       if (next == kFailed) return Unexpected(exprs_->status().error());
-      if (states_[next].life == Life::live) {
+      if (is_known_live(next)) {
         set_live(visits[i].state, c);
         for (std::size_t at = i; at != 0; at = visits[at].from) {
           set_live(visits[visits[at].from].state, visits[at].byte_class);
@@ -93,7 +97,7 @@ bool Dfa::follow_guide(State state) {
   std::vector<std::pair<State, std::size_t>> way;
   State guide = guide_;
   for (State at = state; way.size() < max_length && states_[at].life != Life::dead;) {
-    if (states_[at].life == Life::live) {
+    if (is_known_live(at)) {
       for (const auto& [from, byte_class] : way) set_live(from, byte_class);
       guide_ = state;
       return true;

@@ -86,6 +86,7 @@ class Dfa {
   State step_class(State state, std::size_t byte_class) {
     return step(state, byte_of_class_[byte_class]);
   }
+  [[nodiscard]] bool is_known_live(State state);
   void set_live(State state, std::size_t toward);
   bool follow_guide(State state);
 

@@ -127,6 +127,23 @@ TEST(Dfa, KnowsLifeInWhateverOrderItIsAsked) {
 
 // ---- the rest of the header ---------------------------------------------------------------------
 
+// Within a character the expression does not say that a text follows, but behind it does: no end
+// has to be searched for, which would cost as many states as the text has bytes to come.
+TEST(Dfa, NeedsNoSearchForAnEndBehindACharacter) {
+  ExprSet exprs(kDfaRoomy);
+  const Expr text = whole(exprs, "[^]*");
+  exprs.set_text(text);
+  const Expr segments = whole(exprs, "^.{1,20}a.{1,20}b.{1,20}c.{1,20}d.{1,20}e$");
+  Dfa dfa(exprs, exprs.both(text, segments));
+  for (const std::string_view begun :
+       {"\xC3", "xyz\xE2\x82", "xa\xF0", "xax\xE2", "xaxaxbxb\xC4"}) {
+    const Dfa::State state = walk(dfa, begun);
+    const Dfa::State before = dfa.state_count();
+    EXPECT_TRUE(*dfa.is_live(state)) << begun;
+    EXPECT_LT(dfa.state_count() - before, 2 * dfa.class_count()) << begun;
+  }
+}
+
 TEST(Dfa, KnowsTheBytesThatChangeNothing) {
   ExprSet exprs(kDfaRoomy);
   Dfa dfa(exprs, whole(exprs, "\"[a-z]*\"(?:x|y)"));
