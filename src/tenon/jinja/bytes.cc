@@ -36,9 +36,7 @@ Value bytes_of_text(Vm& vm, const Value& string) {
     const char32_t point = unicode::next(text.bytes, at);
     bytes += static_cast<char>(point < 0x80 ? point : point - kPrivate);
   }
-  Value value = vm.string_copy(bytes, text.is_data || text.runs != nullptr);
-  value.tag = Tag::bytes;
-  return value;
+  return vm.make_bytes(bytes, text.is_data || text.runs != nullptr);
 }
 
 // What a method of str takes for what the method of bytes was given.
@@ -71,6 +69,12 @@ Value hex_of(Vm& vm, const Value& bytes) {
 }
 
 }  // namespace
+
+Value Vm::make_bytes(std::string_view bytes, bool is_data) {
+  Value value = string_copy(bytes, is_data);
+  value.tag = Tag::bytes;
+  return value;
+}
 
 Value Vm::call_bytes_method(const Value& self, MethodId id, const Args& args) {
   charge(self.size);

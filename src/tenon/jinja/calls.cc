@@ -508,9 +508,9 @@ Value to_bytes(Vm& vm, const Value& self, const Args& args) {
   }
   // Of a negative number n the bits are those of ~(-n - 1).
   const BigInt magnitude = number.is_negative() ? -number - BigInt(1) : number;
-  const std::size_t bits = magnitude.bits() + (is_signed ? 1 : 0);
+  const std::size_t bits = magnitude.is_zero() ? 0 : magnitude.bits() + (is_signed ? 1 : 0);
   const auto size = static_cast<std::size_t>(length);
-  if ((bits + 7) / 8 > size && !(number.is_zero() && !is_signed)) {
+  if ((bits + 7) / 8 > size) {
     vm.fail("OverflowError", "int too big to convert");
   }
   vm.arena().foresee(size);
@@ -523,9 +523,7 @@ Value to_bytes(Vm& vm, const Value& self, const Args& args) {
     const auto written = static_cast<unsigned char>(number.is_negative() ? ~byte : byte);
     bytes[order == "little" ? i : size - 1 - i] = static_cast<char>(written);
   }
-  Value value = vm.string_copy(bytes, self.is_data());
-  value.tag = Tag::bytes;
-  return value;
+  return vm.make_bytes(bytes, self.is_data());
 }
 
 Value call_number_method(Vm& vm, const Value& self, M id, const Args& args) {

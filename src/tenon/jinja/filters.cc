@@ -1127,12 +1127,15 @@ class Filter {
           if (breaks_words) {
             const std::size_t cut = unicode::offset(
                 text.bytes, static_cast<std::size_t>(width - used), parts[next].first);
+            // A piece of no text, where the line is full, still stands behind its space.
+            last_blank = std::string_view::npos;
             if (cut > parts[next].first) {
+              if (is_blank(parts[next])) last_blank = parts[next].first;
               end = cut;
               parts[next].first = cut;
-              last_blank = std::string_view::npos;
             }
           } else if (next == first) {
+            if (is_blank(parts[next])) last_blank = parts[next].first;
             end = parts[next].second;
             ++next;
           }
@@ -1143,7 +1146,7 @@ class Filter {
         if (!is_first_line) vm_.put_string(joint);
         vm_.put_text(text, begin, end);
         is_first_line = false;
-      } else if (next == first) {
+      } else if (next == first && parts[next].first == begin) {
         break;
       }
     }

@@ -269,6 +269,26 @@ Value add_lists(Vm& vm, const Value& a, const Value& b) {
   return sum;
 }
 
+Value add_bytes(Vm& vm, const Value& a, const Value& b) {
+  if (!b.is(Tag::bytes)) {
+    vm.type_error("can't concat " + std::string(vm.type_name(b)) + " to bytes");
+  }
+  vm.charge(a.size + b.size);
+  return vm.make_bytes(std::string(a.bytes()).append(b.bytes()), a.is_data() || b.is_data());
+}
+
+Value repeat_bytes(Vm& vm, const Value& bytes, const Value& count) {
+  const auto times =
+      static_cast<std::uint64_t>(std::max<std::int64_t>(0, vm.index_of(count, "count")));
+  if (bytes.size == 0 || times == 0) return vm.make_bytes({}, bytes.is_data());
+  vm.arena().foresee_times(bytes.size, times);
+  vm.charge(bytes.size * times);
+  std::string all;
+  all.reserve(bytes.size * times);
+  for (std::uint64_t i = 0; i < times; ++i) all += bytes.bytes();
+  return vm.make_bytes(all, bytes.is_data());
+}
+
 Value escaped(Vm& vm, const Value& value) {
   return vm.call_filter(static_cast<std::uint32_t>(FilterId::escape), value, {});
 }
@@ -292,6 +312,12 @@ Value Vm::binary(Op op, const Value& a, const Value& b) {
   const auto is_repeatable = [](const Value& value) {
     return value.is_string() || value.is_list() || value.is(Tag::tuple);
   };
+  if (a.is(Tag::bytes) || b.is(Tag::bytes)) {
+    if (op == Op::add && a.is(Tag::bytes)) return add_bytes(*this, a, b);
+    if (op == Op::multiply && (a.is_int() || b.is_int())) {
+      return a.is_int() ? repeat_bytes(*this, b, a) : repeat_bytes(*this, a, b);
+    }
+  }
   if (op == Op::multiply) {
     if (is_repeatable(a) && b.is_int()) return repeat(*this, a, b);
     if (is_repeatable(b) && a.is_int()) return repeat(*this, b, a);
@@ -348,6 +374,7 @@ Value Vm::item(const Value& object, const Value& index) {
     case Tag::range:
     case Tag::string:
     case Tag::rope:
+    case Tag::bytes:
       if (index.is(Tag::integer) || index.is(Tag::boolean)) {
         std::int64_t at = index.is(Tag::integer) ? index.integer : index.boolean;
         // A string's characters are counted only as far as needed.
@@ -646,7 +673,13 @@ Value Vm::slice(const Value& object, const Slice& bounds) {
     }
     return end_text(mark);
   }
-  if (object.is(Tag::bytes)) type_error("slices of bytes are not supported");
+  if (object.is(Tag::bytes)) {
+    std::string part;
+    for (std::int64_t i = 0, at = start; i < count; ++i, at += step) {
+      part += object.bytes()[static_cast<std::size_t>(at)];
+    }
+    return make_bytes(part, object.is_data());
+  }
   Value list = make_list(static_cast<std::uint32_t>(count), object.is_data(),
                          object.is(Tag::tuple) ? Tag::tuple : Tag::list);
   for (std::int64_t i = 0, at = start; i < count; ++i, at += step)

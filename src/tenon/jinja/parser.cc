@@ -414,10 +414,8 @@ class Parser {
     if (at(Token::subtract)) fail("block names may not contain hyphens");
     block.body = parse_body("endblock");
     skip_word(text(name));
-    for (const std::uint32_t other : p_.template_blocks) {
-      if (p_.blocks[other].name == block.name) {
-        fail_at(position, "block '" + std::string(text(name)) + "' defined twice");
-      }
+    if (!block_names_.insert(block.name).second) {
+      fail_at(position, "block '" + std::string(text(name)) + "' defined twice");
     }
     const NodeId node = make_block(Op::block, position, block);
     p_.template_blocks.push_back(p_.nodes[node].a);
@@ -1249,6 +1247,7 @@ class Parser {
   std::vector<std::string_view> open_tags_;
   std::vector<std::uint32_t> interned_;  // open addressing, a power of two: constant + 1
   std::size_t interned_count_ = 0;
+  std::unordered_set<std::uint32_t> block_names_;
   std::uint32_t no_arguments_ = kNoNode;
   std::size_t loop_loads_ = 0, caller_loads_ = 0, kwargs_loads_ = 0, varargs_loads_ = 0;
 };

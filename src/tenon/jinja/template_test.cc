@@ -115,6 +115,10 @@ INSTANTIATE_TEST_SUITE_P(
             "{{ u.encode().isalpha() }}{{ 'ab'.encode().isalpha() }}{{ u.encode().title() }}"
             "{{ u.encode().replace('é'.encode(), '-'.encode()).decode() }}{{ u.encode().hex() }}",
             "FalseTrueb'H\\xc3\\xa9'h-68c3a9", R"({"u": "hé"})"},
+        Row{"Operators",
+            "{% set b = 'cup'.encode() %}{{ b + b }}{{ 2 * b }}{{ b[0] }}{{ b[-1] }}{{ b[::-1] }}"
+            "{{ b < 'd'.encode() }}{{ 'u'.encode() in b }}{{ 117 in b }}",
+            "b'cupcup'b'cupcup'99112b'puc'TrueTrueTrue"},
         Row{"Joined", "{{ ','.encode().join(['a'.encode(), 'b'.encode()]) }}", "b'a,b'"},
         Row{"Quoted", R"({{ "it's".encode() }}{{ 'a"\'b'.encode() }})", R"(b"it's"b'a"\'b')"},
         Row{"OfIntegers",
@@ -122,6 +126,14 @@ INSTANTIATE_TEST_SUITE_P(
             "{{ (-2).to_bytes(2, 'big', signed=true) }}{{ (0).to_bytes(0, 'big') }}"
             "{{ (2 ** 64).to_bytes(length=9, byteorder='little') }}",
             R"(b'\x01,'b',\x01\x00'b'\x07'b'\xff\xfe'b''b'\x00\x00\x00\x00\x00\x00\x00\x00\x01')"}),
+    row_name);
+
+INSTANTIATE_TEST_SUITE_P(
+    Wrapping, Renders,
+    testing::Values(Row{"APieceOfNothingKeepsTheSpaceBeforeIt",
+                        "{{ '<i>a</i> &lt;b' | wordwrap(3) }}", "<i>\na</\ni> \n&lt\n;b"},
+                    Row{"SpaceLongerThanALineGoes",
+                        "{{ '\t q' | wordwrap(1, false) }}{{ '\t q' | wordwrap(1) }}", "qq"}),
     row_name);
 
 INSTANTIATE_TEST_SUITE_P(
@@ -315,6 +327,8 @@ INSTANTIATE_TEST_SUITE_P(
                  "OverflowError: int too big to convert"},
         ErrorRow{"BytesOfTextToBytes", "{{ 'a'.encode().find('a') }}",
                  "TypeError: a bytes-like object is required, not 'str'"},
+        ErrorRow{"BytesAndText", "{{ 'a'.encode() + 'a' }}",
+                 "TypeError: can't concat str to bytes"},
         ErrorRow{"KeywordTwice", "{{ dict(a=1, **{'a': 2}) }}",
                  "TypeError: got multiple values for keyword argument 'a'"},
         ErrorRow{"Line", "a\n{{ x.y }}", "line 2, column 6: UndefinedError: 'x' is undefined"},
@@ -562,13 +576,17 @@ TEST(Limits, EachHasItsError) {
 }
 
 // The steps that they take grow with the text, not with its square.
-TEST(Limits, LongWordsAndManyKeywordsCostInProportion) {
+TEST(Limits, LongWordsAndManyNamesCostInProportion) {
   std::string keywords;
   json::Object many;
   for (int i = 0; i < 20000; ++i) {
     keywords += (i == 0 ? "k" : ",k") + std::to_string(i) + "=1";
     many.set("k" + std::to_string(i), i);
   }
+  std::string blocks;
+  for (int i = 0; i < 100'000; ++i)
+    blocks += "{% block b" + std::to_string(i) + " %}{% endblock %}";
+  EXPECT_TRUE(Template::compile(blocks));
   const RenderOptions few{.max_steps = 2'000'000};
   const auto wrapped = render("{{ ('m' * 80000) | wordwrap(1) | length }}", "{}", {}, few);
   ASSERT_TRUE(wrapped) << wrapped.error().message;

@@ -299,6 +299,10 @@ bool Vm::less(const Value& a, const Value& b, const char* sign) {
     const int order = text_of(a).bytes.compare(text_of(b).bytes);
     return holds(order);
   }
+  if (a.is(Tag::bytes) && b.is(Tag::bytes)) {
+    charge(std::min(a.size, b.size) / 4);
+    return holds(a.bytes().compare(b.bytes()));
+  }
   if ((a.is_list() && b.is_list()) || (a.is(Tag::tuple) && b.is(Tag::tuple))) {
     const Deeper deeper(*this);
     const std::int64_t left_size = *length(a);
@@ -327,6 +331,15 @@ bool Vm::contains(const Value& container, const Value& item) {
       charge(text.size());
       return unicode::find(text, text_of(item).bytes) != std::string_view::npos;
     }
+    case Tag::bytes:
+      charge(container.size);
+      if (item.is(Tag::bytes)) {
+        return container.bytes().find(item.bytes()) != std::string_view::npos;
+      }
+      if (!item.is_int()) {
+        type_error("a bytes-like object is required, not '" + std::string(type_name(item)) + "'");
+      }
+      break;
     case Tag::dict:
     case Tag::json_dict:
       static_cast<void>(hash(item));
@@ -720,6 +733,9 @@ Value Vm::item_at(const Value& sequence, std::int64_t index) {
       return import((*sequence.json_list)[static_cast<std::size_t>(index)]);
     case Tag::range:
       return make_int(sequence.range->start + index * sequence.range->step, sequence.is_data());
+    case Tag::bytes:
+      return make_int(static_cast<unsigned char>(sequence.bytes()[static_cast<std::size_t>(index)]),
+                      sequence.is_data());
     default: {
       const Text text = text_of(sequence);
       const auto wanted = static_cast<std::size_t>(index);

@@ -214,7 +214,7 @@ class Vm {
   [[nodiscard]] Value from_json(const Value& text);
   [[nodiscard]] Value unescape_html(const Value& string);  // markup.cc
   [[nodiscard]] Value ascii(const Value& value);
-  /// A method of bytes; see bytes.cc.
+  [[nodiscard]] Value make_bytes(std::string_view bytes, bool is_data);  // bytes.cc
   [[nodiscard]] Value call_bytes_method(const Value& self, MethodId id, const Args& args);
 
   [[nodiscard]] Value undefined_name(std::string_view name) const;
