@@ -163,7 +163,7 @@ ERRORS = [
     ("no_messages", {"messages": []}, anthropic.BadRequestError, "invalid_request_error"),
     ("image", {"messages": [{"role": "user", "content": [{"type": "image", "source": {
         "type": "base64", "media_type": "image/png", "data": "x"}}]}]}, anthropic.BadRequestError, "invalid_request_error"),
-    ("server_tool", {"tools": [{"type": "web_search_20250305", "name": "web_search"}]},
+    ("server_tool", {"tools": [{"type": "web_search_20250305", "name": "web_search"}], "tool_choice": {"type": "any"}},
      anthropic.BadRequestError, "invalid_request_error"),
     ("too_long", {"messages": [{"role": "user", "content": "word " * 40_000}]},
      anthropic.BadRequestError, "invalid_request_error"),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,6 +33,8 @@ class AnswerEncoder {
   /// What its fields are called, where Chat Completions calls them otherwise.
   [[nodiscard]] virtual std::span<const FieldName> field_names() const = 0;
 
+  /// Before begin(), where it is known so early: the prompt has so many tokens.
+  virtual void set_prompt_tokens(std::uint64_t /*count*/) {}
   virtual void begin(std::string& out) = 0;
   virtual void add(unsigned choice, const message::ChatEvent& event,
                    const std::vector<message::TokenLogprob>& logprobs, std::string& out) = 0;

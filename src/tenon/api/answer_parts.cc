@@ -8,6 +8,7 @@
 
 #include "tenon/base/utf8.h"
 #include "tenon/chat/responder.h"
+#include "tenon/format/json_filter.h"
 #include "tenon/http/sse.h"
 
 namespace tenon::api {
@@ -26,7 +27,59 @@ json::Value encode_token(const std::string& bytes, double logprob) {
   return entry;
 }
 
+// The beginning of JSON without a member of an object at its end whose value has not begun.
+std::string_view without_begun_member(std::string_view json) {
+  struct Level {
+    bool is_object = false;
+    bool has_value = false;     // of the member, or item, that is read
+    std::size_t member_at = 0;  // where it begins, with the comma before it
+  };
+  std::vector<Level> levels;
+  bool is_string = false;
+  bool is_after_colon = false;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (is_string) {
+      if (c == '\\') ++i;
+      is_string = c != '"';
+      continue;
+    }
+    if (c == ' ' || c == '\n' || c == '\r' || c == '\t') continue;
+    if (c == ':') {
+      is_after_colon = true;
+      continue;
+    }
+    if (c == ',') {
+      if (!levels.empty()) levels.back() = {levels.back().is_object, false, i};
+      continue;
+    }
+    if (c == '}' || c == ']') {
+      if (!levels.empty()) levels.pop_back();
+      continue;
+    }
+    is_string = c == '"';
+    if (!levels.empty() && (is_after_colon || !levels.back().is_object)) {
+      levels.back().has_value = true;
+    }
+    is_after_colon = false;
+    if (c == '{' || c == '[') levels.push_back({c == '{', false, i + 1});
+  }
+  const bool is_begun = !levels.empty() && levels.back().is_object && !levels.back().has_value;
+  return is_begun ? json.substr(0, levels.back().member_at) : json;
+}
+
 }  // namespace
+
+json::Object call_input(std::string_view arguments) {
+  format::JsonFilter filter;
+  std::string closed;
+  filter.feed(without_begun_member(arguments), closed);
+  filter.close(closed);
+  Expected<json::Value> value = json::parse(closed);
+  if (!value) return {};
+  if (json::Object* object = value->if_object()) return std::move(*object);
+  return {{std::string(message::kInput), *std::move(value)}};
+}
 
 void GuaranteeNote::add(const message::ChatEvent& event) {
   if (std::holds_alternative<message::CallBegin>(event)) is_due_ = true;

@@ -60,6 +60,11 @@ class GuaranteeNote {
 /// `[{"token", "logprob", "bytes", "top_logprobs"}, ...]`
 [[nodiscard]] json::Array encode_token_logprobs(const std::vector<message::TokenLogprob>& logprobs);
 
+/// Arguments of a call as an object, whatever the model made of them: what is cut is closed, but
+/// for a member that is only begun, whose name is not whole or whose value has not come; that is
+/// left out. Arguments that are no object stand in the member `input`.
+[[nodiscard]] json::Object call_input(std::string_view arguments);
+
 /// As Chat Completions and Completions count.
 [[nodiscard]] json::Value encode_usage(const message::Usage& usage);
 

@@ -77,5 +77,29 @@ TEST(GuaranteeNote, KeepsSoManyRepairsHoweverManyThereAre) {
   EXPECT_EQ(all.encode().find("repairs")->if_array()->size(), GuaranteeNote::kMaxRepairs);
 }
 
+TEST(CallInput, IsWhatStandsWhole) {
+  const struct {
+    std::string_view arguments;
+    std::string_view input;
+  } rows[] = {
+      {"", "{}"},
+      {R"({"a": 1, "b": "x)", R"({"a":1,"b":"x"})"},
+      {R"({")", "{}"},
+      {R"({"a)", "{}"},
+      {R"({"a")", "{}"},
+      {R"({"a": )", "{}"},
+      {R"({"a": {"b": {"c)", R"({"a":{"b":{}}})"},
+      {R"({"a": [{"b")", R"({"a":[{}]})"},
+      {R"({"a": [1, )", R"({"a":[1]})"},
+      {R"({"a": 1, "b)", R"({"a":1})"},
+      {R"({"a": {"b": 1}, "c)", R"({"a":{"b":1}})"},
+      {R"({"a\"{": "}, \\", "b)", R"({"a\"{":"}, \\"})"},
+      {"[1]", R"({"input":[1]})"},
+  };
+  for (const auto& row : rows) {
+    EXPECT_EQ(json::to_string(call_input(row.arguments)), row.input) << row.arguments;
+  }
+}
+
 }  // namespace
 }  // namespace tenon::api

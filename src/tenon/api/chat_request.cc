@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/api/left_out_content.h"
 #include "tenon/api/request_reader.h"
 #include "tenon/schema/tool.h"
 
@@ -26,6 +27,7 @@ using message::ToolMode;
 /// Reads one request.
 class ChatDecoder : public RequestReader {
  public:
+  using RequestReader::RequestReader;
   Result<ChatCompletionRequest, ApiError> run(const Value& body);
 
   // One handler per field of the request, called for values that are not null.
@@ -66,6 +68,11 @@ class ChatDecoder : public RequestReader {
     return refuse("web_search_options", "this server does not search the web");
   }
   bool moderation(const Value&) { return refuse("moderation", "this server does not moderate"); }
+  bool enable_thinking(const Value& value) {
+    return RequestReader::enable_thinking(value, "enable_thinking");
+  }
+  bool json_schema(const Value& value) { return bare_schema(value, "json_schema"); }
+  bool guided_json(const Value& value) { return bare_schema(value, "guided_json"); }
 
  private:
   bool decode_message(const Value& value, const std::string& path, Message& out);
@@ -73,6 +80,7 @@ class ChatDecoder : public RequestReader {
   bool content_part(const Value& value, const std::string& path, Message& out);
   bool tool_calls(const Value& value, const std::string& path, Message& out);
   bool tool_call(const Value& value, const std::string& path, message::ToolCall& out);
+  bool arguments(const Value& function, const std::string& path, message::ToolCall& out);
   bool custom_call(const Value& value, const std::string& path, message::ToolCall& out);
   bool earlier_call(const Value& value, const std::string& path, Message& out);
   bool tool(const Value& value, const std::string& path, Tool& out);
@@ -86,6 +94,8 @@ class ChatDecoder : public RequestReader {
   bool finish();
 
   ChatCompletionRequest out_;
+  std::size_t answered_ = 0;      // messages up to the last one of the assistant
+  std::size_t place_ = 0;         // of the message that is read
   std::string function_call_id_;  // of the last `function_call` whose result has not come
   unsigned function_calls_ = 0;
   bool continues_message_ = false;
@@ -96,7 +106,7 @@ using enum Effect;
 
 // tools comes before tool_choice, which names tools.
 constexpr auto kChatFields = std::to_array<Field<ChatDecoder>>({
-    {{"model", honoured, true, "#ModelName"}, &ChatDecoder::model},
+    {{"model", honoured, false, "#ModelName"}, &ChatDecoder::model},
     {{"messages", honoured, true, "#ChatMessages"}, &ChatDecoder::messages},
     {{"tools", honoured, false, "#ChatTools"}, &ChatDecoder::tools},
     {{"tool_choice", honoured, false, "#ChatToolChoice"}, &ChatDecoder::tool_choice},
@@ -125,8 +135,11 @@ constexpr auto kChatFields = std::to_array<Field<ChatDecoder>>({
     {{"continue_final_message", honoured, false, "#Boolean"}, &ChatDecoder::continues_message},
     {{"add_generation_prompt", honoured, false, "#Boolean"}, &ChatDecoder::generation_prompt},
     {{"reasoning_effort", honoured, false, "#Effort"}, &ChatDecoder::reasoning_effort},
+    {{"enable_thinking", honoured, false, "#Boolean"}, &ChatDecoder::enable_thinking},
     {{"chat_template_kwargs", honoured, false, "#TemplateKwargs"}, &ChatDecoder::template_kwargs},
     {{"response_format", honoured, false, "#ResponseFormat"}, &ChatDecoder::response_format},
+    {{"json_schema", honoured, false, "#JsonSchema"}, &ChatDecoder::json_schema},
+    {{"guided_json", honoured, false, "#JsonSchema"}, &ChatDecoder::guided_json},
     {{"tenon", honoured, false, "#Tenon"}, &ChatDecoder::tenon},
     {{"rlm", honoured, false, "#Rlm"}, &ChatDecoder::rlm},
     {{"modalities", refused, false, "#Modalities"}, &ChatDecoder::modalities},
@@ -155,6 +168,11 @@ bool ChatDecoder::messages(const Value& value) {
   }
   chat_.messages.resize(items.size());
   for (std::size_t i = 0; i < items.size(); ++i) {
+    const Value* role = items[i].if_object() == nullptr ? nullptr : present(items[i], "role");
+    if (role != nullptr && *role == Value("assistant")) answered_ = i + 1;
+  }
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    place_ = i;
     if (!decode_message(items[i], at("messages", i), chat_.messages[i])) return false;
   }
   return true;
@@ -192,7 +210,7 @@ bool ChatDecoder::decode_message(const Value& value, const std::string& path, Me
     } else if (member.key == "function_call") {
       is_right = earlier_call(member.value, where, out);
     } else if (member.key == "audio") {
-      is_right = fail("unsupported_parameter", where, where + " is not supported");
+      is_right = leave_out(where, "the model takes text only");
     } else {
       out.extra.set(member.key, member.value);
     }
@@ -229,6 +247,11 @@ bool ChatDecoder::content_part(const Value& value, const std::string& path, Mess
   // An assistant's earlier refusal is text that it said.
   const std::string key = name == "refusal" ? "refusal" : "text";
   if (name != "text" && name != "refusal") {
+    // A result, or what was answered already: the session goes on without it.
+    if (out.role == Role::tool || place_ < answered_) {
+      out.parts.push_back({.text = left_out_text(name, value)});
+      return leave_out(path, "the model takes text only");
+    }
     return fail("invalid_value", in(path, "type"),
                 in(path, "type") + " " + shown(name) +
                     " is not supported: the model takes parts of type text only");
@@ -273,7 +296,18 @@ bool ChatDecoder::tool_call(const Value& value, const std::string& path, message
   if (function == nullptr) return false;
   if (!only(*function, where, {"name", "arguments", "parsed_arguments"})) return false;
   if (!required_string(*function, where, "name", out.name)) return false;
-  return optional_string(*function, where, "arguments", out.arguments);
+  return arguments(*function, where, out);
+}
+
+// As JSON in a text, or as the object itself.
+bool ChatDecoder::arguments(const Value& function, const std::string& path,
+                            message::ToolCall& out) {
+  const Value* given = present(function, "arguments");
+  if (given == nullptr || given->if_object() == nullptr) {
+    return optional_string(function, path, "arguments", out.arguments);
+  }
+  out.arguments = json::to_string(*given);
+  return true;
 }
 
 // `{"name", "arguments"}` of an assistant, whose result is the next message of role `function`:
@@ -287,7 +321,7 @@ bool ChatDecoder::earlier_call(const Value& value, const std::string& path, Mess
   message::ToolCall& call = out.tool_calls.emplace_back();
   function_call_id_ = call.id = "call_function_" + std::to_string(++function_calls_);
   if (!required_string(value, path, "name", call.name)) return false;
-  return optional_string(value, path, "arguments", call.arguments);
+  return arguments(value, path, call);
 }
 
 // `{"type": "custom", "custom": {"name", "input"}}`: to the model it is a call of a function.
@@ -309,7 +343,9 @@ bool ChatDecoder::tool(const Value& value, const std::string& path, Tool& out) {
   if (!kind(value, Kind::object, path)) return false;
   const Value* type = required(value, path, "type");
   bool is_custom = false;
-  if (type == nullptr || !kind_of_tool(type, path, is_custom)) return false;
+  if (type == nullptr) return false;
+  if (is_hosted_tool(value)) return leave_out(path, kRunsNoTools);
+  if (!kind_of_tool(type, path, is_custom)) return false;
   if (is_custom) return custom_tool(value, path, out);
   const std::string where = in(path, "function");
   if (present(value, "function") == nullptr && present(value, "name") != nullptr) {
@@ -483,8 +519,9 @@ std::span<const FieldInfo> chat_completion_fields() {
   return infos_of<kChatFields>();
 }
 
-Result<ChatCompletionRequest, ApiError> decode_chat_completion(const Value& body) {
-  return ChatDecoder().run(body);
+Result<ChatCompletionRequest, ApiError> decode_chat_completion(const Value& body,
+                                                               const DecodeOptions& options) {
+  return ChatDecoder(options).run(body);
 }
 
 }  // namespace tenon::api

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "tenon/api/error.h"
 #include "tenon/api/request_reader.h"
@@ -17,17 +18,20 @@ struct ChatCompletionRequest {
   message::ChatRequest chat;
   unsigned choices = 1;  ///< `n`
   bool stream = false;
-  bool include_usage = false;  ///< A last chunk with the usage.
-  bool has_functions = false;  ///< The tools came as `functions`.
+  bool include_usage = false;                 ///< A last chunk with the usage.
+  bool has_functions = false;                 ///< The tools came as `functions`.
+  std::vector<message::Diagnostic> left_out;  ///< What was not read, each with its path.
 };
 
-/// Every field that a request may have, in the order of docs/api.md. Any other is refused.
+/// Every field that a request may have, in the order of docs/api.md.
 [[nodiscard]] std::span<const FieldInfo> chat_completion_fields();
 
 /// Decodes a request. Fails with 400 at the first field that is wrong, named by its path
 /// (`messages[0].role`); codes are invalid_type, invalid_value, missing_required_parameter,
-/// unknown_parameter and unsupported_parameter. Nothing is dropped in silence.
+/// unknown_parameter and unsupported_parameter. What the answer can be right without is left out,
+/// and told: fields and members that are not known, content of earlier messages and of results that
+/// is not text, tools of other kinds. Nothing is dropped in silence.
 [[nodiscard]] Result<ChatCompletionRequest, ApiError> decode_chat_completion(
-    const json::Value& body);
+    const json::Value& body, const DecodeOptions& options = {});
 
 }  // namespace tenon::api

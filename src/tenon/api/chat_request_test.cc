@@ -46,10 +46,6 @@ struct ChatRefused {
 const ChatRefused kRefusedBodies[] = {
     {"BodyIsAList", "[]", "", "invalid_type"},
     {"BodyIsNull", "null", "", "invalid_type"},
-    {"NoModel", R"({"messages": [{"role": "user", "content": "x"}]})", "model",
-     "missing_required_parameter"},
-    {"NullModel", R"({"model": null, "messages": [{"role": "user", "content": "x"}]})", "model",
-     "missing_required_parameter"},
     {"ModelOfOtherType", R"({"model": 1, "messages": []})", "model", "invalid_type"},
     {"NoMessages", R"({"model": "m"})", "messages", "missing_required_parameter"},
     {"MessagesEmpty", R"({"model": "m", "messages": []})", "messages", "invalid_value"},
@@ -78,9 +74,9 @@ const ChatRefused kRefusedBodies[] = {
     {"CallWithoutName",
      R"({"model": "m", "messages": [{"role": "assistant", "tool_calls": [{"function": {}}]}]})",
      "messages[0].tool_calls[0].function.name", "missing_required_parameter"},
-    {"ArgumentsAsObject",
+    {"ArgumentsAsList",
      R"({"model": "m", "messages": [{"role": "assistant", "tool_calls":
-        [{"function": {"name": "f", "arguments": {}}}]}]})",
+        [{"function": {"name": "f", "arguments": []}}]}]})",
      "messages[0].tool_calls[0].function.arguments", "invalid_type"},
     {"UnknownFieldOfACall",
      R"({"model": "m", "messages": [{"role": "assistant", "tool_calls":
@@ -109,7 +105,7 @@ const ChatRefused kRefusedFields[] = {
      "missing_required_parameter"},
     {"FunctionCallOfNobody", R"("functions": [{"name": "f"}], "function_call": {"name": "g"})",
      "function_call", "invalid_value"},
-    {"UnknownField", R"("guided_json": {})", "guided_json", "unknown_parameter"},
+    {"UnknownField", R"("guidance": {})", "guidance", "unknown_parameter"},
     {"TemperatureTooHigh", R"("temperature": 2.1)", "temperature", "invalid_value"},
     {"TemperatureOfOtherType", R"("temperature": "1")", "temperature", "invalid_type"},
     {"TemperatureBeyondDoubles", R"("temperature": 1e999)", "temperature", "invalid_value"},
@@ -194,7 +190,7 @@ const ChatRefused kRefusedToolFields[] = {
     {"ToolsOfOtherType", R"("tools": {})", "tools", "invalid_type"},
     {"ToolWithoutType", R"("tools": [{"function": {"name": "f"}}])", "tools[0].type",
      "missing_required_parameter"},
-    {"ToolOfOtherType", R"("tools": [{"type": "mcp", "mcp": {"name": "f"}}])", "tools[0].type",
+    {"ToolOfOtherType", R"("tools": [{"type": "mcp", "parameters": {}}])", "tools[0].type",
      "invalid_value"},
     {"CustomWithoutCustom", R"("tools": [{"type": "custom", "name": "f"}])", "tools[0].name",
      "unknown_parameter"},
@@ -317,7 +313,7 @@ const ChatRefused kRefusedForTheirNumber[] = {
 
 void expect_refused(const Value& body, const ChatRefused& test) {
   SCOPED_TRACE(test.name);
-  const auto decoded = decode_chat_completion(body);
+  const auto decoded = decode_chat_completion(body, {.refuses_unknown_fields = true});
   ASSERT_FALSE(decoded);
   EXPECT_EQ(decoded.error().status(), 400u);
   EXPECT_EQ(decoded.error().param, test.param) << decoded.error().message;

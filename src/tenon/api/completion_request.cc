@@ -18,6 +18,7 @@ constexpr std::uint32_t kDefaultMaxTokens = 16;  // OpenAI's
 /// Reads one request.
 class CompletionDecoder : public RequestReader {
  public:
+  using RequestReader::RequestReader;
   Result<CompletionRequest, ApiError> run(const Value& body);
 
   // One handler per field of the request, called for values that are not null.
@@ -47,7 +48,7 @@ class CompletionDecoder : public RequestReader {
 using enum Effect;
 
 constexpr auto kCompletionFields = std::to_array<Field<CompletionDecoder>>({
-    {{"model", honoured, true, "#ModelName"}, &CompletionDecoder::model},
+    {{"model", honoured, false, "#ModelName"}, &CompletionDecoder::model},
     {{"prompt", honoured, false, "#Prompt"}, &CompletionDecoder::prompt},
     {{"suffix", honoured, false, "#String"}, &CompletionDecoder::suffix},
     {{"echo", honoured, false, "#Boolean"}, &CompletionDecoder::echo},
@@ -162,8 +163,9 @@ std::span<const FieldInfo> completion_fields() {
   return infos_of<kCompletionFields>();
 }
 
-Result<CompletionRequest, ApiError> decode_completion(const Value& body) {
-  return CompletionDecoder().run(body);
+Result<CompletionRequest, ApiError> decode_completion(const Value& body,
+                                                      const DecodeOptions& options) {
+  return CompletionDecoder(options).run(body);
 }
 
 }  // namespace tenon::api

@@ -25,13 +25,15 @@ struct CompletionRequest {
   bool echo = false;
   bool stream = false;
   bool include_usage = false;
+  std::vector<message::Diagnostic> left_out;  ///< What was not read, each with its path.
 };
 
-/// Every field that a request may have, in the order of docs/api.md. Any other is refused.
+/// Every field that a request may have, in the order of docs/api.md.
 [[nodiscard]] std::span<const FieldInfo> completion_fields();
 
 /// Decodes a request, as decode_chat_completion() does its own. Whether the model can read tokens
 /// and a suffix is for the model to say.
-[[nodiscard]] Result<CompletionRequest, ApiError> decode_completion(const json::Value& body);
+[[nodiscard]] Result<CompletionRequest, ApiError> decode_completion(
+    const json::Value& body, const DecodeOptions& options = {});
 
 }  // namespace tenon::api

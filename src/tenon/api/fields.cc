@@ -38,6 +38,19 @@ bool FieldReader::refuse(std::string_view param, std::string_view why) {
               std::string(param) + " is not supported: " + std::string(why));
 }
 
+bool FieldReader::leave_out(std::string_view path, std::string_view why) {
+  if (left_out_.size() < kMaxLeftOut) {
+    left_out_.push_back({.code = std::string(kLeftOut),
+                         .message = std::string(path) + " is left out: " + std::string(why)});
+  }
+  return true;
+}
+
+bool FieldReader::unknown(std::string_view path, std::string message) {
+  if (refuses_unknown_) return fail("unknown_parameter", std::string(path), std::move(message));
+  return leave_out(path, message);
+}
+
 const Value* FieldReader::required(const Value& object, std::string_view path,
                                    std::string_view key) {
   const Value* found = present(object, key);
@@ -80,8 +93,8 @@ bool FieldReader::only(const Value& object, std::string_view path,
     const bool is_known = std::find(names.begin(), names.end(), member.key) != names.end();
     if (is_known || member.value.is_null()) continue;
     const std::string of = path.empty() ? "this request" : std::string(path);
-    return fail("unknown_parameter", in(path, member.key),
-                shown(member.key) + " is not a field of " + of);
+    if (!unknown(in(path, member.key), shown(member.key) + " is not a field of " + of))
+      return false;
   }
   return true;
 }

@@ -6,12 +6,17 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tenon/api/error.h"
 #include "tenon/json/value.h"
+#include "tenon/message/event.h"
 
 /// Reading the fields of a request, each named by its path: `messages[0].role`.
 namespace tenon::api {
+
+/// What a request may have left out and told; what is more is left out all the same.
+inline constexpr std::size_t kMaxLeftOut = 64;
 
 [[nodiscard]] std::string at(std::string_view path, std::size_t index);
 [[nodiscard]] std::string in(std::string_view path, std::string_view key);
@@ -19,6 +24,9 @@ namespace tenon::api {
 [[nodiscard]] std::string shown(std::string_view text);
 /// The member `key` of an object; null pointer where it is absent or null, which mean the same.
 [[nodiscard]] const json::Value* present(const json::Value& object, std::string_view key);
+
+/// Code of the diagnostics that tell what was left out of a request.
+inline constexpr std::string_view kLeftOut = "left_out";
 
 /// Base of the decoders. Every method that gives a bool gives false after fail(), which keeps the
 /// first error; codes are invalid_type, invalid_value, missing_required_parameter,
@@ -31,6 +39,11 @@ class FieldReader {
  protected:
   bool fail(ErrorCode code, std::string param, std::string message);
   bool refuse(std::string_view param, std::string_view why);
+  /// The answer is right without what stands at `path`: it is not read, and the client is told so,
+  /// as "PATH is left out: WHY". True.
+  bool leave_out(std::string_view path, std::string_view why);
+  /// A field or member that is not known: left out, or an error where such are refused.
+  bool unknown(std::string_view path, std::string message);
   /// Null after fail().
   const json::Value* required(const json::Value& object, std::string_view path,
                               std::string_view key);
@@ -46,7 +59,7 @@ class FieldReader {
   std::string_view required_word(const json::Value& object, std::string_view path,
                                  std::string_view key,
                                  std::initializer_list<std::string_view> words);
-  /// No member of `object` has another name, but for those that are null.
+  /// Members of `object` with other names are unknown(), but for those that are null.
   bool only(const json::Value& object, std::string_view path,
             std::initializer_list<std::string_view> names);
 
@@ -64,6 +77,8 @@ class FieldReader {
   bool at_most(std::size_t most, std::size_t count, std::string_view path, std::string_view what);
 
   std::optional<ApiError> error_;
+  bool refuses_unknown_ = true;
+  std::vector<message::Diagnostic> left_out_;  // at most kMaxLeftOut
 };
 
 }  // namespace tenon::api

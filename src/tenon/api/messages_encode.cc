@@ -3,7 +3,6 @@
 #include <utility>
 #include <variant>
 
-#include "tenon/format/json_filter.h"
 #include "tenon/http/sse.h"
 
 namespace tenon::api {
@@ -16,26 +15,13 @@ using message::FinishReason;
 constexpr std::string_view kSignature = "tenon";
 
 // What is cached is part of the prompt here, and beside the input there.
-json::Object usage_of(const message::Usage* usage) {
-  const message::Usage counts = usage == nullptr ? message::Usage{} : *usage;
+json::Object usage_of(const message::Usage& counts) {
   json::Object details{{"thinking_tokens", std::uint64_t{counts.reasoning_tokens}}};
   return json::Object{{"input_tokens", std::uint64_t{counts.prompt_tokens - counts.cached_tokens}},
                       {"cache_creation_input_tokens", std::uint64_t{0}},
                       {"cache_read_input_tokens", std::uint64_t{counts.cached_tokens}},
                       {"output_tokens", std::uint64_t{counts.completion_tokens}},
                       {"output_tokens_details", std::move(details)}};
-}
-
-// Arguments of a call as an object, whatever the model made of them: cut ones are closed.
-json::Value input_of(std::string_view arguments) {
-  format::JsonFilter filter;
-  std::string closed;
-  filter.feed(arguments, closed);
-  filter.close(closed);
-  Expected<json::Value> value = json::parse(closed);
-  if (!value) return json::Object();
-  if (value->if_object() != nullptr) return *std::move(value);
-  return json::Object{{std::string(message::kInput), *std::move(value)}};
 }
 
 }  // namespace
@@ -130,9 +116,9 @@ void MessagesEncoder::append_delta(Kind kind, std::string_view text, std::string
 
 void MessagesEncoder::end(const message::Usage& usage, std::string& out) {
   json::Object delta{{"stop_reason", stop_reason()}, {"stop_sequence", stop_sequence()}};
-  append_event(
-      "message_delta",
-      {{"delta", std::move(delta)}, {"usage", usage_of(&usage)}, {"tenon", note_.encode()}}, out);
+  append_event("message_delta",
+               {{"delta", std::move(delta)}, {"usage", usage_of(usage)}, {"tenon", note_.encode()}},
+               out);
   append_event("message_stop", {}, out);
 }
 
@@ -157,7 +143,7 @@ json::Value MessagesEncoder::whole(const message::Usage& usage) {
       content.emplace_back(json::Object{{"type", "tool_use"},
                                         {"id", std::move(block.id)},
                                         {"name", std::move(block.name)},
-                                        {"input", input_of(block.text)}});
+                                        {"input", call_input(block.text)}});
     }
   }
   json::Value answer = message(std::move(content), &usage);
@@ -168,6 +154,7 @@ json::Value MessagesEncoder::whole(const message::Usage& usage) {
 // Without `usage` it has just begun.
 json::Value MessagesEncoder::message(json::Array content, const message::Usage* usage) const {
   const bool is_over = usage != nullptr;
+  const message::Usage begun{.prompt_tokens = static_cast<std::uint32_t>(prompt_tokens_)};
   return json::Object{{"id", head_.id},
                       {"type", "message"},
                       {"role", "assistant"},
@@ -175,7 +162,7 @@ json::Value MessagesEncoder::message(json::Array content, const message::Usage* 
                       {"content", std::move(content)},
                       {"stop_reason", is_over ? stop_reason() : json::Value()},
                       {"stop_sequence", is_over ? stop_sequence() : json::Value()},
-                      {"usage", usage_of(usage)}};
+                      {"usage", usage_of(is_over ? *usage : begun)}};
 }
 
 json::Value MessagesEncoder::stop_reason() const {

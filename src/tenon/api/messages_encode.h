@@ -30,8 +30,9 @@ struct MessageHead {
 /// a call that was cut short the stream has the bytes that there were, and the whole answer an
 /// object made of them.
 ///
-/// The input's size is known at the end only: `message_start` says 0 and `message_delta` the truth,
-/// which the SDKs take over.
+/// `message_start` says how many tokens the prompt has, where that is known before the answer, else
+/// 0; `message_delta` says what of them was cached, and the truth in any case, which the SDKs take
+/// over.
 class MessagesEncoder final : public AnswerEncoder {
  public:
   explicit MessagesEncoder(MessageHead head)
@@ -39,6 +40,7 @@ class MessagesEncoder final : public AnswerEncoder {
 
   [[nodiscard]] Dialect dialect() const override { return Dialect::anthropic; }
   [[nodiscard]] std::span<const FieldName> field_names() const override { return kMessagesNames; }
+  void set_prompt_tokens(std::uint64_t count) override { prompt_tokens_ = count; }
   void begin(std::string& out) override;
   void add(unsigned choice, const message::ChatEvent& event,
            const std::vector<message::TokenLogprob>& logprobs, std::string& out) override;
@@ -68,7 +70,8 @@ class MessagesEncoder final : public AnswerEncoder {
   [[nodiscard]] json::Value stop_sequence() const;
 
   const MessageHead head_;
-  std::vector<Block> blocks_;  // of a whole answer; none of a stream
+  std::vector<Block> blocks_;        // of a whole answer; none of a stream
+  std::uint64_t prompt_tokens_ = 0;  // before there is a usage
   std::size_t opened_ = 0;
   Kind open_ = Kind::none;
   message::Finish finish_;

@@ -9,6 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/api/client_tools.h"
+#include "tenon/api/left_out_content.h"
+
 namespace tenon::api {
 namespace {
 
@@ -24,6 +27,7 @@ using message::ToolMode;
 /// Reads one request.
 class MessagesDecoder : public RequestReader {
  public:
+  using RequestReader::RequestReader;
   Result<MessagesRequest, ApiError> run(const Value& body, bool counts_only);
 
   // One handler per field of the request, called for values that are not null.
@@ -38,6 +42,8 @@ class MessagesDecoder : public RequestReader {
   }
   bool thinking(const Value& value);
   bool output_config(const Value& value);
+  // What `output_config.format` was called before.
+  bool earlier_format(const Value& value) { return output_format(value, "output_format"); }
   bool container(const Value&) { return refuse("container", "this server has no containers"); }
   bool compaction(const Value&) { return refuse("compaction", "nothing is ever cut or summed up"); }
   // By this code the SDKs know that they have to send all messages each time.
@@ -68,14 +74,20 @@ class MessagesDecoder : public RequestReader {
   bool output_format(const Value& value, const std::string& path);
   bool finish(bool counts_only);
 
+  bool other_block(const Value& block, std::string_view type, const std::string& path,
+                   Parts& parts);
+
   MessagesRequest out_;
+  // What is read stands before an answer that there was, or in the result of a tool: the session
+  // must go on, whatever it is.
+  bool is_past_ = false;
 };
 
 using enum Effect;
 
 // tools comes before tool_choice, which names tools, and system before messages, which follow it.
 constexpr auto kMessagesFields = std::to_array<Field<MessagesDecoder>>({
-    {{"model", honoured, true, "#ModelName"}, &MessagesDecoder::model},
+    {{"model", honoured, false, "#ModelName"}, &MessagesDecoder::model},
     {{"system", honoured, false, "#System"}, &MessagesDecoder::system},
     {{"messages", honoured, true, "#AnthropicMessages"}, &MessagesDecoder::messages},
     {{"max_tokens", honoured, false, "#TokenLimit"}, &MessagesDecoder::max_tokens},
@@ -88,6 +100,7 @@ constexpr auto kMessagesFields = std::to_array<Field<MessagesDecoder>>({
     {{"top_k", honoured, false, "#TopK"}, &MessagesDecoder::top_k},
     {{"thinking", honoured, false, "#Thinking"}, &MessagesDecoder::thinking},
     {{"output_config", honoured, false, "#OutputConfig"}, &MessagesDecoder::output_config},
+    {{"output_format", honoured, false, "#OutputFormat"}, &MessagesDecoder::earlier_format},
     {{"chat_template_kwargs", honoured, false, "#TemplateKwargs"},
      &MessagesDecoder::template_kwargs},
     {{"tenon", honoured, false, "#Tenon"}, &MessagesDecoder::tenon},
@@ -127,7 +140,13 @@ bool MessagesDecoder::messages(const Value& value) {
   if (items.empty()) {
     return fail("invalid_value", "messages", "messages must have at least one message");
   }
+  std::size_t answered = 0;  // messages up to the last one of the assistant
   for (std::size_t i = 0; i < items.size(); ++i) {
+    const Value* role = items[i].if_object() == nullptr ? nullptr : present(items[i], "role");
+    if (role != nullptr && *role == Value("assistant")) answered = i + 1;
+  }
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    is_past_ = i < answered;
     if (!decode_message(items[i], at("messages", i))) return false;
   }
   return true;
@@ -229,8 +248,10 @@ bool MessagesDecoder::tool_result(const Value& block, const std::string& path) {
   if (const Value* content = present(block, "content")) {
     if (const std::string* all = content->if_string()) {
       message.content = *all;
-    } else if (!text_blocks(*content, in(path, "content"), message.parts)) {
-      return false;
+    } else {
+      const bool was_past = std::exchange(is_past_, true);
+      if (!text_blocks(*content, in(path, "content"), message.parts)) return false;
+      is_past_ = was_past;
     }
     if (!message.parts.empty()) message.content.reset();
   }
@@ -275,6 +296,22 @@ bool MessagesDecoder::text_block(const Value& block, std::string_view type, cons
     const Value* content = required(block, path, "content");
     return content != nullptr && text_blocks(*content, in(path, "content"), parts);
   }
+  return other_block(block, type, path, parts);
+}
+
+bool MessagesDecoder::other_block(const Value& block, std::string_view type,
+                                  const std::string& path, Parts& parts) {
+  // The definition stands among the tools; what the model reads is its name.
+  if (type == "tool_reference" && is_past_) {
+    std::string name;
+    if (!required_string(block, path, "tool_name", name)) return false;
+    parts.push_back({.text = "[tool: " + name + ']'});
+    return true;
+  }
+  if (is_past_) {
+    parts.push_back({.text = left_out_text(type, block)});
+    return leave_out(path, "the model takes text and calls of the request's tools");
+  }
   return fail("invalid_value", in(path, "type"),
               in(path, "type") + " " + shown(type) +
                   " is not supported here: the model takes text and calls of the request's tools");
@@ -297,6 +334,10 @@ bool MessagesDecoder::document(const Value& block, const std::string& path, Part
   std::string_view type;
   if (source == nullptr || !block_type(*source, where, type)) return false;
   if (type == "text") return text(*source, "data", where, parts);
+  if (type != "content" && is_past_) {
+    parts.push_back({.text = left_out_text("document", block)});
+    return leave_out(path, "documents are text or content");
+  }
   if (type != "content") {
     return fail(
         "invalid_value", in(where, "type"),
@@ -313,10 +354,19 @@ bool MessagesDecoder::document(const Value& block, const std::string& path, Part
 bool MessagesDecoder::tool(const Value& value, const std::string& path, Tool& out) {
   if (!kind(value, Kind::object, path)) return false;
   if (const Value* type = present(value, "type"); type != nullptr && *type != Value("custom")) {
+    if (!kind(*type, Kind::string, in(path, "type"))) return false;
+    if (const ClientTool* known = client_tool_of_messages(*type->if_string())) {
+      std::string name(known->name);
+      if (!optional_string(value, path, "name", name) || !is_tool_name(name, in(path, "name"))) {
+        return false;
+      }
+      out = function_of(*known, std::move(name));
+      return true;
+    }
+    if (is_hosted_tool(value)) return leave_out(path, kRunsNoTools);
     return fail("invalid_value", in(path, "type"),
-                in(path, "type") +
-                    " must be custom or absent: tools that a server runs, or that have their "
-                    "schema from elsewhere, are not supported");
+                in(path, "type") + " " + shown(*type->if_string()) +
+                    " is not known: tools with an input_schema have the type custom, or none");
   }
   if (!only(value, path,
             {"type", "name", "description", "input_schema", "strict", "cache_control",
@@ -346,8 +396,9 @@ bool MessagesDecoder::tool_choice(const Value& value) {
   std::string wanted;
   if (!required_string(value, "tool_choice", "name", wanted)) return false;
   if (std::ranges::find(chat_.tools, wanted, &Tool::name) == chat_.tools.end()) {
-    return fail("invalid_value", "tool_choice.name",
-                "tool_choice names " + shown(wanted) + ", which is none of the tools");
+    return fail(
+        "invalid_value", "tool_choice.name",
+        "tool_choice names " + shown(wanted) + ", which is no tool that the model can call");
   }
   chat_.tool_choice.allowed.push_back(std::move(wanted));
   return true;
@@ -428,12 +479,13 @@ std::span<const FieldInfo> messages_fields() {
   return infos_of<kMessagesFields>();
 }
 
-Result<MessagesRequest, ApiError> decode_messages(const Value& body) {
-  return MessagesDecoder().run(body, /*counts_only=*/false);
+Result<MessagesRequest, ApiError> decode_messages(const Value& body, const DecodeOptions& options) {
+  return MessagesDecoder(options).run(body, /*counts_only=*/false);
 }
 
-Result<MessagesRequest, ApiError> decode_count_tokens(const Value& body) {
-  return MessagesDecoder().run(body, /*counts_only=*/true);
+Result<MessagesRequest, ApiError> decode_count_tokens(const Value& body,
+                                                      const DecodeOptions& options) {
+  return MessagesDecoder(options).run(body, /*counts_only=*/true);
 }
 
 }  // namespace tenon::api

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "tenon/api/error.h"
 #include "tenon/api/request_reader.h"
@@ -13,18 +14,21 @@ namespace tenon::api {
 struct MessagesRequest {
   message::ChatRequest chat;
   bool stream = false;
-  bool omits_thinking = false;  ///< `thinking.display` is "omitted".
+  bool omits_thinking = false;                ///< `thinking.display` is "omitted".
+  std::vector<message::Diagnostic> left_out;  ///< What was not read, each with its path.
 };
 
-/// Every field that a request may have, in the order of docs/api.md. Any other is refused.
+/// Every field that a request may have, in the order of docs/api.md.
 [[nodiscard]] std::span<const FieldInfo> messages_fields();
 
 /// Decodes a request, as decode_chat_completion() does its own. Results of tools become messages of
 /// their own, before the text that stands behind them; what the assistant has said last, if it is
 /// text, is what the answer goes on from.
-[[nodiscard]] Result<MessagesRequest, ApiError> decode_messages(const json::Value& body);
+[[nodiscard]] Result<MessagesRequest, ApiError> decode_messages(const json::Value& body,
+                                                                const DecodeOptions& options = {});
 
 /// The same for a request whose tokens are to be counted: `max_tokens` may be absent.
-[[nodiscard]] Result<MessagesRequest, ApiError> decode_count_tokens(const json::Value& body);
+[[nodiscard]] Result<MessagesRequest, ApiError> decode_count_tokens(
+    const json::Value& body, const DecodeOptions& options = {});
 
 }  // namespace tenon::api

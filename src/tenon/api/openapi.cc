@@ -68,9 +68,6 @@ void let_nulls_in(Value& schema) {
     if (!is_any && !is_among(members->find("required"), member.key)) property = or_null(property);
     properties->if_object()->set(member.key, std::move(property));
   }
-  if (!members->contains("additionalProperties")) {
-    members->set("additionalProperties", Object{{"type", "null"}});
-  }
 }
 
 // `#Name` becomes the schema's place in the document.
@@ -119,10 +116,8 @@ Value request_of(std::span<const FieldInfo> fields, const Exceptions& but = {}) 
     properties.set(std::string(field.name), std::move(schema));
     if (is_required) required.emplace_back(field.name);
   }
-  return Object{{"type", "object"},
-                {"required", std::move(required)},
-                {"properties", std::move(properties)},
-                {"additionalProperties", Object{{"type", "null"}}}};
+  return Object{
+      {"type", "object"}, {"required", std::move(required)}, {"properties", std::move(properties)}};
 }
 
 Object schemas(const std::vector<std::string>& models) {
@@ -143,7 +138,7 @@ Object schemas(const std::vector<std::string>& models) {
   all.set("MessagesRequest", request_of(messages_fields(), {.required = {"max_tokens"}}));
   all.set("CountTokensRequest", request_of(messages_fields()));
   all.set("ResponsesRequest", request_of(responses_fields()));
-  all.set("ResponsesCountRequest", request_of(responses_fields(), {.optional = {"model"}}));
+  all.set("ResponsesCountRequest", request_of(responses_fields()));
   return all;
 }
 

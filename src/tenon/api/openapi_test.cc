@@ -66,9 +66,9 @@ TEST(OpenApi, SaysWhatIsNeeded) {
     return json::to_string(
         *json::at_pointer(all, "/components/schemas/" + std::string(schema) + "/required"));
   };
-  EXPECT_EQ(needed("ChatCompletionRequest"), R"(["model","messages"])");
-  EXPECT_EQ(needed("MessagesRequest"), R"(["model","messages","max_tokens"])");
-  EXPECT_EQ(needed("CountTokensRequest"), R"(["model","messages"])");
+  EXPECT_EQ(needed("ChatCompletionRequest"), R"(["messages"])");
+  EXPECT_EQ(needed("MessagesRequest"), R"(["messages","max_tokens"])");
+  EXPECT_EQ(needed("CountTokensRequest"), R"(["messages"])");
   EXPECT_EQ(needed("ResponsesCountRequest"), R"(["input"])");
   EXPECT_EQ(json::to_string(*json::at_pointer(all, "/components/schemas/ModelName")),
             R"({"type":"string","enum":["m","alias"]})");

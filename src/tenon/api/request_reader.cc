@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <iterator>
 #include <limits>
 #include <utility>
@@ -29,11 +30,14 @@ bool RequestReader::token_limit(const Value& value, std::string_view path) {
 }
 
 bool RequestReader::tool_name(const Value& value, const std::string& path, std::string& out) {
-  if (!string(value, path, out)) return false;
-  if (message::is_tool_name(out)) return true;
+  return string(value, path, out) && is_tool_name(out, path);
+}
+
+bool RequestReader::is_tool_name(const std::string& name, const std::string& path) {
+  if (message::is_tool_name(name)) return true;
   return fail("invalid_value", path,
               path + " must be 1 to " + std::to_string(message::kMaxToolNameBytes) +
-                  " of the characters a-z A-Z 0-9 _ - . : /, not " + shown(out));
+                  " of the characters a-z A-Z 0-9 _ - . : /, not " + shown(name));
 }
 
 bool RequestReader::stops(const Value& value, std::string_view name) {
@@ -178,6 +182,37 @@ bool RequestReader::answer_schema(const Value& value, const std::string& path) {
   return true;
 }
 
+// A typo in the type of a function is no such tool, so what functions have is looked for.
+bool RequestReader::is_hosted_tool(const Value& value) {
+  const Value* type = present(value, "type");
+  const std::string* name = type == nullptr ? nullptr : type->if_string();
+  if (name == nullptr || *name == "function" || *name == "custom") return false;
+  return std::ranges::none_of(
+      std::initializer_list<std::string_view>{"function", "parameters", "input_schema", "custom"},
+      [&](std::string_view key) { return present(value, key) != nullptr; });
+}
+
+bool RequestReader::bare_schema(const Value& value, const std::string& path) {
+  message::ResponseFormat& format = chat_.response_format;
+  format.kind = ResponseFormat::Kind::json;
+  if (const std::string* text = value.if_string()) {
+    auto parsed = json::parse(*text);
+    if (!parsed)
+      return fail("invalid_value", path, path + " is not JSON: " + parsed.error().message);
+    format.schema = *std::move(parsed);
+  } else {
+    format.schema = value;
+  }
+  return kind(format.schema, Kind::object, path);
+}
+
+bool RequestReader::enable_thinking(const Value& value, const std::string& path) {
+  bool is_wanted = false;
+  if (!boolean(value, path, is_wanted)) return false;
+  chat_.template_kwargs.set("enable_thinking", is_wanted);
+  return true;
+}
+
 bool RequestReader::choice_word(const std::string& word) {
   if (word == "auto") return true;
   if (word == "none") {
@@ -225,7 +260,7 @@ bool RequestReader::stream_options(const Value& value, bool& include_usage) {
       if (!boolean(member.value, path, unused)) return false;
       if (unused) return refuse(path, "chunks are not padded");
     } else {
-      return fail("unknown_parameter", path, path + " is not a field of stream_options");
+      if (!unknown(path, path + " is not a field of stream_options")) return false;
     }
   }
   return true;
@@ -283,7 +318,12 @@ bool RequestReader::response_format(const Value& value) {
       required_word(value, "response_format", "type", {"text", "json_object", "json_schema"});
   if (type.empty()) return false;
   if (type != "text") chat_.response_format.kind = ResponseFormat::Kind::json;
-  return type == "json_schema" ? json_schema(value) : only(value, "response_format", {"type"});
+  if (type == "json_schema") return json_schema(value);
+  if (type == "text") return only(value, "response_format", {"type"});
+  // As local engines have it; OpenAI's json_object has no schema.
+  if (!only(value, "response_format", {"type", "schema"})) return false;
+  const Value* schema = present(value, "schema");
+  return schema == nullptr || bare_schema(*schema, "response_format.schema");
 }
 
 bool RequestReader::json_schema(const Value& value) {

@@ -22,6 +22,12 @@ inline constexpr std::size_t kMaxStops = 16;
 inline constexpr std::size_t kMaxStopBytes = 1024;
 inline constexpr std::size_t kMaxTools = 1024;
 
+/// How requests are read.
+struct DecodeOptions {
+  /// Fields and members that are not known are an error, not left out.
+  bool refuses_unknown_fields = false;
+};
+
 /// What becomes of a field: obeyed; refused with 400 and its name (values that ask for nothing are
 /// let through); or, where it cannot change an answer, checked and left.
 enum class Effect : std::uint8_t { honoured, refused, without_effect };
@@ -73,9 +79,16 @@ template <const auto& kFields>
   return kInfos;
 }
 
+/// Why a hosted tool is left out.
+inline constexpr std::string_view kRunsNoTools = "this server runs no tools for its clients";
+
 /// Base of the dialects' decoders: fields that read alike, into `chat_`.
 class RequestReader : protected FieldReader {
  public:
+  explicit RequestReader(const DecodeOptions& options = {}) {
+    refuses_unknown_ = options.refuses_unknown_fields;
+  }
+
   bool model(const json::Value& value) { return string(value, "model", chat_.model); }
   bool temperature(const json::Value& value) {
     return number(value, "temperature", 0.0, 2.0, chat_.sampling.temperature);
@@ -106,7 +119,7 @@ class RequestReader : protected FieldReader {
   bool rlm(const json::Value& value);
 
  protected:
-  /// The fields of `body` in the order of `fields`; any other is refused. False after fail().
+  /// The fields of `body` in the order of `fields`; any other is unknown(). False after fail().
   template <class Decoder, std::size_t N>
   bool read(const json::Value& body, const std::array<Field<Decoder>, N>& fields) {
     if (!kind(body, json::Kind::object, "")) return false;
@@ -114,9 +127,10 @@ class RequestReader : protected FieldReader {
       bool is_known = member.value.is_null();
       for (const auto& field : fields) is_known = is_known || field.info.name == member.key;
       if (is_known) continue;
-      return fail(
-          "unknown_parameter", member.key,
-          shown(member.key) + " is not a field of this request; docs/api.md lists those that are");
+      if (!unknown(member.key, shown(member.key) + " is not a field of this request; docs/api.md "
+                                                   "lists those that are")) {
+        return false;
+      }
     }
     for (const auto& field : fields) {
       const json::Value* value = field.info.is_required ? required(body, "", field.info.name)
@@ -136,6 +150,7 @@ class RequestReader : protected FieldReader {
   Result<Request, ApiError> outcome(bool is_right, Request& out) {
     if (!is_right) return Failure<ApiError>(*std::move(error_));
     out.chat = std::move(chat_);
+    out.left_out = std::move(left_out_);
     return std::move(out);
   }
 
@@ -148,10 +163,16 @@ class RequestReader : protected FieldReader {
   bool stream_options(const json::Value& value, bool& include_usage);
   bool token_limit(const json::Value& value, std::string_view path);
   bool stops(const json::Value& value, std::string_view name);
+  bool enable_thinking(const json::Value& value, const std::string& path);
   bool effort(const json::Value& value, const std::string& path);
   /// The same, and whether the template should have the model think at all.
   bool effort_and_thinking(const json::Value& value, const std::string& path);
   bool logprob_count(const json::Value& value, std::string_view path);
+  /// The answer's text is JSON by this schema, given as an object or as its text.
+  bool bare_schema(const json::Value& value, const std::string& path);
+  /// `value` is a tool of a type that a server would run for its clients: it has no parameters of
+  /// the client's.
+  [[nodiscard]] static bool is_hosted_tool(const json::Value& value);
   /// `name`, `description`, `schema` and `strict`, members of `value`: of the answer's text.
   bool answer_schema(const json::Value& value, const std::string& path);
   /// "auto", "none" or "required".
@@ -189,7 +210,8 @@ class RequestReader : protected FieldReader {
   /// grammar's format has `grammar: {syntax, definition}`, not the two themselves.
   bool custom_tool(const json::Value& value, const std::string& path, bool nests_grammar,
                    message::Tool& out);
-  /// The list `field` of tools, each read by `read_tool`; no two of one name.
+  /// The list `field` of tools, each read by `read_tool`, which leaves the name empty of those that
+  /// are left out; no two have one name.
   template <class Decoder>
   bool tool_list(const json::Value& value, const std::string& field,
                  bool (Decoder::*read_tool)(const json::Value&, const std::string&,
@@ -198,13 +220,16 @@ class RequestReader : protected FieldReader {
     const json::Array& items = *value.if_array();
     if (!at_most(kMaxTools, items.size(), field, "tools")) return false;
     for (std::size_t i = 0; i < items.size(); ++i) {
-      message::Tool& tool = chat_.tools.emplace_back();
+      message::Tool tool;
       if (!(static_cast<Decoder&>(*this).*read_tool)(items[i], at(field, i), tool)) return false;
+      if (!tool.name.empty()) chat_.tools.push_back(std::move(tool));
     }
-    return each_name_once();
+    return at_most(kMaxTools, chat_.tools.size(), field, "tools") && each_name_once();
   }
   /// A call is demanded only where there are tools.
   bool choice_fits_tools();
+
+  bool is_tool_name(const std::string& name, const std::string& path);
 
   message::ChatRequest chat_;
 

@@ -75,6 +75,7 @@ const ResponsesEncoder::Wording& ResponsesEncoder::wording(Kind kind) {
        "response.function_call_arguments.done"},
       {"custom_tool_call", "", "input", "response.custom_tool_call_input.delta",
        "response.custom_tool_call_input.done"},
+      {"", "", "", "", ""},  // by its tool; it comes as a whole
   };
   return kWordings[static_cast<std::size_t>(kind)];
 }
@@ -89,17 +90,25 @@ Value ResponsesEncoder::part_of(const Item& item) {
   return part;
 }
 
+std::string_view ResponsesEncoder::item_type(const Item& item) {
+  return item.kind == Kind::client_call ? item.tool->call_type : wording(item.kind).item;
+}
+
 // One that has just been opened has no parts yet.
 Value ResponsesEncoder::encode(const Item& item) {
   constexpr std::string_view kStates[] = {"in_progress", "completed", "incomplete"};
   const Wording& words = wording(item.kind);
   json::Object out{{"id", item.id},
-                   {"type", words.item},
+                   {"type", item_type(item)},
                    {"status", kStates[static_cast<std::size_t>(item.state)]}};
   if (item.kind == Kind::message) out.set("role", "assistant");
   if (item.kind == Kind::reasoning) out.set("summary", json::Array());
-  if (words.part.empty()) {
+  if (item.kind == Kind::client_call) {
     out.set("call_id", item.call_id);
+    out.set(std::string(item.tool->call_member), item_member(*item.tool, call_input(item.text)));
+  } else if (words.part.empty()) {
+    out.set("call_id", item.call_id);
+    if (!item.name_space.empty()) out.set("namespace", item.name_space);
     out.set("name", item.name);
     out.set(std::string(words.text), item.text);
   } else {
@@ -185,7 +194,7 @@ void ResponsesEncoder::add_arguments(std::string_view arguments, std::string* ou
   } else {
     item.text += arguments;
   }
-  if (out != nullptr && item.text.size() > begin) {
+  if (out != nullptr && item.text.size() > begin && item.kind != Kind::client_call) {
     append_delta(std::string_view(item.text).substr(begin), {}, *out);
   }
 }
@@ -197,12 +206,19 @@ void ResponsesEncoder::open(Kind kind, const message::CallBegin* call, std::stri
   const std::size_t index = items_.size();
   Item& item = items_.emplace_back();
   item.kind = kind;
-  const Wording& words = wording(kind);
-  item.id = item_id(words.item, head_.id, std::to_string(index));
   if (call != nullptr) {
     item.call_id = call->id;
     item.name = call->name;
+    const auto known = head_.called_as.find(call->name);
+    if (known != head_.called_as.end()) {
+      item.name_space = known->second.name_space;
+      item.name = known->second.name;
+      item.tool = known->second.tool;
+      if (item.tool != nullptr) item.kind = Kind::client_call;
+    }
   }
+  const Wording& words = wording(item.kind);
+  item.id = item_id(item_type(item), head_.id, std::to_string(index));
   if (out == nullptr) return;
   append_event("response.output_item.added",
                {{"output_index", std::uint64_t{index}}, {"item", encode(item)}}, *out);
@@ -230,13 +246,15 @@ void ResponsesEncoder::close(State state, std::string* out) {
   if (out == nullptr) return;
   const Wording& words = wording(item.kind);
   const std::uint64_t index = items_.size() - 1;
-  begin_event(words.done, sequence_++, data_);
-  append_members({{"item_id", item.id}, {"output_index", index}}, data_);
-  if (!words.part.empty()) append_members({{"content_index", 0}}, data_);
-  if (item.kind == Kind::function_call) append_members({{"name", item.name}}, data_);
-  append_members({{std::string(words.text), item.text}}, data_);
-  if (item.kind == Kind::message) append_members({{"logprobs", item.logprobs}}, data_);
-  end_event(words.done, data_, *out);
+  if (item.kind != Kind::client_call) {
+    begin_event(words.done, sequence_++, data_);
+    append_members({{"item_id", item.id}, {"output_index", index}}, data_);
+    if (!words.part.empty()) append_members({{"content_index", 0}}, data_);
+    if (item.kind == Kind::function_call) append_members({{"name", item.name}}, data_);
+    append_members({{std::string(words.text), item.text}}, data_);
+    if (item.kind == Kind::message) append_members({{"logprobs", item.logprobs}}, data_);
+    end_event(words.done, data_, *out);
+  }
   if (!words.part.empty()) {
     append_event("response.content_part.done",
                  {{"item_id", item.id},
@@ -275,6 +293,7 @@ void ResponsesEncoder::end(const message::Usage& usage, std::string& out) {
   const bool is_cut = finish_.reason == FinishReason::length;
   append_event(is_cut ? "response.incomplete" : "response.completed",
                {{"response", finished(usage)}}, out);
+  append_done(out);
 }
 
 void ResponsesEncoder::fail(const ApiError& error, std::string& out) {
@@ -284,6 +303,7 @@ void ResponsesEncoder::fail(const ApiError& error, std::string& out) {
   failed.set("error", json::Object{{"code", error_code(error)}, {"message", error.message}});
   failed.set("store", false);
   append_event("response.failed", {{"response", std::move(failed)}}, out);
+  append_done(out);
 }
 
 void ResponsesEncoder::keep_alive(std::string& out) {

@@ -11,6 +11,7 @@
 #include "tenon/api/answer_encoder.h"
 #include "tenon/api/answer_parts.h"
 #include "tenon/api/input_reader.h"
+#include "tenon/api/responses_request.h"
 
 /// OpenAI's Responses, the way out. Source: the types of the Python package `openai` 3.52.0.
 namespace tenon::api {
@@ -28,6 +29,7 @@ struct ResponseHead {
   json::Object echo;            ///< ResponsesRequest::echo
   std::string format;           ///< Name of the tool-call format; "" if the model has none.
   std::vector<std::string> custom_tools;  ///< Names of those whose calls have an input.
+  CalledAsByName called_as{};             ///< ResponsesRequest::called_as
   bool logprobs = false;                  ///< Of the answer's text.
   bool is_json = false;  ///< Text is in a response format, of which the guarantee speaks.
   /// Keeps the response, once it is whole, for clients that come back to it; false: it could not.
@@ -58,15 +60,23 @@ class ResponsesEncoder final : public AnswerEncoder {
   [[nodiscard]] json::Value whole(const message::Usage& usage) override;
 
  private:
-  enum class Kind : std::uint8_t { message, reasoning, function_call, custom_tool_call };
+  enum class Kind : std::uint8_t {
+    message,
+    reasoning,
+    function_call,
+    custom_tool_call,
+    client_call  // of a ClientTool
+  };
   enum class State : std::uint8_t { in_progress, completed, incomplete };
   struct Item {
     Kind kind = Kind::message;
     State state = State::in_progress;
     std::string id;
-    std::string call_id;  // of a call
-    std::string name;     // of a call
-    std::string text;     // or reasoning, arguments, input
+    std::string call_id;               // of a call
+    std::string name;                  // of a call
+    std::string name_space;            // of a call
+    const ClientTool* tool = nullptr;  // of a client_call
+    std::string text;                  // or reasoning, arguments, input
     json::Array logprobs;
     InputReader reader;  // of a custom tool's arguments
   };
@@ -74,6 +84,7 @@ class ResponsesEncoder final : public AnswerEncoder {
 
   static const Wording& wording(Kind kind);
   static json::Value encode(const Item& item);
+  static std::string_view item_type(const Item& item);
   static json::Value part_of(const Item& item);
   void add_event(const message::ChatEvent& event,
                  const std::vector<message::TokenLogprob>& logprobs, std::string* out);

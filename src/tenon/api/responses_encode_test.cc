@@ -48,6 +48,7 @@ std::vector<Value> responses_encode_events_of(std::string_view wire) {
   EXPECT_TRUE(decoder.feed(wire, events));
   EXPECT_FALSE(decoder.is_mid_event());
   std::vector<Value> values;
+  if (!events.empty() && events.back().data == "[DONE]") events.pop_back();
   for (const http::SseEvent& event : events) {
     auto value = json::parse(event.data);
     EXPECT_TRUE(value) << event.data;
@@ -281,6 +282,56 @@ TEST(ResponsesEncoder, SaysWhatTheResponseIs) {
             R"("cache_write_tokens":0},"output_tokens":4,"output_tokens_details":)"
             R"({"reasoning_tokens":2},"total_tokens":14},"model":"m","store":true,)"
             R"("tenon":{"guarantee":null,"repairs":[],"format":"hermes"}})");
+}
+
+// As the client knows the tool, not as the model does.
+TEST(ResponsesEncoder, TellsCallsAsTheClientKnowsThem) {
+  const struct {
+    std::string_view name;
+    CalledAs called_as;
+    std::string_view arguments;
+    std::string_view item;  // without id and status
+  } rows[] = {
+      {"rail__seats",
+       {.name_space = "rail", .name = "seats"},
+       R"({"day": "mon"})",
+       R"({"type":"function_call","call_id":"c","namespace":"rail","name":"seats",)"
+       R"("arguments":"{\"day\": \"mon\"}"})"},
+      {"local_shell",
+       {.name_space = {}, .name = "local_shell", .tool = client_tool_of_responses("local_shell")},
+       R"({"command": ["ls"]})",
+       R"({"type":"local_shell_call","call_id":"c",)"
+       R"("action":{"type":"exec","command":["ls"],"env":{}}})"},
+      {"apply_patch",
+       {.name_space = {}, .name = "apply_patch", .tool = client_tool_of_responses("apply_patch")},
+       R"({"type": "delete_file", "path": "a)",
+       R"({"type":"apply_patch_call","call_id":"c",)"
+       R"("operation":{"type":"delete_file","path":"a"}})"},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.name);
+    ResponseHead head = responses_encode_head();
+    head.called_as = {{std::string(row.name), row.called_as}};
+    ResponsesEncoder stream(head);
+    ResponsesEncoder whole(head);
+    std::string wire;
+    stream.begin(wire);
+    const ChatEvent events[] = {CallBegin{0, "c", std::string(row.name)},
+                                CallArguments{0, std::string(row.arguments)}, CallEnd{0},
+                                message::Finish{.reason = FinishReason::tool_calls}};
+    for (const ChatEvent& event : events) {
+      stream.add(0, event, {}, wire);
+      whole.keep(0, event, {});
+    }
+    stream.end(kResponsesEncodeUsage, wire);
+    const std::vector<Value> told = responses_encode_events_of(wire);
+    const Value last = at(told.back(), "/response/output/0");
+    EXPECT_EQ(last, at(whole.whole(kResponsesEncodeUsage), "/output/0"));
+    json::Object item = *last.if_object();
+    item.erase("id");
+    item.erase("status");
+    EXPECT_EQ(json::to_string(item), row.item);
+  }
 }
 
 TEST(ResponsesEncoder, BeginsWithNothingWritten) {

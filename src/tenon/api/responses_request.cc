@@ -11,6 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/api/client_tools.h"
+#include "tenon/api/left_out_content.h"
+
 namespace tenon::api {
 namespace {
 
@@ -40,10 +43,30 @@ constexpr std::string_view kIncludable[] = {"file_search_call.results",
                                             "reasoning.encrypted_content",
                                             "message.output_text.logprobs"};
 
+// A tool of a namespace, as the model knows it.
+std::string name_within(std::string_view name_space, std::string_view name) {
+  constexpr std::string_view kJoint = "__";
+  if (name_space.empty()) return std::string(name);
+  std::string joined(name_space);
+  if (!joined.ends_with(kJoint)) joined += kJoint;
+  return joined.append(name);
+}
+
+// A message of the assistant, a call or a thought, also of tools that run elsewhere.
+bool is_made_by_model(const Value& item) {
+  if (item.if_object() == nullptr) return false;
+  const Value* role = present(item, "role");
+  if (role != nullptr) return *role == Value("assistant");
+  const Value* type = present(item, "type");
+  const std::string* name = type == nullptr ? nullptr : type->if_string();
+  return name != nullptr && (name->ends_with("_call") || *name == "reasoning");
+}
+
 /// Reads one request.
 class ResponsesDecoder : public RequestReader {
  public:
-  ResponsesDecoder(const std::string& id, const FindResponse& find) : id_(id), find_(find) {}
+  ResponsesDecoder(const std::string& id, const FindResponse& find, const DecodeOptions& options)
+      : RequestReader(options), id_(id), find_(find) {}
   Result<ResponsesRequest, ApiError> run(const Value& body);
 
   // One handler per field of the request, called for values that are not null.
@@ -65,10 +88,15 @@ class ResponsesDecoder : public RequestReader {
   bool text(const Value& value);
   bool reasoning(const Value& value);
   bool background(const Value& value);
-  bool truncation(const Value& value);
+  // Nothing is ever cut from a prompt: what does not fit is an error, as with "disabled".
+  bool truncation(const Value& value) { return one_of(value, "truncation", {"auto", "disabled"}); }
+  bool stop(const Value& value) { return stops(value, "stop"); }
+  bool enable_thinking(const Value& value) {
+    return RequestReader::enable_thinking(value, "enable_thinking");
+  }
   bool context_management(const Value& value) {
     if (value.if_array() != nullptr && value.if_array()->empty()) return true;
-    return refuse("context_management", "nothing is ever cut from a prompt");
+    return leave_out("context_management", "nothing is ever cut from a prompt");
   }
   bool conversation(const Value&) {
     return refuse("conversation", "use previous_response_id, or send the items");
@@ -88,7 +116,12 @@ class ResponsesDecoder : public RequestReader {
   bool thought(const Value& value, const std::string& path);
   bool reference(const Value& value, const std::string& path);
   bool is_direct(const Value& value, const std::string& path);
-  bool texts(const Value& value, const std::string& path, bool of_assistant, Texts& out);
+  bool client_call(const ClientTool& tool, const Value& value, const std::string& path);
+  bool client_result(const Value& value, const std::string& path);
+  bool name_of_call(const Value& value, const std::string& path, std::string& out);
+  // What parts there may be of which kind of item.
+  enum class Parts : std::uint8_t { asked, said, past };
+  bool texts(const Value& value, const std::string& path, Parts kind, Texts& out);
   bool word(const Value& value, const std::string& path, std::string_view& out);
   Message& assistant(bool says_more);
   void keep(Value item, std::string_view type);
@@ -98,6 +131,9 @@ class ResponsesDecoder : public RequestReader {
   };
   const Found* found(const std::string& id, const std::string& path);
   bool tool(const Value& value, const std::string& path, Tool& out);
+  bool tool_within(std::string_view name_space, const Value& value, const std::string& path,
+                   Tool& out);
+  bool name_space(const Value& value, const std::string& path);
   bool choose(const Value& value, const std::string& path);
   bool text_format(const Value& value);
   bool finish();
@@ -108,6 +144,7 @@ class ResponsesDecoder : public RequestReader {
   std::map<std::string, Found> found_;  // what find_ has answered
   std::size_t references_ = 0;
   std::size_t reference_bytes_ = 0;
+  bool is_past_ = false;  // what is read stands before an answer that there was
   ResponsesRequest out_;
 };
 
@@ -116,7 +153,7 @@ using enum Effect;
 // In the order in which things are said: instructions, what was before, the input. tools comes
 // before tool_choice, which names tools.
 constexpr auto kResponsesFields = std::to_array<Field<ResponsesDecoder>>({
-    {{"model", honoured, true, "#ModelName"}, &ResponsesDecoder::model},
+    {{"model", honoured, false, "#ModelName"}, &ResponsesDecoder::model},
     {{"instructions", honoured, false, "#String"}, &ResponsesDecoder::instructions},
     {{"previous_response_id", honoured, false, "#String"}, &ResponsesDecoder::previous},
     {{"input", honoured, true, "#Input"}, &ResponsesDecoder::input},
@@ -129,6 +166,15 @@ constexpr auto kResponsesFields = std::to_array<Field<ResponsesDecoder>>({
     {{"temperature", honoured, false, "#Temperature"}, &ResponsesDecoder::temperature},
     {{"top_p", honoured, false, "#Probability"}, &ResponsesDecoder::top_p},
     {{"top_k", honoured, false, "#TopK"}, &ResponsesDecoder::top_k},
+    {{"min_p", honoured, false, "#Probability"}, &ResponsesDecoder::min_p},
+    {{"presence_penalty", honoured, false, "#Penalty"}, &ResponsesDecoder::presence_penalty},
+    {{"frequency_penalty", honoured, false, "#Penalty"}, &ResponsesDecoder::frequency_penalty},
+    {{"repetition_penalty", honoured, false, "#RepetitionPenalty"},
+     &ResponsesDecoder::repetition_penalty},
+    {{"seed", honoured, false, "#Seed"}, &ResponsesDecoder::seed},
+    {{"logit_bias", honoured, false, "#LogitBias"}, &ResponsesDecoder::logit_bias},
+    {{"stop", honoured, false, "#Stop"}, &ResponsesDecoder::stop},
+    {{"enable_thinking", honoured, false, "#Boolean"}, &ResponsesDecoder::enable_thinking},
     {{"include", honoured, false, "#Include"}, &ResponsesDecoder::include},
     {{"top_logprobs", honoured, false, "#TopLogprobs"}, &ResponsesDecoder::top_logprobs},
     {{"stream", honoured, false, "#Boolean"}, &ResponsesDecoder::stream},
@@ -140,13 +186,14 @@ constexpr auto kResponsesFields = std::to_array<Field<ResponsesDecoder>>({
     {{"tenon", honoured, false, "#Tenon"}, &ResponsesDecoder::tenon},
     {{"rlm", honoured, false, "#Rlm"}, &ResponsesDecoder::rlm},
     {{"background", refused, false, "#False"}, &ResponsesDecoder::background},
-    {{"context_management", refused, false, "#EmptyList"}, &ResponsesDecoder::context_management},
+    {{"context_management", without_effect, false, "{}"}, &ResponsesDecoder::context_management},
     {{"conversation", refused}, &ResponsesDecoder::conversation},
     {{"moderation", refused}, &ResponsesDecoder::moderation},
     {{"personality", refused}, &ResponsesDecoder::personality},
     {{"prompt", refused}, &ResponsesDecoder::prompt},
-    {{"truncation", refused, false, "#Disabled"}, &ResponsesDecoder::truncation},
+    {{"truncation", honoured, false, "#Truncation"}, &ResponsesDecoder::truncation},
     {{"access_programs", without_effect}, nullptr, Kind::object},
+    {{"client_metadata", without_effect}, nullptr, Kind::object},
     {{"image", without_effect}, nullptr, Kind::object},
     {{"max_tool_calls", without_effect, false, "#Number"}, nullptr, Kind::number},
     {{"prompt_cache_key", without_effect}, nullptr, Kind::string},
@@ -185,6 +232,7 @@ bool ResponsesDecoder::previous(const Value& value) {
                 "there is no response " + shown(id) +
                     " here: it was not stored, or it was deleted, or it is too old");
   }
+  is_past_ = true;
   for (const std::string_view list : {"/input", "/response/output"}) {
     const Value* items = json::at_pointer(kept->response, list);
     if (items == nullptr || items->if_array() == nullptr) continue;
@@ -192,6 +240,7 @@ bool ResponsesDecoder::previous(const Value& value) {
       if (!item((*items->if_array())[i], at(path, i))) return false;
     }
   }
+  is_past_ = false;
   return true;
 }
 
@@ -228,7 +277,12 @@ bool ResponsesDecoder::input(const Value& value) {
     return fail("invalid_type", "input", "input must be a string or an array of items");
   }
   const json::Array& items = *value.if_array();
+  std::size_t answered = 0;  // items up to the last one that the model has made
   for (std::size_t i = 0; i < items.size(); ++i) {
+    if (is_made_by_model(items[i])) answered = i + 1;
+  }
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    is_past_ = i < answered;
     if (!item(items[i], at("input", i))) return false;
   }
   return true;
@@ -258,7 +312,9 @@ bool ResponsesDecoder::item_of(std::string_view type, const Value& value, const 
     if (!kind(*id, Kind::string, in(path, "id"))) return false;
   }
   if (const Value* status = present(value, "status")) {
-    if (!one_of(*status, in(path, "status"), {"in_progress", "completed", "incomplete"})) {
+    if (!one_of(*status, in(path, "status"),
+                {"in_progress", "completed", "incomplete", "failed", "searching", "interpreting",
+                 "generating", "calling"})) {
       return false;
     }
   }
@@ -269,10 +325,12 @@ bool ResponsesDecoder::item_of(std::string_view type, const Value& value, const 
     return result(value, path);
   }
   if (type == "reasoning") return thought(value, path);
-  return fail("invalid_value", in(path, "type"),
-              in(path, "type") + " " + shown(type) +
-                  " is not supported: items are messages, reasoning, item references, and calls "
-                  "of functions and custom tools with their outputs");
+  if (const ClientTool* tool = client_tool_of_call(type)) return client_call(*tool, value, path);
+  if (client_tool_of_result(type) != nullptr) return client_result(value, path);
+  // What another server's tools have done, most likely: the session goes on without it.
+  return leave_out(path, "items of type " + shown(type) +
+                             " are not read; messages, reasoning, item references, and calls of "
+                             "the client's tools with their outputs are");
 }
 
 // The message of the assistant that what comes now belongs to. Text after text is a new one; text
@@ -295,8 +353,11 @@ bool ResponsesDecoder::said(const Value& value, const std::string& path) {
   const Role speaker = *message::role_from_name(*role->if_string());
   const Value* content = required(value, path, "content");
   Texts parts;
-  if (content == nullptr ||
-      !texts(*content, in(path, "content"), speaker == Role::assistant, parts)) {
+  if (content == nullptr || !texts(*content, in(path, "content"),
+                                   speaker == Role::assistant ? Parts::said
+                                   : is_past_                 ? Parts::past
+                                                              : Parts::asked,
+                                   parts)) {
     return false;
   }
   if (speaker == Role::assistant) {
@@ -316,7 +377,7 @@ bool ResponsesDecoder::said(const Value& value, const std::string& path) {
 }
 
 // A string, or parts of text.
-bool ResponsesDecoder::texts(const Value& value, const std::string& path, bool of_assistant,
+bool ResponsesDecoder::texts(const Value& value, const std::string& path, Parts kind_of_parts,
                              Texts& out) {
   if (const std::string* all = value.if_string()) {
     out.push_back(*all);
@@ -332,8 +393,13 @@ bool ResponsesDecoder::texts(const Value& value, const std::string& path, bool o
     const Value* given = required(parts[i], where, "type");
     std::string_view type;
     if (given == nullptr || !word(*given, in(where, "type"), type)) return false;
-    const bool is_refusal = type == "refusal" && of_assistant;
+    const bool is_refusal = type == "refusal" && kind_of_parts == Parts::said;
     if (type != "input_text" && type != "output_text" && !is_refusal) {
+      if (kind_of_parts != Parts::asked) {
+        out.push_back(left_out_text(type, parts[i]));
+        leave_out(where, "the model takes text only");
+        continue;
+      }
       return fail("invalid_value", in(where, "type"),
                   in(where, "type") + " " + shown(type) +
                       " is not supported here: the model takes text only, as \"input_text\" or "
@@ -352,9 +418,6 @@ bool ResponsesDecoder::texts(const Value& value, const std::string& path, bool o
 }
 
 bool ResponsesDecoder::is_direct(const Value& value, const std::string& path) {
-  if (present(value, "namespace") != nullptr) {
-    return refuse(in(path, "namespace"), "tools stand in no name spaces here");
-  }
   const Value* caller = present(value, "caller");
   if (caller == nullptr) return true;
   if (!kind(*caller, Kind::object, in(path, "caller"))) return false;
@@ -372,13 +435,49 @@ bool ResponsesDecoder::call(const Value& value, const std::string& path, bool is
   }
   message::ToolCall call;
   std::string said;
-  for (const auto& [key, to] : {std::pair<std::string_view, std::string*>{"call_id", &call.id},
-                                {"name", &call.name},
-                                {what, &said}}) {
-    if (!required_string(value, path, key, *to)) return false;
+  if (!required_string(value, path, "call_id", call.id)) return false;
+  if (!name_of_call(value, path, call.name)) return false;
+  if (const Value* object = present(value, what); object != nullptr && object->if_object()) {
+    said = json::to_string(*object);
+  } else if (!required_string(value, path, what, said)) {
+    return false;
   }
   call.arguments = is_custom ? message::arguments_of(said) : std::move(said);
   assistant(/*says_more=*/false).tool_calls.push_back(std::move(call));
+  return true;
+}
+
+// By which the model knows the tool.
+bool ResponsesDecoder::name_of_call(const Value& value, const std::string& path, std::string& out) {
+  std::string name_space;
+  if (!required_string(value, path, "name", out)) return false;
+  if (!optional_string(value, path, "namespace", name_space)) return false;
+  out = name_within(name_space, out);
+  return true;
+}
+
+bool ResponsesDecoder::client_call(const ClientTool& tool, const Value& value,
+                                   const std::string& path) {
+  message::ToolCall call;
+  call.name = tool.name;
+  if (!required_string(value, path, "call_id", call.id)) return false;
+  const Value* member = required(value, path, tool.call_member, Kind::object);
+  if (member == nullptr) return false;
+  call.arguments = arguments_of_item(tool, *member->if_object());
+  assistant(/*says_more=*/false).tool_calls.push_back(std::move(call));
+  return true;
+}
+
+// Its output is a text, or JSON that the model reads as it is.
+bool ResponsesDecoder::client_result(const Value& value, const std::string& path) {
+  Message message{.role = Role::tool};
+  const std::string_view key = present(value, "call_id") == nullptr ? "id" : "call_id";
+  if (!required_string(value, path, key, message.tool_call_id)) return false;
+  const Value* output = present(value, "output");
+  if (output == nullptr) output = present(value, "status");
+  const std::string* text = output == nullptr ? nullptr : output->if_string();
+  message.content = text != nullptr ? *text : output == nullptr ? "" : json::to_string(*output);
+  chat_.messages.push_back(std::move(message));
   return true;
 }
 
@@ -394,7 +493,7 @@ bool ResponsesDecoder::result(const Value& value, const std::string& path) {
   if (!optional_string(value, path, "name", message.name)) return false;
   const Value* output = required(value, path, "output");
   Texts parts;
-  if (output == nullptr || !texts(*output, in(path, "output"), /*of_assistant=*/false, parts)) {
+  if (output == nullptr || !texts(*output, in(path, "output"), Parts::past, parts)) {
     return false;
   }
   if (parts.size() > 1) {
@@ -483,6 +582,48 @@ bool ResponsesDecoder::tool(const Value& value, const std::string& path, Tool& o
   const Value* given = required(value, path, "type");
   std::string_view type;
   if (given == nullptr || !word(*given, in(path, "type"), type)) return false;
+  if (type == "namespace") return name_space(value, path);
+  if (const ClientTool* known = client_tool_of_responses(type)) {
+    out = function_of(*known, std::string(known->name));
+    out_.called_as[out.name] = {.name_space = {}, .name = out.name, .tool = known};
+    return true;
+  }
+  return tool_within("", value, path, out);
+}
+
+// `{"type": "namespace", "name", "description", "tools": [...]}`: its tools are the request's.
+bool ResponsesDecoder::name_space(const Value& value, const std::string& path) {
+  std::string name;
+  if (!required_string(value, path, "name", name)) return false;
+  const Value* tools = required(value, path, "tools", Kind::array);
+  if (tools == nullptr) return false;
+  const json::Array& items = *tools->if_array();
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const std::string where = at(in(path, "tools"), i);
+    Tool tool;
+    if (!kind(items[i], Kind::object, where)) return false;
+    if (!at_most(kMaxTools, chat_.tools.size() + 1, "tools", "tools")) return false;
+    if (!tool_within(name, items[i], where, tool)) return false;
+    if (!tool.name.empty()) chat_.tools.push_back(std::move(tool));
+  }
+  return true;
+}
+
+bool ResponsesDecoder::tool_within(std::string_view name_space, const Value& value,
+                                   const std::string& path, Tool& out) {
+  std::string_view type;
+  const Value* given = required(value, path, "type");
+  if (given == nullptr || !word(*given, in(path, "type"), type)) return false;
+  std::string own_name;
+  if (is_hosted_tool(value)) return leave_out(path, kRunsNoTools);
+  if (!name_space.empty()) {
+    if (!required_string(value, path, "name", own_name)) return false;
+    const std::string name = name_within(name_space, own_name);
+    Value renamed = value;
+    renamed.if_object()->set("name", name);
+    out_.called_as[name] = {.name_space = std::string(name_space), .name = own_name};
+    return tool_within("", renamed, path, out);
+  }
   if (type == "function") {
     return only(value, path,
                 {"type", "name", "description", "parameters", "strict", "allowed_callers", "async",
@@ -497,8 +638,7 @@ bool ResponsesDecoder::tool(const Value& value, const std::string& path, Tool& o
   }
   return fail("invalid_value", in(path, "type"),
               in(path, "type") + " " + shown(type) +
-                  " is not supported: this server runs no tools; function and custom are the "
-                  "client's own");
+                  " is not known: tools with parameters have the type function");
 }
 
 bool ResponsesDecoder::tool_choice(const Value& value) {
@@ -518,9 +658,18 @@ bool ResponsesDecoder::tool_choice(const Value& value) {
 // `{"type": "function", "name"}`, or `custom`: one of the request's tools.
 bool ResponsesDecoder::choose(const Value& value, const std::string& path) {
   const Value* type = required(value, path, "type");
-  if (type == nullptr || !one_of(*type, in(path, "type"), {"function", "custom"})) return false;
-  return only(value, path, {"type", "name"}) &&
-         chosen_name(value, path, /*is_custom=*/*type == Value("custom"));
+  std::string_view name;
+  if (type == nullptr || !word(*type, in(path, "type"), name)) return false;
+  if (const ClientTool* known = client_tool_of_responses(name)) {
+    const Value named(json::Object{{"name", known->name}});
+    return chosen_name(named, path, /*is_custom=*/false);
+  }
+  if (!one_of(*type, in(path, "type"), {"function", "custom"})) return false;
+  if (!only(value, path, {"type", "name", "namespace"})) return false;
+  std::string wanted;
+  if (!name_of_call(value, path, wanted)) return false;
+  const Value named(json::Object{{"name", wanted}});
+  return chosen_name(named, path, /*is_custom=*/*type == Value("custom"));
 }
 
 // ---- the rest
@@ -620,12 +769,6 @@ bool ResponsesDecoder::background(const Value& value) {
   return !is_wanted || refuse("background", "an answer lives as long as its connection");
 }
 
-bool ResponsesDecoder::truncation(const Value& value) {
-  if (!one_of(value, "truncation", {"auto", "disabled"})) return false;
-  return value == Value("disabled") ||
-         refuse("truncation", "nothing is ever cut from a prompt; it must be disabled");
-}
-
 // What can only be judged once every field is known.
 bool ResponsesDecoder::finish() {
   if (chat_.messages.empty() || out_.input.empty()) {
@@ -668,15 +811,17 @@ json::Object ResponsesDecoder::echo_of(const Value& body) const {
                       {"prompt_cache_key", given("prompt_cache_key", {})},
                       {"reasoning", std::move(reasoning)},
                       {"safety_identifier", given("safety_identifier", {})},
-                      {"service_tier", given("service_tier", {})},
+                      {"presence_penalty", given("presence_penalty", 0)},
+                      {"frequency_penalty", given("frequency_penalty", 0)},
+                      {"service_tier", "default"},
                       {"store", out_.store},
-                      {"temperature", given("temperature", {})},
+                      {"temperature", given("temperature", 1)},
                       {"text", std::move(text)},
                       {"tool_choice", given("tool_choice", "auto")},
                       {"tools", std::move(tools)},
                       {"top_logprobs", chat_.top_logprobs},
-                      {"top_p", given("top_p", {})},
-                      {"truncation", "disabled"},
+                      {"top_p", given("top_p", 1)},
+                      {"truncation", given("truncation", "disabled")},
                       {"user", given("user", {})}};
 }
 
@@ -693,8 +838,9 @@ std::span<const FieldInfo> responses_fields() {
 }
 
 Result<ResponsesRequest, ApiError> decode_response(const Value& body, const std::string& id,
-                                                   const FindResponse& find) {
-  return ResponsesDecoder(id, find).run(body);
+                                                   const FindResponse& find,
+                                                   const DecodeOptions& options) {
+  return ResponsesDecoder(id, find, options).run(body);
 }
 
 std::string item_id(std::string_view type, std::string_view response, const std::string& place) {
@@ -704,6 +850,9 @@ std::string item_id(std::string_view type, std::string_view response, const std:
       {"function_call_output", "fco_"},
       {"custom_tool_call", "ctc_"},
       {"custom_tool_call_output", "ctco_"},
+      {"local_shell_call", "lsh_"},
+      {"shell_call", "sh_"},
+      {"apply_patch_call", "apc_"},
       {"reasoning", "rs_"}};
   std::string id = "item_";
   for (const auto& [name, prefix] : kPrefixes) {

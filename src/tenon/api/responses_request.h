@@ -1,9 +1,12 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "tenon/api/client_tools.h"
 #include "tenon/api/error.h"
 #include "tenon/api/request_reader.h"
 #include "tenon/json/value.h"
@@ -12,6 +15,14 @@
 /// OpenAI's Responses, the way in. Source: the types of the Python package `openai` 3.52.0.
 namespace tenon::api {
 
+/// How calls of a tool are told to the client, where it is not by the name that the model knows.
+struct CalledAs {
+  std::string name_space;            ///< Of a tool of type `namespace`; "": it stands in none.
+  std::string name;                  ///< Within it.
+  const ClientTool* tool = nullptr;  ///< Null: a function or a custom tool.
+};
+using CalledAsByName = std::map<std::string, CalledAs, std::less<>>;
+
 struct ResponsesRequest {
   message::ChatRequest chat;
   bool stream = false;
@@ -19,22 +30,26 @@ struct ResponsesRequest {
   json::Object echo;  ///< What the response repeats of the request.
   /// All items that the model reads, those of earlier responses first, each with its id.
   json::Array input;
+  CalledAsByName called_as;                   ///< By the name that the model knows.
+  std::vector<message::Diagnostic> left_out;  ///< What was not read, each with its path.
 };
 
 /// What is kept of a response: `{"input": [...], "response": {...}}`, ResponsesRequest::input and
 /// the response itself. Null: nothing is kept under this id.
 using FindResponse = std::function<Result<json::Value, ApiError>(const std::string& id)>;
 
-/// Every field that a request may have, in the order of docs/api.md. Any other is refused.
+/// Every field that a request may have, in the order of docs/api.md.
 [[nodiscard]] std::span<const FieldInfo> responses_fields();
 
 /// Decodes a request, as decode_chat_completion() does its own. `id`, "resp_...", is that of the
 /// response to come; items that the client has not named get theirs from it. `find` is asked for
 /// what `previous_response_id` and item references name. What the assistant has said, called and
-/// thought in a row becomes one message.
+/// thought in a row becomes one message. A tool of a namespace is a function called
+/// `NAMESPACE__NAME` to the model.
 [[nodiscard]] Result<ResponsesRequest, ApiError> decode_response(const json::Value& body,
                                                                  const std::string& id,
-                                                                 const FindResponse& find);
+                                                                 const FindResponse& find,
+                                                                 const DecodeOptions& options = {});
 
 /// The id of an item of the response `id`: "msg_...", with `place` telling it from its other items.
 /// item_reference finds the response by it.

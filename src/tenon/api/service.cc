@@ -120,9 +120,12 @@ std::string request_id(const http::Request& request) {
   return is_fit ? std::string(given) : random_id("req_");
 }
 
-// The prefix /api/v1 is another spelling of /v1, /api/generate of Chat Completions.
+// The prefix /api/v1 is another spelling of /v1, /api/generate of Chat Completions. Clients whose
+// base address ends in /v1 ask for /v1/v1/messages.
 std::string canonical_path(std::string path) {
+  constexpr std::string_view kTwice = "/v1/v1/";
   constexpr std::string_view kAlias = "/api/v1/";
+  if (path.starts_with(kTwice)) path.erase(0, std::string_view("/v1").size());
   if (path.compare(0, kAlias.size(), kAlias) == 0) path.erase(0, std::string_view("/api").size());
   if (path == "/api/generate") path = "/v1/chat/completions";
   while (path.size() > 1 && path.back() == '/') path.pop_back();
@@ -225,6 +228,19 @@ std::optional<ApiError> refused_rlm(const message::ChatRequest& chat, const chat
       .code = "unsupported_parameter"};
 }
 
+// The places that were left out, for a header: `tools[1], client_metadata`.
+std::string paths_of(const std::vector<message::Diagnostic>& left_out) {
+  constexpr std::size_t kMost = 1024;
+  std::string paths;
+  for (const message::Diagnostic& part : left_out) {
+    std::string path = part.message.substr(0, part.message.find(" is left out"));
+    std::ranges::replace_if(path, [](char c) { return c < ' ' || c > '~' || c == ','; }, '?');
+    if (paths.size() + path.size() > kMost) return paths + (paths.empty() ? "..." : ", ...");
+    paths += (paths.empty() ? "" : ", ") + path;
+  }
+  return paths;
+}
+
 ApiError nothing_here() {
   return {.message = "there is nothing at this path; GET / lists what there is",
           .param = {},
@@ -243,6 +259,7 @@ struct Service::Impl {
     std::vector<message::Continuation> prompts{};
     unsigned choices = 1;
     bool stream = false;
+    std::vector<message::Diagnostic> left_out{};  // of the request
   };
 
   struct Route {
@@ -287,6 +304,17 @@ struct Service::Impl {
   void respond_json(Call& call, const Value& value);
   void respond_error(Call& call, const ApiError& error);
   Result<Value, ApiError> body(const Call& call) const;
+  // The body as `decode` reads it. The model may be left out where there is only one.
+  template <class Decode>
+  auto decoded(const Call& call, const Decode& decode) const {
+    auto request = body(call).and_then(
+        [&](const Value& value) { return decode(value, DecodeOptions{options.refuses_unknown}); });
+    if (!request || !request->chat.model.empty()) return request;
+    auto name = model_or_only("");
+    if (!name) return decltype(request)(Failure<ApiError>(std::move(name.error())));
+    request->chat.model = *std::move(name);
+    return request;
+  }
   std::shared_ptr<chat::Model> model_for(const std::string& name, Handler handler, Call& call);
   bool is_pair(std::string_view name) const;
   ApiError unknown_model(std::string_view name) const;
@@ -299,6 +327,7 @@ struct Service::Impl {
   void keep_alive();
   std::vector<std::shared_ptr<ChatAnswer>> live_answers();
 
+  static void tell_left_out(Call& call, Asked& asked);
   void start(Call& call, chat::Model& model, Asked asked);
   void chat_completions(Call& call);
   void completions(Call& call);
@@ -539,7 +568,7 @@ void Service::Impl::add_cors(const Access& admitted, Call& call) {
   call.headers.push_back({"access-control-allow-origin", std::string(origin)});
   call.headers.push_back({"vary", "origin, access-control-request-headers"});
   call.headers.push_back(
-      {"access-control-expose-headers", "request-id, retry-after, x-request-id"});
+      {"access-control-expose-headers", "request-id, retry-after, x-request-id, x-tenon-left-out"});
   if (request.method != "OPTIONS") return;
   call.headers.push_back({"access-control-allow-methods", "DELETE, GET, POST"});
   // Every SDK has headers of its own (x-stainless-*), and none of them opens anything here.
@@ -586,7 +615,7 @@ Result<Value, ApiError> Service::Impl::body(const Call& call) const {
 
 // "a:b" of models that there are.
 bool Service::Impl::is_pair(std::string_view name) const {
-  if (options.pairs == nullptr || models.has(name)) return false;
+  if (options.pairs == nullptr || models.has_own(name)) return false;
   return chat::split_pair(name, [&](auto part) { return models.has_single(part); }).has_value();
 }
 
@@ -680,6 +709,22 @@ void Service::Impl::load(const std::string& name) {
 
 // ---- answers
 
+// In the answer's `tenon.repairs`, and by a header, which is there before it.
+void Service::Impl::tell_left_out(Call& call, Asked& asked) {
+  if (asked.left_out.empty()) return;
+  std::string nowhere;
+  for (unsigned choice = 0; choice < asked.choices; ++choice) {
+    for (const message::Diagnostic& part : asked.left_out) {
+      if (asked.stream) {
+        asked.encoder->add(choice, part, {}, nowhere);
+      } else {
+        asked.encoder->keep(choice, part, {});
+      }
+    }
+  }
+  call.headers.push_back({"x-tenon-left-out", paths_of(asked.left_out)});
+}
+
 void Service::Impl::start(Call& call, chat::Model& model, Asked asked) {
   if (const auto refused = refused_rlm(asked.chat, model)) return respond_error(call, *refused);
   if (asked.choices > 1 && model.takes_rlm()) {
@@ -690,6 +735,7 @@ void Service::Impl::start(Call& call, chat::Model& model, Asked asked) {
   }
   asked.chat.owner = call.key.name();
   const bool is_stream = asked.stream;
+  tell_left_out(call, asked);
   Workers& writers = asked.chat.logprobs ? large : quick;
   auto answer = std::make_shared<ChatAnswer>(
       ChatAnswer::Options{.encoder = std::move(asked.encoder),
@@ -713,7 +759,7 @@ void Service::Impl::start(Call& call, chat::Model& model, Asked asked) {
 }
 
 void Service::Impl::chat_completions(Call& call) {
-  auto request = body(call).and_then(decode_chat_completion);
+  auto request = decoded(call, decode_chat_completion);
   if (!request) return respond_error(call, request.error());
   const auto model = model_for(request->chat.model, &Impl::chat_completions, call);
   if (model == nullptr) return;
@@ -734,11 +780,12 @@ void Service::Impl::chat_completions(Call& call) {
         {.encoder = std::move(encoder),
          .chat = std::move(request->chat),
          .choices = request->choices,
-         .stream = request->stream});
+         .stream = request->stream,
+         .left_out = std::move(request->left_out)});
 }
 
 void Service::Impl::completions(Call& call) {
-  auto request = body(call).and_then(decode_completion);
+  auto request = decoded(call, decode_completion);
   if (!request) return respond_error(call, request.error());
   const auto model = model_for(request->chat.model, &Impl::completions, call);
   if (model == nullptr || !has_prompts(*model, call)) return;
@@ -764,11 +811,12 @@ void Service::Impl::completions(Call& call) {
          .chat = std::move(request->chat),
          .prompts = std::move(request->prompts),
          .choices = answers,
-         .stream = request->stream});
+         .stream = request->stream,
+         .left_out = std::move(request->left_out)});
 }
 
 void Service::Impl::messages(Call& call) {
-  auto request = body(call).and_then(decode_messages);
+  auto request = decoded(call, decode_messages);
   if (!request) return respond_error(call, request.error());
   const auto model = model_for(request->chat.model, &Impl::messages, call);
   if (model == nullptr) return;
@@ -780,13 +828,15 @@ void Service::Impl::messages(Call& call) {
       .omits_thinking = request->omits_thinking,
       .is_json = wants_json(request->chat),
   });
-  start(
-      call, *model,
-      {.encoder = std::move(encoder), .chat = std::move(request->chat), .stream = request->stream});
+  start(call, *model,
+        {.encoder = std::move(encoder),
+         .chat = std::move(request->chat),
+         .stream = request->stream,
+         .left_out = std::move(request->left_out)});
 }
 
 void Service::Impl::count_tokens(Call& call) {
-  auto request = body(call).and_then(decode_count_tokens);
+  auto request = decoded(call, decode_count_tokens);
   if (!request) return respond_error(call, request.error());
   const auto model = model_for(request->chat.model, &Impl::count_tokens, call);
   if (model == nullptr) return;
@@ -820,8 +870,9 @@ void Service::Impl::respond_result(Call& call, const Result<Value, ApiError>& re
 
 void Service::Impl::responses(Call& call) {
   const std::string id = random_id("resp_");
-  auto request = body(call).and_then(
-      [&](const Value& value) { return decode_response(value, id, finder(call)); });
+  auto request = decoded(call, [&](const Value& value, const DecodeOptions& how) {
+    return decode_response(value, id, finder(call), how);
+  });
   if (!request) return respond_error(call, request.error());
   const auto model = model_for(request->chat.model, &Impl::responses, call);
   if (model == nullptr) return;
@@ -830,6 +881,7 @@ void Service::Impl::responses(Call& call) {
                     .echo = std::move(request->echo),
                     .format = format_name(*model),
                     .custom_tools = custom_names(request->chat.tools),
+                    .called_as = std::move(request->called_as),
                     .logprobs = request->chat.logprobs,
                     .is_json = wants_json(request->chat),
                     .keep = {},
@@ -838,19 +890,14 @@ void Service::Impl::responses(Call& call) {
   start(call, *model,
         {.encoder = std::make_unique<ResponsesEncoder>(std::move(head)),
          .chat = std::move(request->chat),
-         .stream = request->stream});
+         .stream = request->stream,
+         .left_out = std::move(request->left_out)});
 }
 
-// The model may be left out where there is only one.
 void Service::Impl::input_tokens(Call& call) {
-  auto value = body(call);
-  if (value && value->if_object() != nullptr && present(*value, "model") == nullptr) {
-    const auto name = model_or_only("");
-    if (!name) return respond_error(call, name.error());
-    value->if_object()->set("model", *name);
-  }
-  const auto request = value.and_then(
-      [&](const Value& asked) { return decode_response(asked, "resp_", finder(call)); });
+  const auto request = decoded(call, [&](const Value& value, const DecodeOptions& how) {
+    return decode_response(value, "resp_", finder(call), how);
+  });
   if (!request) return respond_error(call, request.error());
   const auto model = model_for(request->chat.model, &Impl::input_tokens, call);
   if (model == nullptr) return;
@@ -903,7 +950,7 @@ void Service::Impl::cut_answers() {
 }
 
 void Service::Impl::render(Call& call) {
-  auto request = body(call).and_then(decode_chat_completion);
+  auto request = decoded(call, decode_chat_completion);
   if (!request) return respond_error(call, request.error());
   const auto model = model_for(request->chat.model, &Impl::render, call);
   if (model == nullptr) return;

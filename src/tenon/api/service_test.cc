@@ -436,7 +436,7 @@ const Refused kRefused[] = {
     {"UnknownModel", "POST", "/v1/chat/completions",
      R"({"model": "x", "messages": [{"role": "user", "content": "hi"}]})", 404, "model_not_found"},
     {"UnknownField", "POST", "/v1/chat/completions",
-     R"({"model": "m", "messages": [{"role": "user", "content": "hi"}], "zz": 1})", 400,
+     R"({"model": "m", "messages": [{"role": "user", "content": "hi"}], "tenon": {"zz": 1}})", 400,
      "unknown_parameter"},
     {"UnknownPath", "GET", "/v2", "", 404, "not_found"},
     {"WrongMethod", "GET", "/v1/chat/completions", "", 405, "method_not_allowed"},
@@ -538,6 +538,9 @@ TEST(Service, tool_calling_AnswersInAnthropicsDialect) {
   EXPECT_EQ(text, "Let me see.\n");
   EXPECT_EQ(input, R"({"x": 1.50, "y": [1, 2]})");
   EXPECT_EQ(events.front().type, "message_start");
+  const Value begun = json::parse(events.front().data).value_or(Value());
+  EXPECT_EQ(json::at_pointer(begun, "/message/usage/input_tokens")->if_number()->to_int64(),
+            setting.engine->requests().back().prompt.size());
   EXPECT_EQ(events.back().type, "message_stop");
 }
 
@@ -636,6 +639,7 @@ std::vector<Value> events_of(const Reply& reply) {
   std::vector<http::SseEvent> events;
   EXPECT_TRUE(decoder.feed(reply.body, events));
   EXPECT_FALSE(decoder.is_mid_event());
+  if (!events.empty() && events.back().data == "[DONE]") events.pop_back();
   std::vector<Value> values;
   for (const http::SseEvent& event : events) {
     values.push_back(json::parse(event.data).value_or(Value()));

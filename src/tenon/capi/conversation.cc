@@ -157,7 +157,7 @@ Expected<Begun> begun_by(config::Instance& instance, tenon_text text) {
     list->emplace_back(message::to_json(message::user("?")));
   }
   const std::size_t elsewhere = add_chosen_tools(*members);
-  auto decoded = api::decode_chat_completion(*body);
+  auto decoded = api::decode_chat_completion(*body, {.refuses_unknown_fields = true});
   if (!decoded) return invalid("request: " + decoded.error().message);
   decoded->chat.messages.pop_back();
   decoded->chat.tools.resize(decoded->chat.tools.size() - elsewhere);

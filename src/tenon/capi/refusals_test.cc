@@ -31,8 +31,8 @@ struct Handles {
   Owned<tenon_grammar> grammar = made(tenon_grammar_compile, bundled_vocab(), text(kRequest));
   Owned<tenon_matcher> matcher = made(tenon_matcher_new, grammar.get());
   Owned<tenon_format> format = format_named("hermes");
-  Owned<tenon_template> chat_template =
-      made(tenon_template_compile, text("{{ messages[0].content }}"), text(""));
+  Owned<tenon_template> chat_template = made(
+      tenon_template_compile, text("{{ messages[0].content }}{{ other.a.b if other }}"), text(""));
   Owned<tenon_prompt> prompt = made(tenon_template_render, chat_template.get(),
                                     text(R"({"messages": [{"role": "user", "content": "a"}]})"));
   Owned<tenon_parser> parser = made(tenon_parser_new, format.get(), nullptr, text(""));
@@ -570,7 +570,8 @@ const Row kRows[] = {
      }},
     {"TemplateFileIsMissing", "unavailable: /no/such: No such file or directory",
      [](auto&, auto& r) { return tenon_template_load(text("/no/such"), &r.chat_template); }},
-    {"TemplateFails", "invalid: chat template, line 1", renders(R"({"messages": []})")},
+    {"TemplateFails", "invalid: chat template, line 1",
+     renders(R"({"messages": [], "other": {"c": 1}})")},
     {"MessagesAreMissing", "invalid: messages: must be a list", renders("{}")},
     {"MessagesAreNoList", "invalid: messages: must be a list", renders(R"({"messages": "a"})")},
     {"TemplateToolsAreNoList", "invalid: tools: must be a list",

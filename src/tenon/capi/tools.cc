@@ -13,7 +13,7 @@ json::Object a_message() {
 }
 
 Expected<message::ChatRequest> decoded(json::Object fields) {
-  auto request = api::decode_chat_completion(std::move(fields));
+  auto request = api::decode_chat_completion(std::move(fields), {.refuses_unknown_fields = true});
   if (request) return std::move(request->chat);
   const api::ApiError& error = request.error();
   const bool is_ours = error.code.name() == "unsupported_parameter";

@@ -529,6 +529,7 @@ OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request
   }
   options.parse.prompt_tail = template_tail(prepared->prompt, request.prefill.size());
   auto turn = std::make_shared<Turn>(std::move(options), std::move(sink));
+  const std::size_t prompt_tokens = generate.prompt.size();
   Expected<std::unique_ptr<engine::Run>> run = engine_->start(std::move(generate), turn);
   if (!run) {
     // The request itself is within its limits: the one that is left is the queue's.
@@ -537,7 +538,7 @@ OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request
     return refuse(run.error().code, std::move(run.error().message), "", "engine_busy");
   }
   turn->run().attach(*std::move(run));
-  return answer_of(std::move(turn));
+  return answer_of(std::move(turn), prompt_tokens);
 }
 
 // Null: whatever is detected.

@@ -112,6 +112,11 @@ struct ModelRegistry::Impl {
         std::ranges::find_if(among, [&](const auto& each) { return each->is_named(name); });
     return slot == among.end() ? nullptr : *slot;
   }
+  // Who answers to `name`: "*" is the alias of one that answers to all names that no other has.
+  [[nodiscard]] std::shared_ptr<Slot> find_any(std::string_view name) const {
+    auto slot = find(slots, name);
+    return slot == nullptr ? find(slots, "*") : slot;
+  }
   [[nodiscard]] Status check(const Slots& among, const ModelSource& source) const;
 
   // Under the mutex. Null: it is not loaded.
@@ -354,6 +359,11 @@ bool ModelRegistry::Entry::is_named(std::string_view one) const {
 
 bool ModelRegistry::has(std::string_view name) const {
   const std::lock_guard lock(impl_->mutex);
+  return impl_->find_any(name) != nullptr;
+}
+
+bool ModelRegistry::has_own(std::string_view name) const {
+  const std::lock_guard lock(impl_->mutex);
   return Impl::find(impl_->slots, name) != nullptr;
 }
 
@@ -365,13 +375,13 @@ bool ModelRegistry::has_single(std::string_view name) const {
 
 std::shared_ptr<Model> ModelRegistry::loaded(std::string_view name) const {
   const std::lock_guard lock(impl_->mutex);
-  const auto slot = Impl::find(impl_->slots, name);
+  const auto slot = impl_->find_any(name);
   return slot == nullptr ? nullptr : impl_->lease_of(*slot);
 }
 
 Result<std::shared_ptr<Model>, Refusal> ModelRegistry::use(std::string_view name) const {
   std::unique_lock lock(impl_->mutex);
-  const auto slot = Impl::find(impl_->slots, name);
+  const auto slot = impl_->find_any(name);
   if (slot == nullptr) {
     return refuse_loading(Errc::unavailable,
                           "the model '" + std::string(name) + "' is no longer there",

@@ -72,8 +72,11 @@ class ModelRegistry {
   /// Of Options, from now on. What is loaded stays so until others need the room.
   void set_max_bytes(std::uint64_t max_bytes);
 
+  /// Whether a model answers to this name: one that is called so, else one with the alias "*".
   [[nodiscard]] bool has(std::string_view name) const;
-  /// Whether there is a model of this name that is not recursive.
+  /// The same without "*".
+  [[nodiscard]] bool has_own(std::string_view name) const;
+  /// Whether there is a model of this very name that is not recursive.
   [[nodiscard]] bool has_single(std::string_view name) const;
   /// Null: there is none of this name, or it is not loaded.
   [[nodiscard]] std::shared_ptr<Model> loaded(std::string_view name) const;

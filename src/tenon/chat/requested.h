@@ -42,7 +42,8 @@ void take_request(const message::ChatRequest& request, const ModelOptions& optio
                   TurnOptions& turn);
 
 /// A turn as who asked for it has it.
-[[nodiscard]] std::unique_ptr<Answer> answer_of(std::shared_ptr<Turn> turn);
+[[nodiscard]] std::unique_ptr<Answer> answer_of(std::shared_ptr<Turn> turn,
+                                                std::size_t prompt_tokens = 0);
 
 /// A model whose engine takes messages (engine::Takes::messages).
 [[nodiscard]] std::shared_ptr<Model> make_message_model(

@@ -53,6 +53,8 @@ class Answer {
   virtual void cancel() = 0;
   virtual void pause() = 0;
   virtual void resume() = 0;
+  /// Of the prompt, where they are known before it has been read; else 0.
+  [[nodiscard]] virtual std::uint32_t prompt_tokens() const { return 0; }
 };
 
 /// Anything that answers chat requests: a turn of a model, a recursive model. Thread-safe.

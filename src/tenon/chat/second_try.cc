@@ -229,7 +229,8 @@ void Trial::on_second(const ChatEvent& event, const std::vector<TokenLogprob>& l
 
 class TrialAnswer final : public Answer {
  public:
-  explicit TrialAnswer(std::shared_ptr<Trial> trial) : trial_(std::move(trial)) {}
+  TrialAnswer(std::shared_ptr<Trial> trial, std::uint32_t prompt_tokens)
+      : trial_(std::move(trial)), prompt_tokens_(prompt_tokens) {}
   ~TrialAnswer() override { trial_->answer().detach(); }
   TrialAnswer(const TrialAnswer&) = delete;
   TrialAnswer& operator=(const TrialAnswer&) = delete;
@@ -237,9 +238,11 @@ class TrialAnswer final : public Answer {
   void cancel() override { trial_->answer().cancel(); }
   void pause() override { trial_->answer().set_paused(true); }
   void resume() override { trial_->answer().set_paused(false); }
+  [[nodiscard]] std::uint32_t prompt_tokens() const override { return prompt_tokens_; }
 
  private:
   const std::shared_ptr<Trial> trial_;
+  const std::uint32_t prompt_tokens_;
 };
 
 class SecondTry final : public Model {
@@ -271,8 +274,9 @@ class SecondTry final : public Model {
     auto trial = std::make_shared<Trial>(inner_, errands_, request, time_limit_, std::move(sink));
     auto answer = inner_->start(request, trial);
     if (!answer) return Failure<Refusal>(std::move(answer.error()));
+    const std::uint32_t prompt_tokens = (*answer)->prompt_tokens();
     trial->answer().attach(*std::move(answer));
-    return std::make_unique<TrialAnswer>(std::move(trial));
+    return std::make_unique<TrialAnswer>(std::move(trial), prompt_tokens);
   }
 
  private:

@@ -41,6 +41,7 @@ struct Key {
 constexpr std::int64_t kBillion = 1'000'000'000;
 constexpr double kMostMoney = 1e9;
 
+constexpr std::string_view kUnknownFields[] = {"leave_out", "refuse"};
 constexpr std::string_view kLogLevels[] = {"trace", "debug", "info", "warn", "error"};
 
 const Key<ServerConfig> kServerKeys[] = {
@@ -51,6 +52,7 @@ const Key<ServerConfig> kServerKeys[] = {
     {.name = "cors_origins", .member = &ServerConfig::cors_origins},
     {.name = "format_files", .member = &ServerConfig::format_files, .is_file = true},
     {.name = "allowed_hosts", .member = &ServerConfig::allowed_hosts},
+    {.name = "unknown_fields", .member = &ServerConfig::unknown_fields, .words = kUnknownFields},
     {.name = "max_body_bytes",
      .member = &ServerConfig::max_body_bytes,
      .range = {1, 1'000 * kBillion}},

@@ -1,0 +1,237 @@
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/api/chat_request.h"
+#include "tenon/api/left_out_content.h"
+#include "tenon/api/messages_request.h"
+#include "tenon/api/responses_request.h"
+
+namespace tenon::api {
+namespace {
+
+using json::Value;
+
+constexpr std::string_view kPng =
+    "iVBORw0KGgoAAAANSUhEUgAAAAMAAAACCAIAAAASFvFNAAAAEElEQVR4nGNocFCAIAY4CwA21AVBYVAZNAAAAABJRU5E";
+
+// What a request became: `tools` and `messages` that the model reads, and what it was told.
+struct LeftOutRead {
+  std::vector<std::string> tools;
+  std::vector<std::string> messages;  // text, calls as NAME(ARGUMENTS)
+  std::vector<std::string> left_out;  // paths
+};
+
+template <class Request>
+LeftOutRead left_out_read(const Result<Request, ApiError>& decoded) {
+  LeftOutRead read;
+  EXPECT_TRUE(decoded) << decoded.error().message;
+  if (!decoded) return read;
+  for (const message::Tool& tool : decoded->chat.tools) read.tools.push_back(tool.name);
+  for (const message::Message& message : decoded->chat.messages) {
+    std::string text = message.text();
+    for (const message::ToolCall& call : message.tool_calls) {
+      text += call.name + '(' + call.arguments + ')';
+    }
+    read.messages.push_back(std::move(text));
+  }
+  for (const message::Diagnostic& each : decoded->left_out) {
+    EXPECT_EQ(each.code, "left_out");
+    read.left_out.push_back(each.message.substr(0, each.message.find(" is left out")));
+  }
+  return read;
+}
+
+LeftOutRead left_out_chat(const Value& body, const DecodeOptions& options = {}) {
+  return left_out_read(decode_chat_completion(body, options));
+}
+LeftOutRead left_out_messages(const Value& body, const DecodeOptions& options = {}) {
+  return left_out_read(decode_messages(body, options));
+}
+LeftOutRead left_out_responses(const Value& body, const DecodeOptions& options = {}) {
+  return left_out_read(
+      decode_response(body, "resp_N", [](const std::string&) { return Value(); }, options));
+}
+
+struct LeftOutRow {
+  std::string_view name;
+  LeftOutRead (*read)(const Value& body, const DecodeOptions& options);
+  std::string body;
+  LeftOutRead want;
+};
+
+std::string left_out_with_png(std::string_view before, std::string_view after) {
+  return std::string(before).append(kPng).append(after);
+}
+
+const LeftOutRow kLeftOutRows[] = {
+    {"ChatUnknownField",
+     left_out_chat,
+     R"({"messages": [{"role": "user", "content": "a"}], "cache_prompt": true, "id_slot": 0})",
+     {{}, {"a"}, {"cache_prompt", "id_slot"}}},
+    {"ChatMembersOfOthers",
+     left_out_chat,
+     R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": [
+         {"id": "c", "type": "function", "extra_content": {}, "function": {"name": "f",
+          "arguments": {"b": 1}, "hint": 2}}]}, {"role": "tool", "tool_call_id": "c",
+          "content": "d"}]})",
+     {{},
+      {"a", R"(f({"b":1}))", "d"},
+      {"messages[1].tool_calls[0].extra_content", "messages[1].tool_calls[0].function.hint"}}},
+    {"ChatHostedTool",
+     left_out_chat,
+     R"({"messages": [{"role": "user", "content": "a"}], "tools": [{"type": "web_search"},
+         {"type": "function", "function": {"name": "f"}}]})",
+     {{"f"}, {"a"}, {"tools[0]"}}},
+    {"ChatPictureAsResult",
+     left_out_chat,
+     left_out_with_png(
+         R"({"messages": [{"role": "user", "content": "a"}, {"role": "tool", "tool_call_id": "c",
+             "content": [{"type": "text", "text": "b "}, {"type": "image_url", "image_url":
+             {"url": "data:image/png;base64,)",
+         R"("}}]}]})"),
+     {{}, {"a", "b [image left out: 3x2 png]"}, {"messages[1].content[1]"}}},
+    {"ChatPictureThatWasAnswered",
+     left_out_chat,
+     R"({"messages": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]},
+         {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]})",
+     {{}, {"[audio left out]", "b", "c"}, {"messages[0].content[0]"}}},
+    {"MessagesPictureAsResult",
+     left_out_messages,
+     left_out_with_png(
+         R"({"max_tokens": 1, "messages": [{"role": "user", "content": [{"type": "tool_result",
+             "tool_use_id": "t", "content": [{"type": "image", "source": {"type": "base64",
+             "media_type": "image/png", "data": ")",
+         R"("}}]}]}]})"),
+     {{}, {"[image left out: 3x2 png]"}, {"messages[0].content[0].content[0]"}}},
+    {"MessagesDocumentAsResult",
+     left_out_messages,
+     R"({"max_tokens": 1, "messages": [{"role": "user", "content": [{"type": "tool_result",
+         "tool_use_id": "t", "content": [{"type": "document", "source": {"type": "base64",
+         "media_type": "application/pdf", "data": "JVBERi0xLjQK"}}]}]}]})",
+     {{}, {"[document left out: pdf]"}, {"messages[0].content[0].content[0]"}}},
+    {"MessagesReferenceToATool",
+     left_out_messages,
+     R"({"max_tokens": 1, "messages": [{"role": "user", "content": [{"type": "tool_result",
+         "tool_use_id": "t", "content": [{"type": "tool_reference", "tool_name": "f"}]}]}]})",
+     {{}, {"[tool: f]"}, {}}},
+    {"MessagesWhatAServersToolDid",
+     left_out_messages,
+     R"({"max_tokens": 1, "messages": [{"role": "user", "content": "a"}, {"role": "assistant",
+         "content": [{"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}},
+         {"type": "text", "text": "b"}]}, {"role": "user", "content": "c"}]})",
+     {{}, {"a", "[server_tool_use left out: web_search]b", "c"}, {"messages[1].content[0]"}}},
+    {"MessagesToolsByTheirType",
+     left_out_messages,
+     R"({"max_tokens": 1, "messages": [{"role": "user", "content": "a"}], "tools": [
+         {"type": "bash_20250124", "name": "bash"}, {"type": "web_search_20250305",
+         "name": "web_search", "max_uses": 5}, {"type": "text_editor_20250728",
+         "name": "str_replace_based_edit_tool"}, {"name": "f", "input_schema": {}, "hint": 1}]})",
+     {{"bash", "str_replace_based_edit_tool", "f"}, {"a"}, {"tools[1]", "tools[3].hint"}}},
+    {"ResponsesHostedTools",
+     left_out_responses,
+     R"({"input": "a", "client_metadata": {"b": "c"}, "vendor": 1, "tools": [
+         {"type": "web_search"}, {"type": "function", "name": "f"}]})",
+     {{"f"}, {"a"}, {"vendor", "tools[0]"}}},
+    {"ResponsesWhatHostedToolsDid",
+     left_out_responses,
+     R"({"input": [{"role": "user", "content": "a"}, {"type": "mcp_call", "id": "m", "name": "n",
+         "arguments": "{}", "output": "3"}, {"role": "assistant", "content": "b"},
+         {"role": "user", "content": "c"}]})",
+     {{}, {"a", "b", "c"}, {"input[1]"}}},
+    {"ResponsesNamespaces",
+     left_out_responses,
+     R"({"input": [{"role": "user", "content": "a"}, {"type": "function_call", "call_id": "c",
+         "namespace": "rail", "name": "seats", "arguments": "{}"}, {"type": "function_call_output",
+         "call_id": "c", "output": "b"}], "tools": [{"type": "namespace", "name": "rail",
+         "tools": [{"type": "function", "name": "seats"}, {"type": "web_search"}]},
+         {"type": "namespace", "name": "mcp__x__", "tools": [{"type": "custom", "name": "y"}]}]})",
+     {{"rail__seats", "mcp__x__y"}, {"a", "rail__seats({})", "b"}, {"tools[0].tools[1]"}}},
+    {"ResponsesToolsOfTheClient",
+     left_out_responses,
+     R"({"input": [{"role": "user", "content": "a"}, {"type": "local_shell_call", "call_id": "c",
+         "status": "completed", "action": {"type": "exec", "command": ["ls"], "env": {}}},
+         {"type": "local_shell_call_output", "id": "c", "output": "b"}],
+         "tools": [{"type": "local_shell"}, {"type": "apply_patch"}]})",
+     {{"local_shell", "apply_patch"},
+      {"a", R"(local_shell({"command":["ls"],"env":{}}))", "b"},
+      {}}},
+};
+
+TEST(LeftOut, WhatAnAnswerCanDoWithoutIsTold) {
+  for (const LeftOutRow& row : kLeftOutRows) {
+    SCOPED_TRACE(row.name);
+    const auto body = json::parse(row.body);
+    ASSERT_TRUE(body) << body.error().message;
+    const LeftOutRead read = row.read(*body, {});
+    EXPECT_EQ(read.tools, row.want.tools);
+    EXPECT_EQ(read.messages, row.want.messages);
+    EXPECT_EQ(read.left_out, row.want.left_out);
+  }
+}
+
+TEST(LeftOut, NotWhatTheAnswerNeeds) {
+  const struct {
+    std::string_view name;
+    std::string_view body;
+    std::string_view param;
+  } rows[] = {
+      {"PictureInTheQuestion",
+       R"({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]})",
+       "messages[0].content[0].type"},
+      {"DemandWithoutTools",
+       R"({"messages": [{"role": "user", "content": "a"}], "tools": [{"type": "web_search"}],
+           "tool_choice": "required"})",
+       "tool_choice"},
+      {"FunctionOfAnotherType",
+       R"({"messages": [{"role": "user", "content": "a"}], "tools": [{"type": "funktion",
+           "function": {"name": "f"}}]})",
+       "tools[0].type"},
+  };
+  for (const auto& row : rows) {
+    const auto decoded = decode_chat_completion(*json::parse(row.body));
+    ASSERT_FALSE(decoded) << row.name;
+    EXPECT_EQ(decoded.error().param, row.param) << row.name;
+  }
+}
+
+TEST(LeftOut, UnknownFieldsAreErrorsWhereTheServerSaysSo) {
+  const auto decoded = decode_chat_completion(
+      *json::parse(R"({"messages": [{"role": "user", "content": "a"}], "id_slot": 0})"),
+      {.refuses_unknown_fields = true});
+  ASSERT_FALSE(decoded);
+  EXPECT_EQ(decoded.error().param, "id_slot");
+  EXPECT_EQ(decoded.error().code.name(), "unknown_parameter");
+}
+
+TEST(LeftOut, IsBounded) {
+  json::Object body{{"messages", json::Array{json::Object{{"role", "user"}, {"content", "a"}}}}};
+  for (int i = 0; i < 1000; ++i) body.set("x" + std::to_string(i), i);
+  const auto decoded = decode_chat_completion(std::move(body));
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(decoded->left_out.size(), kMaxLeftOut);
+}
+
+TEST(LeftOut, PlaceholdersAreOneLine) {
+  const struct {
+    std::string_view type;
+    std::string_view part;
+    std::string_view text;
+  } rows[] = {
+      {"image", R"({})", "[image left out]"},
+      {"input_file", R"({"filename": "a]\n<b>.pdf"})", "[file left out: a   b>.pdf]"},
+      {"image_url",
+       R"({"image_url": {"url": "data:image/gif;base64,R0lGODlhAQACAIAAAAAAAP///yH5BAEAAAAA"}})",
+       "[image left out: 1x2 gif]"},
+      {"image_url", R"({"image_url": "https://example.org/a.png"})", "[image left out]"},
+  };
+  for (const auto& row : rows) {
+    EXPECT_EQ(left_out_text(row.type, *json::parse(row.part)), row.text) << row.part;
+  }
+}
+
+}  // namespace
+}  // namespace tenon::api
