@@ -449,6 +449,7 @@ std::uint32_t Machine::least(FrameId frame) {
 }
 
 std::uint32_t Machine::left(StateId state) {
+  if (is_accepting(state)) return 0;  // without asking frames, which may make what comes later
   std::uint32_t fewest = kFar;
   std::vector<CellId> path;
   const std::size_t count = cells_of(state).size();
