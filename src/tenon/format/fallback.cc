@@ -54,12 +54,16 @@ Lead::Place place_of(const Syntax& syntax) {
 /// Few tokens of a text begin as the form does.
 bool can_be_held(const Syntax& syntax) {
   const std::string_view first = first_literal_of(syntax);
-  return first.starts_with('<') || first.starts_with("```") || first == "{" || first == "[";
+  return first.starts_with('<') || first.starts_with("```") || first.starts_with('[') ||
+         first == "{";
 }
 
 void add_syntaxes(Format& format, const Format& other, AnswerMode mode) {
   for (const Syntax& syntax : other.syntaxes) {
-    const auto has_it = [&syntax](const Syntax& own) { return covers(own, syntax); };
+    // A mask offers no form that is borrowed, but those of other formats.
+    const auto has_it = [&](const Syntax& own) {
+      return covers(own, syntax) && !(mode == AnswerMode::held && own.borrowed);
+    };
     if (syntax.borrowed || std::ranges::any_of(format.syntaxes, has_it)) continue;
     if (mode == AnswerMode::held && !can_be_held(syntax)) continue;
     Syntax& added = format.syntaxes.emplace_back(syntax);
@@ -68,6 +72,8 @@ void add_syntaxes(Format& format, const Format& other, AnswerMode mode) {
     added.place = place_of(added);
     // Under a mask a call is certain as soon as its name is whole.
     if (mode != AnswerMode::held) continue;
+    // Beside lists, so that a mask looks for both at once.
+    if (first_literal_of(syntax).starts_with('[')) added.place = Lead::Place::sentence;
     added.holds_call = false;
     added.name_first = true;
   }

@@ -200,6 +200,26 @@ bool borrows(const Format& format, const Syntax& syntax) {
   });
 }
 
+// A call told of in words; some formats read it as one of their own, which they do not write.
+TEST(OtherForms, CallsToldOfInWordsAreHeld) {
+  const std::vector<Tool> tools = two_tools();
+  for (const char* const name : {"hermes", "mistral_v11", "llama3_json", "qwen3_coder"}) {
+    const auto format = held(*find(name));
+    const Answers answers(*format, {}, false, true, tools);
+    StreamParser parser(format, options_of(tools));
+    for (const std::string lead : {"", "Let me see. "}) {
+      const std::string text = lead + R"([Calling tool: weather({"city": "Rome"})])";
+      SCOPED_TRACE(std::string(name) + ": " + text);
+      EXPECT_TRUE(answers.hold(text));
+      const Outcome outcome = outcome_of(events_of(parser, text, text.size()));
+      parser.reset();
+      EXPECT_EQ(outcome.calls, (Calls{{"weather", R"({"city": "Rome"})"}}));
+      const std::string wrong = lead + R"([Calling tool: weather({"city": 7)";
+      EXPECT_EQ(bytes_held(answers, wrong + "})]"), wrong.size() - 1);
+    }
+  }
+}
+
 // From where a call can be nothing else it is held: what its schema refuses does not come through.
 TEST(OtherForms, SpoiltArgumentsAreRefusedWhereTheyAreWrong) {
   const std::vector<Tool> tools = two_tools();
@@ -278,6 +298,8 @@ TEST(OtherForms, NoTextOfAMaskHasACallThatItDidNotHold) {
                                      "city=7)",
                                      "print(",
                                      ")",
+                                     ")]",
+                                     "[Calling tool: ",
                                      "<tool_call>",
                                      "</tool_call>",
                                      "{\"tool_calls\": [",

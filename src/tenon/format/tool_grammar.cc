@@ -396,7 +396,8 @@ class Builder {
         begin_other(each);
         const std::string first = first_literal(each.open.empty() ? each.call : each.open);
         if (has_control(first)) return;  // which stands in no text: then it is of the own form
-        const std::string begin = first.empty() ? "{" : first.starts_with('<') ? "<" : first;
+        const bool is_opener = first.starts_with('<') || first.starts_with('[');
+        const std::string begin = first.empty() ? "{" : is_opener ? first.substr(0, 1) : first;
         rests[begin].push_back(section_of_other(begin));
       });
       for (auto& [begin, forms] : rests) {
