@@ -227,6 +227,7 @@ std::optional<Pattern> parse_pattern(std::string_view text, std::string& why) {
 }
 
 void TableReader::read(std::string_view key, Pattern& value) {
+  if (find(key) == nullptr) return;
   std::string text;
   read(key, text);
   constexpr std::string_view kEach = "${each}";
@@ -395,18 +396,22 @@ void check_fields(TableReader& table, const Pattern& call) {
   }
 }
 
+/// Behind the first `${name}` others are `again`.
+void name_again(Pattern& call) {
+  bool has_name = false;
+  for (Piece& piece : call) {
+    if (piece.kind != Piece::Kind::name) continue;
+    if (std::exchange(has_name, true)) piece.kind = Piece::Kind::again;
+  }
+}
+
 void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
-  using Kind = Piece::Kind;
   std::string hold = "name";
   table.read("open", syntax.open);
   table.read("separator", syntax.separator);
   table.read("close", syntax.close);
   table.read("call", syntax.call);
-  bool has_name = false;
-  for (Piece& piece : syntax.call) {
-    if (piece.kind != Kind::name) continue;
-    if (std::exchange(has_name, true)) piece.kind = Kind::again;
-  }
+  name_again(syntax.call);
   table.read("parameter", syntax.parameter);
   table.read_marker("quote_open", syntax.quote_open);
   table.read_marker("quote_close", syntax.quote_close);
@@ -424,6 +429,7 @@ void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
   table.read("section_optional", syntax.section_optional);
   table.read("needs_tools", syntax.needs_tools);
   table.read("borrowed", syntax.borrowed);
+  table.read("written", syntax.written);
   table.table("object", [&syntax](TableReader& keys) { read_object(keys, syntax.object); });
   if (hold != "name" && hold != "call") table.fail("hold", "must be \"name\" or \"call\"");
   syntax.holds_call = hold == "call";
@@ -480,6 +486,38 @@ void check_parameters(TableReader& table, const Syntax& syntax) {
       return table.fail("parameter", "must have a literal after each slot");
     }
   }
+}
+
+/// How models of the format write `syntax` otherwise: what the table says instead of it.
+Syntax read_form(TableReader& table, const Syntax& syntax) {
+  using Kind = Piece::Kind;
+  Syntax form = syntax;
+  table.read("open", form.open);
+  table.read("separator", form.separator);
+  table.read("close", form.close);
+  table.read("call", form.call);
+  name_again(form.call);
+  table.read("parameter", form.parameter);
+  table.read_marker("before", form.before);
+  table.read_marker("behind", form.behind);
+  std::string layout = "asked";
+  table.read("layout", layout);
+  if (layout != "asked" && layout != "compact" && layout != "any") {
+    table.fail("layout", "must be \"asked\", \"compact\" or \"any\"");
+  }
+  form.layout = layout == "any"       ? Layout::any
+                : layout == "compact" ? Layout::compact
+                                      : Layout::asked;
+  refuse_slots(table, {{"open", form.open}, {"separator", form.separator}, {"close", form.close}});
+  const std::size_t bodies = count(
+      form.call, {Kind::object, Kind::arguments, Kind::keywords, Kind::members, Kind::parameters});
+  if (bodies != 1 || count(form.call, {Kind::key, Kind::type, Kind::value}) > 0) {
+    table.fail("call",
+               "must have one of ${object}, ${arguments}, ${keywords}, ${members} and "
+               "${parameters}");
+  }
+  check_parameters(table, form);
+  return form;
 }
 
 /// Whether `name` can be typed, and stand in a list of names, without quotes.
@@ -637,6 +675,9 @@ void read_definition(TableReader& table, Format& format) {
       if (std::ranges::any_of(format.syntaxes, is_same)) {
         syntax.fail("call", "is read by a [[syntax]] above, which begins, goes on and ends alike");
       }
+      syntax.tables("form",
+                    [&](TableReader& form) { format.forms.push_back(read_form(form, read)); });
+      if (read.written) format.forms.push_back(read);
       format.syntaxes.push_back(std::move(read));
     }
     ++tables;
@@ -955,9 +996,12 @@ Expected<std::shared_ptr<const Format>> compile(const toml::Document& document,
                    "needs calls that begin with a marker of 4 bytes or more: a shorter one is text "
                    "in reasoning");
   }
-  for (std::size_t i = 0; i < format->syntaxes.size(); ++i) {
-    if (const auto why = why_unreadable(*format, format->syntaxes[i])) {
-      return fail_at({"syntax", "call"}, "does not fit: " + *why, format->syntaxes[i].table);
+  for (const auto* const ways : {&format->syntaxes, &format->forms}) {
+    for (const Syntax& syntax : *ways) {
+      const auto why = why_unreadable(*format, syntax);
+      if (!why) continue;
+      return fail_at({"syntax", ways == &format->forms ? "form" : "call"}, "does not fit: " + *why,
+                     syntax.table);
     }
   }
   const auto place_at = [&](const char* key) {

@@ -155,6 +155,14 @@ struct ObjectKeys {
   bool name_is_key = false;                         ///< `{"the_tool": {...}}`
   bool writes_id = false;
   bool id_first = false;  ///< Written before the name.
+  bool operator==(const ObjectKeys&) const = default;
+};
+
+/// White space in the JSON of the arguments.
+enum class Layout : std::uint8_t {
+  asked,    ///< As the caller of the grammar has it.
+  compact,  ///< None.
+  any,      ///< A line per member, say.
 };
 
 /// One way to write calls; a format may have several, of which the first is the one it writes.
@@ -176,6 +184,12 @@ struct Syntax {
   bool needs_tools = false;  ///< Names are a call's only evidence: without any there is none.
   std::size_t table = 0;     ///< Which [[syntax]] of the definition says it.
   bool borrowed = false;     ///< Another format's, which is itself a fallback if it is to be one.
+  bool written = false;      ///< Some of its models write so: the grammar has it beside the first.
+
+  // Of Format::forms: only the grammar reads these.
+  std::string before;  ///< May come first, where the calls begin the answer: an empty message, say.
+  std::string behind;  ///< May follow the last call and what closes its section.
+  Layout layout = Layout::asked;
 
   // Of a format with fallbacks.
   std::size_t rank = 0;  ///< 0: the format's own; else that fallback's place in the order.
@@ -232,6 +246,14 @@ class Format : public std::enable_shared_from_this<Format> {
   FormatInfo info;
   std::string summary;
   std::vector<Syntax> syntaxes;
+  /// Other forms in which models write the calls of `syntaxes`, which the parser takes without
+  /// being told: other white space, another order of members, an id. Beside the first syntax the
+  /// grammar has these. An object may be spelled out in them, so that `${name}` and `${id}` stand
+  /// behind `${arguments}`.
+  std::vector<Syntax> forms;
+  /// What the model's template writes around calls is known: `before` and `behind`. False: any
+  /// white space may be there.
+  bool has_known_edges = false;
   std::vector<std::string> reasoning_open;  ///< The first is the one that is written.
   std::vector<std::string> reasoning_close;
   bool call_ends_reasoning = false;

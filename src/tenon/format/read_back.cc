@@ -31,7 +31,9 @@ Written write_and_read(const Format& format, const Syntax& syntax,
   }
   auto text = render_calls_in(format, syntax, calls, {.tools = tools});
   if (!text) return {};
-  Written written{*std::move(text)};
+  // What comes first comes behind the prompt, and the call then not.
+  if (!syntax.before.empty()) *text = syntax.before + format.prompt_end + *text;
+  Written written{*std::move(text) + syntax.behind};
   // The parser does not outlive `format`.
   StreamParser parser(std::shared_ptr<const Format>(std::shared_ptr<void>(), &format),
                       std::move(options));

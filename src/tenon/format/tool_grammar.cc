@@ -374,7 +374,7 @@ class Builder {
   // Where a call must come and may have another form the model has the choice: one that is forced
   // into a form which it does not write by itself may find no end.
   NodeId calls_in_any_form() {
-    const NodeId own = calls(true);
+    const NodeId own = calls(Where::must_begin);
     const bool is_framed = !format_.content_open.empty() || !format_.prompt_end.empty();
     if (!options_.required_in_any_form || !format_.has_gated || is_framed) return own;
     std::vector<NodeId> ways =
@@ -432,7 +432,7 @@ class Builder {
   NodeId call_of_other(const std::string& begin) {
     const Pattern& pattern = syntax().call;
     const auto object = std::ranges::find(pattern, Piece::Kind::object, &Piece::kind);
-    if (object == pattern.end()) return call(false, begin);
+    if (object == pattern.end()) return call_by_heart(begin);
     const bool is_bare = object == pattern.begin();
     const NodeId whole = is_bare && !begin.empty()
                              ? object_of_other()
@@ -754,9 +754,9 @@ class Builder {
   }
 
   NodeId text_or_calls() {
-    if (options_.content != nullptr) return rules_.choice({content(), calls(true)});
+    if (options_.content != nullptr) return rules_.choice({content(), calls(Where::may_begin)});
     const bool is_framed = !format_.content_open.empty();
-    const NodeId behind_text = calls(false);
+    const NodeId behind_text = calls(Where::behind);
     const NodeId before = is_framed ? content() : text_before_call();
     NodeId text = rules_.sequence({before, optional(behind_text)});
     if (format_.has_gated) {
@@ -765,7 +765,7 @@ class Builder {
       ways.insert(ways.begin(), text);
       text = rules_.choice(std::move(ways));
     }
-    if (!format_.prompt_end.empty()) return rules_.choice({text, calls(true)});
+    if (!format_.prompt_end.empty()) return rules_.choice({text, calls(Where::may_begin)});
     return is_framed ? rules_.choice({text, behind_text}) : text;
   }
   // Text at the beginning of an answer: nothing that the parser takes for more than text there.
@@ -823,41 +823,161 @@ class Builder {
     }
     const NodeId body = text_until(std::move(stops));
     const NodeId space = rules_.add(node::Pattern{"[ \\t\\n\\r]{0,20}"});
-    const NodeId close =
-        rules_.sequence({marker(format_.reasoning_close.front()), space, between()});
+    // What the prompt ends with comes before each message: else a name would be text there.
+    const NodeId head = format_.prompt_end.empty() ? between() : plain(format_.between);
+    const NodeId close = rules_.sequence({marker(format_.reasoning_close.front()), space, head});
     if (!starts_in_reasoning(format_, options_.prompt_tail)) {
       if (!options_.reasoning) return answer;
       const bool is_text_first = mode == ToolMode::automatic && options_.content == nullptr;
-      const NodeId before = is_text_first ? space : rules_.literal("");
+      const bool is_call_first = mode == ToolMode::required;
+      const NodeId before = is_text_first   ? space
+                            : is_call_first ? edge_space()
+                                            : rules_.literal("");
       const NodeId open = marker(format_.reasoning_open.front());
       return rules_.sequence({optional(rules_.sequence({before, open, body, close})), answer});
     }
     const NodeId closed = rules_.sequence({close, answer});
     const bool may_call = format_.call_ends_reasoning && mode != ToolMode::none;
-    return rules_.sequence({body, may_call ? rules_.choice({closed, calls(false)}) : closed});
+    return rules_.sequence(
+        {body, may_call ? rules_.choice({closed, calls(Where::behind)}) : closed});
   }
 
   // ---- Calls ------------------------------------------------------------------------------------
 
-  // `is_first`: they begin the answer, behind the prompt's end.
-  NodeId calls(bool is_first) {
-    const NodeId one = call();
-    const NodeId first = is_first && !format_.prompt_end.empty() ? call(true) : one;
-    NodeId all = first;
-    if (options_.parallel && format_.info.parallel && syntax().several) {
-      const NodeId more = rules_.sequence({plain(syntax().separator), one});
-      all = rules_.sequence({first, any_number(more), space_before_end()});
+  // The slots of calls, and the forms in which those are written that differ around them alone.
+  struct Alike {
+    Pattern slots;
+    std::vector<const Syntax*> forms;
+    NodeId filled = 0;
+  };
+  // Calls that may stand beside each other: what is between two of them is the same, and what
+  // follows the last.
+  struct Family {
+    std::vector<std::string> betweens;
+    std::vector<std::string> ends;
+    std::vector<Alike> alike;
+  };
+
+  // Where calls stand: they begin the answer behind the prompt's end, and must do so or may; or
+  // something comes before them.
+  enum class Where : std::uint8_t { must_begin, may_begin, behind };
+
+  // In the forms that the format has.
+  NodeId calls(Where where) {
+    std::vector<NodeId> ways;
+    for (Family& family : families()) ways.push_back(calls_of(family, where));
+    return rules_.choice(std::move(ways));
+  }
+  std::vector<Family> families() {
+    std::vector<Alike> groups;
+    add_form(groups, format_.syntaxes.front());
+    for (const Syntax& form : format_.forms) add_form(groups, form);
+    std::vector<Family> all;
+    for (Alike& group : groups) {
+      std::vector<std::string> betweens;
+      std::vector<std::string> ends;
+      for (const Syntax* const form : group.forms) {
+        const std::string tail = parts_of(form->call).tail;
+        add_new(betweens, tail + text_of(form->separator));
+        add_new(ends, tail + text_of(form->close));
+        add_new(ends, tail + space_before_end(*form) + text_of(form->close));
+        if (!form->behind.empty()) add_new(ends, tail + text_of(form->close) + form->behind);
+      }
+      const auto same = std::ranges::find_if(all, [&](const Family& family) {
+        return family.betweens == betweens && family.ends == ends;
+      });
+      if (same != all.end()) {
+        same->alike.push_back(std::move(group));
+      } else {
+        all.push_back({std::move(betweens), std::move(ends), {std::move(group)}});
+      }
     }
-    return rules_.sequence({plain(syntax().open), all, plain(syntax().close)});
+    return all;
+  }
+  void add_form(std::vector<Alike>& groups, const Syntax& form) {
+    if (tools_.size() > kMostBehindArguments && names_behind_arguments(form.call)) return;
+    Pattern slots = parts_of(form.call).slots;
+    for (Alike& group : groups) {
+      if (group.slots != slots || !is_filled_alike(*group.forms.front(), form)) continue;
+      group.forms.push_back(&form);
+      return;
+    }
+    groups.push_back({std::move(slots), {&form}});
+  }
+  static bool is_filled_alike(const Syntax& a, const Syntax& b) {
+    return a.parameter == b.parameter && a.string_quote == b.string_quote && a.item == b.item &&
+           a.entities == b.entities && a.layout == b.layout && a.object == b.object;
+  }
+  // Until the name has come the arguments of all tools go on beside each other.
+  static constexpr std::size_t kMostBehindArguments = 32;
+  static bool names_behind_arguments(const Pattern& call) {
+    const auto body = std::ranges::find(call, Piece::Kind::arguments, &Piece::kind);
+    return std::find_if(body, call.end(), [](const Piece& piece) {
+             return piece.kind == Piece::Kind::name;
+           }) != call.end();
+  }
+  static void add_new(std::vector<std::string>& texts, std::string text) {
+    if (std::ranges::find(texts, text) == texts.end()) texts.push_back(std::move(text));
+  }
+
+  NodeId calls_of(Family& family, Where where) {
+    const bool is_behind_prompt = where != Where::behind && !format_.prompt_end.empty();
+    std::vector<NodeId> first;
+    std::vector<NodeId> next;
+    bool several = options_.parallel && format_.info.parallel;
+    for (Alike& group : family.alike) {
+      begin_form(*group.forms.front());
+      group.filled = call_slots(group.slots);
+      std::vector<std::string> begins;
+      std::vector<std::string> heads;
+      for (const Syntax* const form : group.forms) {
+        several = several && form->several;
+        const std::string head = parts_of(form->call).head;
+        const std::string begin = text_of(form->open) + head;
+        add_new(heads, head);
+        add_new(begins, is_behind_prompt ? behind_prompt(begin) : begin);
+        if (where != Where::behind && !form->before.empty()) add_new(begins, form->before + begin);
+      }
+      first.push_back(rules_.sequence({any_marker(begins), group.filled}));
+      next.push_back(rules_.sequence({any_marker(heads), group.filled}));
+    }
+    begin_form(format_.syntaxes.front());
+    NodeId all = rules_.choice(std::move(first));
+    if (several) {
+      const NodeId more =
+          rules_.sequence({any_marker(family.betweens), rules_.choice(std::move(next))});
+      all = rules_.sequence({all, any_number(more)});
+    }
+    std::vector<NodeId> parts{all, any_marker(family.ends)};
+    if (!format_.has_known_edges) {
+      const bool is_name_first = !format_.prompt_end.empty();
+      if (where == Where::must_begin && !is_name_first) parts.insert(parts.begin(), edge_space());
+      if (several) parts.push_back(edge_space());
+    }
+    return rules_.sequence(std::move(parts));
+  }
+  void begin_form(const Syntax& form) {
+    syntax_ = &form;
+    json_ = options_.json;
+    if (form.layout == Layout::compact) json_.whitespace = JsonOptions::Whitespace::compact;
+    if (form.layout == Layout::any) json_.whitespace = JsonOptions::Whitespace::any;
+  }
+  // Around calls, where it is not known what the model's template writes there.
+  NodeId edge_space() { return rules_.add(node::Pattern{"[ \\n]{0,2}"}); }
+  NodeId any_marker(const std::vector<std::string>& texts) {
+    std::vector<NodeId> ways;
+    for (const std::string& text : texts) ways.push_back(marker(text));
+    return rules_.choice(std::move(ways));
   }
   // The white space that separates calls may be the last of them: many models write a line break
   // behind each call and then their end token, and would else be held to one more call, again and
   // again.
-  NodeId space_before_end() {
-    const std::string separator = text_of(syntax().separator);
+  std::string space_before_end(const Syntax& form) const {
+    if (!options_.parallel || !format_.info.parallel || !form.several) return {};
+    if (!format_.has_known_edges && form.close.empty()) return {};  // edge_space() has it
+    const std::string separator = text_of(form.separator);
     const std::string space = separator.substr(0, separator.find_first_not_of(" \t\r\n"));
-    const bool is_new = !space.empty() && !text_of(syntax().close).starts_with(space);
-    return is_new ? optional(rules_.literal(space)) : rules_.literal("");
+    return text_of(form.close).starts_with(space) ? std::string() : space;
   }
 
   // A pattern without slots.
@@ -868,38 +988,52 @@ class Builder {
   }
   NodeId plain(const Pattern& pattern) { return marker(text_of(pattern)); }
 
+  // A call's pattern: up to the first slot, the slots and what is between them, and the rest.
+  struct CallParts {
+    std::string head;
+    Pattern slots;
+    std::string tail;
+  };
+  static bool is_filled(const Piece& piece) {
+    return piece.kind != Piece::Kind::literal && piece.kind != Piece::Kind::space &&
+           piece.kind != Piece::Kind::skip && piece.kind != Piece::Kind::word;
+  }
+  static Pattern::const_iterator slots_end(const Pattern& call) {
+    return std::find_if(call.rbegin(), call.rend(), is_filled).base();
+  }
+  static CallParts parts_of(const Pattern& call) {
+    const auto first = std::ranges::find_if(call, is_filled);
+    const auto behind = slots_end(call);
+    CallParts parts{text_of(Pattern(call.begin(), first)), Pattern(first, behind),
+                    text_of(Pattern(behind, call.end()))};
+    // What closes an object that is spelled out belongs to it, so that forms end alike.
+    const std::size_t closing = std::min(parts.tail.find_first_not_of("\"}"), parts.tail.size());
+    if (closing > 0) {
+      parts.slots.push_back({Piece::Kind::literal, parts.tail.substr(0, closing)});
+      parts.tail.erase(0, closing);
+    }
+    return parts;
+  }
   // What tools share comes once, so that they are told apart where they differ.
-  // `begin`: what has come of a call in another form.
-  NodeId call(bool is_behind_prompt = false, std::string_view begin = {}) {
-    Pattern pattern = syntax().call;
-    if (is_behind_prompt) pattern.front().text = behind_prompt(pattern.front().text);
-    const auto is_slot = [](const Piece& piece) {
-      return piece.kind != Piece::Kind::literal && piece.kind != Piece::Kind::space &&
-             piece.kind != Piece::Kind::skip && piece.kind != Piece::Kind::word;
-    };
-    const auto first_slot = std::ranges::find_if(pattern, is_slot);
-    auto behind = pattern.end();  // the last slot
-    while (behind != first_slot && !is_slot(behind[-1])) --behind;
-    const Pattern slots(first_slot, behind);
-    std::vector<NodeId> parts{edge(Pattern(pattern.begin(), first_slot), begin)};
-    if (!slots.empty() && slots.front().kind == Piece::Kind::object) {
-      parts.push_back(object_before_name());
-    }
+  NodeId call_slots(const Pattern& slots) {
+    std::vector<NodeId> parts;
+    if (slots.front().kind == Piece::Kind::object) parts.push_back(object_before_name());
     std::vector<NodeId> ways;
-    if (is_own()) {
-      for_each_tool([&] { ways.push_back(filled(slots)); });
-      parts.push_back(rules_.choice(std::move(ways)));
-    } else {
-      const Pattern rest(std::next(slots.begin()), slots.end());
-      const bool is_python = rest.size() == 1 && rest.front().kind == Piece::Kind::keywords;
-      if (is_python && !python_call_) python_call_ = named_of_other(rest);
-      parts.push_back(is_python ? *python_call_ : named_of_other(rest));
-    }
-    parts.push_back(edge(Pattern(behind, pattern.end())));
+    for_each_tool([&] { ways.push_back(filled(slots)); });
+    parts.push_back(rules_.choice(std::move(ways)));
     return rules_.sequence(std::move(parts));
   }
-  NodeId edge(const Pattern& pattern, std::string_view begin = {}) {
-    return is_own() ? plain(pattern) : loosely(pattern, begin);
+  // In another form. `begin`: what has come of it.
+  NodeId call_by_heart(std::string_view begin) {
+    const Pattern& pattern = syntax().call;
+    const auto first = std::ranges::find_if(pattern, is_filled);
+    const auto behind = slots_end(pattern);
+    const Pattern rest(std::next(first), behind);
+    const bool is_python = rest.size() == 1 && rest.front().kind == Piece::Kind::keywords;
+    if (is_python && !python_call_) python_call_ = named_of_other(rest);
+    return rules_.sequence({loosely(Pattern(pattern.begin(), first), begin),
+                            is_python ? *python_call_ : named_of_other(rest),
+                            loosely(Pattern(behind, pattern.end()))});
   }
   // Calls f for each tool, with what is said of the one at hand. A tool that another form cannot
   // write has no call in it.
@@ -1626,7 +1760,11 @@ class Builder {
     switch (type) {
       case kText:
         if (!style_.quote.empty()) return quoted(schema);
-        return tool_->grammar ? input_string() : json_of_part(schema);
+        if (tool_->grammar) return input_string();
+        if (!style_.has_single_quotes || !says_length_and_pattern_only(schema)) {
+          return json_of_part(schema);
+        }
+        return rules_.choice({json_of_part(schema), single_quoted(schema)});
       case kBoolean:
         return either(style_.yes, style_.no);
       case kNull:
@@ -1674,7 +1812,12 @@ class Builder {
     return separated(pair, style_.separator, bound(schema, "minProperties").value_or(0),
                      bound(schema, "maxProperties").value_or(node::kUnbounded));
   }
-  NodeId any_key() { return style_.has_bare_keys ? name_node() : any_string(); }
+  NodeId any_key() { return style_.has_bare_keys ? name_node() : any_text(); }
+  NodeId any_text() {
+    if (!style_.quote.empty()) return quoted(json::Object{});
+    if (!style_.has_single_quotes) return any_string();
+    return rules_.choice({any_string(), single_quoted(json::Object{})});
+  }
   NodeId object(const json::Value& schema, int depth) {
     const json::Object properties =
         style_.has_bare_keys ? writable_properties(schema, depth) : properties_of(schema);
@@ -1728,12 +1871,38 @@ class Builder {
   }
   NodeId written_text(const std::string& text) {
     const std::string quote(style_.quote);
-    if (quote.empty()) return rules_.literal(json::quoted(text));
+    if (quote.empty()) {
+      const NodeId as_json = rules_.literal(json::quoted(text));
+      const bool is_plain = std::ranges::none_of(text, [](char c) {
+        return c == '\'' || c == '\\' || static_cast<unsigned char>(c) < ' ';
+      });
+      if (!style_.has_single_quotes || !is_plain) return as_json;
+      return rules_.choice({as_json, rules_.literal("'" + text + "'")});
+    }
     return rules_.sequence({marker(quote), rules_.literal(text), marker(quote)});
   }
   NodeId quoted(const json::Value& schema) {
     const std::string quote(style_.quote);
     return rules_.sequence({marker(quote), raw_text(schema, quote), marker(quote)});
+  }
+  // As Python's repr writes a string without apostrophes. Where a schema says more than the type
+  // there are no escapes in it, so that length and pattern are those of what stands there.
+  NodeId single_quoted(const json::Value& schema) {
+    const bool is_any = !bound(schema, "minLength") && !bound(schema, "maxLength") &&
+                        schema.find("pattern") == nullptr;
+    const NodeId body =
+        is_any ? rules_.add(node::Pattern{R"((?:[^'\\\x00-\x1f]|\\['"\\ntr])*)"})
+               : both(language_of(schema, "'"), rules_.add(node::Pattern{R"([^'\\\x00-\x1f]*)"}));
+    return bracketed("'", body, "'");
+  }
+  static bool says_length_and_pattern_only(const json::Value& schema) {
+    constexpr std::string_view kPlain[] = {"type",      "title",    "description",
+                                           "default",   "examples", "minLength",
+                                           "maxLength", "pattern",  "$comment"};
+    const json::Object* const members = schema.if_object();
+    return members != nullptr && std::ranges::all_of(*members, [&](const json::Member& member) {
+             return std::ranges::find(kPlain, member.key) != std::end(kPlain);
+           });
   }
   NodeId bracketed(const char* open, NodeId body, const char* close) {
     return rules_.sequence({rules_.literal(open), body, rules_.literal(close)});
@@ -1746,11 +1915,10 @@ class Builder {
     if (!any_value_) {
       any_value_ = rules_.declare("any-value");
       const NodeId self = rules_.add(node::Rule{*any_value_});
-      const NodeId text = style_.quote.empty() ? any_string() : quoted(json::Object{});
       rules_.define(
           *any_value_,
           rules_.choice(
-              {text, json(json::Object{{"type", "number"}}), either(style_.yes, style_.no),
+              {any_text(), json(json::Object{{"type", "number"}}), either(style_.yes, style_.no),
                rules_.literal(std::string(style_.null)),
                bracketed("[", separated(self, style_.separator, 0, node::kUnbounded), "]"),
                any_object()}));

@@ -158,6 +158,62 @@ TEST(ToolGrammar, EveryFormatTakesRightCallsOnly) {
   }
 }
 
+// Models write a format's calls in several forms, each of which is a sentence.
+TEST(ToolGrammar, EveryFormIsTaken) {
+  const std::vector<ToolCall> one{
+      {.id = "call00001", .name = "weather", .arguments = R"({"city": "Rome", "days": 3})"}};
+  std::vector<ToolCall> two = one;
+  two.push_back(
+      {.id = "call00002", .name = "weather", .arguments = R"({"city": "Oslo", "days": 1})"});
+  std::size_t forms = 0;
+  for (const auto& format : all_writable()) {
+    for (const bool has_controls : {true, false}) {
+      SCOPED_TRACE(format->info.name);
+      const Answers answers(*format, {.mode = ToolMode::required}, has_controls, true, all_tools());
+      for (const Syntax& form : format->forms) {
+        ++forms;
+        for (const auto& calls : {one, two}) {
+          if (calls.size() > 1 && !format->info.parallel) continue;
+          auto text = *render_calls_in(*format, form, calls, {});
+          EXPECT_TRUE(answers.hold(text)) << text;
+          if (!form.before.empty()) text = form.before + format->prompt_end + text;
+          text += form.behind;
+          EXPECT_TRUE(answers.hold(text)) << text;
+        }
+      }
+    }
+  }
+  EXPECT_GE(forms, 40U);
+}
+
+// What stands around the calls that must come, where no template says it.
+TEST(ToolGrammar, WhiteSpaceAroundCalls) {
+  struct Row {
+    std::string_view format;
+    std::string_view text;
+    bool is_taken;
+  };
+  const Row rows[] = {
+      {"hermes", " <tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>\n\n", true},
+      {"hermes", "   <tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>", false},
+      {"hermes", "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>\n\n\n", false},
+      {"apriel", "<tool_calls>[{\"name\": \"now\", \"arguments\": {}}]</tool_calls>\n", true},
+      {"mistral_v11", "\n[TOOL_CALLS]now[ARGS]{}", true},
+      {"functionary_v2", " now\n<|content|>{}", false},  // a name would be another
+      {"functionary_v2", "now\n<|content|>{}\n", true},
+      {"lfm2", "<|tool_call_start|>[weather(city='a \"b\"')]<|tool_call_end|>", true},
+      {"lfm2", "<|tool_call_start|>[weather(city='it\\'s')]<|tool_call_end|>", true},
+      {"lfm2", "<|tool_call_start|>[weather(city=\"it's\", unit='F')]<|tool_call_end|>", true},
+      {"lfm2", "<|tool_call_start|>[weather(city='it's')]<|tool_call_end|>", false},
+      {"lfm2", "<|tool_call_start|>[weather(city='a\", unit='F')]<|tool_call_end|>", false},
+      {"lfm2", "<|tool_call_start|>[weather(city='a', unit='K')]<|tool_call_end|>", false},
+  };
+  for (const Row& row : rows) {
+    const Answers answers(*find(row.format), {.mode = ToolMode::required}, true, true, all_tools());
+    EXPECT_EQ(answers.hold(std::string(row.text)), row.is_taken) << row.text;
+  }
+}
+
 TEST(ToolGrammar, Choices) {
   struct Row {
     const char* name;
@@ -183,7 +239,7 @@ TEST(ToolGrammar, Choices) {
        {.mode = ToolMode::required},
        true,
        {now, now + "\n" + now, now + "\n"},
-       {"", "words", now + "\n\n"}},
+       {"", "words", now + "\n\n\n"}},
       {"None", "hermes", {.mode = ToolMode::none}, true, {"", "words"}, {now}},
       {"One", "hermes", {.mode = ToolMode::required}, false, {now}, {now + "\n" + now, now + "\n"}},
       {"Named",

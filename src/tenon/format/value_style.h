@@ -14,13 +14,14 @@ struct ValueStyle {
   std::string_view colon;      ///< Between key and value.
   std::string_view quote;      ///< Strings lie between these and have no escapes; empty: JSON's.
   bool has_bare_keys = false;  ///< Those that need no quotes have none.
+  bool has_single_quotes = false;  ///< Strings may lie between these too, as Python's repr has it.
 
   [[nodiscard]] static ValueStyle python() {
-    return {"True", "False", "None", ", ", ": ", "", false};
+    return {"True", "False", "None", ", ", ": ", "", false, true};
   }
   /// Of `${members}`.
   [[nodiscard]] static ValueStyle members(std::string_view quote) {
-    return {"true", "false", "null", ",", ":", quote, true};
+    return {"true", "false", "null", ",", ":", quote, true, false};
   }
 };
 
