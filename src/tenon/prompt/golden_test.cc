@@ -371,6 +371,105 @@ TEST_P(Goldens, NothingOfAToolTurnIsLost) {
   EXPECT_TRUE(lost.empty()) << testing::PrintToString(lost);
 }
 
+// Histories as clients send them: none ends as an error, and what was said is in the prompt.
+TEST_P(Goldens, HistoriesThatClientsSendReachTheModel) {
+  struct HistoryCase {
+    std::string_view name;
+    std::string_view messages;  // CALL, OTHER, RESULT and AGAIN stand for the messages below
+    std::vector<std::string> words;
+  };
+  const std::pair<std::string_view, std::string_view> parts[] = {
+      {"CALL",
+       R"({"role": "assistant", "content": "", "tool_calls": [{"id": "call_k1", "type": "function", "function": {"name": "find_book", "arguments": "{\"title\": \"Emma\"}"}}]})"},
+      {"OTHER",
+       R"({"role": "assistant", "content": "", "tool_calls": [{"id": "call_k2", "type": "function", "function": {"name": "find_book", "arguments": "{\"title\": \"Ivanhoe\"}"}}]})"},
+      {"RESULT", R"({"role": "tool", "tool_call_id": "call_k1", "content": "resultone"})"},
+      {"AGAIN", R"({"role": "tool", "tool_call_id": "call_k2", "content": "resulttwo"})"},
+      {"QUESTION", R"({"role": "user", "content": "questionone"})"},
+      {"NEXT", R"({"role": "user", "content": "questiontwo"})"},
+      {"ANSWER", R"({"role": "assistant", "content": "answerone"})"},
+      {"EMPTY", R"({"role": "assistant", "content": ""})"},
+      {"SYSTEM", R"({"role": "system", "content": "systemone"})"},
+      {"GONE", R"({"role": "tool", "tool_call_id": "call_gone_17", "content": "resultgone"})"},
+      {"TOOLISH", R"({"role": "user", "content": "<tool_response>\nresultone\n</tool_response>"})"},
+  };
+  const HistoryCase cases[] = {
+      {"TextThenCalls",
+       "QUESTION, ANSWER, CALL, RESULT, NEXT",
+       {"questionone", "answerone", "resultone", "questiontwo"}},
+      {"TextBetweenRounds",
+       "QUESTION, CALL, RESULT, ANSWER, OTHER, AGAIN, ANSWER, NEXT",
+       {"resultone", "answerone", "resulttwo", "questiontwo"}},
+      {"ACallWithoutResult", "QUESTION, CALL, NEXT", {"questionone", "questiontwo"}},
+      {"ACallThatIsAnsweredInWords",
+       "QUESTION, CALL, ANSWER, NEXT",
+       {"questionone", "answerone", "questiontwo"}},
+      {"ASystemMessageBeforeTheResult",
+       "QUESTION, CALL, SYSTEM, RESULT, NEXT",
+       {"systemone", "resultone", "questiontwo"}},
+      {"AQuestionBeforeTheResult",
+       "QUESTION, CALL, NEXT, RESULT, ANSWER, QUESTION",
+       {"questionone", "questiontwo", "resultone", "answerone"}},
+      {"AnEmptyAnswer", "QUESTION, EMPTY, NEXT", {"questionone", "questiontwo"}},
+      {"AnEmptyAnswerToResults",
+       "QUESTION, CALL, RESULT, EMPTY, NEXT",
+       {"resultone", "questiontwo"}},
+      {"NoUserButCalls", "SYSTEM, CALL, RESULT", {"systemone", "resultone"}},
+      {"TheSystemAlone", "SYSTEM", {"systemone"}},
+      {"AUserLikeAResult", "SYSTEM, TOOLISH, ANSWER, QUESTION", {"systemone", "resultone"}},
+      {"AResultOfNoCall", "QUESTION, GONE, NEXT", {"questionone", "resultgone", "questiontwo"}},
+      {"AResultOfNoCallFirst", "GONE, ANSWER, NEXT", {"resultgone", "answerone", "questiontwo"}},
+      {"AResultOfNoCallAfterAnother",
+       "QUESTION, CALL, RESULT, GONE, NEXT",
+       {"resultone", "resultgone", "questiontwo"}},
+      {"ACallAfterACall",
+       "QUESTION, CALL, OTHER, RESULT, AGAIN, NEXT",
+       {"resultone", "resulttwo", "questiontwo"}},
+      {"TheAssistantFirst", "ANSWER, QUESTION", {"answerone", "questionone"}},
+      {"TwoOfEach", "QUESTION, NEXT, ANSWER, ANSWER, QUESTION", {"questiontwo", "answerone"}},
+  };
+  const json::Value tools = *json::parse(
+      R"([{"type": "function", "function": {"name": "find_book", "description": "Finds it",)"
+      R"( "parameters": {"type": "object", "properties": {"title": {"type": "string", "description": "what"}}, "required": ["title"]}}}])");
+  std::map<std::string, std::string> lost;
+  for (const HistoryCase& row : cases) {
+    std::string text = "[" + std::string(row.messages) + "]";
+    for (const auto& [word, message] : parts) {
+      for (std::size_t at = 0; (at = text.find(word, at)) != std::string::npos;) {
+        text.replace(at, word.size(), message);
+        at += message.size();
+      }
+    }
+    const auto messages = json::parse(text);
+    ASSERT_TRUE(messages) << row.name << ": " << text;
+    std::size_t number = 0;
+    for (const auto& [name, source] : sources_) {
+      // All templates of the large set take seconds.
+      if (GetParam() == Data::large && !is_long_test() && number++ % 5 != 0) continue;
+      if (!source.chat) continue;
+      json::Object context{
+          {"messages", *messages}, {"tools", tools}, {"add_generation_prompt", true}};
+      for (const json::Member& token : source.tokens) context[token.key] = token.value;
+      const auto prompt = source.chat->render_context(std::move(context), options_);
+      std::string& missing = lost[name];
+      if (!prompt) missing += std::string(row.name) + ": " + prompt.error().message + "; ";
+      for (const std::string& word : row.words) {
+        if (prompt && prompt->text.find(word) == std::string::npos) {
+          missing += std::string(row.name) + ": " + word + "; ";
+        }
+      }
+    }
+  }
+  std::erase_if(lost, [](const auto& entry) { return entry.second.empty(); });
+  // As above: judges, and tools under another name.
+  for (const char* name :
+       {"gguf-granite3-guardian-2b", "gguf-shieldgemma-27b", "gguf-firefunction-v2-70b",
+        "lc-fireworks-ai-llama-3-firefunction-v2", "hfjs-fireworks-ai-firefunction-v1"}) {
+    lost.erase(name);
+  }
+  EXPECT_TRUE(lost.empty()) << testing::PrintToString(lost);
+}
+
 INSTANTIATE_TEST_SUITE_P(Sets, Goldens, testing::Values(Data::own, Data::large),
                          [](const auto& test) { return name_of(test.param); });
 
