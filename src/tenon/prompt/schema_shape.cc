@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace tenon::prompt {
 namespace {
@@ -117,14 +118,51 @@ std::string with_schema(std::string description, const json::Value& schema) {
   return std::move(description) + " (JSON Schema: " + text + ")";
 }
 
-// A schema that stands alone: with the definitions that it refers to.
-json::Value standing_alone(json::Object schema, const json::Object& parameters) {
-  if (json::to_string(schema).find("\"$ref\"") == std::string::npos) return schema;
-  for (const std::string_view key : {"$defs", "definitions"}) {
-    const json::Value* definitions = parameters.find(key);
-    if (definitions != nullptr && !schema.contains(key)) schema.set(std::string(key), *definitions);
+// Calls `found(name)` for each reference in `schema` that begins with `before`.
+template <class Found>
+void each_reference(const json::Value& schema, std::string_view before, const Found& found) {
+  if (const json::Array* items = schema.if_array()) {
+    for (const json::Value& item : *items) each_reference(item, before, found);
   }
-  return schema;
+  const json::Object* object = schema.if_object();
+  if (object == nullptr) return;
+  for (const json::Member& member : *object) {
+    each_reference(member.value, before, found);
+    const std::string* reference = member.value.if_string();
+    if (member.key != "$ref" || reference == nullptr || !reference->starts_with(before)) continue;
+    found(std::string(
+        reference->substr(before.size(), reference->find('/', before.size()) - before.size())));
+  }
+}
+
+// The definitions of `all`, which stand under `key`, that `schema` needs.
+json::Object used_definitions(const json::Value& schema, const std::string& key,
+                              const json::Object& all) {
+  json::Object used;
+  std::vector<const json::Value*> open{&schema};  // whose references have not been followed
+  while (!open.empty()) {
+    const json::Value* next = open.back();
+    open.pop_back();
+    each_reference(*next, "#/" + key + "/", [&](const std::string& name) {
+      const json::Value* definition = all.find(name);
+      if (definition == nullptr || used.contains(name)) return;
+      used.set(name, *definition);
+      open.push_back(definition);
+    });
+  }
+  return used;
+}
+
+// A schema that stands alone: with the definitions that it needs.
+json::Value standing_alone(json::Object schema, const json::Object& parameters) {
+  json::Value whole = std::move(schema);
+  for (const std::string key : {"$defs", "definitions"}) {
+    const json::Value* definitions = parameters.find(key);
+    if (definitions == nullptr || definitions->if_object() == nullptr) continue;
+    json::Object used = used_definitions(whole, key, *definitions->if_object());
+    if (!used.empty() && whole.find(key) == nullptr) whole.if_object()->set(key, std::move(used));
+  }
+  return whole;
 }
 
 // What the template leaves out of `parameters`, as they were sent, goes into the descriptions of
