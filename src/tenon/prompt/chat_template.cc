@@ -90,19 +90,30 @@ std::optional<Prompt> ChatTemplate::render_otherwise(const json::Object& context
   const Capabilities native = capabilities_for(context);
   Capabilities text = native;
   text.calls = text.parallel_calls = text.tool_results = text.orphan_results = false;
-  for (const bool as_text : {false, true}) {
-    if (as_text && format_ == nullptr) break;
-    for (const bool with_user : {true, false}) {
-      if (!as_text && !with_user) continue;  // tried already
-      json::Object other = context;
-      if (with_user && !put_empty_user(other)) continue;
-      auto prompt = render_shaped(std::move(other), options, as_text ? text : native);
-      if (!prompt) continue;
-      if (with_user) prompt->shaping.emplace_back("an empty user message put in front");
-      if (as_text) prompt->shaping.emplace_back("calls and results written as text");
-      prompt->shaping.back() += ", since the template refuses the conversation as it is";
-      return *std::move(prompt);
-    }
+  json::Object with_tokens = context;
+  bool lacks_tokens = false;
+  for (const char* token : {"bos_token", "eos_token"}) {
+    if (with_tokens.contains(token)) continue;
+    with_tokens.set(token, "");
+    lacks_tokens = true;
+  }
+  struct Way {
+    bool is_text;    // calls and results
+    bool adds_user;  // without text
+  };
+  for (const Way way : {Way{false, false}, {false, true}, {true, true}, {true, false}}) {
+    const bool is_new = way.is_text || way.adds_user || lacks_tokens;
+    if (!is_new || (way.is_text && format_ == nullptr)) continue;
+    json::Object other = with_tokens;
+    if (way.adds_user && !put_empty_user(other)) continue;
+    auto prompt = render_shaped(std::move(other), options, way.is_text ? text : native);
+    if (!prompt) continue;
+    std::string done;
+    if (!way.is_text && !way.adds_user) done = "bos_token empty, which the model does not have";
+    if (way.adds_user) done = "an empty user message in front";
+    if (way.is_text) done += (done.empty() ? "" : ", ") + std::string("calls and results as text");
+    prompt->shaping.push_back(done + ", since the template refuses the conversation otherwise");
+    return *std::move(prompt);
   }
   return std::nullopt;
 }

@@ -367,6 +367,42 @@ TEST(Prompt, ArgumentsAreShapedAndSaid) {
 }
 
 // Templates are compiled once and rendered from many threads: for ThreadSanitizer.
+// What no probe looks for is tried in other ways, and what was done is said; a reason that stays is
+// told in the template's words.
+TEST(ChatTemplate, WhatIsRefusedIsTriedOtherwise) {
+  struct OtherRow {
+    const char* name;
+    std::string_view source;
+    std::string_view output;  // or the error
+    std::string_view said;    // "": it fails
+  };
+  constexpr std::string_view kRest =
+      "{% for m in messages %}<{{ m.role }}>{{ m.content }}"
+      "{% for c in m.tool_calls %}!{{ c.function.name }}{% endfor %}{% endfor %}";
+  const OtherRow rows[] = {
+      {"ATokenThatTheModelHasNot", "{{ bos_token + '|' }}", "|<user>q", "bos_token"},
+      {"AUserWhoIsNoResult",
+       "{% if messages | selectattr('content', 'equalto', 'q') | list and messages | length < 2 %}"
+       "{{ raise_exception('no question') }}{% endif %}",
+       "<user><user>q", "an empty user message"},
+      {"NoReason", "{% if messages[-1].content == 'q' %}{{ raise_exception('never') }}{% endif %}",
+       "never", ""},
+  };
+  for (const OtherRow& row : rows) {
+    const auto chat_template = compiled(std::string(row.source) + std::string(kRest));
+    const auto prompt = chat_template->render(request_of({said(message::Role::user, "q")}), {});
+    if (row.said.empty()) {
+      ASSERT_FALSE(prompt) << row.name;
+      EXPECT_NE(prompt.error().message.find(row.output), std::string::npos) << row.name;
+      continue;
+    }
+    ASSERT_TRUE(prompt) << row.name << ": " << prompt.error().message;
+    EXPECT_EQ(prompt->text, row.output) << row.name;
+    ASSERT_FALSE(prompt->shaping.empty()) << row.name;
+    EXPECT_NE(prompt->shaping.back().find(row.said), std::string::npos) << prompt->shaping.back();
+  }
+}
+
 // mistral-common's templates mark the JSON of an object as safe, which makes jinja2 escape the
 // quotes around it: they are right with text.
 TEST(ChatTemplate, ArgumentsAreTextWhereAnObjectEscapesWhatIsAroundIt) {
