@@ -134,6 +134,26 @@ def test_opencode(tmp_path, script, template, tool_format, calls, answer):
 
 
 @long
+def test_codex(tmp_path):
+    """It sends hosted tools and client_metadata, which no server must refuse. Here a token is a byte, so its own window is too small."""
+    def script(prompt):
+        if "<tool_response>" not in prompt:
+            return "Let me see.\n" + call("exec_command", {"cmd": shell(41)["command"]})
+        return "It says tenon-41." if "tenon-41" in prompt.split("<tool_response>")[1] else "It says nothing."
+
+    agent = Agent(tmp_path, "codex.md", "toml", "codex/node_modules/.bin/codex")
+    (tmp_path / "codex").mkdir()
+    with serving_script(tmp_path, script) as (server, upstream):
+        (tmp_path / "codex" / "config.toml").write_text(agent.recipe_for(server))
+        said = agent.run(server, "exec", "-c", "model_context_window=1000000", "--json", "--skip-git-repo-check",
+                         "--dangerously-bypass-approvals-and-sandbox", "What does it say?", CODEX_HOME=str(tmp_path / "codex"))
+    items = [event["item"] for event in map(json.loads, said.splitlines()) if event["type"] == "item.completed"]
+    assert [item["text"] for item in items if item["type"] == "agent_message"][-1] == "It says tenon-41.", said
+    assert [item["exit_code"] for item in items if item["type"] == "command_execution"] == [0], said
+    assert len(upstream.prompts) == 2 and '"name": "exec_command"' in upstream.prompts[0]
+
+
+@long
 def test_claude_code(tmp_path):
     agent = Agent(tmp_path, "claude-code.md", "sh", "claude-code/node_modules/.bin/claude")
     with serving_script(tmp_path, as_hermes("Bash")) as (server, upstream):
