@@ -131,6 +131,16 @@ struct Candidate {
   }
 };
 
+// What follows the end of the reasoning, if there is one.
+std::string_view behind_reasoning(const Format& format, std::string_view turn) {
+  std::size_t begin = 0;
+  for (const std::string& close : format.reasoning_close) {
+    const std::size_t at = turn.rfind(close);
+    if (at != std::string_view::npos) begin = std::max(begin, at + close.size());
+  }
+  return turn.substr(begin);
+}
+
 /// `samples` has one at least.
 std::optional<Candidate> candidate(std::shared_ptr<const Format> format,
                                    const std::vector<CallSample>& samples,
@@ -142,7 +152,10 @@ std::optional<Candidate> candidate(std::shared_ptr<const Format> format,
   }
   const CallSample& last = samples.back();
   if (const auto written = render_calls(*found.format, last.calls)) {
-    found.writes_the_same = holds(last.text)(*written);
+    const std::string_view turn = behind_reasoning(*found.format, last.text);
+    // A marker before it that the format reads and does not write is another form of its.
+    found.writes_the_same =
+        holds(turn)(*written) && words(turn) <= words(*written) + found.readings.back().unread;
     if (!found.writes_the_same) found.likeness = likeness(*written, last.text);
   }
   for (const DetectRule& rule : found.format->detect) {

@@ -415,6 +415,9 @@ TEST(ChatTemplate, ArgumentsAreTextWhereAnObjectEscapesWhatIsAroundIt) {
       "{%- else -%}{%- if loop.last and tools -%}{{ tools | tojson | safe }}{%- endif -%}"
       "[INST]{{ m.content }}[/INST]{%- endif -%}{%- endfor -%}");
   EXPECT_EQ(chat_template->capabilities().arguments, Arguments::text);
+  // xlam reads a list behind this marker, too, and writes one without.
+  ASSERT_NE(chat_template->format(), nullptr);
+  EXPECT_EQ(format::info(*chat_template->format()).name, "mistral_v3");
   for (const char* arguments : {R"({"a": "b"})", R"("{\"a\": \"b\"}")"}) {
     const auto prompt = chat_template->render_context(
         json::Object{{"messages", *json::parse(
