@@ -46,7 +46,10 @@ class FormReader {
   std::optional<Syntax> read() {
     const std::size_t last = text_.find(calls_.front().name);
     if (last == std::string::npos) return std::nullopt;
+    const Pattern& first = syntax_.open.empty() ? syntax_.call : syntax_.open;
+    const bool begins_with_space = first.front().kind == Piece::Kind::space;
     for (std::size_t begin = 0; begin <= last; ++begin) {
+      if (is_space(text_[begin]) && !begins_with_space) continue;
       at_ = begin;
       form_ = syntax_;
       if (!read_calls()) continue;
@@ -77,11 +80,16 @@ class FormReader {
       if (i > 0) {
         Pattern separator;
         if (!follow_or_space(syntax_.separator, separator)) return false;
-        if (i > 1 && separator != form_.separator) return false;
         form_.separator = std::move(separator);
       }
       Pattern call;
       if (!follow(syntax_.call, &calls_[i], call)) return false;
+      // White space before a call is the separator's, or what opens the first.
+      Pattern& before = i == 0 ? form_.open : form_.separator;
+      while (call.front().kind == Piece::Kind::space) {
+        before.push_back(call.front());
+        call.erase(call.begin());
+      }
       if (i > 0 && call != form_.call) return false;
       form_.call = std::move(call);
     }
@@ -198,10 +206,10 @@ class FormReader {
   }
 
   // The end of the JSON object that begins at `begin`, or npos.
-  [[nodiscard]] std::size_t object_end(std::size_t begin) const {
+  std::size_t object_end(std::size_t begin) {
     std::size_t depth = 0;
     bool in_string = false;
-    for (std::size_t i = begin; i < text_.size(); ++i) {
+    for (std::size_t i = begin; i < text_.size() && budget_ > 0; ++i, --budget_) {
       const char c = text_[i];
       if (in_string) {
         if (c == '\\') ++i;
@@ -405,6 +413,7 @@ class FormReader {
   std::string prompt_end_;
   std::string text_;
   std::size_t at_ = 0;
+  std::size_t budget_ = std::size_t{1} << 20;  // bytes of objects: a template may write any braces
   Syntax form_;
   std::pair<std::size_t, std::size_t> calls_at_;
 };
@@ -459,7 +468,11 @@ std::shared_ptr<const Format> as_written(const std::shared_ptr<const Format>& fo
   std::vector<Syntax> forms;
   for (const CallSample& sample : samples) {
     if (format->syntaxes.empty() || sample.calls.empty()) continue;
-    if (auto form = form_of(format, sample)) forms.push_back(*std::move(form));
+    auto form = form_of(format, sample);
+    if (!form) continue;
+    // A single call says nothing of what is between two.
+    if (sample.calls.size() == 1 && !forms.empty()) form->separator = forms.front().separator;
+    forms.push_back(*std::move(form));
   }
   if (forms.empty()) return format;
   auto written = std::make_shared<Format>(*format);

@@ -120,7 +120,8 @@ class Writing {
 std::optional<format::CallSample> write_turn(const jinja::Template& chat_template,
                                              const Capabilities& capabilities,
                                              const PromptOptions& tokens,
-                                             std::vector<message::ToolCall> calls) {
+                                             std::vector<message::ToolCall> calls,
+                                             std::string_view content) {
   if (!capabilities.calls || (calls.size() > 1 && !capabilities.parallel_calls)) {
     return std::nullopt;
   }
@@ -133,7 +134,7 @@ std::optional<format::CallSample> write_turn(const jinja::Template& chat_templat
     made.push_back(probe_call_json(call));
   }
   const Writing writing(chat_template, capabilities, tokens, std::move(tools));
-  json::Object turn = probe_message("assistant", "");
+  json::Object turn = probe_message("assistant", std::string(content));
   turn.set("tool_calls", std::move(made));
 
   json::Array messages{probe_message("user", kProbeUser), turn};
@@ -165,6 +166,23 @@ std::optional<format::CallSample> write_turn(const jinja::Template& chat_templat
     if (sample.text.find(call.name) == std::string::npos) return std::nullopt;
   }
   return sample;
+}
+
+std::vector<format::CallSample> form_samples(const jinja::Template& chat_template,
+                                             const Capabilities& capabilities,
+                                             const PromptOptions& tokens) {
+  const message::ToolCall first{.name = "probetool",
+                                .arguments = R"({"probekey": "probevalue", "probelast": 17})"};
+  const message::ToolCall second{
+      .name = "probeother",
+      .arguments = R"({"probekey": "probesecond", "probelast": "probethird"})"};
+  std::vector<format::CallSample> samples;
+  for (const auto& calls : {std::vector{first, second}, std::vector{first}}) {
+    if (auto sample = write_turn(chat_template, capabilities, tokens, calls)) {
+      samples.push_back(*std::move(sample));
+    }
+  }
+  return samples;
 }
 
 std::vector<format::CallSample> call_samples(const jinja::Template& chat_template,

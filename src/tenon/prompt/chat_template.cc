@@ -5,6 +5,7 @@
 
 #include "tenon/base/ids.h"
 #include "tenon/format/tool_parser.h"
+#include "tenon/format/written_form.h"
 #include "tenon/prompt/call_probe.h"
 #include "tenon/prompt/shape.h"
 
@@ -22,6 +23,9 @@ ChatTemplate::ChatTemplate(std::string source, std::shared_ptr<const jinja::Temp
   }
   is_generic_ = format_ == nullptr && options.generic_fallback;
   if (is_generic_) format_ = format::fallback();
+  if (!is_generic_ && format_ != nullptr && capabilities_.calls) {
+    format_ = format::as_written(format_, form_samples(*compiled_, capabilities_, tokens_));
+  }
   const std::string* role = format_ == nullptr ? nullptr : format::result_role(*format_);
   if (role == nullptr) return;
   // What the template itself puts around results must not come around the format's.
@@ -140,9 +144,9 @@ Expected<Prompt> ChatTemplate::render_shaped(json::Object context, const PromptO
   return prompt;
 }
 
-std::optional<format::CallSample> ChatTemplate::write_turn(
-    std::vector<message::ToolCall> calls) const {
-  return prompt::write_turn(*compiled_, capabilities_, tokens_, std::move(calls));
+std::optional<format::CallSample> ChatTemplate::write_turn(std::vector<message::ToolCall> calls,
+                                                           std::string_view content) const {
+  return prompt::write_turn(*compiled_, capabilities_, tokens_, std::move(calls), content);
 }
 
 format::Detection ChatTemplate::detect(format::Clues clues) const {

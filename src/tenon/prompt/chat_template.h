@@ -87,8 +87,8 @@ class ChatTemplate {
 
   /// The turn of an assistant that makes `calls`, as the template writes it: see write_turn in
   /// call_probe.h.
-  [[nodiscard]] std::optional<format::CallSample> write_turn(
-      std::vector<message::ToolCall> calls) const;
+  [[nodiscard]] std::optional<format::CallSample> write_turn(std::vector<message::ToolCall> calls,
+                                                             std::string_view content = {}) const;
   /// format::detect, from what the template writes and from `clues`.
   [[nodiscard]] format::Detection detect(format::Clues clues = {}) const;
 
