@@ -51,6 +51,7 @@ void CallReader::start(const Syntax& syntax, const Pattern& pattern, const IdRul
   id_.clear();
   ignored_.clear();
   frame_.clear();
+  coded_.clear();
   arguments_.clear();
   parameters_.restart();
 }
@@ -425,6 +426,7 @@ bool CallReader::begin_member_value(char byte) {
 // string that it is.
 std::size_t CallReader::feed_coded(std::string_view bytes) {
   std::string decoded;
+  const std::string raw = place_ == Place::in_coded ? text_ + bytes.front() : std::string();
   const bool ended = decoder_.feed(bytes.front(), decoded);
   if (place_ == Place::coded_start) {
     text_ += bytes.front();
@@ -441,7 +443,12 @@ std::size_t CallReader::feed_coded(std::string_view bytes) {
     mended_ = true;
   }
   std::string_view rest = decoded;
+  const std::size_t size_before = arguments_.size();
   rest.remove_prefix(filter_.feed(rest, arguments_));
+  if (!decoded.empty() && rest.empty()) {
+    if (arguments_.size() != size_before || !filter_.is_holding()) coded_.clear();
+    if (filter_.is_holding()) coded_ += raw;
+  }
   const bool is_over = filter_.status() == JsonFilter::Status::done;
   const bool has_more = is_over ? !trimmed(rest).empty() : !rest.empty();
   if (has_more || (ended && !is_over)) {
@@ -509,6 +516,12 @@ bool CallReader::is_in_strange_key() const {
          !begins(keys.wrapper) && !kTypeKey.starts_with(text_);
 }
 
+// What the filter holds and cannot use, as it is written.
+std::string CallReader::left_out() const {
+  const std::string bytes = filter_.left_out();
+  return bytes.empty() || place_ != Place::in_coded ? bytes : coded_;
+}
+
 std::string CallReader::finish() {
   if (is_in_strange_key()) return frame_;
   if (is_whole() || !has_arguments_) return {};
@@ -516,9 +529,10 @@ std::string CallReader::finish() {
     parameters_.finish(arguments_);
     return {};
   }
-  std::string rest = end_coded();
+  const std::string rest = end_coded();
+  const std::string no_number = filter_.holds_no_number() ? left_out() : std::string();
   filter_.finish(arguments_);
-  return rest;
+  return no_number + rest;
 }
 
 std::string CallReader::close() {
@@ -532,7 +546,7 @@ std::string CallReader::close() {
     arguments_ += "{}";
     return rest + frame_;
   }
-  const std::string left_out = filter_.left_out() + rest;
+  const std::string left_out = this->left_out() + rest;
   const bool is_spoilt = filter_.status() == JsonFilter::Status::bad;
   std::string end;
   filter_.close(end);

@@ -96,6 +96,7 @@ class CallReader {
   std::size_t feed_coded(std::string_view bytes);
   void begin_text();
   std::string end_coded();
+  [[nodiscard]] std::string left_out() const;
   bool step_object(char byte);
   [[nodiscard]] bool may_come_before_name(char byte) const;
   [[nodiscard]] bool is_arguments_key() const;
@@ -144,6 +145,7 @@ class CallReader {
   std::string id_;
   std::string ignored_;
   std::string frame_;  // of an object: what has come since its last whole member, but for arguments
+  std::string coded_;  // of arguments that are a string: what the filter holds, as it is written
   std::string arguments_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "tenon/base/utf8.h"
 #include "tenon/format/raw_text.h"
 #include "tenon/format/space.h"
 #include "tenon/json/value.h"
@@ -35,6 +36,92 @@ bool begins_number(std::string_view text) {
   return is_number(text) || is_number(std::string(text) + '0');
 }
 
+int hex_value(unsigned char byte);
+
+/// The digits of `text`, which are of that base, in decimal; nothing where one is not.
+std::optional<std::string> in_decimal(std::string_view text, int base) {
+  std::string decimal = "0";  // its last digit first
+  for (const char digit : text) {
+    int carry = hex_value(static_cast<unsigned char>(digit));
+    if (carry < 0 || carry >= base) return std::nullopt;
+    for (char& place : decimal) {
+      carry += (place - '0') * base;
+      place = static_cast<char>('0' + carry % 10);
+      carry /= 10;
+    }
+    for (; carry > 0; carry /= 10) decimal += static_cast<char>('0' + carry % 10);
+  }
+  return text.empty() ? std::nullopt : std::optional(std::string(decimal.rbegin(), decimal.rend()));
+}
+
+/// What base a prefix as `0x` says; 10: there is none.
+int base_of(std::string_view digits) {
+  if (digits.size() < 2 || digits[0] != '0') return 10;
+  switch (digits[1]) {
+    case 'x':
+    case 'X':
+      return 16;
+    case 'o':
+    case 'O':
+      return 8;
+    case 'b':
+    case 'B':
+      return 2;
+    default:
+      return 10;
+  }
+}
+
+/// Without the lines that group its digits; nothing where one stands elsewhere.
+std::optional<std::string> ungrouped(std::string_view text) {
+  std::string digits;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto is_part = [&](std::size_t at) {
+      return at < text.size() && hex_value(static_cast<unsigned char>(text[at])) >= 0;
+    };
+    if (text[i] != '_') {
+      digits += text[i];
+    } else if (i == 0 || (!is_part(i - 1) && base_of(digits) == 10) || !is_part(i + 1)) {
+      return std::nullopt;
+    }
+  }
+  return digits;
+}
+
+/// JSON's number for one that people, Python or C write otherwise and that has one reading: with a
+/// plus, zeros before it, digits in groups, no digit beside its point, or in another base.
+std::optional<std::string> as_json_number(std::string_view text) {
+  if (is_number(text)) return std::string(text);
+  const std::string sign = text.starts_with('-') ? "-" : "";
+  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+  auto digits = ungrouped(text);
+  if (!digits) return std::nullopt;
+  if (const int base = base_of(*digits); base != 10) {
+    const auto decimal = in_decimal(std::string_view(*digits).substr(2), base);
+    return decimal ? std::optional(sign + *decimal) : std::nullopt;
+  }
+  std::size_t zeros = 0;
+  while (zeros + 1 < digits->size() && (*digits)[zeros] == '0' &&
+         is_digit(static_cast<unsigned char>((*digits)[zeros + 1]))) {
+    ++zeros;
+  }
+  digits->erase(0, zeros);
+  const std::size_t point = digits->find('.');
+  if (point != std::string::npos && digits->size() > 1) {
+    const bool has_fraction =
+        point + 1 < digits->size() && is_digit(static_cast<unsigned char>((*digits)[point + 1]));
+    if (!has_fraction) digits->insert(point + 1, 1, '0');
+    if (point == 0) digits->insert(0, 1, '0');
+  }
+  return is_number(*digits) ? std::optional(sign + *digits) : std::nullopt;
+}
+
+/// Python's own grammar has it: there is nothing to mend.
+bool is_of_python(std::string_view text) {
+  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+  return text.size() < 2 || text[0] != '0' || !is_digit(static_cast<unsigned char>(text[1]));
+}
+
 int hex_value(unsigned char byte) {
   if (is_digit(byte)) return byte - '0';
   if (byte >= 'a' && byte <= 'f') return byte - 'a' + 10;
@@ -44,6 +131,15 @@ int hex_value(unsigned char byte) {
 
 bool begins_word(unsigned char byte) {
   return byte == 't' || byte == 'f' || byte == 'n' || byte == 'T' || byte == 'F' || byte == 'N';
+}
+
+bool begins_number(unsigned char byte) {
+  return byte == '-' || byte == '+' || byte == '.' || is_digit(byte);
+}
+
+/// Letters of Python that may stand before a string, but for those that begin a word as well.
+bool begins_prefix(unsigned char byte) {
+  return std::string_view("rRbBuU").find(static_cast<char>(byte)) != std::string_view::npos;
 }
 
 bool is_structural(unsigned char byte) {
@@ -58,7 +154,7 @@ void JsonFilter::restart(Want want, std::string_view quote) {
   want_ = want;
   own_quote_ = quote;
   is_key_ = mended_ = has_comma_ = has_keyword_ = false;
-  is_fresh_ = is_triple_ = holds_brace_ = false;
+  is_fresh_ = is_triple_ = holds_brace_ = is_raw_ = has_stray_ = false;
   held_.clear();
   quote_ = '"';
   depth_ = 0;
@@ -145,6 +241,14 @@ bool JsonFilter::step_closing(unsigned char byte, std::string& copy) {
     comma_space_ += static_cast<char>(byte);
     return true;
   }
+  const bool is_next_string = byte == '"' || byte == '\'';
+  if (is_whole && is_next_string && !has_stray_ && !comma_space_.empty()) {  // they are one
+    quote_ = static_cast<char>(byte);
+    is_fresh_ = true;
+    is_triple_ = is_raw_ = false;
+    state_ = State::string;
+    return true;
+  }
   const bool may_follow =
       byte == ',' || byte == '}' || (is_key_ ? byte == ':' : byte == ')' || byte == ']');
   if (is_whole && (may_follow || is_triple_ || !has_room)) {
@@ -152,6 +256,7 @@ bool JsonFilter::step_closing(unsigned char byte, std::string& copy) {
     return step(byte, copy);
   }
   mended_ = mended_ || !is_triple_;
+  has_stray_ = true;
   for (; matched_ > 0; --matched_) copy.append(quote_ == '"' ? "\\\"" : "'");
   append_raw(copy, comma_space_);
   is_fresh_ = false;
@@ -170,7 +275,8 @@ void JsonFilter::end_closing(std::string& copy) {
 void JsonFilter::settle_brace(unsigned char byte, std::string& copy) {
   if (held_.size() > kMaxBrace) return open_brace(is_set_held(), copy);
   if (state_ == State::first_key) {
-    if (is_space(static_cast<char>(byte)) || byte == '"' || byte == '\'') return;
+    const bool may_be_text = byte == '"' || byte == '\'' || begins_prefix(byte);
+    if (is_space(static_cast<char>(byte)) || may_be_text) return;
     const bool is_plain = byte == '-' || is_digit(byte) || begins_word(byte);
     if (!is_plain) open_brace(/*is_set=*/byte != '}', copy);
     if (is_plain || !in_object()) state_ = State::first_item;
@@ -180,6 +286,7 @@ void JsonFilter::settle_brace(unsigned char byte, std::string& copy) {
   const bool may_end =
       state_ == State::closing ? matched_ == (is_triple_ ? kTriple : 1) : is_key || may_end_plain();
   if (!may_end || (byte != ':' && byte != ',' && byte != '}')) return;
+  if (state_ == State::number && !end_held_number(held_)) return;
   if (byte == ':' && !is_key) {
     const std::size_t begin = held_.find_first_not_of(kSpace);
     held_.insert(begin, 1, '"').insert(held_.find_last_not_of(kSpace) + 1, 1, '"');
@@ -193,8 +300,7 @@ void JsonFilter::settle_brace(unsigned char byte, std::string& copy) {
 
 // A number or word behind the brace may end here.
 bool JsonFilter::may_end_plain() const {
-  return state_ == State::after || state_ == State::zero || state_ == State::integer ||
-         state_ == State::fraction || state_ == State::exponent_digits;
+  return state_ == State::after || (state_ == State::number && held_number());
 }
 
 // What is held behind the brace is no key as far as it goes.
@@ -271,6 +377,13 @@ bool JsonFilter::step(unsigned char byte, std::string& copy) {
       return step_bare_text(byte, copy);
     case State::bare_number:
       return step_bare_number(byte, copy);
+    case State::number:
+      return step_held_number(byte, copy);
+    case State::prefix:
+      return step_prefix(byte, copy);
+    case State::octal:
+    case State::wide:
+      return step_code(byte, copy);
     case State::value:
     case State::first_item:
     case State::first_key:
@@ -357,7 +470,16 @@ bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
     state_ = State::bare_key;
     return true;
   }
-  const bool is_plain = byte == '-' || is_digit(byte) || begins_word(byte);
+  if (is_python() && begins_prefix(byte)) {
+    number_.assign(1, static_cast<char>(byte));
+    is_key_ = wants_key;
+    state_ = State::prefix;
+    return true;
+  }
+  const bool is_number_begun = is_bare() || wants_key || numbers_ == Numbers::as_json
+                                   ? byte == '-' || is_digit(byte)
+                                   : begins_number(byte);
+  const bool is_plain = is_number_begun || begins_word(byte);
   const bool fits = is_quote || (is_plain && (!wants_key || is_python())) ||
                     (!wants_key && (byte == '{' || byte == '['));
   if (!fits && is_bare() && !is_structural(byte)) return begin_bare_text({}, byte, copy);
@@ -372,6 +494,11 @@ bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
     for (word_ = 0; static_cast<unsigned char>(kWords[word_].written.front()) != byte;) ++word_;
     return true;
   }
+  if (is_number_begun && !wants_key && !is_bare()) {
+    number_.assign(1, static_cast<char>(byte));
+    state_ = State::number;
+    return true;
+  }
   flush_comma(copy);
   if (wants_key && is_plain) {
     copy.append(1, '"').append(1, static_cast<char>(byte));
@@ -383,17 +510,9 @@ bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
     state_ = State::bare_number;
     return true;
   }
-  if (byte == '-' || is_digit(byte)) {
-    begin_number(byte, copy);
-    return true;
-  }
   if (is_quote) {
-    copy += '"';
-    quote_ = static_cast<char>(byte);
     is_key_ = wants_key;
-    is_fresh_ = true;
-    is_triple_ = false;
-    state_ = State::string;
+    begin_string(byte, copy);
     return true;
   }
   push(byte == '{');
@@ -401,6 +520,91 @@ bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
   holds_brace_ = is_python() && byte == '{';
   if (!holds_brace_) copy += static_cast<char>(byte);
   return true;
+}
+
+void JsonFilter::begin_string(unsigned char byte, std::string& copy) {
+  copy += '"';
+  quote_ = static_cast<char>(byte);
+  is_fresh_ = true;
+  is_triple_ = is_raw_ = has_stray_ = false;
+  state_ = State::string;
+}
+
+// Letters before a string of Python's: `r` says that nothing in it is an escape.
+bool JsonFilter::step_prefix(unsigned char byte, std::string& copy) {
+  if (byte == '"' || byte == '\'') {
+    flush_comma(copy);
+    begin_string(byte, copy);
+    is_raw_ = number_.find_first_of("rR") != std::string::npos;
+    return true;
+  }
+  if (number_.size() > 1 ||
+      std::string_view("rRbBfF").find(static_cast<char>(byte)) == std::string_view::npos) {
+    status_ = Status::bad;
+    return false;
+  }
+  number_ += static_cast<char>(byte);
+  return true;
+}
+
+std::optional<std::string> JsonFilter::held_number() const {
+  const std::string_view text = trimmed(number_);
+  if (numbers_ == Numbers::mended) return as_json_number(text);
+  return is_number(text) ? std::optional(std::string(text)) : std::nullopt;
+}
+
+// False: it is none.
+bool JsonFilter::end_held_number(std::string& copy) {
+  const auto number = held_number();
+  if (!number) {
+    status_ = Status::bad;
+    return false;
+  }
+  const std::string_view text = trimmed(number_);
+  mended_ = mended_ || (*number != text && !(is_python() && is_of_python(text)));
+  flush_comma(copy);
+  copy.append(*number).append(std::string_view(number_).substr(text.size()));
+  end_value();
+  return true;
+}
+
+// Too long to be held: a number from here on, if it is one so far.
+void JsonFilter::stream_held_number(std::string& copy) {
+  flush_comma(copy);
+  begin_number(static_cast<unsigned char>(number_.front()), copy);
+  for (const char held : std::string_view(number_).substr(1)) {
+    step(static_cast<unsigned char>(held), copy);
+  }
+}
+
+// Where something else than a delimiter follows, the first digits are no number.
+bool JsonFilter::step_held_number(unsigned char byte, std::string& copy) {
+  const bool is_delimiter =
+      depth_ > 0 && (byte == ',' || byte == '}' || byte == ']' || (is_python() && byte == ')'));
+  const bool is_blank = is_space(static_cast<char>(byte));
+  const bool goes_on = begins_number(byte) || byte == '_' || is_digit(byte) ||
+                       (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
+  // A comma is missing before the next key.
+  if (is_delimiter || byte == '"') return end_held_number(copy) && step_after(byte, copy);
+  if (depth_ == 0 && !goes_on) {
+    end_held_number(copy);
+    return false;
+  }
+  const bool ends_before = is_space(number_.back());
+  if (is_blank ? !ends_before && !held_number() : !goes_on || ends_before) {
+    status_ = Status::bad;
+    return false;
+  }
+  if (number_.size() < kMaxNumber) {
+    number_ += static_cast<char>(byte);
+    return true;
+  }
+  if (!begins_number(trimmed(number_))) {
+    status_ = Status::bad;
+    return false;
+  }
+  stream_held_number(copy);
+  return step(byte, copy);
 }
 
 void JsonFilter::begin_number(unsigned char byte, std::string& copy) {
@@ -499,11 +703,8 @@ bool JsonFilter::step_bare_number(unsigned char byte, std::string& copy) {
     number_ += static_cast<char>(byte);
     return true;
   }
-  if (!ends && begins_number(trimmed(number_))) {  // too long to be held: a number from here on
-    begin_number(static_cast<unsigned char>(number_.front()), copy);
-    for (const char held : std::string_view(number_).substr(1)) {
-      step(static_cast<unsigned char>(held), copy);
-    }
+  if (!ends && begins_number(trimmed(number_))) {
+    stream_held_number(copy);
     return step(byte, copy);
   }
   if (!ends || !is_number(trimmed(number_))) return begin_bare_text(number_, byte, copy);
@@ -599,6 +800,12 @@ bool JsonFilter::step_word(unsigned char byte, std::string& copy) {
   }
   if (byte != static_cast<unsigned char>(word.written[matched_])) {
     if (is_bare()) return begin_bare_text(word.written.substr(0, matched_), byte, copy);
+    const bool is_f = matched_ == 1 && (word.written[0] == 'f' || word.written[0] == 'F');
+    if (is_python() && is_f && (byte == '"' || byte == '\'' || byte == 'r' || byte == 'R')) {
+      number_.assign(1, word.written[0]);
+      state_ = State::prefix;
+      return step_prefix(byte, copy);
+    }
     status_ = Status::bad;
     return false;
   }
@@ -620,16 +827,63 @@ bool JsonFilter::step_word(unsigned char byte, std::string& copy) {
 
 // True: `byte` makes an escape that JSON lacks.
 bool JsonFilter::step_python_escape(unsigned char byte, std::string& copy) {
-  if (byte == '\'' || byte == '\n' || byte == '0' || byte == 'a' || byte == 'v') {
+  if (is_raw_) {  // the two characters that it shows
+    state_ = State::string;
+    copy += "\\\\";
+    if (byte == '\\') copy += "\\\\";
+    if (byte == '"') copy += "\\\"";
+    if (byte == '\'') copy += '\'';
+    if (byte != '\\' && byte != '"' && byte != '\'') {
+      copy_string(std::string_view(reinterpret_cast<const char*>(&byte), 1), copy);
+    }
+    return true;
+  }
+  if (byte == 'U' || (byte >= '0' && byte <= '7')) {
+    drop_surrogate(copy);
+    number_.clear();
+    state_ = byte == 'U' ? State::wide : State::octal;
+    if (byte != 'U') number_ += static_cast<char>(byte);
+    return true;
+  }
+  if (byte == '\'' || byte == '\n' || byte == 'a' || byte == 'v') {
     drop_surrogate(copy);
     if (byte == '\'') copy += '\'';
-    if (byte == '0') copy += "\\u0000";
     if (byte == 'a') copy += "\\u0007";
     if (byte == 'v') copy += "\\u000b";
     state_ = State::string;
     return true;
   }
   return false;
+}
+
+// Digits of \123 or \UXXXXXXXX.
+bool JsonFilter::step_code(unsigned char byte, std::string& copy) {
+  const bool is_octal = state_ == State::octal;
+  const int value = hex_value(byte);
+  const bool goes_on = value >= 0 && (!is_octal || value < 8);
+  if (goes_on) number_ += static_cast<char>(byte);
+  if (!goes_on || number_.size() == (is_octal ? 3U : 8U)) end_code(copy);
+  if (!goes_on) copy_string(std::string_view(reinterpret_cast<const char*>(&byte), 1), copy);
+  return true;
+}
+
+void JsonFilter::end_code(std::string& copy) {
+  const bool is_octal = state_ == State::octal;
+  state_ = State::string;
+  char32_t code = 0;
+  for (const char digit : number_) {
+    code = code * (is_octal ? 8 : 16) +
+           static_cast<char32_t>(hex_value(static_cast<unsigned char>(digit)));
+  }
+  const bool is_whole = is_octal || number_.size() == 8;
+  if (!is_whole || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) {
+    mended_ = true;
+    copy.append("\\\\U").append(number_);  // the characters that it shows
+    return;
+  }
+  std::string character;
+  utf8::append(character, code);
+  append_raw(copy, character);
 }
 
 void JsonFilter::step_escape(unsigned char byte, std::string& copy) {
@@ -690,6 +944,7 @@ void JsonFilter::end_unicode(std::string& copy) {
 // An open escape turns into the characters that it shows; a surrogate before it is lone.
 void JsonFilter::flush_escape(std::string& copy) {
   drop_surrogate(copy);
+  if (state_ == State::octal || state_ == State::wide) end_code(copy);
   if (state_ == State::escape) copy += "\\\\";
   if (state_ == State::unicode)
     copy.append(digits_ == 4 ? "\\\\u" : "\\\\x").append(escape_ + (4 - digits_), matched_);
@@ -751,7 +1006,14 @@ void JsonFilter::finish(std::string& copy) {
     end_value();
     return;
   }
+  if (state_ == State::number && depth_ == 0 && held_number()) {
+    end_held_number(copy);
+    return;
+  }
+  if (holds_no_number()) return;
   flush_comma(copy);
+  if (state_ == State::number) copy += begins_number(number_) ? number_ : *held_number();
+  if (state_ == State::octal || state_ == State::wide) flush_escape(copy);
   if (state_ == State::word) {
     if (is_key_) copy += '"';
     copy.append(kWords[word_].json.substr(0, matched_));
@@ -774,12 +1036,16 @@ void JsonFilter::finish(std::string& copy) {
 
 // A word or a keyword is open, and a comma before it is held with it.
 bool JsonFilter::is_held() const {
-  return state_ == State::word || state_ == State::keyword || state_ == State::equals;
+  return state_ == State::word || state_ == State::keyword || state_ == State::equals ||
+         state_ == State::number || state_ == State::prefix;
 }
 
 // It is none, or a key that nothing can be made of.
 bool JsonFilter::is_spoilt() const {
-  return is_held() && (status_ == Status::bad || (state_ == State::word && is_key_));
+  const bool is_no_number =
+      state_ == State::number && !held_number() && !begins_number(trimmed(number_));
+  return is_held() && (status_ == Status::bad || (state_ == State::word && is_key_) ||
+                       state_ == State::prefix || is_no_number);
 }
 
 std::string JsonFilter::left_out() const {
@@ -801,6 +1067,8 @@ void JsonFilter::close(std::string& copy) {
     case State::string:
     case State::escape:
     case State::unicode:
+    case State::octal:
+    case State::wide:
       flush_escape(copy);
       copy += '"';
       has_key = is_key_;
@@ -838,6 +1106,16 @@ void JsonFilter::close(std::string& copy) {
         copy += "null";
       }
       break;
+    case State::number:
+    case State::prefix:
+      if (!is_spoilt()) {
+        const auto number = held_number();
+        flush_comma(copy);
+        copy += number ? *number : std::string(trimmed(number_)) + '0';
+      } else if (state_ == State::number || !is_key_) {
+        if (depth_ == 0 || in_object()) copy += "null";
+      }
+      break;
     case State::keyword:
     case State::equals:
       if (is_spoilt()) break;
@@ -863,8 +1141,8 @@ void JsonFilter::close(std::string& copy) {
   status_ = Status::done;
 }
 
-std::optional<std::string> whole_json(std::string_view text) {
-  JsonFilter filter;
+std::optional<std::string> whole_json(std::string_view text, JsonFilter::Numbers numbers) {
+  JsonFilter filter(JsonFilter::Want::any, numbers);
   std::string json;
   const std::string_view value = trimmed(text);
   if (filter.feed(value, json) != value.size()) return std::nullopt;

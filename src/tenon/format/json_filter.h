@@ -13,14 +13,15 @@ namespace tenon::format {
 ///
 ///  - what a model gets wrong in one certain way is mended on the fly: line breaks and other
 ///    control characters inside strings, invalid escapes (`\d`), lone surrogates, trailing commas,
-///    Python's True, False and None; `is_mended()` says so, everything else is the model's own
-///    bytes;
+///    Python's True, False and None, numbers that JSON lacks but that have one reading (`007`,
+///    `+1`,
+///    `.5`, `1_000`, `0x1F`); `is_mended()` says so, everything else is the model's own bytes;
 ///  - at any other error it stops before the byte that does not fit, and `close` appends the least
 ///    that makes valid JSON of what was copied.
 ///
-/// A comma is copied only once something follows it, an escape once it is whole: so nothing that
-/// was copied has to be taken back. Constant state, constant work per byte, depth at most
-/// kMaxDepth.
+/// A comma is copied only once something follows it, an escape once it is whole, a number once its
+/// delimiter has come (`12 pieces` is no 12): so nothing that was copied has to be taken back.
+/// Constant state, constant work per byte, depth at most kMaxDepth.
 ///
 ///     JsonFilter filter(JsonFilter::Want::object);
 ///     std::string copy;
@@ -41,9 +42,14 @@ class JsonFilter {
   /// too, and words that are neither (`{a:Paris,b:2024-01-02}`) are mended into strings.
   enum class Want : std::uint8_t { any, object, keywords, members };
   enum class Status : std::uint8_t { open, done, bad };
+  /// Whether numbers that JSON lacks are mended or are none (`007` may be a text).
+  enum class Numbers : std::uint8_t { mended, as_json };
   static constexpr unsigned kMaxDepth = 256;
 
-  explicit JsonFilter(Want want = Want::any) { restart(want); }
+  explicit JsonFilter(Want want = Want::any, Numbers numbers = Numbers::mended)
+      : numbers_(numbers) {
+    restart(want);
+  }
   /// `quote`: what strings of `members` lie between; outlives the reading.
   void restart(Want want, std::string_view quote = {});
 
@@ -58,6 +64,10 @@ class JsonFilter {
   /// Bytes that were used and that `close` will leave out: a comma that nothing followed, and what
   /// began as a word or keyword and is none.
   [[nodiscard]] std::string left_out() const;
+  /// A comma, a word, a keyword or a number is held.
+  [[nodiscard]] bool is_holding() const { return has_comma_ || is_held(); }
+  /// What is held began as a number and is none: `finish` leaves it out too.
+  [[nodiscard]] bool holds_no_number() const { return state_ == State::number && is_spoilt(); }
 
   [[nodiscard]] Status status() const { return status_; }
   [[nodiscard]] bool is_mended() const { return mended_; }
@@ -80,6 +90,10 @@ class JsonFilter {
     raw,          // in such a string; matched_ bytes that may be its end are held
     bare_text,    // in a string without quotes
     bare_number,  // in a number of members, or in a string without quotes that begins so: held
+    number,       // in a number or in white space behind it: held
+    prefix,       // behind Python's r, b or u before a string: held
+    octal,        // in Python's \123
+    wide,         // in Python's \UXXXXXXXX
     after,        // after a value inside an array or object
     string,
     closing,  // after a quote of Python's that may end the string: it and space behind it are held
@@ -100,6 +114,14 @@ class JsonFilter {
   bool begin_value(unsigned char byte, std::string& copy);
   bool step_after(unsigned char byte, std::string& copy);
   void begin_number(unsigned char byte, std::string& copy);
+  void begin_string(unsigned char byte, std::string& copy);
+  bool step_prefix(unsigned char byte, std::string& copy);
+  bool step_held_number(unsigned char byte, std::string& copy);
+  bool end_held_number(std::string& copy);
+  void stream_held_number(std::string& copy);
+  [[nodiscard]] std::optional<std::string> held_number() const;
+  bool step_code(unsigned char byte, std::string& copy);
+  void end_code(std::string& copy);
   bool step_number(unsigned char byte, std::string& copy);
   bool step_word(unsigned char byte, std::string& copy);
   bool step_keyword(unsigned char byte, std::string& copy);
@@ -137,6 +159,7 @@ class JsonFilter {
   [[nodiscard]] static bool is_keyword_byte(unsigned char byte);
 
   State state_ = State::begin;
+  Numbers numbers_ = Numbers::mended;
   Status status_ = Status::open;
   Want want_ = Want::any;
   bool is_key_ = false;  // the string or word that is open is a key
@@ -144,6 +167,8 @@ class JsonFilter {
   bool has_keyword_ = false;
   char quote_ = '"';            // of the string that is open; Python has two
   bool is_fresh_ = false;       // nothing has come of it; of Python's
+  bool is_raw_ = false;         // nothing in it is an escape; of Python's
+  bool has_stray_ = false;      // a quote in it is text; of Python's
   bool is_triple_ = false;      // it began with three quotes
   bool holds_brace_ = false;    // Python's `{`: in held_ is what followed it, of a set or an object
   std::string_view own_quote_;  // of members
@@ -157,14 +182,16 @@ class JsonFilter {
   char escape_[4] = {};               // hex digits as written
   char high_text_[4] = {};            // hex digits of high_surrogate_ as written
   std::string comma_space_;           // at most kMaxSpace bytes; more is dropped, it means nothing
-  std::string number_;                // of bare_number, or a keyword; at most kMaxNumber bytes
-  std::string held_;                  // behind a brace; beyond kMaxBrace bytes it is an object's
+  std::string
+      number_;        // a number, keyword, prefix or escape that is held; at most kMaxNumber bytes
+  std::string held_;  // behind a brace; beyond kMaxBrace bytes it is an object's
   std::array<std::uint64_t, kMaxDepth / 64> is_object_{};  // bit d: level d is an object
   std::array<std::uint64_t, kMaxDepth / 64> is_set_{};     // bit d: level d is a set of Python's
 };
 
 /// The JSON value that all of `text` is but for space around it, mended as the filter mends;
 /// nothing where it is none.
-[[nodiscard]] std::optional<std::string> whole_json(std::string_view text);
+[[nodiscard]] std::optional<std::string> whole_json(
+    std::string_view text, JsonFilter::Numbers numbers = JsonFilter::Numbers::as_json);
 
 }  // namespace tenon::format

@@ -513,12 +513,18 @@ bool ParameterReader::may_be(std::string_view json) const {
   }
 }
 
+// Where the value may be a text, `007` is one.
+JsonFilter::Numbers ParameterReader::numbers() const {
+  const bool may_be_text = kind_ != Kind::json || (types_ & kText) != 0;
+  return may_be_text ? JsonFilter::Numbers::as_json : JsonFilter::Numbers::mended;
+}
+
 // A value that is JSON is copied as it is written; Python's words for JSON's are taken too.
 void ParameterReader::write_whole(std::string& copy) {
   const bool may_be_empty = !syntax_->item.empty() && kind_ == Kind::json;
   if (trimmed(value_).empty() && may_be_empty && (types_ & (kObject | kArray)) != 0) {
     copy += (types_ & kObject) != 0 ? "{}" : "[]";  // an element without elements
-  } else if (const auto json = whole_json(value_); json && may_be(*json)) {
+  } else if (const auto json = whole_json(value_, numbers()); json && may_be(*json)) {
     copy += *json;
   } else {
     json::append_quoted(copy, value_);
@@ -535,7 +541,7 @@ void ParameterReader::finish(std::string& copy) {
       write_text(std::exchange(space_, {}), copy);
       return;
     }
-    JsonFilter filter;
+    JsonFilter filter(JsonFilter::Want::any, numbers());
     std::string json;
     const std::string_view text = trimmed(value_);
     if (filter.feed(text, json) == text.size()) {

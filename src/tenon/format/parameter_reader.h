@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tenon/format/definition.h"
+#include "tenon/format/json_filter.h"
 #include "tenon/format/schema_types.h"
 #include "tenon/json/value.h"
 
@@ -98,6 +99,7 @@ class ParameterReader {
   void end_value(std::string& copy);
   void write_whole(std::string& copy);
   [[nodiscard]] bool may_be(std::string_view json) const;
+  [[nodiscard]] JsonFilter::Numbers numbers() const;
   void note_key();
   [[nodiscard]] Kind kind_of_value();
   void end_here(std::string_view text, std::string& copy);

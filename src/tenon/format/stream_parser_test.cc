@@ -151,7 +151,11 @@ const StreamParserRow kHermes[] = {
      {R"(, "I forgot. It is 42)", "", {{"get_time", R"({"a": 1})"}}, {false}, {"unclosed_call"}}},
     {"CodedArgumentsThatBreakAtASpace",
      R"x(<tool_call>{"name": "get_time", "arguments": "{\"a\": - "}</tool_call>)x",
-     {R"( "})", "", {{"get_time", R"({"a": -0})"}}, {false}, {"spoilt_call", "mended_arguments"}}},
+     {R"(- "})",
+      "",
+      {{"get_time", R"({"a": null})"}},
+      {false},
+      {"spoilt_call", "mended_arguments"}}},
     {"CodedArgumentsThatBreakInAWord",
      R"x(<tool_call>{"name": "get_time", "arguments": "{\"a\": tru "}</tool_call>)x",
      {R"(tru "})",
@@ -782,9 +786,9 @@ TEST(StreamParser, EscapesThatDoNotFitAreContent) {
   ASSERT_TRUE(format) << format.error().message;
   const Outcome outcome = parse(
       *format, R"(<tool_call>{"name": "get_time", "arguments": "{\"a\": 1\u0041 b)", with_tools());
-  EXPECT_EQ(outcome, (Outcome{R"(\u0041 b)",
+  EXPECT_EQ(outcome, (Outcome{R"(1\u0041 b)",
                               "",
-                              {{"get_time", R"({"a": 1})"}},
+                              {{"get_time", R"({"a": null})"}},
                               {false},
                               {"spoilt_call", "mended_arguments"}}));
 }
