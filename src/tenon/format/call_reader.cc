@@ -21,6 +21,52 @@ bool holds(const std::vector<std::string>& keys, std::string_view key) {
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
+/// What stands for the name of a tool in models' slips: a namespace before it, quotes around it.
+constexpr std::string_view kNamespaceEnds = ":./";
+constexpr std::string_view kAroundNames = " \t\r\n._:-";
+
+std::string_view without_quotes(std::string_view text) {
+  const bool is_quoted = text.size() > 2 && (text.front() == '"' || text.front() == '\'') &&
+                         text.back() == text.front();
+  return is_quoted ? text.substr(1, text.size() - 2) : text;
+}
+
+/// The one of `tools` that `name` spells in another way; empty: none.
+std::string_view spelled_name(std::string_view name, const ToolSchemas& tools) {
+  name = without_quotes(name);
+  if (tools.contains(name)) return name;
+  const std::size_t end = name.find_last_of(kNamespaceEnds);
+  if (end != std::string_view::npos && tools.contains(name.substr(end + 1))) {
+    return name.substr(end + 1);
+  }
+  return {};
+}
+
+/// The same of an id that should hold the name and has lost what stands around it: a number behind
+/// it, perhaps what comes before it too.
+std::string_view name_in_id(std::string_view id, const IdRule& rule, const ToolSchemas& tools) {
+  std::string_view before = rule.name_before;
+  before = before.substr(0, before.find_last_not_of(kAroundNames) + 1);
+  if (id.starts_with(before)) id.remove_prefix(before.size());
+  id.remove_prefix(std::min(id.find_first_not_of(kAroundNames), id.size()));
+  while (!id.empty()) {
+    if (tools.contains(id)) return id;
+    const bool is_number = std::isdigit(static_cast<unsigned char>(id.back())) != 0;
+    if (!is_number && kAroundNames.find(id.back()) == std::string_view::npos) break;
+    id.remove_suffix(1);
+  }
+  return {};
+}
+
+/// An id that holds no name: letters and a number.
+bool is_plain_id(std::string_view id, const IdRule& rule) {
+  const auto is_plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-';
+  };
+  return !id.starts_with(rule.name_before) && std::ranges::all_of(id, is_plain) &&
+         std::ranges::any_of(id, [](char c) { return c >= '0' && c <= '9'; });
+}
+
 /// The text of a JSON string whose inside is `raw`; nothing if it is none.
 std::string unescaped(std::string_view raw) {
   StringDecoder decoder;
@@ -40,9 +86,14 @@ void CallReader::start(const Syntax& syntax, const Pattern& pattern, const IdRul
   id_rule_ = &id_rule;
   at_ = matched_ = 0;
   status_ = pattern.empty() ? Status::done : Status::open;
+  if (!pattern.empty() && pattern.front().kind == Piece::Kind::attributes) {
+    attributes_.start(pattern.front());
+  }
   place_ = Place::begin;
   level_ = 0;
   has_name_ = has_arguments_ = arguments_done_ = escaped_ = has_escape_ = mended_ = false;
+  is_guess_ = false;
+  name_quote_ = '\0';
   filter_.restart(JsonFilter::Want::object);
   text_.clear();
   word_begin_ = word_end_ = behind_word_ = kNowhere;
@@ -78,6 +129,8 @@ std::size_t CallReader::feed_piece(std::string_view bytes) {
     case Piece::Kind::index:
     case Piece::Kind::again:
       return feed_field(bytes, piece().kind);
+    case Piece::Kind::attributes:
+      return feed_attributes(bytes);
     case Piece::Kind::arguments:
     case Piece::Kind::keywords:
     case Piece::Kind::members:
@@ -95,8 +148,47 @@ void CallReader::next_piece() {
   matched_ = 0;
   text_.clear();
   word_begin_ = word_end_ = behind_word_ = kNowhere;
+  name_quote_ = '\0';
   place_ = Place::begin;
-  if (++at_ == pattern_->size()) status_ = Status::done;
+  if (++at_ == pattern_->size()) {
+    status_ = Status::done;
+  } else if (piece().kind == Piece::Kind::attributes) {
+    attributes_.start(piece());
+  }
+}
+
+// By its attributes the tag says the name and the id.
+std::size_t CallReader::feed_attributes(std::string_view bytes) {
+  const AttributeReader::Status status = attributes_.feed(bytes.front());
+  if (status == AttributeReader::Status::bad) {
+    fail();
+    return 0;
+  }
+  if (status == AttributeReader::Status::open) return 1;
+  for (const Attribute& attribute : piece().attributes) {
+    const std::string* const value = attributes_.value(attribute.kind);
+    if (value != nullptr) {
+      text_ = *value;
+      end_field(attribute.kind);
+    } else if (attribute.kind == Piece::Kind::name) {
+      fail();
+    }
+    if (status_ == Status::bad) return 0;
+  }
+  const bool closes_itself = attributes_.closes_itself();
+  next_piece();
+  const std::size_t body = after_spaces(at_);
+  const bool may_be_empty =
+      body < pattern_->size() && (*pattern_)[body].kind == Piece::Kind::parameters;
+  if (closes_itself && !may_be_empty) fail();
+  if (closes_itself && may_be_empty) end_without_arguments();
+  return status_ == Status::bad ? 0 : 1;
+}
+
+void CallReader::end_without_arguments() {
+  arguments_ = "{}";
+  has_arguments_ = arguments_done_ = true;
+  status_ = Status::done;
 }
 
 // White space before a literal is as good as none, if nothing of the literal has been read yet.
@@ -128,6 +220,8 @@ std::size_t CallReader::feed_field(std::string_view bytes, Piece::Kind kind) {
   note_word(bytes.front());
   text_ += bytes.front();
   if (before_parameters && text_.ends_with(pattern_->back().text)) end = pattern_->back().text;
+  // The end marker of a value that did not begin.
+  const std::string_view stray = before_parameters ? value_close() : std::string_view();
   // A word that ends a field stands alone: a name may have it inside.
   const bool is_word = std::isalnum(static_cast<unsigned char>(end.front())) != 0;
   const bool is_end =
@@ -141,13 +235,15 @@ std::size_t CallReader::feed_field(std::string_view bytes, Piece::Kind kind) {
         std::string_view("_-./:").find(bytes.front()) != std::string_view::npos ||
         word_begin_ == kNowhere;
     if (follower.kind == Piece::Kind::keywords && !may_be_name) fail();
-    const bool may_go_on = (kind != Piece::Kind::name && kind != Piece::Kind::word) ||
-                           may_be_word(end) ||
-                           (before_parameters && may_be_word(pattern_->back().text));
+    const bool may_go_on =
+        (kind != Piece::Kind::name && kind != Piece::Kind::word) || may_be_word(end) ||
+        (before_parameters &&
+         (may_be_word(pattern_->back().text) || may_be_word(stray) || has_stray(stray)));
     if (!may_go_on || text_.size() > kMaxField) fail();
     return 1;
   }
   text_.resize(text_.size() - end.size());
+  if (has_stray(stray)) text_.resize(text_.rfind(stray));
   end_field(kind);
   if (status_ == Status::bad) return 0;
   at_ = next - 1;
@@ -166,10 +262,43 @@ std::size_t CallReader::feed_field(std::string_view bytes, Piece::Kind kind) {
   return 1;
 }
 
+// What ends a parameter's value, without its key.
+std::string_view CallReader::value_close() const {
+  const Pattern& parameter = syntax_->parameter;
+  auto piece = std::ranges::find(parameter, Piece::Kind::value, &Piece::kind);
+  while (piece != parameter.end() && piece->kind != Piece::Kind::literal) ++piece;
+  return piece == parameter.end() ? std::string_view() : std::string_view(piece->text);
+}
+
+// Behind its word the field has `stray` and perhaps the beginning of what follows.
+bool CallReader::has_stray(std::string_view stray) const {
+  if (stray.empty() || behind_word_ == kNowhere) return false;
+  const std::string_view behind = std::string_view(text_).substr(behind_word_);
+  if (!behind.starts_with(stray)) return false;
+  const std::string_view rest = trimmed(behind.substr(stray.size()));
+  return pattern_->back().text.starts_with(rest) ||
+         syntax_->parameter.front().text.starts_with(rest);
+}
+
 // `byte` comes behind text_: where its word begins and ends, so that nothing is read again.
 void CallReader::note_word(char byte) {
   const std::size_t at = text_.size();
+  if (word_begin_ == kNowhere && (byte == '"' || byte == '\'')) {
+    word_begin_ = at;
+    name_quote_ = byte;
+    return;
+  }
+  if (name_quote_ != '\0' && word_end_ == kNowhere) {
+    if (byte == name_quote_) word_end_ = at + 1;
+    return;
+  }
   if (word_begin_ == kNowhere && !is_space(byte)) word_begin_ = at;
+  // White space that is written as two characters.
+  const bool is_code = byte == 'n' && at > 0 && text_[at - 1] == '\\';
+  if (word_begin_ != kNowhere && word_end_ == kNowhere && is_code) {
+    word_end_ = at - 1;
+    return;
+  }
   const bool ends = std::string_view("<>{}\" \t\r\n").find(byte) != std::string_view::npos;
   if (word_begin_ != kNowhere && word_end_ == kNowhere && ends) word_end_ = at;
   if (word_end_ != kNowhere && behind_word_ == kNowhere && !is_space(byte)) behind_word_ = at;
@@ -204,6 +333,7 @@ std::size_t CallReader::feed_parameters(std::string_view bytes) {
       fail();
       return 0;
     }
+    if (syntax_->shares_head) return begins_parameters(bytes.front()) ? 1 : 0;
     begin_parameters();
     return 0;
   }
@@ -217,8 +347,27 @@ std::size_t CallReader::feed_parameters(std::string_view bytes) {
   return used;
 }
 
+// Where other arguments may begin here too: `byte` fits a parameter or the end of none. Those are
+// the first once one of both has come whole.
+bool CallReader::begins_parameters(char byte) {
+  if (text_.empty() && is_space(byte)) return true;
+  text_ += byte;
+  const std::string_view open = syntax_->parameter.front().text;
+  const std::string_view end = pattern_->back().text;
+  if (!open.starts_with(text_) && !end.starts_with(text_)) {
+    fail();
+    return false;
+  }
+  if (text_ != open && text_ != end) return true;
+  const std::string begun = std::exchange(text_, {});
+  begin_parameters();
+  feed_parameters(begun);
+  return true;
+}
+
 void CallReader::end_field(Piece::Kind kind) {
   std::string field(trimmed(text_));
+  while (field.ends_with("\\n") && kind == Piece::Kind::name) field.resize(field.size() - 2);
   if (syntax_->entities) field = without_entities(field);
   if (kind == Piece::Kind::name) {
     set_name(std::move(field));
@@ -229,6 +378,12 @@ void CallReader::end_field(Piece::Kind kind) {
     if (name.starts_with(id_rule_->name_before)) name.remove_prefix(id_rule_->name_before.size());
     if (!id_rule_->name_after.empty()) {
       name = name.substr(0, std::min(name.rfind(id_rule_->name_after), name.size()));
+    }
+    if (known_.is_marked && !known_.tools->contains(name)) {
+      const std::string_view meant = name_in_id(id_, *id_rule_, *known_.tools);
+      is_guess_ = meant.empty() && known_.tools->size() == 1 && is_plain_id(id_, *id_rule_);
+      if (!meant.empty()) name = meant;
+      if (is_guess_) name = known_.tools->begin()->first;
     }
     set_name(std::string(name));
   } else if (kind == Piece::Kind::skip && !field.empty() && field != trimmed(piece().text)) {
@@ -246,7 +401,15 @@ void CallReader::set_name(std::string name) {
   if (name.empty()) return fail();
   has_name_ = true;
   written_name_ = name_ = std::move(name);
-  if (known_.any || known_.tools->contains(name_)) return;
+  if (known_.tools->contains(name_)) return;
+  if (known_.is_marked) {
+    const std::string spelled(spelled_name(name_, *known_.tools));
+    if (!spelled.empty()) {
+      name_ = spelled;
+      return;
+    }
+  }
+  if (known_.any) return;
   std::string meant = known_.corrected != nullptr ? (*known_.corrected)(name_) : std::string();
   is_unknown_ = meant.empty();
   if (is_unknown_) return fail();
@@ -265,14 +428,32 @@ std::size_t CallReader::feed_arguments(std::string_view bytes) {
   if (filter_.status() == JsonFilter::Status::bad) fail();
   if (!has_arguments_ && status_ == Status::open &&
       (is_keywords ? filter_.has_keyword() : filter_.has_begun())) {
-    has_arguments_ = true;
-    status_ = Status::named;
+    has_arguments_ = !is_guess_;
+    status_ = is_guess_ ? Status::open : Status::named;
+    if (is_guess_) settle_guess();
   }
   if (filter_.status() == JsonFilter::Status::done) {
     end_arguments();
     next_piece();
   }
   return used;
+}
+
+// The id names no tool: that the first argument is one of the only tool's says that it is called.
+void CallReader::settle_guess() {
+  const auto first = json::parse(arguments_ + (arguments_.ends_with(':') ? "0}" : ""));
+  if (!first || first->if_object() == nullptr) return;
+  is_guess_ = false;
+  const json::Value* const schema = known_.tools->begin()->second;
+  const json::Value* const properties = schema != nullptr ? schema->find("properties") : nullptr;
+  for (const json::Member& member : *first->if_object()) {
+    if (properties == nullptr || properties->find(member.key) == nullptr) {
+      is_unknown_ = true;
+      return fail();
+    }
+  }
+  has_arguments_ = true;
+  status_ = Status::named;
 }
 
 std::size_t CallReader::feed_object(std::string_view bytes) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "tenon/format/attributes.h"
 #include "tenon/format/definition.h"
 #include "tenon/format/json_filter.h"
 #include "tenon/format/parameter_reader.h"
@@ -17,6 +18,8 @@ struct KnownTools {
   const ToolSchemas* tools = nullptr;
   /// Which of them a name stands for that is none, "" for none. Null: no such name stands for one.
   const std::function<std::string(const std::string&)>* corrected = nullptr;
+  /// It stands in markers: where a name that is none can only mean one of the tools, it does.
+  bool is_marked = false;
   bool any = false;  ///< All names are.
 };
 
@@ -58,7 +61,7 @@ class CallReader {
   /// The name as it stands in the call, where name() is the one that it stands for.
   [[nodiscard]] const std::string& written_name() const { return written_name_; }
   [[nodiscard]] const std::string& id() const { return id_; }
-  [[nodiscard]] bool is_mended() const { return mended_; }
+  [[nodiscard]] bool is_mended() const { return mended_ || parameters_.is_mended(); }
   /// What the call says beside its name and arguments, for people: the first member that is neither
   /// part of a call nor its type, or what stands where its format has one word. Empty: nothing.
   [[nodiscard]] const std::string& ignored() const { return ignored_; }
@@ -89,9 +92,13 @@ class CallReader {
   std::size_t feed_piece(std::string_view bytes);
   std::size_t feed_literal(std::string_view bytes, std::string_view literal);
   std::size_t feed_field(std::string_view bytes, Piece::Kind kind);
+  std::size_t feed_attributes(std::string_view bytes);
   std::size_t feed_arguments(std::string_view bytes);
   std::size_t feed_parameters(std::string_view bytes);
   void begin_parameters();
+  bool begins_parameters(char byte);
+  void end_without_arguments();
+  void settle_guess();
   std::size_t feed_object(std::string_view bytes);
   std::size_t feed_coded(std::string_view bytes);
   void begin_text();
@@ -107,6 +114,8 @@ class CallReader {
   void next_piece();
   void end_field(Piece::Kind kind);
   void note_word(char byte);
+  [[nodiscard]] std::string_view value_close() const;
+  [[nodiscard]] bool has_stray(std::string_view stray) const;
   [[nodiscard]] bool may_be_word(std::string_view end) const;
   void set_name(std::string name);
   void ignore(std::string what);
@@ -132,7 +141,10 @@ class CallReader {
   bool mended_ = false;
   bool used_tail_ = false;
   bool is_unknown_ = false;
+  bool is_guess_ = false;   // of the one tool that there is: its arguments must be its own
+  char name_quote_ = '\0';  // of a field that is being read: the quote that it begins with
   JsonFilter filter_;
+  AttributeReader attributes_;
   ParameterReader parameters_;
   StringDecoder decoder_;
   static constexpr std::size_t kNowhere = std::string::npos;

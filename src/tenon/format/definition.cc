@@ -188,8 +188,8 @@ std::optional<Pattern> parse_pattern(std::string_view text, std::string& why) {
     pattern.back().text += bytes;
   };
   while (!text.empty()) {
-    if (text.starts_with("$$")) {
-      add(Piece::Kind::literal, "$");
+    if (text.starts_with("$$") || text.starts_with("$_")) {
+      add(Piece::Kind::literal, text[1] == '$' ? "$" : " ");
       text.remove_prefix(2);
     } else if (text.starts_with("${")) {
       const std::size_t end = text.find('}');
@@ -428,6 +428,7 @@ void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
   table.read("hold", hold);
   table.read("section_optional", syntax.section_optional);
   table.read("needs_tools", syntax.needs_tools);
+  table.read("parameter_end_optional", syntax.parameter_end_optional);
   table.read("borrowed", syntax.borrowed);
   table.read("written", syntax.written);
   table.table("object", [&syntax](TableReader& keys) { read_object(keys, syntax.object); });
@@ -545,9 +546,11 @@ std::string text_of(const Pattern& pattern) {
 
 /// Every text that `format` reads or writes as it stands.
 std::vector<std::string> texts_of(const Format& format) {
-  std::vector<std::string> texts = {format.prompt_end, text_of(format.between)};
-  for (const auto* list : {&format.reasoning_open, &format.reasoning_close, &format.drop,
-                           &format.content_open, &format.content_close, &format.stop}) {
+  std::vector<std::string> texts = {format.prompt_end, text_of(format.between), format.head.end,
+                                    format.head.channel};
+  for (const auto* list :
+       {&format.reasoning_open, &format.reasoning_close, &format.drop, &format.content_open,
+        &format.content_close, &format.stop, &format.head.begin}) {
     texts.insert(texts.end(), list->begin(), list->end());
   }
   for (const Syntax& syntax : format.syntaxes) {
@@ -615,6 +618,23 @@ void check_stop(TableReader& table, const Format& format) {
   }
 }
 
+void read_head(TableReader& table, HeadRule& rule) {
+  table.read("begin", rule.begin);
+  table.read("begin_first", rule.begin_first);
+  table.read_marker("end", rule.end);
+  table.read_marker("channel", rule.channel);
+  table.read_marker("recipient", rule.recipient);
+  table.read("reasoning", rule.reasoning);
+  table.read("content", rule.content);
+  table.read("readers", rule.readers);
+  table.read("calls", rule.calls);
+  if (rule.begin.empty() && rule.begin_first.empty()) {
+    table.fail("begin", "or 'begin_first' must be given");
+  }
+  if (rule.end.empty()) table.fail("end", "must be given");
+  if (rule.calls && rule.recipient.empty()) table.fail("recipient", "must be given");
+}
+
 /// Neither reads a call that the other does not.
 bool reads_alike(const Syntax& a, const Syntax& b) {
   const auto parts = [](const Syntax& s) {
@@ -624,6 +644,17 @@ bool reads_alike(const Syntax& a, const Syntax& b) {
                     s.needs_tools, s.holds_call);
   };
   return parts(a) == parts(b);
+}
+
+/// The first syntax is a head and arguments.
+bool has_head(const Format& format) {
+  if (format.syntaxes.empty()) return false;
+  const Pattern& call = format.syntaxes.front().call;
+  const auto body = std::ranges::find_if(call, is_body);
+  const Pattern head(call.begin(), body);
+  const std::string text = text_of(head);
+  return count(head, {Piece::Kind::name}) == 1 &&
+         text.find(format.head.recipient) != std::string::npos && text.ends_with(format.head.end);
 }
 
 void read_definition(TableReader& table, Format& format) {
@@ -647,6 +678,7 @@ void read_definition(TableReader& table, Format& format) {
     reasoning.read("close", format.reasoning_close);
     reasoning.read("ends_with_call", format.call_ends_reasoning);
     reasoning.read("starts_open", format.reasoning_starts_open);
+    reasoning.read("anywhere", format.reasoning_anywhere);
     if (format.reasoning_open.empty()) reasoning.fail("open", "must be given");
     if (format.reasoning_close.empty()) reasoning.fail("close", "must be given");
   });
@@ -660,6 +692,7 @@ void read_definition(TableReader& table, Format& format) {
       content.fail("between", "must be one marker, with white space around it at most");
     }
   });
+  table.table("head", [&format](TableReader& head) { read_head(head, format.head); });
   table.read_marker("prompt_end", format.prompt_end);
   table.tables("syntax", [&format, tables = std::size_t{0}](TableReader& syntax) mutable {
     std::vector<std::string> each;
@@ -699,6 +732,11 @@ void read_definition(TableReader& table, Format& format) {
   check_names(table, format.info);
   check_special(table, format);
   check_stop(table, format);
+  if (format.head.calls && !has_head(format)) {
+    table.fail("head",
+               "with 'calls' needs a first [[syntax]] that has its 'recipient' before "
+               "${name} and its 'end' before the arguments");
+  }
   if (!format.syntaxes.empty() && format.syntaxes.front().borrowed) {
     table.fail("syntax", "begins with one that is borrowed");
   }
@@ -718,6 +756,73 @@ Pattern::const_iterator body_end(const Pattern& pattern) {
   if (end == pattern.begin() || std::prev(end)->kind != Piece::Kind::parameters) return end;
   while (end != pattern.end() && end->kind != Piece::Kind::literal) ++end;
   return end == pattern.end() ? end : std::next(end);
+}
+
+/// The name in `name="`; empty: `piece` does not begin an attribute so.
+std::string attribute_name(const Piece& piece) {
+  if (piece.kind != Piece::Kind::literal || !piece.text.ends_with("=\"")) return {};
+  const std::string name = piece.text.substr(0, piece.text.size() - 2);
+  const bool is_plain = std::ranges::all_of(name, [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == ':';
+  });
+  return is_plain ? name : std::string();
+}
+
+/// `pattern` as it is read: where it writes ` name="${slot}" ...>`, attributes are read by their
+/// names.
+Pattern with_attributes(const Pattern& pattern) {
+  Pattern read;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    Piece head{Piece::Kind::attributes, {}, {}};
+    std::size_t at = i;
+    while (at + 3 < pattern.size() && pattern[at].kind == Piece::Kind::space) {
+      const std::string name = attribute_name(pattern[at + 1]);
+      const Piece& slot = pattern[at + 2];
+      const Piece& behind = pattern[at + 3];
+      const bool is_one = !name.empty() && is_slot(slot) && behind.kind == Piece::Kind::literal &&
+                          behind.text.starts_with('"');
+      if (!is_one) break;
+      head.attributes.push_back({name, slot.kind});
+      at += 4;
+      if (behind.text.size() == 1) continue;
+      head.text = behind.text.substr(1);
+      break;
+    }
+    if (head.text.empty()) {
+      read.push_back(pattern[i]);
+    } else {
+      read.push_back(std::move(head));
+      i = at - 1;
+    }
+  }
+  return read;
+}
+
+/// The call up to its arguments, which may be written otherwise in another syntax.
+Pattern head_of(const Syntax& syntax) {
+  const auto body = std::ranges::find(syntax.call, Piece::Kind::parameters, &Piece::kind);
+  return {syntax.call.begin(), body};
+}
+
+/// `other` is not read by parameters and begins as `syntax` does up to them.
+bool shares_head(const Syntax& syntax, const Syntax& other) {
+  if (std::ranges::find(syntax.call, Piece::Kind::parameters, &Piece::kind) == syntax.call.end() ||
+      &syntax == &other || syntax.open != other.open) {
+    return false;
+  }
+  Pattern head = head_of(syntax);
+  while (!head.empty() && head.back().kind == Piece::Kind::space) head.pop_back();
+  // Without the last literal, which may be longer in the other.
+  if (!head.empty() && head.back().kind == Piece::Kind::literal) head.pop_back();
+  if (head.size() >= other.call.size() ||
+      !std::ranges::equal(head, std::span(other.call).first(head.size()))) {
+    return false;
+  }
+  // One byte tells JSON from a marker.
+  std::size_t behind = head.size() + 1;
+  while (behind < other.call.size() && other.call[behind].kind == Piece::Kind::space) ++behind;
+  return behind < other.call.size() && other.call[behind].kind == Piece::Kind::literal &&
+         other.call[behind].text.front() == syntax.parameter.front().text.front();
 }
 
 /// Collects literals; each has one id however often it is used.
@@ -758,7 +863,7 @@ class Linker {
       pattern.erase(pattern.begin());
     }
     pattern.erase(body_end(pattern), pattern.end());
-    start.rest = std::move(pattern);
+    start.rest = with_attributes(pattern);
     return start;
   }
 
@@ -880,15 +985,28 @@ std::optional<LinkError> link(Format& format, std::size_t max_literals) {
     syntax.call_tail = linker.marks_of(syntax.call);
     if (!syntax.call_tail.empty()) syntax.tail_text = format.literals[syntax.call_tail[0].literal];
     syntax.close_marks = linker.marks_of(syntax.close);
+    syntax.read_parameter = with_attributes(syntax.parameter);
+    syntax.shares_head = std::ranges::any_of(
+        format.syntaxes, [&](const Syntax& other) { return shares_head(syntax, other); });
   }
   format.reasoning_openers = linker.set_of(format.reasoning_open);
   format.reasoning_closers = linker.set_of(format.reasoning_close);
   format.content_openers = linker.set_of(format.content_open);
   format.drops =
       linker.set_of(format.drop) | format.content_openers | linker.set_of(format.content_close);
-  for (const Piece& piece : format.between) {
-    if (piece.kind == Piece::Kind::literal) format.drops |= linker.set_of({piece.text});
+  for (const std::string& marker : format.drop) {
+    const bool ends = std::ranges::find(format.stop, marker) != format.stop.end();
+    if (ends) format.ends |= linker.set_of({marker});
   }
+  for (const Piece& piece : format.between) {
+    if (piece.kind != Piece::Kind::literal) continue;
+    format.head.between = linker.set_of({piece.text});
+    format.drops |= format.head.between;
+  }
+  if (!format.head.end.empty()) format.head.end_literal = linker.id_of(format.head.end);
+  format.head.openers = linker.set_of(format.head.begin);
+  format.head.first_openers = linker.set_of(format.head.begin_first);
+  format.head.closers = format.reasoning_closers | linker.set_of(format.content_close);
   if (format.literals.size() > max_literals) {
     return LinkError{Errc::limit_exceeded,
                      "there are more than " + std::to_string(max_literals) + " different markers",
@@ -904,6 +1022,14 @@ std::optional<LinkError> link(Format& format, std::size_t max_literals) {
       format.strong |= LiteralSet::of(static_cast<LiteralId>(id));
     }
   }
+  format.stray_ends = {};
+  for (const Syntax& syntax : format.syntaxes) {
+    if (syntax.rank > 0 || syntax.needs_tools) continue;
+    for (const auto* marks : {&syntax.call_tail, &syntax.close_marks}) {
+      for (const Mark& mark : *marks) format.stray_ends |= LiteralSet::of(mark.literal);
+    }
+  }
+  format.stray_ends &= format.strong;
   format.automaton = Automaton(format.literals);
   return std::nullopt;
 }

@@ -104,6 +104,8 @@ class Automaton {
   std::vector<LiteralSet> ends_;  // with those of all suffixes
 };
 
+struct Attribute;
+
 /// One piece of a pattern.
 struct Piece {
   enum class Kind : std::uint8_t {
@@ -125,12 +127,24 @@ struct Piece {
     value,       ///< of a parameter: its value, raw text or JSON
     content,     ///< of a result: its text as it stands
     json,        ///< of a result: its text if that is JSON, else as a JSON string
+    attributes,  ///< of what is read: the attributes of a tag, up to its end, which is `text`
   };
   Kind kind = Kind::literal;
   std::string text;
-  bool operator==(const Piece&) const = default;
+  std::vector<Attribute> attributes = {};
+  bool operator==(const Piece&) const;
 };
 using Pattern = std::vector<Piece>;
+
+/// Of a tag in a pattern, ` name="${slot}"`.
+struct Attribute {
+  std::string name;
+  Piece::Kind kind = Piece::Kind::name;  ///< Of the slot.
+  bool operator==(const Attribute&) const = default;
+};
+inline bool Piece::operator==(const Piece& other) const {
+  return kind == other.kind && text == other.text && attributes == other.attributes;
+}
 
 /// A literal that is looked for in running text, and the white space that is part of it if it
 /// comes.
@@ -179,6 +193,10 @@ struct Syntax {
   bool entities = false;     ///< Names, keys and types have XML's entities.
   ObjectKeys object;
   bool section_optional = false;  ///< A call may come without its section.
+  /// A parameter's value may end without its marker: at the next parameter of the tool, and where
+  /// more than one marker ends the call at those, as the patterns have them to the byte. Where the
+  /// key is in that marker, another may be: before the end of the call.
+  bool parameter_end_optional = false;
   bool several = true;
   bool holds_call = false;   ///< Nothing is passed on until the call is whole: bare JSON.
   bool needs_tools = false;  ///< Names are a call's only evidence: without any there is none.
@@ -206,6 +224,9 @@ struct Syntax {
   std::string tail_text;        ///< The first literal of it.
   std::vector<Mark> close_marks;
   std::vector<Mark> separator_marks;
+  Pattern read_parameter;  ///< `parameter` as it is read.
+  /// Another syntax begins alike up to the arguments, so what these begin with tells.
+  bool shares_head = false;
 
   /// False: each call stands alone, with at most white space between two.
   [[nodiscard]] bool has_section() const {
@@ -233,6 +254,27 @@ struct ResultRule {
   bool merge = true;  ///< Results beside each other are one turn.
 };
 
+/// Heads of messages that say in words what a message is: read whatever their order, and what is
+/// in them beside. Nothing of a head is content.
+struct HeadRule {
+  std::vector<std::string> begin;        ///< Markers; a head may stand behind any text.
+  std::vector<std::string> begin_first;  ///< Words, at the beginning of a message.
+  std::string end;                       ///< Empty: the format has no such heads.
+  std::string channel;                   ///< Before the word that names the channel.
+  std::string recipient;                 ///< Before the word that names the recipient.
+  std::vector<std::string> reasoning;    ///< Channels and recipients of what is no answer.
+  std::vector<std::string> content;      ///< Channels of words for the reader, whoever is named.
+  std::vector<std::string> readers;      ///< Recipients who are no tools.
+  bool calls = false;                    ///< Another recipient is a tool, called as `syntax` says.
+
+  // Compiled.
+  LiteralSet openers;
+  LiteralSet first_openers;
+  LiteralSet between;  ///< Behind one of these a message begins ...
+  LiteralSet closers;  ///< ... or behind one of these.
+  LiteralId end_literal = 0;
+};
+
 /// How a format is known where no rendered call tells (detect.h).
 struct DetectRule {
   std::vector<std::string> all;    ///< The template or the vocabulary has all of these ...
@@ -258,9 +300,11 @@ class Format : public std::enable_shared_from_this<Format> {
   std::vector<std::string> reasoning_close;
   bool call_ends_reasoning = false;
   bool reasoning_starts_open = false;      ///< Even if the prompt does not show it.
+  bool reasoning_anywhere = false;         ///< It may begin behind words too.
   std::vector<std::string> drop;           ///< Markers that are no content, at the turn's end say.
   std::vector<std::string> content_open;   ///< One of these may begin content ...
   std::vector<std::string> content_close;  ///< ... and then one of these ends it.
+  HeadRule head;
   Pattern between;         ///< Comes between reasoning, content and calls; has no slots.
   std::string prompt_end;  ///< The prompt ends so, and what follows it begins behind that.
   std::vector<std::string> special;  ///< Markers that are control tokens of its models.
@@ -282,6 +326,7 @@ class Format : public std::enable_shared_from_this<Format> {
   LiteralSet reasoning_closers;
   LiteralSet content_openers;
   LiteralSet drops;
+  LiteralSet ends;  ///< Of them, those behind which nothing is part of the answer.
   // Of a format with fallbacks.
   bool has_gated = false;  ///< Some syntax is a fallback's.
   // The same; strong ones only.

@@ -98,7 +98,8 @@ void note_markers(Format& format) {
   }
   weak -= marked;
   format.stray_ends &= format.strong;
-  format.call_markers = ((format.call_markers & format.strong) | format.stray_ends) - weak;
+  format.call_markers = ((format.call_markers & format.strong) | format.stray_ends) - weak -
+                        format.head.first_openers;
 }
 
 /// Text lies in frames of the format's own, in which no grammar puts calls.

@@ -94,6 +94,7 @@ std::optional<std::string> as_json_number(std::string_view text) {
   if (is_number(text)) return std::string(text);
   const std::string sign = text.starts_with('-') ? "-" : "";
   if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+  if (text.empty() || text.front() == '-') return std::nullopt;
   auto digits = ungrouped(text);
   if (!digits) return std::nullopt;
   if (const int base = base_of(*digits); base != 10) {
@@ -154,7 +155,7 @@ void JsonFilter::restart(Want want, std::string_view quote) {
   want_ = want;
   own_quote_ = quote;
   is_key_ = mended_ = has_comma_ = has_keyword_ = false;
-  is_fresh_ = is_triple_ = holds_brace_ = is_raw_ = has_stray_ = false;
+  is_fresh_ = is_triple_ = holds_brace_ = is_raw_ = has_stray_ = is_behind_string_ = false;
   held_.clear();
   quote_ = '"';
   depth_ = 0;
@@ -198,7 +199,7 @@ std::size_t JsonFilter::copy_string(std::string_view bytes, std::string& copy) {
   if (byte != static_cast<unsigned char>(quote_)) is_fresh_ = false;
   if (byte == '"' && quote_ != '"') {
     copy += "\\\"";
-  } else if (byte == static_cast<unsigned char>(quote_) && is_python()) {
+  } else if (byte == static_cast<unsigned char>(quote_) && ends_by_follower()) {
     state_ = State::closing;
     matched_ = 1;
     comma_space_.clear();
@@ -215,6 +216,7 @@ std::size_t JsonFilter::copy_string(std::string_view bytes, std::string& copy) {
 }
 
 void JsonFilter::end_string() {
+  is_behind_string_ = is_bare() && state_ != State::raw && !is_key_;
   if (is_key_) {
     state_ = State::colon;
   } else {
@@ -225,7 +227,7 @@ void JsonFilter::end_string() {
 // Behind `matched_` quotes, of which all that end the string are needed, and space.
 bool JsonFilter::step_closing(unsigned char byte, std::string& copy) {
   const bool is_quote = byte == static_cast<unsigned char>(quote_) && comma_space_.empty();
-  if (is_quote && is_fresh_) {
+  if (is_quote && is_fresh_ && is_python()) {
     is_fresh_ = false;
     is_triple_ = true;
     state_ = State::string;
@@ -242,15 +244,17 @@ bool JsonFilter::step_closing(unsigned char byte, std::string& copy) {
     return true;
   }
   const bool is_next_string = byte == '"' || byte == '\'';
-  if (is_whole && is_next_string && !has_stray_ && !comma_space_.empty()) {  // they are one
+  if (is_whole && is_next_string && is_python() && !has_stray_ &&
+      !comma_space_.empty()) {  // they are one
     quote_ = static_cast<char>(byte);
     is_fresh_ = true;
     is_triple_ = is_raw_ = false;
     state_ = State::string;
     return true;
   }
+  const bool is_own = is_bare() && byte == static_cast<unsigned char>(own_quote_.front());
   const bool may_follow =
-      byte == ',' || byte == '}' || (is_key_ ? byte == ':' : byte == ')' || byte == ']');
+      is_own || byte == ',' || byte == '}' || (is_key_ ? byte == ':' : byte == ')' || byte == ']');
   if (is_whole && (may_follow || is_triple_ || !has_room)) {
     end_closing(copy);
     return step(byte, copy);
@@ -371,6 +375,10 @@ bool JsonFilter::step(unsigned char byte, std::string& copy) {
       return step_keyword(byte, copy);
     case State::bare_key:
       return step_bare_key(byte, copy);
+    case State::bare_equals:
+      return step_bare_equals(byte, copy);
+    case State::stray_quote:
+      return step_stray_quote(byte);
     case State::quote:
       return step_quote(byte, copy);
     case State::bare_text:
@@ -398,6 +406,10 @@ bool JsonFilter::step(unsigned char byte, std::string& copy) {
       }
       return begin_value(byte, copy);
     case State::colon:
+      if (is_bare() && byte == '=') {
+        mended_ = true;
+        byte = ':';
+      }
       if (is_space(static_cast<char>(byte)) || byte == ':') {
         copy += static_cast<char>(byte);
         if (byte == ':') state_ = State::value;
@@ -445,7 +457,8 @@ bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
     return true;
   }
   if (is_python() && !wants_key && byte == '(') byte = '[';  // a tuple
-  const bool is_quote = byte == '"' || (is_python() && byte == '\'');
+  const bool is_single = byte == '\'' && (is_python() || (is_bare() && !wants_key));
+  const bool is_quote = byte == '"' || is_single;
   if ((byte == '}' && wants_key) ||
       (byte == ']' && (state_ == State::first_item || (state_ == State::value && has_comma_)))) {
     if (has_comma_ && !is_python()) mended_ = true;
@@ -527,6 +540,9 @@ void JsonFilter::begin_string(unsigned char byte, std::string& copy) {
   quote_ = static_cast<char>(byte);
   is_fresh_ = true;
   is_triple_ = is_raw_ = has_stray_ = false;
+  if (is_bare() && byte == '\'') {  // nothing in it is an escape, as in the format's own quotes
+    mended_ = is_raw_ = true;
+  }
   state_ = State::string;
 }
 
@@ -579,13 +595,14 @@ void JsonFilter::stream_held_number(std::string& copy) {
 
 // Where something else than a delimiter follows, the first digits are no number.
 bool JsonFilter::step_held_number(unsigned char byte, std::string& copy) {
-  const bool is_delimiter =
-      depth_ > 0 && (byte == ',' || byte == '}' || byte == ']' || (is_python() && byte == ')'));
+  // A comma may be missing before the next key, and a bracket before a marker.
+  const bool is_slip = byte == '"' || byte == '<';
+  const bool is_delimiter = depth_ > 0 && (is_slip || byte == ',' || byte == '}' || byte == ']' ||
+                                           (is_python() && byte == ')'));
   const bool is_blank = is_space(static_cast<char>(byte));
   const bool goes_on = begins_number(byte) || byte == '_' || is_digit(byte) ||
                        (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
-  // A comma is missing before the next key.
-  if (is_delimiter || byte == '"') return end_held_number(copy) && step_after(byte, copy);
+  if (is_delimiter) return end_held_number(copy) && step_after(byte, copy);
   if (depth_ == 0 && !goes_on) {
     end_held_number(copy);
     return false;
@@ -655,7 +672,47 @@ bool JsonFilter::step_bare_key(unsigned char byte, std::string& copy) {
     status_ = Status::bad;
     return false;
   }
+  if (byte == '=' && is_bare()) {
+    number_ = "=";
+    state_ = State::bare_equals;
+    return true;
+  }
   append_raw(copy, std::string_view(reinterpret_cast<const char*>(&byte), 1));
+  return true;
+}
+
+// `a=1` in place of `a:1`, unless a colon comes: then all of it is a key.
+bool JsonFilter::step_bare_equals(unsigned char byte, std::string& copy) {
+  const bool is_value = byte == ',' || byte == '}' || is_space(static_cast<char>(byte)) ||
+                        number_.size() == kMaxKeyword;
+  const bool begins_text = byte == '"' || byte == '\'' || byte == '[' || byte == '{' ||
+                           byte == static_cast<unsigned char>(own_quote_.front());
+  if (!is_value && !(begins_text && number_.size() == 1)) {
+    if (byte != ':' && !is_structural(byte)) {
+      number_ += static_cast<char>(byte);
+      return true;
+    }
+    append_raw(copy, std::exchange(number_, {}));
+    state_ = State::bare_key;
+    return step_bare_key(byte, copy);
+  }
+  mended_ = true;
+  copy += "\":";
+  state_ = State::value;
+  is_key_ = false;
+  const std::string held = std::exchange(number_, {});
+  for (const char each : std::string_view(held).substr(1)) {
+    step(static_cast<unsigned char>(each), copy);
+  }
+  return step(byte, copy);
+}
+
+bool JsonFilter::step_stray_quote(unsigned char byte) {
+  if (byte != static_cast<unsigned char>(own_quote_[matched_])) {
+    status_ = Status::bad;
+    return false;
+  }
+  if (++matched_ == own_quote_.size()) state_ = State::after;
   return true;
 }
 
@@ -715,6 +772,13 @@ bool JsonFilter::step_bare_number(unsigned char byte, std::string& copy) {
 
 bool JsonFilter::step_after(unsigned char byte, std::string& copy) {
   byte = as_json(byte);
+  if (is_behind_string_ && byte == static_cast<unsigned char>(own_quote_.front())) {
+    is_behind_string_ = false;
+    mended_ = true;
+    matched_ = 1;
+    if (own_quote_.size() > 1) state_ = State::stray_quote;
+    return true;
+  }
   if (is_space(static_cast<char>(byte))) {
     copy += static_cast<char>(byte);
     return true;
@@ -887,7 +951,7 @@ void JsonFilter::end_code(std::string& copy) {
 }
 
 void JsonFilter::step_escape(unsigned char byte, std::string& copy) {
-  if (is_python() && step_python_escape(byte, copy)) return;
+  if ((is_python() || is_raw_) && step_python_escape(byte, copy)) return;
   if (byte == 'u' || (is_python() && byte == 'x')) {
     state_ = State::unicode;
     matched_ = 0;
@@ -1028,6 +1092,7 @@ void JsonFilter::finish(std::string& copy) {
     append_raw(copy, may_be_number ? number : number_);
   }
   if (state_ == State::raw) append_raw(copy, own_quote_.substr(0, matched_));
+  if (state_ == State::bare_equals) append_raw(copy, number_);
   if (state_ == State::closing) end_closing(copy);
   if (high_surrogate_ != 0) copy.append("\\u").append(high_text_, 4);
   if (state_ == State::escape) copy += '\\';
@@ -1049,6 +1114,7 @@ bool JsonFilter::is_spoilt() const {
 }
 
 std::string JsonFilter::left_out() const {
+  if (state_ == State::stray_quote) return std::string(own_quote_.substr(0, matched_));
   std::string bytes = has_comma_ ? "," + comma_space_ : std::string();
   if (!is_spoilt()) return is_held() ? std::string() : bytes;
   if (state_ == State::word) return bytes.append(kWords[word_].written.substr(0, matched_));
@@ -1088,6 +1154,9 @@ void JsonFilter::close(std::string& copy) {
       }
       break;
     }
+    case State::bare_equals:
+      append_raw(copy, number_);
+      [[fallthrough]];
     case State::bare_key:
       copy += '"';
       has_key = true;

@@ -86,6 +86,8 @@ class JsonFilter {
     keyword,      // in the name of a keyword
     equals,       // after it
     bare_key,     // in a key without quotes
+    bare_equals,  // behind `=` in such a key: held, since a value may have begun
+    stray_quote,  // in the format's own quote behind a string in other quotes
     quote,        // in the format's own quote that begins a string
     raw,          // in such a string; matched_ bytes that may be its end are held
     bare_text,    // in a string without quotes
@@ -126,6 +128,8 @@ class JsonFilter {
   bool step_word(unsigned char byte, std::string& copy);
   bool step_keyword(unsigned char byte, std::string& copy);
   bool step_bare_key(unsigned char byte, std::string& copy);
+  bool step_bare_equals(unsigned char byte, std::string& copy);
+  bool step_stray_quote(unsigned char byte);
   bool step_quote(unsigned char byte, std::string& copy);
   bool step_bare_text(unsigned char byte, std::string& copy);
   bool step_bare_number(unsigned char byte, std::string& copy);
@@ -155,6 +159,10 @@ class JsonFilter {
   [[nodiscard]] bool in_object() const;
   [[nodiscard]] bool is_python() const { return want_ == Want::keywords; }
   [[nodiscard]] bool is_bare() const { return want_ == Want::members; }
+  /// Whether the open string ends is told by what stands behind its quote.
+  [[nodiscard]] bool ends_by_follower() const {
+    return is_python() || (is_bare() && quote_ == '\'');
+  }
   /// Bytes that a keyword's name may begin with.
   [[nodiscard]] static bool is_keyword_byte(unsigned char byte);
 
@@ -165,11 +173,12 @@ class JsonFilter {
   bool is_key_ = false;  // the string or word that is open is a key
   bool mended_ = false;
   bool has_keyword_ = false;
-  char quote_ = '"';            // of the string that is open; Python has two
-  bool is_fresh_ = false;       // nothing has come of it; of Python's
-  bool is_raw_ = false;         // nothing in it is an escape; of Python's
-  bool has_stray_ = false;      // a quote in it is text; of Python's
-  bool is_triple_ = false;      // it began with three quotes
+  char quote_ = '"';               // of the string that is open; Python has two
+  bool is_fresh_ = false;          // nothing has come of it; of Python's
+  bool is_raw_ = false;            // nothing in it is an escape; of Python's
+  bool has_stray_ = false;         // a quote in it is text; of Python's
+  bool is_behind_string_ = false;  // of members: one in other quotes than the format's
+  bool is_triple_ = false;         // it began with three quotes
   bool holds_brace_ = false;    // Python's `{`: in held_ is what followed it, of a set or an object
   std::string_view own_quote_;  // of members
   bool has_comma_ = false;      // a comma is held, with the space after it in comma_space_

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 #include <functional>
+#include <map>
+#include <span>
 #include <utility>
 
 #include "tenon/format/entities.h"
@@ -14,6 +16,7 @@ namespace tenon::format {
 namespace {
 
 constexpr std::size_t kMaxParameterField = 512;
+constexpr std::size_t kMaxKeyInEnd = 64;  // of an end marker that is not the value's own
 constexpr std::size_t kMaxGap = 256;
 // Between two values: white space, key, type and the literals around them.
 constexpr std::size_t kMaxFrame = 4 * kMaxParameterField;
@@ -28,7 +31,26 @@ bool begins(std::string_view literal, std::string_view text) {
   return literal.starts_with(text);
 }
 
+// White space at the beginning goes, also a line break that is written as two characters.
+std::string_view without_space(std::string_view text) {
+  constexpr std::string_view kCode = "\\n";
+  while (!text.empty() && (is_space(text.front()) || text.starts_with(kCode))) {
+    text.remove_prefix(is_space(text.front()) ? 1 : kCode.size());
+  }
+  return text;
+}
+
 }  // namespace
+
+// What ends the call, from the literal behind its parameters on, as the pattern has it.
+std::string whole_end_of(const Syntax& syntax) {
+  std::string text;
+  auto piece = std::ranges::find(syntax.call, Piece::Kind::parameters, &Piece::kind);
+  for (; piece != syntax.call.end(); ++piece) {
+    if (piece->kind == Piece::Kind::literal || !text.empty()) text += piece->text;
+  }
+  return text;
+}
 
 void JsonStrings::feed(char byte) {
   switch (place_) {
@@ -66,33 +88,35 @@ void JsonStrings::feed(char byte) {
 void ParameterReader::start(const Syntax& syntax, std::string_view end, std::string_view outer,
                             const json::Value* schema) {
   syntax_ = &syntax;
-  parameter_ = &syntax.parameter;
+  parameter_ = &syntax.read_parameter;
   end_ = end;
   outer_ = outer;
+  whole_end_ = syntax.parameter_end_optional ? whole_end_of(syntax) : std::string();
   used_outer_ = false;
   schema_ = schema;
   status_ = Status::open;
   place_ = Place::gap;
   restart();
   levels_.push_back({.schema = schema, .is_open = true});
-  const auto value = std::find_if(syntax.parameter.begin(), syntax.parameter.end(),
+  const auto value = std::find_if(parameter_->begin(), parameter_->end(),
                                   [](const Piece& p) { return p.kind == Piece::Kind::value; });
-  close_lead_ = next_literal(static_cast<std::size_t>(value - syntax.parameter.begin()));
-  const auto key = std::find_if(value, syntax.parameter.end(),
+  close_lead_ = next_literal(static_cast<std::size_t>(value - parameter_->begin()));
+  const auto key = std::find_if(value, parameter_->end(),
                                 [](const Piece& p) { return p.kind == Piece::Kind::key; });
-  close_trail_ = next_literal(static_cast<std::size_t>(key - syntax.parameter.begin()));
-  text_word_ = {};
+  close_trail_ = next_literal(static_cast<std::size_t>(key - parameter_->begin()));
+  text_word_ = other_word_ = {};
   marks_only_text_ = false;
   for (const Piece& piece : syntax.parameter) {
     if (piece.kind != Piece::Kind::type) continue;
     const std::size_t bar = piece.text.find('|');
     text_word_ = trimmed(std::string_view(piece.text).substr(0, bar));
+    other_word_ = trimmed(std::string_view(piece.text).substr(bar + 1));
     marks_only_text_ = bar + 1 == piece.text.size();
   }
 }
 
 void ParameterReader::restart() {
-  repeated_ = false;
+  repeated_ = mended_ = false;
   pending_.clear();
   space_.clear();
   value_.clear();
@@ -151,6 +175,8 @@ void ParameterReader::step(char byte, std::string& copy) {
 void ParameterReader::step_gap(char byte, std::string& copy) {
   if (pending_.empty() && is_space(byte)) return;
   pending_ += byte;
+  if (without_space(pending_).empty()) pending_.clear();
+  if (pending_.empty() || pending_ == "\\") return;
   switch (follow(pending_)) {
     case Follow::nothing:
       status_ = Status::bad;
@@ -219,6 +245,7 @@ void ParameterReader::begin_head(std::string_view rest, std::string& copy) {
   field_.clear();
   key_.clear();
   type_.clear();
+  if ((*parameter_)[at_].kind == Piece::Kind::attributes) attributes_.start((*parameter_)[at_]);
   for (const char byte : rest) {
     if (status_ == Status::open) step_head(byte, copy);
   }
@@ -244,14 +271,29 @@ void ParameterReader::step_head(char byte, std::string& copy) {
     ++at_;
     return step_head(byte, copy);
   }
+  if (piece.kind == Piece::Kind::attributes) {
+    switch (attributes_.feed(byte)) {
+      case AttributeReader::Status::open:
+        return;
+      case AttributeReader::Status::bad:
+        status_ = Status::bad;
+        return;
+      case AttributeReader::Status::done:
+        return end_attributes(copy);
+    }
+  }
   if (piece.kind == Piece::Kind::literal) {
     if (field_.empty() && is_space(byte)) return;
     field_ += byte;
-    if (!begins(piece.text, field_)) {
+    if (without_space(field_).empty()) field_.clear();
+    if (field_.empty() || field_ == "\\") return;
+    if (!begins(piece.text, field_) && behind_type() != 0) at_ = behind_type();
+    const std::string& text = (*parameter_)[at_].text;
+    if (!begins(text, field_)) {
       status_ = Status::bad;
       return;
     }
-    if (field_.size() < piece.text.size()) return;
+    if (field_.size() < text.size()) return;
     field_.clear();
     ++at_;
   } else {
@@ -271,12 +313,57 @@ void ParameterReader::step_head(char byte, std::string& copy) {
   if ((*parameter_)[next].kind == Piece::Kind::value) begin_value(copy);
 }
 
+// Before an element that says the type, which may be left out: the literal behind it.
+std::size_t ParameterReader::behind_type() const {
+  std::size_t at = at_ + 1;
+  if (at >= parameter_->size() || (*parameter_)[at].kind != Piece::Kind::type) return 0;
+  for (at += 2; at < parameter_->size() && (*parameter_)[at].kind == Piece::Kind::space;) ++at;
+  const bool is_literal = at < parameter_->size() && (*parameter_)[at].kind == Piece::Kind::literal;
+  return is_literal ? at : 0;
+}
+
 void ParameterReader::end_field() {
   std::string text(trimmed(field_));
-  if ((*parameter_)[at_].kind == Piece::Kind::key) written_key_ = text;
-  if (syntax_->entities) text = without_entities(text);
-  ((*parameter_)[at_].kind == Piece::Kind::key ? key_ : type_) = std::move(text);
+  if ((*parameter_)[at_].kind == Piece::Kind::key) {
+    set_key(std::move(text));
+  } else {
+    type_ = syntax_->entities ? without_entities(text) : std::move(text);
+  }
   field_.clear();
+}
+
+// The quotes around the name of a parameter that the tool has without them are none of it.
+void ParameterReader::set_key(std::string key) {
+  written_key_ = key;
+  if (syntax_->entities) key = without_entities(key);
+  const bool is_quoted =
+      key.size() > 2 && (key.front() == '"' || key.front() == '\'') && key.back() == key.front();
+  if (is_quoted && schema_ != nullptr && levels_.size() == 1) {
+    const json::Value* const properties = schema_->find("properties");
+    const std::string inside = key.substr(1, key.size() - 2);
+    const bool has_inside = properties != nullptr && properties->find(inside) != nullptr;
+    if (has_inside && properties->find(key) == nullptr) key = inside;
+  }
+  key_ = std::move(key);
+}
+
+// The key, the type if it is one, and a value that is empty where the tag closes itself.
+void ParameterReader::end_attributes(std::string& copy) {
+  const std::string* const key = attributes_.value(Piece::Kind::key);
+  if (key == nullptr) {
+    status_ = Status::bad;
+    return;
+  }
+  set_key(std::string(trimmed(*key)));
+  const std::string* const type = attributes_.value(Piece::Kind::type);
+  const bool is_known =
+      type != nullptr && (other_word_ == "*" || *type == text_word_ || *type == other_word_);
+  if (is_known) type_ = *type;
+  ++at_;
+  begin_value(copy);
+  if (!attributes_.closes_itself()) return;
+  end_value(copy);
+  place_ = Place::gap;
 }
 
 const json::Value* ParameterReader::value_schema() const {
@@ -311,13 +398,37 @@ void ParameterReader::begin_member(std::string& copy) {
     const bool may_be_array = (types & kArray) != 0;
     level.is_array = may_be_array && (!may_be_object || key_ == syntax_->item);
     level.is_open = true;
-    copy += level.is_array ? '[' : '{';
+    level.is_held = !level.is_array && holds_members(level);
+    if (!level.is_held) target(copy) += level.is_array ? '[' : '{';
   }
-  copy += level.has_member ? ", " : "";
+  if (level.is_held) {
+    level.members.emplace_back(key_, std::string());
+    return;
+  }
+  std::string& to = target(copy);
+  to += level.has_member ? ", " : "";
   level.has_member = true;
   if (level.is_array) return;
-  json::append_quoted(copy, key_);
-  copy += ": ";
+  json::append_quoted(to, key_);
+  to += ": ";
+}
+
+// Of an element inside another: no schema says which children it has.
+bool ParameterReader::holds_members(const Level& level) const {
+  if (levels_.size() == 1) return false;
+  if (level.schema == nullptr || level.schema->if_object() == nullptr) return true;
+  const json::Object& schema = *level.schema->if_object();
+  return std::ranges::all_of(schema, [](const json::Member& member) {
+    return member.key == "type" || member.key == "description" || member.key == "title";
+  });
+}
+
+// Where what is written now goes: into the member of the innermost level that holds its own.
+std::string& ParameterReader::target(std::string& copy) {
+  for (std::size_t i = levels_.size(); i-- > 1;) {
+    if (levels_[i].is_held && !levels_[i].members.empty()) return levels_[i].members.back().second;
+  }
+  return copy;
 }
 
 void ParameterReader::begin_value(std::string& copy) {
@@ -350,7 +461,7 @@ void ParameterReader::begin_value(std::string& copy) {
   pending_.clear();
   is_quoted_ = false;
   may_be_quoted_ = !syntax_->quote_open.empty();
-  if (is_text_) copy += '"';
+  if (is_text_) target(copy) += '"';
 }
 
 // Elements of its own, behind white space, or a value.
@@ -371,17 +482,98 @@ void ParameterReader::step_value_start(char byte, std::string& copy) {
     }
   }
   place_ = Place::value;
-  std::string again;
-  again.swap(pending_);
+  const std::string again = std::exchange(pending_, {});
   for (const char c : again) step(c, copy);
 }
 
+// Whether `text` in a value, at the beginning of a line where values have lines of their own, is
+// the next parameter of the tool or the end of the call.
+ParameterReader::Follow ParameterReader::early_end(std::string_view text) const {
+  const bool has_lines = (*parameter_)[at_ + 1].kind == Piece::Kind::space;
+  if (!syntax_->parameter_end_optional || is_quoted_ || levels_.size() > 1 ||
+      (has_lines && space_ != "\n")) {
+    return Follow::nothing;
+  }
+  if (whole_end_.size() > end_.size() && begins(whole_end_, text)) {
+    return text.size() == whole_end_.size() ? Follow::end : Follow::beginning;
+  }
+  if (const Follow wrong = wrong_end(text); wrong != Follow::nothing) return wrong;
+  const std::string_view open = parameter_->front().text;
+  if (begins(open, text)) return Follow::beginning;
+  const json::Value* const properties = schema_ != nullptr ? schema_->find("properties") : nullptr;
+  if (!text.starts_with(open) || properties == nullptr || properties->if_object() == nullptr) {
+    return Follow::nothing;
+  }
+  for (const json::Member& property : *properties->if_object()) {
+    const std::size_t key = std::hash<std::string_view>()(property.key);
+    if (std::find(keys_.begin(), keys_.end(), key) != keys_.end()) continue;
+    std::string head;
+    for (const Piece& piece : *parameter_) {
+      if (piece.kind == Piece::Kind::value) break;
+      head += piece.kind == Piece::Kind::key ? property.key : piece.text;
+    }
+    if (begins(head, text)) {
+      return text.size() == head.size() ? Follow::parameter : Follow::beginning;
+    }
+  }
+  return Follow::nothing;
+}
+
+// Whether `text` is an end marker with another key, and the end of the call.
+ParameterReader::Follow ParameterReader::wrong_end(std::string_view text) const {
+  if (close_trail_.empty()) return Follow::nothing;
+  if (begins(close_lead_, text)) return Follow::beginning;
+  if (!text.starts_with(close_lead_)) return Follow::nothing;
+  text.remove_prefix(close_lead_.size());
+  std::size_t name = 0;
+  while (name < text.size() && is_name_byte(static_cast<unsigned char>(text[name]))) ++name;
+  if (name == 0 || name > kMaxKeyInEnd) return Follow::nothing;
+  text.remove_prefix(name);
+  if (begins(close_trail_, text)) return Follow::beginning;
+  if (!text.starts_with(close_trail_)) return Follow::nothing;
+  text.remove_prefix(close_trail_.size());
+  if (text == end_) return Follow::end;
+  return begins(end_, text) ? Follow::beginning : Follow::nothing;
+}
+
+void ParameterReader::end_early(Follow what, std::string& copy) {
+  mended_ = true;
+  end_value(copy);
+  const std::string text = std::exchange(pending_, {});
+  if (what == Follow::end) {
+    used_outer_ = text.ends_with(outer_) && !outer_.empty();
+    copy += '}';
+    status_ = Status::done;
+    return;
+  }
+  // Up to the line break before the value, which is the value's to read.
+  const bool is_framed = text.ends_with('\n');
+  const std::size_t open = parameter_->front().text.size();
+  begin_head(std::string_view(text).substr(open, text.size() - open - (is_framed ? 1 : 0)), copy);
+  if (is_framed) step('\n', copy);
+}
+
 void ParameterReader::end_level(std::string& copy) {
-  const Level& level = levels_.back();
-  if (!level.is_open) copy += '{';
-  copy += level.is_array ? ']' : '}';
+  const Level level = std::move(levels_.back());
   levels_.pop_back();
   place_ = Place::gap;
+  std::string& to = target(copy);
+  if (!level.is_open || level.is_held) to += '{';
+  std::map<std::string_view, std::vector<std::string_view>> values;
+  for (const auto& [key, value] : level.members) values[key].push_back(value);
+  std::string_view separator;
+  for (const auto& [key, value] : level.members) {
+    const auto all = values.find(key);
+    if (all == values.end()) continue;  // written with the first
+    json::append_quoted(to.append(std::exchange(separator, ", ")), key);
+    to.append(": ").append(all->second.size() > 1 ? "[" : "").append(value);
+    for (const std::string_view other : std::span(all->second).subspan(1)) {
+      to.append(", ").append(other);
+    }
+    if (all->second.size() > 1) to += ']';
+    values.erase(all);
+  }
+  to += level.is_array ? ']' : '}';
 }
 
 void ParameterReader::note_key() {
@@ -410,6 +602,9 @@ void ParameterReader::step_value(char byte, std::string& copy) {
   const bool by_any = closes_by_any_ && !is_quoted_;
   Follow what = end_mark(pending_, close, by_any);
   while (what == Follow::nothing && !pending_.empty()) {
+    const Follow early = early_end(pending_);
+    if (early == Follow::beginning) return;
+    if (early != Follow::nothing) return end_early(early, copy);
     put(std::string_view(pending_).substr(0, 1), copy);
     pending_.erase(0, 1);
     if (!pending_.empty()) what = end_mark(pending_, close, by_any);
@@ -423,13 +618,12 @@ void ParameterReader::step_value(char byte, std::string& copy) {
 void ParameterReader::step_after_value(char byte, std::string& copy) {
   pending_ += byte;
   std::string_view after = std::string_view(pending_).substr(close_size_);
-  while (!after.empty() && is_space(after.front())) after.remove_prefix(1);
-  const Follow what = after.empty() ? Follow::beginning : follow(after);
+  after = without_space(after);
+  const Follow what = after.empty() || after == "\\" ? Follow::beginning : follow(after);
   if (what == Follow::beginning && pending_.size() - close_size_ < kMaxGap) return;
   if (what == Follow::beginning || what == Follow::nothing) {
     place_ = Place::value;
-    std::string again;
-    again.swap(pending_);
+    const std::string again = std::exchange(pending_, {});
     put(std::string_view(again).substr(0, 1), copy);
     for (const char c : std::string_view(again).substr(1)) step(c, copy);
     return;
@@ -476,17 +670,17 @@ void ParameterReader::write_text(std::string_view bytes, std::string& copy) {
     if (value_.size() <= kMaxValue) return;
     is_text_ = true;
     strings_.give_up();
-    copy += '"';
+    target(copy) += '"';
     std::string whole;
     whole.swap(value_);
     return write_text(whole, copy);
   }
-  append_raw(copy, bytes);
+  append_raw(target(copy), bytes);
 }
 
 void ParameterReader::end_value(std::string& copy) {
   if (is_text_) {
-    copy += '"';
+    target(copy) += '"';
   } else {
     write_whole(copy);
   }
@@ -520,7 +714,8 @@ JsonFilter::Numbers ParameterReader::numbers() const {
 }
 
 // A value that is JSON is copied as it is written; Python's words for JSON's are taken too.
-void ParameterReader::write_whole(std::string& copy) {
+void ParameterReader::write_whole(std::string& whole) {
+  std::string& copy = target(whole);
   const bool may_be_empty = !syntax_->item.empty() && kind_ == Kind::json;
   if (trimmed(value_).empty() && may_be_empty && (types_ & (kObject | kArray)) != 0) {
     copy += (types_ & kObject) != 0 ? "{}" : "[]";  // an element without elements
@@ -533,6 +728,23 @@ void ParameterReader::write_whole(std::string& copy) {
 
 void ParameterReader::finish(std::string& copy) {
   if (status_ == Status::done) return;
+  finish_value(copy);
+  // What is held comes as it is: members that are whole, and the beginning of the last.
+  while (levels_.size() > 1) {
+    const Level level = std::move(levels_.back());
+    levels_.pop_back();
+    if (!level.is_held) continue;
+    std::string& to = target(copy);
+    to += '{';
+    std::string_view separator;
+    for (const auto& [key, value] : level.members) {
+      json::append_quoted(to.append(std::exchange(separator, ", ")), key);
+      to.append(": ").append(value);
+    }
+  }
+}
+
+void ParameterReader::finish_value(std::string& copy) {
   if (place_ == Place::after_value) return end_value(copy);
   if (place_ == Place::value || place_ == Place::value_start) {
     const std::string held = std::exchange(pending_, {});
@@ -547,25 +759,33 @@ void ParameterReader::finish(std::string& copy) {
     if (filter.feed(text, json) == text.size()) {
       if (filter.status() == JsonFilter::Status::open) filter.finish(json);
       if (may_be(json)) {
-        copy += json;
+        target(copy) += json;
         return;
       }
     }
     is_text_ = true;
-    copy += '"';
+    target(copy) += '"';
     write_text(std::exchange(value_, {}), copy);
     write_text(std::exchange(space_, {}), copy);
     return;
   }
   if (place_ != Place::head) return;
   // A key that has begun; one that is whole may be followed by literals, which are frame.
-  const bool is_open = (*parameter_)[at_].kind == Piece::Kind::key;
+  bool is_open = (*parameter_)[at_].kind == Piece::Kind::key;
+  if ((*parameter_)[at_].kind == Piece::Kind::attributes) {
+    if (const std::string* const whole = attributes_.value(Piece::Kind::key)) {
+      key_ = *whole;
+    } else if (const std::string* const open = attributes_.open_value(Piece::Kind::key)) {
+      field_ = *open;
+      is_open = true;
+    }
+  }
   const Level& level = levels_.back();
-  if ((!is_open && key_.empty()) || !level.is_open || level.is_array) return;
-  copy += level.has_member ? ", \"" : "\"";
+  if ((!is_open && key_.empty()) || !level.is_open || level.is_array || level.is_held) return;
+  target(copy) += level.has_member ? ", \"" : "\"";
   is_text_ = true;
   write_text(is_open ? trimmed(field_) : std::string_view(key_), copy);
-  if (!is_open) copy += '"';
+  if (!is_open) target(copy) += '"';
 }
 
 std::string ParameterReader::close(std::string& copy) {

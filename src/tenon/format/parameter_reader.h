@@ -4,8 +4,10 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "tenon/format/attributes.h"
 #include "tenon/format/definition.h"
 #include "tenon/format/json_filter.h"
 #include "tenon/format/schema_types.h"
@@ -65,6 +67,8 @@ class ParameterReader {
   [[nodiscard]] bool has_used_outer() const { return used_outer_; }
   /// One of the first kMaxKeys keys has come again; it is written again.
   [[nodiscard]] bool has_repeated() const { return repeated_; }
+  /// A value ended without its marker.
+  [[nodiscard]] bool is_mended() const { return mended_; }
   /// Forgets all of it.
   void restart();
 
@@ -81,6 +85,10 @@ class ParameterReader {
     bool is_open = false;                 // its bracket is written
     bool is_array = false;
     bool has_member = false;
+    /// Of an object of which no schema says anything, whose children of one name are a list: they
+    /// are held until it ends, each with its key.
+    bool is_held = false;
+    std::vector<std::pair<std::string, std::string>> members = {};
   };
 
   void step(char byte, std::string& copy);
@@ -89,11 +97,20 @@ class ParameterReader {
   void step_value_start(char byte, std::string& copy);
   void step_value(char byte, std::string& copy);
   void step_after_value(char byte, std::string& copy);
+  [[nodiscard]] Follow early_end(std::string_view text) const;
+  [[nodiscard]] Follow wrong_end(std::string_view text) const;
+  void end_early(Follow what, std::string& copy);
   void begin_head(std::string_view rest, std::string& copy);
   void end_field();
+  void end_attributes(std::string& copy);
+  void set_key(std::string key);
+  [[nodiscard]] std::size_t behind_type() const;
   void begin_member(std::string& copy);
   void begin_value(std::string& copy);
   void end_level(std::string& copy);
+  [[nodiscard]] bool holds_members(const Level& level) const;
+  [[nodiscard]] std::string& target(std::string& copy);
+  void finish_value(std::string& copy);
   void put(std::string_view bytes, std::string& copy);
   void write_text(std::string_view bytes, std::string& copy);
   void end_value(std::string& copy);
@@ -114,13 +131,16 @@ class ParameterReader {
   const Pattern* parameter_ = nullptr;
   std::string_view end_;
   std::string_view outer_;
+  std::string whole_end_;  // both, as they are written
   const json::Value* schema_ = nullptr;
   Status status_ = Status::open;
   Place place_ = Place::gap;
   Kind kind_ = Kind::either;
+  AttributeReader attributes_;
   std::size_t at_ = 0;  // piece of the parameter's pattern
   bool used_outer_ = false;
   bool repeated_ = false;
+  bool mended_ = false;
   const json::Value* value_schema_ = nullptr;  // of the value; null: not known
   Types types_ = kAnyType;                     // of the value, by its schema
   bool is_begun_ = false;                      // of the value: something was written
@@ -135,6 +155,7 @@ class ParameterReader {
   std::string_view close_lead_;   // what it begins with, whatever its parameter
   std::string_view close_trail_;  // and ends with, behind the key; empty: it has none
   std::string_view text_word_;    // the type that says that a value is text
+  std::string_view other_word_;   // and the one of all others; `*`: each has its own
   bool marks_only_text_ = false;  // nothing is written where it is none
   std::string quoted_end_;        // quote_close and the value's end marker
   std::string field_;             // key or type, while it is read

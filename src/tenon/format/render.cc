@@ -197,6 +197,7 @@ void append(std::string& out, const Pattern& pattern, const Format& format, cons
       case Piece::Kind::value:
       case Piece::Kind::content:
       case Piece::Kind::json:
+      case Piece::Kind::attributes:
         break;  // of a parameter or a result; the definition is checked
     }
   }

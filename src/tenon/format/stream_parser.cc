@@ -38,6 +38,8 @@ constexpr std::size_t kIdLength = 24;
 // Bytes that may be read again for each byte of input, and at the start.
 constexpr std::int64_t kRereadPerByte = 4;
 constexpr std::int64_t kFirstReread = 4096;
+// Of the head of a message.
+constexpr std::size_t kMaxHead = 512;
 constexpr std::size_t kAnyRank = std::numeric_limits<std::size_t>::max();
 
 LiteralSet bit(LiteralId id) {
@@ -63,6 +65,31 @@ std::vector<Place> controls_in(std::string_view literal, const std::vector<std::
     at += std::max<std::size_t>(size, 1);
   }
   return places;
+}
+
+/// What a head says, of which `text` is all but its end.
+struct Head {
+  std::string_view channel;
+  std::string_view recipient;
+};
+
+// The word behind the last `before` that begins one itself.
+std::string_view last_word(std::string_view text, std::string_view before) {
+  constexpr std::string_view kEnds = " \t\r\n<";
+  if (before.empty()) return {};
+  for (std::size_t at = text.rfind(before); at != std::string_view::npos;
+       at = at > 0 ? text.rfind(before, at - 1) : std::string_view::npos) {
+    const bool is_marker = before.starts_with('<');
+    if (!is_marker && at > 0 && !is_space(text[at - 1]) && text[at - 1] != '>') continue;
+    std::string_view word = text.substr(at + before.size());
+    word.remove_prefix(std::min(word.find_first_not_of(kSpace), word.size()));
+    return word.substr(0, std::min(word.find_first_of(kEnds), word.size()));
+  }
+  return {};
+}
+
+bool is_one_of(std::string_view word, const std::vector<std::string>& words) {
+  return !word.empty() && std::ranges::find(words, word) != words.end();
 }
 
 }  // namespace
@@ -97,6 +124,7 @@ struct StreamParser::Impl {
   void forget_controls();
   [[nodiscard]] bool is_at_retry(std::size_t before) const;
   void on_literal(LiteralId id);
+  void act_on(LiteralId id);
   void release_node(std::uint16_t keep);
   void put(std::string_view text);
   void put_content(std::string_view text);
@@ -107,7 +135,24 @@ struct StreamParser::Impl {
   void begin_reasoning();
   void end_reasoning();
 
+  // Heads of messages.
+  [[nodiscard]] bool is_head(LiteralId id) const {
+    return format->head.openers.contains(id) ||
+           (at_head && format->head.first_openers.contains(id));
+  }
+  // What begins one begins nothing else.
+  [[nodiscard]] LiteralSet heads() const {
+    return format->head.openers | format->head.first_openers;
+  }
+  void start_head(LiteralId id);
+  std::size_t read_head(std::string_view bytes);
+  void end_head();
+  void fail_head();
+  void call_by_head(std::string_view recipient);
+
   // Calls.
+  void start_reader(bool is_marked, bool is_tag);
+  void read_again();
   void start_call(std::size_t syntax_index, LiteralId id, bool in_section_now);
   std::size_t read_call(std::string_view bytes);
   void settle_call();
@@ -145,6 +190,12 @@ struct StreamParser::Impl {
   bool in_section = false;
   bool junk = false;  // text since the last marker
   bool seen_marker = false;
+  bool has_ended = false;   // what comes now is no part of the answer
+  bool at_head = false;     // a message begins here
+  bool in_answer = false;   // the head of this message says that it is for the reader
+  bool in_head = false;     // `held` is the beginning of a head
+  bool by_head = false;     // of the call: a head has begun it
+  bool owes_close = false;  // a call has ended the reasoning, whose own end may yet come
   Lead lead;  // the text since the reasoning or the last call, of which nothing is held
   const Syntax* section = nullptr;
   std::size_t closed = 0;      // of its close marks, those that have come
@@ -200,6 +251,8 @@ void StreamParser::Impl::reset() {
   node = Automaton::kRoot;
   spaces = Spaces::first;
   reasoning = in_section = junk = seen_marker = in_call = committed = is_next = false;
+  owes_close = in_head = by_head = has_ended = in_answer = false;
+  at_head = true;
   lead.begin();
   section = syntax = nullptr;
   closed = 0;
@@ -272,7 +325,7 @@ void StreamParser::Impl::feed(std::string_view bytes, bool control) {
 void StreamParser::Impl::forget_controls() {
   if (controls.empty()) return;
   const std::size_t held_now =
-      in_call && !committed ? held.size() : std::size_t{format->automaton.depth(node)};
+      in_head || (in_call && !committed) ? held.size() : std::size_t{format->automaton.depth(node)};
   const std::uint64_t from = taken - held_now;
   std::erase_if(controls, [from](const Place& place) { return place.end <= from; });
 }
@@ -297,7 +350,8 @@ void StreamParser::Impl::run(std::string_view bytes) {
 }
 
 std::size_t StreamParser::Impl::read(std::string_view bytes) {
-  return in_call ? read_call(bytes) : read_text(bytes);
+  if (has_ended) return bytes.size();
+  return in_call ? read_call(bytes) : in_head ? read_head(bytes) : read_text(bytes);
 }
 
 void StreamParser::Impl::finish(bool truncated) {
@@ -336,11 +390,16 @@ void StreamParser::Impl::interrupt(bool is_marker) {
 
 // No more comes that could tell what is held.
 void StreamParser::Impl::settle_held() {
+  while (in_head) {
+    fail_head();
+    run({});
+  }
   while (in_call && !committed) {
     if (reader.has_arguments()) return commit();  // only its end might have been another
     if (why_code.empty()) {
       why_code = "broken_call";
-      why_text = "the text ends inside a marker or before a call's name is whole";
+      why_text =
+          "a call could not be parsed: the text ends inside a marker or before its name is whole";
     }
     fail_call();
     run({});
@@ -373,30 +432,35 @@ void StreamParser::Impl::refresh() {
     for (const Syntax& s : format->syntaxes) {
       if (!may_call(s)) continue;
       LiteralSet& set = s.rank > 0 ? gated : active;
-      set |= s.first.literals;
+      set |= s.first.literals - heads();
       if (s.section_optional) set |= s.next.literals;
     }
   };
   if (reasoning) {
-    active = format->reasoning_closers | format->content_openers;
+    active = format->reasoning_closers;
+    active |= format->head.end.empty() ? format->content_openers
+                                       : format->head.openers | format->head.between;
     if (format->call_ends_reasoning) {
       add_openers();
       active &= format->strong | format->reasoning_closers | format->content_openers;
     }
     return;
   }
-  active |= format->drops;
-  if (options.parse_reasoning && !junk) {
+  active |= format->drops | format->head.openers;
+  if (at_head) active |= format->head.first_openers;
+  if (options.parse_reasoning && (!junk || format->reasoning_anywhere)) {
     active |= format->reasoning_openers;
-    // Before anything else it closes what the prompt has opened.
-    if (!seen_marker) active |= format->reasoning_closers;
+  }
+  if (options.parse_reasoning && !junk) {
+    // Before anything else it closes what the prompt has opened, behind a call what that ended.
+    if (!seen_marker || owes_close) active |= format->reasoning_closers;
   }
   LiteralSet expected;
   for (const Mark& mark : tail) expected |= bit(mark.literal);
   if (in_section) {
     for (const Mark& mark : closes()) expected |= bit(mark.literal);
     for (const Mark& mark : section->separator_marks) expected |= bit(mark.literal);
-    expected |= section->next.literals;
+    expected |= section->next.literals - heads();
   }
   if (junk) expected &= format->strong;
   if (calls > 0 && !junk) expected |= format->stray_ends;
@@ -465,7 +529,8 @@ bool StreamParser::Impl::is_at_retry(std::size_t before) const {
 
 // Acts on the longest of the literals that end at `end` and may come now, if there is one.
 bool StreamParser::Impl::take(const LiteralSet& ended, std::size_t depth, std::uint64_t end) {
-  const LiteralSet candidates = ended & active;
+  // What ends a call of no tool is text as the call is.
+  const LiteralSet candidates = (ended & active) - (leaked & format->drops & format->stray_ends);
   if (candidates.is_empty()) {
     note_leak(ended, end);
     return false;
@@ -514,7 +579,22 @@ void StreamParser::Impl::release_node(std::uint16_t keep) {
 }
 
 void StreamParser::Impl::on_literal(LiteralId id) {
-  if (reasoning && (format->reasoning_closers | format->content_openers).contains(id)) {
+  if (is_head(id)) return start_head(id);
+  const bool begins_message =
+      format->head.between.contains(id) || format->head.closers.contains(id);
+  act_on(id);
+  has_ended = !in_call && !reasoning && format->ends.contains(id);
+  if (!begins_message || in_call || reasoning || format->head.end.empty()) return;
+  at_head = true;
+  in_answer = false;
+  refresh();
+}
+
+void StreamParser::Impl::act_on(LiteralId id) {
+  const HeadRule& head = format->head;
+  const bool ends_reasoning = (format->reasoning_closers | format->content_openers).contains(id) ||
+                              (!head.end.empty() && head.between.contains(id));
+  if (reasoning && ends_reasoning) {
     end_reasoning();
     return;
   }
@@ -544,7 +624,7 @@ void StreamParser::Impl::on_literal(LiteralId id) {
   std::size_t index = 0;
   const std::size_t from = retrying && retry_literal == id ? retry_from : 0;
   // Inside a section the same literal may begin the next call or a new section.
-  if (in_section && section->next.literals.contains(id) && from == 0) {
+  if (in_section && (section->next.literals - heads()).contains(id) && from == 0) {
     return start_call(static_cast<std::size_t>(section - format->syntaxes.data()), id, true);
   }
   if (syntax_of(id, from, index)) return start_call(index, id, false);
@@ -563,8 +643,102 @@ void StreamParser::Impl::on_literal(LiteralId id) {
   }
 }
 
+// ---- heads of messages ----
+
+void StreamParser::Impl::start_head(LiteralId id) {
+  in_head = true;
+  call_literal = id;
+  held = format->literals[id];
+}
+
+std::size_t StreamParser::Impl::read_head(std::string_view bytes) {
+  const std::uint64_t place = taken - (again.size() - again_at);
+  std::size_t used = 0;
+  while (used < bytes.size() && in_head) {
+    held += bytes[used++];
+    if (held.ends_with(format->head.end) &&
+        has_its_controls(format->head.end_literal, place + used)) {
+      end_head();
+    } else if (held.size() > kMaxHead || held.back() == '\n') {
+      fail_head();
+    }
+  }
+  earn(used);
+  return used;
+}
+
+// The head is whole: what it says, this message is.
+void StreamParser::Impl::end_head() {
+  const HeadRule& rule = format->head;
+  const std::string_view text(held.data(), held.size() - rule.end.size());
+  const Head head{last_word(text, rule.channel), last_word(text, rule.recipient)};
+  const bool is_content = is_one_of(head.channel, rule.content);
+  const bool is_reasoning = !is_content && (is_one_of(head.channel, rule.reasoning) ||
+                                            is_one_of(head.recipient, rule.reasoning));
+  const bool has_tool = rule.calls && !is_content && !head.recipient.empty() &&
+                        !is_one_of(head.recipient, rule.readers) &&
+                        !is_one_of(head.recipient, rule.reasoning);
+  in_answer = is_content || is_one_of(head.recipient, rule.readers);
+  if (has_tool && may_call(format->syntaxes.front())) return call_by_head(head.recipient);
+  if (has_tool || (is_reasoning && !options.parse_reasoning)) return fail_head();
+  in_head = false;
+  held.clear();
+  if (reasoning) end_reasoning();
+  lead.begin();
+  at_marker();
+  if (!is_reasoning) return;
+  begin_reasoning();
+  refresh();
+}
+
+void StreamParser::Impl::fail_head() {
+  in_head = false;
+  const auto cost = static_cast<std::int64_t>(held.size());
+  if (cost > budget) {
+    node = Automaton::kRoot;
+    put(held);
+    held.clear();
+    return;
+  }
+  budget -= cost;
+  if (!retrying) tried = {};
+  tried |= format->head.openers | format->head.first_openers;
+  read_again();
+}
+
+// The reader of calls gets the head as the format itself writes it.
+void StreamParser::Impl::call_by_head(std::string_view recipient) {
+  const std::string name(recipient);
+  in_head = false;
+  by_head = true;
+  syntax_index = 0;
+  syntax = &format->syntaxes.front();
+  is_next = committed = false;
+  in_call = true;
+  why_code.clear();
+  start_reader(/*is_marked=*/true, /*is_tag=*/true);
+  std::string_view before;
+  for (const Piece& piece : syntax->call) {
+    if (piece.kind == Piece::Kind::name) break;
+    if (piece.kind == Piece::Kind::literal) before = piece.text;
+  }
+  const std::size_t at = before.rfind(format->head.recipient);
+  if (at != std::string_view::npos) before.remove_prefix(at + format->head.recipient.size());
+  for (const Piece& piece : syntax->first.rest) {
+    using Kind = Piece::Kind;
+    const bool is_field = piece.kind == Kind::literal || piece.kind == Kind::space ||
+                          piece.kind == Kind::word || piece.kind == Kind::skip;
+    if (!is_field && piece.kind != Kind::name) break;
+    reader.feed(is_field                   ? piece.text
+                : name.starts_with(before) ? name.substr(before.size())
+                                           : name);
+  }
+  settle_call();
+}
+
 void StreamParser::Impl::begin_reasoning() {
   flush_text();
+  at_head = false;
   reasoning = true;
   space_is_text = false;
   spaces = Spaces::dropped;
@@ -576,7 +750,7 @@ void StreamParser::Impl::end_reasoning() {
   reasoning = false;
   suspicion = {};
   seen_marker = true;
-  junk = false;
+  junk = at_head = false;
   spaces = Spaces::dropped;
   lead.begin();
   refresh();
@@ -589,7 +763,7 @@ void StreamParser::Impl::at_marker(std::string_view space) {
   edge = space;
   flush_text();
   seen_marker = true;
-  junk = false;
+  junk = at_head = false;
   if (spaces == Spaces::first || spaces == Spaces::after_marker) held_space.clear();
   if (!reasoning) spaces = Spaces::after_marker;
   refresh();
@@ -631,6 +805,7 @@ void StreamParser::Impl::put_content(std::string_view bytes) {
 void StreamParser::Impl::on_junk() {
   if (junk) return;
   junk = true;
+  owes_close = at_head = false;
   refresh();
 }
 
@@ -656,7 +831,8 @@ void StreamParser::Impl::put_reasoning(std::string_view bytes) {
 // ---- calls ----
 
 bool StreamParser::Impl::may_call(const Syntax& s) const {
-  if (s.rank > claimed || (s.rank > 0 && reasoning)) return false;
+  if (in_answer && s.rank == 0) return false;  // what looks like a call there is an example
+  if (s.rank > claimed || ((s.rank > 0 || s.needs_tools) && reasoning)) return false;
   return !options.tools.empty() || (options.any_tool && !s.needs_tools);
 }
 
@@ -677,6 +853,7 @@ bool StreamParser::Impl::may_stand(LiteralId id, std::size_t before) const {
 bool StreamParser::Impl::syntax_of(LiteralId id, std::size_t from, std::size_t& index) const {
   for (index = from; index < format->syntaxes.size(); ++index) {
     const Syntax& s = format->syntaxes[index];
+    if (heads().contains(id)) continue;
     const bool begins =
         s.first.literals.contains(id) || (s.section_optional && s.next.literals.contains(id));
     if (begins && may_call(s) && may_stand(s, lead)) return true;
@@ -690,22 +867,30 @@ void StreamParser::Impl::start_call(std::size_t index, LiteralId id, bool in_sec
   is_next = in_section_now || !syntax->first.literals.contains(id);
   call_literal = id;
   in_call = true;
-  committed = false;
+  committed = by_head = false;
   held = format->literals[id];
   why_code.clear();
   const Start& start = is_next ? syntax->next : syntax->first;
   const bool is_strong = format->strong.contains(id) ||
                          (in_section_now && format->strong.shares(syntax->first.literals));
   const bool is_marked = !syntax->needs_tools && is_strong;
-  reader.start(
-      *syntax, start.rest, format->id,
-      {.tools = &tools,
-       .corrected = is_marked && options.corrected_name ? &options.corrected_name : nullptr,
-       .any = options.any_tool && (is_marked || options.tools.empty())});
+  // Behind a fence, and in another model's tags, a name is taken to the letter.
+  const bool is_tag = is_marked && syntax->rank == 0 &&
+                      format->literals[id].find_first_of("<>[]{}|") != std::string::npos;
+  start_reader(is_marked, is_tag);
   if (start.keeps_literal) {
     reader.feed(format->literals[id]);
     settle_call();
   }
+}
+
+void StreamParser::Impl::start_reader(bool is_marked, bool is_tag) {
+  reader.start(
+      *syntax, (is_next ? syntax->next : syntax->first).rest, format->id,
+      {.tools = &tools,
+       .corrected = is_marked && options.corrected_name ? &options.corrected_name : nullptr,
+       .is_marked = is_tag,
+       .any = options.any_tool && (is_marked || options.tools.empty())});
 }
 
 std::size_t StreamParser::Impl::read_call(std::string_view bytes) {
@@ -735,7 +920,8 @@ void StreamParser::Impl::settle_call() {
     why_text =
         reader.is_unknown_tool()
             ? "'" + reader.name() + "' is not among the request's tools; its call stays content"
-            : "a call broke off before it was certain; its text stays content";
+            : "a call could not be parsed: it broke off before it was certain; its text stays "
+              "content";
     return fail_call();
   }
   if (!committed && held.size() > kMaxHeld) {
@@ -750,7 +936,10 @@ void StreamParser::Impl::commit() {
   prompt_bytes = 0;
   suspicion = {};
   held.clear();
-  if (reasoning) end_reasoning();
+  if (reasoning) {
+    end_reasoning();
+    owes_close = true;
+  }
   if (spaces == Spaces::first || spaces == Spaces::after_marker) held_space.clear();
   spaces = Spaces::after_marker;
   flush_text();
@@ -808,7 +997,8 @@ void StreamParser::Impl::end_call(bool incomplete) {
 void StreamParser::Impl::spoil_call() {
   const std::string left_out = reader.close();
   diagnose("spoilt_call", "the arguments of '" + reader.name() +
-                              "' broke off; they were closed and the rest is content");
+                              "' could not be parsed to their end: they were closed where they "
+                              "broke off, and the rest is content");
   end_call(false);
   put(left_out);
 }
@@ -819,7 +1009,7 @@ void StreamParser::Impl::fail_call() {
   in_call = false;
   const auto cost = static_cast<std::int64_t>(held.size());
   std::size_t unused = 0;
-  const bool has_other = !is_next && syntax_of(call_literal, syntax_index + 1, unused);
+  const bool has_other = !is_next && !by_head && syntax_of(call_literal, syntax_index + 1, unused);
   // Where the prompt has written the marker, any text stands behind it.
   const bool is_marked =
       format->strong.contains(call_literal) && prompt_bytes == 0 && !syntax->needs_tools;
@@ -850,8 +1040,7 @@ void StreamParser::Impl::fail_call() {
   }
   budget -= cost;
   if (!retrying) tried = {};
-  retrying = true;
-  retry_depth = 0;
+  if (by_head) tried |= format->head.openers | format->head.first_openers;
   if (has_other) {
     retry_literal = call_literal;
     retry_from = syntax_index + 1;
@@ -861,6 +1050,13 @@ void StreamParser::Impl::fail_call() {
       if (id == call_literal || !syntax_of(id, syntax_index + 1, unused)) tried |= bit(id);
     });
   }
+  read_again();
+}
+
+// What is held comes once more, as text.
+void StreamParser::Impl::read_again() {
+  retrying = true;
+  retry_depth = 0;
   // What is held is either still in `again`, all of it, or was never there. In the first case `run`
   // has yet to add what was used just now; unsigned arithmetic makes that come out right.
   if (!again.empty()) {

@@ -166,7 +166,7 @@ class Builder {
   std::vector<std::string> triggers() const {
     std::vector<std::string> all;
     for (const Syntax& each : format_.syntaxes) {
-      if (each.rank > 0) continue;
+      if (each.rank > 0 || each.needs_tools) continue;
       if (std::string first = trigger_of(each); !first.empty()) all.push_back(std::move(first));
       if (each.section_optional) {
         if (std::string first = first_literal(each.call); !first.empty()) {
@@ -175,6 +175,15 @@ class Builder {
       }
     }
     return all;
+  }
+
+  // What begins the head of a message is in no text.
+  void add_heads(std::vector<std::string>& stops) const {
+    if (format_.head.end.empty()) return;
+    stops.insert(stops.end(), format_.head.begin.begin(), format_.head.begin.end());
+    if (std::string between = first_literal(format_.between); !between.empty()) {
+      stops.push_back(std::move(between));
+    }
   }
 
   // Nobody writes it by chance: a model that does is to go on with a call.
@@ -191,10 +200,18 @@ class Builder {
       return *free_text_;
     }
     std::vector<std::string> stops = format_.content_close;
+    if (format_.reasoning_anywhere) {
+      stops.insert(stops.end(), format_.reasoning_open.begin(), format_.reasoning_open.end());
+    }
+    add_heads(stops);
     std::vector<NodeId> openings;
     const bool is_framed = !format_.content_open.empty() || !format_.prompt_end.empty();
     const auto bar = [&](const Syntax& each, const Pattern& pattern) {
       const std::string first = first_literal(pattern);
+      // Behind words no head begins so.
+      if (std::ranges::find(format_.head.begin_first, first) != format_.head.begin_first.end()) {
+        return;
+      }
       if (is_mark(first) || (is_framed && &each == &syntax())) {
         stops.push_back(first);
       } else if (!tools_.empty()) {
@@ -602,6 +619,7 @@ class Builder {
   // Reasoning begins where no words have come since the last marker. Openers that are control
   // tokens are in no text.
   NodeId without_reasoning(NodeId text) {
+    if (format_.reasoning_anywhere) return text;  // free_text() stops there
     std::vector<NodeId> openers;
     for (const std::string& open : format_.reasoning_open) {
       if (!has_control(open)) openers.push_back(rules_.literal(open));
@@ -821,6 +839,7 @@ class Builder {
       const std::vector<std::string> starts = triggers();
       stops.insert(stops.end(), starts.begin(), starts.end());
     }
+    add_heads(stops);
     const NodeId body = text_until(std::move(stops));
     const NodeId space = rules_.add(node::Pattern{"[ \\t\\n\\r]{0,20}"});
     // What the prompt ends with comes before each message: else a name would be text there.
@@ -1522,6 +1541,45 @@ class Builder {
     }
     return alone;
   }
+  // A text that ends at `stop`, without what ends a value as well: the next parameter and the end
+  // of the call.
+  NodeId text_of_value(const std::string& stop) {
+    std::vector<std::string> stops;
+    if (!stop.empty()) stops.push_back(stop);
+    const Pattern& pattern = syntax().parameter;
+    const auto value = std::ranges::find(pattern, Piece::Kind::value, &Piece::kind);
+    if (!syntax().parameter_end_optional || value == pattern.end()) return text_until(stops);
+    const bool has_lines = std::next(value)->kind == Piece::Kind::space;
+    const std::string line = has_lines ? "\n" : "";
+    constexpr std::size_t kFew = 32;
+    const json::Object properties = properties_of(parameters_);
+    const bool is_few = properties.size() <= kFew;
+    for (const json::Member& property : properties) {
+      std::string head = line;
+      for (auto piece = pattern.begin(); piece != value; ++piece) {
+        if (piece->kind == Piece::Kind::key && !is_few) break;
+        head += piece->kind == Piece::Kind::key ? property.key : piece->text;
+      }
+      stops.push_back(std::move(head));
+      if (!is_few) break;
+    }
+    auto piece = std::ranges::find(syntax().call, Piece::Kind::parameters, &Piece::kind);
+    while (piece->kind != Piece::Kind::literal) ++piece;
+    const std::string end = piece->text;
+    std::string whole;
+    for (; piece != syntax().call.end(); ++piece) whole += piece->text;
+    if (whole.size() > end.size()) stops.push_back(line + whole);
+    const NodeId text = text_until(stops);
+    const auto key = std::find_if(value, pattern.end(),
+                                  [](const Piece& p) { return p.kind == Piece::Kind::key; });
+    if (key == pattern.end() || tool_->grammar) return text;  // of a grammar of its own
+    // An end marker with another key.
+    const NodeId wrong =
+        rules_.sequence({rules_.add(node::Text{}), rules_.literal(std::prev(key)->text),
+                         rules_.add(node::Pattern{R"([A-Za-z0-9_.\-\u{80}-\u{10FFFF}]+)"}),
+                         rules_.literal(std::next(key)->text + end), anything()});
+    return rules_.add(node::Both{{text, rules_.add(node::Complement{wrong})}});
+  }
   NodeId language_of_strings(const json::Value& schema, const std::string& stop) {
     if (auto values = listed_values(schema)) {
       std::erase_if(*values, [](const json::Value& value) { return value.if_string() == nullptr; });
@@ -1532,8 +1590,7 @@ class Builder {
       }
       return rules_.choice(std::move(ways));
     }
-    const NodeId text =
-        text_until(stop.empty() ? std::vector<std::string>{} : std::vector<std::string>{stop});
+    const NodeId text = text_of_value(stop);
     if (tool_->grammar) return rules_.add(node::Both{{text, input(grammar::Spelling::plain)}});
     std::vector<NodeId> all{text};
     const auto min = bound(schema, "minLength");

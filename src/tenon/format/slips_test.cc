@@ -1,0 +1,408 @@
+// What models write beside what their templates do: each row is a slip that was seen, in the format
+// that it was seen in, and the one reading that it has.
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/format/format.h"
+#include "tenon/format/outcome_for_test.h"
+#include "tenon/json/value.h"
+
+namespace tenon::format {
+namespace {
+
+struct SlipRow {
+  std::string_view name;
+  std::string_view format;
+  std::string_view text;
+  std::string_view content;
+  std::string_view reasoning;
+  Calls calls;
+};
+
+void PrintTo(const SlipRow& row, std::ostream* os) {
+  *os << row.name;
+}
+
+ParseOptions slip_options() {
+  return {.tools = {"get_time", "get_weather", "note"},
+          .schemas = {*json::parse(R"({"type": "object"})"),
+                      *json::parse(R"({"type": "object", "properties": {"city": {"type": "string"},
+                        "days": {"type": "integer"}, "full": {"type": "boolean"}}})"),
+                      *json::parse(R"({"type": "object", "properties": {"title": {"type": "string"},
+                        "tags": {"type": "array"}, "more": {"type": "object"}}})")}};
+}
+
+const Calls kTime = {{"get_time", "{}"}};
+const Calls kParis = {{"get_weather", R"({"city": "Paris"})"}};
+
+const SlipRow kSlips[] = {
+    // Numbers.
+    {"ZerosBeforeANumber",
+     "lfm2",
+     "<|tool_call_start|>[get_weather(city='Paris', days=07)]<|tool_call_end|>",
+     "",
+     "",
+     {{"get_weather", R"({"city": "Paris", "days": 7})"}}},
+    {"ZerosBeforeANumberOfJson",
+     "hermes",
+     "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"days\": 07}}\n</tool_call>",
+     "",
+     "",
+     {{"get_weather", R"({"days": 7})"}}},
+    {"ZerosBeforeANumberInATag",
+     "qwen3_coder",
+     "<tool_call>\n<function=get_weather>\n<parameter=days>\n07\n</parameter>\n"
+     "<parameter=city>\n007\n</parameter>\n</function>\n</tool_call>",
+     "",
+     "",
+     {{"get_weather", R"({"days": 7, "city": "007"})"}}},
+    {"WordsBehindANumber",
+     "mistral_v11",
+     R"([TOOL_CALLS]get_weather[ARGS]{"days": 12 or so})",
+     "12 or so}",
+     "",
+     {{"get_weather", R"({"days": null})"}}},
+    // Attributes.
+    {"NoType", "deepseek_v4",
+     "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter "
+     "name=\"city\">Paris</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>",
+     "", "", kParis},
+    {"AttributesInAnyOrderAndQuotes",
+     "deepseek_v4",
+     "<｜DSML｜tool_calls>\n<｜DSML｜invoke id=\"x\" name='get_weather' >\n<｜DSML｜parameter "
+     "string=true name=\"city\">Paris</｜DSML｜parameter>\n<｜DSML｜parameter name=days string = "
+     "'false'>3</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>",
+     "",
+     "",
+     {{"get_weather", R"({"city": "Paris", "days": 3})"}}},
+    {"TagThatClosesItself",
+     "deepseek_v4",
+     "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"get_time\"/>\n<｜DSML｜invoke "
+     "name=\"get_time\" />\n</｜DSML｜tool_calls>",
+     "",
+     "",
+     {{"get_time", "{}"}, {"get_time", "{}"}}},
+    {"NoSection", "deepseek_v32",
+     "<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter name=\"city\" "
+     "string=\"true\">Paris</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+     "", "", kParis},
+    {"TypeWithoutItsQuote",
+     "deepseek_v4",
+     "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter "
+     "name=\"days\" "
+     "string=\"fal</｜DSML｜parameter>\n<｜DSML｜parameter name=\"city\" "
+     "string=\"true\">Paris</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>",
+     "<｜DSML｜parameter name=\"days\" string=\"fal</｜DSML｜parameter>\n<｜DSML｜parameter "
+     "name=\"city\" string=\"true\">Paris</｜DSML｜parameter>\n</｜DSML｜invoke>\n",
+     "",
+     {{"get_weather", "{}"}}},
+    {"EndOfReasoningBehindTheCall", "deepseek_v4",
+     "<think>Hm.<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"get_time\">\n</｜DSML｜invoke>\n"
+     "</｜DSML｜tool_calls></think>",
+     "", "Hm.", kTime},
+    {"AttributesOfElements",
+     "kimi_k3",
+     "<|open|>tools<|sep|><|open|>call index=\"1\" tool=\"get_weather\"<|sep|><|open|>argument "
+     "key=\"city\"<|sep|>Paris<|close|>argument<|sep|><|close|>call<|sep|><|open|>call "
+     "tool=\"get_time\"<|sep|><|close|>call<|sep|><|close|>tools<|sep|>",
+     "",
+     "",
+     {{"get_weather", R"({"city": "Paris"})"}, {"get_time", "{}"}}},
+    {"ArgumentsInOnePiece", "kimi_k3",
+     "<|open|>tools<|sep|><|open|>call tool=\"get_weather\" "
+     "index=\"1\"<|sep|><|open|>json<|sep|>{\"city\": "
+     "\"Paris\"}<|close|>json<|sep|><|close|>call<|sep|><|close|>"
+     "tools<|sep|>",
+     "", "", kParis},
+    {"TypeInAnElement",
+     "k2_horizon",
+     "<ifm|tool_calls><ifm|tool_call>get_weather<ifm|arg_key>city</ifm|arg_key><ifm|arg_type>string"
+     "</ifm|arg_type><ifm|arg_value>Paris</ifm|arg_value><ifm|arg_key>days</ifm|arg_key>"
+     "<ifm|arg_value>3</ifm|arg_value></ifm|tool_call></ifm|tool_calls>",
+     "",
+     "",
+     {{"get_weather", R"({"city": "Paris", "days": 3})"}}},
+    // Names.
+    {"ANamespaceBeforeTheName",
+     "gemma4",
+     "<|tool_call>call:desk:tools:get_weather{city:<|\"|>Paris<|\"|>}<tool_call|>",
+     "",
+     "",
+     {{"get_weather", R"({"city":"Paris"})"}}},
+    {"NoWordBeforeTheName", "gemma4", "<|tool_call>:get_time{}<tool_call|>", "", "", kTime},
+    {"IdsWithoutTheirDotsAndColons",
+     "kimi_k2",
+     "<|tool_calls_section_begin|><|tool_call_begin|>functionsget_weather3<|tool_call_argument_"
+     "begin|>{\"city\": \"Paris\"}<|tool_call_end|><|tool_call_begin|>functions.get_time0<|tool_"
+     "call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>",
+     "",
+     "",
+     {{"get_weather", R"({"city": "Paris"})"}, {"get_time", "{}"}}},
+    {"AnIdThatNamesNoneOfSeveralTools",
+     "kimi_k2",
+     "<|tool_call_begin|>call00007<|tool_call_argument_begin|>{}<|tool_call_end|>",
+     "<|tool_call_begin|>call00007<|tool_call_argument_begin|>{}<|tool_call_end|>",
+     "",
+     {}},
+    {"ASectionInTheSingular", "kimi_k2",
+     "<|tool_call_section_begin|><|tool_call_begin|>functions.get_time:0<|tool_call_argument_"
+     "begin|>{}<|tool_call_end|><|tool_call_section_end|>",
+     "", "", kTime},
+    {"NamesInQuotes", "qwen3_coder",
+     "<tool_call>\n<function=\"get_weather\">\n<parameter=\"city\">\nParis\n</parameter>\n"
+     "</function>\n</tool_call>",
+     "", "", kParis},
+    {"ANamespaceInBareJsonIsAnotherName",
+     "llama3_json",
+     R"({"name": "desk.get_time", "parameters": {}})",
+     R"({"name": "desk.get_time", "parameters": {}})",
+     "",
+     {}},
+    // Values and what ends them.
+    {"ValuesWithoutTheirEnd",
+     "qwen3_coder",
+     "<tool_call>\n<function=get_weather>\n<parameter=city>\nParis\n<parameter=days>\n3\n"
+     "</function>\n</tool_call>",
+     "",
+     "",
+     {{"get_weather", R"({"city": "Paris", "days": 3})"}}},
+    {"AParameterOfNoToolIsText",
+     "qwen3_coder",
+     "<tool_call>\n<function=get_weather>\n<parameter=city>\nParis\n<parameter=x>\n3\n</"
+     "parameter>\n"
+     "</function>\n</tool_call>",
+     "",
+     "",
+     {{"get_weather", R"({"city": "Paris\n<parameter=x>\n3"})"}}},
+    {"AnElementWithAnotherEnd",
+     "minimax_m3",
+     "]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name=\"get_weather\">]<]minimax[>[<city>Paris"
+     "]<]minimax[>[</town>]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>",
+     "",
+     "",
+     {{"get_weather", R"({"city": "Paris"})"}}},
+    {"ChildrenOfOneName",
+     "minimax_m3",
+     "]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke "
+     "name=\"note\">]<]minimax[>[<more>]<]minimax[>[<a>"
+     "x]<]minimax[>[</a>]<]minimax[>[<b>]<]minimax[>[<c>1]<]minimax[>[</c>]<]minimax[>[</b>"
+     "]<]minimax[>[<a>y]<]minimax[>[</a>]<]minimax[>[</more>]<]minimax[>[</invoke>\n]<]minimax[>[<"
+     "/tool_call>",
+     "",
+     "",
+     {{"note", R"({"more": {"a": ["x", "y"], "b": {"c": 1}}})"}}},
+    {"EndOfAValueThatDidNotBegin", "glm45", "<tool_call>get_time</arg_value></tool_call>", "", "",
+     kTime},
+    {"EndOfAValueBeforeTheFirst", "glm45",
+     "<tool_call>get_weather</arg_value>\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>\n"
+     "</tool_call>",
+     "", "", kParis},
+    {"ArgumentsAsJsonInATag", "deepseek_v4",
+     "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"get_weather\">\n{\"city\": \"Paris\"}\n"
+     "</｜DSML｜invoke>\n</｜DSML｜tool_calls>",
+     "", "", kParis},
+    {"LineBreaksInTwoCharacters", "glm45",
+     "<tool_call>get_weather\\n<arg_key>city</arg_key>\\n<arg_value>Paris</arg_value>\\n"
+     "</tool_call>",
+     "", "", kParis},
+    {"OtherQuotes",
+     "gemma4",
+     "<|tool_call>call:note{title:'a, {b} it's \\d',tags:['x',<|\"|>y<|\"|>]}<tool_call|>",
+     "",
+     "",
+     {{"note", R"({"title":"a, {b} it's \\d","tags":["x","y"]})"}}},
+    {"QuotesOfBothKindsAtTheEnd",
+     "gemma4",
+     "<|tool_call>call:note{title:'a'<|\"|>,tags:[\"x\"<|\"|>]}<tool_call|>",
+     "",
+     "",
+     {{"note", R"({"title":"a","tags":["x"]})"}}},
+    {"EqualsInPlaceOfAColon",
+     "gemma4",
+     "<|tool_call>call:get_weather{city=<|\"|>Paris<|\"|>,days=3}<tool_call|>",
+     "",
+     "",
+     {{"get_weather", R"({"city":"Paris","days":3})"}}},
+    // Reasoning and markers beside calls.
+    {"ACallInOpenThoughts",
+     "gemma4",
+     "<|channel>thought\nHm.<|tool_call>call:get_weather{days:4}<tool_call|>",
+     "",
+     "Hm.",
+     {{"get_weather", R"({"days":4})"}}},
+    {"WordsOfACallInThoughts",
+     "gemma4",
+     "<|channel>thought\nSay call:get_time{} then.<channel|>Yes.",
+     "Yes.",
+     "Say call:get_time{} then.",
+     {}},
+    {"ThoughtsBehindWords", "gemma4", "Hello.<|channel>thought\n<channel|>", "Hello.", "", {}},
+    {"AStrayEndOfThoughts",
+     "gemma4",
+     "<|channel>thought\n<channel|>Yes.<channel|>",
+     "Yes.",
+     "",
+     {}},
+    {"AStrayEndOfACall", "gemma4", "<|tool_call>call:get_time{}<tool_call|><tool_call|>It ticks.",
+     "It ticks.", "", kTime},
+    {"TheEndOfACallOfNoTool",
+     "gemma4",
+     "<|tool_call>call:nothing{}<tool_call|>",
+     "<|tool_call>call:nothing{}<tool_call|>",
+     "",
+     {}},
+    {"NothingBehindTheEndOfTheTurn", "functiongemma",
+     "<start_function_call>call:get_time{}<end_function_call><start_function_response>response:get_"
+     "time{value:9}",
+     "", "", kTime},
+    // Heads of messages.
+    {"ATypeInTheHeadOfAnAnswer",
+     "harmony",
+     "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final "
+     "<|constrain|>json<|message|>{\"a\": 1}<|return|>",
+     "{\"a\": 1}",
+     "Hm.",
+     {}},
+    {"AWordForATypeInTheHeadOfACall", "harmony",
+     "<|channel|>analysis to=functions.get_time code<|message|>{}<|call|>", "", "", kTime},
+    {"TheRecipientAtTheEndOfTheHead", "harmony",
+     "<|channel|>commentary<|constrain|>json to=functions.get_time<|message|>{}<|call|>", "", "",
+     kTime},
+    {"TheRecipientFirst", "harmony",
+     "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant to=functions.get_time<|channel|>"
+     "commentary json<|message|>{}<|call|>",
+     "", "Hm.", kTime},
+    {"ARecipientWithoutItsNamespace", "harmony",
+     "<|channel|>commentary to=get_time <|constrain|>json<|message|>{}<|call|>", "", "", kTime},
+    {"ARecipientOfAnAnswer",
+     "harmony",
+     "<|channel|>final to=functions.get_time<|message|>It is four.<|return|>",
+     "It is four.",
+     "",
+     {}},
+    {"AHeadThatBeginsTwice",
+     "harmony",
+     "<|channel|>commentary to=assistant<|channel|>final<|message|>Yes.<|return|>",
+     "Yes.",
+     "",
+     {}},
+    {"ARecipientThatIsNoTool",
+     "harmony",
+     "<|channel|>commentary to=functions.nothing<|message|>{}<|call|>",
+     "<|channel|>commentary to=functions.nothing<|message|>{}<|call|>",
+     "",
+     {}},
+    {"AHeadWithoutItsEnd", "harmony", "<|channel|>comm", "<|channel|>comm", "", {}},
+    {"ReasoningWithoutItsEnd",
+     "harmony",
+     "<|channel|>analysis<|message|>Hm.<|start|>assistant<|channel|>final<|message|>Yes.",
+     "Yes.",
+     "Hm.",
+     {}},
+    {"ARecipientInTheMidst",
+     "harmony",
+     "<|channel|>final<|message|>Write to=functions.get_time<|message|>{}",
+     "Write to=functions.get_time<|message|>{}",
+     "",
+     {}},
+    {"HeadsOfOtherMessages",
+     "muse_glimmer",
+     " to=commentary<|message|>One moment.<|eom|><|start|>assistant to=user<|message|>Nine.<|eot|>",
+     "One moment.Nine.",
+     "",
+     {}},
+    {"SeveralCallsInAMessage",
+     "muse_glimmer",
+     " to=house<|message|><atem:function_calls>\n<atem:invoke name=\"get_weather\">\n"
+     "<atem:parameter name=\"city\">Paris</atem:parameter>\n</atem:invoke>\n<atem:invoke "
+     "name=\"get_time.get_time\">\n</atem:invoke>\n</atem:function_calls><|eot|>",
+     "",
+     "",
+     {{"get_weather", R"({"city": "Paris"})"}, {"get_time", "{}"}}},
+    {"ACallInWordsForTheReader",
+     "muse_glimmer",
+     " to=user<|message|>Write <atem:function_calls>\n<atem:invoke "
+     "name=\"get_time\">\n</atem:invoke>\n"
+     "</atem:function_calls><|eot|>",
+     "Write <atem:function_calls>\n<atem:invoke name=\"get_time\">\n</atem:invoke>\n"
+     "</atem:function_calls>",
+     "",
+     {}},
+    {"ThoughtsUpToTheNextHead", "muse_glimmer",
+     " to=self<|message|>Hm.<|start|>assistant to=get_time<|message|><atem:function_calls>\n"
+     "<atem:invoke name=\"get_time\">\n</atem:invoke>\n</atem:function_calls><|eom|>",
+     "", "Hm.", kTime},
+    {"ThoughtsThatATurnEndsIn", "muse_glimmer", " to=self<|message|>Hm.<|eot|>", "", "Hm.", {}},
+    {"TheNameInTheHeadToo", "inkling",
+     "<|message_model|>get_time<|content_invoke_tool_json|>{\"name\":\"get_time\",\"args\":{}}"
+     "<|end_message|>",
+     "", "", kTime},
+    {"OtherKindsOfContent",
+     "inkling",
+     "<|content_invoke_tool_text|>tide tables<|end_message|>",
+     "tide tables",
+     "",
+     {}},
+    // Formats near others.
+    {"ASpaceBehindTheMark",
+     "deepseek_v41",
+     "<｜DSML｜ calls>\n<｜DSML｜ invoke name=\"get_weather\">\n<｜DSML｜ parameter name=\"city\" "
+     "string=\"true\">Paris</｜DSML｜ parameter>\n<｜DSML｜ parameter name=\"days\" "
+     "string=\"false\">3</｜DSML｜ parameter>\n</｜DSML｜ invoke>\n</｜DSML｜ calls>",
+     "",
+     "",
+     {{"get_weather", R"({"city": "Paris", "days": 3})"}}},
+    {"NameAndPairs", "hy_v4",
+     "<tool_calls><tool_call>get_weather<arg_key>city</arg_key><arg_value>Paris</arg_value>"
+     "</tool_call></tool_calls>",
+     "", "", kParis},
+    {"PairsOfLongcat", "longcat",
+     "<longcat_tool_call>get_weather\n<longcat_arg_key>city</longcat_arg_key>\n<longcat_arg_value>"
+     "Paris</longcat_arg_value>\n</longcat_tool_call>",
+     "", "", kParis},
+    {"ParametersBehindAHead",
+     "beam",
+     "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant to=get_weather<|channel|>analysis "
+     "<|constrain|>xml<|message|><rfl:parameter name=\"city\">\nParis\n</rfl:parameter>\n"
+     "<rfl:parameter name=\"days\">\n3\n</rfl:parameter><|end|>",
+     "",
+     "Hm.",
+     {{"get_weather", R"({"city": "Paris", "days": 3})"}}},
+};
+
+class Slips : public ::testing::TestWithParam<SlipRow> {};
+
+TEST_P(Slips, HaveOneReadingHoweverTheyAreCut) {
+  const SlipRow& row = GetParam();
+  const auto format = find(row.format);
+  ASSERT_NE(format, nullptr);
+  const Outcome outcome = parse(format, row.text, slip_options());
+  EXPECT_EQ(outcome.content, row.content);
+  EXPECT_EQ(outcome.reasoning, row.reasoning);
+  EXPECT_EQ(outcome.calls, row.calls);
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, Slips, ::testing::ValuesIn(kSlips),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+// An id that names no tool is a call of the only one if its arguments are.
+TEST(StreamParser, tool_calling_AnIdWithoutANameOfTheOnlyTool) {
+  const ParseOptions options{
+      .tools = {"get_weather"},
+      .schemas = {*json::parse(R"({"properties": {"city": {"type": "string"}}})")}};
+  const auto text = [](std::string_view arguments) {
+    return "<|tool_call_begin|>call00007<|tool_call_argument_begin|>" + std::string(arguments) +
+           "<|tool_call_end|>";
+  };
+  EXPECT_EQ(parse(find("kimi_k2"), text(R"({"city":"Paris"})"), options).calls,
+            (Calls{{"get_weather", R"({"city":"Paris"})"}}));
+  EXPECT_EQ(parse(find("kimi_k2"), text(R"({"place":"Paris"})"), options).content,
+            text(R"({"place":"Paris"})"));
+}
+
+}  // namespace
+}  // namespace tenon::format
