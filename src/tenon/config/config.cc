@@ -36,6 +36,7 @@ struct Key {
   std::shared_ptr<const format::Format> Table::* definition = nullptr;  // for a table as its value
   std::span<const std::string_view> words = {};                         // of a string; empty: any
   bool may_be_one = false;  // a string for a list of it alone
+  bool may_be_empty = true;
 };
 
 constexpr std::int64_t kBillion = 1'000'000'000;
@@ -48,7 +49,10 @@ const Key<ServerConfig> kServerKeys[] = {
     {.name = "host", .member = &ServerConfig::host},
     {.name = "port", .member = &ServerConfig::port, .range = {0, 65'535}},
     {.name = "threads", .member = &ServerConfig::threads, .range = {1, 256}},
-    {.name = "api_keys_file", .member = &ServerConfig::api_keys_file, .is_file = true},
+    {.name = "api_keys_file",
+     .member = &ServerConfig::api_keys_file,
+     .is_file = true,
+     .may_be_empty = false},
     {.name = "cors_origins", .member = &ServerConfig::cors_origins},
     {.name = "format_files", .member = &ServerConfig::format_files, .is_file = true},
     {.name = "allowed_hosts", .member = &ServerConfig::allowed_hosts},
@@ -336,6 +340,10 @@ Status Reader::read_value(const toml::Value& value, const Key<Table>& key, const
     }
     if (!key.words.empty() && std::ranges::find(key.words, *found) == key.words.end()) {
       return fail(Errc::invalid, value.position(), path + " must be " + listed(key.words));
+    }
+    if (found->empty() && !key.may_be_empty) {
+      return fail(Errc::invalid, value.position(),
+                  path + " must not be empty: leave it out where there is none");
     }
     const bool is_file = key.is_file && !hub::is_model_name(*found);
     out.*(*text) = is_file ? resolved(*found, folder_) : *found;

@@ -126,6 +126,8 @@ const Bad kBad[] = {
      "tenon.toml:2:16: model.price_output must be a number from 0 to 1e9"},
     {"ListOfOther", "[[model]]\nalias = [1]\n", Errc::invalid,
      "tenon.toml:2:10: model.alias must be a list of strings"},
+    {"EmptyKeysFile", "[server]\napi_keys_file = \"\"\n", Errc::invalid,
+     "tenon.toml:2:17: server.api_keys_file must not be empty"},
     {"NoList", "[[model]]\nalias = \"a\"\n", Errc::invalid,
      "tenon.toml:2:9: model.alias must be a list of strings"},
     {"ServerIsNoTable", "server = 1\n", Errc::invalid, "tenon.toml:1:10: server must be a table"},

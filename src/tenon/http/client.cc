@@ -43,7 +43,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kClientReadBytes = 64 << 10;     // of a thread
 constexpr std::size_t kClientTlsReadBytes = 16 << 10;  // of a connection
 constexpr std::size_t kSmallRequest = 16 << 10;        // sent in one piece
-constexpr std::chrono::seconds kEndGrace{1};  // for the end of an answer that is read already
+constexpr std::chrono::milliseconds kEndGrace{200};  // for the end of an answer that is read already
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 
 Unexpected failure(Errc code, std::string message) {

@@ -447,7 +447,7 @@ TEST(Client, EndsWhereNoMoreIsWanted) {
       {"Nothing", Wanted::nothing, "", 500ms},
       {"TheEnd", Wanted::end, "0\r\n\r\n", 500ms, 50ms, 1},
       {"TheEndBehindMore", Wanted::end, "1\r\ny\r\n0\r\n\r\n", 500ms, 50ms, 1},
-      {"TheEndDoesNotCome", Wanted::end, "", 2000ms, 900ms},
+      {"TheEndDoesNotCome", Wanted::end, "", 1000ms, 150ms},
   };
   for (const Enough& row : rows) {
     SCOPED_TRACE(row.name);

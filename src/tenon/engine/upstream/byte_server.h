@@ -14,7 +14,7 @@ namespace tenon::engine {
 /// For tests: a control token, and a marker that the file calls user-defined, so that a
 /// llama-server makes it of any text. All other tokens are bytes.
 inline constexpr std::string_view kControlText = "<|c|>";
-inline constexpr std::string_view kMarkerText = "<mark>";
+inline constexpr std::string_view kMarkerText = "<sign>";
 inline constexpr vocab::TokenId kControlId = 256;
 inline constexpr vocab::TokenId kMarkerId = 257;
 

@@ -173,7 +173,9 @@ std::string arguments_of(const Value* arguments) {
 /// chat_completion.py.
 class ChatReader {
  public:
-  explicit ChatReader(bool is_exo) : is_exo_(is_exo) {}
+  ChatReader(bool is_exo, const std::vector<message::Tool>& tools) : is_exo_(is_exo) {
+    for (const message::Tool& tool : tools) tools_.push_back(tool.name);
+  }
 
   Delta operator()(const Value& event);
 
@@ -181,17 +183,26 @@ class ChatReader {
   [[nodiscard]] bool is_of_another(const Value& event);
   void read_message(const Value& message, Delta& delta);
   void read_calls(const json::Array& calls, Delta& delta);
-  std::uint32_t number_of(std::uint32_t index, const std::string& id, const std::string& name);
+  // A call as it comes in pieces.
+  struct Told {
+    std::string id;
+    std::uint32_t number = 0;  // what CallPiece has as its index
+    std::string name;          // so far
+    bool is_named = false;     // the name is whole, and has been told
+  };
+  Told& told_of(std::uint32_t index, const std::string& id, const std::string& name, Delta& delta);
+  [[nodiscard]] bool begins_another(const Told& told, const std::string& id,
+                                    const std::string& name) const;
+  [[nodiscard]] bool begins_a_tool(const std::string& name) const;
+  [[nodiscard]] bool is_whole(const std::string& name) const;
+  static void tell_name(Told& told, Delta& delta);
   static void read_end(const std::string& reason, Delta& delta);
 
   const bool is_exo_;
   std::string id_;                // of the answer
   std::uint32_t call_count_ = 0;  // begun so far
-  struct Told {
-    std::string id;
-    std::uint32_t number = 0;  // what CallPiece has as its index
-  };
-  std::map<std::uint32_t, Told> ids_;  // by the index that the server tells
+  std::vector<std::string> tools_;
+  std::map<std::uint32_t, Told> told_;  // the last call of each index that the server tells
 };
 
 Delta ChatReader::operator()(const Value& event) {
@@ -212,7 +223,11 @@ Delta ChatReader::operator()(const Value& event) {
     const Value* message = choice.find("delta");
     if (message == nullptr) message = choice.find("message");
     if (message != nullptr) read_message(*message, delta);
-    read_end(text_at(choice, "/finish_reason"), delta);
+    const std::string reason = text_at(choice, "/finish_reason");
+    if (!reason.empty()) {
+      for (auto& [index, told] : told_) tell_name(told, delta);
+    }
+    read_end(reason, delta);
     break;
   }
   return delta;
@@ -248,33 +263,73 @@ void ChatReader::read_calls(const json::Array& calls, Delta& delta) {
     Delta::Call call{.name = text_at(piece, "/function/name"),
                      .arguments = arguments_of(json::at_pointer(piece, "/function/arguments"))};
     const Value* index = piece.find("index");
-    if (index != nullptr && index->if_number() != nullptr) {
-      call.index = number_of(count_at(piece, "/index"), text_at(piece, "/id"), call.name);
-    } else {
+    if (index == nullptr || index->if_number() == nullptr) {
       // What has a name begins.
       call.index = call.name.empty() && call_count_ > 0 ? call_count_ - 1 : call_count_;
+      call_count_ = std::max(call_count_, call.index + 1);
+      delta.calls.push_back(std::move(call));
+      continue;
     }
-    call_count_ = std::max(call_count_, call.index + 1);
-    delta.calls.push_back(std::move(call));
+    Told& told = told_of(count_at(piece, "/index"), text_at(piece, "/id"), call.name, delta);
+    call.index = told.number;
+    if (!told.is_named) told.name += std::exchange(call.name, {});
+    if (!told.is_named && (!call.arguments.empty() || is_whole(told.name))) {
+      told.is_named = true;
+      call.name = told.name;
+    } else {
+      call.name.clear();
+    }
+    if (!call.name.empty() || !call.arguments.empty()) delta.calls.push_back(std::move(call));
   }
 }
 
-// Some give all their calls one index, and an id to each. Others repeat an id with each piece.
-std::uint32_t ChatReader::number_of(std::uint32_t index, const std::string& id,
-                                    const std::string& name) {
-  const auto [known, is_new] = ids_.try_emplace(index, Told{id, index});
-  const bool begins = !is_new && !id.empty() && id != known->second.id;
-  if (known->second.id.empty()) {
-    known->second.id = id;
-  } else if (begins && !name.empty()) {
-    known->second = {id, call_count_};
+// Some give all their calls one index, with an id to each or without. Others repeat id and name
+// with each piece, or tell the name in pieces.
+ChatReader::Told& ChatReader::told_of(std::uint32_t index, const std::string& id,
+                                      const std::string& name, Delta& delta) {
+  const auto [known, is_new] = told_.try_emplace(index);
+  Told& told = known->second;
+  if (is_new) {
+    told = {.id = id, .number = std::max(index, call_count_), .name = {}};
+    call_count_ = told.number + 1;
+  } else if (!name.empty() && begins_another(told, id, name)) {
+    tell_name(told, delta);
+    told = {.id = id, .number = call_count_++, .name = {}};
+  } else if (told.id.empty()) {
+    told.id = id;
   }
-  return known->second.number;
+  return told;
+}
+
+// Whether a piece with a name, which is not the first of its index, is of another call.
+bool ChatReader::begins_another(const Told& told, const std::string& id,
+                                const std::string& name) const {
+  if (!id.empty() && !told.id.empty()) return id != told.id;
+  if (told.is_named) return true;
+  return std::ranges::find(tools_, told.name) != tools_.end() && !begins_a_tool(told.name + name);
+}
+
+bool ChatReader::begins_a_tool(const std::string& name) const {
+  return std::ranges::any_of(tools_, [&](const auto& tool) { return tool.starts_with(name); });
+}
+
+// No tool's name goes on from it.
+bool ChatReader::is_whole(const std::string& name) const {
+  const auto goes_on = std::ranges::count_if(tools_, [&](const auto& tool) {
+    return tool.size() > name.size() && tool.starts_with(name);
+  });
+  return goes_on == 0 && std::ranges::find(tools_, name) != tools_.end();
+}
+
+void ChatReader::tell_name(Told& told, Delta& delta) {
+  if (std::exchange(told.is_named, true) || told.name.empty()) return;
+  delta.calls.push_back({.index = told.number, .name = told.name, .arguments = {}});
 }
 
 void ChatReader::read_end(const std::string& reason, Delta& delta) {
   if (reason.empty()) return;
-  if (reason == "error" || reason == "content_filter") {
+  // `abort`, of vLLM and SGLang: it was broken off.
+  if (reason == "error" || reason == "content_filter" || reason == "abort") {
     delta.failure = unavailable("the server ends the answer by '" + reason + "'");
     return;
   }
@@ -353,9 +408,9 @@ Expected<std::unique_ptr<Run>> ChatServer::start(GenerateRequest request,
   if (const auto unknown = is_exo() ? unknown_to_exo(request) : std::nullopt) {
     return refused(*unknown);
   }
-  return remote_->generate("/chat/completions",
-                           json::to_string(Value(body_of(request, model_, is_exo()))), request,
-                           ChatReader(is_exo()), std::move(sink), Framing::chat);
+  return remote_->generate(
+      "/chat/completions", json::to_string(Value(body_of(request, model_, is_exo()))), request,
+      ChatReader(is_exo(), request.chat->tools), std::move(sink), Framing::chat);
 }
 
 // Both `https://host` and the base address that OpenAI's own clients take, whatever its path.

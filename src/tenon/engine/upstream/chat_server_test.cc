@@ -215,7 +215,52 @@ const Case kCases[] = {
      chunk(R"({"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]})") +
          chunk(R"({"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"}"}}]})") +
          kStop,
-     "[0 f {][0 f }]"},
+     "[0 f {][0  }]"},
+    {"OneIndexWithoutIds",
+     chunk(R"({"tool_calls":[{"index":0,"function":{"name":"f","arguments":"{"}}]})") +
+         chunk(R"({"tool_calls":[{"index":0,"function":{"arguments":"}"}}]})") +
+         chunk(R"({"tool_calls":[{"index":0,"function":{"name":"f","arguments":"{}"}}]})") +
+         chunk(R"({"tool_calls":[{"index":0,"function":{"name":"g","arguments":"{}"}}]})") + kStop,
+     "[0 f {][0  }][1 f {}][2 g {}]"},
+    {"OneIndexWithoutIdsNorArguments",
+     chunk(R"({"tool_calls":[{"index":0,"function":{"name":"f"}}]})") +
+         chunk(R"({"tool_calls":[{"index":0,"function":{"name":"g","arguments":""}}]})") +
+         chunk(R"({"tool_calls":[{"index":0,"function":{"name":"g"}}]})") + kStop,
+     "[0 f ][1 g ][2 g ]"},
+    {"NameInPieces",
+     chunk(R"({"tool_calls":[{"index":0,"function":{"name":"next_"}}]})") +
+         chunk(R"({"tool_calls":[{"index":0,"function":{"name":"train"}}]})") +
+         chunk(R"({"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]})") + kStop,
+     "[0 next_train ][0  {}]"},
+    {"NameInPiecesWithAnIdEach",
+     chunk(R"({"tool_calls":[{"index":0,"id":"a","function":{"name":"ne","arguments":""}}]})") +
+         chunk(
+             R"({"tool_calls":[{"index":0,"id":"a","function":{"name":"xt_t","arguments":""}}]})") +
+         chunk(
+             R"({"tool_calls":[{"index":0,"id":"a","function":{"name":"rain","arguments":"{}"}}]})") +
+         chunk(
+             R"({"tool_calls":[{"index":1,"id":"b","function":{"name":"f","arguments":"{}"}}]})") +
+         kStop,
+     "[0 next_train {}][1 f {}]"},
+    {"NameThatAnotherGoesOnFrom",
+     chunk(R"({"tool_calls":[{"index":0,"function":{"name":"next"}}]})") +
+         chunk(R"({"tool_calls":[{"index":0,"function":{"name":"f","arguments":"{}"}}]})") + kStop,
+     "[0 next ][1 f {}]"},
+    {"NameOfNoToolInPieces",
+     chunk(R"({"tool_calls":[{"index":0,"function":{"name":"oth"}}]})") +
+         chunk(R"({"tool_calls":[{"index":0,"function":{"name":"er","arguments":"{}"}}]})") + kStop,
+     "[0 other {}]"},
+    {"NameWithoutArguments",
+     chunk(R"({"tool_calls":[{"index":0,"function":{"name":"other"}}]})") + kStop, "[0 other ]"},
+    {"ErrorByItsType",
+     chunk(R"({"content":"a"})") + "event: error\ndata: {\"message\":\"no room\"}\n\n", "a",
+     FinishReason::error, "no room"},
+    {"ErrorByItsTypeInDetail", "event: error\ndata: {\"detail\":\"too hot\",\"code\":503}\n\n", "",
+     FinishReason::error, "too hot"},
+    {"ErrorByItsTypeInWords", "event: error\ndata: no room\n\n", "", FinishReason::error,
+     "no room"},
+    {"BrokenOff", chunk(R"({"content":"a"})", R"(,"finish_reason":"abort")"), "a",
+     FinishReason::error, "abort"},
     {"ThinkingParts",
      chunk(
          R"({"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"a"}]})") +
@@ -242,7 +287,10 @@ TEST(ChatServer, tool_calling_ReadsAnswersHoweverTheyAreCut) {
       auto engine = connect(fake, test.dialect);
       ASSERT_TRUE(engine) << engine.error().message;
       auto sink = std::make_shared<ChatRecord>();
-      auto run = (*engine)->start(request_of({}), sink);
+      message::ChatRequest asked;
+      for (const char* name : {"f", "g", "next", "next_train"})
+        asked.tools.push_back({.name = name});
+      auto run = (*engine)->start(request_of(std::move(asked)), sink);
       ASSERT_TRUE(run && sink->wait_end());
       EXPECT_EQ(sink->all(), test.all);
       EXPECT_EQ(sink->end().reason, test.reason);

@@ -132,7 +132,7 @@ const OllamaCase kOllamaCases[] = {
     {"NotJson", "<html>\n", "", FinishReason::error, 0, "not JSON"},
     {"Refused", "", "", FinishReason::error, 0, "the input length", Errc::invalid},
     {"LineWithoutEnd", std::string((std::size_t{5} << 20), 'x'), "", FinishReason::error, 0,
-     "too long", Errc::limit_exceeded},
+     "too long", Errc::unavailable},
 };
 
 TEST(Ollama, ReadsLinesHoweverTheyAreCut) {
@@ -169,7 +169,7 @@ TEST(Ollama, AnAnswerHasALimit) {
   auto run = (*engine)->start({.prompt = {1}, .text = "x"}, sink);
   ASSERT_TRUE(run && sink->wait_end());
   EXPECT_EQ(sink->text().size(), 15 * piece.size());
-  EXPECT_EQ(sink->end()->error, (Error{Errc::limit_exceeded, "the server's answer is too long"}));
+  EXPECT_EQ(sink->end()->error, (Error{Errc::unavailable, "the server's answer is too long"}));
 }
 
 TEST(Ollama, AsksForWhatTheRequestWants) {

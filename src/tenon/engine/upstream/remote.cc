@@ -113,6 +113,11 @@ constexpr std::array<std::pair<std::string_view, unsigned>, 5> kCodes = {
 Fault fault_in(const Value& answer) {
   Fault fault{text_at(answer, "/error/message"), count_at(answer, "/error/code")};
   if (fault.said.empty()) fault.said = text_at(answer, "/error");
+  if (fault.said.empty() && answer.find("error") == nullptr) {  // of events that say by their type
+    fault.said = text_at(answer, "/message");
+    if (fault.said.empty()) fault.said = text_at(answer, "/detail");
+    fault.status = count_at(answer, "/code");
+  }
   const std::string code = text_at(answer, "/error/code");
   for (const auto& [word, status] : kCodes) {
     if (code == word) fault.status = status;
@@ -270,8 +275,20 @@ class Generation {
     const Status fed = decoder_.feed(bytes, events);
     if (!events.empty() && !std::exchange(has_come_, true)) error_body_.clear();
     if (!has_come_ && !type_.starts_with("text/event-stream")) error_body_ += bytes;
-    for (const http::SseEvent& event : events) on_data(event.data);
-    if (!fed) fail(fed.error());
+    for (const http::SseEvent& event : events) {
+      event.type == "error" ? on_error(event.data) : on_data(event.data);
+    }
+    if (!fed) fail(too_large(fed.error().message));
+  }
+
+  // The limit is one of what servers send: no client can mend that by a shorter request.
+  static Trouble too_large(std::string what) { return unavailable(std::move(what)); }
+
+  // An event of the type `error`: JSON with the server's words, or the words.
+  void on_error(std::string_view data) {
+    const auto event = json::parse(data);
+    const Fault fault = event ? fault_in(*event) : Fault{.said = std::string(data)};
+    fail(refused(fault.status, fault.said, server_, blames_));
   }
 
   void fail(Trouble trouble) {
@@ -291,7 +308,7 @@ class Generation {
     if (failure_) return;
     text_ += bytes;
     if (text_.size() <= (is_document_ ? kMaxDocumentBytes : kMaxLineBytes)) return;
-    fail(Error{Errc::limit_exceeded, "the server's answer has a line that is too long"});
+    fail(too_large("the server's answer has a line that is too long"));
     text_.clear();
   }
 
@@ -307,7 +324,28 @@ class Generation {
       return refused(status_, said_in(error_body_), server_, blames_);
     if (failure_) return *failure_;
     if (!has_come_ && !error_body_.empty()) return no_stream();
-    return transfer ? unavailable("the answer broke off") : transfer.error();
+    if (transfer) return unavailable("the answer broke off");
+    // Where the server listens is its operator's affair: the log has it, and no answer.
+    log::warn("upstream " + transfer.error().message);
+    const Errc code = transfer.error().code;
+    return Error{code == Errc::limit_exceeded ? Errc::unavailable : code,
+                 without_address(transfer.error().message)};
+  }
+
+  [[nodiscard]] std::string without_address(std::string message) const {
+    const std::string::size_type scheme = server_.url.find("://");
+    const auto path = server_.url.find('/', scheme == server_.url.npos ? 0 : scheme + 3);
+    const std::string origin = server_.url.substr(0, path);
+    const std::string host = origin.substr(scheme == origin.npos ? 0 : scheme + 3);
+    for (const std::string& address : {origin + ": ", origin, host}) {
+      if (address.empty()) continue;
+      for (auto at = message.find(address); at != message.npos; at = message.find(address, at)) {
+        const std::string_view instead = address.ends_with(": ") ? "" : "the server";
+        message.replace(at, address.size(), instead);
+        at += instead.size();
+      }
+    }
+    return message;
   }
 
   // HTTP's 200 does not keep servers from answering with an error, nor proxies with a page.
@@ -355,7 +393,7 @@ class Generation {
     if (bytes > 0 || delta.end) forgive();
     answer_bytes_ += bytes;
     if (answer_bytes_ > Remote::kMaxAnswerBytes) {
-      return fail(Error{Errc::limit_exceeded, "the server's answer is too long"});
+      return fail(too_large("the server's answer is too long"));
     }
     if (!delta.reasoning.empty()) {
       see(1, delta.reasoning.size());

@@ -81,12 +81,12 @@ struct Text {
 const Text kTexts[] = {
     {"Plain", "ab", Controls::on, {}},
     {"Control", "a<|c|>b<|c|>", Controls::on, {kControlId, kControlId}},
-    {"Marker", "<mark>a", Controls::on, {kMarkerId}},
+    {"Marker", "<sign>a", Controls::on, {kMarkerId}},
     {"Eos", "a~", Controls::on, {'~'}},
     {"Bracketed", "[a]<b>", Controls::on, {}},
     {"DataIsNoControl", "a<|c|>b", Controls::off, {}},
-    {"DataIsNoMarker", "<mark>a<mark><mark>", Controls::off, {}},
-    {"DataIsNoMarkerWithinOthers", "[a<b<mark>>c]\n<mark\n><>[]<", Controls::off, {}},
+    {"DataIsNoMarker", "<sign>a<sign><sign>", Controls::off, {}},
+    {"DataIsNoMarkerWithinOthers", "[a<b<sign>>c]\n<sign\n><>[]<", Controls::off, {}},
 };
 
 // The servers differ in whether they take lists, by which the texts of all tokens are known.
