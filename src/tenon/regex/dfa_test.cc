@@ -144,6 +144,21 @@ TEST(Dfa, NeedsNoSearchForAnEndBehindACharacter) {
   }
 }
 
+// The tails of many equal parts are joined to the end of the sequence, once for all bytes.
+TEST(Dfa, ReadsASequenceOfManyEqualPartsInFewSteps) {
+  std::string pattern = "^";
+  for (int i = 0; i < 100; ++i) pattern += "\\w{1,8}\\s?";
+  // 75,000 steps are enough; 240,000 are not where the tails are joined anew each time.
+  ExprSet exprs({.max_steps = 150'000, .max_bytes = 64 << 20});
+  Dfa dfa(exprs, whole(exprs, pattern + "the end$"));
+  constexpr unsigned kSize = 12;
+  for (unsigned bits = 0; bits < 1U << kSize; ++bits) {
+    Dfa::State state = Dfa::kStart;
+    for (unsigned i = 0; i < kSize; ++i) state = dfa.step(state, (bits >> i & 1U) != 0 ? 'a' : ' ');
+  }
+  EXPECT_TRUE(exprs.status());
+}
+
 TEST(Dfa, KnowsTheBytesThatChangeNothing) {
   ExprSet exprs(kDfaRoomy);
   Dfa dfa(exprs, whole(exprs, "\"[a-z]*\"(?:x|y)"));

@@ -812,8 +812,21 @@ bool ExprSet::join_by_head(std::vector<Expr>& parts) {
   return join_groups(by_head, parts, [&](std::span<const std::pair<Expr, Expr>> group) {
     std::vector<Expr> tails;
     for (const auto& [head, part] : group) tails.push_back(tail(part));
-    return concat(group.front().first, any_of(tails));
+    return concat(group.front().first, any_of_tails(std::move(tails)));
   });
+}
+
+// Of a sequence of many parts the tails have equal heads again, to the end of the sequence, and the
+// same tails come together at byte after byte.
+Expr ExprSet::any_of_tails(std::vector<Expr> tails) {
+  sort_unique(tails);
+  if (const auto known = tails_.find(tails); known != tails_.end()) return known->second;
+  const Expr joined = any_of(tails);
+  constexpr std::size_t kNodeBytes = 64;
+  const std::size_t bytes = kNodeBytes + tails.size() * sizeof(Expr);
+  if (is_spent() || !budget_.take_bytes(bytes)) return kNothing;
+  tails_.emplace(std::move(tails), joined);
+  return joined;
 }
 
 // Replaces the parts of each group of equal first members by what `join` makes of them.

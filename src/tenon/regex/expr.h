@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -307,6 +308,7 @@ class ExprSet {
   Expr list(Kind kind, std::span<const Expr> parts);
   bool join_bytes_by_tail(std::vector<Expr>& parts);
   bool join_by_head(std::vector<Expr>& parts);
+  Expr any_of_tails(std::vector<Expr> tails);
   bool join_repeats(std::vector<Expr>& parts);
   static bool replace(std::vector<Expr>& parts, std::vector<Expr>& gone, std::span<const Expr> by);
   template <class Join>
@@ -325,8 +327,9 @@ class ExprSet {
   std::vector<Expr> lists_;
   std::vector<ByteSet> byte_sets_;
   std::vector<Expr> loop_bodies_;
-  std::vector<Expr> index_;  // nodes_ by hash, open-addressed; kNothing: free
-  Table derivatives_;        // by expression, byte and conditions that hold
+  std::vector<Expr> index_;                  // nodes_ by hash, open-addressed; kNothing: free
+  Table derivatives_;                        // by expression, byte and conditions that hold
+  std::map<std::vector<Expr>, Expr> tails_;  // in order -> any_of()
   std::unordered_map<Expr, ByteSet> alphabets_;
   std::unordered_map<Expr, ByteSet> last_bytes_;
   std::unordered_map<Expr, std::optional<ByteSet>> signs_;
