@@ -238,6 +238,7 @@ VocabIndex::VocabIndex(std::shared_ptr<const vocab::Vocab> vocab)
   }
   // And of its strings.
   for (const std::uint8_t byte : {'"', '\\'}) static_cast<void>(containing(byte));
+  static_cast<void>(plain_heights());
 }
 
 const VocabIndex::Border& VocabIndex::border(const regex::ByteSet& alphabet) {
