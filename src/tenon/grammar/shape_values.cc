@@ -33,9 +33,38 @@ Shapes::Samples first_of(const Shapes::Samples& samples, std::size_t most) {
           false};
 }
 
-bool is_one_of(const std::vector<const Value*>& values, const Value& value) {
-  return std::ranges::any_of(values, [&](const Value* other) { return *other == value; });
-}
+// Values as numbers: equal ones are one. They are others' and stay where they are.
+class Numbered {
+ public:
+  Numbered() = default;
+  explicit Numbered(const std::vector<const Value*>& values) {
+    for (const Value* value : values) add(*value);
+  }
+  std::size_t add(const Value& value) {
+    const std::uint64_t hash = schema::hash_of(value);
+    if (const auto known = find(value, hash)) return *known;
+    by_hash_.emplace(hash, values_.size());
+    values_.push_back(&value);
+    return values_.size() - 1;
+  }
+  [[nodiscard]] std::optional<std::size_t> find(const Value& value) const {
+    return find(value, schema::hash_of(value));
+  }
+  [[nodiscard]] const Value& operator[](std::size_t number) const { return *values_[number]; }
+  [[nodiscard]] std::size_t size() const { return values_.size(); }
+
+ private:
+  [[nodiscard]] std::optional<std::size_t> find(const Value& value, std::uint64_t hash) const {
+    const auto [from, to] = by_hash_.equal_range(hash);
+    const auto known =
+        std::find_if(from, to, [&](const auto& entry) { return *values_[entry.second] == value; });
+    return known == to ? std::nullopt : std::optional(known->second);
+  }
+
+  std::vector<const Value*> values_;
+  std::unordered_multimap<std::uint64_t, std::size_t> by_hash_;
+};
+
 constexpr std::size_t kValuesPerStep = 4;  // values, most of which differ soon
 constexpr std::uint64_t kStepsPerTriedNumber = 30;
 
@@ -78,13 +107,19 @@ bool Shapes::sample(Sampling& sampling, Term term, std::size_t wanted, int depth
   bool needs_check = strings_need_check(term);
   bool is_all = true;
   Samples found;
+  std::unordered_multimap<std::uint64_t, std::size_t> places;  // by hash, in found.values
   const auto add = [&](Value value) {
-    spend(1 + found.values.size() / kValuesPerStep);
+    spend(1);
     if (found.values.size() >= most) {
       is_all = false;
-    } else if (!is_one_of(found.values, value)) {
-      found.values.push_back(std::move(value));
+      return;
     }
+    const std::uint64_t hash = schema::hash_of(value);
+    const auto [from, to] = places.equal_range(hash);
+    const auto is_it = [&](const auto& place) { return found.values[place.second] == value; };
+    if (std::any_of(from, to, is_it)) return;
+    places.emplace(hash, found.values.size());
+    found.values.push_back(std::move(value));
   };
   const Constants words = constants(term);
   if (words[0]) add(nullptr);
@@ -193,8 +228,10 @@ bool Shapes::sample(Sampling& sampling, const ArrayShape& shape, std::size_t mos
   json::Array items;
   std::vector<std::uint64_t> fitting(shape.contained.size());
   constexpr std::size_t kMostItems = 200;
+  const Numbered excluded(shape.excluded);
+  spend(shape.excluded.size());
   const std::function<void()> go_on = [&] {
-    const bool has_steps = spend(1 + (items.size() + shape.excluded.size()) / kValuesPerStep);
+    const bool has_steps = spend(1 + items.size() / kValuesPerStep);
     if (!is_all || items.size() > kMostItems || !has_steps || !sampling.burn()) {
       is_all = false;
       return;
@@ -204,7 +241,7 @@ bool Shapes::sample(Sampling& sampling, const ArrayShape& shape, std::size_t mos
       const Counts& counts = shape.contained[i].counts;
       may_end = may_end && fitting[i] >= counts.least && fitting[i] <= counts.most;
     }
-    if (may_end && !is_one_of(shape.excluded, items)) {
+    if (may_end && !excluded.find(items)) {
       if (into.values.size() >= most) {
         is_all = false;
         return;
@@ -292,9 +329,10 @@ bool Shapes::sample(Sampling& sampling, const ObjectShape& shape, std::size_t mo
   std::size_t required_left = shape.required.size();
   bool is_stopped = false;
   json::Object members;
+  const Numbered excluded(shape.excluded);
+  spend(shape.excluded.size());
   const std::function<void(std::size_t)> go_on = [&](std::size_t at) {
-    const std::size_t compared = at == entries.size() ? shape.excluded.size() : 0;
-    if (is_stopped || !spend(1 + compared / kValuesPerStep) || !sampling.burn()) {
+    if (is_stopped || !spend(1) || !sampling.burn()) {
       is_stopped = true;
       return;
     }
@@ -308,7 +346,7 @@ bool Shapes::sample(Sampling& sampling, const ObjectShape& shape, std::size_t mo
           return holds(some.names, member.key) && fits(some.value, member.value);
         });
       });
-      if (!has_some || is_one_of(shape.excluded, members)) return;
+      if (!has_some || excluded.find(members)) return;
       if (into.values.size() >= most) {
         is_stopped = true;
       } else {
@@ -431,34 +469,6 @@ std::vector<const std::vector<Value>*> Shapes::scarce_items(const ArrayShape& sh
 }
 
 namespace {
-
-// The values of several lists as numbers: equal ones are one.
-class Numbered {
- public:
-  std::size_t add(const Value& value) {
-    const std::uint64_t hash = schema::hash_of(value);
-    if (const auto known = find(value, hash)) return *known;
-    by_hash_.emplace(hash, values_.size());
-    values_.push_back(&value);
-    return values_.size() - 1;
-  }
-  [[nodiscard]] std::optional<std::size_t> find(const Value& value) const {
-    return find(value, schema::hash_of(value));
-  }
-  [[nodiscard]] const Value& operator[](std::size_t number) const { return *values_[number]; }
-  [[nodiscard]] std::size_t size() const { return values_.size(); }
-
- private:
-  [[nodiscard]] std::optional<std::size_t> find(const Value& value, std::uint64_t hash) const {
-    const auto [from, to] = by_hash_.equal_range(hash);
-    const auto known =
-        std::find_if(from, to, [&](const auto& entry) { return *values_[entry.second] == value; });
-    return known == to ? std::nullopt : std::optional(known->second);
-  }
-
-  std::vector<const Value*> values_;
-  std::unordered_multimap<std::uint64_t, std::size_t> by_hash_;
-};
 
 // Whether each of the lists can give a value of its own, none of which is taken: a matching, made
 // larger list by list.
