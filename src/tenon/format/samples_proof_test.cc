@@ -222,8 +222,14 @@ std::string fault_of(const Format& format, Side& side, Side& plain,
     if (outcome.incomplete[i]) return "incomplete";
     calls.push_back({"", name, arguments});
   }
-  const auto written = render_calls(format, calls, {.tools = tools().list});
+  auto written = render_calls(format, calls, {.tools = tools().list});
   if (!written) return "not written: " + written.error().message;
+  // Text in JSON may hold what ends a parameter: such a call is written in the form with JSON.
+  for (const Syntax& form : format.forms) {
+    if (plain.answers.hold(*written)) break;
+    auto other = render_calls_in(format, form, calls, {.tools = tools().list});
+    if (other && plain.answers.hold(*other)) written = std::move(other);
+  }
   if (!plain.answers.hold(*written)) return "no sentence is what is written of it: " + *written;
   std::vector<TokenId> tokens;
   for (const char byte : *written) tokens.push_back(static_cast<unsigned char>(byte));
