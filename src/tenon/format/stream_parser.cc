@@ -633,7 +633,7 @@ void StreamParser::Impl::act_on(LiteralId id) {
   } else if (!reasoning && format->has_gated) {
     lead.feed(format->literals[id]);
   }
-  if (!reasoning && format->stray_ends.contains(id)) {
+  if (!reasoning && (format->stray_ends - format->drops).contains(id)) {
     diagnose("stray_marker", "'" + format->literals[id] + "' ends no call; it is left out");
   }
   at_marker();
