@@ -506,7 +506,7 @@ Value to_bytes(Vm& vm, const Value& self, const Args& args) {
   if (number.is_negative() && !is_signed) {
     vm.fail("OverflowError", "can't convert negative int to unsigned");
   }
-  // Of a negative number n the bits are those of ~(-n - 1).
+  // A negative number n has the bits of ~(-n - 1).
   const BigInt magnitude = number.is_negative() ? -number - BigInt(1) : number;
   const std::size_t bits = magnitude.is_zero() ? 0 : magnitude.bits() + (is_signed ? 1 : 0);
   const auto size = static_cast<std::size_t>(length);

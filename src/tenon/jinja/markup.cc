@@ -14,7 +14,7 @@ namespace {
 struct Entity {
   std::string_view name;
   char32_t first;
-  char32_t second;  // 0: there is none
+  char32_t second;  // 0: there is no second one
 };
 
 #include "tenon/jinja/html_entities.inc"
@@ -51,7 +51,7 @@ std::string character_of_number(char32_t point) {
   return text;
 }
 
-// What a reference to a character stands for, and how long it is with its `&`; 0: it is none.
+// What a reference to a character stands for, and how long it is with its `&`; 0: this is no reference.
 struct Reference {
   std::string text;
   std::size_t length = 0;

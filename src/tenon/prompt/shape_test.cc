@@ -372,7 +372,7 @@ INSTANTIATE_TEST_SUITE_P(Calls, ShapesMessages,
                                  {"ids written in the model's form in 3 calls"}}),
                          row_name);
 
-// Of a result whose call is gone.
+// A result whose call is gone has an id, too.
 TEST(ShapesIds, OrphansHaveTheFormToo) {
   Capabilities capabilities = kModern();
   capabilities.orphan_results = true;
