@@ -15,7 +15,7 @@ using message::FinishReason;
 constexpr std::string_view kSignature = "tenon";
 
 // What is cached is part of the prompt here, and beside the input there.
-json::Object usage_of(const message::Usage& counts) {
+json::Object messages_usage_of(const message::Usage& counts) {
   json::Object details{{"thinking_tokens", std::uint64_t{counts.reasoning_tokens}}};
   return json::Object{{"input_tokens", std::uint64_t{counts.prompt_tokens - counts.cached_tokens}},
                       {"cache_creation_input_tokens", std::uint64_t{0}},
@@ -116,9 +116,10 @@ void MessagesEncoder::append_delta(Kind kind, std::string_view text, std::string
 
 void MessagesEncoder::end(const message::Usage& usage, std::string& out) {
   json::Object delta{{"stop_reason", stop_reason()}, {"stop_sequence", stop_sequence()}};
-  append_event("message_delta",
-               {{"delta", std::move(delta)}, {"usage", usage_of(usage)}, {"tenon", note_.encode()}},
-               out);
+  append_event(
+      "message_delta",
+      {{"delta", std::move(delta)}, {"usage", messages_usage_of(usage)}, {"tenon", note_.encode()}},
+      out);
   append_event("message_stop", {}, out);
 }
 
@@ -162,7 +163,7 @@ json::Value MessagesEncoder::message(json::Array content, const message::Usage* 
                       {"content", std::move(content)},
                       {"stop_reason", is_over ? stop_reason() : json::Value()},
                       {"stop_sequence", is_over ? stop_sequence() : json::Value()},
-                      {"usage", usage_of(is_over ? *usage : begun)}};
+                      {"usage", messages_usage_of(is_over ? *usage : begun)}};
 }
 
 json::Value MessagesEncoder::stop_reason() const {

@@ -172,7 +172,7 @@ ApiError bad_json(const Error& error) {
           .code = is_large ? ErrorCode("limit_exceeded") : ErrorCode("invalid_json")};
 }
 
-ApiError invalid(std::string param, std::string message) {
+ApiError invalid_value(std::string param, std::string message) {
   return {.message = std::move(message), .param = std::move(param), .code = "invalid_value"};
 }
 
@@ -1035,8 +1035,8 @@ void Service::Impl::detokenize(Call& call) {
     const vocab::TokenId id = request->tokens[i];
     if (static_cast<std::size_t>(id) >= tokenizer.size()) {
       const std::string path = at("tokens", i);
-      return respond_error(call, invalid(path, path + ": the model has tokens 0 to " +
-                                                   std::to_string(tokenizer.size() - 1)));
+      return respond_error(call, invalid_value(path, path + ": the model has tokens 0 to " +
+                                                         std::to_string(tokenizer.size() - 1)));
     }
     bytes += tokenizer.bytes(id);
     if (patience::current().is_over()) return respond_error(call, time_is_up());

@@ -15,7 +15,7 @@ using chat::Refusal;
 
 constexpr double kAll = 1e9;  // of what has no limit
 
-Failure<Refusal> refuse(std::string message, std::string param, std::string code) {
+Failure<Refusal> refuse_limit(std::string message, std::string param, std::string code) {
   return Failure<Refusal>({.error = {Errc::invalid, std::move(message)},
                            .param = std::move(param),
                            .code = std::move(code)});
@@ -103,20 +103,21 @@ Result<void, Refusal> read_limits(const json::Value& rlm, const RunLimits& most,
     if (limit == std::end(kLimits)) {
       std::string known = "session, events";
       for (const Limit& each : kLimits) known += ", " + std::string(each.name);
-      return refuse(param + " is not a field of rlm, which has " + known, param,
-                    "unknown_parameter");
+      return refuse_limit(param + " is not a field of rlm, which has " + known, param,
+                          "unknown_parameter");
     }
     const json::Number* number = value.if_number();
     if (number == nullptr || (limit->is_whole && !number->is_integer())) {
-      return refuse(param + " must be " + (limit->is_whole ? "an integer" : "a number"), param,
-                    "invalid_type");
+      return refuse_limit(param + " must be " + (limit->is_whole ? "an integer" : "a number"),
+                          param, "invalid_type");
     }
     const double bound = limit->of(most) > 0 ? limit->of(most) : kAll;
     const double wanted = number->to_double();
     if (!(wanted >= limit->least) || wanted > bound) {
-      return refuse(param + " must be from " + json::to_string(shown(*limit, limit->least)) +
-                        " to " + json::to_string(shown(*limit, bound)) + std::string(limit->unit),
-                    param, "invalid_value");
+      return refuse_limit(param + " must be from " + json::to_string(shown(*limit, limit->least)) +
+                              " to " + json::to_string(shown(*limit, bound)) +
+                              std::string(limit->unit),
+                          param, "invalid_value");
     }
     limit->set(limits, wanted);
   }
