@@ -602,6 +602,11 @@ class Builder {
         // No parenthesis: as Python's a call would begin behind a name.
         parts.push_back(rules_.add(node::Pattern{R"([^\s<>{}"`\[(]{0,24})"}));
       } else if (piece->kind == Piece::Kind::space) {
+        // An attribute is one only behind white space.
+        const auto next = std::next(piece);
+        if (next != pattern.end() && next->text.ends_with("=\"")) {
+          parts.push_back(rules_.add(node::Pattern{R"([ \t\r\n])"}));
+        }
         parts.push_back(spaces());
       } else {
         const bool follows = piece != pattern.begin() && !is_space(*std::prev(piece));
@@ -848,7 +853,8 @@ class Builder {
     if (!starts_in_reasoning(format_, options_.prompt_tail)) {
       if (!options_.reasoning) return answer;
       const bool is_text_first = mode == ToolMode::automatic && options_.content == nullptr;
-      const bool is_call_first = mode == ToolMode::required;
+      // The same white space as before a call: else the model would be led away from that.
+      const bool is_call_first = mode == ToolMode::required && !format_.has_known_edges;
       const NodeId before = is_text_first   ? space
                             : is_call_first ? edge_space()
                                             : rules_.literal("");
