@@ -39,6 +39,7 @@ bool FieldReader::refuse(std::string_view param, std::string_view why) {
 }
 
 bool FieldReader::leave_out(std::string_view path, std::string_view why) {
+  if (refuses_unknown_) return refuse(path, why);
   if (left_out_.size() < kMaxLeftOut) {
     left_out_.push_back({.code = std::string(kLeftOut),
                          .message = std::string(path) + " is left out: " + std::string(why)});

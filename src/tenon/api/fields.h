@@ -40,7 +40,7 @@ class FieldReader {
   bool fail(ErrorCode code, std::string param, std::string message);
   bool refuse(std::string_view param, std::string_view why);
   /// The answer is right without what stands at `path`: it is not read, and the client is told so,
-  /// as "PATH is left out: WHY". True.
+  /// as "PATH is left out: WHY". An error where nothing may be left out.
   bool leave_out(std::string_view path, std::string_view why);
   /// A field or member that is not known: left out, or an error where such are refused.
   bool unknown(std::string_view path, std::string message);
@@ -77,7 +77,7 @@ class FieldReader {
   bool at_most(std::size_t most, std::size_t count, std::string_view path, std::string_view what);
 
   std::optional<ApiError> error_;
-  bool refuses_unknown_ = true;
+  bool refuses_unknown_ = true;                // nothing is left out
   std::vector<message::Diagnostic> left_out_;  // at most kMaxLeftOut
 };
 

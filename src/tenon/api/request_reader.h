@@ -24,7 +24,8 @@ inline constexpr std::size_t kMaxTools = 1024;
 
 /// How requests are read.
 struct DecodeOptions {
-  /// Fields and members that are not known are an error, not left out.
+  /// What would be left out is an error: fields and members that are not known, hosted tools,
+  /// content that is no text.
   bool refuses_unknown_fields = false;
 };
 

@@ -29,7 +29,7 @@ struct ServiceOptions {
   std::string version;  ///< "0.1.0"
   /// For the page at "/", where the request names no host: "http://127.0.0.1:8080".
   std::string base_url;
-  /// Fields of requests that are not known are errors, not left out and told.
+  /// What of a request would be left out and told is an error: DecodeOptions.
   bool refuses_unknown = false;
   std::size_t max_waiting = 1024;  ///< Requests that no thread has begun; more get 503.
   /// Of what is asked of an engine elsewhere beside answers, tokens say; 0: none. Answers have that

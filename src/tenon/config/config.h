@@ -20,8 +20,8 @@ struct ServerConfig {
   std::string api_keys_file;
   std::vector<std::string> cors_origins;
   std::vector<std::string> format_files;  ///< Definitions of tool-call formats, or folders of them.
-  std::vector<std::string> allowed_hosts;  ///< Beside loopback names, where there are no keys.
-  std::string unknown_fields = "leave_out";  ///< Of requests; or "refuse".
+  std::vector<std::string> allowed_hosts;    ///< Beside loopback names, where there are no keys.
+  std::string unknown_fields = "leave_out";  ///< And hosted tools, pictures; or "refuse".
   std::int64_t max_body_bytes = std::int64_t{32} << 20;
   std::int64_t max_connections = 10'000;
   std::int64_t request_timeout_s = 0;  ///< Of an answer; 0: none.
