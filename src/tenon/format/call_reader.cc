@@ -441,6 +441,8 @@ std::size_t CallReader::feed_arguments(std::string_view bytes) {
 
 // The id names no tool: that the first argument is one of the only tool's says that it is called.
 void CallReader::settle_guess() {
+  // Only where it is whole: this is asked at each byte.
+  if (!arguments_.ends_with(':') && !arguments_.ends_with('}')) return;
   const auto first = json::parse(arguments_ + (arguments_.ends_with(':') ? "0}" : ""));
   if (!first || first->if_object() == nullptr) return;
   is_guess_ = false;

@@ -143,6 +143,31 @@ INSTANTIATE_TEST_SUITE_P(
             R"({"t": {"type": "string"}})"}),
     [](const auto& info) { return std::string(info.param.name); });
 
+// A thousand properties that refer to one large definition: it is not written a thousand times.
+TEST(SchemaLoss, DefinitionsAreRepeatedWithinBounds) {
+  const auto compiled = ChatTemplate::compile(kLosesTypes, {.generic_fallback = false});
+  ASSERT_TRUE(compiled) << compiled.error().message;
+  json::Object properties;
+  for (int i = 0; i < 1000; ++i) {
+    properties.set("p" + std::to_string(i), json::Object{{"$ref", "#/$defs/t"}});
+  }
+  const json::Object large{{"type", "string"}, {"description", std::string(100'000, 'd')}};
+  json::Object parameters{{"type", "object"},
+                          {"properties", std::move(properties)},
+                          {"$defs", json::Object{{"t", large}}}};
+  json::Object function{
+      {"name", "f"}, {"description", "Does it"}, {"parameters", std::move(parameters)}};
+  const json::Value tool = json::Object{{"type", "function"}, {"function", std::move(function)}};
+  const auto prompt = (*compiled)->render_context(
+      json::Object{{"messages", *json::parse(R"([{"role": "user", "content": "q"}])")},
+                   {"tools", json::Array{tool}}},
+      {});
+  ASSERT_TRUE(prompt) << prompt.error().message;
+  EXPECT_LT(prompt->text.size(), 1'000'000U);
+  EXPECT_NE(prompt->text.find("Does it (JSON Schema: {\"$defs\""), std::string::npos)
+      << prompt->text.substr(0, 200);
+}
+
 // In jinja2 `schema['items'] is defined` is true of every dict: it is its method.
 TEST(SchemaLoss, TheBundledModelTakesListsWithoutItems) {
   const auto file = vocab::GgufFile::open(TENON_SOURCE_DIR "/models/tenon-tiny.gguf");

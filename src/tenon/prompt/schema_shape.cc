@@ -1,5 +1,7 @@
 #include "tenon/prompt/schema_shape.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -153,13 +155,20 @@ json::Object used_definitions(const json::Value& schema, const std::string& key,
   return used;
 }
 
-// A schema that stands alone: with the definitions that it needs.
-json::Value standing_alone(json::Object schema, const json::Object& parameters) {
+// Bytes of definitions that may be repeated in one tool: each property has those that it needs, and
+// a request has thousands of properties. Beyond it, all stand in the tool's own description once.
+constexpr std::size_t kMaxRepeated = std::size_t{128} << 10U;
+
+// A schema that stands alone: with the definitions that it needs, as long as there is room in
+// `left`.
+json::Value standing_alone(json::Object schema, const json::Object& parameters, std::size_t& left) {
   json::Value whole = std::move(schema);
+  if (left == 0) return whole;
   for (const std::string key : {"$defs", "definitions"}) {
     const json::Value* definitions = parameters.find(key);
     if (definitions == nullptr || definitions->if_object() == nullptr) continue;
     json::Object used = used_definitions(whole, key, *definitions->if_object());
+    if (!used.empty()) left -= std::min(left, json::to_string(json::Value(used)).size());
     if (!used.empty() && whole.find(key) == nullptr) whole.if_object()->set(key, std::move(used));
   }
   return whole;
@@ -174,6 +183,7 @@ bool write_losses(json::Object& function, json::Object& properties, const json::
   if (sent == nullptr || sent->if_object() == nullptr) return false;
   bool changed = false;
   json::Object left_out;
+  std::size_t room = kMaxRepeated;
   for (const json::Member& member : *sent->if_object()) {
     json::Value* property = properties.find(member.key);
     const json::Object* given = member.value.if_object();
@@ -197,12 +207,18 @@ bool write_losses(json::Object& function, json::Object& properties, const json::
     }
     if (hides_description(losses, member.key)) continue;
     property->if_object()->set(
-        "description", with_schema(description, standing_alone(std::move(schema), parameters)));
+        "description",
+        with_schema(description, standing_alone(std::move(schema), parameters, room)));
   }
-  if (!left_out.empty()) {
-    json::Object schema{{"properties", std::move(left_out)}};
+  if (!left_out.empty() || room == 0) {
+    json::Object schema;
+    if (!left_out.empty()) schema.set("properties", std::move(left_out));
+    for (const std::string key : {"$defs", "definitions"}) {
+      const json::Value* all = room == 0 ? parameters.find(key) : nullptr;
+      if (all != nullptr) schema.set(key, *all);
+    }
     function.set("description", with_schema(text_member(function, "description"),
-                                            standing_alone(std::move(schema), parameters)));
+                                            standing_alone(std::move(schema), parameters, room)));
   }
   return changed;
 }
