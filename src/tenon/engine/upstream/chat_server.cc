@@ -189,6 +189,7 @@ class ChatReader {
     std::uint32_t number = 0;  // what CallPiece has as its index
     std::string name;          // so far
     bool is_named = false;     // the name is whole, and has been told
+    std::string arguments;     // so far, of calls without an id
   };
   Told& told_of(std::uint32_t index, const std::string& id, const std::string& name, Delta& delta);
   [[nodiscard]] bool begins_another(const Told& told, const std::string& id,
@@ -272,7 +273,10 @@ void ChatReader::read_calls(const json::Array& calls, Delta& delta) {
     }
     Told& told = told_of(count_at(piece, "/index"), text_at(piece, "/id"), call.name, delta);
     call.index = told.number;
-    if (!told.is_named) told.name += std::exchange(call.name, {});
+    // The name again, which some servers send with each piece.
+    const bool is_again = call.name == told.name && !begins_a_tool(told.name + call.name);
+    if (!told.is_named && !is_again) told.name += std::exchange(call.name, {});
+    if (told.id.empty()) told.arguments += call.arguments;
     if (!told.is_named && (!call.arguments.empty() || is_whole(told.name))) {
       told.is_named = true;
       call.name = told.name;
@@ -290,11 +294,14 @@ ChatReader::Told& ChatReader::told_of(std::uint32_t index, const std::string& id
   const auto [known, is_new] = told_.try_emplace(index);
   Told& told = known->second;
   if (is_new) {
-    told = {.id = id, .number = std::max(index, call_count_), .name = {}};
+    for (auto& [earlier, other] : told_) {
+      if (earlier != index) tell_name(other, delta);
+    }
+    told = {.id = id, .number = std::max(index, call_count_), .name = {}, .arguments = {}};
     call_count_ = told.number + 1;
   } else if (!name.empty() && begins_another(told, id, name)) {
     tell_name(told, delta);
-    told = {.id = id, .number = call_count_++, .name = {}};
+    told = {.id = id, .number = call_count_++, .name = {}, .arguments = {}};
   } else if (told.id.empty()) {
     told.id = id;
   }
@@ -305,7 +312,8 @@ ChatReader::Told& ChatReader::told_of(std::uint32_t index, const std::string& id
 bool ChatReader::begins_another(const Told& told, const std::string& id,
                                 const std::string& name) const {
   if (!id.empty() && !told.id.empty()) return id != told.id;
-  if (told.is_named) return true;
+  // Arguments that go on: the name is repeated with each piece.
+  if (told.is_named) return told.arguments.empty() || json::parse(told.arguments).has_value();
   return std::ranges::find(tools_, told.name) != tools_.end() && !begins_a_tool(told.name + name);
 }
 

@@ -227,6 +227,22 @@ const Case kCases[] = {
          chunk(R"({"tool_calls":[{"index":0,"function":{"name":"g","arguments":""}}]})") +
          chunk(R"({"tool_calls":[{"index":0,"function":{"name":"g"}}]})") + kStop,
      "[0 f ][1 g ][2 g ]"},
+    {"NameWithEachPiece",
+     chunk(R"({"tool_calls":[{"index":0,"function":{"name":"f","arguments":"{"}}]})") +
+         chunk(R"({"tool_calls":[{"index":0,"function":{"name":"f","arguments":"}"}}]})") + kStop,
+     "[0 f {][0  }]"},
+    {"NameAndIdBeforeTheArguments",
+     chunk(R"({"tool_calls":[{"index":0,"id":"a","function":{"name":"next","arguments":""}}]})") +
+         chunk(
+             R"({"tool_calls":[{"index":0,"id":"a","function":{"name":"next","arguments":"{}"}}]})") +
+         kStop,
+     "[0 next {}]"},
+    {"NameThatWaitsComesBeforeTheNextCall",
+     chunk(R"({"tool_calls":[{"index":0,"id":"a","function":{"name":"next"}}]})") +
+         chunk(
+             R"({"tool_calls":[{"index":1,"id":"b","function":{"name":"f","arguments":"{}"}}]})") +
+         kStop,
+     "[0 next ][1 f {}]"},
     {"NameInPieces",
      chunk(R"({"tool_calls":[{"index":0,"function":{"name":"next_"}}]})") +
          chunk(R"({"tool_calls":[{"index":0,"function":{"name":"train"}}]})") +

@@ -167,6 +167,23 @@ std::string said_in(std::string_view body) {
   return document ? fault_in(*document).said : std::string();
 }
 
+// Where the server listens is its operator's affair: the log has it, and no answer.
+std::string without_address(std::string message, const std::string& url) {
+  const std::string::size_type scheme = url.find("://");
+  const auto path = url.find('/', scheme == url.npos ? 0 : scheme + 3);
+  const std::string origin = url.substr(0, path);
+  const std::string host = origin.substr(scheme == origin.npos ? 0 : scheme + 3);
+  for (const std::string& address : {origin + ": ", origin, host}) {
+    if (address.empty()) continue;
+    for (auto at = message.find(address); at != message.npos; at = message.find(address, at)) {
+      const std::string_view instead = address.ends_with(": ") ? "" : "the server";
+      message.replace(at, address.size(), instead);
+      at += instead.size();
+    }
+  }
+  return message;
+}
+
 // What a piece costs whoever keeps the answer, beside its text.
 constexpr std::size_t kPieceBytes = 16;
 
@@ -325,27 +342,10 @@ class Generation {
     if (failure_) return *failure_;
     if (!has_come_ && !error_body_.empty()) return no_stream();
     if (transfer) return unavailable("the answer broke off");
-    // Where the server listens is its operator's affair: the log has it, and no answer.
     log::warn("upstream " + transfer.error().message);
     const Errc code = transfer.error().code;
     return Error{code == Errc::limit_exceeded ? Errc::unavailable : code,
-                 without_address(transfer.error().message)};
-  }
-
-  [[nodiscard]] std::string without_address(std::string message) const {
-    const std::string::size_type scheme = server_.url.find("://");
-    const auto path = server_.url.find('/', scheme == server_.url.npos ? 0 : scheme + 3);
-    const std::string origin = server_.url.substr(0, path);
-    const std::string host = origin.substr(scheme == origin.npos ? 0 : scheme + 3);
-    for (const std::string& address : {origin + ": ", origin, host}) {
-      if (address.empty()) continue;
-      for (auto at = message.find(address); at != message.npos; at = message.find(address, at)) {
-        const std::string_view instead = address.ends_with(": ") ? "" : "the server";
-        message.replace(at, address.size(), instead);
-        at += instead.size();
-      }
-    }
-    return message;
+                 without_address(transfer.error().message, server_.url)};
   }
 
   // HTTP's 200 does not keep servers from answering with an error, nor proxies with a page.
@@ -595,7 +595,11 @@ bool Remote::has_nothing_at(std::string_view path) const {
 Expected<Value> Remote::post(std::string_view path, const Value& body) const {
   http::ClientRequest request = question("POST", path);
   request.body = json::to_string(body);
-  return ask(std::move(request));
+  auto answer = ask(std::move(request));
+  if (answer) return answer;
+  log::warn("upstream " + answer.error().message);
+  return Unexpected(
+      Error{answer.error().code, without_address(answer.error().message, server_.url)});
 }
 
 Expected<std::unique_ptr<Run>> Remote::generate(std::string_view path, std::string body,
