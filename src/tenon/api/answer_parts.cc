@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "tenon/api/fields.h"
 #include "tenon/base/utf8.h"
 #include "tenon/chat/responder.h"
 #include "tenon/format/json_filter.h"
@@ -88,7 +89,8 @@ void GuaranteeNote::add(const message::ChatEvent& event) {
       is_tainted_ = true;
       return;
     }
-    if (repairs_.size() < kMaxRepairs) repairs_.push_back(*repair);
+    std::vector<message::Diagnostic>& list = repair->code == kLeftOut ? left_out_ : repairs_;
+    if (list.size() < kMaxRepairs) list.push_back(*repair);
   }
   const auto* finish = std::get_if<message::Finish>(&event);
   if (finish != nullptr && is_due_) guarantee_ = finish->guarantee;
@@ -105,14 +107,17 @@ void GuaranteeNote::add(const GuaranteeNote& choice) {
     guarantee_ = std::min(guarantee_.value_or(*choice.guarantee_), *choice.guarantee_);
     format_ = choice.format_;
   }
+  if (left_out_.empty()) left_out_ = choice.left_out_;
   const std::size_t room = std::min(kMaxRepairs - repairs_.size(), choice.repairs_.size());
   std::copy_n(choice.repairs_.begin(), room, std::back_inserter(repairs_));
 }
 
 json::Value GuaranteeNote::encode() const {
   json::Array list;
-  for (const message::Diagnostic& repair : repairs_) {
-    list.emplace_back(json::Object{{"code", repair.code}, {"message", repair.message}});
+  for (const auto* const repairs : {&left_out_, &repairs_}) {
+    for (const message::Diagnostic& repair : *repairs) {
+      list.emplace_back(json::Object{{"code", repair.code}, {"message", repair.message}});
+    }
   }
   json::Object note{
       {"guarantee", guarantee_ ? json::Value(message::guarantee_name(*guarantee_)) : json::Value()},

@@ -47,6 +47,7 @@ class GuaranteeNote {
   std::optional<message::Guarantee> guarantee_;  // once it has ended
   bool is_tainted_ = false;
   bool is_estimated_ = false;
+  std::vector<message::Diagnostic> left_out_;  // of the request, which all choices share
   std::vector<message::Diagnostic> repairs_;
   json::Object rlm_;  // of the choice that ended last
 };

@@ -71,7 +71,9 @@ void ChatAnswer::start(chat::Responder& responder) {
   std::vector<std::shared_ptr<chat::Answer>> unwanted;
   {
     const std::lock_guard lock(mutex_);
-    if (!answers.empty()) encoder_->set_prompt_tokens(answers.front()->prompt_tokens());
+    // Streams alone begin before they end, and a whole answer may be written by now.
+    if (options_.stream && !answers.empty())
+      encoder_->set_prompt_tokens(answers.front()->prompt_tokens());
     answers_ = std::move(answers);
     // Who ended it meanwhile did not know them.
     if (is_over_ && unfinished_ > 0) unwanted = answers_;

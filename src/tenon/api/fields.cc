@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "tenon/base/utf8.h"
+
 namespace tenon::api {
 
 using json::Kind;
@@ -41,8 +43,12 @@ bool FieldReader::refuse(std::string_view param, std::string_view why) {
 bool FieldReader::leave_out(std::string_view path, std::string_view why) {
   if (refuses_unknown_) return refuse(path, why);
   if (left_out_.size() < kMaxLeftOut) {
-    left_out_.push_back({.code = std::string(kLeftOut),
-                         .message = std::string(path) + " is left out: " + std::string(why)});
+    constexpr std::size_t kMostOfPath = 200;  // names of members are the client's
+    const std::string place = path.size() <= kMostOfPath
+                                  ? std::string(path)
+                                  : utf8::sanitized(path.substr(0, kMostOfPath)) + "...";
+    left_out_.push_back(
+        {.code = std::string(kLeftOut), .message = place + " is left out: " + std::string(why)});
   }
   return true;
 }

@@ -136,6 +136,12 @@ const LeftOutRow kLeftOutRows[] = {
      R"({"input": "a", "client_metadata": {"b": "c"}, "vendor": 1, "tools": [
          {"type": "web_search"}, {"type": "function", "name": "f"}]})",
      {{"f"}, {"a"}, {"vendor", "tools[0]"}}},
+    {"ResponsesToolsThatRunElsewhere",
+     left_out_responses,
+     R"({"input": "a", "tools": [{"type": "shell", "environment": {"type": "container_auto"}},
+         {"type": "shell", "environment": {"type": "local"}},
+         {"type": "tool_search", "execution": "client", "description": "b", "parameters": {}}]})",
+     {{"shell"}, {"a"}, {"tools[0]", "tools[2]"}}},
     {"ResponsesWhatHostedToolsDid",
      left_out_responses,
      R"({"input": [{"role": "user", "content": "a"}, {"type": "mcp_call", "id": "m", "name": "n",
@@ -213,6 +219,11 @@ TEST(LeftOut, IsBounded) {
   const auto decoded = decode_chat_completion(std::move(body));
   ASSERT_TRUE(decoded);
   EXPECT_EQ(decoded->left_out.size(), kMaxLeftOut);
+  json::Object large{{"messages", json::Array{json::Object{{"role", "user"}, {"content", "a"}}}}};
+  large.set(std::string(1U << 20U, 'x'), 1);
+  const auto read = decode_chat_completion(std::move(large));
+  ASSERT_TRUE(read);
+  EXPECT_LT(read->left_out.front().message.size(), 1000U);
 }
 
 TEST(LeftOut, PlaceholdersAreOneLine) {

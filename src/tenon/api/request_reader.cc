@@ -187,9 +187,9 @@ bool RequestReader::is_hosted_tool(const Value& value) {
   const Value* type = present(value, "type");
   const std::string* name = type == nullptr ? nullptr : type->if_string();
   if (name == nullptr || *name == "function" || *name == "custom") return false;
-  return std::ranges::none_of(
-      std::initializer_list<std::string_view>{"function", "parameters", "input_schema", "custom"},
-      [&](std::string_view key) { return present(value, key) != nullptr; });
+  const auto has = [&](std::string_view key) { return present(value, key) != nullptr; };
+  const bool is_flat = has("name") && (has("parameters") || has("input_schema"));
+  return !is_flat && !has("function") && !has("custom");
 }
 
 bool RequestReader::bare_schema(const Value& value, const std::string& path) {

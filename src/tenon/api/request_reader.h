@@ -21,6 +21,7 @@ inline constexpr std::size_t kMaxBiases = 4096;  ///< Entries of `logit_bias`.
 inline constexpr std::size_t kMaxStops = 16;
 inline constexpr std::size_t kMaxStopBytes = 1024;
 inline constexpr std::size_t kMaxTools = 1024;
+inline constexpr std::size_t kMaxModelBytes = 1024;  ///< Of its name.
 
 /// How requests are read.
 struct DecodeOptions {
@@ -90,7 +91,11 @@ class RequestReader : protected FieldReader {
     refuses_unknown_ = options.refuses_unknown_fields;
   }
 
-  bool model(const json::Value& value) { return string(value, "model", chat_.model); }
+  /// Each chunk of a stream repeats it.
+  bool model(const json::Value& value) {
+    return string(value, "model", chat_.model) &&
+           at_most(kMaxModelBytes, chat_.model.size(), "model", "bytes");
+  }
   bool temperature(const json::Value& value) {
     return number(value, "temperature", 0.0, 2.0, chat_.sampling.temperature);
   }

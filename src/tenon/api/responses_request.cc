@@ -584,6 +584,9 @@ bool ResponsesDecoder::tool(const Value& value, const std::string& path, Tool& o
   if (given == nullptr || !word(*given, in(path, "type"), type)) return false;
   if (type == "namespace") return name_space(value, path);
   if (const ClientTool* known = client_tool_of_responses(type)) {
+    const Value* environment = present(value, "environment");
+    const Value* where = environment == nullptr ? nullptr : json::at_pointer(*environment, "/type");
+    if (where != nullptr && *where != Value("local")) return leave_out(path, kRunsNoTools);
     out = function_of(*known, std::string(known->name));
     out_.called_as[out.name] = {.name_space = {}, .name = out.name, .tool = known};
     return true;

@@ -638,13 +638,15 @@ ApiError Service::Impl::unknown_model(std::string_view name) const {
 std::shared_ptr<chat::Model> Service::Impl::model_for(const std::string& name, Handler handler,
                                                       Call& call) {
   if (is_pair(name)) return options.pairs;
-  if (!models.has(name)) {
+  // By its own name: that of a request may be any, where a model answers to all.
+  const std::string own = models.own_name(name);
+  if (own.empty()) {
     respond_error(call, unknown_model(name));
     return nullptr;
   }
-  auto model = models.loaded(name);
+  auto model = models.loaded(own);
   if (model == nullptr) {
-    wait_for(name, handler, call);
+    wait_for(own, handler, call);
     return nullptr;
   }
   if (!model->capabilities().is_remote || std::exchange(call.is_apart, true)) return model;
@@ -876,6 +878,7 @@ void Service::Impl::responses(Call& call) {
   if (!request) return respond_error(call, request.error());
   const auto model = model_for(request->chat.model, &Impl::responses, call);
   if (model == nullptr) return;
+  request->echo.set("model", request->chat.model);  // which the request may leave out
   ResponseHead head{.id = id,
                     .created_at = unix_time(),
                     .echo = std::move(request->echo),

@@ -655,6 +655,8 @@ TEST(Service, tool_calling_AnswersWithResponses) {
   EXPECT_EQ(text_at(whole, "/output/0/content/0/text"), "Let me see.\n");
   EXPECT_EQ(text_at(whole, "/output/1/name"), "f");
   EXPECT_EQ(text_at(whole, "/output/1/arguments"), R"({"x": 1.50, "y": [1, 2]})");
+  EXPECT_EQ(text_at(setting.ask("POST", "/v1/responses", R"({"input": "hi"})").json(), "/model"),
+            "m");
   for (const std::string_view store : {"true", "false"}) {
     const Reply stream =
         setting.ask("POST", "/api/v1/responses",

@@ -362,6 +362,12 @@ bool ModelRegistry::has(std::string_view name) const {
   return impl_->find_any(name) != nullptr;
 }
 
+std::string ModelRegistry::own_name(std::string_view name) const {
+  const std::lock_guard lock(impl_->mutex);
+  const auto slot = impl_->find_any(name);
+  return slot == nullptr ? std::string() : slot->source.name;
+}
+
 bool ModelRegistry::has_own(std::string_view name) const {
   const std::lock_guard lock(impl_->mutex);
   return Impl::find(impl_->slots, name) != nullptr;
