@@ -66,6 +66,10 @@ void AttributeReader::step(char byte) {
       [[fallthrough]];
     case Place::plain:
       if (is_space(byte) || byte == head_->text.front()) {
+        if (byte == '>' && text_.ends_with('/')) {  // `<invoke name=f/>`: the slash is the tag's
+          text_.pop_back();
+          closes_itself_ = true;
+        }
         end_value();
         return step_gap(byte);
       }

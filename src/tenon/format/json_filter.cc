@@ -286,10 +286,11 @@ void JsonFilter::settle_brace(unsigned char byte, std::string& copy) {
     if (is_plain || !in_object()) state_ = State::first_item;
     return;
   }
+  if (byte != ':' && byte != ',' && byte != '}') return;  // first: what follows reads all digits
   const bool is_key = state_ == State::colon || state_ == State::closing;
   const bool may_end =
       state_ == State::closing ? matched_ == (is_triple_ ? kTriple : 1) : is_key || may_end_plain();
-  if (!may_end || (byte != ':' && byte != ',' && byte != '}')) return;
+  if (!may_end) return;
   if (state_ == State::number && !end_held_number(held_)) return;
   if (byte == ':' && !is_key) {
     const std::size_t begin = held_.find_first_not_of(kSpace);

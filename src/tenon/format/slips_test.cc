@@ -79,6 +79,8 @@ const SlipRow kSlips[] = {
      "",
      "",
      {{"get_weather", R"({"city": "Paris", "days": 3})"}}},
+    {"TagWithoutQuotesThatClosesItself", "minimax_m2",
+     "<minimax:tool_call>\n<invoke name=get_time/>\n</minimax:tool_call>", "", "", kTime},
     {"TagThatClosesItself",
      "deepseek_v4",
      "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"get_time\"/>\n<｜DSML｜invoke "
