@@ -73,7 +73,7 @@ function(tenon_layer name)
     set(proofs ${arg_TESTS})
     list(FILTER proofs INCLUDE REGEX "_proof_test\\.cc$")
     list(FILTER arg_TESTS EXCLUDE REGEX "_proof_test\\.cc$")
-    set(TENON_UNITY_BYTES 60000)  # whoever edits waits for them
+    set(TENON_UNITY_BYTES 60000)  # small: an edit waits for its batch
     tenon_unity(tests ${target}_test tenon/${name} SOURCES ${arg_TESTS})
     tenon_unity(proofs ${target}_proof_test tenon/${name} SOURCES ${proofs})
     if(CMAKE_BUILD_TYPE STREQUAL "Debug")

@@ -21,10 +21,10 @@ struct ClientTool {
   std::string_view call_member{};
 };
 
-/// The tool of Messages that `type` names, like `text_editor_20250728`; null: there is none.
+/// The tool of Messages that `type` names, like `text_editor_20250728`; null for other types.
 [[nodiscard]] const ClientTool* client_tool_of_messages(std::string_view type);
 
-/// The tool of Responses that `type` names, like `local_shell`; null: there is none.
+/// The tool of Responses that `type` names, like `local_shell`; null for other types.
 [[nodiscard]] const ClientTool* client_tool_of_responses(std::string_view type);
 /// The same by the type of a call, `local_shell_call`, or of a result, `local_shell_call_output`.
 [[nodiscard]] const ClientTool* client_tool_of_call(std::string_view type);

@@ -74,7 +74,7 @@ class ModelRegistry {
 
   /// Whether a model answers to this name: one that is called so, else one with the alias "*".
   [[nodiscard]] bool has(std::string_view name) const;
-  /// The name of the one that does; "": there is none.
+  /// The name of the model that answers to `name`; "" if no model does.
   [[nodiscard]] std::string own_name(std::string_view name) const;
   /// The same without "*".
   [[nodiscard]] bool has_own(std::string_view name) const;

@@ -18,7 +18,7 @@ struct KnownTools {
   const ToolSchemas* tools = nullptr;
   /// Which of them a name stands for that is none, "" for none. Null: no such name stands for one.
   const std::function<std::string(const std::string&)>* corrected = nullptr;
-  /// It stands in markers: where a name that is none can only mean one of the tools, it does.
+  /// The call stands in markers: a name that is not a tool's is taken for the tool it must mean.
   bool is_marked = false;
   bool any = false;  ///< All names are.
 };

@@ -263,7 +263,7 @@ struct HeadRule {
   std::string channel;                   ///< Before the word that names the channel.
   std::string recipient;                 ///< Before the word that names the recipient.
   std::vector<std::string> reasoning;    ///< Channels and recipients of what is no answer.
-  std::vector<std::string> content;      ///< Channels of words for the reader, whoever is named.
+  std::vector<std::string> content;      ///< Channels whose messages are content.
   std::vector<std::string> readers;      ///< Recipients who are no tools.
   bool calls = false;                    ///< Another recipient is a tool, called as `syntax` says.
 
