@@ -3,6 +3,7 @@
 // once. Every word must come out: in the content, the reasoning, or a call's name, id or arguments;
 // nothing is lost but the markers and the frame of a call. And every cut gives the same.
 #include <algorithm>
+#include <cstdio>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -135,8 +136,12 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   });
   const std::string all = all_of(whole);
   for (const std::string& word : text.words) {
-    promise(ignores || !member.is_lossless || all.find(word) != std::string::npos,
-            "no word is lost");
+    const bool is_kept = ignores || !member.is_lossless || all.find(word) != std::string::npos;
+    if (!is_kept) {
+      std::fprintf(stderr, "format %s, word %s of the text:\n%s\n",
+                   member.format->info.name.c_str(), word.c_str(), text.bytes.c_str());
+    }
+    promise(is_kept, "no word is lost");
   }
   for (std::size_t i = 0; i < whole.message().tool_calls.size(); ++i) {
     promise((truncated && whole.incomplete()[i]) ||

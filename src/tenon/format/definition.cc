@@ -994,10 +994,6 @@ std::optional<LinkError> link(Format& format, std::size_t max_literals) {
   format.content_openers = linker.set_of(format.content_open);
   format.drops =
       linker.set_of(format.drop) | format.content_openers | linker.set_of(format.content_close);
-  for (const std::string& marker : format.drop) {
-    const bool ends = std::ranges::find(format.stop, marker) != format.stop.end();
-    if (ends) format.ends |= linker.set_of({marker});
-  }
   for (const Piece& piece : format.between) {
     if (piece.kind != Piece::Kind::literal) continue;
     format.head.between = linker.set_of({piece.text});

@@ -326,7 +326,6 @@ class Format : public std::enable_shared_from_this<Format> {
   LiteralSet reasoning_closers;
   LiteralSet content_openers;
   LiteralSet drops;
-  LiteralSet ends;  ///< Of them, those behind which nothing is part of the answer.
   // Of a format with fallbacks.
   bool has_gated = false;  ///< Some syntax is a fallback's.
   // The same; strong ones only.

@@ -257,10 +257,16 @@ const SlipRow kSlips[] = {
      "<|tool_call>call:nothing{}<tool_call|>",
      "",
      {}},
-    {"NothingBehindTheEndOfTheTurn", "functiongemma",
+    {"WordsBehindTheEndOfTheTurnAreContent", "functiongemma",
      "<start_function_call>call:get_time{}<end_function_call><start_function_response>response:get_"
      "time{value:9}",
-     "", "", kTime},
+     "response:get_time{value:9}", "", kTime},
+    {"WordsBehindAQuotedEndOfTheTurnAreContent",
+     "glm4",
+     "The turn ends with <|observation|>, and the user goes on.",
+     "The turn ends with , and the user goes on.",
+     "",
+     {}},
     // Heads of messages.
     {"ATypeInTheHeadOfAnAnswer",
      "harmony",

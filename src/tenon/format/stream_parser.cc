@@ -190,7 +190,6 @@ struct StreamParser::Impl {
   bool in_section = false;
   bool junk = false;  // text since the last marker
   bool seen_marker = false;
-  bool has_ended = false;   // what comes now is no part of the answer
   bool at_head = false;     // a message begins here
   bool in_answer = false;   // the head of this message says that it is for the reader
   bool in_head = false;     // `held` is the beginning of a head
@@ -251,7 +250,7 @@ void StreamParser::Impl::reset() {
   node = Automaton::kRoot;
   spaces = Spaces::first;
   reasoning = in_section = junk = seen_marker = in_call = committed = is_next = false;
-  owes_close = in_head = by_head = has_ended = in_answer = false;
+  owes_close = in_head = by_head = in_answer = false;
   at_head = true;
   lead.begin();
   section = syntax = nullptr;
@@ -350,7 +349,6 @@ void StreamParser::Impl::run(std::string_view bytes) {
 }
 
 std::size_t StreamParser::Impl::read(std::string_view bytes) {
-  if (has_ended) return bytes.size();
   return in_call ? read_call(bytes) : in_head ? read_head(bytes) : read_text(bytes);
 }
 
@@ -583,7 +581,6 @@ void StreamParser::Impl::on_literal(LiteralId id) {
   const bool begins_message =
       format->head.between.contains(id) || format->head.closers.contains(id);
   act_on(id);
-  has_ended = !in_call && !reasoning && format->ends.contains(id);
   if (!begins_message || in_call || reasoning || format->head.end.empty()) return;
   at_head = true;
   in_answer = false;
