@@ -130,7 +130,7 @@ json::Value GuaranteeNote::encode() const {
 }
 
 bool wants_json(const message::ChatRequest& request) {
-  return request.response_format.kind == message::ResponseFormat::Kind::json;
+  return request.response_format.kind != message::ResponseFormat::Kind::text;
 }
 
 std::vector<std::string> custom_names(const std::vector<message::Tool>& tools) {

@@ -91,6 +91,10 @@ std::string key_of(const Question& question) {
   if (question.response.kind == ResponseFormat::Kind::json) {
     key += question.response.strict == true ? '!' : '?';
     json::append(key, question.response.schema);
+  } else if (question.response.kind == ResponseFormat::Kind::grammar) {
+    const message::TextGrammar& grammar = question.response.grammar;
+    key += '$' + std::to_string(static_cast<int>(grammar.syntax));
+    json::append_quoted(key, grammar.definition);
   }
   for (const Tool& tool : question.tools) {
     json::append_quoted(key, tool.name);
@@ -266,8 +270,10 @@ Status check_grammar(const Question& question, const Tool& tool, std::size_t pla
 // What the request's schemas and grammars come to. A grammar is made anew now and then; this is
 // not.
 struct Judged {
-  std::shared_ptr<const schema::Schema> content;  // of the JSON that the text is; null: any text
-  std::vector<Tool> tools;                        // without what cannot be enforced
+  // What the text is: JSON, or of a grammar. Both null: any text.
+  std::shared_ptr<const schema::Schema> content;
+  std::shared_ptr<const grammar::Rules> content_grammar;
+  std::vector<Tool> tools;  // without what cannot be enforced
   std::vector<Relaxed> left_out;
 };
 
@@ -277,13 +283,19 @@ void leave_out(Judged& judged, Relaxed what) {
   judged.left_out.push_back(std::move(what));
 }
 
-Expected<std::shared_ptr<const schema::Schema>> content_of(const Question& question, Trials& trials,
-                                                           Judged& judged) {
+Status judge_content(const Question& question, const Judge& holds, Trials& trials, Judged& judged) {
   const ResponseFormat& response = question.response;
-  if (response.kind == ResponseFormat::Kind::text) return nullptr;
+  if (response.kind == ResponseFormat::Kind::text) return {};
   const auto failed = [](const Error& error) {
     return Unexpected(Error{error.code, std::string(kResponseFormat) + ": " + error.message});
   };
+  if (response.kind == ResponseFormat::Kind::grammar) {
+    auto rules = format::read_text_grammar(response.grammar);
+    if (!rules) return failed(rules.error());
+    if (const Status held = holds(*rules, trials); !held) return failed(held.error());
+    judged.content_grammar = std::make_shared<const grammar::Rules>(*std::move(rules));
+    return {};
+  }
   json::Value source = response.schema.is_null() ? any_object() : response.schema;
   const auto relaxed = left_out(source, question.options.json, trials);
   if (!relaxed) return failed(relaxed.error());
@@ -295,15 +307,18 @@ Expected<std::shared_ptr<const schema::Schema>> content_of(const Question& quest
     }
     leave_out(judged, {kBehindName + one.schema_path, one.keyword, one.message});
   }
-  return schema::Schema::compile(source);
+  auto schema = schema::Schema::compile(source);
+  if (!schema) return failed(schema.error());
+  judged.content = *std::move(schema);
+  return {};
 }
 
 Expected<Judged> judge(const Question& question, const Judge& holds) {
   Judged judged;
   Trials trials;
-  auto content = content_of(question, trials, judged);
-  if (!content) return Unexpected(content.error());
-  judged.content = *std::move(content);
+  if (Status done = judge_content(question, holds, trials, judged); !done) {
+    return Unexpected(done.error());
+  }
   judged.tools = question.tools;
   for (std::size_t i = 0; i < judged.tools.size(); ++i) {
     Tool& tool = judged.tools[i];
@@ -337,12 +352,14 @@ Expected<Judged> judge(const Question& question, const Judge& holds) {
 
 Expected<grammar::Rules> rules_of(const Question& question, const Judged& judged) {
   if (question.format == nullptr) {
+    if (judged.content_grammar != nullptr) return *judged.content_grammar;
     grammar::Rules rules;
     rules.set_root(rules.add(grammar::node::Json{judged.content, question.options.json}));
     return rules;
   }
   format::ToolGrammarOptions options = question.options;
   options.content = judged.content;
+  options.content_grammar = judged.content_grammar;
   return format::tool_grammar(*question.format, judged.tools, {.mode = question.mode}, options);
 }
 
@@ -490,16 +507,16 @@ const Expected<std::shared_ptr<Constraints::Shared>>& Constraints::shared() cons
 
 Result<Constraint, Refusal> Constraints::of(const ChatRequest& request,
                                             std::string_view prompt_tail) const {
-  const bool is_json = request.response_format.kind == ResponseFormat::Kind::json;
+  const bool holds_text = request.response_format.kind != ResponseFormat::Kind::text;
   const bool has_tools =
       format_ != nullptr && format::writes_calls(*format_) && !request.tools.empty();
-  if (!is_json && !has_tools) return Constraint{};
+  if (!holds_text && !has_tools) return Constraint{};
   if (printing_ == nullptr) {
     const auto& shared = this->shared();
-    if (!shared && is_json) {
-      return refuse_tools({Errc::unsupported, std::string(kResponseFormat) +
-                                                  ": the model's answers cannot be held to JSON: " +
-                                                  shared.error().message},
+    if (!shared && holds_text) {
+      return refuse_tools({Errc::unsupported,
+                           std::string(kResponseFormat) +
+                               ": the model's answers cannot be held: " + shared.error().message},
                           "unsupported_parameter");
     }
     if (!shared) return Constraint{};
@@ -528,7 +545,7 @@ Result<Constraint, Refusal> Constraints::of(const ChatRequest& request,
 
   const auto held = printing_ == nullptr ? (*this->shared())->constraint(std::move(question))
                                          : printing_->constraint(question);
-  if (!held && is_our_limit(held.error()) && !is_json && !is_about_tool(held.error())) {
+  if (!held && is_our_limit(held.error()) && !holds_text && !is_about_tool(held.error())) {
     const std::string message = "the answer is not held to the tools: " + held.error().message;
     log::warn(std::string(log::content(message)));
     return Constraint{.diagnostics = {{"not_held", message}}};

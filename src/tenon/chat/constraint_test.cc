@@ -600,6 +600,77 @@ TEST(Constraints, ResponseFormatNeedsNoFormatOfCallsAndKeepsItsFrame) {
   EXPECT_FALSE(takes(*constraint, "<|channel|>final<|message|>one", tokenizer));
 }
 
+void is_text_of(ChatRequest& request, TextGrammar grammar) {
+  request.response_format = {.kind = message::ResponseFormat::Kind::grammar,
+                             .grammar = std::move(grammar)};
+}
+
+TEST(Constraints, HoldTheTextToAGrammar) {
+  using Syntax = TextGrammar::Syntax;
+  const std::string g = call("g", "{}");
+  const std::string tag =
+      R"({"format": {"type": "sequence", "elements": [{"type": "const_string", "value": "n="},
+          {"type": "json_schema", "json_schema": {"type": "integer"}}]}})";
+  const struct {
+    std::string_view name;
+    TextGrammar grammar;
+    std::vector<std::string> right;
+    std::vector<std::string> wrong;
+  } grammars[] = {
+      {"Choice",
+       {Syntax::choice, R"(["yes", "no", "a \"b\""])"},
+       {"yes", "no", "a \"b\""},
+       {"", "yesno"}},
+      {"Regex", {Syntax::regex, R"((?i)[a-z]{2}\d)"}, {"Ab1"}, {"a1", "ab12"}},
+      {"Lark", {Syntax::lark, "start: \"x\" %json {\"type\": \"boolean\"}"}, {"xtrue"}, {"x1"}},
+      {"Gbnf", {Syntax::gbnf, "root ::= \"(\" root? \")\""}, {"()", "(())"}, {"", "(()"}},
+      {"StructuralTag", {Syntax::structural_tag, tag}, {"n=12"}, {"12", "n=x"}},
+  };
+  for (const auto& row : grammars) {
+    SCOPED_TRACE(row.name);
+    for (const bool has_tools : {true, false}) {
+      ChatRequest asked = has_tools ? constraint_request() : ChatRequest();
+      is_text_of(asked, row.grammar);
+      const auto constraint = hermes().of(asked, kTail);
+      ASSERT_TRUE(constraint) << constraint.error().error.message;
+      EXPECT_EQ(takes(*constraint, g), has_tools);
+      for (const std::string& text : row.right) EXPECT_TRUE(takes(*constraint, text)) << text;
+      for (const std::string& text : row.wrong) EXPECT_FALSE(takes(*constraint, text)) << text;
+      // An engine elsewhere gets it in its own dialect.
+      const auto printed = printing(engine::Holding::ebnf).of(asked, kTail);
+      ASSERT_TRUE(printed) << printed.error().error.message;
+      EXPECT_NE(printed->printed, nullptr);
+    }
+  }
+}
+
+TEST(Constraints, RefuseGrammarsThatCannotBeKept) {
+  using Syntax = TextGrammar::Syntax;
+  const struct {
+    std::string_view name;
+    TextGrammar grammar;
+    std::string_view message_part;
+  } refused[] = {
+      {"NoList", {Syntax::choice, R"({"a": 1})"}, "list of strings"},
+      {"NothingToChooseFrom", {Syntax::choice, "[]"}, "list of strings"},
+      {"OtherThanStrings", {Syntax::choice, R"(["a", 1])"}, "list of strings"},
+      {"NoRegex", {Syntax::regex, "("}, "byte"},
+      {"NoGbnf", {Syntax::gbnf, "root ::= ("}, "line 1, column 10"},
+      {"NothingFits", {Syntax::gbnf, "root ::= \"a\" root"}, "nothing at all fits"},
+      {"UnknownToken", {Syntax::gbnf, "root ::= <none>"}, "<none>"},
+  };
+  for (const auto& row : refused) {
+    SCOPED_TRACE(row.name);
+    ChatRequest asked = constraint_request();
+    is_text_of(asked, row.grammar);
+    const auto constraint = hermes().of(asked, kTail);
+    ASSERT_FALSE(constraint);
+    EXPECT_EQ(constraint.error().param, "response_format");
+    const std::string& message = constraint.error().error.message;
+    EXPECT_NE(message.find(row.message_part), std::string::npos) << message;
+  }
+}
+
 struct RefusedResponse {
   std::string_view name;
   std::string_view schema;

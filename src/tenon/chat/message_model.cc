@@ -75,6 +75,9 @@ Result<void, Refusal> MessageModel::check(const ChatRequest& request) const {
     return cannot("tenon.argument_order", kGrammars);
   }
   if (request.close_calls == true) return cannot("tenon.close_calls", kGrammars);
+  if (request.response_format.kind == message::ResponseFormat::Kind::grammar) {
+    return cannot("response_format", kGrammars);
+  }
   if (request.response_format.kind == message::ResponseFormat::Kind::json) {
     if (!honours_choice()) return cannot("response_format", kGrammars);
     if (auto checked = check_response_schema(request); !checked) return checked;

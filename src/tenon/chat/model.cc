@@ -307,7 +307,7 @@ engine::GenerateRequest EngineModel::generate_request(const ChatRequest& request
           .logprobs = request.logprobs,
           .top_logprobs = request.top_logprobs,
           .time_limit = patience::time_left(),
-          .must_hold = request.response_format.kind == message::ResponseFormat::Kind::json,
+          .must_hold = request.response_format.kind != message::ResponseFormat::Kind::text,
           .ends = ends_,
           .markers = markers_,
           .ends_whole = request.close_calls.value_or(options_.close_calls)};

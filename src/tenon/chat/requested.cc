@@ -101,9 +101,10 @@ void take_request(const ChatRequest& request, const ModelOptions& options, bool 
                   TurnOptions& turn) {
   turn.stop = request.stop;
   turn.parallel_tool_calls = request.parallel_tool_calls;
-  turn.is_json = request.response_format.kind == message::ResponseFormat::Kind::json;
+  using Kind = message::ResponseFormat::Kind;
+  turn.has_response_format = request.response_format.kind != Kind::text;
   // The rest of an answer that was begun elsewhere is no JSON by itself.
-  if (turn.is_json && !is_held && request.prefill.empty()) {
+  if (request.response_format.kind == Kind::json && !is_held && request.prefill.empty()) {
     if (auto schema = response_schema(request)) turn.text_schema = *std::move(schema);
   }
   const bool has_schemas = turn.parse.schemas.size() > 0;

@@ -305,12 +305,12 @@ class ServerTools final : public Model {
  private:
   [[nodiscard]] bool takes_tools(const ChatRequest& request) const {
     const engine::Holding holding = capabilities().holding;
-    const bool is_json = request.response_format.kind == message::ResponseFormat::Kind::json;
+    const bool holds_text = request.response_format.kind != message::ResponseFormat::Kind::text;
     const bool holds_both =
         holding != engine::Holding::none && holding != engine::Holding::json_schema;
     return format() != nullptr && common_->options.max_rounds > 1 && !request.continuation &&
            request.prefill.empty() && request.tool_choice.mode != message::ToolMode::none &&
-           request.tool_choice.allowed.empty() && (!is_json || holds_both);
+           request.tool_choice.allowed.empty() && (!holds_text || holds_both);
   }
   // Gives those that it adds.
   ToolSet add_tools(ChatRequest& request) const {

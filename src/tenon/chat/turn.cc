@@ -32,7 +32,7 @@ Turn::Turn(TurnOptions options, std::shared_ptr<message::ChatSink> sink)
       parallel_(options.parallel_tool_calls),
       counts_tokens_(options.counts_tokens),
       unenforced_(std::move(options.unenforced)),
-      is_json_(options.is_json),
+      has_response_format_(options.has_response_format),
       text_schema_(std::move(options.text_schema)),
       held_(options.held),
       is_masked_(options.is_masked),
@@ -191,7 +191,7 @@ Guarantee Turn::guarantee(const message::Finish& finish, bool is_held) {
     return std::min(guarantee_, is_held ? held_ : free);
   }
   const bool is_whole = finish.reason == FinishReason::stop && finish.stop_sequence.empty();
-  if (!is_json_) return is_held ? held_ : Guarantee::unenforced;
+  if (!has_response_format_) return is_held ? held_ : Guarantee::unenforced;
   return is_whole ? guarantee_of_text(is_held) : Guarantee::unenforced;
 }
 

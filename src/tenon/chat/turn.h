@@ -35,7 +35,7 @@ struct TurnOptions {
   Opening opening;
   /// Tools whose calls no grammar guarantees; "": nor text in the response format.
   std::vector<std::string> unenforced;
-  bool is_json = false;  ///< The text is to be in a response format.
+  bool has_response_format = false;  ///< The text is to be in a response format.
   /// What a text in a response format is judged by once it is whole; null: no need, or no way, to.
   std::shared_ptr<const schema::Schema> text_schema;
   /// What it means that the engine has held an answer to a grammar.
@@ -109,7 +109,7 @@ class Turn final : public engine::EventSink {
   const bool parallel_;
   const bool counts_tokens_;
   const std::vector<std::string> unenforced_;
-  const bool is_json_;
+  const bool has_response_format_;
   const std::shared_ptr<const schema::Schema> text_schema_;
   std::string text_;  // of the answer, where it is to be judged
   const message::Guarantee held_;

@@ -400,7 +400,8 @@ TEST(Turn, GuaranteesWholeJsonThatAGrammarHeld) {
   for (const Held& row : rows) {
     SCOPED_TRACE(row.name);
     auto recorder = std::make_shared<TurnRecorder>();
-    Turn turn({.stop = row.stop, .unenforced = row.unenforced, .is_json = true}, recorder);
+    Turn turn({.stop = row.stop, .unenforced = row.unenforced, .has_response_format = true},
+              recorder);
     turn.on_token({.bytes = "{\"a\": 1}"});
     turn.on_end(row.end);
     EXPECT_EQ(recorder->fold.finish().guarantee, row.guarantee);
@@ -434,7 +435,8 @@ TEST(Turn, JudgesTheJsonThatNoMaskHeld) {
   for (const Judged& row : rows) {
     SCOPED_TRACE(row.name);
     auto recorder = std::make_shared<TurnRecorder>();
-    Turn turn({.is_json = true, .text_schema = *schema, .held = Guarantee::upstream}, recorder);
+    Turn turn({.has_response_format = true, .text_schema = *schema, .held = Guarantee::upstream},
+              recorder);
     for (const char byte : row.text) turn.on_token({.bytes = std::string_view(&byte, 1)});
     turn.on_end(row.end);
     EXPECT_EQ(recorder->fold.finish().guarantee, row.guarantee);

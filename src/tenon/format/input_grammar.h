@@ -12,4 +12,8 @@ namespace tenon::format {
 /// of a text, such as %json.
 [[nodiscard]] Expected<grammar::Rules> read_input_grammar(const message::TextGrammar& grammar);
 
+/// What the text of an answer is to be (message::ResponseFormat), which may have tokens and JSON
+/// schemas, too. Fails in the same ways, and where there is nothing to choose from.
+[[nodiscard]] Expected<grammar::Rules> read_text_grammar(const message::TextGrammar& grammar);
+
 }  // namespace tenon::format

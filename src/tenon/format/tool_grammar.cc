@@ -191,12 +191,23 @@ class Builder {
     constexpr std::size_t kLeast = 4;
     return literal.size() >= kLeast && literal.find_first_of("<>[]{}|") != std::string_view::npos;
   }
+  // Text is more than any that is not a call.
+  bool holds_text() const {
+    return options_.content != nullptr || options_.content_grammar != nullptr;
+  }
   // Text that the parser reads as text: in no syntax does a call begin in it. What begins one is a
   // mark, or, where that is a word or a bracket, all that comes before a tool's name, and the name.
   NodeId free_text() {
     if (free_text_) return *free_text_;
     if (options_.content != nullptr) {
       free_text_ = rules_.add(node::Json{options_.content, options_.json});
+      return *free_text_;
+    }
+    if (options_.content_grammar != nullptr) {
+      const auto copy =
+          grammar::add_spelled(rules_, *options_.content_grammar, grammar::Spelling::copied);
+      if (!copy) fail(copy.error());
+      free_text_ = copy ? *copy : 0;
       return *free_text_;
     }
     std::vector<std::string> stops = format_.content_close;
@@ -764,7 +775,7 @@ class Builder {
       const NodeId text = is_first ? first_text() : free_text();
       messages.push_back(rules_.sequence({rules_.choice(std::move(openers)), text, end}));
     }
-    if (options_.content != nullptr) return messages[0];
+    if (holds_text()) return messages[0];
     return rules_.sequence({messages[0], any_number(messages[1])});
   }
   NodeId between() {
@@ -777,7 +788,7 @@ class Builder {
   }
 
   NodeId text_or_calls() {
-    if (options_.content != nullptr) return rules_.choice({content(), calls(Where::may_begin)});
+    if (holds_text()) return rules_.choice({content(), calls(Where::may_begin)});
     const bool is_framed = !format_.content_open.empty();
     const NodeId behind_text = calls(Where::behind);
     const NodeId before = is_framed ? content() : text_before_call();
@@ -794,7 +805,7 @@ class Builder {
   // Text at the beginning of an answer: nothing that the parser takes for more than text there.
   NodeId first_text() {
     std::vector<NodeId> barred;
-    if (options_.content == nullptr) add_calls_behind_prompt(barred);
+    if (!holds_text()) add_calls_behind_prompt(barred);
     return without(free_text(), std::move(barred));
   }
   NodeId without(NodeId text, std::vector<NodeId> barred) {
@@ -852,7 +863,7 @@ class Builder {
     const NodeId close = rules_.sequence({marker(format_.reasoning_close.front()), space, head});
     if (!starts_in_reasoning(format_, options_.prompt_tail)) {
       if (!options_.reasoning) return answer;
-      const bool is_text_first = mode == ToolMode::automatic && options_.content == nullptr;
+      const bool is_text_first = mode == ToolMode::automatic && !holds_text();
       // The same white space as before a call: else the model would be led away from that.
       const bool is_call_first = mode == ToolMode::required && !format_.has_known_edges;
       const NodeId before = is_text_first   ? space

@@ -22,6 +22,8 @@ struct ToolGrammarOptions {
   const vocab::Tokenizer* tokenizer = nullptr;
   /// JSON that the text is, if there is text; null: any text.
   std::shared_ptr<const schema::Schema> content;
+  /// The same with a grammar: see read_text_grammar(). One of the two at most.
+  std::shared_ptr<const grammar::Rules> content_grammar;
   /// Where a call is known by a tool's name alone, text may not hold that name as JSON either that
   /// spells it with escapes. False: such text may come, which the parser takes for a call that no
   /// grammar held; without it the automaton is too large for grammars that are written down.

@@ -41,7 +41,10 @@ std::vector<std::string> escapes_of(const CodePointSet& set) {
 class Speller {
  public:
   Speller(Rules& to, const Rules& from, Spelling spelling)
-      : to_(to), from_(from), in_json_(spelling == Spelling::in_json) {}
+      : to_(to),
+        from_(from),
+        in_json_(spelling == Spelling::in_json),
+        takes_all_(spelling == Spelling::copied) {}
 
   Expected<NodeId> run() {
     for (RuleId rule = 0; rule < from_.rule_count(); ++rule) {
@@ -126,8 +129,8 @@ class Speller {
     for (const std::string& stop : node.stops) stops.push_back(copy(node::Literal{stop}));
     return but(to_.sequence({any_text(), to_.choice(std::move(stops)), any_text()}));
   }
-  NodeId copy(const node::Token&) { return fail("a token"); }
-  NodeId copy(const node::Json&) { return fail("%json"); }
+  NodeId copy(const node::Token& node) { return takes_all_ ? to_.add(node) : fail("a token"); }
+  NodeId copy(const node::Json& node) { return takes_all_ ? to_.add(node) : fail("%json"); }
   NodeId copy(const node::Later&) { return fail("what is made later"); }
 
   NodeId any_text() { return to_.repeat(characters(CodePointSet::all()), 0, node::kUnbounded); }
@@ -140,6 +143,7 @@ class Speller {
   Rules& to_;
   const Rules& from_;
   const bool in_json_;
+  const bool takes_all_;
   std::vector<NodeId> nodes_;  // by those of from_
   std::vector<RuleId> rules_;
   std::map<std::vector<std::string>, NodeId> escapes_;  // ranges of characters have them in common

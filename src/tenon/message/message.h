@@ -50,7 +50,13 @@ struct Message {
 
 /// Which texts there are, as a grammar says it.
 struct TextGrammar {
-  enum class Syntax : std::uint8_t { lark, regex };
+  enum class Syntax : std::uint8_t {
+    lark,
+    regex,           ///< As OpenAI has it: Rust's syntax, and the whole text matches.
+    gbnf,            ///< Of llama.cpp, and EBNF of xgrammar, vLLM and SGLang.
+    structural_tag,  ///< JSON, of xgrammar.
+    choice,          ///< A JSON list of strings, one of which the text is.
+  };
   Syntax syntax = Syntax::lark;
   std::string definition;
 
@@ -92,10 +98,11 @@ enum class ArgumentOrder : std::uint8_t { schema, any };
 
 /// What the content of an answer is. Calls may stand instead.
 struct ResponseFormat {
-  enum class Kind : std::uint8_t { text, json };
+  enum class Kind : std::uint8_t { text, json, grammar };
   Kind kind = Kind::text;
   json::Value schema;  ///< JSON Schema of the JSON; null: any object.
   std::optional<bool> strict;
+  TextGrammar grammar;  ///< Of `grammar`: what the text is.
 };
 
 /// What is absent was not said: it takes the model's own default, where the model is
