@@ -86,9 +86,10 @@ end_to_end() {
   [ -s "$results/$report.xml" ] || echo "the end-to-end tests ($report, exit status $status)" >>"$results/broken"
 }
 
-# As many processes as there are cores, each with a file of tests at a time; then, in one process, what does not run beside others.
+# One process more than there are cores, since tests wait a third of their time; each has a file of tests at a time. Then, in one
+# process, what does not run beside others.
 end_to_end_tests() {
-  end_to_end e2e --serial never --numprocesses "$(nproc)" "$@"
+  end_to_end e2e --serial never --numprocesses $(($(nproc) + 1)) "$@"
   end_to_end e2e-serial --serial only "$@"
 }
 
@@ -114,7 +115,7 @@ if [ -n "$long" ] && [ -z "${LLAMA_SERVER:-}" ]; then
 fi
 [ -z "$long" ] || scripts/setup.sh docs </dev/null || echo "doxygen" >>"$results/broken"
 if scripts/build.sh release e2e -D TENON_TESTS_REQUIRED=ON; then
-  shown "End-to-end tests (release binary, $(nproc) processes)" end_to_end_tests "$@"
+  shown "End-to-end tests (release binary, $(($(nproc) + 1)) processes)" end_to_end_tests "$@"
 else
   echo "the release build" >>"$results/broken"
 fi
