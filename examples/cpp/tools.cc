@@ -1,5 +1,5 @@
 // Tool calling in C++, without an engine: a format of one's own, the prompt, and the answer read as
-// it comes. docs/formats.md, "In C++", goes through it.
+// it comes. docs/adding-a-format.md, "In C++", goes through it.
 #include <iostream>
 #include <string>
 #include <string_view>
