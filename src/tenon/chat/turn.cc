@@ -22,6 +22,11 @@ log::Level level_of(std::string_view diagnostic) {
   return diagnostic == "fallback_format" ? log::Level::info : log::Level::warn;
 }
 
+bool is_text(const ChatEvent& event) {
+  return std::holds_alternative<message::ContentDelta>(event) ||
+         std::holds_alternative<message::ReasoningDelta>(event);
+}
+
 }  // namespace
 
 Turn::Turn(TurnOptions options, std::shared_ptr<message::ChatSink> sink)
@@ -147,6 +152,10 @@ void Turn::on_end(const engine::RunEnd& end) {
     }
     if (parser_ != nullptr) {
       parser_->finish(was_cut, events_);
+      // Text that is held until now may be half a marker or half a call.
+      const bool broke_off =
+          end.reason == FinishReason::error || end.reason == FinishReason::cancelled;
+      if (broke_off) std::erase_if(events_, is_text);
       pass_all();
     } else {
       std::string rest;
@@ -156,7 +165,7 @@ void Turn::on_end(const engine::RunEnd& end) {
     flush_content();
   }
   if (!end.unheld.empty()) {
-    log::warn("not_held: " + end.unheld);
+    log::warn("not_held: " + std::string(log::content(end.unheld)));
     sink_->on_event(message::Diagnostic{"not_held", end.unheld}, {});
   }
   message::Finish finish{
@@ -247,7 +256,8 @@ void Turn::pass(ChatEvent& event) {
     return;
   }
   if (const auto* diagnostic = std::get_if<message::Diagnostic>(&event)) {
-    log::write(level_of(diagnostic->code), diagnostic->code + ": " + diagnostic->message);
+    log::write(level_of(diagnostic->code),
+               diagnostic->code + ": " + std::string(log::content(diagnostic->message)));
     if (diagnostic->code == format::kNameFixed) weaken(Guarantee::repaired);
     // No grammar that is printed has other forms.
     if (diagnostic->code == "fallback_format" && !is_masked_) weaken(Guarantee::validated);
