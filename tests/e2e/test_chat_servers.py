@@ -6,6 +6,7 @@ import http.server
 import json
 import subprocess
 import threading
+import time
 import urllib.error
 import urllib.request
 
@@ -67,6 +68,7 @@ class Upstream(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.kind, self.script, self.bodies, self.fault, self.type = kind, b"", [], None, "text/event-stream"
         self.refuses = None  # (status, retry-after)
+        self.says = None  # why it refuses; None: by the key that it is asked with
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -102,7 +104,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         server.bodies.append(body)
         if server.refuses:
             status, after = server.refuses
-            return self.send_json({"error": {"message": f"no: {self.headers['authorization']}", "type": "x", "code": None}}, status,
+            return self.send_json({"error": {"message": server.says or f"no: {self.headers['authorization']}", "type": "x", "code": None}}, status,
                                   {"retry-after": after} if after else {})
         self.send_response(200)
         self.send_header("content-type", server.type)
@@ -441,3 +443,63 @@ def test_a_second_tenon_answers_as_it_does_directly(tmp_path):
                             (call["function"]["name"], call["function"]["arguments"])
                             for call in choice["message"].get("tool_calls") or []], choice["finish_reason"], answer["usage"]["prompt_tokens"]))
                     assert answers[1] == answers[2], fields  # the first one settles the cache (tools.settled)
+
+
+CANARY = "heron-word-3"
+
+
+def error_event(error):
+    return b"data: " + json.dumps(error).encode() + b"\n\n"
+
+
+# What an upstream says that must stand in no line of the log, on each way that it may take into one.
+SAID = {
+    "unknown_tool": openai_answer(calls=[(CANARY, '{"to": "x"}')]),
+    "unknown_tool_as_text": openai_answer(f'<tool_call>\n{{"name": "{CANARY}", "arguments": {{}}}}\n</tool_call>'),
+    "near_miss": openai_answer(f'{{"name": "{CANARY}", "parameters": {{"x": 1}}}}'),
+    "invalid_arguments": openai_answer(calls=[("get_weather", json.dumps({"city": {CANARY: 1}, "more": CANARY}))]),
+    "mended_arguments": openai_answer(calls=[("get_weather", json.dumps({"city": "Paris", CANARY: "1"}))]),
+    "spoilt_call": openai_answer(calls=[("get_weather", '{"city": "' + CANARY)]),
+    "no_json": openai_answer(calls=[("get_weather", CANARY)]),
+    "error_in_the_stream": chunk({"content": "a"}) + error_event({"error": {"message": CANARY, "code": 503}}),
+    "denied_in_the_stream": error_event({"error": {"message": CANARY, "code": 401}}),
+    "finish_reason": chunk({"content": CANARY}, "error"),
+    "no_json_at_all": f"data: <{CANARY}>\n\n".encode(),
+    "cut": chunk({"content": CANARY}),
+    "cut_in_a_call": chunk({"tool_calls": [{"index": 0, "id": "c", "function": {"name": CANARY, "arguments": "{"}}]}),
+}
+
+
+def test_no_line_of_the_log_has_contents_where_they_are_hidden(tmp_path):
+    upstream = Upstream("openai")
+    threading.Thread(target=upstream.serve_forever, daemon=True).start()
+    config = tmp_path / "tenon.toml"
+    own = CONFIG.format(engine="openai", port=upstream.server_port, model="org/tiny")
+    try:
+        for is_shown in (False, True):
+            config.write_text(f'[server]\nlog_level = "debug"\nlog_contents = {json.dumps(is_shown)}\n' + own +
+                              'on_unknown_tool = "repair"\n')
+            with serving(tmp_path / "serve.log", "--config", str(config)) as server:
+                there = Setting(server.url, upstream, config)
+                lines = {}
+                for name, upstream.script in SAID.items():
+                    lines[name] = lines_of(server, lambda there=there: there.ask(tools=[WEATHER, TIME]))
+                for status in (400, 401, 404, 429, 500):
+                    upstream.script, upstream.refuses, upstream.says = b"", (status, None), CANARY
+                    lines[status] = lines_of(server, lambda there=there: there.ask(tools=[WEATHER, TIME]))
+                upstream.refuses = upstream.says = None
+            shown = {name for name, text in lines.items() if CANARY in text}
+            assert not shown if not is_shown else len(shown) > 8, shown
+    finally:
+        upstream.shutdown()
+        upstream.server_close()
+
+
+def lines_of(server, ask):
+    """What the log says of what `ask` does."""
+    begin = len(server.log.read_text())
+    ask()
+    deadline = time.monotonic() + 10
+    while " after " not in server.log.read_text()[begin:] and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return server.log.read_text()[begin:]

@@ -191,7 +191,8 @@ void ChatAnswer::on_finish(unsigned choice, const message::Finish& finish, std::
     const ApiError error = finish.reason == FinishReason::error
                                ? from_engine(finish.error, finish.denial)
                                : time_is_up();
-    log::warn("the answer failed: " + error.message);
+    log::warn("the answer failed: " + std::string(error.code.name()) + ": " +
+              std::string(log::content(error.message)));
     fail(error, out);
     return;
   }

@@ -66,7 +66,7 @@ class McpSource final : public ToolSource {
     named.insert(named.end(), server_.without_tools.begin(), server_.without_tools.end());
     for (const std::string& name : named) {
       if (std::ranges::find(listed, name, &mcp::Tool::name) != listed.end()) continue;
-      log::warn(server_.name + " has no tool " + json::quoted(name) +
+      log::warn(server_.name + " has no tool " + json::quoted(log::content(name)) +
                 ", which its configuration names");
     }
   }

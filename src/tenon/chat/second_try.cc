@@ -191,7 +191,8 @@ void Trial::ask_again() {
   const unsigned number = answer_.next();
   auto answer = model->start(with_faults(), std::make_shared<Second>(shared_from_this()));
   if (answer) return answer_.attach(*std::move(answer), number);
-  log::warn("the model is not asked again: " + answer.error().error.message);
+  log::warn("the model is not asked again: " +
+            std::string(log::content(answer.error().error.message)));
   give_first();
 }
 
@@ -213,7 +214,8 @@ void Trial::on_second(const ChatEvent& event, const std::vector<TokenLogprob>& l
   const bool has_failed = finish != nullptr && (finish->reason == FinishReason::error ||
                                                 finish->reason == FinishReason::cancelled);
   if (has_failed && !has_second_) {
-    log::warn("the model was asked again, in vain: " + finish->error.message);
+    log::warn("the model was asked again, in vain: " +
+              std::string(log::content(finish->error.message)));
     return give_first();
   }
   if (!has_second_ && std::holds_alternative<message::Diagnostic>(event)) {

@@ -180,9 +180,11 @@ void Request::go_on(std::vector<ToolResult> results) {
   message::Message said = round_.message();
   request_.messages.push_back(std::move(said));
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    const std::string told = calls[i].name + (results[i].is_error ? " failed: " : " gave ") +
-                             std::to_string(results[i].output.size()) + " bytes";
-    log::info((results[i].is_remembered ? "did not run again: " : "ran ") + told);
+    const std::string outcome = (results[i].is_error ? " failed: " : " gave ") +
+                                std::to_string(results[i].output.size()) + " bytes";
+    const std::string told = calls[i].name + outcome;
+    log::info((results[i].is_remembered ? "did not run again: " : "ran ") +
+              std::string(log::content(calls[i].name)) + outcome);
     const char* const code = results[i].is_error        ? "tool_failed"
                              : results[i].is_remembered ? "remembered_tool"
                                                         : "ran_tool";
@@ -198,7 +200,7 @@ void Request::go_on(std::vector<ToolResult> results) {
   if (Clock::now() >= deadline_) return end({.reason = FinishReason::length});
   if (rounds_ + 1 >= common_->options.max_rounds) forget_tools();
   if (auto asked = ask(*model); !asked) {
-    log::warn("the model cannot go on: " + asked.error().error.message);
+    log::warn("the model cannot go on: " + std::string(log::content(asked.error().error.message)));
     end({.reason = FinishReason::error, .error = asked.error().error});
   }
 }

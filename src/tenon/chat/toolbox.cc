@@ -263,7 +263,8 @@ void Toolbox::Impl::ask(Source& one) {
       if (auto schema = compiled_schema_of(tool)) {
         found.push_back({std::move(tool), *std::move(schema)});
       } else {
-        log::warn(one.source->name() + ": " + schema.error().message + ": it is left out");
+        log::warn(one.source->name() + ": " + std::string(log::content(schema.error().message)) +
+                  ": it is left out");
       }
     }
     return {};
@@ -281,7 +282,8 @@ void Toolbox::Impl::ask(Source& one) {
     one.next_attempt =
         Clock::now() + std::max<Clock::duration>(kBetweenAttempts, Clock::now() - begun);
     if (std::exchange(one.failure, status.error().message) != status.error().message) {
-      log::warn("the tools of " + one.source->name() + " are not told: " + one.failure);
+      log::warn("the tools of " + one.source->name() +
+                " are not told: " + std::string(log::content(one.failure)));
     }
     return;
   }
@@ -301,7 +303,7 @@ void Toolbox::Impl::list_tools() {
       std::string name = as_tool_name(tool.name);
       if (all->entries.contains(name)) name = as_tool_name(from) + "_" + name;
       if (!message::is_tool_name(name) || all->entries.contains(name)) {
-        log::warn("the tool " + json::quoted(tool.name) + " of " + from +
+        log::warn("the tool " + json::quoted(log::content(tool.name)) + " of " + from +
                   " is left out: no name is left for it");
         continue;
       }

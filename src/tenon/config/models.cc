@@ -208,7 +208,8 @@ Expected<std::shared_ptr<chat::Toolbox>> server_toolbox(const ModelConfig& confi
   for (const message::Tool& tool : tools.list()) {
     names += (names.empty() ? "" : ", ") + tool.name;
   }
-  log::info("model " + config.name + " runs these tools here: " + (names.empty() ? "none" : names));
+  log::info("model " + config.name + " runs these tools here: " +
+            (names.empty() ? "none" : std::string(log::content(names))));
   return toolbox;
 }
 

@@ -376,7 +376,8 @@ Result<Run::Turn, Error> Run::ask(Wish wish) {
     if (!may_pass || failures == std::size(kRetries)) {
       return Failure<Error>(error_of(refusal, session_.root));
     }
-    log::warn("rlm: the root model is asked again: " + refusal.error.message);
+    log::warn("rlm: the root model is asked again: " +
+              std::string(log::content(refusal.error.message)));
     const Clock::time_point again = Clock::now() + kRetries[failures++];
     while (Clock::now() < again && !is_unwanted()) std::this_thread::sleep_for(kLookAtRun);
   }

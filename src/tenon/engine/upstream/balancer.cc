@@ -231,7 +231,7 @@ void Balancer::leave_alone(Server& server, const std::string& why, Clock::time_p
   if (server.state == State::absent) return;
   if (std::exchange(server.state, State::down) == State::down) return;
   log::warn("upstream " + server.stats.url + ": is left alone for " + in_seconds(server.pause) +
-            ": " + why);
+            ": " + std::string(log::content(why)));
 }
 
 Balancer::Clock::time_point Balancer::next_check(std::size_t server) const {

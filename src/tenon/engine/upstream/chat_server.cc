@@ -208,6 +208,10 @@ class ChatReader {
 
 Delta ChatReader::operator()(const Value& event) {
   Delta delta;
+  if (event.is_null()) {  // the end
+    for (auto& [index, told] : told_) tell_name(told, delta);
+    return delta;
+  }
   if (event.if_object() == nullptr) delta.failure = unavailable("an event is no object");
   if (is_of_another(event)) return delta;
   if (const Value* usage = event.find("usage"); usage != nullptr && usage->if_object() != nullptr) {

@@ -163,6 +163,9 @@ const Case kCases[] = {
      "a"},
     {"WithoutDone", chunk(R"({"content":"a"})") + kStop, "a"},
     {"DoneWithoutReason", chunk(R"({"content":"a"})") + std::string(kDone), "a"},
+    {"DoneBehindACallThatIsOnlyNamed",
+     chunk(R"({"tool_calls":[{"index":0,"function":{"name":"next"}}]})") + std::string(kDone),
+     "[0 next ]"},
     {"CountsAloneAreNoAnswer",
      "data: {\"choices\":[],\"usage\":{\"completion_tokens\":0}}\n\n" + std::string(kDone), "",
      FinishReason::error, "broke off"},
@@ -193,6 +196,8 @@ const Case kCases[] = {
     {"CutInTheMiddle", chunk(R"({"content":"a"})") + "data: {\"choices\":[{\"ind", "a",
      FinishReason::error, "broke off"},
     {"NoJson", "data: <html>\n\n", "", FinishReason::error, "not JSON"},
+    {"Null", chunk(R"({"content":"a"})") + "data: null\n\n", "a", FinishReason::error,
+     "no object"},
     {"NoObject", "data: []\n\n", "", FinishReason::error, "no object"},
     {"Document",
      R"({"choices":[{"index":0,"message":{"content":"a","reasoning_content":"r","tool_calls":[{"id":"1","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"tool_calls"}],)"

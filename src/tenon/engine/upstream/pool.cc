@@ -370,7 +370,8 @@ Status Pool::open() {
     if (met[i].error().code != Errc::unavailable) return Unexpected(std::move(met[i].error()));
     core_.balancer.checked(i, Unexpected(met[i].error()), Clock::now());
     if (count > 1) {
-      log::warn("upstream " + core_.servers[i].url + ": is not there: " + met[i].error().message);
+      log::warn("upstream " + core_.servers[i].url +
+                ": is not there: " + std::string(log::content(met[i].error().message)));
     }
     failure = std::move(met[i].error());
   }
@@ -493,7 +494,8 @@ void Pool::meet_again(std::size_t server) {
     misfit.until = Clock::now() + kMisfitPauses * core_.options.longest_pause;
     if (misfit.why != seen.error().message) {
       misfit.why = seen.error().message;
-      log::warn(misfit.why + ": it stays out");
+      log::warn("upstream " + url + ": " + std::string(log::content(misfit.why)) +
+                ": it stays out");
     }
   }
   core_.balancer.checked(server, seen, Clock::now());

@@ -157,7 +157,7 @@ Trouble refused(unsigned status, const std::string& said, const ServerAddress& t
                (to.api_key.empty()     ? "being asked without a key: the model has no api_key_env"
                 : to.key_place.empty() ? "the key that it was asked with"
                                        : to.key_place) +
-               (said.empty() ? "" : ": " + said));
+               (said.empty() ? "" : ": " + std::string(log::content(said))));
   }
   return trouble;
 }
@@ -360,11 +360,14 @@ class Generation {
     if (failure_ || is_cancelled) return;
     if (data == "[DONE]") {
       // Not every server says why it ends.
-      if (framing_ == Framing::chat && has_answer_ && !end_) end_ = FinishReason::stop;
+      if (framing_ != Framing::chat || !has_answer_ || end_) return;
+      take(read_(Value()));
+      end_ = FinishReason::stop;
       return;
     }
     const auto event = json::parse(data);
     if (!event) return fail(unavailable("an event is not JSON: " + event.error().message));
+    if (event->is_null()) return fail(unavailable("an event is no object"));
     if (const Value* error = event->find("error"); error != nullptr && !error->is_null()) {
       const Fault fault = fault_in(*event);
       return fail(refused(fault.status, fault.said, server_, blames_));
@@ -597,7 +600,7 @@ Expected<Value> Remote::post(std::string_view path, const Value& body) const {
   request.body = json::to_string(body);
   auto answer = ask(std::move(request));
   if (answer) return answer;
-  log::warn("upstream " + answer.error().message);
+  log::warn("upstream " + server_.url + ": " + std::string(log::content(answer.error().message)));
   return Unexpected(
       Error{answer.error().code, without_address(answer.error().message, server_.url)});
 }

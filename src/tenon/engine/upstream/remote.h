@@ -54,7 +54,8 @@ struct Delta {
   std::optional<std::uint32_t> reasoning_tokens;  ///< Where they are not known here.
 };
 
-/// Reads the events of one answer, in their order, from one thread at a time.
+/// Reads the events of one answer, in their order, from one thread at a time. With Framing::chat it
+/// gets null at a `[DONE]` that comes before any event says why the answer ends.
 using DeltaReader = std::function<Delta(const json::Value& event)>;
 
 /// Whether the request is at fault, rather than this server: its key, its address, its load. The

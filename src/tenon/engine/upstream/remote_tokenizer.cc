@@ -120,7 +120,8 @@ Status RemoteTokenizer::read_pieces() {
     const bool is_refused =
         !answer && begin == 0 && (answer.error().code == Errc::invalid || ask("a", Controls::off));
     if (is_refused) {
-      log::warn("lists of token ids are refused (" + answer.error().message +
+      log::warn("lists of token ids are refused (" +
+                std::string(log::content(answer.error().message)) +
                 "): tokens and markers are asked for one by one, which is slow");
       return {};
     }
