@@ -68,7 +68,9 @@ def main():
     )
     load_ms = (time.perf_counter() - begin) * 1e3
     answer(model, prompt_of(model, 16, 0), 16)  # warm
-    prompt, prompt_cpu = rates(model, options.prompt_tokens, options.prompt_tokens, 1, options.seconds)
+    prompt, prompt_cpu = rates(
+        model, options.prompt_tokens, options.prompt_tokens, 1, options.seconds
+    )
     generation, generation_cpu = rates(model, ANSWER_TOKENS, 16, ANSWER_TOKENS, options.seconds)
     print(
         json.dumps(

@@ -7,6 +7,7 @@
 Needs a Python in which `vllm.tool_parsers` can be imported; no model and no GPU. The tokenizer is a stub in whose
 vocabulary every marker is, since most parsers look theirs up there. Best of three, in milliseconds.
 """
+
 import json
 import logging
 import os
@@ -17,9 +18,17 @@ import time
 from data import DATA, ROOT
 
 CASES = DATA / "formats" / "public.jsonl"
-NAMES = {"qwen3": "hermes", "mistral_v11": "mistral", "mistral_v3_id": "mistral", "internlm2": "internlm",
-         "granite3": "granite", "granite_20b_fc": "granite-20b-fc", "phi4_mini": "phi4_mini_json",
-         "hunyuan_v3": "hy_v3", "llama32_pythonic": "pythonic"}
+NAMES = {
+    "qwen3": "hermes",
+    "mistral_v11": "mistral",
+    "mistral_v3_id": "mistral",
+    "internlm2": "internlm",
+    "granite3": "granite",
+    "granite_20b_fc": "granite-20b-fc",
+    "phi4_mini": "phi4_mini_json",
+    "hunyuan_v3": "hy_v3",
+    "llama32_pythonic": "pythonic",
+}
 
 
 class Vocabulary(dict):
@@ -56,6 +65,7 @@ def main():
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "CRITICAL")
     from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
     from vllm.tool_parsers import ToolParserManager
+
     logging.disable(logging.CRITICAL)
     offered = set(ToolParserManager.list_registered())
     texts = []
@@ -63,7 +73,9 @@ def main():
         row = json.loads(line)
         name = NAMES.get(row["format"], row["format"])
         if row["set"] == "generated" and name in offered:
-            request = ChatCompletionRequest(model="m", messages=[{"role": "user", "content": "q"}], tools=row["tools"])
+            request = ChatCompletionRequest(
+                model="m", messages=[{"role": "user", "content": "q"}], tools=row["tools"]
+            )
             texts.append((name, row["text"], request))
     best, failed = float("inf"), set()
     for _ in range(3):
@@ -76,9 +88,13 @@ def main():
                 failed.add(f"{name}: {type(error).__name__}")
         best = min(best, time.perf_counter() - begin)
     size = sum(len(text.encode()) for _, text, _ in texts)
-    print(f"vLLM, whole texts: {len(texts)} cases, {size} bytes, {len({t[0] for t in texts})} parsers: {1000 * best:.1f} ms")
+    print(
+        f"vLLM, whole texts: {len(texts)} cases, {size} bytes, {len({t[0] for t in texts})} parsers: {1000 * best:.1f} ms"
+    )
     print("not able:", ", ".join(sorted(failed)) or "none")
-    program = sys.argv[1] if len(sys.argv) > 1 else ROOT / "build" / "release" / "bin" / "format_bench"
+    program = (
+        sys.argv[1] if len(sys.argv) > 1 else ROOT / "build" / "release" / "bin" / "format_bench"
+    )
     subprocess.run([program, "--benchmark_filter=corpus", "--benchmark_min_time=0.2"], check=True)
 
 

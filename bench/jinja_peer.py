@@ -6,6 +6,7 @@
 Best of seven runs per pair, median and 90th percentile over the pairs, in microseconds. minijinja's render time holds
 the conversion of the context, which it does at each rendering; jinja2 takes Python's values as they are.
 """
+
 import json
 import statistics
 import sys
@@ -17,8 +18,13 @@ DATA = data.DATA / "templates"
 
 
 def pairs():
-    rows = {r["template"]: r for r in map(json.loads, (DATA / "manifest.jsonl").read_text().rstrip("\n").split("\n"))}
-    contexts = {c["id"]: c["context"] for c in json.loads((DATA / "conversations.json").read_text())}
+    rows = {
+        r["template"]: r
+        for r in map(json.loads, (DATA / "manifest.jsonl").read_text().rstrip("\n").split("\n"))
+    }
+    contexts = {
+        c["id"]: c["context"] for c in json.loads((DATA / "conversations.json").read_text())
+    }
     number = 0
     for line in (DATA / "goldens_public.jsonl").read_text().rstrip("\n").split("\n"):
         golden = json.loads(line)
@@ -30,7 +36,11 @@ def pairs():
             continue
         row = rows[golden["template"]]
         tokens = {f"{k}_token": row[k] for k in ("bos", "eos") if row[k] is not None}
-        yield (DATA / row["file"]).read_bytes().decode(), {**contexts[golden["conv"]], **tokens}, is_long
+        yield (
+            (DATA / row["file"]).read_bytes().decode(),
+            {**contexts[golden["conv"]], **tokens},
+            is_long,
+        )
 
 
 def best_us(run):
@@ -43,7 +53,9 @@ def best_us(run):
 
 
 def dumps(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+    return json.dumps(
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    )
 
 
 def raise_exception(message):
@@ -52,24 +64,32 @@ def raise_exception(message):
 
 def minijinja():
     import minijinja as engine
+
     env = engine.Environment(trim_blocks=True, lstrip_blocks=True, pycompat=True)
     env.add_filter("tojson", dumps)
     env.add_global("raise_exception", raise_exception)
     env.add_global("strftime_now", lambda text: time.strftime(text))
-    return lambda source: env.add_template("t", source), lambda context: env.render_template("t", **context)
+    return lambda source: env.add_template("t", source), lambda context: env.render_template(
+        "t", **context
+    )
 
 
 def jinja2():
     import jinja2.ext
     import jinja2.sandbox
-    env = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True,
-                                                       extensions=[jinja2.ext.loopcontrols], cache_size=0)
+
+    env = jinja2.sandbox.ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols], cache_size=0
+    )
     env.filters["tojson"] = dumps
-    env.globals.update(raise_exception=raise_exception, strftime_now=lambda text: time.strftime(text))
+    env.globals.update(
+        raise_exception=raise_exception, strftime_now=lambda text: time.strftime(text)
+    )
     state = {}
 
     def compile_source(source):
         state["template"] = env.from_string(source)
+
     return compile_source, lambda context: state["template"].render(**context)
 
 
@@ -90,11 +110,15 @@ def main():
                 continue
             if not is_long and (make is minijinja or len(times["compile"]) < 60):
                 times["compile"].append(best_us(lambda: compile_source(source)))
-            times["render of 25 turns" if is_long else "render"].append(best_us(lambda: render(context)))
+            times["render of 25 turns" if is_long else "render"].append(
+                best_us(lambda: render(context))
+            )
         for what, values in times.items():
             values.sort()
-            print(f"{make.__name__} {what}: {len(values)} pairs, median {statistics.median(values):.1f} us,"
-                  f" p90 {values[len(values) * 9 // 10]:.1f} us")
+            print(
+                f"{make.__name__} {what}: {len(values)} pairs, median {statistics.median(values):.1f} us,"
+                f" p90 {values[len(values) * 9 // 10]:.1f} us"
+            )
 
 
 main()

@@ -10,6 +10,7 @@ take themselves. Each row has a fresh server, warmed by one stream. CPU is the s
 changes it little; delays are wall time and want a quiet machine. Prints a table and writes build/bench/load.json; exits with 1 where a
 byte was wrong or a stream did not come to its end, since such figures are none.
 """
+
 import argparse
 import contextlib
 import json
@@ -28,7 +29,13 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 # streams, tokens a second of each (0: as fast as they go), tokens of each
-ROWS = {"1": (1, 30, 100), "100": (100, 30, 100), "1000": (1000, 10, 100), "5000": (5000, 2, 100), "fast": (100, 0, 1000)}
+ROWS = {
+    "1": (1, 30, 100),
+    "100": (100, 30, 100),
+    "1000": (1000, 10, 100),
+    "5000": (5000, 2, 100),
+    "fast": (100, 0, 1000),
+}
 REQUESTS, CONNECTIONS = 10_000, 16
 REQUESTS_OF_LITELLM = 300
 
@@ -48,7 +55,9 @@ class Load:
     faults = []  # of all of them
 
     def __init__(self, program):
-        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         self.port = int(self.process.stdout.readline())
 
     def do(self, *words):
@@ -91,10 +100,14 @@ def stopping(process):
 @contextlib.contextmanager
 def tenon(program, load_port, folder):
     config = folder / "tenon.toml"
-    config.write_text(f'[server]\nport = 0\nlog_level = "warn"\n[[model]]\nname = "m"\nengine = "llama-server"\n'
-                      f'url = "http://127.0.0.1:{load_port}"\ntool_call_format = "hermes"\n'
-                      f'chat_template = "{ROOT / "bench" / "load.jinja"}"\n')
-    process = subprocess.Popen([program, "serve", "--config", config], stdout=subprocess.PIPE, text=True)
+    config.write_text(
+        f'[server]\nport = 0\nlog_level = "warn"\n[[model]]\nname = "m"\nengine = "llama-server"\n'
+        f'url = "http://127.0.0.1:{load_port}"\ntool_call_format = "hermes"\n'
+        f'chat_template = "{ROOT / "bench" / "load.jinja"}"\n'
+    )
+    process = subprocess.Popen(
+        [program, "serve", "--config", config], stdout=subprocess.PIPE, text=True
+    )
     with stopping(process):
         yield int(re.search(r":(\d+)/", process.stdout.readline()).group(1)), process.pid
 
@@ -120,15 +133,41 @@ def litellm(program, load_port, folder):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     config = folder / "litellm.json"  # JSON is YAML
-    config.write_text(json.dumps({
-        "model_list": [{"model_name": "m", "litellm_params": {
-            "model": "openai/m", "api_base": f"http://127.0.0.1:{load_port}/v1", "api_key": "none"}}],
-        "litellm_settings": {"set_verbose": False, "telemetry": False, "request_timeout": 600}}))
-    environment = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR",
-                   "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true"}
+    config.write_text(
+        json.dumps(
+            {
+                "model_list": [
+                    {
+                        "model_name": "m",
+                        "litellm_params": {
+                            "model": "openai/m",
+                            "api_base": f"http://127.0.0.1:{load_port}/v1",
+                            "api_key": "none",
+                        },
+                    }
+                ],
+                "litellm_settings": {
+                    "set_verbose": False,
+                    "telemetry": False,
+                    "request_timeout": 600,
+                },
+            }
+        )
+    )
+    environment = {
+        **os.environ,
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        "LITELLM_LOG": "ERROR",
+        "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
+    }
     with open(folder / "log", "wb") as log:
-        process = subprocess.Popen([program, "--config", config, "--host", "127.0.0.1", "--port", str(port)], stdout=log,
-                                   stderr=log, env=environment, cwd=folder)
+        process = subprocess.Popen(
+            [program, "--config", config, "--host", "127.0.0.1", "--port", str(port)],
+            stdout=log,
+            stderr=log,
+            env=environment,
+            cwd=folder,
+        )
     with stopping(process):
         wait_for_port(port, 60)
         yield port, process.pid
@@ -162,12 +201,18 @@ def measure(kind, options, *command):
 
 def medians(rounds):
     """Of the figures; of the faults the first."""
-    return {key: statistics.median(r[key] for r in rounds) if isinstance(rounds[0][key], (int, float)) else
-            next((r[key] for r in rounds if r[key]), "") for key in rounds[0]}
+    return {
+        key: statistics.median(r[key] for r in rounds)
+        if isinstance(rounds[0][key], (int, float))
+        else next((r[key] for r in rounds if r[key]), "")
+        for key in rounds[0]
+    }
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("--tenon", default=str(ROOT / "build/release/bin/tenon"))
     arguments.add_argument("--load", default=str(ROOT / "build/release/bin/tenon_load"))
     arguments.add_argument("--litellm", default=str(ROOT / ".venv/peers/litellm/bin/litellm"))
@@ -178,14 +223,18 @@ def main():
     options = arguments.parse_args()
     kinds = options.kinds.split(",")
     if "nginx" in kinds and shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin") is None:
-        print("nginx is missing: WITH_NGINX=1 scripts/setup.sh bench installs it. Measured without it.")
+        print(
+            "nginx is missing: WITH_NGINX=1 scripts/setup.sh bench installs it. Measured without it."
+        )
         kinds.remove("nginx")
 
     figures = {}
     for row in options.rows.split(","):
+
         def command(kind):
             count = REQUESTS_OF_LITELLM if kind == "litellm" else REQUESTS
             return ("requests", CONNECTIONS, count) if row == "requests" else ("run", *ROWS[row])
+
         rounds = {kind: [] for kind in kinds}
         for _ in range(options.rounds):  # in turn
             for kind in kinds:
@@ -200,7 +249,9 @@ def main():
 
 
 def print_table(figures):
-    print("\n| streams @ tokens/s each | | CPU per token | memory per stream | delay p50 / p99 | whole |")
+    print(
+        "\n| streams @ tokens/s each | | CPU per token | memory per stream | delay p50 / p99 | whole |"
+    )
     print("|---|---|---|---|---|---|")
     for key, f in figures.items():
         row, kind = key.split()
@@ -209,8 +260,10 @@ def print_table(figures):
         streams, rate, tokens = ROWS[row]
         cpu = f["cpu_us_per_token"] if rate else f["cpu_us_per_stream"] / tokens
         pace = rate or f"full speed, {tokens} tokens"
-        print(f"| {streams:,} @ {pace} | {kind} | {cpu:.1f} us | {f['kb_per_stream']:.1f} KB | "
-              f"{f['delay_ms_p50']:.2f} / {f['delay_ms_p99']:.2f} ms | {f['finished']:,.0f} |")
+        print(
+            f"| {streams:,} @ {pace} | {kind} | {cpu:.1f} us | {f['kb_per_stream']:.1f} KB | "
+            f"{f['delay_ms_p50']:.2f} / {f['delay_ms_p99']:.2f} ms | {f['finished']:,.0f} |"
+        )
     for key, f in figures.items():
         if key.startswith("requests") and "direct" not in key:
             print(f"CPU per request, {key.split()[1]}: {f['cpu_us_per_request']:.1f} us")

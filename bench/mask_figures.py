@@ -7,6 +7,7 @@ PYTHON has: xgrammar brings PyTorch, so it is in no requirements file (`pip inst
 times are microseconds of CPU time, of one thread. Cold: the first request of a fresh process, the vocabulary being
 loaded; warm: the same process serves all requests, each schema for the first time.
 """
+
 import argparse
 import json
 import pathlib
@@ -30,14 +31,17 @@ class Engine:
         self.start()
 
     def start(self):
-        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen(
+            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
 
     def ask(self, request):
         try:
             self.process.stdin.write(json.dumps(request).encode() + b"\n")
             self.process.stdin.flush()
-            if select.select([self.process.stdout], [], [], LIMIT_S)[0] and (line := self.process.stdout.readline()):
+            if select.select([self.process.stdout], [], [], LIMIT_S)[0] and (
+                line := self.process.stdout.readline()
+            ):
                 return json.loads(line)
         except BrokenPipeError:
             pass
@@ -63,8 +67,17 @@ def requests(per_source):
         step = max(1, len(lines) // per_source)
         for place, line in enumerate(lines[::step][:per_source]):
             case = json.loads(line)
-            tests = [{"text": json.dumps(test["data"], ensure_ascii=False)} for test in case["tests"] if test["valid"]]
-            chosen.append((place / per_source, {"schema": case["schema"], "assert_format": True, "tests": tests}))
+            tests = [
+                {"text": json.dumps(test["data"], ensure_ascii=False)}
+                for test in case["tests"]
+                if test["valid"]
+            ]
+            chosen.append(
+                (
+                    place / per_source,
+                    {"schema": case["schema"], "assert_format": True, "tests": tests},
+                )
+            )
     return [request for _, request in sorted(chosen, key=lambda pair: pair[0])]
 
 
@@ -73,12 +86,16 @@ def spread(values):
     if not values:
         return {}
     return {"mean": sum(values) / len(values)} | {
-        name: values[min(len(values) - 1, int(len(values) * share))] for name, share in POINTS.items()}
+        name: values[min(len(values) - 1, int(len(values) * share))]
+        for name, share in POINTS.items()
+    }
 
 
 def figures(answers):
-    return {"compile + first mask": spread([a["compile_us"] + a["first_mask_us"] for a in answers]),
-            "mask": spread([us for a in answers for us in a["mask_us"]])}
+    return {
+        "compile + first mask": spread([a["compile_us"] + a["first_mask_us"] for a in answers]),
+        "mask": spread([us for a in answers for us in a["mask_us"]]),
+    }
 
 
 def table(head, rows):
@@ -88,20 +105,42 @@ def table(head, rows):
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("--tenon", default=ROOT / "build/release/bin/tenon", type=pathlib.Path)
     options.add_argument("--peers-python", default=sys.executable)
     options.add_argument("--per-source", default=10, type=int)
-    options.add_argument("--cold", default=40, type=int, help="how many requests get a process of their own")
+    options.add_argument(
+        "--cold", default=40, type=int, help="how many requests get a process of their own"
+    )
     arguments = options.parse_args()
     end = str(json.loads((VOCABULARY / "meta.json").read_text())["eos"])
-    own = [arguments.tenon, "mask", "--batch", "--vocab", VOCABULARY / "tokenizer.json", "--eos", end]
+    own = [
+        arguments.tenon,
+        "mask",
+        "--batch",
+        "--vocab",
+        VOCABULARY / "tokenizer.json",
+        "--eos",
+        end,
+    ]
     engines = {"tenon": Engine(own)}
     for peer in ("llguidance", "xgrammar"):
-        if subprocess.run([arguments.peers_python, "-c", f"import {peer}, tokenizers, numpy"], capture_output=True).returncode:
+        if subprocess.run(
+            [arguments.peers_python, "-c", f"import {peer}, tokenizers, numpy"], capture_output=True
+        ).returncode:
             print(f"SKIPPED: {arguments.peers_python} has no {peer}")
             continue
-        engines[peer] = Engine([arguments.peers_python, ROOT / "bench/mask_peer.py", peer, VOCABULARY / "tokenizer.json", end])
+        engines[peer] = Engine(
+            [
+                arguments.peers_python,
+                ROOT / "bench/mask_peer.py",
+                peer,
+                VOCABULARY / "tokenizer.json",
+                end,
+            ]
+        )
 
     chosen = requests(arguments.per_source)
     answers = {name: [] for name in engines}
@@ -113,27 +152,59 @@ def main():
     for engine in engines.values():
         engine.stop()
 
-    table(["", *engines], [
-        ["schemas compiled", *(f"{sum('error' not in a for a in answers[name])} of {len(chosen)}" for name in engines)],
-        ["... and all valid instances accepted",
-         *(str(sum("error" not in a and all(t["accepted"] for t in a["tests"]) for a in answers[name])) for name in engines)],
-        ["peak resident memory, MB", *(f"{engine.peak_mb:.0f}" for engine in engines.values())]])
-    common = [i for i in range(len(chosen)) if all("error" not in found[i] for found in answers.values())]
+    table(
+        ["", *engines],
+        [
+            [
+                "schemas compiled",
+                *(
+                    f"{sum('error' not in a for a in answers[name])} of {len(chosen)}"
+                    for name in engines
+                ),
+            ],
+            [
+                "... and all valid instances accepted",
+                *(
+                    str(
+                        sum(
+                            "error" not in a and all(t["accepted"] for t in a["tests"])
+                            for a in answers[name]
+                        )
+                    )
+                    for name in engines
+                ),
+            ],
+            ["peak resident memory, MB", *(f"{engine.peak_mb:.0f}" for engine in engines.values())],
+        ],
+    )
+    common = [
+        i for i in range(len(chosen)) if all("error" not in found[i] for found in answers.values())
+    ]
     warm = {name: figures([found[i] for i in common]) for name, found in answers.items()}
-    rows = [[f"{what}, {point}", *(f"{warm[name][what][point]:,.1f}" for name in engines)]
-            for what in warm["tenon"] for point in warm["tenon"][what]]
+    rows = [
+        [f"{what}, {point}", *(f"{warm[name][what][point]:,.1f}" for name in engines)]
+        for what in warm["tenon"]
+        for point in warm["tenon"][what]
+    ]
     print(f"Warm, us, over the {len(common)} schemas that all compile:\n")
     table(["", *engines], rows)
 
     cold = []
-    for request in chosen[::max(1, len(chosen) // arguments.cold)]:
+    for request in chosen[:: max(1, len(chosen) // arguments.cold)]:
         engine = Engine(own)
         answer = engine.ask(request)
         engine.stop()
         if "error" not in answer:
             cold.append(answer)
     print(f"Tenon cold, us, {len(cold)} processes with one request each:\n")
-    table(["", "tenon"], [[f"{what}, {point}", f"{us:,.1f}"] for what, points in figures(cold).items() for point, us in points.items()])
+    table(
+        ["", "tenon"],
+        [
+            [f"{what}, {point}", f"{us:,.1f}"]
+            for what, points in figures(cold).items()
+            for point, us in points.items()
+        ],
+    )
 
 
 main()

@@ -5,6 +5,7 @@
 A line in: {"schema", "tests": [{"text"}]}; out: {"compile_us", "first_mask_us", "mask_us", "tests": [{"accepted"}]} or
 {"error"}. Times are CPU time; a mask is the one call that fills a bit for each token.
 """
+
 import gc
 import json
 import os
@@ -18,16 +19,23 @@ import tokenizers
 class XGrammar:
     def __init__(self, path, vocabulary, end):
         import xgrammar
+
         texts = [text for text, _ in sorted(vocabulary.items(), key=lambda pair: pair[1])]
-        info = xgrammar.TokenizerInfo(texts, vocab_type=xgrammar.VocabType.BYTE_LEVEL, vocab_size=len(texts),
-                                      stop_token_ids=[end])
+        info = xgrammar.TokenizerInfo(
+            texts,
+            vocab_type=xgrammar.VocabType.BYTE_LEVEL,
+            vocab_size=len(texts),
+            stop_token_ids=[end],
+        )
         self.xgrammar, self.end = xgrammar, end
         self.compiler = xgrammar.GrammarCompiler(info, max_threads=1)
         self.bitmask = xgrammar.allocate_token_bitmask(1, len(texts))
         self.words = self.bitmask.numpy()[0]
 
     def compile(self, schema):
-        self.grammar = self.compiler.compile_json_schema(json.dumps(schema), any_whitespace=True, strict_mode=False)
+        self.grammar = self.compiler.compile_json_schema(
+            json.dumps(schema), any_whitespace=True, strict_mode=False
+        )
 
     def start(self):
         self.matcher = self.xgrammar.GrammarMatcher(self.grammar)
@@ -45,13 +53,15 @@ class XGrammar:
 class LLGuidance:
     def __init__(self, path, vocabulary, end):
         import llguidance
+
         self.llguidance = llguidance
         self.tokenizer = llguidance.LLTokenizer(path, n_vocab=len(vocabulary), eos_token=end)
         self.words = numpy.zeros((len(vocabulary) + 31) // 32, dtype=numpy.int32)
 
     def compile(self, schema):
-        self.compiled = self.llguidance.LLMatcher(self.tokenizer, json.dumps({"grammars": [{"json_schema": schema}]}),
-                                                  log_level=0)
+        self.compiled = self.llguidance.LLMatcher(
+            self.tokenizer, json.dumps({"grammars": [{"json_schema": schema}]}), log_level=0
+        )
         if self.compiled.is_error():
             raise ValueError(self.compiled.get_error())
 
@@ -91,9 +101,22 @@ def answer(engine, tokenizer, end, request):
     compile_us = us(time.process_time_ns, lambda: engine.compile(request["schema"]))
     first_mask_us = us(time.thread_time_ns, lambda: (engine.start(), engine.fill_mask()))
     mask_us = []
-    tests = [{"accepted": follow(engine, [*tokenizer.encode(test["text"], add_special_tokens=False).ids, end], mask_us)}
-             for test in request["tests"]]
-    return {"compile_us": compile_us, "first_mask_us": first_mask_us, "mask_us": mask_us, "tests": tests}
+    tests = [
+        {
+            "accepted": follow(
+                engine,
+                [*tokenizer.encode(test["text"], add_special_tokens=False).ids, end],
+                mask_us,
+            )
+        }
+        for test in request["tests"]
+    ]
+    return {
+        "compile_us": compile_us,
+        "first_mask_us": first_mask_us,
+        "mask_us": mask_us,
+        "tests": tests,
+    }
 
 
 def main():
@@ -101,7 +124,9 @@ def main():
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the libraries print must not come between the answers
     tokenizer = tokenizers.Tokenizer.from_file(path)
-    engine = {"xgrammar": XGrammar, "llguidance": LLGuidance}[name](path, tokenizer.get_vocab(), end)
+    engine = {"xgrammar": XGrammar, "llguidance": LLGuidance}[name](
+        path, tokenizer.get_vocab(), end
+    )
     gc.disable()
     for line in sys.stdin:
         try:

@@ -11,6 +11,7 @@ A mask is the one call that fills a bit for each token: a text is followed token
 engines in turns: the median of five first texts, each under a grammar that was compiled for it, then the best of the rounds.
 A parser is fed the text of one call with an argument of 10 KB in pieces of four characters. CPU time of one thread.
 """
+
 import argparse
 import gc
 import json
@@ -28,15 +29,48 @@ from data import DATA, VOCABULARIES
 
 VOCABULARY = DATA / "vocab" / VOCABULARIES[0] / "tokenizer.json"
 END = "<|eot_id|>"
-SCHEMA = {"type": "object", "additionalProperties": False, "required": ["name", "tags", "address", "score"], "properties": {
-    "name": {"type": "string"}, "tags": {"type": "array", "items": {"type": "string"}}, "score": {"type": "number"},
-    "kind": {"enum": ["person", "place", "thing"]},
-    "address": {"type": "object", "properties": {"street": {"type": "string"}, "number": {"type": "integer"}}, "required": ["street", "number"]}}}
-TEXT = json.dumps({"name": "Ada Lovelace", "tags": ["mathematics", "engines", "poetry of a kind"], "score": 12.5, "kind": "person",
-                   "address": {"street": "St James's Square", "number": 12}})
-TOOL = {"type": "function", "function": {"name": "write", "description": "Writes.", "parameters": {
-    "type": "object", "properties": {"path": {"type": "string"}, "text": {"type": "string"}}, "required": ["path", "text"]}}}
-CALL = '<tool_call>\n' + json.dumps({"name": "write", "arguments": {"path": "a.txt", "text": "lorem ipsum, " * 788}}) + "\n</tool_call>"
+SCHEMA = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["name", "tags", "address", "score"],
+    "properties": {
+        "name": {"type": "string"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "score": {"type": "number"},
+        "kind": {"enum": ["person", "place", "thing"]},
+        "address": {
+            "type": "object",
+            "properties": {"street": {"type": "string"}, "number": {"type": "integer"}},
+            "required": ["street", "number"],
+        },
+    },
+}
+TEXT = json.dumps(
+    {
+        "name": "Ada Lovelace",
+        "tags": ["mathematics", "engines", "poetry of a kind"],
+        "score": 12.5,
+        "kind": "person",
+        "address": {"street": "St James's Square", "number": 12},
+    }
+)
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "write",
+        "description": "Writes.",
+        "parameters": {
+            "type": "object",
+            "properties": {"path": {"type": "string"}, "text": {"type": "string"}},
+            "required": ["path", "text"],
+        },
+    },
+}
+CALL = (
+    "<tool_call>\n"
+    + json.dumps({"name": "write", "arguments": {"path": "a.txt", "text": "lorem ipsum, " * 788}})
+    + "\n</tool_call>"
+)
 
 
 class Tenon:
@@ -61,12 +95,17 @@ class LLGuidance:
     def __init__(self, tokenizer):
         import llguidance
         import llguidance.numpy
+
         self.module = llguidance
-        self.tokenizer = llguidance.LLTokenizer(str(VOCABULARY), eos_token=tokenizer.token_to_id(END))
+        self.tokenizer = llguidance.LLTokenizer(
+            str(VOCABULARY), eos_token=tokenizer.token_to_id(END)
+        )
         self.mask = llguidance.numpy.allocate_token_bitmask(1, self.tokenizer.vocab_size)
 
     def compile(self):
-        self.compiled = self.module.LLMatcher(self.tokenizer, json.dumps({"grammars": [{"json_schema": SCHEMA}]}), log_level=0)
+        self.compiled = self.module.LLMatcher(
+            self.tokenizer, json.dumps({"grammars": [{"json_schema": SCHEMA}]}), log_level=0
+        )
 
     def start(self):
         self.matcher = self.compiled.deep_copy()
@@ -81,16 +120,22 @@ class LLGuidance:
 class XGrammar:
     def __init__(self, tokenizer):
         import xgrammar
+
         self.module = xgrammar
         vocabulary = tokenizer.get_vocab()
         texts = [text for text, _ in sorted(vocabulary.items(), key=lambda pair: pair[1])]
-        self.info = xgrammar.TokenizerInfo(texts, vocab_type=xgrammar.VocabType.BYTE_LEVEL, vocab_size=len(texts),
-                                           stop_token_ids=[tokenizer.token_to_id(END)])
+        self.info = xgrammar.TokenizerInfo(
+            texts,
+            vocab_type=xgrammar.VocabType.BYTE_LEVEL,
+            vocab_size=len(texts),
+            stop_token_ids=[tokenizer.token_to_id(END)],
+        )
         self.mask = xgrammar.allocate_token_bitmask(1, len(texts))
 
     def compile(self):
         self.grammar = self.module.GrammarCompiler(self.info, max_threads=1).compile_json_schema(
-            json.dumps(SCHEMA), any_whitespace=True, strict_mode=False)
+            json.dumps(SCHEMA), any_whitespace=True, strict_mode=False
+        )
 
     def start(self):
         self.matcher = self.module.GrammarMatcher(self.grammar)
@@ -139,11 +184,15 @@ def masks(rounds):
     for _ in range(rounds):
         for name, engine in engines.items():
             later[name].append(follow(engine, tokens))
-    print(f"\n| masks of {tokenizer.get_vocab_size():,} tokens, {len(tokens)} tokens, us each | compiling, ms | mean of a first text | mean, warm | worst, warm |")
+    print(
+        f"\n| masks of {tokenizer.get_vocab_size():,} tokens, {len(tokens)} tokens, us each | compiling, ms | mean of a first text | mean, warm | worst, warm |"
+    )
     print("|---|---|---|---|---|")
     for name in engines:
         best = numpy.min(later[name], axis=0) / 1e3
-        print(f"| {name} | {numpy.median(compiled[name]) / 1e6:.1f} | {numpy.median(first[name]) / 1e3:.2f} | {best.mean():.2f} | {best.max():.2f} |")
+        print(
+            f"| {name} | {numpy.median(compiled[name]) / 1e6:.1f} | {numpy.median(first[name]) / 1e3:.2f} | {best.mean():.2f} | {best.max():.2f} |"
+        )
 
 
 class TenonParser:
@@ -168,23 +217,31 @@ class VLLM:
         os.environ.setdefault("VLLM_LOGGING_LEVEL", "CRITICAL")
         from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
         from vllm.tool_parsers import ToolParserManager
+
         logging.disable(logging.CRITICAL)
         self.kind = ToolParserManager.get_tool_parser("hermes")
         self.request = ChatCompletionRequest(model="m", messages=[], tools=[TOOL])
 
     def run(self, pieces):
-        parser = self.kind(_Tokenizer(), [tool for tool in self.request.tools]) if _takes_tools(self.kind) else self.kind(_Tokenizer())
+        parser = (
+            self.kind(_Tokenizer(), [tool for tool in self.request.tools])
+            if _takes_tools(self.kind)
+            else self.kind(_Tokenizer())
+        )
         text, so_far = "", ""
         for piece in pieces:
             before, so_far = so_far, so_far + piece
-            delta = parser.extract_tool_calls_streaming(before, so_far, piece, [0], [0], [0], self.request)
-            for call in (delta.tool_calls if delta and delta.tool_calls else ()):
+            delta = parser.extract_tool_calls_streaming(
+                before, so_far, piece, [0], [0], [0], self.request
+            )
+            for call in delta.tool_calls if delta and delta.tool_calls else ():
                 text += call.function.arguments or "" if call.function else ""
         return text
 
 
 def _takes_tools(kind):
     import inspect
+
     return "tools" in inspect.signature(kind.__init__).parameters
 
 
@@ -210,7 +267,11 @@ class SGLang:
     def __init__(self):
         from sglang.srt.entrypoints.openai.protocol import Function, Tool
         from sglang.srt.function_call.function_call_parser import FunctionCallParser
-        self.kind, self.tools = FunctionCallParser, [Tool(type="function", function=Function(**TOOL["function"]))]
+
+        self.kind, self.tools = (
+            FunctionCallParser,
+            [Tool(type="function", function=Function(**TOOL["function"]))],
+        )
 
     def run(self, pieces):
         parser = self.kind(self.tools, "qwen25")
@@ -222,7 +283,7 @@ class SGLang:
 
 
 def parsers(rounds):
-    pieces = [CALL[at:at + 4] for at in range(0, len(CALL), 4)]
+    pieces = [CALL[at : at + 4] for at in range(0, len(CALL), 4)]
     took = {}
     engines = made((TenonParser, VLLM, SGLang))
     for name, engine in engines.items():
@@ -235,22 +296,39 @@ def parsers(rounds):
                 begun = time.thread_time_ns()
                 engine.run(pieces)
                 took.setdefault(name, []).append(time.thread_time_ns() - begun)
-    print(f"\n| a call with an argument of 10 KB, {len(pieces):,} pieces | ms | times Tenon's |\n|---|---|---|")
+    print(
+        f"\n| a call with an argument of 10 KB, {len(pieces):,} pieces | ms | times Tenon's |\n|---|---|---|"
+    )
     for name in engines:
-        print(f"| {name} | {min(took[name]) / 1e6:.2f} | {min(took[name]) / min(took['TenonParser']):.0f} |")
+        print(
+            f"| {name} | {min(took[name]) / 1e6:.2f} | {min(took[name]) / min(took['TenonParser']):.0f} |"
+        )
 
 
 def imports():
     def best(program):
-        return min(float(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout) for _ in range(7))
+        return min(
+            float(
+                subprocess.run(
+                    [sys.executable, "-c", program], capture_output=True, text=True, check=True
+                ).stdout
+            )
+            for _ in range(7)
+        )
 
-    timed = "import time; begun = time.perf_counter(); {}; print((time.perf_counter() - begun) * 1e3)"
-    print(f"\nimport tenon: {best(timed.format('import tenon')):.1f} ms; with the extension module: "
-          f"{best(timed.format('import tenon, tenon._tenon')):.1f} ms")
+    timed = (
+        "import time; begun = time.perf_counter(); {}; print((time.perf_counter() - begun) * 1e3)"
+    )
+    print(
+        f"\nimport tenon: {best(timed.format('import tenon')):.1f} ms; with the extension module: "
+        f"{best(timed.format('import tenon, tenon._tenon')):.1f} ms"
+    )
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("--wheel", type=pathlib.Path)
     options.add_argument("--rounds", type=int, default=10)
     options = options.parse_args()

@@ -5,6 +5,7 @@
 Generation and prompt are measured beside llama-cpp-python's own loop over the same file (bench/engine_peer.py), in turn,
 in this run, with prompts of the same length. Prints one JSON object.
 """
+
 import argparse
 import concurrent.futures
 import json
@@ -33,8 +34,13 @@ def resident_mb(pid):
 def ask(session, url, words, tokens, no_end, seed):
     """One request; gives the usage it reports. Another `seed` makes another prompt, so that no cache holds it."""
     text = " ".join(f"w{(seed * 7919 + i * 31) % 9973}" for i in range(words))
-    body = {"model": "tenon-tiny", "temperature": 0, "max_tokens": tokens, "messages": [{"role": "user", "content": text}],
-            "logit_bias": no_end}
+    body = {
+        "model": "tenon-tiny",
+        "temperature": 0,
+        "max_tokens": tokens,
+        "messages": [{"role": "user", "content": text}],
+        "logit_bias": no_end,
+    }
     answer = session.post(url + "/v1/chat/completions", json=body, timeout=120)
     answer.raise_for_status()
     return answer.json()["usage"]
@@ -48,15 +54,21 @@ def rate(url, count, words, tokens, no_end, counted, seconds):
     begun, total, seed = time.perf_counter(), 0, 1
     with concurrent.futures.ThreadPoolExecutor(count) as pool:
         while time.perf_counter() - begun < seconds:
-            waves = pool.map(lambda i, s=seed: ask(sessions[i], url, words, tokens, no_end, s + i), range(count))
+            waves = pool.map(
+                lambda i, s=seed: ask(sessions[i], url, words, tokens, no_end, s + i), range(count)
+            )
             total += sum(usage[counted] for usage in waves)
             seed += count
     return total / (time.perf_counter() - begun)
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--tenon", default=os.environ.get("TENON_BIN", str(ROOT / "build/release/bin/tenon")))
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument(
+        "--tenon", default=os.environ.get("TENON_BIN", str(ROOT / "build/release/bin/tenon"))
+    )
     arguments.add_argument("--seconds", type=float, default=4.0)
     options = arguments.parse_args()
     os.environ["TENON_BIN"] = options.tenon
@@ -75,19 +87,51 @@ def main():
         figures["start_to_ready_ms"] = round(statistics.median(starts), 1)
         with serving(log) as server:
             figures["rss_idle_mb"] = round(resident_mb(server.process.pid), 1)
-            ends = [requests.post(server.url + "/tokenize", json={"content": text, "parse_special": True}).json()["tokens"][0]
-                    for text in ("<|im_end|>", "<|endoftext|>")]
+            ends = [
+                requests.post(
+                    server.url + "/tokenize", json={"content": text, "parse_special": True}
+                ).json()["tokens"][0]
+                for text in ("<|im_end|>", "<|endoftext|>")
+            ]
             no_end = {str(token): -100 for token in ends}
-            prompt_tokens = ask(requests.Session(), server.url, PROMPT_WORDS, 1, {}, 0)["prompt_tokens"]
+            prompt_tokens = ask(requests.Session(), server.url, PROMPT_WORDS, 1, {}, 0)[
+                "prompt_tokens"
+            ]
             for count in (1, 8):
                 figures[f"prompt_tokens_per_s_{count}"] = round(
-                    rate(server.url, count, PROMPT_WORDS, 1, {}, "prompt_tokens", options.seconds))
+                    rate(server.url, count, PROMPT_WORDS, 1, {}, "prompt_tokens", options.seconds)
+                )
                 figures[f"generation_tokens_per_s_{count}"] = round(
-                    rate(server.url, count, 4, ANSWER_TOKENS, no_end, "completion_tokens", options.seconds))
+                    rate(
+                        server.url,
+                        count,
+                        4,
+                        ANSWER_TOKENS,
+                        no_end,
+                        "completion_tokens",
+                        options.seconds,
+                    )
+                )
             figures["rss_after_mb"] = round(resident_mb(server.process.pid), 1)
-    peer = subprocess.run([sys.executable, str(ROOT / "bench" / "engine_peer.py"), "--seconds", str(options.seconds),
-                           "--prompt-tokens", str(prompt_tokens)], capture_output=True, text=True, check=True)
-    print(json.dumps({"prompt_tokens": prompt_tokens, "tenon": figures, "peer": json.loads(peer.stdout)}, indent=2))
+    peer = subprocess.run(
+        [
+            sys.executable,
+            str(ROOT / "bench" / "engine_peer.py"),
+            "--seconds",
+            str(options.seconds),
+            "--prompt-tokens",
+            str(prompt_tokens),
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    print(
+        json.dumps(
+            {"prompt_tokens": prompt_tokens, "tenon": figures, "peer": json.loads(peer.stdout)},
+            indent=2,
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ first event of a streamed call; CPU time of the server per token that it generat
 the grammar forced. llama-server is the one of the pinned llama-cpp-python source package (scripts/setup.sh llama-server builds it),
 with --jinja. Each server is asked `--rounds` times in turn, and the median is told. Prints one JSON object.
 """
+
 import argparse
 import concurrent.futures
 import contextlib
@@ -31,15 +32,23 @@ BFCL = DATA / "formats" / "bfcl_public.jsonl"
 ANSWER_TOKENS = 256
 SLOTS = 16
 # Of Tenon's own /metrics.
-COUNTED = ["tenon_generated_tokens_total", "tenon_mask_forced_tokens_total", "tenon_engine_guessed_tokens_total",
-           "tenon_engine_accepted_guesses_total"]
+COUNTED = [
+    "tenon_generated_tokens_total",
+    "tenon_mask_forced_tokens_total",
+    "tenon_engine_guessed_tokens_total",
+    "tenon_engine_accepted_guesses_total",
+]
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def candidates():
     """Requests that want a call, over one to four tools each, in an order that goes through the whole file."""
     rows = [json.loads(line) for line in BFCL.open()]
-    rows = [row for row in rows if row["expected"] and len(row["tools"]) <= 4 and len(row["messages"]) == 1]
+    rows = [
+        row
+        for row in rows
+        if row["expected"] and len(row["tools"]) <= 4 and len(row["messages"]) == 1
+    ]
     return [rows[i * 7919 % len(rows)] for i in range(len(rows))]
 
 
@@ -61,7 +70,12 @@ class Subject:
     def __init__(self, name, url, pid):
         self.name, self.url, self.pid = name, url, pid
         ends = ["<|im_end|>", "<|endoftext|>"]
-        answer = [requests.post(url + "/tokenize", json={"content": text, "parse_special": True}).json()["tokens"][0] for text in ends]
+        answer = [
+            requests.post(url + "/tokenize", json={"content": text, "parse_special": True}).json()[
+                "tokens"
+            ][0]
+            for text in ends
+        ]
         self.no_end = {str(token): -100 for token in answer}
 
     def cpu_seconds(self):
@@ -82,8 +96,10 @@ def tenon(options, folder):
     from serving import serving
 
     config = folder / "tenon.toml"
-    config.write_text(f'[[model]]\nname = "bench"\npath = "{options.model}"\nmax_concurrent = {SLOTS}\ncontext_tokens = 2048\n'
-                      f"threads = {options.threads}\n")
+    config.write_text(
+        f'[[model]]\nname = "bench"\npath = "{options.model}"\nmax_concurrent = {SLOTS}\ncontext_tokens = 2048\n'
+        f"threads = {options.threads}\n"
+    )
     with serving(folder / "tenon.log", "--config", str(config)) as server:
         yield Subject("tenon", server.url, server.process.pid)
 
@@ -93,8 +109,24 @@ def llama_server(options, folder):
     from serving import free_port
 
     port = free_port()
-    command = [options.llama_server, "--model", options.model, "--jinja", "--port", str(port), "--parallel", str(SLOTS),
-               "--ctx-size", str(SLOTS * 2048), "--threads", str(options.threads), "--threads-batch", str(options.threads), "--flash-attn", "off"]  # the faster way for small heads, which Tenon finds by itself
+    command = [
+        options.llama_server,
+        "--model",
+        options.model,
+        "--jinja",
+        "--port",
+        str(port),
+        "--parallel",
+        str(SLOTS),
+        "--ctx-size",
+        str(SLOTS * 2048),
+        "--threads",
+        str(options.threads),
+        "--threads-batch",
+        str(options.threads),
+        "--flash-attn",
+        "off",
+    ]  # the faster way for small heads, which Tenon finds by itself
     with open(folder / "llama-server.log", "wb") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
@@ -127,23 +159,43 @@ def together(count, ask, seconds):
 
 def plain(subject, count, seconds, salt):
     def ask(session, number):
-        body = {"model": "bench", "temperature": 0, "max_tokens": ANSWER_TOKENS, "logit_bias": subject.no_end,
-                "messages": [{"role": "user", "content": f"Tell me about {salt} and {number}."}]}
+        body = {
+            "model": "bench",
+            "temperature": 0,
+            "max_tokens": ANSWER_TOKENS,
+            "logit_bias": subject.no_end,
+            "messages": [{"role": "user", "content": f"Tell me about {salt} and {number}."}],
+        }
         answer = session.post(subject.url + "/v1/chat/completions", json=body).json()
         return answer["usage"]["completion_tokens"]
 
     cpu, model = subject.cpu_seconds(), subject.model_seconds()
     tokens, took = together(count, ask, seconds)
-    figures = {"tokens_per_s": tokens / took, "cpu_us_per_token": 1e6 * (subject.cpu_seconds() - cpu) / tokens}
-    if subject.name == "tenon":  # the time in the model is all of it CPU time where one thread computes
-        figures["outside_model_us_per_token"] = figures["cpu_us_per_token"] - 1e6 * (subject.model_seconds() - model) / tokens
+    figures = {
+        "tokens_per_s": tokens / took,
+        "cpu_us_per_token": 1e6 * (subject.cpu_seconds() - cpu) / tokens,
+    }
+    if (
+        subject.name == "tenon"
+    ):  # the time in the model is all of it CPU time where one thread computes
+        figures["outside_model_us_per_token"] = (
+            figures["cpu_us_per_token"] - 1e6 * (subject.model_seconds() - model) / tokens
+        )
     return figures
 
 
 def call_body(row, number, salt, stream=False):
     [question] = row["messages"]
-    return {"model": "bench", "temperature": 0, "max_tokens": 400, "tools": row["tools"], "tool_choice": "required", "stream": stream,
-            "parallel_tool_calls": False, "messages": [{**question, "content": f"{question['content']} ({salt}-{number})"}]}
+    return {
+        "model": "bench",
+        "temperature": 0,
+        "max_tokens": 400,
+        "tools": row["tools"],
+        "tool_choice": "required",
+        "stream": stream,
+        "parallel_tool_calls": False,
+        "messages": [{**question, "content": f"{question['content']} ({salt}-{number})"}],
+    }
 
 
 def is_valid(call, tools):
@@ -158,7 +210,9 @@ def is_valid(call, tools):
 def is_good(subject, session, row, number, salt, tally=None):
     """Whether the request is answered with one valid call; `tally` counts its tokens."""
     try:
-        answer = session.post(subject.url + "/v1/chat/completions", json=call_body(row, number, salt))
+        answer = session.post(
+            subject.url + "/v1/chat/completions", json=call_body(row, number, salt)
+        )
     except requests.ConnectionError as error:
         raise RuntimeError(f"{subject.name} broke off at {row['id']}") from error
     if answer.status_code != 200:
@@ -179,8 +233,12 @@ def calls(subject, rows, count, seconds, salt):
 
     cpu = subject.cpu_seconds()
     valid, took = together(count, ask, seconds)
-    return {"valid_calls_per_s": valid / took, "valid_share": valid / tally["asked"], "tokens_per_call": tally["tokens"] / tally["asked"],
-            "cpu_ms_per_call": 1e3 * (subject.cpu_seconds() - cpu) / tally["asked"]}
+    return {
+        "valid_calls_per_s": valid / took,
+        "valid_share": valid / tally["asked"],
+        "tokens_per_call": tally["tokens"] / tally["asked"],
+        "cpu_ms_per_call": 1e3 * (subject.cpu_seconds() - cpu) / tally["asked"],
+    }
 
 
 def first_event(subject, rows, salt):
@@ -189,7 +247,11 @@ def first_event(subject, rows, salt):
     for number, row in enumerate(rows * 3):
         begun, first = time.perf_counter(), None
         try:
-            with session.post(subject.url + "/v1/chat/completions", json=call_body(row, number, salt, stream=True), stream=True) as answer:
+            with session.post(
+                subject.url + "/v1/chat/completions",
+                json=call_body(row, number, salt, stream=True),
+                stream=True,
+            ) as answer:
                 for line in answer.iter_lines():
                     if first is None and b'"tool_calls":[' in line:
                         first = 1e3 * (time.perf_counter() - begun)
@@ -212,19 +274,31 @@ def measure(subject, rows, options, salt):
     if subject.name == "tenon":
         before = [subject.metric(name) for name in COUNTED]
         calls(subject, rows, 1, options.seconds, f"{salt}m")
-        generated, forced, guessed, accepted = (subject.metric(name) - was for name, was in zip(COUNTED, before))
-        figures["tokens"] = {"forced_share": forced / generated, "accepted_guesses_share": accepted / generated,
-                             "accepted_of_guessed": accepted / max(guessed, 1)}
+        generated, forced, guessed, accepted = (
+            subject.metric(name) - was for name, was in zip(COUNTED, before)
+        )
+        figures["tokens"] = {
+            "forced_share": forced / generated,
+            "accepted_guesses_share": accepted / generated,
+            "accepted_of_guessed": accepted / max(guessed, 1),
+        }
     return figures
 
 
 def median_of(rounds):
-    return {part: {figure: round(statistics.median(one[part][figure] for one in rounds), 3) for figure in rounds[0][part]}
-            for part in rounds[0]}
+    return {
+        part: {
+            figure: round(statistics.median(one[part][figure] for one in rounds), 3)
+            for figure in rounds[0][part]
+        }
+        for part in rounds[0]
+    }
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("--tenon", default=str(ROOT / "build/release/bin/tenon"))
     arguments.add_argument("--llama-server", required=True)
     arguments.add_argument("--model", default=str(ROOT / "models" / "tenon-tiny.gguf"))
@@ -233,7 +307,11 @@ def main():
     arguments.add_argument("--rounds", type=int, default=3)
     options = arguments.parse_args()
 
-    with tempfile.TemporaryDirectory() as name, tenon(options, pathlib.Path(name)) as ours, llama_server(options, pathlib.Path(name)) as peer:
+    with (
+        tempfile.TemporaryDirectory() as name,
+        tenon(options, pathlib.Path(name)) as ours,
+        llama_server(options, pathlib.Path(name)) as peer,
+    ):
         rows = tool_sets((ours, peer))
         print(f"tool sets: {' '.join(row['id'] for row in rows)}", file=sys.stderr)
         rounds = {subject.name: [] for subject in (ours, peer)}

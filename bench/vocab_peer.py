@@ -1,6 +1,6 @@
 """What vocab_bench measures, with the `tokenizers` package: load time and MB/s, one thread.
 
-    build/release/bin/vocab_bench && python bench/vocab_peer.py
+build/release/bin/vocab_bench && python bench/vocab_peer.py
 """
 
 import os
@@ -9,10 +9,11 @@ import time
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 import tokenizers  # noqa: E402
-
 from data import DATA, ROOT, VOCABULARIES  # noqa: E402
 
-PROSE = "".join((ROOT / "docs" / name).read_text() for name in ("formats.md", "schemas.md", "api.md"))
+PROSE = "".join(
+    (ROOT / "docs" / name).read_text() for name in ("formats.md", "schemas.md", "api.md")
+)
 
 
 def seconds(work, repeat):
@@ -33,4 +34,6 @@ for name in VOCABULARIES:
     print(f"load/{name} {load * 1e3:.0f} ms")
     print(f"prose/{name} {len(PROSE.encode()) / prose / 1e6:.2f} MB/s")
     letters = "a" * (1 << 20)
-    print(f"one_letter/{name} {seconds(lambda: tokenizer.encode(letters, add_special_tokens=False), 1) * 1e3:.0f} ms")
+    print(
+        f"one_letter/{name} {seconds(lambda: tokenizer.encode(letters, add_special_tokens=False), 1) * 1e3:.0f} ms"
+    )

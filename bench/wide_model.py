@@ -3,6 +3,7 @@ what is spent outside the model.
 
     .venv/bin/python bench/wide_model.py TOKENIZER.json OUT.gguf    # Llama 3's, say: 128,256 tokens
 """
+
 import argparse
 import json
 import pathlib
@@ -15,7 +16,9 @@ QUANTIZED = gguf.GGMLQuantizationType.Q8_0
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("tokenizer", type=pathlib.Path)
     arguments.add_argument("out")
     options = arguments.parse_args()
@@ -39,8 +42,15 @@ def main():
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("llama-bpe")
     writer.add_token_list(names)
-    writer.add_token_types([gguf.TokenType.CONTROL if id in control else gguf.TokenType.NORMAL for id in range(len(names))])
-    writer.add_token_merges([m if isinstance(m, str) else " ".join(m) for m in tokenizer["model"]["merges"]])
+    writer.add_token_types(
+        [
+            gguf.TokenType.CONTROL if id in control else gguf.TokenType.NORMAL
+            for id in range(len(names))
+        ]
+    )
+    writer.add_token_merges(
+        [m if isinstance(m, str) else " ".join(m) for m in tokenizer["model"]["merges"]]
+    )
     writer.add_eos_token_id(names.index("<|eot_id|>") if "<|eot_id|>" in names else max(control))
 
     def vector(name, size):

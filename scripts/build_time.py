@@ -12,6 +12,7 @@ Seconds of the build are ninja's, from the start of a step to its end, so they g
 shares of one build, or take --cpu, which compiles the dearest files once more and prints their processor time.
 The size of a header is what the preprocessor makes of it alone, in lines of code without blank ones.
 """
+
 import argparse
 import collections
 import concurrent.futures
@@ -29,8 +30,17 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 def table(title, head, rows):
     """Prints a table in Markdown, with numbers at the right of their columns."""
-    rule = ["---" if any(isinstance(row[column], str) for row in rows) else "---:" for column in range(len(head))]
-    rows = [[f"{cell:.1f}" if isinstance(cell, float) else str(cell).replace("|", "\\|") for cell in row] for row in rows]
+    rule = [
+        "---" if any(isinstance(row[column], str) for row in rows) else "---:"
+        for column in range(len(head))
+    ]
+    rows = [
+        [
+            f"{cell:.1f}" if isinstance(cell, float) else str(cell).replace("|", "\\|")
+            for cell in row
+        ]
+        for row in rows
+    ]
     print(f"\n{title}\n\n| {' | '.join(head)} |\n|{'|'.join(rule)}|")
     for row in rows:
         print(f"| {' | '.join(row)} |")
@@ -87,9 +97,15 @@ def print_build(build, top):
     total = sum(layers.values())
     if not total:
         sys.exit(f"{build} holds no log of a build.")
-    table(f"Layers: {total:.0f} s in {len(objects)} compilations; linking {others['linking']:.0f} s, "
-          f"the rest {others['the rest']:.0f} s", ["s", "%", "files", "layer"],
-          [(seconds, 100 * seconds / total, counts[name], name) for name, seconds in layers.most_common()])
+    table(
+        f"Layers: {total:.0f} s in {len(objects)} compilations; linking {others['linking']:.0f} s, "
+        f"the rest {others['the rest']:.0f} s",
+        ["s", "%", "files", "layer"],
+        [
+            (seconds, 100 * seconds / total, counts[name], name)
+            for name, seconds in layers.most_common()
+        ],
+    )
     table("Dearest files", ["s", "file"], sorted(objects, reverse=True)[:top])
     return sorted(objects, reverse=True)
 
@@ -97,7 +113,9 @@ def print_build(build, top):
 def includes(build):
     """For each header of ours, how many objects were made from it, as ninja remembers it."""
     users = collections.Counter()
-    text = subprocess.run(["ninja", "-C", build, "-t", "deps"], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run(
+        ["ninja", "-C", build, "-t", "deps"], capture_output=True, text=True, check=True
+    ).stdout
     for line in text.splitlines():
         if line.startswith("    "):
             path = os.path.normpath(build / line.strip())
@@ -110,12 +128,19 @@ def flags_of(build):
     """A command of the build up to its source: the options that a header is read with."""
     entry = next(entry for entry in commands(build) if "/src/tenon/" in entry["file"])
     words = shlex.split(entry["command"])
-    return words[:words.index("-o")], entry["directory"]
+    return words[: words.index("-o")], entry["directory"]
 
 
 def preprocessed_lines(header, words, directory):
-    done = subprocess.run([*words, "-w", "-E", "-P", "-x", "c++", ROOT / header], cwd=directory, capture_output=True, text=True)
-    return sum(1 for line in done.stdout.splitlines() if line.strip()) if done.returncode == 0 else 0
+    done = subprocess.run(
+        [*words, "-w", "-E", "-P", "-x", "c++", ROOT / header],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+    )
+    return (
+        sum(1 for line in done.stdout.splitlines() if line.strip()) if done.returncode == 0 else 0
+    )
 
 
 def print_headers(build, top):
@@ -124,9 +149,18 @@ def print_headers(build, top):
     often = [header for header, _ in users.most_common(4 * top)]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         sizes = list(pool.map(lambda header: preprocessed_lines(header, words, directory), often))
-    rows = sorted(((users[header] * size / 1e6, users[header], size, header) for header, size in zip(often, sizes)), reverse=True)
-    table("Dearest headers: objects that read them, lines of each when preprocessed, millions of lines in all",
-          ["M lines", "objects", "lines", "header"], rows[:top])
+    rows = sorted(
+        (
+            (users[header] * size / 1e6, users[header], size, header)
+            for header, size in zip(often, sizes)
+        ),
+        reverse=True,
+    )
+    table(
+        "Dearest headers: objects that read them, lines of each when preprocessed, millions of lines in all",
+        ["M lines", "objects", "lines", "header"],
+        rows[:top],
+    )
 
 
 def command_for(build, source):
@@ -136,7 +170,10 @@ def command_for(build, source):
         file = pathlib.Path(entry["file"])
         inside = relative.removeprefix("src/").removeprefix("apps/tenon/")
         if os.path.relpath(file, ROOT) == relative or (
-                "unity" in file.parts and file.exists() and re.search(rf'"(\./)?{re.escape(inside)}"', file.read_text())):
+            "unity" in file.parts
+            and file.exists()
+            and re.search(rf'"(\./)?{re.escape(inside)}"', file.read_text())
+        ):
             return entry
     sys.exit(f"{source} is not compiled in {build}.")
 
@@ -146,7 +183,9 @@ def compile_again(entry, *options):
     words = shlex.split(entry["command"])
     words[words.index("-o") + 1] = "/dev/null"
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run([*words, *options], cwd=entry["directory"], capture_output=True, text=True)
+    done = subprocess.run(
+        [*words, *options], cwd=entry["directory"], capture_output=True, text=True
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
         sys.exit(done.stderr)
@@ -161,16 +200,27 @@ def print_report(build, source):
         match = re.match(r" ([^:]+?) *: *([\d.]+) \( *(\d+)%\)", line)
         if match and float(match[2]) >= 0.05 and match[1] != "TOTAL":
             rows.append((float(match[2]), int(match[3]), match[1]))
-    table(f"{os.path.relpath(entry['file'], ROOT)}: {seconds:.1f} s of processor time (-ftime-report; phases hold the others)",
-          ["s", "%", "part"], sorted(rows, reverse=True))
+    table(
+        f"{os.path.relpath(entry['file'], ROOT)}: {seconds:.1f} s of processor time (-ftime-report; phases hold the others)",
+        ["s", "%", "part"],
+        sorted(rows, reverse=True),
+    )
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("preset", help="a folder of build/: dev, release, ...")
-    arguments.add_argument("--report", metavar="FILE", action="append", default=[], help="-ftime-report for a source")
-    arguments.add_argument("--cpu", action="store_true", help="compile the dearest files again, one after the other")
-    arguments.add_argument("--top", type=int, default=15, metavar="N", help="rows of each table (15)")
+    arguments.add_argument(
+        "--report", metavar="FILE", action="append", default=[], help="-ftime-report for a source"
+    )
+    arguments.add_argument(
+        "--cpu", action="store_true", help="compile the dearest files again, one after the other"
+    )
+    arguments.add_argument(
+        "--top", type=int, default=15, metavar="N", help="rows of each table (15)"
+    )
     options = arguments.parse_args()
     build = ROOT / "build" / options.preset
     for source in options.report:
@@ -181,8 +231,15 @@ def main():
     print_headers(build, options.top)
     if options.cpu:
         entries = {short(object_of(entry)): entry for entry in commands(build)}
-        table("Dearest files, processor time", ["s", "file"],
-              [(compile_again(entries[name])[0], name) for _, name in dearest[:options.top] if name in entries])
+        table(
+            "Dearest files, processor time",
+            ["s", "file"],
+            [
+                (compile_again(entries[name])[0], name)
+                for _, name in dearest[: options.top]
+                if name in entries
+            ],
+        )
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ other than `multiply` give the results of that file.
 The bundled model has to answer every question right. Another model (--model: a name of scripts/real_models.py, or a
 GGUF file) was not made for these questions: what it does is shown and counted, and any count is a success.
 """
+
 import argparse
 import dataclasses
 import json
@@ -34,7 +35,10 @@ def say(label, colour, text):
 
 def ask_whole(client, request):
     choice = client.chat.completions.create(**request).choices[0]
-    calls = [(call.id, call.function.name, call.function.arguments) for call in choice.message.tool_calls or []]
+    calls = [
+        (call.id, call.function.name, call.function.arguments)
+        for call in choice.message.tool_calls or []
+    ]
     for _, name, arguments in calls:
         say("calls", "36", f"{name}({arguments})")
     return choice.message.content, calls
@@ -49,8 +53,13 @@ def ask_streaming(client, request):
         for piece in delta.tool_calls or []:
             if piece.index not in calls:
                 calls[piece.index] = [piece.id, piece.function.name, ""]
-                print("\n" if piece.index else "", f"  {paint('36', '    calls')}  {piece.function.name} <- ", sep="",
-                      end="", flush=True)
+                print(
+                    "\n" if piece.index else "",
+                    f"  {paint('36', '    calls')}  {piece.function.name} <- ",
+                    sep="",
+                    end="",
+                    flush=True,
+                )
             arguments = piece.function.arguments if piece.function else ""
             if arguments:
                 calls[piece.index][2] += arguments
@@ -71,7 +80,11 @@ def parsed(arguments):
 def execute(name, arguments, canned):
     """What the tool returns, as the text of a tool message."""
     numbers = [arguments.get(key) for key in "ab"] if isinstance(arguments, dict) else []
-    if name == "multiply" and len(numbers) == 2 and all(isinstance(number, (int, float)) for number in numbers):
+    if (
+        name == "multiply"
+        and len(numbers) == 2
+        and all(isinstance(number, (int, float)) for number in numbers)
+    ):
         canned = {key: numbers[0] * numbers[1] for key in canned}
     return canned if isinstance(canned, str) else json.dumps(canned)
 
@@ -79,6 +92,7 @@ def execute(name, arguments, canned):
 @dataclasses.dataclass
 class Outcome:
     """What became of a question."""
+
     is_call_due: bool
     has_called: bool
     are_calls_right: bool  # the wanted names and arguments, or no call where none is due
@@ -94,14 +108,24 @@ def result_of(demo, question, index, name):
     foreseen = question["calls"][index]["name"] if index < len(question["calls"]) else None
     if foreseen == name:
         return question["results"][index]
-    results = [result for other in demo["questions"] for call, result in zip(other["calls"], other["results"]) if call["name"] == name]
+    results = [
+        result
+        for other in demo["questions"]
+        for call, result in zip(other["calls"], other["results"])
+        if call["name"] == name
+    ]
     return results[0] if results else {"error": f"there is no tool {name}"}
 
 
 def run_question(client, model, demo, question, streaming):
     print(f"\n{paint('1', question['question'])}{paint('2', '   (streamed)') if streaming else ''}")
-    request = {"model": model, "temperature": 0, "max_tokens": 160, "tools": demo["tools"],
-               "messages": [{"role": "user", "content": question["question"]}]}
+    request = {
+        "model": model,
+        "temperature": 0,
+        "max_tokens": 160,
+        "tools": demo["tools"],
+        "messages": [{"role": "user", "content": question["question"]}],
+    }
     ask = ask_streaming if streaming else ask_whole
     content, calls = ask(client, request)
     wanted = [(call["name"], call["arguments"]) for call in question["calls"]]
@@ -109,8 +133,16 @@ def run_question(client, model, demo, question, streaming):
         say("answers", "32", content)
         return Outcome(bool(wanted), False, not wanted, not wanted and has_facts(content, question))
     right = [(name, parsed(arguments)) for _, name, arguments in calls] == wanted
-    messages = request["messages"] + [{"role": "assistant", "content": content, "tool_calls": [
-        {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}} for id, name, arguments in calls]}]
+    messages = request["messages"] + [
+        {
+            "role": "assistant",
+            "content": content,
+            "tool_calls": [
+                {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+                for id, name, arguments in calls
+            ],
+        }
+    ]
     for index, (id, name, arguments) in enumerate(calls):
         text = execute(name, parsed(arguments), result_of(demo, question, index, name))
         say("result", "33", text)
@@ -139,17 +171,27 @@ def report(outcomes, is_bundled):
     # Where no call is due, the file has the bundled model's own words, so only the absence of a call is counted.
     due = [outcome for outcome in outcomes if outcome.is_call_due]
     others = [outcome for outcome in outcomes if not outcome.is_call_due]
-    print(f"\nOf {len(due)} questions where a call is due: a call came in {sum(outcome.has_called for outcome in due)}, it was the wanted "
-          f"one in {sum(outcome.are_calls_right for outcome in due)}, and the last sentence told its result in "
-          f"{sum(outcome.is_answer_right for outcome in due)}.\nOf {len(others)} where none is due: none came in "
-          f"{sum(not outcome.has_called for outcome in others)}. {over}")
+    print(
+        f"\nOf {len(due)} questions where a call is due: a call came in {sum(outcome.has_called for outcome in due)}, it was the wanted "
+        f"one in {sum(outcome.are_calls_right for outcome in due)}, and the last sentence told its result in "
+        f"{sum(outcome.is_answer_right for outcome in due)}.\nOf {len(others)} where none is due: none came in "
+        f"{sum(not outcome.has_called for outcome in others)}. {over}"
+    )
     return 0
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--tenon", default=os.environ.get("TENON_BIN", str(ROOT / "build/release/bin/tenon")))
-    arguments.add_argument("--model", default="", help="a name of scripts/real_models.py, which is fetched, or a GGUF file")
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument(
+        "--tenon", default=os.environ.get("TENON_BIN", str(ROOT / "build/release/bin/tenon"))
+    )
+    arguments.add_argument(
+        "--model",
+        default="",
+        help="a name of scripts/real_models.py, which is fetched, or a GGUF file",
+    )
     options = arguments.parse_args()
     path, serve_options, timeout_s = "models/tenon-tiny.gguf", (), 60
     if options.model:
@@ -172,10 +214,14 @@ def main():
             print(f"tenon serve is ready at {server.url}/v1 after {ready_ms:.0f} ms, with {path}")
             names = ", ".join(tool["function"]["name"] for tool in demo["tools"])
             print(f"tools: {names}")
-            client = openai.OpenAI(base_url=server.url + "/v1", api_key="not-needed", max_retries=0, timeout=timeout_s)
+            client = openai.OpenAI(
+                base_url=server.url + "/v1", api_key="not-needed", max_retries=0, timeout=timeout_s
+            )
             model = client.models.list().data[0].id
-            outcomes = [run_question(client, model, demo, question, streaming=index == 1)
-                        for index, question in enumerate(demo["questions"])]
+            outcomes = [
+                run_question(client, model, demo, question, streaming=index == 1)
+                for index, question in enumerate(demo["questions"])
+            ]
     return report(outcomes, is_bundled=not options.model)
 
 

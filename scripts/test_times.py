@@ -6,6 +6,7 @@
 
 scripts/build_time.py does the same for the build.
 """
+
 import argparse
 import collections
 import pathlib
@@ -21,16 +22,28 @@ def cases(folder):
             name = case.get("name")
             if report.stem.startswith("unit-"):
                 _, preset, program = report.stem.split("-")[:3]
-                yield f"{program} ({preset})", f"{case.get('classname')}.{name}", float(case.get("time") or 0)
+                yield (
+                    f"{program} ({preset})",
+                    f"{case.get('classname')}.{name}",
+                    float(case.get("time") or 0),
+                )
             elif report.stem.startswith("rest-"):
-                yield f"ctest ({report.stem.removeprefix('rest-')})", name, float(case.get("time") or 0)
+                yield (
+                    f"ctest ({report.stem.removeprefix('rest-')})",
+                    name,
+                    float(case.get("time") or 0),
+                )
             else:
                 yield case.get("classname").split(".")[-1], name, float(case.get("time") or 0)
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("folder", nargs="?", default=ROOT / "build" / "test-results", type=pathlib.Path)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument(
+        "folder", nargs="?", default=ROOT / "build" / "test-results", type=pathlib.Path
+    )
     options.add_argument("--top", type=int, default=20, metavar="N", help="rows of each table (20)")
     arguments = options.parse_args()
     found = list(cases(arguments.folder))
@@ -38,10 +51,17 @@ def main():
     for place, _, seconds in found:
         sums[place] += seconds
         counts[place] += 1
-    table(f"{len(found)} tests, {sum(sums.values()):.0f} s: programs and files that took longest", ["s", "tests", "program or file"],
-          [(seconds, counts[place], place) for place, seconds in sums.most_common(arguments.top)])
-    longest = sorted(found, key=lambda case: -case[2])[:arguments.top]
-    table("Tests that took longest", ["s", "test", "of"], [(seconds, name, place) for place, name, seconds in longest])
+    table(
+        f"{len(found)} tests, {sum(sums.values()):.0f} s: programs and files that took longest",
+        ["s", "tests", "program or file"],
+        [(seconds, counts[place], place) for place, seconds in sums.most_common(arguments.top)],
+    )
+    longest = sorted(found, key=lambda case: -case[2])[: arguments.top]
+    table(
+        "Tests that took longest",
+        ["s", "test", "of"],
+        [(seconds, name, place) for place, name, seconds in longest],
+    )
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 """scripts/threads.py: writes docs/threads.md from the rows of src/tenon/*/threads_test.cc, each of
 which is named after a thread of another project. With --check it writes nothing and fails if the
 page is not what it would write: the test build.threads."""
+
 import re
 import sys
 from pathlib import Path
@@ -11,25 +12,59 @@ PAGE = ROOT / "docs" / "threads.md"
 
 # Where a project's threads are.
 OWNERS = {
-    "AISVS": "OWASP", "LocalAI": "mudler", "Qwen-Agent": "QwenLM", "Qwen3": "QwenLM",
-    "Qwen3-Coder": "QwenLM", "QwenPaw": "agentscope-ai", "Rapid-MLX": "raullenchai",
-    "agent-zero": "agent0ai", "autogen": "microsoft", "d-inference": "Layr-Labs",
-    "dynamo": "ai-dynamo", "exo": "exo-explore", "gemma": "google-deepmind",
-    "hermes-agent": "NousResearch", "langchain": "langchain-ai", "langchain-oracle": "oracle",
-    "litellm": "BerriAI", "llama.cpp": "ggml-org", "llama_index": "run-llama",
-    "llguidance": "guidance-ai", "lmdeploy": "InternLM", "lmstudio-bug-tracker": "lmstudio-ai",
-    "mistral-common": "mistralai", "mistral-vibe": "mistralai", "mlx-lm": "ml-explore",
-    "mlx-openai-server": "cubist38", "mlx-vlm": "Blaizzy", "odysseus": "odysseus-dev",
-    "ollama": "ollama", "ollama-ai-provider": "sgomez", "ollama-python": "ollama",
-    "ollama-vscode": "ollama", "omlx": "jundot", "openclaw": "openclaw",
-    "quarkus-langchain4j": "quarkiverse", "renderers": "PrimeIntellect-ai", "sglang": "sgl-project",
-    "smg": "smg-project", "smolagents": "huggingface", "subwave": "", "tabbyAPI": "theroyallab",
-    "text-generation-inference": "huggingface", "transformers": "huggingface",
-    "unsloth": "unslothai", "vllm": "vllm-project", "vllm-mlx": "waybarrios", "vmlx": "jjang-ai",
+    "AISVS": "OWASP",
+    "LocalAI": "mudler",
+    "Qwen-Agent": "QwenLM",
+    "Qwen3": "QwenLM",
+    "Qwen3-Coder": "QwenLM",
+    "QwenPaw": "agentscope-ai",
+    "Rapid-MLX": "raullenchai",
+    "agent-zero": "agent0ai",
+    "autogen": "microsoft",
+    "d-inference": "Layr-Labs",
+    "dynamo": "ai-dynamo",
+    "exo": "exo-explore",
+    "gemma": "google-deepmind",
+    "hermes-agent": "NousResearch",
+    "langchain": "langchain-ai",
+    "langchain-oracle": "oracle",
+    "litellm": "BerriAI",
+    "llama.cpp": "ggml-org",
+    "llama_index": "run-llama",
+    "llguidance": "guidance-ai",
+    "lmdeploy": "InternLM",
+    "lmstudio-bug-tracker": "lmstudio-ai",
+    "mistral-common": "mistralai",
+    "mistral-vibe": "mistralai",
+    "mlx-lm": "ml-explore",
+    "mlx-openai-server": "cubist38",
+    "mlx-vlm": "Blaizzy",
+    "odysseus": "odysseus-dev",
+    "ollama": "ollama",
+    "ollama-ai-provider": "sgomez",
+    "ollama-python": "ollama",
+    "ollama-vscode": "ollama",
+    "omlx": "jundot",
+    "openclaw": "openclaw",
+    "quarkus-langchain4j": "quarkiverse",
+    "renderers": "PrimeIntellect-ai",
+    "sglang": "sgl-project",
+    "smg": "smg-project",
+    "smolagents": "huggingface",
+    "subwave": "",
+    "tabbyAPI": "theroyallab",
+    "text-generation-inference": "huggingface",
+    "transformers": "huggingface",
+    "unsloth": "unslothai",
+    "vllm": "vllm-project",
+    "vllm-mlx": "waybarrios",
+    "vmlx": "jjang-ai",
     "xgrammar": "mlc-ai",
 }
 STRING = r'"(?:[^"\\]|\\.)*"'
-ROW = re.compile(rf'{{\s*(?:\.thread = )?"([\w./-]+#\d+)",\s*(?:\.what =\s*)?({STRING}(?:\s*{STRING})*)')
+ROW = re.compile(
+    rf'{{\s*(?:\.thread = )?"([\w./-]+#\d+)",\s*(?:\.what =\s*)?({STRING}(?:\s*{STRING})*)'
+)
 
 HEAD = """# Bugs of others
 
@@ -67,9 +102,14 @@ def page() -> str:
             sys.exit(f"{path}: no row was found")
         threads.update(thread for thread, _ in found)
         count += len(found)
-        lines = [f"| {link(thread)} | {what.replace('|', chr(92) + '|')} |" for thread, what in found]
-        sections.append(f"\n## `{path.relative_to(ROOT)}`\n\n| thread | what was reported |\n|---|---|\n"
-                        + "\n".join(lines) + "\n")
+        lines = [
+            f"| {link(thread)} | {what.replace('|', chr(92) + '|')} |" for thread, what in found
+        ]
+        sections.append(
+            f"\n## `{path.relative_to(ROOT)}`\n\n| thread | what was reported |\n|---|---|\n"
+            + "\n".join(lines)
+            + "\n"
+        )
     return HEAD + f"\n{len(threads)} threads, {count} rows.\n" + "".join(sections)
 
 

@@ -1,11 +1,19 @@
 """How `make test` spreads the tests over processes (pytest-xdist, one process per core)."""
+
 import re
 
 import pytest
 
 # A file's tests run in one process, which has its fixtures. These files take longest, the longest first: they start first, so that no
 # process is left with a long one at the end.
-LONGEST = ["test_python_package.py", "test_clients.py", "test_close_calls.py", "test_proofs.py", "test_sandbox.py", "test_install.py"]
+LONGEST = [
+    "test_python_package.py",
+    "test_clients.py",
+    "test_close_calls.py",
+    "test_proofs.py",
+    "test_sandbox.py",
+    "test_install.py",
+]
 
 
 def group_of(nodeid):
@@ -22,7 +30,11 @@ def rank(item):
 
 def pytest_addoption(parser):
     # Not by -m, which a caller may want for other markers and which holds one expression.
-    parser.addoption("--serial", choices=["only", "never"], help="only tests with the marker `serial`, or only the others")
+    parser.addoption(
+        "--serial",
+        choices=["only", "never"],
+        help="only tests with the marker `serial`, or only the others",
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -31,7 +43,9 @@ def pytest_collection_modifyitems(config, items):
     if wanted:
         chosen = {True: [], False: []}
         for item in items:
-            chosen[(item.get_closest_marker("serial") is not None) == (wanted == "only")].append(item)
+            chosen[(item.get_closest_marker("serial") is not None) == (wanted == "only")].append(
+                item
+            )
         items[:] = chosen[True]
         config.hook.pytest_deselected(items=chosen[False])
     items.sort(key=rank)
@@ -45,5 +59,7 @@ def pytest_xdist_make_scheduler(config, log):
         def _split_scope(self, nodeid):
             return group_of(nodeid)
 
-    config.option.loadscopereorder = False  # groups start in the order above, not by the number of their tests
+    config.option.loadscopereorder = (
+        False  # groups start in the order above, not by the number of their tests
+    )
     return ByGroup(config, log)

@@ -12,8 +12,13 @@ each other.
 import json
 
 CONTROL_TOKENS = (
-    "<|endoftext|>", "<|im_start|>", "<|im_end|>",
-    "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>",
+    "<|endoftext|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<tool_call>",
+    "</tool_call>",
+    "<tool_response>",
+    "</tool_response>",
 )
 TOOLS_LINE = "Call a tool if one fits.\n"
 MARK = "#"
@@ -99,10 +104,23 @@ def render_kind(schema):
 def render_tool(function):
     """A tool as the prompt declares it: a line for it and one for each parameter, "?" after the optional ones."""
     parameters = function.get("parameters") or {}
-    text = MARK + function["name"] + (": " + function["description"] if function.get("description") else "") + "\n"
+    text = (
+        MARK
+        + function["name"]
+        + (": " + function["description"] if function.get("description") else "")
+        + "\n"
+    )
     for key, schema in (parameters.get("properties") or {}).items():
-        text += " %s%s: %s" % (key, "" if key in (parameters.get("required") or ()) else "?", render_kind(schema))
-        text += (" " + schema["description"] if schema.get("description") and "properties" not in schema else "") + "\n"
+        text += " %s%s: %s" % (
+            key,
+            "" if key in (parameters.get("required") or ()) else "?",
+            render_kind(schema),
+        )
+        text += (
+            " " + schema["description"]
+            if schema.get("description") and "properties" not in schema
+            else ""
+        ) + "\n"
     return text
 
 
@@ -119,8 +137,10 @@ def render_prefix(tools, system):
 
 def render_calls(calls):
     return "\n".join(
-        '<tool_call>\n{"name": %s, "arguments": %s}\n</tool_call>' % (dumps(c["name"]), dumps(c["arguments"]))
-        for c in (call["function"] for call in calls))
+        '<tool_call>\n{"name": %s, "arguments": %s}\n</tool_call>'
+        % (dumps(c["name"]), dumps(c["arguments"]))
+        for c in (call["function"] for call in calls)
+    )
 
 
 def render_messages(messages):
@@ -129,16 +149,28 @@ def render_messages(messages):
     role = None
     for message in messages:
         if message["role"] == "assistant":
-            text = message["content"] if not message.get("tool_calls") else render_calls(message["tool_calls"])
-            pieces += [("<|im_start|>assistant\n", False), (text + "<|im_end|>", True), ("\n", False)]
+            text = (
+                message["content"]
+                if not message.get("tool_calls")
+                else render_calls(message["tool_calls"])
+            )
+            pieces += [
+                ("<|im_start|>assistant\n", False),
+                (text + "<|im_end|>", True),
+                ("\n", False),
+            ]
         elif message["role"] == "tool":
             response = "<tool_response>\n%s\n</tool_response>" % message["content"]
             if role == "tool":
                 text, _ = pieces.pop()
-                pieces.append((text.removesuffix("<|im_end|>\n") + "\n" + response + "<|im_end|>\n", False))
+                pieces.append(
+                    (text.removesuffix("<|im_end|>\n") + "\n" + response + "<|im_end|>\n", False)
+                )
             else:
                 pieces.append(("<|im_start|>user\n" + response + "<|im_end|>\n", False))
         else:
-            pieces.append(("<|im_start|>%s\n%s<|im_end|>\n" % (message["role"], message["content"]), False))
+            pieces.append(
+                ("<|im_start|>%s\n%s<|im_end|>\n" % (message["role"], message["content"]), False)
+            )
         role = message["role"]
     return pieces

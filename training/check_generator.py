@@ -16,12 +16,14 @@ import generator
 import values
 
 NOT_AS_SAID = set(values.CURRENCY_WORDS.values())  # "dollars" for USD
-NUMBER = re.compile(r"-?\d+(\.\d+)?")              # which words may say: "twelve"
+NUMBER = re.compile(r"-?\d+(\.\d+)?")  # which words may say: "twelve"
 
 
 def wrong_calls(declared, messages):
     """A sentence for each mistake in a conversation."""
-    functions = {tool["function"]["name"]: tool["function"]["parameters"] for tool in declared or ()}
+    functions = {
+        tool["function"]["name"]: tool["function"]["parameters"] for tool in declared or ()
+    }
     said = "\n".join(message["content"] for message in messages if message["role"] == "user")
     if generator.BEGIN in said or generator.END in said:
         yield "a mark is left in: " + said
@@ -38,7 +40,12 @@ def wrong_calls(declared, messages):
                     yield "%s is not declared: %s" % (key, said)
                 elif "enum" not in schema["properties"][key]:
                     for text in value if isinstance(value, list) else [value]:
-                        if isinstance(text, str) and text not in said and text not in NOT_AS_SAID and not NUMBER.fullmatch(text):
+                        if (
+                            isinstance(text, str)
+                            and text not in said
+                            and text not in NOT_AS_SAID
+                            and not NUMBER.fullmatch(text)
+                        ):
                             yield "nobody said %r: %s" % (text, said)
 
 
@@ -50,7 +57,9 @@ def main():
     for number in range(options.count):
         declared, _, conversations = generator.tree(random.Random(number))
         talks += len(conversations)
-        found += [sentence for messages in conversations for sentence in wrong_calls(declared, messages)]
+        found += [
+            sentence for messages in conversations for sentence in wrong_calls(declared, messages)
+        ]
     for sentence in found[:20]:
         print(sentence)
     print("%d conversations, %d mistakes" % (talks, len(found)))

@@ -1,15 +1,14 @@
 """Holds the gradients of `kernel/` against those of autograd, and what `train.py` takes tokens for.
 
-    python check_model.py
+python check_model.py
 """
 
 import random
 import sys
 
-import torch
-
 import native
 import tokenizer as tokens
+import torch
 import train
 from model import Model, Shape
 
@@ -34,8 +33,8 @@ def check_gradients():
     rows = [(i % 150, i % 4) for i in range(400)]
     model = Model(shape, rows, 150)
     with torch.no_grad():
-        for name, p in model.named_parameters():
-            p.add_(torch.randn_like(p) * (.3 if p.ndim == 1 else .02))
+        for p in model.parameters():
+            p.add_(torch.randn_like(p) * (0.3 if p.ndim == 1 else 0.02))
     sums = [torch.zeros_like(p) for p in model.parameters()]
     fast = native.gradient_of(model, sums)
     if not isinstance(fast, native.Native):
@@ -43,8 +42,18 @@ def check_gradients():
         return False
     fast.pack()
     r = random.Random(1)
-    for prefix, branches in ((0, [40]), (1, [2, 3]), (31, [32, 33]), (32, [64, 31, 1, 2]), (70, [5, 90, 1, 40]), (200, [9, 17, 100])):
-        trees = [random_tree(r, len(rows), prefix, branches), random_tree(r, len(rows), 20, [30, 7])]
+    for prefix, branches in (
+        (0, [40]),
+        (1, [2, 3]),
+        (31, [32, 33]),
+        (32, [64, 31, 1, 2]),
+        (70, [5, 90, 1, 40]),
+        (200, [9, 17, 100]),
+    ):
+        trees = [
+            random_tree(r, len(rows), prefix, branches),
+            random_tree(r, len(rows), 20, [30, 7]),
+        ]
         batch = train.Batch(trees, model.token_rows)
         batch.sample_classes()
         check_sight(trees, batch.mask())
@@ -52,10 +61,22 @@ def check_gradients():
             s.zero_()
         loss, right = model.loss(batch)
         made, made_right = fast.add(batch)
-        assert abs(made - loss.item()) < .01 * loss.item() and abs(made_right - right) <= 2, (made, loss.item(), made_right, right)
-        for (name, _), mine, wanted in zip(model.named_parameters(), sums, torch.autograd.grad(loss, list(model.parameters()))):
+        assert abs(made - loss.item()) < 0.01 * loss.item() and abs(made_right - right) <= 2, (
+            made,
+            loss.item(),
+            made_right,
+            right,
+        )
+        for (name, _), mine, wanted in zip(
+            model.named_parameters(), sums, torch.autograd.grad(loss, list(model.parameters()))
+        ):
             error = (mine - wanted).norm() / wanted.norm()
-            assert error < .03, "%s of prefix %d and branches %s: off by %.3f" % (name, prefix, branches, error)
+            assert error < 0.03, "%s of prefix %d and branches %s: off by %.3f" % (
+                name,
+                prefix,
+                branches,
+                error,
+            )
     return True
 
 
@@ -66,15 +87,20 @@ def check_sight(trees, mask):
         owners += [(number, branch) for branch in branches] + [None] * (-len(branches) % 32)
     for query, owner in enumerate(owners):
         if owner:
-            sees = [key <= query and other in ((owner[0], 0), owner) for key, other in enumerate(owners)]
+            sees = [
+                key <= query and other in ((owner[0], 0), owner) for key, other in enumerate(owners)
+            ]
             assert (mask[query] == 0).tolist() == sees, "token %d of %s" % (query, owner)
 
 
 # A reply, what the tools returned before it, and the tokens of it that are no PLAIN.
 PARTS = (
     ('<tool_call>\n{"name": "find_pet', "", "FIRST <tool_call>|TOOL find|NAME _|NAME pet"),
-    ('<tool_call>\n{"name": "find_pet", "arguments": {"name": "Anna", "age": 7}}\n</tool_call>', "",
-     'FIRST <tool_call>|TOOL find|NAME _|NAME pet|VALUE  {"|KEY name|VALUE ":|VALUE  "|VALUE Anna|VALUE ",|VALUE  "|KEY age|VALUE ":|VALUE  |VALUE 7'),
+    (
+        '<tool_call>\n{"name": "find_pet", "arguments": {"name": "Anna", "age": 7}}\n</tool_call>',
+        "",
+        'FIRST <tool_call>|TOOL find|NAME _|NAME pet|VALUE  {"|KEY name|VALUE ":|VALUE  "|VALUE Anna|VALUE ",|VALUE  "|KEY age|VALUE ":|VALUE  |VALUE 7',
+    ),
     ("Please tell me the town.", "", "FIRST Please|KEY  town"),
     ("The town is Rome.", '{"town": "Rome"}', "FIRST The|COPY  town|COPY  Rome"),
 )
@@ -86,7 +112,11 @@ def check_parts():
     for text, result, wanted in PARTS:
         piece = tokenizer.encode(text)
         parts = train.token_parts(text, piece.offsets, result)
-        made = [names[part] + " " + text[start:end] for part, (start, end) in zip(parts, piece.offsets) if part != train.PLAIN]
+        made = [
+            names[part] + " " + text[start:end]
+            for part, (start, end) in zip(parts, piece.offsets)
+            if part != train.PLAIN
+        ]
         assert "|".join(made) == wanted, "\n".join(("|".join(made), wanted))
 
 
@@ -94,6 +124,9 @@ if __name__ == "__main__":
     torch.manual_seed(1)
     checked = check_gradients()
     check_parts()
-    print("tokens are taken for what they are" + ("; gradients equal those of autograd" if checked else ""))
+    print(
+        "tokens are taken for what they are"
+        + ("; gradients equal those of autograd" if checked else "")
+    )
     if not checked:
         print("kernel/ was not checked: it needs g++ and a processor with AMX", file=sys.stderr)

@@ -10,6 +10,7 @@ key. Sentences are compared without regard to case, blanks and final punctuation
 '-', so that slatAngle is slat_angle too. The exit status is 1 where a set or a corpus breaks its promise, 2 where a
 corpus cannot be read or is empty.
 """
+
 import argparse
 import collections
 import json
@@ -21,9 +22,26 @@ SETS = pathlib.Path(__file__).parent / "sets"
 MIX = {"single": 50, "parallel": 14, "missing": 12, "no_tool": 14, "follow_up": 10}
 TOOLS = {"blind": 40, "dev": 30}
 MAX_TOOLS, MAX_WORDS = 5, 30
-TYPES = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict}
-KEYWORDS = {"type", "description", "enum", "minimum", "maximum", "default", "properties", "required", "items",
-            "additionalProperties"}
+TYPES = {
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+}
+KEYWORDS = {
+    "type",
+    "description",
+    "enum",
+    "minimum",
+    "maximum",
+    "default",
+    "properties",
+    "required",
+    "items",
+    "additionalProperties",
+}
 
 
 class Wrong(Exception):
@@ -37,19 +55,33 @@ def need(condition, sentence):
 
 # ---- Schemas ----
 
+
 def check_schema(schema, where):
-    need(isinstance(schema, dict) and schema.get("type") in TYPES, f"{where}: no type, or one that JSON Schema has not")
+    need(
+        isinstance(schema, dict) and schema.get("type") in TYPES,
+        f"{where}: no type, or one that JSON Schema has not",
+    )
     need(schema.keys() <= KEYWORDS, f"{where}: keywords {sorted(schema.keys() - KEYWORDS)}")
-    need(isinstance(schema.get("description", ""), str), f"{where}: a description that is no string")
-    need(("properties" in schema) == (schema["type"] == "object"), f"{where}: properties belong to an object")
+    need(
+        isinstance(schema.get("description", ""), str), f"{where}: a description that is no string"
+    )
+    need(
+        ("properties" in schema) == (schema["type"] == "object"),
+        f"{where}: properties belong to an object",
+    )
     need(("items" in schema) == (schema["type"] == "array"), f"{where}: items belong to an array")
     properties = schema.get("properties", {})
-    need(set(schema.get("required", [])) <= properties.keys(), f"{where}: requires what it does not have")
+    need(
+        set(schema.get("required", [])) <= properties.keys(),
+        f"{where}: requires what it does not have",
+    )
     for key, inner in properties.items():
         check_schema(inner, f"{where}/{key}")
     if "items" in schema:
         check_schema(schema["items"], f"{where}/items")
-    for value in schema.get("enum", []) + [schema[key] for key in ("minimum", "maximum", "default") if key in schema]:
+    for value in schema.get("enum", []) + [
+        schema[key] for key in ("minimum", "maximum", "default") if key in schema
+    ]:
         check_value(value, {"type": schema["type"]}, where)
 
 
@@ -58,15 +90,27 @@ def check_value(value, schema, where):
     fits = isinstance(value, TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
     need(fits, f"{where}: {value!r} is no {kind}")
     need("enum" not in schema or value in schema["enum"], f"{where}: {value!r} is none of the enum")
-    need("minimum" not in schema or value >= schema["minimum"], f"{where}: {value!r} is below the minimum")
-    need("maximum" not in schema or value <= schema["maximum"], f"{where}: {value!r} is above the maximum")
+    need(
+        "minimum" not in schema or value >= schema["minimum"],
+        f"{where}: {value!r} is below the minimum",
+    )
+    need(
+        "maximum" not in schema or value <= schema["maximum"],
+        f"{where}: {value!r} is above the maximum",
+    )
     if kind == "array":
         for item in value:
             check_value(item, schema["items"], where)
     if kind == "object":
         properties = schema["properties"]
-        need(value.keys() <= properties.keys(), f"{where}: {sorted(value.keys() - properties.keys())} not in the schema")
-        need(set(schema.get("required", [])) <= value.keys(), f"{where}: a required property is missing")
+        need(
+            value.keys() <= properties.keys(),
+            f"{where}: {sorted(value.keys() - properties.keys())} not in the schema",
+        )
+        need(
+            set(schema.get("required", [])) <= value.keys(),
+            f"{where}: a required property is missing",
+        )
         for key, inner in value.items():
             check_value(inner, properties[key], f"{where}/{key}")
 
@@ -87,6 +131,7 @@ def property_keys(schema):
 
 # ---- Rows ----
 
+
 def functions_of(row):
     """A sample's functions; a tool is OpenAI's {"type": "function", "function": {...}} or the function alone."""
     return [tool.get("function", tool) for tool in row.get("tools") or []]
@@ -94,11 +139,15 @@ def functions_of(row):
 
 def text_of(message):
     content = message.get("content") or ""
-    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+    return (
+        content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+    )
 
 
 def user_texts(row):
-    return [text_of(message) for message in row.get("messages") or [] if message.get("role") == "user"]
+    return [
+        text_of(message) for message in row.get("messages") or [] if message.get("role") == "user"
+    ]
 
 
 def has_word(text, word):
@@ -108,12 +157,24 @@ def has_word(text, word):
 def check_tools(row):
     need(1 <= len(row["tools"]) <= MAX_TOOLS, f"{len(row['tools'])} tools")
     for tool in row["tools"]:
-        need(tool.keys() == {"type", "function"} and tool["type"] == "function", "a tool that is no function")
+        need(
+            tool.keys() == {"type", "function"} and tool["type"] == "function",
+            "a tool that is no function",
+        )
         function = tool["function"]
-        need(function.keys() == {"name", "description", "parameters"}, "a function without name, description or parameters")
-        need(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", function["name"]), f"{function['name']!r} is no name of a function")
+        need(
+            function.keys() == {"name", "description", "parameters"},
+            "a function without name, description or parameters",
+        )
+        need(
+            re.fullmatch(r"[A-Za-z0-9_-]{1,64}", function["name"]),
+            f"{function['name']!r} is no name of a function",
+        )
         need(function["description"], f"{function['name']} has no description")
-        need(function["parameters"].get("type") == "object", f"{function['name']}: parameters are no object")
+        need(
+            function["parameters"].get("type") == "object",
+            f"{function['name']}: parameters are no object",
+        )
         check_schema(function["parameters"], function["name"])
     names = [function["name"] for function in functions_of(row)]
     need(len(set(names)) == len(names), "a tool is there twice")
@@ -122,7 +183,9 @@ def check_tools(row):
 def check_messages(row, schemas):
     roles = [message["role"] for message in row["messages"]]
     ended = ["user", "assistant", "tool"]
-    shapes = [ended, [*ended, "assistant", "user"]] if row["category"] == "follow_up" else [["user"]]
+    shapes = (
+        [ended, [*ended, "assistant", "user"]] if row["category"] == "follow_up" else [["user"]]
+    )
     need(roles in shapes, f"messages of {roles}")
     for text in user_texts(row):
         need(text.strip() == text and text, "a request that is empty, or has blanks around it")
@@ -130,7 +193,10 @@ def check_messages(row, schemas):
     if row["category"] != "follow_up":
         return
     calls = row["messages"][1]["tool_calls"]
-    need(len(calls) == 1 and calls[0]["id"] == row["messages"][2]["tool_call_id"], "a result that answers no call")
+    need(
+        len(calls) == 1 and calls[0]["id"] == row["messages"][2]["tool_call_id"],
+        "a result that answers no call",
+    )
     called = calls[0]["function"]
     need(called["name"] in schemas, f"{called['name']} is not among the tools")
     check_value(json.loads(called["arguments"]), schemas[called["name"]], called["name"])
@@ -140,8 +206,13 @@ def leaves(value):
     """The strings in an argument, however deep."""
     if isinstance(value, dict):
         value = list(value.values())
-    return [leaf for inner in value for leaf in leaves(inner)] if isinstance(value, list) else \
-        [value] if isinstance(value, str) else []
+    return (
+        [leaf for inner in value for leaf in leaves(inner)]
+        if isinstance(value, list)
+        else [value]
+        if isinstance(value, str)
+        else []
+    )
 
 
 def check_call(call, schemas, request):
@@ -149,36 +220,70 @@ def check_call(call, schemas, request):
     need(call["name"] in schemas, f"{call['name']} is not among the tools")
     schema = schemas[call["name"]]
     properties, arguments = schema["properties"], call["arguments"]
-    need(arguments.keys() <= properties.keys(), f"{call['name']}: arguments that the schema does not have")
-    need(set(schema.get("required", [])) <= arguments.keys(), f"{call['name']}: a required argument is missing")
+    need(
+        arguments.keys() <= properties.keys(),
+        f"{call['name']}: arguments that the schema does not have",
+    )
+    need(
+        set(schema.get("required", [])) <= arguments.keys(),
+        f"{call['name']}: a required argument is missing",
+    )
     for key, accepted in arguments.items():
         where = f"{call['name']}/{key}"
         need(isinstance(accepted, list) and accepted, f"{where}: no list of accepted values")
-        need("" not in accepted or key not in schema.get("required", []), f"{where}: required, and may be absent")
+        need(
+            "" not in accepted or key not in schema.get("required", []),
+            f"{where}: required, and may be absent",
+        )
         values = [value for value in accepted if value != ""]
         for value in values:
             check_value(value, properties[key], where)
         if "enum" not in properties[key] and values:
-            need(any(all(leaf.casefold() in request.casefold() for leaf in leaves(value)) for value in values),
-                 f"{where}: no accepted value stands in the request")
+            need(
+                any(
+                    all(leaf.casefold() in request.casefold() for leaf in leaves(value))
+                    for value in values
+                ),
+                f"{where}: no accepted value stands in the request",
+            )
 
 
 def check_expect(row, schemas):
     expect, last = row["expect"], row["messages"][-1]
-    need(expect.keys() <= {"calls", "mentions"} and "calls" in expect, "expect has calls, and mentions perhaps")
-    counts = {"single": {1}, "parallel": {2, 3}, "missing": {0}, "no_tool": {0}, "follow_up": {int(last["role"] == "user")}}
+    need(
+        expect.keys() <= {"calls", "mentions"} and "calls" in expect,
+        "expect has calls, and mentions perhaps",
+    )
+    counts = {
+        "single": {1},
+        "parallel": {2, 3},
+        "missing": {0},
+        "no_tool": {0},
+        "follow_up": {int(last["role"] == "user")},
+    }
     need(len(expect["calls"]) in counts[row["category"]], f"{len(expect['calls'])} calls expected")
-    need(("mentions" in expect) == (last["role"] == "tool"), "mentions belong to a reply to a result")
+    need(
+        ("mentions" in expect) == (last["role"] == "tool"), "mentions belong to a reply to a result"
+    )
     for call in expect["calls"]:
         check_call(call, schemas, text_of(last))
     for variants in expect.get("mentions", []):
-        need(any(has_word(text_of(last), word) for word in variants), f"{variants} is not in the result")
-        need(not any(has_word(user_texts(row)[0], word) for word in variants), f"{variants} is in the request already")
+        need(
+            any(has_word(text_of(last), word) for word in variants),
+            f"{variants} is not in the result",
+        )
+        need(
+            not any(has_word(user_texts(row)[0], word) for word in variants),
+            f"{variants} is in the request already",
+        )
 
 
 def check_row(row):
     need(row.keys() == {"id", "category", "tools", "messages", "expect"}, f"keys {sorted(row)}")
-    need(row["category"] in MIX and re.fullmatch(rf"{row['category']}_\d\d", row["id"]), "an id that is not CATEGORY_NN")
+    need(
+        row["category"] in MIX and re.fullmatch(rf"{row['category']}_\d\d", row["id"]),
+        "an id that is not CATEGORY_NN",
+    )
     check_tools(row)
     schemas = {function["name"]: function["parameters"] for function in functions_of(row)}
     check_messages(row, schemas)
@@ -187,8 +292,12 @@ def check_row(row):
 
 # ---- Sets ----
 
+
 def read_set(name):
-    return [json.loads(line) for line in (SETS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [
+        json.loads(line)
+        for line in (SETS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
 
 
 def names_of(rows):
@@ -221,7 +330,9 @@ def check_set(name, rows):
     for key, count in collections.Counter(row["id"] for row in rows).items():
         if count > 1:
             yield f"{key} is there {count} times"
-    for text, count in collections.Counter(same_sentence(text) for row in rows for text in user_texts(row)).items():
+    for text, count in collections.Counter(
+        same_sentence(text) for row in rows for text in user_texts(row)
+    ).items():
         if count > 1:
             yield f"a request is there {count} times: {text}"
     mix = collections.Counter(row["category"] for row in rows)
@@ -245,32 +356,51 @@ def summary(name, rows):
     tools = len({function["name"] for row in rows for function in functions_of(row)})
     mean = sum(len(row["tools"]) for row in rows) / len(rows)
     single = [row for row in rows if row["category"] == "single"]
-    firsts = [row for row in rows if len(row["expect"]["calls"]) == 1
-              and row["expect"]["calls"][0]["name"] == functions_of(row)[0]["name"]]
+    firsts = [
+        row
+        for row in rows
+        if len(row["expect"]["calls"]) == 1
+        and row["expect"]["calls"][0]["name"] == functions_of(row)[0]["name"]
+    ]
     drawn = sum(1 / len(row["tools"]) for row in single)
     silent = sum(not row["expect"]["calls"] and "mentions" not in row["expect"] for row in rows)
-    return (f"{name}: {len(rows)} rows ({counts}), {tools} tools, {mean:.2f} a row\n"
-            f"  the arguments granted, of {len(single)} single: a tool drawn by lot is right in {drawn:.1f}, "
-            f"the first tool in {sum(row['category'] == 'single' for row in firsts)}\n"
-            f"  of all {len(rows)}: always the first tool {len(firsts)}, never a call {silent}")
+    return (
+        f"{name}: {len(rows)} rows ({counts}), {tools} tools, {mean:.2f} a row\n"
+        f"  the arguments granted, of {len(single)} single: a tool drawn by lot is right in {drawn:.1f}, "
+        f"the first tool in {sum(row['category'] == 'single' for row in firsts)}\n"
+        f"  of all {len(rows)}: always the first tool {len(firsts)}, never a call {silent}"
+    )
 
 
 def check_sets():
     sets = {name: read_set(name) for name in TOOLS}
-    wrong = [f"{name}: {sentence}" for name, rows in sets.items() for sentence in check_set(name, rows)]
+    wrong = [
+        f"{name}: {sentence}" for name, rows in sets.items() for sentence in check_set(name, rows)
+    ]
     blind, dev = sets["blind"], sets["dev"]
-    wrong += [f"both sets have the name {name}" for name in
-              sorted({same_name(name) for name in names_of(blind)} & {same_name(name) for name in names_of(dev)})]
-    wrong += [f"both sets ask: {text}" for text in sorted(requests_of(blind).keys() & requests_of(dev).keys())]
+    wrong += [
+        f"both sets have the name {name}"
+        for name in sorted(
+            {same_name(name) for name in names_of(blind)}
+            & {same_name(name) for name in names_of(dev)}
+        )
+    ]
+    wrong += [
+        f"both sets ask: {text}"
+        for text in sorted(requests_of(blind).keys() & requests_of(dev).keys())
+    ]
     print(*(summary(name, rows) for name, rows in sets.items()), *wrong, sep="\n")
     return 1 if wrong else 0
 
 
 # ---- A corpus ----
 
+
 def samples_in(paths):
     for path in paths:
-        files = sorted(pathlib.Path(path).rglob("*.jsonl")) if pathlib.Path(path).is_dir() else [path]
+        files = (
+            sorted(pathlib.Path(path).rglob("*.jsonl")) if pathlib.Path(path).is_dir() else [path]
+        )
         for file in files:
             with sys.stdin if file == "-" else open(file, encoding="utf-8") as lines:
                 for number, line in enumerate(lines, 1):
@@ -299,15 +429,21 @@ def check_against(paths):
         raise ValueError("the corpus is empty")
     for (kind, what), count in sorted(found.items()):
         print(f"{kind}, {count} times: {what}")
-    print(f"{samples} samples against {len(requests)} requests and {len(names)} names: {len(found)} found")
+    print(
+        f"{samples} samples against {len(requests)} requests and {len(names)} names: {len(found)} found"
+    )
     return 1 if found else 0
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--names", action="store_true", help="print the names of the blind set")
-    what.add_argument("--against", nargs="+", metavar="PATH", help="look for the blind set in a corpus")
+    what.add_argument(
+        "--against", nargs="+", metavar="PATH", help="look for the blind set in a corpus"
+    )
     arguments = parser.parse_args()
     if arguments.names:
         print(*sorted(set(names_of(read_set("blind")))), sep="\n")

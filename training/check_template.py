@@ -1,15 +1,14 @@
 """Holds the chat template of the file against the training text, conversation by conversation.
 
-    python check_template.py
+python check_template.py
 """
 
 import json
 import random
 
-import jinja2
-
 import chatml
 import generator
+import jinja2
 
 
 def environment():
@@ -27,11 +26,17 @@ def main(count=400):
         tools, system, talks = generator.tree(r)
         for messages in talks:
             turns = ([{"role": "system", "content": system}] if system else []) + messages
-            wanted = chatml.render_prefix(tools, system) + "".join(t for t, _ in chatml.render_messages(messages))
-            assert template.render(messages=turns, tools=tools, add_generation_prompt=False) == wanted, wanted
+            wanted = chatml.render_prefix(tools, system) + "".join(
+                t for t, _ in chatml.render_messages(messages)
+            )
+            assert (
+                template.render(messages=turns, tools=tools, add_generation_prompt=False) == wanted
+            ), wanted
             loose = json.loads(json.dumps(turns))
             for turn in loose:
-                turn["content"] = [{"type": "text", "text": turn["content"]}] if turn["content"] else None
+                turn["content"] = (
+                    [{"type": "text", "text": turn["content"]}] if turn["content"] else None
+                )
                 for call in turn.get("tool_calls", []):
                     call["function"]["arguments"] = chatml.dumps(call["function"]["arguments"])
             prompt = template.render(messages=loose, tools=tools, add_generation_prompt=True)

@@ -53,7 +53,13 @@ class Kind:
                 value, _, words = option.strip().partition("=")
                 if not value:
                     raise Malformed("an empty option: " + text)
-                self.options.append((value, [value.replace("_", " ")] + [w.strip() for w in words.split("|") if w.strip()]))
+                self.options.append(
+                    (
+                        value,
+                        [value.replace("_", " ")]
+                        + [w.strip() for w in words.split("|") if w.strip()],
+                    )
+                )
             if len(self.options) < 2:
                 raise Malformed("%s wants at least two values: %s" % (self.name, text))
         elif self.name == "switch":
@@ -107,7 +113,14 @@ def read_line(intent, line):
     elif mark in "-?":
         fields = [field.strip() for field in rest.split(" : ")]
         if len(fields) != (3 if mark == "-" else 4):
-            raise Malformed("a parameter wants %s" % ("keys : kind : descriptions" if mark == "-" else "keys : kind : descriptions : tails"))
+            raise Malformed(
+                "a parameter wants %s"
+                % (
+                    "keys : kind : descriptions"
+                    if mark == "-"
+                    else "keys : kind : descriptions : tails"
+                )
+            )
         tails = None
         if mark == "?":
             tails = [part if part[0] in ",.;:(" else " " + part for part in parts(fields[3])]
@@ -121,7 +134,9 @@ def read_line(intent, line):
         key, _, request = rest.partition(" ")
         intent.ask.setdefault(key, []).append(request.strip())
     elif mark == "=":
-        for field in re.findall(r"[a-z_0-9]+:(?:enum|words|switch|list):.*?(?= [a-z_0-9]+:|$)|\S+", rest):
+        for field in re.findall(
+            r"[a-z_0-9]+:(?:enum|words|switch|list):.*?(?= [a-z_0-9]+:|$)|\S+", rest
+        ):
             name, _, kind = field.partition(":")
             intent.result[name] = Kind(kind)
     elif mark == "<":
@@ -150,11 +165,15 @@ def check(intent):
             if not request:
                 raise Malformed("!%s has no request" % key)
             if sorted(SLOT.findall(request)) != sorted(k for k in required if k != key):
-                raise Malformed("a request without %s wants the other required ones: %s" % (key, request))
+                raise Malformed(
+                    "a request without %s wants the other required ones: %s" % (key, request)
+                )
     for sentence in intent.done:
         for name in SLOT.findall(sentence):
             if name not in intent.result and name not in required:
-                raise Malformed("{%s} is neither a field nor a required parameter: %s" % (name, sentence))
+                raise Malformed(
+                    "{%s} is neither a field nor a required parameter: %s" % (name, sentence)
+                )
 
 
 def read(path):
@@ -197,7 +216,11 @@ def shape(request):
 
 def load():
     """All intents of `tools/`; clashes hold both ways, and between tools that are asked for in the same words."""
-    found = [intent for path in sorted(glob.glob(os.path.join(HERE, "tools", "*.txt"))) for intent in read(path)]
+    found = [
+        intent
+        for path in sorted(glob.glob(os.path.join(HERE, "tools", "*.txt")))
+        for intent in read(path)
+    ]
     by_name, by_request = {}, {}
     for intent in found:
         for name in intent.names:
@@ -253,9 +276,22 @@ def main():
             if same in requests:
                 print("twice: %r (%s, %s)" % (request, requests[same], intent.names[0]))
             requests[same] = intent.names[0]
-    print("%d tools, %d requests, %d names, %d different words" % (
-        len(intents), sum(len(i.requests) for i in intents), sum(len(i.names) for i in intents),
-        len({w for i in intents for text in i.requests + i.descriptions for w in re.findall(r"[a-z]+", text.lower())})))
+    print(
+        "%d tools, %d requests, %d names, %d different words"
+        % (
+            len(intents),
+            sum(len(i.requests) for i in intents),
+            sum(len(i.names) for i in intents),
+            len(
+                {
+                    w
+                    for i in intents
+                    for text in i.requests + i.descriptions
+                    for w in re.findall(r"[a-z]+", text.lower())
+                }
+            ),
+        )
+    )
     return 1 if wrong else 0
 
 

@@ -1,20 +1,19 @@
 """Writes the model as a GGUF file that llama.cpp loads.
 
-    python export.py --state runs/main/state.pt --out ../models/tenon-tiny.gguf
-    python export.py --state runs/main/state.pt --out small.gguf --matrices Q5_0 --embeddings Q4_0
-    python export.py --state runs/main/state.pt --f16 state/tenon-tiny-f16.pt    # to go on from: train.py --start
+python export.py --state runs/main/state.pt --out ../models/tenon-tiny.gguf
+python export.py --state runs/main/state.pt --out small.gguf --matrices Q5_0 --embeddings Q4_0
+python export.py --state runs/main/state.pt --f16 state/tenon-tiny-f16.pt    # to go on from: train.py --start
 """
 
 import argparse
 import json
 import os
 
+import chatml
 import gguf
 import numpy as np
-import torch
-
-import chatml
 import tokenizer as tokens
+import torch
 from model import Model, Shape
 
 TYPES = ("F16", "Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0")
@@ -33,7 +32,9 @@ def write(model, tokenizer, path, tokens_seen, matrices, embeddings):
     shape = model.shape
     writer = gguf.GGUFWriter(path + ".part", "llama")
     writer.add_name("Tenon tiny")
-    writer.add_description("A tool-calling model trained on synthetic data, %.1f M tokens." % (tokens_seen / 1e6))
+    writer.add_description(
+        "A tool-calling model trained on synthetic data, %.1f M tokens." % (tokens_seen / 1e6)
+    )
     writer.add_license("apache-2.0")
     writer.add_file_type(gguf.LlamaFileType["MOSTLY_" + matrices])
     writer.add_context_length(shape.context)
@@ -45,12 +46,17 @@ def write(model, tokenizer, path, tokens_seen, matrices, embeddings):
     writer.add_layer_norm_rms_eps(shape.eps)
     writer.add_rope_dimension_count(shape.head_dim)
     writer.add_rope_freq_base(shape.rope_base)
-    writer.add_sampling_temp(0.0)  # for requests that name none: the likeliest token is the best it knows
+    writer.add_sampling_temp(
+        0.0
+    )  # for requests that name none: the likeliest token is the best it knows
     writer.add_vocab_size(tokenizer.get_vocab_size())
 
     merges = json.loads(tokenizer.to_str())["model"]["merges"]
     names = [tokenizer.id_to_token(i) for i in range(tokenizer.get_vocab_size())]
-    kinds = [gguf.TokenType.CONTROL if n in chatml.CONTROL_TOKENS else gguf.TokenType.NORMAL for n in names]
+    kinds = [
+        gguf.TokenType.CONTROL if n in chatml.CONTROL_TOKENS else gguf.TokenType.NORMAL
+        for n in names
+    ]
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("qwen2")
     writer.add_token_list(names)
@@ -67,7 +73,9 @@ def write(model, tokenizer, path, tokens_seen, matrices, embeddings):
         writer.add_tensor(name, value.detach().float().numpy().astype(np.float32))
 
     def matrix(name, value, kind=gguf.GGMLQuantizationType[matrices]):
-        writer.add_tensor(name, gguf.quants.quantize(value.detach().float().numpy(), kind), raw_dtype=kind)
+        writer.add_tensor(
+            name, gguf.quants.quantize(value.detach().float().numpy(), kind), raw_dtype=kind
+        )
 
     vector("rope_freqs.weight", shape.rope_factors())
     matrix("token_embd.weight", model.table(), gguf.GGMLQuantizationType[embeddings])
@@ -97,8 +105,12 @@ def main():
     parser.add_argument("--state", required=True)
     parser.add_argument("--out", help="GGUF file to write")
     parser.add_argument("--f16", help="F16 weights to write, without the state of the optimiser")
-    parser.add_argument("--matrices", choices=TYPES, default="Q8_0", help="how the numbers of the layers are kept")
-    parser.add_argument("--embeddings", choices=TYPES, default="Q8_0", help="how those of the vocabulary are")
+    parser.add_argument(
+        "--matrices", choices=TYPES, default="Q8_0", help="how the numbers of the layers are kept"
+    )
+    parser.add_argument(
+        "--embeddings", choices=TYPES, default="Q8_0", help="how those of the vocabulary are"
+    )
     parser.add_argument("--tokenizer", default=tokens.PATH)
     options = parser.parse_args()
     tokenizer = tokens.load(options.tokenizer)
@@ -110,7 +122,10 @@ def main():
     if not options.out:
         return
     write(model, tokenizer, options.out, tokens_seen, options.matrices, options.embeddings)
-    print("%s: %d bytes, %d trained parameters" % (options.out, os.path.getsize(options.out), sum(p.numel() for p in model.parameters())))
+    print(
+        "%s: %d bytes, %d trained parameters"
+        % (options.out, os.path.getsize(options.out), sum(p.numel() for p in model.parameters()))
+    )
 
 
 if __name__ == "__main__":

@@ -19,23 +19,22 @@ import signal
 import sys
 import time
 
+import generator
+import native
 import numpy as np
+import tokenizer as tokens
 import torch
 import torch.multiprocessing as processes
+import train
+from model import Model, Shape
 from torch._inductor.async_compile import AsyncCompile
 from torch.nn import functional as F
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-import generator
-import native
-import tokenizer as tokens
-import train
-from model import Model, Shape
-
-ROW = 4096             # tokens of a row
-WANTED = .5            # targets of a batch, as a share of its tokens (.37 on the average); what is beyond is dropped
-POOL = 12              # trees of which the first that fits is taken
-WAIT = 300             # most seconds for a batch
+ROW = 4096  # tokens of a row
+WANTED = 0.5  # targets of a batch, as a share of its tokens (.37 on the average); what is beyond is dropped
+POOL = 12  # trees of which the first that fits is taken
+WAIT = 300  # most seconds for a batch
 
 
 def packed(trees, pool, rows):
@@ -45,7 +44,9 @@ def packed(trees, pool, rows):
     """
     count = rows * ROW
     ids, positions = np.zeros(count, np.int16), np.zeros(count, np.int16)
-    starts, prefixes, firsts = (np.tile(np.arange(ROW, dtype=np.int16), rows) for _ in range(3))  # within the row: see `Mask`
+    starts, prefixes, firsts = (
+        np.tile(np.arange(ROW, dtype=np.int16), rows) for _ in range(3)
+    )  # within the row: see `Mask`
     at, targets, weights, filled = [], [], [], 0
     for row in range(rows):
         end = 0
@@ -71,8 +72,16 @@ def packed(trees, pool, rows):
     most = int(WANTED * count)
     at, targets, weights = (np.concatenate(made)[:most] for made in (at, targets, weights))
     lack = most - len(at)
-    return filled, (ids, positions, starts, prefixes, firsts, np.concatenate((at, np.arange(lack))).astype(np.int32),
-                    np.pad(targets, (0, lack)), np.pad(weights, (0, lack)))
+    return filled, (
+        ids,
+        positions,
+        starts,
+        prefixes,
+        firsts,
+        np.concatenate((at, np.arange(lack))).astype(np.int32),
+        np.pad(targets, (0, lack)),
+        np.pad(weights, (0, lack)),
+    )
 
 
 def fresh_trees(tokenizer, seed):
@@ -100,7 +109,9 @@ class Mask:
     """
 
     def __init__(self, rows, device):
-        starts, prefixes, firsts = self.buffers = [torch.zeros(rows, ROW, dtype=torch.int32, device=device) for _ in range(3)]
+        starts, prefixes, firsts = self.buffers = [
+            torch.zeros(rows, ROW, dtype=torch.int32, device=device) for _ in range(3)
+        ]
 
         def sees(row, head, query, key):
             own = (key < prefixes[row, query]) | (key >= firsts[row, query])
@@ -117,16 +128,21 @@ def layer(x, part, turn, blocks, shape):
     """`model.Model.states`, a layer of it: x [rows, ROW, width]; `part` its parameters by name; turn [rows, ROW, 1, pairs, 2] cos and sin."""
     rows, length, d = x.shape[0], x.shape[1], shape.head_dim
     norm = lambda t, weight: F.rms_norm(t, (shape.width,), weight, shape.eps).bfloat16()
-    linear = lambda t, name, bias=None: F.linear(t, part[name].bfloat16(), None if bias is None else part[bias].bfloat16())
+    linear = lambda t, name, bias=None: F.linear(
+        t, part[name].bfloat16(), None if bias is None else part[bias].bfloat16()
+    )
     heads = lambda t, count: t.view(rows, length, count, d).transpose(1, 2)
 
     def rotated(t, count):
         even, odd = t.float().view(rows, length, count, d // 2, 2).unbind(-1)
         cos, sin = turn.unbind(-1)
-        return heads(torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(2).bfloat16(), count)
+        return heads(
+            torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(2).bfloat16(),
+            count,
+        )
 
     h = norm(x, part["attn_norm"])
-    q = rotated(linear(h, "q", "q_bias") * d ** -.5, shape.heads)
+    q = rotated(linear(h, "q", "q_bias") * d**-0.5, shape.heads)
     k = rotated(linear(h, "k", "k_bias"), shape.kv_heads)
     v = heads(linear(h, "v"), shape.kv_heads)
     mixed = flex_attention(q, k, v, block_mask=blocks, scale=1.0, enable_gqa=True)
@@ -156,21 +172,39 @@ class Net:
         made = torch.compile if compiled else lambda f, **_: f
         self.model, self.rows, self.device, self.mask = model, rows, device, Mask(rows, device)
         self.token_rows = model.token_rows.long()
-        self.layer, self.embedded, self.loss, self.blocks = (made(f, dynamic=False) for f in (layer, embedded, weighed_loss, create_block_mask))
-        self.parts = [{name: getattr(each, name) for name in native.PART_OF_LAYER} for each in model.layers]
+        self.layer, self.embedded, self.loss, self.blocks = (
+            made(f, dynamic=False) for f in (layer, embedded, weighed_loss, create_block_mask)
+        )
+        self.parts = [
+            {name: getattr(each, name) for name in native.PART_OF_LAYER} for each in model.layers
+        ]
 
     def add(self, arrays):
         """Adds the slopes of the mean loss of a batch of `packed`; (loss sum, weight sum, right, targets), on the device."""
         model, shape = self.model, self.model.shape
-        ids, positions, *seen, at, targets, weights = (torch.from_numpy(a).to(self.device, non_blocking=True) for a in arrays)
+        ids, positions, *seen, at, targets, weights = (
+            torch.from_numpy(a).to(self.device, non_blocking=True) for a in arrays
+        )
         self.mask.take(seen)
         blocks = self.blocks(self.mask.sees, self.rows, None, ROW, ROW, device=self.device)
         angle = positions.view(self.rows, ROW, 1, 1) * model.frequency
         turn = torch.stack((angle.cos(), angle.sin()), -1)
-        x = self.embedded(model.base, model.flags, self.token_rows[ids.long()].view(self.rows, ROW, 2))
+        x = self.embedded(
+            model.base, model.flags, self.token_rows[ids.long()].view(self.rows, ROW, 2)
+        )
         for part in self.parts:
             x = self.layer(x, part, turn, blocks, shape)
-        loss, right = self.loss(x, model.base, model.flags, model.norm, self.token_rows, at.long(), targets.long(), weights, shape.eps)
+        loss, right = self.loss(
+            x,
+            model.base,
+            model.flags,
+            model.norm,
+            self.token_rows,
+            at.long(),
+            targets.long(),
+            weights,
+            shape.eps,
+        )
         weight = weights.sum()
         (loss / weight).backward()
         return loss.detach(), weight, right, (weights > 0).sum()
@@ -183,7 +217,7 @@ def check(device):
     model = Model(Shape(layers=2, width=192, heads=6, hidden=64), token_rows, base_count)
     with torch.no_grad():
         for p in model.parameters():
-            p.add_(torch.randn_like(p) * (.3 if p.ndim == 1 else .02))
+            p.add_(torch.randn_like(p) * (0.3 if p.ndim == 1 else 0.02))
     source, pool, rows = fresh_trees(tokenizer, "check"), [], 2 if device == "cuda" else 1
     drawn = [next(source) for _ in range(POOL + rows * 8)]
     trees = iter(drawn)
@@ -199,16 +233,24 @@ def check(device):
     model.to(device)
     loss, weight, _, count = Net(model, rows, device, compiled=device == "cuda").add(arrays)
     assert abs(weight.item() - batch.weights.sum().item()) < 1 and count.item() == len(batch.at)
-    off, name = max((((p.grad.cpu() - slope).norm() / slope.norm()).item(), name) for (name, p), slope in zip(model.named_parameters(), slopes))
-    print("loss %.1f, of model.py in float32 %.1f; slopes off by at most %.4f (%s)" % (loss.item(), wanted.item(), off, name))
-    assert abs(loss.item() - wanted.item()) < .01 * wanted.item() and off < .03
+    off, name = max(
+        (((p.grad.cpu() - slope).norm() / slope.norm()).item(), name)
+        for (name, p), slope in zip(model.named_parameters(), slopes)
+    )
+    print(
+        "loss %.1f, of model.py in float32 %.1f; slopes off by at most %.4f (%s)"
+        % (loss.item(), wanted.item(), off, name)
+    )
+    assert abs(loss.item() - wanted.item()) < 0.01 * wanted.item() and off < 0.03
 
 
 def begin(options, tokenizer):
     """(model, tokens that it has seen)."""
     token_rows, base_count = tokens.spelling_rows(tokenizer)
     if not options.start:
-        model = Model(Shape(width=192, heads=6, hidden=512, layers=8), token_rows, base_count, options.seed)  # as train.sh
+        model = Model(
+            Shape(width=192, heads=6, hidden=512, layers=8), token_rows, base_count, options.seed
+        )  # as train.sh
         train.start(model, tokenizer, token_rows)
         return model, 0
     begun = torch.load(options.start, map_location="cpu", weights_only=True)
@@ -224,13 +266,19 @@ def start_makers(options, tokenizer, before):
     batches = context.Queue(options.processes)
     for number in range(options.processes):
         seed = "gpu/%d+%d/%d" % (options.seed, before, number)
-        context.Process(target=make_batches, args=(tokenizer, seed, options.rows, batches), daemon=True).start()
+        context.Process(
+            target=make_batches, args=(tokenizer, seed, options.rows, batches), daemon=True
+        ).start()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # an exit, unlike a signal, ends them too
     return batches
 
 
 def save(path, model, count):
-    state = {"shape": model.shape.as_dict(), "tokens": count, "model": {name: value.half().cpu() for name, value in model.state_dict().items()}}
+    state = {
+        "shape": model.shape.as_dict(),
+        "tokens": count,
+        "model": {name: value.half().cpu() for name, value in model.state_dict().items()},
+    }
     torch.save(state, path + ".part")
     os.replace(path + ".part", path)
 
@@ -252,8 +300,15 @@ def run(options, state_path, opened):
         """Logs what came since the last time; exits if the weights are lost."""
         loss, weight, right, targets = torch.stack(sums).sum(0).tolist()
         sums.clear()
-        line = {"seconds": round(time.time() - opened), "steps": steps, "tokens": count, "loss": round(loss / weight, 4),
-                "accuracy": round(right / targets, 4), "waited": round(waited, 1), "tokens_per_s": round(count / (time.time() - began))}
+        line = {
+            "seconds": round(time.time() - opened),
+            "steps": steps,
+            "tokens": count,
+            "loss": round(loss / weight, 4),
+            "accuracy": round(right / targets, 4),
+            "waited": round(waited, 1),
+            "tokens_per_s": round(count / (time.time() - began)),
+        }
         print(json.dumps(line), flush=True)
         with open(os.path.join(options.run, "log.jsonl"), "a") as log:
             log.write(json.dumps(line) + "\n")
@@ -294,10 +349,12 @@ def main():
     parser.add_argument("--start", help="F16 state to go on from")
     parser.add_argument("--minutes", type=float, default=9, help="in all, until the rate is 0")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--processes", type=int, default=max(1, (os.cpu_count() or 2) - 2), help="that make samples")
+    parser.add_argument(
+        "--processes", type=int, default=max(1, (os.cpu_count() or 2) - 2), help="that make samples"
+    )
     parser.add_argument("--rows", type=int, default=8, help="of %d tokens, per step" % ROW)
-    parser.add_argument("--muon-rate", type=float, default=.006)
-    parser.add_argument("--adam-rate", type=float, default=.004)
+    parser.add_argument("--muon-rate", type=float, default=0.006)
+    parser.add_argument("--adam-rate", type=float, default=0.004)
     options = parser.parse_args()
     if options.check:
         return check("cuda" if torch.cuda.is_available() else "cpu")

@@ -32,9 +32,11 @@ def tools_of(r):
     wanted = r.choice((2, 3, 3, 4, 5))
     while len(tools) < wanted:
         known = [t.intent for t in tools if t.intent]
-        if library.intents and generator.maybe(r, .67):
-            twin = r.choice(known) if known and generator.maybe(r, .4) else None
-            intent = r.choice(library.by_topic[twin.topic.split("/")[0]] if twin else library.intents)
+        if library.intents and generator.maybe(r, 0.67):
+            twin = r.choice(known) if known and generator.maybe(r, 0.4) else None
+            intent = r.choice(
+                library.by_topic[twin.topic.split("/")[0]] if twin else library.intents
+            )
             if any(generator.clash(intent, other) for other in known):
                 continue
             tool = generator.known_tool(r, intent, False)
@@ -62,7 +64,9 @@ def conversations(kind, count, seed, held=True):
         if kind == "call":
             found = generator.single_call(r, tools)
         elif kind == "parallel":
-            found = (generator.same_tool_twice if generator.maybe(r, .5) else generator.two_requests)(r, tools)
+            found = (
+                generator.same_tool_twice if generator.maybe(r, 0.5) else generator.two_requests
+            )(r, tools)
         elif kind == "ask":
             found = generator.ask_for_missing(r, tools)
             found = found and (found[0][:2], None)
@@ -89,30 +93,75 @@ def as_row(identity, category, tools, messages):
             made = []
             for call in message["tool_calls"]:
                 number += 1
-                made.append({"id": "call_%d" % number, "type": "function",
-                             "function": {"name": call["function"]["name"], "arguments": json.dumps(call["function"]["arguments"])}})
+                made.append(
+                    {
+                        "id": "call_%d" % number,
+                        "type": "function",
+                        "function": {
+                            "name": call["function"]["name"],
+                            "arguments": json.dumps(call["function"]["arguments"]),
+                        },
+                    }
+                )
             waiting = [call["id"] for call in made]
             history.append({"role": "assistant", "content": None, "tool_calls": made})
         elif message["role"] == "tool":
-            history.append({"role": "tool", "tool_call_id": waiting.pop(0), "content": message["content"]})
+            history.append(
+                {"role": "tool", "tool_call_id": waiting.pop(0), "content": message["content"]}
+            )
         else:
             history.append(message)
     last = messages[-1]
-    calls = [{"name": call["function"]["name"], "arguments": {key: [value] for key, value in call["function"]["arguments"].items()}}
-             for call in last.get("tool_calls", ())]
+    calls = [
+        {
+            "name": call["function"]["name"],
+            "arguments": {key: [value] for key, value in call["function"]["arguments"].items()},
+        }
+        for call in last.get("tool_calls", ())
+    ]
     expect = {"calls": calls}
     if category == "final":
         expect["mentions"] = [[last["content"]]]
-    return {"id": identity, "category": category, "tools": tools, "messages": history, "expect": expect}
+    return {
+        "id": identity,
+        "category": category,
+        "tools": tools,
+        "messages": history,
+        "expect": expect,
+    }
 
 
 def check_disjoint():
     """No held-out word is in the generator's lists, in WordNet's words as it takes them, or in the tools of training."""
-    lists = [generator.KEYS, generator.VERBS, generator.ASPECTS, generator.TOPICS, generator.ANY_VERB, generator.REMARKS, generator.OPTIONAL_REMARKS,
-             generator.REQUIRED_REMARKS, generator.LEADS, generator.ASIDES, generator.CLOSERS, generator.SYSTEM_LINES, values.WORDS, values.PLACES, values.ROOMS]
-    lists += [[w.text, w.same, w.above, w.gloss] for w in generator.nouns() + generator.verbs() + generator.adjectives()]
+    lists = [
+        generator.KEYS,
+        generator.VERBS,
+        generator.ASPECTS,
+        generator.TOPICS,
+        generator.ANY_VERB,
+        generator.REMARKS,
+        generator.OPTIONAL_REMARKS,
+        generator.REQUIRED_REMARKS,
+        generator.LEADS,
+        generator.ASIDES,
+        generator.CLOSERS,
+        generator.SYSTEM_LINES,
+        values.WORDS,
+        values.PLACES,
+        values.ROOMS,
+    ]
+    lists += [
+        [w.text, w.same, w.above, w.gloss]
+        for w in generator.nouns() + generator.verbs() + generator.adjectives()
+    ]
     for intent in generator.library().intents:
-        lists += [intent.names, intent.descriptions, intent.requests, intent.done, list(intent.ask.values())]
+        lists += [
+            intent.names,
+            intent.descriptions,
+            intent.requests,
+            intent.done,
+            list(intent.ask.values()),
+        ]
         lists += [[p.keys, p.descriptions, p.tails, p.kind.options] for p in intent.params]
     known = set(re.findall(r"[a-z]+", json.dumps(lists).lower()))
     assert not generator.HELD_WORDS & known, "not held out: %s" % (generator.HELD_WORDS & known)
@@ -126,8 +175,13 @@ def main():
     options = parser.parse_args()
     check_disjoint()
     for kind in KINDS:
-        for i, (tools, messages) in enumerate(conversations(kind, options.count, options.seed, not options.seen)):
-            sys.stdout.write(json.dumps(as_row("%s_%03d" % (kind, i), kind, tools, messages), ensure_ascii=False) + "\n")
+        for i, (tools, messages) in enumerate(
+            conversations(kind, options.count, options.seed, not options.seen)
+        ):
+            sys.stdout.write(
+                json.dumps(as_row("%s_%03d" % (kind, i), kind, tools, messages), ensure_ascii=False)
+                + "\n"
+            )
 
 
 if __name__ == "__main__":

@@ -27,7 +27,9 @@ class Shape:
     heads: int = 4
     kv_heads: int = 2
     hidden: int = 256
-    rope_base: float = 2.45e8  # with heads of 32: frequencies of 1 to .008, so a turn takes from 6 to 785 tokens
+    rope_base: float = (
+        2.45e8  # with heads of 32: frequencies of 1 to .008, so a turn takes from 6 to 785 tokens
+    )
     rotating_pairs: int = 5
     eps: float = 1e-5
     context: int = 16384
@@ -52,13 +54,18 @@ class Layer(nn.Module):
     def __init__(self, s):
         super().__init__()
         kv = s.kv_heads * s.head_dim
-        matrix = lambda rows, columns, scale: nn.Parameter(torch.randn(rows, columns) * scale / columns ** .5)
-        self.attn_norm, self.ffn_norm = nn.Parameter(torch.ones(s.width)), nn.Parameter(torch.ones(s.width))
-        self.q, self.k = matrix(s.width, s.width, .5), matrix(kv, s.width, .5)
+        matrix = lambda rows, columns, scale: nn.Parameter(
+            torch.randn(rows, columns) * scale / columns**0.5
+        )
+        self.attn_norm, self.ffn_norm = (
+            nn.Parameter(torch.ones(s.width)),
+            nn.Parameter(torch.ones(s.width)),
+        )
+        self.q, self.k = matrix(s.width, s.width, 0.5), matrix(kv, s.width, 0.5)
         self.q_bias, self.k_bias = nn.Parameter(torch.zeros(s.width)), nn.Parameter(torch.zeros(kv))
-        self.v, self.o = matrix(kv, s.width, .7), matrix(s.width, s.width, .04)
-        self.gate, self.up = matrix(s.hidden, s.width, .7), matrix(s.hidden, s.width, .7)
-        self.down = matrix(s.width, s.hidden, .04)
+        self.v, self.o = matrix(kv, s.width, 0.7), matrix(s.width, s.width, 0.04)
+        self.gate, self.up = matrix(s.hidden, s.width, 0.7), matrix(s.hidden, s.width, 0.7)
+        self.down = matrix(s.width, s.hidden, 0.04)
 
 
 def class_loss(states, table, bias, labels, weights):
@@ -75,12 +82,16 @@ class Model(nn.Module):
         super().__init__()
         torch.manual_seed(seed)
         self.shape = shape
-        self.compute_type = torch.float32  # of activations and products; sums and norms stay float32
-        self.base = nn.Parameter(torch.randn(base_count, shape.width) * .64)
-        self.flags = nn.Parameter(torch.randn(4, shape.width) * .16)
+        self.compute_type = (
+            torch.float32
+        )  # of activations and products; sums and norms stay float32
+        self.base = nn.Parameter(torch.randn(base_count, shape.width) * 0.64)
+        self.flags = nn.Parameter(torch.randn(4, shape.width) * 0.16)
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
-        self.norm = nn.Parameter(torch.full((shape.width,), .125))
-        self.register_buffer("token_rows", torch.tensor(rows, dtype=torch.int32), persistent=False)  # [vocabulary, 2]: base, flag
+        self.norm = nn.Parameter(torch.full((shape.width,), 0.125))
+        self.register_buffer(
+            "token_rows", torch.tensor(rows, dtype=torch.int32), persistent=False
+        )  # [vocabulary, 2]: base, flag
         self.register_buffer("frequency", shape.frequencies(), persistent=False)
 
     @torch.no_grad()
@@ -101,8 +112,12 @@ class Model(nn.Module):
         size = min(room, d)
         matched = min(d - still, size - 3)
         spelling, meaning = slice(4, quarter), slice(quarter, 2 * quarter)
-        before, owner, found = (slice(s.width - (3 - i) * room, s.width - (3 - i) * room + size) for i in range(3))
-        TURN, USER, TOOL, NAME = range(4)  # the first dimensions of the stream; in the rooms, 0 to 2 as written below
+        before, owner, found = (
+            slice(s.width - (3 - i) * room, s.width - (3 - i) * room + size) for i in range(3)
+        )
+        TURN, USER, TOOL, NAME = range(
+            4
+        )  # the first dimensions of the stream; in the rooms, 0 to 2 as written below
 
         def directions(place, count):
             """[count, width], orthonormal, within a part of the stream."""
@@ -124,10 +139,10 @@ class Model(nn.Module):
                 layer.q_bias[query_head * d + 2 * pair + 1] = sign * amplitude * torch.sin(angle)
 
         self.base[:, :4] = 0
-        self.base[:, meaning] = vectors * .64
-        self.base[:, before.start:] = 0
+        self.base[:, meaning] = vectors * 0.64
+        self.base[:, before.start :] = 0
         self.flags[:, :4] = 0
-        self.flags[:, meaning.start:] = 0
+        self.flags[:, meaning.start :] = 0
         for row, flag in ((mark, TURN), (turn, TURN), (mark, TOOL), (user, USER), (name, NAME)):
             self.base[row, flag] = 4.0
         first, second, third, fourth = self.layers[:4]
@@ -137,37 +152,39 @@ class Model(nn.Module):
         read[:3] = 0
         read[0, TURN] = read[1, TOOL] = read[2, NAME] = 1
         first.v[:size] = read
-        first.q[:group * d] *= .2
-        first.k[:d] *= .2
+        first.q[: group * d] *= 0.2
+        first.k[:d] *= 0.2
         for head in range(group):
-            by_distance(first, 0, head, [(pair, 6.5) for pair in range(s.rotating_pairs)], distance=head + 1)
+            by_distance(
+                first, 0, head, [(pair, 6.5) for pair in range(s.rotating_pairs)], distance=head + 1
+            )
             kept = torch.eye(size)
             kept[2, 2] = head == 1
             if head > 0:
                 kept[:2, :2] = 0
-                kept[3:, 3:] = torch.linalg.qr(torch.randn(size - 3, size - 3))[0] * .5
-            first.o[before, head * d:head * d + size] = kept * .48
+                kept[3:, 3:] = torch.linalg.qr(torch.randn(size - 3, size - 3))[0] * 0.5
+            first.o[before, head * d : head * d + size] = kept * 0.48
 
         # Layer 1, first: what followed this token before.
         second.k[:d] = 0
-        second.k[still:still + matched] = 1.4 * all_of(before)[3:3 + matched]
+        second.k[still : still + matched] = 1.4 * all_of(before)[3 : 3 + matched]
         second.v[:size] = read
         for head in range(group):
-            second.q[head * d:(head + 1) * d] = 0
-            second.q[head * d + still:head * d + still + matched] = 1.4 * read[3:3 + matched]
-            second.o[:, head * d:head * d + size] = read.T * .32
+            second.q[head * d : (head + 1) * d] = 0
+            second.q[head * d + still : head * d + still + matched] = 1.4 * read[3 : 3 + matched]
+            second.o[:, head * d : head * d + size] = read.T * 0.32
         # Second: the token after the last mark, which is the first of a tool's name, or the role of a turn.
-        second.k[d:2 * d] = 0
+        second.k[d : 2 * d] = 0
         second.k[d + still] = 3.0 * all_of(before)[0]
-        second.q[group * d:(group + 1) * d] = 0
+        second.q[group * d : (group + 1) * d] = 0
         second.q_bias[group * d + still] = 3.0
         by_distance(second, 1, group, [(3, 6.0), (4, 6.0)])
         about = directions(spelling, size)
         about[:2] = 0
         about[0, USER] = 1
-        second.v[d:d + size] = about
+        second.v[d : d + size] = about
         second.v[d + 1] = all_of(before)[1]
-        second.o[owner, group * d:group * d + size] = torch.eye(size) * .48
+        second.o[owner, group * d : group * d + size] = torch.eye(size) * 0.48
 
         # Layer 2: the owner of tokens that mean the same as this one, rather of those farther off.
         same = directions(meaning, d - still) * 2.0
@@ -175,13 +192,13 @@ class Model(nn.Module):
         third.k[still:d], third.q[still:d] = same, same
         by_distance(third, 0, 0, [(3, 3.0), (4, 3.0)], sign=-1.0)
         third.v[:size] = all_of(owner)
-        third.o[found, :size] = torch.eye(size) * .64
+        third.o[found, :size] = torch.eye(size) * 0.64
 
         # Layer 3: where a name is to be written, what tokens of the user have found in tools.
         fourth.k[:d], fourth.q[:d] = 0, 0
         for i, key in enumerate((all_of(owner)[0], all_of(found)[1])):
             fourth.k[still + i] = 3.0 * key
-            fourth.q[still + i] = .6 * all_of(before)[2]
+            fourth.q[still + i] = 0.6 * all_of(before)[2]
         by_distance(fourth, 0, 0, [(3, 1.0), (4, 1.0)])
         fourth.v[:size] = all_of(found)
         fourth.o[:, :size] = about.T * 2.4
@@ -196,7 +213,9 @@ class Model(nn.Module):
     def loss(self, batch):
         """(summed loss, how many targets are right) of a `train.Batch`; `native.Native.add` is the fast way."""
         table = self.embedded(batch.class_bases, batch.class_flags)
-        return class_loss(self.states(batch), table, batch.class_bias, batch.labels.long(), batch.weights)
+        return class_loss(
+            self.states(batch), table, batch.class_bias, batch.labels.long(), batch.weights
+        )
 
     def logits(self, batch):
         """Logits of all tokens where the batch has targets."""
@@ -204,7 +223,12 @@ class Model(nn.Module):
 
     def states(self, batch):
         """Last states [targets, width] of the tokens before targets."""
-        x, positions, mask, wanted = self.embedded(batch.bases, batch.flags), batch.positions, batch.mask(), batch.at.long()
+        x, positions, mask, wanted = (
+            self.embedded(batch.bases, batch.flags),
+            batch.positions,
+            batch.mask(),
+            batch.at.long(),
+        )
         s, d, length = self.shape, self.shape.head_dim, len(positions)
         group, exact = s.heads // s.kv_heads, self.compute_type
         turn = torch.polar(torch.ones(1), positions[:, None, None] * self.frequency)
@@ -225,11 +249,15 @@ class Model(nn.Module):
 
         for layer in self.layers:
             h = norm(x, layer.attn_norm)
-            q = rotated(linear(h, layer.q, layer.q_bias) * d ** -.5, s.heads).reshape(s.kv_heads, group, length, d)
+            q = rotated(linear(h, layer.q, layer.q_bias) * d**-0.5, s.heads).reshape(
+                s.kv_heads, group, length, d
+            )
             k = rotated(linear(h, layer.k, layer.k_bias), s.kv_heads)[:, None]
             v = heads(linear(h, layer.v), s.kv_heads)[:, None]
             mixed = torch.matmul(torch.softmax(torch.matmul(q, k.transpose(2, 3)) + mask, -1), v)
-            x = x + linear(mixed.reshape(s.heads, length, d).transpose(0, 1).reshape(length, s.width), layer.o)
+            x = x + linear(
+                mixed.reshape(s.heads, length, d).transpose(0, 1).reshape(length, s.width), layer.o
+            )
             h = norm(x, layer.ffn_norm)
             x = x + linear(F.silu(linear(h, layer.gate)) * linear(h, layer.up), layer.down)
         return norm(x[wanted], self.norm)

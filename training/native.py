@@ -23,13 +23,29 @@ class CLayer(ctypes.Structure):
 
 
 class CShape(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_int32) for name in ("width", "layers", "heads", "kv_heads", "hidden")] + [("eps", ctypes.c_float)]
+    _fields_ = [
+        (name, ctypes.c_int32) for name in ("width", "layers", "heads", "kv_heads", "hidden")
+    ] + [("eps", ctypes.c_float)]
 
 
 class CBatch(ctypes.Structure):
-    _fields_ = ([(name, ctypes.c_int32) for name in ("trees", "tokens", "wanted", "classes")]
-                + [(name, ctypes.c_void_p) for name in ("tree_starts", "prefixes", "bases", "flags", "positions", "firsts", "at", "labels",
-                                                        "weights", "class_bases", "class_flags", "class_bias")])
+    _fields_ = [(name, ctypes.c_int32) for name in ("trees", "tokens", "wanted", "classes")] + [
+        (name, ctypes.c_void_p)
+        for name in (
+            "tree_starts",
+            "prefixes",
+            "bases",
+            "flags",
+            "positions",
+            "firsts",
+            "at",
+            "labels",
+            "weights",
+            "class_bases",
+            "class_flags",
+            "class_bias",
+        )
+    ]
 
 
 class COuter(ctypes.Structure):
@@ -50,7 +66,10 @@ def library():
     """The compiled library, or None."""
     if not processor_suits() or not shutil.which("g++"):
         return None
-    made_of = subprocess.run(["g++", "-march=native", "-Q", "--help=target"], capture_output=True).stdout + " ".join(FLAGS).encode()
+    made_of = (
+        subprocess.run(["g++", "-march=native", "-Q", "--help=target"], capture_output=True).stdout
+        + " ".join(FLAGS).encode()
+    )
     for name in sorted(os.listdir(KERNEL)):
         with open(os.path.join(KERNEL, name), "rb") as source:
             made_of += source.read()
@@ -72,7 +91,12 @@ def outer_of(named):
 
 def layers_of(named, count):
     """Pointers to the parts of each layer; `named` has them as `model.Model` names them, float32."""
-    return (CLayer * count)(*(CLayer(*(named["layers.%d.%s" % (i, part)].data_ptr() for part in PART_OF_LAYER)) for i in range(count)))
+    return (CLayer * count)(
+        *(
+            CLayer(*(named["layers.%d.%s" % (i, part)].data_ptr() for part in PART_OF_LAYER))
+            for i in range(count)
+        )
+    )
 
 
 class Native:
@@ -82,10 +106,16 @@ class Native:
         s = model.shape
         self.library = found
         self.frequency = model.frequency.float().contiguous()
-        self.net = ctypes.c_void_p(found.native_net(ctypes.byref(CShape(s.width, s.layers, s.heads, s.kv_heads, s.hidden, s.eps)),
-                                                    ctypes.c_void_p(self.frequency.data_ptr())))
+        self.net = ctypes.c_void_p(
+            found.native_net(
+                ctypes.byref(CShape(s.width, s.layers, s.heads, s.kv_heads, s.hidden, s.eps)),
+                ctypes.c_void_p(self.frequency.data_ptr()),
+            )
+        )
         named = dict(model.named_parameters())
-        self.weights, self.sums = ((layers_of(of, s.layers), outer_of(of)) for of in (named, dict(zip(named, sums))))
+        self.weights, self.sums = (
+            (layers_of(of, s.layers), outer_of(of)) for of in (named, dict(zip(named, sums)))
+        )
 
     def pack(self):
         """Takes the weights as they are now: once after each step."""
@@ -93,11 +123,23 @@ class Native:
 
     def add(self, batch):
         """Adds the slopes of a batch, whose trees have at most 2,048 tokens; (summed loss, how many targets are right)."""
-        given = CBatch(len(batch.prefixes), len(batch.bases), len(batch.at), len(batch.class_bases),
-                       *(getattr(batch, name).data_ptr() for name, _ in CBatch._fields_[4:]))
+        given = CBatch(
+            len(batch.prefixes),
+            len(batch.bases),
+            len(batch.at),
+            len(batch.class_bases),
+            *(getattr(batch, name).data_ptr() for name, _ in CBatch._fields_[4:]),
+        )
         loss = ctypes.c_double()
-        right = self.library.native_gradient(self.net, ctypes.byref(given), self.weights[0], ctypes.byref(self.weights[1]),
-                                             self.sums[0], ctypes.byref(self.sums[1]), ctypes.byref(loss))
+        right = self.library.native_gradient(
+            self.net,
+            ctypes.byref(given),
+            self.weights[0],
+            ctypes.byref(self.weights[1]),
+            self.sums[0],
+            ctypes.byref(self.sums[1]),
+            ctypes.byref(loss),
+        )
         if right < 0:
             raise ValueError("a tree is too long for kernel/")
         return loss.value, right

@@ -16,15 +16,16 @@ import os
 import random
 import re
 
-import tokenizers
-from tokenizers import decoders, models, pre_tokenizers, trainers
-
 import chatml
 import generator
 import lexicon
+import tokenizers
+from tokenizers import decoders, models, pre_tokenizers, trainers
 
-QWEN2 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
-         r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+QWEN2 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "state", "tokenizer.json")
 SPACE = "\u0120"  # how byte-level BPE writes a space
 
@@ -34,9 +35,14 @@ def learn_merges(texts, count):
     learner = tokenizers.Tokenizer(models.BPE())
     learner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=256 + count, initial_alphabet=alphabet, show_progress=False, min_frequency=3)
+    trainer = trainers.BpeTrainer(
+        vocab_size=256 + count, initial_alphabet=alphabet, show_progress=False, min_frequency=3
+    )
     learner.train_from_iterator(texts, trainer)
-    return [tuple(m) if not isinstance(m, str) else tuple(m.split(" ")) for m in json.loads(learner.to_str())["model"]["merges"]]
+    return [
+        tuple(m) if not isinstance(m, str) else tuple(m.split(" "))
+        for m in json.loads(learner.to_str())["model"]["merges"]
+    ]
 
 
 def sample_texts(count, seed):
@@ -74,11 +80,16 @@ def build(letter_merges=4000, mark_merges=100, samples=6000, seed=7):
     tokens = sorted(pre_tokenizers.ByteLevel.alphabet()) + [left + right for left, right in merges]
     vocab = {token: i for i, token in enumerate(dict.fromkeys(tokens))}
     made = tokenizers.Tokenizer(models.BPE(vocab=vocab, merges=merges))
-    made.pre_tokenizer = pre_tokenizers.Sequence([
-        pre_tokenizers.Split(tokenizers.Regex(QWEN2), behavior="isolated"),
-        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    made.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(tokenizers.Regex(QWEN2), behavior="isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
     made.decoder = decoders.ByteLevel()
-    made.add_special_tokens([tokenizers.AddedToken(t, special=True, normalized=False) for t in chatml.CONTROL_TOKENS])
+    made.add_special_tokens(
+        [tokenizers.AddedToken(t, special=True, normalized=False) for t in chatml.CONTROL_TOKENS]
+    )
     return made
 
 

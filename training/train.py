@@ -22,22 +22,23 @@ import signal
 import sys
 import time
 
-import torch
-import torch.multiprocessing as processes
-
 import chatml
 import generator
 import heldout
 import native
 import tokenizer as tokens
+import torch
+import torch.multiprocessing as processes
 import vectors
 from model import Model, Shape
 
-LONGEST = 960          # tokens of a tree; longer ones lose branches, but for their first
-MICRO_BATCH = 2048     # tokens of a micro-batch, about, and at most of a tree (kMaxTree in kernel/)
-PROBE_EVERY = 1e7      # tokens between two looks at held-out conversations
+LONGEST = 960  # tokens of a tree; longer ones lose branches, but for their first
+MICRO_BATCH = 2048  # tokens of a micro-batch, about, and at most of a tree (kMaxTree in kernel/)
+PROBE_EVERY = 1e7  # tokens between two looks at held-out conversations
 SAMPLED_CLASSES = 512
-CUT_EVERY = 6          # every sixth conversation ends after the name of its first call: more choices per tree
+CUT_EVERY = (
+    6  # every sixth conversation ends after the name of its first call: more choices per tree
+)
 # What a token of a reply decides, and how much it weighs: call, question or refusal (the first of a reply); which tool (the
 # first of its name); the rest of a name; which key; the rest of the arguments; words of a final sentence that the result
 # has, and long numbers, which are hard to copy. All others weigh 1.
@@ -57,7 +58,9 @@ def token_parts(text, offsets, result):
     parts = [PLAIN] * len(offsets)
     known = set(WORD.findall(result))
     given = [m.span(1) for m in ARGUMENTS_TEXT.finditer(text)]
-    copied = [m.span() for m in LONG_NUMBER.finditer(text)] + [m.span() for m in WORD.finditer(text) if m.group() in known]
+    copied = [m.span() for m in LONG_NUMBER.finditer(text)] + [
+        m.span() for m in WORD.finditer(text) if m.group() in known
+    ]
     for i, (start, end) in enumerate(offsets):
         if any(start < last and end > first for first, last in given):
             parts[i] = VALUE
@@ -136,7 +139,11 @@ class Batch:
             starts.append(len(tokens))
         int32 = lambda values: torch.tensor(values, dtype=torch.int32)
         self.token_count = sum(len(t[0]) for t in trees)
-        self.ids, self.targets, self.parts = torch.tensor(tokens), torch.tensor(targets), torch.tensor(parts)
+        self.ids, self.targets, self.parts = (
+            torch.tensor(tokens),
+            torch.tensor(targets),
+            torch.tensor(parts),
+        )
         self.tree_starts, self.prefixes = int32(starts), int32([t[2].count(0) for t in trees])
         self.positions, self.firsts, self.at = int32(positions), int32(firsts), int32(at)
         self.bases, self.flags = rows[self.ids].T.contiguous()
@@ -158,7 +165,9 @@ class Batch:
         label_of[classes] = torch.arange(len(classes), dtype=torch.int32)
         self.labels = label_of[self.targets]
         self.class_bases, self.class_flags = self.rows[classes].T.contiguous()
-        self.class_bias = torch.cat((torch.zeros(len(here)), torch.full((len(drawn),), math.log(len(away) / len(drawn)))))
+        self.class_bias = torch.cat(
+            (torch.zeros(len(here)), torch.full((len(drawn),), math.log(len(away) / len(drawn))))
+        )
 
     def mask(self):
         """[tokens, tokens]: 0 where the first sees the second, -inf elsewhere."""
@@ -167,7 +176,9 @@ class Batch:
         begin = self.tree_starts[:-1][tree]
         key = torch.arange(count)
         seen = (tree[:, None] == tree) & (key <= key[:, None])
-        seen &= (key < (begin + self.prefixes[tree])[:, None]) | (key >= (begin + self.firsts)[:, None])
+        seen &= (key < (begin + self.prefixes[tree])[:, None]) | (
+            key >= (begin + self.firsts)[:, None]
+        )
         return torch.zeros(count, count).masked_fill_(~seen, float("-inf"))
 
 
@@ -216,7 +227,7 @@ class Optimiser:
         self.momentum = [torch.zeros_like(p).share_memory_() for p in self.matrices]
         for p in model.parameters():
             p.grad = torch.zeros_like(p).share_memory_()
-        self.adam = torch.optim.Adam(self.rest, lr=adam_rate, betas=(.9, .98), eps=1e-10)
+        self.adam = torch.optim.Adam(self.rest, lr=adam_rate, betas=(0.9, 0.98), eps=1e-10)
         alike = {}
         for i, p in enumerate(self.matrices):
             alike.setdefault(p.shape, []).append(i)
@@ -234,9 +245,11 @@ class Optimiser:
             if not mine:
                 continue
             slopes = torch.stack([self.matrices[i].grad for i in mine])
-            momenta = torch.stack([self.momentum[i] for i in mine]).mul_(.95).add_(slopes, alpha=.05)
-            steps = orthogonalise(slopes.mul_(.05).add_(momenta, alpha=.95))
-            scale = max(1.0, slopes.shape[1] / slopes.shape[2]) ** .5
+            momenta = (
+                torch.stack([self.momentum[i] for i in mine]).mul_(0.95).add_(slopes, alpha=0.05)
+            )
+            steps = orthogonalise(slopes.mul_(0.05).add_(momenta, alpha=0.95))
+            scale = max(1.0, slopes.shape[1] / slopes.shape[2]) ** 0.5
             for i, momentum, step in zip(mine, momenta, steps):
                 self.momentum[i].copy_(momentum)
                 self.matrices[i].data.add_(step, alpha=-self.muon_rate * factor * scale)
@@ -291,7 +304,9 @@ class Team:
         model.share_memory()
         context = processes.get_context("fork")
         self.left = context.Value("i", 0)
-        self.workers = [Worker(model, tokenizer, seed, i, self.drawn[i], self.left) for i in range(count)]
+        self.workers = [
+            Worker(model, tokenizer, seed, i, self.drawn[i], self.left) for i in range(count)
+        ]
         self.pipes = []
         for number in range(1, count):
             here, there = context.Pipe()
@@ -366,24 +381,37 @@ def probe_batches(tokenizer, rows, kinds):
             ids, positions, branches, parts = encode(tokenizer, (tools, "", [messages]))
             last = max(i for i, part in enumerate(parts) if part == FIRST)
             names = [tokenizer.encode('"' + tool["function"]["name"]).ids[1] for tool in tools]
-            made[kind].append((Batch([(ids, positions, branches, [-1] * last + parts[last:])], rows), names))
+            made[kind].append(
+                (Batch([(ids, positions, branches, [-1] * last + parts[last:])], rows), names)
+            )
     return made
 
 
 def start(model, tokenizer, rows):
     """Gives a new model the circuit that `Model.start` describes."""
     row = lambda text: rows[tokenizer.encode(text).ids[0]][0]
-    model.start(row(chatml.MARK), row("<|im_start|>"), row("user"), row("name"), vectors.start(tokenizer, model.shape.width // 4))
+    model.start(
+        row(chatml.MARK),
+        row("<|im_start|>"),
+        row("user"),
+        row("name"),
+        vectors.start(tokenizer, model.shape.width // 4),
+    )
 
 
 def rate_factor(share, steps):
     """Share of the full learning rate: a short warm-up, a slow fall to .6, then one to 0."""
-    return min((steps + 1) / 60, 1 - .6 * share, 1.8 * (1 - share))
+    return min((steps + 1) / 60, 1 - 0.6 * share, 1.8 * (1 - share))
 
 
 def save(path, model, optimiser, team, progress):
-    state = {"shape": model.shape.as_dict(), "model": model.state_dict(), "optimiser": optimiser.state(),
-             "drawn": team.drawn, **progress}
+    state = {
+        "shape": model.shape.as_dict(),
+        "model": model.state_dict(),
+        "optimiser": optimiser.state(),
+        "drawn": team.drawn,
+        **progress,
+    }
     torch.save(state, path + ".part")
     os.replace(path + ".part", path)
 
@@ -392,21 +420,37 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--run", required=True, help="folder of the state and the log")
     parser.add_argument("--tokenizer", default=tokens.PATH)
-    parser.add_argument("--tokens", type=float, default=150, help="length of the schedule in million tokens")
-    parser.add_argument("--minutes", type=float, default=math.inf, help="stop after so long, wherever the schedule is")
+    parser.add_argument(
+        "--tokens", type=float, default=150, help="length of the schedule in million tokens"
+    )
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=math.inf,
+        help="stop after so long, wherever the schedule is",
+    )
     parser.add_argument("--start", help="F16 state to go on from, within the same schedule")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--micro-batches", type=int, default=4, help="per step")
-    parser.add_argument("--muon-rate", type=float, default=.003)
-    parser.add_argument("--adam-rate", type=float, default=.002)
-    parser.add_argument("--probes", type=int, default=50, help="held-out conversations of each kind")
-    parser.add_argument("--shape", default="{}", help="JSON of the fields of Shape that differ; beside --start only more layers, new ones behind those that are there")
+    parser.add_argument("--muon-rate", type=float, default=0.003)
+    parser.add_argument("--adam-rate", type=float, default=0.002)
+    parser.add_argument(
+        "--probes", type=int, default=50, help="held-out conversations of each kind"
+    )
+    parser.add_argument(
+        "--shape",
+        default="{}",
+        help="JSON of the fields of Shape that differ; beside --start only more layers, new ones behind those that are there",
+    )
     options = parser.parse_args()
     torch.set_num_threads(1)
     gc.disable()  # samples have no cycles, and looking for some takes longer than making them
     os.makedirs(options.run, exist_ok=True)
-    state_path, log_path = os.path.join(options.run, "state.pt"), os.path.join(options.run, "log.jsonl")
+    state_path, log_path = (
+        os.path.join(options.run, "state.pt"),
+        os.path.join(options.run, "log.jsonl"),
+    )
 
     tokenizer = tokens.load(options.tokenizer)
     rows, base_count = tokens.spelling_rows(tokenizer)
@@ -421,7 +465,12 @@ def main():
     else:
         start(model, tokenizer, rows)
     drawn = saved["drawn"] if saved else []  # of each process
-    progress = {"tokens": 0, "steps": 0, "seconds": 0.0, "tokens_before": begun["tokens"] if begun else 0}  # before: by the state of --start
+    progress = {
+        "tokens": 0,
+        "steps": 0,
+        "seconds": 0.0,
+        "tokens_before": begun["tokens"] if begun else 0,
+    }  # before: by the state of --start
     if saved:
         progress = {name: saved[name] for name in progress}
     optimiser = Optimiser(model, options.muon_rate, options.adam_rate)
@@ -429,8 +478,17 @@ def main():
         optimiser.load(saved["optimiser"])
     probes = probe_batches(tokenizer, model.token_rows, heldout.probes(options.probes))
 
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # an exit, unlike a signal, ends the helpers too
-    team = Team(model, optimiser, tokenizer, "%d+%d" % (options.seed, progress["tokens_before"]), options.processes, drawn)
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(1)
+    )  # an exit, unlike a signal, ends the helpers too
+    team = Team(
+        model,
+        optimiser,
+        tokenizer,
+        "%d+%d" % (options.seed, progress["tokens_before"]),
+        options.processes,
+        drawn,
+    )
 
     opened = time.time()
     began = opened - progress["seconds"]
@@ -440,15 +498,22 @@ def main():
         share = (progress["tokens"] + progress["tokens_before"]) / (options.tokens * 1e6)
         if share >= 1 or time.time() - opened > options.minutes * 60:
             break
-        loss, accuracy, count = team.step(options.micro_batches, rate_factor(share, progress["steps"]))
+        loss, accuracy, count = team.step(
+            options.micro_batches, rate_factor(share, progress["steps"])
+        )
         progress["steps"] += 1
         progress["tokens"] += count
         window.append((loss, accuracy))
         if time.time() - last_log > 20:
             last_log = time.time()
             n = len(window)
-            line = {"seconds": round(progress["seconds"]), "steps": progress["steps"], "tokens": progress["tokens"],
-                    "loss": round(sum(l for l, _ in window) / n, 4), "accuracy": round(sum(a for _, a in window) / n, 4)}
+            line = {
+                "seconds": round(progress["seconds"]),
+                "steps": progress["steps"],
+                "tokens": progress["tokens"],
+                "loss": round(sum(loss for loss, _ in window) / n, 4),
+                "accuracy": round(sum(a for _, a in window) / n, 4),
+            }
             window = []
             if progress["tokens"] - last_probe > PROBE_EVERY:
                 last_probe = progress["tokens"]
@@ -461,7 +526,16 @@ def main():
     save(state_path, model, optimiser, team, progress)
     team.stop()
     with open(log_path, "a") as log:
-        log.write(json.dumps({"seconds": round(progress["seconds"]), "tokens": progress["tokens"], "held": judge(model, probes)}) + "\n")
+        log.write(
+            json.dumps(
+                {
+                    "seconds": round(progress["seconds"]),
+                    "tokens": progress["tokens"],
+                    "held": judge(model, probes),
+                }
+            )
+            + "\n"
+        )
 
 
 if __name__ == "__main__":

@@ -11,20 +11,23 @@ import argparse
 import random
 import re
 
-import torch
-
 import chatml
 import generator
 import lexicon
 import tokenizer as tokens
+import torch
 
-COMMON = .12  # share of declarations and requests that have a word of no weight
+COMMON = 0.12  # share of declarations and requests that have a word of no weight
 
 
 def pages():
     """All that is written of each tool."""
     for intent in generator.library().intents:
-        texts = [name.replace("_", " ") for name in intent.names] + intent.descriptions + intent.requests
+        texts = (
+            [name.replace("_", " ") for name in intent.names]
+            + intent.descriptions
+            + intent.requests
+        )
         yield re.sub(r"\{[^}]*\}", " ", " . ".join(texts))
 
 
@@ -51,9 +54,11 @@ def information(counts):
     """Positive pointwise mutual information, smoothed for what is rare."""
     totals = counts.diagonal().clone()
     counts.fill_diagonal_(0)
-    smooth = totals.clamp(min=5) ** .75
+    smooth = totals.clamp(min=5) ** 0.75
     rows = counts.sum(1).clamp(min=1)
-    return ((counts + 1e-9) / rows[:, None] / (smooth / smooth.sum())).log().clamp(min=0) * (counts > 1)
+    return ((counts + 1e-9) / rows[:, None] / (smooth / smooth.sum())).log().clamp(min=0) * (
+        counts > 1
+    )
 
 
 def rarity(tokenizer, base_of, count, samples=300):
@@ -61,7 +66,9 @@ def rarity(tokenizer, base_of, count, samples=300):
     r, having, seen = random.Random(5), torch.zeros(count), 0
     for _ in range(samples):
         tools, _, talks = generator.tree(r)
-        for text in [chatml.render_tool(tool["function"]) for tool in tools or ()] + [talk[0]["content"] for talk in talks]:
+        for text in [chatml.render_tool(tool["function"]) for tool in tools or ()] + [
+            talk[0]["content"] for talk in talks
+        ]:
             having[base_of[tokenizer.encode(text).ids].unique()] += 1
             seen += 1
     return (1 - having / seen / COMMON).clamp(min=0)
@@ -72,13 +79,16 @@ def start(tokenizer, width):
     rows, count = tokens.spelling_rows(tokenizer)
     base_of = torch.tensor([base for base, _ in rows])
     # Two sources, weighed alike: definitions tell what a word means, tools what people say when they want something.
-    matrix = sum(information(together(source(), tokenizer, base_of, count)) for source in (lexicon.definitions, pages))
+    matrix = sum(
+        information(together(source(), tokenizer, base_of, count))
+        for source in (lexicon.definitions, pages)
+    )
     left, sizes, _ = torch.svd_lowrank(matrix, q=width + 16, niter=4)
-    made = left[:, :width] * sizes[:width] ** .5
+    made = left[:, :width] * sizes[:width] ** 0.5
     made -= made.mean(0)
     norm = made.norm(dim=1, keepdim=True)
     anyhow = torch.randn(count, width, generator=torch.Generator().manual_seed(1))
-    made = torch.where(norm > 1e-3, made / norm.clamp(min=1e-3) * width ** .5, anyhow)
+    made = torch.where(norm > 1e-3, made / norm.clamp(min=1e-3) * width**0.5, anyhow)
     return made * rarity(tokenizer, base_of, count)[:, None]
 
 
@@ -90,7 +100,11 @@ def main():
     tokenizer = tokens.load(tokens.PATH)
     rows, count = tokens.spelling_rows(tokenizer)
     vectors = start(tokenizer, options.width)
-    text_of = {base: tokenizer.id_to_token(i) for i, (base, flag) in reversed(list(enumerate(rows))) if flag == 0}
+    text_of = {
+        base: tokenizer.id_to_token(i)
+        for i, (base, flag) in reversed(list(enumerate(rows)))
+        if flag == 0
+    }
     for word in options.words:
         ids = tokenizer.encode(word).ids
         row = rows[ids[0]][0]

@@ -1,4 +1,5 @@
 """Ask a question over one tool and print the calls that the model makes."""
+
 import requests
 
 # Define tools/functions
@@ -13,17 +14,17 @@ tools = [
                 "properties": {
                     "location": {
                         "type": "string",
-                        "description": "City and state, e.g. San Francisco, CA"
+                        "description": "City and state, e.g. San Francisco, CA",
                     },
                     "unit": {
                         "type": "string",
                         "enum": ["celsius", "fahrenheit"],
-                        "description": "Temperature unit"
-                    }
+                        "description": "Temperature unit",
+                    },
                 },
-                "required": ["location"]
-            }
-        }
+                "required": ["location"],
+            },
+        },
     }
 ]
 
@@ -32,12 +33,10 @@ response = requests.post(
     "http://localhost:8080/v1/chat/completions",
     json={
         "model": "tenon-tiny",
-        "messages": [
-            {"role": "user", "content": "What's the weather in San Francisco?"}
-        ],
+        "messages": [{"role": "user", "content": "What's the weather in San Francisco?"}],
         "tools": tools,
-        "tool_choice": "auto"
-    }
+        "tool_choice": "auto",
+    },
 )
 
 result = response.json()

@@ -6,6 +6,7 @@
 The script is an OpenAI-compatible server. As `root` it looks at the context, takes it apart, asks about all parts at
 the same time, and answers; as `sub` it finds what it is asked for in the part that it sees, as a small model would.
 Neither knows where the needle is. With other models in tenon.toml the same command asks those."""
+
 import argparse
 import http.server
 import json
@@ -56,17 +57,39 @@ class Handler(http.server.BaseHTTPRequestHandler):
         request = json.loads(self.rfile.read(int(self.headers["content-length"])))
         text = (root if request["model"] == "root" else sub)(request["messages"])
         tokens = sum(len(message.get("content") or "") for message in request["messages"]) // 4
-        usage = {"prompt_tokens": tokens, "completion_tokens": len(text) // 4, "total_tokens": tokens + len(text) // 4}
+        usage = {
+            "prompt_tokens": tokens,
+            "completion_tokens": len(text) // 4,
+            "total_tokens": tokens + len(text) // 4,
+        }
         head = {"id": "stand-in", "created": 0, "model": request["model"]}
         if not request.get("stream"):
-            choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+            choice = {
+                "index": 0,
+                "message": {"role": "assistant", "content": text},
+                "finish_reason": "stop",
+            }
             body = {**head, "object": "chat.completion", "choices": [choice], "usage": usage}
             return self.send("application/json", json.dumps(body))
-        chunks = [{"choices": [{"index": 0, "delta": {"role": "assistant", "content": text}, "finish_reason": None}]},
-                  {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
-                  {"choices": [], "usage": usage}]
-        lines = [json.dumps({**head, "object": "chat.completion.chunk", **chunk}) for chunk in chunks]
-        return self.send("text/event-stream", "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"]))
+        chunks = [
+            {
+                "choices": [
+                    {
+                        "index": 0,
+                        "delta": {"role": "assistant", "content": text},
+                        "finish_reason": None,
+                    }
+                ]
+            },
+            {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+            {"choices": [], "usage": usage},
+        ]
+        lines = [
+            json.dumps({**head, "object": "chat.completion.chunk", **chunk}) for chunk in chunks
+        ]
+        return self.send(
+            "text/event-stream", "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"])
+        )
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -77,13 +100,17 @@ def make(path):
     chance = random.Random(4)
     words = "the a of river letter ship morning old garden key no wind said went under house and then".split()
     lines = [" ".join(chance.choices(words, k=16)) + "." for _ in range(130_000)]
-    lines[chance.randrange(len(lines))] = f"The code of the vault is {chance.randrange(10**6, 10**7)}."
+    lines[chance.randrange(len(lines))] = (
+        f"The code of the vault is {chance.randrange(10**6, 10**7)}."
+    )
     with open(path, "w") as file:
         file.write("\n".join(lines))
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--make", metavar="FILE", help="writes the file with the needle first")
     parser.add_argument("--port", type=int, default=8099)
     options = parser.parse_args()

@@ -1,16 +1,33 @@
 """A tool: an expression on stdin, as {"expression": "..."}, its value on stdout. Nothing is evaluated but arithmetic."""
+
 import ast
 import json
 import math
 import operator
 import sys
 
-OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-             ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow,
-             ast.UAdd: operator.pos, ast.USub: operator.neg}
+OPERATORS = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.UAdd: operator.pos,
+    ast.USub: operator.neg,
+}
 CONSTANTS = {"pi": math.pi, "e": math.e}
-FUNCTIONS = {"abs": abs, "round": round, "min": min, "max": max,
-             **{name: getattr(math, name) for name in ("sqrt", "log", "log10", "exp", "sin", "cos", "tan", "floor", "ceil")}}
+FUNCTIONS = {
+    "abs": abs,
+    "round": round,
+    "min": min,
+    "max": max,
+    **{
+        name: getattr(math, name)
+        for name in ("sqrt", "log", "log10", "exp", "sin", "cos", "tan", "floor", "ceil")
+    },
+}
 
 
 def value(node):
@@ -25,7 +42,12 @@ def value(node):
         if isinstance(node.op, ast.Pow) and abs(right) * math.log2(abs(left) + 2) > 10_000:
             raise ValueError("the power is too large")
         return OPERATORS[type(node.op)](left, right)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS and not node.keywords:
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in FUNCTIONS
+        and not node.keywords
+    ):
         return FUNCTIONS[node.func.id](*map(value, node.args))
     raise ValueError(f"{ast.unparse(node)!r} is no arithmetic")
 

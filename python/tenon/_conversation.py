@@ -1,4 +1,5 @@
 """Conversations of several turns, with tools."""
+
 from __future__ import annotations
 
 import asyncio
@@ -33,7 +34,9 @@ class Turn:
     @classmethod
     def _of(cls, turn: dict[str, Any]) -> Turn:
         known = {field.name for field in dataclasses.fields(cls)}
-        return cls(**{name: value for name, value in turn.items() if name in known and value is not None})
+        return cls(
+            **{name: value for name, value in turn.items() if name in known and value is not None}
+        )
 
 
 class Answer:
@@ -143,9 +146,18 @@ class Conversation:
     unless tools have run: then submit({}) goes on with their results.
     """
 
-    def __init__(self, service: Service, *, tools: Toolbox | Iterable[Callable[..., Any]] | None = None, system: str | None = None,
-                 request_tools: Iterable[Mapping[str, Any]] = (), max_rounds: int | None = None, max_time_s: float | None = None, saved: Mapping[str, Any] | None = None,
-                 **request: Any) -> None:
+    def __init__(
+        self,
+        service: Service,
+        *,
+        tools: Toolbox | Iterable[Callable[..., Any]] | None = None,
+        system: str | None = None,
+        request_tools: Iterable[Mapping[str, Any]] = (),
+        max_rounds: int | None = None,
+        max_time_s: float | None = None,
+        saved: Mapping[str, Any] | None = None,
+        **request: Any,
+    ) -> None:
         """`request` is what each request has: model, temperature, ... `tools` are functions, or a Toolbox, and run here;
         `request_tools` are tools in the shape of Chat Completions, whose calls are told. `saved` is what save() gave."""
         if not isinstance(service, Service):
@@ -157,7 +169,10 @@ class Conversation:
         if request_tools := list(request_tools):
             request["tools"] = request_tools
         if system is not None:
-            request["messages"] = [{"role": "system", "content": system}, *request.get("messages", [])]
+            request["messages"] = [
+                {"role": "system", "content": system},
+                *request.get("messages", []),
+            ]
         limits = {"max_rounds": max_rounds, "max_time_s": max_time_s}
         self._limits = dumps({name: value for name, value in limits.items() if value is not None})
         self._asking: _tenon._Asking | None = None
@@ -165,7 +180,11 @@ class Conversation:
 
     def stream(self, message: str | Mapping[str, Any]) -> Answer:
         """Says `message`. Its events come as they happen; of answers before tools were run, too."""
-        return Answer(self, False, dumps({"role": "user", "content": message} if isinstance(message, str) else message))
+        return Answer(
+            self,
+            False,
+            dumps({"role": "user", "content": message} if isinstance(message, str) else message),
+        )
 
     def send(self, message: str | Mapping[str, Any]) -> Turn:
         return self.stream(message).result()
@@ -176,7 +195,10 @@ class Conversation:
     def stream_results(self, results: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> Answer:
         """The results of all calls of the last turn, by their ids, or as [{"tool_call_id", "content", "is_error"}]."""
         if isinstance(results, Mapping):
-            results = [{"tool_call_id": id, "content": text if isinstance(text, str) else dumps(text)} for id, text in results.items()]
+            results = [
+                {"tool_call_id": id, "content": text if isinstance(text, str) else dumps(text)}
+                for id, text in results.items()
+            ]
         return Answer(self, True, dumps(list(results)))
 
     def submit(self, results: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> Turn:
@@ -213,7 +235,9 @@ class Conversation:
         branch.__dict__.update(self.__dict__, _native=self._idle().copy(), _asking=None)
         return branch
 
-    def _ask(self, is_submit: bool, what: str, loop: asyncio.AbstractEventLoop | None) -> _tenon._Asking:
+    def _ask(
+        self, is_submit: bool, what: str, loop: asyncio.AbstractEventLoop | None
+    ) -> _tenon._Asking:
         native = self._idle()
         if self.tools is None:
             asking = _tenon._Asking(native, is_submit, what, None, self._limits)

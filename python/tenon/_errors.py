@@ -1,4 +1,5 @@
 """What Tenon refuses or fails at. Each says in one sentence what is wrong, where, and how to mend it."""
+
 from __future__ import annotations
 
 from typing import Any

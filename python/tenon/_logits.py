@@ -1,4 +1,5 @@
 """Masks for engines that hand out logits: `transformers`, or a loop of one's own over NumPy or PyTorch."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -13,7 +14,9 @@ def apply_mask(scores: Any, mask: Any) -> Any:
     Matcher.fill_mask() fills them. Both have one row, or as many as each other."""
     import numpy
 
-    bits = numpy.unpackbits(numpy.ascontiguousarray(mask).view(numpy.uint8), axis=-1, bitorder="little")
+    bits = numpy.unpackbits(
+        numpy.ascontiguousarray(mask).view(numpy.uint8), axis=-1, bitorder="little"
+    )
     size = scores.shape[-1]
     if bits.shape[-1] < size:  # Scores are padded more than the mask: nobody knows these tokens.
         bits = numpy.pad(bits, [(0, 0)] * (bits.ndim - 1) + [(0, size - bits.shape[-1])])
@@ -45,18 +48,24 @@ class LogitsProcessor:
         import numpy
 
         if input_ids.ndim == 1:  # one text alone
-            return self(input_ids[None], scores[None] if scores.ndim == 1 else scores).reshape(scores.shape)
+            return self(input_ids[None], scores[None] if scores.ndim == 1 else scores).reshape(
+                scores.shape
+            )
         rows = input_ids.tolist()
         if not rows:
             return scores
         if self._prompt is None:
             self._prompt = len(rows[0])
-        followed = [self._follow(index, row[self._prompt:]) for index, row in enumerate(rows)]
-        self._rows = [(row[self._prompt:], matcher) for row, matcher in zip(rows, followed, strict=True)]
+        followed = [self._follow(index, row[self._prompt :]) for index, row in enumerate(rows)]
+        self._rows = [
+            (row[self._prompt :], matcher) for row, matcher in zip(rows, followed, strict=True)
+        ]
         words = self._grammar.vocab.mask_words
         masks = numpy.zeros((len(rows), words), numpy.int32)
         for index, matcher in enumerate(followed):
-            if matcher.is_finished:  # Whatever comes here is thrown away, and something must be possible.
+            if (
+                matcher.is_finished
+            ):  # Whatever comes here is thrown away, and something must be possible.
                 masks[index] = -1
             else:
                 matcher.fill_mask(masks, index)
@@ -74,7 +83,9 @@ class LogitsProcessor:
             if seen == before:
                 fork = matcher.copy() if len(self._rows) > 1 else matcher
                 if not fork.is_finished:
-                    fork.accept(tokens[-1])  # A token that was not allowed was chosen by somebody else's processor.
+                    fork.accept(
+                        tokens[-1]
+                    )  # A token that was not allowed was chosen by somebody else's processor.
                 return fork
         matcher = _tenon.Matcher(self._grammar)
         for token in tokens:
@@ -89,5 +100,7 @@ def _check_some_are_left(masks: Any, size: int, tokens: int) -> None:
 
     bits = numpy.unpackbits(masks.view(numpy.uint8), axis=-1, bitorder="little")[:, :size]
     if not bits.any(axis=-1).all():
-        raise ValueError(f"there are {size} scores a row and {tokens} tokens in the vocabulary, and none of those that may come next "
-                         "has a score: is it the vocabulary of this model?")
+        raise ValueError(
+            f"there are {size} scores a row and {tokens} tokens in the vocabulary, and none of those that may come next "
+            "has a score: is it the vocabulary of this model?"
+        )

@@ -1,4 +1,5 @@
 """From events to messages."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -12,10 +13,10 @@ __all__ = ["Fold", "parse"]
 class Fold:
     """Folds events into the message that they describe.
 
-        fold = Fold()
-        for event in parser.feed(text) + parser.finish():
-            fold.add(event)
-        fold.message        # {"role": "assistant", "content": ..., "tool_calls": [...]}
+    fold = Fold()
+    for event in parser.feed(text) + parser.finish():
+        fold.add(event)
+    fold.message        # {"role": "assistant", "content": ..., "tool_calls": [...]}
     """
 
     def __init__(self) -> None:
@@ -35,7 +36,11 @@ class Fold:
         elif isinstance(event, _tenon.ReasoningDelta):
             self._reasoning.append(event.text)
         elif isinstance(event, _tenon.CallBegin):
-            self._calls[event.index] = {"id": event.id, "type": "function", "function": {"name": event.name}}
+            self._calls[event.index] = {
+                "id": event.id,
+                "type": "function",
+                "function": {"name": event.name},
+            }
             self._arguments[event.index] = []
             self.incomplete.add(event.index)
         elif isinstance(event, _tenon.CallEnd):
@@ -60,14 +65,25 @@ class Fold:
             message["reasoning_content"] = "".join(self._reasoning)
         if self._calls:
             message["tool_calls"] = [
-                {**call, "function": {**call["function"], "arguments": "".join(self._arguments[index])}}
-                for index, call in sorted(self._calls.items())]
+                {
+                    **call,
+                    "function": {**call["function"], "arguments": "".join(self._arguments[index])},
+                }
+                for index, call in sorted(self._calls.items())
+            ]
         return message
 
 
-def parse(text: str | bytes, format: _tenon.Format | str, tools: list[dict[str, Any]] | None = None, **options: Any) -> dict[str, Any]:
+def parse(
+    text: str | bytes,
+    format: _tenon.Format | str,
+    tools: list[dict[str, Any]] | None = None,
+    **options: Any,
+) -> dict[str, Any]:
     """The message that a model's whole output `text` is. `options` are those of StreamParser."""
-    parser = _tenon.StreamParser(format, None, {"tools": tools, **options} if tools is not None else options)
+    parser = _tenon.StreamParser(
+        format, None, {"tools": tools, **options} if tools is not None else options
+    )
     fold = Fold()
     fold.add_all(parser.feed(text))
     fold.add_all(parser.finish())

@@ -12,6 +12,7 @@
 What a hint says is held to: the model cannot write what the hint does not take. A parameter without a hint takes any value. Hints
 that JSON has no values for (callables, protocols, sets of no type) are a TypeError that names the parameter.
 """
+
 from __future__ import annotations
 
 import collections.abc
@@ -28,23 +29,45 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-__all__ = ["arguments_reader", "check_callable", "doc_of", "name_of", "parse_docstring", "runners_of", "schema_of", "tool"]
+__all__ = [
+    "arguments_reader",
+    "check_callable",
+    "doc_of",
+    "name_of",
+    "parse_docstring",
+    "runners_of",
+    "schema_of",
+    "tool",
+]
 
 Json = dict[str, Any]
 _SCALARS: dict[Any, Json] = {
-    str: {"type": "string"}, int: {"type": "integer"}, float: {"type": "number"}, bool: {"type": "boolean"},
+    str: {"type": "string"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
     type(None): {"type": "null"},
-    datetime.datetime: {"type": "string", "format": "date-time"}, datetime.date: {"type": "string", "format": "date"},
-    datetime.time: {"type": "string", "format": "time"}, uuid.UUID: {"type": "string", "format": "uuid"},
+    datetime.datetime: {"type": "string", "format": "date-time"},
+    datetime.date: {"type": "string", "format": "date"},
+    datetime.time: {"type": "string", "format": "time"},
+    uuid.UUID: {"type": "string", "format": "uuid"},
     decimal.Decimal: {"type": "string", "pattern": r"^-?[0-9]+(\.[0-9]+)?$"},
 }
-_LISTS = (list, collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection, collections.abc.MutableSequence)
+_LISTS = (
+    list,
+    collections.abc.Sequence,
+    collections.abc.Iterable,
+    collections.abc.Collection,
+    collections.abc.MutableSequence,
+)
 _SETS = (set, frozenset, collections.abc.Set, collections.abc.MutableSet)
 _DICTS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
 _MAX_DEPTH = 64
 
 
-def tool(function: Callable[..., Any], *, name: str | None = None, description: str | None = None) -> Json:
+def tool(
+    function: Callable[..., Any], *, name: str | None = None, description: str | None = None
+) -> Json:
     """The tool that `function` is, in the shape of Chat Completions.
 
     Fails with TypeError where a parameter cannot be one of a tool: `*args`, positional-only ones, hints that JSON has no values
@@ -55,7 +78,9 @@ def tool(function: Callable[..., Any], *, name: str | None = None, description: 
     try:
         signature = inspect.signature(function)
     except ValueError:
-        raise TypeError(f"{name_of(function)}() does not tell its parameters; write a function that calls it") from None
+        raise TypeError(
+            f"{name_of(function)}() does not tell its parameters; write a function that calls it"
+        ) from None
     hints = _hints_of(function)
     text = parse_docstring(doc_of(function))
     given = function.keywords if isinstance(function, functools.partial) else {}
@@ -68,7 +93,9 @@ def tool(function: Callable[..., Any], *, name: str | None = None, description: 
             continue
         where = f"{name_of(function)}(): parameter '{parameter.name}'"
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
-            raise TypeError(f"{where} has no name that a call could say; make it a keyword parameter")
+            raise TypeError(
+                f"{where} has no name that a call could say; make it a keyword parameter"
+            )
         hint = hints.get(parameter.name, Any)
         if parameter.kind is parameter.VAR_KEYWORD:
             additional = reader.read(hint, where) or True
@@ -83,7 +110,12 @@ def tool(function: Callable[..., Any], *, name: str | None = None, description: 
             if default is not _NO_JSON:
                 schema = {**schema, "default": default}
         properties[parameter.name] = schema
-    parameters: Json = {"type": "object", "properties": properties, "required": required, "additionalProperties": additional}
+    parameters: Json = {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": additional,
+    }
     if reader.definitions:
         parameters["$defs"] = reader.definitions
     result: Json = {"name": name_of(function) if name is None else name, "parameters": parameters}
@@ -91,7 +123,9 @@ def tool(function: Callable[..., Any], *, name: str | None = None, description: 
     if described:
         result["description"] = described
     if not re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", result["name"]):
-        raise TypeError(f"'{result['name']}' cannot be the name of a tool: letters, digits, '_', '-', '.', at most 64; pass name=")
+        raise TypeError(
+            f"'{result['name']}' cannot be the name of a tool: letters, digits, '_', '-', '.', at most 64; pass name="
+        )
     return {"type": "function", "function": result}
 
 
@@ -109,16 +143,24 @@ def check_callable(function: Any) -> None:
     """Fails with TypeError where it can be no tool."""
     if not callable(function):
         raise TypeError(f"a tool is a function, not {type(function).__name__}")
-    call = function if inspect.isroutine(function) or isinstance(function, functools.partial) else getattr(function, "__call__", None)
+    call = (
+        function
+        if inspect.isroutine(function) or isinstance(function, functools.partial)
+        else getattr(function, "__call__", None)
+    )
     for each in (function, call):
         if inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each):
-            raise TypeError(f"{name_of(function)}() is a generator, and a tool has one result: return a list")
+            raise TypeError(
+                f"{name_of(function)}() is a generator, and a tool has one result: return a list"
+            )
     owner, _, _ = getattr(function, "__qualname__", "").rpartition(".")
     if inspect.isfunction(function) and owner and not owner.endswith("<locals>"):
         first = next(iter(inspect.signature(function).parameters), "")
         if first in ("self", "cls"):
-            raise TypeError(f"{function.__qualname__}() is a method of no object, and a model has none for '{first}': "
-                            f"give that of an object, {owner}(...).{function.__name__}")
+            raise TypeError(
+                f"{function.__qualname__}() is a method of no object, and a model has none for '{first}': "
+                f"give that of an object, {owner}(...).{function.__name__}"
+            )
 
 
 def name_of(function: Any) -> str:
@@ -128,7 +170,11 @@ def name_of(function: Any) -> str:
 
 
 def doc_of(function: Any) -> str:
-    return doc_of(function.func) if isinstance(function, functools.partial) else inspect.getdoc(function) or ""
+    return (
+        doc_of(function.func)
+        if isinstance(function, functools.partial)
+        else inspect.getdoc(function) or ""
+    )
 
 
 def _hints_of(function: Any) -> dict[str, Any]:
@@ -139,7 +185,9 @@ def _hints_of(function: Any) -> dict[str, Any]:
     try:
         return typing.get_type_hints(inspect.unwrap(target), include_extras=True)
     except NameError as error:
-        raise TypeError(f"{name_of(function)}(): a hint names what is not there: {error}") from error
+        raise TypeError(
+            f"{name_of(function)}(): a hint names what is not there: {error}"
+        ) from error
 
 
 class _Reader:
@@ -157,7 +205,9 @@ class _Reader:
         if hint is None:
             return {"type": "null"}
         if isinstance(hint, str | typing.ForwardRef):
-            raise TypeError(f"{where}: '{getattr(hint, '__forward_arg__', hint)}' names a type that is not known where it stands")
+            raise TypeError(
+                f"{where}: '{getattr(hint, '__forward_arg__', hint)}' names a type that is not known where it stands"
+            )
         if isinstance(hint, typing.TypeVar):
             return self._type_variable(hint, where, depth)
         if isinstance(hint, typing.NewType):
@@ -172,15 +222,19 @@ class _Reader:
         raise self._refused(hint, where)
 
     def _refused(self, hint: Any, where: str) -> TypeError:
-        return TypeError(f"{where}: {hint!r} has no values in JSON; use str, int, float, bool, None, list, dict, tuple, Literal, "
-                         "Optional, Enum, a dataclass, a TypedDict or a pydantic model")
+        return TypeError(
+            f"{where}: {hint!r} has no values in JSON; use str, int, float, bool, None, list, dict, tuple, Literal, "
+            "Optional, Enum, a dataclass, a TypedDict or a pydantic model"
+        )
 
     def _type_variable(self, hint: Any, where: str, depth: int) -> Json:
         if hint.__constraints__:
             return _one_of([self.read(each, where, depth + 1) for each in hint.__constraints__])
         return self.read(hint.__bound__, where, depth + 1) if hint.__bound__ is not None else {}
 
-    def _generic(self, hint: Any, origin: Any, arguments: tuple[Any, ...], where: str, depth: int) -> Json:
+    def _generic(
+        self, hint: Any, origin: Any, arguments: tuple[Any, ...], where: str, depth: int
+    ) -> Json:
         if origin is typing.Annotated:
             return _annotated(self.read(arguments[0], where, depth + 1), arguments[1:], where)
         if origin is typing.Literal:
@@ -193,12 +247,21 @@ class _Reader:
         if origin is tuple:
             return self._tuple(arguments, where, depth)
         if origin in _SETS:
-            return {"type": "array", "items": self.read(arguments[0], where, depth + 1), "uniqueItems": True}
+            return {
+                "type": "array",
+                "items": self.read(arguments[0], where, depth + 1),
+                "uniqueItems": True,
+            }
         if origin in _LISTS:
             return {"type": "array", "items": self.read(arguments[0], where, depth + 1)}
         if origin in _DICTS:
             return self._mapping(arguments, where, depth)
-        if origin in (typing.Required, typing.NotRequired, typing.Final, typing.ClassVar) or _is_read_only(origin):
+        if origin in (
+            typing.Required,
+            typing.NotRequired,
+            typing.Final,
+            typing.ClassVar,
+        ) or _is_read_only(origin):
             return self.read(arguments[0], where, depth + 1)
         if isinstance(origin, type) and _is_model(hint):
             return self._class(hint, where, depth)
@@ -213,7 +276,10 @@ class _Reader:
 
     def _mapping(self, arguments: tuple[Any, ...], where: str, depth: int) -> Json:
         key, value = arguments
-        schema: Json = {"type": "object", "additionalProperties": self.read(value, where, depth + 1) or True}
+        schema: Json = {
+            "type": "object",
+            "additionalProperties": self.read(value, where, depth + 1) or True,
+        }
         if key is str or key is Any:
             return schema
         names = self.read(key, where, depth + 1)
@@ -265,7 +331,9 @@ class _Reader:
             raise TypeError(f"{where}: the values of {hint.__name__} are none of JSON")
         return _enumeration(values)
 
-    def _fields(self, owner: Any, fields: list[tuple[str, Any, bool, Any]], where: str, depth: int) -> Json:
+    def _fields(
+        self, owner: Any, fields: list[tuple[str, Any, bool, Any]], where: str, depth: int
+    ) -> Json:
         text = parse_docstring(_own_docstring(owner))
         properties: Json = {}
         for name, hint, _, default in fields:
@@ -276,15 +344,32 @@ class _Reader:
                 schema = {**schema, "default": default}
             properties[name] = schema
         required = [name for name, _, is_required, _ in fields if is_required]
-        result: Json = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+        result: Json = {
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": False,
+        }
         return {"description": text.summary, **result} if text.summary else result
 
     def _typed_dict(self, hint: Any, where: str, depth: int) -> Json:
         hints = typing.get_type_hints(hint, include_extras=True)
         # Where annotations are texts, __required_keys__ does not know of NotRequired within them.
         marks = {typing.Required: True, typing.NotRequired: False}
-        return self._fields(hint, [(name, each, marks.get(typing.get_origin(each), name in hint.__required_keys__), _NO_JSON)
-                                   for name, each in hints.items()], where, depth)
+        return self._fields(
+            hint,
+            [
+                (
+                    name,
+                    each,
+                    marks.get(typing.get_origin(each), name in hint.__required_keys__),
+                    _NO_JSON,
+                )
+                for name, each in hints.items()
+            ],
+            where,
+            depth,
+        )
 
     def _dataclass(self, hint: Any, where: str, depth: int) -> Json:
         hints = typing.get_type_hints(hint, include_extras=True)
@@ -292,16 +377,33 @@ class _Reader:
         for field in dataclasses.fields(hint):
             if not field.init:
                 continue
-            is_required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-            default = _as_json(field.default) if field.default is not dataclasses.MISSING else _NO_JSON
+            is_required = (
+                field.default is dataclasses.MISSING
+                and field.default_factory is dataclasses.MISSING
+            )
+            default = (
+                _as_json(field.default) if field.default is not dataclasses.MISSING else _NO_JSON
+            )
             fields.append((field.name, hints[field.name], is_required, default))
         return self._fields(hint, fields, where, depth)
 
     def _named_tuple(self, hint: Any, where: str, depth: int) -> Json:
         hints = typing.get_type_hints(hint, include_extras=True)
         defaults = hint._field_defaults
-        return self._fields(hint, [(name, hints.get(name, Any), name not in defaults, _as_json(defaults.get(name, _NO_JSON)))
-                                   for name in hint._fields], where, depth)
+        return self._fields(
+            hint,
+            [
+                (
+                    name,
+                    hints.get(name, Any),
+                    name not in defaults,
+                    _as_json(defaults.get(name, _NO_JSON)),
+                )
+                for name in hint._fields
+            ],
+            where,
+            depth,
+        )
 
     def _model(self, hint: Any) -> Json:
         schema = hint.model_json_schema(ref_template="#/$defs/{model}")
@@ -314,7 +416,9 @@ class _Reader:
 
 def _is_model(hint: Any) -> bool:
     """A pydantic model, known by what it can do: pydantic itself is not imported."""
-    return callable(getattr(hint, "model_json_schema", None)) and callable(getattr(hint, "model_validate", None))
+    return callable(getattr(hint, "model_json_schema", None)) and callable(
+        getattr(hint, "model_validate", None)
+    )
 
 
 def _is_read_only(origin: Any) -> bool:
@@ -328,8 +432,18 @@ def _own_docstring(owner: Any) -> str:
 
 
 def _enumeration(values: list[Any]) -> Json:
-    kinds = {"boolean" if isinstance(value, bool) else "string" if isinstance(value, str) else "integer" if isinstance(value, int)
-             else "null" if value is None else "other" for value in values}
+    kinds = {
+        "boolean"
+        if isinstance(value, bool)
+        else "string"
+        if isinstance(value, str)
+        else "integer"
+        if isinstance(value, int)
+        else "null"
+        if value is None
+        else "other"
+        for value in values
+    }
     kind = kinds.pop() if len(kinds) == 1 else "other"
     return {"enum": values} if kind == "other" else {"type": kind, "enum": values}
 
@@ -349,9 +463,19 @@ def _one_of(schemas: list[Json]) -> Json:
     return {"anyOf": flat}
 
 
-_BOUNDS = {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMaximum", "le": "maximum", "multiple_of": "multipleOf",
-           "pattern": "pattern"}
-_LENGTHS = {"string": ("minLength", "maxLength"), "array": ("minItems", "maxItems"), "object": ("minProperties", "maxProperties")}
+_BOUNDS = {
+    "gt": "exclusiveMinimum",
+    "ge": "minimum",
+    "lt": "exclusiveMaximum",
+    "le": "maximum",
+    "multiple_of": "multipleOf",
+    "pattern": "pattern",
+}
+_LENGTHS = {
+    "string": ("minLength", "maxLength"),
+    "array": ("minItems", "maxItems"),
+    "object": ("minProperties", "maxProperties"),
+}
 
 
 def _annotated(schema: Json, notes: tuple[Any, ...], where: str) -> Json:
@@ -379,7 +503,9 @@ def _bounds(schema: Json, note: Any) -> None:
         if value is not None and value is not _NO_JSON:
             schema[keyword] = value
     if schema.get("type") in _LENGTHS:
-        for name, keyword in zip(("min_length", "max_length"), _LENGTHS[schema["type"]], strict=True):
+        for name, keyword in zip(
+            ("min_length", "max_length"), _LENGTHS[schema["type"]], strict=True
+        ):
             if isinstance(getattr(note, name, None), int):
                 schema[keyword] = getattr(note, name)
 
@@ -403,7 +529,11 @@ def _as_json(value: Any) -> Any:
         return _NO_JSON if any(item is _NO_JSON for item in items) else items
     if isinstance(value, dict):
         members = {name: _as_json(item) for name, item in value.items()}
-        return members if all(isinstance(name, str) and item is not _NO_JSON for name, item in members.items()) else _NO_JSON
+        return (
+            members
+            if all(isinstance(name, str) and item is not _NO_JSON for name, item in members.items())
+            else _NO_JSON
+        )
     return _NO_JSON
 
 
@@ -418,9 +548,37 @@ class Docstring:
     parameters: dict[str, str]
 
 
-_GOOGLE_SECTIONS = ("args", "arguments", "parameters", "params", "keyword args", "keyword arguments", "other parameters", "attributes")
-_OTHER_SECTIONS = ("returns", "return", "yields", "yield", "raises", "raise", "example", "examples", "note", "notes", "see also",
-                   "references", "warning", "warnings", "warns", "todo", "todos", "methods", "receives")
+_GOOGLE_SECTIONS = (
+    "args",
+    "arguments",
+    "parameters",
+    "params",
+    "keyword args",
+    "keyword arguments",
+    "other parameters",
+    "attributes",
+)
+_OTHER_SECTIONS = (
+    "returns",
+    "return",
+    "yields",
+    "yield",
+    "raises",
+    "raise",
+    "example",
+    "examples",
+    "note",
+    "notes",
+    "see also",
+    "references",
+    "warning",
+    "warnings",
+    "warns",
+    "todo",
+    "todos",
+    "methods",
+    "receives",
+)
 _FIELD = re.compile(r":(?P<kind>\w+)\s*(?P<what>[^:]*):\s?(?P<text>.*)")
 _GOOGLE_PARAMETER = re.compile(r"(?P<name>\*{0,2}\w+)\s*(\([^)]*\))?\s*:\s*(?P<text>.*)")
 _NUMPY_PARAMETER = re.compile(r"(?P<names>\*{0,2}\w+(\s*,\s*\*{0,2}\w+)*)\s*(:.*)?$")
@@ -435,24 +593,38 @@ def parse_docstring(text: str) -> Docstring:
     index = 0
     while index < len(lines):
         line = lines[index]
-        underlined = index + 1 < len(lines) and re.fullmatch(r"-{3,}|={3,}", lines[index + 1].strip()) is not None
+        underlined = (
+            index + 1 < len(lines)
+            and re.fullmatch(r"-{3,}|={3,}", lines[index + 1].strip()) is not None
+        )
         section = line.strip().rstrip(":").lower()
         if underlined and section in _GOOGLE_SECTIONS + _OTHER_SECTIONS:
             body, index = _until_next_underline(lines, index + 2)
             if section in _GOOGLE_SECTIONS:
                 parameters.update(_numpy_parameters(body))
-        elif line.rstrip().endswith(":") and not line[:1].isspace() and section in _GOOGLE_SECTIONS + _OTHER_SECTIONS:
+        elif (
+            line.rstrip().endswith(":")
+            and not line[:1].isspace()
+            and section in _GOOGLE_SECTIONS + _OTHER_SECTIONS
+        ):
             body, index = _indented(lines, index + 1)
             if section in _GOOGLE_SECTIONS:
                 parameters.update(_google_parameters(body))
         elif (field := _FIELD.match(line)) is not None:
             body, index = _indented(lines, index + 1)
-            if field["kind"] in ("param", "parameter", "arg", "argument", "key", "keyword") and field["what"].split():
-                parameters[field["what"].split()[-1].lstrip("*\\")] = _joined([field["text"], *body])
+            if (
+                field["kind"] in ("param", "parameter", "arg", "argument", "key", "keyword")
+                and field["what"].split()
+            ):
+                parameters[field["what"].split()[-1].lstrip("*\\")] = _joined(
+                    [field["text"], *body]
+                )
         else:
             summary.append(line)
             index += 1
-    return Docstring("\n".join(summary).strip(), {name: text for name, text in parameters.items() if text})
+    return Docstring(
+        "\n".join(summary).strip(), {name: text for name, text in parameters.items() if text}
+    )
 
 
 def _joined(lines: list[str]) -> str:
@@ -470,7 +642,11 @@ def _indented(lines: list[str], index: int) -> tuple[list[str], int]:
 def _until_next_underline(lines: list[str], index: int) -> tuple[list[str], int]:
     body = []
     while index < len(lines):
-        if index + 1 < len(lines) and lines[index].strip() and re.fullmatch(r"-{3,}|={3,}", lines[index + 1].strip()):
+        if (
+            index + 1 < len(lines)
+            and lines[index].strip()
+            and re.fullmatch(r"-{3,}|={3,}", lines[index + 1].strip())
+        ):
             break
         body.append(lines[index])
         index += 1
@@ -494,10 +670,16 @@ def _numpy_parameters(body: list[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     index = 0
     while index < len(body):
-        match = _NUMPY_PARAMETER.match(body[index]) if body[index].strip() and not body[index][0].isspace() else None
+        match = (
+            _NUMPY_PARAMETER.match(body[index])
+            if body[index].strip() and not body[index][0].isspace()
+            else None
+        )
         text, index = _indented(body, index + 1)
         if match is not None:
-            found.update((name.strip().lstrip("*"), _joined(text)) for name in match["names"].split(","))
+            found.update(
+                (name.strip().lstrip("*"), _joined(text)) for name in match["names"].split(",")
+            )
     return found
 
 
@@ -516,10 +698,14 @@ def arguments_reader(function: Callable[..., Any]) -> Callable[[Json], Json]:
             makers[name] = make
     if not makers:
         return lambda arguments: arguments
-    return lambda arguments: {name: makers[name](value) if name in makers else value for name, value in arguments.items()}
+    return lambda arguments: {
+        name: makers[name](value) if name in makers else value for name, value in arguments.items()
+    }
 
 
-def runners_of(function: Callable[..., Any]) -> tuple[Callable[..., Any] | None, Callable[..., Awaitable[Any]]]:
+def runners_of(
+    function: Callable[..., Any],
+) -> tuple[Callable[..., Any] | None, Callable[..., Awaitable[Any]]]:
     """What runs it on arguments as JSON has them, plainly (None for a coroutine function) and awaited, for frameworks that want both."""
     read = arguments_reader(function)
 
@@ -582,7 +768,9 @@ def _tuple_maker(arguments: tuple[Any, ...], depth: int) -> Callable[[Any], Any]
         item = _maker(arguments[0], depth + 1)
         return lambda value: tuple(map(item, value)) if item else tuple(value)
     items = [_maker(each, depth + 1) for each in arguments]
-    return lambda value: tuple(make(each) if make else each for make, each in zip(items, value, strict=True))
+    return lambda value: tuple(
+        make(each) if make else each for make, each in zip(items, value, strict=True)
+    )
 
 
 def _dict_maker(arguments: tuple[Any, ...], depth: int) -> Callable[[Any], Any] | None:
@@ -590,7 +778,9 @@ def _dict_maker(arguments: tuple[Any, ...], depth: int) -> Callable[[Any], Any] 
     item = _maker(arguments[1], depth + 1)
     if key is None and item is None:
         return None
-    return lambda value: {(key(name) if key else name): (item(each) if item else each) for name, each in value.items()}
+    return lambda value: {
+        (key(name) if key else name): (item(each) if item else each) for name, each in value.items()
+    }
 
 
 def _class_maker(hint: Any, depth: int) -> Callable[[Any], Any] | None:

@@ -1,4 +1,5 @@
 """Models that answer, in this process: what `tenon serve` has, without HTTP, or with it."""
+
 from __future__ import annotations
 
 import atexit
@@ -46,26 +47,34 @@ def _close_all() -> None:
 
 def keep_until_the_end(thread: threading.Thread) -> None:
     """The interpreter's end waits for it, for a moment."""
-    _answering.difference_update([each for each in list(_answering) if each.ident is not None and not each.is_alive()])
+    _answering.difference_update(
+        [each for each in list(_answering) if each.ident is not None and not each.is_alive()]
+    )
     _answering.add(thread)
 
 
 def _bundled_model() -> str:
-    return os.environ.get("TENON_MODEL_PATH") or str(pathlib.Path(__file__).parent / "models" / "tenon-tiny.gguf")
+    return os.environ.get("TENON_MODEL_PATH") or str(
+        pathlib.Path(__file__).parent / "models" / "tenon-tiny.gguf"
+    )
 
 
 class Service:
     """The models of a configuration. Any number of threads may use one.
 
-        service = tenon.Service()                              # the bundled model
-        service = tenon.Service.load("model.gguf")             # or a tenon.toml
-        answer = service.chat([{"role": "user", "content": "Hello"}])
-        async for chunk in service.astream(messages, tools=tools): ...
+    service = tenon.Service()                              # the bundled model
+    service = tenon.Service.load("model.gguf")             # or a tenon.toml
+    answer = service.chat([{"role": "user", "content": "Hello"}])
+    async for chunk in service.astream(messages, tools=tools): ...
     """
 
     def __init__(self, config: str = "", folder: str | os.PathLike[str] = ".") -> None:
         """`config` is the text of a tenon.toml, files in it seen from `folder`."""
-        self._native = _tenon.Service(config, os.fspath(folder)) if config else _tenon.Service._load(_bundled_model())
+        self._native = (
+            _tenon.Service(config, os.fspath(folder))
+            if config
+            else _tenon.Service._load(_bundled_model())
+        )
         _open.add(self)
 
     @classmethod
@@ -105,7 +114,12 @@ class Service:
         return _checked(call, b"".join(pieces))
 
     def _asked(self, method: str, path: str, body: Any) -> _Asked:
-        return self._native, method, path, b"" if body is None else body if isinstance(body, str | bytes) else dumps(body)
+        return (
+            self._native,
+            method,
+            path,
+            b"" if body is None else body if isinstance(body, str | bytes) else dumps(body),
+        )
 
     # ---- Chat Completions
 
@@ -123,7 +137,11 @@ class Service:
 
     def stream(self, messages: Messages, **request: Any) -> Iterator[dict[str, Any]]:
         """The chunks of an answer as they come. Leaving the loop early cancels it."""
-        call = _tenon._Call(*self._asked("POST", _CHAT, self._with_model(_body(messages, {**request, "stream": True}))))
+        call = _tenon._Call(
+            *self._asked(
+                "POST", _CHAT, self._with_model(_body(messages, {**request, "stream": True}))
+            )
+        )
         _open.add(call)
         chunks = _Chunks(call)
         try:
@@ -150,7 +168,11 @@ class Service:
         return body if "model" in body else _with_only(self.models, body)
 
     async def _with_amodel(self, body: dict[str, Any]) -> dict[str, Any]:
-        return body if "model" in body else _with_only(_ids_of(await self.arequest("GET", "/v1/models")), body)
+        return (
+            body
+            if "model" in body
+            else _with_only(_ids_of(await self.arequest("GET", "/v1/models")), body)
+        )
 
     @property
     def models(self) -> list[str]:
@@ -162,7 +184,9 @@ class Service:
         """Lets others in by HTTP, as the configuration's [server] says, or here: `port` 0 is any free one. Without a configuration
         it is 127.0.0.1 and any free port. Gives the URL of the server; clients of OpenAI's API want `url + "/v1"`."""
         if not -1 <= port <= 65535:
-            raise ValueError(f"port must be from 0 to 65535, or -1 for the configuration's, not {port}")
+            raise ValueError(
+                f"port must be from 0 to 65535, or -1 for the configuration's, not {port}"
+            )
         return self._native.listen(host, port)
 
     def stop_listening(self, grace_s: float = 5.0) -> None:
@@ -173,9 +197,16 @@ class Service:
 
     # ---- Engines of the caller
 
-    def add_engine(self, name: str, generate: Callable[[list[int], dict[str, Any], _tenon.Matcher | None], Iterable[int]],
-                   vocab: _tenon.Vocab, chat_template: _tenon.ChatTemplate | None = None, *, context_tokens: int = 4096,
-                   max_concurrent: int = 1) -> None:
+    def add_engine(
+        self,
+        name: str,
+        generate: Callable[[list[int], dict[str, Any], _tenon.Matcher | None], Iterable[int]],
+        vocab: _tenon.Vocab,
+        chat_template: _tenon.ChatTemplate | None = None,
+        *,
+        context_tokens: int = 4096,
+        max_concurrent: int = 1,
+    ) -> None:
         """Adds a model that `generate` is: given the prompt's ids, what was asked for ("max_tokens", "temperature", ...) and, where
         the answer is constrained, a matcher, it gives one id after the other, at the end an end token.
 
@@ -190,17 +221,31 @@ class Service:
         """
 
         if not callable(generate):
-            raise TypeError(f"generate must be a function that gives token ids, not {type(generate).__name__}")
+            raise TypeError(
+                f"generate must be a function that gives token ids, not {type(generate).__name__}"
+            )
 
-        def start(generation: _tenon.Generation, prompt: list[int], request: dict[str, Any]) -> None:
-            thread = threading.Thread(target=_run_engine, args=(generate, generation, prompt, request), name=f"tenon-{name}", daemon=True)
+        def start(
+            generation: _tenon.Generation, prompt: list[int], request: dict[str, Any]
+        ) -> None:
+            thread = threading.Thread(
+                target=_run_engine,
+                args=(generate, generation, prompt, request),
+                name=f"tenon-{name}",
+                daemon=True,
+            )
             thread.start()
             keep_until_the_end(thread)
 
         self._native._add_engine(name, start, vocab, chat_template, context_tokens, max_concurrent)
 
 
-def _run_engine(generate: Callable[..., Iterable[int]], generation: _tenon.Generation, prompt: list[int], request: dict[str, Any]) -> None:
+def _run_engine(
+    generate: Callable[..., Iterable[int]],
+    generation: _tenon.Generation,
+    prompt: list[int],
+    request: dict[str, Any],
+) -> None:
     reason, message = "stop", ""
     try:
         tokens = iter(generate(prompt, request, generation.matcher))
@@ -226,14 +271,18 @@ _CHAT = "/v1/chat/completions"
 
 def _whole(request: dict[str, Any], method: str, streams: str) -> dict[str, Any]:
     if request.get("stream"):
-        raise TypeError(f"{method}() gives the whole answer: {streams}() gives it as it comes, without stream=")
+        raise TypeError(
+            f"{method}() gives the whole answer: {streams}() gives it as it comes, without stream="
+        )
     return request
 
 
 def _body(messages: Messages, request: dict[str, Any]) -> dict[str, Any]:
     if isinstance(messages, str | bytes | Mapping):
-        raise TypeError('messages must be a list of messages, as [{"role": "user", "content": "Hello"}], '
-                        f"not {type(messages).__name__}")
+        raise TypeError(
+            'messages must be a list of messages, as [{"role": "user", "content": "Hello"}], '
+            f"not {type(messages).__name__}"
+        )
     return {"messages": list(messages), **request}
 
 
@@ -289,7 +338,9 @@ class _Chunks:
             return
         *events, self._rest = self._rest.split(b"\n\n")
         for event in events:
-            data = b"\n".join(line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:"))
+            data = b"\n".join(
+                line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:")
+            )
             if data and data != b"[DONE]":
                 chunk = json.loads(data)
                 if "error" in chunk:
@@ -302,8 +353,15 @@ class _Chunks:
             _checked(self._call, self._rest)
 
 
-def serve(path: str | os.PathLike[str] | None = None, *, config: str = "", host: str = "", port: int = -1,
-          grace_s: float = 5.0, on_ready: Callable[[str], None] | None = print) -> None:
+def serve(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    config: str = "",
+    host: str = "",
+    port: int = -1,
+    grace_s: float = 5.0,
+    on_ready: Callable[[str], None] | None = print,
+) -> None:
     """`tenon serve` in this process: the models of a tenon.toml or a GGUF file (`path`), of a configuration's text, or the bundled
     one. It listens where the configuration says, which is http://127.0.0.1:8080 where that says nothing, or at `host` and `port` (0: any
     free one). Runs until Ctrl-C or SIGTERM where it is called in the main thread. `on_ready` gets the URL."""

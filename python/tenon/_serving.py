@@ -1,4 +1,5 @@
 """What the hooks of vLLM and SGLang share: formats and vocabularies of their tokenizers, one answer's parser, grammars of calls."""
+
 from __future__ import annotations
 
 import functools
@@ -10,7 +11,15 @@ from typing import Any
 
 from tenon import _tenon
 
-__all__ = ["AnswerParser", "CallDelta", "apply_words", "calls_grammar", "format_of", "tools_of", "vocab_of"]
+__all__ = [
+    "AnswerParser",
+    "CallDelta",
+    "apply_words",
+    "calls_grammar",
+    "format_of",
+    "tools_of",
+    "vocab_of",
+]
 
 
 @dataclass(slots=True)
@@ -27,7 +36,9 @@ class AnswerParser:
     """The calls and the content of one answer. Reasoning is the server's own parser's, and text for this one."""
 
     def __init__(self, format: _tenon.Format, tools: Sequence[Mapping[str, Any]]) -> None:
-        self._parser = _tenon.StreamParser(format, None, {"tools": list(tools), "parse_reasoning": False})
+        self._parser = _tenon.StreamParser(
+            format, None, {"tools": list(tools), "parse_reasoning": False}
+        )
         self.names: list[str] = []
         self.arguments: list[str] = []
 
@@ -58,10 +69,23 @@ class AnswerParser:
 
 def tools_of(tools: Iterable[Any] | None) -> list[dict[str, Any]]:
     """A server's functions as Chat Completions has them; Responses have their members outside, and tools that are none."""
-    described = [tool if isinstance(tool, dict) else tool.model_dump(exclude_none=True) for tool in tools or ()]
-    return [{"type": "function", "function": {name: function[name] for name in ("name", "description", "parameters", "strict")
-                                              if function.get(name) is not None}}
-            for tool in described if tool.get("type", "function") == "function" for function in [tool.get("function") or tool]]
+    described = [
+        tool if isinstance(tool, dict) else tool.model_dump(exclude_none=True)
+        for tool in tools or ()
+    ]
+    return [
+        {
+            "type": "function",
+            "function": {
+                name: function[name]
+                for name in ("name", "description", "parameters", "strict")
+                if function.get(name) is not None
+            },
+        }
+        for tool in described
+        if tool.get("type", "function") == "function"
+        for function in [tool.get("function") or tool]
+    ]
 
 
 def format_of(tokenizer: Any) -> _tenon.Format:
@@ -69,8 +93,12 @@ def format_of(tokenizer: Any) -> _tenon.Format:
     template = getattr(tokenizer, "chat_template", None)
     if isinstance(template, Mapping):
         template = template.get("tool_use") or template.get("default")
-    clues = {"chat_template": template, "model_name": getattr(tokenizer, "name_or_path", None),
-             "bos_token": getattr(tokenizer, "bos_token", None), "eos_token": getattr(tokenizer, "eos_token", None)}
+    clues = {
+        "chat_template": template,
+        "model_name": getattr(tokenizer, "name_or_path", None),
+        "bos_token": getattr(tokenizer, "bos_token", None),
+        "eos_token": getattr(tokenizer, "eos_token", None),
+    }
     return _detected(tuple((name, str(clue)) for name, clue in clues.items() if clue))
 
 
@@ -78,7 +106,10 @@ def format_of(tokenizer: Any) -> _tenon.Format:
 def _detected(clues: tuple[tuple[str, str], ...]) -> _tenon.Format:
     format, _ = _tenon.Format.detect(None, **dict(clues))
     if format is None:
-        raise ValueError("nothing tells in which format this model writes calls; name one: " + ", ".join(_tenon.Format.names()))
+        raise ValueError(
+            "nothing tells in which format this model writes calls; name one: "
+            + ", ".join(_tenon.Format.names())
+        )
     return format
 
 
@@ -87,7 +118,11 @@ def vocab_of(tokenizer: Any, ends: Iterable[int] = ()) -> _tenon.Vocab:
     names, end its turns as far as they are control tokens: some configurations have another model's."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:
-        config = {name: str(token) for name in ("bos_token", "eos_token") if (token := getattr(tokenizer, name, None))}
+        config = {
+            name: str(token)
+            for name in ("bos_token", "eos_token")
+            if (token := getattr(tokenizer, name, None))
+        }
         vocab = _tenon.Vocab.parse(backend.to_str(), config)
     elif os.path.isdir(folder := str(getattr(tokenizer, "name_or_path", ""))):
         vocab = _tenon.Vocab.load(folder)
@@ -99,14 +134,27 @@ def vocab_of(tokenizer: Any, ends: Iterable[int] = ()) -> _tenon.Vocab:
     return vocab.with_ends(sorted(missing)) if missing else vocab
 
 
-def calls_grammar(format: _tenon.Format, tools: Sequence[Mapping[str, Any]], tool_choice: Any, parallel: bool | None) -> str | None:
+def calls_grammar(
+    format: _tenon.Format,
+    tools: Sequence[Mapping[str, Any]],
+    tool_choice: Any,
+    parallel: bool | None,
+) -> str | None:
     """EBNF, as xgrammar reads it, of what may be answered; None where calls need not be held: they are where one must come, or where
     a tool is strict. Fails with ValueError where one must come and no grammar can hold it; a strict tool may then be called all the same,
     and a warning says so."""
     is_free = tool_choice in (None, "auto")
-    if tool_choice == "none" or not tools or (is_free and not any(tool["function"].get("strict") for tool in tools)):
+    if (
+        tool_choice == "none"
+        or not tools
+        or (is_free and not any(tool["function"].get("strict") for tool in tools))
+    ):
         return None
-    request: dict[str, Any] = {"tools": list(tools), "format": format.name, "tool_choice": tool_choice or "auto"}
+    request: dict[str, Any] = {
+        "tools": list(tools),
+        "format": format.name,
+        "tool_choice": tool_choice or "auto",
+    }
     if parallel is not None:
         request["parallel_tool_calls"] = parallel
     try:
@@ -127,4 +175,6 @@ def apply_words(logits: Any, words: Any) -> None:
     allowed = bits.flatten(-2) != 0
     known = min(allowed.shape[-1], logits.shape[-1])
     logits[..., :known].masked_fill_(~allowed[..., :known], float("-inf"))
-    logits[..., known:] = float("-inf")  # Rows are padded further than the mask: nobody knows these tokens.
+    logits[..., known:] = float(
+        "-inf"
+    )  # Rows are padded further than the mask: nobody knows these tokens.

@@ -1,4 +1,5 @@
 """The extension module: <tenon.h> in Python. Its names are those of the package `tenon`."""
+
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Literal, TypeAlias
@@ -81,12 +82,16 @@ class Finish:
     @property
     def details(self) -> dict[str, Any]: ...
 
-Event: TypeAlias = ContentDelta | ReasoningDelta | CallBegin | CallArguments | CallEnd | Diagnostic | Finish
+Event: TypeAlias = (
+    ContentDelta | ReasoningDelta | CallBegin | CallArguments | CallEnd | Diagnostic | Finish
+)
 
 class Vocab:
     """Which bytes each token id stands for; with a tokenizer, texts to ids too. Any number of threads may use one."""
 
-    def __init__(self, tokens: Sequence[Text | tuple[Text, bool] | None], ends: Sequence[int]) -> None:
+    def __init__(
+        self, tokens: Sequence[Text | tuple[Text, bool] | None], ends: Sequence[int]
+    ) -> None:
         """Of tokens by id: their bytes, a pair with True for a control token, or None for an id that is none.
 
         `ends` are the ids that end a model's turn. encode() fails: there is no tokenizer.
@@ -192,7 +197,9 @@ class Matcher:
         LimitExceededError where more than `max_tokens`, or 65,536, would be needed, or the search takes too long.
         """
 
-def print_grammar(request: Json | Text, to: Literal["gbnf", "ebnf", "lark", "json-schema"]) -> tuple[str, list[dict[str, str]]]:
+def print_grammar(
+    request: Json | Text, to: Literal["gbnf", "ebnf", "lark", "json-schema"]
+) -> tuple[str, list[dict[str, str]]]:
     """The grammar of a request in another engine's language, and what that language cannot say."""
 
 class Format:
@@ -225,7 +232,9 @@ class Format:
 class StreamParser:
     """Turns a model's output, cut anywhere, into events. One thread at a time."""
 
-    def __init__(self, format: Format | str, vocab: Vocab | None = None, options: Options = None) -> None:
+    def __init__(
+        self, format: Format | str, vocab: Vocab | None = None, options: Options = None
+    ) -> None:
         """`options`: {"tools", "fallbacks", "on_unknown_tool", "prompt_tail", "parse_reasoning", "id_prefix"}.
 
         With a `vocab` markers that are control tokens are known by id alone, without by text.
@@ -285,8 +294,15 @@ class Service:
     def close(self) -> None: ...
     def listen(self, host: Text = "", port: int = -1) -> str: ...
     def stop_listening(self, grace_s: float = 5.0) -> None: ...
-    def _add_engine(self, name: Text, start: Callable[[Generation, list[int], dict[str, Any]], None], vocab: Vocab,
-                    chat_template: ChatTemplate | None, context_tokens: int, max_concurrent: int) -> None: ...
+    def _add_engine(
+        self,
+        name: Text,
+        start: Callable[[Generation, list[int], dict[str, Any]], None],
+        vocab: Vocab,
+        chat_template: ChatTemplate | None,
+        context_tokens: int,
+        max_concurrent: int,
+    ) -> None: ...
 
 class Generation:
     """One answer that an engine of the caller makes. One thread at a time."""
@@ -329,7 +345,9 @@ class _ToolCall:
 
 class _Toolbox:
     def __init__(self, options: Options = None) -> None: ...
-    def add(self, tool: Json | Text, function: Callable[[_ToolCall, str, dict[str, Any]], None]) -> None: ...
+    def add(
+        self, tool: Json | Text, function: Callable[[_ToolCall, str, dict[str, Any]], None]
+    ) -> None: ...
     def add_mcp(self, servers: Json | Text, folder: Text = ".") -> None: ...
     def tools(self) -> list[dict[str, Any]]: ...
     def close(self) -> None: ...
@@ -344,7 +362,14 @@ class _Conversation:
     def close(self) -> None: ...
 
 class _Asking:
-    def __init__(self, conversation: _Conversation, is_submit: bool, what: Text, toolbox: _Toolbox | None, limits: Text) -> None: ...
+    def __init__(
+        self,
+        conversation: _Conversation,
+        is_submit: bool,
+        what: Text,
+        toolbox: _Toolbox | None,
+        limits: Text,
+    ) -> None: ...
     def next(self) -> Event | None: ...
     def take(self) -> tuple[list[Event], bool]: ...
     def fileno(self) -> int: ...

@@ -1,4 +1,5 @@
 """Functions that a model may call, and who runs them."""
+
 from __future__ import annotations
 
 import asyncio
@@ -46,27 +47,44 @@ class Toolbox:
         self._running: dict[threading.Thread, threading.Event] = {}
         self._is_waited_for = True
         # Who asks, and in which loop; guarded by _lock.
-        self._askings: weakref.WeakKeyDictionary[_tenon._Asking, asyncio.AbstractEventLoop | None] = weakref.WeakKeyDictionary()
+        self._askings: weakref.WeakKeyDictionary[
+            _tenon._Asking, asyncio.AbstractEventLoop | None
+        ] = weakref.WeakKeyDictionary()
         _open.add(self)
         for function in functions:
             self.add(function)
 
-    def add(self, function: Callable[..., Any], *, name: str | None = None, description: str | None = None,
-            parameters: Mapping[str, Any] | None = None, strict: bool | None = None) -> None:
+    def add(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        strict: bool | None = None,
+    ) -> None:
         """`parameters` is a JSON schema that holds instead of the hints'. `strict` False: the model is not held to it while it writes;
         what does not fit still reaches no function."""
         if parameters is None:
-            tool, read = tool_of(function, name=name, description=description), arguments_reader(function)
+            tool, read = (
+                tool_of(function, name=name, description=description),
+                arguments_reader(function),
+            )
         else:
             check_callable(function)
-            described = {"name": name_of(function) if name is None else name,
-                         "description": doc_of(function) if description is None else description, "parameters": dict(parameters)}
+            described = {
+                "name": name_of(function) if name is None else name,
+                "description": doc_of(function) if description is None else description,
+                "parameters": dict(parameters),
+            }
             tool, read = {"type": "function", "function": described}, lambda arguments: arguments
 
         if strict is not None:
             tool["function"]["strict"] = strict
 
-        def work(call: _tenon._ToolCall, arguments: dict[str, Any], has_ended: threading.Event) -> None:
+        def work(
+            call: _tenon._ToolCall, arguments: dict[str, Any], has_ended: threading.Event
+        ) -> None:
             try:
                 result = function(**read(arguments))
                 if inspect.isawaitable(result):
@@ -82,7 +100,9 @@ class Toolbox:
         def run(call: _tenon._ToolCall, name: str, arguments: dict[str, Any]) -> None:
             # In a thread that the end of the interpreter can leave behind, which it cannot do with one of the library.
             has_ended = threading.Event()
-            thread = threading.Thread(target=work, args=(call, arguments, has_ended), name=f"tenon-{name}", daemon=True)
+            thread = threading.Thread(
+                target=work, args=(call, arguments, has_ended), name=f"tenon-{name}", daemon=True
+            )
             keep_until_the_end(thread)
             self._running[thread] = has_ended
             try:
@@ -125,8 +145,14 @@ class Toolbox:
         for has_ended in list(self._running.values()):
             has_ended.set()
 
-    def _ask(self, conversation: _tenon._Conversation, is_submit: bool, what: str, limits: str,
-             loop: asyncio.AbstractEventLoop | None) -> _tenon._Asking:
+    def _ask(
+        self,
+        conversation: _tenon._Conversation,
+        is_submit: bool,
+        what: str,
+        limits: str,
+        loop: asyncio.AbstractEventLoop | None,
+    ) -> _tenon._Asking:
         with self._lock:  # Its first call finds the loop.
             asking = _tenon._Asking(conversation, is_submit, what, self._native, limits)
             self._askings[asking] = loop
@@ -174,26 +200,36 @@ def _text_of(result: Any) -> str:
 def _plain(value: Any, depth: int = 0) -> Any:
     """What JSON has for it."""
     if depth > _MAX_DEPTH:
-        raise ValueError(f"the tool's result is more than {_MAX_DEPTH} levels deep, or holds itself")
+        raise ValueError(
+            f"the tool's result is more than {_MAX_DEPTH} levels deep, or holds itself"
+        )
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, Mapping):
-        return {key if isinstance(key, str) else _key_of(key): _plain(item, depth + 1) for key, item in value.items()}
+        return {
+            key if isinstance(key, str) else _key_of(key): _plain(item, depth + 1)
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple | set | frozenset):
         return [_plain(item, depth + 1) for item in value]
     if isinstance(value, enum.Enum):
         return _plain(value.value, depth + 1)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name), depth + 1) for field in dataclasses.fields(value)}
+        return {
+            field.name: _plain(getattr(value, field.name), depth + 1)
+            for field in dataclasses.fields(value)
+        }
     if callable(getattr(value, "model_dump", None)):
         return _plain(value.model_dump(mode="json"), depth + 1)
     if callable(getattr(value, "tolist", None)):  # NumPy's
         return _plain(value.tolist(), depth + 1)
     if _has_text(type(value)):  # a date, a path, a number of another kind
         return str(value)
-    raise TypeError(f"the tool's result has a {type(value).__name__}, which has no JSON: give a str, numbers, lists, dicts")
+    raise TypeError(
+        f"the tool's result has a {type(value).__name__}, which has no JSON: give a str, numbers, lists, dicts"
+    )
 
 
 def _has_text(kind: type) -> bool:
@@ -202,7 +238,11 @@ def _has_text(kind: type) -> bool:
 
 
 def _key_of(key: Any) -> str:
-    return dumps(_plain(key)) if key is None or isinstance(key, bool | int | float) else str(_plain(key))
+    return (
+        dumps(_plain(key))
+        if key is None or isinstance(key, bool | int | float)
+        else str(_plain(key))
+    )
 
 
 _MAX_DEPTH = 200

@@ -1,4 +1,5 @@
 """Small types that the extension module makes."""
+
 from __future__ import annotations
 
 from typing import NamedTuple

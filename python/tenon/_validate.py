@@ -1,4 +1,5 @@
 """Verdicts and repairs in one call."""
+
 from __future__ import annotations
 
 import json
@@ -27,7 +28,12 @@ class Repaired(NamedTuple):
         return json.loads(self.arguments)
 
 
-def repair(arguments: str | bytes, tool: Mapping[str, Any] | Callable[..., Any], *, is_incomplete: bool = False) -> Repaired:
+def repair(
+    arguments: str | bytes,
+    tool: Mapping[str, Any] | Callable[..., Any],
+    *,
+    is_incomplete: bool = False,
+) -> Repaired:
     """Mends the arguments of a call by the schema of its tool (docs/repair.md). What is right already stays as it is, byte for byte."""
     mender = _tenon.Mender(tool if isinstance(tool, Mapping) else tool_of(tool, name="tool"))
     return Repaired(mender.feed(arguments) + mender.finish(is_incomplete), mender.repairs)

@@ -1,4 +1,5 @@
 """Waiting for the library: in a thread, or in an event loop that watches a file descriptor. No thread of the library needs the GIL."""
+
 from __future__ import annotations
 
 import asyncio
@@ -44,7 +45,9 @@ class _OwnLoop:
 
         if self._loop is None or self._loop.is_closed():
             self._loop = asyncio.new_event_loop()
-            threading.Thread(target=self._loop.run_forever, name="tenon-asyncio", daemon=True).start()
+            threading.Thread(
+                target=self._loop.run_forever, name="tenon-asyncio", daemon=True
+            ).start()
         return self._loop
 
 

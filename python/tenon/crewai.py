@@ -10,6 +10,7 @@
 
 For a server elsewhere `crewai.LLM` is all that is needed (docs/clients/crewai.md). Needs `crewai`.
 """
+
 # The framework is not there where types are checked.
 # mypy: disable-error-code="misc,untyped-decorator"
 from __future__ import annotations
@@ -24,7 +25,6 @@ from crewai.llms.base_llm import BaseLLM, llm_call_context
 from crewai.tools import BaseTool
 from crewai.tools.base_tool import Tool
 from pydantic import Field, create_model
-
 from tenon._schema import _hints_of, parse_docstring
 from tenon._schema import tool as tool_of
 from tenon._service import Service
@@ -51,22 +51,40 @@ class TenonLLM(BaseLLM):
     def get_context_window_size(self) -> int:
         return int(self.context_window * 0.85)
 
-    def call(self, messages: Any, tools: list[dict[str, Any]] | None = None, callbacks: list[Any] | None = None,
-             available_functions: dict[str, Any] | None = None, from_task: Any = None, from_agent: Any = None,
-             response_model: Any = None) -> Any:
+    def call(
+        self,
+        messages: Any,
+        tools: list[dict[str, Any]] | None = None,
+        callbacks: list[Any] | None = None,
+        available_functions: dict[str, Any] | None = None,
+        from_task: Any = None,
+        from_agent: Any = None,
+        response_model: Any = None,
+    ) -> Any:
         """The text, the calls as Chat Completions has them, or, with `available_functions`, what the first of them gives."""
         with llm_call_context():
             said = self._begin(messages, tools, from_task, from_agent)
             try:
-                response = self._whole(said, self._asked(tools, response_model), from_task, from_agent)
+                response = self._whole(
+                    said, self._asked(tools, response_model), from_task, from_agent
+                )
             except Exception as error:
                 self._emit_call_failed_event(str(error), from_task, from_agent)
                 raise
-            return self._end(response, said, available_functions, from_task, from_agent, response_model)
+            return self._end(
+                response, said, available_functions, from_task, from_agent, response_model
+            )
 
-    async def acall(self, messages: Any, tools: list[dict[str, Any]] | None = None, callbacks: list[Any] | None = None,
-                    available_functions: dict[str, Any] | None = None, from_task: Any = None, from_agent: Any = None,
-                    response_model: Any = None) -> Any:
+    async def acall(
+        self,
+        messages: Any,
+        tools: list[dict[str, Any]] | None = None,
+        callbacks: list[Any] | None = None,
+        available_functions: dict[str, Any] | None = None,
+        from_task: Any = None,
+        from_agent: Any = None,
+        response_model: Any = None,
+    ) -> Any:
         with llm_call_context():
             said = self._begin(messages, tools, from_task, from_agent)
             try:
@@ -74,25 +92,45 @@ class TenonLLM(BaseLLM):
             except Exception as error:
                 self._emit_call_failed_event(str(error), from_task, from_agent)
                 raise
-            return self._end(response, said, available_functions, from_task, from_agent, response_model)
+            return self._end(
+                response, said, available_functions, from_task, from_agent, response_model
+            )
 
     def _asked(self, tools: list[dict[str, Any]] | None, response_model: Any) -> dict[str, Any]:
-        names = ("model", "temperature", "top_p", "max_tokens", "seed", "frequency_penalty", "presence_penalty")
+        names = (
+            "model",
+            "temperature",
+            "top_p",
+            "max_tokens",
+            "seed",
+            "frequency_penalty",
+            "presence_penalty",
+        )
         request = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         if self.stop_sequences:
             request["stop"] = self.stop_sequences
         if tools:
             request["tools"] = tools
         if response_model is not None and not tools:
-            schema = {"name": response_model.__name__, "schema": response_model.model_json_schema(), "strict": True}
+            schema = {
+                "name": response_model.__name__,
+                "schema": response_model.model_json_schema(),
+                "strict": True,
+            }
             request["response_format"] = {"type": "json_schema", "json_schema": schema}
         return {**request, **self.additional_params}
 
-    def _begin(self, messages: Any, tools: Any, from_task: Any, from_agent: Any) -> list[dict[str, Any]]:
-        self._emit_call_started_event(messages=messages, tools=tools, from_task=from_task, from_agent=from_agent)
+    def _begin(
+        self, messages: Any, tools: Any, from_task: Any, from_agent: Any
+    ) -> list[dict[str, Any]]:
+        self._emit_call_started_event(
+            messages=messages, tools=tools, from_task=from_task, from_agent=from_agent
+        )
         return [dict(message) for message in self._format_messages(messages)]
 
-    def _whole(self, said: list[dict[str, Any]], request: dict[str, Any], from_task: Any, from_agent: Any) -> dict[str, Any]:
+    def _whole(
+        self, said: list[dict[str, Any]], request: dict[str, Any], from_task: Any, from_agent: Any
+    ) -> dict[str, Any]:
         if not self._effective_stream:
             response: dict[str, Any] = self.service.chat(said, **request)
             return response
@@ -105,26 +143,61 @@ class TenonLLM(BaseLLM):
                 text = choice["delta"].get("content") or ""
                 content += text
                 if text:
-                    self._emit_stream_chunk_event(text, from_task, from_agent, call_type=LLMCallType.LLM_CALL, response_id=chunk["id"])
+                    self._emit_stream_chunk_event(
+                        text,
+                        from_task,
+                        from_agent,
+                        call_type=LLMCallType.LLM_CALL,
+                        response_id=chunk["id"],
+                    )
                 for call in choice["delta"].get("tool_calls") or ():
-                    known = calls.setdefault(call["index"], {"id": call.get("id"), "type": "function",
-                                                             "function": {"name": call["function"].get("name"), "arguments": ""}})
+                    known = calls.setdefault(
+                        call["index"],
+                        {
+                            "id": call.get("id"),
+                            "type": "function",
+                            "function": {"name": call["function"].get("name"), "arguments": ""},
+                        },
+                    )
                     known["function"]["arguments"] += call["function"].get("arguments") or ""
-        message = {"content": content or None, "tool_calls": [calls[index] for index in sorted(calls)]}
+        message = {
+            "content": content or None,
+            "tool_calls": [calls[index] for index in sorted(calls)],
+        }
         return {"choices": [{"message": message}], "usage": last.get("usage"), "id": last.get("id")}
 
-    def _end(self, response: dict[str, Any], said: Any, available_functions: dict[str, Any] | None, from_task: Any, from_agent: Any,
-             response_model: Any) -> Any:
+    def _end(
+        self,
+        response: dict[str, Any],
+        said: Any,
+        available_functions: dict[str, Any] | None,
+        from_task: Any,
+        from_agent: Any,
+        response_model: Any,
+    ) -> Any:
         usage = response.get("usage") or {}
         self._track_token_usage_internal(usage)
         message = response["choices"][0]["message"]
         calls = message.get("tool_calls") or []
         kind = LLMCallType.TOOL_CALL if calls else LLMCallType.LLM_CALL
-        self._emit_call_completed_event(response=calls or message.get("content"), call_type=kind, from_task=from_task,
-                                        from_agent=from_agent, messages=said, usage=usage, response_id=response.get("id"))
+        self._emit_call_completed_event(
+            response=calls or message.get("content"),
+            call_type=kind,
+            from_task=from_task,
+            from_agent=from_agent,
+            messages=said,
+            usage=usage,
+            response_id=response.get("id"),
+        )
         if calls and available_functions:
             function = calls[0]["function"]
-            return self._handle_tool_execution(function["name"], json.loads(function["arguments"]), available_functions, from_task, from_agent)
+            return self._handle_tool_execution(
+                function["name"],
+                json.loads(function["arguments"]),
+                available_functions,
+                from_task,
+                from_agent,
+            )
         if calls:
             return calls
         return self._validate_structured_output(message.get("content") or "", response_model)
@@ -142,8 +215,12 @@ def tool(function: Callable[..., Any]) -> BaseTool:
     for name, parameter in inspect.signature(function).parameters.items():
         default = ... if parameter.default is parameter.empty else parameter.default
         fields[name] = (hints.get(name, Any), Field(default, description=told.get(name)))
-    return Tool(name=described["name"], description=described.get("description", described["name"]), func=function,
-                args_schema=create_model(described["name"].title(), **fields))
+    return Tool(
+        name=described["name"],
+        description=described.get("description", described["name"]),
+        func=function,
+        args_schema=create_model(described["name"].title(), **fields),
+    )
 
 
 def toolbox_of(tools: Iterable[BaseTool], **options: Any) -> Toolbox:
@@ -152,7 +229,12 @@ def toolbox_of(tools: Iterable[BaseTool], **options: Any) -> Toolbox:
     for each in tools:
         # CrewAI writes name and schema into the description of a tool that it has taken over.
         description = each.description.rsplit("Tool Description: ", 1)[-1]
-        toolbox.add(_runner(each), name="_".join(each.name.split()), description=description, parameters=each.args_schema.model_json_schema())
+        toolbox.add(
+            _runner(each),
+            name="_".join(each.name.split()),
+            description=description,
+            parameters=each.args_schema.model_json_schema(),
+        )
     return toolbox
 
 

@@ -8,6 +8,7 @@
 
 For a server elsewhere `langchain_openai.ChatOpenAI` is all that is needed (docs/clients/langchain.md). Needs `langchain-core`.
 """
+
 # The framework is not there where types are checked.
 # mypy: disable-error-code="misc,untyped-decorator"
 from __future__ import annotations
@@ -18,7 +19,12 @@ from typing import Any, Literal
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, convert_to_openai_messages
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    convert_to_openai_messages,
+)
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.tool import invalid_tool_call, tool_call, tool_call_chunk
 from langchain_core.output_parsers import JsonOutputParser, PydanticOutputParser
@@ -27,7 +33,6 @@ from langchain_core.runnables import Runnable, RunnableLambda, RunnableMap, Runn
 from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
 from pydantic import ConfigDict, Field
-
 from tenon._schema import runners_of
 from tenon._schema import tool as tool_of
 from tenon._service import Service
@@ -56,22 +61,51 @@ class ChatTenon(BaseChatModel):
 
     @property
     def _identifying_params(self) -> dict[str, Any]:
-        return {"model": self.model, "temperature": self.temperature, "max_tokens": self.max_tokens, **self.request}
+        return {
+            "model": self.model,
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            **self.request,
+        }
 
     def _asked(self, stop: list[str] | None, more: dict[str, Any]) -> dict[str, Any]:
-        own = {"model": self.model, "temperature": self.temperature, "max_tokens": self.max_tokens, "stop": stop}
-        return {**self.request, **{name: value for name, value in own.items() if value is not None}, **more}
+        own = {
+            "model": self.model,
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            "stop": stop,
+        }
+        return {
+            **self.request,
+            **{name: value for name, value in own.items() if value is not None},
+            **more,
+        }
 
-    def _generate(self, messages: list[BaseMessage], stop: list[str] | None = None,
-                  run_manager: CallbackManagerForLLMRun | None = None, **more: Any) -> ChatResult:
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **more: Any,
+    ) -> ChatResult:
         return _result(self.service.chat(_said(messages), **self._asked(stop, more)))
 
-    async def _agenerate(self, messages: list[BaseMessage], stop: list[str] | None = None,
-                         run_manager: AsyncCallbackManagerForLLMRun | None = None, **more: Any) -> ChatResult:
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **more: Any,
+    ) -> ChatResult:
         return _result(await self.service.achat(_said(messages), **self._asked(stop, more)))
 
-    def _stream(self, messages: list[BaseMessage], stop: list[str] | None = None,
-                run_manager: CallbackManagerForLLMRun | None = None, **more: Any) -> Iterator[ChatGenerationChunk]:
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **more: Any,
+    ) -> Iterator[ChatGenerationChunk]:
         asked = {**self._asked(stop, more), "stream_options": {"include_usage": True}}
         for chunk in self.service.stream(_said(messages), **asked):
             piece = _piece(chunk)
@@ -79,8 +113,13 @@ class ChatTenon(BaseChatModel):
                 run_manager.on_llm_new_token(piece.text, chunk=piece)
             yield piece
 
-    async def _astream(self, messages: list[BaseMessage], stop: list[str] | None = None,
-                       run_manager: AsyncCallbackManagerForLLMRun | None = None, **more: Any) -> AsyncIterator[ChatGenerationChunk]:
+    async def _astream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **more: Any,
+    ) -> AsyncIterator[ChatGenerationChunk]:
         asked = {**self._asked(stop, more), "stream_options": {"include_usage": True}}
         async for chunk in self.service.astream(_said(messages), **asked):
             piece = _piece(chunk)
@@ -88,16 +127,26 @@ class ChatTenon(BaseChatModel):
                 await run_manager.on_llm_new_token(piece.text, chunk=piece)
             yield piece
 
-    def bind_tools(self, tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool], *,
-                   tool_choice: str | dict[str, Any] | bool | None = None, **more: Any) -> Runnable[LanguageModelInput, AIMessage]:
+    def bind_tools(
+        self,
+        tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
+        *,
+        tool_choice: str | dict[str, Any] | bool | None = None,
+        **more: Any,
+    ) -> Runnable[LanguageModelInput, AIMessage]:
         """`tool_choice`: the name of a tool, "auto", "none", "any" or "required" (True), or what a request has."""
         if tool_choice is not None:
             more["tool_choice"] = _choice(tool_choice)
         return super().bind(tools=[convert_to_openai_tool(each) for each in tools], **more)
 
-    def with_structured_output(self, schema: dict[str, Any] | type, *, include_raw: bool = False,
-                               method: Literal["json_schema", "function_calling"] = "json_schema",
-                               **more: Any) -> Runnable[LanguageModelInput, Any]:
+    def with_structured_output(
+        self,
+        schema: dict[str, Any] | type,
+        *,
+        include_raw: bool = False,
+        method: Literal["json_schema", "function_calling"] = "json_schema",
+        **more: Any,
+    ) -> Runnable[LanguageModelInput, Any]:
         """A pydantic model, a TypedDict or a JSON schema. The answer is held to it while it is written; `method` says whether it is the
         answer's text or a call."""
         described = convert_to_json_schema(schema)
@@ -105,9 +154,14 @@ class ChatTenon(BaseChatModel):
         bound: Runnable[LanguageModelInput, AIMessage]
         if method == "json_schema":
             name = described.get("title", "answer")
-            form = {"type": "json_schema", "json_schema": {"name": name, "schema": described, "strict": True}}
+            form = {
+                "type": "json_schema",
+                "json_schema": {"name": name, "schema": described, "strict": True},
+            }
             bound = super().bind(response_format=form, **more)
-            parser: Runnable[Any, Any] = PydanticOutputParser(pydantic_object=schema) if is_model else JsonOutputParser()
+            parser: Runnable[Any, Any] = (
+                PydanticOutputParser(pydantic_object=schema) if is_model else JsonOutputParser()
+            )
         elif method == "function_calling":
             bound = self.bind_tools([schema], tool_choice="required", **more)
             make: Any = schema if is_model else dict
@@ -116,9 +170,13 @@ class ChatTenon(BaseChatModel):
             raise ValueError(f"method is 'json_schema' or 'function_calling', not {method!r}")
         if not include_raw:
             return bound | parser
-        parsed = RunnablePassthrough.assign(parsed=lambda said: parser.invoke(said["raw"]), parsing_error=lambda _: None)
+        parsed = RunnablePassthrough.assign(
+            parsed=lambda said: parser.invoke(said["raw"]), parsing_error=lambda _: None
+        )
         failed = RunnablePassthrough.assign(parsed=lambda _: None)
-        return RunnableMap(raw=bound) | parsed.with_fallbacks([failed], exception_key="parsing_error")
+        return RunnableMap(raw=bound) | parsed.with_fallbacks(
+            [failed], exception_key="parsing_error"
+        )
 
 
 def _choice(choice: str | dict[str, Any] | bool) -> Any:
@@ -139,7 +197,11 @@ def _said(messages: list[BaseMessage]) -> list[dict[str, Any]]:
 def _usage(usage: dict[str, Any] | None) -> UsageMetadata | None:
     if not usage:
         return None
-    return UsageMetadata(input_tokens=usage["prompt_tokens"], output_tokens=usage["completion_tokens"], total_tokens=usage["total_tokens"])
+    return UsageMetadata(
+        input_tokens=usage["prompt_tokens"],
+        output_tokens=usage["completion_tokens"],
+        total_tokens=usage["total_tokens"],
+    )
 
 
 def _more(message: dict[str, Any]) -> dict[str, Any]:
@@ -158,19 +220,47 @@ def _result(response: dict[str, Any]) -> ChatResult:
         except ValueError as error:  # of an answer that was cut
             invalid.append(invalid_tool_call(name=name, args=text, id=call["id"], error=str(error)))
     told = {"finish_reason": choice["finish_reason"], "model_name": response["model"]}
-    said = AIMessage(content=message.get("content") or "", tool_calls=calls, invalid_tool_calls=invalid, additional_kwargs=_more(message),
-                     response_metadata=told, usage_metadata=_usage(response.get("usage")), id=response["id"])
-    return ChatResult(generations=[ChatGeneration(message=said, generation_info={"finish_reason": choice["finish_reason"]})])
+    said = AIMessage(
+        content=message.get("content") or "",
+        tool_calls=calls,
+        invalid_tool_calls=invalid,
+        additional_kwargs=_more(message),
+        response_metadata=told,
+        usage_metadata=_usage(response.get("usage")),
+        id=response["id"],
+    )
+    return ChatResult(
+        generations=[
+            ChatGeneration(message=said, generation_info={"finish_reason": choice["finish_reason"]})
+        ]
+    )
 
 
 def _piece(chunk: dict[str, Any]) -> ChatGenerationChunk:
     choice = chunk["choices"][0] if chunk["choices"] else {"delta": {}}
     delta = choice["delta"]
-    calls = [tool_call_chunk(name=call["function"].get("name"), args=call["function"].get("arguments"), id=call.get("id"), index=call["index"])
-             for call in delta.get("tool_calls") or ()]
-    told = {"finish_reason": choice["finish_reason"], "model_name": chunk["model"]} if choice.get("finish_reason") else {}
-    message = AIMessageChunk(content=delta.get("content") or "", tool_call_chunks=calls, additional_kwargs=_more(delta),
-                             response_metadata=told, usage_metadata=_usage(chunk.get("usage")), id=chunk["id"])
+    calls = [
+        tool_call_chunk(
+            name=call["function"].get("name"),
+            args=call["function"].get("arguments"),
+            id=call.get("id"),
+            index=call["index"],
+        )
+        for call in delta.get("tool_calls") or ()
+    ]
+    told = (
+        {"finish_reason": choice["finish_reason"], "model_name": chunk["model"]}
+        if choice.get("finish_reason")
+        else {}
+    )
+    message = AIMessageChunk(
+        content=delta.get("content") or "",
+        tool_call_chunks=calls,
+        additional_kwargs=_more(delta),
+        response_metadata=told,
+        usage_metadata=_usage(chunk.get("usage")),
+        id=chunk["id"],
+    )
     return ChatGenerationChunk(message=message, generation_info=told or None)
 
 
@@ -185,8 +275,13 @@ def tools_of(functions: Iterable[Callable[..., Any]]) -> list[BaseTool]:
 def _tool_of(function: Callable[..., Any]) -> BaseTool:
     described = tool_of(function)["function"]
     run, arun = runners_of(function)
-    return StructuredTool(name=described["name"], description=described.get("description", described["name"]),
-                          args_schema=described["parameters"], func=run, coroutine=arun)
+    return StructuredTool(
+        name=described["name"],
+        description=described.get("description", described["name"]),
+        args_schema=described["parameters"],
+        func=run,
+        coroutine=arun,
+    )
 
 
 def toolbox_of(tools: Iterable[BaseTool], **options: Any) -> Toolbox:
@@ -194,13 +289,18 @@ def toolbox_of(tools: Iterable[BaseTool], **options: Any) -> Toolbox:
     toolbox = Toolbox(**options)
     for each in tools:
         described = convert_to_openai_tool(each)["function"]
-        toolbox.add(_runner(each), name=described["name"], description=described.get("description", ""),
-                    parameters=described.get("parameters") or {"type": "object"})
+        toolbox.add(
+            _runner(each),
+            name=described["name"],
+            description=described.get("description", ""),
+            parameters=described.get("parameters") or {"type": "object"},
+        )
     return toolbox
 
 
 def _runner(each: BaseTool) -> Callable[..., Any]:
     if getattr(each, "func", True) is None:  # It has a coroutine alone.
+
         async def arun(**arguments: Any) -> Any:
             return await each.ainvoke(arguments)
 

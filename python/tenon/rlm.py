@@ -7,6 +7,7 @@
 The context is never part of a prompt: the model looks at it with code in a sandbox. Calls of `tools` come back as in any chat
 completion, and the next request brings their results. It runs in this process, or on a server that runs Tenon (`base_url`).
 """
+
 from __future__ import annotations
 
 import json
@@ -22,8 +23,14 @@ from tenon._json import dumps
 if TYPE_CHECKING:
     from tenon._service import Service
 
-__all__ = ["Arguments", "ChatClient", "RLMToolCallingAPI", "create_rlm_client", "extract_response_content",
-           "format_tool_calls_for_messages"]
+__all__ = [
+    "Arguments",
+    "ChatClient",
+    "RLMToolCallingAPI",
+    "create_rlm_client",
+    "extract_response_content",
+    "format_tool_calls_for_messages",
+]
 
 Message = Mapping[str, Any]
 
@@ -31,7 +38,7 @@ Message = Mapping[str, Any]
 class Arguments(str):
     """The arguments of a call: the JSON text that they are in messages, which may be indexed as the object that it says.
 
-        call["function"]["arguments"]["query"]
+    call["function"]["arguments"]["query"]
     """
 
     def __getitem__(self, key: Any) -> Any:
@@ -103,21 +110,32 @@ class _Here:
 
 def _configuration(models: Sequence[str], api_key: str | None) -> str:
     """A file that ends in .gguf is a model of this machine; other names belong to the API that OPENAI_BASE_URL names."""
-    url = os.environ.get("OPENAI_BASE_URL", "https://api.openai.com/v1").rstrip("/").removesuffix("/v1")
+    url = (
+        os.environ.get("OPENAI_BASE_URL", "https://api.openai.com/v1")
+        .rstrip("/")
+        .removesuffix("/v1")
+    )
     text = ""
     for name in dict.fromkeys(models):
         text += f"[[model]]\nname = {json.dumps(name)}\n"
         if name.endswith(".gguf"):
             text += f"path = {json.dumps(os.path.abspath(name))}\n"
         else:
-            text += f'engine = "openai"\nurl = {json.dumps(url)}\nupstream_model = {json.dumps(name)}\n'
+            text += (
+                f'engine = "openai"\nurl = {json.dumps(url)}\nupstream_model = {json.dumps(name)}\n'
+            )
             if api_key or "OPENAI_API_KEY" in os.environ:
                 text += 'api_key_env = "OPENAI_API_KEY"\n'
     return text
 
 
-def _transport(models: Sequence[str], config: str | os.PathLike[str] | Service | None, base_url: str | None, api_key: str | None,
-               timeout_s: float) -> _Server | _Here:
+def _transport(
+    models: Sequence[str],
+    config: str | os.PathLike[str] | Service | None,
+    base_url: str | None,
+    api_key: str | None,
+    timeout_s: float,
+) -> _Server | _Here:
     if base_url is not None:
         return _Server(base_url, api_key or os.environ.get("OPENAI_API_KEY"), timeout_s)
     from tenon._service import Service
@@ -128,7 +146,9 @@ def _transport(models: Sequence[str], config: str | os.PathLike[str] | Service |
         is_text = isinstance(config, str) and "\n" in config
         return _Here(Service(str(config)) if is_text else Service.load(config), True)
     if api_key:
-        os.environ.setdefault("OPENAI_API_KEY", api_key)  # The configuration names a variable, never a key.
+        os.environ.setdefault(
+            "OPENAI_API_KEY", api_key
+        )  # The configuration names a variable, never a key.
     return _Here(Service(_configuration(models, api_key)), True)
 
 
@@ -141,9 +161,18 @@ class RLMToolCallingAPI:
     `options` are limits of a run, as docs/rlm.md has them (max_iterations, max_depth, max_time...), sent with each request.
     """
 
-    def __init__(self, model: str = "gpt-5", recursive_model: str = "gpt-5", *,
-                 config: str | os.PathLike[str] | Service | None = None, base_url: str | None = None, api_key: str | None = None,
-                 enable_logging: bool = False, timeout_s: float = 3600.0, **options: Any) -> None:
+    def __init__(
+        self,
+        model: str = "gpt-5",
+        recursive_model: str = "gpt-5",
+        *,
+        config: str | os.PathLike[str] | Service | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        enable_logging: bool = False,
+        timeout_s: float = 3600.0,
+        **options: Any,
+    ) -> None:
         self.model = model
         self.recursive_model = recursive_model
         if "depth" in options:
@@ -156,7 +185,12 @@ class RLMToolCallingAPI:
         self.current_query: Any = None
         self.current_tools: list[dict[str, Any]] | None = None
 
-    def chat_completion(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] | None = None, **request: Any) -> dict[str, Any]:
+    def chat_completion(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        **request: Any,
+    ) -> dict[str, Any]:
         """The response, as Chat Completions has it; arguments of calls are `Arguments`.
 
         `messages` are all of them each time. A session that waits for results is known by the ids of its calls; `tools` that are left
@@ -171,7 +205,11 @@ class RLMToolCallingAPI:
         limits = {**self._options, **request.pop("rlm", {})}
         if self._enable_logging:
             limits.setdefault("events", "reasoning")
-        body = {"model": f"{self.model}:{self.recursive_model}", "messages": list(messages), **request}
+        body = {
+            "model": f"{self.model}:{self.recursive_model}",
+            "messages": list(messages),
+            **request,
+        }
         if self.current_tools:
             body["tools"] = self.current_tools
         if limits:
@@ -187,18 +225,34 @@ class RLMToolCallingAPI:
             call["function"]["arguments"] = Arguments(call["function"]["arguments"])
         told = response.get("tenon", {}).get("rlm", {})
         if choice["finish_reason"] == "tool_calls":
-            self.session_state = {"type": "tool_calls", "tool_calls": message["tool_calls"], "content": message.get("content"),
-                                  "state": "paused", "iteration": told.get("iterations"), "session": told.get("session")}
+            self.session_state = {
+                "type": "tool_calls",
+                "tool_calls": message["tool_calls"],
+                "content": message.get("content"),
+                "state": "paused",
+                "iteration": told.get("iterations"),
+                "session": told.get("session"),
+            }
         else:
-            self.session_state = {"type": "final_answer", "content": message.get("content"), "state": "complete",
-                                  "iteration": told.get("iterations"), "session": told.get("session")}
+            self.session_state = {
+                "type": "final_answer",
+                "content": message.get("content"),
+                "state": "complete",
+                "iteration": told.get("iterations"),
+                "session": told.get("session"),
+            }
         response["model"] = self.model
 
     def get_session_state(self) -> dict[str, Any]:
         """Where the session is: `state` ("paused", "complete", or None before the first question) and what was asked."""
         state = self.session_state or {}
-        return {"state": state.get("state"), "session_state": self.session_state, "has_context": bool(self.current_context),
-                "current_query": self.current_query, "has_tools": bool(self.current_tools)}
+        return {
+            "state": state.get("state"),
+            "session_state": self.session_state,
+            "has_context": bool(self.current_context),
+            "current_query": self.current_query,
+            "has_tools": bool(self.current_tools),
+        }
 
     def reset(self) -> None:
         """Forgets the session. What the server still holds of it ends there by itself."""
@@ -243,23 +297,37 @@ class RLMToolCallingAPI:
         return results
 
 
-def create_rlm_client(model: str = "gpt-5", recursive_model: str = "gpt-5", **options: Any) -> RLMToolCallingAPI:
+def create_rlm_client(
+    model: str = "gpt-5", recursive_model: str = "gpt-5", **options: Any
+) -> RLMToolCallingAPI:
     return RLMToolCallingAPI(model, recursive_model, **options)
 
 
 class ChatClient:
     """One ordinary model, asked for whole messages: the client that a loop of one's own stands on.
 
-        client.completion(messages, tools=tools)     # {"content": ..., "tool_calls": ..., "role": "assistant"}
+    client.completion(messages, tools=tools)     # {"content": ..., "tool_calls": ..., "role": "assistant"}
     """
 
-    def __init__(self, model: str = "gpt-5", *, config: str | os.PathLike[str] | Service | None = None, base_url: str | None = None,
-                 api_key: str | None = None, timeout_s: float = 600.0) -> None:
+    def __init__(
+        self,
+        model: str = "gpt-5",
+        *,
+        config: str | os.PathLike[str] | Service | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout_s: float = 600.0,
+    ) -> None:
         self.model = model
         self._models = _transport((model,), config, base_url, api_key, timeout_s)
 
-    def completion(self, messages: str | Sequence[Message], tools: Sequence[Mapping[str, Any]] | None = None,
-                   max_tokens: int | None = None, **request: Any) -> dict[str, Any]:
+    def completion(
+        self,
+        messages: str | Sequence[Message],
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        max_tokens: int | None = None,
+        **request: Any,
+    ) -> dict[str, Any]:
         """`max_tokens` is sent as max_completion_tokens. `tool_calls` is None where there are none."""
         if isinstance(messages, str):
             messages = [{"role": "user", "content": messages}]

@@ -5,6 +5,7 @@
 Where this package is installed beside SGLang its plugin loader calls register(); a program that starts SGLang itself calls it before.
 `tenon` finds out the format of the model, `tenon_hermes` and the like name one. docs/python.md has more. Needs `sglang`.
 """
+
 # The framework is not there where types are checked.
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
 from __future__ import annotations
@@ -15,15 +16,26 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 import torch
-from sglang.srt.constrained.base_grammar_backend import (BaseGrammarBackend, BaseGrammarObject, InvalidGrammarObject,
-                                                         register_grammar_backend)
+from sglang.srt.constrained.base_grammar_backend import (
+    BaseGrammarBackend,
+    BaseGrammarObject,
+    InvalidGrammarObject,
+    register_grammar_backend,
+)
 from sglang.srt.function_call.base_format_detector import BaseFormatDetector
 from sglang.srt.function_call.core_types import StreamingParseResult, ToolCallItem
 from sglang.srt.function_call.function_call_parser import FunctionCallParser
-
 from tenon import _tenon
 from tenon._message import parse
-from tenon._serving import AnswerParser, CallDelta, apply_words, calls_grammar, format_of, tools_of, vocab_of
+from tenon._serving import (
+    AnswerParser,
+    CallDelta,
+    apply_words,
+    calls_grammar,
+    format_of,
+    tools_of,
+    vocab_of,
+)
 
 __all__ = ["TenonDetector", "TenonGrammar", "TenonGrammarBackend", "register"]
 
@@ -54,8 +66,10 @@ class TenonDetector(BaseFormatDetector):
         content, _ = answer.feed(text)
         rest, _ = answer.finish()
         indices = self._get_tool_indices(tools)
-        calls = [ToolCallItem(tool_index=indices.get(name, -1), name=name, parameters=arguments)
-                 for name, arguments in zip(answer.names, answer.arguments, strict=True)]
+        calls = [
+            ToolCallItem(tool_index=indices.get(name, -1), name=name, parameters=arguments)
+            for name, arguments in zip(answer.names, answer.arguments, strict=True)
+        ]
         return StreamingParseResult(normal_text=content + rest, calls=calls)
 
     def parse_streaming_increment(self, new_text: str, tools: list[Any]) -> StreamingParseResult:
@@ -73,12 +87,19 @@ class TenonDetector(BaseFormatDetector):
 
     def _result(self, content: str, deltas: list[CallDelta]) -> StreamingParseResult:
         if self._answer is not None and deltas:  # SGLang's server compares the two at the end.
-            self.prev_tool_call_arr = [{"name": name, "arguments": arguments}
-                                       for name, arguments in zip(self._answer.names, self._answer.arguments, strict=True)]
+            self.prev_tool_call_arr = [
+                {"name": name, "arguments": arguments}
+                for name, arguments in zip(self._answer.names, self._answer.arguments, strict=True)
+            ]
             self.streamed_args_for_tool = [*self._answer.arguments]
             self.current_tool_id, self.current_tool_name_sent = len(self._answer.names) - 1, True
-        return StreamingParseResult(normal_text=content, calls=[
-            ToolCallItem(tool_index=delta.index, name=delta.name, parameters=delta.arguments) for delta in deltas])
+        return StreamingParseResult(
+            normal_text=content,
+            calls=[
+                ToolCallItem(tool_index=delta.index, name=delta.name, parameters=delta.arguments)
+                for delta in deltas
+            ],
+        )
 
     def supports_structural_tag(self) -> bool:
         return False  # In the older form, of one schema between two texts.
@@ -89,8 +110,13 @@ class TenonDetector(BaseFormatDetector):
     def structure_info(self) -> Any:
         raise NotImplementedError("calls are held by get_structural_tag()")
 
-    def get_structural_tag(self, tools: Any = None, tool_choice: Any = "auto", thinking_mode: bool = False,
-                           parallel_tool_calls: bool = True) -> Any:
+    def get_structural_tag(
+        self,
+        tools: Any = None,
+        tool_choice: Any = "auto",
+        thinking_mode: bool = False,
+        parallel_tool_calls: bool = True,
+    ) -> Any:
         from xgrammar import StructuralTag
         from xgrammar.structural_tag import GrammarFormat
 
@@ -112,7 +138,9 @@ class TenonGrammar(BaseGrammarObject):
             return
         self.current_token = token
         if not self._matcher.accept(token):
-            raise ValueError(f"the grammar does not allow token {token} behind {self._matcher.accepted_count} others")
+            raise ValueError(
+                f"the grammar does not allow token {token} behind {self._matcher.accepted_count} others"
+            )
 
     def rollback(self, k: int) -> None:
         self._matcher.rollback(k)
@@ -121,7 +149,12 @@ class TenonGrammar(BaseGrammarObject):
         return self._matcher.is_finished
 
     def allocate_vocab_mask(self, vocab_size: int, batch_size: int, device: Any) -> torch.Tensor:
-        return torch.full((batch_size, (vocab_size + 31) // 32), -1, dtype=torch.int32, pin_memory=torch.cuda.is_available())
+        return torch.full(
+            (batch_size, (vocab_size + 31) // 32),
+            -1,
+            dtype=torch.int32,
+            pin_memory=torch.cuda.is_available(),
+        )
 
     def fill_vocab_mask(self, vocab_mask: torch.Tensor, idx: int) -> None:
         self._matcher.fill_mask(vocab_mask, idx)
@@ -148,9 +181,14 @@ class TenonGrammar(BaseGrammarObject):
     def jump_forward_str_state(self, helper: tuple[list[int], str]) -> tuple[str, int]:
         return helper[1], -1
 
-    def jump_and_retokenize(self, old_output_ids: list[int], new_output_ids: list[int], next_state: int) -> None:
+    def jump_and_retokenize(
+        self, old_output_ids: list[int], new_output_ids: list[int], next_state: int
+    ) -> None:
         same = 0
-        while same < min(len(old_output_ids), len(new_output_ids)) and old_output_ids[same] == new_output_ids[same]:
+        while (
+            same < min(len(old_output_ids), len(new_output_ids))
+            and old_output_ids[same] == new_output_ids[same]
+        ):
             same += 1
         self._matcher.rollback(len(old_output_ids) - same)
         for id in new_output_ids[same:]:
@@ -160,7 +198,9 @@ class TenonGrammar(BaseGrammarObject):
 class TenonGrammarBackend(BaseGrammarBackend):
     """JSON schemas, regular expressions, EBNF and structural tags by Tenon's masks."""
 
-    def __init__(self, tokenizer: Any, eos_token_ids: Iterable[int] | None = None, whitespace: str = "any") -> None:
+    def __init__(
+        self, tokenizer: Any, eos_token_ids: Iterable[int] | None = None, whitespace: str = "any"
+    ) -> None:
         super().__init__()
         self._vocab = vocab_of(tokenizer, eos_token_ids or ())
         self._whitespace = whitespace
@@ -168,7 +208,9 @@ class TenonGrammarBackend(BaseGrammarBackend):
     def dispatch_json(self, key_string: str) -> BaseGrammarObject:
         # SGLang's word for any object.
         schema = '{"type": "object"}' if key_string == "$$ANY$$" else key_string
-        return self._compiled(lambda: {"schema": json.loads(schema), "whitespace": self._whitespace})
+        return self._compiled(
+            lambda: {"schema": json.loads(schema), "whitespace": self._whitespace}
+        )
 
     def dispatch_regex(self, key_string: str) -> BaseGrammarObject:
         return self._compiled(lambda: {"grammar": key_string, "syntax": "regex"})
@@ -186,20 +228,29 @@ class TenonGrammarBackend(BaseGrammarBackend):
             return InvalidGrammarObject(str(error))
 
 
-def _backend(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: set[int] | None) -> BaseGrammarBackend:
+def _backend(
+    server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: set[int] | None
+) -> BaseGrammarBackend:
     from sglang.srt.runtime_context import get_serving
 
     serving = get_serving()
-    backend = TenonGrammarBackend(tokenizer, eos_token_ids,
-                                  "compact" if serving.constrained_json_disable_any_whitespace else "any")
+    backend = TenonGrammarBackend(
+        tokenizer,
+        eos_token_ids,
+        "compact" if serving.constrained_json_disable_any_whitespace else "any",
+    )
     if not serving.reasoning_parser:
         return backend
     # SGLang does this for its own backends alone: a grammar begins where the reasoning ends.
     from sglang.srt.constrained.reasoner_grammar_backend import ReasonerGrammarBackend
     from sglang.srt.parser.reasoning_parser import ReasoningParser
 
-    parser = ReasoningParser(model_type=serving.reasoning_parser, stream_reasoning=False, tokenizer=tokenizer)
-    return ReasonerGrammarBackend(backend, parser, tokenizer, enable_strict_thinking=serving.enable_strict_thinking)
+    parser = ReasoningParser(
+        model_type=serving.reasoning_parser, stream_reasoning=False, tokenizer=tokenizer
+    )
+    return ReasonerGrammarBackend(
+        backend, parser, tokenizer, enable_strict_thinking=serving.enable_strict_thinking
+    )
 
 
 def register() -> None:
@@ -209,7 +260,8 @@ def register() -> None:
     FunctionCallParser.ToolCallParserEnum["tenon"] = TenonDetector
     for name in _tenon.Format.names():
         FunctionCallParser.ToolCallParserEnum[f"tenon_{name}"] = type(
-            f"TenonDetector_{name}", (TenonDetector,), {"format_name": name, "__module__": __name__})
+            f"TenonDetector_{name}", (TenonDetector,), {"format_name": name, "__module__": __name__}
+        )
     register_grammar_backend("tenon", _backend)
     if "tenon" not in GRAMMAR_BACKEND_CHOICES:
         add_grammar_backend_choices(["tenon"])

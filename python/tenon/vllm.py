@@ -10,6 +10,7 @@ a logits processor, for requests that ask for them:
 
 docs/python.md has more. Needs `vllm`.
 """
+
 # The framework is not there where types are checked.
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
 from __future__ import annotations
@@ -19,16 +20,29 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
-from vllm.entrypoints.generate.base.protocol import (DeltaFunctionCall, DeltaMessage, DeltaToolCall, ExtractedToolCallInformation,
-                                                     FunctionCall, ToolCall)
+from tenon import _tenon
+from tenon._serving import (
+    AnswerParser,
+    CallDelta,
+    apply_words,
+    calls_grammar,
+    format_of,
+    tools_of,
+    vocab_of,
+)
+from vllm.entrypoints.generate.base.protocol import (
+    DeltaFunctionCall,
+    DeltaMessage,
+    DeltaToolCall,
+    ExtractedToolCallInformation,
+    FunctionCall,
+    ToolCall,
+)
 from vllm.sampling_params import SamplingParams, StructuredOutputsParams
 from vllm.tool_parsers import ToolParserManager
 from vllm.tool_parsers.abstract_tool_parser import ToolParser
 from vllm.v1.sample.logits_processor import LogitsProcessor
 from vllm.v1.sample.logits_processor.builtin import process_dict_updates
-
-from tenon import _tenon
-from tenon._serving import AnswerParser, CallDelta, apply_words, calls_grammar, format_of, tools_of, vocab_of
 
 __all__ = ["GrammarLogitsProcessor", "TenonToolParser", "register"]
 
@@ -55,11 +69,18 @@ class TenonToolParser(ToolParser):
         choice = choice if choice is None or isinstance(choice, str) else _named(choice)
         if choice in (None, "auto") and request.extract_structured_outputs() is not None:
             return request  # The answer is held to something else already.
-        grammar = calls_grammar(self._format, tools_of(request.tools), choice, getattr(request, "parallel_tool_calls", None))
+        grammar = calls_grammar(
+            self._format,
+            tools_of(request.tools),
+            choice,
+            getattr(request, "parallel_tool_calls", None),
+        )
         if grammar is None:
             return request
         held = StructuredOutputsParams(grammar=grammar)
-        if hasattr(request, "_parser_structured_outputs"):  # Responses: what the request said of its text stays to be told.
+        if hasattr(
+            request, "_parser_structured_outputs"
+        ):  # Responses: what the request said of its text stays to be told.
             request._parser_structured_outputs = held
         else:
             request.structured_outputs, request.response_format = held, None
@@ -68,16 +89,32 @@ class TenonToolParser(ToolParser):
     def extract_tool_calls(self, model_output: str, request: Any) -> ExtractedToolCallInformation:
         answer = self._parser(request)
         if answer is None:
-            return ExtractedToolCallInformation(tools_called=False, tool_calls=[], content=model_output)
+            return ExtractedToolCallInformation(
+                tools_called=False, tool_calls=[], content=model_output
+            )
         content, deltas = answer.feed(model_output)
         rest, more = answer.finish()
         ids = {delta.index: delta.id for delta in deltas + more if delta.id is not None}
-        calls = [ToolCall(id=ids[index], function=FunctionCall(name=name, arguments=arguments))
-                 for index, (name, arguments) in enumerate(zip(answer.names, answer.arguments, strict=True))]
-        return ExtractedToolCallInformation(tools_called=bool(calls), tool_calls=calls, content=content + rest or None)
+        calls = [
+            ToolCall(id=ids[index], function=FunctionCall(name=name, arguments=arguments))
+            for index, (name, arguments) in enumerate(
+                zip(answer.names, answer.arguments, strict=True)
+            )
+        ]
+        return ExtractedToolCallInformation(
+            tools_called=bool(calls), tool_calls=calls, content=content + rest or None
+        )
 
-    def extract_tool_calls_streaming(self, previous_text: str, current_text: str, delta_text: str, previous_token_ids: Sequence[int],
-                                     current_token_ids: Sequence[int], delta_token_ids: Sequence[int], request: Any) -> DeltaMessage | None:
+    def extract_tool_calls_streaming(
+        self,
+        previous_text: str,
+        current_text: str,
+        delta_text: str,
+        previous_token_ids: Sequence[int],
+        current_token_ids: Sequence[int],
+        delta_token_ids: Sequence[int],
+        request: Any,
+    ) -> DeltaMessage | None:
         if self._answer is None:
             self._answer = self._parser(request)
             if self._answer is None:
@@ -94,21 +131,35 @@ class TenonToolParser(ToolParser):
 
     def _parser(self, request: Any) -> AnswerParser | None:
         tools = tools_of(request.tools or self.tools)
-        return AnswerParser(self._format, tools) if tools and request.tool_choice != "none" else None
+        return (
+            AnswerParser(self._format, tools) if tools and request.tool_choice != "none" else None
+        )
 
-    def _delta(self, content: str, deltas: list[CallDelta], answer: AnswerParser | None = None) -> DeltaMessage | None:
+    def _delta(
+        self, content: str, deltas: list[CallDelta], answer: AnswerParser | None = None
+    ) -> DeltaMessage | None:
         answer = answer or self._answer
         if answer is not None and deltas:  # What other versions of vLLM's server look at.
-            self.prev_tool_call_arr = [{"name": name, "arguments": arguments}
-                                       for name, arguments in zip(answer.names, answer.arguments, strict=True)]
+            self.prev_tool_call_arr = [
+                {"name": name, "arguments": arguments}
+                for name, arguments in zip(answer.names, answer.arguments, strict=True)
+            ]
             self.streamed_args_for_tool = [*answer.arguments]
             self.current_tool_id, self.current_tool_name_sent = len(answer.names) - 1, True
         if not content and not deltas:
             return None
-        return DeltaMessage(content=content or None, tool_calls=[
-            DeltaToolCall(index=delta.index, id=delta.id, type="function" if delta.id is not None else None,
-                          function=DeltaFunctionCall(name=delta.name, arguments=delta.arguments))
-            for delta in deltas])
+        return DeltaMessage(
+            content=content or None,
+            tool_calls=[
+                DeltaToolCall(
+                    index=delta.index,
+                    id=delta.id,
+                    type="function" if delta.id is not None else None,
+                    function=DeltaFunctionCall(name=delta.name, arguments=delta.arguments),
+                )
+                for delta in deltas
+            ],
+        )
 
 
 def _named(choice: Any) -> dict[str, Any]:
@@ -123,8 +174,14 @@ def register(format: str | None = None, name: str | None = None) -> type[TenonTo
     kind: Any = TenonToolParser
     if format is not None:
         _tenon.Format(format)  # Fails for one that nobody knows.
-        kind = type(f"TenonToolParser_{format}", (TenonToolParser,), {"format_name": format, "__module__": __name__})
-    ToolParserManager.register_module(name or (f"tenon_{format}" if format else "tenon"), module=kind)
+        kind = type(
+            f"TenonToolParser_{format}",
+            (TenonToolParser,),
+            {"format_name": format, "__module__": __name__},
+        )
+    ToolParserManager.register_module(
+        name or (f"tenon_{format}" if format else "tenon"), module=kind
+    )
     return kind
 
 
@@ -157,17 +214,25 @@ class GrammarLogitsProcessor(LogitsProcessor):
     def update_state(self, batch_update: Any) -> None:
         process_dict_updates(self._rows, batch_update, self._row)
 
-    def _row(self, params: SamplingParams, prompt_ids: list[int] | None, output_ids: list[int]) -> _Row | None:
+    def _row(
+        self, params: SamplingParams, prompt_ids: list[int] | None, output_ids: list[int]
+    ) -> _Row | None:
         request = _asked(params)
         if request is None:
             return None
         tail = self._vocab.decode([id for id in (prompt_ids or [])[-64:] if id < len(self._vocab)])
-        return _Row(_tenon.Matcher(_grammar(self._vocab, request, self._tokenizer, tail)), output_ids)
+        return _Row(
+            _tenon.Matcher(_grammar(self._vocab, request, self._tokenizer, tail)), output_ids
+        )
 
     def apply(self, logits: torch.Tensor) -> torch.Tensor:
         if not self._rows:
             return logits
-        masks = torch.zeros((len(self._rows), self._vocab.mask_words), dtype=torch.int32, pin_memory=self._is_pin_memory)
+        masks = torch.zeros(
+            (len(self._rows), self._vocab.mask_words),
+            dtype=torch.int32,
+            pin_memory=self._is_pin_memory,
+        )
         for at, row in enumerate(self._rows.values()):
             row.fill(masks, at)
         rows = torch.tensor([*self._rows], dtype=torch.long)
@@ -186,7 +251,9 @@ class _Row:
     def fill(self, masks: torch.Tensor, at: int) -> None:
         while self._seen < len(self._ids) and not self._is_free:
             # An id that the mask did not allow was chosen by another processor, or its answer is over: nothing is held any more.
-            self._is_free = self._matcher.is_finished or not self._matcher.accept(self._ids[self._seen])
+            self._is_free = self._matcher.is_finished or not self._matcher.accept(
+                self._ids[self._seen]
+            )
             self._seen += 1
         if self._is_free or self._matcher.is_finished:
             masks[at] = -1
@@ -203,13 +270,21 @@ def _asked(params: SamplingParams) -> dict[str, Any] | None:
     return request
 
 
-def _grammar(vocab: _tenon.Vocab, request: dict[str, Any], tokenizer: Any, prompt_tail: str) -> _tenon.Grammar:
+def _grammar(
+    vocab: _tenon.Vocab, request: dict[str, Any], tokenizer: Any, prompt_tail: str
+) -> _tenon.Grammar:
     if "tools" not in request and "response_format" not in request:
         return _tenon.Grammar(vocab, request)
     request = {"prompt_tail": prompt_tail, **request}
     name = request.pop("format", None)
     # Which format it is makes no difference to whether the request is right.
-    format = _tenon.Format(name) if name else _tenon.Format("hermes") if tokenizer is None else format_of(tokenizer)
+    format = (
+        _tenon.Format(name)
+        if name
+        else _tenon.Format("hermes")
+        if tokenizer is None
+        else format_of(tokenizer)
+    )
     return _tenon.Grammar.for_tools(vocab, format, request)
 
 

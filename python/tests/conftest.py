@@ -1,4 +1,5 @@
 """What the tests share. They run where the package is installed and nothing of the tree beside it."""
+
 import pathlib
 
 import pytest
@@ -6,8 +7,18 @@ import tenon
 
 MODEL = pathlib.Path(tenon.__file__).parent / "models" / "tenon-tiny.gguf"
 
-WEATHER = {"type": "function", "function": {"name": "get_weather", "description": "Weather", "parameters": {
-    "type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}, "required": ["city"]}}}
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "Weather",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+            "required": ["city"],
+        },
+    },
+}
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,5 @@
 """Conversations and toolboxes, in threads and tasks."""
+
 import asyncio
 import dataclasses
 import datetime
@@ -26,14 +27,20 @@ class Script:
     def __init__(self, model, vocab, slow=0.0):
         self.lines, self.prompts, self.vocab, self.slow = [], [], vocab, slow
         self.service = tenon.Service(f'[[model]]\nname = "tiny"\npath = "{model}"\n')
-        self.service.add_engine("script", self.generate, vocab, tenon.ChatTemplate.load(model), context_tokens=8192)
+        self.service.add_engine(
+            "script", self.generate, vocab, tenon.ChatTemplate.load(model), context_tokens=8192
+        )
 
     def generate(self, prompt, request, matcher):
         self.prompts.append(self.vocab.decode(prompt))
         line = self.lines.pop(0)
         if not isinstance(line, str):
-            line = "\n".join('<tool_call>\n' + json.dumps({"name": name, "arguments": arguments}) + "\n</tool_call>"
-                             for name, arguments in line)
+            line = "\n".join(
+                "<tool_call>\n"
+                + json.dumps({"name": name, "arguments": arguments})
+                + "\n</tool_call>"
+                for name, arguments in line
+            )
         for token in self.vocab.encode(line, controls=True):
             time.sleep(self.slow)
             yield token
@@ -68,11 +75,22 @@ class Point:
 def test_turns(script):
     talk = script.talk("Hi.", "Again.", system="Be brief.")
     turn = talk.send("Hello")
-    assert (turn.content, turn.tool_calls, turn.finish_reason, turn.rounds) == ("Hi.", [], "stop", 1)
+    assert (turn.content, turn.tool_calls, turn.finish_reason, turn.rounds) == (
+        "Hi.",
+        [],
+        "stop",
+        1,
+    )
     assert "Be brief." in script.prompts[0] and turn.usage["completion_tokens"] > 0
     assert talk.send({"role": "user", "content": "Hello again"}).content == "Again."
     assert "Hi." in script.prompts[1]
-    assert [message["role"] for message in talk.messages] == ["system", "user", "assistant", "user", "assistant"]
+    assert [message["role"] for message in talk.messages] == [
+        "system",
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+    ]
     talk.reset()
     assert len(talk.messages) == 1
 
@@ -89,15 +107,24 @@ def test_tools_are_run(script):
         seen.append(("place", point))
         return point
 
-    talk = script.talk([("add", {"a": 2}), ("place", {"point": {"x": 5}})], "Done.", tools=[add, place])
+    talk = script.talk(
+        [("add", {"a": 2}), ("place", {"point": {"x": 5}})], "Done.", tools=[add, place]
+    )
     events = []
     answer = talk.stream("Go")
     for event in answer:
         events.append(event)
     turn = answer.result()
-    assert sorted(seen, key=str) == [("add", 2, 1), ("place", Point(5))] and turn.content == "Done." and turn.rounds == 2
+    assert (
+        sorted(seen, key=str) == [("add", 2, 1), ("place", Point(5))]
+        and turn.content == "Done."
+        and turn.rounds == 2
+    )
     assert [event.name for event in events if isinstance(event, CallBegin)] == ["add", "place"]
-    assert "".join(event.text for event in events if isinstance(event, ContentDelta)).strip() == "Done."
+    assert (
+        "".join(event.text for event in events if isinstance(event, ContentDelta)).strip()
+        == "Done."
+    )
     assert isinstance(events[-1], Finish) and events[-1].reason == "stop"
     results = [message["content"] for message in talk.messages if message["role"] == "tool"]
     assert [json.loads(result) for result in results] == [3, {"x": 5, "y": 0}]
@@ -143,7 +170,12 @@ def returns_nan(a: int):
 
 
 def returns_numbers(a: int):
-    return {"of": numpy.array([1.0, float("nan")]), "count": numpy.int64(3), "day": Reading(datetime.date(2026, 1, 2), 0.5), "kind": {Kind.one}}
+    return {
+        "of": numpy.array([1.0, float("nan")]),
+        "count": numpy.int64(3),
+        "day": Reading(datetime.date(2026, 1, 2), 0.5),
+        "kind": {Kind.one},
+    }
 
 
 class Kind(enum.Enum):
@@ -170,12 +202,32 @@ def returns_half_a_character(a: int):
 
 RESULTS = {
     "Nan": (returns_nan, {"a": 1}, '{"mean":null,"all":[1.5,null]}'),
-    "Values": (returns_numbers, {"a": 1}, '{"of":[1.0,null],"count":3,"day":{"at":"2026-01-02","value":0.5},"kind":["1"]}'),
-    "Object": (returns_an_object, {"a": 1}, "TypeError: the tool's result has a Opaque, which has no JSON: give a str, numbers, lists, dicts"),
-    "Generator": (returns_a_generator, {"a": 1}, "TypeError: the tool's result has a generator, which has no JSON: give a str, numbers, lists, dicts"),
-    "Endless": (returns_itself, {"a": 1}, "ValueError: the tool's result is more than 200 levels deep, or holds itself"),
-    "NoUnicode": (returns_half_a_character, {"a": 1}, 'InvalidError: a text has half of a surrogate pair as character 3, which is no Unicode: '
-                  'take it out, or give bytes, text.encode(errors="surrogateescape") of one that came from a file\'s bytes'),
+    "Values": (
+        returns_numbers,
+        {"a": 1},
+        '{"of":[1.0,null],"count":3,"day":{"at":"2026-01-02","value":0.5},"kind":["1"]}',
+    ),
+    "Object": (
+        returns_an_object,
+        {"a": 1},
+        "TypeError: the tool's result has a Opaque, which has no JSON: give a str, numbers, lists, dicts",
+    ),
+    "Generator": (
+        returns_a_generator,
+        {"a": 1},
+        "TypeError: the tool's result has a generator, which has no JSON: give a str, numbers, lists, dicts",
+    ),
+    "Endless": (
+        returns_itself,
+        {"a": 1},
+        "ValueError: the tool's result is more than 200 levels deep, or holds itself",
+    ),
+    "NoUnicode": (
+        returns_half_a_character,
+        {"a": 1},
+        "InvalidError: a text has half of a surrogate pair as character 3, which is no Unicode: "
+        'take it out, or give bytes, text.encode(errors="surrogateescape") of one that came from a file\'s bytes',
+    ),
     "Partial": (functools.partial(lambda a, key: f"{key} {a}", key="secret"), {"a": 1}, "secret 1"),
     "Raises": (fails, {"a": 1}, "KeyError: 'nowhere'"),
     "Bytes": (returns_bytes, {"a": 1}, "bytes"),
@@ -194,7 +246,9 @@ def test_what_tools_give(script, row, how):
     talk = script.talk([("tool", arguments)], "Done.", tools=tools)
     turn = talk.send("Go") if how == "thread" else asyncio.run(talk.asend("Go"))
     assert turn.content == "Done."
-    assert [message["content"] for message in talk.messages if message["role"] == "tool"] == [expected]
+    assert [message["content"] for message in talk.messages if message["role"] == "tool"] == [
+        expected
+    ]
 
 
 def test_coroutines_run_in_the_loop_that_asks(script):
@@ -213,12 +267,19 @@ def test_coroutines_run_in_the_loop_that_asks(script):
 
 def test_coroutines_run_wherever_the_question_comes_from(script):
     """First a task asks, then its loop's own thread, which waits for the answer."""
+
     async def where(a: int = 0):
         await asyncio.sleep(0)
         return "here"
 
     async def ask():
-        talk = script.talk([("where", {})], "Done.", [("where", {})], "Done.", tools=Toolbox([where], time_limit_s=5))
+        talk = script.talk(
+            [("where", {})],
+            "Done.",
+            [("where", {})],
+            "Done.",
+            tools=Toolbox([where], time_limit_s=5),
+        )
         await talk.asend("Go")
         talk.send("Go")
         return [message["content"] for message in talk.messages if message["role"] == "tool"]
@@ -226,7 +287,11 @@ def test_coroutines_run_wherever_the_question_comes_from(script):
     assert asyncio.run(ask()) == ["here", "here"]
 
 
-@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "where"}}], ids=["required", "named"])
+@pytest.mark.parametrize(
+    "choice",
+    ["required", {"type": "function", "function": {"name": "where"}}],
+    ids=["required", "named"],
+)
 def test_a_choice_of_a_tool_of_the_toolbox(script, choice):
     def where(a: int = 0):
         return "here"
@@ -235,7 +300,9 @@ def test_a_choice_of_a_tool_of_the_toolbox(script, choice):
     turn = talk.send("Go")
     assert (turn.content, turn.rounds) == ("Done.", 2)
     with pytest.raises(tenon.InvalidError, match="nobody"):
-        script.talk("Hi.", tools=[where], tool_choice={"type": "function", "function": {"name": "nobody"}}).send("Go")
+        script.talk(
+            "Hi.", tools=[where], tool_choice={"type": "function", "function": {"name": "nobody"}}
+        ).send("Go")
 
 
 def test_results_of_tools_are_saved_while_others_wait(script, weather):
@@ -245,13 +312,23 @@ def test_results_of_tools_are_saved_while_others_wait(script, weather):
         runs.append(1)
         return "here it is"
 
-    talk = script.talk([("where", {}), ("get_weather", {"city": "Rome"})], "Done.", tools=[where], request_tools=[weather])
+    talk = script.talk(
+        [("where", {}), ("get_weather", {"city": "Rome"})],
+        "Done.",
+        tools=[where],
+        request_tools=[weather],
+    )
     [call] = talk.send("Go").tool_calls
     saved = json.loads(json.dumps(talk.save()))
-    again = Conversation(script.service, model="script", tools=[where], request_tools=[weather], saved=saved)
+    again = Conversation(
+        script.service, model="script", tools=[where], request_tools=[weather], saved=saved
+    )
     assert again.pending == [call]
     assert again.submit({call["id"]: "sun"}).content == "Done." and len(runs) == 1
-    assert [message["content"] for message in again.messages if message["role"] == "tool"] == ["here it is", "sun"]
+    assert [message["content"] for message in again.messages if message["role"] == "tool"] == [
+        "here it is",
+        "sun",
+    ]
 
 
 def test_arguments_that_do_not_fit_reach_no_function(script):
@@ -266,7 +343,13 @@ def test_arguments_that_do_not_fit_reach_no_function(script):
 @pytest.mark.parametrize("how", ["by id", "as messages", "task"])
 def test_results_of_the_caller(script, weather, how):
     """A tool of the request, and none of a toolbox: its calls are told."""
-    talk = script.talk([("get_weather", {"city": "Rome"})], "Sun.", [("get_weather", {"city": "Oslo"})], "Well.", request_tools=[weather])
+    talk = script.talk(
+        [("get_weather", {"city": "Rome"})],
+        "Sun.",
+        [("get_weather", {"city": "Oslo"})],
+        "Well.",
+        request_tools=[weather],
+    )
     [call] = talk.send("Go").tool_calls
     assert call["function"]["name"] == "get_weather" and talk.pending == [call]
     with pytest.raises(tenon.Error, match=call["id"]):
@@ -306,6 +389,7 @@ def test_cancel(slow_script, how):
         threading.Timer(0.3, answer.cancel).start()
         assert answer.result().finish_reason == "cancelled"
     else:
+
         async def ask():
             with pytest.raises(asyncio.TimeoutError):
                 await asyncio.wait_for(talk.asend("Hello"), 0.3)
@@ -353,7 +437,10 @@ def test_branches_and_saving(script):
 
 
 def test_refused_requests(script):
-    for wrong in ({"model": "nobody"}, {"model": "script", "nobody_knows": 1, "temperature": "hot"}):
+    for wrong in (
+        {"model": "nobody"},
+        {"model": "script", "nobody_knows": 1, "temperature": "hot"},
+    ):
         with pytest.raises(tenon.Error):
             Conversation(script.service, **wrong).send("x")
     talk = script.talk("Hi.")
@@ -369,8 +456,13 @@ def test_toolbox():
     def one(a: int):
         """One."""
 
-    tools.add(lambda **arguments: arguments, name="any", description="Any.", parameters={"type": "object"})
-    assert [tool["function"]["name"] for tool in tools.tools()] == ["one", "any"] and one.__name__ == "one"
+    tools.add(
+        lambda **arguments: arguments, name="any", description="Any.", parameters={"type": "object"}
+    )
+    assert [tool["function"]["name"] for tool in tools.tools()] == [
+        "one",
+        "any",
+    ] and one.__name__ == "one"
     with pytest.raises(tenon.Error):
         tools.add(one, name="bad name!", parameters={})
     with pytest.raises(tenon.Error, match="nobody"):
@@ -392,6 +484,7 @@ def test_a_toolbox_is_closed(slow_script, when):
     tools = Toolbox([wait])
     talk = slow_script.talk([("wait", {})], "Done.", tools=tools)
     if when == "a task waits":
+
         async def ask():
             task = asyncio.ensure_future(talk.asend("Go"))
             await asyncio.to_thread(runs.wait, 10)
@@ -445,11 +538,14 @@ for _ in range(3):
     next(events)
     kept.append((talk, answer, events))
 """
-    subprocess.run([sys.executable, "-c", program, os.path.dirname(__file__), model], check=True, timeout=60)
+    subprocess.run(
+        [sys.executable, "-c", program, os.path.dirname(__file__), model], check=True, timeout=60
+    )
 
 
 def test_cycles_are_collected(model, vocab):
     """A function that holds the toolbox that holds it, an engine that holds its service, a tool that holds its conversation."""
+
     def cycle():
         made = Script(model, vocab)
         tools = Toolbox()
@@ -509,8 +605,17 @@ except KeyboardInterrupt:
 
 @pytest.mark.parametrize("how", ["send", "stream", "chat", "request"])
 def test_ctrl_c_ends_the_wait(how):
-    process = subprocess.Popen([sys.executable, "-c", "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n" + INTERRUPTED, how],
-                               stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+            + INTERRUPTED,
+            how,
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdout.readline().strip() == "asked"
     begun = time.monotonic()
     process.send_signal(signal.SIGINT)
@@ -538,7 +643,11 @@ try:
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 """
-    process = subprocess.Popen([sys.executable, "-c", program, os.path.dirname(__file__), model], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, os.path.dirname(__file__), model],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdout.readline().strip() == "runs"
     begun = time.monotonic()
     process.send_signal(signal.SIGINT)

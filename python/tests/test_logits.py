@@ -1,9 +1,17 @@
 """The processor of logits, over NumPy; PyTorch is tried in the long tests."""
+
 import numpy
 import pytest
 import tenon
 
-REQUEST = {"schema": {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"], "additionalProperties": False}}
+REQUEST = {
+    "schema": {
+        "type": "object",
+        "properties": {"a": {"enum": [1, 2]}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+}
 
 
 def generate(processor, prompt, rows, vocab, steps=40, seed=0, swap=False):
@@ -20,7 +28,7 @@ def generate(processor, prompt, rows, vocab, steps=40, seed=0, swap=False):
         if swap:  # as beams do
             order = random.integers(0, rows, size=rows)
             ids, finished = ids[order], finished[order]
-    return ids[:, len(prompt):], finished
+    return ids[:, len(prompt) :], finished
 
 
 @pytest.mark.parametrize("rows,swap", [(1, False), (4, False), (4, True)])
@@ -30,7 +38,7 @@ def test_what_is_generated_is_of_the_grammar(vocab, rows, swap):
     ids, finished = generate(processor, [1, 2, 3], rows, vocab, swap=swap)
     for row, is_finished in zip(ids.tolist(), finished):
         ends = [at for at, token in enumerate(row) if token in vocab.ends]
-        text = vocab.decode(row[:ends[0]] if ends else row)
+        text = vocab.decode(row[: ends[0]] if ends else row)
         assert is_finished and schema.is_valid_json(text), text
 
 
@@ -51,17 +59,25 @@ def test_one_text_alone(vocab, columns):
     for _ in range(5):
         expected = batch(numpy.array([ids]), scores[None])
         got = alone(numpy.array(ids), scores)
-        assert got.shape == scores.shape and (got == expected[0]).all() and numpy.isinf(got[len(vocab):]).all()
+        assert (
+            got.shape == scores.shape
+            and (got == expected[0]).all()
+            and numpy.isinf(got[len(vocab) :]).all()
+        )
         ids.append(int(got.argmax()))
 
 
 def test_fewer_scores_than_tokens(vocab):
     """A model may have fewer than its tokenizer: what is there is masked, and where nothing is left it says so."""
     grammar = tenon.Grammar(vocab, REQUEST)
-    whole = tenon.LogitsProcessor(grammar)(numpy.array([[1]]), numpy.zeros((1, len(vocab)), numpy.float32))
+    whole = tenon.LogitsProcessor(grammar)(
+        numpy.array([[1]]), numpy.zeros((1, len(vocab)), numpy.float32)
+    )
     first = int(numpy.isfinite(whole[0]).argmax())
-    cut = tenon.LogitsProcessor(grammar)(numpy.array([[1]]), numpy.zeros((1, first + 1), numpy.float32))
-    assert (cut == whole[:, :first + 1]).all() and numpy.isfinite(cut).sum() == 1
+    cut = tenon.LogitsProcessor(grammar)(
+        numpy.array([[1]]), numpy.zeros((1, first + 1), numpy.float32)
+    )
+    assert (cut == whole[:, : first + 1]).all() and numpy.isfinite(cut).sum() == 1
     with pytest.raises(ValueError, match=f"there are {first} scores a row and {len(vocab)} tokens"):
         tenon.LogitsProcessor(grammar)(numpy.array([[1]]), numpy.zeros((1, first), numpy.float32))
     nothing = numpy.zeros((0, 5), numpy.float32)

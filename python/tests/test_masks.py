@@ -1,4 +1,5 @@
 """Vocabularies, grammars and matchers."""
+
 import array
 import gc
 import json
@@ -10,8 +11,12 @@ import pytest
 import tenon
 
 BYTES = [bytes([b]) for b in range(256)] + [("<|end|>", True), None]
-SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer", "minimum": 0}},
-          "required": ["city"], "additionalProperties": False}
+SCHEMA = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "days": {"type": "integer", "minimum": 0}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +27,9 @@ def byte_vocab():
 def allowed(matcher, size):
     mask = numpy.zeros((size + 31) // 32, numpy.uint32)
     matcher.fill_mask(mask)
-    return set(numpy.flatnonzero(numpy.unpackbits(mask.view(numpy.uint8), bitorder="little")).tolist())
+    return set(
+        numpy.flatnonzero(numpy.unpackbits(mask.view(numpy.uint8), bitorder="little")).tolist()
+    )
 
 
 # What may come after a text, of a grammar over single bytes.
@@ -59,10 +66,18 @@ def test_vocabulary_of_a_sequence_that_makes_its_items():
         def __getitem__(self, id):
             if id >= len(self):
                 raise IndexError
-            return b"long token " * 20 + str(id).encode() if id >= len(BYTES) else bytes([id]) if id < 256 else BYTES[id]
+            return (
+                b"long token " * 20 + str(id).encode()
+                if id >= len(BYTES)
+                else bytes([id])
+                if id < 256
+                else BYTES[id]
+            )
 
     vocab = tenon.Vocab(Lazy(), [256])
-    assert vocab.token(65) == b"A" and all(vocab.token(id) == Lazy()[id] for id in range(len(BYTES), len(vocab)))
+    assert vocab.token(65) == b"A" and all(
+        vocab.token(id) == Lazy()[id] for id in range(len(BYTES), len(vocab))
+    )
 
 
 ARRAYS = {
@@ -80,7 +95,11 @@ def test_mask_goes_into_the_callers_memory(byte_vocab, kind):
     matcher = tenon.Matcher(tenon.Grammar(byte_vocab, MASKS["Regex"][0]))
     mask = ARRAYS[kind](matcher.mask_words)
     matcher.fill_mask(mask)
-    assert {i for i in range(256) if numpy.asarray(mask).reshape(-1).view(numpy.uint32)[i // 32] >> (i % 32) & 1} == set(b"ab")
+    assert {
+        i
+        for i in range(256)
+        if numpy.asarray(mask).reshape(-1).view(numpy.uint32)[i // 32] >> (i % 32) & 1
+    } == set(b"ab")
 
 
 def test_rows_of_a_batch_and_padding(byte_vocab):
@@ -114,10 +133,15 @@ def test_mask_goes_into_memory_with_dlpack(byte_vocab):
 
 
 REFUSED = {
-    "Text": ("abc", TypeError), "None": (None, TypeError), "Bytes": (bytes(1000), (TypeError, BufferError)),
-    "Floats": (numpy.zeros(64, numpy.float32), TypeError), "Longs": (numpy.zeros(64, numpy.int64), TypeError),
-    "Short": (numpy.zeros(1, numpy.int32), ValueError), "Rows": (numpy.zeros((2, 64), numpy.int32), ValueError),
-    "Cube": (numpy.zeros((1, 1, 64), numpy.int32), ValueError), "Gaps": (numpy.zeros(128, numpy.int32)[::2], (ValueError, BufferError)),
+    "Text": ("abc", TypeError),
+    "None": (None, TypeError),
+    "Bytes": (bytes(1000), (TypeError, BufferError)),
+    "Floats": (numpy.zeros(64, numpy.float32), TypeError),
+    "Longs": (numpy.zeros(64, numpy.int64), TypeError),
+    "Short": (numpy.zeros(1, numpy.int32), ValueError),
+    "Rows": (numpy.zeros((2, 64), numpy.int32), ValueError),
+    "Cube": (numpy.zeros((1, 1, 64), numpy.int32), ValueError),
+    "Gaps": (numpy.zeros(128, numpy.int32)[::2], (ValueError, BufferError)),
     "Nothing": (numpy.zeros(0, numpy.int32), ValueError),
 }
 
@@ -146,7 +170,9 @@ def test_memory_that_cannot_be_written_is_refused(byte_vocab):
 
 def test_a_matcher_goes_forth_and_back(byte_vocab):
     matcher = tenon.Matcher(tenon.Grammar(byte_vocab, {"grammar": "abc?", "syntax": "regex"}))
-    assert matcher.forced_bytes() == b"ab" and not matcher.is_accepting and matcher.accepted_count == 0
+    assert (
+        matcher.forced_bytes() == b"ab" and not matcher.is_accepting and matcher.accepted_count == 0
+    )
     assert matcher.validate_draft([97, 98, 99, 99]) == 3
     assert matcher.accept(97) and not matcher.accept(97) and matcher.accepted_count == 1
     assert matcher.tokens_to_end() == [98]
@@ -163,7 +189,9 @@ def test_a_matcher_goes_forth_and_back(byte_vocab):
 
 
 def test_forced_tokens_are_those_of_the_tokenizer(vocab):
-    matcher = tenon.Matcher(tenon.Grammar(vocab, {"grammar": '"temperature": [0-9]', "syntax": "regex"}))
+    matcher = tenon.Matcher(
+        tenon.Grammar(vocab, {"grammar": '"temperature": [0-9]', "syntax": "regex"})
+    )
     ids = matcher.forced_tokens()
     assert ids and '"temperature": '.startswith(vocab.decode(ids))
     assert matcher.validate_draft(ids) == len(ids)
@@ -189,7 +217,11 @@ def test_a_random_walk_is_valid(vocab):
 REFUSED_GRAMMARS = {
     "UnknownMember": ({"schemas": {}}, tenon.InvalidError, "schemas"),
     "NoJson": ("{", tenon.InvalidError, None),
-    "Unsatisfiable": ({"schema": {"allOf": [{"type": "string"}, {"type": "integer"}]}}, tenon.UnsatisfiableError, None),
+    "Unsatisfiable": (
+        {"schema": {"allOf": [{"type": "string"}, {"type": "integer"}]}},
+        tenon.UnsatisfiableError,
+        None,
+    ),
     "UnknownSyntax": ({"grammar": "", "syntax": "yacc"}, tenon.InvalidError, "syntax"),
     "BadRegex": ({"grammar": "(", "syntax": "regex"}, tenon.InvalidError, None),
 }
@@ -209,11 +241,18 @@ def test_requests_that_are_no_json_are_refused(byte_vocab):
 
 
 def test_grammar_of_tools(vocab, weather):
-    grammar = tenon.Grammar.for_tools(vocab, tenon.Format("hermes"), {"tools": [weather], "tool_choice": "required"})
+    grammar = tenon.Grammar.for_tools(
+        vocab, tenon.Format("hermes"), {"tools": [weather], "tool_choice": "required"}
+    )
     call = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Rome"}}\n</tool_call>'
     tokens = vocab.encode(call, controls=True)
     assert tenon.Matcher(grammar).validate_draft(tokens) == len(tokens)
-    for wrong in (call.replace("get_weather", "get_news"), call.replace("city", "town"), call.replace('"Rome"', "5"), "Hello"):
+    for wrong in (
+        call.replace("get_weather", "get_news"),
+        call.replace("city", "town"),
+        call.replace('"Rome"', "5"),
+        "Hello",
+    ):
         tokens = vocab.encode(wrong, controls=True)
         assert tenon.Matcher(grammar).validate_draft(tokens) < len(tokens), wrong
 
@@ -225,10 +264,22 @@ def test_printed_grammar():
 
 
 def test_vocab_of_tokens(byte_vocab, vocab):
-    assert len(byte_vocab) == 258 and byte_vocab.ends == [256] and byte_vocab.bos is None and byte_vocab.mask_words == 9
-    assert byte_vocab.token(65) == b"A" and byte_vocab.is_control(256) and byte_vocab.control("<|end|>") == 256
+    assert (
+        len(byte_vocab) == 258
+        and byte_vocab.ends == [256]
+        and byte_vocab.bos is None
+        and byte_vocab.mask_words == 9
+    )
+    assert (
+        byte_vocab.token(65) == b"A"
+        and byte_vocab.is_control(256)
+        and byte_vocab.control("<|end|>") == 256
+    )
     assert byte_vocab.control("<|nobody|>") is None and byte_vocab.token(9999) == b""
-    assert byte_vocab.decode_bytes([0xC3, 0xA9]) == "é".encode() and byte_vocab.decode(numpy.array([0xC3, 0xA9])) == "é"
+    assert (
+        byte_vocab.decode_bytes([0xC3, 0xA9]) == "é".encode()
+        and byte_vocab.decode(numpy.array([0xC3, 0xA9])) == "é"
+    )
     with pytest.raises(tenon.Error):
         byte_vocab.encode("a")
     with pytest.raises((tenon.Error, TypeError)):

@@ -1,4 +1,5 @@
 """The package itself: names, types, what importing costs."""
+
 import pathlib
 import subprocess
 import sys
@@ -8,7 +9,9 @@ import tenon
 
 
 def run(program):
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout
 
 
 def test_names():
@@ -32,7 +35,9 @@ def test_every_name_of_the_extension_has_a_stub():
 
 
 def test_nothing_is_loaded_before_it_is_used():
-    loaded = run("import sys, tenon; print([name for name in sys.modules if 'numpy' in name or '_tenon' in name or 'asyncio' in name])")
+    loaded = run(
+        "import sys, tenon; print([name for name in sys.modules if 'numpy' in name or '_tenon' in name or 'asyncio' in name])"
+    )
     assert loaded.strip() == "[]"
 
 
@@ -45,7 +50,11 @@ def test_import_takes_less_than_50_ms():
 def test_module_gives_away_no_names():
     from tenon import _tenon
 
-    listed = subprocess.run(["nm", "-D", "--defined-only", _tenon.__file__], capture_output=True, text=True)
+    listed = subprocess.run(
+        ["nm", "-D", "--defined-only", _tenon.__file__], capture_output=True, text=True
+    )
     if listed.returncode == 0:
         names = {line.split()[-1] for line in listed.stdout.splitlines()}
-        assert not {name for name in names if "tenon" in name.lower() and name != "PyInit__tenon"}, names
+        assert not {
+            name for name in names if "tenon" in name.lower() and name != "PyInit__tenon"
+        }, names

@@ -1,13 +1,24 @@
 """Events, formats, parsers, repair, validation."""
+
 import copy
 import json
 import pickle
 
 import pytest
 import tenon
-from tenon import CallArguments, CallBegin, CallEnd, ContentDelta, Diagnostic, Finish, ReasoningDelta
+from tenon import (
+    CallArguments,
+    CallBegin,
+    CallEnd,
+    ContentDelta,
+    Diagnostic,
+    Finish,
+    ReasoningDelta,
+)
 
-CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Rome", "days": 2}}\n</tool_call>'
+CALL = (
+    '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Rome", "days": 2}}\n</tool_call>'
+)
 
 
 def folded(parser, pieces):
@@ -21,9 +32,24 @@ def folded(parser, pieces):
 OUTPUTS = {
     "TextAlone": ("hermes", "Hello.", "Hello.", []),
     "Call": ("hermes", CALL, None, [("get_weather", '{"city": "Rome", "days": 2}')]),
-    "TextAndCall": ("hermes", "I look. " + CALL, "I look. ", [("get_weather", '{"city": "Rome", "days": 2}')]),
-    "Two": ("hermes", CALL + "\n" + CALL, None, [("get_weather", '{"city": "Rome", "days": 2}')] * 2),
-    "OtherFormat": ("llama3_json", '{"name": "get_weather", "parameters": {"city": "Rome"}}', None, [("get_weather", '{"city": "Rome"}')]),
+    "TextAndCall": (
+        "hermes",
+        "I look. " + CALL,
+        "I look. ",
+        [("get_weather", '{"city": "Rome", "days": 2}')],
+    ),
+    "Two": (
+        "hermes",
+        CALL + "\n" + CALL,
+        None,
+        [("get_weather", '{"city": "Rome", "days": 2}')] * 2,
+    ),
+    "OtherFormat": (
+        "llama3_json",
+        '{"name": "get_weather", "parameters": {"city": "Rome"}}',
+        None,
+        [("get_weather", '{"city": "Rome"}')],
+    ),
     "Alias": ("qwen3", CALL, None, [("get_weather", '{"city": "Rome", "days": 2}')]),
 }
 
@@ -34,30 +60,54 @@ def test_output_cut_anywhere(weather, row, size):
     format, text, content, calls = OUTPUTS[row]
     parser = tenon.StreamParser(tenon.Format(format), None, {"tools": [weather]})
     for _ in range(2):  # a parser that was reset is as a new one
-        fold = folded(parser, [text[i:i + size] for i in range(0, len(text), size)])
+        fold = folded(parser, [text[i : i + size] for i in range(0, len(text), size)])
         message = fold.message
         assert message["role"] == "assistant" and message["content"] == content
-        assert [(call["function"]["name"], call["function"]["arguments"]) for call in message.get("tool_calls", [])] == calls
+        assert [
+            (call["function"]["name"], call["function"]["arguments"])
+            for call in message.get("tool_calls", [])
+        ] == calls
         assert not fold.incomplete
         parser.reset()
     assert tenon.parse(text, format, tools=[weather])["content"] == content
 
 
 def test_events_are_values(weather):
-    parser = tenon.StreamParser(tenon.Format("hermes"), None, {"tools": [weather], "id_prefix": "x_"})
+    parser = tenon.StreamParser(
+        tenon.Format("hermes"), None, {"tools": [weather], "id_prefix": "x_"}
+    )
     events = parser.feed("Hi " + CALL) + parser.finish()
     match events:
-        case [ContentDelta("Hi "), CallBegin(0, id, "get_weather"), *arguments, CallEnd(index=0, is_incomplete=False)]:
-            assert id.startswith("x_") and "".join(event.text for event in arguments) == '{"city": "Rome", "days": 2}'
+        case [
+            ContentDelta("Hi "),
+            CallBegin(0, id, "get_weather"),
+            *arguments,
+            CallEnd(index=0, is_incomplete=False),
+        ]:
+            assert (
+                id.startswith("x_")
+                and "".join(event.text for event in arguments) == '{"city": "Rome", "days": 2}'
+            )
         case _:
             pytest.fail(repr(events))
-    assert ContentDelta("a") == ContentDelta("a") != ReasoningDelta("a") and ContentDelta("a") != "a"
+    assert (
+        ContentDelta("a") == ContentDelta("a") != ReasoningDelta("a") and ContentDelta("a") != "a"
+    )
     assert len({ContentDelta("a"), ContentDelta("a"), ContentDelta("b")}) == 2
     assert repr(CallArguments(0, "{}")) == "CallArguments(index=0, text='{}')"
-    assert Finish("stop", {"usage": {}}).details == {"usage": {}} and Diagnostic("a", "b").code == "a"
+    assert (
+        Finish("stop", {"usage": {}}).details == {"usage": {}} and Diagnostic("a", "b").code == "a"
+    )
     assert CallEnd(3) == CallEnd(index=3, is_incomplete=False) and CallEnd(3, True) != CallEnd(3)
-    for wrong in (lambda: ContentDelta(), lambda: ContentDelta(5), lambda: ContentDelta("a", "b"), lambda: ContentDelta("a", text="b"),
-                  lambda: CallArguments("{}", 0), lambda: CallArguments(0, other="{}"), lambda: Finish("stop", [])):
+    for wrong in (
+        lambda: ContentDelta(),
+        lambda: ContentDelta(5),
+        lambda: ContentDelta("a", "b"),
+        lambda: ContentDelta("a", text="b"),
+        lambda: CallArguments("{}", 0),
+        lambda: CallArguments(0, other="{}"),
+        lambda: Finish("stop", []),
+    ):
         with pytest.raises(TypeError):
             wrong()
     with pytest.raises(AttributeError):
@@ -80,17 +130,34 @@ def test_events_are_let_go_of():
     text, details = "some text of its own", {"usage": {}}
     before = sys.getrefcount(text), sys.getrefcount(details), sys.getrefcount(ContentDelta)
     kept = [ContentDelta(text) for _ in range(100)] + [Finish(text, details) for _ in range(100)]
-    assert sys.getrefcount(text) == before[0] + 200 and hash(kept[0]) == hash(ContentDelta(text)) and repr(kept[0])
+    assert (
+        sys.getrefcount(text) == before[0] + 200
+        and hash(kept[0]) == hash(ContentDelta(text))
+        and repr(kept[0])
+    )
     del kept
     with pytest.raises(TypeError):
         Finish(text, None)
-    assert (sys.getrefcount(text), sys.getrefcount(details), sys.getrefcount(ContentDelta)) == before
+    assert (
+        sys.getrefcount(text),
+        sys.getrefcount(details),
+        sys.getrefcount(ContentDelta),
+    ) == before
 
 
-@pytest.mark.parametrize("event", [
-    ContentDelta("a"), ReasoningDelta("b"), tenon.CallBegin(1, "x", "y"), CallArguments(1, "{}"), CallEnd(1, True), Diagnostic("a", "b"),
-    Finish("stop", {"usage": {"total_tokens": 1}}),
-], ids=lambda event: type(event).__name__)
+@pytest.mark.parametrize(
+    "event",
+    [
+        ContentDelta("a"),
+        ReasoningDelta("b"),
+        tenon.CallBegin(1, "x", "y"),
+        CallArguments(1, "{}"),
+        CallEnd(1, True),
+        Diagnostic("a", "b"),
+        Finish("stop", {"usage": {"total_tokens": 1}}),
+    ],
+    ids=lambda event: type(event).__name__,
+)
 def test_events_go_between_processes(event):
     for again in (pickle.loads(pickle.dumps(event)), copy.copy(event), copy.deepcopy(event)):
         assert again == event and type(again) is type(event) and repr(again) == repr(event)
@@ -100,7 +167,9 @@ def test_a_format_is_its_name(vocab, weather):
     for format in ("hermes", tenon.Format("hermes")):
         assert tenon.parse(CALL, format, tools=[weather])["tool_calls"]
         assert tenon.StreamParser(format, vocab, {"tools": [weather]}).finish() == []
-        assert tenon.Grammar.for_tools(vocab, format, {"tools": [weather], "tool_choice": "required"})
+        assert tenon.Grammar.for_tools(
+            vocab, format, {"tools": [weather], "tool_choice": "required"}
+        )
 
 
 def test_cut_output(weather):
@@ -135,7 +204,13 @@ def test_formats(weather):
     assert "hermes" in names and len(names) > 20
     for name in names:
         assert tenon.Format(name).name == name
-    calls = [{"id": "1", "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Rome"}'}}]
+    calls = [
+        {
+            "id": "1",
+            "type": "function",
+            "function": {"name": "get_weather", "arguments": '{"city": "Rome"}'},
+        }
+    ]
     assert '"city": "Rome"' in tenon.Format("hermes").render_calls(calls)
     assert "get_weather" in tenon.Format("generic_xml").describe_tools([weather])
     assert tenon.Format.detect(chat_template="{{ nothing }}")[0] is None
@@ -147,7 +222,11 @@ def test_formats(weather):
 
 def test_large_arguments(weather):
     text = "lorem ipsum " * 100_000
-    output = '<tool_call>\n' + json.dumps({"name": "get_weather", "arguments": {"city": text}}) + "\n</tool_call>"
+    output = (
+        "<tool_call>\n"
+        + json.dumps({"name": "get_weather", "arguments": {"city": text}})
+        + "\n</tool_call>"
+    )
     message = tenon.parse(output, "hermes", tools=[weather])
     assert json.loads(message["tool_calls"][0]["function"]["arguments"]) == {"city": text}
 
@@ -174,8 +253,11 @@ def test_repair_of_a_function():
 
 
 VALUES = {
-    "Valid": ({"a": 1}, []), "Missing": ({}, ["/required"]), "WrongType": ({"a": "x"}, ["/properties/a/type"]),
-    "NotAnObject": ("text", ["/type"]), "Null": (None, ["/type"]),
+    "Valid": ({"a": 1}, []),
+    "Missing": ({}, ["/required"]),
+    "WrongType": ({"a": "x"}, ["/properties/a/type"]),
+    "NotAnObject": ("text", ["/type"]),
+    "Null": (None, ["/type"]),
 }
 
 
@@ -185,8 +267,12 @@ def test_validate(row):
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
     assert [violation["schema_path"] for violation in tenon.validate(instance, schema)] == paths
     compiled = tenon.Schema(schema)
-    assert compiled.is_valid(instance) == (not paths) == compiled.is_valid_json(json.dumps(instance))
-    assert [violation["schema_path"] for violation in compiled.validate_json(json.dumps(instance))] == paths
+    assert (
+        compiled.is_valid(instance) == (not paths) == compiled.is_valid_json(json.dumps(instance))
+    )
+    assert [
+        violation["schema_path"] for violation in compiled.validate_json(json.dumps(instance))
+    ] == paths
 
 
 def test_validate_refuses():

@@ -1,4 +1,5 @@
 """What is wrong with an argument is said in a sentence: what, where, and how to mend it; never in the words of the binding."""
+
 import re
 import threading
 
@@ -45,64 +46,248 @@ class Clock:
 
 # A call, the exception, and how its sentence begins or what stands in it.
 ROWS = {
-    "TokenOfAnotherType": (lambda o: tenon.Vocab([b"a", 5], []), TypeError, r"tokens\[1\] must be bytes, str, a pair \(bytes, is_control\) or None, not int"),
-    "TokenThatIsNoPair": (lambda o: tenon.Vocab([("x",)], []), TypeError, r"tokens\[0\] must be a pair of bytes and whether"),
-    "TokenOfNoBytes": (lambda o: tenon.Vocab([(5, True)], []), TypeError, r"tokens\[0\] must be a str or bytes, not int"),
-    "TokenThatIsNoUnicode": (lambda o: tenon.Vocab(["\ud800"], []), tenon.InvalidError, r"tokens\[0\] has half of a surrogate pair as character 0"),
-    "TokensAreNone": (lambda o: tenon.Vocab(None, []), TypeError, "a sequence of tokens by id is wanted, not None"),
+    "TokenOfAnotherType": (
+        lambda o: tenon.Vocab([b"a", 5], []),
+        TypeError,
+        r"tokens\[1\] must be bytes, str, a pair \(bytes, is_control\) or None, not int",
+    ),
+    "TokenThatIsNoPair": (
+        lambda o: tenon.Vocab([("x",)], []),
+        TypeError,
+        r"tokens\[0\] must be a pair of bytes and whether",
+    ),
+    "TokenOfNoBytes": (
+        lambda o: tenon.Vocab([(5, True)], []),
+        TypeError,
+        r"tokens\[0\] must be a str or bytes, not int",
+    ),
+    "TokenThatIsNoUnicode": (
+        lambda o: tenon.Vocab(["\ud800"], []),
+        tenon.InvalidError,
+        r"tokens\[0\] has half of a surrogate pair as character 0",
+    ),
+    "TokensAreNone": (
+        lambda o: tenon.Vocab(None, []),
+        TypeError,
+        "a sequence of tokens by id is wanted, not None",
+    ),
     "NoTokens": (lambda o: tenon.Vocab([], []), tenon.InvalidError, "the vocabulary has no tokens"),
-    "EndsAreNoSequence": (lambda o: tenon.Vocab([b"a"], 5), TypeError, "ends must be a sequence of int, not int"),
-    "EndIsNoInt": (lambda o: o.vocab.with_ends(["a"]), TypeError, r"ends\[0\] must be an int, not str"),
+    "EndsAreNoSequence": (
+        lambda o: tenon.Vocab([b"a"], 5),
+        TypeError,
+        "ends must be a sequence of int, not int",
+    ),
+    "EndIsNoInt": (
+        lambda o: o.vocab.with_ends(["a"]),
+        TypeError,
+        r"ends\[0\] must be an int, not str",
+    ),
     "EndIsNoToken": (lambda o: o.vocab.with_ends([9999]), tenon.InvalidError, "9999"),
-    "VocabWithoutEnds": (lambda o: tenon.Grammar(tenon.Vocab(BYTES, []), {"schema": True}), tenon.InvalidError, r"name it by Vocab\.with_ends\(\)$"),
+    "VocabWithoutEnds": (
+        lambda o: tenon.Grammar(tenon.Vocab(BYTES, []), {"schema": True}),
+        tenon.InvalidError,
+        r"name it by Vocab\.with_ends\(\)$",
+    ),
     "IdsAreAText": (lambda o: o.vocab.decode("ab"), TypeError, r"ids\[0\] must be an int, not str"),
-    "IdIsLarge": (lambda o: o.vocab.decode([0, 2**40]), tenon.InvalidError, r"ids\[1\] is 1099511627776, and ids are from 0"),
-    "GrammarIsNone": (lambda o: tenon.Matcher(None), TypeError, "a tenon.Grammar is wanted, not None"),
+    "IdIsLarge": (
+        lambda o: o.vocab.decode([0, 2**40]),
+        tenon.InvalidError,
+        r"ids\[1\] is 1099511627776, and ids are from 0",
+    ),
+    "GrammarIsNone": (
+        lambda o: tenon.Matcher(None),
+        TypeError,
+        "a tenon.Grammar is wanted, not None",
+    ),
     "GrammarIsAnInt": (lambda o: tenon.Matcher(5), TypeError, "a tenon.Grammar is wanted, not int"),
-    "GrammarIsAVocab": (lambda o: tenon.Matcher(o.vocab), TypeError, "a tenon.Grammar is wanted, not (tenon._tenon.)?Vocab"),
-    "VocabIsAGrammar": (lambda o: tenon.Grammar(o.grammar, {}), TypeError, "a tenon.Vocab is wanted"),
-    "VocabIsNotMade": (lambda o: tenon.Grammar(tenon.Vocab.__new__(tenon.Vocab), {}), TypeError, "a tenon.Vocab is wanted"),
-    "RequestIsNone": (lambda o: tenon.Grammar(o.vocab, None), TypeError, "a dict, a list or the text of some JSON is wanted, not None"),
+    "GrammarIsAVocab": (
+        lambda o: tenon.Matcher(o.vocab),
+        TypeError,
+        "a tenon.Grammar is wanted, not (tenon._tenon.)?Vocab",
+    ),
+    "VocabIsAGrammar": (
+        lambda o: tenon.Grammar(o.grammar, {}),
+        TypeError,
+        "a tenon.Vocab is wanted",
+    ),
+    "VocabIsNotMade": (
+        lambda o: tenon.Grammar(tenon.Vocab.__new__(tenon.Vocab), {}),
+        TypeError,
+        "a tenon.Vocab is wanted",
+    ),
+    "RequestIsNone": (
+        lambda o: tenon.Grammar(o.vocab, None),
+        TypeError,
+        "a dict, a list or the text of some JSON is wanted, not None",
+    ),
     "SchemaIsNone": (lambda o: tenon.Schema(None), TypeError, "not None"),
     "ToolIsNone": (lambda o: tenon.Mender(None), TypeError, "not None"),
     "ValidatedAgainstNone": (lambda o: tenon.validate(5, None), TypeError, "not None"),
     "SchemaHoldsASet": (lambda o: tenon.Schema({"enum": {1}}), TypeError, "set"),
-    "MatcherTokenIsLarge": (lambda o: tenon.Matcher(o.grammar).accept(2**70), tenon.InvalidError, "a token id is 1180591620717411303424, and ids are"),
-    "MatcherTokenIsNoInt": (lambda o: tenon.Matcher(o.grammar).accept("a"), TypeError, "a token id must be an int, not str"),
-    "MatcherTokenIsAFloat": (lambda o: tenon.Matcher(o.grammar).accept(97.0), TypeError, "a token id must be an int, not float"),
-    "DraftIsNone": (lambda o: tenon.Matcher(o.grammar).validate_draft(None), TypeError, "tokens must be a sequence of int, not None"),
-    "RollbackBehind": (lambda o: tenon.Matcher(o.grammar).rollback(-1), tenon.InvalidError, "-1 is no number of things"),
-    "RollbackTooFar": (lambda o: tenon.Matcher(o.grammar).rollback(2**70), tenon.InvalidError, "only 0 were accepted"),
-    "TextIsNoUnicode": (lambda o: tenon.Matcher(o.grammar).accept_text(LONE), tenon.InvalidError, "a text has half of a surrogate pair as character 3.*surrogateescape"),
-    "TextIsNone": (lambda o: tenon.Matcher(o.grammar).accept_text(None), TypeError, "a text must be a str or bytes, not None"),
-    "NoRoomToTheEnd": (lambda o: tenon.Matcher(o.grammar).tokens_to_end(1), tenon.LimitExceededError, "the end takes 3 tokens, and there is room for 1"),
-    "RowBeforeTheFirst": (lambda o: tenon.Matcher(o.grammar).fill_mask(numpy.zeros((1, 9), numpy.int32), -3), IndexError, "row is -3"),
-    "MaskOfNothing": (lambda o: tenon.Matcher(o.grammar).fill_mask("abc"), TypeError, "can be written and has no gaps; this str is none"),
-    "FedWithNoUnicode": (lambda o: tenon.StreamParser("hermes").feed(LONE), tenon.InvalidError, "surrogate"),
-    "FedWithAnInt": (lambda o: tenon.StreamParser("hermes").feed(5), TypeError, "a text must be a str or bytes, not int"),
-    "FormatIsAnInt": (lambda o: tenon.StreamParser(5), TypeError, "a tenon.Format, or the name of one, is wanted, not int"),
+    "MatcherTokenIsLarge": (
+        lambda o: tenon.Matcher(o.grammar).accept(2**70),
+        tenon.InvalidError,
+        "a token id is 1180591620717411303424, and ids are",
+    ),
+    "MatcherTokenIsNoInt": (
+        lambda o: tenon.Matcher(o.grammar).accept("a"),
+        TypeError,
+        "a token id must be an int, not str",
+    ),
+    "MatcherTokenIsAFloat": (
+        lambda o: tenon.Matcher(o.grammar).accept(97.0),
+        TypeError,
+        "a token id must be an int, not float",
+    ),
+    "DraftIsNone": (
+        lambda o: tenon.Matcher(o.grammar).validate_draft(None),
+        TypeError,
+        "tokens must be a sequence of int, not None",
+    ),
+    "RollbackBehind": (
+        lambda o: tenon.Matcher(o.grammar).rollback(-1),
+        tenon.InvalidError,
+        "-1 is no number of things",
+    ),
+    "RollbackTooFar": (
+        lambda o: tenon.Matcher(o.grammar).rollback(2**70),
+        tenon.InvalidError,
+        "only 0 were accepted",
+    ),
+    "TextIsNoUnicode": (
+        lambda o: tenon.Matcher(o.grammar).accept_text(LONE),
+        tenon.InvalidError,
+        "a text has half of a surrogate pair as character 3.*surrogateescape",
+    ),
+    "TextIsNone": (
+        lambda o: tenon.Matcher(o.grammar).accept_text(None),
+        TypeError,
+        "a text must be a str or bytes, not None",
+    ),
+    "NoRoomToTheEnd": (
+        lambda o: tenon.Matcher(o.grammar).tokens_to_end(1),
+        tenon.LimitExceededError,
+        "the end takes 3 tokens, and there is room for 1",
+    ),
+    "RowBeforeTheFirst": (
+        lambda o: tenon.Matcher(o.grammar).fill_mask(numpy.zeros((1, 9), numpy.int32), -3),
+        IndexError,
+        "row is -3",
+    ),
+    "MaskOfNothing": (
+        lambda o: tenon.Matcher(o.grammar).fill_mask("abc"),
+        TypeError,
+        "can be written and has no gaps; this str is none",
+    ),
+    "FedWithNoUnicode": (
+        lambda o: tenon.StreamParser("hermes").feed(LONE),
+        tenon.InvalidError,
+        "surrogate",
+    ),
+    "FedWithAnInt": (
+        lambda o: tenon.StreamParser("hermes").feed(5),
+        TypeError,
+        "a text must be a str or bytes, not int",
+    ),
+    "FormatIsAnInt": (
+        lambda o: tenon.StreamParser(5),
+        TypeError,
+        "a tenon.Format, or the name of one, is wanted, not int",
+    ),
     "FormatIsUnknown": (lambda o: tenon.StreamParser("nobody"), tenon.UnsupportedError, "nobody"),
-    "CallsWithoutFunction": (lambda o: tenon.Format("hermes").render_calls([{"name": "x"}]), tenon.InvalidError, r'"name" is not a field of calls\[0\]'),
-    "MendedToolIsEmpty": (lambda o: tenon.repair("{", {}), tenon.InvalidError, "^tool.type is required"),
-    "ValidatedTextIsNoUnicode": (lambda o: tenon.validate(LONE, {}), tenon.InvalidError, "surrogate"),
-    "PatternIsQuoted": (lambda o: tenon.Schema({"pattern": "(" * 100_000}), tenon.InvalidError, "bytes left out"),
-    "MessagesAreAText": (lambda o: o.service.chat("hello"), TypeError, "messages must be a list of messages.*not str"),
-    "MessagesAreNoUnicode": (lambda o: o.service.chat([{"role": "user", "content": LONE}]), tenon.InvalidError, "surrogate"),
-    "WholeAndStreamed": (lambda o: o.service.chat([], stream=True), TypeError, r"stream\(\) gives it as it comes"),
-    "EngineIsNoFunction": (lambda o: o.service.add_engine("a", 5, o.vocab), TypeError, "generate must be a function"),
-    "EngineWithoutVocab": (lambda o: o.service.add_engine("a", gives, None), TypeError, "a tenon.Vocab is wanted, not None"),
-    "PortIsNone": (lambda o: o.service.listen(port=70_000), ValueError, "port must be from 0 to 65535"),
-    "ConversationWithNobody": (lambda o: tenon.Conversation(None), TypeError, "a conversation is with a tenon.Service, not NoneType"),
-    "NoRounds": (lambda o: tenon.Conversation(o.service, max_rounds=0), ValueError, "max_rounds must be from 1 on"),
+    "CallsWithoutFunction": (
+        lambda o: tenon.Format("hermes").render_calls([{"name": "x"}]),
+        tenon.InvalidError,
+        r'"name" is not a field of calls\[0\]',
+    ),
+    "MendedToolIsEmpty": (
+        lambda o: tenon.repair("{", {}),
+        tenon.InvalidError,
+        "^tool.type is required",
+    ),
+    "ValidatedTextIsNoUnicode": (
+        lambda o: tenon.validate(LONE, {}),
+        tenon.InvalidError,
+        "surrogate",
+    ),
+    "PatternIsQuoted": (
+        lambda o: tenon.Schema({"pattern": "(" * 100_000}),
+        tenon.InvalidError,
+        "bytes left out",
+    ),
+    "MessagesAreAText": (
+        lambda o: o.service.chat("hello"),
+        TypeError,
+        "messages must be a list of messages.*not str",
+    ),
+    "MessagesAreNoUnicode": (
+        lambda o: o.service.chat([{"role": "user", "content": LONE}]),
+        tenon.InvalidError,
+        "surrogate",
+    ),
+    "WholeAndStreamed": (
+        lambda o: o.service.chat([], stream=True),
+        TypeError,
+        r"stream\(\) gives it as it comes",
+    ),
+    "EngineIsNoFunction": (
+        lambda o: o.service.add_engine("a", 5, o.vocab),
+        TypeError,
+        "generate must be a function",
+    ),
+    "EngineWithoutVocab": (
+        lambda o: o.service.add_engine("a", gives, None),
+        TypeError,
+        "a tenon.Vocab is wanted, not None",
+    ),
+    "PortIsNone": (
+        lambda o: o.service.listen(port=70_000),
+        ValueError,
+        "port must be from 0 to 65535",
+    ),
+    "ConversationWithNobody": (
+        lambda o: tenon.Conversation(None),
+        TypeError,
+        "a conversation is with a tenon.Service, not NoneType",
+    ),
+    "NoRounds": (
+        lambda o: tenon.Conversation(o.service, max_rounds=0),
+        ValueError,
+        "max_rounds must be from 1 on",
+    ),
     "FoldedIsNoEvent": (lambda o: tenon.Fold().add(5), TypeError, "an event is wanted, not int"),
-    "ProcessorOfAVocab": (lambda o: tenon.LogitsProcessor(o.vocab), TypeError, "grammar must be a tenon.Grammar"),
+    "ProcessorOfAVocab": (
+        lambda o: tenon.LogitsProcessor(o.vocab),
+        TypeError,
+        "grammar must be a tenon.Grammar",
+    ),
     "ToolIsNoFunction": (lambda o: tenon.tool(5), TypeError, "a tool is a function, not int"),
-    "ToolIsAGenerator": (lambda o: tenon.tool(gives), TypeError, r"gives\(\) is a generator.*return a list"),
-    "ToolIsAnAsyncGenerator": (lambda o: tenon.Toolbox([gives_later]), TypeError, r"gives_later\(\) is a generator"),
-    "ToolIsAnObjectThatGenerates": (lambda o: tenon.Toolbox().add(Clock(), parameters={}), TypeError, r"Clock\(\) is a generator"),
-    "ToolIsAMethodOfNoObject": (lambda o: tenon.tool(Clock.time), TypeError, r"Clock.time\(\) is a method of no object.*Clock\(\.\.\.\).time"),
+    "ToolIsAGenerator": (
+        lambda o: tenon.tool(gives),
+        TypeError,
+        r"gives\(\) is a generator.*return a list",
+    ),
+    "ToolIsAnAsyncGenerator": (
+        lambda o: tenon.Toolbox([gives_later]),
+        TypeError,
+        r"gives_later\(\) is a generator",
+    ),
+    "ToolIsAnObjectThatGenerates": (
+        lambda o: tenon.Toolbox().add(Clock(), parameters={}),
+        TypeError,
+        r"Clock\(\) is a generator",
+    ),
+    "ToolIsAMethodOfNoObject": (
+        lambda o: tenon.tool(Clock.time),
+        TypeError,
+        r"Clock.time\(\) is a method of no object.*Clock\(\.\.\.\).time",
+    ),
     "ToolTellsNoParameters": (lambda o: tenon.tool(int), TypeError, "does not tell its parameters"),
-    "ToolHasNoName": (lambda o: tenon.Toolbox().add(lambda: 1, name=""), TypeError, "'' cannot be the name of a tool"),
+    "ToolHasNoName": (
+        lambda o: tenon.Toolbox().add(lambda: 1, name=""),
+        TypeError,
+        "'' cannot be the name of a tool",
+    ),
 }
 
 
@@ -118,11 +303,15 @@ def test_refusal(row, vocab, grammar, service):
         call(objects)
     told = str(raised.value)
     assert re.search(sentence, told, re.DOTALL), told
-    assert len(told) < 2500 and not re.search("incompatible function|bad_cast|Invoked with|NULL|tenon_|vector", told), told
+    assert len(told) < 2500 and not re.search(
+        "incompatible function|bad_cast|Invoked with|NULL|tenon_|vector", told
+    ), told
 
 
 FILES = {
-    "Vocab": tenon.Vocab.load, "ChatTemplate": tenon.ChatTemplate.load, "Service": tenon.Service.load,
+    "Vocab": tenon.Vocab.load,
+    "ChatTemplate": tenon.ChatTemplate.load,
+    "Service": tenon.Service.load,
     "Serve": lambda path: tenon.serve(path),
 }
 
@@ -130,7 +319,9 @@ FILES = {
 @pytest.mark.parametrize("name", ["nobody.gguf", "nobody.toml", "nobody.json", "nobody"])
 @pytest.mark.parametrize("row", FILES)
 def test_a_file_that_is_not_there(row, name, tmp_path):
-    with pytest.raises(tenon.UnavailableError, match=f"{name}: No such file or directory$") as error:
+    with pytest.raises(
+        tenon.UnavailableError, match=f"{name}: No such file or directory$"
+    ) as error:
         FILES[row](tmp_path / name)
     assert isinstance(error.value, OSError)
     for wrong in ("", "a\0b"):
@@ -145,14 +336,20 @@ def test_names_of_files_may_be_no_unicode(tmp_path):
 
 def test_a_file_that_is_no_configuration(tmp_path):
     (tmp_path / "model.bin").write_bytes(b"\x7fELF\0")
-    with pytest.raises(tenon.InvalidError, match="it is read as a configuration, since it is no .gguf file"):
+    with pytest.raises(
+        tenon.InvalidError, match="it is read as a configuration, since it is no .gguf file"
+    ):
         tenon.Service.load(tmp_path / "model.bin")
 
 
 def test_numbers_of_numpy_are_ids(vocab, grammar):
     matcher = tenon.Matcher(grammar)
     assert matcher.accept(numpy.int64(97)) and matcher.validate_draft(numpy.array([98, 98])) == 2
-    assert vocab.token(numpy.int32(97)) == b"a" and not matcher.accept(-1) and not matcher.accept(99999)
+    assert (
+        vocab.token(numpy.int32(97)) == b"a"
+        and not matcher.accept(-1)
+        and not matcher.accept(99999)
+    )
 
 
 def test_room_for_more_than_there_is(grammar):
@@ -161,7 +358,11 @@ def test_room_for_more_than_there_is(grammar):
     for most in (3, 2**40, 2**62, 2**70):
         assert len(matcher.tokens_to_end(most)) == 3
     assert matcher.accept_text("ab") and tenon.Matcher(grammar).forced_bytes(2**62) == b""
-    assert matcher.tokens_to_end(1) in ([97], [98]) and matcher.accept(97) and matcher.tokens_to_end(0) == []
+    assert (
+        matcher.tokens_to_end(1) in ([97], [98])
+        and matcher.accept(97)
+        and matcher.tokens_to_end(0) == []
+    )
 
 
 def test_a_lock_is_let_go_of_where_work_is_long(vocab):

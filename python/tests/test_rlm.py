@@ -1,4 +1,5 @@
 """Recursive models by the API of docs/requirements.md, 004: its two examples, run as they stand there over models that a script plays."""
+
 import http.server
 import json
 import shutil
@@ -11,7 +12,7 @@ import tenon
 from tenon import rlm
 from tenon.rlm import Arguments, ChatClient, RLMToolCallingAPI
 
-EXAMPLE_1 = '''
+EXAMPLE_1 = """
 from rlm.rlm_api import RLMToolCallingAPI
 
 # Initialize API
@@ -73,9 +74,9 @@ if response['choices'][0]['finish_reason'] == 'tool_calls':
     )
 
 print(response['choices'][0]['message']['content'])
-'''
+"""
 
-EXAMPLE_2 = '''
+EXAMPLE_2 = """
 # First turn - RLM might use internal REPL for chunking
 response1 = api.chat_completion(
     messages=[{"role": "user", "content": "Analyze this 1M line document"}],
@@ -90,7 +91,7 @@ if response1['choices'][0]['finish_reason'] == 'tool_calls':
     # Handle externally
     pass
 # If no tool calls, RLM handled it internally via REPL and returns final answer
-'''
+"""
 
 
 class Upstream:
@@ -115,7 +116,15 @@ class Upstream:
 
             def do_GET(self):
                 names = ("gpt-5", "gpt-5-nano")
-                self.send("application/json", json.dumps({"object": "list", "data": [{"id": name, "object": "model"} for name in names]}))
+                self.send(
+                    "application/json",
+                    json.dumps(
+                        {
+                            "object": "list",
+                            "data": [{"id": name, "object": "model"} for name in names],
+                        }
+                    ),
+                )
 
             def do_POST(self):
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -124,19 +133,47 @@ class Upstream:
                 if isinstance(said, str):
                     delta, reason = {"role": "assistant", "content": said}, "stop"
                 else:
-                    calls = [{"index": at, "id": f"c{at}", "type": "function", "function": call} for at, call in enumerate(said)]
+                    calls = [
+                        {"index": at, "id": f"c{at}", "type": "function", "function": call}
+                        for at, call in enumerate(said)
+                    ]
                     delta, reason = {"role": "assistant", "tool_calls": calls}, "tool_calls"
-                head = {"id": "x", "created": 1, "model": body["model"], "object": "chat.completion.chunk"}
+                head = {
+                    "id": "x",
+                    "created": 1,
+                    "model": body["model"],
+                    "object": "chat.completion.chunk",
+                }
                 usage = {"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11}
-                chunks = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
-                          {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}, {"choices": [], "usage": usage}]
+                chunks = [
+                    {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
+                    {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]},
+                    {"choices": [], "usage": usage},
+                ]
                 if not body.get("stream"):
-                    message = {**delta, "tool_calls": [{k: v for k, v in call.items() if k != "index"} for call in delta["tool_calls"]]} \
-                        if "tool_calls" in delta else delta
-                    answer = {**head, "object": "chat.completion", "usage": usage,
-                              "choices": [{"index": 0, "message": message, "finish_reason": reason}]}
+                    message = (
+                        {
+                            **delta,
+                            "tool_calls": [
+                                {k: v for k, v in call.items() if k != "index"}
+                                for call in delta["tool_calls"]
+                            ],
+                        }
+                        if "tool_calls" in delta
+                        else delta
+                    )
+                    answer = {
+                        **head,
+                        "object": "chat.completion",
+                        "usage": usage,
+                        "choices": [{"index": 0, "message": message, "finish_reason": reason}],
+                    }
                     return self.send("application/json", json.dumps(answer))
-                self.send("text/event-stream", "".join(f"data: {json.dumps({**head, **chunk})}\n\n" for chunk in chunks) + "data: [DONE]\n\n")
+                self.send(
+                    "text/event-stream",
+                    "".join(f"data: {json.dumps({**head, **chunk})}\n\n" for chunk in chunks)
+                    + "data: [DONE]\n\n",
+                )
 
         class Server(http.server.ThreadingHTTPServer):
             request_queue_size = 128
@@ -163,15 +200,19 @@ def upstream(server, monkeypatch, tmp_path):
     return server
 
 
-sandbox = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap keeps the code of models in, and is not there")
+sandbox = pytest.mark.skipif(
+    shutil.which("bwrap") is None, reason="bubblewrap keeps the code of models in, and is not there"
+)
 
 
 def turns(*texts):
     """What leads says these, one a turn; who is asked about parts echoes."""
+
     def answer(model, messages):
         if model == "gpt-5":
             return "<" + messages[-1]["content"] + ">"
         return texts[sum(message["role"] == "assistant" for message in messages)]
+
     return answer
 
 
@@ -184,7 +225,9 @@ def test_the_documents_examples(upstream, monkeypatch, capsys):
     module.RLMToolCallingAPI = RLMToolCallingAPI
     monkeypatch.setitem(sys.modules, "rlm", types.ModuleType("rlm"))
     monkeypatch.setitem(sys.modules, "rlm.rlm_api", module)
-    upstream.answer = turns("```repl\nprint(len(context))\n```", SEARCH, "FINAL(X is in the database)")
+    upstream.answer = turns(
+        "```repl\nprint(len(context))\n```", SEARCH, "FINAL(X is in the database)"
+    )
     asked = []
     names = {"search_database": lambda query: asked.append(query) or "it is there"}
     exec(EXAMPLE_1, names)
@@ -202,42 +245,94 @@ def test_a_pause_and_what_is_kept(upstream):
     with RLMToolCallingAPI("gpt-5-nano", "gpt-5") as api:
         assert api.get_session_state()["state"] is None
         question = [{"role": "system", "content": "context"}, {"role": "user", "content": "Find X"}]
-        tools = [{"type": "function", "function": {"name": "search_database", "parameters": {
-            "type": "object", "properties": {"query": {"type": "string"}}}}}]
+        tools = [
+            {
+                "type": "function",
+                "function": {
+                    "name": "search_database",
+                    "parameters": {"type": "object", "properties": {"query": {"type": "string"}}},
+                },
+            }
+        ]
         response = api.chat_completion(question, tools)
         state = api.session_state
-        assert (state["type"], state["state"]) == ("tool_calls", "paused") and state["iteration"] == 1 and state["content"] is None
+        assert (
+            (state["type"], state["state"]) == ("tool_calls", "paused")
+            and state["iteration"] == 1
+            and state["content"] is None
+        )
         [call] = state["tool_calls"]
-        assert response["choices"][0]["message"]["tool_calls"] == [call] and response["model"] == "gpt-5-nano"
-        assert call["function"]["arguments"]["query"] == "X" == json.loads(call["function"]["arguments"])["query"]
-        assert api.current_query == "Find X" and api.current_context == question[:1] and api.current_tools == tools
+        assert (
+            response["choices"][0]["message"]["tool_calls"] == [call]
+            and response["model"] == "gpt-5-nano"
+        )
+        assert (
+            call["function"]["arguments"]["query"]
+            == "X"
+            == json.loads(call["function"]["arguments"])["query"]
+        )
+        assert (
+            api.current_query == "Find X"
+            and api.current_context == question[:1]
+            and api.current_tools == tools
+        )
         # The tools of before hold where the next request leaves them out.
-        messages = [*question, response["choices"][0]["message"], {"role": "tool", "tool_call_id": call["id"], "content": "there"}]
+        messages = [
+            *question,
+            response["choices"][0]["message"],
+            {"role": "tool", "tool_call_id": call["id"], "content": "there"},
+        ]
         response = api.chat_completion(messages)
-        assert response["choices"][0]["message"]["content"] == "done" and api.session_state["state"] == "complete"
-        assert api.get_session_state()["state"] == "complete" and "there" in json.dumps(upstream.requests[-1]["messages"])
+        assert (
+            response["choices"][0]["message"]["content"] == "done"
+            and api.session_state["state"] == "complete"
+        )
+        assert api.get_session_state()["state"] == "complete" and "there" in json.dumps(
+            upstream.requests[-1]["messages"]
+        )
         api.reset()
-        assert api.session_state is api.current_context is api.current_query is api.current_tools is None
+        assert (
+            api.session_state
+            is api.current_context
+            is api.current_query
+            is api.current_tools
+            is None
+        )
 
 
 @sandbox
 def test_on_a_server(upstream, model):
     """The same over HTTP, to a server that has both models."""
     upstream.answer = turns(SEARCH, "FINAL(done)")
-    config = "".join(f'[[model]]\nname = "{name}"\nengine = "openai"\nurl = "{upstream.url}"\nupstream_model = "{name}"\n'
-                     for name in ("gpt-5-nano", "gpt-5"))
-    tools = [{"type": "function", "function": {"name": "search_database", "parameters": {"type": "object"}}}]
+    config = "".join(
+        f'[[model]]\nname = "{name}"\nengine = "openai"\nurl = "{upstream.url}"\nupstream_model = "{name}"\n'
+        for name in ("gpt-5-nano", "gpt-5")
+    )
+    tools = [
+        {
+            "type": "function",
+            "function": {"name": "search_database", "parameters": {"type": "object"}},
+        }
+    ]
     with tenon.Service(config) as service:
         url = service.listen() + "/v1"
         api = rlm.create_rlm_client("gpt-5-nano", "gpt-5", base_url=url, max_iterations=5)
         response = api.chat_completion([{"role": "user", "content": "Find X"}], tools)
         message = response["choices"][0]["message"]
         assert message["tool_calls"][0]["function"]["arguments"]["query"] == "X"
-        result = {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "there"}
-        response = api.chat_completion([{"role": "user", "content": "Find X"}, message, result], tools)
+        result = {
+            "role": "tool",
+            "tool_call_id": message["tool_calls"][0]["id"],
+            "content": "there",
+        }
+        response = api.chat_completion(
+            [{"role": "user", "content": "Find X"}, message, result], tools
+        )
         assert response["choices"][0]["message"]["content"] == "done"
         with pytest.raises(tenon.ApiError, match="nobody"):
-            RLMToolCallingAPI("nobody", "gpt-5", base_url=url).chat_completion([{"role": "user", "content": "x"}])
+            RLMToolCallingAPI("nobody", "gpt-5", base_url=url).chat_completion(
+                [{"role": "user", "content": "x"}]
+            )
         with pytest.raises(tenon.ApiError):
             api.chat_completion([{"role": "user", "content": "x"}], rlm={"nobody_knows": 1})
     with pytest.raises(tenon.UnavailableError):
@@ -245,36 +340,69 @@ def test_on_a_server(upstream, model):
 
 
 def test_client(upstream):
-    upstream.answer = lambda model, messages: SEARCH if "find" in messages[-1]["content"] else "Hello."
+    upstream.answer = lambda model, messages: (
+        SEARCH if "find" in messages[-1]["content"] else "Hello."
+    )
     client = ChatClient("gpt-5")
-    assert client.completion("Hi", max_tokens=7) == {"content": "Hello.", "tool_calls": None, "role": "assistant"}
+    assert client.completion("Hi", max_tokens=7) == {
+        "content": "Hello.",
+        "tool_calls": None,
+        "role": "assistant",
+    }
     sent = upstream.requests[-1]
     assert sent.get("max_completion_tokens", sent.get("max_tokens")) == 7
-    tools = [{"type": "function", "function": {"name": "search_database", "parameters": {"type": "object"}}}]
+    tools = [
+        {
+            "type": "function",
+            "function": {"name": "search_database", "parameters": {"type": "object"}},
+        }
+    ]
     answer = client.completion([{"role": "user", "content": "find X"}], tools=tools)
-    assert answer["content"] is None and answer["tool_calls"][0]["function"]["arguments"]["query"] == "X"
+    assert (
+        answer["content"] is None
+        and answer["tool_calls"][0]["function"]["arguments"]["query"] == "X"
+    )
     client.close()
 
 
 def test_what_a_client_sends(upstream):
     """To a server as it is: max_tokens by its new name."""
     upstream.answer = lambda model, messages: "Hello."
-    ChatClient("gpt-5", base_url=upstream.url + "/v1").completion([{"role": "user", "content": "Hi"}], max_tokens=7, temperature=0)
+    ChatClient("gpt-5", base_url=upstream.url + "/v1").completion(
+        [{"role": "user", "content": "Hi"}], max_tokens=7, temperature=0
+    )
     [sent] = upstream.requests
-    assert sent == {"model": "gpt-5", "messages": [{"role": "user", "content": "Hi"}], "max_completion_tokens": 7, "temperature": 0}
+    assert sent == {
+        "model": "gpt-5",
+        "messages": [{"role": "user", "content": "Hi"}],
+        "max_completion_tokens": 7,
+        "temperature": 0,
+    }
 
 
 def test_arguments():
     text = '{"query": "X", "n": [1]}'
     arguments = Arguments(text)
-    assert arguments == text and isinstance(arguments, str) and json.dumps({"a": arguments}) == json.dumps({"a": text})
-    assert (arguments["query"], arguments["n"], arguments.get("nobody", 5), arguments[0], arguments[1:8]) == ("X", [1], 5, "{", '"query"')
+    assert (
+        arguments == text
+        and isinstance(arguments, str)
+        and json.dumps({"a": arguments}) == json.dumps({"a": text})
+    )
+    assert (
+        arguments["query"],
+        arguments["n"],
+        arguments.get("nobody", 5),
+        arguments[0],
+        arguments[1:8],
+    ) == ("X", [1], 5, "{", '"query"')
     assert list(arguments.keys()) == ["query", "n"] and dict(arguments.items()) == arguments.loads()
     with pytest.raises(KeyError):
         arguments["nobody"]
 
 
 def test_helpers():
-    assert rlm.extract_response_content({"content": "a"}) == rlm.extract_response_content("a") == "a"
+    assert (
+        rlm.extract_response_content({"content": "a"}) == rlm.extract_response_content("a") == "a"
+    )
     assert rlm.extract_response_content({}) == ""
     assert rlm.format_tool_calls_for_messages([1]) == [{"role": "assistant", "tool_calls": [1]}]

@@ -1,4 +1,5 @@
 """Models in this process: whole and streamed, threads and tasks, HTTP, engines that are written in Python."""
+
 import asyncio
 import itertools
 import json
@@ -39,13 +40,24 @@ def folded(chunks):
 
 
 def test_whole_and_streamed_are_the_same(service, weather):
-    request = {"tools": [weather], "tool_choice": "required", "parallel_tool_calls": False, "temperature": 0, "max_tokens": 200,
-               "tenon": {"close_calls": True}}
-    service.chat(QUESTION, **request)  # what follows finds its prompt in the cache: what is computed at once is rounded otherwise
+    request = {
+        "tools": [weather],
+        "tool_choice": "required",
+        "parallel_tool_calls": False,
+        "temperature": 0,
+        "max_tokens": 200,
+        "tenon": {"close_calls": True},
+    }
+    service.chat(
+        QUESTION, **request
+    )  # what follows finds its prompt in the cache: what is computed at once is rounded otherwise
     message = service.chat(QUESTION, **request)["choices"][0]["message"]
     [call] = message["tool_calls"]
     assert call["function"]["name"] == "get_weather"
-    assert tenon.validate(json.loads(call["function"]["arguments"]), weather["function"]["parameters"]) == []
+    assert (
+        tenon.validate(json.loads(call["function"]["arguments"]), weather["function"]["parameters"])
+        == []
+    )
     content, calls = folded(service.stream(QUESTION, **request))
     assert calls == [{"name": "get_weather", "arguments": call["function"]["arguments"]}]
 
@@ -67,7 +79,11 @@ def test_other_routes(service):
         assert asyncio.run(service.arequest("POST", "/v1/messages", each))["type"] == "message"
 
 
-REFUSALS = {"NoMessages": {"messages": []}, "NoSuchModel": {"messages": HELLO, "model": "nobody"}, "BadTemperature": {"messages": HELLO, "temperature": -5}}
+REFUSALS = {
+    "NoMessages": {"messages": []},
+    "NoSuchModel": {"messages": HELLO, "model": "nobody"},
+    "BadTemperature": {"messages": HELLO, "temperature": -5},
+}
 
 
 @pytest.mark.parametrize("row", REFUSALS)
@@ -95,19 +111,37 @@ def test_refusals_go_between_processes(service):
     with pytest.raises(tenon.ApiError) as error:
         service.chat(HELLO, model="nobody")
     again = pickle.loads(pickle.dumps(error.value))
-    assert (again.status, again.error, str(again)) == (error.value.status, error.value.error, str(error.value))
+    assert (again.status, again.error, str(again)) == (
+        error.value.status,
+        error.value.error,
+        str(error.value),
+    )
 
 
 def test_many_at_a_time(service):
     def request(number):
         """Which can be answered in one way."""
-        schema = {"type": "object", "properties": {"n": {"const": number}}, "required": ["n"], "additionalProperties": False}
-        return {"tools": [{"type": "function", "function": {"name": "say", "parameters": schema}}], "tool_choice": "required",
-                "parallel_tool_calls": False, "max_tokens": 100, "tenon": {"close_calls": True}}
+        schema = {
+            "type": "object",
+            "properties": {"n": {"const": number}},
+            "required": ["n"],
+            "additionalProperties": False,
+        }
+        return {
+            "tools": [{"type": "function", "function": {"name": "say", "parameters": schema}}],
+            "tool_choice": "required",
+            "parallel_tool_calls": False,
+            "max_tokens": 100,
+            "tenon": {"close_calls": True},
+        }
 
     async def ask():
-        answers = await asyncio.gather(*(service.achat(HELLO, **request(number)) for number in range(8)))
-        calls = [call for answer in answers for call in answer["choices"][0]["message"]["tool_calls"]]
+        answers = await asyncio.gather(
+            *(service.achat(HELLO, **request(number)) for number in range(8))
+        )
+        calls = [
+            call for answer in answers for call in answer["choices"][0]["message"]["tool_calls"]
+        ]
         return [json.loads(call["function"]["arguments"])["n"] for call in calls]
 
     assert asyncio.run(ask()) == list(range(8))
@@ -148,9 +182,13 @@ def test_listens_where_the_configuration_says(model):
     with tenon.Service(text % port) as service:
         assert service.listen() == f"http://127.0.0.1:{port}"
         service.stop_listening(0)
-        assert service.listen("localhost", 0).startswith("http://localhost:") and service.models == ["mine"]
+        assert service.listen("localhost", 0).startswith(
+            "http://localhost:"
+        ) and service.models == ["mine"]
     program = "import sys, tenon; tenon.serve(config=sys.argv[1], on_ready=lambda url: print(url, flush=True))"
-    process = subprocess.Popen([sys.executable, "-c", program, text % port], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, text % port], stdout=subprocess.PIPE, text=True
+    )
     assert process.stdout.readline().strip() == f"http://127.0.0.1:{port}"
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 0
@@ -158,7 +196,9 @@ def test_listens_where_the_configuration_says(model):
 
 def test_async_methods_do_not_hold_the_loop_up(service, monkeypatch):
     """Which model there is, is asked as everything is."""
-    monkeypatch.setattr(tenon.Service, "request", lambda *_: pytest.fail("it waits in the loop's thread"))
+    monkeypatch.setattr(
+        tenon.Service, "request", lambda *_: pytest.fail("it waits in the loop's thread")
+    )
 
     async def ask():
         answer = await service.achat(HELLO, max_tokens=2)
@@ -181,11 +221,18 @@ def test_an_answer_that_is_cut_is_none(vocab, model):
     async def later(service):
         await service.achat(HELLO, model="endless")
 
-    for ask in (lambda service: service.chat(HELLO, model="endless"), lambda service: asyncio.run(later(service)),
-                lambda service: list(service.stream(HELLO, model="endless"))):
+    for ask in (
+        lambda service: service.chat(HELLO, model="endless"),
+        lambda service: asyncio.run(later(service)),
+        lambda service: list(service.stream(HELLO, model="endless")),
+    ):
         service = tenon.Service(f'[[model]]\nname = "mine"\npath = "{model}"\n')
-        service.add_engine("endless", endless, vocab, tenon.ChatTemplate.load(model), context_tokens=100_000)
-        closing = threading.Thread(target=lambda: (begun.acquire(), time.sleep(0.2), service.close()))
+        service.add_engine(
+            "endless", endless, vocab, tenon.ChatTemplate.load(model), context_tokens=100_000
+        )
+        closing = threading.Thread(
+            target=lambda: (begun.acquire(), time.sleep(0.2), service.close())
+        )
         closing.start()
         with pytest.raises((tenon.UnavailableError, tenon.ApiError), match="cut|stop|end"):
             ask(service)
@@ -230,17 +277,29 @@ def test_an_engine_in_python(vocab, model):
             ends = [token for token in tokens.tolist() if token in vocab.ends]
             yield ends[0] if ends else int(random.choice(tokens))
 
-    schema = {"type": "object", "properties": {"a": {"enum": ["x", "y"]}}, "required": ["a"], "additionalProperties": False}
+    schema = {
+        "type": "object",
+        "properties": {"a": {"enum": ["x", "y"]}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
     with tenon.Service(f'[[model]]\nname = "mine"\npath = "{model}"\n') as service:
         service.add_engine("python", generate, vocab, tenon.ChatTemplate.load(model))
         assert set(service.models) == {"mine", "python"}
         answer = service.chat(HELLO, model="python", max_tokens=50)["choices"][0]
         assert answer["message"]["content"] == "I am free." and answer["finish_reason"] == "stop"
         assert "Hello" in asked[0][0] and asked[0][1]["max_tokens"] == 50
-        form = {"type": "json_schema", "json_schema": {"name": "a", "schema": schema, "strict": True}}
+        form = {
+            "type": "json_schema",
+            "json_schema": {"name": "a", "schema": schema, "strict": True},
+        }
         for _ in range(5):
-            answer = service.chat(HELLO, model="python", response_format=form, max_tokens=500)["choices"][0]
-            assert answer["finish_reason"] == "length" or tenon.Schema(schema).is_valid_json(answer["message"]["content"])
+            answer = service.chat(HELLO, model="python", response_format=form, max_tokens=500)[
+                "choices"
+            ][0]
+            assert answer["finish_reason"] == "length" or tenon.Schema(schema).is_valid_json(
+                answer["message"]["content"]
+            )
 
         def fails(prompt, request, matcher):
             yield from vocab.encode("A")
@@ -254,9 +313,16 @@ def test_an_engine_in_python(vocab, model):
 def test_a_matcher_is_lent_for_one_answer(vocab, model):
     """Threads of an engine that fill masks ahead are told when the answer ends, whatever they call."""
     kept, told = [], []
-    calls = [lambda matcher: matcher.fill_mask(numpy.zeros(matcher.mask_words, numpy.int32)), lambda matcher: matcher.copy(),
-             lambda matcher: matcher.tokens_to_end(), lambda matcher: matcher.forced_tokens(), lambda matcher: matcher.is_finished,
-             lambda matcher: matcher.accept(1), lambda matcher: matcher.rollback(1), lambda matcher: matcher.accept_text("a")]
+    calls = [
+        lambda matcher: matcher.fill_mask(numpy.zeros(matcher.mask_words, numpy.int32)),
+        lambda matcher: matcher.copy(),
+        lambda matcher: matcher.tokens_to_end(),
+        lambda matcher: matcher.forced_tokens(),
+        lambda matcher: matcher.is_finished,
+        lambda matcher: matcher.accept(1),
+        lambda matcher: matcher.rollback(1),
+        lambda matcher: matcher.accept_text("a"),
+    ]
 
     def fill_ahead(matcher):
         for call in itertools.cycle(calls[:4]):
@@ -294,7 +360,9 @@ def test_a_matcher_is_lent_for_one_answer(vocab, model):
 def test_serve():
     program = "import tenon; tenon.serve(port=0, on_ready=lambda url: print(url, flush=True)); print('stopped')"
     for how in (signal.SIGINT, signal.SIGTERM):
-        process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True
+        )
         url = process.stdout.readline().strip()
         with urllib.request.urlopen(f"{url}/health", timeout=10) as answer:
             assert answer.status == 200
@@ -302,13 +370,17 @@ def test_serve():
         assert process.communicate(timeout=20)[0].strip() == "stopped" and process.returncode == 0
 
 
-@pytest.mark.parametrize("use", [
-    lambda service: service.chat(HELLO, max_tokens=3000),
-    lambda service: list(service.stream(HELLO, max_tokens=3000)),
-    lambda service: service.stop_listening(5),
-    lambda service: service.listen(),
-    lambda service: tenon.Conversation(service),
-], ids=["chat", "stream", "stop", "listen", "talk"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda service: service.chat(HELLO, max_tokens=3000),
+        lambda service: list(service.stream(HELLO, max_tokens=3000)),
+        lambda service: service.stop_listening(5),
+        lambda service: service.listen(),
+        lambda service: tenon.Conversation(service),
+    ],
+    ids=["chat", "stream", "stop", "listen", "talk"],
+)
 def test_a_service_is_closed_while_it_is_used(use):
     """By another thread: what is under way ends, well or not, and nothing of it is gone before."""
     service = tenon.Service()
@@ -340,12 +412,16 @@ def test_a_call_is_closed_while_another_thread_waits_for_it(vocab, model):
             yield vocab.control("<|im_start|>")
 
     with tenon.Service(f'[[model]]\nname = "mine"\npath = "{model}"\n') as service:
-        service.add_engine("silent", silent, vocab, tenon.ChatTemplate.load(model), context_tokens=100_000)
+        service.add_engine(
+            "silent", silent, vocab, tenon.ChatTemplate.load(model), context_tokens=100_000
+        )
         body = json.dumps({"model": "silent", "messages": HELLO})
         for how in ("close", "cancel"):
             call = tenon._tenon._Call(service._native, "POST", "/v1/chat/completions", body)
             pieces = []
-            threads = [threading.Thread(target=lambda: pieces.append(call.next())) for _ in range(2)]
+            threads = [
+                threading.Thread(target=lambda: pieces.append(call.next())) for _ in range(2)
+            ]
             [thread.start() for thread in threads]
             time.sleep(0.1)
             begun = time.monotonic()
@@ -401,7 +477,13 @@ chunks = service.stream([{"role": "user", "content": "Hello"}], model="python", 
 next(chunks)
 time.sleep(0.5)
 """
-    done = subprocess.run([sys.executable, "-c", program, model], check=True, timeout=60, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program, model],
+        check=True,
+        timeout=60,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert done.stdout == "it has ended\n"
 
 

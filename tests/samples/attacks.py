@@ -10,7 +10,7 @@ ATTACKS = {
     "reads_by_a_link": "import os\nos.symlink('/etc/shadow', '/tmp/link')\nprint('BREACH', open('/tmp/link').read()[:8])",
     "reads_its_environment": "import os\nif 'SECRET_TOKEN' in os.environ: print('BREACH')",
     "reads_environments_of_others": "import glob\nfor path in glob.glob('/proc/[0-9]*/environ'):\n    try:\n        if b'SECRET_TOKEN' in open(path, 'rb').read(): print('BREACH')\n"
-                                    "    except OSError: pass",
+    "    except OSError: pass",
     "reads_memory_of_others": "open('/proc/1/mem', 'rb').read(1)\nprint('BREACH')",
     "writes_beside_programs": "open('/usr/lib/PWNED', 'w').write('x')\nprint('BREACH')",
     "writes_where_all_may": "open('/var/tmp/PWNED', 'w').write('x')\nprint('BREACH')",
@@ -30,12 +30,13 @@ ATTACKS = {
     "mounts": SYSCALL.format("165, b'none', b'/tmp', b'tmpfs', 0, None"),
     "makes_a_namespace": SYSCALL.format("272, 0x10000000"),
     "asks_for_keys": SYSCALL.format("250, 0, -3, 0"),
-    "sets_up_a_ring": "import ctypes\nroom = ctypes.create_string_buffer(256)\n" + SYSCALL.format("425, 1, room"),
+    "sets_up_a_ring": "import ctypes\nroom = ctypes.create_string_buffer(256)\n"
+    + SYSCALL.format("425, 1, room"),
     "takes_all_memory": "room = bytearray(6 << 30)\nprint('BREACH', len(room))",
     "fills_the_folder": "with open('/tmp/big', 'wb') as file:\n    for _ in range(2000): file.write(bytes(1 << 20))\nprint('BREACH')",
     "never_ends": "while True: pass",
     "ends_never_and_hears_nothing": "import signal\nfor number in range(1, 32):\n    try: signal.signal(number, signal.SIG_IGN)\n    except (OSError, ValueError): pass\nwhile True:\n    try:\n"
-                                    "        while True: pass\n    except BaseException: pass",
+    "        while True: pass\n    except BaseException: pass",
     "talks_without_end": "import sys\nwhile True: sys.stdout.write('x' * 65536)",
     "falls_over": "import ctypes\nctypes.string_at(1)",
 }

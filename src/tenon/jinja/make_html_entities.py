@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Writes html_entities.inc: the named characters of HTML 5 as Python's html.entities has them, sorted.
 
-    python3.11 make_html_entities.py > html_entities.inc
+python3.11 make_html_entities.py > html_entities.inc
 """
+
 import html.entities
 import sys
 

@@ -5,12 +5,26 @@
 
 A record per distinct behaviour and a two-stage table from code point to record, as CPython has it.
 """
+
 import sys
 import unicodedata
 
 BLOCK = 128
-ALPHA, DECIMAL, DIGIT, NUMERIC, SPACE, UPPER, LOWER, TITLE, PRINTABLE, ID_START, ID_CONTINUE, CASED, IGNORABLE = (
-    1 << i for i in range(13))
+(
+    ALPHA,
+    DECIMAL,
+    DIGIT,
+    NUMERIC,
+    SPACE,
+    UPPER,
+    LOWER,
+    TITLE,
+    PRINTABLE,
+    ID_START,
+    ID_CONTINUE,
+    CASED,
+    IGNORABLE,
+) = (1 << i for i in range(13))
 SPECIAL = 1 << 24
 
 
@@ -19,11 +33,21 @@ def flags_of(c):
     # str.lower() tells cased from case-ignorable by how it writes a sigma beside the character.
     passes = ("A" + sigma + c + "A").lower()[1] == "\u03c3"
     cased = (c + sigma).lower()[-1] == "\u03c2"
-    return (ALPHA * c.isalpha() | DECIMAL * c.isdecimal() | DIGIT * c.isdigit() | NUMERIC * c.isnumeric()
-            | SPACE * c.isspace() | UPPER * c.isupper() | LOWER * c.islower()
-            | TITLE * (unicodedata.category(c) == "Lt") | PRINTABLE * c.isprintable()
-            | ID_START * c.isidentifier() | ID_CONTINUE * ("a" + c).isidentifier() | CASED * cased
-            | IGNORABLE * (passes and not cased))
+    return (
+        ALPHA * c.isalpha()
+        | DECIMAL * c.isdecimal()
+        | DIGIT * c.isdigit()
+        | NUMERIC * c.isnumeric()
+        | SPACE * c.isspace()
+        | UPPER * c.isupper()
+        | LOWER * c.islower()
+        | TITLE * (unicodedata.category(c) == "Lt")
+        | PRINTABLE * c.isprintable()
+        | ID_START * c.isidentifier()
+        | ID_CONTINUE * ("a" + c).isidentifier()
+        | CASED * cased
+        | IGNORABLE * (passes and not cased)
+    )
 
 
 def main():
@@ -39,13 +63,19 @@ def main():
             index.append(records.setdefault((0, 0, 0, 0, 0, 0), len(records)))
             continue
         c = chr(point)
-        record = (flags_of(c), unicodedata.decimal(c, 0), mapping(c, c.upper()),
-                  mapping(c, "\u03c3" if c == "\u03a3" else c.lower()), mapping(c, c.title()), mapping(c, c.casefold()))
+        record = (
+            flags_of(c),
+            unicodedata.decimal(c, 0),
+            mapping(c, c.upper()),
+            mapping(c, "\u03c3" if c == "\u03a3" else c.lower()),
+            mapping(c, c.title()),
+            mapping(c, c.casefold()),
+        )
         index.append(records.setdefault(record, len(records)))
 
     blocks, stage1 = {}, []
     for at in range(0, len(index), BLOCK):
-        stage1.append(blocks.setdefault(tuple(index[at:at + BLOCK]), len(blocks)))
+        stage1.append(blocks.setdefault(tuple(index[at : at + BLOCK]), len(blocks)))
 
     def table(name, kind, values, width=98):
         print(f"constexpr {kind} {name}[] = {{")
@@ -58,10 +88,14 @@ def main():
             line += text
         print(line + "\n};")
 
-    print(f"// Made by make_unicode_tables.py from Python {sys.version.split()[0]},"
-          f" Unicode {unicodedata.unidata_version}. Do not edit.\n")
+    print(
+        f"// Made by make_unicode_tables.py from Python {sys.version.split()[0]},"
+        f" Unicode {unicodedata.unidata_version}. Do not edit.\n"
+    )
     print(f"constexpr unsigned kBlock = {BLOCK};\nconstexpr std::int32_t kSpecial = 1 << 24;\n")
-    print("// flags, decimal value, then the way to upper, lower, title case and case folding: a distance, or")
+    print(
+        "// flags, decimal value, then the way to upper, lower, title case and case folding: a distance, or"
+    )
     print("// kSpecial plus the index of the text in kStrings.")
     print("constexpr Record kRecords[] = {")
     for record in records:
