@@ -1,22 +1,28 @@
 #!/usr/bin/env bash
-# scripts/lint.sh [--fix]: format (--fix: formats in place and stops there), includes between layers,
-# that the tree speaks of no machine, and clang-tidy.
+# scripts/lint.sh [--fix]: format of C++ and Python (--fix: formats in place and stops there), includes
+# between layers, that the tree speaks of no machine, and clang-tidy.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 source scripts/stages.sh
 
 format=$venv/bin/clang-format
+ruff=$venv/bin/ruff
 mapfile -t sources < <(git ls-files --cached --others --exclude-standard '*.h' '*.cc' '*.c')
 status=0
 complain() { echo "$1"; status=1; }
 
 if [ "${1:-}" = --fix ]; then
   "$format" -i "${sources[@]}"
+  "$ruff" check --quiet --fix . && "$ruff" format --quiet .
   exit
 fi
 
 echo "==> Format"
 "$format" --dry-run --Werror "${sources[@]}" || complain "Run \`make fmt\`."
+
+echo "==> Python"
+"$ruff" check --quiet . || status=1
+"$ruff" format --quiet --check . || complain "Run \`make fmt\`."
 
 echo "==> Layers"
 # A build folder of its own, in which every source is compiled by itself, so that one that lacks an include is found.
