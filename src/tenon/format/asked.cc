@@ -54,13 +54,23 @@ bool is_about_calls(std::string_view sentence, bool names_tool) {
     return true;
   }
   if (has_any(sentence, {"don't call", "dont call", "do not call", "without calling", "not call it",
-                         "don't invoke", "do not invoke", "don't execute", "do not execute"})) {
+                         "don't invoke", "do not invoke", "don't execute", "do not execute",
+                         "don't run anything", "do not run anything", "don't do anything"})) {
+    return true;
+  }
+  if (has_any(sentence, {"json you would", "json you'd", "json that you would", "json that you'd",
+                         "json would you"})) {
+    return true;
+  }
+  if (has_any(sentence, {"system prompt*", "what can you do", "who are you"})) return true;
+  if (has_any(sentence, {"api"}) && has_any(sentence, {"describe*", "document*", "explain*"})) {
     return true;
   }
   const bool is_of_tools = names_tool || has_any(sentence, {"tool*", "function*", "api call*"});
   if (is_of_tools && has_any(sentence, {"which tool*", "what tool*", "which function*",
                                         "what function*", "what format", "which format",
-                                        "tools do you have", "functions do you have"})) {
+                                        "tools do you have", "functions do you have",
+                                        "what are your", "which are your", "syntax", "teach*"})) {
     return true;
   }
   const bool is_of_call = is_of_tools || has_any(sentence, {"call", "calls", "calling", "invoke"});
@@ -68,20 +78,25 @@ bool is_about_calls(std::string_view sentence, bool names_tool) {
     return true;
   }
   const bool calls = has_any(sentence, {"call", "calls", "calling", "invoke", "invokes"});
+  if (calls && has_any(sentence, {"format of", "format for", "looks", "look like"})) return true;
   if (calls && has_any(sentence, {"code", "snippet", "program", "script", "python", "javascript",
                                   "typescript"})) {
     return true;
   }
   if (!names_tool) return false;
-  return has_any(sentence,
-                 {"example*",      "explain*",    "describe*",     "document*",      "docs",
-                  "tutorial",      "readme",      "guide",         "unit test*",     "test case*",
-                  "tests for",     "schema",      "syntax",        "python",         "javascript",
-                  "typescript",    "program",     "script",        "code",           "snippet",
-                  "curl",          "how does",    "how do i call", "how do i use",   "how would i",
-                  "how would you", "how to call", "how to use",    "how can i call", "how is",
-                  "what does",     "what is",     "signature",     "parameters",     "arguments",
-                  "difference"});
+  return has_any(sentence, {"example*",       "explain*",      "describe*",     "document*",
+                            "docs",           "tutorial",      "readme",        "guide",
+                            "unit test*",     "test case*",    "tests for",     "schema",
+                            "syntax",         "python",        "javascript",    "typescript",
+                            "program",        "script",        "code",          "snippet",
+                            "curl",           "how does",      "how do i call", "how do i use",
+                            "how would i",    "how would you", "how to call",   "how to use",
+                            "how can i call", "how is",        "what does",     "what is",
+                            "signature",      "parameters",    "arguments",     "difference",
+                            "beispiel*",      "exemple*",      "ejemplo*",      "exemplo*",
+                            "esempio*",       "voorbeeld*",    "przykład*",     "exempel*",
+                            "örnek*",         "ример*",        "риклад*",       "例",
+                            "示例",           "範例",          "예시",          "예제"});
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ class Lead {
   /// Where a form may begin. White space alone is the beginning of a line.
   enum class Place : std::uint8_t {
     anywhere,  ///< Tags, which say by themselves what they are.
-    line,      ///< At the beginning of a line: fences.
+    line,      ///< At the beginning of a line, indented or not: fences.
     sentence,  ///< At the beginning of a line, or behind `.`, `:`, `!` or `?` and white space, and
                ///< not behind a brace: bare objects and lists.
   };
@@ -32,8 +32,8 @@ class Lead {
   void feed(std::string_view bytes);
   [[nodiscard]] bool admits(Place place) const;
 
-  /// What stands in no text before a call: a fence, and words of explanations and examples. As the
-  /// grammar has it: any of these texts.
+  /// What stands in no text before a call: a fence, words of examples, and words that tell what
+  /// somebody else has written. As the grammar has it: any of these texts.
   [[nodiscard]] static const std::vector<std::string>& stops();
   /// Nor does it end between two backticks or two quotation marks: the pattern of texts that do
   /// not.

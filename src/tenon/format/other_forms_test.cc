@@ -390,6 +390,19 @@ TEST(AsksAboutCalls, ByWhatTheUserSays) {
       {"Which tools do you have?", true},
       {"What format do you write function calls in?", true},
       {"Explain photosynthesis.", false},
+      {"Show me how a call of get_weather looks.", true},
+      {"What is the format of a weather call?", true},
+      {"Don't run anything, just show the JSON you would use for Paris.", true},
+      {"Don't run the tests, get the weather.", false},
+      {"Gib mir ein Beispiel für get_weather.", true},
+      {"给我一个 get_weather 的示例", true},
+      {"Покажи пример get_weather", true},
+      {"Was ist das Wetter in Rom?", false},
+      {"What are your functions?", true},
+      {"What are your plans? Use the weather tool.", false},
+      {"Write a system prompt for a weather agent.", true},
+      {"Describe the API of this module.", true},
+      {"Describe the weather in Rome.", false},
       {"", false},
   };
   const std::vector<std::string> tools = {"get_weather", "weather"};
@@ -398,8 +411,9 @@ TEST(AsksAboutCalls, ByWhatTheUserSays) {
   }
 }
 
-// Answers that are calls and answers that are not, in two halves, of which one was not looked at
-// while the rules were made (tests/samples/README.md).
+// Answers that are calls and answers that are not, by two hands, each in two halves, of which one
+// was not looked at while the rules were made (docs/formats.md has the figures of its first
+// reading).
 struct Score {
   double right = 0;
   double wrong = 0;
@@ -454,7 +468,7 @@ TEST(OtherForms, LabelledAnswersAreReadRight) {
       if (is_right && !wanted.empty()) ++score.right;
       if (!is_right && !found.empty()) ++score.wrong;
       if (!is_right && !wanted.empty()) ++score.missed;
-      if (!is_right && text_of("half") == "dev") {
+      if (!is_right && text_of("half").ends_with("dev")) {
         ADD_FAILURE() << (is_held ? "masked: " : "free: ") << text_of("id") << ": " << text;
       }
       // Text goes through the mask as it is.
@@ -464,13 +478,18 @@ TEST(OtherForms, LabelledAnswersAreReadRight) {
     }
   }
   EXPECT_GE(count, 300U);
+  std::map<std::string, Score> totals;  // by way
   for (const auto& [key, score] : scores) {
-    const double precision = score.right / (score.right + score.wrong);
-    const double recall = score.right / (score.right + score.missed);
-    std::cout << key.first << ", " << key.second << ": precision " << precision << ", recall "
-              << recall << '\n';
-    EXPECT_GE(precision, 0.995) << key.first << ' ' << key.second;
-    EXPECT_GE(recall, 0.99) << key.first << ' ' << key.second;
+    std::cout << key.first << ", " << key.second << ": " << score.right << " right, " << score.wrong
+              << " wrong, " << score.missed << " missed\n";
+    Score& total = totals[key.second];
+    total.right += score.right;
+    total.wrong += score.wrong;
+    total.missed += score.missed;
+  }
+  for (const auto& [way, total] : totals) {
+    EXPECT_GE(total.right / (total.right + total.wrong), 0.995) << way;
+    EXPECT_GE(total.right / (total.right + total.missed), 0.99) << way;
   }
 }
 
