@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # scripts/lint.sh [--fix]: format of C++ and Python (--fix: formats in place and stops there), includes
-# between layers, that the tree speaks of no machine, and clang-tidy.
+# between layers, that the tree speaks of no machine, turns of speech that are hard to read, and clang-tidy.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 source scripts/stages.sh
@@ -23,6 +23,12 @@ echo "==> Format"
 echo "==> Python"
 "$ruff" check --quiet . || status=1
 "$ruff" format --quiet --check . || complain "Run \`make fmt\`."
+
+echo "==> Plain English"
+python3 scripts/plain_english.py || status=1
+
+echo "==> Version"
+python3 scripts/release.py || status=1
 
 echo "==> Layers"
 # A build folder of its own, in which every source is compiled by itself, so that one that lacks an include is found.

@@ -4,6 +4,7 @@ import itertools
 import os
 import pathlib
 import random
+import re
 import socket
 import subprocess
 import time
@@ -11,6 +12,7 @@ import urllib.error
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+VERSION = re.search(r"project\(tenon VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
 TENON = pathlib.Path(os.environ.get("TENON_BIN", ROOT / "build/release/bin/tenon"))
 
 

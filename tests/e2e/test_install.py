@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 from native import HEADER, STRICT, functions_of, run
-from serving import ROOT
+from serving import ROOT, VERSION
 
 MODEL = ROOT / "models/tenon-tiny.gguf"
 TOOLS = ROOT / "examples/c/tools.c"
@@ -76,7 +76,7 @@ def test_c_by_cmake(installed, tmp_path):
 def test_static_cxx_by_cmake(installed, tmp_path):
     (tmp_path / "main.cc").write_text(CXX_PROGRAM)
     built = installed.cmake_project(tmp_path / "project", CXX_PROJECT, [tmp_path / "main.cc"])
-    assert run(built / "program") == "0.1.0\n"
+    assert run(built / "program") == VERSION + "\n"
 
 
 def test_the_program_of_the_page(installed, tmp_path):
@@ -88,12 +88,12 @@ def test_the_program_of_the_page(installed, tmp_path):
 
 
 def test_a_version_that_is_not_there_is_not_found(installed, tmp_path):
-    with pytest.raises(AssertionError, match="0.1.0"):
+    with pytest.raises(AssertionError, match=re.escape(VERSION)):
         installed.cmake_project(tmp_path / "project", C_PROJECT.replace("tenon REQUIRED", "tenon 1.0 REQUIRED"), [TOOLS])
 
 
 def test_the_installed_command_runs(installed):
-    assert run(installed.prefix / "bin/tenon", "--version").strip().endswith("0.1.0")
+    assert run(installed.prefix / "bin/tenon", "--version").strip().endswith(VERSION)
 
 
 def test_what_lacks_is_named(tmp_path):

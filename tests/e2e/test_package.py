@@ -8,7 +8,7 @@ import time
 import urllib.request
 
 import pytest
-from serving import ROOT, free_port
+from serving import ROOT, VERSION, free_port
 
 BUILD = ROOT / "build" / "release"
 pytestmark = [
@@ -54,7 +54,7 @@ def test_what_is_in_them(packages):
     for wanted in ("/usr/bin/tenon", "/etc/tenon/tenon.toml", "/lib/systemd/system/tenon.service", "/usr/share/man/man1/tenon.1.gz",
                    "/usr/share/man/man1/tenon-serve.1.gz", "/usr/share/man/man5/tenon.toml.5.gz",
                    "/usr/share/bash-completion/completions/tenon", "/usr/share/tenon/models/tenon-tiny.gguf",
-                   "/usr/lib/tenon/libllama.so.0", "/usr/lib/libtenon.so.0.1.0", "/usr/share/doc/tenon/configuration.md",
+                   "/usr/lib/tenon/libllama.so.0", f"/usr/lib/libtenon.so.{VERSION}", "/usr/share/doc/tenon/configuration.md",
                    "/usr/share/doc/tenon/copyright"):
         assert wanted in files, wanted
     assert not [name for name in files if "/local/" in name or name.endswith((".a", ".h"))]
