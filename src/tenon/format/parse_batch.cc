@@ -234,10 +234,11 @@ Expected<json::Value> render_line(const json::Object& request) {
       return Unexpected(invalid_line("tool_calls", "must hold functions with name and arguments"));
     }
     const json::Value* id = item.find("id");
-    calls.push_back(
-        {id != nullptr && id->if_string() != nullptr ? *id->if_string() : "", *called->if_string(),
-         arguments->if_string() != nullptr ? *arguments->if_string()
-                                           : json::dumps(*arguments, {.ensure_ascii = false})});
+    calls.push_back({id != nullptr && id->if_string() != nullptr ? *id->if_string() : "",
+                     *called->if_string(),
+                     arguments->if_string() != nullptr
+                         ? *arguments->if_string()
+                         : json::dumps(*arguments, {.ensure_ascii = false, .keep_numbers = true})});
   }
   const auto tools = tools_of_line(request);
   if (!tools) return Unexpected(tools.error());

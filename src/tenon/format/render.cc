@@ -296,7 +296,8 @@ std::string describe_tools(const Format& format, const std::vector<message::Tool
   for (const message::Tool& tool : tools) {
     text += "\n- " + tool.name + (tool.description.empty() ? "" : ": " + tool.description);
     if (!tool.parameters.is_null()) {
-      text += "\n  Parameters: " + json::dumps(tool.parameters, {.ensure_ascii = false});
+      text += "\n  Parameters: " +
+              json::dumps(tool.parameters, {.ensure_ascii = false, .keep_numbers = true});
     }
   }
   return text;

@@ -112,6 +112,10 @@ INSTANTIATE_TEST_SUITE_P(
             "// Does it\nf(/* JSON Schema: {\"type\": \"integer\", \"enum\": [1, 2]} */a: "
             "integer;/* JSON Schema: {\"enum\": [\"x\"]} */b: any;/* JSON Schema: {\"const\": 3} "
             "*/c: any;)"},
+        LossRow{"NumbersAsTheyAreWritten", kLosesTypes,
+                R"({"a": {"type": "number", "enum": [1.50, 1e3]}})",
+                "// Does it\nf(/* JSON Schema: {\"type\": \"number\", \"enum\": [1.50, 1e3]} */a: "
+                "number;)"},
         LossRow{
             "ReferencesWithWhatTheyReferTo", kLosesTypes, R"({"a": {"$ref": "#/$defs/t"}})",
             "// Does it\nf(/* JSON Schema: {\"$ref\": \"#/$defs/t\", \"$defs\": {\"t\": {\"type\": "

@@ -115,7 +115,7 @@ std::string text_member(const json::Object& object, std::string_view key) {
 
 // `description` with a schema behind it.
 std::string with_schema(std::string description, const json::Value& schema) {
-  const std::string text = json::dumps(schema, {.ensure_ascii = false});
+  const std::string text = json::dumps(schema, {.ensure_ascii = false, .keep_numbers = true});
   if (description.empty()) return "JSON Schema: " + text;
   return std::move(description) + " (JSON Schema: " + text + ")";
 }
@@ -235,7 +235,7 @@ void describe(json::Object& property, SchemaForm form) {
   property.erase("description");
   if (!property.empty()) {
     description += (description.empty() ? "JSON Schema: " : " (JSON Schema: ") +
-                   json::dumps(property, {.ensure_ascii = false}) +
+                   json::dumps(property, {.ensure_ascii = false, .keep_numbers = true}) +
                    (description.empty() ? "" : ")");
   }
   json::Object described;

@@ -253,7 +253,7 @@ void Shaper::fill_content() {
       *content = nullptr;
       ++emptied;
     } else if (content->if_object() != nullptr && role_of(message) == "tool") {
-      *content = json::dumps(*content, {.ensure_ascii = false});
+      *content = json::dumps(*content, {.ensure_ascii = false, .keep_numbers = true});
       ++objects;
     } else if (content->if_array() != nullptr && !can_.list_content) {
       std::optional<std::string> text = text_of(*content);
@@ -541,14 +541,15 @@ std::string arguments_of(json::Value& call) {
   if (arguments == nullptr || arguments->is_null()) return "{}";
   const std::string* text = arguments->if_string();
   if (text == nullptr && arguments->if_object() != nullptr) {
-    return json::dumps(*arguments, {.ensure_ascii = false});
+    return json::dumps(*arguments, {.ensure_ascii = false, .keep_numbers = true});
   }
   if (text != nullptr) {
     if (text->empty()) return "{}";
     const Expected<json::Value> parsed = json::parse(*text);
     if (parsed && parsed->if_object() != nullptr) return *text;
   }
-  return json::dumps(json::Object{{"arguments", *arguments}}, {.ensure_ascii = false});
+  return json::dumps(json::Object{{"arguments", *arguments}},
+                     {.ensure_ascii = false, .keep_numbers = true});
 }
 
 // Puts the calls of `message` behind its text, as the model would have written them.
@@ -704,7 +705,7 @@ void Shaper::write_arguments() {
           ++wrapped;
         }
       } else if (can_.arguments == Arguments::text && arguments->if_object() != nullptr) {
-        *arguments = json::dumps(*arguments, {.ensure_ascii = false});
+        *arguments = json::dumps(*arguments, {.ensure_ascii = false, .keep_numbers = true});
         ++closed;
       }
     }

@@ -96,8 +96,8 @@ INSTANTIATE_TEST_SUITE_P(
         ShapeRow{
             "ObjectsAsResultsBecomeJson",
             kNothing,
-            R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":{"t":1.0}}])",
-            R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":"{\"t\": 1.0}"}])",
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":{"t":1.50}}])",
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":"{\"t\": 1.50}"}])",
             {"objects made JSON text in 1 tool result"}},
         ShapeRow{"DeveloperBecomesSystem",
                  [](Capabilities& c) { c.developer = false; },
@@ -361,8 +361,8 @@ INSTANTIATE_TEST_SUITE_P(Calls, ShapesMessages,
                              ShapeRow{
                                  "AnObjectBecomesJsonText",
                                  [](Capabilities& c) { c.arguments = Arguments::text; },
-                                 R"([{"role":"assistant","content":"","tool_calls":[{"function":{"arguments":{"b":"é"}}},{"function":{"arguments":"{ }"}},{"function":{"arguments":""}}]}])",
-                                 R"([{"role":"assistant","content":"","tool_calls":[{"function":{"arguments":"{\"b\": \"é\"}"}},{"function":{"arguments":"{ }"}},{"function":{"arguments":"{}"}}]}])",
+                                 R"([{"role":"assistant","content":"","tool_calls":[{"function":{"arguments":{"b":"é","c":1e3}}},{"function":{"arguments":"{ }"}},{"function":{"arguments":""}}]}])",
+                                 R"([{"role":"assistant","content":"","tool_calls":[{"function":{"arguments":"{\"b\": \"é\", \"c\": 1e3}"}},{"function":{"arguments":"{ }"}},{"function":{"arguments":"{}"}}]}])",
                                  {"an object made JSON text in 1 call"}},
                              ShapeRow{
                                  "IdsOfFunctionAndIndex",
