@@ -194,4 +194,10 @@ void append_event(std::string_view type, std::initializer_list<json::Member> mem
   http::append_sse(out, data, type);
 }
 
+void append_event(std::string_view type, const json::Object& members, std::string& out) {
+  json::Object event{{"type", type}};
+  for (const json::Member& member : members) event.set(member.key, member.value);
+  http::append_sse(out, json::to_string(event), type);
+}
+
 }  // namespace tenon::api

@@ -78,5 +78,6 @@ void append_members(std::initializer_list<json::Member> members, std::string& da
 /// The event `type`, whose data are `{"type": type}` and then `members`.
 void append_event(std::string_view type, std::initializer_list<json::Member> members,
                   std::string& out);
+void append_event(std::string_view type, const json::Object& members, std::string& out);
 
 }  // namespace tenon::api

@@ -73,6 +73,19 @@ class ChatDecoder : public RequestReader {
   }
   bool json_schema(const Value& value) { return bare_schema(value, "json_schema"); }
   bool guided_json(const Value& value) { return bare_schema(value, "guided_json"); }
+  bool guided_choice(const Value& value) { return choice_of(value, "guided_choice"); }
+  bool guided_regex(const Value& value) {
+    return answer_grammar(value, "guided_regex", message::TextGrammar::Syntax::regex);
+  }
+  bool regex(const Value& value) {
+    return answer_grammar(value, "regex", message::TextGrammar::Syntax::regex);
+  }
+  bool guided_grammar(const Value& value) { return ebnf_or_lark(value, "guided_grammar"); }
+  bool grammar(const Value& value) { return ebnf_or_lark(value, "grammar"); }
+  bool ebnf(const Value& value) {
+    return answer_grammar(value, "ebnf", message::TextGrammar::Syntax::gbnf);
+  }
+  bool structural_tag_field(const Value& value) { return structural_tag(value, "structural_tag"); }
 
  private:
   bool decode_message(const Value& value, const std::string& path, Message& out);
@@ -140,6 +153,15 @@ constexpr auto kChatFields = std::to_array<Field<ChatDecoder>>({
     {{"response_format", honoured, false, "#ResponseFormat"}, &ChatDecoder::response_format},
     {{"json_schema", honoured, false, "#JsonSchema"}, &ChatDecoder::json_schema},
     {{"guided_json", honoured, false, "#JsonSchema"}, &ChatDecoder::guided_json},
+    {{"guided_choice", honoured, false, "#Strings"}, &ChatDecoder::guided_choice},
+    {{"guided_regex", honoured, false, "#String"}, &ChatDecoder::guided_regex},
+    {{"guided_grammar", honoured, false, "#String"}, &ChatDecoder::guided_grammar},
+    {{"structured_outputs", honoured, false, "#StructuredOutputs"},
+     &ChatDecoder::structured_outputs},
+    {{"grammar", honoured, false, "#String"}, &ChatDecoder::grammar},
+    {{"regex", honoured, false, "#String"}, &ChatDecoder::regex},
+    {{"ebnf", honoured, false, "#String"}, &ChatDecoder::ebnf},
+    {{"structural_tag", honoured, false, "{}"}, &ChatDecoder::structural_tag_field},
     {{"tenon", honoured, false, "#Tenon"}, &ChatDecoder::tenon},
     {{"rlm", honoured, false, "#Rlm"}, &ChatDecoder::rlm},
     {{"modalities", refused, false, "#Modalities"}, &ChatDecoder::modalities},

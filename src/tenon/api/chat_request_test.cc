@@ -679,5 +679,74 @@ TEST(ChatRequest, EveryFieldOfTheSdkHasItsPlace) {
   EXPECT_TRUE(full.chat.template_kwargs.empty());
 }
 
+// ---- what the answer's text is, as local servers are told
+
+struct HeldTextRow {
+  std::string_view fields;
+  message::TextGrammar::Syntax syntax;
+  std::string_view definition;
+};
+
+using Syntax = message::TextGrammar::Syntax;
+
+const HeldTextRow kHeldTexts[] = {
+    {R"("guided_choice": ["left", "right"])", Syntax::choice, R"(["left","right"])"},
+    {R"("guided_regex": "gate [AB]")", Syntax::regex, "gate [AB]"},
+    {R"("regex": "gate [AB]")", Syntax::regex, "gate [AB]"},
+    {R"("guided_grammar": "root ::= \"a\"")", Syntax::gbnf, R"(root ::= "a")"},
+    {R"("guided_grammar": "start: \"a\"")", Syntax::lark, R"(start: "a")"},
+    {R"("grammar": "root ::= \"a\"")", Syntax::gbnf, R"(root ::= "a")"},
+    {R"("ebnf": "root ::= \"a\"")", Syntax::gbnf, R"(root ::= "a")"},
+    {R"("structured_outputs": {"choice": ["a"], "regex": null})", Syntax::choice, R"(["a"])"},
+    {R"("structured_outputs": {"regex": "a+", "json_object": false})", Syntax::regex, "a+"},
+    {R"("structured_outputs": {"grammar": "start: \"a\""})", Syntax::lark, R"(start: "a")"},
+    {R"("response_format": {"type": "grammar", "grammar": "root ::= \"a\""})", Syntax::gbnf,
+     R"(root ::= "a")"},
+};
+
+Result<ChatCompletionRequest, ApiError> held_text(std::string_view fields) {
+  return decode_chat_completion(*json::parse(
+      R"({"messages": [{"role": "user", "content": "x"}], )" + std::string(fields) + "}"));
+}
+
+TEST(ChatRequest, HoldsTheTextAsLocalServersDo) {
+  for (const HeldTextRow& row : kHeldTexts) {
+    const auto decoded = held_text(row.fields);
+    ASSERT_TRUE(decoded) << row.fields << decoded.error().message;
+    const message::ResponseFormat& format = decoded->chat.response_format;
+    EXPECT_EQ(format.kind, message::ResponseFormat::Kind::grammar) << row.fields;
+    EXPECT_EQ(format.grammar.syntax, row.syntax) << row.fields;
+    EXPECT_EQ(format.grammar.definition, row.definition) << row.fields;
+  }
+  const auto none = held_text(R"("grammar": "", "structured_outputs": {})");
+  ASSERT_TRUE(none);
+  EXPECT_EQ(none->chat.response_format.kind, message::ResponseFormat::Kind::text);
+  const auto json = held_text(R"("structured_outputs": {"json": {"type": "object"}})");
+  ASSERT_TRUE(json);
+  EXPECT_EQ(json->chat.response_format.kind, message::ResponseFormat::Kind::json);
+}
+
+TEST(ChatRequest, RefusesTextsThatCannotBeHeld) {
+  for (const auto& [fields, param] : {
+           std::pair(R"("guided_choice": [])", "guided_choice"),
+           std::pair(R"("guided_choice": ["a", 5])", "guided_choice[1]"),
+           std::pair(R"("guided_choice": "a")", "guided_choice"),
+           std::pair(R"("guided_regex": "(")", "guided_regex"),
+           std::pair(R"("guided_grammar": "root ::= nothing")", "guided_grammar"),
+           std::pair(R"("grammar": 5)", "grammar"),
+           std::pair(R"("structural_tag": "{")", "structural_tag"),
+           std::pair(R"("structured_outputs": {"choice": ["a"], "regex": "b"})",
+                     "structured_outputs.regex"),
+           std::pair(R"("guided_choice": ["a"], "guided_regex": "b")", "guided_regex"),
+           std::pair(R"("guided_json": {}, "response_format": {"type": "json_object"})",
+                     "guided_json"),
+       }) {
+    const auto decoded = held_text(fields);
+    ASSERT_FALSE(decoded) << fields;
+    EXPECT_EQ(decoded.error().param, param) << decoded.error().message;
+    EXPECT_EQ(decoded.error().status(), 400U);
+  }
+}
+
 }  // namespace
 }  // namespace tenon::api

@@ -60,6 +60,8 @@ inline constexpr auto kErrors = std::to_array<ErrorRow>({
     {"model_not_found", 404, ParamKind::field, "`GET /v1/models` lists the models"},
     {"response_not_found", 404, ParamKind::none,
      "the response was not stored, or was deleted, or is too old"},
+    {"conversation_not_found", 404, ParamKind::perhaps,
+     "the conversation, or its item, was deleted, or is too old"},
     {"not_found", 404, ParamKind::none, "there is nothing at this path"},
     {"method_not_allowed", 405, ParamKind::none, "the header `allow` has the methods"},
     {"request_timeout", 408, ParamKind::none, "the request took more than 30 seconds to arrive"},

@@ -36,8 +36,12 @@ class KeptResponses {
                                                          std::string_view query) const;
   [[nodiscard]] Result<json::Value, ApiError> erase(std::string_view owner,
                                                     const std::string& id) const;
-  /// Always refused: only what runs in the background could be cancelled.
-  [[nodiscard]] ApiError cancel(std::string_view owner, const std::string& id) const;
+  /// Of one that was made in the background, and is over: itself. Others cannot be cancelled.
+  [[nodiscard]] Result<json::Value, ApiError> cancel(std::string_view owner,
+                                                     const std::string& id) const;
+
+  /// Where they stand; null where there is none.
+  [[nodiscard]] const std::shared_ptr<store::ResponseStore>& store() const { return store_; }
 
  private:
   [[nodiscard]] Result<json::Value, ApiError> existing(std::string_view owner,

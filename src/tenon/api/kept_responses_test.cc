@@ -31,8 +31,8 @@ TEST(KeptResponses, AreFoundWholeAndGiveTheirResponse) {
             R"({"input":[{"id":"a"},{"id":"b"},{"id":"c"},{"id":"d"},{"id":"e"}],)"
             R"("response":{"id":"resp_1"}})");
   EXPECT_EQ(text_of(responses.find("", "resp_2")), "null");
-  EXPECT_EQ(responses.cancel("", "resp_1").status(), 400U);
-  EXPECT_EQ(responses.cancel("", "resp_2").status(), 404U);
+  EXPECT_EQ(responses.cancel("", "resp_1").error().status(), 400U);
+  EXPECT_EQ(responses.cancel("", "resp_2").error().status(), 404U);
 }
 
 struct KeptResponsesRow {
@@ -101,7 +101,7 @@ TEST(KeptResponses, BelongToWhoAskedForThem) {
         << owner << " " << id;
     EXPECT_EQ(responses.list_input(owner, id, "").error().status(), 404U);
     EXPECT_EQ(responses.erase(owner, id).error().status(), 404U);
-    EXPECT_EQ(responses.cancel(owner, id).status(), 404U);
+    EXPECT_EQ(responses.cancel(owner, id).error().status(), 404U);
   }
   EXPECT_TRUE(responses.erase("ann", "resp_1"));
 }

@@ -99,6 +99,22 @@ const LeftOutRow kLeftOutRows[] = {
      R"({"messages": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]},
          {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]})",
      {{}, {"[audio left out]", "b", "c"}, {"messages[0].content[0]"}}},
+    {"MessagesMembersOfBlocks",
+     left_out_messages,
+     R"({"max_tokens": 1, "messages": [{"role": "user", "content": [{"type": "text", "text": "a",
+         "cache_control": {}, "mood": "good"}]}, {"role": "assistant", "content": [
+         {"type": "thinking", "thinking": "b", "signature": "c", "depth": 3}]},
+         {"role": "user", "content": [{"type": "document", "pages": 2, "source": {"type": "text",
+         "media_type": "text/plain", "data": "d"}}]}]})",
+     {{},
+      {"a", "", "d"},
+      {"messages[0].content[0].mood", "messages[1].content[0].depth",
+       "messages[2].content[0].pages"}}},
+    {"MessagesEditsOfOthers",
+     left_out_messages,
+     R"({"max_tokens": 1, "messages": [{"role": "user", "content": "a"}], "context_management":
+         {"edits": [{"type": "compact_20260112"}, {"type": "clear_tool_uses_20250919"}]}})",
+     {{}, {"a"}, {"context_management.edits[0]"}}},
     {"MessagesPictureAsResult",
      left_out_messages,
      left_out_with_png(
@@ -242,6 +258,43 @@ TEST(LeftOut, PlaceholdersAreOneLine) {
   for (const auto& row : rows) {
     EXPECT_EQ(left_out_text(row.type, *json::parse(row.part)), row.text) << row.part;
   }
+}
+
+// An answer without anything to answer would be made of nothing.
+TEST(LeftOut, IsNotAllOfAnInput) {
+  for (const char* body : {
+           R"({"instructions": "x", "input": [{"type": "web_search_call", "id": "ws"}]})",
+           R"({"instructions": "x", "input": [{"type": "reasoning", "encrypted_content": "y"}]})",
+       }) {
+    const auto decoded =
+        decode_response(*json::parse(body), "resp_N", [](const std::string&) { return Value(); });
+    ASSERT_FALSE(decoded) << body;
+    EXPECT_EQ(decoded.error().param, "input");
+  }
+}
+
+// What is referred to was answered, and so may have pictures; so is what stands before a reference
+// to an answer.
+TEST(LeftOut, IsWhatIsReferredTo) {
+  const FindResponse find = [](const std::string&) -> Result<Value, ApiError> {
+    return *json::parse(R"({
+      "input": [{"id": "msg_A_in0", "type": "message", "role": "user", "content":
+                 [{"type": "input_text", "text": "a "}, {"type": "input_image", "image_url": "x"}]}],
+      "response": {"output": [{"id": "msg_A_0", "type": "message", "role": "assistant",
+                   "content": "b"}]}})");
+  };
+  const auto decoded =
+      decode_response(*json::parse(R"({"input": [{"type": "item_reference", "id": "msg_A_in0"},
+          {"role": "user", "content": [{"type": "input_image", "image_url": "x"}]},
+          {"id": "msg_A_0"}, {"role": "user", "content": "c"}]})"),
+                      "resp_N", find);
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  EXPECT_EQ(left_out_read(decoded).messages,
+            (std::vector<std::string>{"a [image left out]", "[image left out]", "b", "c"}));
+  const auto asked = decode_response(*json::parse(R"({"input": [{"id": "msg_A_0"},
+          {"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]})"),
+                                     "resp_N", find);
+  ASSERT_FALSE(asked) << "the question has a picture";
 }
 
 }  // namespace

@@ -116,10 +116,12 @@ void MessagesEncoder::append_delta(Kind kind, std::string_view text, std::string
 
 void MessagesEncoder::end(const message::Usage& usage, std::string& out) {
   json::Object delta{{"stop_reason", stop_reason()}, {"stop_sequence", stop_sequence()}};
-  append_event(
-      "message_delta",
-      {{"delta", std::move(delta)}, {"usage", messages_usage_of(usage)}, {"tenon", note_.encode()}},
-      out);
+  json::Object event{{"delta", std::move(delta)}, {"usage", messages_usage_of(usage)}};
+  if (!head_.context_management.is_null()) {
+    event.set("context_management", head_.context_management);
+  }
+  event.set("tenon", note_.encode());
+  append_event("message_delta", event, out);
   append_event("message_stop", {}, out);
 }
 
@@ -148,6 +150,9 @@ json::Value MessagesEncoder::whole(const message::Usage& usage) {
     }
   }
   json::Value answer = message(std::move(content), &usage);
+  if (!head_.context_management.is_null()) {
+    answer.if_object()->set("context_management", head_.context_management);
+  }
   answer.if_object()->set("tenon", note_.encode());
   return answer;
 }

@@ -21,8 +21,9 @@ struct MessageHead {
   std::string model;
   std::string format;  ///< Name of the tool-call format; "" if the model has none.
   std::string request_id;
-  bool omits_thinking = false;  ///< Thinking is counted, and not shown.
-  bool is_json = false;         ///< Text is held to a schema, of which the guarantee speaks.
+  bool omits_thinking = false;       ///< Thinking is counted, and not shown.
+  bool is_json = false;              ///< Text is held to a schema, of which the guarantee speaks.
+  json::Value context_management{};  ///< `{"applied_edits"}`; null: no edits were asked for.
 };
 
 /// A message is a list of blocks, in the order in which the model wrote them: text, thinking, and

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -52,6 +53,7 @@ class MessagesDecoder : public RequestReader {
                 "thread is not supported: this server keeps no messages, send them all");
   }
   bool any(const Value&) { return true; }
+  bool context_management(const Value& value);
   bool mcp_servers(const Value& value) {
     if (value.if_array() != nullptr && value.if_array()->empty()) return true;
     return refuse("mcp_servers", "this server connects to no others for its clients");
@@ -72,6 +74,12 @@ class MessagesDecoder : public RequestReader {
   bool document(const Value& block, const std::string& path, Parts& parts);
   bool tool(const Value& value, const std::string& path, Tool& out);
   bool output_format(const Value& value, const std::string& path);
+  bool edit(const Value& value, const std::string& path);
+  bool uses_edit(const Value& value, const std::string& path, ContextEdit& out);
+  bool thinking_edit(const Value& value, const std::string& path, ContextEdit& out);
+  bool counted(const Value& value, const std::string& path,
+               std::initializer_list<std::string_view> types, std::uint64_t& out);
+  bool names(const Value& value, const std::string& path, std::vector<std::string>& out);
   bool finish(bool counts_only);
 
   bool other_block(const Value& block, std::string_view type, const std::string& path,
@@ -103,6 +111,8 @@ constexpr auto kMessagesFields = std::to_array<Field<MessagesDecoder>>({
     {{"output_format", honoured, false, "#OutputFormat"}, &MessagesDecoder::earlier_format},
     {{"chat_template_kwargs", honoured, false, "#TemplateKwargs"},
      &MessagesDecoder::template_kwargs},
+    {{"context_management", honoured, false, "#ContextManagement"},
+     &MessagesDecoder::context_management},
     {{"tenon", honoured, false, "#Tenon"}, &MessagesDecoder::tenon},
     {{"rlm", honoured, false, "#Rlm"}, &MessagesDecoder::rlm},
     {{"container", refused}, &MessagesDecoder::container},
@@ -111,7 +121,6 @@ constexpr auto kMessagesFields = std::to_array<Field<MessagesDecoder>>({
     {{"thread", refused}, &MessagesDecoder::thread},
     {{"billing_policy", without_effect}, nullptr, Kind::object},
     {{"cache_control", without_effect}, nullptr, Kind::object},
-    {{"context_management", without_effect}, nullptr, Kind::object},
     {{"diagnostics", without_effect}, nullptr, Kind::object},
     {{"fallback_credit_token", without_effect, false, "{}"}, &MessagesDecoder::any},
     {{"fallbacks", without_effect, false, "{}"}, &MessagesDecoder::any},
@@ -213,9 +222,10 @@ bool MessagesDecoder::assistant_blocks(const json::Array& blocks, const std::str
       is_right = tool_use(blocks[i], where, out);
     } else if (type == "thinking") {
       std::string said;
-      is_right = required_string(blocks[i], where, "thinking", said);
+      is_right = required_string(blocks[i], where, "thinking", said) &&
+                 only(blocks[i], where, {"type", "thinking", "signature", "cache_control"});
       out.reasoning += said;
-    } else if (type != "redacted_thinking") {  // which nobody here can read
+    } else if (type != "redacted_thinking") {  // which is closed to us
       is_right = text_block(blocks[i], type, where, out.parts);
     }
     if (!is_right) return false;
@@ -289,9 +299,18 @@ bool MessagesDecoder::text_blocks(const Value& value, const std::string& path, P
 // Any block that is text: also a document's and a search result's.
 bool MessagesDecoder::text_block(const Value& block, std::string_view type, const std::string& path,
                                  Parts& parts) {
-  if (type == "text") return text(block, "text", path, parts);
-  if (type == "document") return document(block, path, parts);
+  if (type == "text") {
+    return text(block, "text", path, parts) &&
+           only(block, path, {"type", "text", "cache_control", "citations"});
+  }
+  if (type == "document") {
+    return document(block, path, parts) &&
+           only(block, path, {"type", "source", "title", "context", "cache_control", "citations"});
+  }
   if (type == "search_result") {
+    if (!only(block, path, {"type", "title", "source", "content", "cache_control", "citations"})) {
+      return false;
+    }
     if (!text(block, "title", path, parts) || !text(block, "source", path, parts)) return false;
     const Value* content = required(block, path, "content");
     return content != nullptr && text_blocks(*content, in(path, "content"), parts);
@@ -448,6 +467,97 @@ bool MessagesDecoder::output_format(const Value& value, const std::string& path)
   if (schema == nullptr) return false;
   chat_.response_format = {.kind = ResponseFormat::Kind::json, .schema = *schema, .strict = true};
   return true;
+}
+
+bool MessagesDecoder::context_management(const Value& value) {
+  const std::string path = "context_management";
+  constexpr std::size_t kMaxEdits = 16;
+  if (!kind(value, Kind::object, path) || !only(value, path, {"edits"})) return false;
+  const Value* edits = present(value, "edits");
+  if (edits == nullptr) return true;
+  const std::string where = in(path, "edits");
+  if (!kind(*edits, Kind::array, where)) return false;
+  const json::Array& items = *edits->if_array();
+  if (!at_most(kMaxEdits, items.size(), where, "edits")) return false;
+  out_.edits.emplace();
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (!edit(items[i], at(where, i))) return false;
+  }
+  return true;
+}
+
+bool MessagesDecoder::edit(const Value& value, const std::string& path) {
+  std::string_view type;
+  if (!block_type(value, path, type)) return false;
+  const bool is_of_uses = type == "clear_tool_uses_20250919";
+  if (!is_of_uses && type != "clear_thinking_20251015") {
+    return leave_out(
+        path, "edits are clear_tool_uses_20250919 and clear_thinking_20251015, not " + shown(type));
+  }
+  ContextEdit& edit = out_.edits->emplace_back();
+  edit.type = type;
+  return is_of_uses ? uses_edit(value, path, edit) : thinking_edit(value, path, edit);
+}
+
+// `{"type", "value"}`
+bool MessagesDecoder::counted(const Value& value, const std::string& path,
+                              std::initializer_list<std::string_view> types, std::uint64_t& out) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;
+  std::int64_t count = 0;
+  if (!kind(value, Kind::object, path) || !only(value, path, {"type", "value"})) return false;
+  if (required_word(value, path, "type", types).empty()) return false;
+  const Value* number = required(value, path, "value");
+  if (number == nullptr || !integer(*number, in(path, "value"), 0, kMost, count)) return false;
+  out = static_cast<std::uint64_t>(count);
+  return true;
+}
+
+bool MessagesDecoder::names(const Value& value, const std::string& path,
+                            std::vector<std::string>& out) {
+  if (!kind(value, Kind::array, path)) return false;
+  const json::Array& items = *value.if_array();
+  if (!at_most(kMaxTools, items.size(), path, "names")) return false;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (!string(items[i], at(path, i), out.emplace_back())) return false;
+  }
+  return true;
+}
+
+bool MessagesDecoder::uses_edit(const Value& value, const std::string& path, ContextEdit& out) {
+  if (!only(value, path,
+            {"type", "trigger", "keep", "clear_at_least", "exclude_tools", "clear_tool_inputs"})) {
+    return false;
+  }
+  if (const Value* trigger = present(value, "trigger")) {
+    const std::string where = in(path, "trigger");
+    if (!counted(*trigger, where, {"input_tokens", "tool_uses"}, out.trigger)) return false;
+    out.triggers_by_uses = *trigger->find("type") == Value("tool_uses");
+  }
+  const Value* keep = present(value, "keep");
+  if (keep != nullptr && !counted(*keep, in(path, "keep"), {"tool_uses"}, out.keep)) return false;
+  const Value* least = present(value, "clear_at_least");
+  if (least != nullptr &&
+      !counted(*least, in(path, "clear_at_least"), {"input_tokens"}, out.at_least_tokens)) {
+    return false;
+  }
+  const Value* stay = present(value, "exclude_tools");
+  if (stay != nullptr && !names(*stay, in(path, "exclude_tools"), out.excluded)) return false;
+  const Value* inputs = present(value, "clear_tool_inputs");
+  if (inputs == nullptr) return true;
+  const std::string where = in(path, "clear_tool_inputs");
+  if (inputs->if_array() != nullptr) return names(*inputs, where, out.input_tools);
+  return boolean(*inputs, where, out.clears_all_inputs);
+}
+
+bool MessagesDecoder::thinking_edit(const Value& value, const std::string& path, ContextEdit& out) {
+  out.kind = ContextEdit::Kind::thinking;
+  out.keep = 1;
+  if (!only(value, path, {"type", "keep"})) return false;
+  const Value* keep = present(value, "keep");
+  if (keep == nullptr) return true;
+  const Value* type = keep->if_object() == nullptr ? keep : present(*keep, "type");
+  out.keeps_all = type != nullptr && *type == Value("all");
+  return out.keeps_all || counted(*keep, in(path, "keep"), {"thinking_turns"}, out.keep);
 }
 
 // What can only be judged once every field is known.

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "tenon/api/context_edits.h"
 #include "tenon/api/error.h"
 #include "tenon/api/request_reader.h"
 #include "tenon/json/value.h"
@@ -16,6 +18,8 @@ struct MessagesRequest {
   bool stream = false;
   bool omits_thinking = false;                ///< `thinking.display` is "omitted".
   std::vector<message::Diagnostic> left_out;  ///< What was not read, each with its path.
+  /// What `context_management` asks for; absent: there is none.
+  std::optional<std::vector<ContextEdit>> edits;
 };
 
 /// Every field that a request may have, in the order of docs/api.md.

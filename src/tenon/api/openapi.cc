@@ -131,7 +131,9 @@ Object schemas(const std::vector<std::string>& models) {
   Object name{{"type", "string"}};
   Array names;
   for (const std::string& model : models) names.emplace_back(model);
-  if (!names.empty()) name.set("enum", std::move(names));
+  // "*" is the alias of one that answers to every name.
+  const bool is_any = std::ranges::find(models, "*") != models.end();
+  if (!names.empty() && !is_any) name.set("enum", std::move(names));
   all.set("ModelName", std::move(name));
   all.set("ChatCompletionRequest", request_of(chat_completion_fields()));
   all.set("CompletionRequest", request_of(completion_fields()));
@@ -259,10 +261,10 @@ Object answers_of(const Value& route, bool has_id) {
 Value operation(const Value& route, std::string_view path) {
   Object out{{"operationId", text_of(route, "id")}, {"summary", text_of(route, "summary")}};
   Array parameters;
-  const std::size_t open = path.find('{');
-  const bool has_id = open != std::string_view::npos;
-  if (has_id) {
-    parameters.push_back(Object{{"name", path.substr(open + 1, path.find('}') - open - 1)},
+  const bool has_id = path.find('{') != std::string_view::npos;
+  for (std::size_t open = path.find('{'); open != std::string_view::npos;
+       open = path.find('{', open + 1)) {
+    parameters.push_back(Object{{"name", path.substr(open + 1, path.find('}', open) - open - 1)},
                                 {"in", "path"},
                                 {"required", true},
                                 {"schema", Object{{"type", "string"}}}});

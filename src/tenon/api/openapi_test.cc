@@ -73,6 +73,9 @@ TEST(OpenApi, SaysWhatIsNeeded) {
   EXPECT_EQ(json::to_string(*json::at_pointer(all, "/components/schemas/ModelName")),
             R"({"type":"string","enum":["m","alias"]})");
   EXPECT_EQ(*json::at_pointer(all, "/info/version"), Value("1.2.3"));
+  const Value any = openapi({.version = "1", .models = {"m", "*"}});
+  EXPECT_EQ(json::to_string(*json::at_pointer(any, "/components/schemas/ModelName")),
+            R"({"type":"string"})");
 }
 
 std::vector<std::string> keys_of(const Value& object) {

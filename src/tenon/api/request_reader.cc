@@ -167,7 +167,7 @@ bool RequestReader::text_grammar(const Value& value, const std::string& path,
 }
 
 bool RequestReader::answer_schema(const Value& value, const std::string& path) {
-  if (required(value, path, "name", Kind::string) == nullptr) return false;
+  if (required(value, path, "name", Kind::string) == nullptr || !holds_text(path)) return false;
   if (const Value* text = present(value, "description")) {
     if (!kind(*text, Kind::string, in(path, "description"))) return false;
   }
@@ -192,7 +192,101 @@ bool RequestReader::is_hosted_tool(const Value& value) {
   return !is_flat && !has("function") && !has("custom");
 }
 
+// Two fields may each say what the answer's text is; it can be only one thing.
+bool RequestReader::holds_text(const std::string& path) {
+  const std::string field = path.substr(0, path.find('.'));
+  if (held_by_.empty()) held_by_ = field;
+  return held_by_ == field ||
+         fail("invalid_value", path,
+              path + " and " + held_by_ + " both say what the answer's text is: leave one out");
+}
+
+bool RequestReader::set_grammar(const std::string& path, message::TextGrammar grammar) {
+  if (!holds_text(path)) return false;
+  if (const auto read = format::read_text_grammar(grammar); !read) {
+    return fail("invalid_value", path, path + ": " + read.error().message);
+  }
+  chat_.response_format = {.kind = ResponseFormat::Kind::grammar, .grammar = std::move(grammar)};
+  return true;
+}
+
+bool RequestReader::answer_grammar(const Value& value, const std::string& path,
+                                   message::TextGrammar::Syntax syntax) {
+  message::TextGrammar grammar{.syntax = syntax};
+  if (!string(value, path, grammar.definition)) return false;
+  return grammar.definition.empty() || set_grammar(path, std::move(grammar));
+}
+
+bool RequestReader::ebnf_or_lark(const Value& value, const std::string& path) {
+  using Syntax = message::TextGrammar::Syntax;
+  const std::string* text = value.if_string();
+  const bool is_ebnf = text == nullptr || text->find("::=") != std::string::npos;
+  return answer_grammar(value, path, is_ebnf ? Syntax::gbnf : Syntax::lark);
+}
+
+bool RequestReader::choice_of(const Value& value, const std::string& path) {
+  constexpr std::size_t kMaxTexts = 4096;
+  if (!kind(value, Kind::array, path)) return false;
+  const json::Array& texts = *value.if_array();
+  if (texts.empty()) return fail("invalid_value", path, path + " must not be empty");
+  if (!at_most(kMaxTexts, texts.size(), path, "strings")) return false;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (!kind(texts[i], Kind::string, at(path, i))) return false;
+  }
+  return set_grammar(
+      path, {.syntax = message::TextGrammar::Syntax::choice, .definition = json::to_string(value)});
+}
+
+bool RequestReader::structural_tag(const Value& value, const std::string& path) {
+  using Syntax = message::TextGrammar::Syntax;
+  if (value.if_string() != nullptr) return answer_grammar(value, path, Syntax::structural_tag);
+  return kind(value, Kind::object, path) &&
+         set_grammar(path,
+                     {.syntax = Syntax::structural_tag, .definition = json::to_string(value)});
+}
+
+bool RequestReader::structured_outputs(const Value& value) {
+  using Syntax = message::TextGrammar::Syntax;
+  const std::string path = "structured_outputs";
+  if (!kind(value, Kind::object, path)) return false;
+  std::string_view found;
+  for (const json::Member& member : *value.if_object()) {
+    const std::string where = in(path, member.key);
+    if (member.value.is_null()) continue;
+    const bool is_off = member.key == "json_object" && member.value == Value(false);
+    constexpr std::string_view kKinds[] = {"json",    "regex",       "choice",
+                                           "grammar", "json_object", "structural_tag"};
+    const bool is_kind =
+        !is_off && std::find(std::begin(kKinds), std::end(kKinds), member.key) != std::end(kKinds);
+    if (is_kind && !std::exchange(found, member.key).empty()) {
+      return fail("invalid_value", where, where + " stands beside another one: leave one out");
+    }
+    bool is_right = true;
+    if (member.key == "json") {
+      is_right = bare_schema(member.value, where);
+    } else if (member.key == "regex") {
+      is_right = answer_grammar(member.value, where, Syntax::regex);
+    } else if (member.key == "choice") {
+      is_right = choice_of(member.value, where);
+    } else if (member.key == "grammar") {
+      is_right = ebnf_or_lark(member.value, where);
+    } else if (member.key == "structural_tag") {
+      is_right = structural_tag(member.value, where);
+    } else if (member.key == "json_object") {
+      bool is_wanted = false;
+      is_right = boolean(member.value, where, is_wanted) && (!is_wanted || holds_text(where));
+      if (is_wanted) chat_.response_format.kind = ResponseFormat::Kind::json;
+    } else {
+      // How white space and other things are, which here the grammar says.
+      is_right = leave_out(where, "what is asked for is held as it stands");
+    }
+    if (!is_right) return false;
+  }
+  return true;
+}
+
 bool RequestReader::bare_schema(const Value& value, const std::string& path) {
+  if (!holds_text(path)) return false;
   message::ResponseFormat& format = chat_.response_format;
   format.kind = ResponseFormat::Kind::json;
   if (const std::string* text = value.if_string()) {
@@ -315,8 +409,17 @@ bool RequestReader::logprob_count(const Value& value, std::string_view path) {
 bool RequestReader::response_format(const Value& value) {
   if (!kind(value, Kind::object, "response_format")) return false;
   const std::string_view type =
-      required_word(value, "response_format", "type", {"text", "json_object", "json_schema"});
+      required_word(value, "response_format", "type",
+                    {"text", "json_object", "json_schema", "grammar", "structural_tag"});
   if (type.empty()) return false;
+  // As llama.cpp, vLLM and SGLang have it.
+  if (type == "structural_tag") return structural_tag(value, "response_format");
+  if (type == "grammar") {
+    const Value* grammar = required(value, "response_format", "grammar");
+    return only(value, "response_format", {"type", "grammar"}) && grammar != nullptr &&
+           ebnf_or_lark(*grammar, "response_format.grammar");
+  }
+  if (type != "text" && !holds_text("response_format")) return false;
   if (type != "text") chat_.response_format.kind = ResponseFormat::Kind::json;
   if (type == "json_schema") return json_schema(value);
   if (type == "text") return only(value, "response_format", {"type"});

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,6 +29,11 @@ struct DecodeOptions {
   /// What would be left out is an error: fields and members that are not known, hosted tools,
   /// content that is no text.
   bool refuses_unknown_fields = false;
+  /// All that is read stands before an answer: content that is no text is left out, wherever it is.
+  bool is_all_past = false;
+  /// The text of what a client carries for this server; nothing where it is not ours. Absent: there
+  /// is no such thing.
+  std::function<std::optional<std::string>(std::string_view)> unseal{};
 };
 
 /// What becomes of a field: obeyed; refused with 400 and its name (values that ask for nothing are
@@ -119,6 +125,17 @@ class RequestReader : protected FieldReader {
   bool logit_bias(const json::Value& value);
   bool top_logprobs(const json::Value& value);
   bool response_format(const json::Value& value);
+  /// The answer's text is one of these strings.
+  bool choice_of(const json::Value& value, const std::string& path);
+  /// The answer's text is by this grammar; "" is none.
+  bool answer_grammar(const json::Value& value, const std::string& path,
+                      message::TextGrammar::Syntax syntax);
+  /// EBNF as llama.cpp, xgrammar and vLLM have it, or Lark, where no rule is written with `::=`.
+  bool ebnf_or_lark(const json::Value& value, const std::string& path);
+  /// xgrammar's, as an object or as its text.
+  bool structural_tag(const json::Value& value, const std::string& path);
+  /// vLLM's object of one of these.
+  bool structured_outputs(const json::Value& value);
   bool template_kwargs(const json::Value& value);
   bool tenon(const json::Value& value);
   /// What stands in it is the recursive model's to judge.
@@ -240,6 +257,8 @@ class RequestReader : protected FieldReader {
   message::ChatRequest chat_;
 
  private:
+  bool holds_text(const std::string& path);
+  bool set_grammar(const std::string& path, message::TextGrammar grammar);
   bool each_name_once();
   bool tool_name(const json::Value& value, const std::string& path, std::string& out);
   bool input_format(const json::Value& value, const std::string& path, bool nests_grammar,
@@ -248,6 +267,8 @@ class RequestReader : protected FieldReader {
                     std::optional<message::TextGrammar>& out);
   bool json_schema(const json::Value& value);
   bool argument_order(const json::Value& value, const std::string& path);
+
+  std::string held_by_;  // the field that says what the answer's text is
 };
 
 }  // namespace tenon::api

@@ -15,19 +15,6 @@ using message::ChatEvent;
 using message::FinishReason;
 using message::TokenLogprob;
 
-json::Object usage_of(const message::Usage& usage) {
-  const std::uint64_t input = usage.prompt_tokens;
-  const std::uint64_t output = usage.completion_tokens;
-  json::Object input_details{{"cached_tokens", std::uint64_t{usage.cached_tokens}},
-                             {"cache_write_tokens", std::uint64_t{0}}};
-  json::Object output_details{{"reasoning_tokens", std::uint64_t{usage.reasoning_tokens}}};
-  return json::Object{{"input_tokens", input},
-                      {"input_tokens_details", std::move(input_details)},
-                      {"output_tokens", output},
-                      {"output_tokens_details", std::move(output_details)},
-                      {"total_tokens", input + output}};
-}
-
 // The few words that this dialect has for what may go wrong.
 std::string_view error_code(const ApiError& error) {
   if (error.status() == 429) return "rate_limit_exceeded";
@@ -55,6 +42,19 @@ void append_quoted_member(std::string& out, std::string_view key, std::string_vi
 }
 
 }  // namespace
+
+json::Object encode_response_usage(const message::Usage& usage) {
+  const std::uint64_t input = usage.prompt_tokens;
+  const std::uint64_t output = usage.completion_tokens;
+  json::Object input_details{{"cached_tokens", std::uint64_t{usage.cached_tokens}},
+                             {"cache_write_tokens", std::uint64_t{0}}};
+  json::Object output_details{{"reasoning_tokens", std::uint64_t{usage.reasoning_tokens}}};
+  return json::Object{{"input_tokens", input},
+                      {"input_tokens_details", std::move(input_details)},
+                      {"output_tokens", output},
+                      {"output_tokens_details", std::move(output_details)},
+                      {"total_tokens", input + output}};
+}
 
 /// How one kind of item is spelt.
 struct ResponsesEncoder::Wording {
@@ -103,6 +103,7 @@ Value ResponsesEncoder::encode(const Item& item) {
                    {"status", kStates[static_cast<std::size_t>(item.state)]}};
   if (item.kind == Kind::message) out.set("role", "assistant");
   if (item.kind == Kind::reasoning) out.set("summary", json::Array());
+  if (!item.sealed.empty()) out.set("encrypted_content", item.sealed);
   if (item.kind == Kind::client_call) {
     out.set("call_id", item.call_id);
     out.set(std::string(item.tool->call_member), item_member(*item.tool, call_input(item.text)));
@@ -243,6 +244,7 @@ void ResponsesEncoder::close(State state, std::string* out) {
     }
   }
   item.state = state;
+  if (item.kind == Kind::reasoning && head_.seal) item.sealed = head_.seal(item.text);
   if (out == nullptr) return;
   const Wording& words = wording(item.kind);
   const std::uint64_t index = items_.size() - 1;
@@ -338,7 +340,7 @@ json::Object ResponsesEncoder::finished(const message::Usage& usage) {
   } else if (head_.now) {
     out.set("completed_at", head_.now());
   }
-  out.set("usage", usage_of(usage));
+  out.set("usage", encode_response_usage(usage));
   out.set("tenon", note_.encode());
   if (!head_.keep) return out;
   Value value(std::move(out));

@@ -36,7 +36,12 @@ struct ResponseHead {
   /// It may take long. Absent: the response is not kept.
   std::function<bool(const json::Value& response)> keep;
   std::function<std::int64_t()> now;  ///< Unix time in seconds, for when it was completed.
+  /// Makes of thoughts what the client carries; absent: it does not.
+  std::function<std::string(std::string_view text)> seal{};
 };
+
+/// As Responses counts.
+[[nodiscard]] json::Object encode_response_usage(const message::Usage& usage);
 
 /// A response is a list of items, in the order in which the model wrote them: reasoning, messages,
 /// calls. A stream opens, extends and closes the same items, and its last event has the whole
@@ -77,6 +82,7 @@ class ResponsesEncoder final : public AnswerEncoder {
     std::string name_space;            // of a call
     const ClientTool* tool = nullptr;  // of a client_call
     std::string text;                  // or reasoning, arguments, input
+    std::string sealed;                // of reasoning that is over, for the client to carry
     json::Array logprobs;
     InputReader reader;  // of a custom tool's arguments
   };

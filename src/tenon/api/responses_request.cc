@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tenon/api/client_tools.h"
+#include "tenon/api/compaction.h"
 #include "tenon/api/left_out_content.h"
 
 namespace tenon::api {
@@ -52,13 +53,23 @@ std::string name_within(std::string_view name_space, std::string_view name) {
   return joined.append(name);
 }
 
-// A message of the assistant, a call or a thought, also of tools that run elsewhere.
+// By its id, an item of a response's output: see item_id().
+bool names_output(const Value& item) {
+  const Value* id = present(item, "id");
+  const std::string* name = id == nullptr ? nullptr : id->if_string();
+  if (name == nullptr) return false;
+  return !std::string_view(*name).substr(name->rfind('_') + 1).starts_with("in");
+}
+
+// A message of the assistant, a call or a thought, also of tools that run elsewhere, or a reference
+// to one.
 bool is_made_by_model(const Value& item) {
   if (item.if_object() == nullptr) return false;
   const Value* role = present(item, "role");
   if (role != nullptr) return *role == Value("assistant");
   const Value* type = present(item, "type");
   const std::string* name = type == nullptr ? nullptr : type->if_string();
+  if (type == nullptr || (name != nullptr && *name == "item_reference")) return names_output(item);
   return name != nullptr && (name->ends_with("_call") || *name == "reasoning");
 }
 
@@ -66,8 +77,13 @@ bool is_made_by_model(const Value& item) {
 class ResponsesDecoder : public RequestReader {
  public:
   ResponsesDecoder(const std::string& id, const FindResponse& find, const DecodeOptions& options)
-      : RequestReader(options), id_(id), find_(find) {}
+      : RequestReader(options),
+        id_(id),
+        find_(find),
+        unseal_(options.unseal),
+        is_all_past_(options.is_all_past) {}
   Result<ResponsesRequest, ApiError> run(const Value& body);
+  Result<ConversationRequest, ApiError> run_conversation(const Value& body);
 
   // One handler per field of the request, called for values that are not null.
   bool instructions(const Value& value);
@@ -98,9 +114,7 @@ class ResponsesDecoder : public RequestReader {
     if (value.if_array() != nullptr && value.if_array()->empty()) return true;
     return leave_out("context_management", "nothing is ever cut from a prompt");
   }
-  bool conversation(const Value&) {
-    return refuse("conversation", "use previous_response_id, or send the items");
-  }
+  bool conversation(const Value& value);
   bool moderation(const Value&) { return refuse("moderation", "this server does not moderate"); }
   bool personality(const Value&) { return refuse("personality", "say it in instructions"); }
   bool prompt(const Value&) { return refuse("prompt", "this server keeps no prompt templates"); }
@@ -108,6 +122,8 @@ class ResponsesDecoder : public RequestReader {
  private:
   using Texts = std::vector<std::string>;
 
+  bool items(const json::Array& items, const std::string& path);
+  bool summary(const Value& value, const std::string& path);
   bool item(const Value& value, const std::string& path);
   bool item_of(std::string_view type, const Value& value, const std::string& path);
   bool said(const Value& value, const std::string& path);
@@ -144,7 +160,10 @@ class ResponsesDecoder : public RequestReader {
   std::map<std::string, Found> found_;  // what find_ has answered
   std::size_t references_ = 0;
   std::size_t reference_bytes_ = 0;
-  bool is_past_ = false;  // what is read stands before an answer that there was
+  const std::function<std::optional<std::string>(std::string_view)>& unseal_;
+  const bool is_all_past_;
+  bool is_past_ = false;   // what is read stands before an answer that there was
+  bool has_read_ = false;  // something that the model reads
   ResponsesRequest out_;
 };
 
@@ -156,6 +175,7 @@ constexpr auto kResponsesFields = std::to_array<Field<ResponsesDecoder>>({
     {{"model", honoured, false, "#ModelName"}, &ResponsesDecoder::model},
     {{"instructions", honoured, false, "#String"}, &ResponsesDecoder::instructions},
     {{"previous_response_id", honoured, false, "#String"}, &ResponsesDecoder::previous},
+    {{"conversation", honoured, false, "#ConversationName"}, &ResponsesDecoder::conversation},
     {{"input", honoured, true, "#Input"}, &ResponsesDecoder::input},
     {{"tools", honoured, false, "#ResponsesTools"}, &ResponsesDecoder::tools},
     {{"tool_choice", honoured, false, "#ResponsesToolChoice"}, &ResponsesDecoder::tool_choice},
@@ -185,9 +205,8 @@ constexpr auto kResponsesFields = std::to_array<Field<ResponsesDecoder>>({
      &ResponsesDecoder::template_kwargs},
     {{"tenon", honoured, false, "#Tenon"}, &ResponsesDecoder::tenon},
     {{"rlm", honoured, false, "#Rlm"}, &ResponsesDecoder::rlm},
-    {{"background", refused, false, "#False"}, &ResponsesDecoder::background},
+    {{"background", honoured, false, "#Boolean"}, &ResponsesDecoder::background},
     {{"context_management", without_effect, false, "{}"}, &ResponsesDecoder::context_management},
-    {{"conversation", refused}, &ResponsesDecoder::conversation},
     {{"moderation", refused}, &ResponsesDecoder::moderation},
     {{"personality", refused}, &ResponsesDecoder::personality},
     {{"prompt", refused}, &ResponsesDecoder::prompt},
@@ -244,6 +263,35 @@ bool ResponsesDecoder::previous(const Value& value) {
   return true;
 }
 
+// Its id, or an object with it.
+bool ResponsesDecoder::conversation(const Value& value) {
+  const std::string path = "conversation";
+  std::string& id = out_.conversation;
+  const bool is_read = value.if_object() == nullptr
+                           ? string(value, path, id)
+                           : only(value, path, {"id"}) && required_string(value, path, "id", id);
+  if (!is_read) return false;
+  if (!chat_.messages.empty() && !out_.input.empty()) {
+    return fail("invalid_value", path,
+                "conversation and previous_response_id both say what stands before the input: "
+                "leave one out");
+  }
+  const auto kept = id.starts_with("conv_") ? find_(id) : Result<Value, ApiError>(Value());
+  if (!kept) {
+    if (!error_) error_ = kept.error();
+    return false;
+  }
+  const Value* list = kept->if_object() == nullptr ? nullptr : kept->find("items");
+  if (list == nullptr || list->if_array() == nullptr) {
+    return fail(
+        "conversation_not_found", path,
+        "there is no conversation " + shown(id) + " here: it was deleted, or it is too old");
+  }
+  if (!items(*list->if_array(), path)) return false;
+  out_.first_new = out_.input.size();
+  return true;
+}
+
 // Null after fail(). The store is asked once for each.
 const ResponsesDecoder::Found* ResponsesDecoder::found(const std::string& id,
                                                        const std::string& path) {
@@ -276,15 +324,37 @@ bool ResponsesDecoder::input(const Value& value) {
   if (value.if_array() == nullptr) {
     return fail("invalid_type", "input", "input must be a string or an array of items");
   }
-  const json::Array& items = *value.if_array();
+  has_read_ = false;
+  if (!items(*value.if_array(), "input")) return false;
+  if (has_read_ || value.if_array()->empty()) return true;
+  return fail("invalid_value", "input", "input must have at least one item that can be read");
+}
+
+bool ResponsesDecoder::items(const json::Array& items, const std::string& path) {
   std::size_t answered = 0;  // items up to the last one that the model has made
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (is_made_by_model(items[i])) answered = i + 1;
   }
   for (std::size_t i = 0; i < items.size(); ++i) {
-    is_past_ = i < answered;
-    if (!item(items[i], at("input", i))) return false;
+    is_past_ = is_all_past_ || i < answered;
+    if (!item(items[i], at(path, i))) return false;
   }
+  is_past_ = false;
+  return true;
+}
+
+// What a model has written of a conversation that went on for too long, which the client carries.
+bool ResponsesDecoder::summary(const Value& value, const std::string& path) {
+  std::string sealed;
+  if (!required_string(value, path, "encrypted_content", sealed)) return false;
+  const auto text = unseal_ ? unseal_(sealed) : std::nullopt;
+  if (!text) {
+    return fail("invalid_value", in(path, "encrypted_content"),
+                in(path, "encrypted_content") +
+                    " was not made by this server, or its key is gone: send the messages");
+  }
+  chat_.messages.push_back({.role = Role::user, .content = text_of_summary(*text)});
+  has_read_ = true;
   return true;
 }
 
@@ -318,6 +388,7 @@ bool ResponsesDecoder::item_of(std::string_view type, const Value& value, const 
       return false;
     }
   }
+  if (type == "compaction" || type == "compaction_summary") return summary(value, path);
   if (type == "message") return said(value, path);
   if (type == "function_call") return call(value, path, /*is_custom=*/false);
   if (type == "custom_tool_call") return call(value, path, /*is_custom=*/true);
@@ -351,6 +422,7 @@ bool ResponsesDecoder::said(const Value& value, const std::string& path) {
     return false;
   }
   const Role speaker = *message::role_from_name(*role->if_string());
+  has_read_ = true;
   const Value* content = required(value, path, "content");
   Texts parts;
   if (content == nullptr || !texts(*content, in(path, "content"),
@@ -443,6 +515,7 @@ bool ResponsesDecoder::call(const Value& value, const std::string& path, bool is
     return false;
   }
   call.arguments = is_custom ? message::arguments_of(said) : std::move(said);
+  has_read_ = true;
   assistant(/*says_more=*/false).tool_calls.push_back(std::move(call));
   return true;
 }
@@ -464,6 +537,7 @@ bool ResponsesDecoder::client_call(const ClientTool& tool, const Value& value,
   const Value* member = required(value, path, tool.call_member, Kind::object);
   if (member == nullptr) return false;
   call.arguments = arguments_of_item(tool, *member->if_object());
+  has_read_ = true;
   assistant(/*says_more=*/false).tool_calls.push_back(std::move(call));
   return true;
 }
@@ -477,6 +551,7 @@ bool ResponsesDecoder::client_result(const Value& value, const std::string& path
   if (output == nullptr) output = present(value, "status");
   const std::string* text = output == nullptr ? nullptr : output->if_string();
   message.content = text != nullptr ? *text : output == nullptr ? "" : json::to_string(*output);
+  has_read_ = true;
   chat_.messages.push_back(std::move(message));
   return true;
 }
@@ -501,11 +576,12 @@ bool ResponsesDecoder::result(const Value& value, const std::string& path) {
   } else {
     message.content = parts.empty() ? "" : std::move(parts[0]);
   }
+  has_read_ = true;
   chat_.messages.push_back(std::move(message));
   return true;
 }
 
-// Its text, or else its summary; what is encrypted nobody here can read.
+// Its text, or else what the client carries of it, or its summary.
 bool ResponsesDecoder::thought(const Value& value, const std::string& path) {
   if (!only(value, path, {"type", "id", "summary", "content", "encrypted_content", "status"})) {
     return false;
@@ -526,7 +602,14 @@ bool ResponsesDecoder::thought(const Value& value, const std::string& path) {
       if (counts) text += piece;
     }
   }
-  if (!text.empty()) assistant(/*says_more=*/false).reasoning += text;
+  std::string sealed;
+  if (!optional_string(value, path, "encrypted_content", sealed)) return false;
+  if (present(value, "content") == nullptr && !sealed.empty() && unseal_) {
+    text = unseal_(sealed).value_or(text);
+  }
+  if (text.empty()) return true;
+  has_read_ = true;
+  assistant(/*says_more=*/false).reasoning += text;
   return true;
 }
 
@@ -544,8 +627,13 @@ bool ResponsesDecoder::reference(const Value& value, const std::string& path) {
     if (const auto known = kept->items.find(id); known != kept->items.end()) {
       if (!at_most(kMaxReferences, ++references_, "input", "references")) return false;
       reference_bytes_ += json::to_string(*known->second).size();
-      return at_most(kMaxReferenceBytes, reference_bytes_, "input", "bytes referred to") &&
-             item(*known->second, path);
+      if (!at_most(kMaxReferenceBytes, reference_bytes_, "input", "bytes referred to"))
+        return false;
+      // An answer followed it.
+      const bool was_past = std::exchange(is_past_, true);
+      if (!item(*known->second, path)) return false;
+      is_past_ = was_past;
+      return true;
     }
   }
   return fail("item_not_found", in(path, "id"),
@@ -736,6 +824,7 @@ bool ResponsesDecoder::include(const Value& value) {
                   at("include", i) + ": " + shown(name) + " is nothing that a response has");
     }
     if (name == "message.output_text.logprobs") chat_.logprobs = true;
+    if (name == "reasoning.encrypted_content") out_.wants_sealed = true;
   }
   return true;
 }
@@ -767,15 +856,17 @@ bool ResponsesDecoder::metadata(const Value& value) {
 }
 
 bool ResponsesDecoder::background(const Value& value) {
-  bool is_wanted = false;
-  if (!boolean(value, "background", is_wanted)) return false;
-  return !is_wanted || refuse("background", "an answer lives as long as its connection");
+  return boolean(value, "background", out_.background);
 }
 
 // What can only be judged once every field is known.
 bool ResponsesDecoder::finish() {
   if (chat_.messages.empty() || out_.input.empty()) {
     return fail("invalid_value", "input", "input must have at least one item that can be read");
+  }
+  if (out_.background && !out_.store) {
+    return fail("invalid_value", "background",
+                "background needs store: the client comes back to the response");
   }
   return choice_fits_tools();
 }
@@ -803,35 +894,58 @@ json::Object ResponsesDecoder::echo_of(const Value& body) const {
   }
   json::Object reasoning{{"effort", part("reasoning", "effort", {})},
                          {"summary", part("reasoning", "summary", {})}};
-  return json::Object{{"background", false},
-                      {"instructions", given("instructions", {})},
-                      {"max_output_tokens", given("max_output_tokens", {})},
-                      {"max_tool_calls", given("max_tool_calls", {})},
-                      {"metadata", given("metadata", json::Object())},
-                      {"model", chat_.model},
-                      {"parallel_tool_calls", chat_.parallel_tool_calls},
-                      {"previous_response_id", given("previous_response_id", {})},
-                      {"prompt_cache_key", given("prompt_cache_key", {})},
-                      {"reasoning", std::move(reasoning)},
-                      {"safety_identifier", given("safety_identifier", {})},
-                      {"presence_penalty", given("presence_penalty", 0)},
-                      {"frequency_penalty", given("frequency_penalty", 0)},
-                      {"service_tier", "default"},
-                      {"store", out_.store},
-                      {"temperature", given("temperature", 1)},
-                      {"text", std::move(text)},
-                      {"tool_choice", given("tool_choice", "auto")},
-                      {"tools", std::move(tools)},
-                      {"top_logprobs", chat_.top_logprobs},
-                      {"top_p", given("top_p", 1)},
-                      {"truncation", given("truncation", "disabled")},
-                      {"user", given("user", {})}};
+  json::Object echo{{"background", out_.background},
+                    {"instructions", given("instructions", {})},
+                    {"max_output_tokens", given("max_output_tokens", {})},
+                    {"max_tool_calls", given("max_tool_calls", {})},
+                    {"metadata", given("metadata", json::Object())},
+                    {"model", chat_.model},
+                    {"parallel_tool_calls", chat_.parallel_tool_calls},
+                    {"previous_response_id", given("previous_response_id", {})},
+                    {"prompt_cache_key", given("prompt_cache_key", {})},
+                    {"reasoning", std::move(reasoning)},
+                    {"safety_identifier", given("safety_identifier", {})},
+                    {"presence_penalty", given("presence_penalty", 0)},
+                    {"frequency_penalty", given("frequency_penalty", 0)},
+                    {"service_tier", "default"},
+                    {"store", out_.store},
+                    {"temperature", given("temperature", 1)},
+                    {"text", std::move(text)},
+                    {"tool_choice", given("tool_choice", "auto")},
+                    {"tools", std::move(tools)},
+                    {"top_logprobs", chat_.top_logprobs},
+                    {"top_p", given("top_p", 1)},
+                    {"truncation", given("truncation", "disabled")},
+                    {"user", given("user", {})}};
+  if (!out_.conversation.empty()) {
+    echo.set("conversation", json::Object{{"id", out_.conversation}});
+  }
+  return echo;
 }
 
 Result<ResponsesRequest, ApiError> ResponsesDecoder::run(const Value& body) {
   const bool is_right = read(body, kResponsesFields) && finish();
   if (is_right) out_.echo = echo_of(body);
   return outcome(is_right, out_);
+}
+
+Result<ConversationRequest, ApiError> ResponsesDecoder::run_conversation(const Value& body) {
+  const auto read_all = [&] {
+    if (!kind(body, Kind::object, "") || !only(body, "", {"items", "metadata"})) return false;
+    if (const Value* list = present(body, "items")) {
+      if (!kind(*list, Kind::array, "items")) return false;
+      if (!items(*list->if_array(), "items")) return false;
+    }
+    const Value* given = present(body, "metadata");
+    return given == nullptr || metadata(*given);
+  };
+  if (!read_all()) return Failure<ApiError>(*std::move(error_));
+  ConversationRequest out{.items = std::move(out_.input), .left_out = std::move(left_out_)};
+  if (const Value* given = present(body, "metadata")) {
+    out.metadata = *given->if_object();
+    out.has_metadata = true;
+  }
+  return out;
 }
 
 }  // namespace
@@ -846,6 +960,12 @@ Result<ResponsesRequest, ApiError> decode_response(const Value& body, const std:
   return ResponsesDecoder(id, find, options).run(body);
 }
 
+Result<ConversationRequest, ApiError> decode_conversation(const Value& body, const std::string& id,
+                                                          const DecodeOptions& options) {
+  const FindResponse nothing = [](const std::string&) { return Result<Value, ApiError>(Value()); };
+  return ResponsesDecoder(id, nothing, options).run_conversation(body);
+}
+
 std::string item_id(std::string_view type, std::string_view response, const std::string& place) {
   constexpr std::pair<std::string_view, std::string_view> kPrefixes[] = {
       {"message", "msg_"},
@@ -856,6 +976,7 @@ std::string item_id(std::string_view type, std::string_view response, const std:
       {"local_shell_call", "lsh_"},
       {"shell_call", "sh_"},
       {"apply_patch_call", "apc_"},
+      {"compaction", "cmp_"},
       {"reasoning", "rs_"}};
   std::string id = "item_";
   for (const auto& [name, prefix] : kPrefixes) {

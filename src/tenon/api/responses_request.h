@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <span>
@@ -27,15 +28,30 @@ struct ResponsesRequest {
   message::ChatRequest chat;
   bool stream = false;
   bool store = true;
-  json::Object echo;  ///< What the response repeats of the request.
+  bool background = false;  ///< The answer goes on without its client.
+  /// Of the conversation whose items stand before `input`, and to which what is new is added; "":
+  /// none.
+  std::string conversation;
+  bool wants_sealed = false;  ///< `include` asks for what clients carry of thoughts.
+  json::Object echo;          ///< What the response repeats of the request.
   /// All items that the model reads, those of earlier responses first, each with its id.
   json::Array input;
+  std::size_t first_new = 0;                  ///< Of `input`, behind the conversation's.
   CalledAsByName called_as;                   ///< By the name that the model knows.
   std::vector<message::Diagnostic> left_out;  ///< What was not read, each with its path.
 };
 
+/// A conversation that is to be made, or what is to be added to it.
+struct ConversationRequest {
+  json::Array items;  ///< Each with its id.
+  json::Object metadata;
+  bool has_metadata = false;
+  std::vector<message::Diagnostic> left_out;  ///< What was not read, each with its path.
+};
+
 /// What is kept of a response: `{"input": [...], "response": {...}}`, ResponsesRequest::input and
-/// the response itself. Null: nothing is kept under this id.
+/// the response itself; of a conversation, "conv_...", `{"conversation": {...}, "items": [...]}`.
+/// Null: nothing is kept under this id.
 using FindResponse = std::function<Result<json::Value, ApiError>(const std::string& id)>;
 
 /// Every field that a request may have, in the order of docs/api.md.
@@ -50,6 +66,10 @@ using FindResponse = std::function<Result<json::Value, ApiError>(const std::stri
                                                                  const std::string& id,
                                                                  const FindResponse& find,
                                                                  const DecodeOptions& options = {});
+
+/// `{"items", "metadata"}`. Items get their ids from `id`, as in decode_response().
+[[nodiscard]] Result<ConversationRequest, ApiError> decode_conversation(
+    const json::Value& body, const std::string& id, const DecodeOptions& options = {});
 
 /// The id of an item of the response `id`: "msg_...", with `place` telling it from its other items.
 /// item_reference finds the response by it.

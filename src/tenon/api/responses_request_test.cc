@@ -31,6 +31,12 @@ Result<Value, ApiError> find(const std::string& id) {
   if (id == "resp_B") {
     return Failure<ApiError>(ApiError{.message = "x", .code = "store_error"});
   }
+  if (id == "conv_A") {
+    return json::parse(R"({"conversation": {}, "items": [
+        {"id": "msg_B_in0", "type": "message", "role": "user", "content": "We paint the boat."},
+        {"id": "msg_B_0", "type": "message", "role": "assistant", "content": "Blue?"}]})")
+        .value_or(Value());
+  }
   if (id != "resp_A") return Value();
   return json::parse(R"({
     "input": [{"id": "msg_A_in0", "type": "message", "role": "user", "status": "completed",
@@ -43,9 +49,14 @@ Result<Value, ApiError> find(const std::string& id) {
       .value_or(Value());
 }
 
+std::optional<std::string> responses_unseal(std::string_view sealed) {
+  if (!sealed.starts_with("ours ")) return std::nullopt;
+  return std::string(sealed.substr(5));
+}
+
 auto responses_decode(std::string_view fields) {
   return decode_response(responses_request(fields), "resp_N", find,
-                         {.refuses_unknown_fields = true});
+                         {.refuses_unknown_fields = true, .unseal = responses_unseal});
 }
 
 constexpr std::string_view kResponsesTools =
@@ -162,8 +173,13 @@ const ResponsesRefusedRow kResponsesRefused[] = {
     {"MetadataOfNumbers", R"("metadata": {"a": 1})", "metadata.a", "invalid_type"},
     {"Padding", R"("stream_options": {"include_obfuscation": true})",
      "stream_options.include_obfuscation", "unsupported_parameter"},
-    {"Background", R"("background": true)", "background", "unsupported_parameter"},
-    {"Conversation", R"("conversation": "conv_1")", "conversation", "unsupported_parameter"},
+    {"BackgroundThatIsNotStored", R"("background": true, "store": false)", "background",
+     "invalid_value"},
+    {"ConversationBesideAResponse", R"("previous_response_id": "resp_A", "conversation": "conv_A")",
+     "conversation", "invalid_value"},
+    {"ConversationIsANumber", R"("conversation": 5)", "conversation", "invalid_type"},
+    {"SummaryOfAnother", input(R"({"type": "compaction", "encrypted_content": "tenon1.AAAA"})"),
+     "input[0].encrypted_content", "invalid_value"},
     {"Prompt", R"("prompt": {"id": "p"})", "prompt", "unsupported_parameter"},
     {"Moderation", R"("moderation": {"model": "m"})", "moderation", "unsupported_parameter"},
     {"UserIsANumber", R"("user": 5)", "user", "invalid_type"},
@@ -292,6 +308,17 @@ const Read kReads[] = {
      R"("previous_response_id": "resp_A", "instructions": "new", "input":
         [{"type": "function_call_output", "call_id": "call_1", "output": "18"}])",
      "system:new\nuser:weather?\nassistant: thinks hm call_1=f{} (silent)\ntool:18 of call_1\n"},
+    {"AConversation", R"("conversation": {"id": "conv_A"}, "input": "Yes.")",
+     "user:We paint the boat.\nassistant:Blue?\nuser:Yes.\n"},
+    {"ASummaryThatIsOurs",
+     join({R"({"type": "compaction", "id": "cmp_1", "encrypted_content": "ours a boat"})",
+           R"({"role": "user", "content": "b"})"}),
+     "user:Summary of the conversation so far:\na boat\nuser:b\n"},
+    {"AThoughtThatIsOurs",
+     join({R"({"type": "reasoning", "summary": [{"type": "summary_text", "text": "s"}],
+              "encrypted_content": "ours hm"})",
+           R"({"role": "assistant", "content": "a"})"}),
+     "assistant:a thinks hm\n"},
     {"References",
      join({R"({"type": "item_reference", "id": "msg_A_in0"})", R"({"type": null, "id": "rs_A_0"})",
            R"({"id": "fc_A_1"})", kOutput}),
@@ -336,8 +363,9 @@ TEST_P(ResponsesRead, AsMessages) {
   // What is kept reads the same again.
   json::Object kept{{"input", decoded->input}, {"response", json::Object()}};
   const FindResponse again = [&](const std::string&) -> Result<Value, ApiError> { return kept; };
-  const auto twice = decode_response(
-      responses_request(R"("previous_response_id": "resp_N", "input": "z")"), "resp_O", again);
+  const auto twice =
+      decode_response(responses_request(R"("previous_response_id": "resp_N", "input": "z")"),
+                      "resp_O", again, {.unseal = responses_unseal});
   ASSERT_TRUE(twice) << twice.error().message;
   std::string all_again;
   for (const Message& message : twice->chat.messages) all_again += responses_shown(message);
@@ -465,6 +493,32 @@ TEST(Responses, SaysWhatWasNotAskedFor) {
             R"("store":true,"temperature":1,)"
             R"("text":{"format":{"type":"text"}},"tool_choice":"auto","tools":null,)"
             R"("top_logprobs":0,"top_p":1,"truncation":"disabled","user":null})");
+}
+
+TEST(Responses, TellsWhatIsNewInAConversation) {
+  const auto decoded = responses_decode(R"("conversation": "conv_A", "background": true)");
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  EXPECT_EQ(decoded->conversation, "conv_A");
+  EXPECT_EQ(decoded->first_new, 2U);
+  EXPECT_EQ(decoded->input.size(), 3U);
+  EXPECT_EQ(json::to_string(*decoded->echo.find("conversation")), R"({"id":"conv_A"})");
+  EXPECT_EQ(*decoded->echo.find("background"), Value(true));
+  const auto missing = responses_decode(R"("conversation": "conv_Z")");
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code.name(), "conversation_not_found");
+}
+
+TEST(Responses, ConversationsHaveItemsWithIds) {
+  const auto body = json::parse(R"({"metadata": {"a": "b"}, "more": 1, "items": [
+      {"role": "user", "content": "x"}, {"type": "web_search_call", "id": "ws_1"}]})");
+  const auto decoded = decode_conversation(*body, "resp_N");
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  EXPECT_TRUE(decoded->has_metadata);
+  EXPECT_EQ(*decoded->items[0].find("id"), Value("msg_N_in0"));
+  EXPECT_EQ(decoded->left_out.size(), 2U);
+  const auto wrong = decode_conversation(*json::parse(R"({"items": [{"role": "x"}]})"), "resp_N");
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().param, "items[0].role");
 }
 
 TEST(Responses, EveryFieldIsListedOnce) {

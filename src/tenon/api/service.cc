@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <charconv>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -18,13 +19,18 @@
 #include <vector>
 
 #include "tenon/api/auth.h"
+#include "tenon/api/background.h"
 #include "tenon/api/chat_answer.h"
 #include "tenon/api/chat_encode.h"
 #include "tenon/api/chat_request.h"
+#include "tenon/api/compaction.h"
 #include "tenon/api/completion_encode.h"
 #include "tenon/api/completion_request.h"
+#include "tenon/api/context_edits.h"
 #include "tenon/api/error.h"
 #include "tenon/api/fields.h"
+#include "tenon/api/kept_conversations.h"
+#include "tenon/api/kept_query.h"
 #include "tenon/api/kept_responses.h"
 #include "tenon/api/messages_encode.h"
 #include "tenon/api/messages_request.h"
@@ -33,6 +39,7 @@
 #include "tenon/api/page.h"
 #include "tenon/api/responses_encode.h"
 #include "tenon/api/responses_request.h"
+#include "tenon/api/seal.h"
 #include "tenon/api/token_request.h"
 #include "tenon/api/workers.h"
 #include "tenon/base/clock.h"
@@ -146,22 +153,22 @@ std::vector<http::Header> id_headers(const std::string& id, Dialect dialect) {
   return headers;
 }
 
-// What stands for the part of `path` that `route` leaves open: `{id}` is one segment, `{name}` all
-// the rest. Nothing: it is another path.
+// What stands for the parts of `path` that `route` leaves open, with '/' between them: `{id}` and
+// `{item}` are one segment each, `{name}` all the rest. Nothing: it is another path.
 std::optional<std::string> open_part(std::string_view route, std::string_view path) {
   const std::size_t open = route.find('{');
   if (open == std::string_view::npos) {
     return route == path ? std::optional<std::string>("") : std::nullopt;
   }
-  const std::size_t close = route.find('}');
-  const std::string_view end = route.substr(close + 1);
   if (!path.starts_with(route.substr(0, open))) return std::nullopt;
+  const std::size_t close = route.find('}');
+  const std::string_view name = route.substr(open, close + 1 - open);
   std::string_view part = path.substr(open);
-  if (part.size() <= end.size() || !part.ends_with(end)) return std::nullopt;
-  part.remove_suffix(end.size());
-  const bool is_segment = route.substr(open, close + 1 - open) == "{id}";
-  if (is_segment && part.find('/') != std::string_view::npos) return std::nullopt;
-  return std::string(part);
+  if (name != "{name}") part = part.substr(0, part.find('/'));
+  if (part.empty()) return std::nullopt;
+  const auto rest = open_part(route.substr(close + 1), path.substr(open + part.size()));
+  if (!rest) return std::nullopt;
+  return std::string(part) + (rest->empty() ? "" : "/") + *rest;
 }
 
 ApiError bad_json(const Error& error) {
@@ -228,6 +235,13 @@ std::optional<ApiError> refused_rlm(const message::ChatRequest& chat, const chat
       .code = "unsupported_parameter"};
 }
 
+// Of the prompt: counted, or guessed where it does not fit or is made elsewhere.
+std::uint64_t tokens_of(const chat::Model& model, const message::ChatRequest& chat) {
+  if (model.engine() == nullptr) return guessed_tokens(chat);
+  const auto prepared = model.prepare(chat);
+  return prepared ? prepared->tokens.size() : guessed_tokens(chat);
+}
+
 // The places that were left out, for a header: `tools[1], client_metadata`.
 std::string paths_of(const std::vector<message::Diagnostic>& left_out) {
   constexpr std::size_t kMost = 1024;
@@ -273,12 +287,14 @@ struct Service::Impl {
   static constexpr unsigned kEarly = 2;  // answers before the models are there
   static constexpr unsigned kBody = 4;   // takes a body, or waits for the disk: on a worker
 
-  static const std::array<Route, 23> kRoutes;
+  static const std::array<Route, 32> kRoutes;
 
   explicit Impl(ServiceOptions chosen)
       : access(std::make_shared<const Access>(std::move(chosen.access))),
         options(std::move(chosen)),
-        kept(options.store) {}
+        kept(options.store),
+        conversations(kept.store()),
+        seal(kept.store()) {}
   ~Impl() {
     loads.stop();  // what runs there uses the models
     quick.stop();
@@ -328,6 +344,7 @@ struct Service::Impl {
   std::vector<std::shared_ptr<ChatAnswer>> live_answers();
 
   static void tell_left_out(Call& call, Asked& asked);
+  static void add_left_out(Call& call, const std::vector<message::Diagnostic>& left_out);
   void start(Call& call, chat::Model& model, Asked asked);
   void chat_completions(Call& call);
   void completions(Call& call);
@@ -339,6 +356,22 @@ struct Service::Impl {
   void list_input_items(Call& call);
   void delete_response(Call& call);
   void cancel_response(Call& call);
+  using Keep = std::function<bool(const Value& response)>;
+  Keep keeper(const Call& call, const std::string& id, const ResponsesRequest& request);
+  void respond_in_background(Call& call, chat::Model& model, Asked asked, const std::string& id,
+                             Keep keep);
+  void compact(Call& call);
+  Result<ConversationRequest, ApiError> conversation_in(Call& call) const;
+  void create_conversation(Call& call);
+  void get_conversation(Call& call);
+  void update_conversation(Call& call);
+  void delete_conversation(Call& call);
+  void add_items(Call& call);
+  void list_items(Call& call);
+  void get_item(Call& call);
+  void delete_item(Call& call);
+  json::Value edit(const chat::Model& model, MessagesRequest& request) const;
+  DecodeOptions with_seal(const Call& call, DecodeOptions how) const;
   void respond_result(Call& call, const Result<Value, ApiError>& result);
   void respond_count(Call& call, chat::Model& model, const message::ChatRequest& chat,
                      json::Object members);
@@ -360,6 +393,9 @@ struct Service::Impl {
   const std::int64_t started = unix_time();
   const std::string fingerprint = "fp_tenon_" + options.version;
   const KeptResponses kept;
+  KeptConversations conversations;
+  const Seal seal;
+  Background background;
   Metrics metrics;
   struct Waiting {
     Handler handler;
@@ -386,7 +422,7 @@ struct Service::Impl {
   Ticker ticker{[this] { keep_alive(); }};           // last: it uses all of the above
 };
 
-const std::array<Service::Impl::Route, 23> Service::Impl::kRoutes = {{
+const std::array<Service::Impl::Route, 32> Service::Impl::kRoutes = {{
     {"POST", "/v1/chat/completions", &Impl::chat_completions, kBody},
     {"POST", "/v1/chat/completions/render", &Impl::render, kBody},
     {"POST", "/v1/completions", &Impl::completions, kBody},
@@ -398,6 +434,15 @@ const std::array<Service::Impl::Route, 23> Service::Impl::kRoutes = {{
     {"DELETE", "/v1/responses/{id}", &Impl::delete_response, kBody},
     {"GET", "/v1/responses/{id}/input_items", &Impl::list_input_items, kBody},
     {"POST", "/v1/responses/{id}/cancel", &Impl::cancel_response, kBody},
+    {"POST", "/v1/responses/compact", &Impl::compact, kBody},
+    {"POST", "/v1/conversations", &Impl::create_conversation, kBody},
+    {"GET", "/v1/conversations/{id}", &Impl::get_conversation, kBody},
+    {"POST", "/v1/conversations/{id}", &Impl::update_conversation, kBody},
+    {"DELETE", "/v1/conversations/{id}", &Impl::delete_conversation, kBody},
+    {"POST", "/v1/conversations/{id}/items", &Impl::add_items, kBody},
+    {"GET", "/v1/conversations/{id}/items", &Impl::list_items, kBody},
+    {"GET", "/v1/conversations/{id}/items/{item}", &Impl::get_item, kBody},
+    {"DELETE", "/v1/conversations/{id}/items/{item}", &Impl::delete_item, kBody},
     {"GET", "/v1/models", &Impl::list_models},
     {"GET", "/v1/models/{name}", &Impl::get_model},
     {"POST", "/tokenize", &Impl::tokenize, kBody},
@@ -724,7 +769,11 @@ void Service::Impl::tell_left_out(Call& call, Asked& asked) {
       }
     }
   }
-  call.headers.push_back({"x-tenon-left-out", paths_of(asked.left_out)});
+  add_left_out(call, asked.left_out);
+}
+
+void Service::Impl::add_left_out(Call& call, const std::vector<message::Diagnostic>& left_out) {
+  if (!left_out.empty()) call.headers.push_back({"x-tenon-left-out", paths_of(left_out)});
 }
 
 void Service::Impl::start(Call& call, chat::Model& model, Asked asked) {
@@ -822,6 +871,7 @@ void Service::Impl::messages(Call& call) {
   if (!request) return respond_error(call, request.error());
   const auto model = model_for(request->chat.model, &Impl::messages, call);
   if (model == nullptr) return;
+  Value applied = edit(*model, *request);
   auto encoder = std::make_unique<MessagesEncoder>(MessageHead{
       .id = random_id("msg_"),
       .model = request->chat.model,
@@ -829,6 +879,7 @@ void Service::Impl::messages(Call& call) {
       .request_id = call.headers.front().value,
       .omits_thinking = request->omits_thinking,
       .is_json = wants_json(request->chat),
+      .context_management = std::move(applied),
   });
   start(call, *model,
         {.encoder = std::move(encoder),
@@ -842,7 +893,22 @@ void Service::Impl::count_tokens(Call& call) {
   if (!request) return respond_error(call, request.error());
   const auto model = model_for(request->chat.model, &Impl::count_tokens, call);
   if (model == nullptr) return;
-  respond_count(call, *model, request->chat, {});
+  add_left_out(call, request->left_out);
+  json::Object members;
+  if (request->edits) {
+    const std::uint64_t before = tokens_of(*model, request->chat);
+    static_cast<void>(edit(*model, *request));
+    members.set("context_management", json::Object{{"original_input_tokens", before}});
+  }
+  respond_count(call, *model, request->chat, std::move(members));
+}
+
+// Carries out what `context_management` asks for. Null: nothing.
+Value Service::Impl::edit(const chat::Model& model, MessagesRequest& request) const {
+  if (!request.edits) return {};
+  return json::Object{
+      {"applied_edits", apply_edits(*request.edits, request.chat,
+                                    [&](const auto& chat) { return tokens_of(model, chat); })}};
 }
 
 // `members` of the answer stand before the count.
@@ -863,7 +929,16 @@ void Service::Impl::respond_count(Call& call, chat::Model& model, const message:
 // ---- responses
 
 FindResponse Service::Impl::finder(const Call& call) const {
-  return [this, owner = call.key.name()](const std::string& id) { return kept.find(owner, id); };
+  return [this, owner = call.key.name()](const std::string& id) {
+    return id.starts_with("conv_") ? conversations.find(owner, id) : kept.find(owner, id);
+  };
+}
+
+DecodeOptions Service::Impl::with_seal(const Call& call, DecodeOptions how) const {
+  how.unseal = [this, owner = std::string(call.key.name())](std::string_view sealed) {
+    return seal.open(owner, sealed);
+  };
+  return how;
 }
 
 void Service::Impl::respond_result(Call& call, const Result<Value, ApiError>& result) {
@@ -873,12 +948,13 @@ void Service::Impl::respond_result(Call& call, const Result<Value, ApiError>& re
 void Service::Impl::responses(Call& call) {
   const std::string id = random_id("resp_");
   auto request = decoded(call, [&](const Value& value, const DecodeOptions& how) {
-    return decode_response(value, id, finder(call), how);
+    return decode_response(value, id, finder(call), with_seal(call, how));
   });
   if (!request) return respond_error(call, request.error());
   const auto model = model_for(request->chat.model, &Impl::responses, call);
   if (model == nullptr) return;
   request->echo.set("model", request->chat.model);  // which the request may leave out
+  Keep keep = keeper(call, id, *request);
   ResponseHead head{.id = id,
                     .created_at = unix_time(),
                     .echo = std::move(request->echo),
@@ -887,28 +963,163 @@ void Service::Impl::responses(Call& call) {
                     .called_as = std::move(request->called_as),
                     .logprobs = request->chat.logprobs,
                     .is_json = wants_json(request->chat),
-                    .keep = {},
+                    .keep = keep,
                     .now = unix_time};
-  if (request->store) head.keep = kept.keeper(call.key.name(), id, std::move(request->input));
+  if (request->wants_sealed) {
+    head.seal = [this, owner = std::string(call.key.name())](std::string_view text) {
+      return seal.close(owner, text);
+    };
+  }
+  Asked asked{.encoder = std::make_unique<ResponsesEncoder>(std::move(head)),
+              .chat = std::move(request->chat),
+              .stream = request->stream,
+              .left_out = std::move(request->left_out)};
+  if (!request->background) return start(call, *model, std::move(asked));
+  respond_in_background(call, *model, std::move(asked), id, std::move(keep));
+}
+
+// Stores the response, and adds what is new to its conversation. Null: there is nothing to do.
+Service::Impl::Keep Service::Impl::keeper(const Call& call, const std::string& id,
+                                          const ResponsesRequest& request) {
+  const std::string owner(call.key.name());
+  Keep store;
+  if (request.store) store = kept.keeper(owner, id, request.input);
+  if (request.conversation.empty()) return store;
+  json::Array own(request.input.begin() + static_cast<std::ptrdiff_t>(request.first_new),
+                  request.input.end());
+  return [this, owner, name = request.conversation, own = std::move(own),
+          store = std::move(store)](const Value& response) {
+    const Value* status = response.find("status");
+    const bool is_answer =
+        status != nullptr && (*status == Value("completed") || *status == Value("incomplete"));
+    if (is_answer) {
+      json::Array items = own;
+      const Value* output = response.find("output");
+      if (output != nullptr && output->if_array() != nullptr) {
+        items.insert(items.end(), output->if_array()->begin(), output->if_array()->end());
+      }
+      if (const auto added = conversations.add(owner, name, items); !added) {
+        log::error("the conversation " + name + " lacks a response: " + added.error().message);
+      }
+    }
+    return store && store(response);
+  };
+}
+
+// The client is answered at once, with the response as it begins, or follows its events.
+void Service::Impl::respond_in_background(Call& call, chat::Model& model, Asked asked,
+                                          const std::string& id, Keep keep) {
+  if (!background.has_room()) return respond_error(call, overloaded());
+  std::string begun;
+  asked.encoder->begin(begun);
+  auto run = std::make_shared<BackgroundRun>(response_begun_in(begun), std::move(keep), quick);
+  const std::shared_ptr<http::Exchange> client = std::exchange(call.exchange, run);
+  const std::string owner(call.key.name());
+  const bool is_stream = std::exchange(asked.stream, true);
+  add_left_out(call, asked.left_out);
+  std::vector<http::Header> headers = call.headers;
+  background.add(owner, id, run);
+  start(call, model, std::move(asked));
+  if (auto refusal = run->refusal()) {
+    background.remove(owner, id);
+    return client->respond(*std::move(refusal));
+  }
+  if (!is_stream) {
+    return client->respond({.headers = std::move(headers), .body = json::to_string(run->state())});
+  }
+  headers.push_back({"cache-control", "no-cache"});
+  headers.push_back({"x-accel-buffering", "no"});
+  static_cast<void>(run->follow(client, std::move(headers), -1));
+}
+
+void Service::Impl::compact(Call& call) {
+  constexpr std::uint32_t kSummaryTokens = 1024;
+  constexpr std::uint32_t kUnknownContext = 32'768;
+  constexpr std::size_t kBytesPerToken = 3;
+  const std::string id = random_id("resp_");
+  auto request = decoded(call, [&](const Value& value, DecodeOptions how) {
+    how.is_all_past = true;
+    return decode_response(value, id, finder(call), with_seal(call, std::move(how)));
+  });
+  if (!request) return respond_error(call, request.error());
+  const auto model = model_for(request->chat.model, &Impl::compact, call);
+  if (model == nullptr) return;
+  const std::uint32_t told = model->capabilities().context_tokens;
+  const std::uint32_t context = told == 0 ? kUnknownContext : told;
+  const std::uint32_t most = std::min(kSummaryTokens, std::max(context / 4, 1U));
+  std::size_t bytes = (context - most) * kBytesPerToken;
+  message::ChatRequest asked = summary_request(request->chat, bytes, most);
+  // A text of short tokens needs more of them.
+  for (int tries = 0; tries < 8 && model->engine() != nullptr; ++tries) {
+    const auto prepared = model->prepare(asked);
+    const bool is_too_long = prepared ? prepared->tokens.size() + most > context
+                                      : prepared.error().code == "context_length_exceeded";
+    if (!is_too_long) break;
+    bytes /= 2;
+    asked = summary_request(request->chat, bytes, most);
+  }
+  CompactionHead head{.id = id,
+                      .created_at = unix_time(),
+                      .format = format_name(*model),
+                      .kept_items = {},
+                      .seal = [this, owner = std::string(call.key.name())](std::string_view text) {
+                        return seal.close(owner, text);
+                      }};
+  for (Value& item : request->input) {
+    const Value* role = present(item, "role");
+    if (role != nullptr && *role == Value("user")) head.kept_items.push_back(std::move(item));
+  }
   start(call, *model,
-        {.encoder = std::make_unique<ResponsesEncoder>(std::move(head)),
-         .chat = std::move(request->chat),
-         .stream = request->stream,
+        {.encoder = std::make_unique<CompactionEncoder>(std::move(head)),
+         .chat = std::move(asked),
          .left_out = std::move(request->left_out)});
 }
 
 void Service::Impl::input_tokens(Call& call) {
   const auto request = decoded(call, [&](const Value& value, const DecodeOptions& how) {
-    return decode_response(value, "resp_", finder(call), how);
+    return decode_response(value, "resp_", finder(call), with_seal(call, how));
   });
   if (!request) return respond_error(call, request.error());
   const auto model = model_for(request->chat.model, &Impl::input_tokens, call);
   if (model == nullptr) return;
+  add_left_out(call, request->left_out);
   respond_count(call, *model, request->chat, {{"object", "response.input_tokens"}});
 }
 
+// One that is under way, or was until lately, can be followed from any of its events on.
 void Service::Impl::get_response(Call& call) {
-  respond_result(call, kept.get(call.key.name(), call.tail, call.exchange->request().query));
+  const std::string owner(call.key.name());
+  const std::string_view query = call.exchange->request().query;
+  const auto run = background.find(owner, call.tail);
+  if (run == nullptr) return respond_result(call, kept.get(owner, call.tail, query));
+  const auto fields =
+      fields_of_query(query, {"include", "include_obfuscation", "starting_after", "stream"});
+  if (!fields) return respond_error(call, fields.error());
+  bool is_stream = false;
+  std::int64_t after = -1;
+  for (const auto& [name, value] : *fields) {
+    if (name == "stream") is_stream = value == "true";
+    if (name != "starting_after") continue;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), after);
+    if (error != std::errc() || end != value.data() + value.size() || after < 0) {
+      return respond_error(call, invalid_value(name, name + " must be an integer from 0 on"));
+    }
+  }
+  if (!is_stream) {
+    Value ended = run->ended();
+    if (ended.is_null()) return respond_json(call, run->state());
+    auto stored = kept.get(owner, call.tail, "");
+    return respond_json(call, stored ? *stored : ended);
+  }
+  std::vector<http::Header> headers = call.headers;
+  headers.push_back({"cache-control", "no-cache"});
+  headers.push_back({"x-accel-buffering", "no"});
+  if (!run->follow(call.exchange, std::move(headers), after)) {
+    return respond_error(
+        call, invalid_value("starting_after", "the events behind it are not kept any more"));
+  }
+  call.running.ended(200);
+  call.key.leave();
 }
 
 void Service::Impl::list_input_items(Call& call) {
@@ -916,11 +1127,79 @@ void Service::Impl::list_input_items(Call& call) {
 }
 
 void Service::Impl::delete_response(Call& call) {
-  respond_result(call, kept.erase(call.key.name(), call.tail));
+  const std::string owner(call.key.name());
+  const auto run = background.find(owner, call.tail);
+  auto erased = kept.erase(owner, call.tail);
+  if (run == nullptr) return respond_result(call, erased);
+  static_cast<void>(run->cancel(/*is_kept=*/false));
+  background.remove(owner, call.tail);
+  respond_json(call, json::Object{{"id", call.tail}, {"object", "response"}, {"deleted", true}});
 }
 
 void Service::Impl::cancel_response(Call& call) {
-  respond_error(call, kept.cancel(call.key.name(), call.tail));
+  const std::string owner(call.key.name());
+  if (const auto run = background.find(owner, call.tail)) {
+    return respond_json(call, run->cancel(/*is_kept=*/true));
+  }
+  respond_result(call, kept.cancel(owner, call.tail));
+}
+
+// ---- conversations
+
+Result<ConversationRequest, ApiError> Service::Impl::conversation_in(Call& call) const {
+  const std::string id = random_id("resp_");
+  auto request = body(call).and_then([&](const Value& value) {
+    return decode_conversation(
+        value, id, with_seal(call, {.refuses_unknown_fields = options.refuses_unknown}));
+  });
+  if (request) add_left_out(call, request->left_out);
+  return request;
+}
+
+void Service::Impl::create_conversation(Call& call) {
+  auto request = conversation_in(call);
+  if (!request) return respond_error(call, request.error());
+  respond_result(call, conversations.create(call.key.name(), std::move(request->items),
+                                            std::move(request->metadata), unix_time()));
+}
+
+void Service::Impl::get_conversation(Call& call) {
+  respond_result(call, conversations.get(call.key.name(), call.tail));
+}
+
+void Service::Impl::update_conversation(Call& call) {
+  auto request = conversation_in(call);
+  if (!request) return respond_error(call, request.error());
+  if (!request->has_metadata) {
+    return respond_error(call, {.message = "metadata is required",
+                                .param = "metadata",
+                                .code = "missing_required_parameter"});
+  }
+  respond_result(call,
+                 conversations.update(call.key.name(), call.tail, std::move(request->metadata)));
+}
+
+void Service::Impl::delete_conversation(Call& call) {
+  respond_result(call, conversations.erase(call.key.name(), call.tail));
+}
+
+void Service::Impl::add_items(Call& call) {
+  const auto request = conversation_in(call);
+  if (!request) return respond_error(call, request.error());
+  respond_result(call, conversations.add(call.key.name(), call.tail, request->items));
+}
+
+void Service::Impl::list_items(Call& call) {
+  respond_result(call,
+                 conversations.list(call.key.name(), call.tail, call.exchange->request().query));
+}
+
+void Service::Impl::get_item(Call& call) {
+  respond_result(call, conversations.item(call.key.name(), call.tail));
+}
+
+void Service::Impl::delete_item(Call& call) {
+  respond_result(call, conversations.erase_item(call.key.name(), call.tail));
 }
 
 std::vector<std::shared_ptr<ChatAnswer>> Service::Impl::live_answers() {
@@ -957,6 +1236,7 @@ void Service::Impl::render(Call& call) {
   if (!request) return respond_error(call, request.error());
   const auto model = model_for(request->chat.model, &Impl::render, call);
   if (model == nullptr) return;
+  add_left_out(call, request->left_out);
   if (const auto refused = refused_rlm(request->chat, *model)) {
     return respond_error(call, *refused);
   }
@@ -1082,8 +1362,10 @@ void Service::Impl::list_models(Call& call) {
 }
 
 void Service::Impl::get_model(Call& call) {
+  // First, as in model_for(): one that answers to every name would be found for a pair, too.
+  const std::string own = is_pair(call.tail) ? std::string() : models.own_name(call.tail);
   for (const auto& entry : models.entries()) {
-    if (entry.is_named(call.tail)) return respond_json(call, describe(entry));
+    if (entry.name == own) return respond_json(call, describe(entry));
   }
   if (is_pair(call.tail)) {
     return respond_json(

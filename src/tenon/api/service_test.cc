@@ -712,6 +712,160 @@ TEST(Service, KeepsNoResponseThatIsNotToBeStoredOrFailed) {
   EXPECT_EQ(setting.ask("GET", "/v1/responses/" + text_at(whole, "/id")).status, 404u);
 }
 
+// The same answer by polling and by following its events; it can be gone on from.
+TEST(Service, AnswersInTheBackground) {
+  const Ready setting({{.text = "Hello there"}});
+  const Value begun =
+      setting.ask("POST", "/v1/responses", response_body(R"("background": true)")).json();
+  EXPECT_EQ(*begun.find("background"), Value(true));
+  const std::string path = "/v1/responses/" + text_at(begun, "/id");
+  Value polled = begun;
+  for (int i = 0; i < 500 && text_at(polled, "/status") == "in_progress"; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    polled = setting.ask("GET", path).json();
+  }
+  EXPECT_EQ(text_at(polled, "/status"), "completed") << json::to_string(polled);
+  EXPECT_EQ(text_at(polled, "/output/0/content/0/text"), "Hello there");
+  const Reply stream = setting.ask("GET", path + "?stream=true&starting_after=1");
+  EXPECT_NE(stream.body.find("\"sequence_number\":2,"), std::string::npos) << stream.body;
+  EXPECT_EQ(stream.body.find("\"sequence_number\":1,"), std::string::npos);
+  EXPECT_TRUE(stream.body.ends_with("data: [DONE]\n\n"));
+  EXPECT_EQ(setting.ask("GET", path + "?stream=true&starting_after=x").status, 400u);
+  EXPECT_EQ(setting.ask("POST", path + "/cancel").json(), polled) << "it is over";
+  const std::string on = R"("previous_response_id": ")" + text_at(begun, "/id") + "\"";
+  EXPECT_EQ(setting.ask("POST", "/v1/responses", response_body(on)).status, 200u);
+  const Reply streamed =
+      setting.ask("POST", "/v1/responses", response_body(R"("background": true, "stream": true)"));
+  EXPECT_EQ(text_at(events_of(streamed).back(), "/type"), "response.completed");
+  EXPECT_EQ(setting.ask("DELETE", path).status, 200u);
+  EXPECT_EQ(setting.ask("GET", path).status, 404u);
+}
+
+TEST(Service, CancelsInTheBackground) {
+  const Ready setting({{.text = std::string(4000, 'x'), .delay = std::chrono::milliseconds(5)}});
+  const Value begun =
+      setting.ask("POST", "/v1/responses", response_body(R"("background": true)")).json();
+  const std::string path = "/v1/responses/" + text_at(begun, "/id");
+  EXPECT_EQ(text_at(setting.ask("GET", path).json(), "/status"), "in_progress");
+  EXPECT_EQ(text_at(setting.ask("POST", path + "/cancel").json(), "/status"), "cancelled");
+  EXPECT_EQ(text_at(setting.ask("GET", path).json(), "/status"), "cancelled");
+  EXPECT_TRUE(
+      setting.metrics_say("tenon_answers_total{finish_reason=\"cancelled\",model=\"m\"} 1"));
+}
+
+TEST(Service, RefusesInTheBackgroundAtOnce) {
+  const Ready setting({{.text = "x"}}, {}, {.context_tokens = 64});
+  const Reply refused =
+      setting.ask("POST", "/v1/responses",
+                  R"({"background": true, "input": ")" + std::string(500, 'x') + "\"}");
+  EXPECT_EQ(refused.status, 400u) << refused.body;
+  EXPECT_EQ(refused.error_code(), "context_length_exceeded");
+}
+
+TEST(Service, SumsUpAHistoryThatLaterRequestsCarry) {
+  const Ready setting({{.text = "They paint a boat blue."}, {.text = "Blue."}});
+  const Value compacted = setting
+                              .ask("POST", "/v1/responses/compact",
+                                   R"({"input": [{"role": "user", "content": "We paint the boat."},
+                   {"role": "assistant", "content": "Which colour?"},
+                   {"role": "user", "content": [{"type": "input_image", "image_url": "x"},
+                    {"type": "input_text", "text": "Blue."}]}]})")
+                              .json();
+  EXPECT_EQ(text_at(compacted, "/object"), "response.compaction") << json::to_string(compacted);
+  EXPECT_EQ(text_at(compacted, "/output/0/role"), "user");
+  EXPECT_EQ(text_at(compacted, "/output/2/type"), "compaction");
+  const std::string sealed = text_at(compacted, "/output/2/encrypted_content");
+  EXPECT_EQ(sealed.find("boat"), std::string::npos);
+  const std::string item = R"({"type": "compaction", "encrypted_content": ")" + sealed + "\"}";
+  const std::string question = R"({"role": "user", "content": "Which colour?"})";
+  EXPECT_EQ(
+      setting.ask("POST", "/v1/responses", R"({"input": [)" + item + ", " + question + "]}").status,
+      200u);
+  const std::string prompt = setting.engine->text_of(setting.engine->requests()[1].prompt);
+  EXPECT_NE(prompt.find("They paint a boat blue."), std::string::npos) << prompt;
+}
+
+TEST(Service, KeepsConversations) {
+  const Ready setting({{.text = "Blue?"}, {.text = "Done."}});
+  const Reply made =
+      setting.ask("POST", "/v1/conversations", R"({"metadata": {"topic": "boats"}})");
+  const std::string id = text_at(made.json(), "/id");
+  EXPECT_EQ(text_at(made.json(), "/object"), "conversation") << made.body;
+  const std::string with = R"("conversation": ")" + id + "\"";
+  EXPECT_EQ(
+      setting.ask("POST", "/v1/responses", response_body(with, "\"We paint the boat.\"")).status,
+      200u);
+  const Value second = setting.ask("POST", "/v1/responses", response_body(with, "\"Yes.\"")).json();
+  EXPECT_EQ(text_at(second, "/conversation/id"), id) << json::to_string(second);
+  const std::string prompt = setting.engine->text_of(setting.engine->requests()[1].prompt);
+  EXPECT_NE(prompt.find("We paint the boat."), std::string::npos) << prompt;
+  EXPECT_NE(prompt.find("Blue?"), std::string::npos) << prompt;
+  const std::string path = "/v1/conversations/" + id;
+  const Value items = setting.ask("GET", path + "/items?order=asc").json();
+  ASSERT_EQ(json::at_pointer(items, "/data")->if_array()->size(), 4u) << json::to_string(items);
+  EXPECT_EQ(text_at(items, "/data/3/content/0/text"), "Done.");
+  const std::string last = path + "/items/" + text_at(items, "/data/3/id");
+  EXPECT_EQ(setting.ask("GET", last).json(), *json::at_pointer(items, "/data/3"));
+  EXPECT_EQ(setting.ask("DELETE", last).status, 200u);
+  EXPECT_EQ(setting.ask("GET", last).status, 404u);
+  EXPECT_EQ(setting.ask("POST", path + "/items", R"({"items": [{"role": "user", "content": "x"}]})")
+                .status,
+            200u);
+  EXPECT_EQ(setting.ask("POST", path, "{}").status, 400u);
+  EXPECT_EQ(setting.ask("POST", path, R"({"metadata": {}})").status, 200u);
+  EXPECT_EQ(setting.ask("DELETE", path).status, 200u);
+  EXPECT_EQ(setting.ask("GET", path).status, 404u);
+  EXPECT_EQ(setting.ask("POST", "/v1/responses", response_body(with)).error_code(),
+            "conversation_not_found");
+}
+
+// What a client asks to be cleared is, and the answer says so.
+TEST(Service, ClearsOldResultsOfTools) {
+  const Ready setting({{.text = "Done."}});
+  const auto body = [](std::string_view more) {
+    return R"({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "go"},
+      {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "f", "input": {}}]},
+      {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content":
+        "the gate is green, and so is the whole long fence around the garden"}]},
+      {"role": "assistant", "content": [{"type": "tool_use", "id": "b", "name": "f", "input": {}}]},
+      {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "b",
+        "content": "the door is red"}]}], "context_management": {"edits": [
+        {"type": "clear_tool_uses_20250919", "trigger": {"type": "input_tokens", "value": 1},
+         "keep": {"type": "tool_uses", "value": 1}}]})" +
+           std::string(more) + "}";
+  };
+  const Value whole = setting.ask("POST", "/v1/messages", body("")).json();
+  EXPECT_EQ(*json::at_pointer(whole, "/context_management/applied_edits/0/cleared_tool_uses"),
+            Value(1))
+      << json::to_string(whole);
+  const std::string prompt = setting.engine->text_of(setting.engine->requests()[0].prompt);
+  EXPECT_EQ(prompt.find("green"), std::string::npos) << prompt;
+  EXPECT_NE(prompt.find("the door is red"), std::string::npos) << prompt;
+  const Reply stream = setting.ask("POST", "/v1/messages", body(R"(, "stream": true)"));
+  EXPECT_NE(stream.body.find("\"cleared_tool_uses\":1"), std::string::npos) << stream.body;
+  const Value counted = setting.ask("POST", "/v1/messages/count_tokens", body("")).json();
+  const auto number = [&](std::string_view pointer) {
+    const Value* value = json::at_pointer(counted, pointer);
+    return value == nullptr ? -1 : value->if_number()->to_int64().value_or(-1);
+  };
+  EXPECT_GT(number("/context_management/original_input_tokens"), number("/input_tokens"));
+}
+
+// What is only counted or rendered tells what was left out, too.
+TEST(Service, TellsWhatWasLeftOutWhereNothingIsAnswered) {
+  const Ready setting({{.text = "x"}});
+  for (const auto& [path, body] :
+       {std::pair("/v1/messages/count_tokens",
+                  R"({"messages": [{"role": "user", "content": "a"}], "mood": 1})"),
+        std::pair("/v1/responses/input_tokens", R"({"input": "a", "mood": 1})"),
+        std::pair("/v1/chat/completions/render",
+                  R"({"messages": [{"role": "user", "content": "a"}], "mood": 1})")}) {
+    const Reply reply = setting.ask("POST", path, body);
+    EXPECT_EQ(reply.status, 200u) << reply.body;
+    EXPECT_EQ(reply.header("x-tenon-left-out"), "mood") << path;
+  }
+}
+
 TEST(Service, KnowsTheWaysBelowResponses) {
   const Ready setting({{.text = "x"}});
   const std::string id =
@@ -754,6 +908,9 @@ TEST(Service, TellsTheMethodsOfAPath) {
       {"/v1/responses/resp_x", "GET, DELETE"},
       {"/v1/responses/resp_x/input_items", "GET"},
       {"/v1/responses/resp_x/cancel", "POST"},
+      {"/v1/responses/compact", "POST"},
+      {"/v1/conversations/conv_x", "GET, POST, DELETE"},
+      {"/v1/conversations/conv_x/items/msg_1", "GET, DELETE"},
       {"/v1/models/org/name", "GET"},
   };
   for (const auto& row : rows) {

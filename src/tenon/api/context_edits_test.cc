@@ -1,0 +1,123 @@
+#include "tenon/api/context_edits.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace tenon::api {
+namespace {
+
+using message::ChatRequest;
+using message::Role;
+
+// Three calls with their results, of 40 bytes each, in two turns with thoughts.
+ChatRequest three_uses() {
+  ChatRequest request;
+  request.messages.push_back({.role = Role::user, .content = "go"});
+  for (const std::string id : {"1", "2", "3"}) {
+    if (id == "3") request.messages.push_back({.role = Role::user, .content = "and now"});
+    request.messages.push_back(
+        {.role = Role::assistant,
+         .reasoning = "thought " + id,
+         .tool_calls = {
+             {.id = id, .name = id == "2" ? "write" : "read", .arguments = R"({"n":1})"}}});
+    request.messages.push_back(
+        {.role = Role::tool, .content = id + std::string(39, 'x'), .tool_call_id = id});
+  }
+  return request;
+}
+
+// Results by their first letters, arguments behind them where they are gone, then thoughts.
+std::string shown(const ChatRequest& request) {
+  std::string all;
+  std::string thoughts;
+  for (const message::Message& message : request.messages) {
+    if (message.role == Role::tool) all += message.text().substr(0, 1);
+    for (const message::ToolCall& call : message.tool_calls) {
+      if (call.arguments == "{}") all += "{}";
+    }
+    if (!message.reasoning.empty()) thoughts += message.reasoning.back();
+  }
+  return all + ' ' + thoughts;
+}
+
+struct EditRow {
+  std::string_view name;
+  ContextEdit edit;
+  std::string_view left;
+  std::string_view applied;
+};
+
+constexpr auto kThinking = ContextEdit::Kind::thinking;
+
+const EditRow kEditRows[] = {
+    {"BelowTheTrigger", {.type = "t", .keep = 0}, "123 123", "[]"},
+    {"AllButTheLast",
+     {.type = "t", .trigger = 1, .keep = 1},
+     "[[3 123",
+     R"([{"type":"t","cleared_tool_uses":2,"cleared_input_tokens":26}])"},
+    {"All",
+     {.type = "t", .trigger = 1, .keep = 0},
+     "[[[ 123",
+     R"([{"type":"t","cleared_tool_uses":3,"cleared_input_tokens":39}])"},
+    {"MoreAreKeptThanThereAre", {.type = "t", .trigger = 1, .keep = 9}, "123 123", "[]"},
+    {"ByUses",
+     {.type = "t", .trigger = 2, .triggers_by_uses = true, .keep = 2},
+     "[23 123",
+     R"([{"type":"t","cleared_tool_uses":1,"cleared_input_tokens":13}])"},
+    {"TooFewUses",
+     {.type = "t", .trigger = 3, .triggers_by_uses = true, .keep = 0},
+     "123 123",
+     "[]"},
+    {"ToolsThatStay",
+     {.type = "t", .trigger = 1, .keep = 0, .excluded = {"read"}},
+     "1[3 123",
+     R"([{"type":"t","cleared_tool_uses":1,"cleared_input_tokens":13}])"},
+    {"TooLittleWouldGo",
+     {.type = "t", .trigger = 1, .keep = 1, .at_least_tokens = 27},
+     "123 123",
+     "[]"},
+    {"ArgumentsToo",
+     {.type = "t", .trigger = 1, .keep = 1, .clears_all_inputs = true},
+     "{}[{}[3 123",
+     R"([{"type":"t","cleared_tool_uses":2,"cleared_input_tokens":26}])"},
+    {"ArgumentsOfOneTool",
+     {.type = "t", .trigger = 1, .keep = 1, .input_tools = {"write"}},
+     "[{}[3 123",
+     R"([{"type":"t","cleared_tool_uses":2,"cleared_input_tokens":26}])"},
+    {"ThoughtsOfOldTurns",
+     {.kind = kThinking, .type = "t", .keep = 1},
+     "123 3",
+     R"([{"type":"t","cleared_thinking_turns":1,"cleared_input_tokens":0}])"},
+    {"AllThoughts",
+     {.kind = kThinking, .type = "t", .keep = 1, .keeps_all = true},
+     "123 123",
+     "[]"},
+};
+
+TEST(ContextEdits, TakeOutWhatTheySay) {
+  // 13 tokens a result.
+  const CountTokens count = [](const ChatRequest& request) {
+    std::uint64_t tokens = 0;
+    for (const message::Message& message : request.messages) {
+      if (message.role == Role::tool && !message.text().starts_with('[')) tokens += 13;
+    }
+    return tokens;
+  };
+  for (const EditRow& row : kEditRows) {
+    ChatRequest request = three_uses();
+    EXPECT_EQ(json::to_string(apply_edits({row.edit}, request, count)), row.applied) << row.name;
+    EXPECT_EQ(shown(request), row.left) << row.name;
+  }
+}
+
+TEST(ContextEdits, AreNotAppliedTwice) {
+  const ContextEdit edit{.type = "t", .trigger = 1, .keep = 1};
+  ChatRequest request = three_uses();
+  EXPECT_EQ(apply_edits({edit, edit}, request, guessed_tokens).size(), 1U);
+}
+
+}  // namespace
+}  // namespace tenon::api

@@ -1,0 +1,172 @@
+#include "tenon/api/kept_conversations.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tenon/api/fields.h"
+#include "tenon/api/kept_query.h"
+#include "tenon/base/ids.h"
+
+namespace tenon::api {
+namespace {
+
+using json::Value;
+
+ApiError no_conversation(const std::string& id) {
+  return {.message =
+              "there is no conversation " + shown(id) + " here: it was deleted, or it is too old",
+          .param = {},
+          .code = "conversation_not_found"};
+}
+
+ApiError no_item(std::string_view id) {
+  return {.message = "the conversation has no item " + shown(id),
+          .param = {},
+          .code = "conversation_not_found"};
+}
+
+json::Array& items_in(Value& document) {
+  return *document.find("items")->if_array();
+}
+
+auto with_id(json::Array& items, std::string_view id) {
+  return std::ranges::find_if(items, [&](const Value& item) {
+    const Value* own = present(item, "id");
+    return own != nullptr && *own == Value(id);
+  });
+}
+
+struct ItemPlace {
+  std::string conversation;
+  std::string_view item;
+};
+
+ItemPlace split_place(std::string_view place) {
+  const std::size_t at = std::min(place.find('/'), place.size());
+  return {.conversation = std::string(place.substr(0, at)),
+          .item = place.substr(std::min(place.size(), at + 1))};
+}
+
+}  // namespace
+
+Result<Value, ApiError> KeptConversations::create(std::string_view owner, json::Array items,
+                                                  json::Object metadata, std::int64_t now) {
+  const std::string id = random_id("conv_");
+  Value document(json::Object{{"conversation", json::Object{{"id", id},
+                                                            {"object", "conversation"},
+                                                            {"created_at", now},
+                                                            {"metadata", std::move(metadata)}}},
+                              {"items", std::move(items)}});
+  if (auto kept = put(owner, id, document); !kept) return Failure<ApiError>(kept.error());
+  return std::move(*document.find("conversation"));
+}
+
+Result<void, ApiError> KeptConversations::put(std::string_view owner, const std::string& id,
+                                              const Value& document) {
+  const std::string text = json::to_string(document);
+  if (text.size() > kMaxBytes || document.find("items")->if_array()->size() > kMaxItems) {
+    return Failure<ApiError>(ApiError{.message = "a conversation has at most " +
+                                                 std::to_string(kMaxItems) + " items and " +
+                                                 std::to_string(kMaxBytes) + " bytes",
+                                      .param = "items",
+                                      .code = "invalid_value"});
+  }
+  if (store_ == nullptr) {
+    return Failure<ApiError>(store_failed({Errc::unavailable, "there is none"}));
+  }
+  if (const Status kept = store_->put(place_in_store(owner, id), text); !kept) {
+    return Failure<ApiError>(store_failed(kept.error()));
+  }
+  return {};
+}
+
+Result<Value, ApiError> KeptConversations::find(std::string_view owner,
+                                                const std::string& id) const {
+  if (store_ == nullptr || !is_kept_id(id) || !id.starts_with("conv_")) return Value();
+  auto kept = store_->get(place_in_store(owner, id));
+  if (!kept) return Failure<ApiError>(store_failed(kept.error()));
+  if (!*kept) return Value();
+  auto document = json::parse(**kept);
+  if (!document) return Failure<ApiError>(store_failed(document.error()));
+  const bool is_one = document->if_object() != nullptr && document->find("items") != nullptr &&
+                      document->find("items")->if_array() != nullptr &&
+                      document->find("conversation") != nullptr;
+  return is_one ? *std::move(document) : Value();
+}
+
+Result<Value, ApiError> KeptConversations::existing(std::string_view owner,
+                                                    const std::string& id) const {
+  auto kept = find(owner, id);
+  if (kept && kept->is_null()) return Failure<ApiError>(no_conversation(id));
+  return kept;
+}
+
+Result<Value, ApiError> KeptConversations::get(std::string_view owner,
+                                               const std::string& id) const {
+  auto kept = existing(owner, id);
+  if (!kept) return kept;
+  return std::move(*kept->find("conversation"));
+}
+
+Result<Value, ApiError> KeptConversations::update(std::string_view owner, const std::string& id,
+                                                  json::Object metadata) {
+  const std::lock_guard lock(mutex_);
+  auto kept = existing(owner, id);
+  if (!kept) return kept;
+  kept->find("conversation")->if_object()->set("metadata", std::move(metadata));
+  if (auto done = put(owner, id, *kept); !done) return Failure<ApiError>(done.error());
+  return std::move(*kept->find("conversation"));
+}
+
+Result<Value, ApiError> KeptConversations::erase(std::string_view owner, const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  if (auto kept = existing(owner, id); !kept) return kept;
+  const auto erased = store_->erase(place_in_store(owner, id));
+  if (!erased) return Failure<ApiError>(store_failed(erased.error()));
+  return Value(json::Object{{"id", id}, {"object", "conversation.deleted"}, {"deleted", true}});
+}
+
+Result<Value, ApiError> KeptConversations::add(std::string_view owner, const std::string& id,
+                                               const json::Array& items) {
+  const std::lock_guard lock(mutex_);
+  auto kept = existing(owner, id);
+  if (!kept) return kept;
+  json::Array& all = items_in(*kept);
+  all.insert(all.end(), items.begin(), items.end());
+  if (auto done = put(owner, id, *kept); !done) return Failure<ApiError>(done.error());
+  return page_of_items(items, "order=asc&limit=100");
+}
+
+Result<Value, ApiError> KeptConversations::list(std::string_view owner, const std::string& id,
+                                                std::string_view query) const {
+  auto kept = existing(owner, id);
+  if (!kept) return kept;
+  return page_of_items(std::move(items_in(*kept)), query);
+}
+
+Result<Value, ApiError> KeptConversations::item(std::string_view owner,
+                                                std::string_view place) const {
+  const ItemPlace wanted = split_place(place);
+  auto kept = existing(owner, wanted.conversation);
+  if (!kept) return kept;
+  const auto found = with_id(items_in(*kept), wanted.item);
+  if (found == items_in(*kept).end()) return Failure<ApiError>(no_item(wanted.item));
+  return std::move(*found);
+}
+
+Result<Value, ApiError> KeptConversations::erase_item(std::string_view owner,
+                                                      std::string_view place) {
+  const ItemPlace wanted = split_place(place);
+  const std::lock_guard lock(mutex_);
+  auto kept = existing(owner, wanted.conversation);
+  if (!kept) return kept;
+  const auto found = with_id(items_in(*kept), wanted.item);
+  if (found == items_in(*kept).end()) return Failure<ApiError>(no_item(wanted.item));
+  items_in(*kept).erase(found);
+  if (auto done = put(owner, wanted.conversation, *kept); !done) {
+    return Failure<ApiError>(done.error());
+  }
+  return std::move(*kept->find("conversation"));
+}
+
+}  // namespace tenon::api

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "tenon/api/error.h"
+#include "tenon/json/value.h"
+#include "tenon/store/response_store.h"
+
+namespace tenon::api {
+
+/// Conversations of OpenAI's Responses: lists of items that requests name instead of sending them,
+/// and that their input and output are added to. They belong to owners of keys as KeptResponses do,
+/// and stand in the same store. Thread-safe; every method waits for the store. Two processes that
+/// share a store and change one conversation at once may lose one of the changes.
+class KeptConversations {
+ public:
+  static constexpr std::size_t kMaxItems = 4096;  ///< Of one conversation.
+  static constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
+
+  explicit KeptConversations(std::shared_ptr<store::ResponseStore> store)
+      : store_(std::move(store)) {}
+
+  /// `items` have ids (ConversationRequest).
+  [[nodiscard]] Result<json::Value, ApiError> create(std::string_view owner, json::Array items,
+                                                     json::Object metadata, std::int64_t now);
+  /// `{"conversation", "items"}`; null: there is none.
+  [[nodiscard]] Result<json::Value, ApiError> find(std::string_view owner,
+                                                   const std::string& id) const;
+
+  /// Answers of the routes. 404 where nothing is kept under `id`.
+  [[nodiscard]] Result<json::Value, ApiError> get(std::string_view owner,
+                                                  const std::string& id) const;
+  [[nodiscard]] Result<json::Value, ApiError> update(std::string_view owner, const std::string& id,
+                                                     json::Object metadata);
+  [[nodiscard]] Result<json::Value, ApiError> erase(std::string_view owner, const std::string& id);
+  [[nodiscard]] Result<json::Value, ApiError> add(std::string_view owner, const std::string& id,
+                                                  const json::Array& items);
+  [[nodiscard]] Result<json::Value, ApiError> list(std::string_view owner, const std::string& id,
+                                                   std::string_view query) const;
+  /// `place` is "CONVERSATION/ITEM".
+  [[nodiscard]] Result<json::Value, ApiError> item(std::string_view owner,
+                                                   std::string_view place) const;
+  [[nodiscard]] Result<json::Value, ApiError> erase_item(std::string_view owner,
+                                                         std::string_view place);
+
+ private:
+  [[nodiscard]] Result<json::Value, ApiError> existing(std::string_view owner,
+                                                       const std::string& id) const;
+  [[nodiscard]] Result<void, ApiError> put(std::string_view owner, const std::string& id,
+                                           const json::Value& document);
+
+  const std::shared_ptr<store::ResponseStore> store_;
+  std::mutex mutex_;  // held from reading what is changed until it is written
+};
+
+}  // namespace tenon::api

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenon/api/error.h"
+#include "tenon/json/value.h"
+
+/// Queries of the paths below which something is kept, and the pages that they ask for.
+namespace tenon::api {
+
+struct QueryField {
+  std::string name;
+  std::string value;
+};
+
+/// `a=1&b[]=x`; a list's brackets are no part of its name. A field that is not in `known` is an
+/// error.
+[[nodiscard]] Result<std::vector<QueryField>, ApiError> fields_of_query(
+    std::string_view query, std::initializer_list<std::string_view> known);
+
+/// The page of `items` that `after`, `limit` and `order` ask for, as a list.
+[[nodiscard]] Result<json::Value, ApiError> page_of_items(json::Array items,
+                                                          std::string_view query);
+
+/// Where the store has what `id` names. A client's id has no '/', so it names nothing of another
+/// owner; see is_kept_id().
+[[nodiscard]] std::string place_in_store(std::string_view owner, const std::string& id);
+[[nodiscard]] bool is_kept_id(const std::string& id);
+
+/// The client learns that it failed, the log why: the reason names files of this machine.
+[[nodiscard]] ApiError store_failed(const Error& error);
+
+}  // namespace tenon::api
