@@ -4,6 +4,7 @@
 #include <memory>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "fuzz.h"
 
@@ -26,7 +27,8 @@ class Script final : public mcp::Transport {
   Script(std::string_view lines, mcp::TransportHandlers handlers)
       : lines_(lines), handlers_(std::move(handlers)) {}
 
-  Status send(const json::Value& message, std::int64_t id) override {
+  Status send(const json::Value& message, std::int64_t id,
+              const std::vector<tenon::http::Header>& /*headers*/) override {
     const json::Value* const method = message.find("method");
     if (method != nullptr && *method == json::Value("initialize")) {
       const json::Object hello{{"protocolVersion", "2025-06-18"},
@@ -49,7 +51,11 @@ class Script final : public mcp::Transport {
       const std::string_view line = lines_.substr(0, end);
       lines_.remove_prefix(end == lines_.npos ? lines_.size() : end + 1);
       if (line.empty()) return;
-      if (auto message = mcp::parse_message(line)) handlers_.on_message(*std::move(message));
+      if (auto message = mcp::parse_message(line)) {
+        handlers_.on_message(*std::move(message));
+      } else {
+        handlers_.on_unreadable(line, message.error());
+      }
     }
   }
 
@@ -65,8 +71,9 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     return tenon::Expected<std::unique_ptr<mcp::Transport>>(
         std::make_unique<Script>(lines, std::move(handlers)));
   };
-  const auto client =
-      mcp::connect_over("s", open, {.max_message_bytes = kMaxBytes, .max_tools = kMaxTools}, {});
+  const auto client = mcp::connect_over(
+      "s", open,
+      {.expects_handshake = true, .max_message_bytes = kMaxBytes, .max_tools = kMaxTools}, {});
   promise(client.has_value(), "the handshake is whole");
   // What is not there by then does not come.
   const auto now = std::chrono::steady_clock::now();

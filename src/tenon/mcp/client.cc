@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -17,9 +18,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::string_view kVersions[] = {"2025-06-18", "2025-03-26", "2024-11-05"};
-constexpr int kNoSuchMethod = -32601;
+// Without a handshake, and with one; the newest first.
+constexpr std::string_view kModern[] = {"2026-07-28"};
+constexpr std::string_view kShaken[] = {"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"};
+constexpr std::int64_t kNoSuchMethod = -32601;
+constexpr std::int64_t kHeaderMismatch = -32020;
+constexpr std::int64_t kMissingCapability = -32021;
+constexpr std::int64_t kUnsupportedVersion = -32022;
 constexpr std::size_t kMaxPages = 100;
+constexpr int kMaxQuestions = 10;        // of a server, before it gives a result
 constexpr std::size_t kMaxText = 4096;   // bytes of what is told of an error, or of progress
 constexpr std::size_t kMaxBatch = 1000;  // messages in one, as 2025-03-26 has them
 
@@ -58,8 +65,10 @@ std::string excerpt(std::string_view text) {
 
 // What a model can read of a block of content.
 std::string shown(const json::Value& block) {
+  if (const std::string* const text = block.if_string()) return *text;
+  if (block.if_object() == nullptr) return json::to_string(block);
   const std::string type = text_or(block, "type", "content");
-  if (type == "text") return text_or(block, "text", "");
+  if (type == "text" && text_at(block, "text") != nullptr) return *text_at(block, "text");
   if (type == "resource_link") {
     return "[" + text_or(block, "name", "resource") + ": " + text_or(block, "uri", "") + "]";
   }
@@ -70,13 +79,27 @@ std::string shown(const json::Value& block) {
   const json::Value& holder = resource != nullptr ? *resource : block;
   const std::string* data = text_at(holder, "data");
   if (data == nullptr) data = text_at(holder, "blob");
+  // What is no data may be words in a form that we do not know.
+  if (data == nullptr && resource == nullptr) return json::to_string(block);
   constexpr std::size_t kIn = 4;  // characters of base64 for kOut bytes
   constexpr std::size_t kOut = 3;
   return "[" + type + ", " + text_or(holder, "mimeType", "unknown type") + ", " +
          std::to_string(data == nullptr ? 0 : data->size() / kIn * kOut) + " bytes: not shown]";
 }
 
-CallResult result_of(const json::Value& told) {
+// What a result says beside the members that the protocol has.
+std::string rest_of(const json::Object& told) {
+  json::Object rest;
+  for (const json::Member& member : told) {
+    const bool is_known = member.key == "content" || member.key == "isError" ||
+                          member.key == "_meta" || member.key == "resultType" ||
+                          member.value.is_null();
+    if (!is_known) rest.set(member.key, member.value);
+  }
+  return rest.empty() ? "" : json::to_string(rest);
+}
+
+CallResult result_of(const json::Object& told) {
   CallResult result;
   const json::Value* const is_error = told.find("isError");
   result.is_error = is_error != nullptr && *is_error == json::Value(true);
@@ -84,16 +107,126 @@ CallResult result_of(const json::Value& told) {
     result.structured = *structured;
   }
   const json::Value* const content = told.find("content");
-  if (content != nullptr && content->if_array() != nullptr) {
-    for (const json::Value& block : *content->if_array()) {
-      if (&block != content->if_array()->data()) result.text += '\n';
+  const json::Array* const blocks = content == nullptr ? nullptr : content->if_array();
+  if (blocks != nullptr) {
+    for (const json::Value& block : *blocks) {
+      if (&block != blocks->data()) result.text += '\n';
       result.text += shown(block);
     }
+  } else if (content != nullptr && !content->is_null()) {
+    result.text = shown(*content);
   }
   if (result.text.empty() && !result.structured.is_null()) {
     result.text = json::to_string(result.structured);
   }
+  if (result.text.empty()) result.text = rest_of(told);
   return result;
+}
+
+std::optional<std::int64_t> code_of(const json::Value& error) {
+  const json::Value* const code = error.find("code");
+  return code == nullptr || code->if_number() == nullptr ? std::nullopt
+                                                         : code->if_number()->to_int64();
+}
+
+bool is_listed(const json::Value* list, std::string_view version) {
+  if (list == nullptr || list->if_array() == nullptr) return false;
+  return std::ranges::any_of(*list->if_array(), [version](const json::Value& one) {
+    return one.if_string() != nullptr && *one.if_string() == version;
+  });
+}
+
+// The newest of `ours` that a server lists.
+template <std::size_t kCount>
+std::optional<std::string> common_version(const std::string_view (&ours)[kCount],
+                                          const json::Value* theirs) {
+  for (const std::string_view version : ours) {
+    if (is_listed(theirs, version)) return std::string(version);
+  }
+  return std::nullopt;
+}
+
+/// Finds the parameters of a tool that go into headers.
+class HeaderFinder {
+ public:
+  explicit HeaderFinder(const json::Value& schema) { look(schema, /*is_reachable=*/true, 0); }
+
+  const std::string& fault() const { return fault_; }
+  std::vector<Tool::Header> take() { return std::move(found_); }
+
+ private:
+  // Only a chain of `properties` leads to a parameter.
+  void look(const json::Value& schema, bool is_reachable, std::size_t depth) {
+    if (const json::Array* const list = schema.if_array()) {
+      for (const json::Value& one : *list) look(one, false, depth + 1);
+    }
+    const json::Object* const members = schema.if_object();
+    if (members == nullptr) return;
+    for (const json::Member& member : *members) {
+      if (member.key == "x-mcp-header") {
+        add(schema, member.value, is_reachable && depth > 0);
+      } else if (member.key == "properties" && member.value.if_object() != nullptr) {
+        for (const json::Member& property : *member.value.if_object()) {
+          path_.push_back(property.key);
+          look(property.value, is_reachable, depth + 1);
+          path_.pop_back();
+        }
+      } else if (member.key != "enum" && member.key != "const" && member.key != "default" &&
+                 member.key != "examples") {
+        look(member.value, false, depth + 1);
+      }
+    }
+  }
+  void add(const json::Value& schema, const json::Value& name, bool is_reachable) {
+    const std::string type = text_or(schema, "type", "");
+    constexpr std::string_view kMarks = "!#$%&'*+-.^_`|~";
+    const std::string* const text = name.if_string();
+    if (!is_reachable) return fail("stands where no parameter is");
+    if (type != "string" && type != "integer" && type != "boolean") {
+      return fail("is that of a parameter which is no string, integer or boolean");
+    }
+    const auto is_token = [kMarks](char c) {
+      return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+             kMarks.find(c) != kMarks.npos;
+    };
+    if (text == nullptr || text->empty() || !std::ranges::all_of(*text, is_token)) {
+      return fail("is no name of a header");
+    }
+    const auto lower = [](std::string_view word) {
+      std::string out(word);
+      for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+      return out;
+    };
+    for (const Tool::Header& one : found_) {
+      if (lower(one.name) == lower(*text)) return fail("is there twice");
+    }
+    found_.push_back({.name = *text, .path = path_});
+  }
+  void fail(std::string_view what) {
+    if (fault_.empty()) fault_ = "an x-mcp-header of it " + std::string(what);
+  }
+
+  std::vector<std::string> path_;
+  std::vector<Tool::Header> found_;
+  std::string fault_;
+};
+
+// The header's value; nothing: the arguments have none, or one that no header may have.
+std::optional<std::string> value_at(const json::Object& arguments,
+                                    const std::vector<std::string>& path) {
+  const json::Object* at = &arguments;
+  const json::Value* found = nullptr;
+  for (const std::string& key : path) {
+    found = at == nullptr ? nullptr : at->find(key);
+    if (found == nullptr) return std::nullopt;
+    at = found->if_object();
+  }
+  if (found == nullptr) return std::nullopt;
+  if (const std::string* const text = found->if_string()) return *text;
+  if (const bool* const is_true = found->if_bool()) return *is_true ? "true" : "false";
+  if (found->if_number() == nullptr) return std::nullopt;
+  const auto whole = found->if_number()->to_int64();
+  return whole ? std::to_string(*whole) : found->if_number()->text;
 }
 
 class Session final : public Client {
@@ -110,9 +243,12 @@ class Session final : public Client {
 
   Status connect(const OpenTransport& open, const CallOptions& call);
   Expected<std::vector<Tool>> list_tools(const CallOptions& options) override;
-  Expected<CallResult> call_tool(const std::string& name, const json::Object& arguments,
-                                 const CallOptions& options) override;
-  std::uint64_t tools_version() const override { return tools_version_; }
+  Result<CallResult, CallFailure> call_tool(const std::string& name, const json::Object& arguments,
+                                            const CallOptions& options) override;
+  std::uint64_t tools_version() const override;
+  std::string instructions() const override { return instructions_; }
+  std::string revision() const override { return version_; }
+  bool has_handshake() const override { return !is_modern_; }
   bool is_open() const override {
     const std::lock_guard lock(mutex_);
     return !closed_;
@@ -121,13 +257,44 @@ class Session final : public Client {
  private:
   struct Pending {
     std::optional<Expected<json::Value>> answer;
+    json::Value error;               // that the server told, as JSON-RPC has it
+    bool ran_nothing = false;        // the server has not begun
     bool wants_progress = false;     // else nobody listens
     std::vector<Progress> progress;  // that nobody has been told of
   };
+  /// How a request ended.
+  struct Reply {
+    Expected<json::Value> answer;
+    json::Value error{};
+    bool ran_nothing = false;
+  };
 
-  Expected<json::Value> request(std::string_view method, json::Object params,
-                                const CallOptions& options);
-  Status add_page(const json::Value& page, std::vector<Tool>& tools, std::size_t& bytes) const;
+  Status open_transport(const OpenTransport& open);
+  Status agree(const CallOptions& call);
+  Status shake_hands(std::optional<std::int64_t> discovering, const CallOptions& call);
+  Status take_discovered(const json::Value& told);
+  void take_instructions(const json::Value& told);
+  void subscribe();
+
+  Expected<std::int64_t> begin(std::string_view method, json::Object params,
+                               const CallOptions& options,
+                               const std::vector<http::Header>& headers = {});
+  Reply await(std::int64_t id, std::string_view method, const CallOptions& options);
+  Reply request(std::string_view method, json::Object params, const CallOptions& options,
+                const std::vector<http::Header>& headers = {});
+  Expected<json::Value> ask(std::string_view method, json::Object params,
+                            const CallOptions& options);
+  void give_up(std::int64_t id, std::string_view method);
+  std::optional<Reply> taken(std::int64_t id);
+
+  void add_page(const json::Array& page, std::vector<Tool>& tools, std::size_t& bytes);
+  std::string add_tool(const json::Value& told, std::vector<Tool>& tools) const;
+  Reply run_tool(const std::string& name, const json::Object& arguments,
+                 const CallOptions& options);
+  Reply follow_task(const json::Value& task, const CallOptions& options);
+  static json::Object answers_to(const json::Object& questions, const CallOptions& options);
+  [[nodiscard]] std::vector<http::Header> headers_of(const std::string& name,
+                                                     const json::Object& arguments) const;
 
   static void tell_progress(Pending& pending, const CallOptions& options,
                             std::unique_lock<std::mutex>& lock);
@@ -135,20 +302,31 @@ class Session final : public Client {
   void on_one(json::Value message);
   void on_request(const json::Value& message, std::string_view method);
   void on_notification(const json::Value& message, std::string_view method);
-  void answer(std::int64_t id, Expected<json::Value> answer);
+  void on_unreadable(std::string_view text, Error why);
+  void answer(std::int64_t id, Expected<json::Value> answer, json::Value error = {});
   void close(const Closing& closing);
 
   const std::string name_;
   const ClientOptions options_;
-  std::atomic<std::uint64_t> tools_version_ = 0;
-  bool has_tools_ = false;  // set by connect()
+  mutable std::atomic<std::uint64_t> tools_version_ = 0;
+  // Set by connect():
+  bool has_tools_ = false;
+  bool is_modern_ = false;
+  bool may_change_ = false;  // its tools, of which it tells who subscribes
+  bool has_tasks_ = false;   // of calls
+  std::string version_;
+  std::string instructions_;
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::map<std::int64_t, Pending> pending_;
   std::int64_t last_id_ = 0;
   std::optional<Error> closed_;
-  std::string last_words_;  // of a program that ended
+  std::string last_words_;   // of a program that ended
+  std::vector<Tool> tools_;  // that were listed last, for what their calls need
+  mutable std::optional<Clock::time_point> fresh_until_;  // nothing: for as long as it says nothing
+  std::int64_t subscription_ = 0;                         // its request; 0: none is under way
+  Clock::time_point next_subscription_;
 
   std::unique_ptr<Transport> transport_;  // last: its thread uses the others
 };
@@ -162,137 +340,485 @@ void Session::tell_progress(Pending& pending, const CallOptions& options,
   lock.lock();
 }
 
-Expected<json::Value> Session::request(std::string_view method, json::Object params,
-                                       const CallOptions& options) {
-  constexpr std::chrono::milliseconds kMoment{20};
+// Sends it; its id.
+Expected<std::int64_t> Session::begin(std::string_view method, json::Object params,
+                                      const CallOptions& options,
+                                      const std::vector<http::Header>& headers) {
   std::unique_lock lock(mutex_);
   if (closed_) return Unexpected(*closed_);
   const std::int64_t id = ++last_id_;
   pending_[id].wants_progress = static_cast<bool>(options.on_progress);
   lock.unlock();
-  if (options.on_progress) params.set("_meta", json::Object{{"progressToken", id}});
+  json::Object meta;
+  if (options.on_progress) meta.set("progressToken", id);
+  if (is_modern_) {
+    json::Object capabilities;
+    if (options.on_question) capabilities.set("elicitation", json::Object{});
+    meta.set("io.modelcontextprotocol/protocolVersion", version_);
+    meta.set("io.modelcontextprotocol/clientInfo",
+             json::Object{{"name", "tenon"}, {"version", options_.version}});
+    meta.set("io.modelcontextprotocol/clientCapabilities", std::move(capabilities));
+  }
+  if (!meta.empty()) params.set("_meta", std::move(meta));
   const json::Value message = json::Object{
       {"jsonrpc", "2.0"}, {"id", id}, {"method", method}, {"params", std::move(params)}};
-  if (Status sent = transport_->send(message, id); !sent) {
+  if (Status sent = transport_->send(message, id, headers); !sent) {
     lock.lock();
     pending_.erase(id);
     return Unexpected(closed_ ? *closed_ : std::move(sent.error()));
   }
-  lock.lock();
+  return id;
+}
+
+// Under the mutex: how it ended, if it has.
+std::optional<Session::Reply> Session::taken(std::int64_t id) {
+  const auto found = pending_.find(id);
+  if (found == pending_.end() || (!found->second.answer && !closed_)) return std::nullopt;
+  Pending pending = std::move(found->second);
+  pending_.erase(found);
+  if (!pending.answer) pending.answer = Unexpected(*closed_);
+  return Reply{.answer = *std::move(pending.answer),
+               .error = std::move(pending.error),
+               .ran_nothing = pending.ran_nothing};
+}
+
+// Nobody waits for it any more.
+void Session::give_up(std::int64_t id, std::string_view method) {
+  {
+    const std::lock_guard lock(mutex_);
+    pending_.erase(id);
+  }
+  const bool is_told = is_modern_ && transport_->cancels_by_abandoning();
+  if (method != "initialize" && method != "server/discover" && !is_told) {
+    (void)transport_->send(
+        notification("notifications/cancelled",
+                     {{"requestId", id}, {"reason", "nobody waits for it any more"}}),
+        0, {});
+  }
+  transport_->abandon(id);
+}
+
+Session::Reply Session::await(std::int64_t id, std::string_view method,
+                              const CallOptions& options) {
+  constexpr std::chrono::milliseconds kMoment{20};
+  std::unique_lock lock(mutex_);
   Pending& pending = pending_[id];
   while (!pending.answer && !closed_) {
     const auto now = Clock::now();
     if (now >= options.deadline || options.cancel.is_cancelled()) break;
     changed_.wait_until(lock, std::min(now + kMoment, options.deadline));
+    lock.unlock();
+    transport_->tend();
+    lock.lock();
     tell_progress(pending, options, lock);
   }
   tell_progress(pending, options, lock);  // which came with the answer
-  std::optional<Expected<json::Value>> answer = std::move(pending.answer);
-  pending_.erase(id);
-  if (answer) return *std::move(answer);
-  if (closed_) return Unexpected(*closed_);
+  if (auto reply = taken(id)) return *std::move(reply);
   lock.unlock();
-  if (method != "initialize") {
-    (void)transport_->send(
-        notification("notifications/cancelled",
-                     {{"requestId", id}, {"reason", "nobody waits for it any more"}}),
-        0);
+  give_up(id, method);
+  if (options.cancel.is_cancelled()) {
+    return {.answer = failed(Errc::unavailable, name_ + ": it was cancelled")};
   }
-  transport_->abandon(id);
-  if (options.cancel.is_cancelled()) return failed(Errc::unavailable, name_ + ": it was cancelled");
-  return failed(Errc::limit_exceeded,
-                name_ + " did not answer " + std::string(method) + " in time");
+  return {.answer = failed(Errc::limit_exceeded,
+                           name_ + " did not answer " + std::string(method) + " in time")};
 }
 
-Status Session::connect(const OpenTransport& open, const CallOptions& call_options) {
-  const CallOptions call = within(options_.connect_timeout, call_options);
+Session::Reply Session::request(std::string_view method, json::Object params,
+                                const CallOptions& options,
+                                const std::vector<http::Header>& headers) {
+  const auto id = begin(method, std::move(params), options, headers);
+  if (!id) return {.answer = Unexpected(id.error())};
+  return await(*id, method, options);
+}
+
+Expected<json::Value> Session::ask(std::string_view method, json::Object params,
+                                   const CallOptions& options) {
+  return std::move(request(method, std::move(params), options).answer);
+}
+
+Status Session::open_transport(const OpenTransport& open) {
   auto transport = open(
       {.on_message = [this](json::Value message) { on_message(std::move(message)); },
        .on_failed = [this](std::int64_t id, Error why) { answer(id, Unexpected(std::move(why))); },
+       .on_unreadable = [this](std::string_view text,
+                               Error why) { on_unreadable(text, std::move(why)); },
        .on_closed = [this](const Closing& closing) { close(closing); }});
   if (!transport) return Unexpected(std::move(transport.error()));
+  const std::lock_guard lock(mutex_);
+  transport_ = *std::move(transport);
+  return {};
+}
+
+Status Session::connect(const OpenTransport& open, const CallOptions& call_options) {
+  const CallOptions call = within(
+      options_.connect_timeout, {.deadline = call_options.deadline, .cancel = call_options.cancel});
+  if (Status opened = open_transport(open); !opened) return opened;
+  Status agreed = agree(call);
+  if (!agreed && !is_open() && !options_.expects_handshake && !call.cancel.is_cancelled()) {
+    // Some servers from before 2026-07-28 end at any message that is not `initialize`.
+    std::unique_ptr<Transport> gone;
+    {
+      const std::lock_guard lock(mutex_);
+      gone.swap(transport_);
+    }
+    gone.reset();
+    {
+      const std::lock_guard lock(mutex_);
+      closed_.reset();
+      pending_.clear();
+    }
+    if (Status opened = open_transport(open); !opened) return opened;
+    agreed = shake_hands(std::nullopt, call);
+  }
+  if (agreed) return {};
+  const std::lock_guard lock(mutex_);
+  return failed(agreed.error().code,
+                agreed.error().message + (last_words_.empty() ? "" : "; it said: " + last_words_));
+}
+
+// Which era it is from is told by how it takes `server/discover`.
+Status Session::agree(const CallOptions& call) {
+  if (options_.expects_handshake) return shake_hands(std::nullopt, call);
+  is_modern_ = true;
+  version_ = kModern[0];
+  const auto id = begin("server/discover", {}, call);
+  if (!id) return Unexpected(id.error());
+  const auto latest = std::min(call.deadline, Clock::now() + options_.discover_timeout);
+  std::optional<Reply> reply;
   {
-    const std::lock_guard lock(mutex_);
-    transport_ = *std::move(transport);
+    std::unique_lock lock(mutex_);
+    constexpr std::chrono::milliseconds kMoment{20};
+    while (!(reply = taken(*id)) && Clock::now() < latest && !call.cancel.is_cancelled()) {
+      changed_.wait_for(lock, kMoment);
+    }
   }
-  const auto told =
-      request("initialize",
-              {{"protocolVersion", kVersions[0]},
-               {"capabilities", json::Object{}},
-               {"clientInfo", json::Object{{"name", "tenon"}, {"version", options_.version}}}},
-              call);
-  if (!told) {
-    const std::lock_guard lock(mutex_);
-    return failed(told.error().code,
-                  told.error().message + (last_words_.empty() ? "" : "; it said: " + last_words_));
+  if (!reply) return shake_hands(*id, call);
+  if (reply->answer && reply->answer->find("supportedVersions") != nullptr) {
+    return take_discovered(*reply->answer);
   }
-  const std::string version = text_or(*told, "protocolVersion", "none");
-  if (std::ranges::find(kVersions, version) == std::end(kVersions)) {
+  if (!is_open()) return Unexpected(reply->answer ? *closed_ : reply->answer.error());
+  const auto code = code_of(reply->error);
+  if (code == kUnsupportedVersion) {
+    const json::Value* const theirs = json::at_pointer(reply->error, "/data/supported");
+    if (!common_version(kShaken, theirs)) return Unexpected(reply->answer.error());
+  } else if (code == kMissingCapability || code == kHeaderMismatch) {
+    return Unexpected(reply->answer.error());
+  }
+  return shake_hands(std::nullopt, call);
+}
+
+Status Session::take_discovered(const json::Value& told) {
+  const json::Value* const theirs = told.find("supportedVersions");
+  const auto version = common_version(kModern, theirs);
+  if (!version) {
+    return failed(Errc::unsupported,
+                  name_ + " speaks the versions " +
+                      excerpt(theirs == nullptr ? "" : json::to_string(*theirs)) +
+                      " of the protocol, and not " + std::string(kModern[0]));
+  }
+  is_modern_ = true;
+  version_ = *version;
+  has_tools_ = json::at_pointer(told, "/capabilities/tools") != nullptr;
+  const json::Value* const changes = json::at_pointer(told, "/capabilities/tools/listChanged");
+  may_change_ = changes != nullptr && *changes == json::Value(true);
+  take_instructions(told);
+  subscribe();
+  return {};
+}
+
+// `discovering`: a request that may still be answered, since a server may only begin to read when
+// it has long been started.
+Status Session::shake_hands(std::optional<std::int64_t> discovering, const CallOptions& call) {
+  is_modern_ = false;
+  version_.clear();
+  const auto id =
+      begin("initialize",
+            {{"protocolVersion", kShaken[0]},
+             {"capabilities", json::Object{}},
+             {"clientInfo", json::Object{{"name", "tenon"}, {"version", options_.version}}}},
+            call);
+  if (!id) return Unexpected(id.error());
+  std::optional<Reply> reply;
+  while (discovering && !reply) {
+    constexpr std::chrono::milliseconds kMoment{20};
+    std::unique_lock lock(mutex_);
+    if (auto discovered = taken(*discovering)) {
+      discovering.reset();
+      if (discovered->answer && discovered->answer->find("supportedVersions") != nullptr) {
+        lock.unlock();
+        give_up(*id, "initialize");
+        return take_discovered(*discovered->answer);
+      }
+    } else if (Clock::now() >= call.deadline || call.cancel.is_cancelled()) {
+      break;
+    } else if (!(reply = taken(*id))) {
+      changed_.wait_for(lock, kMoment);
+    }
+  }
+  if (!reply) reply = await(*id, "initialize", call);
+  if (discovering) give_up(*discovering, "server/discover");
+  if (!reply->answer) return Unexpected(reply->answer.error());
+  const json::Value& told = *reply->answer;
+  const std::string version = text_or(told, "protocolVersion", "none");
+  if (std::ranges::find(kShaken, version) == std::end(kShaken)) {
     return failed(Errc::unsupported, name_ + " speaks version " +
                                          json::quoted(version.substr(0, 100)) +
-                                         " of the protocol, and not " + std::string(kVersions[0]));
+                                         " of the protocol, and not " + std::string(kShaken[0]));
   }
-  has_tools_ = json::at_pointer(*told, "/capabilities/tools") != nullptr;
+  version_ = version;
+  has_tools_ = json::at_pointer(told, "/capabilities/tools") != nullptr;
+  has_tasks_ = json::at_pointer(told, "/capabilities/tasks/requests/tools/call") != nullptr;
+  take_instructions(told);
   transport_->begin(version, notification("notifications/initialized"), call);
   return {};
 }
 
-Status Session::add_page(const json::Value& page, std::vector<Tool>& tools,
-                         std::size_t& bytes) const {
-  const json::Value* const list = page.find("tools");
-  if (list == nullptr || list->if_array() == nullptr) {
-    return failed(Errc::invalid, name_ + ": tools must be an array");
+void Session::take_instructions(const json::Value& told) {
+  std::string text = text_or(told, "instructions", "");
+  if (text.size() > kMaxInstructions) {
+    log::warn(name_ + " gives instructions of " + std::to_string(text.size()) +
+              " bytes: the first " + std::to_string(kMaxInstructions) + " are read");
+    text.resize(kMaxInstructions);
+    text.resize(text.size() - utf8::open_tail(text));
   }
-  for (const json::Value& one : *list->if_array()) {
-    const std::string* const name = text_at(one, "name");
-    if (name == nullptr || name->empty()) {
-      return failed(Errc::invalid, name_ + ": a tool has no name");
-    }
+  instructions_ = std::move(text);
+}
+
+// Asks to be told when the tools change, for as long as the server likes.
+void Session::subscribe() {
+  constexpr std::chrono::seconds kBetween{5};
+  {
+    const std::lock_guard lock(mutex_);
+    if (!is_modern_ || !may_change_ || subscription_ != 0 || closed_) return;
+    if (Clock::now() < next_subscription_) return;
+    next_subscription_ = Clock::now() + kBetween;
+    subscription_ = -1;
+  }
+  const auto id = begin("subscriptions/listen",
+                        {{"notifications", json::Object{{"toolsListChanged", true}}}}, {});
+  const std::lock_guard lock(mutex_);
+  const auto found = id ? pending_.find(*id) : pending_.end();
+  const bool is_over = found == pending_.end() || found->second.answer.has_value();
+  if (found != pending_.end() && is_over) pending_.erase(found);
+  subscription_ = is_over ? 0 : *id;
+}
+
+// What is wrong with the tool, or "".
+std::string Session::add_tool(const json::Value& told, std::vector<Tool>& tools) const {
+  const std::string* const name = text_at(told, "name");
+  if (name == nullptr || name->empty()) return "it has no name";
+  if (std::ranges::find(tools, *name, &Tool::name) != tools.end()) return "";
+  const auto member = [&told](std::string_view key) {
+    const json::Value* const found = told.find(key);
+    return found == nullptr ? json::Value() : *found;
+  };
+  Tool tool{.name = *name,
+            .title = text_or(told, "title", ""),
+            .description = text_or(told, "description", text_or(told, "title", "")),
+            .input_schema = member("inputSchema"),
+            .output_schema = member("outputSchema"),
+            .annotations = member("annotations")};
+  if (!tool.input_schema.is_null() && tool.input_schema.if_object() == nullptr) {
+    return "its inputSchema is no object";
+  }
+  if (tool.output_schema.if_object() == nullptr) tool.output_schema = {};
+  if (is_modern_ && transport_->cancels_by_abandoning()) {
+    HeaderFinder finder(tool.input_schema);
+    if (!finder.fault().empty()) return finder.fault();
+    tool.headers = finder.take();
+  }
+  const json::Value* const tasks = json::at_pointer(told, "/execution/taskSupport");
+  tool.is_task = has_tasks_ && tasks != nullptr && *tasks == json::Value("required");
+  tools.push_back(std::move(tool));
+  return "";
+}
+
+void Session::add_page(const json::Array& page, std::vector<Tool>& tools, std::size_t& bytes) {
+  for (const json::Value& one : page) {
     if (tools.size() >= options_.max_tools) {
-      return failed(Errc::limit_exceeded,
-                    name_ + " has more than " + std::to_string(options_.max_tools) + " tools");
+      return log::warn(name_ + " has more than " + std::to_string(options_.max_tools) +
+                       " tools: those behind them are left out");
     }
     bytes += json::to_string(one).size();
     if (bytes > options_.max_message_bytes) {
-      return failed(Errc::limit_exceeded, name_ + " has tools of more than " +
-                                              std::to_string(options_.max_message_bytes) +
-                                              " bytes");
+      return log::warn(name_ + " has tools of more than " +
+                       std::to_string(options_.max_message_bytes) +
+                       " bytes: those behind them are left out");
     }
-    const json::Value* const schema = one.find("inputSchema");
-    tools.push_back({.name = *name,
-                     .description = text_or(one, "description", text_or(one, "title", "")),
-                     .input_schema = schema == nullptr ? json::Value() : *schema});
+    if (const std::string fault = add_tool(one, tools); !fault.empty()) {
+      log::warn(name_ + ": the tool " + json::quoted(excerpt(text_or(one, "name", ""))) +
+                " is left out: " + fault);
+    }
   }
-  return {};
 }
 
 Expected<std::vector<Tool>> Session::list_tools(const CallOptions& call) {
   std::vector<Tool> tools;
   if (!has_tools_) return tools;
-  const CallOptions options = within(options_.list_timeout, call);
+  subscribe();
+  const CallOptions options =
+      within(options_.list_timeout, {.deadline = call.deadline, .cancel = call.cancel});
+  std::set<std::string> cursors;
   std::optional<std::string> cursor;
   std::size_t bytes = 0;
-  for (std::size_t pages = 0; pages < kMaxPages; ++pages) {
+  std::optional<std::int64_t> fresh;  // ms; the shortest that a page says
+  std::string fault;
+  for (std::size_t pages = 0; fault.empty(); ++pages) {
     json::Object params;
     if (cursor) params.set("cursor", *cursor);
-    const auto page = request("tools/list", std::move(params), options);
-    if (!page) return Unexpected(page.error());
-    if (Status added = add_page(*page, tools, bytes); !added) return Unexpected(added.error());
+    const auto page = ask("tools/list", std::move(params), options);
+    const json::Value* const list = page ? page->find("tools") : nullptr;
+    if (list == nullptr || list->if_array() == nullptr) {
+      Error why = page ? Error{Errc::invalid, name_ + ": tools must be an array"} : page.error();
+      if (tools.empty() || !is_open() || call.cancel.is_cancelled()) return Unexpected(why);
+      fault = why.message;
+      break;
+    }
+    add_page(*list->if_array(), tools, bytes);
+    if (const json::Value* const ttl = page->find("ttlMs"); ttl && ttl->if_number() != nullptr) {
+      const std::int64_t told = ttl->if_number()->to_int64().value_or(0);
+      fresh = fresh ? std::min(*fresh, told) : told;
+    }
     const std::string* const next = text_at(*page, "nextCursor");
-    if (next == nullptr) return tools;
-    if (cursor == *next) return failed(Errc::invalid, name_ + " gives the same page again");
+    if (next == nullptr || tools.size() >= options_.max_tools ||
+        bytes > options_.max_message_bytes) {
+      break;
+    }
+    if (!cursors.insert(*next).second) {
+      fault = "the same page comes again";
+    } else if (pages + 1 == kMaxPages) {
+      fault = "it has more than " + std::to_string(kMaxPages) + " pages";
+    }
     cursor = *next;
   }
-  return failed(Errc::limit_exceeded,
-                name_ + " has more than " + std::to_string(kMaxPages) + " pages of tools");
+  if (!fault.empty()) {
+    log::warn(name_ + ": its list of tools ends after " + std::to_string(tools.size()) + ": " +
+              fault);
+  }
+  const std::lock_guard lock(mutex_);
+  tools_ = tools;
+  fresh_until_.reset();
+  if (fresh) {
+    constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24);
+    fresh_until_ = Clock::now() +
+                   std::clamp<std::chrono::milliseconds>(
+                       std::chrono::milliseconds(std::min<std::int64_t>(*fresh, kLongest.count())),
+                       kMinFresh, kLongest);
+  }
+  return tools;
 }
 
-Expected<CallResult> Session::call_tool(const std::string& name, const json::Object& arguments,
-                                        const CallOptions& options) {
-  const auto told = request("tools/call", {{"name", name}, {"arguments", arguments}}, options);
-  if (!told) return Unexpected(told.error());
-  if (told->if_object() == nullptr) {
-    return failed(Errc::invalid, name_ + ": the result of a tool must be an object");
+std::uint64_t Session::tools_version() const {
+  const std::lock_guard lock(mutex_);
+  if (fresh_until_ && Clock::now() >= *fresh_until_) {
+    fresh_until_.reset();
+    ++tools_version_;
+  }
+  return tools_version_;
+}
+
+std::vector<http::Header> Session::headers_of(const std::string& name,
+                                              const json::Object& arguments) const {
+  std::vector<http::Header> headers;
+  const std::lock_guard lock(mutex_);
+  const auto tool = std::ranges::find(tools_, name, &Tool::name);
+  if (tool == tools_.end()) return headers;
+  for (const Tool::Header& one : tool->headers) {
+    if (const auto value = value_at(arguments, one.path)) {
+      headers.push_back({"Mcp-Param-" + one.name, header_value(*value)});
+    }
+  }
+  return headers;
+}
+
+// To all that a server needs to know. What nobody can answer is declined.
+json::Object Session::answers_to(const json::Object& questions, const CallOptions& options) {
+  static const json::Value kNone;
+  json::Object answers;
+  for (const json::Member& question : questions) {
+    const std::string method = text_or(question.value, "method", "");
+    const json::Value* const params = question.value.find("params");
+    json::Object answer;
+    if (method == "roots/list") {
+      answer.set("roots", json::Array{});
+    } else {
+      auto content = method == "elicitation/create" && options.on_question
+                         ? options.on_question(params == nullptr ? kNone : *params)
+                         : std::nullopt;
+      answer.set("action", content ? "accept" : "decline");
+      if (content) answer.set("content", *std::move(content));
+    }
+    answers.set(question.key, std::move(answer));
+  }
+  return answers;
+}
+
+// A call, and the answers to what the server asks for meanwhile.
+Session::Reply Session::run_tool(const std::string& name, const json::Object& arguments,
+                                 const CallOptions& options) {
+  json::Object params{{"name", name}, {"arguments", arguments}};
+  const std::vector<http::Header> headers = headers_of(name, arguments);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto tool = std::ranges::find(tools_, name, &Tool::name);
+    if (tool != tools_.end() && tool->is_task) params.set("task", json::Object{});
+  }
+  for (int questions = 0; questions < kMaxQuestions; ++questions) {
+    Reply reply = request("tools/call", params, options, headers);
+    if (!reply.answer) return reply;
+    if (const json::Value* const task = reply.answer->find("task"); task && params.find("task")) {
+      return follow_task(*task, options);
+    }
+    const json::Value* const type = reply.answer->find("resultType");
+    if (type == nullptr || *type == json::Value("complete")) return reply;
+    if (*type != json::Value("input_required")) {
+      return {.answer = failed(Errc::unsupported, name_ + " gave a result of the type " +
+                                                      excerpt(json::to_string(*type)))};
+    }
+    params.erase("inputResponses");
+    params.erase("requestState");
+    const json::Value* const asked = reply.answer->find("inputRequests");
+    const json::Value* const state = reply.answer->find("requestState");
+    if (asked != nullptr && asked->if_object() != nullptr) {
+      params.set("inputResponses", answers_to(*asked->if_object(), options));
+    }
+    if (state != nullptr) params.set("requestState", *state);
+  }
+  return {.answer = failed(Errc::limit_exceeded, name_ + " asks for more and more before it gives "
+                                                         "a result")};
+}
+
+// Until it has a result, or nobody waits for that any more.
+Session::Reply Session::follow_task(const json::Value& task, const CallOptions& options) {
+  const std::string id = text_or(task, "taskId", "");
+  Reply reply = request("tasks/result", {{"taskId", id}}, options);
+  const bool is_over = Clock::now() >= options.deadline || options.cancel.is_cancelled();
+  if (!reply.answer && is_over && is_open()) {
+    const auto cancelled = begin("tasks/cancel", {{"taskId", id}}, {});
+    const std::lock_guard lock(mutex_);
+    if (cancelled) pending_.erase(*cancelled);
+  }
+  return reply;
+}
+
+Result<CallResult, CallFailure> Session::call_tool(const std::string& name,
+                                                   const json::Object& arguments,
+                                                   const CallOptions& options) {
+  subscribe();
+  Reply reply = run_tool(name, arguments, options);
+  if (!reply.answer && code_of(reply.error) == kHeaderMismatch) {
+    // Its tools may have changed since they were listed; nothing was run.
+    ++tools_version_;
+    if (list_tools(options)) reply = run_tool(name, arguments, options);
+  }
+  if (!reply.answer) {
+    return Failure<CallFailure>(CallFailure{{std::move(reply.answer.error())}, reply.ran_nothing});
+  }
+  const json::Object* const told = reply.answer->if_object();
+  if (told == nullptr) {
+    return Failure<CallFailure>(
+        CallFailure{{Errc::invalid, name_ + ": the result of a tool must be an object, and is " +
+                                        excerpt(json::to_string(*reply.answer))}});
   }
   return result_of(*told);
 }
@@ -309,13 +835,12 @@ void Session::on_one(json::Value message) {
   if (const std::string* const method = text_at(message, "method")) {
     return id != nullptr ? on_request(message, *method) : on_notification(message, *method);
   }
-  const auto number =
-      id != nullptr && id->if_number() != nullptr ? id->if_number()->to_int64() : std::nullopt;
+  const auto number = own_id(id);
   if (!number) return;
-  if (const json::Value* const error = message.find("error")) {
-    return answer(
-        *number, failed(Errc::unavailable,
-                        name_ + ": " + excerpt(text_or(*error, "message", "error without words"))));
+  json::Value* const error = message.find("error");
+  if (error != nullptr && (!error->is_null() || message.find("result") == nullptr)) {
+    std::string words = name_ + ": " + excerpt(text_or(*error, "message", "error without words"));
+    return answer(*number, failed(Errc::unavailable, std::move(words)), std::move(*error));
   }
   json::Value* const result = message.find("result");
   if (result == nullptr) {
@@ -338,7 +863,7 @@ void Session::on_request(const json::Value& message, std::string_view method) {
     const std::lock_guard lock(mutex_);
     transport = transport_.get();
   }
-  if (transport != nullptr) (void)transport->send(std::move(reply), 0);
+  if (transport != nullptr) (void)transport->send(std::move(reply), 0, {});
 }
 
 void Session::on_notification(const json::Value& message, std::string_view method) {
@@ -347,31 +872,52 @@ void Session::on_notification(const json::Value& message, std::string_view metho
     return;
   }
   if (method != "notifications/progress") return;
-  const json::Value* const token = json::at_pointer(message, "/params/progressToken");
+  const auto token = own_id(json::at_pointer(message, "/params/progressToken"));
   const json::Value* const progress = json::at_pointer(message, "/params/progress");
   const json::Value* const total = json::at_pointer(message, "/params/total");
-  if (token == nullptr || token->if_number() == nullptr || progress == nullptr ||
-      progress->if_number() == nullptr) {
-    return;
-  }
+  if (!token || progress == nullptr || progress->if_number() == nullptr) return;
   Progress told{.progress = progress->if_number()->to_double(),
                 .message = excerpt(text_or(*message.find("params"), "message", ""))};
   if (total != nullptr && total->if_number() != nullptr)
     told.total = total->if_number()->to_double();
   constexpr std::size_t kMaxUntold = 1000;
   const std::lock_guard lock(mutex_);
-  const auto found = pending_.find(token->if_number()->to_int64().value_or(0));
+  const auto found = pending_.find(*token);
   if (found == pending_.end() || !found->second.wants_progress) return;
   if (found->second.progress.size() >= kMaxUntold) return;
   found->second.progress.push_back(std::move(told));
   changed_.notify_all();
 }
 
-void Session::answer(std::int64_t id, Expected<json::Value> answer) {
+// Whoever waits for it learns that now, and not when its time is over. Where the request is not
+// named it can only be the one that waits.
+void Session::on_unreadable(std::string_view text, Error why) {
+  std::optional<std::int64_t> id = glance_at(text).id;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto is_waiting = [this](const auto& one) {
+      return one.first != subscription_ && !one.second.answer;
+    };
+    if (!id && std::ranges::count_if(pending_, is_waiting) == 1) {
+      id = std::ranges::find_if(pending_, is_waiting)->first;
+    }
+  }
+  if (id)
+    answer(*id, failed(Errc::invalid,
+                       name_ + " sent an answer that cannot be read: " + excerpt(why.message)));
+}
+
+void Session::answer(std::int64_t id, Expected<json::Value> answer, json::Value error) {
   const std::lock_guard lock(mutex_);
+  if (id == subscription_) {
+    subscription_ = 0;
+    pending_.erase(id);
+    return;
+  }
   const auto found = pending_.find(id);
   if (found == pending_.end() || found->second.answer) return;
   found->second.answer = std::move(answer);
+  found->second.error = std::move(error);
   changed_.notify_all();
 }
 
@@ -385,6 +931,7 @@ void Session::close(const Closing& closing) {
   if (refused != pending_.end() && !refused->second.answer) {
     refused->second.answer =
         failed(closing.why.code, closing.why.message + " and ran nothing: call again");
+    refused->second.ran_nothing = true;
   }
   changed_.notify_all();
 }

@@ -12,7 +12,9 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/base/log.h"
 #include "tenon/http/fake_server_for_test.h"
+#include "tenon/mcp/transport.h"
 
 namespace tenon::mcp {
 namespace {
@@ -44,10 +46,13 @@ def answer(method, params, id):
     if method == "tools/call":
         return {"content": [{"type": "text", "text": json.dumps(params["arguments"])}]}
 def on_other(message): pass
+discovers = False
 %s
 for line in sys.stdin:
     message = json.loads(line)
-    if "method" in message and "id" in message:
+    if message.get("method") == "server/discover" and not discovers:
+        say({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "no"}})
+    elif "method" in message and "id" in message:
         result = answer(message["method"], message.get("params"), message["id"])
         if result is not None: say({"jsonrpc": "2.0", "id": message["id"], "result": result})
     else:
@@ -110,9 +115,18 @@ TEST(Client, tool_calling_ReadsWhatAModelCanRead) {
       {"Blob", R"({"content": [{"type": "resource", "resource": {"uri": "u", "blob": "AAAA"}}]})",
        "[resource, unknown type, 3 bytes: not shown]"},
       {"Nothing", "{}", ""},
-      {"Odd", R"({"content": [1, None, {"type": 5}], "isError": "yes"})",
-       "[content, unknown type, 0 bytes: not shown]\n[content, unknown type, 0 bytes: not "
-       "shown]\n[content, unknown type, 0 bytes: not shown]"},
+      {"Odd", R"({"content": [1, None, {"type": 5}], "isError": "yes"})", "1\nnull\n{\"type\":5}"},
+      {"OddType", R"({"content": [{"type": "json", "json": {"a": 1}}]})",
+       R"({"type":"json","json":{"a":1}})"},
+      {"OddText", R"({"content": [{"type": "text", "text": 5}]})", R"({"type":"text","text":5})"},
+      {"Words", R"({"content": "plain words"})", "plain words"},
+      {"OneBlock", R"({"content": {"type": "text", "text": "alone"}})", "alone"},
+      {"WordsInAList", R"({"content": ["a", "b"]})", "a\nb"},
+      {"ContentIsANumber", R"({"content": 5})", "5"},
+      {"NoContent", R"({"toolResult": {"v": 5}})", R"({"toolResult":{"v":5}})"},
+      {"EmptyContent", R"({"content": [], "text": "seven", "_meta": {"a": 1}})",
+       R"({"text":"seven"})"},
+      {"FailsWithoutWords", R"({"content": [], "isError": True})", "", true},
   };
   std::string changes = "ROWS = {";
   for (const Row& row : rows) {
@@ -147,6 +161,7 @@ def answer(method, params, id):
   ASSERT_EQ(tools->size(), 5U);
   EXPECT_EQ((*tools)[4].name, "t4");
   EXPECT_EQ((*tools)[4].description, "T");
+  EXPECT_EQ((*tools)[4].title, "T");
   EXPECT_TRUE((*tools)[4].input_schema.is_null());
 }
 
@@ -158,21 +173,7 @@ TEST(Client, IsNotFooledByAServer) {
     std::string_view told;
   };
   const Row rows[] = {
-      {"EndlessPages", R"PY(
-def answer(method, params, id):
-    if method == "initialize": return initialize(params)
-    return {"tools": [], "nextCursor": str(id)}
-)PY",
-       Errc::limit_exceeded, "100 pages"},
-      {"SamePage", R"PY(
-def answer(method, params, id):
-    if method == "initialize": return initialize(params)
-    return {"tools": [], "nextCursor": "x"}
-)PY",
-       Errc::invalid, "same page"},
-      {"TooManyTools", "TOOLS = [{'name': 'a'}] * 11", Errc::limit_exceeded, "10 tools"},
       {"ToolsAreNone", "TOOLS = 5", Errc::invalid, "an array"},
-      {"ToolWithoutName", "TOOLS = [{}]", Errc::invalid, "no name"},
       {"LargeMessage", "TOOLS = 'a' * 200000", Errc::unavailable, "more than 100000 bytes"},
       {"EndlessLine", R"PY(
 def answer(method, params, id):
@@ -192,12 +193,6 @@ def answer(method, params, id):
     sys.stderr.write("out of cheese"); sys.exit(7)
 )PY",
        Errc::unavailable, "test has ended, exit status 7$"},
-      {"ManyLargePages", R"PY(
-def answer(method, params, id):
-    if method == "initialize": return initialize(params)
-    return {"tools": [{"name": "t", "description": "a" * 60000}], "nextCursor": str(id)}
-)PY",
-       Errc::limit_exceeded, "tools of more than 100000 bytes"},
       {"RefusesAtLength", R"PY(
 def answer(method, params, id):
     if method == "initialize": return initialize(params)
@@ -234,6 +229,289 @@ def answer(method, params, id):
     EXPECT_NE(message.find(row.told), std::string::npos) << row.name << ": " << message;
     EXPECT_LT(message.size(), 5000U) << row.name;
   }
+}
+
+TEST(Client, tool_calling_ABadToolOrPageTakesOnlyItself) {
+  struct Row {
+    const char* name;
+    std::string_view page;  // of tools/list, in Python: n is the page's number
+    std::string_view tools;
+    std::string_view warned;
+  };
+  const Row rows[] = {
+      {"NoName", "{'tools': [{'description': 'd'}, {'name': 'a'}]}", "a", "it has no name"},
+      {"EmptyName", "{'tools': [{'name': ''}, {'name': 'a'}]}", "a", "it has no name"},
+      {"NameIsNone", "{'tools': [{'name': 5}, {'name': 'a'}]}", "a", "it has no name"},
+      {"NoTool", "{'tools': ['x', None, 5, [], {'name': 'a'}]}", "a", "it has no name"},
+      {"NoSchema", "{'tools': [{'name': 'x', 'inputSchema': False}, {'name': 'a'}]}", "a",
+       "\"x\" is left out: its inputSchema is no object"},
+      {"Twice", "{'tools': [{'name': 'a'}, {'name': 'b'}, {'name': 'a'}]}", "a b", ""},
+      {"SamePage", "{'tools': [{'name': 'a'}], 'nextCursor': 'x'}", "a", "same page"},
+      {"EmptyCursor", "{'tools': [{'name': 'a'}], 'nextCursor': ''}", "a", "same page"},
+      {"EmptyCursorOnce",
+       "[{'tools': [{'name': 'a'}], 'nextCursor': ''}, "
+       "{'tools': [{'name': 'b'}]}][n]",
+       "a b", ""},
+      {"PagesInTurn", "{'tools': [{'name': 't%d' % (n % 2)}], 'nextCursor': str(n % 2)}", "t0 t1",
+       "same page"},
+      {"CursorIsNone", "{'tools': [{'name': 'a'}], 'nextCursor': None}", "a", ""},
+      {"EndlessPages", "{'tools': [{'name': 'a'}], 'nextCursor': str(n)}", "a", "100 pages"},
+      {"EndlessEmptyPages", "{'tools': [], 'nextCursor': str(n)}", "", "100 pages"},
+      {"SecondPageFails", "[{'tools': [{'name': 'a'}], 'nextCursor': 'x'}, 5][n]", "a",
+       "ends after 1: test: tools must be an array"},
+      {"TooManyTools", "{'tools': [{'name': 'a%d' % i} for i in range(12)]}",
+       "a0 a1 a2 a3 a4 a5 a6 a7 a8 a9", "more than 10 tools"},
+      {"ManyLargePages",
+       "{'tools': [{'name': 't%d' % n, 'description': 'a' * 60000}], 'nextCursor': str(n)}", "t0",
+       "tools of more than 100000 bytes"},
+  };
+  for (const Row& row : rows) {
+    const auto client = connect(
+        "n = -1\n"
+        "def answer(method, params, id):\n"
+        "    global n\n"
+        "    if method == 'initialize': return initialize(params)\n"
+        "    n += 1\n"
+        "    return " +
+        std::string(row.page) + "\n");
+    ASSERT_NE(client, nullptr) << row.name;
+    static std::string logged;
+    logged.clear();
+    log::set_sink([](log::Level, std::string_view line) { logged += line; }, log::Level::warn);
+    const auto tools = client->list_tools({});
+    log::set_sink(nullptr, log::Level::info);
+    ASSERT_TRUE(tools) << row.name << ": " << tools.error().message;
+    std::string names;
+    for (const Tool& tool : *tools) names += (names.empty() ? "" : " ") + tool.name;
+    EXPECT_EQ(names, row.tools) << row.name;
+    EXPECT_EQ(logged.empty(), row.warned.empty()) << row.name << ": " << logged;
+    EXPECT_NE(logged.find(row.warned), std::string::npos) << row.name << ": " << logged;
+  }
+}
+
+// An answer that nobody can read is no reason to wait until the time is over.
+TEST(Client, tool_calling_AnAnswerIsReadOrFailsAtOnce) {
+  struct Row {
+    const char* name;
+    std::string_view write;  // statement of Python that writes the answer to the request `id`
+    std::string_view text;   // of the result; of a failure with a '!' before it
+  };
+  const Row rows[] = {
+      {"HalfAPair", R"(out('{"id":%d,"result":{"content":"nine \\ud83d lives"}}' % id))",
+       "nine \xEF\xBF\xBD lives"},
+      {"LowHalf", R"(out('{"id":%d,"result":{"content":"\\udc00x"}}' % id))", "\xEF\xBF\xBDx"},
+      {"TwoHighHalves", R"(out('{"id":%d,"result":{"content":"\\ud83d\\ud83d\\ude00"}}' % id))",
+       "\xEF\xBF\xBD\xF0\x9F\x98\x80"},
+      {"HalfInAKey", R"(out('{"id":%d,"result":{"content":[{"\\ud83d":1}]}}' % id))",
+       "{\"\xEF\xBF\xBD\":1}"},
+      {"EscapedBackslash", R"(out('{"id":%d,"result":{"content":"\\\\ud83d \\udc00"}}' % id))",
+       "\\ud83d \xEF\xBF\xBD"},
+      {"NaN", R"(out('{"id":%d,"result":{"content":[],"structuredContent":{"v":NaN}}}' % id))",
+       "!cannot be read"},
+      {"IdBehindIt", R"(out('{"result":{"content":[-Infinity]},"id":%d}' % id))",
+       "!cannot be read"},
+      {"NoId", R"(out('{"jsonrpc":"2.0","result":{"content":[{"type":"te'))", "!cannot be read"},
+      {"NoUtf8", R"(raw(b'{"id":%d,"result":{"content":"caf\xff"}}\n' % id))", "!cannot be read"},
+      {"HalfAnObject",
+       R"(out('{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text"' % id))",
+       "!cannot be read"},
+      {"StringId", R"(out('{"id":"%d","result":{"content":"eight"}}' % id))", "eight"},
+      {"FloatId", R"(out('{"id":%d.0,"result":{"content":"eight"}}' % id))", "eight"},
+      {"ErrorOfAStringId", R"(out('{"id":"%d","error":{"code":1,"message":"no"}}' % id))", "!no"},
+      {"NullError", R"(out('{"id":%d,"error":null,"result":{"content":"fine"}}' % id))", "fine"},
+      {"SeveralLines",
+       R"(raw(json.dumps({"id": id, "result": {"content": ["a\n{", "b"]}}, indent=2).encode() + b"\n"))",
+       "a\n{\nb"},
+      {"NoObject", R"(out('{"id":%d,"result":"words"}' % id))",
+       "!must be an object, and is \"words\""},
+  };
+  std::string script =
+      "def out(text): print(text, flush=True)\n"
+      "def raw(data): sys.stdout.buffer.write(data); sys.stdout.flush()\n"
+      "def answer(method, params, id):\n"
+      "    if method == 'initialize': return initialize(params)\n";
+  for (const Row& row : rows) {
+    script += "    if params['name'] == '" + std::string(row.name) +
+              "': " + std::string(row.write) + "\n";
+  }
+  const auto client = connect(script);
+  ASSERT_NE(client, nullptr);
+  for (const Row& row : rows) {
+    const auto begun = std::chrono::steady_clock::now();
+    const auto result = client->call_tool(row.name, {}, {.deadline = after(in(20'000))});
+    EXPECT_LT(std::chrono::steady_clock::now() - begun, in(10'000)) << row.name;
+    if (row.text[0] != '!') {
+      ASSERT_TRUE(result) << row.name << ": " << result.error().message;
+      EXPECT_EQ(result->text, row.text) << row.name;
+    } else {
+      ASSERT_FALSE(result) << row.name << ": " << result->text;
+      EXPECT_NE(result.error().message.find(row.text.substr(1)), std::string::npos)
+          << row.name << ": " << result.error().message;
+      EXPECT_FALSE(result.error().ran_nothing) << row.name;
+    }
+  }
+  EXPECT_TRUE(client->is_open());
+}
+
+// What servers of each era make of `server/discover`.
+TEST(Client, FindsOutWhichEraAServerIsFrom) {
+  struct Row {
+    const char* name;
+    std::string_view changes;
+    std::string_view revision;  // with a '!': there is no connection, and this is why
+  };
+  const std::string_view kModernServer = R"PY(
+def answer(method, params, id):
+    meta = params["_meta"]
+    if meta["io.modelcontextprotocol/protocolVersion"] != "2026-07-28": sys.exit(3)
+    if meta["io.modelcontextprotocol/clientCapabilities"] != {}: sys.exit(4)
+    if method == "server/discover":
+        return {"resultType": "complete", "supportedVersions": ["2027-01-01", "2026-07-28"],
+                "capabilities": {"tools": {}}, "instructions": "Be kind."}
+    if method == "tools/list": return {"resultType": "complete", "tools": TOOLS}
+)PY";
+  const Row rows[] = {
+      {"Modern", kModernServer, "2026-07-28"},
+      {"KnowsNoSuchMethod", R"PY(
+def answer(method, params, id):
+    if method == "initialize": return dict(initialize(params), instructions="Be kind.")
+    if method == "tools/list": return {"tools": TOOLS}
+    say({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "no"}})
+)PY",
+       "2025-11-25"},
+      {"EndsAtIt", R"PY(
+def answer(method, params, id):
+    if method == "server/discover": sys.exit(1)
+    if method == "initialize": return dict(initialize(params), instructions="Be kind.")
+    return {"tools": TOOLS}
+)PY",
+       "2025-11-25"},
+      {"IsSilent", R"PY(
+def answer(method, params, id):
+    if method == "initialize":
+        return dict(initialize({"protocolVersion": "2025-03-26"}), instructions="Be kind.")
+    if method == "tools/list": return {"tools": TOOLS}
+)PY",
+       "2025-03-26"},
+      {"AnswersAnything", R"PY(
+def answer(method, params, id):
+    if method == "initialize": return dict(initialize(params), instructions="Be kind.")
+    return {"tools": TOOLS}
+)PY",
+       "2025-11-25"},
+      {"BeginsLate", R"PY(
+time.sleep(0.5)
+def answer(method, params, id):
+    if method == "initialize":
+        return say({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "no"}})
+    if method == "tools/list": return {"tools": TOOLS}
+    return {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
+            "instructions": "Be kind."}
+)PY",
+       "2026-07-28"},
+      {"OldVersionsOnly", R"PY(
+def answer(method, params, id):
+    if method == "initialize": return dict(initialize(params), instructions="Be kind.")
+    if method == "tools/list": return {"tools": TOOLS}
+    say({"jsonrpc": "2.0", "id": id, "error": {"code": -32022, "message": "Unsupported",
+         "data": {"supported": ["2025-11-25"]}}})
+)PY",
+       "2025-11-25"},
+      {"NewerVersionsOnly", R"PY(
+def answer(method, params, id):
+    if method == "initialize": return initialize(params)
+    say({"jsonrpc": "2.0", "id": id, "error": {"code": -32022, "message": "Only 2030-01-01",
+         "data": {"supported": ["2030-01-01"]}}})
+)PY",
+       "!Only 2030-01-01"},
+      {"ListsNoneOfOurs", R"PY(
+def answer(method, params, id):
+    return {"supportedVersions": ["2030-01-01"], "capabilities": {}}
+)PY",
+       "!2030-01-01"},
+  };
+  for (const Row& row : rows) {
+    ClientOptions options = kSmall;
+    const bool is_late =
+        row.name == std::string_view("IsSilent") || row.name == std::string_view("BeginsLate");
+    options.discover_timeout = in(is_late ? 300 : 20'000);
+    const auto client =
+        Client::connect(server("discovers = True" + std::string(row.changes)), options);
+    if (row.revision[0] == '!') {
+      ASSERT_FALSE(client) << row.name;
+      EXPECT_NE(client.error().message.find(row.revision.substr(1)), std::string::npos)
+          << row.name << ": " << client.error().message;
+      continue;
+    }
+    ASSERT_TRUE(client) << row.name << ": " << client.error().message;
+    EXPECT_EQ((*client)->revision(), row.revision) << row.name;
+    EXPECT_EQ((*client)->has_handshake(), row.revision != "2026-07-28") << row.name;
+    EXPECT_EQ((*client)->instructions(), "Be kind.") << row.name;
+    const auto tools = (*client)->list_tools({});
+    ASSERT_TRUE(tools) << row.name << ": " << tools.error().message;
+    EXPECT_EQ(tools->size(), 1U) << row.name;
+  }
+}
+
+TEST(Client, tool_calling_AnswersWhatAServerNeedsToKnow) {
+  const auto client = connect(R"PY(
+discovers = True
+def answer(method, params, id):
+    if method == "server/discover":
+        return {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
+    if params["name"] == "endless": return {"resultType": "input_required", "requestState": "s"}
+    if params["name"] == "odd": return {"resultType": "dream"}
+    if "requestState" not in params:
+        return {"resultType": "input_required", "requestState": "s1", "inputRequests": {
+            "who": {"method": "elicitation/create", "params": {"message": "Your name?"}},
+            "where": {"method": "roots/list"}, "think": {"method": "sampling/createMessage"}}}
+    said = [params["requestState"], params["inputResponses"], params["arguments"],
+            params["_meta"]["io.modelcontextprotocol/clientCapabilities"]]
+    return {"resultType": "complete", "content": [{"type": "text", "text": json.dumps(said)}]}
+)PY");
+  ASSERT_NE(client, nullptr);
+  const auto declined = client->call_tool("ask", {{"n", 1}}, {});
+  ASSERT_TRUE(declined) << declined.error().message;
+  EXPECT_EQ(declined->text, R"(["s1", {"who": {"action": "decline"}, "where": {"roots": []}, )"
+                            R"("think": {"action": "decline"}}, {"n": 1}, {}])");
+  CallOptions options;
+  options.on_question = [](const json::Value& params) -> std::optional<json::Object> {
+    EXPECT_EQ(json::to_string(params), R"({"message":"Your name?"})");
+    return json::Object{{"name", "Ada"}};
+  };
+  const auto answered = client->call_tool("ask", {}, options);
+  ASSERT_TRUE(answered) << answered.error().message;
+  EXPECT_NE(answered->text.find(R"("who": {"action": "accept", "content": {"name": "Ada"}})"),
+            std::string::npos)
+      << answered->text;
+  EXPECT_NE(answered->text.find(R"({"elicitation": {}})"), std::string::npos) << answered->text;
+  const auto endless = client->call_tool("endless", {}, {});
+  ASSERT_FALSE(endless);
+  EXPECT_EQ(endless.error().code, Errc::limit_exceeded) << endless.error().message;
+  const auto odd = client->call_tool("odd", {}, {});
+  ASSERT_FALSE(odd);
+  EXPECT_EQ(odd.error().code, Errc::unsupported) << odd.error().message;
+}
+
+TEST(Client, AsksForToolsAgainAsServersSay) {
+  const auto client = connect(R"PY(
+discovers = True
+import threading
+def answer(method, params, id):
+    if method == "server/discover":
+        return {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {"listChanged": True}}}
+    if method == "subscriptions/listen":
+        tell("notifications/subscriptions/acknowledged", notifications=params["notifications"])
+        threading.Timer(0.2, lambda: tell("notifications/tools/list_changed")).start()
+        return None
+    return {"tools": TOOLS, "ttlMs": 0, "cacheScope": "public"}
+)PY");
+  ASSERT_NE(client, nullptr);
+  EXPECT_TRUE(client->list_tools({}));
+  for (int i = 0; i < 20'000 && client->tools_version() == 0; ++i) {
+    std::this_thread::sleep_for(in(1));
+  }
+  EXPECT_EQ(client->tools_version(), 1U) << "ttlMs has its least";
 }
 
 TEST(Client, GoesOnWhateverElseTheServerSays) {
@@ -319,9 +597,9 @@ def answer(method, params, id):
   ASSERT_TRUE(told) << told.error().message;
   EXPECT_EQ(
       told->text,
-      R"([{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2, )"
+      R"([{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3, )"
       R"("reason": "nobody waits for it any more"}}, {"jsonrpc": "2.0", "method": )"
-      R"("notifications/cancelled", "params": {"requestId": 3, "reason": "nobody waits for )"
+      R"("notifications/cancelled", "params": {"requestId": 4, "reason": "nobody waits for )"
       R"(it any more"}}])");
 }
 
@@ -422,16 +700,23 @@ std::string reply(std::string_view body, std::string_view more = "",
          "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + std::string(body);
 }
 constexpr std::string_view kHello =
-    R"({"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}}}})";
+    R"({"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}}}})";
+bool is_discover(std::string_view request) {
+  return request.find("server/discover") != request.npos;
+}
 
 TEST(Client, tool_calling_SpeaksOverHttp) {
   std::mutex mutex;
   std::vector<std::string> asked;
-  std::string answer = R"({"jsonrpc":"2.0","id":2,"result":{"tools":[{"name":"t"}]}})";
+  std::string answer = R"({"jsonrpc":"2.0","id":3,"result":{"tools":[{"name":"t"}]}})";
   std::string type = "application/json";
   std::string status = "200 OK";
   http::FakeServer fake([&](int connection, int) {
     const std::string request = http::read_request(connection);
+    if (is_discover(request)) {
+      http::say(connection, reply("no session", "", "400 Bad Request"));
+      return;
+    }
     const std::lock_guard lock(mutex);
     asked.push_back(request);
     if (request.find("\"initialize\"") != std::string::npos) {
@@ -460,7 +745,7 @@ TEST(Client, tool_calling_SpeaksOverHttp) {
     };
     const Row rows[] = {
         {"data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n"
-         "data: {\"id\":3,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"hi\"}]}}\n\n",
+         "data: {\"id\":4,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"hi\"}]}}\n\n",
          "text/event-stream", "200 OK", "hi", false},
         {"data: {\"id\":77,\"result\":{}}\n\n", "text/event-stream", "200 OK",
          "far ended without an answer"},
@@ -506,7 +791,9 @@ TEST(Client, ListensAgainWhenAServerHasEndedItsStream) {
   std::atomic<int> streams = 0;
   http::FakeServer fake([&](int connection, int) {
     const std::string request = http::read_request(connection);
-    if (request.find("\"initialize\"") != std::string::npos) {
+    if (is_discover(request)) {
+      http::say(connection, reply("", "", "404 Not Found"));
+    } else if (request.find("\"initialize\"") != std::string::npos) {
       http::say(connection, reply(kHello));
     } else if (request.starts_with("GET")) {
       const std::string changed =
@@ -540,6 +827,8 @@ TEST(Client, ACallOfAnAddressThatHangsEndsInTime) {
   http::FakeServer fake([&](int connection, int number) {
     const std::string request = http::read_request(connection);
     if (number == 0) {
+      http::say(connection, reply("", "", "405 Method Not Allowed"));
+    } else if (number == 1) {
       http::say(connection, reply(kHello));
     } else if (request.starts_with("GET")) {
       http::say(connection, reply("", "", "405 Method Not Allowed"));
@@ -556,6 +845,189 @@ TEST(Client, ACallOfAnAddressThatHangsEndsInTime) {
   EXPECT_EQ(late.error().code, Errc::limit_exceeded) << late.error().message;
   EXPECT_TRUE((*client)->is_open());
   may_go = true;
+}
+
+// The request's id.
+std::string id_of(const std::string& request) {
+  const std::size_t id = request.find("\"id\":") + 5;
+  return request.substr(id, request.find(',', id) - id);
+}
+
+TEST(Client, tool_calling_SpeaksOverHttpWithoutAHandshake) {
+  std::mutex mutex;
+  std::vector<std::string> asked;
+  int mismatches = 1;
+  http::FakeServer fake([&](int connection, int) {
+    const std::string request = http::read_request(connection);
+    const std::lock_guard lock(mutex);
+    asked.push_back(request);
+    const auto has = [&request](std::string_view text) {
+      return request.find(text) != request.npos;
+    };
+    const std::string head = R"({"jsonrpc":"2.0","id":)" + id_of(request);
+    if (is_discover(request)) {
+      http::say(connection, reply(head + R"(,"result":{"supportedVersions":["2026-07-28"],)"
+                                         R"("capabilities":{"tools":{}}}})",
+                                  "Mcp-Session-Id: none\r\n"));
+    } else if (has("tools/list")) {
+      http::say(connection,
+                reply(head + R"(,"result":{"tools":[{"name":"bad","inputSchema":{"properties":)"
+                             R"({"x":{"type":"number","x-mcp-header":"X"}}}},{"name":"n ä",)"
+                             R"("inputSchema":{"type":"object","properties":{"a":{"type":"string",)"
+                             R"("x-mcp-header":"A"},"o":{"type":"object","properties":{"i":)"
+                             R"({"type":"integer","x-mcp-header":"I"}}},"b":{"type":"boolean",)"
+                             R"("x-mcp-header":"B"},"none":{"type":"string","x-mcp-header":"N"},)"
+                             R"("null":{"type":"string","x-mcp-header":"Null"}}}}]}})"));
+    } else if (mismatches-- > 0) {
+      http::say(connection,
+                reply(R"({"jsonrpc":"2.0","error":{"code":-32020,"message":"Header mismatch"}})",
+                      "", "400 Bad Request"));
+    } else if (has("\"refused\"")) {
+      http::say(connection, reply(head + R"(,"error":{"code":-32601,"message":"no such thing"}})",
+                                  "", "404 Not Found"));
+    } else {
+      http::say(connection, reply(head + R"(,"result":{"content":"done"}})"));
+    }
+  });
+  {
+    const auto client = Client::connect({.name = "far", .url = fake.url()}, kSmall);
+    ASSERT_TRUE(client) << client.error().message;
+    EXPECT_EQ((*client)->revision(), "2026-07-28");
+    const auto tools = (*client)->list_tools({});
+    ASSERT_TRUE(tools) << tools.error().message;
+    ASSERT_EQ(tools->size(), 1U) << "one whose headers are wrong is no tool";
+    EXPECT_EQ((*tools)[0].headers.size(), 5U);
+    const json::Object arguments{
+        {"a", " padded "}, {"o", json::Object{{"i", 42}}}, {"b", true}, {"null", nullptr}};
+    const auto done = (*client)->call_tool("n ä", arguments, {.deadline = after(in(20'000))});
+    ASSERT_TRUE(done) << done.error().message;
+    EXPECT_EQ(done->text, "done");
+    EXPECT_EQ((*client)->tools_version(), 1U) << "after a mismatch the tools may be others";
+    const auto refused = (*client)->call_tool("refused", {}, {.deadline = after(in(20'000))});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().message, "far: no such thing");
+    EXPECT_TRUE((*client)->is_open());
+  }
+  const std::lock_guard lock(mutex);
+  ASSERT_EQ(asked.size(), 6U) << "nothing is listened to, and nothing said at the end";
+  for (const std::string& one : asked) {
+    EXPECT_TRUE(one.starts_with("POST")) << one;
+    EXPECT_NE(one.find("MCP-Protocol-Version: 2026-07-28\r\n"), std::string::npos) << one;
+    EXPECT_EQ(one.find("Mcp-Session-Id"), std::string::npos) << one;
+  }
+  EXPECT_NE(asked[0].find("Mcp-Method: server/discover\r\n"), std::string::npos);
+  EXPECT_EQ(asked[0].find("Mcp-Name"), std::string::npos);
+  for (const std::string_view header :
+       {"Mcp-Method: tools/call", "Mcp-Name: =?base64?biDDpA==?=",
+        "Mcp-Param-A: =?base64?IHBhZGRlZCA=?=", "Mcp-Param-I: 42", "Mcp-Param-B: true"}) {
+    EXPECT_NE(asked[4].find(std::string(header) + "\r\n"), std::string::npos)
+        << header << ": " << asked[4];
+  }
+  EXPECT_EQ(asked[4].find("Mcp-Param-N"), std::string::npos) << asked[4];
+}
+
+TEST(Client, tool_calling_AStreamThatBreaksOffGoesOn) {
+  std::string id;
+  http::FakeServer fake([&](int connection, int) {
+    const std::string request = http::read_request(connection);
+    if (is_discover(request)) {
+      http::say(connection, reply("", "", "400 Bad Request"));
+    } else if (request.find("\"initialize\"") != std::string::npos) {
+      http::say(connection, reply(kHello));
+    } else if (request.starts_with("GET") &&
+               request.find("Last-Event-ID: e7\r\n") != request.npos) {
+      http::say(connection,
+                reply("id: e8\ndata: {\"id\":" + id + ",\"result\":{\"content\":\"whole\"}}\n\n",
+                      "", "200 OK", "text/event-stream"));
+    } else if (request.starts_with("GET")) {
+      http::say(connection, reply("", "", "405 Method Not Allowed"));
+    } else if (request.find("tools/call") == std::string::npos) {
+      http::say(connection, reply("", "", "202 Accepted"));
+    } else {
+      id = id_of(request);
+      http::say(connection, reply("id: e7\ndata: \n\n", "", "200 OK", "text/event-stream"));
+    }
+  });
+  const auto client = Client::connect({.name = "far", .url = fake.url()}, kSmall);
+  ASSERT_TRUE(client) << client.error().message;
+  const auto result = (*client)->call_tool("t", {}, {.deadline = after(in(20'000))});
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(result->text, "whole");
+}
+
+TEST(Client, KnowsASessionThatIsLost) {
+  struct Row {
+    std::string_view status;
+    std::string_view body;
+    bool ran_nothing;
+  };
+  const Row rows[] = {{"404 Not Found", "", true},
+                      {"400 Bad Request", R"({"error":{"message":"Session not found"}})", true},
+                      {"400 Bad Request", "no such tool", false},
+                      {"500 Internal Server Error", "session", false}};
+  for (const Row& row : rows) {
+    http::FakeServer fake([&](int connection, int) {
+      const std::string request = http::read_request(connection);
+      if (is_discover(request)) {
+        http::say(connection, reply("", "", "400 Bad Request"));
+      } else if (request.find("\"initialize\"") != std::string::npos) {
+        http::say(connection, reply(kHello, "Mcp-Session-Id: s1\r\n"));
+      } else if (request.find("tools/call") != std::string::npos) {
+        http::say(connection, reply(row.body, "", row.status));
+      } else {
+        http::say(connection, reply("", "", "405 Method Not Allowed"));
+      }
+    });
+    const auto client = Client::connect({.name = "far", .url = fake.url()}, kSmall);
+    ASSERT_TRUE(client) << client.error().message;
+    const auto result = (*client)->call_tool("t", {}, {.deadline = after(in(20'000))});
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().ran_nothing, row.ran_nothing) << row.status << row.body;
+    EXPECT_EQ((*client)->is_open(), !row.ran_nothing) << row.status << row.body;
+  }
+}
+
+TEST(Message, IsSeenAsFarAsItCanBe) {
+  struct Row {
+    std::string_view text;
+    bool is_answer;
+    std::int64_t id = 0;  // 0: none is seen
+  };
+  const Row rows[] = {
+      {R"({"jsonrpc":"2.0","id":3,"result":NaN})", true, 3},
+      {R"( { "id" : "3" , "error" : {"a": [ }, )", true, 3},
+      {R"({"result":{"id":7,"text":"\"}},\"id\":9"},"id":4)", true, 4},
+      {R"({"jsonrpc":"2.0","id":3,"method":"ping","params":NaN})", false, 3},
+      {R"({"jsonrpc":"2.0","id":3,"resu)", true, 3},
+      {R"({"jsonrpc":"2.0","met)", false},
+      {R"({"result":{"text":"cut)", true},
+      {R"({'id': 3, 'result': 1})", false},
+      {R"({"level":"info","id":3,)", false, 3},
+      {R"({"jsonrpc":"2.0","id":"x","result":NaN})", true},
+      {"[1,2", false},
+      {"", false},
+      {"{", false},
+      {"{\"a\\", false},
+  };
+  for (const Row& row : rows) {
+    const Glance seen = glance_at(row.text);
+    EXPECT_EQ(seen.is_answer, row.is_answer) << row.text;
+    EXPECT_EQ(seen.id.value_or(0), row.id) << row.text;
+  }
+}
+
+TEST(Message, HeadersHaveWhatIsSafe) {
+  const std::pair<std::string_view, std::string_view> rows[] = {
+      {"us-west1", "us-west1"},
+      {"Hello, \xE4\xB8\x96\xE7\x95\x8C", "=?base64?SGVsbG8sIOS4lueVjA==?="},
+      {" padded ", "=?base64?IHBhZGRlZCA=?="},
+      {"line1\nline2", "=?base64?bGluZTEKbGluZTI=?="},
+      {"=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="},
+      {"",
+       "=?base64?"
+       "?="},
+  };
+  for (const auto& [text, value] : rows) EXPECT_EQ(header_value(text), value);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <iterator>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -30,12 +31,16 @@ struct Exchange {
 
   const std::int64_t id;    // of the JSON-RPC request; 0: of none
   const bool is_listening;  // to what the server says by itself
+  bool is_modern = false;   // its message names its revision: there are no sessions
   // Of the client's thread:
   unsigned status = 0;
   bool is_stream = false;
   std::string location;
   std::string body;
   http::SseDecoder decoder;
+  std::string last_event;    // its id, from which the stream can be asked for again
+  bool is_answered = false;  // what was asked
+  int resumed = 0;           // how often it was asked for again
   std::optional<Error> failure;
   // Under the transport's mutex:
   std::unique_ptr<http::Call> call;
@@ -71,15 +76,24 @@ class HttpTransport final : public Transport {
     }
   }
 
-  Status send(const json::Value& message, std::int64_t id) override {
+  bool cancels_by_abandoning() const override { return true; }
+
+  Status send(const json::Value& message, std::int64_t id,
+              const std::vector<http::Header>& more) override {
     if (id != 0) listen();
-    const auto sent = ask("POST", json::to_string(message), id);
-    return sent ? Status() : Unexpected(sent.error());
+    auto exchange = std::make_shared<Exchange>(id, /*listens=*/false, max_bytes_);
+    std::vector<http::Header> own = more;
+    const json::Value* const version =
+        json::at_pointer(message, "/params/_meta/io.modelcontextprotocol~1protocolVersion");
+    exchange->is_modern = version != nullptr && version->if_string() != nullptr;
+    if (exchange->is_modern) add_modern_headers(message, *version->if_string(), own);
+    return ask("POST", json::to_string(message), exchange, std::move(own));
   }
 
   void abandon(std::int64_t id) override {
     std::unique_ptr<http::Call> gone;  // destroyed without the lock
     const std::lock_guard lock(mutex_);
+    std::erase_if(waiting_, [id](const auto& one) { return one.second->id == id; });
     const auto found =
         std::ranges::find_if(exchanges_, [id](const auto& one) { return one->id == id; });
     if (found != exchanges_.end()) gone = std::move((*found)->call);
@@ -92,9 +106,10 @@ class HttpTransport final : public Transport {
       const std::lock_guard lock(mutex_);
       version_ = version;
     }
-    const auto sent = ask("POST", json::to_string(hello), 0);
+    const auto exchange = std::make_shared<Exchange>(0, /*listens=*/false, max_bytes_);
+    const Status sent = ask("POST", json::to_string(hello), exchange);
     std::unique_lock lock(mutex_);
-    while (sent && !(*sent)->is_taken && std::chrono::steady_clock::now() < call.deadline &&
+    while (sent && !exchange->is_taken && std::chrono::steady_clock::now() < call.deadline &&
            !call.cancel.is_cancelled()) {
       changed_.wait_for(lock, kMoment);
     }
@@ -113,6 +128,19 @@ class HttpTransport final : public Transport {
     return all;
   }
 
+  static void add_modern_headers(const json::Value& message, const std::string& version,
+                                 std::vector<http::Header>& headers) {
+    headers.push_back({"MCP-Protocol-Version", version});
+    const auto add = [&](const char* name, std::string_view pointer) {
+      const json::Value* const found = json::at_pointer(message, pointer);
+      const std::string* const text = found == nullptr ? nullptr : found->if_string();
+      if (text != nullptr) headers.push_back({name, header_value(*text)});
+    };
+    add("Mcp-Method", "/method");
+    add("Mcp-Name", "/params/name");
+    add("Mcp-Name", "/params/uri");
+  }
+
   // It may tell us things by itself, for as long as it likes; a server that cannot says 405.
   void listen() {
     {
@@ -122,13 +150,49 @@ class HttpTransport final : public Transport {
       may_listen_ = false;
       next_listening_ = now + kBetweenListening;
     }
-    if (ask("GET", "", 0)) return;
+    if (ask("GET", "", std::make_shared<Exchange>(0, /*listens=*/true, max_bytes_))) return;
     const std::lock_guard lock(mutex_);
     may_listen_ = true;
   }
 
-  Expected<std::shared_ptr<Exchange>> ask(std::string method, std::string body, std::int64_t id) {
-    auto exchange = std::make_shared<Exchange>(id, method == "GET", max_bytes_);
+  // A stream that broke off before the answer goes on behind the last event that came, where the
+  // server numbers them (2025-03-26 to 2025-11-25).
+  bool resume(const Exchange& broken) {
+    constexpr int kMost = 100;
+    if (broken.is_modern || broken.id == 0 || broken.is_answered || broken.last_event.empty() ||
+        broken.failure || broken.resumed >= kMost) {
+      return false;
+    }
+    auto exchange = std::make_shared<Exchange>(broken.id, /*listens=*/false, max_bytes_);
+    exchange->last_event = broken.last_event;
+    exchange->resumed = broken.resumed + 1;
+    const std::lock_guard lock(mutex_);
+    if (is_closing_) return false;
+    waiting_.push_back({std::chrono::steady_clock::now() + kBetweenListening, exchange});
+    return true;
+  }
+  void tend() override {
+    std::vector<std::shared_ptr<Exchange>> due;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto now = std::chrono::steady_clock::now();
+      std::erase_if(waiting_, [&](const auto& one) {
+        if (one.first > now) return false;
+        due.push_back(one.second);
+        return true;
+      });
+    }
+    for (const auto& exchange : due) {
+      if (const Status asked = ask("GET", "", exchange, {{"Last-Event-ID", exchange->last_event}});
+          !asked) {
+        handlers_.on_failed(exchange->id, asked.error());
+      }
+    }
+  }
+
+  Status ask(std::string method, std::string body, const std::shared_ptr<Exchange>& exchange,
+             std::vector<http::Header> more = {}) {
+    const std::int64_t id = exchange->id;
     http::ClientRequest request{.method = std::move(method),
                                 .url = server_.url,
                                 .headers = headers(),
@@ -136,6 +200,7 @@ class HttpTransport final : public Transport {
                                 .silence_limit = kLongest,
                                 .max_body_bytes = std::size_t{1} << 40};
     if (!request.body.empty()) request.headers.push_back({"Content-Type", "application/json"});
+    std::ranges::move(more, std::back_inserter(request.headers));
     {
       const std::lock_guard lock(mutex_);
       // What a server asks of us, and does not let us answer, is bounded.
@@ -163,7 +228,7 @@ class HttpTransport final : public Transport {
     }
     // Its end may have come already.
     exchange->is_over ? old.swap(*call) : exchange->call.swap(*call);
-    return exchange;
+    return {};
   }
 
   void on_head(Exchange& exchange, unsigned status, const std::vector<http::Header>& fields) {
@@ -175,7 +240,7 @@ class HttpTransport final : public Transport {
     const std::lock_guard lock(mutex_);
     exchange.is_taken = true;
     changed_.notify_all();
-    if (session.empty() || session.size() > 1024 || status >= 300) return;
+    if (session.empty() || session.size() > 1024 || status >= 300 || exchange.is_modern) return;
     session_ = session;
   }
 
@@ -191,26 +256,56 @@ class HttpTransport final : public Transport {
     }
     std::vector<http::SseEvent> events;
     if (Status fed = exchange.decoder.feed(bytes, events); !fed) exchange.failure = fed.error();
-    for (const http::SseEvent& event : events) take(exchange, event.data);
+    for (const http::SseEvent& event : events) {
+      if (!event.id.empty() && event.id.size() <= kMaxExcerpt) exchange.last_event = event.id;
+      take(exchange, event.data);
+    }
   }
 
   void take(Exchange& exchange, const std::string& text) {
     if (text.empty()) return;  // a server's sign of life
     auto message = parse_message(text);
-    if (message) return handlers_.on_message(*std::move(message));
+    if (message) {
+      const bool is_answer = message->find("method") == nullptr;
+      exchange.is_answered |= is_answer && own_id(message->find("id")) == exchange.id;
+      return handlers_.on_message(*std::move(message));
+    }
     exchange.failure =
         Error{message.error().code, server_.name + " sent no message: " + message.error().message};
   }
 
+  // A session that is gone has 404, and from some servers 400 with words. Nothing was run then.
+  bool is_session_lost(const Exchange& exchange) {
+    if (exchange.id == 0 || exchange.is_modern || !has_session()) return false;
+    if (exchange.status == 404) return true;
+    return exchange.status == 400 && exchange.body.find("ession") != std::string::npos;
+  }
+
+  // What a server of 2026-07-28 refuses has an error of JSON-RPC in its body. False: it has none.
+  bool take_refusal(Exchange& exchange) {
+    if (!exchange.is_modern || exchange.id == 0) return false;
+    auto message = parse_message(exchange.body);
+    if (!message || message->if_object() == nullptr) return false;
+    const json::Value* const error = message->find("error");
+    if (error == nullptr || error->if_object() == nullptr) return false;
+    message->if_object()->set("id", exchange.id);
+    exchange.is_answered = true;
+    handlers_.on_message(*std::move(message));
+    return true;
+  }
+
   void on_end(const std::shared_ptr<Exchange>& exchange, Status end) {
     const unsigned status = exchange->status;
-    const bool is_session_lost = status == 404 && exchange->id != 0 && has_session();
-    if (status >= 300 && !exchange->failure) {
+    const bool is_lost = is_session_lost(*exchange);
+    if (status >= 300 && !exchange->failure && !take_refusal(*exchange)) {
       exchange->failure = Error{Errc::unavailable, server_.name + " answered with status " +
                                                        std::to_string(status) + excerpt(*exchange)};
     }
+    const bool is_resumed = (exchange->is_stream || exchange->resumed > 0) && resume(*exchange);
     if (!end && !exchange->failure) exchange->failure = std::move(end.error());
-    if (!exchange->is_stream && !exchange->failure) take(*exchange, exchange->body);
+    if (!exchange->is_stream && !exchange->failure && status < 300) {
+      take(*exchange, exchange->body);
+    }
     bool is_closing = false;
     {
       std::unique_ptr<http::Call> gone = nullptr;
@@ -223,9 +318,9 @@ class HttpTransport final : public Transport {
       gone = std::move(exchange->call);
       std::erase(exchanges_, exchange);
     }
-    if (is_closing) return;
+    if (is_closing || is_resumed) return;
     const std::string& name = server_.name;
-    if (is_session_lost) {
+    if (is_lost) {
       // Of other calls nobody knows whether they ran.
       handlers_.on_closed({.why = {Errc::unavailable, name + " has forgotten the session"},
                            .refused = exchange->id});
@@ -258,6 +353,8 @@ class HttpTransport final : public Transport {
   std::string version_;
   std::string session_;
   std::list<std::shared_ptr<Exchange>> exchanges_;
+  // Streams that broke off, and when they are asked for again.
+  std::vector<std::pair<std::chrono::steady_clock::time_point, std::shared_ptr<Exchange>>> waiting_;
   bool may_listen_ = false;
   std::chrono::steady_clock::time_point next_listening_;
   bool is_closing_ = false;

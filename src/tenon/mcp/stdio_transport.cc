@@ -2,9 +2,10 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <deque>
+#include <cstdint>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -23,6 +24,37 @@ namespace {
 constexpr std::size_t kMaxErrorBytes = 8192;
 constexpr int kMaxStrayLines = 1000;              // between two messages
 constexpr std::chrono::milliseconds kGrace{300};  // twice that is within what a stop may take
+// How long the rest of a message may take that is printed over several lines.
+constexpr std::chrono::milliseconds kBetweenLines{250};
+
+/// Where a text of JSON stands that comes in pieces: between which brackets, and in a string or
+/// not.
+class Nesting {
+ public:
+  void feed(std::string_view text) {
+    for (const char c : text) {
+      if (is_escaped_) {
+        is_escaped_ = false;
+      } else if (is_in_string_) {
+        is_escaped_ = c == '\\';
+        is_in_string_ = c != '"';
+      } else if (c == '"') {
+        is_in_string_ = true;
+      } else if (c == '{' || c == '[') {
+        ++depth_;
+      } else if (c == '}' || c == ']') {
+        --depth_;
+      }
+    }
+  }
+  // No line ends within a string.
+  bool may_go_on() const { return depth_ > 0 && !is_in_string_; }
+
+ private:
+  std::int64_t depth_ = 0;
+  bool is_in_string_ = false;
+  bool is_escaped_ = false;
+};
 
 class StdioTransport final : public Transport {
  public:
@@ -44,7 +76,8 @@ class StdioTransport final : public Transport {
     ::close(wake_);
   }
 
-  Status send(const json::Value& message, std::int64_t /*id*/) override {
+  Status send(const json::Value& message, std::int64_t /*id*/,
+              const std::vector<http::Header>& /*headers*/) override {
     const std::string line = json::to_string(message) + "\n";
     {
       const std::lock_guard lock(mutex_);
@@ -61,7 +94,7 @@ class StdioTransport final : public Transport {
   // What is written is read in its order.
   void begin(const std::string& /*version*/, const json::Value& hello,
              const CallOptions& /*call*/) override {
-    (void)send(hello, 0);
+    (void)send(hello, 0, {});
   }
 
  private:
@@ -88,7 +121,10 @@ class StdioTransport final : public Transport {
     std::array<pollfd, 4> fds{pollfd{wake_, POLLIN, 0}, pollfd{process_->output(), POLLIN, 0},
                               pollfd{process_->errors(), POLLIN, 0},
                               pollfd{has_more ? process_->input() : -1, POLLOUT, 0}};
-    if (::poll(fds.data(), fds.size(), -1) < 0) return errno == EINTR ? "" : "cannot be waited for";
+    const int longest = held_.empty() ? -1 : static_cast<int>(kBetweenLines.count());
+    const int count_of_ready = ::poll(fds.data(), fds.size(), longest);
+    if (count_of_ready < 0) return errno == EINTR ? "" : "cannot be waited for";
+    if (count_of_ready == 0) give_up_held();
     if (fds[0].revents != 0) {
       std::uint64_t count = 0;
       (void)!::read(wake_, &count, sizeof count);
@@ -117,24 +153,70 @@ class StdioTransport final : public Transport {
     for (auto end = bytes.find('\n'); end != bytes.npos; end = bytes.find('\n')) {
       line_ += bytes.substr(0, end);
       bytes.remove_prefix(end + 1);
-      if (line_.size() > max_bytes_) break;
+      if (line_.size() + held_.size() > max_bytes_) break;
       take_line();
       line_.clear();
       if (stray_lines_ > kMaxStrayLines) return "writes lines that are no messages";
     }
     line_ += bytes;
-    return line_.size() <= max_bytes_
+    return line_.size() + held_.size() <= max_bytes_
                ? ""
                : "wrote a message of more than " + std::to_string(max_bytes_) + " bytes";
   }
 
   void take_line() {
-    if (line_.find_first_not_of(" \t\r") == std::string::npos) return;
+    const auto begin = line_.find_first_not_of(" \t\r");
+    if (begin == std::string::npos) return;
     auto message = parse_message(line_);
-    if (message && (message->if_object() != nullptr || message->if_array() != nullptr)) {
+    const bool is_message =
+        message && (message->if_object() != nullptr || message->if_array() != nullptr);
+    // Within a message that is printed over several lines a line is a part of it, but for one that
+    // is a whole message by itself.
+    if (!held_.empty() && (!is_message || message->find("jsonrpc") == nullptr)) {
+      return hold_line();
+    }
+    give_up_held();
+    if (is_message) {
       stray_lines_ = 0;
       return handlers_.on_message(*std::move(message));
     }
+    if (line_[begin] == '{' || line_[begin] == '[') {
+      hold_line();
+      if (!held_.empty()) return;
+      if (glance_at(line_).is_answer) {
+        handlers_.on_unreadable(line_, message ? Error{} : std::move(message.error()));
+      }
+    }
+    count_stray();
+  }
+
+  // Keeps the line for those that follow, or gives up what is held where nothing can follow.
+  void hold_line() {
+    nesting_.feed(line_);
+    const bool is_first = held_.empty();
+    held_ += line_;
+    held_ += '\n';
+    if (nesting_.may_go_on()) return;
+    auto message = parse_message(held_);
+    if (is_first || !message) return is_first ? drop_held() : give_up_held();
+    drop_held();
+    stray_lines_ = 0;
+    handlers_.on_message(*std::move(message));
+  }
+  void drop_held() {
+    held_.clear();
+    nesting_ = {};
+  }
+  // The rest of it does not come, or is no JSON.
+  void give_up_held() {
+    if (held_.empty()) return;
+    const auto message = parse_message(held_);
+    if (!message && glance_at(held_).is_answer) handlers_.on_unreadable(held_, message.error());
+    drop_held();
+    count_stray();
+  }
+
+  void count_stray() {
     ++stray_lines_;
     if (!std::exchange(has_warned_, true)) {
       log::warn(name_ + " writes to its standard output what is no message: " +
@@ -160,6 +242,8 @@ class StdioTransport final : public Transport {
   // Of the thread:
   std::array<char, 65536> buffer_{};
   std::string line_;
+  std::string held_;  // lines of a message that is not whole
+  Nesting nesting_;   // of held_
   std::string errors_;
   int stray_lines_ = 0;
   bool has_warned_ = false;  // of these
@@ -184,12 +268,6 @@ Expected<std::unique_ptr<Transport>> start_stdio(const ServerConfig& server,
   if (wake < 0) return Unexpected(Error{Errc::unavailable, "there is no eventfd left"});
   return std::make_unique<StdioTransport>(server.name, *std::move(process), max_message_bytes,
                                           std::move(handlers), wake);
-}
-
-Expected<json::Value> parse_message(std::string_view text) {
-  constexpr std::size_t kMaxDepth = 128;
-  constexpr std::size_t kMaxValues = std::size_t{1} << 20;
-  return json::parse(text, {.max_depth = kMaxDepth, .max_values = kMaxValues});
 }
 
 }  // namespace tenon::mcp
