@@ -40,9 +40,26 @@ std::string_view role_of(const message::Message& message) {
   return message::role_name(message.role == Role::developer ? Role::system : message.role);
 }
 
+// OpenAI's tool messages have no member for it (`is_error` is Anthropic's), so that the text says
+// that the tool failed.
+void mark_failure(Value& content) {
+  constexpr std::string_view kMark = "Error: ";
+  if (json::Array* const parts = content.if_array()) {
+    parts->insert(parts->begin(), json::Object{{"type", "text"}, {"text", kMark}});
+  } else {
+    const std::string text = content.if_string() == nullptr ? "" : *content.if_string();
+    const bool says_so = text.starts_with("Error") || text.starts_with("error");
+    if (!says_so) content = Value(std::string(kMark) + text);
+  }
+}
+
 // As the client sent it: chat_completion_message_param.py and those that it names.
 Value message_of(const message::Message& message) {
   json::Object out{{"role", role_of(message)}, {"content", content_of(message)}};
+  if (const Value* const failed = message.extra.find("is_error");
+      message.role == Role::tool && failed != nullptr && *failed == Value(true)) {
+    mark_failure(*out.find("content"));
+  }
   if (!message.reasoning.empty()) out.set("reasoning_content", message.reasoning);
   json::Array calls;
   for (const message::ToolCall& call : message.tool_calls) {
@@ -55,7 +72,8 @@ Value message_of(const message::Message& message) {
   if (!message.tool_call_id.empty()) out.set("tool_call_id", message.tool_call_id);
   if (!message.name.empty()) out.set("name", message.name);
   for (const json::Member& member : message.extra) {
-    if (!out.contains(member.key)) out.set(member.key, member.value);
+    const bool is_mark = message.role == Role::tool && member.key == "is_error";
+    if (!is_mark && !out.contains(member.key)) out.set(member.key, member.value);
   }
   return out;
 }

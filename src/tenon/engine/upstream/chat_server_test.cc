@@ -349,6 +349,43 @@ constexpr std::string_view kMessages =
 constexpr std::string_view kTools =
     R"("tools":[{"type":"function","function":{"name":"f","description":"F","parameters":{"type":"object"}}}])";
 
+TEST(ChatServer, tool_calling_SaysInWordsThatAToolFailed) {
+  struct Row {
+    const char* name;
+    message::Message result;
+    std::string_view content;
+  };
+  const auto told = [](std::string text) {
+    message::Message result{
+        .role = message::Role::tool, .content = std::move(text), .tool_call_id = "1"};
+    result.extra.set("is_error", true);
+    return result;
+  };
+  message::Message in_parts = told("");
+  in_parts.content.reset();
+  in_parts.parts = {{.text = "no"}};
+  const Row rows[] = {
+      {"Plain", told("no such key"), R"("Error: no such key")"},
+      {"ItSaysSo", told("Error: no"), R"("Error: no")"},
+      {"Nothing", told(""), R"("Error: ")"},
+      {"Parts", in_parts, R"([{"type":"text","text":"Error: "},{"type":"text","text":"no"}])"},
+  };
+  for (const Row& row : rows) {
+    const ChatServerFake fake(kStop);
+    message::ChatRequest chat = full_request();
+    chat.messages.back() = row.result;
+    auto engine = connect(fake, ChatDialect::openai);
+    ASSERT_TRUE(engine) << engine.error().message;
+    auto sink = std::make_shared<ChatRecord>();
+    auto run = (*engine)->start(request_of(chat), sink);
+    ASSERT_TRUE(run && sink->wait_end()) << row.name;
+    EXPECT_NE(fake.asked().find(R"("role":"tool","content":)" + std::string(row.content)),
+              std::string::npos)
+        << row.name << ": " << fake.asked();
+    EXPECT_EQ(fake.asked().find("is_error"), std::string::npos) << row.name;
+  }
+}
+
 TEST(ChatServer, tool_calling_PassesOnWhatTheDialectKnows) {
   const ChatServerFake fake(kStop);
   for (const ChatDialect dialect : {ChatDialect::openai, ChatDialect::exo}) {
