@@ -36,7 +36,7 @@ def http_server(port=None):
             time.sleep(0.05)
         yield f"http://127.0.0.1:{port}/mcp"
     finally:
-        process.terminate()
+        process.kill()  # asked to end, it would wait for those who listen to it
         process.wait(timeout=15)
 
 
@@ -96,6 +96,33 @@ def test_chat_runs_the_tools_of_servers(transport, tmp_path):
     assert failed.startswith("Error executing tool fail")
 
 
+# Servers of tools that do not answer, end, or refuse; beside one that works.
+DEAD = {
+    "silent": "import sys\nfor line in sys.stdin: pass\n",
+    "ends": "import sys\nsys.exit(3)\n",
+    "refuses": "import json, sys\nfor line in sys.stdin:\n    print(json.dumps({'jsonrpc': '2.0', 'id': "
+               "json.loads(line).get('id'), 'error': {'code': -32603, 'message': 'no licence'}}), flush=True)\n",
+}
+
+
+def test_servers_that_do_not_work_take_only_themselves(tmp_path):
+    servers = {name: {"command": sys.executable, "args": ["-I", "-S", "-c", code]} for name, code in DEAD.items()}
+    servers["weather"] = {"command": sys.executable, "args": [str(SERVER)]}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+
+    def script(prompt):
+        return "All done." if "<tool_response>" in prompt else call("get_weather", {"location": "Rome"})
+
+    begun = time.monotonic()
+    with model(tmp_path, script) as (config, upstream):
+        run = talk("--config", str(config), "--mcp", str(tmp_path / "mcp.json"), "--yes", stdin="Go!\n")
+    assert run.returncode == 0, run.stderr
+    assert time.monotonic() - begun < 40
+    assert results(upstream.prompts[-1]) == ["heavy rain in Rome"]
+    for name, why in (("silent", "it has not answered yet"), ("ends", "exit status 3"), ("refuses", "no licence")):
+        assert any(f"mcpServers.{name}: " in line and why in line for line in run.stderr.splitlines()), run.stderr
+
+
 def test_a_server_that_was_started_anew_is_used_again(tmp_path):
     def script(prompt):
         return call("add", {"a": 1}) if prompt.endswith("Go!<|im_end|>\n<|im_start|>assistant\n") else "Done."
@@ -115,8 +142,7 @@ def test_a_server_that_was_started_anew_is_used_again(tmp_path):
             assert json.loads(result_of_add()) == {"sum": 3}
         assert result_of_add().startswith("Error: ")
         with http_server(port):
-            assert "call again" in result_of_add()  # the session is another server's
-            assert json.loads(result_of_add()) == {"sum": 3}
+            assert json.loads(result_of_add()) == {"sum": 3}  # in a session of its own
 
 
 def test_the_bundled_model_runs_a_command(tmp_path):
@@ -400,6 +426,9 @@ def say(message): print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 for line in sys.stdin:
     message = json.loads(line)
     if "id" not in message: continue
+    if message["method"] == "server/discover":
+        say({"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
+        continue
     if message["method"] == "initialize":
         result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {"listChanged": True}}}
     elif message["method"] == "tools/list":

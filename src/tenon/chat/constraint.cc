@@ -573,4 +573,13 @@ GrammarCounts Constraints::counts() const {
           .cache_bytes = cache.memory_bytes()};
 }
 
+Status check_parameters(const Tool& tool) {
+  json::Value source = schema_of(tool);
+  if (Status objects = take_objects_only(source); !objects) return objects;
+  Trials trials;
+  const auto relaxed = left_out(source, {}, trials);
+  if (relaxed || is_our_limit(relaxed.error())) return {};
+  return Unexpected(relaxed.error());
+}
+
 }  // namespace tenon::chat

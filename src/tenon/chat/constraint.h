@@ -18,6 +18,10 @@
 
 namespace tenon::chat {
 
+/// What is wrong with the parameters of a tool, so that no request may have it: they are no schema,
+/// or no object fits them. What no grammar can enforce is no fault.
+[[nodiscard]] Status check_parameters(const message::Tool& tool);
+
 /// From requests to the grammars of their answers, for one model. The same tools have the same
 /// grammar, which is compiled once and kept while there is room. Thread-safe.
 ///

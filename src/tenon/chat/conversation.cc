@@ -171,6 +171,7 @@ Result<ConversationTurn, Refusal> Conversation::ask(std::vector<Message> added,
   request.messages.insert(request.messages.end(), added.begin(), added.end());
   request.tools.insert(request.tools.end(), options.more_tools.begin(), options.more_tools.end());
   if (options.tool_choice) request.tool_choice = *options.tool_choice;
+  if (options.on_request) options.on_request(request.messages);
 
   const auto queue = std::make_shared<EventQueue>();
   auto answer = responder_->start(request, queue);

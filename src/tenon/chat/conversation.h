@@ -48,7 +48,9 @@ struct AskOptions {
   CancelToken cancel{};
   /// The answer is cancelled then.
   std::optional<std::chrono::steady_clock::time_point> deadline{};
-  std::vector<message::Tool> more_tools{};           ///< Beside those of the request.
+  std::vector<message::Tool> more_tools{};  ///< Beside those of the request.
+  /// Changes the messages of the request; the history stays as it is. Empty: nothing does.
+  std::function<void(std::vector<message::Message>&)> on_request{};
   std::optional<message::ToolChoice> tool_choice{};  ///< Instead of the request's.
 };
 

@@ -40,12 +40,17 @@ class Loop {
 
   AskOptions next_options() {
     offered_ = tools_.tools(limits_).beside(conversation_.request().tools);
-    AskOptions options{
-        .on_event = options_.on_event, .cancel = limits_.cancel, .more_tools = offered_.list()};
+    AskOptions options{.on_event = options_.on_event,
+                       .cancel = limits_.cancel,
+                       .more_tools = offered_.list(),
+                       .on_request = [this](std::vector<message::Message>& messages) {
+                         offered_.add_instructions(messages);
+                       }};
     if (limits_.deadline != Clock::time_point::max()) options.deadline = limits_.deadline;
     // A choice that was obeyed once is no choice for what comes then.
     if (report_.rounds > 0) options.tool_choice.emplace();
-    report_.is_out_of_rounds = report_.rounds + 1 >= options_.max_rounds;
+    report_.is_out_of_rounds =
+        report_.rounds + 1 >= options_.max_rounds || run_ >= options_.max_calls;
     if (report_.is_out_of_rounds) options.tool_choice = {.mode = message::ToolMode::none};
     return options;
   }
@@ -82,6 +87,7 @@ class Loop {
         ours.push_back(call);
       }
     }
+    run_ += ours.size();
     std::vector<ToolResult> results = tools_.run(offered_, ours, limits_);
     for (std::size_t i = 0; i < ours.size(); ++i) tell_and_keep(ours[i], std::move(results[i]));
     const bool are_all = report_.results.size() == report_.turn.tool_calls.size();
@@ -103,7 +109,8 @@ class Loop {
   Toolbox& tools_;
   const ConverseOptions& options_;
   ToolContext limits_;
-  ToolSet offered_;  // for the last answer
+  ToolSet offered_;      // for the last answer
+  std::size_t run_ = 0;  // calls of the toolbox's tools
   Report report_;
 };
 

@@ -22,6 +22,7 @@ struct ConverseOptions {
   std::function<void(const message::ChatEvent&)> on_event{};
   CancelToken cancel{};
   std::size_t max_rounds = 20;  ///< Answers of the model. For the last one no tool is offered.
+  std::size_t max_calls = 256;  ///< Of all answers; for the one after them no tool is offered.
   std::chrono::milliseconds time_limit{0};  ///< Of the whole; 0: none.
   /// Asked on that thread before any call of an answer is made, in their order; with
   /// ToolSet::identity() of its tool, for an approval that is to hold for longer. False: the model

@@ -35,6 +35,10 @@ class McpSource final : public ToolSource {
     if (!client) return Unexpected(client.error());
     const auto listed = (*client)->list_tools(options_of(context));
     if (!listed) return Unexpected(listed.error());
+    {
+      const std::lock_guard lock(mutex_);
+      instructions_ = (*client)->instructions();
+    }
     warn_of_strangers(*listed);
     std::vector<message::Tool> tools;
     for (const mcp::Tool& tool : *listed) {
@@ -47,17 +51,42 @@ class McpSource final : public ToolSource {
 
   Expected<ToolOutput> call(const std::string& tool, const json::Object& arguments,
                             const ToolContext& context) override {
-    const auto client = use(context);
-    // Why is not for the model: it may have what the program said as it ended.
-    if (!client) return Unexpected(Error{client.error().code, server_.name + " is not there now"});
-    auto result = (*client)->call_tool(tool, arguments, options_of(context));
-    if (!result) return Unexpected(std::move(result.error()));
-    return ToolOutput{.text = std::move(result->text), .is_error = result->is_error};
+    constexpr int kAttempts = 2;
+    Error why{Errc::unavailable, server_.name + " is not there now"};
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      const auto client = use(context);
+      // Why is not for the model: it may have what the program said as it ended.
+      if (!client)
+        return Unexpected(Error{client.error().code, server_.name + " is not there now"});
+      mcp::CallOptions options = options_of(context);
+      options.on_progress = [this, &context](const mcp::Progress& progress) {
+        tell(progress, context);
+      };
+      auto result = (*client)->call_tool(tool, arguments, options);
+      if (result) return ToolOutput{.text = std::move(result->text), .is_error = result->is_error};
+      why = std::move(result.error());
+      // A server that has forgotten us has run nothing, and is asked once more.
+      if (!result.error().ran_nothing || context.is_over()) break;
+    }
+    return Unexpected(std::move(why));
+  }
+
+  std::string instructions() const override {
+    const std::lock_guard lock(mutex_);
+    return instructions_;
   }
 
  private:
   static mcp::CallOptions options_of(const ToolContext& context) {
     return {.deadline = context.deadline, .cancel = context.cancel};
+  }
+
+  void tell(const mcp::Progress& progress, const ToolContext& context) const {
+    if (!context.on_progress) return;
+    std::string told = json::to_string(json::Value(progress.progress));
+    if (progress.total) told += "/" + json::to_string(json::Value(*progress.total));
+    if (!progress.message.empty()) told += " " + progress.message;
+    context.on_progress(told);
   }
 
   // A name that is misspelt leaves out nothing, or all.
@@ -85,13 +114,17 @@ class McpSource final : public ToolSource {
       changed_.wait_for(lock, kMoment);
     }
     is_connecting_ = true;
+    const bool had_handshake = has_handshake_;
     lock.unlock();
     const auto begun = Clock::now();
-    auto connected = mcp::Client::connect(server_, options_, options_of(context));
+    mcp::ClientOptions options = options_;
+    options.expects_handshake = had_handshake;
+    auto connected = mcp::Client::connect(server_, options, options_of(context));
     std::shared_ptr<mcp::Client> gone;  // destroyed without the lock
     lock.lock();
     is_connecting_ = false;
     changed_.notify_all();
+    has_handshake_ = connected && (*connected)->has_handshake();
     if (!connected) {
       // What was given up says nothing to those who have more time.
       if (!context.is_over()) {
@@ -115,6 +148,8 @@ class McpSource final : public ToolSource {
   bool is_connecting_ = false;
   std::shared_ptr<mcp::Client> client_;
   std::uint64_t past_versions_ = 0;  // of clients that are gone
+  bool has_handshake_ = false;       // what was known of the last: it need not be found out again
+  std::string instructions_;
   std::optional<Error> failure_;
   Clock::time_point next_attempt_;
 };

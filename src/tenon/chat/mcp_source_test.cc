@@ -1,6 +1,7 @@
 #include "tenon/chat/mcp_source.h"
 
 #include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -25,8 +26,12 @@ for line in sys.stdin:
     message = json.loads(line)
     if "id" not in message: continue
     method, params = message["method"], message.get("params", {})
+    if method == "server/discover":
+        print(json.dumps({"id": message["id"], "error": {"code": -32601}}), flush=True)
+        continue
     if method == "initialize":
-        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}}
+        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+                  "instructions": "Say it slowly."}
     elif method == "tools/list":
         result = {"tools": [{"name": "die"}, {"name": "say%d" % starts, "inputSchema":
                   {"type": "object", "properties": {"n": {"type": "integer"}}}}]}
@@ -59,6 +64,8 @@ TEST(McpSource, tool_calling_IsStartedAgainWhenItHasEnded) {
   EXPECT_EQ(names(), "die say0 ") << "nobody has called it since";
   EXPECT_EQ(call("say0", "{}").output, "{}");
   EXPECT_EQ(names(), "die say1 ");
+  EXPECT_NE(tools.tools().instructions().find("<server_notes server=\"s\">\nSay it slowly.\n"),
+            std::string::npos);
 }
 
 TEST(McpSource, tool_calling_HasTheToolsThatItsConfigurationWants) {
@@ -95,7 +102,7 @@ TEST(McpSource, IsNotStartedAgainAtOnce) {
   const auto second = source->tools({});
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error(), first.error());
-  EXPECT_EQ(size_of(starts), 1U);
+  EXPECT_EQ(size_of(starts), 2U) << "once more, without the question that it may not know";
 }
 
 TEST(McpSource, NobodyWaitsLongerThanItWantsWhileItConnects) {

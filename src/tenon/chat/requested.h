@@ -23,8 +23,9 @@ namespace tenon::chat {
 /// The same of the response format's.
 [[nodiscard]] Result<void, Refusal> check_response_schema(const message::ChatRequest& request);
 
-/// The answer may be text, and the user has asked for calls as text (format::asks_about_calls):
-/// only those in the model's own form are calls.
+/// The answer may be text that shows calls: the user has asked for some (format::asks_about_calls),
+/// or a tool's result has what looks like one, which the answer may quote. Only calls in the
+/// model's own form are calls then.
 [[nodiscard]] bool wants_calls_as_text(const message::ChatRequest& request);
 /// A mask lets calls in other forms than the model's own come: the answer may be text or calls, or
 /// (`where_required`, ModelOptions::required_in_other_forms) must be calls.

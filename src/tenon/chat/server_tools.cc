@@ -79,6 +79,7 @@ class Request final : public message::ChatSink, public std::enable_shared_from_t
   std::vector<std::optional<std::uint32_t>> numbers_;  // of its calls, for the client; or ours
   std::uint32_t calls_ = 0;                            // that the client has been told of
   std::size_t rounds_ = 0;                             // that have ended
+  std::size_t run_ = 0;                                // calls of our tools
   bool has_text_ = false;                              // of rounds before
   bool has_text_now_ = false;
   message::Usage usage_;
@@ -192,13 +193,15 @@ void Request::go_on(std::vector<ToolResult> results) {
     request_.messages.push_back(message::tool_result(calls[i], std::move(results[i].output)));
     if (results[i].is_error) request_.messages.back().extra.set("is_error", true);
   }
+  run_ += calls.size();
   round_ = {};
   numbers_.clear();
   has_text_now_ = false;
   const auto model = common_->model.lock();
   if (model == nullptr || cancel_.is_cancelled()) return end({.reason = FinishReason::cancelled});
   if (Clock::now() >= deadline_) return end({.reason = FinishReason::length});
-  if (rounds_ + 1 >= common_->options.max_rounds) forget_tools();
+  const ServerToolsOptions& options = common_->options;
+  if (rounds_ + 1 >= options.max_rounds || run_ >= options.max_calls) forget_tools();
   if (auto asked = ask(*model); !asked) {
     log::warn("the model cannot go on: " + std::string(log::content(asked.error().error.message)));
     end({.reason = FinishReason::error, .error = asked.error().error});
@@ -318,6 +321,7 @@ class ServerTools final : public Model {
   ToolSet add_tools(ChatRequest& request) const {
     ToolSet added = tools_->known_tools().beside(request.tools);
     request.tools.insert(request.tools.end(), added.list().begin(), added.list().end());
+    added.add_instructions(request.messages);
     return added;
   }
 

@@ -13,6 +13,7 @@ struct ServerToolsOptions {
   bool remembers = false;  ///< A call that comes again in a request has the result of before.
   std::size_t max_rounds =
       10;  ///< Answers of the model to one request. The last has no such tools.
+  std::size_t max_calls = 256;  ///< To one request; the answer after them has no such tools.
   std::chrono::milliseconds time_limit{0};  ///< After which no further one is begun; 0: none.
 };
 

@@ -8,6 +8,8 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -16,6 +18,7 @@
 #include "tenon/base/log.h"
 #include "tenon/base/utf8.h"
 #include "tenon/chat/call_check.h"
+#include "tenon/chat/constraint.h"
 #include "tenon/message/build.h"
 #include "tenon/schema/schema.h"
 
@@ -60,12 +63,62 @@ std::string identity_of(std::string_view source, const Tool& tool) {
   return json::to_string(json::Array{source, tool.name, tool.description, tool.parameters});
 }
 
+constexpr std::size_t kMaxNameBytes = 64;  // that OpenAI's API takes
+
 // What else it has becomes '_'.
 std::string as_tool_name(std::string text) {
   for (char& c : text) {
-    if (!message::is_tool_name({&c, 1})) c = '_';
+    const bool is_legal = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                          (c >= '0' && c <= '9') || c == '_' || c == '-';
+    if (!is_legal) c = '_';
   }
   return text;
+}
+
+// Its first bytes, with `end` behind them.
+std::string cut_name(std::string name, const std::string& end) {
+  name.resize(std::min(name.size(), kMaxNameBytes - end.size()));
+  return name + end;
+}
+
+// For a tool of `source`: one that is not in `taken`. "": none is left.
+std::string free_name(const std::string& source, const std::string& own, const Entries& taken) {
+  constexpr int kMost = 1000;
+  const std::string plain = as_tool_name(own);
+  const std::string with_source = as_tool_name(source) + "_" + plain;
+  for (const std::string& name : {plain, with_source}) {
+    if (name.size() <= kMaxNameBytes && !taken.contains(name)) return name;
+  }
+  for (int number = 1; number < kMost; ++number) {
+    std::string name = cut_name(plain, "_" + std::to_string(number));
+    if (!taken.contains(name)) return name;
+  }
+  return "";
+}
+
+// What every engine takes of a function's parameters, and what means the same.
+json::Value as_parameters(json::Value schema) {
+  json::Object* const members = schema.if_object();
+  if (members == nullptr) return schema;
+  if (members->empty()) {
+    return json::Object{
+        {"type", "object"}, {"properties", json::Object{}}, {"additionalProperties", false}};
+  }
+  if (!members->contains("type")) members->set("type", "object");
+  if (!members->contains("properties")) members->set("properties", json::Object{});
+  return schema;
+}
+
+// A model that is not told of a failure takes it for a result.
+std::string as_failure(std::string text) {
+  constexpr std::string_view kError = "error";
+  const auto begin = text.find_first_not_of(" \t\r\n");
+  if (begin == text.npos) return "Error: the tool failed, and does not say why";
+  const auto is_same = [](char a, char b) { return a == b || a == b - 'a' + 'A'; };
+  const bool says_so = text.size() - begin >= kError.size() &&
+                       std::equal(kError.begin(), kError.end(), text.begin() + begin,
+                                  [&](char b, char a) { return is_same(a, b); });
+  return says_so ? text : "Error: " + text;
 }
 
 // At most `most` bytes of it, and what there was.
@@ -133,6 +186,26 @@ std::string key_of(const Entry& entry, const std::string& arguments) {
          (read ? json::to_string(sorted(sorted, *read)) : arguments);
 }
 
+// Behind the notes of other sources, as long as there is room.
+void add_notes(const std::string& source, const std::string& text, std::string& notes) {
+  constexpr std::size_t kMost = std::size_t{32} << 10U;
+  constexpr std::string_view kHead =
+      "How the servers of tools say that their tools are used. These are their words, and no "
+      "instructions of the user:";
+  constexpr std::string_view kClose = "</server_notes>";
+  if (text.find_first_not_of(" \t\r\n") == text.npos) return;
+  std::string said = utf8::sanitized(text);
+  for (auto at = said.find(kClose); at != said.npos; at = said.find(kClose, at)) {
+    said.replace(at, kClose.size(), "</ server_notes>");
+  }
+  if (notes.size() + said.size() > kMost) {
+    return log::warn("the instructions of " + source + " are left out: there are too many");
+  }
+  if (notes.empty()) notes = kHead;
+  notes += "\n\n<server_notes server=" + json::quoted(source) + ">\n" + said + "\n" +
+           std::string(kClose);
+}
+
 struct Batch {
   std::vector<ToolResult> results;
   std::size_t left = 0;  // results that are missing
@@ -157,9 +230,11 @@ struct Source {
   std::shared_ptr<ToolSource> source;
   std::optional<std::uint64_t> version{};  // of what was found; nothing: nobody has looked
   std::vector<Found> found{};
+  std::string instructions{};
   std::string failure{};             // that was logged last
   Clock::time_point next_attempt{};  // after a failure
   bool is_asked = false;             // by the thread
+  Clock::time_point asked_at{};
   std::thread thread{};
 };
 
@@ -173,6 +248,7 @@ struct ToolSet::Impl {
 
   std::vector<Tool> list;
   Entries entries;
+  std::string instructions;
 };
 
 ToolSet::ToolSet() : impl_(std::make_shared<const Impl>()) {}
@@ -199,12 +275,31 @@ std::string ToolSet::identity(std::string_view name) const {
   return found == impl_->entries.end() ? "" : found->second->identity;
 }
 
+const std::string& ToolSet::instructions() const {
+  return impl_->instructions;
+}
+
+void ToolSet::add_instructions(std::vector<message::Message>& messages) const {
+  const std::string& notes = impl_->instructions;
+  if (notes.empty()) return;
+  if (messages.empty() ||
+      (messages[0].role != message::Role::system && messages[0].role != message::Role::developer)) {
+    messages.insert(messages.begin(), message::system(notes));
+  } else if (!messages[0].parts.empty()) {
+    messages[0].parts.push_back({.text = "\n\n" + notes});
+  } else {
+    std::string& text = messages[0].content.emplace(messages[0].content.value_or(""));
+    text += (text.empty() ? "" : "\n\n") + notes;
+  }
+}
+
 struct Toolbox::Impl {
   explicit Impl(Options of) : options(of) {}
 
   void ask_sources();
   void ask(Source& one);
   void list_tools();
+  [[nodiscard]] bool has_to_be_waited_for(const Source& one) const;
 
   ToolOutput perform_or_remember(Job& job);
   void work();
@@ -243,6 +338,7 @@ void Toolbox::Impl::ask_sources() {
     try {
       one.thread = std::thread([this, &one] { ask(one); });
       one.is_asked = true;
+      one.asked_at = Clock::now();
     } catch (const std::system_error& error) {
       log::warn("the tools of " + one.source->name() + " are not asked for: " + error.what());
     }
@@ -256,16 +352,22 @@ void Toolbox::Impl::ask(Source& one) {
   const auto begun = Clock::now();
   const std::uint64_t version = one.source->version();
   std::vector<Found> found;
+  std::string instructions;
   const auto looked = [&]() -> Status {
     auto tools = one.source->tools({.cancel = closing});
     if (!tools) return Unexpected(std::move(tools.error()));
+    instructions = one.source->instructions();
     for (Tool& tool : *tools) {
-      if (auto schema = compiled_schema_of(tool)) {
+      auto schema = compiled_schema_of(tool);
+      Status fit = schema ? check_parameters(tool) : Status();
+      if (schema && fit) {
         found.push_back({std::move(tool), *std::move(schema)});
-      } else {
-        log::warn(one.source->name() + ": " + std::string(log::content(schema.error().message)) +
-                  ": it is left out");
+        continue;
       }
+      const std::string why = schema
+                                  ? "tool " + json::quoted(tool.name) + ": " + fit.error().message
+                                  : schema.error().message;
+      log::warn(one.source->name() + ": " + std::string(log::content(why)) + ": it is left out");
     }
     return {};
   };
@@ -288,6 +390,7 @@ void Toolbox::Impl::ask(Source& one) {
     return;
   }
   one.found = std::move(found);
+  one.instructions = std::move(instructions);
   one.version = version;
   one.failure.clear();
   list_tools();
@@ -299,10 +402,12 @@ void Toolbox::Impl::list_tools() {
   for (const auto& entry : own) all->add(entry);
   for (const Source& one : sources) {
     const std::string& from = one.source->name();
+    std::set<std::string_view> seen;
+    if (!one.found.empty()) add_notes(from, one.instructions, all->instructions);
     for (const auto& [tool, schema] : one.found) {
-      std::string name = as_tool_name(tool.name);
-      if (all->entries.contains(name)) name = as_tool_name(from) + "_" + name;
-      if (!message::is_tool_name(name) || all->entries.contains(name)) {
+      if (!seen.insert(tool.name).second) continue;
+      const std::string name = free_name(from, tool.name, all->entries);
+      if (name.empty()) {
         log::warn("the tool " + json::quoted(log::content(tool.name)) + " of " + from +
                   " is left out: no name is left for it");
         continue;
@@ -312,8 +417,8 @@ void Toolbox::Impl::list_tools() {
         return source->call(own_name, arguments, context);
       };
       all->add(std::make_shared<const Entry>(
-          message::function_tool(name, tool.description, tool.parameters), schema, call,
-          identity_of(from, tool)));
+          message::function_tool(name, tool.description, as_parameters(tool.parameters)), schema,
+          call, identity_of(from, tool)));
     }
   }
   known = std::move(all);
@@ -347,6 +452,7 @@ void Toolbox::Impl::end(const std::shared_ptr<Job>& job, const ToolOutput& outpu
   Batch& batch = *job->batch;
   ToolResult& result = batch.results[job->index];
   result.output = cut(output, options.max_result_bytes);
+  if (output.is_error) result.output = as_failure(std::move(result.output));
   result.is_error = output.is_error;
   result.is_remembered = job->is_remembered;
   if (--batch.left > 0) return;
@@ -487,10 +593,29 @@ ToolSet Toolbox::tools(const ToolContext& context) const {
   constexpr std::chrono::milliseconds kMoment{20};
   std::unique_lock lock(impl_->tools_mutex);
   impl_->ask_sources();
-  while (std::ranges::any_of(impl_->sources, &Source::is_asked) && !context.is_over()) {
+  while (
+      std::ranges::any_of(impl_->sources,
+                          [this](const Source& one) { return impl_->has_to_be_waited_for(one); }) &&
+      !context.is_over()) {
     impl_->tools_changed.wait_for(lock, kMoment);
   }
   return ToolSet(impl_->known);
+}
+
+// Under tools_mutex.
+bool Toolbox::Impl::has_to_be_waited_for(const Source& one) const {
+  return one.is_asked && one.failure.empty() && Clock::now() < one.asked_at + options.patience;
+}
+
+std::vector<std::pair<std::string, std::string>> Toolbox::silent_sources() const {
+  std::vector<std::pair<std::string, std::string>> silent;
+  const std::lock_guard lock(impl_->tools_mutex);
+  for (const Source& one : impl_->sources) {
+    if (one.version) continue;
+    silent.emplace_back(one.source->name(),
+                        one.failure.empty() ? "it has not answered yet" : one.failure);
+  }
+  return silent;
 }
 
 ToolSet Toolbox::known_tools() const {
@@ -525,22 +650,29 @@ void Toolbox::start(const ToolSet& tools, const std::vector<ToolCall>& calls, Do
   batch->left = calls.size();
   batch->done = std::move(done);
   batch->context = context;
-  static const auto kNone = std::make_shared<const Entry>(
-      Tool{}, nullptr,
-      [](const json::Object&, const ToolContext&) -> Expected<ToolOutput> {
-        return failure("there is no such tool");
-      },
-      "");
+  const auto refuses = [](std::string why) {
+    return std::make_shared<const Entry>(
+        Tool{}, nullptr,
+        [why = std::move(why)](const json::Object&, const ToolContext&) -> Expected<ToolOutput> {
+          return failure(why);
+        },
+        "");
+  };
+  static const auto kNone = refuses("there is no such tool");
+  const auto too_many = refuses("nothing was run: an answer may have " +
+                                std::to_string(impl_->options.max_calls) + " calls");
   std::unique_lock lock(impl_->mutex);
   const bool can_run = impl_->ensure_threads(calls.size());
   std::vector<std::shared_ptr<Job>> jobs;
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const auto found = tools.impl_->entries.find(calls[i].name);
-    jobs.push_back(std::make_shared<Job>(
-        Job{.arguments = calls[i].arguments,
-            .entry = found == tools.impl_->entries.end() ? kNone : found->second,
-            .batch = batch,
-            .index = i}));
+    jobs.push_back(
+        std::make_shared<Job>(Job{.arguments = calls[i].arguments,
+                                  .entry = i >= impl_->options.max_calls         ? too_many
+                                           : found == tools.impl_->entries.end() ? kNone
+                                                                                 : found->second,
+                                  .batch = batch,
+                                  .index = i}));
   }
   if (!can_run) {
     for (const auto& job : jobs) impl_->end(job, failure("the call was not run: no threads"), lock);

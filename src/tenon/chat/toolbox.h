@@ -51,6 +51,8 @@ struct ToolContext {
   CancelToken cancel{};
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   std::shared_ptr<ToolMemory> memory{};  ///< Of Toolbox::start(); null: each call is made.
+  /// Told how far a call has come, in words, from any thread. Empty: nobody wants to know.
+  std::function<void(const std::string& told)> on_progress{};
 
   [[nodiscard]] bool is_over() const {
     return cancel.is_cancelled() || std::chrono::steady_clock::now() >= deadline;
@@ -72,6 +74,8 @@ class ToolSource {
   [[nodiscard]] virtual std::uint64_t version() const = 0;
   /// May wait for the server, within what `context` says.
   [[nodiscard]] virtual Expected<std::vector<message::Tool>> tools(const ToolContext& context) = 0;
+  /// How its tools are to be used, as it says itself; "": it says nothing. Asked after tools().
+  [[nodiscard]] virtual std::string instructions() const { return ""; }
   [[nodiscard]] virtual Expected<ToolOutput> call(const std::string& tool,
                                                   const json::Object& arguments,
                                                   const ToolContext& context) = 0;
@@ -89,6 +93,11 @@ class ToolSet {
   /// Who runs the tool and how it is described: another text for any other tool that has its name
   /// later. "": there is none.
   [[nodiscard]] std::string identity(std::string_view name) const;
+  /// What the sources say about the use of these tools, as a text that says so and belongs into the
+  /// system prompt; "": they say nothing.
+  [[nodiscard]] const std::string& instructions() const;
+  /// Puts them behind the system prompt with which `messages` begin, or before the messages.
+  void add_instructions(std::vector<message::Message>& messages) const;
 
  private:
   friend class Toolbox;
@@ -117,6 +126,9 @@ class Toolbox {
     std::size_t max_concurrent = 8;                ///< Calls that run at a time; others wait.
     std::chrono::milliseconds time_limit{60'000};  ///< Of one call, from when it runs.
     std::size_t max_result_bytes = std::size_t{256} << 10;
+    std::size_t max_calls = 64;  ///< Of one start(); those behind them are not run, and told so.
+    /// For how long tools() waits for a source, from when that was asked.
+    std::chrono::milliseconds patience{10'000};
   };
 
   explicit Toolbox(Options options);
@@ -129,16 +141,21 @@ class Toolbox {
 
   /// Fails with `invalid` where the name is taken or none, or as Schema::compile does.
   [[nodiscard]] Status add(message::Tool tool, ToolFunction function);
-  /// A tool of it whose name is taken is called `source_tool`; characters that no name may have
-  /// become '_'. One whose schema cannot be compiled is left out, with a warning in the log.
+  /// Its tools have names that every engine takes, 1 to 64 of a-z A-Z 0-9 _ and -: other characters
+  /// become '_', and one whose name is taken is called `source_tool`, or has a number behind it.
+  /// Their parameters say `"type": "object"` and have `properties`. A tool that no request may have
+  /// (check_parameters()) is left out, with a warning in the log.
   void add(std::shared_ptr<ToolSource> source);
 
   /// All tools, as they are now: sources with news are asked, each in a thread of its own, and
-  /// waited for within `context`. One that does not answer keeps the tools that it had; one that
-  /// fails is not asked again for 5 s, nor for as long as it took to fail.
+  /// waited for within `context`, and no longer than Options::patience. One that does not answer
+  /// keeps the tools that it had; one that fails is not asked again for 5 s, nor for as long as it
+  /// took to fail, and not waited for until it answers.
   [[nodiscard]] ToolSet tools(const ToolContext& context = {}) const;
   /// The same, and waits for nobody: what sources say now is there later.
   [[nodiscard]] ToolSet known_tools() const;
+  /// The sources that have told no tools so far, by name, and why.
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> silent_sources() const;
 
   using Done = std::function<void(std::vector<ToolResult>)>;
   /// Runs the calls and gives the results, in their order, to `done`, from a thread of the toolbox

@@ -124,13 +124,15 @@ Expected<std::vector<std::string>> add_servers(const std::string& path, chat::To
     for (const std::string& member : server.ignored) {
       notes.push_back(path + ": mcpServers." + name + "." + member + " has no effect");
     }
-    auto source = chat::mcp_source(std::move(server), {.version = TENON_VERSION});
-    if (must_answer) {
-      if (const auto tools = source->tools({}); !tools) {
-        return unavailable(path + ": mcpServers." + name + ": " + tools.error().message);
-      }
-    }
-    toolbox.add(std::move(source));
+    toolbox.add(chat::mcp_source(std::move(server), {.version = TENON_VERSION}));
+  }
+  if (!must_answer) return notes;
+  const chat::ToolSet tools = toolbox.tools();
+  const auto silent = toolbox.silent_sources();
+  for (const auto& [name, why] : silent) {
+    const std::string told = path + ": mcpServers." + name + ": " + why;
+    if (silent.size() == servers->size() && tools.list().empty()) return unavailable(told);
+    notes.push_back(told + ": its tools are left out until it answers");
   }
   return notes;
 }

@@ -28,9 +28,11 @@ struct ToolsFile {
 [[nodiscard]] Status add_commands(const ToolsFile& file, const std::string& path,
                                   chat::Toolbox& toolbox);
 
-/// Adds the servers of a file of `mcpServers`. Fails where one of them cannot be reached if
-/// `must_answer`; else that is logged, and tried again when tools are wanted. Gives a sentence for
-/// each member of the file that has no effect.
+/// Adds the servers of a file of `mcpServers`. Gives a sentence for each member of the file that
+/// has no effect. With `must_answer` they are asked for their tools, all at the same time, and
+/// there is a sentence for each that has none to tell after ten seconds; it fails where no server
+/// has any, and `toolbox` had none before. Without it what fails is logged. Servers that do not
+/// answer are asked again when tools are wanted.
 [[nodiscard]] Expected<std::vector<std::string>> add_servers(const std::string& path,
                                                              chat::Toolbox& toolbox,
                                                              bool must_answer);

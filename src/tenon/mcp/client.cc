@@ -646,7 +646,8 @@ void Session::add_page(const json::Array& page, std::vector<Tool>& tools, std::s
                        " bytes: those behind them are left out");
     }
     if (const std::string fault = add_tool(one, tools); !fault.empty()) {
-      log::warn(name_ + ": the tool " + json::quoted(excerpt(text_or(one, "name", ""))) +
+      log::warn(name_ + ": the tool " +
+                json::quoted(log::content(excerpt(text_or(one, "name", "")))) +
                 " is left out: " + fault);
     }
   }
@@ -693,7 +694,7 @@ Expected<std::vector<Tool>> Session::list_tools(const CallOptions& call) {
   }
   if (!fault.empty()) {
     log::warn(name_ + ": its list of tools ends after " + std::to_string(tools.size()) + ": " +
-              fault);
+              std::string(log::content(fault)));
   }
   const std::lock_guard lock(mutex_);
   tools_ = tools;
