@@ -165,6 +165,7 @@ void Adder::for_each_part(const Node& node, F f) const {
                  [&](const node::Repeat& n) { f(n.part); },
                  [&](const node::Lexeme& n) { f(n.part); },
                  [&](const node::Complement& n) { f(n.part); },
+                 [&](const node::Tokens& n) { f(n.part); },
                  [&](const node::Rule& n) { f(*rules_.rule(n.rule).body); },
                  [](const auto&) {},
              },
@@ -256,7 +257,8 @@ void Adder::find_languages() {
   const auto needed = [&](NodeId id) -> std::uint32_t {
     const Node& node = rules_.node(id);
     if (!is_reachable_[id] || std::holds_alternative<node::Token>(node) ||
-        std::holds_alternative<node::Json>(node) || std::holds_alternative<node::Later>(node)) {
+        std::holds_alternative<node::Tokens>(node) || std::holds_alternative<node::Json>(node) ||
+        std::holds_alternative<node::Later>(node)) {
       return kNever;
     }
     std::uint32_t count = 0;
@@ -336,6 +338,7 @@ Expr Adder::expr_of(const Node& node) {
             return exprs_->both(characters(), exprs_->complement(found));
           },
           [](const node::Token&) { return ExprSet::kNothing; },
+          [](const node::Tokens&) { return ExprSet::kNothing; },
           [](const node::Json&) { return ExprSet::kNothing; },
           [](const node::Later&) { return ExprSet::kNothing; },
       },
@@ -366,6 +369,12 @@ Status Adder::check_terminals() const {
     const Node& node = rules_.node(id);
     if (!is_reachable_[id] || languages_[id]) continue;
     const auto* const both = std::get_if<node::Both>(&node);
+    const auto* const tokens = std::get_if<node::Tokens>(&node);
+    if (tokens != nullptr && !languages_[tokens->part]) {
+      return Unexpected(Error{Errc::unsupported,
+                              "what max_tokens limits must be regular and small: no rule that "
+                              "contains itself, no special token, no JSON schema"});
+    }
     if ((both != nullptr && !is_text_of_rules(*both)) ||
         std::holds_alternative<node::Complement>(node)) {
       return Unexpected(Error{Errc::unsupported,
@@ -457,6 +466,9 @@ Item Adder::item_of(NodeId id) {
           [&](const node::Token& n) {
             const bool has_any = n.is_negated || !n.names.empty() || !n.ids.empty();
             return Item{.kind = Kind::leaf, .can_be_read = has_any, .what = id};
+          },
+          [&](const node::Tokens& n) {
+            return Item{.kind = Kind::leaf, .can_be_read = has_text(text_of_tokens(n)), .what = id};
           },
           [&](const node::Json& n) { return json_item(id, n); },
           [&](const node::Both&) {
@@ -889,6 +901,10 @@ FrameId Adder::frame_of_leaf(NodeId id) {
     return machine_.add(make_literal(literal->bytes));
   }
   if (const auto* token = std::get_if<node::Token>(&node)) return frame_of_tokens(*token);
+  if (const auto* tokens = std::get_if<node::Tokens>(&node)) {
+    auto scanner = make_regex_scanner(machine_, exprs_, text_of_tokens(*tokens));
+    return machine_.add(make_tokens(std::move(scanner), vocab_, tokens->max));
+  }
   if (const auto* later = std::get_if<node::Later>(&node)) {
     return machine_.add(std::make_unique<LaterFrame>(*later, vocab_));
   }

@@ -89,6 +89,9 @@ class Adder {
     return exprs_->repeat(regex::utf8_spelling(*exprs_, CodePointSet::all()), 0,
                           ExprSet::kUnbounded);
   }
+  [[nodiscard]] Expr text_of_tokens(const node::Tokens& tokens) {
+    return exprs_->non_empty(languages_[tokens.part]->expr);
+  }
   [[nodiscard]] Status check_terminals() const;
 
   ItemId add_item(Item item);

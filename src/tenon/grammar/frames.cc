@@ -2,7 +2,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
 #include <utility>
+#include <vector>
+
+#include "tenon/grammar/rules.h"
+#include "tenon/vocab/token_trie.h"
 
 namespace tenon::grammar {
 
@@ -165,6 +170,79 @@ class TokenFrame final : public Frame {
   TokenSet tokens_;
 };
 
+// Local: the scanner's state, and how many tokens are left in the upper half.
+class TokensFrame final : public Frame {
+ public:
+  TokensFrame(std::shared_ptr<Scanner> scanner, const vocab::Vocab& vocab, std::uint32_t max)
+      : scanner_(std::move(scanner)), vocab_(vocab), max_(max) {}
+
+  void enter(Machine& machine, FrameId self, CellId parent) override {
+    const Scanner::State state = scanner_->start();
+    if (state != Scanner::kDead && max_ > 0) machine.wait(self, local(state, max_), parent);
+  }
+  [[nodiscard]] regex::ByteSet readable(const Cell&) const override { return {}; }
+  [[nodiscard]] const TokenSet* tokens(const Cell& cell) const override {
+    const Scanner::State state = state_of(cell);
+    const auto known = tokens_.find(state);
+    return known != tokens_.end() ? &known->second
+                                  : &tokens_.emplace(state, tokens_from(state)).first->second;
+  }
+  void read_token(Machine& machine, const Cell& cell, vocab::TokenId token) override {
+    Scanner::State state = state_of(cell);
+    for (const char byte : vocab_.bytes(token)) {
+      if (state != Scanner::kDead) state = scanner_->step(state, static_cast<std::uint8_t>(byte));
+    }
+    if (state == Scanner::kDead) return;
+    const std::uint64_t before = cell.local >> 32U;
+    const bool is_counted = max_ != node::kUnbounded;
+    const std::uint64_t left = is_counted && before > 0 ? before - 1 : before;
+    const bool may_end = scanner_->is_accepting(state);
+    if (may_end) machine.resume(cell.parent);
+    if (scanner_->is_final(state) || (may_end && left == 0)) return;
+    machine.wait(cell.frame, local(state, left), cell.parent);
+  }
+  [[nodiscard]] std::size_t memory_bytes() const override {
+    std::size_t bytes = scanner_->memory_bytes();
+    for (const auto& [state, set] : tokens_) bytes += sizeof(set) + set.memory_bytes();
+    return bytes;
+  }
+
+ private:
+  static std::uint64_t local(Scanner::State state, std::uint64_t left) {
+    return left << 32U | state;
+  }
+  static Scanner::State state_of(const Cell& cell) {
+    return static_cast<Scanner::State>(cell.local & 0xFFFFFFFFU);
+  }
+  // Those that the scanner reads whole.
+  [[nodiscard]] TokenSet tokens_from(Scanner::State start) const {
+    const vocab::TokenTrie& trie = vocab_.trie();
+    std::vector<Scanner::State> path(trie.max_depth() + 1U, Scanner::kDead);
+    path[0] = start;
+    std::vector<vocab::TokenId> found;
+    for (std::uint32_t node = 1; node < trie.node_count();) {
+      const std::uint16_t depth = trie.depth(node);
+      const Scanner::State from = path[depth - 1U];
+      path[depth] =
+          scanner_->is_final(from) ? Scanner::kDead : scanner_->step(from, trie.symbol(node));
+      if (path[depth] == Scanner::kDead) {
+        node = trie.end_of(node);
+        continue;
+      }
+      const auto here = trie.tokens_at(node);
+      found.insert(found.end(), here.begin(), here.end());
+      ++node;
+    }
+    return {found, mask_words(vocab_.size())};
+  }
+
+  std::shared_ptr<Scanner> scanner_;
+  const vocab::Vocab& vocab_;
+  std::uint32_t max_;
+  // By state. Looked up while masks are made, whose owner locks.
+  mutable std::unordered_map<Scanner::State, TokenSet> tokens_;
+};
+
 // Local: the scanner's state.
 class LexemeFrame final : public Frame {
  public:
@@ -225,6 +303,10 @@ std::unique_ptr<Frame> make_repeat(FrameId item, std::uint64_t min, std::uint64_
 }
 std::unique_ptr<Frame> make_token(TokenSet tokens) {
   return std::make_unique<TokenFrame>(std::move(tokens));
+}
+std::unique_ptr<Frame> make_tokens(std::shared_ptr<Scanner> scanner, const vocab::Vocab& vocab,
+                                   std::uint32_t max) {
+  return std::make_unique<TokensFrame>(std::move(scanner), vocab, max);
 }
 std::unique_ptr<Frame> make_lexeme(std::shared_ptr<Scanner> scanner) {
   return std::make_unique<LexemeFrame>(std::move(scanner));

@@ -8,6 +8,7 @@
 #include "tenon/grammar/machine.h"
 #include "tenon/grammar/token_set.h"
 #include "tenon/regex/byte_set.h"
+#include "tenon/vocab/vocab.h"
 
 /// The frames of context-free grammars. Each is made once and referred to by number, so that rules
 /// may contain themselves.
@@ -28,6 +29,9 @@ constexpr std::uint64_t kNoMaximum = ~std::uint64_t{0};
                                                  std::uint64_t max);
 /// One token of the set, as a whole.
 [[nodiscard]] std::unique_ptr<Frame> make_token(TokenSet tokens);
+/// What the scanner accepts, of one token to `max`: node::Tokens. `vocab` outlives the frame.
+[[nodiscard]] std::unique_ptr<Frame> make_tokens(std::shared_ptr<Scanner> scanner,
+                                                 const vocab::Vocab& vocab, std::uint32_t max);
 /// What the scanner accepts. It is shared by the frames of a machine that read the same lexeme.
 [[nodiscard]] std::unique_ptr<Frame> make_lexeme(std::shared_ptr<Scanner> scanner);
 /// The same from another state than its start, kDead if nothing is to be read. What the scanner

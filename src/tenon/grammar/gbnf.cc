@@ -1,12 +1,15 @@
 #include "tenon/grammar/gbnf.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "tenon/base/utf8.h"
+#include "tenon/grammar/dispatch.h"
 #include "tenon/grammar/source.h"
 
 namespace tenon::grammar {
@@ -27,7 +30,9 @@ bool is_surrogate(char32_t c) {
 // One pass; groups are on a stack of our own, so that nesting has no limit.
 class GbnfReader {
  public:
-  GbnfReader(Rules& rules, std::string_view source) : rules_(rules), in_(source) {}
+  GbnfReader(Rules& rules, std::string_view source) : rules_(rules), in_(source) {
+    find_heads(source);
+  }
 
   Expected<NodeId> read() {
     if (const Status checked = in_.check(kMaxGbnfBytes); !checked)
@@ -49,6 +54,27 @@ class GbnfReader {
     std::size_t opened_at;
     std::vector<NodeId> alternatives;
     std::vector<NodeId> items;
+    bool is_behind = false;  // (=...): what follows the rule
+  };
+  // Of a rule, in xgrammar's EBNF.
+  struct RuleOptions {
+    bool is_lazy = false;
+    std::optional<std::uint32_t> max_chars;
+    std::optional<std::uint32_t> max_tokens;
+  };
+  // An argument of a macro.
+  struct Argument {
+    enum class Kind : std::uint8_t { text, number, truth, rule, tuple };
+    Kind kind = Kind::number;
+    std::size_t at = 0;
+    std::string text;
+    std::uint32_t number = 0;  // or 1: true
+    NodeId rule = 0;
+    std::vector<Argument> parts;
+  };
+  struct Arguments {
+    std::vector<Argument> list;
+    std::vector<std::pair<std::string, Argument>> named;
   };
 
   void fail(Error error) {
@@ -70,11 +96,58 @@ class GbnfReader {
     return place->second;
   }
 
-  // The name of a rule that begins here, which is left.
+  // The names that rules have, since "a.b" is one in EBNF and two parts in GBNF, and so is a macro.
+  void find_heads(std::string_view source) {
+    const auto is_part = [](char c) { return is_gbnf_name_character(c) || c == '.'; };
+    for (std::size_t at = source.find("::="); at != source.npos; at = source.find("::=", at + 3)) {
+      std::size_t end = at;
+      const auto skip_back = [&] {
+        while (end > 0 && (source[end - 1] == ' ' || source[end - 1] == '\t')) --end;
+      };
+      skip_back();
+      if (end > 0 && source[end - 1] == ']') {
+        constexpr std::size_t kLongestOptions = 512;  // so that a hostile text costs no more
+        const std::size_t from = end > kLongestOptions ? end - kLongestOptions : 0;
+        std::string_view line = source.substr(from, end - from);
+        line.remove_prefix(line.rfind('\n') + 1);
+        const std::size_t open = line.find('[');
+        if (open == line.npos) continue;
+        end -= line.size() - open;
+        skip_back();
+      }
+      std::size_t begin = end;
+      while (begin > 0 && is_part(source[begin - 1])) --begin;
+      heads_.emplace(source.substr(begin, end - begin));
+    }
+  }
+  // The longest name that a rule has; else up to the first dot.
+  std::string_view take_name() {
+    const std::size_t begin = in_.at();
+    const std::string_view whole =
+        in_.take_while([](char c) { return is_gbnf_name_character(c) || c == '.'; });
+    std::string_view name = whole;
+    while (name.find('.') != name.npos && !heads_.contains(std::string(name))) {
+      name = name.substr(0, name.rfind('.'));
+    }
+    in_.move_to(begin + name.size());
+    return name;
+  }
+  // The name of a rule that begins here, which is left; its options are behind it.
   std::optional<std::string_view> take_head() {
     const std::size_t begin = in_.at();
-    const std::string_view name = in_.take_while(is_gbnf_name_character);
+    const std::string_view name = take_name();
     skip_space();
+    options_at_.reset();
+    if (!name.empty() && in_.peek() == '[') {
+      options_at_ = in_.at();
+      bool in_quotes = false;
+      in_.take_while([&](char c) {
+        in_quotes = in_quotes != (c == '"');
+        return (in_quotes || c != ']') && c != '\n';
+      });
+      if (!in_.take("]")) options_at_.reset();
+      skip_space();
+    }
     if (!name.empty() && in_.take("::=")) return name;
     in_.move_to(begin);
     return std::nullopt;
@@ -90,6 +163,14 @@ class GbnfReader {
     const std::size_t begin = in_.at();
     const auto text = take_head();
     if (!text) return fail("a rule must begin with its name and ::=, here is " + in_.here());
+    RuleOptions options;
+    if (options_at_) {
+      const std::size_t body = in_.at();
+      in_.move_to(*options_at_ + 1);
+      options = read_options();
+      if (error_) return;
+      in_.move_to(body);
+    }
     Name& name = name_of(*text, begin);
     if (name.is_defined) {
       return fail(in_.error_at(
@@ -97,14 +178,55 @@ class GbnfReader {
     }
     name.is_defined = true;
     const RuleId rule = name.rule;
-    groups_.assign(1, Group{begin, {}, {}});
+    groups_.assign(1, Group{begin, {}, {}, false});
     while (!error_ && read_item()) {
     }
     if (error_) return;
     if (groups_.size() > 1) {
       return fail(in_.error_at(groups_.back().opened_at, "this '(' is not closed"));
     }
-    rules_.define(rule, end_group());
+    NodeId body = end_group();
+    if (options.is_lazy) body = add_shortest(rules_, body);
+    if (options.max_chars) body = add_max_chars(rules_, body, *options.max_chars);
+    if (options.max_tokens) body = add_max_tokens(rules_, body, *options.max_tokens);
+    rules_.define(rule, body);
+  }
+
+  // [max_tokens=32, capture="answer", lazy]
+  RuleOptions read_options() {
+    RuleOptions options;
+    do {
+      skip_space();
+      const std::size_t at = in_.at();
+      const std::string_view key = in_.take_while(is_gbnf_name_character);
+      skip_space();
+      const bool has_value = in_.take("=");
+      skip_space();
+      if (key == "lazy" && !has_value) {
+        options.is_lazy = true;
+      } else if ((key == "max_tokens" || key == "max_chars") && has_value) {
+        const auto number = in_.take_number();
+        if (!number) fail("a limit is a number");
+        (key == "max_chars" ? options.max_chars : options.max_tokens) = number;
+      } else if (key == "capture" || key == "temperature" || key == "stop_capture" ||
+                 key.starts_with("capture_hidden_")) {
+        // They say nothing about which texts are read.
+        if (in_.peek() == '"') {
+          read_text();
+        } else {
+          in_.take_while([](char c) { return c != ',' && c != ']' && c != '\n'; });
+        }
+      } else {
+        fail(
+            in_.error_at(at,
+                         "a rule has no option '" + std::string(key) +
+                             "'; there are lazy, max_tokens=, max_chars=, capture and temperature=",
+                         Errc::unsupported));
+      }
+      skip_space();
+    } while (!error_ && in_.take(","));
+    if (!in_.take("]")) fail("this list of options is not closed");
+    return options;
   }
 
   NodeId end_group() {
@@ -127,12 +249,17 @@ class GbnfReader {
     if (is_gbnf_name_character(c)) {
       if (groups_.size() == 1 && is_at_head()) return false;
       const std::size_t at = in_.at();
-      add(rules_.add(node::Rule{name_of(in_.take_while(is_gbnf_name_character), at).rule}));
+      const std::string_view name = take_name();
+      if (in_.peek() == '(' && !heads_.contains(std::string(name)) && is_macro(name)) {
+        add(read_macro(name, at));
+      } else {
+        add(rules_.add(node::Rule{name_of(name, at).rule}));
+      }
       return true;
     }
     switch (c) {
       case '"':
-        read_literal();
+        add(rules_.literal(read_text()));
         return true;
       case '[':
         read_class();
@@ -146,8 +273,8 @@ class GbnfReader {
         read_token();
         return true;
       case '(':
-        groups_.push_back({in_.at(), {}, {}});
-        in_.skip();
+        groups_.push_back({in_.at(), {}, {}, in_.peek(1) == '='});
+        in_.skip(groups_.back().is_behind ? 2 : 1);
         return true;
       case ')':
         if (groups_.size() == 1) {
@@ -156,8 +283,11 @@ class GbnfReader {
         }
         in_.skip();
         {
+          // What stands behind a rule is said by what refers to it, too: a look-ahead tells
+          // xgrammar's compiler, and has no part in which texts are read.
+          const bool is_behind = groups_.back().is_behind;
           const NodeId node = end_group();
-          add(node);
+          if (!is_behind) add(node);
         }
         return true;
       case '|':
@@ -177,17 +307,262 @@ class GbnfReader {
     }
   }
 
-  void read_literal() {
+  // What stands in "...".
+  std::string read_text() {
     const std::size_t begin = in_.at();
     in_.skip();
     std::string bytes;
     while (!error_ && in_.peek() != '"') {
-      if (in_.is_at_end()) return fail(in_.error_at(begin, "this '\"' is not closed"));
+      if (in_.is_at_end()) {
+        fail(in_.error_at(begin, "this '\"' is not closed"));
+        break;
+      }
       utf8::append(bytes, read_character());
     }
     in_.skip();
-    add(rules_.literal(std::move(bytes)));
+    return bytes;
   }
+
+  // ---- Macros of xgrammar -----------------------------------------------------------------------
+
+  struct Macro {
+    std::string_view name;
+    NodeId (GbnfReader::*read)(const Arguments& arguments, std::size_t at);
+  };
+  static std::span<const Macro> macros() {
+    static constexpr Macro kMacros[] = {
+        {"Regex", &GbnfReader::regex_macro},
+        {"Substring", &GbnfReader::substring_macro},
+        {"TagDispatch", &GbnfReader::tag_dispatch_macro},
+        {"Token", &GbnfReader::token_macro},
+        {"ExcludeToken", &GbnfReader::exclude_token_macro},
+        {"TokenTagDispatch", &GbnfReader::token_tag_dispatch_macro},
+    };
+    return kMacros;
+  }
+  static bool is_macro(std::string_view name) {
+    return std::ranges::find(macros(), name, &Macro::name) != macros().end();
+  }
+  NodeId read_macro(std::string_view name, std::size_t at) {
+    const Arguments arguments = read_arguments();
+    if (error_) return 0;
+    return (this->*std::ranges::find(macros(), name, &Macro::name)->read)(arguments, at);
+  }
+  NodeId fail_at(std::size_t at, std::string message, Errc code = Errc::invalid) {
+    fail(in_.error_at(at, std::move(message), code));
+    return 0;
+  }
+
+  Arguments read_arguments() {
+    Arguments arguments;
+    in_.skip();
+    skip_space();
+    while (!error_ && !in_.take(")")) {
+      const std::size_t begin = in_.at();
+      const std::string_view key = in_.take_while(is_gbnf_name_character);
+      skip_space();
+      if (!key.empty() && in_.take("=")) {
+        skip_space();
+        arguments.named.emplace_back(std::string(key), read_argument(true));
+      } else {
+        in_.move_to(begin);
+        arguments.list.push_back(read_argument(true));
+      }
+      skip_space();
+      if (!in_.take(",") && in_.peek() != ')')
+        fail("here must be ',' or ')', and is " + in_.here());
+      skip_space();
+    }
+    return arguments;
+  }
+  Argument read_argument(bool may_be_tuple) {
+    Argument argument{.at = in_.at()};
+    if (in_.peek() == '"') {
+      argument.kind = Argument::Kind::text;
+      argument.text = read_text();
+    } else if (is_digit(in_.peek())) {
+      argument.number = in_.take_number().value_or(0);
+    } else if (in_.peek() == '(' && may_be_tuple) {
+      argument.kind = Argument::Kind::tuple;
+      in_.skip();
+      skip_space();
+      while (!error_ && !in_.take(")")) {
+        argument.parts.push_back(read_argument(false));
+        skip_space();
+        if (!in_.take(",") && in_.peek() != ')') fail("this '(' is not closed");
+        skip_space();
+      }
+    } else if (const std::string_view name = take_name(); name == "true" || name == "false") {
+      argument.kind = Argument::Kind::truth;
+      argument.number = name == "true" ? 1 : 0;
+    } else if (!name.empty()) {
+      argument.kind = Argument::Kind::rule;
+      argument.rule = rules_.add(node::Rule{name_of(name, argument.at).rule});
+    } else {
+      fail("here must be a text, a number, true, false, the name of a rule, or such in '(...)'");
+    }
+    return argument;
+  }
+  // Hands each named argument to `take`, which says whether it is known and right.
+  template <class Take>
+  void take_named(const Arguments& arguments, Take take) {
+    for (const auto& [name, argument] : arguments.named) {
+      if (error_ || take(name, argument)) continue;
+      fail_at(argument.at, "the macro has no such argument '" + name + "'", Errc::unsupported);
+    }
+  }
+  std::vector<std::string> texts_of(const std::vector<Argument>& list, bool may_be_empty) {
+    std::vector<std::string> texts;
+    for (const Argument& argument : list) {
+      if (argument.kind != Argument::Kind::text || (argument.text.empty() && !may_be_empty)) {
+        fail_at(argument.at, "here must be a text");
+        break;
+      }
+      texts.push_back(argument.text);
+    }
+    return texts;
+  }
+  node::Token tokens_of(const std::vector<Argument>& list, bool is_negated) {
+    node::Token token{.is_negated = is_negated};
+    for (const Argument& argument : list) {
+      if (argument.kind != Argument::Kind::number) fail_at(argument.at, "here must be a number");
+      token.ids.push_back({argument.number, argument.number});
+    }
+    return token;
+  }
+
+  NodeId regex_macro(const Arguments& arguments, std::size_t at) {
+    const std::vector<std::string> texts = texts_of(arguments.list, true);
+    bool in_json = false;
+    std::optional<std::string> flags;
+    take_named(arguments, [&](std::string_view name, const Argument& argument) {
+      if (name == "json_string" && argument.kind == Argument::Kind::truth) {
+        in_json = argument.number == 1;
+      } else if (name == "flags" && argument.kind == Argument::Kind::text) {
+        flags = argument.text;
+      } else {
+        return false;
+      }
+      return true;
+    });
+    if (error_) return 0;
+    if (texts.size() != 1) return fail_at(at, "Regex has one pattern");
+    // Without flags a dot is any character.
+    std::string names = flags ? "" : "s";
+    for (const char flag : flags.value_or("")) {
+      if (flag == 'i' || flag == 's') {
+        names += flag;
+      } else if (flag != 'u') {
+        return fail_at(at, "there are the flags i, s and u");
+      }
+    }
+    const auto pattern = add_pattern(rules_, texts[0], names);
+    if (!pattern) return fail_at(at, pattern.error().message, pattern.error().code);
+    const NodeId node = *pattern;
+    if (!in_json) return node;
+    // As they are: what a JSON string must escape stands in no such text.
+    const NodeId plain = rules_.add(node::Characters{
+        CodePointSet{{0x20, '"' - 1}, {'"' + 1, '\\' - 1}, {'\\' + 1, CodePointSet::kLast}}});
+    const NodeId all = rules_.repeat(plain, 0, node::kUnbounded);
+    return rules_.add(node::Lexeme{rules_.add(node::Both{{all, node}})});
+  }
+  NodeId substring_macro(const Arguments& arguments, std::size_t at) {
+    constexpr std::size_t kMaxChunks = 10'000;
+    const std::vector<std::string> chunks = texts_of(arguments.list, true);
+    take_named(arguments, [](std::string_view, const Argument&) { return false; });
+    if (chunks.size() > kMaxChunks) {
+      return fail_at(at, "Substring has more than 10000 chunks", Errc::limit_exceeded);
+    }
+    return error_ ? 0 : add_substring(rules_, chunks);
+  }
+  NodeId token_macro(const Arguments& arguments, std::size_t at) {
+    return token_of(arguments, at, false);
+  }
+  NodeId exclude_token_macro(const Arguments& arguments, std::size_t at) {
+    return token_of(arguments, at, true);
+  }
+  NodeId token_of(const Arguments& arguments, std::size_t at, bool is_negated) {
+    take_named(arguments, [](std::string_view, const Argument&) { return false; });
+    if (arguments.list.empty()) return fail_at(at, "here must be the number of a token");
+    return rules_.add(tokens_of(arguments.list, is_negated));
+  }
+  // What two macros have beside their triggers; the names are also those of earlier releases.
+  struct DispatchOptions {
+    bool loops = true;
+    bool may_end = true;
+    std::vector<Argument> excludes;
+    std::vector<Argument> ends;
+  };
+  DispatchOptions dispatch_options(const Arguments& arguments) {
+    DispatchOptions options;
+    take_named(arguments, [&](std::string_view name, const Argument& argument) {
+      const bool is_truth = argument.kind == Argument::Kind::truth;
+      const bool is_tuple = argument.kind == Argument::Kind::tuple;
+      if (name == "loop_after_dispatch" && is_truth) {
+        options.loops = argument.number == 1;
+      } else if (name == "stop_eos" && is_truth) {
+        options.may_end = argument.number == 1;
+      } else if (name == "excludes" && is_tuple) {
+        options.excludes = argument.parts;
+      } else if (name == "stop_str" && is_tuple) {
+        options.ends = argument.parts;
+      } else if (name == "stop_str" && argument.kind == Argument::Kind::text) {
+        options.ends = {argument};
+      } else {
+        return false;
+      }
+      return true;
+    });
+    return options;
+  }
+  template <class F>
+  void for_each_pair(const Arguments& arguments, Argument::Kind first, F f) {
+    for (const Argument& pair : arguments.list) {
+      if (pair.kind != Argument::Kind::tuple || pair.parts.size() != 2 ||
+          pair.parts[0].kind != first || pair.parts[1].kind != Argument::Kind::rule) {
+        fail_at(pair.at, "here must be a trigger and the name of a rule in '(...)'");
+        return;
+      }
+      f(pair.parts[0], pair.parts[1].rule);
+    }
+  }
+  NodeId tag_dispatch_macro(const Arguments& arguments, std::size_t at) {
+    const DispatchOptions options = dispatch_options(arguments);
+    Dispatch dispatch{.only_first = !options.loops};
+    for_each_pair(arguments, Argument::Kind::text, [&](const Argument& trigger, NodeId rule) {
+      if (trigger.text.empty()) fail_at(trigger.at, "a trigger is a text that is not empty");
+      dispatch.ways.push_back({trigger.text, rule});
+      dispatch.stops.push_back(trigger.text);
+    });
+    for (std::string& text : texts_of(options.excludes, false)) {
+      dispatch.stops.push_back(std::move(text));
+    }
+    std::vector<NodeId> ends;
+    if (options.may_end) ends.push_back(rules_.literal(""));
+    for (std::string& text : texts_of(options.ends, false)) {
+      dispatch.stops.push_back(text);
+      ends.push_back(rules_.literal(std::move(text)));
+    }
+    if (error_) return 0;
+    if (ends.empty()) return fail_at(at, "without stop_eos there must be a stop_str");
+    const NodeId all = add_dispatch(rules_, std::move(dispatch));
+    return rules_.sequence({all, rules_.choice(std::move(ends))});
+  }
+  NodeId token_tag_dispatch_macro(const Arguments& arguments, std::size_t) {
+    const DispatchOptions options = dispatch_options(arguments);
+    node::Token others = tokens_of(options.excludes, true);
+    std::vector<NodeId> tags;
+    for_each_pair(arguments, Argument::Kind::number, [&](const Argument& trigger, NodeId rule) {
+      const node::Token token{{}, {{trigger.number, trigger.number}}, false};
+      others.ids.push_back(token.ids[0]);
+      tags.push_back(rules_.sequence({rules_.add(token), rule}));
+    });
+    if (error_) return 0;
+    const NodeId text = rules_.repeat(rules_.add(std::move(others)), 0, node::kUnbounded);
+    return add_dispatch(rules_, text, rules_.choice(std::move(tags)), false, !options.loops);
+  }
+
+  // ---- Characters -------------------------------------------------------------------------------
 
   void read_class() {
     const std::size_t begin = in_.at();
@@ -223,7 +598,21 @@ class GbnfReader {
     const char c = in_.peek();
     in_.skip();
     std::optional<std::uint32_t> code;
+    constexpr std::string_view kSigns = "\\\"[]-^'/?$.*+(){}|";
+    if (c != '\0' && kSigns.find(c) != kSigns.npos) return static_cast<unsigned char>(c);
     switch (c) {
+      case '0':
+        return 0;
+      case 'a':
+        return '\a';
+      case 'b':
+        return '\b';
+      case 'e':
+        return 0x1B;
+      case 'f':
+        return '\f';
+      case 'v':
+        return '\v';
       case 'x':
         code = in_.take_hex(2);
         break;
@@ -239,19 +628,11 @@ class GbnfReader {
         return '\r';
       case 'n':
         return '\n';
-      case '\\':
-      case '"':
-      case '[':
-      case ']':
-      case '-':
-      case '^':
-      case '\'':
-      case '/':
-        return static_cast<unsigned char>(c);
       default:
-        fail(in_.error_at(begin,
-                          "no such escape; there are \\n \\r \\t \\\\ \\\" \\[ \\] \\xFF \\uFFFF "
-                          "and \\U0010FFFF"));
+        fail(in_.error_at(
+            begin,
+            "no such escape; there are \\n \\r \\t \\0 \\\\ \\\" \\[ \\] \\xFF \\uFFFF "
+            "and \\U0010FFFF"));
         return 0;
     }
     if (!code || *code > CodePointSet::kLast || is_surrogate(*code)) {
@@ -303,7 +684,10 @@ class GbnfReader {
       };
       const auto least = number();
       const bool is_range = in_.take(",");
-      const auto most = is_range ? number() : least;
+      skip_space();
+      const bool is_any = least && is_range && in_.take("-1");
+      const auto most = is_any ? std::nullopt : is_range ? number() : least;
+      skip_space();
       if (!in_.take("}") || (!least && !most)) {
         return fail(in_.error_at(begin, "a repetition is written {2}, {2,}, {2,5} or {,5}"));
       }
@@ -334,6 +718,8 @@ class GbnfReader {
   Rules& rules_;
   Source in_;
   std::unordered_map<std::string, Name> names_;
+  std::unordered_set<std::string> heads_;  // names of rules, wherever they stand
+  std::optional<std::size_t> options_at_;  // of the head that was taken last
   std::vector<Group> groups_;
   std::optional<Error> error_;
 };

@@ -15,8 +15,12 @@ namespace tenon::grammar {
 ///     rules.set_root(*root);
 ///
 /// More is understood than there: rules that begin with themselves, any number of repetitions, and
-/// a rule goes on over ends of lines until the next one begins, as in xgrammar's EBNF. Names of
-/// tokens (`<think>`) are looked up when the vocabulary is known. docs/grammars.md has the syntax.
+/// xgrammar's EBNF, as it is written by hand and as str(grammar) prints it: a rule goes on over
+/// ends of lines until the next one begins, may have options (`name[lazy, max_tokens=9] ::= ...`),
+/// names with dots, macros (Regex, Substring, Token, ExcludeToken, TagDispatch, TokenTagDispatch),
+/// and a look-ahead `(=...)` at its end, which is read and says nothing: what follows the rule
+/// does. Names of tokens (`<think>`) are looked up when the vocabulary is known. docs/grammars.md
+/// has the syntax.
 [[nodiscard]] Expected<NodeId> add_gbnf(Rules& rules, std::string_view source);
 
 }  // namespace tenon::grammar

@@ -84,6 +84,75 @@ TEST(Gbnf, Reads) {
   for (const ReadRow& row : rows) expect_read(row, kGbnfSyntax);
 }
 
+// What xgrammar reads and prints beyond GBNF; verdicts are those of its release 0.2.9.
+TEST(Gbnf, ReadsXgrammarsEbnf) {
+  using namespace std::string_literals;
+  const ReadRow rows[] = {
+      {"Nul", R"(root ::= "<" [^\0-\x1f>]+ ">")", {"<ab>"}, {"<a\nb>", "<>"}},
+      {"NulInText", R"(root ::= "a\0b")", {"a\0b"s}, {"a0b"}},
+      {"Escapes", R"(root ::= "\a\b\e\f\v\?\/")", {"\a\b\x1B\f\v?/"}, {"ab"}},
+      {"EscapesInClasses",
+       R"(root ::= [\.\*\+\(\)\{\}\|\$\^\-])",
+       {".", "$", "-", "|"},
+       {"\\", "a"}},
+      {"WithoutEnd", R"(root ::= (("x"{2, -1})))", {"xx", "xxxx"}, {"x", ""}},
+      {"LookAhead",
+       "root ::= ((word \".\"))\nword ::= (([a-z] word) | ([a-z])) (=(\".\"))",
+       {"sea."},
+       {".", "sea"}},
+      {"NameWithDots",
+       "root ::= a.b a.b.c a.\na.b ::= \"1\"\na.b.c ::= \"2\"\na ::= \"3\"",
+       {"123x"},
+       {"12", "1233x"}},
+      {"Options",
+       "root ::= a b c\na[lazy] ::= [a-z]+\nb[max_chars=2, capture=\"x]y\"] ::= [0-9]*\n"
+       "c [max_tokens=2, temperature=0.5] ::= [A-Z]*",
+       {"x", "x12", "x12AB", "xAB"},
+       {"xy", "x123", "x1ABC"}},
+      {"MaxCharsWhereItCannotEnd",
+       "root ::= a\na[max_chars=1] ::= \"ab\" \"c\"?",
+       {"ab"},
+       {"abc", "a"}},
+      {"Token", "root ::= \"a\" Token(98, 99) \"d\"", {"abd", "acd"}, {"aad", "ad"}},
+      {"ExcludeToken", "root ::= \"k\" ExcludeToken(51) \"v\"", {"k4v"}, {"k3v", "kv"}},
+      {"Regex", R"(root ::= "id " Regex("[0-9]{3}"))", {"id 123"}, {"id 12"}},
+      {"RegexEscapes", R"(root ::= Regex("\\d+\\.\\d"))", {"12.3"}, {"12x3"}},
+      {"RegexDot", R"(root ::= Regex("a."))", {"ab", "a\n"}, {"a"}},
+      {"RegexFlags", R"(root ::= Regex("a.", flags="i"))", {"Ab", "ab"}, {"a\n"}},
+      {"RegexOfPython", R"(root ::= Regex("(?i)(?P<n>ab)+"))", {"aB", "abAB"}, {"a"}},
+      {"RegexInJson", R"(root ::= Regex("\\S+", json_string=true))", {"ab"}, {"a\"", "a\\"}},
+      {"Substring",
+       R"(root ::= Substring("abc", "de", "fg"))",
+       {"", "abc", "de", "abcde", "defg", "abcdefg"},
+       {"ab", "cde", "abcfg"}},
+      {"SubstringOfEqualChunks",
+       R"(root ::= Substring("a", "b", "a", "b", "", "c"))",
+       {"", "ba", "abab", "babc", "bc"},
+       {"aa", "abb", "ca"}},
+      {"TagDispatch",
+       "root ::= TagDispatch((\"<n>\", num), (\"<w>\", word))\nnum ::= [0-9]+ \"</n>\"\n"
+       "word ::= [a-z]+ \"</w>\"",
+       {"", "see <n>12</n> ok", "<w>a</w><n>1</n>", "a <n"},
+       {"see <n>x</n>", "<n>12"}},
+      {"TagDispatchOnce",
+       "root ::= TagDispatch((\"<n>\", num), loop_after_dispatch=false, excludes=(\"x\",)) \"!\"\n"
+       "num ::= [0-9]",
+       {"!", "ab!", "ab<n>1!"},
+       {"ax!", "<n>1 !"}},
+      {"TagDispatchAsItWasPrinted",
+       "root ::= TagDispatch(\n  (\"<n>\", num),\n  stop_eos=false,\n  stop_str=(\"END\"),\n"
+       "  loop_after_dispatch=true\n)\nnum ::= [0-9]",
+       {"END", "a<n>1bEND"},
+       {"", "a<n>1", "END END"}},
+      {"TokenTagDispatch",
+       "root ::= TokenTagDispatch((60, num), excludes=(33,))\nnum ::= [0-9]",
+       {"", "ab<1cd<2", "<1"},
+       {"a!", "<x", "<"}},
+      {"ARuleOfTheNameOfAMacro", "root ::= Token(\"a\")\nToken ::= \"t\"", {"ta"}, {"a"}},
+  };
+  for (const ReadRow& row : rows) expect_read(row, kGbnfSyntax);
+}
+
 TEST(Gbnf, Refuses) {
   constexpr auto kInvalid = Errc::invalid;
   const RefusedRow rows[] = {
@@ -112,10 +181,12 @@ TEST(Gbnf, Refuses) {
       {"RangeUpsideDown", "root ::= [z-a]", kInvalid,
        "line 1, column 11: this range ends before it begins; turn it round"},
       {"Escape", R"(root ::= "\q")", kInvalid,
-       "line 1, column 11: no such escape; there are \\n \\r \\t \\\\ \\\" \\[ \\] \\xFF \\uFFFF "
+       "line 1, column 11: no such escape; there are \\n \\r \\t \\0 \\\\ \\\" \\[ \\] \\xFF "
+       "\\uFFFF "
        "and \\U0010FFFF"},
       {"EscapeAtTheEnd", "root ::= \"\\", kInvalid,
-       "line 1, column 11: no such escape; there are \\n \\r \\t \\\\ \\\" \\[ \\] \\xFF \\uFFFF "
+       "line 1, column 11: no such escape; there are \\n \\r \\t \\0 \\\\ \\\" \\[ \\] \\xFF "
+       "\\uFFFF "
        "and "
        "\\U0010FFFF"},
       {"ClassAtTheEnd", "root ::= [a-", kInvalid, "line 1, column 10: this '[' is not closed"},
@@ -141,6 +212,24 @@ TEST(Gbnf, Refuses) {
        "the vocabulary of 265 tokens has no token 999"},
       {"NotUtf8", "root ::= \"\xFF\"", kInvalid,
        "line 1, column 11: the grammar is no valid UTF-8"},
+      {"UnknownOption", "root ::= a\na[greedy] ::= \"x\"", Errc::unsupported,
+       "line 2, column 3: a rule has no option 'greedy'; there are lazy, max_tokens=, max_chars=, "
+       "capture and temperature="},
+      {"OptionOfARuleThatIsNotRegular", "root[max_tokens=3] ::= \"(\" root \")\" | \"\"",
+       Errc::unsupported,
+       "what max_tokens limits must be regular and small: no rule that contains itself, no special "
+       "token, no JSON schema"},
+      {"UnknownArgument", "root ::= Token(1, a=2)", Errc::unsupported,
+       "line 1, column 21: the macro has no such argument 'a'"},
+      {"NoPair", "root ::= TagDispatch(\"a\")", kInvalid,
+       "line 1, column 22: here must be a trigger and the name of a rule in '(...)'"},
+      {"UndefinedRuleOfATag", "root ::= TagDispatch((\"a\", b))", kInvalid,
+       "line 1, column 28: rule 'b' is not defined; add `b ::= ...`"},
+      {"NoPattern", "root ::= Regex()", kInvalid, "line 1, column 10: Regex has one pattern"},
+      {"BadPattern", "root ::= Regex(\"(\")", kInvalid,
+       "line 1, column 10: pattern: a group is not closed at byte 1"},
+      {"OpenMacro", "root ::= Token(1", kInvalid,
+       "line 1, column 17: here must be ',' or ')', and is the end"},
       {"NoSentence", "root ::= \"x\" root", Errc::unsatisfiable, "nothing at all fits the grammar"},
   };
   for (const RefusedRow& row : rows) expect_refused(row, kGbnfSyntax);

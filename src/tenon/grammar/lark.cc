@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "tenon/base/utf8.h"
+#include "tenon/grammar/commit_lazy.h"
+#include "tenon/grammar/dispatch.h"
 #include "tenon/grammar/source.h"
 #include "tenon/json/value.h"
 #include "tenon/regex/syntax.h"
@@ -93,7 +95,8 @@ class LarkReader {
     if (!error_) check_names();
     if (!error_) check_terminals();
     if (error_) return Unexpected(*error_);
-    return rules_.add(node::Rule{names_[by_name_.at("start")].rule});
+    const NodeId start = rules_.add(node::Rule{names_[by_name_.at("start")].rule});
+    return lazy_.empty() ? Expected<NodeId>(start) : commit_lazy(rules_, start, lazy_);
   }
 
  private:
@@ -116,6 +119,7 @@ class LarkReader {
   struct Attributes {
     bool is_lazy = false;
     std::optional<NodeId> end;  // of `stop` or `suffix`
+    std::optional<std::uint32_t> max_tokens;
     [[nodiscard]] bool makes_terminal() const { return is_lazy || end; }
   };
 
@@ -305,21 +309,16 @@ class LarkReader {
     NodeId body = read_body();
     if (error_) return;
     if (attributes.end) body = rules_.sequence({body, *attributes.end});
-    if (attributes.makes_terminal()) body = shortest(body);
+    if (attributes.makes_terminal()) body = add_shortest(rules_, body);
     if (is_terminal) {
       body = rules_.add(node::Lexeme{body});
+      if (attributes.makes_terminal()) lazy_.push_back(body);
       if (!attributes.makes_terminal()) terminals_.push_back(*index);
       // A rule's reference does not say that it is a token of the text.
       if (!is_terminal_name(text)) body = with_ignored(body);
     }
+    if (attributes.max_tokens) body = add_max_tokens(rules_, body, *attributes.max_tokens);
     rules_.define(names_[*index].rule, body);
-  }
-
-  // Texts of `part` that no shorter one begins.
-  NodeId shortest(NodeId part) {
-    const NodeId any = rules_.add(node::Characters{CodePointSet::all()});
-    const NodeId longer = rules_.sequence({part, rules_.repeat(any, 1, node::kUnbounded)});
-    return rules_.add(node::Both{{part, rules_.add(node::Complement{longer})}});
   }
 
   Attributes read_attributes() {
@@ -340,13 +339,17 @@ class LarkReader {
                   Errc::unsupported);
         }
         attributes.end = read_end();
-      } else if (key == "capture" || key == "temperature") {
+      } else if (key == "max_tokens" && has_value) {
+        attributes.max_tokens = in_.take_number();
+        if (!attributes.max_tokens) fail("max_tokens is a number");
+      } else if (key == "capture" || key == "temperature" || key == "stop_capture") {
         // They say nothing about which texts are read.
         if (has_value) in_.take_while([](char c) { return c != ',' && c != ']' && c != '\n'; });
       } else {
         fail_at(begin,
                 "the attribute '" + std::string(key) +
-                    "' is not supported; there are lazy, stop=, suffix=, capture and temperature=",
+                    "' is not supported; there are lazy, stop=, suffix=, max_tokens=, capture and "
+                    "temperature=",
                 Errc::unsupported);
       }
       skip_blanks();
@@ -584,7 +587,7 @@ class LarkReader {
     for (const char32_t c : characters) {
       parts.push_back(rules_.add(node::Characters{regex::case_closed({{c, c}})}));
     }
-    return rules_.sequence(std::move(parts));
+    return rules_.add(node::Lexeme{rules_.sequence(std::move(parts))});
   }
   std::vector<char32_t> read_characters() {
     const std::size_t begin = in_.at();
@@ -689,11 +692,12 @@ class LarkReader {
   // %json {...}
   void read_nested() {
     const std::size_t begin = in_.at();
+    if (in_.take("%regex")) return read_substring(begin);
     if (!in_.take("%json")) {
       in_.skip();
       return fail(in_.error_at(begin,
                                "%" + std::string(in_.take_while(is_letter)) +
-                                   " is not supported within a rule; there is %json",
+                                   " is not supported within a rule; there are %json and %regex",
                                Errc::unsupported));
     }
     if (in_terminal_) return fail_at(begin, "%json cannot be part of a terminal; use a rule");
@@ -705,20 +709,111 @@ class LarkReader {
     if (!value) return fail_at(at, "the schema is no JSON: " + value.error().message);
     JsonOptions options{.whitespace = JsonOptions::Whitespace::any};
     if (const json::Value* guidance = value->find("x-guidance")) {
-      const bool* const is_flexible = guidance->find("whitespace_flexible") == nullptr
-                                          ? nullptr
-                                          : guidance->find("whitespace_flexible")->if_bool();
-      if (is_flexible == nullptr || guidance->if_object()->size() != 1) {
-        return fail(in_.error_at(at, "of x-guidance only whitespace_flexible is supported",
-                                 Errc::unsupported));
+      if (const std::string refused = read_guidance(*guidance, options); !refused.empty()) {
+        return fail(in_.error_at(at, "of x-guidance " + refused, Errc::unsupported));
       }
-      if (!*is_flexible) options.whitespace = JsonOptions::Whitespace::compact;
     }
     auto schema = schema::Schema::compile(*value);
     if (!schema) {
       return fail(in_.error_at(at, schema.error().message, schema.error().code));
     }
     add_lexeme(rules_.add(node::Json{std::move(*schema), options}));
+  }
+
+  // What llguidance's options of a schema come to; returns what is not supported.
+  static std::string read_guidance(const json::Value& guidance, JsonOptions& options) {
+    std::string item = ",";
+    std::string key = ":";
+    bool is_flexible = true;
+    const json::Object none;
+    const json::Object* const members = guidance.if_object();
+    for (const json::Member& member : members != nullptr ? *members : none) {
+      const bool* const truth = member.value.if_bool();
+      const std::string* const text = member.value.if_string();
+      if (member.key == "whitespace_flexible" && truth != nullptr) {
+        is_flexible = *truth;
+      } else if (member.key == "item_separator" && text != nullptr) {
+        item = *text;
+      } else if (member.key == "key_separator" && text != nullptr) {
+        key = *text;
+      } else if (member.key == "json_allow_general_unicode_escapes" && truth != nullptr) {
+        options.unicode_escapes = *truth ? UnicodeEscapes::any : UnicodeEscapes::controls;
+      } else if (member.key == "lenient" && truth != nullptr) {
+        options.lenient = *truth;
+      } else if (member.key != "coerce_one_of" || truth == nullptr) {
+        // That one lets more texts be read than oneOf says, where it need not be kept.
+        return "'" + member.key +
+               "' is not supported; there are whitespace_flexible, item_separator, key_separator, "
+               "json_allow_general_unicode_escapes, lenient and coerce_one_of";
+      }
+    }
+    if (members == nullptr) return "nothing but an object is supported";
+    if (is_flexible) return {};
+    const bool is_spaced = item == ", " && key == ": ";
+    if (!is_spaced && (item != "," || key != ":")) {
+      return "the separators are \",\" and \":\", or \", \" and \": \"";
+    }
+    using Whitespace = JsonOptions::Whitespace;
+    options.whitespace = is_spaced ? Whitespace::spaced : Whitespace::compact;
+    return {};
+  }
+
+  // %regex {"substring_chunks": [...]}, or "substring_words" or "substring_chars" of a text.
+  void read_substring(std::size_t begin) {
+    skip_space();
+    const std::size_t at = in_.at();
+    const auto text = take_json();
+    if (!text) return fail_at(at, "after %regex comes a JSON object, and it must be closed");
+    const auto value = json::parse(*text);
+    if (!value) return fail_at(at, "this is no JSON: " + value.error().message);
+    const auto refuse = [&] {
+      fail(in_.error_at(begin,
+                        "%regex is supported with one member, substring_chunks (a list of "
+                        "strings), substring_words or substring_chars (a string)",
+                        Errc::unsupported));
+    };
+    const json::Object& members = *value->if_object();
+    if (members.size() != 1) return refuse();
+    const json::Member& member = *members.begin();
+    std::vector<std::string> chunks;
+    if (const json::Array* const list = member.value.if_array();
+        list != nullptr && member.key == "substring_chunks") {
+      for (const json::Value& one : *list) {
+        if (one.if_string() == nullptr) return refuse();
+        chunks.push_back(*one.if_string());
+      }
+    } else if (const std::string* const whole = member.value.if_string();
+               whole != nullptr &&
+               (member.key == "substring_words" || member.key == "substring_chars")) {
+      chunks = chunks_of(*whole, member.key == "substring_words");
+    } else {
+      return refuse();
+    }
+    constexpr std::size_t kMaxChunks = 10'000;
+    if (chunks.size() > kMaxChunks) {
+      return fail(in_.error_at(at, "a text of more than 10000 chunks", Errc::limit_exceeded));
+    }
+    add_lexeme(rules_.add(node::Lexeme{add_substring(rules_, chunks)}));
+  }
+  // Its characters, or `by_word` its words, white space and what stands between them.
+  static std::vector<std::string> chunks_of(std::string_view text, bool by_word) {
+    static const auto kSpace = regex::characters_with("White_Space");
+    static const auto kLetters = regex::characters_with("Alphabetic");
+    static const auto kNumbers = regex::characters_with("N");
+    const auto sort_of = [](char32_t c) {
+      if (kSpace->contains(c)) return 'S';
+      return c == U'_' || kLetters->contains(c) || kNumbers->contains(c) ? 'W' : 'O';
+    };
+    std::vector<std::string> chunks;
+    Source in(text);
+    char before = 0;
+    while (const auto c = in.take_character()) {
+      const char sort = by_word ? sort_of(*c) : '\0';
+      if (sort == '\0' || sort != before) chunks.emplace_back();
+      utf8::append(chunks.back(), *c);
+      before = sort;
+    }
+    return chunks;
   }
 
   // ---- At the end -------------------------------------------------------------------------------
@@ -776,6 +871,7 @@ class LarkReader {
   std::vector<Name> names_;
   std::unordered_map<std::string, std::size_t> by_name_;
   std::vector<std::size_t> terminals_;
+  std::vector<NodeId> lazy_;            // lexemes
   std::optional<std::size_t> current_;  // the name being defined
   bool in_terminal_ = false;
   std::vector<Group> groups_;

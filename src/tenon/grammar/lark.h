@@ -13,9 +13,10 @@ namespace tenon::grammar {
 ///     NUMBER: /-?[0-9]+/
 ///     %ignore / +/
 ///
-/// What cannot be honoured (%declare, priorities, max_tokens, parametric rules, ...) is refused by
-/// name. It differs from llguidance in this: a text is read in every way that the grammar allows,
-/// not only with the longest text for each terminal, and ignored text may come first, too.
+/// What cannot be honoured (%declare, priorities, parametric rules, ...) is refused by name. Lazy
+/// texts end for good where they can first end: see commit_lazy.h. It differs from llguidance in
+/// this: other texts are read in every way that the grammar allows, not only with the longest text
+/// for each terminal, and ignored text may come first, too.
 /// docs/grammars.md has the syntax.
 [[nodiscard]] Expected<NodeId> add_lark(Rules& rules, std::string_view source);
 

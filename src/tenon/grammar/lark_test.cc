@@ -81,6 +81,22 @@ TEST(Lark, Reads) {
        "start: a \"c\"\na[capture, temperature=0.5]: /a*/",
        {"aac"},
        {"b"}},
+      {"MaxTokens",
+       "start: \"n=\" a \"!\"\na[max_tokens=3]: /[0-9]*/",
+       {"n=!", "n=123!"},
+       {"n=1234!", "n=x!"}},
+      {"SubstringChunks",
+       "start: A\nA: %regex {\"substring_chunks\": [\"abc\", \"de\", \"fg\"]}",
+       {"", "abc", "defg", "abcdefg"},
+       {"ab", "cde"}},
+      {"SubstringWords",
+       "start: \"[\" %regex {\"substring_words\": \"foo bar.. baz\"} \"]\"",
+       {"[]", "[foo bar]", "[bar.. baz]", "[ ]"},
+       {"[fo]", "[bar.]", "[foo baz]"}},
+      {"SubstringChars",
+       "start: %regex {\"substring_chars\": \"aba\"}",
+       {"a", "ba", "aba"},
+       {"aa"}},
       {"HereEverySplit", "start: NAME NAME\nNAME: /[a-z]+/", {"ab"}, {"a", "a b"}},
       {"Json", R"(start: %json {"type": "integer"} "x")", {"12x", "-3x"}, {"1.5x", "12"}},
       {"JsonObject",
@@ -92,6 +108,14 @@ TEST(Lark, Reads) {
        R"(start: %json {"enum": [[1, 2]], "x-guidance": {"whitespace_flexible": false}})",
        {"[1,2]"},
        {"[1, 2]"}},
+      {"JsonSpaced",
+       R"(start: %json {"enum": [[1, 2]], "x-guidance": {"whitespace_flexible": false, "item_separator": ", ", "key_separator": ": "}})",
+       {"[1, 2]"},
+       {"[1,2]"}},
+      {"JsonWithEscapes",
+       R"(start: %json {"const": "é", "x-guidance": {"json_allow_general_unicode_escapes": true}})",
+       {"\"é\"", R"("\u00e9")"},
+       {"\"e\"", R"("\u00e8")"}},
       {"Import", "%import common.INT\nstart: INT", {"12"}, {"-1"}},
       {"ImportAs", "%import common.INT -> NUM\nstart: NUM", {"12"}, {"a"}},
       {"ImportList", "%import common (INT, WS)\nstart: INT INT\n%ignore WS", {"12 3"}, {"a"}},
@@ -100,6 +124,47 @@ TEST(Lark, Reads) {
       {"AnotherToken", "start: <[^97]>", {"b", "<|call|>"}, {"a"}},
       {"AnyToken", "start: <[*]>", {"a", "<|call|>"}, {"", "ab"}},
       {"TokenByName", "start: <|call|> \"a\"", {"<|call|>a"}, {"a"}},
+  };
+  for (const ReadRow& row : rows) expect_read(row, kLarkSyntax);
+}
+
+// A lazy text ends where it can, whatever else could be read there; verdicts are those of
+// llguidance 1.9.1.
+TEST(Lark, LazyTextsEndForGood) {
+  const std::string calls =
+      "start: call* tail\ncall: head /[0-9]/ \"</do>\"\ntail: ANY\nANY: /(.|\\n)*/\n";
+  const std::vector<std::string> yes = {"", "a", "go <do>1</do> so", "<do>1</do><do>2</do>", "<d"};
+  const std::vector<std::string> no = {"<do>x</do>", "<do>", "a <do>1</do> <do>x</do>", "<do>1"};
+  const ReadRow rows[] = {
+      {"Lazy", calls + "head[lazy]: ANY \"<do>\"", yes, no},
+      {"Suffix", calls + "head[suffix=\"<do>\"]: ANY", yes, no},
+      {"Stop", calls + "head[stop=\"<do>\"]: ANY", yes, no},
+      {"SuffixOfATerminal", calls + "head[suffix=DO]: ANY\nDO: \"<do>\"", yes, no},
+      {"RegexOfTheWhole", calls + "head[lazy]: /(.|\\n)*<do>/", yes, no},
+      {"OneOfSeveral",
+       "start: (a | b)* end\na: a_head /[0-9]/ \";\"\nb: b_head /[a-z]/ \";\"\n"
+       "a_head[lazy]: ANY \"<a>\"\nb_head[lazy]: ANY \"<b>\"\nend: ANY\nANY: /(.|\\n)*/",
+       {"", "x<a>1;<b>z;", "<b>z;<a>1;y"},
+       {"<a>z;", "<b>1;", "<a>1;<b>1;", "<b>z<a>1;"}},
+      {"TheSameHeadTwice",
+       "start: (a | b)* end\na: a_head \"=a>\" /[0-9]/\nb: b_head \"=b>\" /[a-z]/\n"
+       "a_head[lazy]: ANY \"<f\"\nb_head[lazy]: ANY \"<f\"\nend: ANY\nANY: /(.|\\n)*/",
+       {"", "x<f=a>1y", "<f=b>z<f=a>1"},
+       {"<f=c>1", "<f=a>z", "<f"}},
+      {"NotWhereItCannotBegin",
+       "start: \"(\" ANY \")\" head /[0-9]/\nhead[lazy]: /[^;]*;/\nANY: /[^)]*/",
+       {"(a;b)c;1", "(;);1"},
+       {"(a)1", "(a)b;c;1"}},
+      {"InARuleThatStandsElsewhereToo",
+       "start: text \"|\" (call | text)\ncall: head /[0-9]/\nhead[lazy]: /[^;|]*;/\n"
+       "text: /[^|]*/",
+       {"a;b|c", "a;b|c;1", "|"},
+       {"a|c;d", "a|c;1;"}},
+      {"WithIgnored",
+       "start: call* tail\ncall: head /[0-9]/\nhead[lazy]: /[a-z]*;/\ntail: /[a-z;]*/\n"
+       "%ignore / /",
+       {"ab;1", "ab; 1 c;2 d", "ab"},
+       {"ab;c", ";"}},
   };
   for (const ReadRow& row : rows) expect_read(row, kLarkSyntax);
 }
@@ -204,9 +269,12 @@ TEST(Lark, Refuses) {
        "letters"},
       {"Priority", "start: A\nA.5: \"x\"", kUnsupported,
        "line 2, column 2: priorities are not supported; a text is read in every way"},
-      {"Attribute", "start: a\na[max_tokens=3]: /.*/", kUnsupported,
-       "line 2, column 3: the attribute 'max_tokens' is not supported; there are lazy, stop=, "
-       "suffix=, capture and temperature="},
+      {"Attribute", "start: a\na[max_lines=3]: /.*/", kUnsupported,
+       "line 2, column 3: the attribute 'max_lines' is not supported; there are lazy, stop=, "
+       "suffix=, max_tokens=, capture and temperature="},
+      {"MaxTokensOfRecursion", "start: a\na[max_tokens=3]: \"(\" a \")\" | \"x\"", kUnsupported,
+       "what max_tokens limits must be regular and small: no rule that contains itself, no special "
+       "token, no JSON schema"},
       {"EmptyStop", "start: a\na[stop=\"\"]: /.*/", kUnsupported,
        "line 2, column 3: an empty 'stop' is not supported; name what ends the text"},
       {"Parametric", "start: a::0\na::_: \"x\"", kUnsupported,
@@ -214,8 +282,16 @@ TEST(Lark, Refuses) {
       {"Declare", "start: A\n%declare A", kUnsupported,
        "line 2, column 1: %declare is not supported; there are %ignore, %import common.X and, in "
        "rules, %json"},
-      {"Regex", "start: %regex {\"substring_chars\": \"ab\"}", kUnsupported,
-       "line 1, column 8: %regex is not supported within a rule; there is %json"},
+      {"Nested", "start: %lark {start: \"a\"}", kUnsupported,
+       "line 1, column 8: %lark is not supported within a rule; there are %json and %regex"},
+      {"Regex", "start: %regex {\"type\": \"number\"}", kUnsupported,
+       "line 1, column 8: %regex is supported with one member, substring_chunks (a list of "
+       "strings), substring_words or substring_chars (a string)"},
+      {"OtherGuidance", "start: %json {\"x-guidance\": {\"whitespace_pattern\": \" \"}}",
+       kUnsupported,
+       "line 1, column 14: of x-guidance 'whitespace_pattern' is not supported; there are "
+       "whitespace_flexible, item_separator, key_separator, json_allow_general_unicode_escapes, "
+       "lenient and coerce_one_of"},
       {"OtherLibrary", "%import python.NAME\nstart: NAME", kUnsupported,
        "line 1, column 9: only `common` can be imported from"},
       {"OtherGrammar", "start: @other", kUnsupported,

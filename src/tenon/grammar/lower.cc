@@ -131,6 +131,11 @@ class Lowering {
   }
   NodeId lower(NodeId, const node::Rule& node) { return lowered_.rules.add(node); }
   NodeId lower(NodeId, const node::Token& node) { return lowered_.rules.add(node); }
+  // Other engines count no tokens, or count otherwise.
+  NodeId lower(NodeId, const node::Tokens& node) {
+    lowered_.relaxed.push_back({"", "max_tokens", "tokens are not counted"});
+    return read_as_one(node.part);
+  }
   NodeId lower(NodeId id, const node::Pattern&) { return regular(id); }
   NodeId lower(NodeId id, const node::Text&) { return regular(id); }
   NodeId lower(NodeId id, const node::Lexeme& node) {
@@ -344,6 +349,10 @@ class Lowering {
   }
   Expr language(const node::Token&, std::size_t) {
     fail({Errc::invalid, "a token cannot be part of a lexeme"});
+    return ExprSet::kNothing;
+  }
+  Expr language(const node::Tokens&, std::size_t) {
+    fail({Errc::invalid, "a number of tokens cannot be part of a lexeme"});
     return ExprSet::kNothing;
   }
   Expr language(const node::Later&, std::size_t) {

@@ -101,6 +101,13 @@ struct Token {
   std::vector<Range> ids;
   bool is_negated = false;
 };
+/// A text of `part`, which is regular, of one to `max` tokens, each of them read as a whole; so no
+/// token leads beyond it. Where the part cannot end then, the fewest more that let it end. Bytes
+/// alone have no tokens: accept_bytes() reads none of them here.
+struct Tokens {
+  NodeId part = 0;
+  std::uint32_t max = kUnbounded;
+};
 /// A JSON value of the schema.
 struct Json {
   std::shared_ptr<const schema::Schema> schema;
@@ -108,7 +115,8 @@ struct Json {
 };
 /// `first`, which is not empty, and behind it a text of the grammar that `make` answers. It is
 /// asked once, when `first` has been read or an end of the text is looked for: what few texts come
-/// to costs nothing until then. An error is the machine's. `make` keeps what it needs. No printer writes it.
+/// to costs nothing until then. An error is the machine's. `make` keeps what it needs. No printer
+/// writes it.
 struct Later {
   std::string first;
   std::function<Expected<std::shared_ptr<const Rules>>()> make;
@@ -119,7 +127,7 @@ struct Later {
 using Node =
     std::variant<node::Literal, node::Characters, node::Bytes, node::Sequence, node::Choice,
                  node::Repeat, node::Rule, node::Pattern, node::Lexeme, node::Both,
-                 node::Complement, node::Text, node::Token, node::Json, node::Later>;
+                 node::Complement, node::Text, node::Token, node::Tokens, node::Json, node::Later>;
 
 /// A grammar under construction, and afterwards const and shared between threads.
 ///

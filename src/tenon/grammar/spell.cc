@@ -130,6 +130,10 @@ class Speller {
     return but(to_.sequence({any_text(), to_.choice(std::move(stops)), any_text()}));
   }
   NodeId copy(const node::Token& node) { return takes_all_ ? to_.add(node) : fail("a token"); }
+  NodeId copy(const node::Tokens& node) {
+    return takes_all_ ? to_.add(node::Tokens{nodes_[node.part], node.max})
+                      : fail("a number of tokens");
+  }
   NodeId copy(const node::Json& node) { return takes_all_ ? to_.add(node) : fail("%json"); }
   NodeId copy(const node::Later&) { return fail("what is made later"); }
 

@@ -10,7 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/grammar/dispatch.h"
 #include "tenon/grammar/gbnf.h"
+#include "tenon/grammar/lark.h"
+#include "tenon/grammar/parameter_style.h"
 
 namespace tenon::grammar {
 
@@ -186,6 +189,7 @@ class TagReader {
     static constexpr Kind kKinds[] = {
         {"const_string", &TagReader::const_string},
         {"json_schema", &TagReader::json_schema},
+        {"qwen_xml_parameter", &TagReader::qwen_xml_parameter},
         {"any_text", &TagReader::any_text},
         {"grammar", &TagReader::grammar},
         {"regex", &TagReader::regex},
@@ -240,9 +244,26 @@ class TagReader {
   }
 
   NodeId json_schema(const json::Value& format, const TagEnds&) {
-    allow(format, {"json_schema", "style", "any_order", "max_whitespace_cnt"});
-    if (format.find("style") != nullptr && string(format, "style") != "json") {
-      fail(at("style"), "only 'json' is supported", Errc::unsupported);
+    allow(format, {"json_schema", "style", "any_order", "max_whitespace_cnt", "excludes"});
+    const bool has_style = format.find("style") != nullptr;
+    return schema_in_style(format, has_style ? string(format, "style") : "json");
+  }
+  // The older name of a style.
+  NodeId qwen_xml_parameter(const json::Value& format, const TagEnds&) {
+    allow(format, {"json_schema", "any_order", "max_whitespace_cnt", "excludes"});
+    return schema_in_style(format, "qwen_xml");
+  }
+  NodeId schema_in_style(const json::Value& format, const std::string& style) {
+    const ParameterStyle* const parameters = find_parameter_style(style);
+    if (parameters == nullptr && style != "json") {
+      fail(at("style"),
+           "'" + style + "' is not supported; there are json, " + parameter_style_names(),
+           Errc::unsupported);
+    }
+    const std::vector<std::string> excludes = strings(format, "excludes");
+    if (parameters == nullptr && !excludes.empty()) {
+      fail(at("excludes"), "is only supported where it is empty; write a `pattern` for strings",
+           Errc::unsupported);
     }
     const json::Value* const schema = required(format, "json_schema");
     using Order = JsonOptions::PropertyOrder;
@@ -252,7 +273,12 @@ class TagReader {
       options.max_whitespace = static_cast<std::uint32_t>(*most);
       if (*most == 0) options.whitespace = JsonOptions::Whitespace::compact;
     }
-    return error_ ? 0 : json(*schema, at("json_schema"), options);
+    if (error_) return 0;
+    if (parameters == nullptr) return json(*schema, at("json_schema"), options);
+    const auto node = add_parameters(rules_, *schema, *parameters, options, excludes);
+    if (node) return *node;
+    fail(at("json_schema"), node.error().message, node.error().code);
+    return 0;
   }
   NodeId json(const json::Value& source, const std::string& where, const JsonOptions& options) {
     auto schema = schema::Schema::compile(source);
@@ -267,22 +293,26 @@ class TagReader {
     allow(format, {"excludes", "max_chars", "max_tokens"});
     std::vector<std::string> stops = strings(format, "excludes");
     stops.insert(stops.end(), ends.texts.begin(), ends.texts.end());
-    if (integer(format, "max_tokens")) {
-      fail(at("max_tokens"), "is not supported; use max_chars", Errc::unsupported);
+    NodeId text = rules_.add(node::Text{std::move(stops)});
+    if (const auto most = integer(format, "max_chars")) {
+      const NodeId any = rules_.add(node::Characters{CodePointSet::all()});
+      const NodeId few = rules_.repeat(any, 0, static_cast<std::uint32_t>(*most));
+      text = rules_.add(node::Lexeme{rules_.add(node::Both{{text, few}})});
     }
-    const NodeId text = rules_.add(node::Text{std::move(stops)});
-    const auto most = integer(format, "max_chars");
-    if (!most || error_) return text;
-    const NodeId any = rules_.add(node::Characters{CodePointSet::all()});
-    const NodeId few = rules_.repeat(any, 0, static_cast<std::uint32_t>(*most));
-    return rules_.add(node::Lexeme{rules_.add(node::Both{{text, few}})});
+    const auto most = integer(format, "max_tokens");
+    return most ? add_max_tokens(rules_, text, static_cast<std::uint32_t>(*most)) : text;
   }
 
   NodeId grammar(const json::Value& format, const TagEnds&) {
-    allow(format, {"grammar"});
+    allow(format, {"grammar", "syntax"});
     const std::string source = string(format, "grammar");
+    const std::string syntax = format.find("syntax") != nullptr ? string(format, "syntax") : "ebnf";
+    if (syntax != "ebnf" && syntax != "lark") {
+      fail(at("syntax"), "'" + syntax + "' is not supported; there are ebnf and lark",
+           Errc::unsupported);
+    }
     if (error_) return 0;
-    const auto node = add_gbnf(rules_, source);
+    const auto node = syntax == "lark" ? add_lark(rules_, source) : add_gbnf(rules_, source);
     if (node) return *node;
     fail(at("grammar"), node.error().message, node.error().code);
     return 0;
@@ -291,10 +321,9 @@ class TagReader {
   NodeId regex(const json::Value& format, const TagEnds&) {
     allow(format, {"pattern"});
     const std::string source = string(format, "pattern");
-    Budget budget("regex", {.max_steps = 10'000'000, .max_bytes = 64 << 20});
-    const auto parsed = regex::parse(source, regex::Dialect::ecma262, budget);
-    if (!parsed) fail(at("pattern"), parsed.error().message, parsed.error().code);
-    return rules_.add(node::Pattern{source});
+    const auto node = add_pattern(rules_, source);
+    if (!node) fail(at("pattern"), node.error().message, node.error().code);
+    return node ? *node : 0;
   }
 
   NodeId sequence(const json::Value& format, const TagEnds& ends) {
@@ -338,11 +367,6 @@ class TagReader {
     node::Token token;  // where it is a token
     NodeId begin_node = 0;
     NodeId rest = 0;  // content and end
-  };
-  // What follows a trigger.
-  struct Way {
-    std::string trigger;
-    NodeId rest;
   };
 
   NodeId tag(const json::Value& format, const TagEnds&) { return whole(tag_of(format)); }
@@ -415,47 +439,11 @@ class TagReader {
     return list;
   }
 
-  // Free text, and `next`, which is free text and a tag, again and again; without free text before
-  // the first tag where that must come.
-  NodeId dispatched(NodeId text, NodeId first, NodeId next, bool at_least_one, bool only_first) {
-    if (only_first) return at_least_one ? first : rules_.choice({text, next});
-    const NodeId more = rules_.repeat(next, 0, node::kUnbounded);
-    return at_least_one ? rules_.sequence({first, more, text}) : rules_.sequence({more, text});
-  }
-  NodeId dispatched(const std::vector<Way>& ways, std::vector<std::string> stops, bool at_least_one,
-                    bool only_first) {
-    std::map<std::string, std::vector<NodeId>> by_trigger;
-    for (const Way& way : ways) by_trigger[way.trigger].push_back(way.rest);
-    std::vector<NodeId> firsts;
-    std::vector<NodeId> nexts;
-    for (auto& [trigger, rests] : by_trigger) {
-      const NodeId rest = rules_.choice(std::move(rests));
-      firsts.push_back(rules_.sequence({rules_.literal(trigger), rest}));
-      nexts.push_back(rules_.sequence({up_to(trigger, stops), rest}));
-    }
-    return dispatched(rules_.add(node::Text{std::move(stops)}), rules_.choice(std::move(firsts)),
-                      rules_.choice(std::move(nexts)), at_least_one, only_first);
-  }
-  // Text that ends with `trigger` and has none of `stops` before, not even partly in the trigger:
-  // with "<<" the text "<<<" has its trigger at the beginning.
-  NodeId up_to(const std::string& trigger, const std::vector<std::string>& stops) {
-    const NodeId any = rules_.add(node::Text{});
-    const NodeId more =
-        rules_.repeat(rules_.add(node::Characters{CodePointSet::all()}), 1, node::kUnbounded);
-    std::vector<NodeId> words;
-    words.reserve(stops.size());
-    for (const std::string& stop : stops) words.push_back(rules_.literal(stop));
-    const NodeId late = rules_.sequence({any, rules_.choice(std::move(words)), more});
-    const NodeId all = rules_.sequence({any, rules_.literal(trigger)});
-    return rules_.add(
-        node::Lexeme{rules_.add(node::Both{{all, rules_.add(node::Complement{late})}})});
-  }
-
   NodeId triggered_tags(const json::Value& format, const TagEnds& ends) {
     allow(format, {"triggers", "tags", "at_least_one", "stop_after_first", "excludes"});
     const std::vector<std::string> triggers = strings(format, "triggers");
     if (triggers.empty()) fail(at("triggers"), "must be a list of strings that is not empty");
-    std::vector<Way> ways;
+    std::vector<Dispatch::Way> ways;
     for (const Tag& tag : tags(format)) {
       const auto begins_tag = [&](const std::string& t) { return tag.begin.starts_with(t); };
       const auto count = std::ranges::count_if(triggers, begins_tag);
@@ -469,10 +457,12 @@ class TagReader {
     }
     std::vector<std::string> stops = stops_of(format, triggers);
     stops.insert(stops.end(), ends.texts.begin(), ends.texts.end());
-    return dispatched(ways, std::move(stops), boolean(format, "at_least_one"),
-                      boolean(format, "stop_after_first"));
+    return add_dispatch(rules_, {.ways = std::move(ways),
+                                 .stops = std::move(stops),
+                                 .at_least_one = boolean(format, "at_least_one"),
+                                 .only_first = boolean(format, "stop_after_first")});
   }
-  Way way_of(const std::string& trigger, const std::string& begin, NodeId rest) {
+  Dispatch::Way way_of(const std::string& trigger, const std::string& begin, NodeId rest) {
     return {trigger, rules_.sequence({rules_.literal(begin.substr(trigger.size())), rest})};
   }
   std::vector<std::string> stops_of(const json::Value& format, std::vector<std::string> stops) {
@@ -497,7 +487,7 @@ class TagReader {
   NodeId dispatch(const json::Value& format, const TagEnds& ends) {
     allow(format, {"rules", "loop", "excludes"});
     std::vector<std::string> patterns;
-    std::vector<Way> ways;
+    std::vector<Dispatch::Way> ways;
     for_each_rule(
         format,
         [&](const json::Value& pattern, NodeId node) {
@@ -508,7 +498,9 @@ class TagReader {
           ways.push_back({patterns.back(), node});
         },
         ends);
-    return dispatched(ways, stops_of(format, patterns), false, !loops(format));
+    return add_dispatch(rules_, {.ways = std::move(ways),
+                                 .stops = stops_of(format, patterns),
+                                 .only_first = !loops(format)});
   }
   template <class F>
   void for_each_rule(const json::Value& format, F f, const TagEnds& ends) {
@@ -581,8 +573,8 @@ class TagReader {
     }
     const NodeId text = free_tokens(format, triggers, ends);
     const NodeId tag = rules_.choice(std::move(nodes));
-    return dispatched(text, tag, rules_.sequence({text, tag}), boolean(format, "at_least_one"),
-                      boolean(format, "stop_after_first"));
+    return add_dispatch(rules_, text, tag, boolean(format, "at_least_one"),
+                        boolean(format, "stop_after_first"));
   }
 
   NodeId token_dispatch(const json::Value& format, const TagEnds& ends) {
@@ -600,7 +592,7 @@ class TagReader {
         ends);
     const NodeId text = free_tokens(format, triggers, ends);
     const NodeId tag = rules_.choice(std::move(nodes));
-    return dispatched(text, tag, rules_.sequence({text, tag}), false, !loops(format));
+    return add_dispatch(rules_, text, tag, false, !loops(format));
   }
 
   // ---- The older form ---------------------------------------------------------------------------
@@ -612,14 +604,14 @@ class TagReader {
     const json::Array& structures = array(tag, "structures");
     const std::vector<std::string> triggers = strings(tag, "triggers");
     if (triggers.empty()) fail(at("triggers"), "must be a list of strings that is not empty");
-    std::vector<Way> ways;
+    std::vector<Dispatch::Way> ways;
     for (std::size_t i = 0; i < structures.size() && !error_; ++i) {
       ways.push_back(within(".structures[" + std::to_string(i) + "]",
                             [&] { return structure(structures[i], triggers); }));
     }
-    return dispatched(ways, triggers, false, false);
+    return add_dispatch(rules_, {.ways = std::move(ways), .stops = triggers});
   }
-  Way structure(const json::Value& source, const std::vector<std::string>& triggers) {
+  Dispatch::Way structure(const json::Value& source, const std::vector<std::string>& triggers) {
     if (source.if_object() == nullptr) {
       fail("must be an object");
       return {};

@@ -14,8 +14,9 @@ namespace tenon::grammar {
 ///     {"structures": [{"begin": "<call f>", "schema": {...}, "end": "</call>"}],
 ///      "triggers": ["<call"]}                                        // the older form of the same
 ///
-/// Fails with the path of what is wrong ("format.tags[0].end: ..."); a member that is not known is
-/// refused, for it would not be honoured. docs/grammars.md has the formats.
+/// Styles of json_schema are in parameter_style.h. Fails with the path of what is wrong
+/// ("format.tags[0].end: ..."); a member that is not known is refused, for it would not be
+/// honoured. docs/grammars.md has the formats.
 [[nodiscard]] Expected<NodeId> add_structural_tag(Rules& rules, const json::Value& tag);
 
 }  // namespace tenon::grammar
