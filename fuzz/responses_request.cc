@@ -3,6 +3,7 @@
 #include "tenon/api/responses_request.h"
 
 #include <string>
+#include <string_view>
 
 #include "fuzz_api.h"
 
@@ -15,6 +16,23 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const api::FindResponse nothing = [](const std::string&) -> Result<json::Value, api::ApiError> {
     return json::Value();
   };
+  // A conversation, and what a client carries.
+  const api::FindResponse known = [&](const std::string& id) {
+    return id.starts_with("conv_") ? json::Value(json::Object{{"items", json::Array{*body}}})
+                                   : json::Value();
+  };
+  const api::DecodeOptions how{
+      .unseal = [](std::string_view sealed) { return std::string(sealed); }};
+  if (const auto made = api::decode_conversation(*body, "resp_1", how)) {
+    for (const json::Value& item : made->items) {
+      promise(item.find("id") != nullptr && item.find("id")->if_string() != nullptr,
+              "an item of a conversation has an id");
+    }
+  } else {
+    fuzz::promise_refusal(made.error());
+  }
+  const auto with_more = api::decode_response(*body, "resp_1", known, how);
+  if (!with_more) fuzz::promise_refusal(with_more.error());
   const auto decoded = api::decode_response(*body, "resp_1", nothing);
   if (!decoded) {
     fuzz::promise_refusal(decoded.error());

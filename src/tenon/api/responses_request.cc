@@ -284,7 +284,7 @@ bool ResponsesDecoder::conversation(const Value& value) {
   const Value* list = kept->if_object() == nullptr ? nullptr : kept->find("items");
   if (list == nullptr || list->if_array() == nullptr) {
     return fail(
-        "conversation_not_found", path,
+        "invalid_value", path,
         "there is no conversation " + shown(id) + " here: it was deleted, or it is too old");
   }
   if (!items(*list->if_array(), path)) return false;

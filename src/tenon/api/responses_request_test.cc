@@ -505,7 +505,8 @@ TEST(Responses, TellsWhatIsNewInAConversation) {
   EXPECT_EQ(*decoded->echo.find("background"), Value(true));
   const auto missing = responses_decode(R"("conversation": "conv_Z")");
   ASSERT_FALSE(missing);
-  EXPECT_EQ(missing.error().code.name(), "conversation_not_found");
+  EXPECT_EQ(missing.error().param, "conversation");
+  EXPECT_EQ(missing.error().status(), 400U);
 }
 
 TEST(Responses, ConversationsHaveItemsWithIds) {

@@ -815,8 +815,8 @@ TEST(Service, KeepsConversations) {
   EXPECT_EQ(setting.ask("POST", path, R"({"metadata": {}})").status, 200u);
   EXPECT_EQ(setting.ask("DELETE", path).status, 200u);
   EXPECT_EQ(setting.ask("GET", path).status, 404u);
-  EXPECT_EQ(setting.ask("POST", "/v1/responses", response_body(with)).error_code(),
-            "conversation_not_found");
+  EXPECT_EQ(setting.ask("GET", path).error_code(), "conversation_not_found");
+  EXPECT_EQ(setting.ask("POST", "/v1/responses", response_body(with)).status, 400u);
 }
 
 // What a client asks to be cleared is, and the answer says so.
