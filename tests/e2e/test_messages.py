@@ -144,6 +144,21 @@ def test_tokens_are_counted_as_they_are_used(claude):
     assert counted.input_tokens == usage.input_tokens + usage.cache_read_input_tokens
 
 
+def test_old_results_are_cleared_as_asked(claude):
+    said = [{"role": "user", "content": "Look."}]
+    for name in ("a", "b"):
+        said += [{"role": "assistant", "content": [{"type": "tool_use", "id": name, "name": "look", "input": {}}]},
+                 {"role": "user", "content": [{"type": "tool_result", "tool_use_id": name, "content": name * 300}]}]
+    edit = {"type": "clear_tool_uses_20250919", "trigger": {"type": "tool_uses", "value": 1}, "keep": {"type": "tool_uses", "value": 1}}
+    asked = {"model": "tenon-tiny", "messages": said, "betas": ["context-management-2025-06-27"],
+             "tools": [{"name": "look", "input_schema": {"type": "object"}}], "context_management": {"edits": [edit]}}
+    counted = claude.beta.messages.count_tokens(**asked)
+    assert counted.context_management.original_input_tokens > counted.input_tokens + 200
+    answer = claude.beta.messages.create(**asked, max_tokens=16)
+    assert [one.cleared_tool_uses for one in answer.context_management.applied_edits] == [1]
+    assert answer.usage.input_tokens + answer.usage.cache_read_input_tokens == counted.input_tokens
+
+
 def test_the_output_fits_its_schema(claude):
     schema = {"type": "object", "properties": {"city": {"type": "string", "maxLength": 20}, "sunny": {"type": "boolean"}},
               "required": ["city", "sunny"], "additionalProperties": False}

@@ -2,6 +2,7 @@
 import json
 import re
 import subprocess
+import time
 import typing
 
 import jsonschema
@@ -222,13 +223,84 @@ def test_a_cut_answer_is_incomplete(client):
     assert response.output[-1].status == "incomplete"
 
 
+# ---- without its client, in conversations, summed up
+
+
+def polled(client, response):
+    deadline = time.monotonic() + 60
+    while response.status == "in_progress" and time.monotonic() < deadline:
+        time.sleep(0.05)
+        response = client.responses.retrieve(response.id)
+    return response
+
+
+def test_a_response_is_made_in_the_background(client):
+    begun = client.responses.create(**ASK, background=True)
+    assert begun.background and begun.status in ("in_progress", "completed", "incomplete")
+    made = polled(client, begun)
+    assert made.status in ("completed", "incomplete") and made.id == begun.id and made.output
+    events = list(client.responses.retrieve(made.id, stream=True))
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    assert events[-1].response.model_dump() == made.model_dump()
+    later = list(client.responses.retrieve(made.id, stream=True, starting_after=3))
+    assert [event.sequence_number for event in later] == list(range(4, len(events)))
+    assert client.responses.cancel(made.id).status == made.status, "it is over"
+    client.responses.delete(made.id)
+    with pytest.raises(openai.NotFoundError):
+        client.responses.retrieve(made.id)
+
+
+def test_a_response_in_the_background_is_cancelled(client):
+    endless = {**ASK, "tools": [], "max_output_tokens": 3000, "text": {"format": {
+        "type": "json_schema", "name": "n", "schema": {"type": "string", "pattern": "^[a-z ]{2500,}$"}}}}
+    begun = client.responses.create(**endless, background=True)
+    assert client.responses.cancel(begun.id).status == "cancelled"
+    assert client.responses.retrieve(begun.id).status == "cancelled"
+
+
+def test_a_conversation_grows_by_what_is_asked_and_answered(client):
+    made = client.conversations.create(metadata={"topic": "boats"}, items=[
+        {"type": "message", "role": "user", "content": "We repair the old boat."}])
+    answers = [client.responses.create(model="tenon-tiny", conversation=conversation, input="Paint it.",
+                                       max_output_tokens=16)
+               for conversation in (made.id, {"id": made.id})]
+    assert answers[0].conversation.id == made.id
+    assert answers[1].usage.input_tokens > answers[0].usage.input_tokens
+    items = list(client.conversations.items.list(made.id, order="asc", limit=2))
+    assert [item.role for item in items] == ["user", "user", "assistant", "user", "assistant"]
+    assert client.conversations.items.retrieve(items[1].id, conversation_id=made.id).content[0].text == "Paint it."
+    client.conversations.items.delete(items[1].id, conversation_id=made.id)
+    more = client.conversations.items.create(made.id, items=[{"type": "message", "role": "user", "content": "x"}])
+    assert len(list(client.conversations.items.list(made.id))) == 5 and len(more.data) == 1
+    assert client.conversations.update(made.id, metadata={"k": "v"}).metadata == {"k": "v"}
+    assert client.conversations.delete(made.id).deleted
+    with pytest.raises(openai.NotFoundError):
+        client.conversations.retrieve(made.id)
+
+
+def test_a_history_is_summed_up_and_carried_on(played_client):
+    said = [{"role": "user", "content": "We repair the old boat."}, {"role": "assistant", "content": "It is dry."}]
+    compacted = played_client.responses.compact(model="tenon-tiny", input=said)
+    assert [item.type for item in compacted.output] == ["message", "compaction"]
+    summary = compacted.output[-1].model_dump()
+    assert "boat" not in summary["encrypted_content"] and compacted.usage.total_tokens > 0
+    asked = {"model": "tenon-tiny", "max_output_tokens": 16}
+    with_it = played_client.responses.create(**asked, input=[summary, {"role": "user", "content": "Go on."}])
+    without = played_client.responses.create(**asked, input=[{"role": "user", "content": "Go on."}])
+    assert with_it.usage.input_tokens > without.usage.input_tokens
+    broken = {**summary, "encrypted_content": summary["encrypted_content"][:-4] + "AAAA"}
+    with pytest.raises(openai.BadRequestError) as refused:
+        played_client.responses.create(**asked, input=[broken, {"role": "user", "content": "Go on."}])
+    assert refused.value.param == "input[0].encrypted_content"
+
+
 ERRORS = [
     ("unknown_model", {"model": "nobody"}, openai.NotFoundError, "model"),
     ("no_input", {"input": []}, openai.BadRequestError, "input"),
     ("image", {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]},
      openai.BadRequestError, "input[0].content[0].type"),
     ("hosted_tool", {"tools": [{"type": "web_search"}], "tool_choice": "required"}, openai.BadRequestError, "tool_choice"),
-    ("background", {"background": True}, openai.BadRequestError, "background"),
+    ("background", {"background": True, "store": False}, openai.BadRequestError, "background"),
     ("truncation", {"truncation": "always"}, openai.BadRequestError, "truncation"),
     ("conversation", {"conversation": "conv_1"}, openai.BadRequestError, "conversation"),
     ("item", {"input": [{"type": "item_reference", "id": "msg_x_0"}]}, openai.BadRequestError, "input[0].id"),
