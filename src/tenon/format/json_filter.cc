@@ -1,5 +1,6 @@
 #include "tenon/format/json_filter.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "tenon/base/utf8.h"
@@ -38,12 +39,11 @@ bool begins_number(std::string_view text) {
 
 int hex_value(unsigned char byte);
 
-/// The digits of `text`, which are of that base, in decimal; nothing where one is not.
-std::optional<std::string> in_decimal(std::string_view text, int base) {
+/// The digits of `text`, which are of that base, in decimal.
+std::string in_decimal(std::string_view text, int base) {
   std::string decimal = "0";  // its last digit first
   for (const char digit : text) {
     int carry = hex_value(static_cast<unsigned char>(digit));
-    if (carry < 0 || carry >= base) return std::nullopt;
     for (char& place : decimal) {
       carry += (place - '0') * base;
       place = static_cast<char>('0' + carry % 10);
@@ -51,7 +51,7 @@ std::optional<std::string> in_decimal(std::string_view text, int base) {
     }
     for (; carry > 0; carry /= 10) decimal += static_cast<char>('0' + carry % 10);
   }
-  return text.empty() ? std::nullopt : std::optional(std::string(decimal.rbegin(), decimal.rend()));
+  return {decimal.rbegin(), decimal.rend()};
 }
 
 /// What base a prefix as `0x` says; 10: there is none.
@@ -72,20 +72,18 @@ int base_of(std::string_view digits) {
   }
 }
 
-/// Without the lines that group its digits; nothing where one stands elsewhere.
-std::optional<std::string> ungrouped(std::string_view text) {
-  std::string digits;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto is_part = [&](std::size_t at) {
-      return at < text.size() && hex_value(static_cast<unsigned char>(text[at])) >= 0;
-    };
-    if (text[i] != '_') {
-      digits += text[i];
-    } else if (i == 0 || (!is_part(i - 1) && base_of(digits) == 10) || !is_part(i + 1)) {
-      return std::nullopt;
-    }
+/// Takes digits off the beginning of `text`, which lines may group; false: there are none.
+bool take_digits(std::string_view& text, int base, std::string& digits) {
+  const std::size_t before = digits.size();
+  while (!text.empty()) {
+    const bool is_grouped = text.front() == '_' && digits.size() > before;
+    const std::string_view rest = text.substr(is_grouped ? 1 : 0);
+    const int value = rest.empty() ? -1 : hex_value(static_cast<unsigned char>(rest.front()));
+    if (value < 0 || value >= base) break;
+    digits += rest.front();
+    text = rest.substr(1);
   }
-  return digits;
+  return digits.size() > before;
 }
 
 /// JSON's number for one that people, Python or C write otherwise and that has one reading: with a
@@ -94,27 +92,34 @@ std::optional<std::string> as_json_number(std::string_view text) {
   if (is_number(text)) return std::string(text);
   const std::string sign = text.starts_with('-') ? "-" : "";
   if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
-  if (text.empty() || text.front() == '-') return std::nullopt;
-  auto digits = ungrouped(text);
-  if (!digits) return std::nullopt;
-  if (const int base = base_of(*digits); base != 10) {
-    const auto decimal = in_decimal(std::string_view(*digits).substr(2), base);
-    return decimal ? std::optional(sign + *decimal) : std::nullopt;
+  if (const int base = base_of(text); base != 10) {
+    text.remove_prefix(2);
+    if (text.starts_with('_')) text.remove_prefix(1);
+    std::string digits;
+    if (!take_digits(text, base, digits) || !text.empty()) return std::nullopt;
+    return sign + in_decimal(digits, base);
   }
-  std::size_t zeros = 0;
-  while (zeros + 1 < digits->size() && (*digits)[zeros] == '0' &&
-         is_digit(static_cast<unsigned char>((*digits)[zeros + 1]))) {
-    ++zeros;
+  std::string whole;
+  std::string fraction;
+  std::string exponent;
+  take_digits(text, 10, whole);
+  const bool has_point = text.starts_with('.');
+  if (has_point) text.remove_prefix(1);
+  if (has_point) take_digits(text, 10, fraction);
+  if (whole.empty() && fraction.empty()) return std::nullopt;
+  if (text.starts_with('e') || text.starts_with('E')) {
+    exponent = "e";
+    text.remove_prefix(1);
+    const bool is_signed = text.starts_with('-') || text.starts_with('+');
+    if (is_signed) exponent += text.front();
+    if (is_signed) text.remove_prefix(1);
+    if (!take_digits(text, 10, exponent)) return std::nullopt;
   }
-  digits->erase(0, zeros);
-  const std::size_t point = digits->find('.');
-  if (point != std::string::npos && digits->size() > 1) {
-    const bool has_fraction =
-        point + 1 < digits->size() && is_digit(static_cast<unsigned char>((*digits)[point + 1]));
-    if (!has_fraction) digits->insert(point + 1, 1, '0');
-    if (point == 0) digits->insert(0, 1, '0');
-  }
-  return is_number(*digits) ? std::optional(sign + *digits) : std::nullopt;
+  if (!text.empty()) return std::nullopt;
+  whole.erase(0, std::min(whole.find_first_not_of('0'), whole.size()));
+  if (whole.empty()) whole = "0";
+  if (has_point) whole += "." + (fraction.empty() ? "0" : fraction);
+  return sign + whole + exponent;
 }
 
 /// Python's own grammar has it: there is nothing to mend.
