@@ -152,6 +152,7 @@ struct StreamParser::Impl {
 
   // Calls.
   void start_reader(bool is_marked, bool is_tag);
+  [[nodiscard]] bool pay_for_held();
   void read_again();
   void start_call(std::size_t syntax_index, LiteralId id, bool in_section_now);
   std::size_t read_call(std::string_view bytes);
@@ -653,6 +654,7 @@ std::size_t StreamParser::Impl::read_head(std::string_view bytes) {
   std::size_t used = 0;
   while (used < bytes.size() && in_head) {
     held += bytes[used++];
+    earn(1);  // before it may have to be paid for
     if (held.ends_with(format->head.end) &&
         has_its_controls(format->head.end_literal, place + used)) {
       end_head();
@@ -660,7 +662,6 @@ std::size_t StreamParser::Impl::read_head(std::string_view bytes) {
       fail_head();
     }
   }
-  earn(used);
   return used;
 }
 
@@ -690,14 +691,7 @@ void StreamParser::Impl::end_head() {
 
 void StreamParser::Impl::fail_head() {
   in_head = false;
-  const auto cost = static_cast<std::int64_t>(held.size());
-  if (cost > budget) {
-    node = Automaton::kRoot;
-    put(held);
-    held.clear();
-    return;
-  }
-  budget -= cost;
+  if (!pay_for_held()) return;
   if (!retrying) tried = {};
   tried |= format->head.openers | format->head.first_openers;
   read_again();
@@ -1004,7 +998,6 @@ void StreamParser::Impl::spoil_call() {
 void StreamParser::Impl::fail_call() {
   assert(!committed);
   in_call = false;
-  const auto cost = static_cast<std::int64_t>(held.size());
   std::size_t unused = 0;
   const bool has_other = !is_next && !by_head && syntax_of(call_literal, syntax_index + 1, unused);
   // Where the prompt has written the marker, any text stands behind it.
@@ -1029,13 +1022,7 @@ void StreamParser::Impl::fail_call() {
   } else if (!has_other && !why_code.empty() && (is_marked || is_named)) {
     suspicion = {why_code, why_text};
   }
-  if (cost > budget) {
-    node = Automaton::kRoot;
-    put(held);
-    held.clear();
-    return;
-  }
-  budget -= cost;
+  if (!pay_for_held()) return;
   if (!retrying) tried = {};
   if (by_head) tried |= format->head.openers | format->head.first_openers;
   if (has_other) {
@@ -1048,6 +1035,19 @@ void StreamParser::Impl::fail_call() {
     });
   }
   read_again();
+}
+
+// False: what is held would cost too much to be read again, and is text.
+bool StreamParser::Impl::pay_for_held() {
+  const auto cost = static_cast<std::int64_t>(held.size());
+  if (cost <= budget) {
+    budget -= cost;
+    return true;
+  }
+  node = Automaton::kRoot;
+  put(held);
+  held.clear();
+  return false;
 }
 
 // What is held comes once more, as text.
