@@ -955,6 +955,26 @@ std::optional<std::pair<std::string, std::string>> nested_markers(const Format& 
   return std::nullopt;
 }
 
+/// See Syntax::guard; empty: there is none.
+std::string guard_of(const Format& format, const Syntax& syntax) {
+  const auto literal_behind = [](const Pattern& pattern, Piece::Kind slot) {
+    auto piece = std::ranges::find(pattern, slot, &Piece::kind);
+    while (piece != pattern.end() && piece->kind != Piece::Kind::literal) ++piece;
+    return piece == pattern.end() ? std::string_view() : std::string_view(piece->text);
+  };
+  if (syntax.parameter.empty()) return {};
+  const std::string_view markers[] = {syntax.parameter.front().text,
+                                      literal_behind(syntax.parameter, Piece::Kind::value),
+                                      literal_behind(syntax.call, Piece::Kind::parameters)};
+  for (const std::string& token : format.special) {
+    if (std::ranges::all_of(markers,
+                            [&](std::string_view marker) { return marker.starts_with(token); })) {
+      return token;
+    }
+  }
+  return {};
+}
+
 /// Why the markers of a definition cannot stand beside each other.
 struct LinkError {
   Errc code = Errc::invalid;
@@ -986,6 +1006,7 @@ std::optional<LinkError> link(Format& format, std::size_t max_literals) {
     if (!syntax.call_tail.empty()) syntax.tail_text = format.literals[syntax.call_tail[0].literal];
     syntax.close_marks = linker.marks_of(syntax.close);
     syntax.read_parameter = with_attributes(syntax.parameter);
+    syntax.guard = guard_of(format, syntax);
     syntax.shares_head = std::ranges::any_of(
         format.syntaxes, [&](const Syntax& other) { return shares_head(syntax, other); });
   }

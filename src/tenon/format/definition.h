@@ -225,6 +225,8 @@ struct Syntax {
   std::vector<Mark> close_marks;
   std::vector<Mark> separator_marks;
   Pattern read_parameter;  ///< `parameter` as it is read.
+  /// The control token that each marker of a parameter begins with: no value holds it.
+  std::string guard;
   /// Another syntax begins alike up to the arguments, so what these begin with tells.
   bool shares_head = false;
 

@@ -122,6 +122,8 @@ void ParameterReader::restart() {
   value_.clear();
   frame_.clear();
   keys_.clear();
+  heads_.clear();
+  has_heads_ = false;
   levels_.clear();
 }
 
@@ -177,7 +179,14 @@ void ParameterReader::step_gap(char byte, std::string& copy) {
   pending_ += byte;
   if (without_space(pending_).empty()) pending_.clear();
   if (pending_.empty() || pending_ == "\\") return;
-  switch (follow(pending_)) {
+  Follow what = follow(pending_);
+  while (what == Follow::nothing && is_guarded()) {  // a damaged marker
+    mended_ = true;
+    pending_.erase(0, 1);
+    if (pending_.empty()) return;
+    what = follow(pending_);
+  }
+  switch (what) {
     case Follow::nothing:
       status_ = Status::bad;
       break;
@@ -305,6 +314,7 @@ void ParameterReader::step_head(char byte, std::string& copy) {
     }
     field_.resize(field_.size() - end.size());
     end_field();
+    if (status_ == Status::bad) return;
     while ((*parameter_)[at_].kind != Piece::Kind::literal) ++at_;
     ++at_;
   }
@@ -326,6 +336,9 @@ void ParameterReader::end_field() {
   std::string text(trimmed(field_));
   if ((*parameter_)[at_].kind == Piece::Kind::key) {
     set_key(std::move(text));
+    const bool is_name = std::ranges::all_of(
+        key_, [](char c) { return is_name_byte(static_cast<unsigned char>(c)); });
+    if (is_guarded() && !is_name) status_ = Status::bad;  // of another marker
   } else {
     type_ = syntax_->entities ? without_entities(text) : std::move(text);
   }
@@ -488,7 +501,7 @@ void ParameterReader::step_value_start(char byte, std::string& copy) {
 
 // Whether `text` in a value, at the beginning of a line where values have lines of their own, is
 // the next parameter of the tool or the end of the call.
-ParameterReader::Follow ParameterReader::early_end(std::string_view text) const {
+ParameterReader::Follow ParameterReader::early_end(std::string_view text) {
   const bool has_lines = (*parameter_)[at_ + 1].kind == Piece::Kind::space;
   if (!syntax_->parameter_end_optional || is_quoted_ || levels_.size() > 1 ||
       (has_lines && space_ != "\n")) {
@@ -500,23 +513,32 @@ ParameterReader::Follow ParameterReader::early_end(std::string_view text) const 
   if (const Follow wrong = wrong_end(text); wrong != Follow::nothing) return wrong;
   const std::string_view open = parameter_->front().text;
   if (begins(open, text)) return Follow::beginning;
+  if (!text.starts_with(open)) return Follow::nothing;
+  if (!has_heads_) find_heads();
+  const auto head = std::ranges::lower_bound(heads_, text);
+  if (head == heads_.end() || !begins(*head, text)) return Follow::nothing;
+  return text.size() == head->size() ? Follow::parameter : Follow::beginning;
+}
+
+void ParameterReader::find_heads() {
+  has_heads_ = true;
   const json::Value* const properties = schema_ != nullptr ? schema_->find("properties") : nullptr;
-  if (!text.starts_with(open) || properties == nullptr || properties->if_object() == nullptr) {
-    return Follow::nothing;
-  }
+  if (properties == nullptr || properties->if_object() == nullptr) return;
   for (const json::Member& property : *properties->if_object()) {
     const std::size_t key = std::hash<std::string_view>()(property.key);
-    if (std::find(keys_.begin(), keys_.end(), key) != keys_.end()) continue;
-    std::string head;
-    for (const Piece& piece : *parameter_) {
-      if (piece.kind == Piece::Kind::value) break;
-      head += piece.kind == Piece::Kind::key ? property.key : piece.text;
-    }
-    if (begins(head, text)) {
-      return text.size() == head.size() ? Follow::parameter : Follow::beginning;
-    }
+    if (std::ranges::find(keys_, key) == keys_.end()) heads_.push_back(head_of(property.key));
   }
-  return Follow::nothing;
+  std::ranges::sort(heads_);
+}
+
+// What a parameter of this name begins with, up to its value.
+std::string ParameterReader::head_of(std::string_view key) const {
+  std::string head;
+  for (const Piece& piece : *parameter_) {
+    if (piece.kind == Piece::Kind::value) break;
+    head += piece.kind == Piece::Kind::key ? key : piece.text;
+  }
+  return head;
 }
 
 // Whether `text` is an end marker with another key, and the end of the call.
@@ -553,6 +575,23 @@ void ParameterReader::end_early(Follow what, std::string& copy) {
   if (is_framed) step('\n', copy);
 }
 
+bool ParameterReader::begins_guarded(std::string_view text) const {
+  return is_guarded() && text.starts_with(syntax_->guard);
+}
+
+// The value is over. `rest` is no marker that may come.
+void ParameterReader::end_damaged(std::string_view rest, std::string& copy) {
+  const std::string text(rest);
+  mended_ = true;
+  end_value(copy);
+  pending_.clear();
+  place_ = Place::gap;
+  frame_.assign(text, 0, text.size() - 1);  // `feed` adds the last byte
+  for (const char byte : text) {
+    if (status_ == Status::open) step(byte, copy);
+  }
+}
+
 void ParameterReader::end_level(std::string& copy) {
   const Level level = std::move(levels_.back());
   levels_.pop_back();
@@ -582,6 +621,7 @@ void ParameterReader::note_key() {
     repeated_ = true;
   } else if (keys_.size() < kMaxKeys) {
     keys_.push_back(key);
+    if (has_heads_) std::erase(heads_, head_of(key_));
   }
 }
 
@@ -605,6 +645,7 @@ void ParameterReader::step_value(char byte, std::string& copy) {
     const Follow early = early_end(pending_);
     if (early == Follow::beginning) return;
     if (early != Follow::nothing) return end_early(early, copy);
+    if (begins_guarded(pending_)) return end_damaged(pending_, copy);
     put(std::string_view(pending_).substr(0, 1), copy);
     pending_.erase(0, 1);
     if (!pending_.empty()) what = end_mark(pending_, close, by_any);
@@ -621,6 +662,7 @@ void ParameterReader::step_after_value(char byte, std::string& copy) {
   after = without_space(after);
   const Follow what = after.empty() || after == "\\" ? Follow::beginning : follow(after);
   if (what == Follow::beginning && pending_.size() - close_size_ < kMaxGap) return;
+  if (what == Follow::nothing && begins_guarded(pending_)) return end_damaged(after, copy);
   if (what == Follow::beginning || what == Follow::nothing) {
     place_ = Place::value;
     const std::string again = std::exchange(pending_, {});

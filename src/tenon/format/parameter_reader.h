@@ -42,9 +42,11 @@ class JsonStrings {
 /// they come; otherwise it is read as JSON once it is whole, and is text if it is no JSON. A
 /// value's end marker counts only where another parameter or the call's end follows: a value may
 /// hold its own end marker. In a string of a value that is JSON by its schema or by its type
-/// nothing is a marker. Where the syntax says so (Syntax::item), a value that is no text by its
-/// schema may consist of such elements itself, which are an object or an array, as the schema says
-/// or the name of the first.
+/// nothing is a marker. Where each marker begins with a control token (Syntax::guard) no value has
+/// that: a damaged marker ends its value, and what it is followed by up to the next whole one is
+/// left out. Where the syntax says so (Syntax::item), a value that is no text by its schema may
+/// consist of such elements itself, which are an object or an array, as the schema says or the name
+/// of the first.
 class ParameterReader {
  public:
   enum class Status : std::uint8_t { open, done, bad };
@@ -97,9 +99,12 @@ class ParameterReader {
   void step_value_start(char byte, std::string& copy);
   void step_value(char byte, std::string& copy);
   void step_after_value(char byte, std::string& copy);
-  [[nodiscard]] Follow early_end(std::string_view text) const;
+  [[nodiscard]] Follow early_end(std::string_view text);
   [[nodiscard]] Follow wrong_end(std::string_view text) const;
   void end_early(Follow what, std::string& copy);
+  [[nodiscard]] bool is_guarded() const { return !syntax_->guard.empty(); }
+  [[nodiscard]] bool begins_guarded(std::string_view text) const;
+  void end_damaged(std::string_view rest, std::string& copy);
   void begin_head(std::string_view rest, std::string& copy);
   void end_field();
   void end_attributes(std::string& copy);
@@ -118,6 +123,8 @@ class ParameterReader {
   [[nodiscard]] bool may_be(std::string_view json) const;
   [[nodiscard]] JsonFilter::Numbers numbers() const;
   void note_key();
+  void find_heads();
+  [[nodiscard]] std::string head_of(std::string_view key) const;
   [[nodiscard]] Kind kind_of_value();
   void end_here(std::string_view text, std::string& copy);
   [[nodiscard]] Follow follow(std::string_view text) const;
@@ -164,9 +171,12 @@ class ParameterReader {
   std::string type_;
   std::string frame_;              // bytes between two values, as long as they may yet be none
   std::vector<std::size_t> keys_;  // hashes of the keys so far, at most kMaxKeys
-  std::string pending_;            // bytes that may be a marker
-  std::string value_;              // a value that has to be whole before it can be written
-  std::string space_;              // white space at the value's end that may belong to its frame
+  // Of the tool's parameters that may end a value, in order; known once they are needed.
+  std::vector<std::string> heads_;
+  bool has_heads_ = false;
+  std::string pending_;  // bytes that may be a marker
+  std::string value_;    // a value that has to be whole before it can be written
+  std::string space_;    // white space at the value's end that may belong to its frame
 };
 
 }  // namespace tenon::format

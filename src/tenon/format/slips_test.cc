@@ -187,6 +187,57 @@ const SlipRow kSlips[] = {
      "",
      "",
      {{"get_weather", R"({"city": "Paris"})"}}},
+    {"ADamagedElementBeforeAnother",
+     "minimax_m3",
+     "]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke "
+     "name=\"get_weather\">]<]minimax[>[<city>Paris]<]minimax[>[</"
+     "town>]<]minimax[>[<days>3]<]minimax[>[</days>]<]minimax[>[</invoke>\n]<]minimax[>[</"
+     "tool_call>",
+     "",
+     "",
+     {{"get_weather", R"({"city": "Paris", "days": 3})"}}},
+    {"AnEndWithoutItsControlToken",
+     "minimax_m3",
+     "]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke "
+     "name=\"get_weather\">]<]minimax[>[<city>Paris]<]minimax[>[</city>]<]minimax[>[<days>3</"
+     "days>]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>",
+     "",
+     "",
+     {{"get_weather", R"({"city": "Paris", "days": "3</days>"})"}}},
+    {"AnEndWithoutItsBracket",
+     "minimax_m3",
+     "]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke "
+     "name=\"get_weather\">]<]minimax[>[<city>Paris]<]minimax[>[</"
+     "city]<]minimax[>[<days>3]<]minimax[>[</days>]<]minimax[>[</invoke>\n]<]minimax[>[</"
+     "tool_call>",
+     "",
+     "",
+     {{"get_weather", R"({"city": "Paris", "days": 3})"}}},
+    {"AnEndWithoutAName",
+     "minimax_m3",
+     "]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke "
+     "name=\"get_weather\">]<]minimax[>[<days>3]<]minimax[>[</"
+     "days>]<]minimax[>[<city>Paris]<]minimax[>[</>]<]minimax[>[</invoke>\n]<]minimax[>[</"
+     "tool_call>",
+     "",
+     "",
+     {{"get_weather", R"({"days": 3, "city": "Paris"})"}}},
+    {"AnElementInADamagedOne",
+     "minimax_m3",
+     "]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke "
+     "name=\"get_weather\">]<]minimax[>[<city>]<]minimax[>[<x>Paris]<]minimax[>[</x>]<]minimax[>[</"
+     "city>]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>",
+     "",
+     "",
+     {{"get_weather", R"({"city": "", "x": "Paris"})"}}},
+    {"ABeginningWithoutItsBracket",
+     "minimax_m3",
+     "]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke "
+     "name=\"get_weather\">]<]minimax[>[<cityParis]<]minimax[>[</city>]<]minimax[>[</"
+     "invoke>\n]<]minimax[>[</tool_call>",
+     "]<]minimax[>[<cityParis]<]minimax[>[</city>]<]minimax[>[</invoke>\n",
+     "",
+     {{"get_weather", "{}"}}},
     {"ChildrenOfOneName",
      "minimax_m3",
      "]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke "

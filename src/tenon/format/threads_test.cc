@@ -176,7 +176,7 @@ const TextRow kTexts[] = {
      calls({{"search", R"({"query": "install ollama models"})"}})},
     {"ollama#13519", "the same between code fences", "llama3_json",
      "```json\n{\"name\": \"search\", \"parameters\": {\"query\": \"a\"}}\n```",
-     calls({{"search", R"({"query": "a"})"}}, "```json\n\n```")},
+     calls({{"search", R"({"query": "a"})"}})},
     {"ollama#11185", "a call as bare JSON stays text", "json",
      R"({"name": "search", "arguments": {"query": "accidents", "tags": ["Versailles"]}})",
      calls({{"search", R"({"query": "accidents", "tags": ["Versailles"]})"}})},

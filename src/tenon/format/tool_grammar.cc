@@ -419,26 +419,33 @@ class Builder {
     std::vector<NodeId> ways;
     const Syntax* const own = syntax_;
     for (const Lead::Place place : kPlaces) {
-      std::map<std::string, std::vector<NodeId>> rests;  // of forms, by what they begin with
+      // What follows the beginnings, by these and by ranks: behind a call the parser reads none of
+      // a later rank.
+      std::map<std::string, std::map<std::size_t, std::vector<NodeId>>> rests;
       for_each_other(place, [&](const Syntax& each) {
         begin_other(each);
         const std::string first = first_literal(each.open.empty() ? each.call : each.open);
         if (has_control(first)) return;  // which stands in no text: then it is of the own form
         const bool is_opener = first.starts_with('<') || first.starts_with('[');
         const std::string begin = first.empty() ? "{" : is_opener ? first.substr(0, 1) : first;
-        rests[begin].push_back(section_of_other(begin));
+        rests[begin][each.rank].push_back(section_of_other(begin));
       });
-      for (auto& [begin, forms] : rests) {
-        const NodeId rest = rules_.choice(std::move(forms));
+      for (auto& [begin, ranks] : rests) {
         const NodeId begun =
             rules_.sequence({rules_.add(node::Both{{before, lead(place)}}), rules_.literal(begin)});
         const NodeId lead_in = rules_.add(node::Lexeme{begun, is_covered});
-        NodeId all = rules_.sequence({lead_in, rest});
-        if (options_.parallel) {
+        std::vector<NodeId> sections;
+        for (auto& [rank, forms] : ranks) {
+          const NodeId rest = rules_.choice(std::move(forms));
+          if (!options_.parallel) {
+            sections.push_back(rest);
+            continue;
+          }
           const NodeId more = rules_.sequence({spaces(), rules_.literal(begin), rest});
-          all = rules_.sequence({all, any_number(more), spaces()});  // see space_before_end()
+          // See space_before_end().
+          sections.push_back(rules_.sequence({rest, any_number(more), spaces()}));
         }
-        ways.push_back(all);
+        ways.push_back(rules_.sequence({lead_in, rules_.choice(std::move(sections))}));
       }
     }
     syntax_ = own;
@@ -1563,6 +1570,7 @@ class Builder {
   NodeId text_of_value(const std::string& stop) {
     std::vector<std::string> stops;
     if (!stop.empty()) stops.push_back(stop);
+    if (!syntax().guard.empty()) stops.push_back(syntax().guard);
     const Pattern& pattern = syntax().parameter;
     const auto value = std::ranges::find(pattern, Piece::Kind::value, &Piece::kind);
     if (!syntax().parameter_end_optional || value == pattern.end()) return text_until(stops);
@@ -1679,9 +1687,11 @@ class Builder {
     }
     const json::Value* const items = item_schema(&schema, parameters_);
     const bool is_tuple = schema.find("prefixItems") != nullptr;  // JSON says which item is which
-    if (types == kArray && depth < kMaxDepth && items != nullptr && !is_tuple) {
+    if (types == kArray && depth < kMaxDepth && !is_tuple) {
       const std::string& name = syntax().item;
-      const NodeId item = parameter(rules_.literal(name), name, *items, depth + 1);
+      const NodeId item = items != nullptr
+                              ? parameter(rules_.literal(name), name, *items, depth + 1)
+                              : any_element(rules_.literal(name));
       const std::uint32_t min = bound(schema, "minItems").value_or(0);
       return rules_.choice({separated(item, "", may_be_empty ? min : std::max(1U, min),
                                       bound(schema, "maxItems").value_or(node::kUnbounded)),
@@ -1693,21 +1703,24 @@ class Builder {
   NodeId any_elements() {
     if (!any_elements_) {
       any_elements_ = rules_.declare("any-elements");
-      std::vector<NodeId> parts;
-      for (const Piece& piece : syntax().parameter) {
-        if (piece.kind == Piece::Kind::key) {
-          parts.push_back(name_node());
-        } else if (piece.kind == Piece::Kind::value) {
-          parts.push_back(rules_.choice({text_until({syntax().parameter.front().text}),
-                                         rules_.add(node::Rule{*any_elements_})}));
-        } else {
-          parts.push_back(marker(piece.text));
-        }
-      }
-      rules_.define(*any_elements_,
-                    rules_.repeat(rules_.sequence(std::move(parts)), 1, node::kUnbounded));
+      rules_.define(*any_elements_, rules_.repeat(any_element(name_node()), 1, node::kUnbounded));
     }
     return rules_.add(node::Rule{*any_elements_});
+  }
+  NodeId any_element(NodeId key) {
+    std::vector<std::string> stops{syntax().parameter.front().text};
+    if (!syntax().guard.empty()) stops.push_back(syntax().guard);
+    std::vector<NodeId> parts;
+    for (const Piece& piece : syntax().parameter) {
+      if (piece.kind == Piece::Kind::key) {
+        parts.push_back(key);
+      } else if (piece.kind == Piece::Kind::value) {
+        parts.push_back(rules_.choice({text_until(stops), any_elements()}));
+      } else {
+        parts.push_back(marker(piece.text));
+      }
+    }
+    return rules_.sequence(std::move(parts));
   }
 
   // ---- Python and other ways to write values ----------------------------------------------------
