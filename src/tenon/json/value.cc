@@ -7,6 +7,7 @@
 
 #include "tenon/base/hash.h"
 #include "tenon/json/number_text.h"
+#include "tenon/json/pointer.h"
 
 namespace tenon::json {
 namespace {
@@ -370,23 +371,6 @@ std::string_view kind_name(Kind kind) {
 
 namespace {
 
-std::string unescaped(std::string_view token) {
-  std::string key;
-  for (std::size_t i = 0; i < token.size(); ++i) {
-    const bool is_escape = token[i] == '~' && i + 1 < token.size();
-    if (is_escape && token[i + 1] == '0') {
-      key.push_back('~');
-      ++i;
-    } else if (is_escape && token[i + 1] == '1') {
-      key.push_back('/');
-      ++i;
-    } else {
-      key.push_back(token[i]);
-    }
-  }
-  return key;
-}
-
 const Value* item_at(const Array& items, std::string_view token) {
   std::size_t index = 0;
   const char* const end = token.data() + token.size();
@@ -408,7 +392,7 @@ const Value* at_pointer(const Value& root, std::string_view pointer) {
     if (const Array* items = at->if_array()) {
       at = item_at(*items, token);
     } else {
-      at = at->find(unescaped(token));
+      at = at->find(pointer_key(token));
     }
   }
   return at;

@@ -83,6 +83,17 @@ std::size_t turn_begin(std::string_view text, std::string_view prompt) {
   return border == std::string_view::npos ? 0 : border + 1;
 }
 
+// How many bytes of `end`, which ends a turn without calls, end `text` as well: all, or from a
+// marker on, where some templates write the instructions once more.
+std::size_t shared_end(std::string_view text, std::string_view end) {
+  if (text.ends_with(end)) return end.size();
+  const std::size_t same = static_cast<std::size_t>(
+      std::ranges::mismatch(text.rbegin(), text.rend(), end.rbegin(), end.rend()).in1 -
+      text.rbegin());
+  const std::size_t marker = end.find("<|", end.size() - same);
+  return marker == std::string_view::npos ? 0 : end.size() - marker;
+}
+
 class Writing {
  public:
   Writing(const jinja::Template& chat_template, const Capabilities& can,
@@ -159,7 +170,7 @@ std::optional<format::CallSample> write_turn(const jinja::Template& chat_templat
   const std::size_t answer = plain ? plain->rfind(kProbeAnswer) : std::string::npos;
   if (answer != std::string::npos) {
     const std::string_view end = std::string_view(*plain).substr(answer + kProbeAnswer.size());
-    if (sample.text.ends_with(end)) sample.text.resize(sample.text.size() - end.size());
+    sample.text.resize(sample.text.size() - shared_end(sample.text, end));
   }
   if (sample.text.size() > kMaxTurn) return std::nullopt;
   for (const message::ToolCall& call : calls) {

@@ -257,8 +257,8 @@ void Prober::schemas(std::span<const SchemaProbe> probes) {
     if (probe.is_name) {
       found_.losses.names[place] |= probe.bit;
     } else {
-      found_.losses.parts[place] |= static_cast<std::uint16_t>(probe.bit);
-      if (!output) found_.losses.failing[place] |= static_cast<std::uint16_t>(probe.bit);
+      found_.losses.parts[place] |= probe.bit;
+      if (!output) found_.losses.failing[place] |= probe.bit;
     }
   }
 }

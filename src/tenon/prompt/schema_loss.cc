@@ -20,8 +20,48 @@ enum Part : std::uint8_t {
   part_reference,
   part_bare_object,  // without properties
   part_bare_list,    // without items
+  part_minimum,
+  part_maximum,
+  part_exclusive_minimum,
+  part_exclusive_maximum,
+  part_multiple,
+  part_min_length,
+  part_max_length,
+  part_pattern,
+  part_format,
+  part_min_items,
+  part_max_items,
 };
-constexpr std::size_t kParts = 12;
+constexpr std::size_t kParts = 23;
+
+// Those that a keyword of a type says, whose value is a number or a word.
+struct Constraint {
+  Part part;
+  std::string_view key;
+  std::string_view type;
+};
+constexpr Constraint kConstraints[] = {{part_minimum, "minimum", "integer"},
+                                       {part_maximum, "maximum", "integer"},
+                                       {part_exclusive_minimum, "exclusiveMinimum", "integer"},
+                                       {part_exclusive_maximum, "exclusiveMaximum", "integer"},
+                                       {part_multiple, "multipleOf", "integer"},
+                                       {part_min_length, "minLength", "string"},
+                                       {part_max_length, "maxLength", "string"},
+                                       {part_pattern, "pattern", "string"},
+                                       {part_format, "format", "string"},
+                                       {part_min_items, "minItems", "array"},
+                                       {part_max_items, "maxItems", "array"}};
+
+const Constraint* constraint_of(Part part) {
+  const auto* found = std::ranges::find(kConstraints, part, &Constraint::part);
+  return found == std::end(kConstraints) ? nullptr : found;
+}
+
+bool is_number(Part part) {
+  const Constraint* constraint = constraint_of(part);
+  return part == part_enum_of_numbers ||
+         (constraint != nullptr && part != part_pattern && part != part_format);
+}
 
 // What JSON Schema calls its own, and templates look for among names.
 constexpr std::string_view kNames[] = {
@@ -33,8 +73,8 @@ static_assert(std::size(kNames) <= 32);
 constexpr SchemaPlace kPlaces[] = {SchemaPlace::parameter, SchemaPlace::property, SchemaPlace::item,
                                    SchemaPlace::item_property};
 
-std::uint16_t bit_of(Part part) {
-  return static_cast<std::uint16_t>(1U << part);
+std::uint32_t bit_of(Part part) {
+  return 1U << part;
 }
 
 std::size_t at(SchemaPlace place) {
@@ -88,6 +128,16 @@ json::Value schema_with(Part part, const std::string& word) {
       schema.set("type", part == part_bare_object ? "object" : "array");
       schema.set("description", word);
       break;
+    default: {
+      const Constraint& constraint = *constraint_of(part);
+      schema.set("type", constraint.type);
+      if (constraint.type == "array") {
+        schema.set("items", json::Object{{"type", "string"}});
+      }
+      schema.set(std::string(constraint.key),
+                 is_number(part) ? *json::parse(word) : json::Value(word));
+      break;
+    }
   }
   return schema;
 }
@@ -100,8 +150,8 @@ Part enum_part(const json::Object& schema) {
 }
 
 // The parts that `schema` has itself, as bits.
-std::uint16_t parts_of(const json::Object& schema) {
-  std::uint16_t parts = bit_of(part_name);
+std::uint32_t parts_of(const json::Object& schema) {
+  std::uint32_t parts = bit_of(part_name);
   const auto add = [&](std::string_view key, Part part) {
     if (schema.contains(key)) parts |= bit_of(part);
   };
@@ -113,6 +163,7 @@ std::uint16_t parts_of(const json::Object& schema) {
   add("oneOf", part_one_of);
   add("allOf", part_all_of);
   add("$ref", part_reference);
+  for (const Constraint& constraint : kConstraints) add(constraint.key, constraint.part);
   const json::Value* type = schema.find("type");
   if (type != nullptr && *type == json::Value("object") && !schema.contains("properties")) {
     parts |= bit_of(part_bare_object);
@@ -160,7 +211,7 @@ std::vector<SchemaProbe> schema_probes() {
       const auto part = static_cast<Part>(i);
       if (part == part_name && place == SchemaPlace::item) continue;  // an item has none
       SchemaProbe probe{.place = place, .bit = bit_of(part)};
-      probe.word = part == part_enum_of_numbers ? word("7654") : word("probepart");
+      probe.word = is_number(part) ? word("7654") : word("probepart");
       probe.name = part == part_name ? probe.word : word("probeproperty");
       probe.schema = schema_with(part, probe.word);
       if (part == part_reference) probe.word.insert(0, "of");

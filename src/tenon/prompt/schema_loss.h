@@ -23,9 +23,9 @@ inline constexpr std::size_t kSchemaPlaces = 4;
 
 /// What is left out. Empty for templates that write schemas as JSON.
 struct SchemaLosses {
-  std::array<std::uint16_t, kSchemaPlaces> parts{};  ///< A bit for each kind of part.
+  std::array<std::uint32_t, kSchemaPlaces> parts{};  ///< A bit for each kind of part.
   /// Those that the template fails at.
-  std::array<std::uint16_t, kSchemaPlaces> failing{};
+  std::array<std::uint32_t, kSchemaPlaces> failing{};
   /// Names that a parameter or property cannot have, since the template takes them for keywords.
   std::array<std::uint32_t, kSchemaPlaces> names{};
 

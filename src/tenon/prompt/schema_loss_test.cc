@@ -122,6 +122,24 @@ INSTANTIATE_TEST_SUITE_P(
             "\"string\"}}} */a: any;)",
             R"({"t": {"type": "string"}})"},
         LossRow{
+            "ReferencesToNamesWithEscapes", kLosesTypes,
+            R"({"a": {"$ref": "#/$defs/x~1y%20z"}, "b": {"$ref": "#/$defs/u~0/items"}})",
+            "// Does it\nf(/* JSON Schema: {\"$ref\": \"#/$defs/x~1y%20z\", \"$defs\": {\"x/y z\": "
+            "{\"type\": \"string\"}}} */a: any;/* JSON Schema: {\"$ref\": \"#/$defs/u~0/items\", "
+            "\"$defs\": {\"u~\": {\"items\": {}}}} */b: any;)",
+            R"({"x/y z": {"type": "string"}, "u~": {"items": {}}})"},
+        LossRow{
+            "BoundsOfNumbersAndTexts", kLosesTypes,
+            R"({"a": {"type": "integer", "minimum": 1, "maximum": 9}, "b": {"type": "string", "pattern": "^x"}})",
+            "// Does it\nf(/* JSON Schema: {\"type\": \"integer\", \"minimum\": 1, \"maximum\": 9} "
+            "*/a: integer;/* JSON Schema: {\"type\": \"string\", \"pattern\": \"^x\"} */b: "
+            "string;)"},
+        LossRow{
+            "BoundsOfListsAndInThem", kLosesTypes,
+            R"({"a": {"type": "array", "minItems": 1, "items": {"type": "number", "multipleOf": 5}}})",
+            "// Does it\nf(/* JSON Schema: {\"type\": \"array\", \"minItems\": 1, \"items\": "
+            "{\"type\": \"number\", \"multipleOf\": 5}} */a: number[];)"},
+        LossRow{
             "ParametersCalledLikeKeywords", kLosesKeywords,
             R"({"description": {"type": "string", "description": "shown"}, "price": {"type": "number"}})",
             "f{Does it (JSON Schema: {\"properties\": {\"description\": {\"type\": \"string\", "

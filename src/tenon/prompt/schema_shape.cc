@@ -7,6 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/json/pointer.h"
+#include "tenon/schema/uri.h"
+
 namespace tenon::prompt {
 namespace {
 
@@ -130,10 +133,12 @@ void each_reference(const json::Value& schema, std::string_view before, const Fo
   if (object == nullptr) return;
   for (const json::Member& member : *object) {
     each_reference(member.value, before, found);
-    const std::string* reference = member.value.if_string();
-    if (member.key != "$ref" || reference == nullptr || !reference->starts_with(before)) continue;
-    found(std::string(
-        reference->substr(before.size(), reference->find('/', before.size()) - before.size())));
+    const std::string* written = member.value.if_string();
+    if (member.key != "$ref" || written == nullptr) continue;
+    const auto reference = schema::percent_decoded(*written);
+    if (!reference || !reference->starts_with(before)) continue;
+    const std::string_view name = std::string_view(*reference).substr(before.size());
+    found(json::pointer_key(name.substr(0, name.find('/'))));
   }
 }
 
