@@ -18,6 +18,7 @@
 #include "tenon/json/value.h"
 #include "tenon/prompt/capabilities.h"
 #include "tenon/prompt/chat_template.h"
+#include "tenon/prompt/habits.h"
 #include "tenon/prompt/propose.h"
 
 namespace tenon::app {
@@ -46,7 +47,8 @@ OrComplaint<json::Object> findings(const config::ModelTemplate& model,
                       {"decided_by", is_declared ? "config" : format::name_of(detection.by)},
                       {"evidence", is_declared ? declared.where + " says so" : detection.evidence},
                       {"supports", prompt::to_json(found)},
-                      {"reasoning", prompt::reasoning_of(found)}};
+                      {"reasoning", prompt::reasoning_of(found)},
+                      {"habits", prompt::habits_of(**chat_template)}};
   if (!model.where.empty()) result.set("template", model.where);
   return result;
 }
@@ -95,7 +97,7 @@ void print_inspect(const json::Object& found) {
   for (const char* key : {"template", "format", "decided_by", "evidence"}) {
     if (const json::Value* value = found.find(key)) print_member(key, *value);
   }
-  for (const char* key : {"supports", "reasoning"}) {
+  for (const char* key : {"supports", "reasoning", "habits"}) {
     std::cout << '\n' << key << '\n';
     for (const json::Member& member : *found.find(key)->if_object()) {
       print_member("  " + member.key, member.value);
