@@ -955,7 +955,7 @@ std::optional<std::pair<std::string, std::string>> nested_markers(const Format& 
   return std::nullopt;
 }
 
-/// See Syntax::guard; empty: there is none.
+/// See Syntax::guard; empty where the markers share no token.
 std::string guard_of(const Format& format, const Syntax& syntax) {
   const auto literal_behind = [](const Pattern& pattern, Piece::Kind slot) {
     auto piece = std::ranges::find(pattern, slot, &Piece::kind);

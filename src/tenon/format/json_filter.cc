@@ -72,7 +72,7 @@ int base_of(std::string_view digits) {
   }
 }
 
-/// Takes digits off the beginning of `text`, which lines may group; false: there are none.
+/// Takes digits off the beginning of `text`, which lines may group; false where it begins with no digit.
 bool take_digits(std::string_view& text, int base, std::string& digits) {
   const std::size_t before = digits.size();
   while (!text.empty()) {

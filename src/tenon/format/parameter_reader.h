@@ -171,7 +171,7 @@ class ParameterReader {
   std::string type_;
   std::string frame_;              // bytes between two values, as long as they may yet be none
   std::vector<std::size_t> keys_;  // hashes of the keys so far, at most kMaxKeys
-  // Of the tool's parameters that may end a value, in order; known once they are needed.
+  // What the tool's parameters begin with that may end a value, in order; known once needed.
   std::vector<std::string> heads_;
   bool has_heads_ = false;
   std::string pending_;  // bytes that may be a marker

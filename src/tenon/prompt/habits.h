@@ -27,7 +27,7 @@ struct PrefixBreak {
 /// The template writes other text of its own where a message has this word in it.
 struct WordGate {
   std::string word;
-  std::string role;  ///< Of the message.
+  std::string role;  ///< The role of the message.
   std::string adds;  ///< What the template then writes, as far as 80 bytes; "": it writes less.
 };
 
