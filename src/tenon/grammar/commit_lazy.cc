@@ -158,7 +158,9 @@ class Committing {
       return body ? parts_[*body] : Part{};
     }
     Part part{.can_be_empty = is_nullable(id, node)};
-    if (const auto lazy = lazy_index_.find(id); lazy != lazy_index_.end()) {
+    // One that can be empty is empty, and then there is no text that it ends.
+    const auto lazy = lazy_index_.find(id);
+    if (lazy != lazy_index_.end() && !part.can_be_empty) {
       part.first = sets_.of(lazy->second);
     }
     return part;

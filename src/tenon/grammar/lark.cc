@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstdint>
+#include <iterator>
+#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -28,7 +32,8 @@ struct CommonTerminal {
   std::string_view name;
   std::string_view pattern;
 };
-// What `%import common.X` means: patterns that say what Lark's own library says.
+// What `%import common.X` means: patterns that say what Lark's own library
+// says.
 constexpr CommonTerminal kCommon[] = {
     {"DIGIT", "[0-9]"},
     {"HEXDIGIT", "[0-9a-fA-F]"},
@@ -88,6 +93,7 @@ class LarkReader {
       }
       skip_space();
     }
+    make_instances();
     if (has_ignored_) {
       rules_.define(ignored_rule_,
                     rules_.repeat(rules_.choice(std::move(ignored_)), 0, node::kUnbounded));
@@ -106,12 +112,31 @@ class LarkReader {
     std::size_t used_at;
     bool is_defined = false;
     std::vector<std::size_t> refers_to;  // in names_
+    // Of a rule with a parameter: where its body begins, and how long it is.
+    std::optional<std::size_t> body_at;
+    std::size_t body_bytes = 0;
+    std::optional<std::size_t> used_with;     // a place where it has a parameter,
+    std::optional<std::size_t> used_without;  // or none
+  };
+  using InstanceKey = std::pair<std::size_t, std::uint64_t>;  // name and value
+  struct Asked {
+    RuleId rule = 0;
+    bool is_asked = false;  // in an alternative that is kept
+  };
+  // A rule with one value of its parameter.
+  struct Instance {
+    std::size_t name;
+    std::uint64_t value;
+    RuleId rule;
   };
   struct Group {
     std::size_t opened_at;
-    bool is_optional = false;      // [...]
-    bool is_negated = false;       // after ~
-    bool next_is_negated = false;  // a ~ was just read
+    bool is_optional = false;        // [...]
+    bool is_negated = false;         // after ~
+    bool next_is_negated = false;    // a ~ was just read
+    bool is_dropped = false;         // the alternative so far, by its %if
+    std::vector<InstanceKey> asks;   // in the alternative so far,
+    std::vector<InstanceKey> asked;  // and in those that are kept
     std::vector<NodeId> alternatives;
     std::vector<NodeId> conjuncts;  // of the alternative so far
     std::vector<NodeId> items;      // of the conjunct so far
@@ -167,7 +192,8 @@ class LarkReader {
     return index;
   }
 
-  // ---- Statements -------------------------------------------------------------------------------
+  // ---- Statements
+  // -------------------------------------------------------------------------------
 
   void read_statement() {
     const std::size_t begin = in_.at();
@@ -177,13 +203,15 @@ class LarkReader {
     if (word == "ignore") return read_ignore();
     if (word == "import") return read_import();
     if (word == "llguidance") {
-      // Options of llguidance, which change how it computes, and not what a grammar means.
+      // Options of llguidance, which change how it computes, and not what a
+      // grammar means.
       if (take_json()) return;
       return fail("after %llguidance comes a JSON object");
     }
     fail_at(begin,
             "%" + std::string(word) +
-                " is not supported; there are %ignore, %import common.X and, in rules, %json",
+                " is not supported; there are %ignore, %import common.X and, "
+                "in rules, %json",
             Errc::unsupported);
   }
 
@@ -258,13 +286,14 @@ class LarkReader {
     return std::nullopt;
   }
 
-  // ---- Rules ------------------------------------------------------------------------------------
+  // ---- Rules
+  // ------------------------------------------------------------------------------------
 
   // Whether a rule or a statement begins here, at the beginning of a line.
   bool is_at_head() {
     if (in_.peek() == '%') {
       return !in_.rest().starts_with("%json") && !in_.rest().starts_with("%regex") &&
-             !in_.rest().starts_with("%lark");
+             !in_.rest().starts_with("%lark") && !in_.rest().starts_with("%if");
     }
     const std::size_t begin = in_.at();
     in_.take_while([](char c) { return c == '?' || c == '!'; });
@@ -274,9 +303,10 @@ class LarkReader {
       in_.take_while([](char c) { return c != ']' && c != '\n'; });
       is_head = is_head && in_.take("]");
     }
-    in_.take_while([](char c) { return c == '_'; });
+    // With a parameter: a reference has one, too, but no ':' behind it.
+    if (in_.take("::")) is_head = is_head && in_.take("_");
     skip_blanks();
-    is_head = is_head && in_.peek() == ':';
+    is_head = is_head && in_.peek() == ':' && in_.peek(1) != ':';
     in_.move_to(begin);
     return is_head;
   }
@@ -299,11 +329,20 @@ class LarkReader {
     if (in_.take("[")) attributes = read_attributes();
     skip_blanks();
     if (error_) return;
-    if (in_.peek() == ':' && in_.peek(1) == ':') {
-      return fail(in_.error_at(in_.at(), "parametric rules are not supported", Errc::unsupported));
+    const bool has_parameter = in_.take("::");
+    if (has_parameter) {
+      if (!in_.take("_")) return fail("after :: of the name of a rule comes _");
+      skip_blanks();
     }
     if (!in_.take(":")) return fail("after the name of a rule comes ':', here is " + in_.here());
     current_ = *index;
+    if (has_parameter) {
+      if (is_terminal_name(text) || attributes.makes_terminal() || attributes.max_tokens) {
+        return fail_at(begin, "a rule with a parameter is no terminal and has no limits",
+                       Errc::unsupported);
+      }
+      return read_parametric_rule(*index);
+    }
     in_terminal_ = is_terminal_name(text) || attributes.makes_terminal();
     const bool is_terminal = in_terminal_;
     NodeId body = read_body();
@@ -319,6 +358,231 @@ class LarkReader {
     }
     if (attributes.max_tokens) body = add_max_tokens(rules_, body, *attributes.max_tokens);
     rules_.define(names_[*index].rule, body);
+  }
+
+  // ---- Rules with a parameter
+  // -------------------------------------------------------------------
+
+  // Once without a value, to know where it ends; then for each value that is
+  // met.
+  void read_parametric_rule(std::size_t index) {
+    const std::size_t begin = in_.at();
+    in_terminal_ = false;
+    rules_.define(names_[index].rule, rules_.choice({}));  // by itself it is nothing
+    is_in_parametric_ = true;
+    read_body();
+    is_in_parametric_ = false;
+    names_[index].body_at = begin;
+    names_[index].body_bytes = in_.at() - begin;
+  }
+  void make_instances() {
+    constexpr std::size_t kMaxInstances = 30'000;
+    constexpr std::size_t kMaxReadBytes = std::size_t{32} << 20;
+    std::size_t bytes = 0;
+    while (!todo_.empty() && !error_) {
+      const Instance instance = todo_.back();
+      todo_.pop_back();
+      const Name name = names_[instance.name];  // a copy: names_ may grow
+      if (!name.body_at) {
+        return fail_at(*name.used_with, "'" + name.text + "' has no parameter; write no :: there");
+      }
+      bytes += name.body_bytes + 1;
+      if (instances_.size() > kMaxInstances || bytes > kMaxReadBytes) {
+        return fail_at(*name.used_with,
+                       "the rules with a parameter have more than " +
+                           std::to_string(kMaxInstances) + " values, or are too long for so many",
+                       Errc::limit_exceeded);
+      }
+      in_.move_to(*name.body_at);
+      current_ = instance.name;
+      in_terminal_ = false;
+      value_ = instance.value;
+      const NodeId body = read_body();
+      value_ = std::nullopt;
+      if (!error_) rules_.define(instance.rule, body);
+    }
+    if (error_) return;
+    for (const auto& [key, instance] : instances_) {
+      if (!instance.is_asked) rules_.define(instance.rule, rules_.choice({}));
+    }
+    for (const Name& name : names_) {
+      if (!name.body_at || !name.used_without) continue;
+      return fail_at(*name.used_without,
+                     "'" + name.text + "' has a parameter; write `" + name.text + "::0`");
+    }
+  }
+  // `::0x5`, `::_`, `::set_bit(3)` behind a name, of which the first two
+  // characters are left.
+  NodeId read_instance(std::string_view text, std::size_t at) {
+    if (in_terminal_) fail_at(at, "a rule with a parameter cannot be part of a terminal");
+    const std::size_t index = index_of(text, at);
+    names_[index].used_with = at;
+    if (current_ && !value_) names_[*current_].refers_to.push_back(index);
+    const std::uint64_t value = read_value();
+    if (is_in_parametric_ || error_) return rules_.choice({});
+    const auto [known, is_new] = instances_.try_emplace({index, value});
+    if (is_new) known->second.rule = rules_.declare(std::string(text));
+    groups_.back().asks.emplace_back(index, value);
+    return rules_.add(node::Rule{known->second.rule});
+  }
+  void ask(const std::vector<InstanceKey>& keys) {
+    for (const InstanceKey& key : keys) {
+      Asked& instance = instances_.at(key);
+      if (std::exchange(instance.is_asked, true)) continue;
+      todo_.push_back({key.first, key.second, instance.rule});
+    }
+  }
+  // The parameter of the rule that is read.
+  std::uint64_t parameter() {
+    if (!value_ && !is_in_parametric_) {
+      fail("this rule has no parameter; write `::_` behind its name");
+    }
+    return value_.value_or(0);
+  }
+  struct Bits {
+    unsigned first = 0;
+    unsigned count = 64;
+    [[nodiscard]] std::uint64_t ones() const {
+      return count == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1;
+    }
+    [[nodiscard]] std::uint64_t of(std::uint64_t value) const { return value >> first & ones(); }
+  };
+  static constexpr std::uint64_t kAllOnes = ~std::uint64_t{0};
+  // A number that is not above `most`, decimal, or hexadecimal behind 0x.
+  std::uint64_t read_uint64(std::uint64_t most) {
+    skip_blanks();
+    const std::size_t begin = in_.at();
+    const bool is_hex = in_.take("0x") || in_.take("0X");
+    const auto digit_of = [&](char c) {
+      if (is_digit(c)) return c - '0';
+      const bool is_hex_letter = (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+      return is_hex && is_hex_letter ? (c | 0x20) - 'a' + 10 : -1;
+    };
+    const unsigned base = is_hex ? 16 : 10;
+    std::uint64_t value = 0;
+    bool has_digit = false;
+    bool is_too_large = false;
+    for (int digit = digit_of(in_.peek()); digit >= 0; digit = digit_of(in_.peek())) {
+      has_digit = true;
+      const auto more = static_cast<std::uint64_t>(digit);
+      is_too_large = is_too_large || value > (kAllOnes - more) / base;
+      value = value * base + more;
+      in_.skip();
+    }
+    if (!has_digit) fail("here must be a number, and is " + in_.here());
+    if (is_too_large || value > most) {
+      fail_at(begin, "this number is above " + std::to_string(most));
+    }
+    skip_blanks();
+    return error_ ? 0 : value;
+  }
+  void expect(std::string_view sign) {
+    skip_blanks();
+    if (!in_.take(sign)) fail("here must be '" + std::string(sign) + "', and is " + in_.here());
+    skip_blanks();
+  }
+  // `_` or `[2:5]`.
+  Bits read_bits() {
+    skip_blanks();
+    if (in_.take("_")) return {};
+    const std::size_t begin = in_.at();
+    expect("[");
+    const auto first = static_cast<unsigned>(read_uint64(63));
+    expect(":");
+    const auto end = static_cast<unsigned>(read_uint64(64));
+    expect("]");
+    if (end <= first) fail_at(begin, "bits are written _ or [2:5], the greater number last");
+    return error_ ? Bits{} : Bits{first, end - first};
+  }
+  std::uint64_t read_value() {
+    if (is_digit(in_.peek())) return read_uint64(kAllOnes);
+    const std::size_t begin = in_.at();
+    const std::string_view name = in_.take_while(is_lark_name_character);
+    const std::uint64_t before = parameter();
+    if (name == "_") return before;
+    expect("(");
+    std::uint64_t value = 0;
+    if (name == "set_bit") {
+      value = before | std::uint64_t{1} << read_uint64(63);
+    } else if (name == "clear_bit") {
+      value = before & ~(std::uint64_t{1} << read_uint64(63));
+    } else if (name == "bit_and") {
+      value = before & read_uint64(kAllOnes);
+    } else if (name == "bit_or") {
+      value = before | read_uint64(kAllOnes);
+    } else if (name == "incr" || name == "decr") {
+      const bool is_up = name == "incr";
+      const Bits bits = read_bits();
+      const std::uint64_t one = std::uint64_t{1} << bits.first;
+      const bool is_at_end = bits.of(before) == (is_up ? bits.ones() : 0);
+      value = is_at_end ? before : is_up ? before + one : before - one;
+    } else {
+      fail_at(begin,
+              "no such value of a parameter; there are numbers, _, "
+              "set_bit, clear_bit, bit_and, "
+              "bit_or, incr and decr");
+    }
+    expect(")");
+    return value;
+  }
+  bool read_condition(int depth) {
+    constexpr int kMaxConditions = 50;
+    skip_blanks();
+    const std::size_t begin = in_.at();
+    if (depth > kMaxConditions) {
+      fail_at(begin, "conditions in each other are too deep here", Errc::limit_exceeded);
+      return false;
+    }
+    const std::string_view name = in_.take_while(is_lark_name_character);
+    if (name == "true" && in_.peek() != '(') return true;
+    expect("(");
+    const std::uint64_t value = parameter();
+    if (error_) return false;
+    bool holds = false;
+    if (name == "true") {
+      holds = true;
+    } else if (name == "and" || name == "or") {
+      const bool first = read_condition(depth + 1);
+      expect(",");
+      const bool second = read_condition(depth + 1);
+      holds = name == "and" ? first && second : first || second;
+    } else if (name == "not") {
+      holds = !read_condition(depth + 1);
+    } else if (name == "bit_clear" || name == "bit_set") {
+      holds = (value >> read_uint64(63) & 1U) == (name == "bit_set" ? 1U : 0U);
+    } else if (name == "is_ones" || name == "is_zeros") {
+      const Bits bits = read_bits();
+      holds = bits.of(value) == (name == "is_ones" ? bits.ones() : 0);
+    } else if (const auto order = order_of(name)) {
+      const bool counts = name.size() > order->size();
+      const Bits bits = read_bits();
+      expect(",");
+      const std::uint64_t other = read_uint64(counts ? 63 : kAllOnes);
+      const std::uint64_t own = bits.of(value);
+      holds = compare(*order, counts ? static_cast<std::uint64_t>(std::popcount(own)) : own, other);
+    } else {
+      fail_at(begin,
+              "no such condition; there are true, bit_clear, bit_set, is_ones, "
+              "is_zeros, eq, ne, "
+              "lt, le, gt, ge, the same behind bit_count_, and, or and not");
+    }
+    expect(")");
+    return holds;
+  }
+  // "lt" of "lt" and of "bit_count_lt".
+  static std::optional<std::string_view> order_of(std::string_view name) {
+    constexpr std::string_view kCount = "bit_count_";
+    constexpr std::string_view kOrders[] = {"eq", "ne", "lt", "le", "gt", "ge"};
+    if (name.starts_with(kCount)) name.remove_prefix(kCount.size());
+    const auto* const found = std::ranges::find(kOrders, name);
+    return found == std::end(kOrders) ? std::nullopt : std::optional(*found);
+  }
+  static bool compare(std::string_view order, std::uint64_t a, std::uint64_t b) {
+    if (order == "eq") return a == b;
+    if (order == "ne") return a != b;
+    if (order == "lt") return a < b;
+    if (order == "le") return a <= b;
+    return order == "gt" ? a > b : a >= b;
   }
 
   Attributes read_attributes() {
@@ -348,7 +612,8 @@ class LarkReader {
       } else {
         fail_at(begin,
                 "the attribute '" + std::string(key) +
-                    "' is not supported; there are lazy, stop=, suffix=, max_tokens=, capture and "
+                    "' is not supported; there are lazy, stop=, suffix=, "
+                    "max_tokens=, capture and "
                     "temperature=",
                 Errc::unsupported);
       }
@@ -383,6 +648,12 @@ class LarkReader {
     end_alternative();
     Group group = std::move(groups_.back());
     groups_.pop_back();
+    if (groups_.empty()) {
+      ask(group.asked);
+    } else {
+      std::vector<InstanceKey>& asks = groups_.back().asks;
+      asks.insert(asks.end(), group.asked.begin(), group.asked.end());
+    }
     NodeId node = rules_.choice(std::move(group.alternatives));
     if (group.is_negated) node = rules_.add(node::Complement{node});
     return group.is_optional ? rules_.repeat(node, 0, 1) : node;
@@ -396,6 +667,9 @@ class LarkReader {
     end_conjunct();
     Group& group = groups_.back();
     const std::vector<NodeId> conjuncts = std::exchange(group.conjuncts, {});
+    const std::vector<InstanceKey> asks = std::exchange(group.asks, {});
+    if (std::exchange(group.is_dropped, false)) return;
+    group.asked.insert(group.asked.end(), asks.begin(), asks.end());
     group.alternatives.push_back(conjuncts.size() == 1 ? conjuncts[0]
                                                        : rules_.add(node::Both{conjuncts}));
   }
@@ -414,7 +688,7 @@ class LarkReader {
 
   NodeId reference(std::string_view name, std::size_t at) {
     const std::size_t index = index_of(name, at);
-    if (current_) names_[*current_].refers_to.push_back(index);
+    if (current_ && !value_) names_[*current_].refers_to.push_back(index);
     return rules_.add(node::Rule{names_[index].rule});
   }
 
@@ -431,11 +705,12 @@ class LarkReader {
     const char c = in_.peek();
     if (is_name_begin(c)) {
       const std::string_view name = in_.take_while(is_lark_name_character);
-      if (in_.rest().starts_with("::")) {
-        fail(in_.error_at(at, "parametric rules are not supported", Errc::unsupported));
-        return false;
+      if (in_.take("::")) {
+        add(read_instance(name, at));
+        return true;
       }
       const NodeId node = reference(name, at);
+      names_[by_name_.at(std::string(name))].used_without = at;
       if (is_terminal_name(name)) {
         add_lexeme(node);
       } else {
@@ -454,7 +729,13 @@ class LarkReader {
         add(read_token());
         return true;
       case '%':
-        read_nested();
+        if (!in_.take("%if")) {
+          read_nested();
+        } else if (in_terminal_) {
+          fail_at(at, "%if cannot be part of a terminal; use a rule");
+        } else if (!read_condition(0)) {
+          groups_.back().is_dropped = true;
+        }
         return true;
       case '(':
       case '[': {
@@ -488,8 +769,8 @@ class LarkReader {
       case '-':
         if (in_.take("->")) {
           skip_blanks();
-          in_.take_while(
-              is_lark_name_character);  // a name for the syntax tree, of which there is none
+          in_.take_while(is_lark_name_character);  // a name for the syntax tree,
+                                                   // of which there is none
           return true;
         }
         break;
@@ -554,7 +835,8 @@ class LarkReader {
     repeat(at, least.value_or(0), most.value_or(node::kUnbounded));
   }
 
-  // ---- Atoms ------------------------------------------------------------------------------------
+  // ---- Atoms
+  // ------------------------------------------------------------------------------------
 
   NodeId read_string_or_range() {
     const std::size_t begin = in_.at();
@@ -617,7 +899,8 @@ class LarkReader {
     const auto code = digits == 0 ? std::nullopt : in_.take_hex(digits);
     if (!code || *code > CodePointSet::kLast || (*code >= 0xD800 && *code <= 0xDFFF)) {
       fail_at(begin,
-              "no such escape; there are \\n \\t \\r \\b \\f \\\\ \\\" \\xFF \\uFFFF and "
+              "no such escape; there are \\n \\t \\r \\b \\f \\\\ \\\" "
+              "\\xFF \\uFFFF and "
               "\\U0010FFFF");
       return 0;
     }
@@ -633,7 +916,9 @@ class LarkReader {
       end += text[end] == '\\' ? 2 : 1;
     }
     if (end >= text.size() || text[end] != '/') {
-      fail_at(begin, "this '/' is not closed on its line; a slash in a regex is written \\/");
+      fail_at(begin,
+              "this '/' is not closed on its line; a slash in a regex "
+              "is written \\/");
       return 0;
     }
     in_.skip(end + 1);
@@ -720,7 +1005,8 @@ class LarkReader {
     add_lexeme(rules_.add(node::Json{std::move(*schema), options}));
   }
 
-  // What llguidance's options of a schema come to; returns what is not supported.
+  // What llguidance's options of a schema come to; returns what is not
+  // supported.
   static std::string read_guidance(const json::Value& guidance, JsonOptions& options) {
     std::string item = ",";
     std::string key = ":";
@@ -741,9 +1027,11 @@ class LarkReader {
       } else if (member.key == "lenient" && truth != nullptr) {
         options.lenient = *truth;
       } else if (member.key != "coerce_one_of" || truth == nullptr) {
-        // That one lets more texts be read than oneOf says, where it need not be kept.
+        // That one lets more texts be read than oneOf says, where it need not
+        // be kept.
         return "'" + member.key +
-               "' is not supported; there are whitespace_flexible, item_separator, key_separator, "
+               "' is not supported; there are whitespace_flexible, "
+               "item_separator, key_separator, "
                "json_allow_general_unicode_escapes, lenient and coerce_one_of";
       }
     }
@@ -758,7 +1046,8 @@ class LarkReader {
     return {};
   }
 
-  // %regex {"substring_chunks": [...]}, or "substring_words" or "substring_chars" of a text.
+  // %regex {"substring_chunks": [...]}, or "substring_words" or
+  // "substring_chars" of a text.
   void read_substring(std::size_t begin) {
     skip_space();
     const std::size_t at = in_.at();
@@ -795,7 +1084,8 @@ class LarkReader {
     }
     add_lexeme(rules_.add(node::Lexeme{add_substring(rules_, chunks)}));
   }
-  // Its characters, or `by_word` its words, white space and what stands between them.
+  // Its characters, or `by_word` its words, white space and what stands between
+  // them.
   static std::vector<std::string> chunks_of(std::string_view text, bool by_word) {
     static const auto kSpace = regex::characters_with("White_Space");
     static const auto kLetters = regex::characters_with("Alphabetic");
@@ -816,7 +1106,8 @@ class LarkReader {
     return chunks;
   }
 
-  // ---- At the end -------------------------------------------------------------------------------
+  // ---- At the end
+  // -------------------------------------------------------------------------------
 
   void check_names() {
     for (const Name& name : names_) {
@@ -850,10 +1141,10 @@ class LarkReader {
         }
         const std::size_t next = name.refers_to[visits.back().next++];
         if (marks[next] == Mark::open) {
-          return fail_at(
-              names_[terminal].used_at,
-              "the terminal '" + names_[terminal].text +
-                  "' contains itself, or a rule that does; write its name in small letters");
+          return fail_at(names_[terminal].used_at,
+                         "the terminal '" + names_[terminal].text +
+                             "' contains itself, or a rule that does; write "
+                             "its name in small letters");
         }
         if (marks[next] == Mark::fresh) {
           marks[next] = Mark::open;
@@ -871,7 +1162,11 @@ class LarkReader {
   std::vector<Name> names_;
   std::unordered_map<std::string, std::size_t> by_name_;
   std::vector<std::size_t> terminals_;
-  std::vector<NodeId> lazy_;            // lexemes
+  std::vector<NodeId> lazy_;  // lexemes
+  std::map<InstanceKey, Asked> instances_;
+  std::vector<Instance> todo_;          // without a body yet
+  std::optional<std::uint64_t> value_;  // of the parameter, while such a rule is read
+  bool is_in_parametric_ = false;       // such a rule is read for the first time
   std::optional<std::size_t> current_;  // the name being defined
   bool in_terminal_ = false;
   std::vector<Group> groups_;

@@ -13,7 +13,8 @@ namespace tenon::grammar {
 ///     NUMBER: /-?[0-9]+/
 ///     %ignore / +/
 ///
-/// What cannot be honoured (%declare, priorities, parametric rules, ...) is refused by name. Lazy
+/// What cannot be honoured (%declare, priorities, %lark, ...) is refused by name. Rules with a
+/// parameter are read once for each value that is met, 30,000 times at most. Lazy
 /// texts end for good where they can first end: see commit_lazy.h. It differs from llguidance in
 /// this: other texts are read in every way that the grammar allows, not only with the longest text
 /// for each terminal, and ignored text may come first, too.

@@ -160,11 +160,50 @@ TEST(Lark, LazyTextsEndForGood) {
        "text: /[^|]*/",
        {"a;b|c", "a;b|c;1", "|"},
        {"a|c;d", "a|c;1;"}},
+      {"OneThatCanBeEmptyIs", "start: \"<\" r \">\"\nr[lazy]: /[a-z]*/", {"<>"}, {"<a>"}},
       {"WithIgnored",
        "start: call* tail\ncall: head /[0-9]/\nhead[lazy]: /[a-z]*;/\ntail: /[a-z;]*/\n"
        "%ignore / /",
        {"ab;1", "ab; 1 c;2 d", "ab"},
        {"ab;c", ";"}},
+  };
+  for (const ReadRow& row : rows) expect_read(row, kLarkSyntax);
+}
+
+// Verdicts are those of llguidance 1.9.1.
+TEST(Lark, RulesWithAParameter) {
+  const std::string permutation =
+      "start: perm::0x0\nperm::_: \"\" %if is_ones([0:3])\n  | \"a\" perm::set_bit(0) %if "
+      "bit_clear(0)\n  | \"b\" perm::set_bit(1) %if bit_clear(1)\n  | \"c\" perm::set_bit(2) %if "
+      "bit_clear(2)\n";
+  const ReadRow rows[] = {
+      {"Permutation", permutation, {"abc", "bca", "cab"}, {"", "ab", "aab", "abcc"}},
+      {"EachAtLeastOnce",
+       "start: p::0\np::_: \"\" %if is_ones([0:2]) | \"a\" p::set_bit(0) | \"b\" p::bit_or(2)",
+       {"ab", "bba"},
+       {"", "a", "bb"}},
+      {"CountsThatNeverEnd",
+       "start: a::0 \"X\"\na::_: \"a\" a::incr(_) %if lt(_, 3)\n   | b::_\nb::_: \"b\" "
+       "b::incr([0:8]) %if lt(_, 4) | \"\"",
+       {"X", "aaX", "abbX", "bbbbX"},
+       {"aaaaX", "aabbbX"}},
+      {"OneToTwoOfThree",
+       "start: p::0\np::_: \"\" %if bit_count_ge(_, 1)\n  | \"a\" p::set_bit(0) %if "
+       "and(bit_clear(0), bit_count_lt(_, 2))\n  | \"b\" p::set_bit(1) %if and(bit_clear(1), "
+       "not(bit_count_ge(_, 2)))\n  | \"c\" p::set_bit(2) %if and(not(bit_set(2)), "
+       "bit_count_le(_, 1))",
+       {"a", "ba", "cb"},
+       {"", "aa", "abc"}},
+      {"DownFromAValue",
+       "start: n::3\nn::_: \"x\" n::decr([0:4]) %if gt(_, 0) | \".\" %if or(eq(_, 0), not(true()))",
+       {"xxx."},
+       {".", "xx.", "xxxx."}},
+      {"InGroupsAndSequences",
+       "start: p::4 \"!\"\np::_: (\"l\" %if le(_, 4) | \"g\" %if gt(_, 4)) (\"n\" p::clear_bit(2) "
+       "%if "
+       "ne(_, 0) | \"\")",
+       {"l!", "lnl!"},
+       {"g!", "lnlnl!"}},
   };
   for (const ReadRow& row : rows) expect_read(row, kLarkSyntax);
 }
@@ -277,8 +316,29 @@ TEST(Lark, Refuses) {
        "token, no JSON schema"},
       {"EmptyStop", "start: a\na[stop=\"\"]: /.*/", kUnsupported,
        "line 2, column 3: an empty 'stop' is not supported; name what ends the text"},
-      {"Parametric", "start: a::0\na::_: \"x\"", kUnsupported,
-       "line 1, column 8: parametric rules are not supported"},
+      {"ParameterOfNothing", "start: a::0\na: \"x\"", kInvalid,
+       "line 1, column 8: 'a' has no parameter; write no :: there"},
+      {"NoParameter", "start: a\na::_: \"x\" %if true", kInvalid,
+       "line 1, column 8: 'a' has a parameter; write `a::0`"},
+      {"ParameterOutsideOfARule", "start: a::_\na::_: \"x\"", kInvalid,
+       "line 1, column 12: this rule has no parameter; write `::_` behind its name"},
+      {"UnknownValue", "start: a::twice(1)\na::_: \"x\"", kInvalid,
+       "line 1, column 16: this rule has no parameter; write `::_` behind its name"},
+      {"UnknownCondition", "start: a::0\na::_: \"x\" %if odd(_)", kInvalid,
+       "line 2, column 15: no such condition; there are true, bit_clear, bit_set, is_ones, "
+       "is_zeros, "
+       "eq, ne, lt, le, gt, ge, the same behind bit_count_, and, or and not"},
+      {"NoBits", "start: a::0\na::_: \"x\" %if eq([3:3], 0)", kInvalid,
+       "line 2, column 18: bits are written _ or [2:5], the greater number last"},
+      {"LargeBit", "start: a::0\na::_: \"x\" %if bit_set(64)", kInvalid,
+       "line 2, column 23: this number is above 63"},
+      {"ParameterInATerminal", "start: A\nA: b::0\nb::_: \"x\"", kInvalid,
+       "line 2, column 4: a rule with a parameter cannot be part of a terminal"},
+      {"ConditionInATerminal", "start: A\nA: \"b\" %if true", kInvalid,
+       "line 2, column 8: %if cannot be part of a terminal; use a rule"},
+      {"TooManyValues", "start: a::0\na::_: \"x\" a::incr(_) | \"y\"", Errc::limit_exceeded,
+       "line 2, column 11: the rules with a parameter have more than 30000 values, or are too long "
+       "for so many"},
       {"Declare", "start: A\n%declare A", kUnsupported,
        "line 2, column 1: %declare is not supported; there are %ignore, %import common.X and, in "
        "rules, %json"},
