@@ -183,6 +183,14 @@ ApiError invalid_value(std::string param, std::string message) {
   return {.message = std::move(message), .param = std::move(param), .code = "invalid_value"};
 }
 
+// A conversation's metadata and its items are changed by ways of their own.
+ApiError not_here(std::string_view field) {
+  return {.message = std::string(field) + " is not supported here: items are added at " +
+                     "/v1/conversations/{id}/items, metadata is changed at the conversation",
+          .param = std::string(field),
+          .code = "unsupported_parameter"};
+}
+
 // As in RFC 3339.
 std::string timestamp(std::time_t time) {
   std::tm parts{};
@@ -1175,6 +1183,7 @@ void Service::Impl::update_conversation(Call& call) {
                                 .param = "metadata",
                                 .code = "missing_required_parameter"});
   }
+  if (!request->items.empty()) return respond_error(call, not_here("items"));
   respond_result(call,
                  conversations.update(call.key.name(), call.tail, std::move(request->metadata)));
 }
@@ -1186,6 +1195,12 @@ void Service::Impl::delete_conversation(Call& call) {
 void Service::Impl::add_items(Call& call) {
   const auto request = conversation_in(call);
   if (!request) return respond_error(call, request.error());
+  if (request->has_metadata) return respond_error(call, not_here("metadata"));
+  if (request->items.empty()) {
+    return respond_error(call, {.message = "items must have at least one item",
+                                .param = "items",
+                                .code = "invalid_value"});
+  }
   respond_result(call, conversations.add(call.key.name(), call.tail, request->items));
 }
 

@@ -812,6 +812,11 @@ TEST(Service, KeepsConversations) {
                 .status,
             200u);
   EXPECT_EQ(setting.ask("POST", path, "{}").status, 400u);
+  EXPECT_EQ(setting.ask("POST", path + "/items", "{}").status, 400u);
+  constexpr std::string_view kBoth =
+      R"({"metadata": {}, "items": [{"role": "user", "content": "x"}]})";
+  EXPECT_EQ(setting.ask("POST", path, kBoth).error_code(), "unsupported_parameter");
+  EXPECT_EQ(setting.ask("POST", path + "/items", kBoth).error_code(), "unsupported_parameter");
   EXPECT_EQ(setting.ask("POST", path, R"({"metadata": {}})").status, 200u);
   EXPECT_EQ(setting.ask("DELETE", path).status, 200u);
   EXPECT_EQ(setting.ask("GET", path).status, 404u);
