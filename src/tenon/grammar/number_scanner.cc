@@ -29,7 +29,12 @@ using json::decimal_of;
 
 using Integer = boost::multiprecision::cpp_int;
 
-constexpr std::size_t kMaxTextLength = 400;    // of one number
+constexpr std::size_t kMaxTextLength = 400;  // of one number
+// How many digits numbers have whose set does not ask for more: a weak model under a mask goes on
+// with digits for ever. What doubles are written with (RFC 8259, section 6) has as many at most.
+constexpr std::size_t kUsualWhole = 20;
+constexpr std::size_t kUsualFraction = 17;
+constexpr std::size_t kUsualZeros = 6;         // at the beginning of a fraction, beside those
 constexpr std::size_t kMaxExponentDigits = 3;  // beyond doubles anyway
 constexpr std::int64_t kMostExponent = 999;
 constexpr std::int64_t kMaxPlaces = 380;  // of a bound or a step, before and after the point
@@ -236,7 +241,7 @@ class OneNumberScanner final : public NumberScanner {
     const regex::Fingerprint of_set = regex::fingerprint_of(describe(set_));
     description_ = std::to_string(of_set.high) + ' ' + std::to_string(of_set.low) + ' ';
     prepare();
-    start_base_ = intern("");
+    start_base_ = intern("", {});
     Roots whole;
     for (const std::string& number : excluded) whole = without(whole, number);
     less_.push_back(whole);
@@ -461,7 +466,8 @@ class OneNumberScanner final : public NumberScanner {
     if (following.is_all) return false;
     const std::uint64_t most = std::bit_ceil(count + 1);
     const Prefix p = parse(texts_[base]);
-    following.count = &known == &decimals_after_ ? count_decimals(p, most) : count_scaled(p, most);
+    following.count = &known == &decimals_after_ ? count_decimals(p, written_[base], most)
+                                                 : count_scaled(p, written_[base], most);
     following.is_all = following.count < most;
     return following.count > count;
   }
@@ -477,26 +483,58 @@ class OneNumberScanner final : public NumberScanner {
     return next;
   }
 
+  // How many digits have been written of the part at hand, which a prefix that stands for many does
+  // not show: those before the point, or those of the fraction and the zeros that begin it.
+  struct Written {
+    std::size_t digits = 0;
+    std::size_t zeros = 0;
+  };
+
+  // Nothing: there may not be so many.
+  [[nodiscard]] std::optional<Written> written_after(Base base, Part part, char c) const {
+    Written written = written_[base];
+    switch (part) {
+      case Part::zero:
+      case Part::whole:
+        if (++written.digits > most_whole_digits_) return std::nullopt;
+        return written;
+      case Part::point:
+        return Written{};
+      case Part::fraction:
+        if (c == '0' && written.digits == 0 && written.zeros < most_zeros_ &&
+            parse(texts_[base]).whole == "0") {
+          ++written.zeros;
+        } else if (++written.digits > most_places_) {
+          return std::nullopt;
+        }
+        return written;
+      default:
+        return Written{};
+    }
+  }
+
   Base compute(Base base, char c) {
     const std::string text = texts_[base];
     const Prefix prefix = parse(text);
     const auto part = next_part(prefix, c, set_.multiples.empty());
     if (!part || text.size() + 1 > kMaxTextLength) return kDead;
     if (set_.integers_are_spelled && *part == Part::point) return kDead;
-    if (*part == Part::fraction && prefix.fraction.size() == most_places_) return kDead;
-    return intern(text + c);
+    const std::optional<Written> written = written_after(base, *part, c);
+    return written ? intern(text + c, *written) : kDead;
   }
 
   // kDead if nothing can follow.
-  Base intern(const std::string& text) {
+  Base intern(const std::string& text, Written written) {
     if (modulus_ != 0 && has_too_many_places(text)) return kDead;
     std::string key = representative(text);
     const std::string shown = modulus_ == 0 ? key : text;
     if (modulus_ != 0) key += remainder_key(text);
+    key += ' ' + std::to_string(written.digits) + ' ' + std::to_string(written.zeros);
     if (const auto known = base_ids_.find(key); known != base_ids_.end()) return known->second;
-    if (!is_live(shown)) return kDead;
+    if (!is_live(shown, written)) return kDead;
     const auto base = static_cast<Base>(texts_.size());
     texts_.push_back(shown);
+    written_.push_back(written);
     parts_.push_back(parse(shown).part);
     accepting_.push_back(is_whole_number(parts_.back()) && contains(shown));
     keys_.push_back(key);
@@ -531,6 +569,7 @@ class OneNumberScanner final : public NumberScanner {
   void prepare() {
     prepare_values();
     prepare_breakpoints();
+    prepare_digits();
     for (const std::vector<std::string>* list : {&set_.multiples, &set_.no_multiples}) {
       for (const std::string& m : *list) scale_ = std::max(scale_, -decimal_of(m).exponent);
     }
@@ -558,6 +597,41 @@ class OneNumberScanner final : public NumberScanner {
     } else {
       merges_ = false;
     }
+  }
+
+  // As many as any bound or step has and some more: between two bounds, and between a bound and the
+  // next multiple, there is a number then.
+  void prepare_digits() {
+    if (set_.values) {
+      most_whole_digits_ = kMaxTextLength;
+      return;
+    }
+    constexpr std::int64_t kMore = 2;
+    most_whole_digits_ = kUsualWhole;
+    most_places_ = kUsualFraction;
+    most_zeros_ = kUsualZeros;
+    std::int64_t whole = 0;
+    std::int64_t places = 0;
+    const auto look_at = [&](const Decimal& value) {
+      if (value.is_zero()) return;
+      whole = std::max(whole, power_of(value) + 1);
+      places = std::max({places, -value.exponent, static_cast<std::int64_t>(value.size())});
+    };
+    for (const auto& bound : {set_.minimum, set_.maximum}) {
+      if (bound) look_at(decimal_of(bound->value));
+    }
+    std::int64_t steps = 0;  // of a common multiple
+    for (const auto* list : {&set_.multiples, &set_.no_multiples}) {
+      for (const std::string& step : *list) {
+        look_at(decimal_of(step));
+        steps += std::max<std::int64_t>(power_of(decimal_of(step)) + 1, 0);
+      }
+    }
+    whole = std::max(whole, steps);
+    if (whole >= static_cast<std::int64_t>(kUsualWhole)) {
+      most_whole_digits_ = static_cast<std::size_t>(whole + kMore);
+    }
+    most_places_ = std::max(most_places_, static_cast<std::size_t>(places + kMore));
   }
 
   // With a list of values nothing else matters any more.
@@ -789,7 +863,13 @@ class OneNumberScanner final : public NumberScanner {
                     : count_between({from + suffix, false}, {to + suffix, true}, most);
   }
 
-  [[nodiscard]] bool is_live(const std::string& text) const {
+  // 1 if the number that has these digits is in the set.
+  [[nodiscard]] std::uint64_t count_one(bool negative, const std::string& digits,
+                                        std::int64_t exponent) const {
+    return contains((negative ? "-" : "") + digits + "e" + std::to_string(exponent)) ? 1 : 0;
+  }
+
+  [[nodiscard]] bool is_live(const std::string& text, const Written& written) const {
     if (is_empty_) return false;
     const Prefix p = parse(text);
     switch (p.part) {
@@ -799,7 +879,7 @@ class OneNumberScanner final : public NumberScanner {
       case Part::point:
       case Part::fraction:
       case Part::whole:
-        return decimals_are_live(p);
+        return decimals_are_live(p, written);
       case Part::e:
       case Part::e_sign:
       case Part::exponent:
@@ -811,7 +891,7 @@ class OneNumberScanner final : public NumberScanner {
   [[nodiscard]] bool begin_is_live(bool negative) const {
     const std::string sign = negative ? "-" : "";
     for (char c = '0'; c <= '9'; ++c) {
-      if (decimals_are_live(parse(sign + c))) return true;
+      if (decimals_are_live(parse(sign + c), {.digits = 1})) return true;
     }
     return !negative && begin_is_live(true);
   }
@@ -825,29 +905,45 @@ class OneNumberScanner final : public NumberScanner {
     return digits;
   }
 
-  [[nodiscard]] bool decimals_are_live(const Prefix& p) const {
-    return count_decimals(p, 1) > 0 || count_scaled(p, 1) > 0;
+  [[nodiscard]] bool decimals_are_live(const Prefix& p, const Written& written) const {
+    return count_decimals(p, written, 1) > 0 || count_scaled(p, written, 1) > 0;
+  }
+
+  // How many fractions there are behind a prefix that may have only a few digits more, or no more.
+  [[nodiscard]] std::uint64_t most_fractions(const Prefix& p, const Written& written) const {
+    if (p.part != Part::fraction) return kEndless;
+    constexpr std::size_t kMany = 18;
+    const std::size_t more = most_places_ - std::min(written.digits, most_places_);
+    if (more > kMany) return kEndless;
+    std::uint64_t count = 1;
+    for (std::size_t i = 0; i < more; ++i) count *= 10;
+    return count;
   }
 
   // How many numbers of the set begin with `p`, without an exponent, up to `most`.
-  [[nodiscard]] std::uint64_t count_decimals(const Prefix& p, std::uint64_t most) const {
+  [[nodiscard]] std::uint64_t count_decimals(const Prefix& p, const Written& written,
+                                             std::uint64_t most) const {
     // A leading zero is not written: "0123" stands for its value below.
     const std::string digits = trim(std::string(p.whole) + std::string(p.fraction));
     const std::string above = successor(digits);
     const auto exponent = -static_cast<std::int64_t>(p.fraction.size());
-    std::uint64_t count = count_between(p.negative, digits, above, exponent, most);
+    const std::uint64_t fractions = most_fractions(p, written);
+    if (fractions == 1) return count_one(p.negative, digits, exponent);
+    std::uint64_t count =
+        std::min(fractions, count_between(p.negative, digits, above, exponent, most));
     // With more digits, the most first: large steps are met there.
-    for (std::int64_t k = most_digits_after(p); k > 0 && count < most; --k) {
+    for (std::int64_t k = most_digits_after(p, written); k > 0 && count < most; --k) {
       count += std::min(count_between(p.negative, digits, above, k, most), most);
     }
     return std::min(count, most);
   }
 
   // How many digits can follow before the number passes the bound that growing ones run into.
-  [[nodiscard]] std::int64_t most_digits_after(const Prefix& p) const {
+  [[nodiscard]] std::int64_t most_digits_after(const Prefix& p, const Written& written) const {
     if (p.part != Part::whole) return 0;
     const auto size = static_cast<std::int64_t>(p.whole.size());
-    const auto most = static_cast<std::int64_t>(kMaxTextLength) - size;
+    const auto most =
+        static_cast<std::int64_t>(most_whole_digits_) - static_cast<std::int64_t>(written.digits);
     const auto& bound = p.negative ? set_.minimum : set_.maximum;
     if (!bound) return most;
     const Decimal value = decimal_of(bound->value);
@@ -866,7 +962,8 @@ class OneNumberScanner final : public NumberScanner {
 
   // The same with an exponent: of p * 10^e. Powers of ten that lie whole within the bounds are all
   // alike, so only those around each bound and the outermost ones are tried.
-  [[nodiscard]] std::uint64_t count_scaled(const Prefix& p, std::uint64_t most) const {
+  [[nodiscard]] std::uint64_t count_scaled(const Prefix& p, const Written& written,
+                                           std::uint64_t most) const {
     if (!may_have_exponent(p)) return 0;
     const std::string digits = trim(std::string(p.whole) + std::string(p.fraction));
     const std::string above = successor(digits);
@@ -882,10 +979,14 @@ class OneNumberScanner final : public NumberScanner {
       tried.erase(std::unique(tried.begin(), tried.end()), tried.end());
     }
     const auto size = static_cast<std::int64_t>(p.fraction.size());
+    const std::uint64_t fractions = most_fractions(p, written);
     std::uint64_t count = 0;
     for (const std::int64_t e : tried) {
       if (count >= most || e < -kMostExponent || e > kMostExponent) continue;
-      count += std::min(count_between(p.negative, digits, above, e - size, most), most);
+      count += fractions == 1
+                   ? count_one(p.negative, digits, e - size)
+                   : std::min({fractions, most,
+                               count_between(p.negative, digits, above, e - size, most)});
     }
     return std::min(count, most);
   }
@@ -915,9 +1016,11 @@ class OneNumberScanner final : public NumberScanner {
   std::string description_;
   NumberSet set_;
   bool is_empty_ = false;
-  std::vector<Decimal> values_;               // of set_.values, rising
-  std::vector<std::int64_t> powers_;          // of their first digits, rising
-  std::size_t most_places_ = kMaxTextLength;  // after the point
+  std::vector<Decimal> values_;       // of set_.values, rising
+  std::vector<std::int64_t> powers_;  // of their first digits, rising
+  std::size_t most_whole_digits_ = kMaxTextLength;
+  std::size_t most_places_ = kMaxTextLength;  // after the point, beside
+  std::size_t most_zeros_ = 0;                // at the beginning
   std::int64_t scale_ = 0;
   Integer step_;  // the common multiple of all steps, in units; of those that are forbidden:
   std::vector<Integer> no_steps_;
@@ -929,6 +1032,7 @@ class OneNumberScanner final : public NumberScanner {
   // By base.
   Base start_base_ = 0;
   std::vector<std::string> texts_;  // of prefixes that are alike one
+  std::vector<Written> written_;
   std::vector<Part> parts_;
   std::vector<std::string> keys_;  // what they have in common
   std::vector<bool> accepting_;

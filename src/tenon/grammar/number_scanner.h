@@ -54,11 +54,13 @@ struct SomeNumbers {
 /// Up to `most` of them; fewer if there are no more, or if they lie far apart.
 [[nodiscard]] SomeNumbers some_numbers(const NumberSet& set, std::size_t most);
 
-/// The numbers of a set, as JSON. Numbers are spelled in decimals of any length, or as
-/// `d.ddde-dd` with one digit before the point and at most three in the exponent; where multiples
-/// are asked for, in decimals alone; those of a list have one zero at most that says nothing. That
-/// leaves out no value, and no spelling that json.dumps or
-/// JSON.stringify write but for integers of more than 16 digits that are written as floats.
+/// The numbers of a set, as JSON. Numbers are spelled in decimals, or as `d.ddde-dd` with one digit
+/// before the point and at most three in the exponent; where multiples are asked for, in decimals
+/// alone; those of a list have one zero at most that says nothing. There are at most 20 digits
+/// before the point and 17 behind it (and 6 zeros that begin the fraction of a number below 1), or
+/// as many as the bounds and multiples have and two more. That leaves out no double where there are
+/// exponents, and no spelling that json.dumps or JSON.stringify write but for integers of more than
+/// 16 digits that are written as floats.
 ///
 /// A prefix is dead if nothing that follows can lead into the set; that is decided by arithmetic on
 /// the prefix, exactly, for sets that the two checks above let pass.

@@ -50,6 +50,8 @@ TEST(NumberScanner, Spellings) {
   const NumberSet finest{.multiples = {"1e-39"}};
   const NumberSet large{.minimum = Bound{"1"}, .maximum = Bound{"3e40"}, .multiples = {"1e40"}};
   const NumberSet large_cents{.minimum = Bound{"1e32"}, .multiples = {"0.01"}};
+  const NumberSet long_bound{.minimum = Bound{"1e25"}, .multiples = {"1"}};
+  const NumberSet tiny{.minimum = Bound{"0", true}, .maximum = Bound{"2e-20"}};
   const Row rows[] = {
       {"Zero", any, "0", 1},
       {"NegativeZero", any, "-0", 2},
@@ -62,7 +64,17 @@ TEST(NumberScanner, Spellings) {
       {"ExponentOfTwoDigits", any, "12e1", 2},
       {"ExponentOfZero", any, "0e1", 1},
       {"LongExponent", any, "1e1000", 5},
-      {"Integer", integer, "-123456789012345678901234567890", 31},
+      {"Integer", integer, "-12345678901234567890", 21},
+      {"DigitsHaveAnEnd", integer, "123456789012345678901", 20},
+      {"FractionsHaveAnEnd", any, "0.123456789012345678", 19},
+      {"AsADoubleIsWritten", any, "0.00012345678901234567", 22},
+      {"ZerosHaveAnEnd", any, "0.00000000000000000000000000", 25},
+      {"ZerosOfIntegersHaveAnEnd", integer, "12.000000000000000000", 20},
+      {"MantissasHaveAnEnd", any, "1.123456789012345678e5", 19},
+      {"ABoundAsksForMoreDigits", long_bound, "99999999999999999999999999", 26},
+      {"AndForSomeMoreAtMost", long_bound, "99999999999999999999999999999", 28},
+      {"SmallBoundsAskForMorePlaces", tiny, "0.00000000000000000001", 22},
+      {"StepsAskForMorePlaces", finest, "1.25", 4},
       {"IntegerWithPoint", integer, "12.0", 4},
       {"IntegerWithFraction", integer, "12.5", 3},
       {"IntegerWithExponent", integer, "1e5", 1},
