@@ -1,7 +1,9 @@
 // From a grammar as data to frames, in passes over its nodes:
 //
-// 1. What is regular becomes a lexeme, as large as possible: one automaton instead of many frames,
-//    whose token masks are shared by all places where it is read.
+// 1. Rules that end with themselves become repetitions: right_recursion.h. What is regular then
+//    becomes a lexeme, as large as possible: one automaton instead of many frames, whose token
+//    masks are shared by all places where it is read. A sequence of several that have many states
+//    each is read one by one.
 // 2. A text that must hold none of certain stops, and is not regular, is taken apart by what of a
 //    stop has come before each of its parts and behind it, since a stop may begin in one lexeme and
 //    end in another. See Y. Bar-Hillel, M. Perles, E. Shamir, On formal properties of simple phrase
@@ -32,6 +34,7 @@
 #include "tenon/grammar/add_rules_parts.h"
 #include "tenon/grammar/frames.h"
 #include "tenon/grammar/regex_scanner.h"
+#include "tenon/grammar/right_recursion.h"
 #include "tenon/grammar/rules.h"
 #include "tenon/grammar/spell.h"
 #include "tenon/regex/language.h"
@@ -236,7 +239,7 @@ void Adder::find_read() {
   while (!todo.empty()) {
     const NodeId id = todo.back();
     todo.pop_back();
-    if (languages_[id]) continue;
+    if (languages_[id] && !languages_[id]->is_read_apart) continue;
     for_each_part(rules_.node(id), [&](NodeId part) {
       if (is_read_[part]) return;
       is_read_[part] = true;
@@ -295,7 +298,35 @@ std::optional<Adder::Language> Adder::language_of(const Node& node) {
     if (language.height > kMaxLexemeHeight) return std::nullopt;
   }
   language.expr = expr_of(node);
+  count_states(node, language);
   return language;
+}
+
+// An automaton of a sequence has the states of all its parts, and where one may end at many places,
+// many more. It is looked at whole to know whether it can end, and has to share its limits.
+void Adder::count_states(const Node& node, Language& language) const {
+  constexpr std::uint64_t kMany = 64;
+  constexpr std::uint64_t kMost = 1'000'000;
+  language.states = 1;
+  std::size_t large_parts = 0;
+  for_each_part(node, [&](NodeId part) {
+    const Language& of = *languages_[part];
+    language.states = std::min(language.states + of.states, kMost);
+    large_parts += of.states >= kMany ? 1 : 0;
+    language.is_read_apart = language.is_read_apart || of.is_read_apart;
+  });
+  if (const auto* repeat = std::get_if<node::Repeat>(&node)) {
+    const std::uint64_t times = repeat->max == node::kUnbounded ? repeat->min : repeat->max;
+    language.states = std::min(language.states * std::max<std::uint64_t>(times, 1), kMost);
+  } else if (const auto* literal = std::get_if<node::Literal>(&node)) {
+    language.states = std::min<std::uint64_t>(literal->bytes.size(), kMost);
+  } else if (std::holds_alternative<node::Sequence>(node)) {
+    language.is_read_apart = language.is_read_apart || large_parts > 1;
+  } else if (std::holds_alternative<node::Lexeme>(node) ||
+             std::holds_alternative<node::Both>(node) ||
+             std::holds_alternative<node::Complement>(node)) {
+    language.is_read_apart = false;
+  }
 }
 
 Expr Adder::expr_of(const Node& node) {
@@ -426,7 +457,7 @@ void Adder::make_items() {
 Item Adder::item_of(NodeId id) {
   if (!is_reachable_[id]) return {};
   const Node& node = rules_.node(id);
-  if (const auto& language = languages_[id]) {
+  if (const auto& language = languages_[id]; language && !language->is_read_apart) {
     // Literals need no automaton.
     if (const auto* literal = std::get_if<node::Literal>(&node)) {
       return {.kind = Item::Kind::leaf,
@@ -957,7 +988,8 @@ FrameId Adder::frame_of_tokens(const node::Token& token) {
 
 Expected<FrameId> add_rules(Machine& machine, const Rules& rules, const vocab::Vocab& vocab,
                             std::vector<Relaxed>* relaxed) {
-  return adding::Adder(machine, rules, vocab, relaxed).add();
+  const std::optional<Rules> repeated = without_right_recursion(rules);
+  return adding::Adder(machine, repeated ? *repeated : rules, vocab, relaxed).add();
 }
 
 }  // namespace tenon::grammar

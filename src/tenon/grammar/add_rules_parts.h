@@ -64,6 +64,8 @@ class Adder {
     Expr expr = ExprSet::kNothing;
     std::uint32_t height = 0;
     std::uint64_t size = 0;
+    std::uint64_t states = 0;    // of its automaton, roughly
+    bool is_read_apart = false;  // its parts are, where it is no part of a lexeme
   };
   // P_k and B_k above: a text of rule `begin` of the cycle and then `rest`.
   struct Pair {
@@ -84,6 +86,7 @@ class Adder {
   void find_languages();
   [[nodiscard]] std::optional<Language> language_of(const Node& node);
   [[nodiscard]] Expr expr_of(const Node& node);
+  void count_states(const Node& node, Language& language) const;
   [[nodiscard]] Expr expr_of_pattern(const node::Pattern& pattern);
   [[nodiscard]] Expr characters() {
     return exprs_->repeat(regex::utf8_spelling(*exprs_, CodePointSet::all()), 0,

@@ -83,7 +83,11 @@ class RegexScanner final : public Scanner {
         machine_.fail(status.error());
         return kDead;
       }
-      lives_[state] = is_live && *is_live ? Life::live : Life::dead;
+      if (!is_live) {  // which is no verdict
+        machine_.fail(is_live.error());
+        return kDead;
+      }
+      lives_[state] = *is_live ? Life::live : Life::dead;
     }
     return lives_[state] == Life::live ? state : kDead;
   }
