@@ -363,8 +363,13 @@ void MaskBuilder::add_inside(const Frame::Lexeme& lexeme) {
     by_bytes.of[TokenTrie::kUnit] = ByteClasses::kNone;
     is_done = scan_by(by_bytes);
   }
-  if (!is_done) {
-    if (refuses_most(lexeme) || !scan_exceptions(lexeme)) scan(whole, lexeme, kAllNodes);
+  if (!is_done && refuses_most(lexeme)) {
+    std::ranges::fill(scratch_, 0U);
+    scan(whole, lexeme, kAllNodes);
+    return;
+  }
+  if (!is_done && !scan_ascii_apart(lexeme, *classes)) {
+    if (!scan_exceptions(lexeme, whole)) scan(whole, lexeme, kAllNodes);
     return;
   }
   if (const int rare = scanner.rare_byte(); rare >= 0) {
@@ -420,6 +425,21 @@ bool MaskBuilder::scan_all_but(const Frame::Lexeme& lexeme) {
   return true;
 }
 
+// Characters beyond ASCII are told apart, and their bytes with them: tokens that have some are
+// looked at one by one, all others by classes. \p{L}{1,40}(?: \p{L}{1,40}){0,5} on Llama-3's
+// vocabulary: 10.6 ms a mask by the bytes of all tokens, 8.2 ms so (release, 2 cores, 2026-11-29).
+// False: there are no classes for what is told apart within ASCII.
+bool MaskBuilder::scan_ascii_apart(const Frame::Lexeme& lexeme, const ByteClasses& classes) {
+  ByteClasses ascii = classes;
+  for (std::size_t byte = 0x80; byte < ascii.of.size(); ++byte) ascii.of[byte] = ByteClasses::kNone;
+  const auto quotient = index_->quotient(ascii);
+  if (quotient == nullptr) return false;
+  const TokenTrie& beyond = index_->beyond_ascii();
+  std::ranges::fill(scratch_, 0U);
+  if (!scan_exceptions(lexeme, beyond)) scan(beyond, lexeme, kAllNodes);
+  return scan(*quotient, lexeme, &ascii);
+}
+
 // By the first byte.
 bool MaskBuilder::refuses_most(const Frame::Lexeme& lexeme) {
   const TokenTrie& trie = index_->vocab().trie();
@@ -435,7 +455,7 @@ bool MaskBuilder::refuses_most(const Frame::Lexeme& lexeme) {
 // The same from the other end: of the tokens of any text, those that do not go on here are left
 // out, and where anything may follow nothing is looked at. False: this is no string, or one of any
 // text itself.
-bool MaskBuilder::scan_exceptions(const Frame::Lexeme& lexeme) {
+bool MaskBuilder::scan_exceptions(const Frame::Lexeme& lexeme, const TokenTrie& trie) {
   Scanner& scanner = *lexeme.scanner;
   if (scanner.is_any_text(lexeme.state)) return false;
   const auto any_text = scanner.any_text();
@@ -443,7 +463,15 @@ bool MaskBuilder::scan_exceptions(const Frame::Lexeme& lexeme) {
   const auto all = lexeme_mask({any_text->scanner, any_text->state}).inside;
   scratch_.assign(words_, 0);
   all->add_to(scratch_);
-  const TokenTrie& trie = index_->vocab().trie();
+  const bool is_whole_trie = &trie == &index_->vocab().trie();
+  if (!is_whole_trie) {
+    const std::vector<std::uint32_t> of_any_text =
+        std::exchange(scratch_, std::vector<std::uint32_t>(words_));
+    for (const TokenId token : trie.tokens_below(0)) {
+      if ((of_any_text[static_cast<std::size_t>(token) / 32] >> token % 32 & 1U) != 0)
+        set_bit(scratch_, token);
+    }
+  }
   enum class Fate : std::uint8_t { unknown, settled, open };
   std::vector<Fate> fates;  // by state of the table
   Steps steps(scanner);
@@ -466,7 +494,8 @@ bool MaskBuilder::scan_exceptions(const Frame::Lexeme& lexeme) {
       node = trie.end_of(node);
     } else {
       path_[depth] = state;
-      const bool is_skipped = absorbs_all(state, heights[node]) || is_settled(state);
+      const bool is_skipped =
+          (is_whole_trie && absorbs_all(state, heights[node])) || is_settled(state);
       node = is_skipped ? trie.end_of(node) : node + 1;
     }
   }
@@ -475,7 +504,9 @@ bool MaskBuilder::scan_exceptions(const Frame::Lexeme& lexeme) {
 }
 
 // The same by classes of bytes. False: characters that are units there are told apart here.
-bool MaskBuilder::scan(const VocabIndex::Quotient& quotient, const Frame::Lexeme& lexeme) {
+// `only`: of those alone that have a class there.
+bool MaskBuilder::scan(const VocabIndex::Quotient& quotient, const Frame::Lexeme& lexeme,
+                       const ByteClasses* only) {
   Scanner& scanner = *lexeme.scanner;
   const TokenTrie& trie = quotient.trie;
   const bool ends_inside = scanner.border(lexeme.state) != Scanner::Border::quote;
@@ -488,6 +519,7 @@ bool MaskBuilder::scan(const VocabIndex::Quotient& quotient, const Frame::Lexeme
       trie, 1, trie.node_count(), path_,
       [&](Scanner::State from, std::uint8_t symbol) {
         const std::uint8_t byte = quotient.representative[symbol];
+        if (only != nullptr && only->of[byte] == ByteClasses::kNone) return Scanner::kDead;
         if (byte != TokenTrie::kUnit) return steps(from, byte);
         const auto next = steps.common(from);
         is_told_apart = is_told_apart || !next;

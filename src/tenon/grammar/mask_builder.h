@@ -89,8 +89,10 @@ class MaskBuilder {
   bool scan(const vocab::TokenTrie& trie, const Frame::Lexeme& lexeme, std::uint32_t max_nodes);
   bool scan_all_but(const Frame::Lexeme& lexeme);
   bool refuses_most(const Frame::Lexeme& lexeme);
-  bool scan_exceptions(const Frame::Lexeme& lexeme);
-  bool scan(const VocabIndex::Quotient& quotient, const Frame::Lexeme& lexeme);
+  bool scan_exceptions(const Frame::Lexeme& lexeme, const vocab::TokenTrie& trie);
+  bool scan_ascii_apart(const Frame::Lexeme& lexeme, const vocab::ByteClasses& classes);
+  bool scan(const VocabIndex::Quotient& quotient, const Frame::Lexeme& lexeme,
+            const vocab::ByteClasses* only = nullptr);
   std::shared_ptr<const Bits> find_closing(const Frame::Lexeme& lexeme, const Border& border);
   std::shared_ptr<const Bits> try_closing(const Frame::Lexeme& lexeme, const Border& border,
                                           const Scanner::Way& way);

@@ -239,6 +239,7 @@ VocabIndex::VocabIndex(std::shared_ptr<const vocab::Vocab> vocab)
   // And of its strings.
   for (const std::uint8_t byte : {'"', '\\'}) static_cast<void>(containing(byte));
   static_cast<void>(plain_heights());
+  static_cast<void>(beyond_ascii());
 }
 
 const VocabIndex::Border& VocabIndex::border(const regex::ByteSet& alphabet) {
@@ -266,6 +267,16 @@ const TokenTrie& VocabIndex::containing(std::uint8_t byte) {
     }));
   }
   return *slot;
+}
+
+const TokenTrie& VocabIndex::beyond_ascii() {
+  const std::lock_guard lock(mutex_);
+  if (!beyond_ascii_) {
+    const auto is_beyond = [](char byte) { return static_cast<std::uint8_t>(byte) >= 0x80; };
+    beyond_ascii_ = std::make_unique<const TokenTrie>(trie_of(
+        *vocab_, [&](std::string_view bytes) { return std::ranges::any_of(bytes, is_beyond); }));
+  }
+  return *beyond_ascii_;
 }
 
 const VocabIndex::PlainHeights& VocabIndex::plain_heights() {
@@ -358,6 +369,7 @@ std::size_t VocabIndex::memory_bytes() const {
                       openings_.memory_bytes();
   const std::lock_guard lock(mutex_);
   for (const auto& trie : containing_) bytes += trie ? trie->memory_bytes() : 0;
+  if (beyond_ascii_) bytes += beyond_ascii_->memory_bytes();
   if (plain_heights_) bytes += plain_heights_->size() * sizeof(std::uint16_t);
   for (const auto& [alphabet, border] : borders_) bytes += of_border(*border);
   for (const auto& [quotient, last_use] : quotients_) {

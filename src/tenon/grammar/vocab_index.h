@@ -78,6 +78,9 @@ class VocabIndex {
   /// The tokens that begin with bytes of `alphabet` and go on with others.
   [[nodiscard]] const Border& border(const regex::ByteSet& alphabet);
 
+  /// The tokens that have a byte beyond ASCII.
+  [[nodiscard]] const vocab::TokenTrie& beyond_ascii();
+
   // ---- Parts of masks, for scanners in states of equal keys ------------------------------------
 
   using Bits = std::vector<std::uint64_t>;
@@ -131,10 +134,11 @@ class VocabIndex {
   std::shared_ptr<const vocab::Vocab> vocab_;
   Border quotes_;
   vocab::TokenTrie long_tokens_;
-  mutable std::mutex mutex_;  // guards the next six
+  mutable std::mutex mutex_;  // guards the next seven
   std::array<std::unique_ptr<const vocab::TokenTrie>, 256> containing_;
   std::vector<Kept> quotients_;
   std::unique_ptr<const PlainHeights> plain_heights_;
+  std::unique_ptr<const vocab::TokenTrie> beyond_ascii_;
   std::uint64_t uses_ = 0;
   std::map<std::array<std::uint8_t, 256>, int> asked_;  // for partitions without one of their own
   std::map<std::array<std::uint64_t, 4>, std::unique_ptr<const Border>> borders_;
