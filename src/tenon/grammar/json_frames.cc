@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -512,11 +513,21 @@ class ArrayFrame final : public Frame {
       memory.numbers = context_.with(memory.numbers, value);
     } else if (!takes_) {
       return;
+    } else if (value.if_string() != nullptr && is_spare(*value.if_string())) {
+      memory.all_taken = false;
     } else if (memory.taken->size() < kMostTaken) {
       memory.taken = with_taken(*memory.taken, context_.term_of(value));
     } else {
       memory.all_taken = false;
     }
+  }
+  // Wherever the text could be an item, so many others begin with it that no item runs out for want
+  // of it. So a look at the items tells that it does not come twice, and that is all.
+  bool is_spare(const std::string& text) {
+    for (std::size_t i = 0; i <= shape_.prefix.size(); ++i) {
+      if (!context_.shapes.has_many_longer(item_term(i), text)) return false;
+    }
+    return true;
   }
   const std::vector<Term>* with_taken(std::vector<Term> taken, Term term) {
     taken.insert(std::ranges::upper_bound(taken, term), term);
@@ -745,6 +756,14 @@ class ObjectFrame final : public Frame {
                         std::ranges::binary_search(shape.required, name), fitting(term, within)});
     }
     std::ranges::sort(names_, {}, &Name::spelled);
+    for (std::uint32_t i = 0; i < names_.size(); ++i) {
+      spellings_.push_back({names_[i].spelled, i});
+      if (context_.options.unicode_escapes != UnicodeEscapes::any) continue;
+      for (std::string& text : escaped_spellings(names_[i])) {
+        spellings_.push_back({std::move(text), i});
+      }
+    }
+    std::ranges::sort(spellings_, {}, &Spelling::text);
     required_.resize((names_.size() + 63) / 64);
     for (std::size_t i = 0; i < names_.size(); ++i) {
       if (!names_[i].is_required) continue;
@@ -937,9 +956,11 @@ class ObjectFrame final : public Frame {
         const Place place = places_[at.more];
         constexpr std::uint32_t kMaxNames = 64;
         std::uint32_t fewest = Machine::kFar;
-        for (std::uint32_t name = place.from; name < std::min(place.to, place.from + kMaxNames);
-             ++name) {
-          if (is_free(state, name)) fewest = std::min(fewest, with_name(name, place.depth));
+        for (std::uint32_t i = place.from; i < std::min(place.to, place.from + kMaxNames); ++i) {
+          const auto& [text, name] = spellings_[i];
+          if (!is_free(state, name)) continue;
+          const auto rest = static_cast<std::uint32_t>(text.size() - place.depth);
+          fewest = std::min(fewest, rest + with_name(name, names_[name].spelled.size()));
         }
         return fewest;
       }
@@ -1021,11 +1042,33 @@ class ObjectFrame final : public Frame {
     std::uint32_t like = 0;        // the excluded objects that have all members so far: likes_
   };
   using Like = std::vector<const json::Value*>;
-  // A place in a known name: names [from, to) begin with the same `depth` bytes.
+  // How a name may be written, without the opening quote.
+  struct Spelling {
+    std::string text;
+    std::uint32_t name;
+  };
+  // A place in a known name: spellings [from, to) begin with the same `depth` bytes.
   struct Place {
     std::uint32_t from, to, depth;
     auto operator<=>(const Place&) const = default;
   };
+
+  // With \u for what is not ASCII, as json.dumps writes it, in small and in large letters.
+  static std::vector<std::string> escaped_spellings(const Name& name) {
+    std::string small = json::dumps(json::Value(name.name), {.ensure_ascii = true}).substr(1);
+    if (small == name.spelled) return {};
+    std::string large = small;
+    for (std::size_t at = 0; at + 1 < large.size(); ++at) {
+      if (large[at] != '\\') continue;
+      if (large[++at] != 'u') continue;
+      for (std::size_t end = at + 5; ++at < end;) {
+        if (large[at] >= 'a') large[at] = static_cast<char>(large[at] - 'a' + 'A');
+      }
+      --at;
+    }
+    if (large == small) return {small};
+    return {small, large};
+  }
 
   // Of a name `read` bytes of which have been read, its colon and its value.
   [[nodiscard]] std::uint32_t least_of(Machine& machine, std::uint32_t name, std::size_t read) {
@@ -1263,6 +1306,12 @@ class ObjectFrame final : public Frame {
     }
     return false;
   }
+  [[nodiscard]] bool may_add_spelling_in(const State& state, const Place& place) {
+    if (spellings_.size() == names_.size()) return may_add_name_in(state, place.from, place.to);
+    const auto spellings = std::span(spellings_).subspan(place.from, place.to - place.from);
+    return std::ranges::any_of(
+        spellings, [&](const Spelling& spelling) { return may_add_name(state, spelling.name); });
+  }
   [[nodiscard]] bool may_add_others(const State& state) const {
     return !others_.empty() && has_room(state) &&
            (!is_ordered() || state.required == required_count_);
@@ -1319,7 +1368,7 @@ class ObjectFrame final : public Frame {
   }
 
   void begin_key(Machine& machine, const Cell& cell, std::uint32_t state) {
-    wait_in_name(machine, cell, state, {0, static_cast<std::uint32_t>(names_.size()), 0});
+    wait_in_name(machine, cell, state, {0, static_cast<std::uint32_t>(spellings_.size()), 0});
     if (!may_add_others(states_[state])) return;
     for (std::uint32_t i = 0; i < others_.size(); ++i) {
       if (!may_add_other(states_[state], others_[i])) continue;
@@ -1369,21 +1418,21 @@ class ObjectFrame final : public Frame {
 
   // What comes next in some name of the place.
   [[nodiscard]] ByteSet bytes_in(const Place& place) const {
-    const auto byte_of = [&](const Name& name) {
-      return static_cast<std::uint8_t>(name.spelled[place.depth]);
+    const auto byte_of = [&](const Spelling& spelling) {
+      return static_cast<std::uint8_t>(spelling.text[place.depth]);
     };
     ByteSet set;
-    const auto end = names_.begin() + place.to;
-    for (auto name = names_.begin() + place.from; name != end;) {
-      const std::uint8_t byte = byte_of(*name);
+    const auto end = spellings_.begin() + place.to;
+    for (auto spelling = spellings_.begin() + place.from; spelling != end;) {
+      const std::uint8_t byte = byte_of(*spelling);
       set.insert(byte);
-      name = std::ranges::upper_bound(name, end, byte, {}, byte_of);
+      spelling = std::ranges::upper_bound(spelling, end, byte, {}, byte_of);
     }
     return set;
   }
 
   void wait_in_name(Machine& machine, const Cell& cell, std::uint32_t state, const Place& place) {
-    if (!may_add_name_in(states_[state], place.from, place.to)) return;
+    if (!may_add_spelling_in(states_[state], place)) return;
     const auto [id, is_new] =
         place_ids_.try_emplace(place, static_cast<std::uint32_t>(places_.size()));
     if (is_new) places_.push_back(place);
@@ -1393,17 +1442,19 @@ class ObjectFrame final : public Frame {
   void read_name(Machine& machine, const Cell& cell, const Local& at, std::uint8_t byte) {
     const Place place = places_[at.more];
     // The closing quote is the last byte and an unescaped one, so no name begins another.
-    const auto byte_at = [&](const Name& name) {
-      return static_cast<std::uint8_t>(name.spelled[place.depth]);
+    const auto byte_at = [&](const Spelling& spelling) {
+      return static_cast<std::uint8_t>(spelling.text[place.depth]);
     };
-    const auto range = std::ranges::equal_range(names_.begin() + place.from,
-                                                names_.begin() + place.to, byte, {}, byte_at);
+    const auto begin = spellings_.begin();
+    const auto range =
+        std::ranges::equal_range(begin + place.from, begin + place.to, byte, {}, byte_at);
     if (range.empty()) return;
-    const auto from = static_cast<std::uint32_t>(range.begin() - names_.begin());
-    const auto to = static_cast<std::uint32_t>(range.end() - names_.begin());
-    if (to - from == 1 && names_[from].spelled.size() == place.depth + 1) {
-      if (may_add_name(states_[at.state], from)) {
-        then(machine, cell, context_.gap, {Phase::colon, at.state, from});
+    const auto from = static_cast<std::uint32_t>(range.begin() - begin);
+    const auto to = static_cast<std::uint32_t>(range.end() - begin);
+    if (to - from == 1 && spellings_[from].text.size() == place.depth + 1) {
+      const std::uint32_t name = spellings_[from].name;
+      if (may_add_name(states_[at.state], name)) {
+        then(machine, cell, context_.gap, {Phase::colon, at.state, name});
       }
       return;
     }
@@ -1413,7 +1464,8 @@ class ObjectFrame final : public Frame {
   Context& context_;
   schema::Counts count_;
   std::vector<ObjectShape::Some> some_;
-  std::vector<Name> names_;  // by spelling
+  std::vector<Name> names_;          // by spelling
+  std::vector<Spelling> spellings_;  // by text; those of names_ alone in the same order
   std::vector<Other> others_;
   std::vector<std::uint64_t> required_;         // bit i: names_[i] is
   std::vector<std::uint32_t> required_orders_;  // their orders, rising

@@ -478,6 +478,30 @@ TEST(Json, ItemsThatMustDifferBeginOnlyWhatIsLeft) {
        R"({"type": "array", "uniqueItems": true, "minItems": 2, "prefixItems": [{"enum": [1, 2]}, {"const": 1}]})",
        {"[2, 1"},
        {"[1"}},
+      {"OfAPatternAndALength",
+       R"({"type": "array", "uniqueItems": true, "items": {"type": "string", "maxLength": 20}})",
+       {R"(["a", "a)", R"(["aaaaaaaaaaaaaaaaaaaa", "aaaaaaaaaaaaaaaaaaa")"},
+       {R"(["a", "a")", R"(["aaaaaaaaaaaaaaaaaaaa", "aaaaaaaaaaaaaaaaaaaa)",
+        R"(["aaaaaaaaaaaaaaaaaaaa", "b", "aaaaaaaaaaaaaaaaaaaa)"}},
+      {"ATextThatAnotherItemNeeds",
+       R"({"type": "array", "uniqueItems": true, "minItems": 2,
+           "prefixItems": [{"type": "string", "maxLength": 20}, {"enum": ["a", "b"]}], "items": {"const": "a"}})",
+       {R"(["a", "b)", R"(["b", "a")"},
+       {R"(["a", "a)", R"(["b", "b)"}},
+      {"ContainsWhatAllAre",
+       R"({"type": "array", "uniqueItems": true, "contains": {}, "maxItems": 3})",
+       {"[3, 4, 5]"},
+       {"[]", "[3, 3,", "[3, 4, 3]", "[3, 4, 5,"}},
+      {"ContainsTwoOfMany",
+       R"({"type": "array", "uniqueItems": true, "items": {"enum": [1, 2, 3, "a"]},
+           "contains": {"type": "integer"}, "minContains": 2})",
+       {R"([1, "a", 2, 3])", R"([1, 2, 3, "a"])"},
+       {R"([1, "a"])", "[1]"}},
+      {"NamesOfPatternsThatOverlap",
+       R"({"type": "array", "uniqueItems": true, "items": {"type": "object", "additionalProperties": false,
+           "patternProperties": {"^k": {"enum": ["a", "b"]}, "n$": {"enum": ["b", "c"]}}}})",
+       {R"([{"kn": "b", "k1": "a"}, {"kn": "b"}, {}])", R"([{}, {"xn": "c"}])"},
+       {R"([{"kn": "a)", R"([{"kn": "b"}, {"kn": "b"},)", R"([{}, {},)"}},
       {"ExcludedAltogether",
        R"({"type": "array", "items": {"enum": [[1], [2]]}, "not": {"const": [[1], [2]]}, "maxItems": 2})",
        {"[[1], [1]]", "[[2], [2]]", "[[1]]"},
@@ -487,6 +511,96 @@ TEST(Json, ItemsThatMustDifferBeginOnlyWhatIsLeft) {
     SCOPED_TRACE(row.name);
     const auto grammar =
         json_frames_grammar_of(row.schema, {.whitespace = JsonOptions::Whitespace::spaced});
+    ASSERT_TRUE(grammar) << grammar.error().message;
+    for (const char* text : row.legal) EXPECT_TRUE(Matcher(*grammar).accept_bytes(text)) << text;
+    for (const char* text : row.refused) EXPECT_FALSE(Matcher(*grammar).accept_bytes(text)) << text;
+  }
+}
+
+// A name or an item that no rule for the value evaluates is not begun.
+TEST(Json, OnlyWhatIsEvaluatedIsBegun) {
+  struct Prefixes {
+    const char* name;
+    const char* schema;
+    std::vector<const char*> legal;
+    std::vector<const char*> refused;
+  };
+  const Prefixes rows[] = {
+      {"Properties",
+       R"({"type": "object", "properties": {"up": {"type": "integer"}}, "unevaluatedProperties": false})",
+       {R"({"up": 1})", "{}"},
+       {R"({"d)", R"({"up": 1,)"}},
+      {"OfAType",
+       R"({"type": "object", "unevaluatedProperties": {"type": "integer"}})",
+       {R"({"n": 7})"},
+       {R"({"n": ")"}},
+      {"AllOf",
+       R"({"type": "object", "allOf": [{"properties": {"a": {}}}, {"patternProperties": {"^b": {}}}],
+           "unevaluatedProperties": false})",
+       {R"({"a": 1, "bc": 2})"},
+       {R"({"c)", R"({"ab)"}},
+      {"Reference",
+       R"({"$ref": "#/$defs/base", "properties": {"b": {}}, "unevaluatedProperties": false,
+           "$defs": {"base": {"type": "object", "properties": {"a": {}}}}})",
+       {R"({"a": 1, "b": 2})"},
+       {R"({"c)"}},
+      {"OneOfByAConst",
+       R"({"type": "object", "properties": {"k": {"enum": ["x", "y"]}}, "required": ["k"],
+           "oneOf": [{"properties": {"k": {"const": "x"}, "a": {}}},
+                     {"properties": {"k": {"const": "y"}, "b": {}}}], "unevaluatedProperties": false})",
+       {R"({"k": "x", "a": 1})", R"({"b": 1, "k": "y"})"},
+       {R"({"k": "y", "a)", R"({"b": 1, "k": "x)", R"({"a": 1, "b)", R"({"c)"}},
+      {"AnyOfThatBothHold",
+       R"({"type": "object", "anyOf": [{"properties": {"a": {"type": "null"}}, "required": ["a"]},
+           {"properties": {"b": {"type": "null"}}, "required": ["b"]}], "unevaluatedProperties": false})",
+       {R"({"a": null, "b": null})", R"({"b": null})", R"({"b": null, "a": null})"},
+       {R"({"c)", R"({"a": 1)", R"({"a": null, "b": 1)", "{}"}},
+      {"AnyOfMany",
+       R"({"type": "object", "unevaluatedProperties": false, "anyOf": [{"properties": {"a": {"const": 1}}},
+           {"properties": {"b": {"const": 1}}}, {"properties": {"c": {"const": 1}}},
+           {"properties": {"d": {"const": 1}}}, {"properties": {"e": {"const": 1}}},
+           {"properties": {"f": {"const": 1}}}]})",
+       {R"({"a": 1, "c": 1, "f": 1})"},
+       {R"({"g)"}},
+      {"Condition",
+       R"({"type": "object", "if": {"properties": {"k": {"const": 1}}, "required": ["k"]},
+           "then": {"properties": {"a": {}}}, "else": {"properties": {"b": {}}},
+           "unevaluatedProperties": false})",
+       {R"({"k": 1, "a": 2})", R"({"a": 2, "k": 1})", R"({"b": 2})", "{}"},
+       {R"({"k": 2)", R"({"b": 2, "a)", R"({"c)", R"({"a": 2})"}},
+      {"ConditionAlone",
+       R"({"type": "object", "if": {"properties": {"a": {"const": 1}}, "required": ["a"]},
+           "unevaluatedProperties": false})",
+       {R"({"a": 1})", "{}"},
+       {R"({"a": 2)", R"({"b)"}},
+      {"Dependents",
+       R"({"type": "object", "properties": {"a": {}}, "unevaluatedProperties": false,
+           "dependentSchemas": {"a": {"properties": {"b": {}}}}})",
+       {R"({"a": 1, "b": 2})", R"({"b": 2, "a": 1})"},
+       {R"({"b": 2})", R"({"c)"}},
+      {"NotEvaluatesNothing",
+       R"({"type": "object", "not": {"not": {"properties": {"a": {}}}}, "unevaluatedProperties": false})",
+       {"{}"},
+       {R"({")"}},
+      {"Within",
+       R"({"type": "object", "properties": {"a": {"type": "object", "anyOf": [{"properties": {"b": {}}}],
+           "unevaluatedProperties": false}}, "unevaluatedProperties": false})",
+       {R"({"a": {"b": 1}})"},
+       {R"({"a": {"a)", R"({"b)"}},
+      {"Items",
+       R"({"type": "array", "prefixItems": [{}], "allOf": [{"prefixItems": [{}, {"type": "null"}]}],
+           "unevaluatedItems": false})",
+       {"[1, null]", "[]"},
+       {"[1, null,", "[1, 2"}},
+      {"ItemsThatAreContained",
+       R"({"type": "array", "contains": {"type": "string"}, "unevaluatedItems": {"type": "null"}})",
+       {R"([null, "a", null])"},
+       {"[1", "[null]"}},
+      {"NoItems", R"({"type": "array", "unevaluatedItems": false})", {"[]"}, {"[1"}},
+  };
+  for (const Prefixes& row : rows) {
+    SCOPED_TRACE(row.name);
+    const auto grammar = json_frames_grammar_of(row.schema, {});
     ASSERT_TRUE(grammar) << grammar.error().message;
     for (const char* text : row.legal) EXPECT_TRUE(Matcher(*grammar).accept_bytes(text)) << text;
     for (const char* text : row.refused) EXPECT_FALSE(Matcher(*grammar).accept_bytes(text)) << text;

@@ -202,14 +202,21 @@ Shapes::Alternatives<Shape> Shapes::compute(Term term, bool negated) {
       const Level level(*this);
       if (!level) return std::nullopt;
       Alternatives<Shape> meant = alternatives<Shape>(definition(term), negated);
-      return meant ? meant : checked<Shape>(terms_.node_of(term), negated);
+      if (!meant) meant = checked<Shape>(terms_.node_of(term), negated);
+      if (!negated) add_unevaluated(terms_.node_of(term), *meant);
+      return meant;
     }
     case Terms::Kind::rules:
       return rules_of(terms_.node_of(term), negated, type);
     case Terms::Kind::value:
       return value_of(terms_.value_of(term), negated, type);
-    case Terms::Kind::negation:
-      return alternatives<Shape>(terms_.parts_of(term)[0], !negated);
+    case Terms::Kind::negation: {
+      Alternatives<Shape> result = alternatives<Shape>(terms_.parts_of(term)[0], !negated);
+      if (result && !negated) {
+        for (Shape& shape : *result) forget_evaluated(shape);
+      }
+      return result;
+    }
     case Terms::Kind::all_of:
     case Terms::Kind::any_of:
       break;
@@ -237,6 +244,7 @@ template <class Shape>
 Shapes::Alternatives<Shape> Shapes::checked(NodeId id, bool negated) {
   Shape check;
   check.needs_check = true;
+  if constexpr (!std::is_same_v<Shape, NumberShape>) check.evaluates_more = true;
   if (negated) return std::vector<Shape>{check};
   const Alternatives<Shape>& own = alternatives<Shape>(terms_.rules(id), false);
   std::vector<Shape> result;

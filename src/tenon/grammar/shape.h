@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -57,6 +58,13 @@ struct ArrayShape {
   std::vector<const json::Value*> excluded;  ///< Arrays that it is not equal to.
   bool unique = false;
   bool needs_check = false;
+  // What has been looked at, for an unevaluatedItems around it: the first so many items, those that
+  // fit one of the terms, and perhaps others.
+  std::uint64_t evaluated = 0;
+  std::vector<Term> evaluating;
+  bool evaluates_more = false;
+
+  bool operator==(const ArrayShape&) const = default;
 };
 
 /// Objects: a conjunction.
@@ -68,7 +76,15 @@ struct ObjectShape {
     bool operator==(const Some&) const = default;
   };
 
+  /// The value of each name that no rules of the nodes `by` concern fits the term.
+  struct Unevaluated {
+    Term value;
+    std::vector<schema::NodeId> by;
+    auto operator<=>(const Unevaluated&) const = default;
+  };
+
   std::vector<schema::NodeId> rules;               ///< Nodes whose rules for properties all apply.
+  std::vector<Unevaluated> unevaluated;            ///< All of these apply.
   std::map<std::string, Term, std::less<>> extra;  ///< And these, where the property is there.
   std::vector<std::string> required;               ///< In order, without doubles.
   std::vector<Term> names;                         ///< Every name, as a string, fits all of these.
@@ -76,6 +92,12 @@ struct ObjectShape {
   std::vector<const json::Value*> excluded;        ///< Objects that it is not equal to.
   schema::Counts count;
   bool needs_check = false;
+  // What has been looked at, for an unevaluatedProperties around it: the names that these nodes
+  // concern, and perhaps others.
+  std::vector<schema::NodeId> evaluating;
+  bool evaluates_more = false;
+
+  bool operator==(const ObjectShape&) const = default;
 };
 
 struct NumberShape {
@@ -165,6 +187,8 @@ class Shapes {
   /// whatever the next one is.
   [[nodiscard]] std::optional<std::vector<json::Value>> spoilers(
       const ArrayShape& shape, std::uint64_t count, std::span<const json::Value* const> taken);
+  /// The text is no string of the term, or begins very many of them.
+  [[nodiscard]] bool has_many_longer(Term term, std::string_view text);
   /// True if `text` is in the language.
   [[nodiscard]] bool holds(regex::Expr language, std::string_view text);
   [[nodiscard]] bool holds(const StringShape& shape, std::string_view text);
@@ -239,6 +263,7 @@ class Shapes {
   regex::Expr language_of(const StringShape& shape);
   regex::Expr language_of(std::span<const std::string> words);
   bool goes_on(const StringShape& shape, std::string_view text);
+  bool has_many_texts(Automaton& of, std::uint32_t state, std::uint64_t least, std::uint64_t most);
   bool compute_strings_need_check(Term term);
   regex::Expr pattern_language(const std::string& pattern);
 
@@ -266,6 +291,14 @@ class Shapes {
   std::optional<ArrayShape> meet(const ArrayShape& a, const ArrayShape& b);
   std::optional<ObjectShape> meet(const ObjectShape& a, const ObjectShape& b);
   std::optional<NumberShape> settled(NumberShape shape);
+  // What the node says of what is evaluated within it.
+  static void add_unevaluated(schema::NodeId, std::vector<NumberShape>&) {}
+  void add_unevaluated(schema::NodeId id, std::vector<ArrayShape>& shapes);
+  void add_unevaluated(schema::NodeId id, std::vector<ObjectShape>& shapes);
+  // What `not` holds against a value evaluates nothing.
+  static void forget_evaluated(NumberShape&) {}
+  static void forget_evaluated(ArrayShape& shape);
+  static void forget_evaluated(ObjectShape& shape);
   // The keywords whose numbers are too long to be written, and why.
   static std::vector<std::pair<const char*, Error>> too_long(const schema::NumberRules& rules);
   void check_places(const schema::Node& node);
@@ -294,6 +327,10 @@ class Shapes {
   bool has_enough_values(const ArrayShape& shape, std::uint64_t most, std::uint64_t count,
                          std::span<const std::uint64_t> fitting);
   template <class Shape>
+  const Samples& values_of_shape(const Shape& shape, std::size_t most);
+  std::vector<std::pair<ArrayShape, Samples>>& values_of_shapes(ArrayShape*);
+  std::vector<std::pair<ObjectShape, Samples>>& values_of_shapes(ObjectShape*);
+  template <class Shape>
   bool has_value_but_excluded(const Shape& shape);
   bool is_boundless(Term term, bool with_numbers);
   struct Sampling;
@@ -307,11 +344,14 @@ class Shapes {
                                                             std::uint64_t from);
   const Samples& values_of_items(Term term, std::size_t most);
   std::vector<std::string> all_names(const ObjectShape& shape);
+  std::optional<std::vector<std::string>> compute_few_names(const OtherNames& names,
+                                                            std::size_t most);
   std::vector<OtherNames> apart(const OtherNames& names, const std::vector<std::string>& known,
                                 std::span<const ObjectShape::Some> some);
   bool is_complete(const ObjectShape& shape, std::span<const std::pair<std::string, Term>> named);
   std::vector<OtherNames> less(OtherNames names, const std::vector<std::string>& known);
   Term member(const schema::Node& node, std::string_view name);
+  bool evaluates(schema::NodeId id, std::string_view name);
   Term definition(Term node);
   bool compute_satisfiable(Term term);
   std::optional<schema::NodeId> blamed_within(const schema::Node& node);
@@ -345,6 +385,14 @@ class Shapes {
   std::size_t lowest_assumed_ = kNothingAssumed;
   std::size_t tests_ = 0;
   std::map<std::pair<Term, std::size_t>, Samples> values_of_items_;
+  std::map<std::tuple<regex::Expr, std::vector<std::string>, std::size_t>,
+           std::optional<std::vector<std::string>>>
+      few_names_;
+  // For a few shapes that exclude nothing.
+  std::vector<std::pair<ArrayShape, Samples>> arrays_of_shapes_;
+  std::vector<std::pair<ObjectShape, Samples>> objects_of_shapes_;
+  Samples unkept_samples_;
+  std::map<std::tuple<regex::Expr, std::uint32_t, std::uint64_t, std::uint64_t>, bool> many_texts_;
   std::map<std::pair<Term, bool>, bool> boundless_;  // bool: with numbers
   bool is_sampling_ = false;
   bool has_guessed_ = false;  // a yes rests on what was not looked at: it is not kept

@@ -11,6 +11,18 @@ using schema::Counts;
 using schema::NodeId;
 using schema::Type;
 
+namespace {
+
+// For the rules of a node: which items it evaluates.
+void add_evaluated(const schema::ArrayRules& rules, bool all, Terms& terms, ArrayShape& shape) {
+  shape.evaluated = std::max(shape.evaluated, all ? Counts::kUnbounded : rules.prefix.size());
+  if (rules.contains && rules.contains_evaluates) {
+    merge_sorted(shape.evaluating, {terms.node(*rules.contains)});
+  }
+}
+
+}  // namespace
+
 std::vector<ArrayShape> Shapes::rules_of(NodeId id, bool negated, ArrayShape*) {
   const schema::Node& node = terms_.schema().node(id);
   std::vector<ArrayShape> result;
@@ -18,7 +30,11 @@ std::vector<ArrayShape> Shapes::rules_of(NodeId id, bool negated, ArrayShape*) {
     return negated ? std::vector<ArrayShape>(1) : std::vector<ArrayShape>{};
   }
   if (node.values && negated) return no_values_of<ArrayShape>(id, node.arrays != nullptr);
-  if (node.values) return values_of<ArrayShape>(id);
+  if (node.values) {
+    result = values_of<ArrayShape>(id);
+    for (ArrayShape& shape : result) shape.evaluates_more = node.arrays != nullptr;
+    return result;
+  }
   if (!node.arrays) return std::vector<ArrayShape>(negated ? 0 : 1);
   const schema::ArrayRules& rules = *node.arrays;
   const auto counts_items = [&] { return rules.contains && rules.contained != Counts{}; };
@@ -30,7 +46,7 @@ std::vector<ArrayShape> Shapes::rules_of(NodeId id, bool negated, ArrayShape*) {
       shape.contained.push_back({.term = terms_.node(*rules.contains), .counts = rules.contained});
     }
     shape.unique = rules.unique;
-    shape.needs_check = rules.unevaluated.has_value();
+    add_evaluated(rules, rules.items.has_value(), terms_, shape);
     return {std::move(shape)};
   }
   for (const Counts& counts : outside(rules.length)) result.push_back({.length = counts});
@@ -54,6 +70,46 @@ std::vector<ArrayShape> Shapes::rules_of(NodeId id, bool negated, ArrayShape*) {
   if (rules.unevaluated) result.push_back({.needs_check = true});
   if (rules.unique) result.push_back({.length = {.least = 2}, .needs_check = true});
   return result;
+}
+
+void Shapes::forget_evaluated(ArrayShape& shape) {
+  shape.evaluated = 0;
+  shape.evaluating.clear();
+  shape.evaluates_more = false;
+}
+
+// What is evaluated within the node is known by now. Where it is not known well, all that may be is
+// taken for evaluated, and a check tells.
+void Shapes::add_unevaluated(NodeId id, std::vector<ArrayShape>& shapes) {
+  const schema::Node& node = terms_.schema().node(id);
+  for (ArrayShape& shape : shapes) {
+    shape.evaluates_more |= terms_.evaluates_more(id);
+    if (!node.arrays || !node.arrays->unevaluated) continue;
+    if (shape.evaluates_more && !node.values) {
+      shape.needs_check = true;
+      const std::vector<NodeId> all = terms_.in_place(id);
+      spend(all.size());
+      for (const NodeId one : all) {
+        const auto& rules = terms_.schema().node(one).arrays;
+        if (!rules) continue;
+        const bool evaluates_all = rules->items || (rules->unevaluated && one != id);
+        add_evaluated(*rules, evaluates_all, terms_, shape);
+      }
+    }
+    if (!node.values && shape.evaluated != Counts::kUnbounded) {
+      std::vector<Term> fitting = shape.evaluating;
+      fitting.push_back(terms_.node(*node.arrays->unevaluated));
+      const Term rest = terms_.any_of(std::move(fitting));
+      const auto first = static_cast<std::size_t>(shape.evaluated);
+      if (shape.prefix.size() < first) shape.prefix.resize(first, shape.items);
+      for (std::size_t i = first; i < shape.prefix.size(); ++i) {
+        shape.prefix[i] = terms_.all_of({shape.prefix[i], rest});
+      }
+      shape.items = terms_.all_of({shape.items, rest});
+    }
+    shape.evaluated = Counts::kUnbounded;
+    shape.evaluates_more = false;
+  }
 }
 
 ArrayShape Shapes::superset_of(const std::vector<const json::Value*>& values, ArrayShape*) {
@@ -100,7 +156,11 @@ std::optional<ArrayShape> Shapes::meet(const ArrayShape& a, const ArrayShape& b)
   ArrayShape result{.length = *length,
                     .contained = a.contained,
                     .unique = a.unique || b.unique,
-                    .needs_check = a.needs_check || b.needs_check};
+                    .needs_check = a.needs_check || b.needs_check,
+                    .evaluated = std::max(a.evaluated, b.evaluated),
+                    .evaluating = a.evaluating,
+                    .evaluates_more = a.evaluates_more || b.evaluates_more};
+  merge_sorted(result.evaluating, b.evaluating);
   for (const ArrayShape::Contained& contained : b.contained) {
     if (std::ranges::find(result.contained, contained) == result.contained.end()) {
       result.contained.push_back(contained);
@@ -182,10 +242,13 @@ bool Shapes::has_enough_values(const ArrayShape& shape, std::uint64_t most, std:
         values_of_items(terms_.all_of({shape.items, other}), static_cast<std::size_t>(wanted));
     return values.is_all ? values.values.size() : Counts::kUnbounded;
   };
+  // From there on they are not counted any more.
+  const bool is_settled =
+      contained.counts.most == Counts::kUnbounded && fitting[0] >= contained.counts.least;
   const std::uint64_t others = size_of(terms_.negation(contained.term));
   const std::uint64_t most_fitting = std::min(size_of(contained.term), contained.counts.most);
   const std::uint64_t least_fitting = std::max(fitting[0], contained.counts.least);
-  const std::uint64_t not_fitting = count - std::min(fitting[0], count);
+  const std::uint64_t not_fitting = is_settled ? 0 : count - std::min(fitting[0], count);
   if (least_fitting > most_fitting || not_fitting > others) return false;
   const bool is_open = others == Counts::kUnbounded || most_fitting == Counts::kUnbounded;
   return least_fitting + not_fitting <= most &&

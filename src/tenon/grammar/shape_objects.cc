@@ -81,7 +81,13 @@ std::vector<ObjectShape> Shapes::rules_of(NodeId id, bool negated, ObjectShape*)
     return result;
   }
 
-  if (node.values) return values_of<ObjectShape>(id);
+  if (node.values) {
+    result = values_of<ObjectShape>(id);
+    for (ObjectShape& shape : result) {
+      shape.evaluates_more = node.objects != nullptr || !node.dependents.empty();
+    }
+    return result;
+  }
   result.emplace_back();
   if (node.objects) {
     const schema::ObjectRules& rules = *node.objects;
@@ -89,6 +95,7 @@ std::vector<ObjectShape> Shapes::rules_of(NodeId id, bool negated, ObjectShape*)
     if (rules.has_properties || !rules.pattern_properties.empty() || rules.additional ||
         rules.unevaluated) {
       shape.rules.push_back(id);
+      if (terms_.is_asked(id)) shape.evaluating.push_back(id);
     }
     merge_sorted(shape.required, rules.required);
     if (rules.names) {
@@ -96,11 +103,10 @@ std::vector<ObjectShape> Shapes::rules_of(NodeId id, bool negated, ObjectShape*)
       shape.needs_check = strings_need_check(shape.names.back());
     }
     shape.count = rules.count;
-    shape.needs_check |= rules.unevaluated.has_value();
   }
   const auto split = [&](const std::string& name, const std::vector<ObjectShape>& present) {
     if (result.size() * (present.size() + 1) > limits_.max_alternatives) {
-      for (ObjectShape& shape : result) shape.needs_check = true;
+      for (ObjectShape& shape : result) shape.needs_check = shape.evaluates_more = true;
       return;
     }
     std::vector<ObjectShape> next;
@@ -123,7 +129,7 @@ std::vector<ObjectShape> Shapes::rules_of(NodeId id, bool negated, ObjectShape*)
     const auto& inner = alternatives<ObjectShape>(terms_.node(dependent.node), false);
     std::vector<ObjectShape> present;
     if (!inner) {
-      for (ObjectShape& shape : result) shape.needs_check = true;
+      for (ObjectShape& shape : result) shape.needs_check = shape.evaluates_more = true;
       continue;
     }
     for (const ObjectShape& shape : *inner) {
@@ -134,6 +140,34 @@ std::vector<ObjectShape> Shapes::rules_of(NodeId id, bool negated, ObjectShape*)
     split(dependent.name, present);
   }
   return result;
+}
+
+void Shapes::forget_evaluated(ObjectShape& shape) {
+  shape.evaluating.clear();
+  shape.evaluates_more = false;
+}
+
+// What is evaluated within the node is known by now: see the same for arrays.
+void Shapes::add_unevaluated(NodeId id, std::vector<ObjectShape>& shapes) {
+  const schema::Node& node = terms_.schema().node(id);
+  for (ObjectShape& shape : shapes) {
+    shape.evaluates_more |= terms_.evaluates_more(id);
+    if (!node.objects || !node.objects->unevaluated) continue;
+    const bool is_known = !std::exchange(shape.evaluates_more, false);
+    if (node.values) continue;  // which were held against all of the node
+    shape.needs_check |= !is_known;
+    std::vector<NodeId> by = is_known ? shape.evaluating : terms_.in_place(id);
+    spend(by.size());
+    std::erase_if(by, [&](NodeId one) { return terms_.schema().node(one).objects == nullptr; });
+    const bool all_are_evaluated = std::ranges::any_of(by, [&](NodeId one) {
+      const schema::ObjectRules& rules = *terms_.schema().node(one).objects;
+      return rules.additional || (rules.unevaluated && one != id);
+    });
+    if (all_are_evaluated) continue;
+    std::ranges::sort(by);
+    merge_sorted(shape.unevaluated,
+                 {{.value = terms_.node(*node.objects->unevaluated), .by = std::move(by)}});
+  }
 }
 
 ObjectShape Shapes::superset_of(const std::vector<const json::Value*>& values, ObjectShape*) {
@@ -184,16 +218,19 @@ std::optional<ObjectShape> Shapes::meet(const ObjectShape& a, const ObjectShape&
   if (!count) return std::nullopt;
   const auto size_of = [](const ObjectShape& shape) {
     return shape.rules.size() + shape.extra.size() + shape.required.size() + shape.names.size() +
-           shape.excluded.size();
+           shape.excluded.size() + shape.unevaluated.size();
   };
   spend(1 + size_of(a) + size_of(b));
   ObjectShape result = a;
   result.count = *count;
   merge_sorted(result.rules, b.rules);
+  merge_sorted(result.evaluating, b.evaluating);
   merge_sorted(result.required, b.required);
   merge_sorted(result.names, b.names);
   merge_sorted(result.excluded, b.excluded);
+  merge_sorted(result.unevaluated, b.unevaluated);
   result.needs_check |= b.needs_check;
+  result.evaluates_more |= b.evaluates_more;
   for (const ObjectShape::Some& some : b.some) {
     if (std::ranges::find(result.some, some) == result.some.end()) result.some.push_back(some);
   }
@@ -230,6 +267,19 @@ Term Shapes::member(const schema::Node& node, std::string_view name) {
   return terms_.all_of(std::move(all));
 }
 
+// Whether the node has a rule for `name`, beside rules for all names.
+bool Shapes::evaluates(NodeId id, std::string_view name) {
+  const schema::ObjectRules& rules = *terms_.schema().node(id).objects;
+  constexpr std::size_t kBytesPerStep = 16;
+  spend(1 + rules.pattern_properties.size() * (1 + name.size() / kBytesPerStep));
+  return rules.find(name) != nullptr ||
+         std::ranges::any_of(rules.pattern_properties, [&](const schema::PatternProperty& one) {
+           const Expected<bool> matches = one.pattern.regex->contains_match(name);
+           if (!matches) fail(matches.error());
+           return matches && *matches;
+         });
+}
+
 Expr Shapes::name_language(const ObjectShape& shape) {
   std::vector<Expr> all{any_text_};
   for (const Term names : shape.names) all.push_back(string_language(names));
@@ -263,6 +313,11 @@ std::vector<std::pair<std::string, Term>> Shapes::named(const ObjectShape& shape
       if (!is_wider) all.push_back(terms_.node(property.node));
     }
   }
+  for (const ObjectShape::Unevaluated& rest : shape.unevaluated) {
+    for (const NodeId id : rest.by) {
+      for (const auto& property : terms_.schema().node(id).objects->properties) add(property.name);
+    }
+  }
   for (const auto& [name, term] : shape.extra) add(name).push_back(term);
   for (const std::string& name : shape.required) add(name);
   for (const std::string& name : all_names(shape)) add(name);
@@ -273,6 +328,11 @@ std::vector<std::pair<std::string, Term>> Shapes::named(const ObjectShape& shape
   for (std::string& name : names) {
     std::vector<Term>& all = terms.find(name)->second;
     for (const NodeId id : wider) all.push_back(member(terms_.schema().node(id), name));
+    for (const ObjectShape::Unevaluated& rest : shape.unevaluated) {
+      if (std::ranges::none_of(rest.by, [&](NodeId id) { return evaluates(id, name); })) {
+        all.push_back(rest.value);
+      }
+    }
     Term term = terms_.all_of(std::move(all));
     if (!holds(allowed, name)) term = Terms::kNothing;
     result.emplace_back(std::move(name), term);
@@ -301,10 +361,14 @@ bool Shapes::is_complete(const ObjectShape& shape,
 
 std::vector<Shapes::OtherNames> Shapes::others(const ObjectShape& shape, bool& needs_check) {
   std::vector<std::string> patterns;
-  for (const NodeId id : shape.rules) {
-    const schema::ObjectRules& rules = *terms_.schema().node(id).objects;
-    for (const auto& pattern : rules.pattern_properties) patterns.push_back(pattern.pattern.text);
-  }
+  const auto add_patterns = [&](const std::vector<NodeId>& ids) {
+    for (const NodeId id : ids) {
+      const schema::ObjectRules& rules = *terms_.schema().node(id).objects;
+      for (const auto& pattern : rules.pattern_properties) patterns.push_back(pattern.pattern.text);
+    }
+  };
+  add_patterns(shape.rules);
+  for (const ObjectShape::Unevaluated& rest : shape.unevaluated) add_patterns(rest.by);
   std::sort(patterns.begin(), patterns.end());
   patterns.erase(std::unique(patterns.begin(), patterns.end()), patterns.end());
   const std::vector<std::pair<std::string, Term>> said = named(shape);
@@ -334,6 +398,14 @@ std::vector<Shapes::OtherNames> Shapes::others(const ObjectShape& shape, bool& n
         all.push_back(terms_.node(pattern.node));
       }
       if (!any && rules.additional) all.push_back(terms_.node(*rules.additional));
+    }
+    for (const ObjectShape::Unevaluated& rest : shape.unevaluated) {
+      const bool is_evaluated = std::ranges::any_of(rest.by, [&](NodeId id) {
+        return std::ranges::any_of(
+            terms_.schema().node(id).objects->pattern_properties,
+            [&](const auto& pattern) { return matches(pattern.pattern.text); });
+      });
+      if (!is_evaluated) all.push_back(rest.value);
     }
     if (all.empty() && leaves_out_unsaid) continue;
     const Term value = terms_.all_of(std::move(all));
@@ -398,6 +470,13 @@ std::optional<Shapes::OtherNames> Shapes::without(const OtherNames& names,
 std::optional<std::vector<std::string>> Shapes::few_names(const OtherNames& names,
                                                           std::size_t most) {
   if (names.names == any_text_) return std::nullopt;
+  const auto [known, is_new] = few_names_.try_emplace({names.names, names.but, most});
+  if (is_new) known->second = compute_few_names(names, most);
+  return known->second;
+}
+
+std::optional<std::vector<std::string>> Shapes::compute_few_names(const OtherNames& names,
+                                                                  std::size_t most) {
   Sampling sampling{.fuel = 2000, .known = {}};
   Samples found;
   const StringShape language{.language = exprs_->both(any_text_, names.names)};

@@ -221,6 +221,58 @@ bool Shapes::sample(Sampling& sampling, const StringShape& shape, std::size_t mo
   return is_all && !error_;
 }
 
+bool Shapes::has_many_longer(Term term, std::string_view text) {
+  const StringShape& shape = this->text(term);
+  if (shape.values) return !std::ranges::binary_search(*shape.values, text);
+  if (!holds(shape, text)) return true;
+  if (strings_need_check(term)) return false;
+  const auto is_first = [](char byte) {
+    return (static_cast<std::uint8_t>(byte) & 0xC0U) != 0x80U;
+  };
+  const auto read = static_cast<std::uint64_t>(std::ranges::count_if(text, is_first));
+  const std::uint64_t least = shape.length.least > read ? shape.length.least - read : 0;
+  // Short ones will do.
+  constexpr std::uint64_t kLonger = 12;
+  const bool is_open = shape.length.most == Counts::kUnbounded;
+  const std::uint64_t room = is_open ? Counts::kUnbounded : shape.length.most - read;
+  const std::uint64_t most = std::min(room, std::max(least, kLonger));
+  Automaton& of = automaton(shape.language);
+  const regex::Dfa::State state = of.after(text);
+  const auto key = std::tuple(shape.language, state, least, most);
+  if (const auto known = many_texts_.find(key); known != many_texts_.end()) return known->second;
+  const bool result = has_many_texts(of, state, least, most);
+  return many_texts_.emplace(key, result).first->second;
+}
+
+// Breadth first: each beginning that has not been looked into leads to a text of its own.
+bool Shapes::has_many_texts(Automaton& of, std::uint32_t from, std::uint64_t least,
+                            std::uint64_t most) {
+  constexpr std::size_t kMany = 1024;
+  constexpr std::size_t kMostTried = 200;  // beginnings, of 255 bytes each
+  constexpr std::uint64_t kStepsPerTried = 40;
+  struct Begun {
+    regex::Dfa::State state;
+    std::uint64_t read;
+  };
+  std::vector<Begun> begun{{from, 0}};
+  for (std::size_t tried = 0; tried < begun.size(); ++tried) {
+    if (begun.size() - tried >= kMany) return true;
+    if (tried == kMostTried || !spend(kStepsPerTried)) return false;
+    const Begun at = begun[tried];
+    for (unsigned byte = 1; byte < 256; ++byte) {
+      const std::uint64_t read = at.read + ((byte & 0xC0U) != 0x80U ? 1 : 0);
+      if (read > most) continue;
+      const auto state = of.dfa.step(at.state, static_cast<std::uint8_t>(byte));
+      const Expected<bool> live =
+          of.lengths.is_live(state, least > read ? least - read : 0,
+                             most == Counts::kUnbounded ? Counts::kUnbounded : most - read);
+      if (!live) return false;
+      if (*live) begun.push_back({state, read});
+    }
+  }
+  return false;
+}
+
 bool Shapes::sample(Sampling& sampling, const ArrayShape& shape, std::size_t most, int depth,
                     Samples& into) {
   const std::uint64_t most_items = this->most_items(shape);
@@ -371,6 +423,45 @@ bool Shapes::sample(Sampling& sampling, const ObjectShape& shape, std::size_t mo
   return is_all && !is_stopped;
 }
 
+std::vector<std::pair<ArrayShape, Shapes::Samples>>& Shapes::values_of_shapes(ArrayShape*) {
+  return arrays_of_shapes_;
+}
+std::vector<std::pair<ObjectShape, Shapes::Samples>>& Shapes::values_of_shapes(ObjectShape*) {
+  return objects_of_shapes_;
+}
+
+// Values of the shape, which are kept: of a shape from which more and more values are excluded, the
+// same ones are asked for again and again. What rests on an assumption is not kept.
+template <class Shape>
+const Shapes::Samples& Shapes::values_of_shape(const Shape& shape, std::size_t most) {
+  constexpr int kDepth = 6;
+  constexpr std::size_t kFuel = 20'000;
+  constexpr std::size_t kMostShapes = 32;
+  auto& known = values_of_shapes(static_cast<Shape*>(nullptr));
+  auto place = std::ranges::find(known, shape, &std::pair<Shape, Samples>::first);
+  if (place != known.end() && (place->second.is_all || place->second.values.size() >= most)) {
+    return place->second;
+  }
+  const std::size_t before = std::exchange(lowest_assumed_, kNothingAssumed);
+  is_sampling_ = true;
+  Samples found;
+  for (int depth = 2; depth <= kDepth; ++depth) {
+    Sampling sampling{.fuel = kFuel, .known = {}};
+    found = {};
+    found.is_all = sample(sampling, shape, most, depth, found);
+    if (found.is_all || found.values.size() >= most) break;
+  }
+  is_sampling_ = false;
+  const bool is_assumed = lowest_assumed_ != kNothingAssumed;
+  lowest_assumed_ = std::min(lowest_assumed_, before);
+  place = std::ranges::find(known, shape, &std::pair<Shape, Samples>::first);
+  if (is_assumed || error_ || (place == known.end() && known.size() >= kMostShapes)) {
+    return unkept_samples_ = std::move(found);
+  }
+  if (place == known.end()) place = known.emplace(place, shape, Samples{});
+  return place->second = std::move(found);
+}
+
 // Within the search for values the excluded ones are left out as they come up.
 template <class Shape>
 bool Shapes::has_value_but_excluded(const Shape& shape) {
@@ -378,20 +469,16 @@ bool Shapes::has_value_but_excluded(const Shape& shape) {
     has_guessed_ = true;
     return true;
   }
-  constexpr int kDepth = 6;
-  constexpr std::size_t kFuel = 20'000;
-  is_sampling_ = true;
-  bool is_there = true;
-  for (int depth = 2; depth <= kDepth; ++depth) {
-    Sampling sampling{.fuel = kFuel, .known = {}};
-    Samples found;
-    const bool is_all = sample(sampling, shape, 1, depth, found);
-    is_there = !found.values.empty();
-    if (is_there || is_all) break;
-    is_there = true;  // not found so far
-  }
-  is_sampling_ = false;
-  return is_there;
+  Shape all = shape;
+  all.excluded.clear();
+  const Numbered excluded(shape.excluded);
+  const Samples& found = values_of_shape(all, std::bit_ceil(shape.excluded.size() + 1));
+  if (!spend(1 + shape.excluded.size())) return true;
+  const auto is_left = [&](const Value& value) {
+    spend(1);
+    return !excluded.find(value);
+  };
+  return std::ranges::any_of(found.values, is_left) || !found.is_all;
 }
 template bool Shapes::has_value_but_excluded(const ArrayShape& shape);
 template bool Shapes::has_value_but_excluded(const ObjectShape& shape);
@@ -420,13 +507,15 @@ bool Shapes::is_boundless(Term term, bool with_numbers) {
              is_satisfiable(shape.items);
     });
     return are_open_arrays && std::ranges::all_of(*some_objects, [&](const ObjectShape& shape) {
-             if (shape.needs_check || !shape.some.empty() || !shape.names.empty() ||
-                 !shape.excluded.empty() || shape.count.most != Counts::kUnbounded) {
+             if (shape.needs_check || !shape.some.empty() || !shape.excluded.empty() ||
+                 shape.count.most != Counts::kUnbounded) {
                return false;
              }
+             // Each of many names may be there or not: more objects than there ever are items.
+             constexpr std::size_t kMany = 64;
              bool needs_check = false;
              return std::ranges::any_of(others(shape, needs_check), [&](const OtherNames& other) {
-               return other.names == any_text_;
+               return !needs_check && !few_names(other, kMany);
              });
            });
   };

@@ -14,6 +14,8 @@ using schema::Types;
 
 namespace {
 
+// Sets of branches of an anyOf that are told apart where it matters what they evaluate.
+constexpr std::size_t kMaxSetsOfBranches = 32;
 // Branches of a oneOf of which each is held against each other one.
 constexpr std::size_t kMaxOverlapping = 2000;
 
@@ -118,11 +120,68 @@ bool are_all_disjoint(const std::vector<Facts>& branches) {
   });
 }
 
+// Calls visit(node) for `id` and all nodes that apply to the same value, but for those `seen`.
+template <class Visit>
+void visit_in_place(const schema::Schema& schema, NodeId id, std::vector<bool>& seen,
+                    const Visit& visit) {
+  std::vector<NodeId> todo;
+  const auto add = [&](NodeId one) {
+    if (seen[one]) return;
+    seen[one] = true;
+    todo.push_back(one);
+  };
+  add(id);
+  while (!todo.empty()) {
+    const NodeId one = todo.back();
+    todo.pop_back();
+    visit(one);
+    const schema::Node& node = schema.node(one);
+    for (const auto* parts : {&node.all_of, &node.any_of, &node.one_of}) {
+      for (const NodeId part : *parts) add(part);
+    }
+    for (const schema::DependentNode& dependent : node.dependents) add(dependent.node);
+    if (!node.conditional) continue;
+    add(node.conditional->condition);
+    if (node.conditional->then_node) add(*node.conditional->then_node);
+    if (node.conditional->else_node) add(*node.conditional->else_node);
+  }
+}
+
 }  // namespace
 
 Terms::Terms(std::shared_ptr<const schema::Schema> schema) : schema_(std::move(schema)) {
   entries_.push_back({.kind = Kind::nothing});
   entries_.push_back({.kind = Kind::anything});
+  is_asked_.resize(schema_->size());
+  for (NodeId id = 0; id < schema_->size(); ++id) {
+    const schema::Node& node = schema_->node(id);
+    const bool asks =
+        (node.objects && node.objects->unevaluated) || (node.arrays && node.arrays->unevaluated);
+    if (!asks) continue;
+    visit_in_place(*schema_, id, is_asked_, [](NodeId) {});
+  }
+}
+
+std::vector<NodeId> Terms::in_place(NodeId id) const {
+  std::vector<NodeId> result;
+  std::vector<bool> seen(schema_->size());
+  visit_in_place(*schema_, id, seen, [&](NodeId one) { result.push_back(one); });
+  return result;
+}
+
+// Whether it may evaluate names or items.
+bool Terms::evaluates(NodeId id) const {
+  return std::ranges::any_of(in_place(id), [&](NodeId one) {
+    const schema::Node& node = schema_->node(one);
+    const auto names = [](const schema::ObjectRules& rules) {
+      return !rules.properties.empty() || !rules.pattern_properties.empty() || rules.additional ||
+             rules.unevaluated;
+    };
+    const auto items = [](const schema::ArrayRules& rules) {
+      return !rules.prefix.empty() || rules.items || rules.contains || rules.unevaluated;
+    };
+    return (node.objects && names(*node.objects)) || (node.arrays && items(*node.arrays));
+  });
 }
 
 Term Terms::intern(const Entry& entry, std::uint64_t what, std::vector<Term> parts) {
@@ -224,12 +283,62 @@ Term Terms::one_of(const schema::Node& node) {
 Term Terms::definition(NodeId id) {
   const auto known = definitions_.find(id);
   if (known != definitions_.end()) return known->second;
-  const Term term = define(schema_->node(id), rules(id));
+  const Term term = define(id, rules(id));
   definitions_.emplace(id, term);
   return term;
 }
 
-Term Terms::define(const schema::Node& node, Term own) {
+// What a value evaluates is a matter of all the branches that hold for it. So where that is asked,
+// each set of branches that may hold together is an alternative: a value that fits some of them and
+// no others is one of that set, with all that these evaluate.
+Term Terms::any_of_evaluating(NodeId id) {
+  const std::vector<NodeId>& ids = schema_->node(id).any_of;
+  struct Set {
+    std::vector<std::size_t> branches;
+    bool evaluates;
+  };
+  std::vector<Facts> facts;
+  std::vector<Set> sets;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    int visits = 0;
+    collect(*schema_, ids[i], 0, visits, facts.emplace_back());
+    const bool branch_evaluates = evaluates(ids[i]);
+    const std::size_t before = sets.size();
+    sets.push_back({{i}, branch_evaluates});
+    for (std::size_t set = 0; set < before && branch_evaluates; ++set) {
+      if (!sets[set].evaluates) continue;
+      const bool may_hold_too = std::ranges::none_of(sets[set].branches, [&](std::size_t other) {
+        return are_disjoint(facts[i], facts[other]);
+      });
+      if (!may_hold_too) continue;
+      if (sets.size() >= std::max(kMaxSetsOfBranches, ids.size())) {
+        evaluates_more_.insert(id);
+        break;
+      }
+      Set larger = sets[set];
+      larger.branches.push_back(i);
+      sets.push_back(std::move(larger));
+    }
+  }
+  std::vector<Term> terms;
+  terms.reserve(sets.size());
+  for (const Set& set : sets) {
+    std::vector<Term> all;
+    for (const std::size_t branch : set.branches) all.push_back(node(ids[branch]));
+    terms.push_back(all_of(std::move(all)));
+  }
+  return any_of(std::move(terms));
+}
+
+// Also where one is the negation of the other, so that each keeps what it says.
+Term Terms::either(Term a, Term b) {
+  if (a == kNothing || b == kNothing || a == b) return any_of({a, b});
+  std::vector<Term> parts{std::min(a, b), std::max(a, b)};
+  return intern({.kind = Kind::any_of}, 0, std::move(parts));
+}
+
+Term Terms::define(NodeId id, Term own) {
+  const schema::Node& node = schema_->node(id);
   std::vector<Term> all{own};
   for (const NodeId part : node.all_of) all.push_back(this->node(part));
   const auto terms_of = [&](const std::vector<NodeId>& ids) {
@@ -238,7 +347,9 @@ Term Terms::define(const schema::Node& node, Term own) {
     for (const NodeId part : ids) terms.push_back(this->node(part));
     return terms;
   };
-  if (!node.any_of.empty()) all.push_back(any_of(terms_of(node.any_of)));
+  if (!node.any_of.empty()) {
+    all.push_back(is_asked_[id] ? any_of_evaluating(id) : any_of(terms_of(node.any_of)));
+  }
   if (!node.one_of.empty()) all.push_back(one_of(node));
   if (node.negated) all.push_back(negation(this->node(*node.negated)));
   if (node.conditional) {
@@ -246,8 +357,9 @@ Term Terms::define(const schema::Node& node, Term own) {
     const auto branch = [&](const std::optional<NodeId>& target) {
       return target ? this->node(*target) : kAnything;
     };
-    all.push_back(any_of({all_of({condition, branch(node.conditional->then_node)}),
-                          all_of({negation(condition), branch(node.conditional->else_node)})}));
+    const Term holds = all_of({condition, branch(node.conditional->then_node)});
+    const Term fails = all_of({negation(condition), branch(node.conditional->else_node)});
+    all.push_back(is_asked_[id] ? either(holds, fails) : any_of({holds, fails}));
   }
   // node.dependents need a property's presence, which is a matter of objects: see shape_objects.cc.
   return all_of(std::move(all));

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -47,6 +48,15 @@ class Terms {
   [[nodiscard]] Term negation(Term term);
   /// What a node means, in terms of its own rules and of the nodes it refers to.
   [[nodiscard]] Term definition(schema::NodeId id);
+  /// The node and all that apply to the same value as it does, whether they hold or not.
+  [[nodiscard]] std::vector<schema::NodeId> in_place(schema::NodeId id) const;
+  /// Some unevaluatedProperties or unevaluatedItems asks what the node evaluates.
+  [[nodiscard]] bool is_asked(schema::NodeId id) const { return is_asked_[id]; }
+  /// A definition of the node that is asked what it evaluates does not tell all `anyOf` branches
+  /// that hold: there are too many sets of them.
+  [[nodiscard]] bool evaluates_more(schema::NodeId id) const {
+    return evaluates_more_.contains(id);
+  }
   /// Set once a definition was too large to be written down.
   [[nodiscard]] const std::optional<Error>& error() const { return error_; }
 
@@ -74,14 +84,19 @@ class Terms {
 
   Term intern(const Entry& entry, std::uint64_t what, std::vector<Term> parts);
   Term combine(Kind kind, std::vector<Term> parts);
-  Term define(const schema::Node& node, Term own);
+  Term define(schema::NodeId id, Term own);
   Term one_of(const schema::Node& node);
+  Term any_of_evaluating(schema::NodeId id);
+  Term either(Term a, Term b);
+  [[nodiscard]] bool evaluates(schema::NodeId id) const;
 
   std::shared_ptr<const schema::Schema> schema_;
   std::vector<Entry> entries_;
   std::vector<Term> parts_;
   std::map<Key, Term> ids_;
   std::map<schema::NodeId, Term> definitions_;
+  std::vector<bool> is_asked_;  // by node
+  std::set<schema::NodeId> evaluates_more_;
   std::optional<Error> error_;
   std::uint64_t steps_ = 0;
 };
