@@ -28,8 +28,9 @@ constexpr std::size_t kMostFormats = 8;
 
 Status check_request(const json::Object& request) {
   if (request.contains("grammar")) return json::check_members(request, {"grammar", "syntax"});
-  return json::check_members(request, {"schema", "draft", "documents", "assert_format",
-                                       "whitespace", "property_order", "lenient"});
+  return json::check_members(
+      request, {"schema", "draft", "documents", "assert_format", "whitespace", "property_order",
+                "unicode_escapes", "lenient"});
 }
 
 Expected<grammar::Rules> rules_of(std::string_view text) {

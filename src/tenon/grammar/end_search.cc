@@ -92,11 +92,14 @@ class Search {
   bool add(StateId state, std::uint32_t before, std::int32_t symbol) {
     if (state == 0 || !met_.insert(state).second) return false;
     const std::uint32_t length = before == kNone ? 0 : nodes_[before].length + 1;
+    // Four digits lead to 65,536 states, mostly where a character by itself does.
+    constexpr std::uint32_t kDigits = 1000;
+    const bool begins_digits = before != kNone && symbol == 'u' && nodes_[before].symbol == '\\';
     nodes_.push_back({.state = state,
                       .before = before,
                       .symbol = symbol,
                       .length = length,
-                      .left = machine_.left(state)});
+                      .left = machine_.left(state) + (begins_digits ? kDigits : 0)});
     const auto index = static_cast<std::uint32_t>(nodes_.size() - 1);
     if (machine_.is_accepting(state)) {
       end_ = index;

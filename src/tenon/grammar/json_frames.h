@@ -28,7 +28,7 @@ struct JsonOptions {
   PropertyOrder property_order = PropertyOrder::any;
   Whitespace whitespace = Whitespace::spaced;
   std::uint32_t max_whitespace = 20;
-  UnicodeEscapes unicode_escapes = UnicodeEscapes::controls;
+  UnicodeEscapes unicode_escapes = UnicodeEscapes::any;
   /// An integer is written as one: 3 and not 3.0, 3.00, ...
   bool plain_integers = false;
   /// Where an object declares properties, names of which the schema says nothing (it has no

@@ -254,7 +254,7 @@ JsonOptions chosen_options(Choices& choices) {
   JsonOptions options;
   options.whitespace = kWhitespaces[choices.pick(kWhitespaces.size())];
   if (choices.one_in(3)) options.property_order = JsonOptions::PropertyOrder::schema;
-  if (choices.one_in(4)) options.unicode_escapes = UnicodeEscapes::any;
+  if (choices.one_in(4)) options.unicode_escapes = UnicodeEscapes::controls;
   options.plain_integers = choices.one_in(4);
   options.lenient = choices.one_in(6);
   return options;

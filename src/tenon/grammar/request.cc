@@ -23,6 +23,8 @@ Error invalid(std::string_view member, std::string_view what) {
 // In the order of the enumerators.
 constexpr std::string_view kWhitespace[] = {"compact", "spaced", "pretty", "any"};
 constexpr std::string_view kPropertyOrder[] = {"any", "schema"};
+constexpr std::string_view kUnicodeEscapes[] = {"any", "controls"};
+static_assert(std::size(kUnicodeEscapes) == static_cast<std::size_t>(UnicodeEscapes::controls) + 1);
 static_assert(std::size(kWhitespace) == static_cast<std::size_t>(Whitespace::any) + 1);
 static_assert(std::size(kPropertyOrder) == static_cast<std::size_t>(PropertyOrder::schema) + 1);
 
@@ -92,11 +94,15 @@ Expected<JsonOptions> requested_options(const json::Object& request, JsonOptions
   const auto order = chosen(request, "property_order", kPropertyOrder,
                             static_cast<std::size_t>(options.property_order));
   if (!order) return Unexpected(order.error());
+  const auto escapes = chosen(request, "unicode_escapes", kUnicodeEscapes,
+                              static_cast<std::size_t>(options.unicode_escapes));
+  if (!escapes) return Unexpected(escapes.error());
   const auto lenient = flag(request, "lenient", options.lenient);
   if (!lenient) return Unexpected(lenient.error());
   options.lenient = *lenient;
   options.whitespace = static_cast<Whitespace>(*whitespace);
   options.property_order = static_cast<PropertyOrder>(*order);
+  options.unicode_escapes = static_cast<UnicodeEscapes>(*escapes);
   return options;
 }
 

@@ -322,6 +322,7 @@ class StringScanner final : public Scanner {
   StringScanner(std::shared_ptr<regex::ExprSet> exprs, regex::Expr content, StringOptions options)
       : content_(std::move(exprs), content, options),
         escapes_(options.escapes),
+        is_list_(options.values.has_value()),
         any_character_(options.any_character),
         any_text_(content_.exprs()->repeat(any_character_, 0, regex::ExprSet::kUnbounded)) {
     number_columns();
@@ -381,13 +382,16 @@ class StringScanner final : public Scanner {
     const bool is_by_column = is_text(state) && !content_.looks_at_words(contents_[state]);
     return is_by_column ? column_of_[byte] : byte;
   }
-  // Within an escape as before it, so that no way through one looks shorter.
+  // Within an escape as before it and what is left of it, so that no way through one looks shorter,
+  // and those that have come far in one are tried first.
   std::uint32_t least(State state) override {
     if (state == after_) return 0;
-    const ContentState content =
-        is_text(state) ? contents_[state] : points_[state - kFirstPoint].content;
+    const bool is_escape = !is_text(state);
+    const Point* const point = is_escape ? &points_[state - kFirstPoint] : nullptr;
+    const ContentState content = is_escape ? point->content : contents_[state];
+    const std::uint64_t rest = is_escape ? left_of_escape(*point) : 0;
     constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
-    return static_cast<std::uint32_t>(std::min(content_.least_bytes(content) + 1, kMost));
+    return static_cast<std::uint32_t>(std::min(content_.least_bytes(content) + 1 + rest, kMost));
   }
   std::optional<ByteClasses> classes(State state) override {
     if (!is_text(state) || !content_.language(contents_[state])) return std::nullopt;
@@ -543,6 +547,24 @@ class StringScanner final : public Scanner {
     return std::nullopt;
   }
 
+  // Bytes that must come, but for one: a letter is the rest of most.
+  static std::uint64_t left_of_escape(const Point& point) {
+    constexpr std::uint64_t kDigits = 4;
+    switch (point.place) {
+      case Place::backslash:
+      case Place::after:
+        return 0;
+      case Place::hex:
+      case Place::low_hex:
+        return kDigits - point.digits;
+      case Place::low:
+        return kDigits + 2;
+      case Place::low_letter:
+        return kDigits + 1;
+    }
+    return 0;
+  }
+
   State intern(const Point& point) {
     const auto [place, is_new] =
         ids_.try_emplace(point.key(), kFirstPoint + static_cast<State>(points_.size()));
@@ -633,7 +655,7 @@ class StringScanner final : public Scanner {
 
   [[nodiscard]] bool is_escapable(unsigned code) const {
     if (code == 0 || (code >= 0xD800 && code <= 0xDFFF)) return false;
-    return escapes_ == UnicodeEscapes::any || is_control(code);
+    return is_control(code) || (escapes_ == UnicodeEscapes::any && (!is_list_ || code >= 0x80));
   }
 
   // The content after the character `code`.
@@ -653,58 +675,71 @@ class StringScanner final : public Scanner {
     return text(content_.step(content, static_cast<std::uint8_t>(0x80U | (code & 0x3FU))));
   }
 
-  // Whether some character whose \u begins with these digits is possible. Remembered, because up to
-  // 65,536 characters are asked for.
+  // Whether some character whose \u begins with these digits is possible.
   bool has_digits_from(ContentState content, unsigned digits, unsigned value) {
-    if (digits == 0 && escapes_ == UnicodeEscapes::controls && !may_be_control(content))
-      return false;
     const std::uint64_t key = std::uint64_t{content} << 20U | std::uint64_t{digits} << 17U | value;
     if (const auto known = leads_on_.find(key); known != leads_on_.end()) return known->second;
+    const auto [from, to] = codes_from(digits, value);
+    const auto has = [&](unsigned first, unsigned end) {
+      return has_character(content, std::max(from, first), std::min(to, end));
+    };
     bool found = false;
-    if (digits == 4) {
-      if (value >= 0xD800 && value < 0xDC00 && escapes_ == UnicodeEscapes::any) {
-        found = has_low(content, static_cast<std::uint16_t>(value - 0xD800));
-      } else {
-        found = is_escapable(value) && spelled(content, value) != kDead;
-      }
-    } else if (escapes_ == UnicodeEscapes::any || value == 0) {  // controls are all \u00..
-      for (unsigned digit = 0; digit < 16 && !found; ++digit) {
-        found = has_digits_from(content, digits + 1, value * 16 + digit);
-      }
-    } else if (digits == 3) {
-      for (unsigned digit = 0; digit < 16 && !found; ++digit) {
-        found = has_digits_from(content, 4, value * 16 + digit);
-      }
+    if (escapes_ == UnicodeEscapes::controls) {
+      found = has(1, 0x20) || has(0x7F, 0xA0);
+    } else {
+      found = has(1, is_list_ ? 0x20 : 0x7F) || has(0x7F, 0xD800) || has(0xE000, 0x10000);
+      // The others are made of two halves.
+      const unsigned first_high = std::clamp(from, 0xD800U, 0xDC00U) - 0xD800U;
+      const unsigned end_high = std::clamp(to, 0xD800U, 0xDC00U) - 0xD800U;
+      found = found ||
+              has_character(content, 0x10000U + (first_high << 10U), 0x10000U + (end_high << 10U));
     }
     leads_on_.emplace(key, found);
     return found;
   }
-
-  // False: no control character may come next. They are one byte, or two of which 0xC2 is the
-  // first.
-  bool may_be_control(ContentState content) {
-    for (unsigned byte = 1; byte < 0x20; ++byte) {
-      if (text(content_.step(content, static_cast<std::uint8_t>(byte))) != kDead) return true;
-    }
-    return text(content_.step(content, 0x7F)) != kDead ||
-           text(content_.step(content, 0xC2)) != kDead;
+  // The codes of four digits that begin with these.
+  static std::pair<unsigned, unsigned> codes_from(unsigned digits, unsigned value) {
+    const unsigned shift = 4 * (4 - digits);
+    return {value << shift, (value + 1) << shift};
   }
 
   bool has_low(ContentState content, std::uint16_t high) {
     return has_low_from({.content = content, .high = high}, 0, 0);
   }
   bool has_low_from(const Point& point, unsigned digits, unsigned value) {
-    unsigned from = value;
-    unsigned to = value + 1;
-    for (unsigned i = digits; i < 4; ++i) {
-      from *= 16;
-      to *= 16;
-    }
-    for (unsigned code = std::max(from, 0xDC00U); code < std::min(to, 0xE000U); ++code) {
-      if (spelled(point.content, 0x10000U + (unsigned{point.high} << 10U) + (code - 0xDC00U)) !=
-          kDead) {
-        return true;
-      }
+    const auto [from, to] = codes_from(digits, value);
+    const unsigned first = 0x10000U + (unsigned{point.high} << 10U);
+    return has_character(point.content, first + std::clamp(from, 0xDC00U, 0xE000U) - 0xDC00U,
+                         first + std::clamp(to, 0xDC00U, 0xE000U) - 0xDC00U);
+  }
+
+  // Whether some character in [from, to) can come next. Up to a million are asked for, so they are
+  // told apart by the bytes that they begin with.
+  bool has_character(ContentState content, unsigned from, unsigned to) {
+    struct Form {
+      unsigned first, end, lead, shift;
+    };
+    static constexpr Form kForms[] = {{0, 0x80, 0, 0},
+                                      {0x80, 0x800, 0xC0, 6},
+                                      {0x800, 0x10000, 0xE0, 12},
+                                      {0x10000, 0x110000, 0xF0, 18}};
+    return std::ranges::any_of(kForms, [&](const Form& form) {
+      return has_character_of(content, form.lead, form.shift, std::max(from, form.first),
+                              std::min(to, form.end));
+    });
+  }
+  // The same of those whose next byte is `lead` and the bits of the code from `shift` on.
+  bool has_character_of(ContentState content, unsigned lead, unsigned shift, unsigned from,
+                        unsigned to) {
+    const unsigned size = 1U << shift;
+    for (unsigned at = from; at < to; at = (at | (size - 1)) + 1) {
+      const unsigned bits = at >> shift & (lead == 0 ? 0x7FU : 0x3FU);
+      const ContentState after = content_.step(content, static_cast<std::uint8_t>(lead | bits));
+      if (text(after) == kDead) continue;
+      const unsigned end = std::min(to, (at | (size - 1)) + 1);
+      // What goes on with a part of a character goes on with all of one.
+      const bool is_whole_block = (at & (size - 1)) == 0 && end - at == size;
+      if (is_whole_block || has_character_of(after, 0x80, shift - 6, at, end)) return true;
     }
     return false;
   }
@@ -717,6 +752,7 @@ class StringScanner final : public Scanner {
 
   Content content_;
   UnicodeEscapes escapes_;
+  bool is_list_;  // where what is ASCII has one spelling, so that most of it is forced
   regex::Expr any_character_;
   regex::Expr any_text_;
   State start_ = kDead;

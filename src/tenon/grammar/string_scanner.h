@@ -17,12 +17,15 @@ namespace tenon::grammar {
 /// Which spellings of a character a JSON string may hold beside the character itself. Escapes of
 /// quote, backslash, slash and the control characters always may; NUL never.
 enum class UnicodeEscapes : std::uint8_t {
-  controls,  ///< \u for control characters only.
-  any,       ///< \u for every character, pairs of surrogates included.
+  /// \u for every character, pairs of surrogates included; in one of a list of texts, for those
+  /// that
+  /// are not ASCII.
+  any,
+  controls,  ///< For control characters only.
 };
 
 struct StringOptions {
-  UnicodeEscapes escapes = UnicodeEscapes::controls;
+  UnicodeEscapes escapes = UnicodeEscapes::any;
   regex::Expr any_character = regex::ExprSet::kNothing;  ///< Of which contents are made.
   /// How many characters the content has, beside being in its language.
   std::uint64_t least = 0;
