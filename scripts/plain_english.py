@@ -2,8 +2,9 @@
 """scripts/plain_english.py [--write | --show FOLDER]: turns of speech that make a sentence hard to read.
 
 Counts them in comments, pages and messages, for each folder, and compares with the numbers of
-scripts/plain_english.json. Fails where a number has grown, and says where the turns are. --write
-writes the numbers down once they have fallen; --show prints every place in a folder.
+scripts/plain_english.json. Lines of pages over 100 and cells of tables over 15 words count too. Fails
+where a number has grown, and says where. --write writes the numbers down once they have fallen;
+--show prints every place in a folder.
 """
 
 import collections
@@ -48,6 +49,21 @@ def turns_of(line):
         yield list(TURNS)[int(found.lastgroup[1:])]
 
 
+def shapes_of(lines):
+    """(number of the line, what is wrong with its shape) in a page."""
+    in_code = False
+    for number, line in enumerate(lines, 1):
+        in_code ^= line.lstrip().startswith("```")
+        if in_code or line.startswith("    "):
+            continue
+        if line.lstrip().startswith("|"):
+            for cell in line.strip().strip("|").split("|"):
+                if len(cell.split()) > 15:
+                    yield number, "cell of more than 15 words"
+        elif len(line) > 100 and " " in line[:100].strip():
+            yield number, "line of more than 100"
+
+
 def places():
     """(folder, path, number of the line, turn) of each."""
     listed = subprocess.run(
@@ -61,9 +77,13 @@ def places():
         file = ROOT / path
         if file.suffix not in SOURCES or NOT_OURS.search(path) or not file.is_file():
             continue
-        for number, line in enumerate(file.read_text(errors="replace").splitlines(), 1):
+        lines = file.read_text(errors="replace").splitlines()
+        for number, line in enumerate(lines, 1):
             for turn in turns_of(line):
                 yield folder_of(path), path, number, turn
+        if file.suffix == ".md":
+            for number, shape in shapes_of(lines):
+                yield folder_of(path), path, number, shape
 
 
 def main(arguments):
