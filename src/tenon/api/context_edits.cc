@@ -1,9 +1,11 @@
 #include "tenon/api/context_edits.h"
 
 #include <algorithm>
-#include <map>
+#include <cstddef>
 #include <optional>
+#include <set>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 namespace tenon::api {
@@ -28,40 +30,48 @@ std::uint64_t bytes_in(const ChatRequest& request) {
   return bytes;
 }
 
-bool names(const std::vector<std::string>& list, const std::string& name) {
-  return std::ranges::find(list, name) != list.end();
+using Names = std::set<std::string_view>;
+
+Names as_set(const std::vector<std::string>& names) {
+  return {names.begin(), names.end()};
 }
 
-// The call that a result is of: the last one before it with its id.
-message::ToolCall* call_of(ChatRequest& request, std::size_t result) {
-  for (std::size_t i = result; i-- > 0;) {
-    for (message::ToolCall& call : request.messages[i].tool_calls) {
-      if (call.id == request.messages[result].tool_call_id) return &call;
-    }
+// A result, and the call that it is of: the last one before it with its id, or null.
+struct Use {
+  Message* result = nullptr;
+  message::ToolCall* call = nullptr;
+};
+
+std::vector<Use> uses_of(ChatRequest& request) {
+  std::vector<Use> uses;
+  std::unordered_map<std::string_view, message::ToolCall*> calls;
+  for (Message& message : request.messages) {
+    for (message::ToolCall& call : message.tool_calls) calls[call.id] = &call;
+    if (message.role != Role::tool) continue;
+    const auto known = calls.find(message.tool_call_id);
+    uses.push_back({&message, known == calls.end() ? nullptr : known->second});
   }
-  return nullptr;
+  return uses;
 }
 
 // How many uses went.
 std::uint64_t clear_uses(const ContextEdit& edit, ChatRequest& request) {
-  std::vector<std::size_t> results;
-  for (std::size_t i = 0; i < request.messages.size(); ++i) {
-    if (request.messages[i].role != Role::tool) continue;
-    const message::ToolCall* call = call_of(request, i);
-    if (call == nullptr || !names(edit.excluded, call->name)) results.push_back(i);
-  }
-  const std::uint64_t kept = std::min<std::uint64_t>(edit.keep, results.size());
-  results.resize(results.size() - static_cast<std::size_t>(kept));
+  const Names excluded = as_set(edit.excluded);
+  const Names input_tools = as_set(edit.input_tools);
+  std::vector<Use> uses = uses_of(request);
+  std::erase_if(uses, [&](const Use& use) {
+    return use.call != nullptr && excluded.contains(use.call->name);
+  });
+  const std::uint64_t kept = std::min<std::uint64_t>(edit.keep, uses.size());
+  uses.resize(uses.size() - static_cast<std::size_t>(kept));
   std::uint64_t cleared = 0;
-  for (const std::size_t at : results) {
-    Message& result = request.messages[at];
-    if (result.content == kCleared) continue;
-    result.content = kCleared;
-    result.parts.clear();
+  for (const auto& [result, call] : uses) {
+    if (result->content == kCleared) continue;
+    result->content = kCleared;
+    result->parts.clear();
     ++cleared;
-    message::ToolCall* call = call_of(request, at);
     const bool goes_too =
-        call != nullptr && (edit.clears_all_inputs || names(edit.input_tools, call->name));
+        call != nullptr && (edit.clears_all_inputs || input_tools.contains(call->name));
     if (goes_too) call->arguments = "{}";
   }
   return cleared;

@@ -119,5 +119,18 @@ TEST(ContextEdits, AreNotAppliedTwice) {
   EXPECT_EQ(apply_edits({edit, edit}, request, guessed_tokens).size(), 1U);
 }
 
+// A history of any length is looked through once.
+TEST(ContextEdits, TakeTimeInProportion) {
+  ChatRequest request;
+  for (int i = 0; i < 100'000; ++i) {
+    request.messages.push_back(
+        {.role = Role::tool, .content = "x", .tool_call_id = std::to_string(i)});
+  }
+  const ContextEdit edit{.type = "t", .trigger = 0, .triggers_by_uses = true, .keep = 0};
+  const json::Array applied = apply_edits({edit}, request, guessed_tokens);
+  ASSERT_EQ(applied.size(), 1U);
+  EXPECT_EQ(*applied[0].find("cleared_tool_uses"), json::Value(100'000));
+}
+
 }  // namespace
 }  // namespace tenon::api

@@ -471,7 +471,7 @@ bool MessagesDecoder::output_format(const Value& value, const std::string& path)
 
 bool MessagesDecoder::context_management(const Value& value) {
   const std::string path = "context_management";
-  constexpr std::size_t kMaxEdits = 16;
+  constexpr std::size_t kMaxEdits = 4;  // each has its prompt counted
   if (!kind(value, Kind::object, path) || !only(value, path, {"edits"})) return false;
   const Value* edits = present(value, "edits");
   if (edits == nullptr) return true;
