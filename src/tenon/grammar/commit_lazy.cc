@@ -61,9 +61,9 @@ class LazySets {
 
 class Committing {
  public:
-  Committing(Rules& rules, const std::vector<NodeId>& lazy)
+  Committing(Rules& rules, const std::vector<LazyLexeme>& lazy)
       : rules_(rules), lazy_(lazy), parts_(rules.node_count()) {
-    for (std::uint32_t i = 0; i < lazy.size(); ++i) lazy_index_.emplace(lazy[i], i);
+    for (std::uint32_t i = 0; i < lazy.size(); ++i) lazy_index_.emplace(lazy[i].lexeme, i);
   }
 
   Expected<NodeId> run(NodeId root) {
@@ -279,26 +279,36 @@ class Committing {
       const NodeId part = lexeme(tokens->part, rules_.node(tokens->part), beside);
       return rules_.add(node::Tokens{part, tokens->max});
     }
+    if (beside == LazySets::kNone) return id;
+    // What a text of a lazy one begins, its shortest ones alone begin, too: so that is asked for
+    // which is simpler, and all of one place have it in common.
     const auto own = lazy_index_.find(id);
-    std::vector<NodeId> others;
-    for (const std::uint32_t lazy : sets_.members(beside)) {
-      if (own == lazy_index_.end() || own->second != lazy) others.push_back(lazy_[lazy]);
-      if (!has_work()) return id;
+    const bool is_lazy = own != lazy_index_.end();
+    const NodeId late = late_texts(beside, is_lazy ? 1 : 0);
+    const NodeId part = is_lazy ? lazy_[own->second].part : id;
+    return rules_.add(node::Lexeme{rules_.add(node::Both{{part, late}})});
+  }
+  // Texts that do not begin with a lazy one and `more` characters behind it.
+  NodeId late_texts(LazySets::Id lazy, std::uint32_t more) {
+    const auto [known, is_new] = late_.try_emplace({lazy, more}, 0);
+    if (is_new) {
+      std::vector<NodeId> parts;
+      for (const std::uint32_t one : sets_.members(lazy)) parts.push_back(lazy_[one].part);
+      const NodeId any = rules_.add(node::Characters{regex::CodePointSet::all()});
+      const NodeId rest = rules_.repeat(any, more, node::kUnbounded);
+      known->second =
+          rules_.add(node::Complement{rules_.sequence({rules_.choice(std::move(parts)), rest})});
     }
-    if (others.empty()) return id;
-    const NodeId any = rules_.add(node::Characters{regex::CodePointSet::all()});
-    const NodeId rest = rules_.repeat(any, own == lazy_index_.end() ? 0 : 1, node::kUnbounded);
-    const NodeId late = rules_.sequence({rules_.choice(std::move(others)), rest});
-    return rules_.add(
-        node::Lexeme{rules_.add(node::Both{{id, rules_.add(node::Complement{late})}})});
+    return known->second;
   }
 
   Rules& rules_;
-  const std::vector<NodeId>& lazy_;
+  const std::vector<LazyLexeme>& lazy_;
   std::unordered_map<NodeId, std::uint32_t> lazy_index_;
   LazySets sets_;
   std::vector<Part> parts_;  // by node, of those that there were
   std::unordered_map<NodeId, bool> nullable_patterns_;
+  std::map<std::pair<LazySets::Id, std::uint32_t>, NodeId> late_;
   std::map<std::pair<NodeId, Edges>, NodeId> copies_;
   std::map<std::pair<RuleId, Edges>, RuleId> rule_copies_;
   std::vector<Todo> todo_;
@@ -308,7 +318,7 @@ class Committing {
 
 }  // namespace
 
-Expected<NodeId> commit_lazy(Rules& rules, NodeId root, const std::vector<NodeId>& lazy) {
+Expected<NodeId> commit_lazy(Rules& rules, NodeId root, const std::vector<LazyLexeme>& lazy) {
   return Committing(rules, lazy).run(root);
 }
 

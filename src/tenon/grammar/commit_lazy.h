@@ -7,6 +7,11 @@
 
 namespace tenon::grammar {
 
+struct LazyLexeme {
+  NodeId lexeme = 0;
+  NodeId part = 0;
+};
+
 /// Makes lazy lexemes end a text for good, as a lexer does that takes the first of them: with
 ///
 ///     start: call* rest       call: head arguments       head[lazy]: ANY "<call>"       rest: ANY
@@ -15,11 +20,10 @@ namespace tenon::grammar {
 /// there. So of the lexemes that may begin at a place, each loses the texts that begin with a text
 /// of a lazy one there, and a lazy one those that another lazy text ends before it.
 ///
-/// `lazy` are lexemes of the grammar below `root`, none of whose texts begins another of its own.
-/// Returns the root of a copy. Lexemes are all
-/// nodes but sequences, choices, repetitions and rules. Fails with `limit_exceeded` where places
-/// differ in too many ways.
+/// `lazy` are lexemes of the grammar below `root`, each with the node whose shortest texts it
+/// reads. Returns the root of a copy. Lexemes are all nodes but sequences, choices, repetitions and
+/// rules. Fails with `limit_exceeded` where places differ in too many ways.
 [[nodiscard]] Expected<NodeId> commit_lazy(Rules& rules, NodeId root,
-                                           const std::vector<NodeId>& lazy);
+                                           const std::vector<LazyLexeme>& lazy);
 
 }  // namespace tenon::grammar

@@ -348,10 +348,11 @@ class LarkReader {
     NodeId body = read_body();
     if (error_) return;
     if (attributes.end) body = rules_.sequence({body, *attributes.end});
+    const NodeId whole = body;
     if (attributes.makes_terminal()) body = add_shortest(rules_, body);
     if (is_terminal) {
       body = rules_.add(node::Lexeme{body});
-      if (attributes.makes_terminal()) lazy_.push_back(body);
+      if (attributes.makes_terminal()) lazy_.push_back({body, whole});
       if (!attributes.makes_terminal()) terminals_.push_back(*index);
       // A rule's reference does not say that it is a token of the text.
       if (!is_terminal_name(text)) body = with_ignored(body);
@@ -1162,7 +1163,7 @@ class LarkReader {
   std::vector<Name> names_;
   std::unordered_map<std::string, std::size_t> by_name_;
   std::vector<std::size_t> terminals_;
-  std::vector<NodeId> lazy_;  // lexemes
+  std::vector<LazyLexeme> lazy_;  // lexemes
   std::map<InstanceKey, Asked> instances_;
   std::vector<Instance> todo_;          // without a body yet
   std::optional<std::uint64_t> value_;  // of the parameter, while such a rule is read
