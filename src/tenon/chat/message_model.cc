@@ -108,6 +108,7 @@ engine::GenerateRequest MessageModel::generate_request(const ChatRequest& reques
 
 TurnOptions MessageModel::turn_options(const ChatRequest& request) const {
   TurnOptions options{.format = wants_calls_as_text(request) ? own_format_ : format_,
+                      .drops_repeats = options_.drops_repeats.value_or(false),
                       .tells_calls = true,
                       .counts_tokens = false};
   take_request(request, options_, /*is_held=*/false, options);

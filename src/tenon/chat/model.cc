@@ -177,6 +177,8 @@ class EngineModel final : public Model {
   OrRefusal<Constraint> constrain(const ChatRequest& request, const prompt::Prompt& prompt) const;
   OrRefusal<Opening> open_call(const ChatRequest& request, std::vector<vocab::TokenId>& ids) const;
   engine::GenerateRequest generate_request(const ChatRequest& request) const;
+  [[nodiscard]] bool is_taught() const;
+  [[nodiscard]] bool closes_calls(const ChatRequest& request) const;
   TurnOptions turn_options(const ChatRequest& request, bool is_held,
                            format::SchemaList schemas) const;
   std::string text_of(const ChatRequest& request, const Prepared& prepared) const;
@@ -301,6 +303,18 @@ OrRefusal<Opening> EngineModel::open_call(const ChatRequest& request,
   return opening;
 }
 
+// Nothing but the prompt of the general format tells the model how to call.
+bool EngineModel::is_taught() const {
+  const bool is_chosen = !options_.format.empty() || options_.own_format != nullptr;
+  return !is_chosen && !template_->has_native_support();
+}
+
+// A small model that only the prompt teaches to call may not find the end of a list.
+bool EngineModel::closes_calls(const ChatRequest& request) const {
+  const bool is_asked = request.tool_choice.mode == ToolMode::required && is_taught();
+  return request.close_calls.value_or(options_.close_calls || is_asked);
+}
+
 engine::GenerateRequest EngineModel::generate_request(const ChatRequest& request) const {
   return {.sampling = request.sampling,
           .max_tokens = request.max_tokens.value_or(options_.default_max_tokens),
@@ -310,7 +324,7 @@ engine::GenerateRequest EngineModel::generate_request(const ChatRequest& request
           .must_hold = request.response_format.kind != message::ResponseFormat::Kind::text,
           .ends = ends_,
           .markers = markers_,
-          .ends_whole = request.close_calls.value_or(options_.close_calls)};
+          .ends_whole = closes_calls(request)};
 }
 
 TurnOptions EngineModel::turn_options(const ChatRequest& request, bool is_held,
@@ -321,6 +335,7 @@ TurnOptions EngineModel::turn_options(const ChatRequest& request, bool is_held,
   const auto& format = has_others ? others : format_;
   TurnOptions options{.format = request.continuation ? nullptr : format,
                       .counts_tokens = engine_->capabilities().takes == engine::Takes::tokens};
+  options.drops_repeats = options_.drops_repeats.value_or(is_taught());
   options.parse.control_markers = control_markers_;
   options.parse.schemas = std::move(schemas);
   take_request(request, options_, is_held, options);

@@ -583,10 +583,36 @@ TEST(Model, TellsAModelWithoutTheWordsHowToCall) {
             "system: You have access to the following tools. To use a tool, respond with:\n"
             "<tool_call>\n<name>function_name</name>\n"
             "<arguments>{\"arg1\": \"value1\"}</arguments>\n</tool_call>\n\n"
-            "Available tools:\n- f;user: hi;");
+            "Available tools:\n- f;user: What time is it in Oslo?;assistant: <tool_call>\n"
+            "<name>get_time</name>\n<arguments>{\"city\": \"Oslo\"}</arguments>\n</tool_call>;"
+            "user: hi;");
   // Without tools nothing of it is there, and what looks like a call is text.
   EXPECT_EQ(setting.answer(ask("hi")).message().text(), kCalling);
   EXPECT_EQ(setting.prompt_seen(), "user: hi;");
+}
+
+// A call that comes twice comes once where only the prompt teaches the model to call, unless the
+// configuration says otherwise.
+TEST(Model, DropsRepeatsOfModelsThatKnowNoTools) {
+  constexpr std::string_view kCall =
+      "<tool_call>\n<name>f</name>\n<arguments>{}</arguments>\n</tool_call>";
+  const std::string twice = std::string(kCall) + "\n" + std::string(kCall);
+  struct Row {
+    std::string_view format;
+    std::optional<bool> drops;
+    std::size_t calls;
+  };
+  for (const Row& row : {Row{"", std::nullopt, 1}, Row{"", false, 2},
+                         Row{"generic_xml", std::nullopt, 2}, Row{"generic_xml", true, 1}}) {
+    ModelSetting setting(
+        twice,
+        {.name = "m",
+         .chat_template = "{% for m in messages %}{{ m.role }}: {{ m.content }};{% endfor %}",
+         .format = std::string(row.format),
+         .drops_repeats = row.drops});
+    EXPECT_EQ(setting.answer(ask("hi", {"f"})).message().tool_calls.size(), row.calls)
+        << row.format << (row.drops ? *row.drops ? " drop" : " keep" : "");
+  }
 }
 
 TEST(Model, CannotBeMadeOfNonsense) {

@@ -102,6 +102,10 @@ struct ModelOptions {
   bool other_forms = true;
   /// So they are where a call must come: the model chooses the form. False: its own form alone.
   bool required_in_other_forms = false;
+  /// A call that comes twice in a row in one answer comes once (TurnOptions::drops_repeats).
+  /// Absent: where the prompt alone teaches the model to call and no format is chosen, since small
+  /// models then repeat themselves.
+  std::optional<bool> drops_repeats;
   /// A section of reasoning may come first. Absent: where the chat template or the vocabulary knows
   /// its marker.
   std::optional<bool> reasoning;
@@ -116,6 +120,7 @@ struct ModelOptions {
   std::shared_ptr<const repair::Rules> repair_rules = repair::Rules::builtin();
   bool normalize = true;  ///< Arguments are mended unless the request says otherwise.
   /// Calls come to their end before max_tokens or the context do, where the engine takes grammars.
+  /// Demanded calls of a model that the prompt alone teaches to call do so anyway.
   bool close_calls = false;
   std::size_t grammar_cache_bytes = kGrammarCacheBytes;
   /// Control tokens that end a turn, beside the engine's and the format's own: those of the model's

@@ -35,6 +35,7 @@ Turn::Turn(TurnOptions options, std::shared_ptr<message::ChatSink> sink)
       stops_(options.stop),
       opening_(std::move(options.opening)),
       parallel_(options.parallel_tool_calls),
+      drops_repeats_(options.drops_repeats),
       counts_tokens_(options.counts_tokens),
       unenforced_(std::move(options.unenforced)),
       has_response_format_(options.has_response_format),
@@ -271,6 +272,56 @@ void Turn::pass(ChatEvent& event) {
 }
 
 void Turn::pass_call(ChatEvent& event) {
+  if (drops_repeats_ && holds_repeat(event)) return;
+  pass_to_call(event);
+}
+
+// Whether the event is kept back, since its call may be the last one once more. What was kept
+// before is passed on as soon as it is not.
+bool Turn::holds_repeat(ChatEvent& event) {
+  const auto* begin = std::get_if<message::CallBegin>(&event);
+  const auto* arguments = std::get_if<message::CallArguments>(&event);
+  const auto* end = std::get_if<message::CallEnd>(&event);
+  const bool may_repeat =
+      begin != nullptr ? calls_ > 0 && begin->name == last_.name : !held_back_.empty();
+  if (may_repeat && begin != nullptr) held_bytes_ = 0;
+  if (may_repeat && end != nullptr) {
+    if (!end->incomplete && held_bytes_ == last_.arguments.size()) {
+      drop_repeat();
+      return true;
+    }
+  } else if (may_repeat) {
+    const std::string_view text = arguments == nullptr ? "" : std::string_view(arguments->text);
+    if (std::string_view(last_.arguments).substr(held_bytes_).starts_with(text)) {
+      held_bytes_ += text.size();
+      held_back_.push_back(std::move(event));
+      return true;
+    }
+  }
+  std::vector<ChatEvent> held = std::exchange(held_back_, {});
+  held.push_back(event);
+  for (const ChatEvent& each : held) {
+    if (const auto* first = std::get_if<message::CallBegin>(&each)) {
+      last_ = {.name = first->name};
+      repeats_ = 0;
+    } else if (const auto* more = std::get_if<message::CallArguments>(&each)) {
+      last_.arguments += more->text;
+    }
+  }
+  held.pop_back();
+  for (ChatEvent& each : held) pass_to_call(each);
+  return false;
+}
+
+void Turn::drop_repeat() {
+  held_back_.clear();
+  logprobs_.clear();  // they spell it
+  ++repeats_;
+  tell("repeated_call", "a call of '" + last_.name + "' was the one before once more");
+  if (repeats_ > 1) stop_generation();
+}
+
+void Turn::pass_to_call(ChatEvent& event) {
   // Whoever has read the call, it is this one of the answer.
   if (auto* begin = std::get_if<message::CallBegin>(&event)) {
     begin->index = static_cast<std::uint32_t>(calls_);

@@ -29,6 +29,9 @@ struct TurnOptions {
   format::ParseOptions parse;
   std::vector<std::string> stop;
   bool parallel_tool_calls = true;
+  /// A call that is the one before once more, name and arguments to the byte, is left out and told
+  /// as `repeated_call`; behind the second of them the answer is over.
+  bool drops_repeats = false;
   bool tells_calls = false;  ///< The engine takes messages, and may tell calls by itself.
   /// The engine tells how many tokens each piece is; else all that is known of them is its usage.
   bool counts_tokens = true;
@@ -73,6 +76,9 @@ class Turn final : public engine::EventSink {
   void pass_reasoning(std::string text);
   void pass(message::ChatEvent& event);
   void pass_call(message::ChatEvent& event);
+  [[nodiscard]] bool holds_repeat(message::ChatEvent& event);
+  void pass_to_call(message::ChatEvent& event);
+  void drop_repeat();
   void begin_call(const message::CallBegin& begin);
   void pass_arguments(message::CallArguments arguments);
   void end_call(const message::CallEnd& end);
@@ -107,6 +113,7 @@ class Turn final : public engine::EventSink {
   StopMatcher stops_;
   Opening opening_;
   const bool parallel_;
+  const bool drops_repeats_;
   const bool counts_tokens_;
   const std::vector<std::string> unenforced_;
   const bool has_response_format_;
@@ -124,6 +131,12 @@ class Turn final : public engine::EventSink {
   std::uint32_t reasoning_tokens_ = 0;
   std::size_t calls_ = 0;
   message::Guarantee guarantee_ = message::Guarantee::masked;  // of the calls so far
+  // Where repeats are left out: the call that was passed on last, as the model wrote it, and what
+  // has come of one that may be the same.
+  message::ToolCall last_;
+  std::vector<message::ChatEvent> held_back_;
+  std::size_t held_bytes_ = 0;                      // of its arguments
+  std::size_t repeats_ = 0;                         // since last_
   message::ToolCall call_;                          // the one at hand, if check_ is to judge it
   std::unique_ptr<repair::ArgumentMender> mender_;  // of its arguments
   bool is_over_ = false;  // what the engine still sends is not part of the answer

@@ -1,5 +1,6 @@
 #include "tenon/chat/turn.h"
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <future>
@@ -209,6 +210,102 @@ TEST_P(tool_calling_Turn, IsTheSameHoweverTheEngineCutsIt) {
 
 INSTANTIATE_TEST_SUITE_P(Rules, tool_calling_Turn, ::testing::ValuesIn(kTurnCases),
                          [](const auto& test) { return std::string(test.param.name); });
+
+struct RepeatCase {
+  std::string_view name;
+  std::vector<std::string> written;  // inside the markers
+  std::vector<std::string> passed;   // name and arguments
+  std::size_t told = 0;
+  bool is_over = false;  // the engine was told that it need not go on
+  bool drops = true;
+};
+
+const RepeatCase kRepeatCases[] = {
+    {.name = "OnceMore",
+     .written = {R"({"name": "f", "arguments": {"a": 1}})",
+                 R"({"name": "f", "arguments": {"a": 1}})"},
+     .passed = {R"(f{"a": 1})"},
+     .told = 1},
+    {.name = "KeptWhereRepeatsAreMeant",
+     .written = {R"({"name": "f", "arguments": {"a": 1}})",
+                 R"({"name": "f", "arguments": {"a": 1}})"},
+     .passed = {R"(f{"a": 1})", R"(f{"a": 1})"},
+     .drops = false},
+    {.name = "WithoutArguments",
+     .written = {R"({"name": "f", "arguments": {}})", R"({"name": "f", "arguments": {}})"},
+     .passed = {"f{}"},
+     .told = 1},
+    {.name = "AnotherFollows",
+     .written = {R"({"name": "f", "arguments": {"a": 1}})",
+                 R"({"name": "f", "arguments": {"a": 1}})",
+                 R"({"name": "f", "arguments": {"a": 2}})"},
+     .passed = {R"(f{"a": 1})", R"(f{"a": 2})"},
+     .told = 1},
+    {.name = "TheSecondRepeatIsTheEnd",
+     .written = {R"({"name": "f", "arguments": {"a": 1}})",
+                 R"({"name": "f", "arguments": {"a": 1}})",
+                 R"({"name": "f", "arguments": {"a": 1}})", R"({"name": "g", "arguments": {}})"},
+     .passed = {R"(f{"a": 1})"},
+     .told = 2,
+     .is_over = true},
+    {.name = "OtherArguments",
+     .written = {R"({"name": "f", "arguments": {"a": 1}})",
+                 R"({"name": "f", "arguments": {"a": 12}})",
+                 R"({"name": "f", "arguments": {"a": 1, "b": 2}})",
+                 R"({"name": "f", "arguments": {}})"},
+     .passed = {R"(f{"a": 1})", R"(f{"a": 12})", R"(f{"a": 1, "b": 2})", "f{}"}},
+    {.name = "AnotherTool",
+     .written = {R"({"name": "f", "arguments": {}})", R"({"name": "g", "arguments": {}})",
+                 R"({"name": "f", "arguments": {}})"},
+     .passed = {"f{}", "g{}", "f{}"}},
+};
+
+// Calls in markers, byte by byte: what may be a repeat is held until it is not, and no more.
+TEST(Turn, LeavesOutACallThatIsTheOneBefore) {
+  for (const RepeatCase& test : kRepeatCases) {
+    SCOPED_TRACE(test.name);
+    auto recorder = std::make_shared<TurnRecorder>();
+    TurnOptions options{.format = format::find("hermes"), .drops_repeats = test.drops};
+    options.parse.tools = {"f", "g"};
+    Turn turn(std::move(options), recorder);
+    auto asked = std::make_shared<Asked>();
+    turn.run().attach(std::make_unique<FakeRun>(asked));
+    for (const std::string& call : test.written) {
+      turn.on_token({.bytes = "<tool_call>", .is_control = true});
+      for (const char& byte : call) turn.on_token({.bytes = std::string_view(&byte, 1)});
+      turn.on_token({.bytes = "</tool_call>", .is_control = true});
+    }
+    turn.on_end({});
+    turn.run().detach();
+    std::vector<std::string> passed;
+    for (const auto& call : recorder->fold.message().tool_calls) {
+      passed.push_back(call.name + call.arguments);
+    }
+    EXPECT_EQ(passed, test.passed);
+    EXPECT_EQ(asked->cancelled, test.is_over);
+    const auto& told = recorder->fold.diagnostics();
+    EXPECT_EQ(std::ranges::count(told, "repeated_call", &message::Diagnostic::code),
+              static_cast<std::ptrdiff_t>(test.told));
+    EXPECT_EQ(recorder->fold.finish().reason, FinishReason::tool_calls);
+  }
+}
+
+// A call that is cut is passed on as far as it came: that it is the one before is not known.
+TEST(Turn, PassesOnACallThatIsCutInARepeat) {
+  auto recorder = std::make_shared<TurnRecorder>();
+  TurnOptions options{.format = format::find("hermes"), .drops_repeats = true};
+  options.parse.tools = {"f"};
+  Turn turn(std::move(options), recorder);
+  turn.on_token({.bytes = "<tool_call>", .is_control = true});
+  turn.on_token({.bytes = R"({"name": "f", "arguments": {"a": 1}})"});
+  turn.on_token({.bytes = "</tool_call>", .is_control = true});
+  turn.on_token({.bytes = "<tool_call>", .is_control = true});
+  turn.on_token({.bytes = R"({"name": "f", "arguments": {"a")"});
+  turn.on_end({.reason = FinishReason::length, .usage = {}, .error = {}});
+  ASSERT_EQ(recorder->fold.message().tool_calls.size(), 2U);
+  EXPECT_EQ(recorder->fold.message().tool_calls[1].arguments, R"({"a")");
+  EXPECT_EQ(recorder->fold.finish().reason, FinishReason::length);
+}
 
 // The engine has gone on until it heard that the first call is all that is wanted.
 TEST(Turn, CountsTheTokensOfTheAnswerOnly) {

@@ -68,6 +68,7 @@ struct ModelConfig {
   bool generic_fallback = true;
   /// Calls in other forms than the model's: "auto", "always" (also where one is required), "off".
   std::string other_forms = "auto";
+  std::string repeated_calls = "auto";  ///< Or "keep", or "drop": one that is the one before.
   std::string reasoning = "auto";  ///< Whether the model has a section for it; or "on", or "off".
   std::string on_unknown_tool = "content";  ///< Or "repair", or "forward".
   std::string on_invalid_call = "pass";     ///< Or "ask_again".

@@ -223,6 +223,9 @@ Expected<chat::ModelOptions> model_options(const ModelConfig& config,
       .generic_fallback = config.generic_fallback,
       .other_forms = config.other_forms != "off",
       .required_in_other_forms = config.other_forms == "always",
+      .drops_repeats = config.repeated_calls == "auto"
+                           ? std::nullopt
+                           : std::optional<bool>(config.repeated_calls == "drop"),
       .reasoning =
           config.reasoning == "auto" ? std::nullopt : std::optional<bool>(config.reasoning == "on"),
       .default_max_tokens = static_cast<std::uint32_t>(config.max_tokens),
