@@ -127,6 +127,7 @@ Expected<Prompt> ChatTemplate::render_shaped(json::Object context, const PromptO
   // Nobody can guess what quotes the format's markers, so no data holds it.
   const std::string quote = random_id("tenon");
   const Writer writer{.format = format_.get(),
+                      .shows_call = is_generic_,
                       .result_role = result_role_,
                       .own_begin = quote + "(",
                       .own_end = ")" + quote};

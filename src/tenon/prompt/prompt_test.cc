@@ -554,6 +554,30 @@ TEST(ChatTemplate, FormatsWithToolsAndParsesCalls) {
   EXPECT_EQ(calls.error().message, "model does not support tool calling");
 }
 
+// A model that has learnt no form of calls sees one before the first message of the user; a format
+// that is chosen, and a conversation that the assistant begins, have none.
+TEST(ChatTemplate, ShowsACallToModelsThatKnowNone) {
+  constexpr std::string_view kShown =
+      "user\nWhat time is it in Oslo?<|im_end|>\n<|im_start|>assistant\n<tool_call>\n"
+      "<name>get_time</name>\n<arguments>{\"city\": \"Oslo\"}</arguments>\n</tool_call><|im_end|>\n"
+      "<|im_start|>user\nhi<|im_end|>";
+  const std::vector<message::Message> messages = {said(message::Role::user, "hi"),
+                                                  said(message::Role::assistant, "Hi."),
+                                                  said(message::Role::user, "again")};
+  const std::vector<message::Tool> tools = {{.name = "now"}};
+  const auto taught = compiled(kPromptChatMl);
+  const auto prompt = taught->format_with_tools(messages, tools);
+  ASSERT_TRUE(prompt) << prompt.error().message;
+  EXPECT_NE(prompt->text.find(kShown), std::string::npos) << prompt->text;
+  EXPECT_EQ(prompt->text.find("get_time"), prompt->text.rfind("get_time"));
+  EXPECT_EQ(taught->format_with_tools(messages, {})->text.find("get_time"), std::string::npos);
+  const auto begun = taught->format_with_tools(
+      {said(message::Role::assistant, "Hi."), said(message::Role::user, "hi")}, tools);
+  EXPECT_EQ(begun->text.find("get_time"), std::string::npos) << begun->text;
+  const auto chosen = compiled(kPromptChatMl, {.format = format::find("generic_xml")});
+  EXPECT_EQ(chosen->format_with_tools(messages, tools)->text.find("get_time"), std::string::npos);
+}
+
 // How the official template of Llama 4 asks for calls, by which its models write them as bare JSON
 // objects. The template is ours, in the shape of that one.
 TEST(ChatTemplate, TellsLlama4HowToCall) {

@@ -171,6 +171,7 @@ class Shaper {
   void run();
   /// Says in the system message which tools there are.
   void describe(const std::vector<message::Tool>& tools);
+  void show_call(json::Array::iterator first);
 
  private:
   [[nodiscard]] format::HistoryOptions text_options() const {
@@ -584,6 +585,20 @@ void Shaper::describe(const std::vector<message::Tool>& tools) {
   if (last == messages_.begin()) last = messages_.insert(last, plain("system", "")) + 1;
   join_onto(*std::prev(last), format::describe_tools(*writer_.format, tools, text_options()));
   say(counted(tools.size(), "tool") + " described in the system message");
+  if (writer_.shows_call && last != messages_.end() && role_of(*last) == "user") show_call(last);
+}
+
+// Small models that are only told how to call answer in words or write a program; those that have
+// seen a call make one (docs/benchmarks.md).
+void Shaper::show_call(json::Array::iterator first) {
+  const auto call = format::render_calls(
+      *writer_.format,
+      {{.id = "example02", .name = "get_time", .arguments = R"({"city": "Oslo"})"}},
+      text_options());
+  if (!call) return;
+  first = messages_.insert(first, plain("assistant", *call));
+  messages_.insert(first, plain("user", "What time is it in Oslo?"));
+  say("an example of a call put before the first message");
 }
 
 constexpr std::string_view kAlphanumerics =

@@ -22,6 +22,8 @@ struct Shaping {
 /// The tool-call format that writes what the template cannot.
 struct Writer {
   const format::Format* format = nullptr;  ///< Null: what the template cannot is left out.
+  /// The model has learnt no form of calls: a first exchange shows it one that is made.
+  bool shows_call = false;
   std::string result_role;  ///< Whose turn results are; "": they become the user's lines (below).
   /// What quotes the format's own markers in what is written: nothing that data can hold.
   std::string own_begin;
@@ -44,7 +46,8 @@ struct Writer {
 ///   one in the middle a user's, where the template takes no such.
 /// - Where the template knows no tools, they are described in the system message, with a call of
 /// the
-///   writer's format as example. Where it writes no calls, the format writes them into the
+///   writer's format as example, and where the writer shows a call, a user's question and its call
+///   come before a user's first message. Where it writes no calls, the format writes them into the
 ///   assistant's text, and their results, where the template cannot take these by themselves.
 /// - An assistant's message of no text is left out, and text beside calls comes in a message before
 ///   them, where the template does not take these; reasoning and text beside calls become one piece
