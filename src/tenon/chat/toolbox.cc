@@ -99,8 +99,8 @@ std::string free_name(const std::string& source, const std::string& own, const E
 // What every engine takes of a function's parameters, and what means the same.
 json::Value as_parameters(json::Value schema) {
   json::Object* const members = schema.if_object();
-  if (members == nullptr) return schema;
-  if (members->empty()) {
+  if (members == nullptr && !schema.is_null()) return schema;
+  if (members == nullptr || members->empty()) {
     return json::Object{
         {"type", "object"}, {"properties", json::Object{}}, {"additionalProperties", false}};
   }

@@ -414,7 +414,7 @@ TEST(Toolbox, tool_calling_ParametersAreAsEveryEngineTakesThem) {
       {R"({"properties":{"a":{}}})", R"({"properties":{"a":{}},"type":"object"})"},
       {R"({"type":"object","properties":{"a":{"type":"integer"}}})",
        R"({"type":"object","properties":{"a":{"type":"integer"}}})"},
-      {"null", "null"},
+      {"null", R"({"type":"object","properties":{},"additionalProperties":false})"},
       {"false", ""},
       {R"({"type":"array"})", ""},
       {R"({"type":"string"})", ""},

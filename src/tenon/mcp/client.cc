@@ -120,6 +120,10 @@ CallResult result_of(const json::Object& told) {
     result.text = json::to_string(result.structured);
   }
   if (result.text.empty()) result.text = rest_of(told);
+  if (result.text.empty() && blocks == nullptr) {
+    result.text = "the server gave a result without content; the tool may have run";
+    result.is_error = true;
+  }
   return result;
 }
 

@@ -58,6 +58,7 @@ class Glancer {
 
   Glance look() {
     skip_space();
+    if (take('[')) skip_space();  // the first of several
     if (!take('{')) return {};
     while (true) {
       skip_space();
@@ -91,11 +92,13 @@ class Glancer {
     ++at_;
     return true;
   }
-  // What stands between its quotes; nothing: there is none, or it has no end.
+  // What stands between its quotes, as JSON or Python has them; nothing: there is none, or it has
+  // no end.
   std::optional<std::string_view> string() {
-    if (!take('"')) return std::nullopt;
+    const char quote = at_ < text_.size() ? text_[at_] : ' ';
+    if (!take('"') && !take('\'')) return std::nullopt;
     const std::size_t begin = at_;
-    for (; at_ < text_.size() && text_[at_] != '"'; ++at_) {
+    for (; at_ < text_.size() && text_[at_] != quote; ++at_) {
       if (text_[at_] == '\\') ++at_;
     }
     if (at_ >= text_.size()) {
@@ -110,7 +113,7 @@ class Glancer {
     std::size_t depth = 0;
     while (at_ < text_.size()) {
       const char c = text_[at_];
-      if (c == '"') {
+      if (c == '"' || c == '\'') {
         (void)string();
         continue;
       }

@@ -165,6 +165,8 @@ class StdioTransport final : public Transport {
   }
 
   void take_line() {
+    constexpr std::string_view kMark = "\xEF\xBB\xBF";  // of a byte order, which some begin with
+    if (line_.starts_with(kMark)) line_.erase(0, kMark.size());
     const auto begin = line_.find_first_not_of(" \t\r");
     if (begin == std::string::npos) return;
     auto message = parse_message(line_);
