@@ -64,7 +64,7 @@ struct Dialect {
   Framing framing = kSse;
 };
 
-std::shared_ptr<const vocab::Tokenizer> tokenizer() {
+std::shared_ptr<const vocab::Tokenizer> call_tokenizer() {
   return std::make_shared<vocab::ByteTokenizer>(std::vector<std::string>{"<call>", "<end>"},
                                                 vocab::ByteTokenizer::Roles{.eos = "<end>"});
 }
@@ -72,7 +72,7 @@ std::shared_ptr<const vocab::Tokenizer> tokenizer() {
 template <TokenDialect dialect>
 Connected connect_by_ids(const std::string& url, std::chrono::milliseconds silence) {
   return connect_token_server({.url = url, .silence_limit = silence},
-                              {.dialect = dialect, .tokenizer = tokenizer()});
+                              {.dialect = dialect, .tokenizer = call_tokenizer()});
 }
 
 const Dialect kDialects[] = {
@@ -100,7 +100,7 @@ const Dialect kDialects[] = {
     {"ollama",
      [](const std::string& url, std::chrono::milliseconds silence) {
        return connect_ollama({.url = url, .silence_limit = silence},
-                             {.model = "m", .tokenizer = tokenizer()});
+                             {.model = "m", .tokenizer = call_tokenizer()});
      },
      {R"({"model":"m","response":"Hel","done":false})",
       R"({"model":"m","response":"lo","done":false})",
