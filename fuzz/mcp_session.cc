@@ -93,8 +93,9 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
       "f", {}, {.deadline = now, .on_progress = [&last](const mcp::Progress& told) {
                   last = told.progress;
                 }});
-  for (const tenon::Error* const error :
-       {tools ? nullptr : &tools.error(), result ? nullptr : &result.error()}) {
+  const tenon::Error* const of_list = tools ? nullptr : &tools.error();
+  const tenon::Error* const of_call = result ? nullptr : &result.error();
+  for (const tenon::Error* const error : {of_list, of_call}) {
     promise(error == nullptr || !error->message.empty(), "a failure says why");
     promise(error == nullptr || error->message.size() < 10'000, "and is brief");
   }
