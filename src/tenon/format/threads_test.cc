@@ -679,11 +679,11 @@ const ChoiceRow kChoices[] = {
      "hermes",
      {.mode = kRequired},
      true,
-     {"<tool_call>\n{\"name\": \"read\", \"arguments\": {\"path\": \"Umeå\"}}\n</tool_call>"},
-     {"<tool_call>\n{\"name\": \"read\", \"arguments\": {\"path\": \"Ume\\u0000e5\"}}\n"
-      "</tool_call>",
+     {"<tool_call>\n{\"name\": \"read\", \"arguments\": {\"path\": \"Umeå\"}}\n</tool_call>",
       "<tool_call>\n{\"name\": \"read\", \"arguments\": {\"path\": "
-      "\"Ume\\u00e5\"}}\n</tool_call>"}},
+      "\"Ume\\u00e5\"}}\n</tool_call>"},
+     {"<tool_call>\n{\"name\": \"read\", \"arguments\": {\"path\": \"Ume\\u0000e5\"}}\n"
+      "</tool_call>"}},
 };
 
 TEST(Threads, GrammarsHoldTheChoice) {
