@@ -210,30 +210,30 @@ RESULTS = {
     "Object": (
         returns_an_object,
         {"a": 1},
-        "TypeError: the tool's result has a Opaque, which has no JSON: give a str, numbers, lists, dicts",
+        "Error: TypeError: the tool's result has a Opaque, which has no JSON: give a str, numbers, lists, dicts",
     ),
     "Generator": (
         returns_a_generator,
         {"a": 1},
-        "TypeError: the tool's result has a generator, which has no JSON: give a str, numbers, lists, dicts",
+        "Error: TypeError: the tool's result has a generator, which has no JSON: give a str, numbers, lists, dicts",
     ),
     "Endless": (
         returns_itself,
         {"a": 1},
-        "ValueError: the tool's result is more than 200 levels deep, or holds itself",
+        "Error: ValueError: the tool's result is more than 200 levels deep, or holds itself",
     ),
     "NoUnicode": (
         returns_half_a_character,
         {"a": 1},
-        "InvalidError: a text has half of a surrogate pair as character 3, which is no Unicode: "
+        "Error: InvalidError: a text has half of a surrogate pair as character 3, which is no Unicode: "
         'take it out, or give bytes, text.encode(errors="surrogateescape") of one that came from a file\'s bytes',
     ),
     "Partial": (functools.partial(lambda a, key: f"{key} {a}", key="secret"), {"a": 1}, "secret 1"),
-    "Raises": (fails, {"a": 1}, "KeyError: 'nowhere'"),
+    "Raises": (fails, {"a": 1}, "Error: KeyError: 'nowhere'"),
     "Bytes": (returns_bytes, {"a": 1}, "bytes"),
     "None": (returns_nothing, {"a": 1}, "null"),
     "Coroutine": (later, {"a": 1}, '{"a":1,"of":[1]}'),
-    "CoroutineRaises": (fails_later, {"a": 1}, "ValueError: too late"),
+    "CoroutineRaises": (fails_later, {"a": 1}, "Error: ValueError: too late"),
 }
 
 
@@ -518,7 +518,7 @@ def test_a_tool_closes_its_own_toolbox(script):
     talk = script.talk([("shut", {})], "Done.", tools=tools)
     assert talk.send("Go").content == "Done."
     [result] = [message["content"] for message in talk.messages if message["role"] == "tool"]
-    assert result.startswith("RuntimeError: a tool cannot close its own toolbox")
+    assert result.startswith("Error: RuntimeError: a tool cannot close its own toolbox")
 
 
 def test_the_interpreter_ends_while_a_tool_is_called(model):

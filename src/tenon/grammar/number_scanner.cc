@@ -32,7 +32,7 @@ using Integer = boost::multiprecision::cpp_int;
 constexpr std::size_t kMaxTextLength = 400;  // of one number
 // How many digits numbers have whose set does not ask for more: a weak model under a mask goes on
 // with digits for ever. What doubles are written with (RFC 8259, section 6) has as many at most.
-constexpr std::size_t kUsualWhole = 20;
+constexpr std::size_t kUsualWhole = 21;
 constexpr std::size_t kUsualFraction = 17;
 constexpr std::size_t kUsualZeros = 6;         // at the beginning of a fraction, beside those
 constexpr std::size_t kMaxExponentDigits = 3;  // beyond doubles anyway

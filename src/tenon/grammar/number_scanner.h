@@ -56,7 +56,7 @@ struct SomeNumbers {
 
 /// The numbers of a set, as JSON. Numbers are spelled in decimals, or as `d.ddde-dd` with one digit
 /// before the point and at most three in the exponent; where multiples are asked for, in decimals
-/// alone; those of a list have one zero at most that says nothing. There are at most 20 digits
+/// alone; those of a list have one zero at most that says nothing. There are at most 21 digits
 /// before the point and 17 behind it (and 6 zeros that begin the fraction of a number below 1), or
 /// as many as the bounds and multiples have and two more. That leaves out no double where there are
 /// exponents, and no spelling that json.dumps or JSON.stringify write but for integers of more than

@@ -24,7 +24,7 @@ json::Value offered_tool() {
            "description": "what"}}, "required": ["probekey"]}}}])");
 }
 
-json::Object calling_tool(std::string_view id) {
+json::Object question_to_a_tool(std::string_view id) {
   json::Object turn = habit_turn("assistant", "");
   turn.set("reasoning_content", "probethought");
   turn.set("tool_calls",
@@ -61,7 +61,7 @@ json::Array three_questions(const Capabilities& can) {
     messages.emplace_back(habit_turn("user", "probe question " + std::string(number)));
     if (can.calls && can.tool_results) {
       const std::string id = "probeid0" + std::to_string(messages.size());
-      messages.emplace_back(calling_tool(id));
+      messages.emplace_back(question_to_a_tool(id));
       messages.emplace_back(tool_result(id, "probe result " + std::string(number)));
     }
     json::Object answer = habit_turn("assistant", "probe answer " + std::string(number));
@@ -148,7 +148,7 @@ std::vector<WordGate> word_gates(const ChatTemplate& chat_template) {
     if (role == "system") messages.emplace_back(habit_turn("system", text));
     messages.emplace_back(habit_turn("user", role == "user" ? text : "probe"));
     if (role == "tool") {
-      messages.emplace_back(calling_tool("probeid01"));
+      messages.emplace_back(question_to_a_tool("probeid01"));
       messages.emplace_back(tool_result("probeid01", text));
     }
     return habit_prompt(chat_template, std::move(messages), true);
