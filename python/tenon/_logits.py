@@ -18,7 +18,7 @@ def apply_mask(scores: Any, mask: Any) -> Any:
         numpy.ascontiguousarray(mask).view(numpy.uint8), axis=-1, bitorder="little"
     )
     size = scores.shape[-1]
-    if bits.shape[-1] < size:  # Scores are padded more than the mask: nobody knows these tokens.
+    if bits.shape[-1] < size:  # Scores are padded further than the mask.
         bits = numpy.pad(bits, [(0, 0)] * (bits.ndim - 1) + [(0, size - bits.shape[-1])])
     forbidden = bits[..., :size] == 0
     if isinstance(scores, numpy.ndarray):

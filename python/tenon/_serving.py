@@ -175,6 +175,5 @@ def apply_words(logits: Any, words: Any) -> None:
     allowed = bits.flatten(-2) != 0
     known = min(allowed.shape[-1], logits.shape[-1])
     logits[..., :known].masked_fill_(~allowed[..., :known], float("-inf"))
-    logits[..., known:] = float(
-        "-inf"
-    )  # Rows are padded further than the mask: nobody knows these tokens.
+    # Rows are padded further than the mask; the vocabulary has no such tokens.
+    logits[..., known:] = float("-inf")

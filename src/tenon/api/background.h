@@ -92,7 +92,7 @@ class Background {
 
   [[nodiscard]] bool has_room();
   void add(std::string_view owner, const std::string& id, std::shared_ptr<BackgroundRun> run);
-  /// Null: there is none, or it was over for long.
+  /// Null where no response has this name, or where it ended so long ago that it was dropped.
   [[nodiscard]] std::shared_ptr<BackgroundRun> find(std::string_view owner, const std::string& id);
   void remove(std::string_view owner, const std::string& id);
 

@@ -28,7 +28,7 @@ class KeptConversations {
   /// `items` have ids (ConversationRequest).
   [[nodiscard]] Result<json::Value, ApiError> create(std::string_view owner, json::Array items,
                                                      json::Object metadata, std::int64_t now);
-  /// `{"conversation", "items"}`; null: there is none.
+  /// `{"conversation", "items"}`; null where no conversation has this id.
   [[nodiscard]] Result<json::Value, ApiError> find(std::string_view owner,
                                                    const std::string& id) const;
 

@@ -40,7 +40,7 @@ class KeptResponses {
   [[nodiscard]] Result<json::Value, ApiError> cancel(std::string_view owner,
                                                      const std::string& id) const;
 
-  /// Where they stand; null where there is none.
+  /// The store of the responses; null where the server keeps none.
   [[nodiscard]] const std::shared_ptr<store::ResponseStore>& store() const { return store_; }
 
  private:

@@ -18,7 +18,7 @@ struct MessagesRequest {
   bool stream = false;
   bool omits_thinking = false;                ///< `thinking.display` is "omitted".
   std::vector<message::Diagnostic> left_out;  ///< What was not read, each with its path.
-  /// What `context_management` asks for; absent: there is none.
+  /// The edits of `context_management`; absent where the request has no such field.
   std::optional<std::vector<ContextEdit>> edits;
 };
 

@@ -32,6 +32,7 @@
 #include <utility>
 
 #include "tenon/grammar/add_rules_parts.h"
+#include "tenon/grammar/cycles.h"
 #include "tenon/grammar/frames.h"
 #include "tenon/grammar/regex_scanner.h"
 #include "tenon/grammar/right_recursion.h"
@@ -665,54 +666,11 @@ std::vector<std::vector<RuleId>> Adder::first_rules() {
   return result;
 }
 
-// Finds the cycles: strongly connected components (R. Tarjan, SIAM J. Comput. 1, 1972), with a
-// stack of our own.
 void Adder::mend_left_recursion() {
-  const std::vector<std::vector<RuleId>> firsts = first_rules();
   in_cycle_.resize(bodies_.size(), kNever);
-  struct Visit {
-    RuleId rule;
-    std::size_t next;
-  };
-  constexpr std::uint32_t kUnseen = kNever;
-  std::vector<std::uint32_t> order(firsts.size(), kUnseen);
-  std::vector<std::uint32_t> low(firsts.size(), 0);
-  std::vector<bool> is_open(firsts.size());
-  std::vector<RuleId> open;
-  std::uint32_t count = 0;
-  std::vector<Visit> visits;
-  const auto begin = [&](RuleId rule) {
-    order[rule] = low[rule] = count++;
-    is_open[rule] = true;
-    open.push_back(rule);
-    visits.push_back({rule, 0});
-  };
-  for (RuleId root = 0; root < firsts.size(); ++root) {
-    if (order[root] == kUnseen) begin(root);
-    while (!visits.empty() && !error_) {
-      const RuleId rule = visits.back().rule;
-      if (visits.back().next < firsts[rule].size()) {
-        const RuleId first = firsts[rule][visits.back().next++];
-        if (order[first] == kUnseen) {
-          begin(first);
-        } else if (is_open[first]) {
-          low[rule] = std::min(low[rule], order[first]);
-        }
-        continue;
-      }
-      visits.pop_back();
-      if (!visits.empty()) {
-        low[visits.back().rule] = std::min(low[visits.back().rule], low[rule]);
-      }
-      if (low[rule] != order[rule]) continue;
-      std::vector<RuleId> component;
-      do {
-        component.push_back(open.back());
-        is_open[open.back()] = false;
-        open.pop_back();
-      } while (component.back() != rule);
-      if (component.size() > 1 || std::ranges::count(firsts[rule], rule) > 0) mend(component);
-    }
+  for (const std::vector<RuleId>& cycle : cycles_of(first_rules())) {
+    if (error_) return;
+    mend(cycle);
   }
 }
 
