@@ -70,7 +70,8 @@ namespace {
 
 // What looks like a call in a tool's result may be quoted in the answer.
 bool is_call_in_result(const ChatRequest& request, const std::vector<std::string>& names) {
-  std::size_t left = std::size_t{1} << 20U;  // bytes that are looked at, of the latest results
+  std::size_t left = std::size_t{1} << 20U;     // bytes that are looked at, of the latest results
+  std::shared_ptr<const format::Format> forms;  // linked once, and only if a result needs it
   for (auto one = request.messages.rbegin(); one != request.messages.rend() && left > 0; ++one) {
     if (one->role != message::Role::tool) continue;
     const std::string text = one->text().substr(0, left);
@@ -78,7 +79,7 @@ bool is_call_in_result(const ChatRequest& request, const std::vector<std::string
     const bool has_name = std::ranges::any_of(
         names, [&text](const std::string& name) { return text.find(name) != text.npos; });
     if (!has_name) continue;
-    const auto forms = format::with_fallbacks(*format::fallback(), format::Fallbacks::all);
+    if (!forms) forms = format::with_fallbacks(*format::fallback(), format::Fallbacks::all);
     format::StreamParser parser(forms, {.tools = names});
     std::vector<message::ChatEvent> events;
     parser.feed(text, /*is_control=*/false, events);

@@ -386,7 +386,7 @@ std::optional<Session::Reply> Session::taken(std::int64_t id) {
                .ran_nothing = pending.ran_nothing};
 }
 
-// Nobody waits for it any more.
+// Ends a request whose caller has stopped waiting.
 void Session::give_up(std::int64_t id, std::string_view method) {
   {
     const std::lock_guard lock(mutex_);
