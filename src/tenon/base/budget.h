@@ -11,15 +11,15 @@
 
 namespace tenon {
 
-/// Steps and bytes that several budgets may use together, each within limits of its own that name
-/// it as `shared`. They report steps a thousand at a time, so that each may use so many more. From
-/// one thread at a time.
+/// Steps and bytes that several budgets share. Each of those budgets also has limits of its own,
+/// and names the allowance in `Limits::shared`. A budget reports its steps a thousand at a time, so
+/// each may use up to that many more. For one thread at a time.
 class Allowance {
  public:
   Allowance(std::uint64_t max_steps, std::uint64_t max_bytes)
       : max_steps_(max_steps), max_bytes_(max_bytes) {}
 
-  /// Each counts, and is false if that was too much.
+  /// Each counts what is taken and returns false if that was more than is left.
   [[nodiscard]] bool take_steps(std::uint64_t steps) {
     steps_used_ += steps;
     return steps_used_ <= max_steps_;
@@ -47,16 +47,16 @@ class Allowance {
 struct Limits {
   static constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
 
-  std::uint64_t max_steps = kUnlimited;  ///< Whatever the work counts: instructions, states, nodes.
-  std::uint64_t max_bytes = kUnlimited;  ///< Of what is produced or kept.
+  std::uint64_t max_steps = kUnlimited;  ///< In the unit of the work: instructions, states, nodes.
+  std::uint64_t max_bytes = kUnlimited;  ///< Bytes that the work produces or keeps.
   std::uint32_t max_depth = std::numeric_limits<std::uint32_t>::max();
   std::optional<std::chrono::steady_clock::time_point> deadline;
   std::optional<CancelToken> cancel;
-  Allowance* shared = nullptr;  ///< Outlives the work. Null: what others use does not matter.
+  Allowance* shared = nullptr;  ///< Outlives the work. Null: there is no shared allowance.
 };
 
-/// Counts what a piece of work costs against its limits. Once a limit is reached every later
-/// question says so, so that nested code need only return.
+/// Counts what a piece of work costs against its limits. Once a limit is reached, every later call
+/// returns false, so nested code need only return.
 ///
 ///     Budget budget("template", {.max_steps = 1'000'000, .max_bytes = 8 << 20, .max_depth = 100});
 ///     Status render(const Node& node, Budget& budget) {
@@ -76,7 +76,7 @@ class Budget {
         steps_left_(limits_.max_steps),
         bytes_left_(limits_.max_bytes) {}
 
-  /// Each is false once a limit is reached.
+  /// Each returns false once a limit is reached.
   [[nodiscard]] bool step(std::uint64_t steps = 1) {
     if (spent_ != Spent::nothing || steps > steps_left_) return stop(Spent::steps);
     steps_left_ -= steps;
@@ -97,7 +97,7 @@ class Budget {
     if (limits_.shared != nullptr) limits_.shared->give_back_bytes(bytes);
   }
 
-  /// One level of nesting, left when it is destroyed; false if it is one too many.
+  /// One level of nesting, until the object is destroyed; false if that is one level too many.
   class Level {
    public:
     explicit Level(Budget& budget) : budget_(budget) {
@@ -119,7 +119,7 @@ class Budget {
   [[nodiscard]] std::uint64_t steps_used() const { return limits_.max_steps - steps_left_; }
   [[nodiscard]] std::uint64_t bytes_used() const { return limits_.max_bytes - bytes_left_; }
   /// "template: more than 1000000 steps": Errc::limit_exceeded, or Errc::unavailable if cancelled.
-  /// Only once a limit is reached.
+  /// Call it only after a limit was reached.
   [[nodiscard]] Error error() const;
 
  private:

@@ -27,6 +27,22 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+// How a report is written
+//
+// A signal handler may take no lock and allocate no memory: the signal may have come inside
+// malloc() or the loader. So everything a report needs is in static memory before a signal can
+// come:
+//  - Requests in work stand in a table of 1,024 places. A request claims a place with one
+//    compare-and-swap, begins the search where the last claim ended, and sets the state `told`
+//    last, so that the handler never reads a half-written entry. Requests without a place are
+//    counted.
+//  - report() copies the version, the build id and the paths, and calls backtrace() once, since its
+//    first call loads the unwinder.
+//  - Each thread has an alternate stack, since a handler cannot run on a stack that has overflowed.
+// The handler writes the facts in the order of risk: first what is in static memory, last the
+// stack, where the unwinder itself may fault. alarm() ends a report that hangs. Then the earlier
+// handlers are put back and the signal comes again, so the process dies as it would have without a
+// report.
 namespace tenon::crash {
 namespace {
 
@@ -43,7 +59,7 @@ struct Place {
 constexpr std::size_t kPlaces = 1024;
 std::array<Place, kPlaces> places;
 std::atomic<std::size_t> next_place = 0;
-std::atomic<std::size_t> untold = 0;  // requests that found no place
+std::atomic<std::size_t> untold = 0;  // requests that found no free place
 constexpr std::size_t kUntold = kPlaces;
 
 std::size_t claim() {
@@ -88,7 +104,7 @@ void Request::end() {
 // ---- stacks of threads
 
 ThreadStack::ThreadStack() {
-  constexpr std::size_t kBytes = std::size_t{128} << 10;  // what unwinding takes, many times over
+  constexpr std::size_t kBytes = std::size_t{128} << 10;  // many times what unwinding needs
   stack_t now{};
   if (sigaltstack(nullptr, &now) != 0 || (now.ss_flags & SS_DISABLE) == 0) return;
   bytes_.reset(new (std::nothrow) std::byte[kBytes]);
@@ -103,14 +119,14 @@ ThreadStack::~ThreadStack() {
   sigaltstack(&none, nullptr);
 }
 
-// ---- the report: from here on the code does only what a signal handler may do
+// ---- the report: the code from here on does only what a signal handler may do
 
 namespace {
 
 constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 constexpr std::size_t kMaxFrames = 100;
 
-// What report() prepares, so that the handler need not ask for it.
+// What report() copies, so that the handler makes no system call for it.
 struct Prepared {
   std::array<char, 64> version{};
   std::array<char, 65> build{};      // hexadecimal; "": the program has no build id
@@ -129,7 +145,7 @@ void copy_into(std::array<char, size>& to, std::string_view text) {
 
 using DigitRoom = std::array<char, 20>;  // of 2^64 in base 10
 
-// At least `least` digits, at the end of `room`.
+// Writes at least `least` digits to the end of `room`.
 std::string_view digits_of(std::uint64_t number, unsigned base, std::size_t least,
                            DigitRoom& room) {
   std::size_t at = room.size();
@@ -163,14 +179,14 @@ class Out {
   void flush() {
     const std::string_view text(buffer_.data(), size_);
     write_all(file_, text);
-    // A full pipe that nothing reads would keep the rest from the file.
+    // Writing to a full pipe would block, and the file would never get the rest of the report.
     takes_stderr_ = takes_stderr_ && can_take(STDERR_FILENO);
     if (takes_stderr_) write_all(STDERR_FILENO, text);
     size_ = 0;
   }
 
  private:
-  // Whether a write of what the buffer has goes on at once, or does within a second.
+  // Whether writing the buffer would not block, at once or within a second.
   static bool can_take(int file) {
     pollfd out{.fd = file, .events = POLLOUT, .revents = 0};
     return ::poll(&out, 1, 1000) > 0;
@@ -186,7 +202,7 @@ class Out {
 
   const int file_;
   bool takes_stderr_ = true;
-  std::array<char, 512> buffer_{};  // a pipe that is not full takes as much
+  std::array<char, 512> buffer_{};  // a pipe that polls as writable takes this much at once
   std::size_t size_ = 0;
 };
 
@@ -209,8 +225,8 @@ struct Moment {
   std::uint64_t year, month, day, hour, minute, second;
 };
 
-// UTC; gmtime() may take a lock. The days are counted as in Howard Hinnant's "chrono-compatible
-// low-level date algorithms".
+// The time in UTC, computed by hand because gmtime() may take a lock. Source of the calculation:
+// Howard Hinnant, "chrono-compatible low-level date algorithms".
 Moment now() {
   timespec time{};
   clock_gettime(CLOCK_REALTIME, &time);
@@ -220,7 +236,7 @@ Moment now() {
   const std::uint64_t of_era = days % 146'097;
   const std::uint64_t year = (of_era - of_era / 1460 + of_era / 36'524 - of_era / 146'096) / 365;
   const std::uint64_t of_year = of_era - (365 * year + year / 4 - year / 100);
-  const std::uint64_t shifted = (5 * of_year + 2) / 153;  // month, of which March is 0
+  const std::uint64_t shifted = (5 * of_year + 2) / 153;  // the month; 0 is March
   const std::uint64_t month = shifted < 10 ? shifted + 3 : shifted - 9;
   return {.year = year + era * 400 + (month <= 2 ? 1 : 0),
           .month = month,
@@ -234,7 +250,7 @@ std::uint64_t thread_id() {
   return static_cast<std::uint64_t>(::syscall(SYS_gettid));
 }
 
-// The folder and those above it; then the file.
+// Makes the folder and its parents, then the file. Returns -1 if there is no file.
 int open_file(const Moment& time) {
   std::array<char, 4096>& path = prepared.folder;
   const std::size_t size = std::strlen(path.data());
@@ -282,7 +298,7 @@ void* instruction_of(const void* context) {
 #endif
 }
 
-// The module that has `address`, and where it was loaded. The program itself has the name "".
+// The module that contains `address`, and where it was loaded. The program itself has the name "".
 std::pair<const char*, std::uintptr_t> module_of(void* address) {
 #if defined(DLFO_STRUCT_HAS_EH_DBASE)  // glibc 2.35: safe in a signal handler
   dl_find_object found{};
@@ -297,12 +313,12 @@ std::pair<const char*, std::uintptr_t> module_of(void* address) {
 
 void write_stack(Out& out, const void* context) {
   out << "stack:\n";
-  // On a spoilt stack the unwinder may fault or hang. What is known so far is written before.
+  // On a corrupt stack the unwinder may fault or hang, so everything known so far is written first.
   out.flush();
   std::array<void*, kMaxFrames> frames{};
   const int count = ::backtrace(frames.data(), static_cast<int>(frames.size()));
   std::span<void*> stack(frames.data(), static_cast<std::size_t>(std::max(count, 0)));
-  // What stands above the instruction is the handler's.
+  // Frames above the faulting instruction belong to the signal handler.
   const auto met = std::ranges::find(stack, instruction_of(context));
   if (met != stack.end()) stack = {met, stack.end()};
   for (void* const address : stack) {
@@ -360,34 +376,34 @@ void give_back() {
   }
 }
 
-// The thread that comes first reports. Where two meet a signal at the same time the other one waits
-// for it, since its own end would be that of the process.
+// The first thread reports. Another thread that meets a signal meanwhile waits for it, since its
+// own death would end the process before the report is written.
 void on_signal(int signal, siginfo_t* info, void* context) {
   static std::atomic<bool> is_taken = false;
   constexpr unsigned kMostSeconds = 10;
   if (is_taken.exchange(true)) {
     for (unsigned i = 0; i < kMostSeconds; ++i) ::sleep(1);
   } else {
-    // Where the report hangs, in a lock of the loader say, the process ends all the same.
+    // If the report hangs, for example in a lock of the loader, SIGALRM ends the process.
     ::signal(SIGALRM, SIG_DFL);
     ::alarm(kMostSeconds);
     write_report(signal, *info, context);
     ::alarm(0);
     give_back();
   }
-  // The instruction that met the signal meets it again. One that was sent is sent again: it comes
-  // when this function returns.
+  // A fault comes again by itself, because the same instruction runs again. A signal that was sent
+  // (kill, abort) has to be raised again; it is delivered when this function returns.
   if (info->si_code <= 0) ::raise(signal);
 }
 
 [[noreturn]] void on_terminate() {
-  // Not what() says: it may quote a request.
+  // what() is not reported, since it may quote a request.
   const std::type_info* const type = abi::__cxa_current_exception_type();
   uncaught = type == nullptr ? "" : type->name();
   std::abort();
 }
 
-// Finds the build id of the program, which is the first object.
+// Finds the build id of the program, which dl_iterate_phdr() passes first.
 int find_build(dl_phdr_info* object, std::size_t /*size*/, void* /*data*/) {
   for (std::size_t i = 0; i < object->dlpi_phnum; ++i) {
     const auto& header = object->dlpi_phdr[i];
@@ -421,10 +437,10 @@ void report(const Options& options) {
   std::error_code failure;
   copy_into(prepared.program, std::filesystem::read_symlink("/proc/self/exe", failure).string());
   ::dl_iterate_phdr(&find_build, nullptr);
-  // The first call loads what unwinds stacks, which takes locks and memory.
+  // The first call of backtrace() loads the unwinder, which takes locks and memory.
   std::array<void*, 1> frame{};
   static_cast<void>(::backtrace(frame.data(), 1));
-  static const auto& kOwn = *new ThreadStack;  // never freed: others may die after main() has ended
+  static const auto& kOwn = *new ThreadStack;  // never freed: threads may crash after main() ended
   static_cast<void>(kOwn);
 
   struct sigaction action{};
@@ -446,7 +462,7 @@ std::vector<std::string> reports_in(const std::string& folder) {
   constexpr std::size_t kMost = 20;
   std::vector<std::string> found;
   std::error_code failure;
-  // A range-for would throw where a later entry cannot be read.
+  // A range-for would throw if a later entry cannot be read.
   for (fs::directory_iterator entry(folder, failure); entry != fs::directory_iterator();
        entry.increment(failure)) {
     const std::string name = entry->path().filename().string();

@@ -17,27 +17,27 @@
 ///     crash::Request request;              // of each request that is being answered
 ///     request.tell("/v1/messages", "req_1");
 ///
-/// A report has the version, the build, the signal, the route and id of each request in work and
-/// the stack of the thread that met the signal (as offsets in modules, for addr2line). It has
-/// nothing of what requests or answers hold, except an `x-request-id` that the client chose. It
-/// goes into a file of its own and to stderr. After that the process dies by the same signal, with
-/// the same status and core file as without a report. Where the stack is spoilt the report may end
-/// before it, and the process dies by the fault that this is.
+/// A report has the version, the build, the signal, the route and id of each request in work, and
+/// the stack of the thread that met the signal (as offsets in modules, for addr2line). It has no
+/// content of requests or answers, except an `x-request-id` that the client chose. The report goes
+/// into a file of its own and to stderr. Then the process dies by the same signal, with the same
+/// status and core file as without a report. If the stack is corrupt, the report may end before the
+/// stack, and the process dies by the fault that reading it caused.
 namespace tenon::crash {
 
 struct Options {
   std::string version;
-  /// Where files are written. It is made when the first one is; "": reports go to stderr alone.
+  /// The folder for the files; made with the first file. "": reports go to stderr alone.
   std::string folder;
 };
 
-/// Begins to report. A signal that has a handler already, a sanitizer's say, is left to it. Call it
-/// once, before other threads are started.
+/// Begins to report. A signal that already has a handler, such as a sanitizer's, keeps that
+/// handler. Call it once, before other threads are started.
 void report(const Options& options);
 
-/// A stack on which this thread's signals are handled, so that an overflow of its own is reported,
-/// too. Lives in the function that the thread runs. Without it, and where no memory is left for it,
-/// an overflow ends the process without a report.
+/// A stack for the signal handlers of this thread, so that an overflow of the thread's own stack is
+/// reported, too. Declare it in the function that the thread runs. Without it, or if there is no
+/// memory for it, an overflow ends the process without a report.
 class ThreadStack {
  public:
   ThreadStack();
@@ -46,10 +46,10 @@ class ThreadStack {
   ThreadStack& operator=(const ThreadStack&) = delete;
 
  private:
-  std::unique_ptr<std::byte[]> bytes_;  // null: the thread has a stack for signals already
+  std::unique_ptr<std::byte[]> bytes_;  // null: the thread already had a stack for signals
 };
 
-/// A request that reports name while this lives. No lock is taken, and nothing is allocated. A
+/// A request that reports name while this object lives. It takes no lock and allocates nothing. A
 /// report names up to 1,024 requests and counts the others.
 class Request {
  public:

@@ -93,7 +93,7 @@ void throw_what_nobody_catches() {
   std::thread([] { throw std::runtime_error("the secret of a request"); }).join();
 }
 
-// A child that does it, and how it ends.
+// Runs `work` in a child process and returns the child's wait status.
 template <class Work>
 int status_after(const Options& options, Work work) {
   const pid_t child = ::fork();
@@ -143,9 +143,9 @@ TEST(Crash, IsReportedAndEndsTheProcessAsItWouldWithout) {
        "Tenon 1.2.3 dies by SIGABRT, std::terminate (exception: none)"},
   };
   for (const Row& row : rows) {
-    if (has_handler(row.signal)) continue;  // a sanitizer's, which is left alone
+    if (has_handler(row.signal)) continue;  // a sanitizer's handler is left in place
     const TempFolder folder;
-    // It need not be there.
+    // The folder does not exist yet.
     const std::string place = (folder.path() / "a" / "crashes").string();
     const int status = status_after({.version = "1.2.3", .folder = place}, row.work);
     EXPECT_TRUE(WIFSIGNALED(status)) << row.name << " " << status;
@@ -173,7 +173,7 @@ TEST(Crash, IsReportedAndEndsTheProcessAsItWouldWithout) {
 }
 
 #if defined(__x86_64__)
-// The unwinder reads the stack, which is a second fault: it ends the process at once.
+// The unwinder reads the lost stack, which is a second fault: it ends the process at once.
 TEST(Crash, AThreadThatHasLostItsStackIsReported) {
   if (has_handler(SIGILL)) GTEST_SKIP() << "a handler of a sanitizer";
   const TempFolder folder;
@@ -190,7 +190,7 @@ TEST(Crash, AThreadThatHasLostItsStackIsReported) {
 }
 #endif
 
-// Such as the log of a service manager that hangs.
+// For example, stderr may be the log of a service manager that hangs.
 TEST(Crash, IsReportedToTheFileWhereStderrIsFull) {
   const TempFolder folder;
   std::array<int, 2> ends{};
@@ -267,7 +267,7 @@ TEST(Crash, PlacesAreTakenAndLeftByManyThreads) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  // None is left over: as many requests as there are places find one.
+  // No place was leaked: as many requests as there are places find one.
   const TempFolder folder;
   const std::string place = folder.path().string();
   status_after({.version = "1.2.3", .folder = place}, [] {

@@ -6,14 +6,14 @@
 #include <iostream>
 #include <string>
 
-/// Data that tests and benchmarks read. There are two sets of them, in the same layout
+/// Data that tests and benchmarks read. There are two sets with the same layout
 /// (tests/samples/README.md): our own samples, which are in the tree, and the large reference data,
-/// which are not. A test runs over each set; over the large one it is skipped where that is absent.
+/// which are not. A test runs over each set, and is skipped for the large one if that is absent.
 namespace tenon {
 
 enum class Data : std::uint8_t { own, large };
 
-/// The folder of a set. That of the large one is TENON_DATA, or ../shared/data.
+/// The folder of a set. The large set is at TENON_DATA, or else at ../shared/data.
 inline std::filesystem::path folder_of(Data data) {
   const std::filesystem::path root = TENON_SOURCE_DIR;
   if (data == Data::own) return root / "tests" / "samples";
@@ -25,13 +25,13 @@ inline bool is_there(Data data) {
   return std::filesystem::exists(folder_of(data));
 }
 
-/// Why a test over `data` is skipped, where it is not there.
+/// Why a test over `data` is skipped if the data are absent.
 inline std::string why_skipped(Data data) {
   return "NOT TESTED: the large reference data are not at " + folder_of(data).string() +
          " (TENON_DATA names their folder)";
 }
 
-/// For benchmarks: the large set where it is there, else our own. Says once which it is not.
+/// For benchmarks: the large set if it is there, else our own, which a note on stderr says once.
 inline Data largest_data() {
   static const Data kData = [] {
     if (is_there(Data::large)) return Data::large;

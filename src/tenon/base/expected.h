@@ -10,14 +10,14 @@ namespace tenon {
 
 /// What a caller can do about a failure; the message says what happened.
 enum class Errc : std::uint8_t {
-  invalid,         ///< The input breaks its own grammar: reject it, a retry cannot help.
-  unsupported,     ///< The input is well formed, but outside what Tenon implements.
-  limit_exceeded,  ///< A bound the caller set was reached; a larger bound may help.
-  unsatisfiable,   ///< The input is a language without a sentence: nothing can ever match it.
-  unavailable,     ///< A peer or the operating system failed: a retry may help.
+  invalid,         ///< The input breaks the rules of its language: reject it, do not try again.
+  unsupported,     ///< The input is well formed, but Tenon does not implement what it asks for.
+  limit_exceeded,  ///< A limit that the caller set was reached; a larger limit may help.
+  unsatisfiable,   ///< The input describes an empty language: no text can ever match it.
+  unavailable,     ///< A peer or the operating system failed: trying again may help.
 };
 
-/// The enumerator's name: what programs that read our output compare.
+/// The enumerator's name, for programs that read our output.
 [[nodiscard]] constexpr std::string_view errc_name(Errc code) {
   switch (code) {
     case Errc::invalid:
@@ -42,7 +42,7 @@ struct Error {
 };
 
 /// The return types of every function that can fail. tl::expected stands in for std::expected,
-/// which g++ 12 lacks; no other file names it, so leaving it one day is a change to these lines.
+/// which g++ 12 lacks. Only this file names it, so replacing it changes only these lines.
 template <class T>
 using Expected = tl::expected<T, Error>;
 using Unexpected = tl::unexpected<Error>;

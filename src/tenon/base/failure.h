@@ -5,8 +5,8 @@
 
 #include "tenon/base/expected.h"
 
-/// The failures that are made most often, for `return invalid("...: ...");`. Not in expected.h,
-/// which every file reads.
+/// Short ways to make the most common failures: `return invalid("...: ...");`. They are not in
+/// expected.h because every file includes that one.
 namespace tenon {
 
 [[nodiscard]] inline Unexpected invalid(std::string message) {

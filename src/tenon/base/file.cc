@@ -35,7 +35,7 @@ Expected<std::string> read_file(const std::filesystem::path& path, std::size_t m
       return Unexpected(Error{Errc::limit_exceeded, path.string() + ": larger than " +
                                                         std::to_string(max_bytes) + " bytes"});
     }
-    if (std::ferror(file.get()) != 0) return failure(path, errno);  // a directory, for one
+    if (std::ferror(file.get()) != 0) return failure(path, errno);  // for example, a directory
     if (got == 0) break;
   }
   bytes.resize(size);

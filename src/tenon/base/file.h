@@ -8,9 +8,9 @@
 
 namespace tenon {
 
-/// The bytes of a regular file or pipe, "-" not being special. Fails with Errc::unavailable naming
-/// the path and the system's reason, or with Errc::limit_exceeded once there are more than
-/// `max_bytes`, which a file that grows while it is read cannot evade.
+/// The bytes of a regular file or pipe; "-" is a name like any other. Fails with Errc::unavailable,
+/// the path and the system's reason, or with Errc::limit_exceeded once more than `max_bytes` were
+/// read, even if the file grows meanwhile.
 ///
 ///     Expected<std::string> tools = read_file(path, 1 << 20);
 ///     if (!tools) return Unexpected(tools.error());   // "tools.json: No such file or directory"

@@ -34,7 +34,7 @@ struct State {
   }
 };
 
-// Little-endian, whatever the machine.
+// Reads little-endian on every machine.
 std::uint64_t load(const char* bytes, std::size_t count) {
   std::uint64_t word = 0;
   for (std::size_t i = 0; i < count; ++i) {

@@ -42,7 +42,7 @@ TEST(FillRandom, FillsEveryByteOfLongBuffers) {
     fill_random(bytes, sizeof bytes);
     for (std::size_t i = 0; i < sizeof bytes; ++i) seen[i] |= bytes[i];
   }
-  // A byte that stays zero ten times over: one in 2^80.
+  // A byte that is zero ten times in a row has a probability of 2^-80.
   for (const unsigned char byte : seen) EXPECT_NE(byte, 0);
 }
 

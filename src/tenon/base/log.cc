@@ -33,7 +33,7 @@ void write(Level level, std::string_view message) noexcept try {
   line += ' ';
   line += message;
   sink(level, line);
-} catch (const std::exception&) {  // whoever writes may be short of memory already
+} catch (const std::exception&) {  // the caller may already be short of memory
   return;
 }
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-/// Where log lines go. Layers write here; the application decides what becomes of them.
+/// Where log lines go. Layers write here; the application decides what to do with them.
 namespace tenon::log {
 
 enum class Level : std::uint8_t { trace, debug, info, warn, error };
@@ -14,20 +14,20 @@ using Sink = void (*)(Level level, std::string_view message);
 /// Replaces the sink (the first one writes nothing) and the level below which nothing is sent.
 void set_sink(Sink sink, Level least);
 [[nodiscard]] bool is_on(Level level);
-/// A line that cannot be written, for want of memory say, is dropped.
+/// A line that cannot be written, for example for lack of memory, is dropped.
 void write(Level level, std::string_view message) noexcept;
 
-/// Whether lines may hold what was said: names and values from clients and models. True at first.
+/// Whether lines may contain content: names and values from clients and models. True at first.
 void set_contents(bool are_shown);
-/// `text`, which was said; or "***", where lines may not hold it. A view of one of both.
+/// `text`, or "***" if lines may not contain content. A view of `text` or of a constant.
 [[nodiscard]] std::string_view content(std::string_view text);
 
-/// While it lives, what this thread writes begins with the id of the request that it is about.
+/// While it lives, every line of this thread begins with the id of the request that it is about.
 ///
 ///     const log::About about(id);        // "" says nothing
 ///     log::warn("a value was repaired");  // "req_1 a value was repaired"
 ///
-/// `id` outlives it. One within another takes its place until its end.
+/// `id` must outlive the object. An inner About replaces the outer one until it is destroyed.
 class About {
  public:
   explicit About(std::string_view id);
@@ -38,7 +38,7 @@ class About {
  private:
   const std::string_view outer_;
 };
-/// The id that this thread writes about; "": none. A view of what About was given.
+/// The id of this thread's innermost About; "" without one. A view of what About was given.
 [[nodiscard]] std::string_view about();
 
 inline void debug(std::string_view message) {

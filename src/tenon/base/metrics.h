@@ -3,7 +3,7 @@
 #include <span>
 #include <string_view>
 
-/// Where figures go. Layers count here; the application decides what becomes of them.
+/// Where figures go. Layers count here; the application decides what to do with them.
 ///
 ///     constexpr metrics::Label kOversized[] = {{"reason", "oversized"}};
 ///     struct Counts {                                // made once, when the server starts
@@ -19,7 +19,7 @@ struct Label {
 };
 using Labels = std::span<const Label>;
 
-/// Only grows. Thread-safe, as are the others; no call allocates or blocks.
+/// A count that only grows. Thread-safe, as are the other kinds; no call allocates or blocks.
 class Counter {
  public:
   virtual ~Counter() = default;
@@ -40,15 +40,15 @@ class Histogram {
 };
 
 /// Hands out metrics, which live as long as the sink. Names and labels follow Prometheus: base
-/// units, `_total` for counters. The same name and labels give the same metric; labels have few
-/// values, all known to us, never bytes from outside. Thread-safe; may allocate, so ask once and
-/// keep the result.
+/// units, `_total` for counters. The same name and labels give the same metric. A label has a few
+/// values that we know in advance, never bytes from outside. Thread-safe; may allocate, so ask once
+/// and keep the result.
 class Sink {
  public:
   virtual ~Sink() = default;
   virtual Counter& counter(std::string_view name, std::string_view help, Labels labels) = 0;
   virtual Gauge& gauge(std::string_view name, std::string_view help, Labels labels) = 0;
-  /// `bounds` are the buckets' upper ends, rising; the last bucket, without end, is added.
+  /// `bounds` are the buckets' upper ends, rising; an unbounded last bucket is added.
   virtual Histogram& histogram(std::string_view name, std::string_view help, Labels labels,
                                std::span<const double> bounds) = 0;
 };

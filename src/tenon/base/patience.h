@@ -5,11 +5,11 @@
 
 #include "tenon/base/cancel.h"
 
-/// How long a thread may wait for others, and who may call it off: what blocks deep within, where
-/// nobody passes a deadline on, looks here.
+/// How long a thread may wait for others, and which token cancels the wait. Code that blocks deep
+/// in a call, where no deadline is passed as an argument, looks here.
 ///
 ///     const patience::Scope scope({.deadline = now + time_limit, .cancel = gone});
-///     tokenizer.encode(...);  // which may ask a server elsewhere
+///     tokenizer.encode(...);  // which may ask an upstream
 namespace tenon::patience {
 
 using Clock = std::chrono::steady_clock;
@@ -18,14 +18,14 @@ struct Limit {
   Clock::time_point deadline = Clock::time_point::max();
   std::optional<CancelToken> cancel{};
 
-  /// Nothing is worth waiting for any more.
+  /// Whether the deadline has passed or the token is cancelled.
   [[nodiscard]] bool is_over() const {
     return Clock::now() >= deadline || (cancel && cancel->is_cancelled());
   }
 };
 
-/// While it lives, `limit` is this thread's, the deadline no later than that of the Scope around
-/// it, and that one's token where it has none.
+/// While it lives, `limit` holds for this thread. Its deadline is never later than that of the
+/// Scope around it; without a token it takes that Scope's token.
 class Scope {
  public:
   explicit Scope(Limit limit);
@@ -38,12 +38,12 @@ class Scope {
   const Limit* const outer_;
 };
 
-/// Of this thread; outside of every Scope there is no limit.
+/// The limit of this thread; outside of every Scope there is no limit.
 [[nodiscard]] const Limit& current();
 
-/// When `limit` is over, from now on; 0: never.
+/// The time at which `limit` from now is over; 0 means never.
 [[nodiscard]] Clock::time_point after(std::chrono::milliseconds limit);
-/// Until the deadline of this thread, at least 1 ms; 0: there is none.
+/// The time until this thread's deadline, at least 1 ms; 0 if there is no deadline.
 [[nodiscard]] std::chrono::milliseconds time_left();
 
 }  // namespace tenon::patience

@@ -27,7 +27,7 @@ TEST(Patience, IsThatOfTheInnermostScopeAndNoLongerThanThoseAround) {
     }
     const Scope past({.deadline = now - 1ms, .cancel = CancelToken()});
     EXPECT_TRUE(current().is_over());
-    std::thread([] { EXPECT_FALSE(current().is_over()); }).join();  // is of one thread
+    std::thread([] { EXPECT_FALSE(current().is_over()); }).join();  // a limit is of one thread
   }
   EXPECT_FALSE(current().is_over());
 }

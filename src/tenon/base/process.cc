@@ -20,9 +20,9 @@
 namespace tenon {
 namespace {
 
-constexpr int kFirstSignal = 128;  // shells' way to say it in a status
+constexpr int kFirstSignal = 128;  // as shells write a signal into a status
 
-/// The programs that run, as a handler of a signal may read them.
+/// The programs that run, in a form that a signal handler may read.
 class Running {
  public:
   void add(pid_t pid) {
@@ -42,12 +42,12 @@ class Running {
       const pid_t pid = slot;
       if (pid == 0) continue;
       ::kill(-pid, number);
-      ::kill(pid, number);  // which may have gone to another group
+      ::kill(pid, number);  // the program may have moved to another group
     }
   }
 
  private:
-  std::array<std::atomic<pid_t>, 1000> slots_{};  // 0: none
+  std::array<std::atomic<pid_t>, 1000> slots_{};  // 0: free
 };
 static_assert(std::atomic<pid_t>::is_always_lock_free);
 
@@ -61,7 +61,7 @@ void close_fd(int& fd) {
   if (fd >= 0) ::close(std::exchange(fd, -1));
 }
 
-/// Both ends of three pipes; those that are not taken are closed.
+/// Both ends of three pipes; ends that were not taken over are closed.
 struct Pipes {
   Pipes() = default;
   Pipes(const Pipes&) = delete;
@@ -78,7 +78,8 @@ struct Pipes {
     });
   }
 
-  // Above the numbers that the program's own ends get.
+  // Moves `fd` above 2, so that it is not overwritten when the program's stdin, stdout and stderr
+  // are set.
   [[nodiscard]] static bool lift(int& fd) {
     if (fd > STDERR_FILENO) return true;
     const int low = std::exchange(fd, ::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
@@ -114,7 +115,7 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
   return pointers;
 }
 
-// A group of its own, no blocked signals, the defaults for all that can have one.
+// A process group of its own, no blocked signals, and the default action for each signal.
 void set_attributes(posix_spawnattr_t& attributes) {
   sigset_t none;
   sigemptyset(&none);
@@ -131,7 +132,7 @@ void set_blocking_off(int fd) {
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
 
-// A write to a program that is gone is an error, and no signal that ends us.
+// While it lives, a write to a program that has ended is an error and not a SIGPIPE that kills us.
 class NoPipeSignal {
  public:
   NoPipeSignal() {
@@ -231,8 +232,8 @@ Expected<std::size_t> Process::write_input(std::string_view bytes) {
   return Unexpected(Error{Errc::unavailable, "the program reads no more: " + reason(errno)});
 }
 
-// Until it is reaped its number, and with it that of its group, cannot be another's. It may have
-// gone to another group.
+// Until the program is reaped, its number and that of its group cannot be given to another process.
+// The program itself may have moved to another group, so it gets the signal, too.
 void Process::kill_group(int signal) const {
   if (status_) return;
   ::kill(-pid_, signal);
@@ -287,7 +288,7 @@ void ask_programs_to_end() noexcept {
 
 namespace {
 
-/// A command under way: its three pipes, read and written as they are ready.
+/// A running command: its three pipes are read and written as they become ready.
 class Command {
  public:
   Command(Process& process, std::string_view input, const CommandLimits& limits)
@@ -295,7 +296,7 @@ class Command {
     if (input_.empty()) process_.close_input();
   }
 
-  /// False: nothing comes any more, as both pipes are closed, or nothing did for `most`.
+  /// Returns false if both output pipes are closed, or if nothing came for `most`.
   bool step(std::chrono::milliseconds most) {
     std::array<pollfd, 3> fds{pollfd{process_.input(), POLLOUT, 0},
                               pollfd{process_.output(), POLLIN, 0},
@@ -315,7 +316,7 @@ class Command {
     input_.remove_prefix(written.value_or(input_.size()));
     if (input_.empty()) process_.close_input();
   }
-  // Nothing: there is nothing now. "": the end.
+  // No value: no bytes are there yet. "": the end of the pipe.
   std::optional<std::string_view> read_from(int fd) {
     const auto count = ::read(fd, buffer_.data(), buffer_.size());
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return std::nullopt;
@@ -356,7 +357,7 @@ Expected<CommandOutput> run_command(const ProcessOptions& options, std::string_v
   if (!process) return Unexpected(std::move(process.error()));
   const auto latest = std::chrono::steady_clock::now() + limits.time;
   Command command(**process, input, limits);
-  // It has ended when it has: what else is in its group may hold its pipes open for ever.
+  // The command has ended when its process has: children in its group may keep the pipes open.
   while (!(*process)->wait(std::chrono::milliseconds(0))) {
     if (!command.step(kMoment)) (void)(*process)->wait(std::chrono::milliseconds(1));
     if (cancel.is_cancelled()) {
@@ -369,7 +370,8 @@ Expected<CommandOutput> run_command(const ProcessOptions& options, std::string_v
     }
   }
   (*process)->stop(std::chrono::milliseconds(0));
-  // What is in the pipes still; what has left the group may write into them for ever.
+  // Reads what is still in the pipes, for a bounded time: a process that left the group may write
+  // into them for ever.
   const auto soon = std::chrono::steady_clock::now() + kDrain;
   while (std::chrono::steady_clock::now() < soon && command.step(std::chrono::milliseconds(0))) {
   }

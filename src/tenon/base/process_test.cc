@@ -56,7 +56,7 @@ TEST(RunCommand, GivesWhatTheProgramSays) {
 }
 
 TEST(RunCommand, IsNotHeldByWhatHasLeftItsGroup) {
-  // It ends when nobody reads any more.
+  // The loud child ends when its pipe has no reader any more.
   const std::string loud = "setsid sh -c 'while :; do echo y; done' & sleep 0.2; exit 3";
   const auto begun = std::chrono::steady_clock::now();
   const auto said = run_command(shell(loud), "", {});
@@ -147,7 +147,7 @@ TEST(Process, IsEndedWithItsGroup) {
     EXPECT_EQ((*process)->ending(), "");
     (*process)->stop(milliseconds(200));
     EXPECT_EQ((*process)->status(), row.status) << row.name;
-    // The killed children of the group are taken in by others, in time.
+    // Killed children of the group are reaped by init, a moment later.
     for (int i = 0; i < 500 && ::kill(-group, 0) == 0; ++i) {
       std::this_thread::sleep_for(milliseconds(10));
     }

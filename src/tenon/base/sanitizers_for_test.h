@@ -2,7 +2,7 @@
 
 namespace tenon {
 
-/// Whether the program runs with sanitizers, with which it takes some ten times as long.
+/// Whether the program was built with sanitizers, which make it about ten times slower.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kHasSanitizers = true;
 #elif defined(__has_feature)
@@ -12,7 +12,7 @@ inline constexpr bool kHasSanitizers =
 inline constexpr bool kHasSanitizers = false;
 #endif
 
-/// What a test waits for where the program itself takes at most so many seconds of CPU time.
+/// The time limit of a test whose program takes at most `seconds` of CPU time without sanitizers.
 inline constexpr double with_sanitizers(double seconds) {
   return kHasSanitizers ? 10 * seconds : seconds;
 }

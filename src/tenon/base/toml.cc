@@ -16,13 +16,13 @@ Position position_of(const ::toml::source_region& region) {
 
 Value value_of(const ::toml::node& node);
 
-// Recursive, but no deeper than the library's parser let the text be.
+// Recursive; the library's parser has already limited the depth.
 Table table_of(const ::toml::table& from) {
   std::vector<std::pair<Position, Entry>> entries;
   for (const auto& [key, node] : from) {
     entries.emplace_back(position_of(key.source()), Entry{std::string(key.str()), value_of(node)});
   }
-  // The library sorts by key.
+  // The library sorts by key; we sort by position.
   std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
     return std::pair(a.first.line, a.first.column) < std::pair(b.first.line, b.first.column);
   });

@@ -21,7 +21,7 @@
 ///     }
 namespace tenon::toml {
 
-/// Both count from 1; columns are code points.
+/// Line and column count from 1; columns are code points.
 struct Position {
   std::uint32_t line = 0;
   std::uint32_t column = 0;
@@ -33,7 +33,7 @@ class Value;
 struct Entry;
 using Array = std::vector<Value>;
 
-/// Entries in the order in which the text has them.
+/// Entries in the order of the text.
 class Table {
  public:
   Table() noexcept;
@@ -46,7 +46,7 @@ class Table {
   [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
   [[nodiscard]] std::size_t size() const;
   [[nodiscard]] bool empty() const;
-  /// Null if there is none. Linear.
+  /// Null if the table has no such key. Linear.
   [[nodiscard]] const Value* find(std::string_view key) const;
   void append(Entry entry);
 
@@ -54,7 +54,7 @@ class Table {
   std::vector<Entry> entries_;
 };
 
-/// A date or time as RFC 3339 writes it; Tenon calculates with none.
+/// A date or time as RFC 3339 writes it; Tenon does not calculate with it.
 struct DateTime {
   std::string text;
 
@@ -75,7 +75,7 @@ class Value {
   [[nodiscard]] Kind kind() const { return static_cast<Kind>(data_.index()); }
   [[nodiscard]] Position position() const { return position_; }
 
-  /// Null where the value is of another kind.
+  /// Null if the value is of another kind.
   [[nodiscard]] const std::string* if_string() const { return std::get_if<std::string>(&data_); }
   [[nodiscard]] const std::int64_t* if_integer() const { return std::get_if<std::int64_t>(&data_); }
   [[nodiscard]] const double* if_floating() const { return std::get_if<double>(&data_); }
@@ -91,7 +91,7 @@ class Value {
 
 struct Entry {
   std::string key;
-  Value value;  ///< Its position is the value's; of a [table] the header's.
+  Value value;  ///< Its position is that of the value; for a [table], that of the header.
 };
 
 inline Table::Table() noexcept = default;

@@ -48,14 +48,14 @@ std::string read_parent(std::string_view text) {
   const bool goes_on = text.size() > kParentBytes;
   if (version == "00") return goes_on ? std::string() : std::string(text);
   if (goes_on && text[kParentBytes] != '-') return {};
-  // Of its flags we know only the lowest: that the trace is recorded.
+  // We know only the lowest of the flags, which says that the trace is recorded.
   const char last = flags[1];
   const int low = is_digit(last) ? last - '0' : last - 'a' + 10;
   return "00" + std::string(text.substr(kVersion, kFlagsBegin - kVersion)) +
          (low % 2 == 1 ? "01" : "00");
 }
 
-// Letters, digits and _-*/, with at most one '@': tenant@system.
+// Letters, digits and _-*/, with at most one '@' (tenant@system).
 bool is_key(std::string_view key) {
   if (key.empty() || key.size() > 256 || !(is_lower(key[0]) || is_digit(key[0]))) return false;
   if (const std::size_t at = key.find('@'); at != std::string_view::npos) {

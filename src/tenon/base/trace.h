@@ -6,7 +6,7 @@
 /// W3C Trace Context (Recommendation of 23 November 2021): which trace a request is part of.
 namespace tenon::trace {
 
-/// What stands in the fields `traceparent` and `tracestate`; "" where there is none.
+/// The fields `traceparent` and `tracestate` of a request; "" if absent.
 struct Context {
   std::string parent;
   std::string state;
@@ -17,12 +17,13 @@ struct Context {
   bool operator==(const Context&) const = default;
 };
 
-/// What a request's fields say, bounded. A parent that is not valid is none, and neither has a
-/// state then; a state that is not valid, or over 512 characters, is none. A parent of a later
-/// version is read as the version 00 that we know: "00-TRACE-PARENT-FLAGS".
+/// Reads a request's fields, within limits. An invalid parent counts as absent, and then the state
+/// does, too; a state that is invalid or over 512 characters counts as absent. A parent of a later
+/// version is read as version 00, which we know: "00-TRACE-PARENT-FLAGS".
 [[nodiscard]] Context read(std::string_view parent, std::string_view state);
 
-/// While it lives, what this thread asks of other servers is part of `context`, which outlives it.
+/// While it lives, requests of this thread to other servers are part of `context`, which outlives
+/// it.
 class Scope {
  public:
   explicit Scope(const Context& context);
@@ -33,7 +34,7 @@ class Scope {
  private:
   const Context* const outer_;
 };
-/// Of this thread; empty outside of every Scope.
+/// The context of this thread; empty outside of every Scope.
 [[nodiscard]] const Context& current();
 
 }  // namespace tenon::trace

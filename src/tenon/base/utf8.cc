@@ -10,7 +10,7 @@ constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
 enum class Verdict : std::uint8_t {
   whole,  // a valid character
-  open,   // text ends inside what may become one
+  open,   // text ends inside what may become a character
   wrong,  // `length` bytes are the maximal subpart of an ill-formed character
 };
 
@@ -40,7 +40,7 @@ Scan scan(std::string_view text) {
   return {Verdict::whole, lead.length, code_point};
 }
 
-// Eight bytes at a time: most text is ASCII.
+// Reads eight bytes at a time, since most text is ASCII.
 std::size_t ascii_prefix(std::string_view text) {
   std::size_t i = 0;
   for (; i + 8 <= text.size(); i += 8) {
@@ -127,12 +127,12 @@ std::string sanitized(std::string_view text) {
 }
 
 void Sanitizer::feed(std::string_view bytes, std::string& out) {
-  // Byte by byte until the open character is decided: at most three steps.
+  // Byte by byte until the unfinished character is decided: at most three steps.
   while (!tail_.empty() && !bytes.empty()) {
     tail_.push_back(bytes.front());
     const Scan first = scan(tail_);
     if (first.verdict == Verdict::wrong) {
-      // The new byte is what does not fit; it may begin a character of its own, so it stays.
+      // The new byte does not fit. It stays, since it may begin a character of its own.
       out.append(kReplacement);
       tail_.clear();
       break;

@@ -13,10 +13,10 @@ struct Decoded {
   std::uint8_t length = 0;  ///< Bytes used; 0: `text` does not begin with a whole, valid character.
 };
 
-/// What a first byte says about its character. Only the second byte has limits of its own; any
-/// other is 0x80 to 0xBF (Unicode, table 3-7).
+/// What a first byte says about its character. Only the second byte has limits of its own; later
+/// bytes are 0x80 to 0xBF (Unicode, table 3-7).
 struct Lead {
-  std::uint8_t length = 0;  ///< Bytes of the character; 0: none begins so.
+  std::uint8_t length = 0;  ///< Bytes of the character; 0: no character begins with this byte.
   std::uint8_t least_second = 0x80;
   std::uint8_t most_second = 0xBF;
 };
@@ -36,15 +36,14 @@ struct Lead {
 
 /// The first character of `text`.
 [[nodiscard]] Decoded decode(std::string_view text);
-/// Appends `code_point`, or U+FFFD where it is none (a surrogate, or above U+10FFFF).
+/// Appends `code_point`, or U+FFFD for a surrogate or a value above U+10FFFF.
 void append(std::string& out, char32_t code_point);
 /// The first byte that is not part of a valid character, or text.size().
 [[nodiscard]] std::size_t valid_prefix(std::string_view text);
 [[nodiscard]] inline bool is_valid(std::string_view text) {
   return valid_prefix(text) == text.size();
 }
-/// How many bytes at the end of `text` are a character that is begun and may yet become valid
-/// (0-3).
+/// How many bytes (0 to 3) at the end of `text` begin a character that may yet become valid.
 [[nodiscard]] std::size_t open_tail(std::string_view text);
 /// Code points in `text`; an invalid byte counts as one.
 [[nodiscard]] std::size_t length(std::string_view text);
@@ -52,13 +51,13 @@ void append(std::string& out, char32_t code_point);
 /// maximal subpart.
 [[nodiscard]] std::string sanitized(std::string_view text);
 
-/// Makes valid UTF-8 of bytes cut anywhere: a character is passed on once it is whole, what can
-/// never become valid turns into U+FFFD. Same output however the bytes are cut.
+/// Makes valid UTF-8 of bytes that are cut anywhere: a character is passed on once it is whole, and
+/// what can never become valid turns into U+FFFD. Where the cuts fall does not change the output.
 class Sanitizer {
  public:
   /// Appends what is certain so far to `out`.
   void feed(std::string_view bytes, std::string& out);
-  /// The bytes have ended: an open character becomes U+FFFD.
+  /// Call it at the end of the bytes: an unfinished character becomes U+FFFD.
   void finish(std::string& out);
 
  private:

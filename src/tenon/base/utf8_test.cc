@@ -33,7 +33,7 @@ TEST(Utf8, DecodesWhatItAppendsForEveryCodePoint) {
   }
 }
 
-// Every text of two bytes, and of three and four with the bytes at which a rule changes.
+// Every text of two bytes; texts of three and four bytes from the values at which a rule changes.
 std::vector<std::string> short_texts() {
   std::vector<std::string> texts{""};
   for (int a = 0; a < 256; ++a) {
@@ -53,8 +53,8 @@ std::vector<std::string> short_texts() {
   return texts;
 }
 
-// The definition, written down a second time and slowly: a text is valid if it is what its code
-// points are written as.
+// The definition again, written plainly and slowly: a text is valid if encoding its code points
+// gives the same text.
 bool is_written_text(std::string_view text) {
   std::string again;
   while (!text.empty()) {
@@ -93,7 +93,7 @@ struct SanitizedRow {
 
 #define TENON_FFFD "\xEF\xBF\xBD"
 
-// The rows with maximal subparts are those of the Unicode standard, tables 3-8 to 3-11.
+// Maximal subparts: the examples of the Unicode standard, tables 3-8 to 3-11.
 const SanitizedRow kSanitized[] = {
     {"Empty", "", ""},
     {"Ascii", "abc", "abc"},
