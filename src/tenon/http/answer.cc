@@ -13,12 +13,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kBurst = 1ms;  // between writes: those that follow sooner are gathered
+constexpr auto kBurst = 1ms;  // writes that follow sooner than this are gathered
 
 constexpr WireError kUnanswered{500, "internal_error", "The request could not be answered"};
 
 Response default_error_body(unsigned status, std::string_view code, std::string_view message) {
-  // The texts are literals without quotes of their own, except some that quote a token.
+  // The messages are literals; some of them quote a token.
   std::string quoted;
   for (const char c : message) {
     if (c == '"') quoted.push_back('\\');
@@ -73,7 +73,7 @@ void append_field(std::string& out, std::string_view name, std::string_view valu
   out.append(name).append(": ").append(value).append("\r\n");
 }
 
-// What this thread gathers; null: nothing.
+// What this thread gathers; null outside of a Gathering.
 thread_local std::vector<std::shared_ptr<Answer>>* gathering = nullptr;
 
 // Status line and fields, up to where the framing fields go.
@@ -102,7 +102,7 @@ Gathering::~Gathering() {
   for (const auto& answer : answers_) answer->send_gathered();
 }
 
-// Under the lock. True: what is queued goes out when this thread's Gathering ends, or another's.
+// Call under the lock. True: the queue is sent when the Gathering of this or another thread ends.
 bool Answer::gathers() {
   if (is_gathered_) return true;
   if (gathering == nullptr || is_awake_ || is_closed_ || socket_ < 0) return false;
@@ -115,7 +115,7 @@ void Answer::send_gathered() try {
   {
     const std::lock_guard lock(mutex_);
     is_gathered_ = false;
-    if (is_awake_ || is_closed_) return;  // the connection takes it, or nobody
+    if (is_awake_ || is_closed_) return;  // the connection sends it, or the client has gone
     const std::size_t before = pending_.size();
     send_now();
     drained = count_sent(before - pending_.size());
@@ -142,22 +142,22 @@ void Answer::count_queued(std::size_t bytes) {
   if (low_water_ > 0 && queued_bytes_ >= low_water_) was_high_ = true;
 }
 
-// A lone token goes out on the thread that made it, which saves waking the connection's. In a burst
-// that would be a system call each, so the connection sends what has gathered meanwhile.
-// http_bench, streams/server, CPU per token: 1000/5 16 to 23 -> 10 to 12 us, 100/20 21 to 23 ->
-// 12 us, 32/500 6 to 11 -> 6 us (2 cores of an EPYC, busy; 2026-11-21).
+// A token that comes alone is sent by the thread that made it, so the connection's thread need not
+// be woken. In a burst that would be a system call per token, so the connection sends what has
+// gathered meanwhile. http_bench, streams/server, CPU per token: 1000/5 16 to 23 -> 10 to 12 us,
+// 100/20 21 to 23 -> 12 us, 32/500 6 to 11 -> 6 us (2 cores of an EPYC, busy; 2026-11-21).
 void Answer::send_lone() {
   const auto now = std::chrono::steady_clock::now();
   const bool is_lone = now - std::exchange(last_write_, now) > kBurst;
   if (is_lone) send_now();
 }
 
-// Under the lock. What the kernel does not take is the connection's, which learns of errors, too.
+// Call under the lock. The connection sends what the kernel does not take, and learns of errors.
 void Answer::send_now() {
   if (is_awake_ || socket_ < 0 || pending_.empty()) return;  // asleep: nothing else is being sent
   const auto sent = ::send(socket_, pending_.data(), pending_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   if (sent > 0) pending_.erase(0, static_cast<std::size_t>(sent));
-  // A stream that waits holds no buffer: at 5,000 streams that is worth more than an allocation.
+  // A stream that waits keeps no buffer: with 5,000 streams that is worth more than an allocation.
   if (pending_.empty()) std::string().swap(pending_);
 }
 
@@ -176,7 +176,7 @@ void Answer::refuse(const WireError& error, std::string_view path) {
 }
 
 void Answer::respond_locked(const Response& response, bool closes) {
-  // Interim responses are not a handler's to give.
+  // A handler cannot send interim responses (1xx).
   const unsigned status = response.status >= 200 && response.status <= 599 ? response.status : 500;
   const bool has_body = status != 204 && status != 304;
   closes_connection_ = closes || !manner_.keeps_alive || rules_.is_draining;
@@ -326,7 +326,7 @@ void Answer::progress(std::size_t bytes) {
   if (drained) (*drained)();
 }
 
-// Under the lock. Who is to be told, without it, that the queue has drained; or null.
+// Call under the lock. Returns the callback to call, without the lock, if the queue has drained.
 Answer::Callback Answer::count_sent(std::size_t bytes) {
   queued_bytes_ -= bytes;
   if (!was_high_ || queued_bytes_ >= low_water_ / 2 + low_water_ % 2) return nullptr;

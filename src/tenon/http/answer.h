@@ -16,10 +16,10 @@
 #include "tenon/http/server.h"
 #include "tenon/http/wire.h"
 
-/// One answer of the server, between the threads that make it and the connection that sends it.
+/// One answer of the server, between the threads that write it and the connection that sends it.
 namespace tenon::http {
 
-/// What an answer has to know of its request and connection.
+/// What an answer has to know about its request and connection.
 struct Manner {
   bool is_http_1_1 = true;
   bool keeps_alive = true;
@@ -28,26 +28,26 @@ struct Manner {
 
 /// What the answers of one server share.
 struct AnswerRules {
-  std::size_t max_queued_bytes = 0;      ///< Of a stream: over it, it is cut.
-  Server::ErrorBody error_body;          ///< Empty: an object with message, type and code.
+  std::size_t max_queued_bytes = 0;      ///< A stream with more bytes queued is cut.
+  Server::ErrorBody error_body;          ///< If empty: an object with message, type and code.
   std::atomic<bool> is_draining{false};  ///< The server stops: answers close their connection.
 };
 
-/// The connection, as its answer sees it.
+/// The connection, as its answer knows it.
 class AnswerSender {
  public:
   virtual ~AnswerSender() = default;
-  /// Has the connection take() what is queued, on its own thread. Any thread may call.
+  /// Makes the connection call take() on its own thread. Any thread may call.
   virtual void wake() = 0;
 };
 
-/// The bytes of one answer on their way from any thread to the connection. From take() on, all is
-/// the connection's, on its thread.
+/// The bytes of one answer on their way from any thread to the connection. The methods from take()
+/// on are for the connection, on its thread.
 class Answer : public std::enable_shared_from_this<Answer> {
  public:
-  /// `socket`: where the thread that writes may send by itself, open until finish() or
-  /// lose_socket(); -1: nowhere. `rules` outlive the sender, and are not looked at once it has
-  /// called finish() or close().
+  /// `socket` lets the writing thread send by itself; it stays open until finish() or
+  /// lose_socket(). -1: only the connection sends. `rules` outlive the sender, and are not read
+  /// after the sender has called finish() or close().
   Answer(Manner manner, int socket, std::weak_ptr<AnswerSender> sender, const AnswerRules& rules)
       : manner_(manner), rules_(rules), sender_(std::move(sender)), socket_(socket) {}
 
@@ -56,28 +56,28 @@ class Answer : public std::enable_shared_from_this<Answer> {
   void begin_stream(std::string_view content_type, const std::vector<Header>& headers);
   void write(std::string_view bytes);
   void end_stream();
-  /// Nobody will go on with it: 500, or a cut stream.
+  /// The handler has given up: sends 500, or cuts the stream.
   void abandon();
   void on_closed(std::function<void()> callback);
   void on_drained(std::size_t low_water, std::function<void()> callback);
   std::size_t queued_bytes() const;
   bool is_closed() const;
   bool is_complete() const;
-  /// Sends what its thread has gathered; see Gathering.
+  /// Sends what this thread has gathered; see Gathering.
   void send_gathered();
-  /// More has been written than the client may leave unread.
+  /// Whether more is queued than the client may leave unread.
   bool has_overflowed() const;
 
   enum class Next : std::uint8_t { send, wait, finish, cut };
-  /// Swaps what is queued into `out`, which is empty, or says what to do instead.
+  /// Swaps the queue into `out`, which is empty, or says what else to do.
   Next take(std::string& out);
-  /// The kernel took `bytes`.
+  /// The kernel has taken `bytes`.
   void progress(std::size_t bytes);
   /// The socket is about to be closed.
   void lose_socket();
   /// The client has gone.
   void close();
-  /// All is sent: lets go of the callbacks.
+  /// Everything is sent: releases the callbacks.
   void finish();
   bool closes_connection() const;
 
@@ -101,13 +101,13 @@ class Answer : public std::enable_shared_from_this<Answer> {
   int socket_;
   std::string pending_;
   std::chrono::steady_clock::time_point last_write_;
-  std::size_t queued_bytes_ = 0;  // pending_ and what the connection is sending
+  std::size_t queued_bytes_ = 0;  // in pending_ and in what the connection is sending
   std::size_t low_water_ = 0;
   Stage stage_ = Stage::open;
   bool closes_connection_ = false;
-  bool is_awake_ = false;     // the connection will come and take
+  bool is_awake_ = false;     // the connection will call take()
   bool is_gathered_ = false;  // a Gathering will end and send, if the connection is asleep then
-  bool was_high_ = false;     // low_water_ has been reached since the last on_drained
+  bool was_high_ = false;     // low_water_ was reached since the last on_drained
   bool is_closed_ = false;
   bool overflowed_ = false;
   Callback on_closed_;

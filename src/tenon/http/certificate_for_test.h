@@ -14,7 +14,7 @@
 
 namespace tenon::http {
 
-/// A key and a certificate for `name`, signed by itself, in files that go with this object.
+/// A key and a self-signed certificate for `name`, in files that are removed with this object.
 class TestCertificate {
  public:
   explicit TestCertificate(const std::string& name) {

@@ -28,8 +28,22 @@
 #include "tenon/http/threads.h"
 #include "tenon/http/wire.h"
 
-// Each call and each connection lives on one io_context, which one thread runs: no locks. A call is
-// a coroutine; to end it from outside (cancel, deadline) we note why and close what it waits for.
+// How a call runs
+//
+// Each call and each connection lives on one io_context, which one thread runs, so they need no
+// locks. A call is one coroutine (CallState::run): it takes a kept connection or opens one (name,
+// TCP, TLS), writes the request, and gives each piece that comes to the ResponseReader (wire.h),
+// which hands the content to the handlers. At the end the connection is kept for the next call.
+//  - Cancel, pause, a deadline and the end of the client come from outside the coroutine. stop()
+//    notes the reason in stopped_ and closes what the coroutine waits for; the wait then ends with
+//    an error, and the coroutine looks at stopped_ before it looks at that error.
+//  - A server may close a kept connection at the moment at which we use it. If no byte of an answer
+//    has come, run() sends the request a second time, on a new connection.
+//  - A deadline moves with every byte. One timer serves both deadlines (the whole call, the next
+//    progress) and is set anew only when it fires too early, so moving a deadline is one
+//    assignment.
+//  - Plain sockets are waited for and then read into a buffer of the thread, so that thousands of
+//    calls that wait hold no buffers. OpenSSL needs a buffer of the connection.
 
 namespace tenon::http {
 namespace {
@@ -40,10 +54,10 @@ using asio::ip::tcp;
 using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kClientReadBytes = 64 << 10;     // of a thread
-constexpr std::size_t kClientTlsReadBytes = 16 << 10;  // of a connection
+constexpr std::size_t kClientReadBytes = 64 << 10;     // buffer of a thread
+constexpr std::size_t kClientTlsReadBytes = 16 << 10;  // buffer of a connection
 constexpr std::size_t kSmallRequest = 16 << 10;        // sent in one piece
-constexpr std::chrono::milliseconds kEndGrace{200};  // for the end of an answer that is read already
+constexpr std::chrono::milliseconds kEndGrace{200};  // to wait for an end, when all wanted is read
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 
 Unexpected failure(Errc code, std::string message) {
@@ -67,7 +81,7 @@ std::string origin_of(const Url& url) {
   return (url.is_https ? "https://" : "http://") + authority_of(url);
 }
 
-// A socket, perhaps with TLS over it.
+// A socket, with TLS over it for https.
 struct Connection {
   explicit Connection(asio::io_context& context) : socket(context) {}
 
@@ -79,7 +93,7 @@ struct Connection {
     error_code error;
     socket.close(error);
   }
-  // Nothing has come while nobody asked: neither the server's end nor bytes of no request's answer.
+  // Whether a kept connection is usable: the server has not closed it and has sent nothing unasked.
   bool is_quiet() {
     error_code error;
     char byte = 0;
@@ -104,14 +118,14 @@ class CallState;
 struct Worker {
   asio::io_context context{1};
   asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
-  // Touched on this thread only.
+  // Used on this thread only.
   std::unordered_set<std::shared_ptr<CallState>> calls;
   std::map<std::string, std::vector<Idle>, std::less<>> idle;
   asio::steady_timer sweep{context};
   bool is_sweeping = false;
   bool is_stopping = false;
-  // What a socket has is read into `room`, the content of that into `body`, and none of it stays
-  // there: so a call that waits holds no buffer.
+  // `room` takes what a socket has, `body` the content in it. Both are empty again before the next
+  // call is served, so a call that waits holds no buffer.
   std::string room = std::string(kClientReadBytes, '\0');
   std::string body;
 };
@@ -130,7 +144,7 @@ void sweep_idle(Worker& worker) {
   }
 }
 
-// While connections are kept, looks from time to time for those that are too old.
+// While connections are kept, closes from time to time those that are too old.
 void plan_sweep(Worker& worker, std::chrono::milliseconds period) {
   if (worker.is_sweeping || worker.idle.empty() || worker.is_stopping) return;
   worker.is_sweeping = true;
@@ -191,15 +205,15 @@ class CallState : public std::enable_shared_from_this<CallState> {
   ResponseHandlers handlers_;
   tcp::resolver resolver_;
   asio::steady_timer timer_;
-  asio::steady_timer resumed_;  // never fires by itself: resume() cancels it
+  asio::steady_timer resumed_;  // does not fire by itself: resume() cancels it
   std::unique_ptr<Connection> connection_;
   Clock::time_point end_at_ = Clock::time_point::max();
   Clock::time_point progress_at_ = Clock::time_point::max();
   Clock::time_point timer_at_ = Clock::time_point::max();
-  std::string_view doing_;        // what progress_at_ is about
-  std::optional<Error> stopped_;  // why, once the call is to end
+  std::string_view doing_;        // what the call is doing until progress_at_, for the error
+  std::optional<Error> stopped_;  // why the call was stopped from outside
   bool is_paused_ = false;
-  bool is_enough_ = false;  // only the end of the answer is waited for, and not for long
+  bool is_enough_ = false;  // waits for the end of the answer only, and only for kEndGrace
   bool is_stale_ = false;   // the kept connection had been closed: try a new one
 };
 
@@ -214,7 +228,7 @@ void CallState::start() {
       worker_.context, [self = shared_from_this()] { return self->run(); }, asio::detached);
 }
 
-// What the coroutine waits for ends with an error; it then looks at stopped_.
+// Makes the coroutine's wait end with an error; the coroutine then looks at stopped_.
 void CallState::stop(Error why) {
   if (stopped_) return;
   stopped_ = std::move(why);
@@ -270,7 +284,7 @@ asio::awaitable<Status> CallState::exchange() {
   }
   expect_progress(request_.silence_limit, "sending the request");
   const error_code written = co_await write_request();
-  // An answer may have come although the request was not taken whole, like 413: so read it.
+  // A server may answer without reading the whole request, for example with 413, so read anyway.
   expect_progress(request_.silence_limit, "waiting for the answer");
   if (request_.first_byte_limit.count() > 0) {
     progress_at_ = std::min(progress_at_, Clock::now() + request_.first_byte_limit);
@@ -306,7 +320,7 @@ void CallState::keep() {
 asio::awaitable<Status> CallState::connect() {
   error_code not_an_address;
   const auto address = asio::ip::make_address(url_.host, not_an_address);
-  if (!not_an_address) {  // the resolver has a thread of its own, which need not be woken
+  if (!not_an_address) {  // an address needs no resolver, whose thread would be woken
     connection_ = std::make_unique<Connection>(worker_.context);
     const auto [refused] = co_await connection_->socket.async_connect({address, url_.port}, kAwait);
     if (refused) co_return failed("cannot connect", refused);
@@ -335,12 +349,12 @@ asio::awaitable<Status> CallState::shake_hands() {
   tls = std::make_unique<ssl::stream<tcp::socket&>>(connection_->socket,
                                                     const_cast<ssl::context&>(core_.tls));
   if (!is_ip_address(url_.host)) {
-    // What the macro SSL_set_tlsext_host_name does, less its C casts.
+    // The macro SSL_set_tlsext_host_name without its C casts.
     SSL_ctrl(tls->native_handle(), SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
              const_cast<char*>(url_.host.c_str()));
   }
   if (core_.options.verifies_certificates) {
-    // Not by a callback, after which OpenSSL does not know that the name was at fault.
+    // A callback would do, too, but then OpenSSL could not report that the name did not match.
     X509_VERIFY_PARAM* const wanted = SSL_get0_param(tls->native_handle());
     const int is_set = is_ip_address(url_.host)
                            ? X509_VERIFY_PARAM_set1_ip_asc(wanted, url_.host.c_str())
@@ -373,7 +387,7 @@ std::string CallState::head() const {
 }
 
 asio::awaitable<error_code> CallState::write_request() {
-  // One piece where it is small: one packet, one system call.
+  // A small request goes out in one piece: one packet, one system call.
   std::string first = head();
   const bool is_small = request_.body.size() <= kSmallRequest;
   if (is_small) first.append(request_.body);
@@ -407,7 +421,7 @@ asio::awaitable<Status> CallState::read_response(error_code written, bool is_reu
     auto [error, fresh] = co_await read_some();
     if (stopped_) co_return Unexpected(*stopped_);
     if (error) {
-      // A body that lasts until the end of the connection must end as TLS and TCP bid.
+      // A body without a length lasts until the connection ends; that end must be a clean one.
       has_ended = error == asio::error::eof && reader.finish_at_close();
       if (has_ended) break;
       is_stale_ = is_reused && !has_begun;
@@ -420,14 +434,14 @@ asio::awaitable<Status> CallState::read_response(error_code written, bool is_reu
     if (has_body) expect_progress(request_.silence_limit, "reading the answer");
     if (reader.error()) co_return failed(*reader.error());
     if (!reader.is_whole() && ends_early()) co_return Status{};
-    // Bytes after the answer belong to nothing that we asked.
+    // The server has sent bytes after the answer that we did not ask for: do not keep it.
     if (reader.is_whole() && !fresh.empty()) has_ended = true;
   }
   if (!has_ended && !written && !stopped_ && reader.keeps_alive()) keep();
   co_return Status{};
 }
 
-// Whether nothing of the answer is wanted any more. Where its end is, that is waited for a little.
+// Whether the handlers want nothing more of the answer. If they want its end, waits for kEndGrace.
 bool CallState::ends_early() {
   if (is_enough_ || !handlers_.wanted) return false;
   const Wanted wanted = handlers_.wanted();
@@ -438,7 +452,7 @@ bool CallState::ends_early() {
   return false;
 }
 
-// What has come; a view of a room, until the next read on this thread.
+// The bytes that have come; a view of a buffer, valid until the next read on this thread.
 asio::awaitable<std::tuple<error_code, std::string_view>> CallState::read_some() {
   if (connection_->tls) {
     connection_->tls_room.resize(kClientTlsReadBytes);
@@ -455,8 +469,8 @@ asio::awaitable<std::tuple<error_code, std::string_view>> CallState::read_some()
   }
 }
 
-// Tells the handlers what `bytes` hold, and takes those off. What the handlers write to streams of
-// a server goes out once they have returned.
+// Gives the handlers the content of `bytes` and removes what was read from `bytes`. What the
+// handlers write to streams of a server is sent once they have returned.
 void CallState::hand_over(ResponseReader& reader, std::string_view& bytes, bool& has_told_head) {
   std::string& body = worker_.body;
   body.clear();
@@ -490,8 +504,7 @@ Unexpected CallState::failed(const WireError& error) const {
                  origin_ + ": the answer is refused: " + std::string(error.message));
 }
 
-// A deadline that moves later costs nothing: the timer that was set fires too early and is set
-// anew.
+// Moving a deadline later costs nothing: the timer fires too early and is then set anew.
 void CallState::expect_progress(std::chrono::milliseconds within, std::string_view doing) {
   doing_ = doing;
   progress_at_ = within.count() > 0 ? Clock::now() + within : Clock::time_point::max();
@@ -542,7 +555,7 @@ class CallHandle final : public Call {
  private:
   template <class Action>
   void post(Action action) {
-    // The task must not own the call: a stopped context never runs it, and holds it for ever.
+    // The task must not own the call: a stopped context never runs it and would keep it for ever.
     if (state_.expired()) return;
     asio::post(context_, [weak = state_, action] {
       if (const auto state = weak.lock()) action(*state);

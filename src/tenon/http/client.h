@@ -19,22 +19,22 @@ struct Url {
   bool is_https = false;
   std::string host;  ///< Without the brackets of an IPv6 address.
   std::uint16_t port = 0;
-  std::string target = "/";  ///< Path and query, as written.
+  std::string target = "/";  ///< Path and query, as in the URL.
 
   bool operator==(const Url&) const = default;
 };
 
-/// Reads "http://host[:port][/path][?query]" or https. Fails with `invalid` at anything else, user
-/// names and fragments among it.
+/// Reads "http://host[:port][/path][?query]" or https. Fails with `invalid` at anything else, for
+/// example a user name or a fragment.
 [[nodiscard]] Expected<Url> parse_url(std::string_view text);
 
 struct ClientOptions {
   unsigned threads = 1;
   std::size_t max_header_bytes = std::size_t{64} << 10;
   std::size_t max_idle_connections = 64;           ///< Kept for each server, on each thread.
-  std::chrono::milliseconds idle_timeout{30'000};  ///< Of a kept connection.
-  /// Name, connection and TLS together. The system's search for a name cannot be interrupted: where
-  /// no name server answers, this and every other limit wait for it.
+  std::chrono::milliseconds idle_timeout{30'000};  ///< How long an idle connection is kept.
+  /// For name, connection and TLS together. The system's search for a name cannot be interrupted:
+  /// if no name server answers, this and every other limit wait for it.
   std::chrono::milliseconds connect_timeout{10'000};
   bool verifies_certificates = true;
   std::string ca_file;  ///< PEM; "": the system's roots.
@@ -43,41 +43,41 @@ struct ClientOptions {
 struct ClientRequest {
   std::string method = "GET";
   std::string url;
-  std::vector<Header> headers;  ///< Host, Connection and those of the framing are ours.
+  std::vector<Header> headers;  ///< Without Host, Connection and framing: the client sends those.
   std::string body;
-  std::chrono::milliseconds time_limit{0};           ///< From send() to the end; 0: none.
+  std::chrono::milliseconds time_limit{0};           ///< From send() to the end; 0: no limit.
   std::chrono::milliseconds silence_limit{120'000};  ///< Between two bytes of the server.
-  /// Until the first byte of the answer's body, if that is less; 0: none of its own.
+  /// From the request to the first byte of the answer's body, if shorter; 0: no limit of its own.
   std::chrono::milliseconds first_byte_limit{0};
   std::size_t max_body_bytes = std::size_t{64} << 20;
 };
 
-/// How much of an answer its reader still wants.
+/// How much of an answer the handlers still want.
 enum class Wanted : std::uint8_t {
   all,
-  end,      ///< No more than its end, if that comes within a second: the connection can be kept.
+  end,      ///< Only its end, if that comes within 200 ms: then the connection can be kept.
   nothing,  ///< The connection is closed at once.
 };
 
-/// Called on one client thread, in this order: `on_head` once unless the request failed before,
-/// `on_body` for each piece, valid during the call, `on_end` last and exactly once. They must
-/// return soon and may be empty. One that throws ends the request.
+/// Called on one client thread, in this order: `on_head` once, unless the request failed before;
+/// `on_body` for each piece, which is valid during the call; `on_end` last and exactly once. They
+/// may be empty and must return soon. One that throws ends the request.
 struct ResponseHandlers {
   std::function<void(unsigned status, const std::vector<Header>& headers)> on_head;
   std::function<void(std::string_view bytes)> on_body;
-  /// Asked after each of these two; without it all is. What is cut by it ends well.
+  /// Called after each of these two. An answer that it cuts short ends without an error.
   std::function<Wanted()> wanted;
   std::function<void(Status)> on_end;
 };
 
-/// A request under way. Any thread may call, the handlers too. Destroying it cancels; `on_end`
-/// still comes.
+/// A request under way. Any thread may call, the handlers too. Destroying it cancels; `on_end` is
+/// still called.
 class Call {
  public:
   virtual ~Call() = default;
   virtual void cancel() = 0;
-  /// No more on_body until resume(), but for what has been read already: the server is slowed down
-  /// by the connection. The silence is not counted meanwhile.
+  /// Stops calling on_body until resume(), except for what has been read already. The connection
+  /// then fills up and slows the server down. The silence limit does not count meanwhile.
   virtual void pause() = 0;
   virtual void resume() = 0;
 };
@@ -90,21 +90,21 @@ class Call {
 ///         {.on_body = [&](std::string_view bytes) { take(sse.feed(bytes, events)); },
 ///          .on_end = [&](Status end) { done(end); }});
 ///
-/// Keeps connections and uses them again; a request that a kept connection turns out to be too old
-/// for, because the server had closed it before its first byte of an answer, is sent once more on a
-/// new one. Follows no redirects, stores no cookies, decodes no content codings, uses no proxies.
-/// Every answer with a status is a success here, also 500.
+/// Keeps connections and uses them again. If the server had closed a kept connection before it sent
+/// a byte of the answer, the request is sent once more on a new connection. Follows no redirects,
+/// stores no cookies, decodes no content codings, uses no proxies. Every answer with a status is a
+/// success here, also 500.
 /// Errors: `unavailable` with the reason (name, connection, certificate, cut answer, malformed
-/// answer, time), `limit_exceeded` where the answer is larger than allowed.
+/// answer, time), `limit_exceeded` if the answer is larger than allowed.
 class Client {
  public:
-  /// Fails with `invalid` where `ca_file` cannot be read, `unavailable` if no thread can be
+  /// Fails with `invalid` if `ca_file` cannot be read, with `unavailable` if no thread can be
   /// started.
   [[nodiscard]] static Expected<std::unique_ptr<Client>> create(ClientOptions options = {});
-  /// Cancels what is under way and waits for its on_end. Not from a handler.
+  /// Cancels the calls under way and waits until each on_end was called. Not from a handler.
   virtual ~Client() = default;
 
-  /// Fails at once with `invalid` at a bad URL, method or header; all else comes to `on_end`.
+  /// Fails at once with `invalid` at a bad URL, method or header; `on_end` gets all other errors.
   [[nodiscard]] virtual Expected<std::unique_ptr<Call>> send(ClientRequest request,
                                                              ResponseHandlers handlers) = 0;
   /// Sends and waits for the whole answer. Not from a handler.

@@ -179,7 +179,7 @@ TEST(Client, SendsOnceMoreWhatAKeptConnectionWasTooOldFor) {
       ++requests;
       say(connection, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na");
     }
-    // Reads the second request, then closes without a word.
+    // Reads the second request, then closes the connection without an answer.
     if (read_head(connection)) ++requests;
   });
   const auto client = created();
@@ -222,7 +222,7 @@ TEST(Client, ServesManyThreads) {
 
 struct Failing {
   std::string_view name;
-  std::string_view answer;  // the server says this and closes
+  std::string_view answer;  // the server sends this and closes
   Errc code;
   std::string_view message;
 };
@@ -301,7 +301,7 @@ TEST(Client, RefusesRequestsThatCannotBeSent) {
 }
 
 TEST(Client, GivesUpInTime) {
-  // Says a byte now and then, for ever.
+  // Sends a byte now and then, for ever.
   std::atomic<bool> is_over = false;
   FakeServer server([&](int connection, int) {
     if (!read_head(connection)) return;
@@ -332,12 +332,12 @@ TEST(Client, GivesUpInTime) {
 
 struct FirstByte {
   std::string_view name;
-  std::vector<std::string_view> said;  // 60 ms apart, the first of them at once
+  std::vector<std::string_view> said;  // sent 60 ms apart, the first at once
   std::chrono::milliseconds limit;
   bool arrives;
 };
 
-// The limit is one until the first byte of the body, and of nothing behind it.
+// The limit holds until the first byte of the body, and not after it.
 TEST(Client, WaitsForAFirstByteAsLongAsItMay) {
   constexpr std::string_view kHead = "HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n";
   const FirstByte rows[] = {
@@ -392,7 +392,7 @@ struct Collected {
   }
 };
 
-// A server whose answers never end; tells when the client has gone.
+// A server whose answers never end; it tells when the client has gone.
 class EndlessServer {
  public:
   EndlessServer()
@@ -436,10 +436,10 @@ TEST(Client, GetsAStreamPieceByPiece) {
 struct Enough {
   std::string_view name;
   Wanted wanted;
-  std::string_view rest;  // what comes 50 ms later; "": 'x' for ever
+  std::string_view rest;  // sent 50 ms later; "": 'x' for ever
   std::chrono::milliseconds most;
   std::chrono::milliseconds least = 0ms;
-  int connections = 2;  // of two requests
+  int connections = 2;  // for two requests
 };
 
 TEST(Client, EndsWhereNoMoreIsWanted) {
@@ -498,7 +498,7 @@ TEST(Client, CancelsAStream) {
     ASSERT_FALSE(end);
     EXPECT_EQ(end.error().message, "the request was cancelled");
     EXPECT_EQ(gone.wait_for(5s), std::future_status::ready);
-    if (!by_destroying) (*call)->cancel();  // once more does nothing
+    if (!by_destroying) (*call)->cancel();  // a second cancel does nothing
   }
 }
 
@@ -543,7 +543,7 @@ TEST(Client, SlowsTheServerDownWhilePaused) {
   (*call)->pause();
   exchange->begin_stream("text/plain", {});
   exchange->write(std::string(32 << 20, 'x'));
-  std::this_thread::sleep_for(400ms);  // longer than the silence limit, which does not count now
+  std::this_thread::sleep_for(400ms);  // longer than the silence limit, which a pause suspends
   const std::size_t before = collected.size();
   EXPECT_LT(before, std::size_t{1} << 20);
   EXPECT_GT(exchange->queued_bytes(), std::size_t{1} << 20);
@@ -651,12 +651,12 @@ TEST(Tls, TrustsOnlyWhatItIsToldTo) {
   const TestCertificate other("example.org");
   const auto server = client_started({.tls_certificate_file = certificate.certificate_file(),
                                       .tls_key_file = certificate.key_file()});
-  // Not signed by anybody known.
+  // The certificate is not signed by a known authority.
   auto answer = created()->fetch({.url = https_url_of(*server, "localhost")});
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code, Errc::unavailable);
   EXPECT_THAT(answer.error().message, HasSubstr("the certificate is not trusted: self-signed"));
-  // Signed by somebody known, but for another name.
+  // It is signed by a known authority, but for another name.
   answer = created({.ca_file = certificate.certificate_file()})
                ->fetch({.url = https_url_of(*server, "127.0.0.1")});
   ASSERT_FALSE(answer);
@@ -667,11 +667,11 @@ TEST(Tls, TrustsOnlyWhatItIsToldTo) {
                ->fetch({.url = https_url_of(*stranger, "localhost")});
   ASSERT_FALSE(answer);
   EXPECT_THAT(answer.error().message, HasSubstr("is not trusted: hostname mismatch"));
-  // Somebody else is known.
+  // Only another authority is known.
   answer = created({.ca_file = other.certificate_file()})
                ->fetch({.url = https_url_of(*server, "localhost")});
   EXPECT_FALSE(answer);
-  // Told not to look.
+  // The client was told not to verify.
   answer =
       created({.verifies_certificates = false})->fetch({.url = https_url_of(*server, "127.0.0.1")});
   EXPECT_TRUE(answer) << answer.error().message;
@@ -693,7 +693,7 @@ TEST(Tls, IsToldFromPlainHttp) {
   EXPECT_TRUE(client->fetch({.url = url_of(*plain)}));
 }
 
-// What is under way goes on with the certificate that it began with; what is wrong changes nothing.
+// Connections that are open keep the certificate that they began with; bad files change nothing.
 TEST(Tls, TakesNewCertificatesForNewConnections) {
   const TestCertificate before("localhost");
   const TestCertificate after("localhost");

@@ -15,10 +15,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/// A server whose bytes a test writes itself.
+/// A server whose bytes the test writes.
 namespace tenon::http {
 
-/// A server of one's own making: `script` is called with each accepted connection, in turn.
+/// Calls `script` with each accepted connection, one after the other.
 class FakeServer {
  public:
   explicit FakeServer(std::function<void(int connection, int number)> script)
@@ -71,7 +71,7 @@ inline bool read_head(int connection) {
   return true;
 }
 
-/// False once the other side is gone.
+/// Sends `bytes`; false once the other side is gone.
 inline bool say(int connection, std::string_view bytes) {
   while (!bytes.empty()) {
     const auto sent = ::send(connection, bytes.data(), bytes.size(), MSG_NOSIGNAL);

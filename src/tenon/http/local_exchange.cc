@@ -16,7 +16,7 @@ struct LocalAnswer::State {
 
   std::mutex mutex;
   std::condition_variable changed;
-  // All guarded by mutex; callbacks are called, and let go of, without it.
+  // `mutex` guards all of it; callbacks are called and destroyed without the lock.
   unsigned status = 0;
   std::string content_type;
   std::string pending;
@@ -27,7 +27,7 @@ struct LocalAnswer::State {
   Callback on_closed;
   Callback on_drained;
   std::size_t low_water = 0;
-  bool was_high = false;  // low_water has been reached since the last on_drained
+  bool was_high = false;  // low_water was reached since the last on_drained
 
   void complete(bool cuts) {
     Callback closed;
@@ -44,7 +44,7 @@ struct LocalAnswer::State {
   }
 };
 
-/// The server's side of it.
+/// The server's end.
 class LocalAnswer::Side final : public Exchange {
  public:
   Side(Request request, std::shared_ptr<State> state)
@@ -56,7 +56,7 @@ class LocalAnswer::Side final : public Exchange {
       has_begun = state_->has_begun;
     }
     if (has_begun) {
-      state_->complete(/*cuts=*/true);  // where it has not ended
+      state_->complete(/*cuts=*/true);  // does nothing if the answer has ended
       return;
     }
     respond({.status = 500,
@@ -142,7 +142,7 @@ LocalAnswer::~LocalAnswer() {
   cancel();
 }
 
-// `wait` says whether there is something to be taken, or an end to be seen.
+// `wait` returns whether there are bytes to take or the answer has ended.
 template <class Wait>
 std::optional<std::string> LocalAnswer::take(Wait wait) {
   std::string piece;

@@ -11,32 +11,33 @@
 
 namespace tenon::http {
 
-/// The answer to a request that comes from this process, as its client sees it: what a socket and a
-/// connection are to other clients.
+/// The answer to a request that comes from this process. It takes the place that a socket and a
+/// connection have for other clients.
 ///
 ///     auto [exchange, answer] = make_local_exchange({.method = "GET", .path = "/health"});
 ///     service.handle(std::move(exchange));
 ///     while (auto piece = answer->next()) out += *piece;   // of status answer->status()
 ///
-/// Whoever reads slowly is found by Exchange::queued_bytes, as on a wire. One thread reads; any may
-/// cancel. It may outlive who answers.
+/// The server notices a slow reader by Exchange::queued_bytes, as on a socket. One thread reads;
+/// any thread may cancel. It may outlive the server.
 class LocalAnswer {
  public:
-  /// Cancels what has not ended.
+  /// Cancels the answer if it has not ended.
   ~LocalAnswer();
   LocalAnswer(const LocalAnswer&) = delete;
   LocalAnswer& operator=(const LocalAnswer&) = delete;
 
-  /// More of the body, not empty; waits for it. Nothing: the answer has ended, see was_cut().
+  /// Waits for more of the body, and returns it, never empty. No value: the answer has ended, see
+  /// was_cut().
   [[nodiscard]] std::optional<std::string> next();
-  /// The same, and waits no longer than `patience`: "" where nothing has come by then.
+  /// The same, but waits at most `patience`, and returns "" if nothing has come by then.
   [[nodiscard]] std::optional<std::string> next(std::chrono::milliseconds patience);
-  /// HTTP's, from the first next() on.
+  /// The HTTP status and content type; known after the first next().
   [[nodiscard]] unsigned status() const;
   [[nodiscard]] std::string content_type() const;
-  /// The client goes away: next() gives nothing more, and who answers is told (on this thread).
+  /// The client goes away: next() returns no more, and the server's on_closed runs on this thread.
   void cancel();
-  /// The answer is not whole: it was cancelled, or nobody went on with a stream.
+  /// Whether the answer is not whole: it was cancelled, or the server gave up its stream.
   [[nodiscard]] bool was_cut() const;
 
  private:
@@ -51,7 +52,7 @@ class LocalAnswer {
   const std::shared_ptr<State> state_;
 };
 
-/// Both ends of one request. `request` needs method, path and body; there is no peer.
+/// Both ends of one request. `request` needs method, path and body; it has no peer.
 [[nodiscard]] std::pair<std::shared_ptr<Exchange>, std::unique_ptr<LocalAnswer>>
 make_local_exchange(Request request);
 

@@ -69,7 +69,7 @@ const Row kRows[] = {
      "a"},
 };
 
-// Whoever takes with a limit sees the same, and nothing while there is nothing.
+// A reader with a time limit sees the same, and "" while nothing has come.
 TEST(LocalExchange, IsTakenWithPatience) {
   using std::chrono::milliseconds;
   auto [exchange, answer] = make_local_exchange({.method = "GET", .target = "/", .path = "/"});
@@ -158,7 +158,7 @@ TEST(LocalExchange, ACompleteAnswerHasNobodyToTell) {
   bool is_told = false;
   exchange->on_closed([&, held] { is_told = true; });
   exchange->respond({.body = "a"});
-  EXPECT_EQ(held.use_count(), 1);  // the callback is let go of
+  EXPECT_EQ(held.use_count(), 1);  // the callback was destroyed
   EXPECT_FALSE(exchange->is_closed());
   EXPECT_EQ(answer->next(), "a");
   EXPECT_TRUE(exchange->is_closed());
@@ -174,7 +174,7 @@ TEST(LocalExchange, TellsEachTimeThatASlowReaderHasCaughtUp) {
   exchange->on_drained(4, [&] { ++drained; });
   exchange->write("abc");
   EXPECT_EQ(answer->next(), "abc");
-  EXPECT_EQ(drained, 0);  // it never held 4
+  EXPECT_EQ(drained, 0);  // the queue never had 4 bytes
   for (int round = 1; round <= 2; ++round) {
     exchange->write("abc");
     exchange->write("def");

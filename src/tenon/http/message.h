@@ -12,7 +12,7 @@ struct Header {
   std::string value;
 };
 
-/// A whole request. Header names are matched without regard to case.
+/// A whole request. The case of header names does not matter.
 struct Request {
   std::string method;
   std::string target;  ///< As sent, with the query.
@@ -33,7 +33,7 @@ struct Response {
   std::string body;
 };
 
-/// The value of the first header `name`, without regard to case, or "".
+/// The value of the first header `name`, or "". The case of the name does not matter.
 [[nodiscard]] std::string_view find_header(const std::vector<Header>& headers,
                                            std::string_view name);
 

@@ -25,9 +25,22 @@
 #include "tenon/http/threads.h"
 #include "tenon/http/wire.h"
 
-// Each connection lives on one io_context, which one thread runs, so that a connection needs no
-// lock; accepted sockets go to the contexts in turn. What other threads touch of an answer is in
-// class Answer, behind its mutex.
+// How a connection works
+//
+// Each connection lives on one io_context, which one thread runs, so a connection needs no lock;
+// accepted sockets go to the contexts in turn. Handlers write their answers from any thread into an
+// Answer (answer.h), which has a mutex; wake() posts flush() to the connection's thread.
+//  - Reading: a read is always under way, also during an answer, because only a read tells that the
+//    client has gone. Pipelined requests wait in in_; over kMaxUnreadBytes the server stops
+//    reading. advance() feeds the RequestReader (wire.h) until one request is whole, dispatch()
+//    calls the handler, and finish_answer() goes on with the next request.
+//  - Writing: flush() takes what the answer has queued, send() sends it, on_sent() comes back.
+//    A client that does not read its stream is cut off by bytes (max_queued_bytes) and by time.
+//  - Closing: after a refusal the server lingers, see kLingerTimeout. drain() closes idle
+//    connections and lets answers end; stop() closes the rest.
+//  - One deadline for each connection, whose meaning is waiting_. Its timer is set anew only when
+//  it
+//    fires too early, so that moving the deadline with every token is cheap.
 
 namespace tenon::http {
 namespace {
@@ -39,10 +52,10 @@ using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr std::size_t kServerReadBytes = 64 << 10;    // of a thread
-constexpr std::size_t kServerTlsReadBytes = 8 << 10;  // of a connection
-constexpr std::size_t kMaxUnreadBytes = 64 << 10;     // of further requests, before reading stops
-constexpr std::size_t kMaxRefusals = 64;              // connections over the limit, told so
+constexpr std::size_t kServerReadBytes = 64 << 10;    // buffer of a thread
+constexpr std::size_t kServerTlsReadBytes = 8 << 10;  // buffer of a connection
+constexpr std::size_t kMaxUnreadBytes = 64 << 10;     // pipelined bytes, before reading stops
+constexpr std::size_t kMaxRefusals = 64;              // connections over the limit that get a 503
 constexpr auto kAcceptPause = 100ms;                  // when the process is out of descriptors
 // After a refusal the client may still be sending: closing at once would make the kernel send a
 // reset that can destroy the answer before the client has read it.
@@ -56,7 +69,7 @@ constexpr WireError kPlainHttp{400, "bad_request",
 constexpr WireError kOverloaded{503, "overloaded",
                                 "The server holds too many request bodies at the moment"};
 
-// What a client's first bytes were, where they were no handshake.
+// Whether a TLS handshake failed because the client spoke plain HTTP.
 bool is_plain_http(const error_code& failure) {
   return failure.category() == asio::error::get_ssl_category() &&
          ERR_GET_REASON(static_cast<unsigned long>(failure.value())) == SSL_R_HTTP_REQUEST;
@@ -68,27 +81,28 @@ class Connection;
 struct Worker {
   asio::io_context context{1};
   asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
-  // Touched on this thread only.
+  // Used on this thread only.
   std::unordered_set<std::shared_ptr<Connection>> connections;
-  // What a socket has is read into it, and none of it stays there: so a connection that waits holds
-  // no buffer.
+  // Takes what a socket has, and is free again before the next connection is served: so a
+  // connection that waits holds no buffer.
   std::string room = std::string(kServerReadBytes, '\0');
 };
 
-// What connections share. Whoever holds a connection holds it.
+// What connections share. Each connection and each exchange keeps it alive.
 struct Core {
   ServerOptions options;
   std::atomic<std::size_t> max_body_bytes{0};
   Server::Handler handler;
   AnswerRules rules;
   std::atomic<std::size_t> max_connections{0};
-  bool has_tls = false;  // once started, as the next: neither changes
+  bool has_tls = false;  // this and `workers` do not change once the server has started
   std::vector<std::unique_ptr<Worker>> workers;
   std::atomic<std::size_t> connections{0};
   std::atomic<std::size_t> bodies_bytes{0};
   std::mutex mutex;
   std::condition_variable all_closed;
-  std::shared_ptr<ssl::context> tls;  // guarded by mutex; each connection keeps its own
+  std::shared_ptr<ssl::context>
+      tls;  // guarded by mutex; each connection keeps the one it began with
 
   [[nodiscard]] WireLimits limits() const {
     return {.max_header_bytes = options.max_header_bytes, .max_body_bytes = max_body_bytes};
@@ -108,7 +122,7 @@ class Connection final : public AnswerSender, public std::enable_shared_from_thi
         timer_(worker.context),
         reader_(core_->limits()) {}
 
-  /// Begins to serve, or only says that there are too many.
+  /// Begins to serve, or only answers that there are too many connections.
   void start(bool is_one_too_many);
   void wake() override;
   /// Closes now, or after the answer under way.
@@ -146,17 +160,17 @@ class Connection final : public AnswerSender, public std::enable_shared_from_thi
   struct Tls {
     Tls(std::shared_ptr<ssl::context> of, tcp::socket& socket)
         : context(std::move(of)), stream(socket, *context) {}
-    std::shared_ptr<ssl::context> context;  // the server may have another one meanwhile
+    std::shared_ptr<ssl::context> context;  // the server may have a newer one
     ssl::stream<tcp::socket&> stream;
   };
   std::unique_ptr<Tls> tls_;
   asio::steady_timer timer_;
   RequestReader reader_;
-  std::shared_ptr<Answer> answer_;  // of the request under way
+  std::shared_ptr<Answer> answer_;  // to the request under way
   std::string peer_;
 
   std::string tls_room_;
-  std::string in_;  // in_[in_begin_, ) is read and not yet parsed: requests behind the one at hand
+  std::string in_;  // in_[in_begin_, ) is read and not yet parsed: pipelined requests
   std::size_t in_begin_ = 0;
   std::string out_;  // out_[out_begin_, ) is being sent
   std::size_t out_begin_ = 0;
@@ -167,7 +181,7 @@ class Connection final : public AnswerSender, public std::enable_shared_from_thi
   Waiting waiting_ = Waiting::nothing;
   bool is_reading_ = false;
   bool is_writing_ = false;
-  bool out_is_interim_ = false;  // out_ is "100 Continue", not the answer's
+  bool out_is_interim_ = false;  // out_ is "100 Continue", not a part of the answer
   bool sent_continue_ = false;
   bool read_ended_ = false;  // end of file after a complete answer: close once it is sent
   bool was_refused_ = false;
@@ -235,7 +249,7 @@ void Connection::start(bool is_one_too_many) {
 
   wait_for(Waiting::request, core_->options.read_timeout);
   if (is_one_too_many) {
-    if (core_->has_tls) return close();  // nothing can be said before the handshake
+    if (core_->has_tls) return close();  // there is no way to answer before the handshake
     return refuse(kTooManyConnections);
   }
   if (!core_->has_tls) return read();
@@ -255,9 +269,9 @@ void Connection::start(bool is_one_too_many) {
                                });
 }
 
-// A read is always under way, also while an answer is being made: it is how we learn that the
-// client has gone. The exception is a client that has sent kMaxUnreadBytes of further requests
-// already.
+// A read is always under way, also while an answer is being made, since only a read tells that the
+// client has gone. The exception is a client that has already sent kMaxUnreadBytes of pipelined
+// requests.
 void Connection::read() {
   if (is_reading_ || is_closed_ || read_ended_ || unread().size() >= kMaxUnreadBytes) return;
   is_reading_ = true;
@@ -303,7 +317,7 @@ void Connection::on_read(const error_code& error, std::string_view bytes) try {
   close();
 }
 
-// Parses until a request is whole, and leaves the rest in `bytes`.
+// Parses until one request is whole, and leaves the rest in `bytes`.
 void Connection::advance(std::string_view& bytes) {
   while (!answer_ && !is_closed_ && !bytes.empty()) {
     if (reader_.is_idle()) reader_.limit_body(core_->max_body_bytes);
@@ -321,7 +335,7 @@ void Connection::advance(std::string_view& bytes) {
   }
 }
 
-// False: all connections together hold more than they may.
+// False if the request bodies of all connections together are over the limit.
 bool Connection::charge_body() {
   const std::size_t more = reader_.body_bytes() - body_charge_;
   body_charge_ += more;
@@ -350,7 +364,7 @@ void Connection::dispatch() {
 
 void Connection::refuse(WireError error) {
   const std::string path(reader_.path());
-  reader_ = RequestReader(core_->limits());  // what has come of a body is freed at once
+  reader_ = RequestReader(core_->limits());  // frees at once what has come of a body
   core_->bodies_bytes -= std::exchange(body_charge_, 0);
   was_refused_ = true;
   begin_answer({.keeps_alive = false});
@@ -360,7 +374,7 @@ void Connection::refuse(WireError error) {
 void Connection::begin_answer(Manner manner) {
   if (!is_writing_) wait_for(Waiting::nothing, {});
   sent_continue_ = false;
-  // Nobody writes past TLS, or past what is still on its way ("100 Continue").
+  // Other threads may not write past TLS, nor while "100 Continue" is still being sent.
   const int socket = tls_ || is_writing_ ? -1 : socket_.native_handle();
   answer_ = std::make_shared<Answer>(manner, socket, weak_from_this(), core_->rules);
 }
@@ -428,7 +442,7 @@ void Connection::finish_answer() {
   const bool closes = answer_->closes_connection() || core_->rules.is_draining;
   answer_.reset();
   const bool is_all_read = !was_refused_ && unread().empty();
-  // With TLS the end has to be said.
+  // A TLS connection needs a shutdown message before it is closed, so it lingers.
   if (read_ended_ || (closes && is_all_read && !tls_)) return close();
   if (closes) return linger();
   wait_for(Waiting::idle, core_->options.idle_timeout);
@@ -459,7 +473,7 @@ void Connection::drain() {
 
 void Connection::close() {
   if (std::exchange(is_closed_, true)) return;
-  const auto self = shared_from_this();  // the last owner may be among what goes now
+  const auto self = shared_from_this();  // the erase below may drop the last other owner
   if (answer_) answer_->lose_socket();
   error_code error;
   socket_.close(error);
@@ -470,8 +484,8 @@ void Connection::close() {
   if (const auto answer = std::exchange(answer_, nullptr)) answer->close();
 }
 
-// A timer that fires too early is set anew; one that would fire too late is replaced. So a deadline
-// that moves with every token costs a look at the clock.
+// A timer that fires too early is set anew; one that would fire too late is replaced. So moving the
+// deadline with every token costs one look at the clock.
 void Connection::wait_for(Waiting what, std::chrono::milliseconds time) {
   waiting_ = what;
   if (what == Waiting::nothing) {
@@ -524,23 +538,23 @@ Status use_certificate(Core& core, const std::string& certificate, const std::st
   ssl::context& tls = *context;
   error_code error;
   SSL_CTX_set_min_proto_version(tls.native_handle(), TLS1_2_VERSION);
-  // The default asks on the terminal.
+  // The default callback would ask for a password on the terminal.
   tls.set_password_callback([](std::size_t, ssl::context::password_purpose) { return ""; }, error);
   tls.use_certificate_chain_file(certificate, error);
   if (error) return tls_error("TLS certificate file", certificate, error);
   // Also refuses a key that does not belong to the certificate.
   tls.use_private_key_file(key, ssl::context::pem, error);
   if (error) return tls_error("TLS key file", key, error);
-  const std::lock_guard lock(core.mutex);  // what it replaces goes after the lock
+  const std::lock_guard lock(core.mutex);  // declared last: the old context is freed without it
   core.tls.swap(context);
   return {};
 }
 
-// One descriptor per connection, one to an engine elsewhere, and some for everything else.
+// One descriptor for each connection, one for its upstream, and some for everything else.
 void raise_descriptor_limit(std::size_t connections) {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  // Each may need one more to where its answer comes from.
+  // An answer may need a second descriptor, for the upstream that it comes from.
   const auto wanted = std::min<rlim_t>(limit.rlim_max, 2 * connections + kMaxRefusals + 256);
   if (limit.rlim_cur >= wanted) return;
   limit.rlim_cur = wanted;
@@ -609,8 +623,8 @@ error_code ServerImpl::listen_at(const tcp::endpoint& endpoint) {
   error_code error;
   acceptor_.close(error);
   if (acceptor_.open(endpoint.protocol(), error)) return error;
-  // A restart need not wait for old connections to time out. On Linux this does not let two
-  // listeners share a port, as SO_REUSEPORT would.
+  // Lets a restarted server listen before old connections have timed out. On Linux this does not
+  // let two listeners share a port, as SO_REUSEPORT would.
   if (acceptor_.set_option(tcp::acceptor::reuse_address(true), error)) return error;
   if (acceptor_.bind(endpoint, error)) return error;
   if (acceptor_.listen(tcp::acceptor::max_listen_connections, error)) return error;
@@ -683,10 +697,10 @@ void ServerImpl::visit_all(void (Connection::*visit)()) {
   }
 }
 
-// Under stop_mutex_, while the threads run.
+// Call under stop_mutex_, while the threads run.
 bool ServerImpl::drain_locked(std::chrono::milliseconds grace) {
   core_->rules.is_draining = true;
-  // Once the acceptor is closed no worker is given a connection, so the visits below see all.
+  // Once the acceptor is closed no worker gets a new connection, so visit_all() reaches them all.
   std::promise<void> accepts_no_more;
   asio::post(context(), [&] {
     error_code error;

@@ -36,7 +36,7 @@ using ExchangePtr = std::shared_ptr<Exchange>;
 
 #define HOST "Host: a\r\n"
 
-// An answer that tells what was asked: "METHOD path|body".
+// Answers with what was asked: "METHOD path|body".
 void server_echo(const ExchangePtr& exchange) {
   const Request& request = exchange->request();
   exchange->respond({.content_type = "text/plain",
@@ -149,7 +149,7 @@ const Refusal kRefusals[] = {
      "headers_too_large"},
     {"HugeLength", "POST / HTTP/1.1\r\n" HOST "Content-Length: 99999999\r\n\r\n", 413,
      "body_too_large"},
-    // The client sends it all before it looks at the answer.
+    // The client sends the whole body before it reads the answer.
     {"HugeBody",
      "POST / HTTP/1.1\r\n" HOST "Content-Length: 20000000\r\n\r\n" + std::string(20'000'000, 'x'),
      413, "body_too_large"},
@@ -290,7 +290,7 @@ TEST(Server, TellsAWaitingClientToContinue) {
   EXPECT_EQ(socket.until("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
   socket.send("hi");
   EXPECT_EQ(read_answer(socket).body, "POST /|hi");
-  // One that comes with its body is not told to, nor one whose body will not be taken.
+  // A request that comes with its body gets no 100, nor does one whose body is refused.
   socket.send("POST / HTTP/1.1\r\n" HOST "Expect: 100-continue\r\nContent-Length: 2\r\n\r\nyo");
   EXPECT_THAT(socket.until("\r\n\r\n"), StartsWith("HTTP/1.1 200 "));
   EXPECT_EQ(socket.until("yo"), "POST /|yo");
@@ -446,13 +446,13 @@ TEST(Server, KeepsPipelinedAnswersInOrder) {
   std::string rest;
   EXPECT_EQ(read_answer(socket, rest).body, "one");
   EXPECT_EQ(read_answer(socket, rest).body, "two");
-  // The connection reads on.
+  // The connection goes on.
   socket.send("GET /3 HTTP/1.1\r\n" HOST "\r\n");
   inbox.next()->respond({.body = "three"});
   EXPECT_EQ(read_answer(socket, rest).body, "three");
 }
 
-// More pipelined requests than the server reads ahead: it stops reading and goes on later.
+// There are more pipelined requests than the server reads ahead: it pauses reading.
 TEST(Server, AnswersAFloodOfPipelinedRequests) {
   const auto server = server_started({});
   TestSocket socket(server->port());
@@ -485,7 +485,7 @@ TEST(Server, TimesOutASlowRequest) {
     TestSocket socket(server->port());
     const auto start = Clock::now();
     socket.send(begun);
-    // A byte now and then wins no time.
+    // Sending a byte now and then gains no time.
     std::thread dripping([&] {
       for (int i = 0; i < 3; ++i) {
         std::this_thread::sleep_for(40ms);
@@ -583,7 +583,7 @@ TEST(Server, StreamsWhatManyThreadsWriteInOrder) {
   EXPECT_EQ(right, 2 * kClients);
 }
 
-// Lone writes go out on the writer's thread until the kernel takes no more, then by the queue.
+// Lone writes are sent by the writer's thread until the kernel takes no more, then by the queue.
 TEST(Server, KeepsTheOrderOfLoneWritesThatTheKernelTakesInPart) {
   Inbox inbox;
   const auto server = server_started({}, inbox.handler());
@@ -607,7 +607,7 @@ TEST(Server, KeepsTheOrderOfLoneWritesThatTheKernelTakesInPart) {
   EXPECT_EQ(exchange->queued_bytes(), 0U);
 }
 
-// What a thread gathers goes out at the end of it, in one piece, whatever others write meanwhile.
+// What a thread gathers is sent in one piece at the end, even if others write meanwhile.
 TEST(Server, SendsInOnePieceWhatAThreadGathers) {
   Inbox inbox;
   const auto server = server_started({}, inbox.handler());
@@ -814,7 +814,7 @@ TEST(Server, CutsAStreamThatNobodyReads) {
 TEST(Server, ReleasesCallbacksAndBodies) {
   const auto owned = std::make_shared<int>(0);
   const auto server = server_started({}, [&](const ExchangePtr& exchange) {
-    // Each holds its own exchange: only the end of the answer can free them.
+    // Each callback holds its own exchange: only the end of the answer can free them.
     exchange->on_closed([exchange, owned] { ++*owned; });
     exchange->on_drained(1, [exchange, owned] {});
     exchange->release_body();
@@ -846,7 +846,7 @@ TEST(Server, RefusesConnectionsOverTheLimit) {
   EXPECT_THAT(answered.body, HasSubstr("too_many_connections"));
   third.close();
   sockets.pop_back();
-  // There is room again, once the server has seen the end of both.
+  // There is room again once the server has seen both connections end.
   unsigned status = 0;
   for (int i = 0; i < 100 && status != 200; ++i) {
     TestSocket again(server->port());
@@ -980,20 +980,20 @@ TEST(Server, TakesNewLimits) {
   TestSocket first(server->port());
   first.send("POST / HTTP/1.1\r\n" HOST "Content-Length: 11\r\n\r\n01234567890");
   EXPECT_EQ(read_answer(first).status, 413U);
-  server->set_limits(20, 3);  // the first may still be closing
+  server->set_limits(20, 3);  // the first connection may still be closing
   TestSocket second(server->port());
   TestSocket third(server->port());
   for (TestSocket* socket : {&second, &third}) {
     socket->send("POST / HTTP/1.1\r\n" HOST "Content-Length: 11\r\n\r\n01234567890");
     EXPECT_EQ(read_answer(*socket).status, 200U);
   }
-  server->set_limits(10, 3);  // connections that are open take them too
+  server->set_limits(10, 3);  // holds for open connections, too
   second.send("POST / HTTP/1.1\r\n" HOST "Content-Length: 11\r\n\r\n01234567890");
   EXPECT_EQ(read_answer(second).status, 413U);
 }
 
-// What thread sanitizer is for: clients that leave, producers that write and a server that stops,
-// all at once.
+// For the thread sanitizer: clients that leave, producers that write and a server that stops, all
+// at once.
 TEST(Server, SurvivesProducersAndClientsThatDoNotCare) {
   std::mutex mutex;
   std::vector<std::thread> producers;

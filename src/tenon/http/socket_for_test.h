@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/// A plain blocking client socket: what a test says is what goes over the wire.
+/// A plain blocking client socket: it sends exactly the bytes that the test gives it.
 namespace tenon::http {
 
 class TestSocket {
@@ -54,7 +54,7 @@ class TestSocket {
     return true;
   }
 
-  /// What comes next, at most `most` bytes; "" at the end, at a reset, or after `timeout`.
+  /// The next bytes, at most `most`; "" at the end, at a reset, or after `timeout`.
   std::string receive(std::size_t most = 64 << 10,
                       std::chrono::milliseconds timeout = std::chrono::seconds(10)) {
     pollfd wait{.fd = descriptor_, .events = POLLIN, .revents = 0};
@@ -65,7 +65,7 @@ class TestSocket {
     return bytes;
   }
 
-  /// All that has come since the last `until` or `rest`, up to and with `mark`; less if it ends.
+  /// Everything since the last `until` or `rest`, up to and including `mark`; less at the end.
   std::string until(std::string_view mark) {
     std::size_t found = buffer_.find(mark);
     while (found == std::string::npos) {
@@ -79,7 +79,7 @@ class TestSocket {
     buffer_.erase(0, text.size());
     return text;
   }
-  /// All until the server closes.
+  /// Everything until the server closes.
   std::string rest() {
     std::string text = std::exchange(buffer_, {});
     for (std::string more = receive(); !more.empty(); more = receive()) text += more;

@@ -18,7 +18,7 @@ class SignalsBlocked {
   SignalsBlocked() {
     sigset_t all{};
     sigfillset(&all);
-    // A fault while its signal is blocked would end the process without a crash report.
+    // A fault whose signal is blocked would end the process without a crash report.
     for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigdelset(&all, fault);
     pthread_sigmask(SIG_SETMASK, &all, &before_);
   }

@@ -49,7 +49,7 @@ constexpr WireError kBadStatusLine{502, "bad_response", "The status line is malf
 
 constexpr int kMaxInterimResponses = 16;
 
-// RFC 9110 5.6.2.
+// RFC 9110, 5.6.2.
 constexpr bool is_token_char(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
          std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
@@ -100,17 +100,25 @@ WireError refusal_of(const error_code& error, bool is_request) {
   }
 }
 
-// Boost.Beast reads the lines and counts the bodies. Beast 1.81 takes folded lines, and refuses
-// some others only if they come in one piece. So it is given whole lines, in which control
-// characters, ends other than CRLF, folds and more than the limits have been refused byte by byte.
-// What it lets pass in the fields of the framing is refused in on_field_impl.
+// How a message is read
+//
+// Boost.Beast reads the lines and counts the bodies, behind a filter of ours. Beast 1.81 accepts
+// folded lines, and refuses some others only if they come in one piece. That would make the result
+// depend on where the network cuts the bytes, and would let a message through that a proxy reads
+// differently. So feed() works in two modes:
+//  - Body bytes, of which data_left() is known, go to Beast in blocks.
+//  - All other bytes (head, chunk sizes, trailers) go byte by byte through check(), which refuses
+//    control characters, line ends other than CRLF, folds, and more bytes than the limit. Beast
+//    gets the head once it is whole, and then one line at a time.
+// What Beast is too lenient about in the fields that frame a message is refused in on_field_impl,
+// in on_header_impl and in on_chunk_header_impl.
 template <bool kIsRequest>
 class MessageParser : public beast::basic_parser<kIsRequest> {
   using Base = beast::basic_parser<kIsRequest>;
 
  public:
   MessageParser(const WireLimits& message_limits, bool to_head) : limits(message_limits) {
-    Base::header_limit(std::numeric_limits<std::uint32_t>::max());  // counted here
+    Base::header_limit(std::numeric_limits<std::uint32_t>::max());  // check() counts
     limit_body(limits.max_body_bytes);
     Base::skip(to_head);
   }
@@ -142,13 +150,13 @@ class MessageParser : public beast::basic_parser<kIsRequest> {
   }
 
   WireLimits limits;
-  Request head;  // of a response only the header fields
+  Request head;  // for a response, only the header fields are used
   unsigned status = 0;
   bool is_http_1_1 = true;
   std::optional<WireError> error;
 
  private:
-  // Of the body or of the chunk, before a line may follow.
+  // How many bytes of the body or chunk are left before a line may follow.
   std::uint64_t data_left() const {
     if (!Base::is_header_done()) return 0;
     if (Base::chunked()) return chunk_left_;
@@ -170,15 +178,15 @@ class MessageParser : public beast::basic_parser<kIsRequest> {
       return lines_.clear();
     }
     if (in_head && !lines_.ends_with("\r\n\r\n")) return;
-    // The space before a reason that is missing may be missing too.
+    // A status line without a reason may lack the space before it, too.
     if (!kIsRequest && in_head && lines_.find('\r') == 12) lines_.insert(12, 1, ' ');
     if (put(lines_) == 0) {
-      // Of a first line that is too short Beast awaits the rest, though the head has ended.
+      // If the first line is too short, Beast waits for the rest, although the head has ended.
       if (in_head && !error) error = kIsRequest ? kBadRequestLine : kBadStatusLine;
       return;
     }
-    // A chunk's size is paid for by its data; what else is on its line is counted, or a client
-    // could feed extensions and zeros for ever.
+    // The size of a chunk is followed by as much data. Anything else on its line counts towards the
+    // limit, or a client could send extensions and zeros for ever.
     if (!in_head) overhead_ += lines_.size() - std::min<std::size_t>(lines_.size(), 20);
     lines_.clear();
   }
@@ -189,11 +197,11 @@ class MessageParser : public beast::basic_parser<kIsRequest> {
     }
     const char before = lines_.empty() ? '\n' : lines_.back();
     if (before == '\r' ? c != '\n' : is_control(c) && c != '\t' && c != '\r') return kBadCharacter;
-    // No line begins otherwise: a folded one is refused, and a TLS hello at its first byte.
+    // Each line begins with a token: this refuses a folded line, and a TLS hello at its first byte.
     if (before == '\n' && c != '\r' && !is_token_char(c)) {
       return lines_.empty() ? kBadRequestLine : kBadField;
     }
-    // RFC 9112 2.2 allows one empty line before a message.
+    // RFC 9112, 2.2 allows one empty line before a message.
     if (in_head && c == '\n' && lines_ == "\r" && overhead_ > 0) return kBadRequestLine;
     return std::nullopt;
   }
@@ -231,7 +239,7 @@ class MessageParser : public beast::basic_parser<kIsRequest> {
                      error_code& failed) override {
     if (Base::is_header_done()) return;  // trailers are dropped
     if (head.headers.size() == limits.max_fields) return refuse(kTooManyFields, failed);
-    // Beast takes lists of lengths, the same length twice, any number of zeros before it, and
+    // Beast accepts lists of lengths, the same length twice, any number of leading zeros, and
     // codings that it does not know.
     if (field == beast::field::content_length) {
       const bool is_number =
@@ -262,7 +270,7 @@ class MessageParser : public beast::basic_parser<kIsRequest> {
   void on_chunk_header_impl(std::uint64_t size, string_view extension,
                             error_code& failed) override {
     chunk_left_ = size;
-    // Beast takes any number of zeros. The line before the size ends the last chunk.
+    // Beast accepts any number of zeros. The CRLF before the size belongs to the last chunk.
     const auto digits = extension.data() - lines_.data() - (lines_.front() == '\r' ? 2 : 0);
     if (digits > 15) refuse(kBadChunk, failed);
   }
@@ -272,9 +280,9 @@ class MessageParser : public beast::basic_parser<kIsRequest> {
   }
   void on_finish_impl(error_code&) override {}
 
-  std::string lines_;            // not yet taken by Beast
-  std::size_t overhead_ = 0;     // bytes of lines that are gone and count towards max_header_bytes
-  std::string* body_ = nullptr;  // valid in feed()
+  std::string lines_;            // lines that Beast has not got yet
+  std::size_t overhead_ = 0;     // bytes of earlier lines that count towards max_header_bytes
+  std::string* body_ = nullptr;  // valid during feed()
   std::uint64_t chunk_left_ = 0;
   bool has_length_ = false;
   bool has_body_bytes_ = false;
@@ -433,7 +441,7 @@ std::optional<Target> split_target(std::string_view target) {
     if (is_control(c) || c == ' ' || c == '#') return std::nullopt;
   }
   if (!target.starts_with('/')) {
-    // Absolute-form, which proxies receive and RFC 9112 3.2.2 bids every server to accept.
+    // The absolute form, which proxies receive and RFC 9112, 3.2.2 requires every server to accept.
     const std::size_t colon = target.find("://");
     if (colon == std::string_view::npos) return std::nullopt;
     const std::string_view scheme = target.substr(0, colon);
@@ -569,7 +577,7 @@ std::string_view reason_phrase(unsigned status) {
     case 505:
       return "HTTP Version Not Supported";
     default:
-      return "";  // RFC 9112 4: may be empty
+      return "";  // RFC 9112, 4: the reason may be empty
   }
 }
 

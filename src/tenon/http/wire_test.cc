@@ -14,10 +14,10 @@ namespace {
 
 using namespace std::string_view_literals;
 
-// Small enough for a row of a table to pass.
+// Small enough that a row of a table can exceed them.
 constexpr WireLimits kLimits{.max_header_bytes = 120, .max_body_bytes = 32, .max_fields = 4};
 
-// What a reader made of a stream: "METHOD path query|body" for each request, flags, and how it
+// What a reader read from a stream: "METHOD path query|body" for each request, flags, and how it
 // ended.
 std::string taken(RequestReader& reader) {
   std::string flags;
@@ -51,7 +51,7 @@ class Requests {
 struct Reading {
   std::string_view name;
   std::string_view wire;
-  std::string_view result;  // "..." at the end: the reader waits for more
+  std::string_view result;  // "..." at the end: the reader waits for more bytes
 };
 
 void PrintTo(const Reading& reading, std::ostream* os) {
