@@ -8,15 +8,16 @@
 
 #include "tenon/jinja/value.h"
 
-/// A compiled template: nodes of 24 bytes in one array that name each other by number. The parser
-/// writes it, the resolver gives every name its place, the Vm reads it.
+/// A compiled template: nodes of 24 bytes in one array, which refer to each other by number. The
+/// parser writes them, the resolver decides where the value of each name is kept, and the Vm reads
+/// them.
 namespace tenon::jinja {
 
 using NodeId = std::uint32_t;
 inline constexpr NodeId kNoNode = ~0U;
 
 enum class Op : std::uint8_t {
-  // Expressions. a, b, c, d say what the fields hold.
+  // Expressions. The comments say what the fields a, b, c and d hold.
   constant,   // a: constant
   name,       // a: name, then slot; b: name as constant; flags: Place; d: functions to walk out
   get_attr,   // a: object; b: constant; c: method that name may be
@@ -66,14 +67,14 @@ enum class Op : std::uint8_t {
 
 enum class Compare : std::uint8_t { eq, ne, lt, le, gt, ge, in, not_in };
 
-/// Where a name's value is. `local`: slot of a function's frame; `global`: context variable, looked
-/// up once; `exported`: slot of the root frame if set there, else the context's.
+/// Where a name's value is. `local`: in a slot of a function's frame; `global`: a context variable,
+/// looked up once; `exported`: in a slot of the root frame if it is set there, else in the context.
 enum class Place : std::uint8_t { local, global, exported };
 
 struct Node {
   Op op;
   std::uint8_t flags;
-  std::uint16_t height;  // of the tree below, so that no walk over it recurses too far
+  std::uint16_t height;  // of the tree below, which bounds the recursion of walks over it
   std::uint32_t position;
   std::uint32_t a, b, c, d;
 };
@@ -84,12 +85,12 @@ struct ListRef {
   std::uint32_t size = 0;
 };
 
-/// What happens when a scope is entered: slots made unset, or filled from outside.
+/// What happens when a scope is entered: slots are unset, or filled from outside.
 struct Load {
   enum class Kind : std::uint8_t { unset, local, global } kind;
   std::uint16_t hops;  // of a local: functions to walk out
   std::uint32_t slot;
-  std::uint32_t source;  // slot or global
+  std::uint32_t source;  // the slot or global to read
 };
 struct LoadRef {
   std::uint32_t begin = 0;
@@ -124,7 +125,8 @@ struct BlockNode {
   ListRef body;
   LoadRef loads;
   std::uint32_t slot_count = 0;  // of a block, which is a function
-  // What a generation block, a call block in jinja2, sees under these names if it reads them.
+  // The slots that hold these names in a generation block (a call block in jinja2), if its body
+  // reads them.
   std::uint32_t caller_slot = kNoNode, kwargs_slot = kNoNode, varargs_slot = kNoNode;
   bool is_required = false;
 };
@@ -144,8 +146,8 @@ struct MacroNode {
 struct Program {
   Program() : memory(std::size_t{256} << 20) {}
 
-  std::string name;    // what errors call the template
-  std::string source;  // newlines normalised; text constants lie in it
+  std::string name;    // the template's name in errors
+  std::string source;  // newlines are normalised; text constants are views of it
   Arena memory;        // unescaped literals and long integers
   std::vector<Node> nodes;
   std::vector<std::uint32_t> lists;
@@ -167,7 +169,7 @@ struct Program {
   }
 };
 
-/// Lines and columns count from 1; columns count code points.
+/// Lines and columns count from 1. Columns count code points.
 struct LineColumn {
   std::size_t line, column;
 };
@@ -177,7 +179,8 @@ struct CompileOptions;
 
 /// Reads `source` into `program`. Throws Fault.
 void parse(Program& program, std::string_view source, const CompileOptions& options);
-/// Gives every name a slot as jinja2's idtracking does, and checks filters and tests. Throws Fault.
+/// Gives every name a slot as jinja2's idtracking does, and checks the names of filters and tests.
+/// Throws Fault.
 void resolve(Program& program);
 
 }  // namespace tenon::jinja

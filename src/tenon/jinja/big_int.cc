@@ -213,7 +213,8 @@ std::optional<std::int64_t> BigInt::to_int64() const {
 }
 
 double BigInt::to_double() const {
-  // The top 64 bits, the last of them sticky, round once on conversion: to nearest, ties to even.
+  // The top 64 bits, with a sticky last bit, are rounded once on conversion: to nearest, ties to
+  // even.
   const std::size_t size = bits();
   if (size > 1024) return negative_ ? -HUGE_VAL : HUGE_VAL;
   std::uint64_t top = 0;
@@ -290,7 +291,8 @@ BigInt operator*(const BigInt& a, const BigInt& b) {
 
 double BigInt::ratio(const BigInt& a, const BigInt& b) {
   if (a.bits() <= 53 && b.bits() <= 53) return a.to_double() / b.to_double();
-  // Scaled until the quotient has 66 bits at least; what is left over makes its last bit sticky.
+  // The dividend is scaled until the quotient has at least 66 bits; a remainder makes the last bit
+  // sticky.
   Limbs scaled = a.limbs_;
   int shift = 0;
   if (const std::size_t wanted = b.bits() / 32 + 4; !scaled.empty() && scaled.size() < wanted) {
@@ -302,7 +304,8 @@ double BigInt::ratio(const BigInt& a, const BigInt& b) {
   divide_magnitude(scaled, b.limbs_, quotient, remainder);
   if (!quotient.empty() && !remainder.empty()) quotient[0] |= 1;
   const BigInt whole(a.negative_ != b.negative_, std::move(quotient));
-  // The top 64 bits first: the whole may be out of range where the ratio is not.
+  // Only the top 64 bits are converted first: the whole quotient may be out of range where the
+  // ratio is not.
   const auto excess = static_cast<int>(whole.bits()) - 1000;
   if (excess <= 0) return std::ldexp(whole.to_double(), -shift);
   Limbs top(whole.limbs_.begin() + excess / 32, whole.limbs_.end());

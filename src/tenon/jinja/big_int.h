@@ -8,17 +8,18 @@
 
 namespace tenon::jinja {
 
-/// An integer of any size, for what does not fit 64 bits: sign and magnitude, schoolbook methods.
-/// Callers bound the size (see bits()), so that no operation costs more than some microseconds.
+/// An integer of any size, for values that do not fit in 64 bits: sign and magnitude, with the
+/// methods of written arithmetic. Callers bound the size (see bits()), so that no operation takes
+/// more than some microseconds.
 class BigInt {
  public:
   BigInt() = default;
   explicit BigInt(std::int64_t value);
   BigInt(bool negative, std::vector<std::uint32_t> limbs);
 
-  /// Decimal digits with an optional sign; nothing else.
+  /// Reads decimal digits with an optional sign; `digits` must hold nothing else.
   [[nodiscard]] static BigInt from_decimal(std::string_view digits);
-  /// Digits of `base` (2 to 36), valid ones only.
+  /// Reads digits of `base` (2 to 36), which must all be valid.
   [[nodiscard]] static BigInt from_digits(std::string_view digits, unsigned base);
   /// The integer part of a finite double.
   [[nodiscard]] static BigInt from_double(double value);

@@ -24,7 +24,7 @@ constexpr std::size_t hash_of(std::string_view name) {
   return hash ^ hash >> 13;
 }
 
-// A hash table over a list of names, laid out by the compiler.
+// A hash table over a list of names, which the compiler computes.
 template <std::size_t N>
 struct Index {
   static constexpr std::size_t kSlots = 1024;
@@ -66,7 +66,7 @@ std::uint32_t filter_of_name(std::string_view name, bool superset) {
 }
 
 std::uint32_t test_of_name(std::string_view name) {
-  // jinja2 knows the comparisons by their signs, too; select() can name them.
+  // jinja2 also knows the comparisons by their operators; select() can name them.
   if (name == "==") name = "eq";
   if (name == "!=") name = "ne";
   if (name == ">") name = "gt";

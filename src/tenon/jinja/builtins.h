@@ -3,13 +3,13 @@
 #include <cstdint>
 #include <string_view>
 
-/// The names that templates can count on: methods of values, filters, tests and global functions.
+/// The names that every template can use: methods of values, filters, tests and global functions.
 namespace tenon::jinja {
 
 inline constexpr std::uint32_t kNoBuiltin = ~0U;
 
-// clang-format off: it finds no end in filling these lines.
-// Each list is one source: enumerators here, texts in builtins.cc.
+// clang-format off: it does not finish when it fills these lines.
+// Each list is written once: the enumerators are made here, the texts in builtins.cc.
 #define TENON_JINJA_METHODS(X) \
   X(append) X(as_integer_ratio) X(bit_count) X(bit_length) X(capitalize) X(casefold) X(center) \
   X(clear) X(conjugate) X(copy) X(count) X(current) X(cycle) X(changed) X(decode) X(denominator) \
@@ -45,8 +45,8 @@ inline constexpr std::uint32_t kNoBuiltin = ~0U;
   X(strftime_now)
 // clang-format on
 
-// NOLINTBEGIN(performance-enum-size): as wide as kNoBuiltin, which is told from all of them.
-// NOLINTBEGIN(readability-identifier-naming): words of C++ with a line behind them.
+// NOLINTBEGIN(performance-enum-size): as wide as kNoBuiltin, which differs from all of them.
+// NOLINTBEGIN(readability-identifier-naming): keywords of C++ get an underscore at the end.
 #define TENON_JINJA_ENUMERATOR(name) name,
 enum class MethodId : std::uint32_t { TENON_JINJA_METHODS(TENON_JINJA_ENUMERATOR) };
 enum class FilterId : std::uint32_t { TENON_JINJA_FILTERS(TENON_JINJA_ENUMERATOR) };
@@ -56,7 +56,7 @@ enum class FunctionId : std::uint32_t { TENON_JINJA_FUNCTIONS(TENON_JINJA_ENUMER
 // NOLINTEND(readability-identifier-naming)
 // NOLINTEND(performance-enum-size)
 
-/// The number of a name, or kNoBuiltin. `superset` adds what only GGUF templates know.
+/// The number of a name, or kNoBuiltin. `superset` adds the names that only GGUF templates use.
 [[nodiscard]] std::uint32_t method_of_name(std::string_view name);
 [[nodiscard]] std::uint32_t filter_of_name(std::string_view name, bool superset);
 [[nodiscard]] std::uint32_t test_of_name(std::string_view name);

@@ -5,8 +5,9 @@
 #include "tenon/jinja/unicode.h"
 #include "tenon/jinja/vm.h"
 
-/// Methods of Python's bytes: those of str over a text in which each byte that is no ASCII is a
-/// character of the private use area, which no method of str takes for a letter, a digit or space.
+/// Methods of Python's bytes. They call the methods of str on a text in which each byte beyond
+/// ASCII is a character of the private use area, because no method of str takes such a character
+/// for a letter, a digit or a space.
 namespace tenon::jinja {
 namespace {
 
@@ -14,7 +15,7 @@ using M = MethodId;
 
 constexpr char32_t kPrivate = 0xF700;
 
-// Control characters are space and ends of lines to str and not to bytes.
+// For str, some control characters are spaces and line ends; for bytes they are not.
 bool is_alike(unsigned char byte, M id) {
   if (byte >= 0x80 || (byte >= 0x1C && byte <= 0x1F)) return false;
   return id != M::splitlines || (byte != '\v' && byte != '\f');
@@ -39,7 +40,7 @@ Value bytes_of_text(Vm& vm, const Value& string) {
   return vm.make_bytes(bytes, text.is_data || text.runs != nullptr);
 }
 
-// What a method of str takes for what the method of bytes was given.
+// The argument that a method of str gets in place of the one that the method of bytes was given.
 Value argument_for_text(Vm& vm, const Value& given, M id) {
   if (given.is(Tag::bytes)) return text_of_bytes(vm, given, id);
   if (given.is_string()) vm.type_error("a bytes-like object is required, not 'str'");

@@ -6,11 +6,20 @@
 #include "tenon/jinja/numbers.h"
 #include "tenon/jinja/vm.h"
 
-/// Calling: macros, global functions, and the methods of everything but strings.
+/// Calls of macros and global functions, and the methods of all values except strings.
+///
+/// Vm::call switches on the kind of the callee. A macro gets a frame of its own, whose outer frame
+/// is the one in which the macro was defined; its parameters are bound as Python does (bind()),
+/// with Python's errors. Methods are numbered when the template is compiled, so a call is a switch
+/// over MethodId, first on the type of `self`, and no name is looked up while rendering. Global
+/// functions (range, dict, namespace, cycler, joiner and those of transformers) are
+/// numbered the same way. Lists and dicts of the template can be changed only with
+/// CompileOptions::superset, because the sandbox of
+/// transformers refuses that. Functions charge steps in proportion to their work.
 namespace tenon::jinja {
 namespace {
 
-constexpr std::int64_t kMaxRange = 100'000;  // the sandbox's MAX_RANGE
+constexpr std::int64_t kMaxRange = 100'000;  // MAX_RANGE of jinja2's sandbox
 
 }  // namespace
 
@@ -110,7 +119,7 @@ Value Vm::call_macro(const Macro& macro, const Args& args) {
     const std::string_view key = text_of(keyword.key).bytes;
     std::uint32_t at = args.size;
     while (at < node.parameters.size && program_.text_of(parameter(at).b) != key) ++at;
-    charge(std::size_t{at} * 4);  // each of the names was looked at
+    charge(std::size_t{at} * 4);  // each of the names was compared
     if (at < node.parameters.size) {
       frame->slots[parameter(at).a] = keyword.value;
     } else if (node.caller_slot != kNoNode && key == "caller" && !has_caller) {
@@ -192,7 +201,7 @@ Value make_range(Vm& vm, const Args& args) {
   return value;
 }
 
-// dict(mapping or pairs, **more), also what a namespace is made of.
+// dict(mapping or pairs, **more); a namespace is made of the same arguments.
 Value make_mapping(Vm& vm, const Args& args) {
   if (args.size > 1) {
     vm.type_error("dict expected at most 1 argument, got " + std::to_string(args.size));
@@ -291,7 +300,7 @@ namespace {
 
 using M = MethodId;
 
-// Where a search for `item` may begin and end, as index() takes it.
+// Where a search for `item` begins and ends, by the arguments of index().
 Value index_in_sequence(Vm& vm, const Value& self, const Args& args) {
   vm.positional_only(args, "index", 1, 3);
   const std::int64_t size = *vm.length(self);
@@ -320,7 +329,7 @@ Value count_in_sequence(Vm& vm, const Value& self, const Args& args) {
   return make_int(count);
 }
 
-// What GGUF templates do to the lists that they make themselves.
+// The methods by which GGUF templates change the lists that they make themselves.
 Value change_list(Vm& vm, Value self, M id, const Args& args) {
   List& list = *self.list;
   const auto place = [&](const Value& index) {

@@ -3,8 +3,8 @@
 
 #include "tenon/jinja/vm.h"
 
-/// strftime_now: datetime.now().strftime(format) in the C locale. A given time is read as UTC, the
-/// system's clock in the local time zone, as Python reads it.
+/// strftime_now: datetime.now().strftime(format) in the C locale. A time given by the caller is
+/// read as UTC, the system's clock in the local time zone, as in Python.
 namespace tenon::jinja {
 namespace {
 
@@ -162,7 +162,7 @@ class DateWriter {
         return true;
       case 'z':
       case 'Z':
-        return true;  // a naive time has no zone
+        return true;  // Python's naive times have no zone
       case 'n':
         out = "\n";
         return true;
@@ -216,7 +216,7 @@ Value Vm::strftime(const Value& format) {
   if (text.size() > std::size_t{1} << 16) fail_limit("a date format is longer than 65536 bytes");
   std::tm time{};
   if (now_ == 0) {
-    // One clock for a whole rendering: two parts of a prompt agree on the day.
+    // The clock is read once per rendering, so that two parts of a prompt have the same day.
     now_ = std::chrono::duration_cast<std::chrono::seconds>(
                std::chrono::system_clock::now().time_since_epoch())
                .count();
@@ -226,7 +226,7 @@ Value Vm::strftime(const Value& format) {
   if ((is_local_ ? localtime_r(&seconds, &time) : gmtime_r(&seconds, &time)) == nullptr) {
     value_error("the time is out of range");
   }
-  // Of a pattern that is template and data mixed, all that comes out counts as data.
+  // If the pattern is part template and part data, the whole result counts as data.
   return string_copy(DateWriter(time, now_).write(text),
                      pattern.is_data || pattern.runs != nullptr);
 }

@@ -80,7 +80,7 @@ class Dumper {
     }
   }
 
-  // Bytes that need an escape in every setting, or outside ASCII.
+  // False for bytes that are escaped in every setting, and for bytes beyond ASCII.
   [[nodiscard]] bool is_plain(char c) const {
     const auto byte = static_cast<unsigned char>(c);
     return byte >= 0x20 && c != '"' && c != '\\' && (!ensure_ascii_ || byte < 0x7F || byte == 0x7F);
@@ -249,7 +249,7 @@ Value Vm::dumps(const Value& value, const Args& args) {
 
 namespace {
 
-// Values of a parsed text as the template's own, which it may change.
+// The values of a parsed text as values of the template, which it may change.
 Value own(Vm& vm, const json::Value& value, bool is_data) {
   const Vm::Deeper deeper(vm);
   if (const json::Array* array = value.if_array()) {

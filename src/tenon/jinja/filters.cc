@@ -9,6 +9,18 @@
 #include "tenon/jinja/vm.h"
 
 /// jinja2's filters.
+///
+/// Filter is one use of a filter: `run` is a switch over its number, which was found when the
+/// template was compiled, and each `do_` function binds its arguments with Python's errors and
+/// charges steps in proportion to its work. Filters that are generators in jinja2 (map, select,
+/// unique, batch, slice) are generators here too: an Iterator in the arena with its own state,
+/// whose `advance` makes one item. So they cost nothing until something walks over them, and an
+/// error in the third item comes after two items were used, as in jinja2.
+///
+/// Sorting is a merge sort on an array of keys beside the items, because a comparison may fail,
+/// counts steps, and need not be an order. Text filters keep the origin of each byte. The layout
+/// filters (wordwrap, pprint, urlize, truncate, striptags) follow Python's textwrap, pprint and
+/// markupsafe, character by character.
 namespace tenon::jinja {
 namespace {
 
@@ -18,7 +30,8 @@ Value or_default(const Value& value, const Value& otherwise) {
   return value.is(Tag::missing) ? otherwise : value;
 }
 
-/// map, select and their like as generators: nothing is evaluated before somebody walks.
+/// map, select and similar filters are generators: they evaluate an item when something asks for
+/// it.
 struct MapIterator : Iterator {
   Iterator* source;
   Value path, fallback;  // attribute=...
@@ -38,7 +51,7 @@ struct MapIterator : Iterator {
 struct SelectIterator : Iterator {
   Iterator* source;
   Value path;          // missing: the item itself
-  std::uint32_t test;  // kNoBuiltin: truth
+  std::uint32_t test;  // kNoBuiltin: the item's truth
   bool wanted;
   Args args;
 
@@ -54,7 +67,7 @@ struct SelectIterator : Iterator {
   }
 };
 
-/// A generator whose first step fails, as Python's do where their arguments are wrong.
+/// A generator whose first step fails, as Python's generators do if their arguments are wrong.
 struct FailingIterator : Iterator {
   std::string_view kind, message;
 
@@ -263,7 +276,7 @@ class Filter {
  private:
   void none(std::string_view name) const { vm_.bind(args_, name, {}, 0, nullptr); }
   Value text() { return vm_.to_string(value_); }
-  // A str as it must be here: what Python would find no such attribute or operation in, fails.
+  // The value as a str. Fails as Python does for a value that has no such attribute or operation.
   Value need_text(bool is_added_to = false) {
     if (value_.is(Tag::undefined)) vm_.fail_undefined(value_);
     if (value_.is_string()) return value_;
@@ -285,8 +298,8 @@ class Filter {
     return value.is(Tag::missing) ? otherwise : vm_.truth(value);
   }
   Value generator(Iterator* iterator) { return vm_.of_iterator(iterator, value_.is_data()); }
-  // What a generator walks over, which Python looks at when somebody walks: a value that cannot be
-  // walked over fails then.
+  // The walk of a generator over the value. As in Python, the value is looked at when the walk
+  // begins: if it cannot be walked over, the walk fails then.
   Iterator* later() {
     try {
       return vm_.iterate(value_);
@@ -375,8 +388,8 @@ class Filter {
     vm_.bind(args_, "sort", {"reverse", "case_sensitive", "attribute"}, 0, bound);
     Value list = vm_.collect(value_);
     const bool case_sensitive = flag(bound[1]);
-    // Keys are lists, also where there is one or no attribute: items that are equal, like two
-    // undefined ones, need no order then.
+    // A key is a list, even with one attribute or none, because then items that are equal, such as
+    // two undefined ones, need no order.
     std::vector<Value> paths;
     if (bound[2].is_string()) {
       const std::string_view names = vm_.text_of(bound[2]).bytes;
@@ -450,7 +463,7 @@ class Filter {
           vm_.follow(path, list.list->items[i], fallback.is(Tag::none) ? Value{} : fallback);
       vm_.append(keys, case_sensitive ? key : vm_.ignore_case(key));
     }
-    // Items and keys are put in the same order.
+    // Items and keys are sorted together.
     Value order = vm_.make_list(size);
     for (std::uint32_t i = 0; i < size; ++i) vm_.append(order, make_int(i));
     vm_.sort_values(order.list->items, keys.list->items, size, false);
@@ -536,7 +549,7 @@ class Filter {
     Value item;
     return vm_.next(*walk, item) ? item : vm_.undefined_hint("No last item, sequence was empty.");
   }
-  // The first: a prompt is a pure function of its inputs.
+  // It takes the first item, so that a prompt depends only on its inputs.
   Value do_random() {
     const std::int64_t size = vm_.length_or_fail(value_);
     if (size == 0) return vm_.undefined_hint("No random item, sequence was empty.");
@@ -741,7 +754,8 @@ class Filter {
       const double scaled = value * scale;
       if (!std::isfinite(scaled)) vm_.fail("OverflowError", "the number is out of range");
       const double whole = method == "ceil" ? std::ceil(scaled) : std::floor(scaled);
-      return make_real((whole + 0.0) / scale, is_data);  // Python's whole is an int: no minus zero
+      // Python's whole part is an int, which has no minus zero.
+      return make_real((whole + 0.0) / scale, is_data);
     }
     if (value_.is_int()) {
       if (precision >= 0) return vm_.negate(value_, true);
@@ -768,10 +782,10 @@ class Filter {
     return make_big(vm_.arena(), BigInt::from_double(std::nearbyint(value_.real)),
                     value_.is_data());
   }
-  // To a multiple of a power of ten, ties to the even multiple.
+  // Rounds to a multiple of a power of ten; ties go to the even multiple.
   Value round_int(std::int64_t precision) {
     const BigInt value = big_of(value_);
-    const std::size_t most = value.bits() / 3 + 1;  // 10 ** most is more than twice the value
+    const std::size_t most = value.bits() / 3 + 1;  // then 10 ** most is more than twice the value
     const std::size_t zeros =
         precision < -static_cast<std::int64_t>(most) ? most : static_cast<std::size_t>(-precision);
     vm_.charge_decimals(value.limbs().size() + zeros / 9);
@@ -939,12 +953,12 @@ class Filter {
     return vm_.binary(Op::add, words.list->items[0], end);
   }
 
-  // A run of tags and comments goes, what is left is separated by single spaces.
+  // Removes runs of tags and comments; the text that is left is separated by single spaces.
   Value do_striptags() {
     const Value string = text();
     const Text all = vm_.text_of(string);
     vm_.charge(all.bytes.size());
-    // markupsafe 3: comments first, then tags, each search from the left.
+    // markupsafe 3 removes comments first and tags second, each search from the left.
     const auto strip = [&](const Text& from, std::string_view open, std::string_view close) {
       const Vm::Mark mark = vm_.begin_text();
       std::size_t begin = 0;
@@ -1053,7 +1067,8 @@ class Filter {
     return vm_.end_text(mark);
   }
 
-  // textwrap's chunks: runs of space, and words, cut behind hyphens between letters.
+  // The chunks of Python's textwrap: runs of space, and words, which are cut after hyphens between
+  // letters.
   std::vector<std::pair<std::size_t, std::size_t>> chunks(std::string_view bytes,
                                                           bool breaks_hyphens) {
     std::vector<std::pair<std::size_t, std::size_t>> parts;
@@ -1093,8 +1108,8 @@ class Filter {
       return text.bytes[part.first] == ' ' ||
              (text.bytes[part.first] >= '\t' && text.bytes[part.first] <= '\r');
     };
-    // Characters of a part, counted as far as one more than a line holds: a long word is looked at
-    // once for each of its lines.
+    // Counts the characters of a part, at most one more than a line holds, because a long word is
+    // counted once for each of its lines.
     const auto size_of = [&](const std::pair<std::size_t, std::size_t>& part, std::int64_t most) {
       std::int64_t size = 0;
       for (std::size_t at = part.first; at < part.second && size <= most; ++at) {
@@ -1127,7 +1142,7 @@ class Filter {
           if (breaks_words) {
             const std::size_t cut = unicode::offset(
                 text.bytes, static_cast<std::size_t>(width - used), parts[next].first);
-            // A piece of no text, where the line is full, still stands behind its space.
+            // If the line is full, the empty piece still comes after the space before it.
             last_blank = std::string_view::npos;
             if (cut > parts[next].first) {
               if (is_blank(parts[next])) last_blank = parts[next].first;
@@ -1141,7 +1156,8 @@ class Filter {
           }
         }
       }
-      if (last_blank != std::string_view::npos) end = last_blank;  // space at a line's end goes
+      // Space at a line's end is dropped.
+      if (last_blank != std::string_view::npos) end = last_blank;
       if (end > begin) {
         if (!is_first_line) vm_.put_string(joint);
         vm_.put_text(text, begin, end);
@@ -1152,15 +1168,15 @@ class Filter {
     }
   }
 
-  // pprint.pformat: on one line where 80 columns hold it, else an item a line. Keys are sorted.
+  // pprint.pformat: one line if 80 columns hold it, else one item per line. Keys are sorted.
   Value do_pprint() {
     none("pprint");
     const Vm::Mark mark = vm_.begin_text();
     pretty(sorted_keys(value_), 0, 0);
     return vm_.end_text(mark);
   }
-  // Where Python cannot compare two keys, pprint sorts them by the names of their types: NoneType,
-  // those of numbers, str, tuple.
+  // If Python cannot compare two keys, pprint sorts them by the names of their types: NoneType,
+  // then those of numbers, str, tuple.
   void sort_keys(Value* order, const Value* keys, std::uint32_t size) {
     Value kinds = vm_.make_list(size);
     const auto kind = [](const Value& key) {
@@ -1211,7 +1227,7 @@ class Filter {
     }
     return list;
   }
-  // `indent` columns stand before the value, `allowance` closing characters come behind it.
+  // `indent` columns stand before the value, and `allowance` closing characters come after it.
   void pretty(const Value& value, std::int64_t indent, std::int64_t allowance) {
     const Vm::Deeper deeper(vm_);
     const Vm::Mark mark = vm_.begin_text();
@@ -1277,7 +1293,7 @@ class Filter {
     return vm_.end_text(mark);
   }
 
-  // Links for HTML pages: the plain forms, http(s):// and www. and mail addresses behind mailto:.
+  // Makes HTML links of plain addresses: http(s)://, www., and mail addresses after mailto:.
   Value do_urlize() {
     Value bound[5];
     vm_.bind(args_, "urlize", {"trim_url_limit", "nofollow", "target", "rel", "extra_schemes"}, 0,
@@ -1376,8 +1392,8 @@ Value Vm::ignore_case(const Value& value) {
   return value.is_string() ? mapped_case(value, unicode::Case::lower) : value;
 }
 
-// A stable merge sort, bottom up: comparisons fail by throwing and count steps, and a comparison
-// that is no order (NaN) cannot lead it astray, as it could std::sort.
+// A stable merge sort from the bottom up. Comparisons count steps and fail by throwing, and a
+// comparison that is not an order (NaN) does no harm here, as it could in std::sort.
 void Vm::sort_values(Value* items, const Value* keys, std::uint32_t size, bool is_reversed) {
   if (size < 2) return;
   auto* order = arena_.array<std::uint32_t>(size);

@@ -7,11 +7,18 @@
 #include "tenon/jinja/vm.h"
 
 /// Python's two ways of filling in text: `%` and str.format with its specifications.
+///
+/// Both read a specification (Spec: fill, alignment, sign, width, precision, type) and pass it to
+/// the same functions that write integers, floats and strings, so the two ways differ only in how
+/// they find their arguments. Floats are written by format_double()
+/// (numbers.h). Each part of the result keeps its origin: text of the pattern
+/// counts as the pattern, an inserted string keeps its runs, and a number has the origin of its
+/// value. Widths and precisions come from templates and are bounded before memory is used; errors
+/// are worded as Python words them.
 namespace tenon::jinja {
 namespace {
 
-constexpr std::int64_t kMaxPrecision =
-    1000;  // digits behind the point; a double has no more to say
+constexpr std::int64_t kMaxPrecision = 1000;  // digits after the point; a double has no more
 
 struct Spec {
   std::string_view fill = " ";
@@ -37,7 +44,7 @@ std::int64_t read_number(std::string_view text, std::size_t& at) {
   return value;
 }
 
-// Separators between groups of three digits (four in other bases) of the digits before the point.
+// Puts separators between groups of three digits (four in other bases) before the point.
 std::string grouped(const std::string& number, char separator, std::size_t each) {
   const std::size_t end = std::min(number.find_first_of(".eE%"), number.size());
   std::string out;
@@ -48,7 +55,7 @@ std::string grouped(const std::string& number, char separator, std::size_t each)
   return out + number.substr(end);
 }
 
-/// Puts `prefix` (sign, 0x) and `digits` into a field; zeros go between them.
+/// Puts `prefix` (sign, 0x) and `digits` into a field; zeros for padding go between them.
 void put_number(Vm& vm, const Spec& spec, const std::string& prefix, const std::string& digits,
                 bool is_data) {
   const std::int64_t missing =
@@ -479,7 +486,7 @@ class Formatter {
  private:
   std::size_t field(const Text& text, std::size_t begin, int depth) {
     const std::string_view bytes = text.bytes;
-    // The field's name may hold brackets with anything inside; its specification may hold fields.
+    // A field's name may hold brackets with anything inside; its specification may hold fields.
     std::size_t at = begin;
     while (at < bytes.size() && bytes[at] != '}' && bytes[at] != ':' && bytes[at] != '!') {
       if (bytes[at] == '{') vm_.value_error("unexpected '{' in field name");

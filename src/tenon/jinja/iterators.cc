@@ -6,7 +6,7 @@
 namespace tenon::jinja {
 namespace {
 
-/// Items by number: lists, tuples, ranges, the context's arrays.
+/// Items by number: of lists, tuples, ranges and the context's arrays.
 struct IndexIterator : Iterator {
   Value sequence;
   std::int64_t at;

@@ -6,6 +6,14 @@
 #include "tenon/jinja/unicode.h"
 #include "tenon/jinja/value.h"
 
+// Cuts a template into tokens in one pass. Outside tags it looks for the next "{%", "{{" or "{#"
+// (lex_text); what stands before it is one token of data. Spaces around a tag are removed here, by
+// the signs "-" and "+" of the tag and by trim_blocks and lstrip_blocks, so that the parser sees
+// only text that is printed. Inside a tag, lex_token reads one token at a time, until a closer
+// stands outside all brackets (`brackets_`), as in jinja2: "}}" inside a dict does not end the tag.
+//
+// Tokens are a kind and a stretch of the source. Escapes of strings are read by the parser.
+// The search for the end of a raw block goes over each space once, so the whole is linear.
 namespace tenon::jinja {
 namespace {
 
@@ -68,7 +76,8 @@ class Lexer {
     }
   }
 
-  // Text from `begin` to `end`, stripped on the right as the tag's sign and lstrip_blocks want.
+  // Adds the text from `begin` to `end`. Spaces at its end are removed as the tag's sign and
+  // lstrip_blocks say.
   void add_data(std::size_t begin, std::size_t end, char sign, bool is_variable) {
     if (sign == '-') {
       while (end > begin) {
@@ -119,7 +128,7 @@ class Lexer {
     }
   }
 
-  // Behind "%}" or "#}": what the sign before it or trim_blocks take away.
+  // After "%}" or "#}": skips the space that the sign before it, or trim_blocks, removes.
   void end_tag(char sign) {
     if (sign == '-') {
       skip_space();
@@ -137,7 +146,7 @@ class Lexer {
     end_tag(sign);
   }
 
-  // {% raw %} ... {% endraw %}, if that is what begins here.
+  // Reads {% raw %} ... {% endraw %} if a raw block begins here.
   bool lex_raw(std::size_t tag) {
     const std::size_t start = at_;
     skip_space();
@@ -180,7 +189,7 @@ class Lexer {
           return true;
         }
       }
-      // Space was walked over once here and is not again: the next search starts behind it.
+      // This space was read once and is not read again: the next search starts after it.
       from = at_ > from ? at_ : from;
     }
   }
@@ -251,7 +260,7 @@ class Lexer {
     add(Token::name, begin, at_ - begin);
   }
 
-  // Digits with single underscores between them, from `from`; where they end.
+  // Where digits with single underscores between them end, from `from` on.
   [[nodiscard]] std::size_t digits_end(std::size_t from) const {
     std::size_t at = from;
     while (at < source_.size() && is_digit(source_[at])) {
@@ -291,7 +300,7 @@ class Lexer {
     add(Token::integer, begin, at_ - begin);
   }
 
-  // A literal that begins with 0: of base 2, 8 or 16, or zeros only.
+  // Where a literal that begins with 0 ends: one of base 2, 8 or 16, or only zeros.
   [[nodiscard]] std::size_t zero_end(std::size_t begin) const {
     const char kind =
         begin + 1 < source_.size() ? static_cast<char>(source_[begin + 1] | 0x20) : '\0';
@@ -406,7 +415,7 @@ class Lexer {
   bool trim_blocks_, lstrip_blocks_;
   std::size_t at_ = 0;
   bool line_starting_ = true;
-  std::string brackets_;  // the closers that are due
+  std::string brackets_;  // closing brackets that are expected
   std::vector<Lexeme> lexemes_;
 };
 

@@ -51,13 +51,15 @@ struct Lexeme {
   std::uint32_t begin, size;  // of its text in the source
 };
 
-/// "end of print statement", "(", "name", ... as jinja2 words it.
+/// A token in jinja2's words: "end of print statement", "(", "name", ...
 [[nodiscard]] std::string_view describe(Token token);
 
-/// `source` with line ends made \n and one of them dropped at the end.
+/// `source` with every line end made
+/// , and without the last one.
 [[nodiscard]] std::string normalize_newlines(std::string_view source);
 
-/// Cuts `source` (normalised) into tokens, the last of them `end`. One pass, linear. Throws Fault.
+/// Cuts `source` (normalised) into tokens; the last one is `end`. Linear, in one pass. Throws
+/// Fault.
 [[nodiscard]] std::vector<Lexeme> tokenize(std::string_view source, bool trim_blocks,
                                            bool lstrip_blocks);
 

@@ -30,7 +30,7 @@ SPECIAL = 1 << 24
 
 def flags_of(c):
     sigma = "\u03a3"
-    # str.lower() tells cased from case-ignorable by how it writes a sigma beside the character.
+    # str.lower() writes a sigma differently beside cased and case-ignorable characters.
     passes = ("A" + sigma + c + "A").lower()[1] == "\u03c3"
     cased = (c + sigma).lower()[-1] == "\u03c2"
     return (

@@ -7,14 +7,14 @@
 #include "tenon/jinja/unicode.h"
 #include "tenon/jinja/vm.h"
 
-/// Text as HTML, and as ASCII: what Python's html.unescape() and ascii() make of it.
+/// Text as HTML and as ASCII: the results of Python's html.unescape() and ascii().
 namespace tenon::jinja {
 namespace {
 
 struct Entity {
   std::string_view name;
   char32_t first;
-  char32_t second;  // 0: there is no second one
+  char32_t second;  // 0: there is only one
 };
 
 #include "tenon/jinja/html_entities.inc"
@@ -28,7 +28,8 @@ const Entity* entity_of(std::string_view name) {
   return found != std::end(kEntities) && found->name == name ? found : nullptr;
 }
 
-// Windows-1252 for the numbers that are control characters; html.unescape() reads them so.
+// Numbers of control characters stand for characters of Windows-1252; html.unescape() reads them
+// so.
 constexpr char32_t kC1[] = {0x20AC, 0x81,   0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021,
                             0x02C6, 0x2030, 0x0160, 0x2039, 0x0152, 0x8D,   0x017D, 0x8F,
                             0x90,   0x2018, 0x2019, 0x201C, 0x201D, 0x2022, 0x2013, 0x2014,
@@ -51,7 +52,7 @@ std::string character_of_number(char32_t point) {
   return text;
 }
 
-// What a reference to a character stands for, and how long it is with its `&`; 0: this is no reference.
+// What a character reference stands for, and its length with the `&`; 0: it is not a reference.
 struct Reference {
   std::string text;
   std::size_t length = 0;
@@ -85,7 +86,7 @@ Reference name_at(std::string_view text) {
     ++end;
   }
   if (end < text.size() && text[end] == ';') ++end;
-  // The whole, or else its longest beginning that is a name: `&ampx` is `&x`.
+  // The whole name, or else its longest beginning that is a name: `&ampx` is `&x`.
   for (; end > 2; --end) {
     if (const Entity* found = entity_of(text.substr(1, end - 1))) {
       Reference reference{{}, end};

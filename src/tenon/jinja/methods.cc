@@ -6,7 +6,15 @@
 #include "tenon/base/utf8.h"
 #include "tenon/jinja/vm.h"
 
-/// Python's str methods: by code point, with every byte's origin kept.
+/// Python's str methods. They work on code points, and every byte of the result keeps its origin.
+///
+/// StringMethod is one call: `run` is a switch over the number of the method, which the compiler of
+/// the template has found, and each `do_` function binds its arguments with Python's errors.
+/// Results that are a part of the string (strip, split, partition) are views made by part(),
+/// without copying. Results that are made anew (replace, join, center) are written with Vm::put and
+/// take the origin of each piece, and letters with changed case take the origin of the letter.
+/// Searches use unicode::find, which is linear for any input. The whole text is charged once for
+/// the call, and four times its size if every character is looked at.
 namespace tenon::jinja {
 namespace {
 
@@ -25,7 +33,7 @@ bool has_point(std::string_view set, char32_t wanted) {
   return false;
 }
 
-// What is left of [begin, end) when characters of `set` (null: space) are taken off its ends.
+// Shrinks [begin, end): removes characters of `set` (null: white space) from its ends.
 void strip(std::string_view text, const std::string_view* set, bool left, bool right,
            std::size_t& begin, std::size_t& end) {
   const auto goes = [set](char32_t point) {
@@ -136,7 +144,7 @@ class StringMethod {
   void none() const { vm_.positional_only(args_, method_name(id_), 0, 0); }
   [[nodiscard]] std::string name() const { return std::string(method_name(id_)) + "()"; }
 
-  // Argument `i` as text; fails as Python does where it is something else.
+  // Argument `i` as text. Fails as Python does if it is something else.
   Text text_argument(std::uint32_t i) {
     if (!args_.items[i].is_string()) {
       vm_.type_error(name() + " argument " + std::to_string(i + 1) + " must be str, not " +
@@ -150,7 +158,7 @@ class StringMethod {
     return value;
   }
 
-  // Work on each character costs more than a search.
+  // Working on each character costs more than a search.
   void charge_characters() const { vm_.charge(bytes_.size() * 4); }
 
   Value do_strip(bool left, bool right) {
@@ -302,7 +310,7 @@ class StringMethod {
     return tuple;
   }
 
-  // Puts character by character what `change` makes of it, with the character's origin.
+  // Appends what `change` makes of each character, with the character's origin.
   template <class F>
   Value map_points(F change) {
     charge_characters();
@@ -326,7 +334,8 @@ class StringMethod {
     return value;
   }
 
-  // Python's rule for a capital sigma: final where a cased letter comes before and none after.
+  // Python's rule for a capital sigma: it is final if a cased letter comes before it and none
+  // after.
   void append_lower(std::string& out, char32_t point, std::size_t begin) const {
     if (point != 0x3A3) return unicode::append_mapped(out, point, unicode::Case::lower);
     bool is_final = false;
@@ -375,7 +384,7 @@ class StringMethod {
       was_cased = unicode::is(point, unicode::kUpper | unicode::kLower | unicode::kTitle);
     });
   }
-  /// jinja2's title filter: words begin behind space and brackets, not behind apostrophes.
+  /// jinja2's title filter: words begin after space and brackets, not after apostrophes.
   Value do_title_words() {
     bool starts = true;
     return map_points([&](std::string& out, char32_t point, std::size_t begin) {
@@ -403,8 +412,8 @@ class StringMethod {
     });
   }
 
-  // The optional start and end arguments from number `first` on, as byte offsets. False where start
-  // lies behind the text's end.
+  // Reads the optional start and end arguments from number `first` on, as byte offsets. False if
+  // start lies beyond the text's end.
   bool bounds(std::uint32_t first, std::size_t& begin, std::size_t& end) {
     begin = 0;
     end = bytes_.size();
@@ -703,7 +712,7 @@ class StringMethod {
     return table;
   }
 
-  // The is... predicates.
+  // The predicates (isalpha, isdigit, ...).
   [[nodiscard]] bool test() const {
     charge_characters();
     if (id_ == M::isascii) return unicode::is_ascii(bytes_);

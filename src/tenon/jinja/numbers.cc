@@ -10,8 +10,8 @@
 namespace tenon::jinja {
 namespace {
 
-// Space cut off, digits of any script made ASCII, underscores between digits dropped. Nothing if an
-// underscore stands elsewhere.
+// The text without space at its ends, with digits of any script as ASCII and without the
+// underscores between digits. Nothing if an underscore stands anywhere else.
 std::optional<std::string> plain_digits(std::string_view text, bool keep_space = false) {
   std::string plain;
   std::size_t at = 0;
@@ -60,8 +60,8 @@ double parse_double(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   static_cast<void>(end);
   if (error == std::errc::result_out_of_range) {
-    // Too large or too small: the sign of the exponent tells, and without one it is too large
-    // unless the number begins with zeros.
+    // The number is too large or too small. The exponent's sign says which; without an exponent it
+    // is too large unless it begins with zeros.
     const std::size_t exponent = text.find_first_of("eE");
     const bool is_small = (exponent != std::string_view::npos && exponent + 1 < text.size() &&
                            text[exponent + 1] == '-') ||

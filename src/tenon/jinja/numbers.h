@@ -11,15 +11,16 @@
 /// Numbers as Python reads and writes them.
 namespace tenon::jinja {
 
-/// Python reads and writes no longer ones (sys.int_info.default_max_str_digits).
+/// Python reads and writes integers of at most so many digits
+/// (sys.int_info.default_max_str_digits).
 inline constexpr std::size_t kMaxIntegerDigits = 4300;
 
-/// The double that `text` (an optional sign, digits, fraction, exponent) is nearest to; infinite
-/// where it is out of range.
+/// The double nearest to `text` (an optional sign, digits, fraction, exponent); infinite if the
+/// number is out of range.
 [[nodiscard]] double parse_double(std::string_view text);
 
-/// float(text) and int(text, base) for a str: surrounding space, underscores, any decimal digits of
-/// Unicode. Nothing where Python raises ValueError.
+/// float(text) and int(text, base) of a str: surrounding space, underscores and decimal digits of
+/// any script are allowed. Nothing if Python raises ValueError.
 [[nodiscard]] std::optional<double> float_of_text(std::string_view text);
 [[nodiscard]] std::optional<BigInt> int_of_text(std::string_view text, unsigned base);
 
@@ -28,7 +29,7 @@ inline constexpr std::size_t kMaxIntegerDigits = 4300;
 /// format(value, '.{precision}{kind}') for kind e, f or g (or their capitals), `alternate` for '#'.
 [[nodiscard]] std::string format_double(double value, char kind, int precision, bool alternate);
 
-/// An integer or big_integer value, as it fits.
+/// An integer or big_integer value, whichever fits.
 [[nodiscard]] Value make_big(Arena& arena, const BigInt& value, bool is_data);
 [[nodiscard]] BigInt big_of(const Value& value);  // of an integer, boolean or big_integer
 

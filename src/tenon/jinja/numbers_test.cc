@@ -38,7 +38,7 @@ TEST(BigInt, QuotientTimesDivisorPlusRestIsTheDividend) {
   for (int i = 0; i < 5000; ++i) {
     const auto number = [&](std::size_t most) {
       std::vector<std::uint32_t> limbs(random() % most + 1);
-      // Limbs of all ones and all zeros are where long division goes wrong.
+      // Long division goes wrong most easily with limbs of all ones and all zeros.
       for (std::uint32_t& limb : limbs)
         limb = random() % 3 == 0   ? ~0U
                : random() % 3 == 0 ? 0

@@ -6,6 +6,16 @@
 #include "tenon/jinja/vm.h"
 
 /// Python's operators, indexing, slicing and the sandbox's rules of attribute access.
+///
+/// Arithmetic has three sorts of numbers. Two small integers use the processor's arithmetic with
+/// checks for overflow; if it overflows, both become BigInt and the result becomes small again if
+/// it fits. If one operand is a float, both are. A result of more than kMaxBits is refused, and a
+/// power is refused before it is computed, so `2 ** 10 ** 9` fails instead of taking all memory.
+///
+/// Attributes follow jinja2's sandbox: `a.b` looks for an attribute first and for an item second,
+/// `a["b"]` the other way round. The attributes are the ones that Python's types have (has_method);
+/// those that the sandbox forbids, such as names with two underscores, give an undefined value that
+/// fails once it is used.
 namespace tenon::jinja {
 namespace {
 
@@ -47,7 +57,7 @@ std::int64_t small_of(const Value& value) {
   return value.is(Tag::boolean) ? (value.boolean ? 1 : 0) : value.integer;
 }
 
-// Python's float floor division and modulo.
+// Python's floor division and modulo of floats.
 void divide_reals(double a, double b, double& quotient, double& remainder) {
   remainder = std::fmod(a, b);
   quotient = (a - remainder) / b;
@@ -185,7 +195,7 @@ Value binary_ints(Vm& vm, Op op, const Value& a, const Value& b) {
           vm.fail("ZeroDivisionError", op == Op::modulo ? "integer modulo by zero"
                                                         : "integer division or modulo by zero");
         }
-        if (right == -1) break;  // the one quotient that may not fit
+        if (right == -1) break;  // the one quotient that may not fit in 64 bits
         std::int64_t quotient = left / right;
         std::int64_t remainder = left % right;
         if (remainder != 0 && (remainder < 0) != (right < 0)) {
@@ -377,7 +387,7 @@ Value Vm::item(const Value& object, const Value& index) {
     case Tag::bytes:
       if (index.is(Tag::integer) || index.is(Tag::boolean)) {
         std::int64_t at = index.is(Tag::integer) ? index.integer : index.boolean;
-        // A string's characters are counted only as far as needed.
+        // The characters of a string are counted only as far as needed.
         if (object.is_string() && at >= 0) {
           if (static_cast<std::uint64_t>(at) >= object.size) break;
           const Text text = text_of(object);
@@ -415,7 +425,7 @@ bool is_one_of(MethodId id, std::initializer_list<MethodId> ids) {
 
 using M = MethodId;
 
-// What every object of Python's has. Undefined values have hardly more.
+// The attributes that every Python object has. Undefined values have hardly any others.
 bool is_object_attribute(std::string_view name) {
   constexpr std::string_view kNames[] = {
       "__class__",        "__delattr__",   "__dir__",  "__doc__",
@@ -497,8 +507,8 @@ bool Vm::has_method(const Value& object, MethodId id, bool& is_unsafe) const {
   }
 }
 
-// The sandbox's getattr, which looks at attributes first and at items second; for object["name"]
-// (falls_back false) items have been looked at already.
+// The sandbox's getattr, which looks for attributes first and for items second. For object["name"]
+// (`falls_back` is false) the caller has looked for items already.
 Value Vm::attribute(const Value& object, std::string_view name, std::uint32_t method,
                     bool falls_back) {
   if (object.is(Tag::name_space)) {
@@ -638,7 +648,7 @@ Value Vm::slice(const Value& object, const Slice& bounds) {
     const Range& range = *object.range;
     Value result = object;
     const auto at =
-        [&range](std::int64_t index) {  // the end may lie past what fits: it wraps, unseen
+        [&range](std::int64_t index) {  // the end may overflow and wrap, which cannot be observed
           return static_cast<std::int64_t>(static_cast<std::uint64_t>(range.start) +
                                            static_cast<std::uint64_t>(index) *
                                                static_cast<std::uint64_t>(range.step));

@@ -14,7 +14,17 @@
 #include "tenon/jinja/template.h"
 #include "tenon/jinja/unicode.h"
 
-/// jinja2's parser: recursive descent, the same order of binding, the same quirks.
+/// jinja2's parser, by recursive descent: one function per level of binding, in jinja2's order
+/// (condition, or, and, not, compare, sum, concat, product, unary, power, primary, postfix), with
+/// the same quirks, such as a filter that binds tighter than a unary minus.
+///
+/// Nodes are appended to Program::nodes and refer to each other by number; children of lists lie in
+/// Program::lists. Names are interned, so that the resolver compares numbers. Lookups by name that
+/// need no value (methods, filters, tests) are done here, once. The depth of nesting is counted
+/// twice: Deeper bounds the parser's own recursion, and each node stores the height of its tree,
+/// because a chain such as `a + b + c` is read by a loop and yet is a deep tree for all walks after
+/// it. Where CPython's compiler would refuse what jinja2 generates (two parameters of one name),
+/// the parser refuses too.
 namespace tenon::jinja {
 namespace {
 
@@ -149,7 +159,7 @@ class Parser {
     p_.constants.push_back(value);
     return static_cast<std::uint32_t>(p_.constants.size() - 1);
   }
-  // One constant per name; `name` lies in the source.
+  // Returns the one constant of a name; `name` is a view of the source.
   std::uint32_t intern(std::string_view name) {
     std::size_t hash = 14695981039346656037ULL;
     for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
@@ -288,7 +298,7 @@ class Parser {
     p_.blocks.push_back(block);
     return make(op, position, static_cast<std::uint32_t>(p_.blocks.size() - 1));
   }
-  // The namespaces that a target assigns to, each once.
+  // Collects the namespaces to which a target assigns, each once.
   void collect_spaces(NodeId target, std::vector<std::uint32_t>& spaces) const {
     const Node& node = p_.nodes[target];
     if (node.op == Op::ns_ref) {
@@ -325,7 +335,7 @@ class Parser {
     p_.loops.push_back(loop);
     return make(Op::loop, position, static_cast<std::uint32_t>(p_.loops.size() - 1));
   }
-  // The condition of a loop binds the loop's names a second time, in places of its own.
+  // The condition of a loop binds the loop's names a second time, in slots of its own.
   NodeId copy_target(NodeId target) {
     const Node node = p_.nodes[target];
     if (node.op != Op::tuple) return make(node.op, node.position, node.a, node.b, node.c, node.d);
@@ -355,7 +365,7 @@ class Parser {
     const ListRef ref = list(arms);
     return make(Op::branch, position, ref.begin, ref.size, otherwise);
   }
-  // A list of statements as a node, for where a node is wanted.
+  // A list of statements as a node, for fields that hold a node.
   NodeId make_body(ListRef body) { return make(Op::list, 0, body.begin, body.size); }
 
   NodeId parse_with() {
@@ -393,7 +403,7 @@ class Parser {
     const std::size_t kwargs = kwargs_loads_;
     const std::size_t varargs = varargs_loads_;
     block.body = parse_body(word == "autoescape" ? "endautoescape" : "endgeneration");
-    if (word == "generation") {  // the resolver gives them their places
+    if (word == "generation") {  // the resolver gives them their slots
       if (caller_loads_ != caller) block.caller_slot = 0;
       if (kwargs_loads_ != kwargs) block.kwargs_slot = 0;
       if (varargs_loads_ != varargs) block.varargs_slot = 0;
@@ -434,7 +444,7 @@ class Parser {
     }
   }
 
-  // Templates have no files beside them: these tags are read, and fail when they are reached.
+  // A template cannot load other templates: these tags are parsed, and fail when they are run.
   NodeId parse_unloadable(std::string_view word) {
     const std::uint32_t position = now().begin;
     advance();
@@ -480,7 +490,7 @@ class Parser {
       if (!parameters.empty()) expect(Token::comma);
       const Lexeme name = expect(Token::name);
       check_assignable(name);
-      // jinja2 makes a function of Python's, which Python refuses.
+      // jinja2 makes a Python function of the macro, which Python refuses.
       if (!known.insert(text(name)).second) {
         throw Fault{Errc::invalid,
                     "SyntaxError: duplicate argument '" + std::string(text(name)) +
@@ -505,7 +515,7 @@ class Parser {
       if (word == fixed) fail_at(name.begin, "can't assign to 'name'");
     }
   }
-  // The body of a macro or call block; which of the special names it reads.
+  // Parses the body of a macro or call block and notes which of the special names it reads.
   void parse_macro_body(MacroNode& macro, std::string_view end) {
     const std::size_t caller = caller_loads_;
     const std::size_t kwargs = kwargs_loads_;
@@ -522,7 +532,7 @@ class Parser {
     if (caller_loads_ != caller) {
       const int at = parameter("caller");
       if (at < 0) {
-        macro.caller_slot = 0;  // the resolver gives it its place
+        macro.caller_slot = 0;  // the resolver gives it its slot
       } else if (static_cast<std::uint32_t>(at) < macro.parameters.size - macro.defaults.size) {
         fail("the special \"caller\" argument must be omitted or be given a default");
       }
@@ -867,7 +877,7 @@ class Parser {
     return make_constant(position, make_string(whole));
   }
 
-  // Python's "unicode-escape" of the text between the quotes. What has no escape stays in place.
+  // Python's "unicode-escape" of the text between the quotes. A text without escapes is not copied.
   std::string_view unescape(const Lexeme& lexeme) {
     const std::string_view raw = text(lexeme);
     if (raw.find('\\') == std::string_view::npos) return raw;
@@ -938,7 +948,8 @@ class Parser {
       out += c;
       return at + 1;
     }
-    // jinja2 turns the character into an escape first, whose backslash this one then quotes.
+    // jinja2 first turns the character into an escape; this backslash then quotes the backslash of
+    // that escape.
     const char32_t point = unicode::next(raw, at);
     char digits[9];
     const auto [end, error] =
@@ -1093,7 +1104,8 @@ class Parser {
     }
     return make_binary(Op::get_item, open.begin, object, items[0]);
   }
-  // What jinja2 works out when it compiles, where a slice of what has none gives undefined.
+  // True if jinja2 computes the expression when it compiles. There, a slice of a value that cannot
+  // be sliced gives undefined.
   [[nodiscard]] bool is_constant(NodeId id) const {
     if (id == kNoNode) return true;
     const Node& node = p_.nodes[id];
@@ -1123,7 +1135,7 @@ class Parser {
                 height_of(parts[0], parts[1], parts[2]));
   }
 
-  // The arguments in parentheses; `most` grows to the height of the highest.
+  // Parses the arguments in parentheses. `most` becomes the height of the highest, if that is more.
   std::uint32_t parse_arguments(unsigned& most) {
     const std::uint32_t position = now().begin;
     expect(Token::left_paren);

@@ -3,10 +3,13 @@
 #include "tenon/jinja/ast.h"
 #include "tenon/jinja/builtins.h"
 
-/// Which variable a name means is decided before anything runs, by the rules of jinja2's
-/// idtracking.py: a scope that assigns a name owns it from its beginning on, filled from outside if
-/// it is read before, or assigned in one arm of an `if` only. Each scope is read twice: once to
-/// learn its names, once to write their places into the nodes and to go into the scopes inside.
+/// Decides which variable a name means before anything runs, by the rules of jinja2's
+/// idtracking.py. A scope that assigns a name owns that name from the scope's beginning on. Its
+/// slot is filled from outside when the scope is entered, if the name is read before it is
+/// assigned, or if it is assigned in only one arm of an `if`. Each scope is read twice: first to
+/// learn its names (analyze), then to write their slots into the nodes and to go into the scopes
+/// inside (place). The bindings that are visible at one point form a stack; `top_` has the
+/// innermost binding of each name, and each binding remembers the one that it hides.
 namespace tenon::jinja {
 namespace {
 
@@ -38,7 +41,7 @@ class Resolver {
     std::uint32_t outer;  // the binding that this one hides
     std::uint32_t scope;
     std::uint32_t function;
-    std::uint32_t slot;  // kNone: read only, straight from the context
+    std::uint32_t slot;  // kNone: only read, directly from the context
     enum class Fill : std::uint8_t { parameter, global, outer, unset } fill;
     bool is_stored;
   };
@@ -92,7 +95,7 @@ class Resolver {
     }
     return global_of_[name];
   }
-  // Names are interned, but a name that only the resolver speaks of may be a constant of its own.
+  // Names are interned, but a name that occurs only in the resolver may be a constant of its own.
   std::uint32_t name_constant(std::string_view text) {
     for (std::uint32_t i = 0; i < p_.constants.size(); ++i) {
       if (p_.constants[i].is(Tag::string) && p_.text_of(i) == text && is_interned(i)) return i;
@@ -197,7 +200,7 @@ class Resolver {
       analyze(body_of(p_.lists[node.a + i + 1]));
     }
     if (node.c != kNoNode) analyze(body_of(node.c));
-    // What only some arms assign keeps its outer value in the others.
+    // A name that only some arms assign keeps its outer value in the others.
     for (std::size_t i = stored; i < stored_.size(); ++i) {
       Binding* binding = own(stored_[i]);
       if (binding == nullptr) continue;
@@ -357,7 +360,7 @@ class Resolver {
     is_soft_ = was_soft;
   }
 
-  // Everything in a scope of its own is checked when it is compiled, not only when it is reached.
+  // Everything in a scope of its own is checked at compile time, not only when it is reached.
   class Hard {
    public:
     explicit Hard(bool& is_soft) : is_soft_(is_soft), was_soft_(is_soft) { is_soft_ = false; }
@@ -418,7 +421,7 @@ class Resolver {
     }
     {
       const Hard hard(is_soft_);
-      if (is_generation) loop_depth_ = 0;  // a function of its own in jinja2
+      if (is_generation) loop_depth_ = 0;  // in jinja2 it is a function of its own
       open_scope();
       if (block.caller_slot != kNoNode) block.caller_slot = declare("caller");
       if (block.kwargs_slot != kNoNode) block.kwargs_slot = declare("kwargs");
@@ -470,7 +473,8 @@ class Resolver {
     stored_.resize(stored);
   }
 
-  // A block sees the context and what the template has set at its top level, nothing around it.
+  // A block sees the context and the names that the template sets at its top level, but nothing
+  // around it.
   void place_template_block(BlockNode& block) {
     const Hard hard(is_soft_);
     top_.assign(top_.size(), kNone);
@@ -541,13 +545,13 @@ class Resolver {
   std::vector<std::uint32_t> global_of_;  // by name: index into Program::globals
   std::vector<Binding> bindings_;
   std::vector<std::uint32_t> scope_starts_;
-  std::vector<std::uint32_t> slot_counts_;  // of the functions around here
+  std::vector<std::uint32_t> slot_counts_;  // one for each enclosing function
   std::vector<std::uint32_t> stored_;       // names assigned in this scope, in order
   std::vector<bool> interned_;
   std::vector<RootSlot> root_slots_;
   std::uint32_t scope_ = 0;
-  std::size_t loop_depth_ = 0;  // loops that a break could end
-  std::size_t for_depth_ = 0;   // for statements around, whatever lies between
+  std::size_t loop_depth_ = 0;  // enclosing loops that a break could end
+  std::size_t for_depth_ = 0;   // all enclosing for statements
   bool is_soft_ = false;        // inside an if: unknown filters fail only when they are reached
   bool is_in_block_ = false;
 };

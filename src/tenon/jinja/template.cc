@@ -16,14 +16,14 @@ struct Template::Impl {
 
 namespace {
 
-// Where the character that holds byte `at` begins.
+// Where the character begins to which byte `at` belongs.
 std::size_t character_at(std::string_view text, std::size_t at) {
   while (at > 0 && at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
   return at;
 }
 
-// The tag or expression around `position`, or that begins there, so far as it stands on the same
-// line, cut short around it. Nothing of a template that is no text.
+// The tag or expression around `position`, or the one that begins there, as far as it stands on the
+// same line, cut short on both sides. Nothing if the template is not valid UTF-8 there.
 std::string expression_at(std::string_view source, std::size_t position) {
   constexpr std::size_t kFewBytes = 60;  // on each side
   const std::string_view before = source.substr(0, position);
@@ -46,7 +46,7 @@ std::string expression_at(std::string_view source, std::size_t position) {
   return (is_cut_before ? "..." : "") + std::string(text) + (is_cut_after ? "..." : "");
 }
 
-// A position becomes "line 3, column 7: ...", with the expression there and its values behind it.
+// Turns a position into "line 3, column 7: ...", followed by the expression there and its values.
 Error error_of(const Fault& failure, const Program& program) {
   const std::string name = program.name.empty() ? "" : program.name + ", ";
   if (failure.position == Fault::kNoPosition) {

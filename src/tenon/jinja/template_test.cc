@@ -29,7 +29,7 @@ Expected<Rendered> render(std::string_view source, std::string_view context = "{
   return (*compiled)->render(object_of(context), limits);
 }
 
-// The output with what came from data in [[ ]].
+// The output with text from data in [[ ]].
 std::string marked(const Rendered& rendered) {
   std::string text;
   for (const Span& span : rendered.spans) {
@@ -566,7 +566,7 @@ TEST(Limits, EachHasItsError) {
     ASSERT_FALSE(rendered) << row.name;
     const Error& error = rendered.error();
     EXPECT_EQ(error.code, Errc::limit_exceeded) << row.name << ": " << error.message;
-    // The template, the line unless the whole source is too long, and the limit.
+    // The error names the template, the limit, and the line unless the whole source is too long.
     const bool is_whole = row.name == std::string_view("source");
     EXPECT_TRUE(error.message.starts_with(is_whole ? "mine: " : "mine, line 1, column "))
         << row.name << ": " << error.message;
@@ -575,7 +575,7 @@ TEST(Limits, EachHasItsError) {
   }
 }
 
-// The steps that they take grow with the text, not with its square.
+// The steps must grow with the text, not with its square.
 TEST(Limits, LongWordsAndManyNamesCostInProportion) {
   std::string keywords;
   json::Object many;

@@ -1,7 +1,7 @@
 #include "tenon/jinja/numbers.h"
 #include "tenon/jinja/vm.h"
 
-/// jinja2's tests, what follows `is`.
+/// jinja2's tests: the words that follow `is`.
 namespace tenon::jinja {
 
 bool Vm::call_test(std::uint32_t number, const Value& value, const Args& args) {

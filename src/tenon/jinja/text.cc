@@ -3,9 +3,9 @@
 
 #include "tenon/jinja/vm.h"
 
-/// The text being made, and strings that know where their bytes came from. Most strings have one
-/// origin and are a pointer and a length; sums are ropes that nobody joins before their bytes are
-/// asked for; what is mixed carries its runs.
+/// The output buffer, and strings that know where their bytes came from. Most strings have one
+/// origin and are a pointer and a length. Sums are ropes, whose parts are joined only when the
+/// bytes are needed. Strings of mixed origin carry their runs.
 namespace tenon::jinja {
 
 void Vm::put(std::string_view bytes, bool is_data) {
@@ -60,7 +60,8 @@ void Vm::put_string(const Value& string) {
     put_text(text_of(string));
     return;
   }
-  // Leaves from left to right without joining them; a rope may be as deep as it has parts.
+  // Visits the leaves from left to right without joining them; a rope may be as deep as it has
+  // parts.
   std::vector<Value>& rest = parts_;
   rest.assign({rope.right, rope.left});
   while (!rest.empty()) {
@@ -116,7 +117,7 @@ Text Vm::text_of(const Value& string) {
   return {{rope.text, string.size}, rope.runs, rope.run_count, string.is_data()};
 }
 
-// Filled from the end: the usual rope grew on its left, so the stack stays short.
+// The buffer is filled from the end: most ropes grew on their left, so the stack stays short.
 void Vm::flatten(Rope& rope, std::uint32_t size) {
   charge(size);
   char* const text = static_cast<char*>(arena_.allocate(size));
@@ -196,7 +197,7 @@ Value Vm::concat(const Value& left, const Value& right) {
   }
   const bool is_mixed =
       left.is_data() != right.is_data() || ((left.flags | right.flags) & kMixed) != 0;
-  constexpr std::uint64_t kCopied = 128;  // up to here a copy costs less than a rope
+  constexpr std::uint64_t kCopied = 128;  // up to this size a copy costs less than a rope
   if (!is_mixed && size <= kCopied && left.is(Tag::string) && right.is(Tag::string)) {
     char* bytes = static_cast<char*>(arena_.allocate(size));
     std::copy_n(left.text, left.size, bytes);

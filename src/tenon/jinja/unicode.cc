@@ -22,7 +22,7 @@ struct Name {
 }  // namespace
 
 const Record& record(char32_t point) {
-  if (point >= 0x110000) point = 0xD800;  // a lone surrogate: no property at all
+  if (point >= 0x110000) point = 0xD800;  // a lone surrogate has no properties
   return kRecords[kStage2[kStage1[point / kBlock] * kBlock + point % kBlock]];
 }
 
@@ -43,7 +43,7 @@ char32_t previous_wide(std::string_view text, std::size_t& at) {
   }
   std::size_t end = begin;
   const char32_t point = next(text, end);
-  if (end != at) {  // not one whole character: the last byte stands alone
+  if (end != at) {  // not one whole character: the last byte counts by itself
     --at;
     return 0xFFFD;
   }
@@ -59,12 +59,12 @@ std::size_t find(std::string_view text, std::string_view wanted, std::size_t fro
   return static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
 }
 
-// Knuth, Morris and Pratt's search, with both texts read backwards.
+// The search of Knuth, Morris and Pratt, with both texts read backwards.
 std::size_t find_last(std::string_view text, std::string_view wanted) {
   const std::size_t size = wanted.size();
   if (size <= 8) return text.rfind(wanted);
   const auto backwards = [&](std::size_t i) { return wanted[size - 1 - i]; };
-  std::vector<std::size_t> borders(size, 0);  // [i]: of the last i + 1 bytes of `wanted`
+  std::vector<std::size_t> borders(size, 0);  // [i]: border of the last i + 1 bytes of `wanted`
   std::size_t matched = 0;
   for (std::size_t i = 1; i < size; ++i) {
     while (matched > 0 && backwards(i) != backwards(matched)) matched = borders[matched - 1];

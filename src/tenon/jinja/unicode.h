@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-/// What Python's str methods know about characters (Unicode 14, as Python 3.11 has it), and walking
+/// What Python's str methods know about characters (Unicode 14, as in Python 3.11), and walking
 /// over text by code point.
 namespace tenon::jinja::unicode {
 
@@ -40,16 +40,16 @@ struct Record {
   return is(point, kSpace);
 }
 
-/// The character at `at`, which is moved behind it. A byte that begins no valid character counts
-/// as one of its own.
-[[nodiscard]] char32_t next_wide(std::string_view text, std::size_t& at);  // that is no ASCII
+/// Returns the character at `at` and moves `at` behind it. A byte that begins no valid character
+/// counts as a character of its own.
+[[nodiscard]] char32_t next_wide(std::string_view text, std::size_t& at);  // for bytes beyond ASCII
 [[nodiscard]] inline char32_t next(std::string_view text, std::size_t& at) {
   const auto byte = static_cast<unsigned char>(text[at]);
   if (byte >= 0x80) return next_wide(text, at);
   ++at;
   return byte;
 }
-/// The character that ends at `at`, which is moved to its beginning.
+/// Returns the character that ends at `at` and moves `at` to its beginning.
 [[nodiscard]] char32_t previous_wide(std::string_view text, std::size_t& at);
 [[nodiscard]] inline char32_t previous(std::string_view text, std::size_t& at) {
   const auto byte = static_cast<unsigned char>(text[at - 1]);
@@ -58,11 +58,11 @@ struct Record {
   return byte;
 }
 
-/// Where `wanted` begins in `text` at or behind `from`, or npos. Linear also where much of `wanted`
-/// matches again and again, as std::string_view::find is not.
+/// Where `wanted` begins in `text` at or after `from`, or npos. Linear even if much of `wanted`
+/// matches again and again, unlike std::string_view::find.
 [[nodiscard]] std::size_t find(std::string_view text, std::string_view wanted,
                                std::size_t from = 0);
-/// Where the last `wanted` in `text` begins, or npos. Linear too.
+/// Where the last `wanted` in `text` begins, or npos. Also linear.
 [[nodiscard]] std::size_t find_last(std::string_view text, std::string_view wanted);
 
 [[nodiscard]] bool is_ascii(std::string_view text);
@@ -72,11 +72,11 @@ struct Record {
 
 enum class Case : std::uint8_t { upper, lower, title, fold };
 
-/// Appends what `point` becomes. Lower case of a final sigma is the caller's to know.
+/// Appends `point` in the given case. The caller must handle the lower case of a final sigma.
 void append_mapped(std::string& out, char32_t point, Case to);
 
-/// The code point that Unicode calls `name` in `\N{name}`, of the blocks that prompts are likely to
-/// use; 0 if it is not known here.
+/// The code point that Unicode calls `name` in `\N{name}`, for the blocks that prompts are likely
+/// to use; 0 for other names.
 [[nodiscard]] char32_t by_name(std::string_view name);
 
 }  // namespace tenon::jinja::unicode

@@ -13,20 +13,21 @@
 #include "tenon/base/expected.h"
 #include "tenon/json/value.h"
 
-/// Values while a template runs. All of them live in one arena that is dropped as a whole when the
-/// rendering ends: no counting, no destructor, nothing that could recurse when a deep value dies.
+/// Values while a template runs. All of them live in one arena, which is dropped as a whole when
+/// the rendering ends: values are not counted and have no destructors, so nothing recurses when a
+/// deep value is dropped.
 namespace tenon::jinja {
 
-/// How compiling or rendering fails inside this layer: thrown where it happens, turned into an
-/// Error with line and column where Template is left.
+/// A failure of compiling or rendering inside this layer. It is thrown where it happens, and the
+/// functions of Template turn it into an Error with line and column.
 struct Fault {
   static constexpr std::uint32_t kNoPosition = ~0U;
 
   Errc code;
   std::string message;
   std::uint32_t position = kNoPosition;  // byte in the source
-  std::string values = {};               // of the operands, as a person reads them
-  bool is_raised = false;                // by the template itself, in its own words
+  std::string values = {};               // of the operands, described for a person
+  bool is_raised = false;                // raised by the template itself, with its own message
 };
 
 /// Bump allocation with a cap. Never runs destructors.
@@ -70,11 +71,11 @@ class Arena {
     std::memcpy(bytes, text.data(), text.size());
     return {bytes, text.size()};
   }
-  /// Fails now if `bytes` more could never be had.
+  /// Fails at once if `bytes` more would exceed the cap.
   void foresee(std::size_t bytes) const {
     if (bytes > max_bytes_ - used_) spent();
   }
-  /// The same for `times` as many, however large the numbers are.
+  /// The same for `times` as many bytes; the product may be larger than 64 bits.
   void foresee_times(std::size_t bytes, std::uint64_t times) const {
     if (bytes != 0 && times > (max_bytes_ - used_) / bytes) spent();
   }
@@ -103,8 +104,8 @@ enum class Tag : std::uint8_t {
   integer,
   big_integer,
   real,
-  string,  // bytes of one origin
-  rope,    // a string that is the sum of others, or of mixed origin
+  string,  // bytes with one origin
+  rope,    // a string that is the sum of others, or has mixed origin
   list,
   tuple,
   dict,
@@ -116,7 +117,7 @@ enum class Tag : std::uint8_t {
   method,
   function,
   loop,
-  iterator,  // generators and Python's iterators: consumed by walking over them once
+  iterator,  // generators and Python's iterators; walking over them consumes them
   view,      // dict.keys(), .values(), .items()
   cycler,
   joiner,
@@ -128,7 +129,7 @@ enum class Tag : std::uint8_t {
 
 struct Value;
 
-/// Where bytes came from. Neighbouring runs differ.
+/// The origin of bytes up to `end`. Neighbouring runs differ.
 struct Run {
   std::uint32_t end;
   bool is_data;
@@ -154,14 +155,14 @@ inline constexpr std::uint8_t kData = 1;    // from the context
 inline constexpr std::uint8_t kMarkup = 2;  // a string marked safe
 inline constexpr std::uint8_t kMixed = 4;   // a rope whose parts differ in origin
 
-/// What an undefined value is about, for the message when it is used.
+/// Why a value is undefined, for the message when it is used.
 enum class Lack : std::uint8_t { name, attribute, element, hint, unsafe };
 
 struct Value {
   Tag tag = Tag::missing;
   std::uint8_t flags = 0;
   std::uint8_t lack = 0;   // Lack of an undefined value
-  Tag of = Tag::missing;   // what it was looked up in
+  Tag of = Tag::missing;   // the kind of value in which it was looked up
   std::uint32_t size = 0;  // bytes of a string, rope or undefined name
   union {
     bool boolean;
@@ -191,7 +192,7 @@ struct Value {
   [[nodiscard]] bool is_markup() const { return (flags & kMarkup) != 0; }
   [[nodiscard]] bool is(Tag wanted) const { return tag == wanted; }
   [[nodiscard]] bool is_string() const { return tag == Tag::string || tag == Tag::rope; }
-  [[nodiscard]] bool is_int() const {  // an int or a bool of Python's
+  [[nodiscard]] bool is_int() const {  // a Python int or bool
     return tag == Tag::integer || tag == Tag::boolean || tag == Tag::big_integer;
   }
   [[nodiscard]] bool is_number() const { return is_int() || tag == Tag::real; }
@@ -238,11 +239,12 @@ inline Value make_string(std::string_view bytes, bool is_data = false) {
   return v;
 }
 
-/// A string as the sum of two, until somebody wants its bytes; then flat, with the runs of origin.
+/// A string that is the sum of two others. When its bytes are needed it becomes flat, with the runs
+/// of origin.
 struct Rope {
   Value left, right;
   const char* text;  // null until flat
-  const Run* runs;   // null where the whole has one origin
+  const Run* runs;   // null if all bytes have one origin
   std::uint32_t run_count;
 };
 

@@ -9,6 +9,17 @@
 #include "tenon/jinja/vm.h"
 
 /// Python's object protocol: str, repr, bool, ==, <, in, hash, len, and its containers.
+///
+/// Each operation is a switch over the tag of a value. Arrays and objects of the context are not
+/// copied: a value refers to them, and its items become values when they are read, marked as data.
+/// Values can hold each other 100,000 deep and the same list many times, so a walk over a value
+/// counts its depth (Deeper) and charges a step for each item; without that, comparing or printing
+/// a small template's list could take exponential time.
+///
+/// Equality and hash follow Python: 1, 1.0 and True are one key, an integer and a float are
+/// compared exactly, and a dict keeps the order of insertion. Small dicts are searched, larger ones
+/// have a table with open addressing. repr chooses quotes and escapes as Python does, and keeps the
+/// origin of every byte.
 namespace tenon::jinja {
 
 std::string_view Vm::type_name(const Value& value) const {
@@ -121,7 +132,7 @@ Value Vm::import(const json::Value& value) {
   return result;
 }
 
-// Text of both origins: see RenderOptions::own_begin.
+// A text with parts of both origins: see RenderOptions::own_begin.
 Value Vm::import_quoted(std::string_view text) {
   charge(text.size());
   const Mark mark = begin_text();
@@ -184,7 +195,7 @@ int Vm::compare_numbers(const Value& a, const Value& b, bool& is_unordered) {
     is_unordered = std::isnan(a.real) || std::isnan(b.real);
     return a.real < b.real ? -1 : a.real > b.real ? 1 : 0;
   }
-  // An int and a float: exactly, not by rounding the int.
+  // Compares an int and a float exactly, without rounding the int.
   const bool is_real_left = a.is(Tag::real);
   const double real = is_real_left ? a.real : b.real;
   const BigInt whole = big_of(is_real_left ? b : a);
@@ -294,7 +305,7 @@ bool Vm::less(const Value& a, const Value& b, const char* sign) {
     return !is_unordered && holds(order);
   }
   if (a.is_string() && b.is_string()) {
-    // UTF-8 sorts as code points do.
+    // The order of UTF-8 bytes is the order of code points.
     charge(std::min(a.size, b.size) / 4);
     const int order = text_of(a).bytes.compare(text_of(b).bytes);
     return holds(order);
@@ -503,7 +514,7 @@ std::string Vm::described(const Value& value) {
 }
 
 void Vm::repr_string(const Text& text) {
-  // Single quotes, unless there are some and no double ones inside.
+  // repr uses single quotes, unless the text has some and has no double ones.
   const bool is_data = text.runs != nullptr ? text.runs[0].is_data : text.is_data;
   const char quote = text.bytes.find('\'') != std::string_view::npos &&
                              text.bytes.find('"') == std::string_view::npos
@@ -800,7 +811,7 @@ void Vm::set(Value& value, const Value& key, const Value& item) {
     *found = item;
     return;
   }
-  const std::uint64_t hashed = hash(key);  // fails for what no dict can hold
+  const std::uint64_t hashed = hash(key);  // fails for values that cannot be a dict's key
   if (dict.size == dict.capacity) {
     const std::uint32_t capacity = std::max(4U, dict.capacity * 2);
     auto* entries = arena_.array<Dict::Entry>(capacity);

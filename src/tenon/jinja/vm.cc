@@ -4,10 +4,22 @@
 #include <chrono>
 #include <unordered_set>
 
+// Renders a compiled template by walking its nodes: `run` for statements, `eval` for expressions.
+// Names have slots already (resolver.cc), so a variable is an index into a frame, and a frame of a
+// macro knows the frame around its definition. Output goes into one buffer; an inner text (a macro,
+// a set block, a filter block) is written behind
+/// the outer one, and end_text() cuts it off again as a value.
+//
+// Break and continue are values (Flow) that statements hand up to the loop. Everything else that
+// ends a rendering is thrown as Fault. Work is bounded three ways: step() counts nodes, items and
+// bytes, the arena counts memory, and check_stack() measures the native stack, because a template
+// can nest calls of macros, filters and tests in each other.
+//
+// This file has statements and expressions; the other parts of Vm are in the files that vm.h names.
 namespace tenon::jinja {
 namespace {
 
-// The deepest native stack a rendering may use; the sanitizers' frames are several times as large.
+// The native stack that a rendering may use. The sanitizers' frames are several times as large.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr std::ptrdiff_t kMaxStackBytes = 4 << 20;
 #else
@@ -107,7 +119,7 @@ namespace {
 
 constexpr std::size_t kFewCharacters = 40;
 
-// The beginning of `text` as one line in quotes.
+// The beginning of `text`, in one line and in quotes.
 std::string quoted_glimpse(std::string_view text) {
   const std::string_view few = text.substr(0, unicode::offset(text, kFewCharacters));
   return json::quoted(few) + (few.size() < text.size() ? "..." : "");
@@ -115,8 +127,8 @@ std::string quoted_glimpse(std::string_view text) {
 
 }  // namespace
 
-// What a person wants to know of a value, in bounded work: not its repr, which may be the whole
-// conversation.
+// Describes values for an error message, in bounded work. It is not their repr, which may be the
+// whole conversation.
 void Vm::say_values(Fault& fault, std::initializer_list<const Value*> values) const {
   if (fault.code != Errc::invalid || fault.is_raised) return;
   for (const Value* value : values) {
@@ -219,7 +231,8 @@ const Value& Vm::global(std::uint32_t index) {
   const std::string_view name = program_.text_of(program_.globals[index]);
   if (const json::Value* found = context_.find(name)) {
     value = import(*found);
-    // The model's own control tokens are the template's, whoever hands them in.
+    // The model's own control tokens count as the template's text, although they are in the
+    // context.
     if ((name == "bos_token" || name == "eos_token") && value.is(Tag::string)) value.flags = 0;
   } else if (const std::uint32_t function = function_of_name(name); function != kNoBuiltin) {
     value.tag = Tag::function;
@@ -321,7 +334,8 @@ class Restore {
 
 }  // namespace
 
-/// The `if` of a for statement as a generator: looked at when the loop wants the next item.
+/// The `if` of a for statement as a generator: the condition is evaluated when the loop wants the
+/// next item.
 struct ConditionIterator : Iterator {
   Iterator* source;
   const ForNode* node;
@@ -334,7 +348,7 @@ struct ConditionIterator : Iterator {
     while (vm.next(*me.source, item)) {
       vm.assign(me.node->test_target, item);
       if (!vm.truth(vm.eval(me.node->test))) continue;
-      // Python's generator gives its targets on: of several, a tuple.
+      // Python's generator yields its targets; several targets are a tuple.
       if (vm.program_.nodes[me.node->test_target].op == Op::tuple && !item.is(Tag::tuple)) {
         item = vm.collect(item);
         item.tag = Tag::tuple;
@@ -385,12 +399,12 @@ Flow Vm::run_loop_body(const ForNode& node, Iterator& source, Loop* loop) {
     load(node.body_loads);
     const Flow flow = run(node.body);
     if (flow == Flow::breaks) break;
-    // As in jinja2, only a pass that reaches the end of the body keeps the else branch away.
+    // As in jinja2, only a pass that reaches the end of the body prevents the else branch.
     if (flow == Flow::normal) is_empty = false;
   }
   if (!is_empty || !node.has_else) return Flow::normal;
   load(node.else_loads);
-  return run(node.otherwise);  // a break here ends the loop around
+  return run(node.otherwise);  // a break here ends the enclosing loop
 }
 
 Value call_recursive(Vm& vm, Loop& parent, const Value& iterable) {
@@ -429,7 +443,7 @@ Value Vm::call_loop(Loop& loop, const Args& args) {
 Flow Vm::run_block(const Node& node) {
   const BlockNode& block = program_.blocks[node.a];
   if (node.op == Op::with) {
-    // The scope is entered before the values are known, so they are not read from its slots.
+    // The scope is entered before the values are computed, so they are not read from its slots.
     std::vector<Value> values;
     values.reserve(block.values.size);
     for (std::uint32_t i = 0; i < block.values.size; ++i) {
@@ -452,7 +466,7 @@ Flow Vm::run_block(const Node& node) {
   }
   const Mark mark = begin_text();
   const Flow flow = run(block.body);
-  if (flow != Flow::normal) {  // a break out of the block leaves nothing of it
+  if (flow != Flow::normal) {  // a break out of the block drops its text
     drop_text(mark);
     return flow;
   }
@@ -650,7 +664,7 @@ Slice Vm::eval_slice(const Node& node) {
   return bounds;
 }
 
-// The literals [], () and {}.
+// Evaluates the literals [], () and {}.
 Value Vm::eval_display(const Node& node) {
   if (node.op == Op::dict) {
     Value dict = make_dict();
@@ -715,7 +729,7 @@ Value Vm::eval_compare(const Node& node) {
 
 Value Vm::eval_test(const Node& node) {
   const Value value = eval(node.a);
-  // The two tests that templates are full of take no arguments.
+  // The two most common tests take no arguments.
   if (node.c == static_cast<std::uint32_t>(TestId::defined) &&
       program_.arguments[node.b].positional.size == 0) {
     return make_bool(!value.is(Tag::undefined));
@@ -731,7 +745,7 @@ Value Vm::eval_test(const Node& node) {
 
 Value Vm::eval_filter(const Node& node, const Value* input) {
   const Value value = node.a == kNoNode ? *input : [&] {
-    // A filter block's chain of filters begins with the block's text.
+    // The chain of filters of a filter block begins with the block's text.
     const Node& inner = program_.nodes[node.a];
     return input != nullptr && inner.op == Op::filter ? eval_filter(inner, input) : eval(node.a);
   }();

@@ -15,13 +15,13 @@
 #include "tenon/jinja/unicode.h"
 #include "tenon/jinja/value.h"
 
-/// One rendering: walks the nodes of a Program over a context, with Python's semantics, and counts
-/// what it spends. Internal to the layer; fails by throwing Fault.
+/// One rendering: walks the nodes of a Program over a context with Python's semantics, and counts
+/// the work. Internal to the layer. It fails by throwing Fault.
 namespace tenon::jinja {
 
 class Vm;
 
-/// A walk over something iterable. Kinds of walks derive from it and live in the arena.
+/// A walk over something iterable. Each kind of walk derives from it and lives in the arena.
 struct Iterator {
   bool (*next)(Vm& vm, Iterator& self, Value& item);
   const char* type_name;  // "generator", ...
@@ -34,7 +34,7 @@ struct Text {
   std::uint32_t run_count = 0;
   bool is_data = false;
 
-  /// The origin of byte `at`, which there is.
+  /// The origin of byte `at`, which must exist.
   [[nodiscard]] bool is_data_at(std::size_t at) const {
     if (runs == nullptr) return is_data;
     return std::upper_bound(runs, runs + run_count, at,
@@ -47,7 +47,7 @@ struct Keyword {
   Value key, value;
 };
 
-/// What a call passes.
+/// The arguments of a call.
 struct Args {
   const Value* items = nullptr;
   std::uint32_t size = 0;
@@ -55,7 +55,7 @@ struct Args {
   std::uint32_t keyword_count = 0;
 };
 
-/// Slots of a function that is running, and those of the functions around its definition.
+/// The slots of a function that is running, and the frame of the function around its definition.
 struct Frame {
   Frame* outer;
   Value* slots;
@@ -63,14 +63,14 @@ struct Frame {
 
 struct Macro {
   const MacroNode* node;
-  Frame* frame;  // where it was defined
+  Frame* frame;  // the frame in which it was defined
 };
 
 struct Loop {
   Iterator* source;
   Value iterable;
   const ForNode* node;
-  Frame* frame;  // around a recursive loop
+  Frame* frame;  // the frame around a recursive loop
   std::int64_t index0 = -1;
   std::int64_t length = -1;  // -1: not known yet
   std::int64_t depth0 = 0;
@@ -99,12 +99,12 @@ class Vm {
   void step() {
     if (++steps_ > options_.max_steps) fail_steps();
   }
-  /// Work in proportion to `size`.
+  /// Counts work in proportion to `size`.
   void charge(std::size_t size) {
     steps_ += size / 16;
     step();
   }
-  /// What it takes to make decimals of an integer of `limbs` times 32 bits, or to read one.
+  /// Counts the work of writing an integer of `limbs` times 32 bits in decimal, or of reading one.
   void charge_decimals(std::size_t limbs) { charge(limbs * limbs * 4); }
   Arena& arena() { return arena_; }
 
@@ -141,9 +141,9 @@ class Vm {
   [[nodiscard]] int compare_numbers(const Value& a, const Value& b, bool& is_unordered);
   [[nodiscard]] bool contains(const Value& container, const Value& item);
   [[nodiscard]] std::uint64_t hash(const Value& value);
-  [[nodiscard]] std::optional<std::int64_t> length(const Value& value);  // nothing: no len()
+  [[nodiscard]] std::optional<std::int64_t> length(const Value& value);  // nothing: it has no len()
   [[nodiscard]] std::int64_t length_or_fail(const Value& value);
-  void print(const Value& value);  // str(value) into the text being made
+  void print(const Value& value);  // appends str(value) to the output
   void repr(const Value& value);
   [[nodiscard]] Value to_string(const Value& value);
   [[nodiscard]] std::string described(const Value& value);  // repr for messages, cut short
@@ -157,7 +157,7 @@ class Vm {
   [[nodiscard]] Value* find(const Dict& dict, const Value& key);
   [[nodiscard]] Value* find(const Dict& dict, std::string_view key);
   bool erase(Dict& dict, const Value& key, Value& value);
-  [[nodiscard]] Value get(const Value& mapping, const Value& key);  // missing if there is none
+  [[nodiscard]] Value get(const Value& mapping, const Value& key);  // missing if the key is absent
   [[nodiscard]] Value get(const Value& mapping, std::string_view key);
   [[nodiscard]] Value item_at(const Value& sequence, std::int64_t index);  // 0 <= index < length
   [[nodiscard]] Value pair(const Value& first, const Value& second, bool is_data);
@@ -199,7 +199,8 @@ class Vm {
   [[nodiscard]] Value call_loop(Loop& loop, const Args& args);
 
   /// Puts arguments into `out` in the order of `names`; absent ones are missing. Fails as Python
-  /// does at unknown, doubled or too many ones and where one of the first `required` is absent.
+  /// does if an argument is unknown, given twice or too much, or if one of the first `required` is
+  /// absent.
   void bind(const Args& args, std::string_view function,
             std::initializer_list<std::string_view> names, std::size_t required, Value* out) const;
   void positional_only(const Args& args, std::string_view function, std::size_t least,
@@ -218,11 +219,12 @@ class Vm {
   [[nodiscard]] Value call_bytes_method(const Value& self, MethodId id, const Args& args);
 
   [[nodiscard]] Value undefined_name(std::string_view name) const;
-  [[nodiscard]] Value undefined_hint(std::string_view hint) const;  // `hint` outlives the rendering
+  [[nodiscard]] Value undefined_hint(std::string_view hint) const;  // `hint` must outlive the
+                                                                    // rendering
   [[nodiscard]] Value undefined_attribute(const Value& object, std::string_view name) const;
   [[nodiscard]] Value unsafe_attribute(const Value& object, std::string_view name) const;
 
-  /// Attribute paths of map, sort and the like: "a.b.0" or an integer.
+  /// The attribute path of map, sort and similar filters: "a.b.0" or an integer.
   [[nodiscard]] Value make_path(const Value& attribute);
   [[nodiscard]] Value follow(const Value& path, Value item, const Value& fallback);
   [[nodiscard]] Value ignore_case(const Value& value);
@@ -269,7 +271,7 @@ class Vm {
               std::vector<Keyword>& keywords);
   [[nodiscard]] const Value& global(std::uint32_t index);
   [[nodiscard]] Slice eval_slice(const Node& node);
-  /// run(), whose failure says what `values` were.
+  /// Like run(), but a failure also describes `values`.
   template <class F>
   auto on(std::initializer_list<const Value*> values, F run) {
     try {
@@ -307,7 +309,7 @@ class Vm {
   bool is_local_ = false;  // now_ was read from the clock
 };
 
-/// Counts how deep a walk over a value is: values can hold each other 100,000 deep.
+/// Counts the depth of a walk over a value, since values can hold each other 100,000 deep.
 class Vm::Deeper {
  public:
   explicit Deeper(Vm& vm) : vm_(vm) {

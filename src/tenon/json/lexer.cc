@@ -5,8 +5,17 @@
 #include "tenon/base/utf8.h"
 #include "tenon/json/scan.h"
 
-// A deterministic automaton with a stack of bits. Every state that can be reached can be completed:
-// a byte after which that were not so (the 'c' of "\udc") is refused where it stands.
+// A deterministic automaton. `place_` says what may come next between tokens, `text_`, `digits_`
+// and `word_` say where in a string, a number or a word the text was cut. `levels_` is a stack of
+// one bit for each open container (1: object), so the state has a fixed size and can be copied.
+//
+// Every state that can be reached can be completed: a byte after which no completion would exist
+// (the 'c' of "\udc") is refused where it stands. So completion() never fails: it ends the
+// character, the string, number or word, adds a missing value as null and closes the open
+// containers from the inside out.
+//
+// next() reads as many bytes of one token as there are; feed() calls it until the value ends or a
+// byte is refused.
 namespace tenon::json {
 namespace {
 
@@ -53,7 +62,8 @@ Lexer::Piece Lexer::next(std::string_view bytes) {
   return begin_scalar(bytes);
 }
 
-// One byte between scalars; Verdict::invalid where it is not of that kind.
+// Reads one byte of structure: a bracket, a brace, a comma or a colon. Verdict::invalid if `byte`
+// is something else or may not stand here.
 Lexer::Piece Lexer::next_structural(char byte) {
   const bool expects_value = place_ == Place::value || place_ == Place::first_item;
   switch (byte) {
@@ -117,7 +127,7 @@ Lexer::Piece Lexer::begin_scalar(std::string_view bytes) {
     text_ = Text::plain;
     piece = read_string(bytes.substr(1));
     ++piece.size;
-    // The quote was taken; a byte refused right behind it is refused again by the next call.
+    // The quote was taken. If the byte after it is refused, the next call refuses it again.
     if (piece.verdict == Verdict::invalid) piece.verdict = Verdict::more;
   } else if (expects_value && (byte == '-' || detail::is_digit(byte))) {
     place_ = Place::in_number;
@@ -161,7 +171,7 @@ Lexer::Piece Lexer::read_string(std::string_view bytes) {
   return piece;
 }
 
-// A byte of a string other than a plain one or the closing quote.
+// Takes a byte of a string that is neither a plain one nor the closing quote.
 bool Lexer::take_text_byte(unsigned char byte) {
   switch (text_) {
     case Text::plain: {
@@ -343,7 +353,7 @@ void Lexer::append_completion(std::string& out) const {
     out.push_back(is_object(level - 1) ? '}' : ']');
 }
 
-// Ends an escape or a character that is begun.
+// Ends an escape or a character that has begun.
 void Lexer::append_text_completion(std::string& out) const {
   switch (text_) {
     case Text::plain:
@@ -367,7 +377,7 @@ void Lexer::append_text_completion(std::string& out) const {
         break;
       }
       out.append(left_, '0');
-      // "\ud8" to "\udbf": what the zeros make is a high surrogate, which needs its other half.
+      // After "\ud8" to "\udbf" the zeros make a high surrogate, which needs its other half.
       const unsigned unit = static_cast<unsigned>(unit_) << (4U * left_);
       if (unit >= 0xD800 && unit < 0xDC00) out.append("\\udc00");
       break;

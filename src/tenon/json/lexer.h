@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-/// Reading JSON text while it is still being written.
+/// A lexer for JSON text that is still being written.
 namespace tenon::json {
 
 enum class Token : std::uint8_t {
@@ -17,15 +17,15 @@ enum class Token : std::uint8_t {
   end_array,
   colon,
   comma,
-  key,  ///< With its quotes and escapes as written, like `string`.
+  key,  ///< With its quotes and escapes as they are written, like `string`.
   string,
   number,
   word,  ///< true, false, null
 };
 
 enum class Verdict : std::uint8_t {
-  more,      ///< Every byte fitted; the value has not ended.
-  done,      ///< The value has ended. What follows `used` or `size` is not part of it.
+  more,      ///< Every byte was taken; the value has not ended.
+  done,      ///< The value has ended. Bytes after `used` or `size` are not part of it.
   invalid,   ///< The next byte cannot continue any JSON text that begins like this one.
   too_deep,  ///< The next byte opens one level more than max_depth.
 };
@@ -42,12 +42,12 @@ enum class Verdict : std::uint8_t {
 ///     arguments += lexer.completion();                // valid JSON, whatever came before
 ///
 /// The bytes taken are always the beginning of a text that json::parse takes, UTF-8 and surrogate
-/// escapes included, and where the cuts fall changes nothing. A byte that does not fit is refused
-/// and not taken: the state stays what it was before it. A number at the top ends only at the byte
-/// after it, so at the end of the text ask is_complete().
+/// escapes included. Where the text is cut makes no difference. A byte that cannot follow is
+/// refused and not taken: the state stays as it was before that byte. A number at the top level
+/// ends only at the byte after it, so ask is_complete() at the end of the text.
 ///
-/// A plain value of 170 bytes without allocations: copy it to try bytes and go back. Work per byte
-/// is constant.
+/// It is a plain value of 170 bytes without allocations: copy it to try bytes and go back. The work
+/// per byte is constant.
 class Lexer {
  public:
   static constexpr std::size_t kMostDepth = 1024;
@@ -55,8 +55,8 @@ class Lexer {
   struct Options {
     std::size_t max_depth = 256;  ///< At most kMostDepth.
     bool leading_space = true;    ///< White space before the value is part of it.
-    /// Take control characters (line breaks, tabs) in strings as they are. Models write them; the
-    /// text is then no JSON until they are escaped.
+    /// Takes control characters (line breaks, tabs) in strings as they are. Models write them; the
+    /// text is valid JSON only after they are escaped.
     bool control_in_strings = false;
   };
 
@@ -71,7 +71,8 @@ class Lexer {
     Token token = Token::space;
     bool begins = false;   ///< The token's first bytes.
     bool ends = false;     ///< The token's last bytes.
-    std::size_t size = 0;  ///< 0: nothing was taken, or `ends` tells that a number ended before.
+    std::size_t size = 0;  ///< 0: nothing was taken; with `ends`, a number has ended before these
+                           ///< bytes.
   };
 
   enum class Place : std::uint8_t {
@@ -91,10 +92,10 @@ class Lexer {
   Lexer() : Lexer(Options{}) {}
   explicit Lexer(Options options);
 
-  /// Takes as many bytes as belong to the value.
+  /// Takes all bytes that belong to the value.
   Fed feed(std::string_view bytes);
 
-  /// Takes the bytes of one token from the beginning of `bytes`:
+  /// Takes the bytes of one token at the beginning of `bytes`:
   ///
   ///     while (true) {
   ///       const Lexer::Piece piece = lexer.next(bytes);
@@ -105,22 +106,22 @@ class Lexer {
   Piece next(std::string_view bytes);
 
   [[nodiscard]] Place place() const { return place_; }
-  /// Arrays and objects that are open.
+  /// The number of open arrays and objects.
   [[nodiscard]] std::size_t depth() const { return depth_; }
   /// True if the innermost open container is an object.
   [[nodiscard]] bool is_in_object() const { return depth_ > 0 && is_object(depth_ - 1); }
-  /// True before the first byte of the value, white space apart.
+  /// True before the first byte of the value; white space does not count.
   [[nodiscard]] bool is_empty() const { return depth_ == 0 && place_ == Place::value; }
-  /// True if the text so far is a whole value (`12` is, though `123` may follow).
+  /// True if the text so far is a whole value (`12` is one, though `123` may follow).
   [[nodiscard]] bool is_complete() const;
 
-  /// The shortest text after which the text so far is a whole value: it ends what is begun and
-  /// closes what is open. Where a member or item is announced but missing it supplies null
+  /// The shortest text that makes the text so far a whole value: it ends the token that has begun
+  /// and closes the open containers. It supplies null for a member or item that is missing
   /// (`{"a":1,` gives `"":null}`). "" for a complete value.
   [[nodiscard]] std::string completion() const;
   void append_completion(std::string& out) const;
 
-  /// What may come next, for messages: "':' after a key".
+  /// What may come next, in words for messages: "':' after a key".
   [[nodiscard]] std::string_view expected() const;
 
  private:
@@ -153,7 +154,7 @@ class Lexer {
   std::uint8_t least_ = 0x80;  // the character's next byte is in [least_, most_]
   std::uint8_t most_ = 0xBF;
   std::uint8_t word_taken_ = 0;
-  bool is_low_ = false;     // the hex digits are those of a low surrogate
+  bool is_low_ = false;     // the hex digits belong to a low surrogate
   std::uint16_t unit_ = 0;  // the hex digits so far
   std::uint16_t depth_ = 0;
   std::array<std::uint64_t, kMostDepth / 64> levels_{};  // bit i: level i is an object

@@ -52,7 +52,7 @@ TEST_P(ValidTexts, EndBeforeWhatFollows) {
   }
 }
 
-// The promise of completion(): valid for every prefix, and json::parse is the judge.
+// completion() promises a valid text after every prefix; json::parse decides whether it is one.
 TEST_P(ValidTexts, CanBeCompletedAfterEveryByte) {
   const std::string_view text = without_trailing_space(GetParam().text);
   for (std::size_t cut = 0; cut <= text.size(); ++cut) {
@@ -74,7 +74,7 @@ struct Lexeme {
   bool operator==(const Lexeme&) const = default;
 };
 
-// Tokens put together from pieces, white space left out.
+// The tokens, each put together from its pieces, without white space.
 std::vector<Lexeme> tokens(const std::vector<std::string_view>& chunks, Verdict& verdict) {
   std::vector<Lexeme> runs;
   Lexer lexer;
@@ -143,7 +143,7 @@ TEST_P(InvalidTexts, AreNotTakenWhole) {
   const Lexer::Fed fed = lexer.feed(text);
   const bool is_whole = lexer.is_complete() && fed.used == text.size();
   EXPECT_FALSE(is_whole);
-  // What was taken before the fault is still the beginning of some JSON text.
+  // The bytes taken before the fault are still the beginning of some JSON text.
   const std::string whole = std::string(text.substr(0, fed.used)) + lexer.completion();
   EXPECT_TRUE(parse(whole)) << whole;
 }
@@ -154,11 +154,10 @@ std::string lexer_row_name(const ::testing::TestParamInfo<TextRow>& row) {
 INSTANTIATE_TEST_SUITE_P(Rfc8259, ValidTexts, ::testing::ValuesIn(kValidTexts), lexer_row_name);
 INSTANTIATE_TEST_SUITE_P(Rfc8259, InvalidTexts, ::testing::ValuesIn(kInvalidTexts), lexer_row_name);
 
-// From every state that the rows reach, each of the 256 bytes: taken bytes leave something that can
-// be completed, and behind a refused byte none of the known endings makes JSON.
+// From every state that the rows reach, each of the 256 bytes is tried: after a byte that is taken
+// the text can be completed, and after a byte that is refused none of the known endings makes JSON.
 TEST(Lexer, TakesAByteExactlyIfSomeTextGoesOnWithIt) {
-  std::map<std::string, std::string>
-      prefixes;  // one for each state, as far as they can be told apart
+  std::map<std::string, std::string> prefixes;  // one for each state that can be told apart
   for (const TextRow& row : kValidTexts) {
     for (std::size_t cut = 0; cut <= row.text.size(); ++cut) {
       const std::string_view prefix = row.text.substr(0, cut);

@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::size_t kMaxLineBytes = std::size_t{256} << 20;
 
-// False at the end of the text. Of a line over the limit one byte more than that is kept.
+// Returns false at the end of the text. Keeps one byte more than the limit of a line that is too
+// long.
 bool read_line(std::istream& in, std::string& line) {
   line.clear();
   std::streambuf& buffer = *in.rdbuf();

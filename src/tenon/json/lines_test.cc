@@ -9,7 +9,7 @@
 namespace tenon::json {
 namespace {
 
-// Answers what `say` says; fails as `fail` says.
+// Answers with the value of `say`; fails with the value of `fail`.
 Expected<Object> echo(const Object& request) {
   const Status known = check_members(request, {"say", "exhaust"});
   if (!known) return Unexpected(known.error());
@@ -60,7 +60,7 @@ TEST_P(LinesTest, Answers) {
 INSTANTIATE_TEST_SUITE_P(Rows, LinesTest, testing::ValuesIn(kRows),
                          [](const auto& row) { return std::string(row.param.name); });
 
-// Gives a second line only once the first one's answer has been written.
+// Gives the second line only after the answer to the first one has been written.
 class Dialogue : public std::stringbuf {
  public:
   explicit Dialogue(std::ostringstream& answers) : answers_(answers) {}

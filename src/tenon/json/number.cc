@@ -24,7 +24,7 @@ void read_exponent(std::string_view text, Decimal& number) {
   number.exponent = negative ? -value : value;
 }
 
-// Of two positive numbers.
+// Compares two positive numbers.
 std::strong_ordering compare_magnitudes(const Decimal& a, const Decimal& b) {
   if (a.huge != b.huge) {
     const auto level = [](const Decimal& number) {
@@ -85,8 +85,8 @@ std::optional<std::int64_t> Number::to_int64() const {
       static_cast<std::int64_t>(number.size()) + number.exponent > kMostDigits) {
     return std::nullopt;
   }
-  // Negative all along, since -2^63 has no positive counterpart. 19 digits may exceed 2^63, but not
-  // 2^64, so the value is built without a sign first.
+  // The value is made negative because -2^63 has no positive counterpart. 19 digits may exceed
+  // 2^63, but not 2^64, so it is built without a sign first.
   std::uint64_t value = 0;
   for (std::size_t i = 0; i < number.size(); ++i) {
     value = value * 10 + static_cast<std::uint64_t>(number.digit(i) - '0');
@@ -128,7 +128,8 @@ void append_python_float(std::string& out, double value) {
     out.append("Infinity");
     return;
   }
-  // "d.ddde[+-]xx": the shortest digits; Python only lays them out differently.
+  // to_chars gives "d.ddde[+-]xx" with the shortest digits; Python has the same digits in another
+  // layout.
   char buffer[32];
   char* const buffer_end = buffer + sizeof buffer;
   const char* const end =

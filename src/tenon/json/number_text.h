@@ -4,12 +4,13 @@
 
 #include "tenon/json/value.h"
 
-/// Numbers in Python's spelling. Not for other layers, which have dumps.
+/// Numbers as Python writes them. Not for other layers, which use dumps.
 namespace tenon::json::detail {
 
-/// repr(value), with json's names for what is not finite: NaN, Infinity, -Infinity.
+/// Appends repr(value); infinities and NaN get the names of Python's json: NaN, Infinity,
+/// -Infinity.
 void append_python_float(std::string& out, double value);
-/// json.dumps(json.loads(number.text)).
+/// Appends json.dumps(json.loads(number.text)).
 void append_python_number(std::string& out, const Number& number);
 
 }  // namespace tenon::json::detail

@@ -9,8 +9,8 @@ namespace {
 
 using detail::is_digit;
 
-// One pass, no recursion. Items and members wait on stacks until their container ends and takes
-// them over in one allocation of the right size.
+// Parses in one pass without recursion. Items and members wait on stacks until their container
+// ends; then it takes them over in one allocation of the right size.
 class Parser {
  public:
   Parser(std::string_view text, const ParseOptions& options) : text_(text), options_(options) {
@@ -47,7 +47,8 @@ class Parser {
     while (at_ < text_.size() && detail::is_space(text_[at_])) ++at_;
   }
 
-  // '\0' at the end. A NUL in the text is no token either, so no caller needs to tell them apart.
+  // '\0' at the end. A NUL in the text is no valid token either, so callers need not distinguish
+  // the two.
   [[nodiscard]] char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
 
   bool take(char byte) {
@@ -56,14 +57,14 @@ class Parser {
     return true;
   }
 
-  // Where the value goes that is read next: into the member whose key was read last, or on the
+  // The place of the value that is read next: the member whose key was read last, or the end of the
   // items.
   Value& new_value() {
     if (!open_.empty() && open_.back().is_object) return members_.back().value;
     return items_.emplace_back();
   }
 
-  // Reads a whole scalar or opens a container.
+  // Reads a whole scalar, or opens a container.
   bool begin_value() {
     if (++value_count_ > options_.max_values) {
       return fail(Errc::limit_exceeded,
@@ -151,7 +152,7 @@ class Parser {
     return true;
   }
 
-  // The innermost container's part of `stack`; the container is closed.
+  // Takes the innermost container's part of `stack`; the container is then closed.
   template <class T>
   std::vector<T> take_from(std::vector<T>& stack) {
     const auto first = stack.begin() + static_cast<std::ptrdiff_t>(open_.back().first);
@@ -188,7 +189,7 @@ class Parser {
     return true;
   }
 
-  // At the opening quote; `out` is empty.
+  // Reads from the opening quote; `out` is empty.
   bool read_string(std::string& out) {
     ++at_;
     const std::size_t whole = detail::plain_prefix(text_.substr(at_));
@@ -220,7 +221,7 @@ class Parser {
     }
   }
 
-  // At the backslash.
+  // Reads from the backslash.
   bool read_escape(std::string& out) {
     constexpr std::string_view kNames = "\"\\/bfnrt";
     constexpr std::string_view kBytes = "\"\\/\b\f\n\r\t";
@@ -233,7 +234,7 @@ class Parser {
     return true;
   }
 
-  // After "\u".
+  // Reads the digits after "\u".
   bool read_unicode_escape(std::string& out) {
     const std::size_t begin = at_ - 2;
     char32_t code_point = 0;
@@ -295,7 +296,7 @@ class Parser {
   const ParseOptions& options_;
   std::size_t at_ = 0;
   std::size_t value_count_ = 0;
-  std::vector<Value> items_;     // of the open arrays; the text's own value in the end
+  std::vector<Value> items_;     // of the open arrays; at the end the text's own value
   std::vector<Member> members_;  // of the open objects; the last of each perhaps without its value
   std::vector<Open> open_;
   Error error_{Errc::invalid, {}};

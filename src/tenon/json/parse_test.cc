@@ -22,8 +22,8 @@ std::string parse_row_name(const ::testing::TestParamInfo<TextRow>& row) {
 class ValidParse : public ::testing::TestWithParam<TextRow> {};
 class InvalidParse : public ::testing::TestWithParam<TextRow> {};
 
-// Nothing where the text holds a number that no double does: JSON all the same, but the oracle
-// stops reading there.
+// Nothing if the text holds a number outside the range of doubles. Such a text is JSON, but the
+// oracle stops reading there.
 std::optional<bool> oracle_accepts(std::string_view text) {
   try {
     return !Oracle::parse(text).is_discarded();
@@ -58,8 +58,8 @@ TEST_P(InvalidParse, Fails) {
 INSTANTIATE_TEST_SUITE_P(Rfc8259, ValidParse, ::testing::ValuesIn(kValidTexts), parse_row_name);
 INSTANTIATE_TEST_SUITE_P(Rfc8259, InvalidParse, ::testing::ValuesIn(kInvalidTexts), parse_row_name);
 
-// Every row with every byte dropped, and with each of these bytes put before and in place of every
-// byte: about 150 000 texts, valid and not.
+// Each row is tried with every byte dropped, and with each of these bytes put before and in place
+// of every byte: about 150 000 texts, some valid and some not.
 TEST(Parse, AgreesWithTheOracleAroundEveryRow) {
   constexpr std::string_view kBytes =
       " \n\t\v{}[],:\"\\/u0159+-.eEtfnlax\x01\x7f\x80\xA9\xC3\xE2\xED\xF0\xF4\xFF";
@@ -146,7 +146,7 @@ TEST(Parse, StopsAtItsLimits) {
             (Error{Errc::limit_exceeded, "JSON text larger than 5 bytes"}));
 }
 
-// The default depth refuses at once what another limit would let through; neither may recurse.
+// The default depth refuses a text that a higher limit allows; neither way may recurse.
 TEST(Parse, TakesAnyDepthItIsAllowed) {
   const std::size_t depth = 200'000;
   for (const auto& [open, close] : {std::pair{"[", "]"}, std::pair{R"({"a":)", "}"}}) {

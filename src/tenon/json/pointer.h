@@ -5,7 +5,7 @@
 
 namespace tenon::json {
 
-/// Appends a key as a JSON pointer has it (RFC 6901), without the slash before it.
+/// Appends a key as RFC 6901 writes it in a JSON pointer, without the slash before it.
 inline void append_pointer_key(std::string& out, std::string_view key) {
   for (const char c : key) {
     if (c == '~') {
@@ -18,7 +18,7 @@ inline void append_pointer_key(std::string& out, std::string_view key) {
   }
 }
 
-/// The key that a token of a JSON pointer says.
+/// The key that a token of a JSON pointer stands for.
 inline std::string pointer_key(std::string_view token) {
   std::string key;
   for (std::size_t i = 0; i < token.size(); ++i) {

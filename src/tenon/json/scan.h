@@ -6,16 +6,16 @@
 #include <cstring>
 #include <string_view>
 
-/// What the parser, the lexer and the writers share. Not for other layers.
+/// Functions that the parser, the lexer and the writers share. Not for other layers.
 namespace tenon::json::detail {
 
-/// True for bytes that a JSON string may hold as they are and that are characters by themselves.
+/// True for bytes that are a character by themselves and that a JSON string may hold unescaped.
 constexpr bool is_plain(char byte) {
   const auto value = static_cast<unsigned char>(byte);
   return value >= 0x20 && value < 0x80 && byte != '"' && byte != '\\';
 }
 
-/// Length of the plain bytes at the beginning of `text`, eight at a time.
+/// The number of plain bytes at the beginning of `text`, found eight at a time.
 inline std::size_t plain_prefix(std::string_view text) {
   std::size_t i = 0;
   if constexpr (std::endian::native == std::endian::little) {
@@ -24,8 +24,8 @@ inline std::size_t plain_prefix(std::string_view text) {
     for (; i + 8 <= text.size(); i += 8) {
       std::uint64_t word = 0;
       std::memcpy(&word, text.data() + i, 8);
-      // A byte's high bit is set where the byte is special. A borrow can set bits falsely, but only
-      // above the first true one, which is the one we read.
+      // A byte's high bit is set if the byte is special. A borrow can set other bits falsely, but
+      // only above the first true one, and only the first is read.
       const std::uint64_t quote = word ^ (kOnes * '"');
       const std::uint64_t backslash = word ^ (kOnes * '\\');
       const std::uint64_t special =

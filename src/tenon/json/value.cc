@@ -9,10 +9,19 @@
 #include "tenon/json/number_text.h"
 #include "tenon/json/pointer.h"
 
+// Values of any depth are copied, compared and destroyed in bounded stack space. Copying and
+// comparing keep a list of the containers that are still to be visited. Destroying recurses for 64
+// levels, which covers nearly all values and is fastest; below that it reverses links, because a
+// destructor must not need memory (see unlink_children).
+//
+// An object is a vector of members in the order of the text. From 16 members on it also has a hash
+// table with open addressing: slots of 32 bits hold 1 + the index of a member, and at most half of
+// them are used. Keys are hashed with a secret of the process, so a client cannot choose keys that
+// collide.
 namespace tenon::json {
 namespace {
 
-constexpr std::size_t kHashedFrom = 16;  // members; a linear search of fewer is as fast
+constexpr std::size_t kHashedFrom = 16;  // members; below that a linear search is as fast
 constexpr auto kMissing = static_cast<std::size_t>(-1);
 
 template <class Integer>
@@ -198,7 +207,8 @@ void Value::pop_child() {
 }
 
 void Value::destroy() noexcept {
-  constexpr int kRecursiveLevels = 64;  // quicker than unlinking, and more than most data has
+  constexpr int kRecursiveLevels = 64;  // recursion is quicker than unlinking, and most values have
+                                        // fewer levels
   switch (kind_) {
     case Kind::number:
       std::destroy_at(&number_);
@@ -220,8 +230,7 @@ void Value::destroy() noexcept {
   }
 }
 
-// Empties containers from the inside out, so that no destructor of a child has one of its own to
-// call.
+// Empties containers from the inside out, so that no destructor calls the destructor of a child.
 void Value::destroy_children(int levels) noexcept {
   const std::size_t count = child_count();
   for (std::size_t i = 0; i < count; ++i) {
@@ -240,9 +249,9 @@ void Value::destroy_children(int levels) noexcept {
   }
 }
 
-// Walks down and up through the tree by turning links round (Schorr and Waite, 1967), so it needs
-// neither stack nor memory: while a child is taken apart, its first place holds its parent, and
-// what stood there waits in the parent, in the child's place.
+// Walks down and up through the tree by reversing links (Schorr and Waite, 1967), so it needs
+// neither stack nor memory: while a child is taken apart, its first place holds its parent. The
+// value that was in that place is kept in the parent, in the child's place.
 void Value::unlink_children() noexcept {
   Value current(std::move(*this));
   std::size_t depth = 0;

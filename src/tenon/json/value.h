@@ -13,7 +13,7 @@
 
 #include "tenon/base/expected.h"
 
-/// JSON values as tool calls need them: members keep their order, numbers keep their text.
+/// JSON values as tool calls need them: members keep their order, and numbers keep their text.
 ///
 ///     Expected<json::Value> body = json::parse(text);
 ///     if (!body) return Unexpected(body.error());  // "line 1, column 9: expected ':' ..."
@@ -28,20 +28,20 @@ namespace tenon::json {
 class Value;
 struct Member;
 
-/// A number as it was written. `1`, `1.0`, `1e0` and thirty-digit integers stay what they are until
-/// somebody asks for a machine number.
+/// A number as it was written. `1`, `1.0`, `1e0` and integers of thirty digits keep their text;
+/// to_int64() and to_double() convert it.
 struct Number {
   std::string text = "0";  ///< RFC 8259 number syntax; the functions below rely on it.
 
-  /// The value if it is an integer that fits, whatever the spelling (`1`, `1.0`, `10e-1`).
+  /// The value if it is an integer that fits, however it is written (`1`, `1.0`, `10e-1`).
   [[nodiscard]] std::optional<std::int64_t> to_int64() const;
-  /// The nearest double; infinite where the number is out of a double's range.
+  /// The nearest double; infinite if the number is outside a double's range.
   [[nodiscard]] double to_double() const;
   /// True if the value is mathematically an integer (`1.0` and `1e3` are, `1.5` is not).
   [[nodiscard]] bool is_integer() const;
-  /// True if the values are equal (`1`, `1.0` and `10e-1`; `1e400` and `1e401` are not), exactly
-  /// and without arithmetic in the number's size. Only exponents of more than 18 digits are
-  /// compared by their spelling.
+  /// True if the values are equal (`1`, `1.0` and `10e-1` are; `1e400` and `1e401` are not). The
+  /// comparison is exact and needs no arithmetic in the number's size. Only exponents of more than
+  /// 18 digits are compared by their text.
   [[nodiscard]] bool equals(const Number& other) const;
 
   bool operator==(const Number&) const = default;  ///< Equal text, not equal value.
@@ -50,12 +50,12 @@ struct Number {
 using Array = std::vector<Value>;
 
 /// Members in the order in which they were written. A key that comes again replaces the value and
-/// keeps its first place, as Python's json does. Look-up is linear below 16 members and hashed
-/// above.
+/// keeps its first place, as in Python's json. Look-up is linear below 16 members and hashed from
+/// there on.
 class Object {
  public:
-  // Member holds a Value and Value an Object: what touches members_ is defined where Member is
-  // whole.
+  // Member holds a Value and Value holds an Object, so functions that touch members_ are defined
+  // after Member.
   Object() noexcept;
   Object(std::initializer_list<Member> members);
   explicit Object(std::vector<Member> members);
@@ -73,7 +73,7 @@ class Object {
   [[nodiscard]] const Value* find(std::string_view key) const;
   [[nodiscard]] Value* find(std::string_view key);
   [[nodiscard]] bool contains(std::string_view key) const { return find(key) != nullptr; }
-  /// The value of `key`, made null and put last if there is none yet.
+  /// The value of `key`. If there is no such key, it is appended with the value null.
   Value& operator[](std::string_view key);
   /// Sets `key` to `value`; true if the key is new.
   bool set(std::string key, Value value);
@@ -93,11 +93,12 @@ class Object {
   void index_last();
   void rebuild_slots(std::size_t slot_count);
 
-  // A power of two of them, at most half used: 1 + index in members_, or 0. None below 16 members.
+  // A power of two of slots, at most half of them used: 1 + index in members_, or 0. Empty below 16
+  // members.
   using Slots = std::vector<std::uint32_t>;
 
   std::vector<Member> members_;
-  // Behind a pointer, since few objects are large: a Value has 40 bytes.
+  // Behind a pointer because few objects are large; so a Value has 40 bytes.
   std::unique_ptr<Slots> slots_;
 };
 
@@ -119,8 +120,8 @@ class Value {
   // NOLINTNEXTLINE(google-explicit-constructor)
   Value(T value) : Value(number_from(std::uint64_t{value})) {}
   Value(char) = delete;
-  /// The shortest text that reads back as `value`, in Python's spelling (`1.0`, `1e+16`). JSON
-  /// cannot say infinities and NaN: they become null, as in JavaScript.
+  /// The shortest text that reads back as `value`, in Python's notation (`1.0`, `1e+16`). JSON has
+  /// no infinities and no NaN: they become null, as in JavaScript.
   Value(double value);           // NOLINT(google-explicit-constructor)
   Value(Number value);           // NOLINT(google-explicit-constructor)
   Value(const char* text);       // NOLINT(google-explicit-constructor)
@@ -138,7 +139,7 @@ class Value {
   [[nodiscard]] Kind kind() const { return kind_; }
   [[nodiscard]] bool is_null() const { return kind_ == Kind::null; }
 
-  /// Null where the value is of another kind.
+  /// Null if the value is of another kind.
   [[nodiscard]] const bool* if_bool() const { return kind_ == Kind::boolean ? &boolean_ : nullptr; }
   [[nodiscard]] const Number* if_number() const {
     return kind_ == Kind::number ? &number_ : nullptr;
@@ -156,14 +157,15 @@ class Value {
   [[nodiscard]] Array* if_array() { return kind_ == Kind::array ? &array_ : nullptr; }
   [[nodiscard]] Object* if_object() { return kind_ == Kind::object ? &object_ : nullptr; }
 
-  /// Makes this an empty string and returns it, to be filled in place.
+  /// Makes this an empty string and returns it for the caller to fill.
   std::string& make_string();
 
-  /// The member `key` of an object; null for another kind or a missing key.
+  /// The member `key` of an object; null for another kind of value or a missing key.
   [[nodiscard]] const Value* find(std::string_view key) const;
   [[nodiscard]] Value* find(std::string_view key);
 
-  /// Numbers are equal when their values are (`1` and `1.0`), objects in any order of members.
+  /// Numbers are equal if their values are (`1` and `1.0`), objects if their members are, in any
+  /// order.
   bool operator==(const Value& other) const;
 
  private:
@@ -178,7 +180,7 @@ class Value {
   [[nodiscard]] const Value& child(std::size_t index) const;
   void pop_child();
 
-  union {  // by hand: a std::variant's moves took a third of the time of parse
+  union {  // a union by hand: the moves of std::variant took a third of parse's time
     bool boolean_;
     Number number_;
     std::string string_;
@@ -229,7 +231,7 @@ inline std::string& Value::make_string() {
   return string_;
 }
 
-// *this is null before.
+// *this must be null.
 inline void Value::take(Value& other) noexcept {
   switch (other.kind_) {
     case Kind::null:
@@ -258,7 +260,7 @@ inline void Value::take(Value& other) noexcept {
   other.kind_ = Kind::null;
 }
 
-// By way of a third value, since `other` may be a part of what this one holds.
+// A third value is needed because `other` may be a part of this one.
 inline Value& Value::operator=(Value&& other) noexcept {
   if (this != &other) {
     const Value old(std::move(*this));
@@ -271,8 +273,8 @@ inline Value& Value::operator=(Value&& other) noexcept {
 [[nodiscard]] std::string_view kind_name(Kind kind);
 
 struct ParseOptions {
-  std::size_t max_depth = 256;                     ///< Arrays and objects inside each other.
-  std::size_t max_bytes = std::size_t{256} << 20;  ///< Of the text.
+  std::size_t max_depth = 256;                     ///< Of nested arrays and objects.
+  std::size_t max_bytes = std::size_t{256} << 20;  ///< The size of the text.
   std::size_t max_values = std::size_t{16} << 20;  ///< Values of any kind, keys not counted.
 };
 
@@ -280,26 +282,27 @@ struct ParseOptions {
 /// name line, column (in characters, both from 1) and what was expected there.
 [[nodiscard]] Expected<Value> parse(std::string_view text, const ParseOptions& options = {});
 
-/// Appends `value` in the compact form: no spaces, only what must be escaped is escaped.
+/// Appends `value` in the compact form: no spaces, and only what must be escaped is escaped.
 void append(std::string& out, const Value& value);
 [[nodiscard]] std::string to_string(const Value& value);
 
 /// Appends `text` as a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD.
 void append_quoted(std::string& out, std::string_view text);
 [[nodiscard]] std::string quoted(std::string_view text);
-/// The same without the quotes, for strings written piece by piece: pieces end between characters.
+/// The same without the quotes, for strings that are written in pieces. A piece must end between
+/// characters.
 void append_escaped(std::string& out, std::string_view text);
 
-/// Python's json.dumps(json.loads(text)) with its arguments; the defaults are Python's own. As
-/// there, a number with a fraction or an exponent is a double (`1e5` gives 100000.0, `1E400`
-/// Infinity), any other keeps its digits, and "-0" gives 0.
+/// The arguments of Python's json.dumps(json.loads(text)); the defaults are Python's own. As in
+/// Python, a number with a fraction or an exponent is a double (`1e5` gives 100000.0, `1E400`
+/// Infinity), any other number keeps its digits, and "-0" gives 0.
 struct DumpsOptions {
   bool ensure_ascii = true;
   std::optional<int> indent;                  ///< Spaces per level; absent: one line.
   std::optional<std::string> item_separator;  ///< Absent: ", ", or "," with indent.
   std::string key_separator = ": ";
   bool sort_keys = false;
-  bool keep_numbers = false;  ///< Numbers as they are written, unlike Python.
+  bool keep_numbers = false;  ///< Writes numbers as they stand in the text, unlike Python.
 };
 void append_dumps(std::string& out, const Value& value, const DumpsOptions& options = {});
 [[nodiscard]] std::string dumps(const Value& value, const DumpsOptions& options = {});

@@ -83,7 +83,7 @@ TEST(Number, TurnsIntoMachineNumbers) {
   }
 }
 
-// Rows of one list are equal to each other and to nothing of another.
+// The rows of one list are equal to each other and to no row of another list.
 const std::vector<std::vector<std::string>> kEqualNumbers = {
     {"0", "-0", "0.0", "-0.000", "0e5", "0e999999999999999999999"},
     {"1", "1.0", "1e0", "10e-1", "0.01E+2", "100e-0002"},
@@ -291,7 +291,8 @@ TEST(Value, MayBeGivenAPartOfItself) {
   EXPECT_EQ(to_string(value), "[2,[3]]");
 }
 
-// Trees whose links the destructor turns round: the open child first, last, in the middle, alone.
+// Trees whose links the destructor reverses: the open child is first, last, in the middle, or
+// alone.
 Value deep(std::size_t depth, std::size_t before, std::size_t after, bool objects) {
   Value value = 0;
   for (std::size_t i = 0; i < depth; ++i) {

@@ -15,7 +15,7 @@ void append_unicode_escape(std::string& out, char32_t unit) {
   for (int shift = 12; shift >= 0; shift -= 4) out.push_back(kHex[unit >> shift & 0xF]);
 }
 
-// For a byte that is not plain and below 0x80.
+// Appends the escape of a byte that is not plain and below 0x80.
 void append_escape(std::string& out, char byte) {
   constexpr std::string_view kBytes = "\"\\\b\f\n\r\t";
   constexpr std::string_view kNames = "\"\\bfnrt";
@@ -28,13 +28,13 @@ void append_escape(std::string& out, char byte) {
   }
 }
 
-// `text` is valid UTF-8.
+// `text` must be valid UTF-8.
 void append_valid(std::string& out, std::string_view text, bool ensure_ascii) {
   while (true) {
     const std::size_t plain = detail::plain_prefix(text);
     const std::string_view run = text.substr(0, plain);
     text.remove_prefix(plain);
-    // Python escapes DEL along with what is not ASCII.
+    // Python escapes DEL along with all characters beyond ASCII.
     if (ensure_ascii && run.find('\x7f') != std::string_view::npos) {
       for (const char byte : run) {
         if (byte == '\x7f') {
@@ -82,7 +82,7 @@ void append_string(std::string& out, std::string_view text, bool ensure_ascii) {
   out.push_back('"');
 }
 
-// How a writer lays a value out.
+// The layout that a writer uses.
 struct Style {
   std::string_view item_separator = ",";
   std::string_view key_separator = ":";
@@ -160,7 +160,7 @@ class Writer {
 
   static void sort(Open& object) {
     for (const Member& member : *object.members) object.sorted.push_back(&member);
-    // UTF-8 bytes sort as code points do.
+    // The order of UTF-8 bytes is the order of code points.
     std::sort(object.sorted.begin(), object.sorted.end(),
               [](const Member* a, const Member* b) { return a->key < b->key; });
   }

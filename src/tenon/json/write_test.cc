@@ -90,7 +90,7 @@ struct DumpsRow {
   std::string_view text;
 };
 
-// What Python 3.11 gives for the document with these arguments.
+// The output of Python 3.11 for the document with these arguments.
 const DumpsRow kDumps[] = {
     {"Default",
      {},
@@ -169,7 +169,9 @@ TEST(Dumps, IsReadBackAlike) {
     for (const DumpsRow& style : kDumps) {
       if (style.name == "SeparatorsAndIndent") continue;
       const std::string text = dumps(*value, style.options);
-      if (text.find("Infinity") != std::string::npos) continue;  // Python's, not JSON's
+      if (text.find("Infinity") != std::string::npos)
+        continue;  // Python writes it, but it is not
+                   // JSON
       const auto again = parse(text);
       ASSERT_TRUE(again) << text;
       EXPECT_EQ(dumps(*again, style.options), text);
