@@ -27,7 +27,7 @@ Unexpected failed(std::string_view doing, const fs::path& path, const std::error
   return unavailable("cannot " + std::string(doing) + " " + path.string() + ": " + error.message());
 }
 
-// Another process never sees half of it.
+// Writes to a temporary file and renames it, so that other processes never see half of the text.
 Status write_whole(const fs::path& path, std::string_view text) {
   static std::atomic<unsigned> count{0};
   std::error_code error;
@@ -98,7 +98,7 @@ std::vector<CachedFile> Cache::files(const std::string& repository,
   // Links to folders are not followed, so this ends.
   for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
-    std::error_code broken;  // a link whose blob was removed is no file
+    std::error_code broken;  // a link whose blob was removed is not a file
     const fs::path& path = entry->path();
     if (path.extension() != ".gguf" || !entry->is_regular_file(broken) || broken) continue;
     const std::uint64_t size = entry->file_size(broken);
@@ -153,7 +153,7 @@ Status Cache::link(const std::string& repository, const std::string& commit,
   fs::remove(fresh, error);
   fs::create_symlink(target, fresh, error);
   if (error) {
-    // A file system without links: then the blob itself goes there, as with the hub's own client.
+    // On a file system without links the blob itself is moved there, as the hub's own client does.
     fs::rename(to, from, error);
     if (error) return failed("make the link", from, error);
     return {};
@@ -167,7 +167,7 @@ Status Cache::set_commit(const std::string& repository, const std::string& revis
                          const std::string& commit) const {
   std::error_code error;
   if (!fs::exists(folder_ / "CACHEDIR.TAG", error)) {
-    // Backups leave such folders out. That it cannot be written harms nothing.
+    // Backup programs skip folders with this file. A failure to write it does no harm.
     static_cast<void>(write_whole(folder_ / "CACHEDIR.TAG", kCacheTag));
   }
   if (revision == commit) return {};

@@ -14,22 +14,23 @@ namespace tenon::hub {
 
 /// A GGUF file in the cache.
 struct CachedFile {
-  std::string path;                ///< Inside the repository.
-  std::filesystem::path location;  ///< Where it can be read.
+  std::string path;                ///< The path inside the repository.
+  std::filesystem::path location;  ///< The file on this machine.
   std::uint64_t size = 0;
 };
 
-/// The cache of the hub's own client, in its layout, so that each finds what the other fetched:
+/// The cache of the hub's own client, in the same layout, so that each finds what the other
+/// fetched:
 ///
 ///     models--OWNER--REPO/blobs/HASH                     the bytes, by their hash
-///     models--OWNER--REPO/blobs/HASH.incomplete          what has come of them
+///     models--OWNER--REPO/blobs/HASH.incomplete          the part that has been fetched
 ///     models--OWNER--REPO/snapshots/COMMIT/PATH          a link to a blob
 ///     models--OWNER--REPO/refs/REVISION                  the commit that a branch or tag stood for
 ///     .locks/models--OWNER--REPO/HASH.lock               held while a blob is fetched
 ///
-/// Source: https://huggingface.co/docs/hub/local-cache. Stateless but for the folder's name;
-/// repositories, revisions, commits, hashes and paths are ones that hub::parse_hub_name() and
-/// hub::append_files() let through.
+/// Source: https://huggingface.co/docs/hub/local-cache. It has no state except the folder's name.
+/// Repositories, revisions, commits, hashes and paths must have passed hub::parse_hub_name() and
+/// hub::append_files().
 class Cache {
  public:
   explicit Cache(std::filesystem::path folder) : folder_(std::move(folder)) {}
@@ -45,23 +46,23 @@ class Cache {
                                               const std::string& commit,
                                               const std::string& path) const;
 
-  /// The commit that `revision` stood for when it was last asked; itself, if it is one that is
-  /// here.
+  /// The commit that `revision` named when the hub was last asked; if it is a commit that is here,
+  /// `revision` itself.
   [[nodiscard]] std::optional<std::string> commit_of(const std::string& repository,
                                                      const std::string& revision) const;
-  /// The GGUF files of a commit that are here whole, by their paths.
+  /// The complete GGUF files of a commit, in the order of their paths.
   [[nodiscard]] std::vector<CachedFile> files(const std::string& repository,
                                               const std::string& commit) const;
   /// All repositories of models: "OWNER/REPO".
   [[nodiscard]] std::vector<std::string> repositories() const;
-  /// The commits of which something is here.
+  /// The commits that have at least one file here.
   [[nodiscard]] std::vector<std::string> commits(const std::string& repository) const;
 
-  /// Makes `path` of a commit point to a blob that is here. Fails with `unavailable` where the
+  /// Makes `path` of a commit point to a blob that is here. Fails with `unavailable` if the file
   /// system does.
   [[nodiscard]] Status link(const std::string& repository, const std::string& commit,
                             const std::string& path, const std::string& hash) const;
-  /// Notes what `revision` stands for; nothing where it is the commit itself.
+  /// Notes which commit `revision` names; does nothing if `revision` is the commit itself.
   [[nodiscard]] Status set_commit(const std::string& repository, const std::string& revision,
                                   const std::string& commit) const;
 

@@ -16,17 +16,17 @@ namespace tenon::hub {
 /// Movable. After hex() nothing more can be added.
 class Digest {
  public:
-  /// What the hub names large files by.
+  /// The hash by which the hub names large files.
   [[nodiscard]] static Digest sha256();
-  /// What git, and so the hub, names small files by: SHA-1 over "blob SIZE", a zero byte, the
-  /// bytes.
+  /// The hash by which git, and so the hub, names small files: SHA-1 over "blob SIZE", a zero byte
+  /// and the bytes.
   [[nodiscard]] static Digest git_blob(std::uint64_t size);
   Digest(Digest&&) noexcept;
   Digest& operator=(Digest&&) noexcept;
   ~Digest();
 
   void add(std::string_view bytes);
-  /// In lower case; "" where this system's OpenSSL refuses the function.
+  /// In lower case; "" if this system's OpenSSL does not offer the hash.
   [[nodiscard]] std::string hex();
 
  private:

@@ -15,9 +15,9 @@ namespace {
 
 constexpr std::string_view kExtension = ".gguf";
 constexpr std::size_t kMaxPath = 1024;
-constexpr std::size_t kMaxPart = 255;  // of a file's name, on every file system
+constexpr std::size_t kMaxPart = 255;  // bytes of a file's name, on every file system
 constexpr std::size_t kMaxFiles = 100'000;
-constexpr std::size_t kMaxNamed = 30;  // of names in a message
+constexpr std::size_t kMaxNamed = 30;  // names in one message
 constexpr std::uint64_t kMaxSize = std::uint64_t{1} << 50;
 
 std::string upper(std::string_view text) {
@@ -32,7 +32,7 @@ bool is_gguf(std::string_view path) {
          upper(path.substr(path.size() - kExtension.size())) == ".GGUF";
 }
 
-// Names a place inside a folder, on every file system and in every reading.
+// Whether `path` stays inside its folder, on every file system and however a program reads it.
 bool stays_inside(std::string_view path) {
   if (path.empty() || path.size() > kMaxPath) return false;
   while (true) {
@@ -112,7 +112,7 @@ std::string listed(const std::set<std::string>& names) {
   return text;
 }
 
-// Models by what their files are called without numbers of shards and ".gguf".
+// Models by the names of their files, without the numbers of shards and without ".gguf".
 using Models = std::map<std::string, std::vector<const RemoteFile*>>;
 
 Models models_of(const std::vector<RemoteFile>& files) {
@@ -139,7 +139,7 @@ Models matching(const Models& models, std::string_view wanted) {
     }
     return {};
   }
-  // A path is unique, so it decides before names and quantisations do.
+  // A path is unique, so it is tried before names and quantisations.
   for (const auto& [stem, files] : models) {
     for (const RemoteFile* file : files) {
       if (file->path == wanted || stem == wanted) return {{stem, files}};
@@ -214,8 +214,8 @@ Status append_files(const json::Value& page, std::vector<RemoteFile>& files) {
 
 std::string quantisation_of(std::string_view path) {
   const std::string name = upper(name_of(shard_of(path).stem));
-  // The last word that is one: "Q8-model.Q4_K_M" is the latter. Words end at '-' and '.', and begin
-  // after '_', too: "model_Q4_K_M".
+  // The last word that is a quantisation: for "Q8-model.Q4_K_M", Q4_K_M. Words end at '-' and '.',
+  // and may also begin after '_': "model_Q4_K_M".
   std::string found;
   for (std::size_t begin = 0; begin < name.size();) {
     const std::size_t end = std::min(name.find_first_of("-.", begin), name.size());

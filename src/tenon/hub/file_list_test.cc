@@ -69,7 +69,7 @@ struct ChoiceRow {
   const char* name;
   std::vector<std::string> files;
   std::string wanted;
-  std::vector<std::string> chosen;  // empty: refused
+  std::vector<std::string> chosen;  // empty: it is refused
   std::string says = "";            // a part of the refusal
 };
 

@@ -12,7 +12,7 @@
 namespace tenon::hub {
 namespace {
 
-constexpr unsigned kMode = 0664;  // the hub's own: users of a group can share a cache
+constexpr unsigned kMode = 0664;  // as the hub's client has it: users of a group can share a cache
 
 int lock(int file, int how) {
   int result = 0;

@@ -8,12 +8,12 @@
 
 namespace tenon::hub {
 
-/// A lock that other processes see, the hub's own client among them: flock(2) on a file, which is
-/// made, with its folders, and stays. Held until destroyed, or until the process ends.
+/// A lock between processes, also with the hub's own client: flock(2) on a file. The file and its
+/// folders are made, and stay. The lock is held until destruction, or until the process ends.
 class FileLock {
  public:
-  /// Waits for as long as another has it; `on_wait`, which may be empty, is called once before.
-  /// Fails with `unavailable` where the system does.
+  /// Waits as long as another process has the lock; `on_wait`, which may be empty, is called once
+  /// before. Fails with `unavailable` if the file system does.
   [[nodiscard]] static Expected<FileLock> acquire(const std::filesystem::path& file,
                                                   const std::function<void()>& on_wait);
   FileLock(FileLock&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
@@ -25,7 +25,7 @@ class FileLock {
  private:
   explicit FileLock(int file) : file_(file) {}
 
-  int file_;  // -1: moved from
+  int file_;  // -1: this object was moved from
 };
 
 }  // namespace tenon::hub

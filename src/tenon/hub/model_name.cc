@@ -11,14 +11,14 @@ namespace {
 
 constexpr std::string_view kHub = "hf:";
 constexpr std::string_view kOllama = "ollama:";
-constexpr std::size_t kMaxNamePart = 96;  // the hub's own bound of a name
+constexpr std::size_t kMaxNamePart = 96;  // the hub's own limit for a name
 constexpr std::size_t kMaxChoice = 1024;
 
 bool is_letter_or_digit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-// A name that is one part of a path, too: never "." or "..", never a separator.
+// Whether the name can also be one part of a path: it is not "." or "..", and has no separator.
 bool is_name(std::string_view text) {
   return !text.empty() && text.size() <= kMaxNamePart &&
          text.find("..") == std::string_view::npos && text.front() != '-' && text.front() != '.' &&
@@ -86,7 +86,7 @@ Expected<HubName> parse_hub_name(std::string_view text) {
   const auto parts = split(text, '/');
   if (parts.size() != 2) return wrong("it has an owner, a slash and a repository");
   for (const std::string_view part : parts) {
-    // The cache joins owner and repository with "--", so the hub allows it in neither.
+    // The cache joins owner and repository with "--", so the hub allows "--" in neither.
     if (!is_name(part) || part.find("--") != std::string_view::npos) {
       return wrong("the owner and the repository are letters, digits, '-', '_' and '.'");
     }
@@ -113,7 +113,7 @@ Expected<OllamaName> parse_ollama_name(std::string_view text) {
   OllamaName name;
   const std::size_t slash = text.rfind('/');
   const std::size_t colon = text.rfind(':');
-  // A colon before the last slash is a host's port.
+  // A colon before the last slash belongs to the port of a host.
   if (colon != std::string_view::npos && (slash == std::string_view::npos || colon > slash)) {
     name.tag = text.substr(colon + 1);
     text = text.substr(0, colon);

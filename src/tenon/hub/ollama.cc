@@ -25,7 +25,7 @@ std::string text_at(const json::Value& value, std::string_view key) {
   return text == nullptr ? std::string() : *text;
 }
 
-// "sha256-…", the name of a file, or "" where `digest` is not one.
+// "sha256-…", the name of a file; "" if `digest` is malformed.
 std::string blob_name(std::string_view digest) {
   constexpr std::string_view kFunction = "sha256:";
   if (!digest.starts_with(kFunction)) return {};

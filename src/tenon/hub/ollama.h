@@ -19,14 +19,14 @@ struct OllamaModel {
 
 /// Looks for `name` in the stores, one after the other: a store has
 /// manifests/HOST/OWNER/NAME/TAG, JSON whose layer of type application/vnd.ollama.image.model names
-/// a file in blobs/. Reads only; Ollama need not run. The chat template of the manifest, in
-/// Ollama's own language, is not used: the GGUF file has the model's own. Fails with `invalid`,
-/// naming the places, where there is no such model, where its manifest cannot be read or where its
-/// file is not whole.
+/// a file in blobs/. Reads only; Ollama need not run. The manifest's chat template is in a language
+/// of Ollama's and is not used, since the GGUF file has the model's own. Fails with `invalid`,
+/// naming the places, if there is no such model, if its manifest cannot be read or if its file is
+/// not whole.
 [[nodiscard]] Expected<OllamaModel> find_ollama_model(
     const OllamaName& name, const std::vector<std::filesystem::path>& stores);
 
-/// All models of the stores that find_ollama_model() finds, by their names.
+/// All models of the stores that find_ollama_model() can find, sorted by name.
 [[nodiscard]] std::vector<OllamaModel> list_ollama_models(
     const std::vector<std::filesystem::path>& stores);
 

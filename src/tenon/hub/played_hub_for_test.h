@@ -19,7 +19,7 @@
 
 namespace tenon::hub {
 
-/// A request that a played hub got.
+/// A request that a played hub has received.
 struct Asked {
   std::string target;
   std::string head;
@@ -39,12 +39,12 @@ inline std::string http_answer(std::string_view status, std::string_view headers
          std::string(headers) + "\r\n" + std::string(body);
 }
 
-/// A hub with one repository, "owner/repo", whose bytes on the wire a test can choose.
+/// A fake hub with one repository, "owner/repo". A test can choose the bytes of its answers.
 class PlayedHub {
  public:
   static constexpr std::string_view kCommit = "0123456789abcdef0123456789abcdef01234567";
-  /// Given the request and how many of its target came before: the bytes of the answer, or nothing
-  /// for what a good hub answers.
+  /// Gets the request and how many requests for the same target came before. Returns the bytes of
+  /// the answer, or no value to answer as a good hub does.
   using Fault = std::function<std::optional<std::string>(const Asked& asked, int before)>;
 
   explicit PlayedHub(std::map<std::string, std::string> files = {}, Fault fault = {})
@@ -76,7 +76,7 @@ class PlayedHub {
     for (const auto& [path, bytes] : files_) text += (text.empty() ? "" : ",") + entry(path, bytes);
     return "[" + text + "]";
   }
-  /// What a good hub answers.
+  /// The answer of a good hub.
   [[nodiscard]] std::string good(const Asked& asked) const {
     const std::string& target = asked.target;
     const std::string api = "/api/models/owner/repo/";
@@ -122,10 +122,10 @@ class PlayedHub {
   const Fault fault_;
   mutable std::mutex mutex_;
   std::vector<Asked> asked_;  // guarded by mutex_
-  http::FakeServer server_;   // last: its thread uses the others
+  http::FakeServer server_;   // last: its thread uses the members above
 };
 
-/// A cache in a folder of its own, which goes with it, and little patience.
+/// A cache in a temporary folder of its own, with short timeouts.
 class TestCache {
  public:
   explicit TestCache(const PlayedHub& hub, std::string_view name)

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A file's or a revision's name as a part of a URL; slashes stay where `keeps_slashes`.
+// A name of a file or revision as a part of a URL; slashes stay if `keeps_slashes`.
 std::string escaped(std::string_view text, bool keeps_slashes) {
   std::string out;
   for (const char c : text) {
@@ -55,7 +55,7 @@ Status check_cache(const Settings& settings) {
   return invalid("there is no place for models: set HF_HUB_CACHE, or HOME");
 }
 
-// The commit of the revision, and the files that it has.
+// The commit that the revision names, and its files.
 struct Listing {
   std::string commit;
   std::vector<RemoteFile> files;
@@ -98,7 +98,7 @@ std::uint64_t size_if_file(const fs::path& path) {
   return error ? 0 : size;
 }
 
-// Fails where the disk has no room for what is still to come.
+// Fails if the disk has no room for the bytes that are still missing.
 Status check_room(const HubName& name, const Choice& choice, const Cache& cache) {
   std::uint64_t missing = 0;
   for (const RemoteFile& file : choice.files) {
@@ -119,7 +119,7 @@ Status check_room(const HubName& name, const Choice& choice, const Cache& cache)
                      " are free: make room, or name another folder with HF_HUB_CACHE");
 }
 
-// Makes sure that the blob is there. Under its lock.
+// Fetches the blob if it is not there. The caller holds its lock.
 Status fetch_blob(const HubName& name, const std::string& commit, const RemoteFile& file,
                   const Cache& cache, Transfer& transfer, const Progress& progress) {
   const auto tell = [&](Event::Kind kind, std::string_view what = {}) {

@@ -12,19 +12,19 @@
 
 namespace tenon::hub {
 
-/// A model that is here.
+/// A model that is on this machine.
 struct PulledModel {
-  std::string path;        ///< What an engine loads: the file, the first of several shards.
+  std::string path;        ///< The file that an engine loads, or the first of several shards.
   std::string name;        ///< What clients may call it: the file's name without ".gguf".
-  std::string repository;  ///< "" where it is Ollama's.
+  std::string repository;  ///< "" for a model of Ollama's store.
   std::string commit;
-  std::string quantisation;  ///< "" where its name does not say it.
+  std::string quantisation;  ///< "" if the file's name does not tell it.
   std::vector<std::string> files;
-  std::uint64_t size = 0;  ///< Of all of them.
-  std::string note;        ///< Why the hub was not asked, where it should have been; "": it was.
+  std::uint64_t size = 0;  ///< Bytes of all its files.
+  std::string note;        ///< Why the hub was not asked although it should have been; else "".
 };
 
-/// Fetches what of a model is missing in the cache, and finds what is there:
+/// Fetches what the cache lacks of a model, and finds the rest:
 ///
 ///     auto settings = settings_from_environment();
 ///     auto name = parse_hub_name("owner/repo:Q4_K_M");
@@ -32,19 +32,19 @@ struct PulledModel {
 ///     if (!model) return Unexpected(model.error());
 ///     load(model->path);
 ///
-/// Asks the hub which commit the revision is, so a newer file replaces an older one; where the hub
-/// is not to be asked or cannot be reached, what the cache has is taken, with a note. Processes
+/// Asks the hub which commit the revision is, so a newer file replaces an older one. In offline
+/// mode, or if the hub cannot be reached, the model in the cache is taken, with a note. Processes
 /// that fetch the same file wait for one another. Errors: `invalid` for what another name, token or
-/// revision mends, `unavailable` for the network, the hub and the disk; both say how. What of a
-/// file has come stays, and the next pull goes on from there.
+/// revision can solve, `unavailable` for the network, the hub and the disk; both say how. The part
+/// of a file that was fetched stays, and the next pull continues from there.
 [[nodiscard]] Expected<PulledModel> pull(const HubName& name, const Settings& settings,
                                          const Progress& progress = {});
 
-/// What the cache has, without the network. Fails with `invalid` where it does not have it whole.
+/// Finds the model in the cache, without the network. Fails with `invalid` if it is not whole.
 [[nodiscard]] Expected<PulledModel> find_cached(const HubName& name, const Settings& settings);
 
-/// The file that `name` stands for, a name of is_model_name(): a model of Ollama's store, or of the
-/// hub, for which the hub is asked only where the cache does not have it.
+/// The file that `name`, see is_model_name(), stands for: a model of Ollama's store, or of the hub,
+/// which is asked only if the cache does not have the model.
 [[nodiscard]] Expected<PulledModel> locate(std::string_view name, const Settings& settings,
                                            const Progress& progress = {});
 

@@ -113,7 +113,7 @@ TEST(Pull, FetchesAllShards) {
   EXPECT_FALSE(find_cached(named("owner/repo"), cache.settings)) << "of main nothing is known";
 }
 
-// A hub that answers `bytes` to the first `times` requests for the file, and then what is good.
+// A hub that answers `bytes` to the first `times` requests for the file, and then as a good hub.
 PlayedHub::Fault first_times(int times, std::string bytes) {
   return [times, bytes = std::move(bytes)](const Asked& asked, int before) {
     return is_file(asked) && before < times ? std::optional(bytes) : std::nullopt;
@@ -122,7 +122,7 @@ PlayedHub::Fault first_times(int times, std::string bytes) {
 
 struct Mended {
   const char* name;
-  std::string answer;  // to the first requests for the file
+  std::string answer;  // the answer to the first requests for the file
   int times = 1;
 };
 
@@ -170,9 +170,9 @@ TEST(Pull, GoesOnWhereItWasCut) {
 struct Partial {
   const char* name;
   std::string incomplete;
-  std::string range;                  // of the first request for the file
-  std::string again;                  // of the second one; "-": there is none
-  std::optional<std::string> answer;  // to the first; else a good one
+  std::string range;                  // expected in the first request for the file
+  std::string again;                  // expected in the second; "-": there is no second request
+  std::optional<std::string> answer;  // the answer to the first; no value: a good one
 };
 
 TEST(Pull, GoesOnWithWhatAnEarlierOneLeft) {
@@ -209,7 +209,7 @@ TEST(Pull, GoesOnWithWhatAnEarlierOneLeft) {
 
 struct Refused {
   const char* name;
-  std::string answer;  // to every request for the file
+  std::string answer;  // the answer to every request for the file
   Errc code;
   const char* says;
   int attempts = 1;
@@ -316,7 +316,7 @@ TEST(Pull, FollowsToAnotherHostWithoutTheToken) {
   });
   const PlayedHub hub(kFiles, [&](const Asked& asked, int before) -> std::optional<std::string> {
     if (!is_file(asked)) return std::nullopt;
-    // A renamed repository first, as a relative address, and then the other host.
+    // First a renamed repository, as a relative address, and then the other host.
     const std::string place = before == 0 ? "resolve-cache?x=1" : cdn.url() + "/signed?key=secret";
     if (asked.target.find("resolve-cache") != std::string::npos || before > 0) {
       return http_answer("302 Found", "Location: " + cdn.url() + "/signed?key=secret\r\n", "");
@@ -357,7 +357,7 @@ TEST(Pull, RefusalsNameTheTokenThatWasSent) {
 
 struct BadList {
   const char* name;
-  std::string target;  // a part of the request that is answered so
+  std::string target;  // a part of the target of the request that gets this answer
   std::string answer;
   Errc code;
   const char* says;
@@ -416,7 +416,7 @@ TEST(Pull, ReadsListsOfSeveralPages) {
   const auto model = pull(named("owner/repo:Q8_0"), cache.settings);
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_EQ(text(model->path), kFiles.at("m-Q8_0.gguf"));
-  other = "http://127.0.0.1:1/elsewhere";  // another host's page is none of this hub's
+  other = "http://127.0.0.1:1/elsewhere";  // a page of another host is not followed
   const auto elsewhere = pull(named("owner/repo:Q8_0"), cache.settings);
   ASSERT_FALSE(elsewhere);
   EXPECT_THAT(elsewhere.error().message, HasSubstr("no GGUF file"));

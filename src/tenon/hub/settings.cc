@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxTokenBytes = 4096;
-// Where the service that Ollama's installer makes keeps its models.
+// Where the service that Ollama's installer sets up keeps its models.
 constexpr std::string_view kOllamaService = "/usr/share/ollama/.ollama/models";
 
 // The first of these variables that is set, or "".
@@ -37,7 +37,7 @@ bool is_true(const std::string& value) {
   return upper == "1" || upper == "ON" || upper == "YES" || upper == "TRUE";
 }
 
-// `path` with "~/" as the home folder, which a shell does not replace in `HF_HOME="~/x"`.
+// `path` with "~/" replaced by the home folder, since a shell does not do that in `HF_HOME="~/x"`.
 fs::path expanded(const std::string& path) {
   if (!path.starts_with("~/")) return path;
   return fs::path(variable({"HOME"})) / path.substr(2);

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The variables that matter, set for one test and as they were after it.
+// The variables that matter; sets them for one test and restores them after it.
 class Environment {
  public:
   explicit Environment(const std::vector<std::pair<std::string, std::string>>& variables) {

@@ -20,6 +20,21 @@
 #include "tenon/http/wire.h"
 #include "tenon/hub/digest.h"
 
+// How a file is fetched
+//
+// get_file() opens the unfinished file, hashes what it has (Body::open), and fetch_rest() asks for
+// the missing bytes with a Range header until all have come. Three loops stand inside one another:
+//  - ask() follows redirects. The token goes only to the hub's own address, and once a redirect has
+//    left it, no later request of that exchange gets the token, even if it leads back.
+//  - fetch_rest() and get_json() try again after errors that may pass. wait_before_next() decides
+//    which those are and how long to pause. An attempt that brings at least kProgress bytes starts
+//    the count anew, so a slow download may break any number of times.
+//  - get_file() starts over once if the hash is wrong although all bytes came, since bytes from an
+//    earlier run may be the cause.
+// The body goes to the disk and into the hash as it comes (Body::take), so memory stays bounded. A
+// server that sends too much, the wrong part, or too slowly is stopped there. Nothing counts as
+// fetched before it was flushed and its hash is right.
+
 namespace tenon::hub {
 namespace {
 
@@ -28,11 +43,11 @@ using Clock = std::chrono::steady_clock;
 using Headers = std::vector<http::Header>;
 
 constexpr unsigned kMaxRedirects = 10;
-constexpr std::uint64_t kProgress = 1 << 20;  // so much makes an attempt one that counts
+constexpr std::uint64_t kProgress = 1 << 20;  // an attempt that brings this much does not count
 constexpr std::size_t kBlock = 1 << 20;
-constexpr unsigned kFirstContacts = 3;  // without an answer: then what is here has to do
+constexpr unsigned kFirstContacts = 3;  // attempts without any answer, before the cache is used
 constexpr std::size_t kAnySize = std::numeric_limits<std::size_t>::max() / 2;
-constexpr std::size_t kMaxWords = 300;  // of a hub's own in our messages
+constexpr std::size_t kMaxWords = 300;  // bytes of a hub's text that our messages quote
 
 bool is_redirect(unsigned status) {
   return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
@@ -55,8 +70,8 @@ std::string origin_of(const std::string& url) {
   return parsed ? origin_of(*parsed) : std::string();
 }
 
-// What `location` means in an answer from `base`, RFC 3986 5.2 for what servers send; "" if it is
-// nothing that can be called.
+// The URL that `location` means in an answer from `base` (RFC 3986, 5.2, the cases that servers
+// send); "" if it is not a URL that can be requested.
 std::string redirected(const std::string& base, std::string_view location) {
   location = location.substr(0, location.find('#'));
   std::string url;
@@ -77,7 +92,7 @@ std::string redirected(const std::string& base, std::string_view location) {
   return http::parse_url(url) ? url : std::string();
 }
 
-// `words` of another host, for a message of ours.
+// Text of another host, made fit for a message of ours.
 std::string plain(std::string_view words) {
   std::string text;
   for (const char c : words.substr(0, kMaxWords)) {
@@ -113,24 +128,24 @@ bool begins_at(std::string_view range, std::uint64_t begin, std::uint64_t size) 
 
 }  // namespace
 
-// What becomes of an answer's body. On the client's thread.
+// Receives the body of an answer. Called on the client's thread.
 struct Transfer::Sink {
   Sink() = default;
   Sink(const Sink&) = delete;
   Sink& operator=(const Sink&) = delete;
   virtual ~Sink() = default;
-  /// Asked of the head of an answer that is no redirect; false: its body is not wanted.
+  /// Called at the head of an answer that is not a redirect; false: the body is not wanted.
   virtual bool begin(unsigned status, const Headers& headers) = 0;
-  /// False: no more is wanted.
+  /// False: no more of the body is wanted.
   virtual bool take(std::string_view bytes) = 0;
 };
 
 struct Transfer::Exchange {
-  std::string url;  // that answered
+  std::string url;  // the one that answered, after redirects
   unsigned status = 0;
   Headers headers;
   Status end;
-  bool is_final = false;  // another attempt would end as this one did
+  bool is_final = false;  // another attempt would end in the same way
 };
 
 Transfer::Transfer(Settings settings, std::unique_ptr<http::Client> client)
@@ -174,7 +189,7 @@ Transfer::Exchange Transfer::ask(std::string url, const Headers& headers, std::s
   for (unsigned redirects = 0;; ++redirects) {
     Headers sent = headers;
     sent.push_back({"User-Agent", "tenon"});
-    // Once another host has had a say, the token stays here.
+    // Once a redirect has left the hub's address, the token is not sent any more.
     is_home = is_home && origin_of(url) == home;
     if (is_home && !settings_.token.empty()) {
       sent.push_back({"Authorization", "Bearer " + settings_.token});
@@ -198,7 +213,7 @@ Transfer::Exchange Transfer::ask(std::string url, const Headers& headers, std::s
   }
 }
 
-// What the hub's refusal means for who asked.
+// Says what the hub's refusal means for the user.
 Error Transfer::refusal(const Exchange& exchange) const {
   const std::string_view code = http::find_header(exchange.headers, "x-error-code");
   const std::string said = plain(http::find_header(exchange.headers, "x-error-message"));
@@ -228,7 +243,7 @@ Error Transfer::refusal(const Exchange& exchange) const {
   return {Errc::invalid, std::move(text)};
 }
 
-// Fails where there is no sense in another attempt.
+// Waits before another attempt; fails if another attempt makes no sense.
 Status Transfer::wait_before_next(const Exchange& exchange, unsigned attempts,
                                   unsigned max_attempts, const Progress& progress,
                                   Event event) const {
@@ -305,7 +320,7 @@ Expected<json::Value> Transfer::get_json(const std::string& target, std::string*
 
 // ---------------------------------------------------------------------------------------- files
 
-// A file that grows, and the hash of what it has.
+// The file that grows, and the hash of its bytes.
 class Transfer::Body final : public Sink {
  public:
   Body(const RemoteFile& file, const fs::path& path, const Progress& progress,
@@ -317,19 +332,19 @@ class Transfer::Body final : public Sink {
   Body(const Body&) = delete;
   Body& operator=(const Body&) = delete;
 
-  /// Opens it and reads what is there.
+  /// Opens the file and hashes the bytes that it has.
   Status open();
-  /// Drops what is there.
+  /// Drops the bytes that the file has.
   Status restart();
-  /// All bytes are there: writes them to the disk, and says whether they are the right ones.
+  /// Writes all bytes to the disk.
   Status flush();
   [[nodiscard]] bool is_right() { return digest_.hex() == file_.blob(); }
   [[nodiscard]] std::uint64_t size() const { return size_; }
   struct Trouble {
     std::string why;
-    bool is_final;  // another attempt would end as this one did
+    bool is_final;  // another attempt would end in the same way
   };
-  /// Why no more was wanted.
+  /// Why the body stopped the answer.
   [[nodiscard]] const std::optional<Trouble>& trouble() const { return trouble_; }
   void forget_trouble() { trouble_.reset(); }
 
@@ -357,7 +372,7 @@ class Transfer::Body final : public Sink {
   int descriptor_ = -1;
   std::uint64_t size_ = 0;
   std::optional<Trouble> trouble_;
-  Clock::time_point window_;  // since when so many bytes have come
+  Clock::time_point window_;  // window_bytes_ have come since then
   std::uint64_t window_bytes_ = 0;
 };
 
@@ -394,8 +409,8 @@ bool Transfer::Body::begin(unsigned status, const Headers& headers) {
   if (status != 200 && status != 206 && status != 416) return false;
   const std::string range = plain(http::find_header(headers, "content-range"));
   const bool goes_on = status == 206 && begins_at(range, size_, file_.size);
-  // A server that does not heed the range sends all of it; one that finds it wrong, or sends
-  // another part, is asked for all of it.
+  // A server that ignores the range sends the whole file. If it rejects the range or sends another
+  // part, the next request asks for the whole file.
   if (!goes_on && size_ > 0) {
     if (Status emptied = restart(); !emptied) return stop(emptied.error().message, true);
   }
@@ -439,7 +454,7 @@ bool Transfer::Body::take(std::string_view bytes) {
   return stop("hardly anything comes any more", false);
 }
 
-// Asks until the body has all bytes.
+// Asks until the body has all its bytes.
 Status Transfer::fetch_rest(const std::string& target, const RemoteFile& file, Body& body,
                             const Progress& progress) {
   std::uint64_t counted = body.size();
@@ -447,7 +462,7 @@ Status Transfer::fetch_rest(const std::string& target, const RemoteFile& file, B
     Headers headers;
     if (body.size() > 0) headers.push_back({"Range", "bytes=" + std::to_string(body.size()) + "-"});
     body.forget_trouble();
-    // The body itself knows how many bytes it takes.
+    // No limit here: the body itself knows how many bytes it takes.
     Exchange exchange = ask(settings_.endpoint + target, headers, kAnySize, body);
     const std::string from = exchange.url.substr(0, exchange.url.find('?'));
     if (const auto& trouble = body.trouble()) {
@@ -461,7 +476,7 @@ Status Transfer::fetch_rest(const std::string& target, const RemoteFile& file, B
     }
     if (exchange.end &&
         (exchange.status == 200 || exchange.status == 206 || exchange.status == 416)) {
-      // Whole by its framing, and still not all of the file.
+      // The answer ended properly, but without all bytes of the file.
       exchange.end = unavailable(from + ": only " + std::to_string(body.size()) + " of " +
                                  std::to_string(file.size) + " bytes came");
     }
@@ -495,7 +510,7 @@ Status Transfer::get_file(const std::string& target, const RemoteFile& file,
     const std::string why = file.path +
                             ": what came has another hash than the hub's list says, so it was "
                             "removed";
-    // What was here from an earlier time may be to blame.
+    // Bytes from an earlier run may be the cause: starts over once.
     if (!is_first || !had_some) {
       return unavailable(why +
                          "; try again, and if that does not help, something between here "

@@ -16,12 +16,12 @@
 
 namespace tenon::hub {
 
-/// What happens while files are fetched.
+/// What happens while files are fetched, for showing progress.
 struct Event {
   enum class Kind : std::uint8_t {
-    begin,  ///< Of a file; `have` bytes of it are here from an earlier time.
+    begin,  ///< A file begins; `have` bytes of it are here from an earlier time.
     bytes,  ///< More of it has come.
-    wait,   ///< Something holds it up; `what` says what, and what is done about it.
+    wait,   ///< Something delays it; `what` says what, and what is done about it.
     done,   ///< It is whole, and its hash is right.
     found,  ///< It was here already; nothing is fetched.
   };
@@ -33,34 +33,34 @@ struct Event {
   std::uint64_t size = 0;
   std::string_view what;
 };
-/// Called by one thread at a time, which need not be the one that waits for the fetching. It must
-/// return soon. It may be empty.
+/// Called by one thread at a time, perhaps not the one that waits for the file. It must return soon
+/// and may be empty.
 using Progress = std::function<void(const Event&)>;
 
-/// A hub, asked over HTTP. Of one thread.
+/// A hub, asked over HTTP. For one thread.
 ///
-/// Redirects are followed, to other hosts, too, but never from https to http, and the token is sent
-/// to the hub's own address only. What may be mended by asking again (a connection that breaks or
-/// falls silent, 408, 429, 5xx) is asked again, after a pause that doubles or that the hub names,
-/// until Settings::max_attempts attempts in a row have brought less than a mebibyte.
+/// Redirects are followed, to other hosts, too, but never from https to http. The token is sent
+/// only to the hub's own address. An error that may pass (a connection that breaks or falls silent,
+/// 408, 429, 5xx) leads to another attempt, after a pause that doubles or that the hub names, until
+/// Settings::max_attempts attempts in a row have each brought less than a mebibyte.
 ///
-/// By our own http::Client and not by libcurl: it streams with bounded memory, checks certificates,
-/// and refuses what is malformed; redirects, and who gets the token, are decided here in any case.
-/// It knows no proxies: behind one HF_ENDPOINT can name a mirror.
+/// It uses our own http::Client and not libcurl: the client streams with bounded memory, checks
+/// certificates and refuses malformed answers, and redirects and the token are handled here in any
+/// case. The client supports no proxies; behind one, HF_ENDPOINT can name a mirror.
 class Transfer {
  public:
   [[nodiscard]] static Expected<std::unique_ptr<Transfer>> create(const Settings& settings);
 
   /// The JSON document at `target`, below the hub's address. `next`, unless it is null, becomes the
-  /// target of the next page, or "". Errors: `invalid` where the hub refuses (no such repository or
-  /// revision, no right to it), with how to mend it, `limit_exceeded` for too large a document,
+  /// target of the next page, or "". Errors: `invalid` if the hub refuses (no such repository or
+  /// revision, no right to it), saying what helps; `limit_exceeded` for too large a document;
   /// `unavailable` for what may be different later.
   [[nodiscard]] Expected<json::Value> get_json(const std::string& target, std::string* next,
                                                const Progress& progress);
 
-  /// Brings the bytes of `file`, at `target`, into `incomplete`, after those that are there
-  /// already. Afterwards it has them all, on the disk, and they have the file's hash; where they
-  /// have not, nothing of them is kept. Errors as above; `unavailable` where the disk is full.
+  /// Fetches the bytes of `file`, at `target`, into `incomplete`, after those that are there
+  /// already. Afterwards all are on the disk and have the file's hash; if the hash is wrong, none
+  /// of them is kept. Errors as above; `unavailable` if the disk is full.
   [[nodiscard]] Status get_file(const std::string& target, const RemoteFile& file,
                                 const std::filesystem::path& incomplete, const Progress& progress);
 
