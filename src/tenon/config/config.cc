@@ -15,6 +15,17 @@
 #include "tenon/http/client.h"
 #include "tenon/hub/model_name.h"
 
+// How a file is read
+//
+// Two tables, kServerKeys and kModelKeys, say everything about a key: its name, the member that its
+// value goes to (a pointer whose type is the type of the value), the range or the words that are
+// allowed, and the engines that have it. read_table() goes over the entries of the TOML text, finds
+// the row of each and calls read_value(), so adding a key is adding a row, and every error names
+// source, line and key in the same way. What concerns several keys or several models is checked
+// after that: check_model() (which key belongs to which engine, what is missing), check_names() (no
+// name twice), check_parts() and check_pairs() (the parts of recursive models exist).
+// All of it happens before a model is loaded, so a wrong file fails at once.
+
 namespace tenon::config {
 namespace {
 
@@ -23,19 +34,19 @@ struct Range {
   std::int64_t most = 0;
 };
 
-/// One key of a table: where its value goes, what it may be, and which engines have it.
+/// One key of a table: where its value goes, which values it may have, and which engines have it.
 template <class Table>
 struct Key {
   std::string_view name;
   std::variant<std::string Table::*, std::int64_t Table::*, bool Table::*, double Table::*,
                std::vector<std::string> Table::*>
       member;
-  Range range = {};  // of a number
+  Range range = {};  // for a number
   bool is_file = false;
   std::span<const std::string_view> engines = {};                       // empty: all
-  std::shared_ptr<const format::Format> Table::* definition = nullptr;  // for a table as its value
-  std::span<const std::string_view> words = {};                         // of a string; empty: any
-  bool may_be_one = false;  // a string for a list of it alone
+  std::shared_ptr<const format::Format> Table::* definition = nullptr;  // if it may be a table
+  std::span<const std::string_view> words = {};                         // for a string; empty: any
+  bool may_be_one = false;  // a string may stand for a list with one entry
   bool may_be_empty = true;
 };
 
@@ -98,16 +109,16 @@ constexpr std::string_view kEngines[] = {"llama",  "llama-server", "vllm", "sgla
                                          "ollama", "openai",       "exo",  "rlm"};
 constexpr std::span kEmbedded = std::span(kEngines).first<1>();
 constexpr std::span kUpstream = std::span(kEngines).subspan<1, 6>();
-// Those that are models by themselves, and those that are loops around such.
+// Models that answer by themselves, and recursive models, which run over those.
 constexpr std::span kSingle = std::span(kEngines).first<7>();
 constexpr std::span kRecursive = std::span(kEngines).subspan<7>();
-// Those whose tokenizer is a file here.
+// Upstreams whose tokenizer is a file on this machine.
 constexpr std::span kTokenServers = std::span(kEngines).subspan<2, 3>();
-// Those that have several models.
+// Upstreams that serve several models.
 constexpr std::span kNamingServers = std::span(kEngines).subspan<2, 5>();
-// Those whose prompts a chat template makes.
+// Engines for which we render the chat template.
 constexpr std::span kPrompted = std::span(kEngines).first<5>();
-// Where EXO listens by itself.
+// Where EXO listens by default.
 constexpr std::string_view kExoUrl = "http://127.0.0.1:52415";
 constexpr std::string_view kSizedContexts[] = {"llama", "ollama"};
 constexpr std::string_view kArgumentOrders[] = {"schema", "any"};
@@ -458,7 +469,7 @@ Status Reader::check_model(const toml::Value& value, const ModelConfig& model) c
   return {};
 }
 
-// Said here, before any model is loaded.
+// Refuses a name or alias that is given twice, before any model is loaded.
 Status Reader::check_names(const toml::Value& value, const ModelConfig& model,
                            std::vector<std::string>& taken) const {
   std::vector<std::string> names = model.aliases;
@@ -496,7 +507,7 @@ Status Reader::read_models(const toml::Value& value, std::vector<ModelConfig>& m
   return {};
 }
 
-// What a recursive model is made of are models here that are none.
+// The root and the sub of a recursive model must be models of this file that are not recursive.
 Status Reader::check_parts(const toml::Value& value, const ModelConfig& model,
                            const std::vector<ModelConfig>& all) const {
   for (const std::string& part : {model.root, model.sub}) {
@@ -544,7 +555,7 @@ Status Reader::check_pairs(const Config& config) const {
     return one.engine == "rlm" && one.name == like;
   };
   if (like.empty() || std::ranges::any_of(config.models, is_it)) return {};
-  const toml::Value& server = *document_.root.find("server");  // it has said so
+  const toml::Value& server = *document_.root.find("server");  // exists, since `like` is set
   return fail(Errc::invalid, server.position(),
               "server.recursive_pairs_like names '" + like +
                   "', but there is no recursive model of that name");

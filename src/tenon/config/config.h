@@ -9,7 +9,7 @@
 #include "tenon/base/expected.h"
 #include "tenon/format/format.h"
 
-/// From a tenon.toml to models, tools and a service.
+/// Makes models, tools and a service from a tenon.toml.
 namespace tenon::config {
 
 /// The [server] table. docs/configuration.md explains every key.
@@ -20,80 +20,81 @@ struct ServerConfig {
   std::string api_keys_file;
   std::vector<std::string> cors_origins;
   std::vector<std::string> format_files;  ///< Definitions of tool-call formats, or folders of them.
-  std::vector<std::string> allowed_hosts;    ///< Beside loopback names, where there are no keys.
-  std::string unknown_fields = "leave_out";  ///< And hosted tools, pictures; or "refuse".
+  std::vector<std::string> allowed_hosts;    ///< Besides loopback names, if there are no keys.
+  std::string unknown_fields = "leave_out";  ///< Also for hosted tools and pictures; or "refuse".
   std::int64_t max_body_bytes = std::int64_t{32} << 20;
   std::int64_t max_connections = 10'000;
-  std::int64_t request_timeout_s = 0;  ///< Of an answer; 0: none.
-  std::int64_t max_model_bytes = 0;    ///< Of all models that are loaded; 0: no limit.
+  std::int64_t request_timeout_s = 0;  ///< For an answer; 0: no limit.
+  std::int64_t max_model_bytes = 0;    ///< For all loaded models together; 0: no limit.
   std::int64_t drain_timeout_s = 10;   ///< For answers under way when the server is told to stop.
   std::string tls_certificate_file;
   std::string tls_key_file;
   std::string log_level = "info";
-  bool log_contents = true;  ///< Names and values of clients and models in the log.
+  bool log_contents = true;  ///< Whether the log shows names and values of clients and models.
   std::string store;  ///< File where responses are kept; "": in memory, within narrow limits.
   std::int64_t store_max_bytes = std::int64_t{256} << 20;
   std::int64_t store_ttl_s = std::int64_t{30} * 24 * 3600;  ///< 0: until there is no room.
   /// File where paused sessions of recursive models are kept; "": in the user's state folder.
   std::string sessions;
-  bool keep_sessions = true;  ///< Else they are kept in memory alone.
+  bool keep_sessions = true;  ///< If false, they are kept in memory alone.
   std::int64_t sessions_max_bytes = std::int64_t{1} << 30;
   std::int64_t sessions_ttl_s = std::int64_t{24} * 3600;
   std::string crash_dir;      ///< Folder of crash reports; "": in the user's state folder.
-  bool crash_reports = true;  ///< Else they go to stderr alone.
+  bool crash_reports = true;  ///< If false, reports go to stderr alone.
   std::int64_t max_recursive_runs = 64;  ///< At the same time.
   bool recursive_pairs = true;           ///< Requests may name a recursive model as "root:sub".
-  std::string recursive_pairs_like;      ///< The recursive model whose limits hold for them.
+  std::string recursive_pairs_like;      ///< The recursive model whose limits such pairs have.
 };
 
 /// One [[model]] table.
 struct ModelConfig {
   std::string name;
   std::vector<std::string> aliases;
-  std::string engine = "llama";        ///< Or one of those that run elsewhere.
-  std::string path;                    ///< GGUF file, of "llama", or what hub::locate() takes.
-  std::vector<std::string> urls;       ///< Of those: where the same model is served.
-  std::string api_key_env;             ///< Variable that holds its key.
-  std::int64_t silence_limit_s = 120;  ///< Between two bytes of theirs.
-  std::string upstream_model;          ///< Its name there; "": the first.
-  std::string tokenizer;               ///< File or folder, of "vllm", "sglang" and "ollama".
+  std::string engine = "llama";        ///< Or the name of an upstream engine, or "rlm".
+  std::string path;                    ///< For "llama": a GGUF file, or a name for hub::locate().
+  std::vector<std::string> urls;       ///< For upstreams: servers of the same model.
+  std::string api_key_env;             ///< Variable that has the upstream's key.
+  std::int64_t silence_limit_s = 120;  ///< Between two bytes of an upstream.
+  std::string upstream_model;          ///< The upstream's name for it; "": its first model.
+  std::string tokenizer;               ///< File or folder, for "vllm", "sglang" and "ollama".
   std::string chat_template;           ///< File; "": the model's own.
   std::string tool_call_format;
-  std::shared_ptr<const format::Format> definition;  ///< Instead: one that stands in the table.
+  std::shared_ptr<const format::Format> definition;  ///< A format that is defined in the table.
   std::string argument_order = "schema";             ///< Or "any".
-  bool normalize = true;                             ///< Arguments are mended by their schema.
-  std::string repair_rules;  ///< File, instead of those that come with Tenon.
-  bool close_calls = false;  ///< Calls end before max_tokens does.
-  /// Tools by the prompt alone where no format is known, and calls in other forms than the model's.
+  bool normalize = true;                             ///< Arguments are repaired by their schema.
+  std::string repair_rules;  ///< File, instead of the rules that come with Tenon.
+  bool close_calls = false;  ///< An open call is closed before max_tokens is reached.
+  /// Tools are described in the prompt alone if no format is known, and then calls are read in
+  /// other forms than the model's.
   bool generic_fallback = true;
-  /// Calls in other forms than the model's: "auto", "always" (also where one is required), "off".
+  /// Calls in other forms than the model's: "auto", "always" (also if a call is required), "off".
   std::string other_forms = "auto";
-  std::string repeated_calls = "auto";  ///< Or "keep", or "drop": one that is the one before.
+  std::string repeated_calls = "auto";  ///< For a call equal to the one before; or "keep", "drop".
   std::string reasoning = "auto";  ///< Whether the model has a section for it; or "on", or "off".
   std::string on_unknown_tool = "content";  ///< Or "repair", or "forward".
   std::string on_invalid_call = "pass";     ///< Or "ask_again".
-  std::string execute = "client";           ///< Or "server": who runs the tools of the next two.
+  std::string execute = "client";           ///< Who runs `tools` and `mcp`; or "server".
   std::string tools;                        ///< File of tools with commands; "": none.
   std::string mcp;                          ///< File of mcpServers; "": none.
-  std::int64_t max_tool_rounds = 10;        ///< Answers to one request where tools run here.
-  std::int64_t tool_timeout_s = 60;         ///< Of one call.
-  bool remember_results = false;            ///< Of calls that come again in a request.
+  std::int64_t max_tool_rounds = 10;        ///< Model outputs per request, if tools run here.
+  std::int64_t tool_timeout_s = 60;         ///< For one call.
+  bool remember_results = false;            ///< A call that comes again in a request is not rerun.
   std::int64_t context_tokens = 0;          ///< 0: what the model was trained with.
   std::int64_t max_concurrent = 0;          ///< 0: the engine's default.
   std::int64_t queue_limit = -1;  ///< Answers that wait for a place; -1: the engine's default.
   std::int64_t threads = 0;       ///< 0: the engine's default.
-  std::int64_t gpu_layers = -1;   ///< -1: all, where there is a GPU.
+  std::int64_t gpu_layers = -1;   ///< -1: all, if there is a GPU.
   std::string flash_attn = "auto";
   std::string cache_type_k = "f16";
   std::string cache_type_v = "f16";
   std::vector<std::string> rpc;  ///< "host:port" of workers.
   std::string load = "start";    ///< Or "first_use".
-  std::int64_t max_tokens = 0;   ///< Where a request sets none; 0: until the context is full.
-  double price_input = 0;        ///< Of a million tokens, in any currency, the same for all models.
+  std::int64_t max_tokens = 0;   ///< If a request sets none; 0: until the context is full.
+  double price_input = 0;        ///< For a million tokens, in one currency for all models.
   double price_output = 0;
-  double price_cached_input = -1;  ///< -1: as the rest of the input.
+  double price_cached_input = -1;  ///< -1: the same as other input.
 
-  // Of "rlm". What is -1 takes the default, which requests may go beyond.
+  // For "rlm". -1 stands for the default, and requests may then set a higher limit.
   std::string root;
   std::string sub;  ///< "": the root.
   std::int64_t max_iterations = -1;
@@ -101,25 +102,25 @@ struct ModelConfig {
   std::int64_t max_sub_calls = -1;
   std::int64_t max_concurrent_sub_calls = -1;
   std::int64_t max_total_tokens = -1;
-  double max_cost = 0;  ///< 0: none.
+  double max_cost = 0;  ///< 0: no limit.
   std::int64_t max_errors = -1;
   std::int64_t max_time_s = -1;
   std::int64_t cell_timeout_s = -1;
   std::string trajectory_dir;  ///< Folder; "": no traces are written.
-  bool unsafe_local = false;   ///< Code runs even where no sandbox works.
+  bool unsafe_local = false;   ///< Code runs even if no sandbox works.
 
-  /// A definition is equal to itself only, not to another of the same text.
+  /// A definition is equal only to itself, not to another one with the same text.
   bool operator==(const ModelConfig&) const = default;
 };
 
 struct Config {
   ServerConfig server;
   std::vector<ModelConfig> models;
-  std::string text;  ///< It was read from this; "": from no file.
+  std::string text;  ///< The text of the file; "" if it was not read from a file.
 };
 
-/// Reads tenon.toml. Fails with `invalid` or, for what this version cannot do yet, `unsupported`,
-/// naming `source`, line and key. Files named in it are taken relative to `folder`.
+/// Reads tenon.toml. Fails with `invalid`, or with `unsupported` for what this version cannot do
+/// yet, naming `source`, line and key. Paths in it are relative to `folder`.
 [[nodiscard]] Expected<Config> parse_config(std::string_view text, std::string_view source,
                                             std::string_view folder);
 [[nodiscard]] Expected<Config> read_config(const std::string& path);

@@ -98,7 +98,7 @@ struct Bad {
   std::string_view name;
   std::string_view text;
   Errc code;
-  std::string_view message_begin;  // source, line and key
+  std::string_view message_begin;  // with source, line and key
 };
 
 const Bad kBad[] = {
@@ -215,8 +215,8 @@ TEST(Config, ErrorsNameSourceLineAndKey) {
 
 struct Foreign {
   std::string_view line;
-  std::string_view engine;  // that the key belongs to
-  std::string_view other;   // that the model has
+  std::string_view engine;  // the engine that the key belongs to
+  std::string_view other;   // the engine of the model
 };
 
 const Foreign kForeign[] = {

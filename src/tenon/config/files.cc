@@ -53,7 +53,7 @@ std::string state_folder() {
 
 namespace {
 
-// The folder of the library that has this code; "": the program has it by itself.
+// The folder of the shared library that contains this code; "" if it is linked into the program.
 fs::path own_library() {
   Dl_info ignored{};
   void* found = nullptr;
@@ -78,8 +78,8 @@ Expected<std::string> bundled_model() {
     tried += (tried.empty() ? "" : ", ") + file.string();
     return fs::is_regular_file(file, failure) ? file.string() : std::string();
   };
-  // build/<preset>/bin/tenon stands three folders below models/, an installed bin/tenon beside
-  // share/, a library of ours in the lib/ or the folder of a package that has models/.
+  // build/<preset>/bin/tenon stands three folders below models/. An installed bin/tenon stands
+  // beside share/. A library of ours stands in lib/, or in the folder of a package with models/.
   for (const fs::path& file : {own_library(), fs::read_symlink("/proc/self/exe", failure)}) {
     fs::path folder = file.parent_path();
     for (int up = 0; up < 4 && !folder.empty(); ++up, folder = folder.parent_path()) {

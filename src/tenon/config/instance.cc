@@ -18,7 +18,7 @@
 namespace tenon::config {
 namespace {
 
-// Null: the service keeps them in memory.
+// Null: the service keeps responses in memory.
 Expected<std::shared_ptr<store::ResponseStore>> open_store(const ServerConfig& config) {
   if (config.store.empty()) return std::shared_ptr<store::ResponseStore>();
   constexpr std::uint64_t kMostDocuments = 1'000'000;
@@ -79,7 +79,7 @@ Expected<chat::ModelRegistry> registry_of(const Config& config,
   return registry;
 }
 
-/// Asks whoever has a name at the time.
+/// Looks the model up by its name for each request, since a reload may replace it.
 class NamedModel final : public chat::Responder {
  public:
   NamedModel(chat::ModelRegistry& models, std::string name)
@@ -145,7 +145,7 @@ Expected<std::unique_ptr<Instance>> Instance::open(Config config) {
 
 Instance::~Instance() {
   server_.reset();
-  host_->close();  // its runs use the models
+  host_->close();  // the runs of the host use the models, so they end first
   service_.reset();
 }
 

@@ -54,7 +54,7 @@ Answered ask_by_http(Instance& instance, std::string_view path, std::string body
   return response ? Answered{response->status, response->body} : Answered{};
 }
 
-// Without what no two answers share: ids (of 24 letters and digits) and times.
+// The text without what differs between any two answers: ids (24 letters and digits) and times.
 std::string common_part(std::string_view text) {
   std::string common;
   std::size_t i = 0;
@@ -87,7 +87,7 @@ std::unique_ptr<Instance> with_bundled_model() {
   return instance;
 }
 
-// An instance whose one model says what is written down, slowly.
+// An instance whose one model writes a given text, slowly.
 std::unique_ptr<Instance> with_script(milliseconds delay, std::string text = "one two three") {
   auto instance = opened({.server = {.port = 0}});
   EXPECT_TRUE(instance->load_models());
@@ -120,7 +120,7 @@ const Request kRequests[] = {
     {"Responses", "/v1/responses", R"("input": "Hello!", "max_output_tokens": 32)"},
 };
 
-// Each of a fresh instance, as what is in the cache is told.
+// Each request has a fresh instance, since answers report cached tokens.
 TEST(Instance, AnswersTheSameInThisProcessAndByHttp) {
   for (const Request& request : kRequests) {
     for (const std::string stream : {"false", "true"}) {
@@ -256,7 +256,7 @@ TEST(Instance, ListensWhereItIsTold) {
   const auto instance = with_script(milliseconds(0));
   EXPECT_EQ(instance->base_url(), "");
   EXPECT_EQ(instance->server(), nullptr);
-  instance->stop_listening(milliseconds(0));  // of nothing
+  instance->stop_listening(milliseconds(0));  // it does not listen: nothing happens
   for (int round = 0; round < 3; ++round) {
     ASSERT_TRUE(instance->listen());
     EXPECT_TRUE(instance->base_url().starts_with("http://127.0.0.1:"));
@@ -266,7 +266,7 @@ TEST(Instance, ListensWhereItIsTold) {
     EXPECT_EQ(again.error().code, Errc::invalid);
     instance->stop_listening(milliseconds(100));
     EXPECT_EQ(instance->base_url(), "");
-    EXPECT_EQ(ask(*instance, "/v1/models", "").status, 200u);  // it goes on in here
+    EXPECT_EQ(ask(*instance, "/v1/models", "").status, 200u);  // this process can still ask
   }
   const Status open = instance->listen("0.0.0.0", 0);
   ASSERT_FALSE(open);
@@ -289,7 +289,7 @@ TEST(Instance, AnAnswerThatIsCancelledEndsSoon) {
     EXPECT_FALSE(answer->next());
     EXPECT_TRUE(answer->was_cut());
     EXPECT_LT(steady_clock::now() - begun, milliseconds(100));
-    // The engine, too, has heard of it.
+    // The engine's run is cancelled, too.
     while (instance->service().models().entries()[0].stats.unfinished > 0) {
       ASSERT_LT(steady_clock::now() - begun, milliseconds(1000));
       std::this_thread::sleep_for(milliseconds(1));
@@ -320,7 +320,7 @@ TEST(Instance, RespondersAreFoundByName) {
     SCOPED_TRACE(name);
     auto responder = instance->responder(name);
     ASSERT_TRUE(responder) << responder.error().message;
-    if (name == "slow:slow") continue;  // it would run code
+    if (name == "slow:slow") continue;  // this would run code
     chat::Conversation talk(*responder, std::vector<message::Tool>{});
     const auto turn = talk.send_message("Hi");
     ASSERT_TRUE(turn) << turn.error().error.message;

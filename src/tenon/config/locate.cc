@@ -1,4 +1,4 @@
-// Models that are named and not pathed: the file that a name of the hub or of Ollama stands for.
+// Models that are given by a name and not by a path: finds or fetches the file behind the name.
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -15,7 +15,7 @@
 namespace tenon::config {
 namespace {
 
-// A line of the log for each file that begins, ends or is held up, and for each tenth of one.
+// Logs a line for each file that begins, ends or is delayed, and for each tenth of a file.
 class LogProgress {
  public:
   void operator()(const hub::Event& event) {

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Null where there is no such file.
+// Null if there is no such file.
 Expected<json::Value> file_in(const std::string& folder, const char* name) {
   const fs::path path = fs::path(folder) / name;
   std::error_code ignored;

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Ollama names files by their hashes.
+// Ollama names files by their hashes, so the name does not tell that a file is GGUF.
 bool begins_as_gguf(const std::string& path) {
   constexpr std::string_view kMagic = "GGUF";
   std::string begin(kMagic.size(), '\0');
@@ -79,7 +79,7 @@ std::vector<std::string> added_tokens(const json::Value& config) {
   return texts;
 }
 
-// A token is a string, or an object that says more of it.
+// A token is a string, or an object that has the string as `content`.
 std::string token_text(const json::Value& config, std::string_view key) {
   const json::Value* token = config.find(key);
   if (token != nullptr && token->if_object() != nullptr) token = token->find("content");
@@ -91,8 +91,8 @@ struct NamedTemplate {
   bool is_for_tools = false;
 };
 
-// Also an object of templates by name, or a list of {"name", "template"}: the one for tools, else
-// the one called default.
+// The value may also be an object of templates by name, or a list of {"name", "template"}: then the
+// template for tools is taken, else the default one.
 NamedTemplate template_in(const json::Value& config) {
   const json::Value* value = config.find("chat_template");
   if (value == nullptr) return {};
@@ -151,7 +151,7 @@ Expected<ModelTemplate> from_folder(const fs::path& folder) {
     if (found.bos_token.empty()) found.bos_token = token_text(*config, "bos_token");
     if (found.eos_token.empty()) found.eos_token = token_text(*config, "eos_token");
   }
-  if (fs::exists(folder / "chat_template.jinja")) {  // the newest place, which goes first
+  if (fs::exists(folder / "chat_template.jinja")) {  // the newest convention has priority
     auto source = read_file((folder / "chat_template.jinja").string());
     if (!source) return at_fault(source.error());
     take("chat_template.jinja", *std::move(source));
@@ -161,7 +161,7 @@ Expected<ModelTemplate> from_folder(const fs::path& folder) {
   return found;
 }
 
-// Where none of the model's tokens are known, others stand for them: many templates fail without.
+// If none of the model's tokens are known, stand-ins are used: many templates fail without tokens.
 prompt::PromptOptions tokens_of(const ModelTemplate& model) {
   if (model.bos_token.empty() && model.eos_token.empty()) {
     return {.bos_token = "<s>", .eos_token = "</s>"};

@@ -32,6 +32,18 @@
 #include "tenon/repair/rules.h"
 #include "tenon/vocab/tokenizer_file.h"
 
+// How a model is made from its table
+//
+// load_model() takes four steps. located() replaces a name of the hub or of Ollama by a file, which
+// it fetches if needed. model_options() reads what is cheap and may be wrong in the configuration:
+// template, format, repair rules. load_engine() then loads the weights or connects to the upstream,
+// which takes long; for an upstream, connector() chooses the kind of server and connect_pool()
+// joins several servers of one model. make_model() puts both together and adds the wrappers that
+// the configuration asks for: a second try for invalid calls, tools that run on the server. The
+// server does not call it directly: model_source() gives the registry a function that loads the
+// model when it is asked for, and how much memory that takes. Recursive models have no engine: they
+// are made over the registry's models, by name, when they run (make_host, recursive_options).
+
 namespace tenon::config {
 namespace {
 
@@ -66,7 +78,7 @@ engine::LlamaOptions llama_options(const ModelConfig& config) {
 using Connect =
     std::function<Expected<std::unique_ptr<engine::Engine>>(engine::ServerAddress server)>;
 
-// A server whose model's tokenizer and template are files here.
+// An upstream whose model has its tokenizer and template in files on this machine.
 Expected<Connect> connect_with_files(const ModelConfig& config) {
   const std::filesystem::path files = config.tokenizer;
   std::error_code ignored;
@@ -75,7 +87,7 @@ Expected<Connect> connect_with_files(const ModelConfig& config) {
   if (!tokenizer) {
     return at_fault(tokenizer.error(), "model '" + config.name + "': ");
   }
-  // Else the model gets the plain one, which is logged.
+  // Without a template here the model gets the plain one, which is logged.
   std::string chat_template;
   const bool is_gguf = files.extension() == ".gguf";
   if (const auto found =
@@ -103,7 +115,7 @@ Expected<Connect> connect_with_files(const ModelConfig& config) {
   };
 }
 
-// How one server of the model is met.
+// How to connect to one server of the model.
 Expected<Connect> connector(const ModelConfig& config) {
   if (config.engine == "openai" || config.engine == "exo") {
     const engine::ChatServerOptions options{
@@ -155,7 +167,7 @@ std::string place_of(const ModelConfig& config) {
   return place;
 }
 
-// EXO's variable is honoured too, for its users (docs/requirements.md, section 000).
+// EXO's variable is read, too, for the users of EXO (docs/requirements.md, section 000).
 bool is_normalization_disabled() {
   return std::ranges::any_of(std::initializer_list<const char*>{"TENON_DISABLE_NORMALIZATION",
                                                                 "EXO_DISABLE_NORMALIZATION"},
@@ -166,7 +178,7 @@ bool is_normalization_disabled() {
                              });
 }
 
-// Null: nothing is mended.
+// Null: arguments are not repaired.
 Expected<std::shared_ptr<const repair::Rules>> repair_rules(const ModelConfig& config) {
   if (is_normalization_disabled()) return nullptr;
   if (config.repair_rules.empty()) return repair::Rules::builtin();
@@ -177,7 +189,7 @@ Expected<std::shared_ptr<const repair::Rules>> repair_rules(const ModelConfig& c
   return *std::move(rules);
 }
 
-// Servers of tools that cannot be reached now may be later, and slow ones are not waited for.
+// Tool servers that cannot be reached now may be reachable later; slow ones are not waited for.
 Expected<std::shared_ptr<chat::Toolbox>> server_toolbox(const ModelConfig& config) {
   constexpr std::chrono::seconds kStart{10};
   auto toolbox = std::make_shared<chat::Toolbox>(
@@ -213,7 +225,7 @@ Expected<std::shared_ptr<chat::Toolbox>> server_toolbox(const ModelConfig& confi
   return toolbox;
 }
 
-// What there is to know before the engine, which takes longer.
+// Everything that can be read before the engine is loaded, which takes longer.
 Expected<chat::ModelOptions> model_options(const ModelConfig& config,
                                            std::chrono::milliseconds time_limit) {
   chat::ModelOptions options{
@@ -319,7 +331,7 @@ Expected<std::shared_ptr<chat::Model>> load_model(const ModelConfig& config,
 
 namespace {
 
-// "": there is no place for it.
+// "": sessions are kept in memory alone.
 std::string sessions_file(const ServerConfig& server) {
   if (!server.keep_sessions) return {};
   if (!server.sessions.empty()) return server.sessions;
@@ -354,7 +366,7 @@ rlm::RecursiveOptions recursive_options(const ModelConfig& config) {
                                 .trajectory_dir = config.trajectory_dir,
                                 .unsafe_local = config.unsafe_local};
   if (const char* const turns = set_variable("RLM_MAX_ITERATIONS")) {
-    // In place of what the configuration says, as a flag would be.
+    // The variable replaces what the configuration says, as a flag would.
     const std::int64_t most = options.most.max_iterations;
     std::int64_t count = 0;
     const char* const end = turns + std::strlen(turns);
@@ -373,7 +385,7 @@ rlm::RecursiveOptions recursive_options(const ModelConfig& config) {
       log::warn("RLM_LOGGING is neither true nor false, and is not taken");
     }
   }
-  // What the configuration says holds for requests that say nothing, and bounds the others.
+  // A value of the configuration is the default of requests and also their upper bound.
   const auto set = [&](std::int64_t value, auto member) {
     if (value < 0) return;
     options.limits.*member = static_cast<std::decay_t<decltype(options.limits.*member)>>(value);
@@ -504,7 +516,8 @@ std::optional<rlm::RecursiveOptions> recursive_named(const Config& config, std::
 
 namespace {
 
-// Destroyed from the last to the first, once its runs have ended.
+// A recursive model with its own host and models. Runs end first; then members are destroyed from
+// the last to the first.
 struct Alone {
   chat::ModelRegistry registry;
   std::shared_ptr<rlm::Host> host;
@@ -524,7 +537,7 @@ Expected<std::shared_ptr<chat::Model>> load_recursive(const Config& config,
   own.server.keep_sessions = false;
   alone->host = make_host(own);
   for (const ModelConfig& model : own.models) {
-    if (model.engine == "rlm") continue;  // no part of another
+    if (model.engine == "rlm") continue;  // cannot be a part of another recursive model
     auto source = model_source(model, std::chrono::milliseconds(0), alone->host);
     if (!source) return Unexpected(std::move(source.error()));
     if (const Status added = alone->registry.add(*std::move(source)); !added) {

@@ -19,8 +19,8 @@ bool has_tls(const ServerConfig& config) {
   return !config.tls_certificate_file.empty() || !config.tls_key_file.empty();
 }
 
-// What is fixed when the server starts: `keep` puts the running server's into `config`, and tells
-// whether that changes it.
+// A key that is fixed when the server starts: `keep` puts the running server's value into `config`,
+// and returns whether that changes `config`.
 struct Fixed {
   std::string_view key;
   bool (*keep)(const ServerConfig& running, ServerConfig& config);
@@ -35,7 +35,7 @@ constexpr Fixed fixed(std::string_view key) {
           }};
 }
 
-// Its files may become others, but not come or go.
+// TLS files may be replaced by others, but not be added or removed.
 bool keep_tls(const ServerConfig& running, ServerConfig& config) {
   if (has_tls(config) == has_tls(running)) return false;
   config.tls_certificate_file = running.tls_certificate_file;
@@ -64,7 +64,8 @@ const Fixed kFixed[] = {
     {"tls_certificate_file", &keep_tls},
 };
 
-// The same text defines the same formats, though each reading makes them anew.
+// For a file whose text is unchanged: keeps its definitions, of which each reading makes new
+// objects.
 void keep_definitions(const std::vector<ModelConfig>& running, std::vector<ModelConfig>& models) {
   for (ModelConfig& model : models) {
     const auto old = std::ranges::find(running, model.name, &ModelConfig::name);
@@ -80,9 +81,9 @@ std::string listed(const std::vector<std::string>& names) {
 
 }  // namespace
 
-/// How the models of one configuration become those of another.
+/// What changes between the models of two configurations.
 struct Reloader::Models {
-  std::vector<std::string> removed;  // also those that changed
+  std::vector<std::string> removed;  // includes the models that changed
   std::vector<chat::ModelRegistry::Addition> added;
   std::string summary;  // "": nothing changes
 };
@@ -129,7 +130,7 @@ Expected<Reloader::Models> Reloader::changed_models(const Config& config) const 
     }
     std::shared_ptr<chat::Model> loaded;
     if (model->load == "start") {
-      // The model that it replaces may still be answering, so both have to fit.
+      // The old model may still be answering while the new one loads, so both must fit.
       if (most > 0 && held + bytes > most) {
         log::info("model '" + model->name +
                   "' is loaded by its first request: others have the room");
@@ -145,8 +146,8 @@ Expected<Reloader::Models> Reloader::changed_models(const Config& config) const 
   return models;
 }
 
-// What has changed, in words. What may fail comes before the first change, but for two models of
-// one name, which no configuration has.
+// Returns what has changed, in words. Everything that may fail comes before the first change,
+// except two models with one name, which no configuration has.
 Expected<std::vector<std::string>> Reloader::apply() {
   auto config = options_.read();
   if (!config) return Unexpected(config.error());

@@ -12,26 +12,26 @@
 
 namespace tenon::config {
 
-/// What SIGHUP does: reads the configuration again and takes over what can change while requests go
-/// on, all of it or, where any of it is wrong, nothing. docs/configuration.md lists what can.
+/// What SIGHUP does: reads the configuration again and applies what can change while requests go
+/// on. If any of it is wrong, nothing is applied. docs/configuration.md lists what can change.
 ///
 ///     Reloader reloader({read, set_log_level, *instance});
-///     reloader.reload();   // says in the log what came of it
+///     reloader.reload();   // the log says what has changed
 ///
-/// Not from two threads at a time.
+/// Must not be called from two threads at a time.
 class Reloader {
  public:
   struct Options {
     std::function<Expected<Config>()> read;
-    std::function<void(std::string_view level)> set_log_level;  ///< One of those of log_level.
-    Instance& instance;  ///< Has its models, and listens. Outlives this.
+    std::function<void(std::string_view level)> set_log_level;  ///< Gets a value of log_level.
+    Instance& instance;  ///< Has the models, and listens. Outlives this.
   };
   explicit Reloader(Options options)
       : options_(std::move(options)), running_(options_.instance.config()) {}
 
-  /// Loads the models that are new first, which takes as long as it takes.
+  /// Loads new models first, however long that takes.
   void reload();
-  /// As it is now.
+  /// The [server] table as it is now.
   [[nodiscard]] const ServerConfig& server() const { return running_.server; }
 
  private:

@@ -18,7 +18,7 @@ Unexpected wrong(const std::string& path, const std::string& what) {
   return invalid(path + ": " + what);
 }
 
-// The command of `tool`, which loses it; empty: it has none.
+// Takes the command out of `tool`; empty if it has none.
 Expected<std::vector<std::string>> take_command(json::Object& tool, const std::string& path) {
   std::vector<std::string> command;
   const json::Value* const given = tool.find("command");
@@ -39,7 +39,7 @@ std::string text_at(const json::Value& value, std::string_view pointer) {
   return found == nullptr || found->if_string() == nullptr ? "" : *found->if_string();
 }
 
-// Without the line's end, which is the shell's and not the result's.
+// Without the last line end, which the command printed for a terminal.
 std::string trimmed(std::string text) {
   if (text.ends_with('\n')) text.pop_back();
   return text;
@@ -59,7 +59,7 @@ chat::ToolFunction runs(std::vector<std::string> command, std::string folder) {
     const std::size_t left_out = said->output_bytes - said->output.size();
     std::string text = trimmed(std::move(said->output));
     if (said->status == 0) return chat::ToolOutput{.text = text, .left_out_bytes = left_out};
-    // Why it failed stands first: what is cut off is at the end.
+    // The reason comes first, because a result that is too long is cut at its end.
     std::string why = "Error: " + said->ending;
     for (const std::string& part : {trimmed(std::move(said->errors)), text}) {
       if (!part.empty()) why += "\n" + part;

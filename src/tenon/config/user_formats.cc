@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// `names`: of the formats in the files of the same folder before it, each with its file.
+/// `names`: the formats in earlier files of the same folder, each with its file.
 Status load_file(const std::string& path, std::map<std::string, std::string>& names) {
   const auto text = read_file(path);
   if (!text) return at_fault(text.error());
