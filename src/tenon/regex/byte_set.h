@@ -30,7 +30,7 @@ class ByteSet {
     for (const std::uint64_t word : words_) bytes += static_cast<std::size_t>(std::popcount(word));
     return bytes;
   }
-  /// 64 bytes each, from the lowest.
+  /// Words of 64 bytes each, from the lowest byte on.
   [[nodiscard]] constexpr const std::array<std::uint64_t, 4>& words() const { return words_; }
 
   constexpr ByteSet& operator|=(const ByteSet& other) {

@@ -7,7 +7,7 @@
 
 namespace tenon::regex {
 
-/// A set of code points, U+0000 to U+10FFFF, surrogates among them.
+/// A set of code points from U+0000 to U+10FFFF, surrogates included.
 class CodePointSet {
  public:
   static constexpr char32_t kLast = 0x10FFFF;
@@ -20,11 +20,11 @@ class CodePointSet {
 
   CodePointSet() = default;
   CodePointSet(std::initializer_list<Range> ranges) : CodePointSet(std::vector<Range>(ranges)) {}
-  /// In any order, touching or overlapping as they like.
+  /// The ranges may come in any order and may touch or overlap.
   explicit CodePointSet(std::vector<Range> ranges);
   [[nodiscard]] static CodePointSet all() { return {{0, kLast}}; }
 
-  /// Ascending, none touching the next.
+  /// The ranges in ascending order; none touches the next.
   [[nodiscard]] std::span<const Range> ranges() const { return ranges_; }
   [[nodiscard]] bool is_empty() const { return ranges_.empty(); }
   [[nodiscard]] bool contains(char32_t code_point) const;

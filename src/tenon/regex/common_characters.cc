@@ -8,8 +8,9 @@ namespace {
 
 constexpr Utf8Range kTail{0x80, 0xBF};
 
-// In place of each list: U+00A1-07FF; 0800-0FFF; 1000-167F, 16C0-17FF, 1840-1FFF (1680 and 180E are
-// spaces); 2010-2027, 2030-203F, 2040-205E, 2080-2FFF; 3001-3FFF; 4000-D7FF; F900-FEBF, FF00-FFEF.
+// Each list stands for these characters: U+00A1-07FF; 0800-0FFF; 1000-167F, 16C0-17FF, 1840-1FFF
+// (1680 and 180E are spaces); 2010-2027, 2030-203F, 2040-205E, 2080-2FFF; 3001-3FFF; 4000-D7FF;
+// F900-FEBF, FF00-FFEF.
 constexpr std::array<Utf8Range, 2> kLatin{{{0xC2, 0xC2}, {0xA1, 0xBF}}};
 constexpr std::array<Utf8Range, 2> kTwoBytes{{{0xC3, 0xDF}, kTail}};
 constexpr std::array<Utf8Range, 3> kE0{{{0xE0, 0xE0}, {0xA0, 0xBF}, kTail}};

@@ -10,21 +10,23 @@
 
 namespace tenon::regex {
 
-/// Characters beyond ASCII that patterns hardly ever tell apart: letters and signs of two or three
-/// bytes, no spaces, no controls, none of private use. Where an automaton does not, text is walked
-/// by the character instead of by the byte.
+/// Characters beyond ASCII that patterns rarely distinguish: letters and signs of two or three
+/// bytes, without spaces, controls and private use. If an automaton does not distinguish them, text
+/// is read one character at a time instead of one byte at a time.
 struct Utf8Range {
   std::uint8_t first;
   std::uint8_t last;
 };
-/// Sequences of bytes, one range for each; together they spell every common character.
+/// Sequences of bytes, one range for each byte. Together they are the encodings of all common
+/// characters.
 [[nodiscard]] std::span<const std::span<const Utf8Range>> common_characters();
 
-/// How many bytes the common character has that `text` begins with; 0: it begins with none.
+/// The number of bytes of the common character at the beginning of `text`; 0: `text` does not begin
+/// with one.
 [[nodiscard]] std::size_t common_character_length(std::string_view text);
 
-/// Printable characters of ASCII but for the quote and the backslash: what a JSON string may hold
-/// as it is.
+/// Printable characters of ASCII except the quote and the backslash: those that a JSON string may
+/// hold unescaped.
 [[nodiscard]] constexpr ByteSet plain_characters() {
   return ByteSet::range(0x20, 0x7E) & ~(ByteSet::of('"') | ByteSet::of('\\'));
 }

@@ -18,7 +18,7 @@ Dfa::Dfa(ExprSet& exprs, Expr language)
   states_.push_back({ExprSet::kNothing, false, Life::dead});
   steps_.assign(class_count_, kFailed);
   if (!exprs.status() || add(language) == kFailed) {
-    // There must be a start: one that leads nowhere.
+    // There must be a start state, so it is one that leads nowhere.
     states_.push_back(states_.front());
     steps_.resize(2 * class_count_, kFailed);
   }
@@ -50,22 +50,22 @@ Dfa::State Dfa::meet(State state, std::uint8_t byte) {
   return result;
 }
 
-// Whether it is live, as far as that is known without a search.
+// Whether the state is live, as far as that is known without a search.
 bool Dfa::is_known_live(State state) {
   StateInfo& info = states_[state];
   if (info.life == Life::unknown && exprs_->has_text(info.language)) info.life = Life::live;
   return info.life == Life::live;
 }
 
-// Breadth first, so that what is found is a shortest way to a state that is known to be live.
+// A breadth-first search, which finds a shortest way to a state that is known to be live.
 Expected<bool> Dfa::is_live(State state) {
   if (is_known_live(state)) return true;
   if (states_[state].life == Life::dead) return false;
   if (follow_guide(state)) return true;
   struct Visit {
     State state;
-    std::size_t from;        // in visits
-    std::size_t byte_class;  // that led here from there
+    std::size_t from;        // index in visits
+    std::size_t byte_class;  // the class that led here from there
   };
   std::vector<Visit> visits{{state, 0, 0}};
   states_[state].search = ++searches_;
@@ -90,8 +90,9 @@ Expected<bool> Dfa::is_live(State state) {
   return false;
 }
 
-// States that are asked about one after the other mostly live by the same bytes: tries those of the
-// last one. regex_bench life/part: 81 ms without it, 3 ms with it (AMD EPYC, 2 cores, 2026-11-21).
+// States that are asked about in sequence are mostly live through the same bytes, so the bytes of
+// the last one are tried first. regex_bench life/part: 81 ms without it, 3 ms with it (AMD EPYC, 2
+// cores, 2026-11-21).
 bool Dfa::follow_guide(State state) {
   constexpr std::size_t max_length = 256;
   std::vector<std::pair<State, std::size_t>> way;
@@ -139,7 +140,7 @@ std::optional<Dfa::State> Dfa::step_common(State state) {
 
 Dfa::State Dfa::meet_common(State state) {
   State common = kUnknown;
-  constexpr std::size_t kMostBetween = 64;  // states: more do not come together again
+  constexpr std::size_t kMostBetween = 64;  // states; if there are more, the ways do not join again
   std::vector<State> here;
   std::vector<State> next;
   for (const auto& sequence : common_.sequences) {

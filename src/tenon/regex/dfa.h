@@ -12,7 +12,7 @@
 
 namespace tenon::regex {
 
-/// The automaton of a language, built as it is walked: a state is a derivative.
+/// The automaton of a language, built while it is walked: a state is a derivative.
 ///
 ///     Dfa dfa(exprs, *language_of(exprs, ...));
 ///     Dfa::State state = Dfa::kStart;
@@ -20,11 +20,12 @@ namespace tenon::regex {
 ///     if (state == Dfa::kFailed) return Unexpected(exprs.status().error());
 ///     return dfa.is_accepting(state);
 ///
-/// What it makes counts against the limits of `exprs`, which outlives it and may serve other
-/// automata too. From one thread at a time, `exprs` included.
+/// Its states count against the limits of `exprs`, which must outlive it and may serve other
+/// automata too. It and `exprs` may be used by one thread at a time.
 class Dfa {
  public:
-  using State = std::uint32_t;  ///< Numbers without gaps, in the order in which states are met.
+  using State = std::uint32_t;  ///< Numbers without gaps, in the order in which states are reached
+                                ///< first.
 
   static constexpr State kFailed = 0;  ///< A limit was reached; every step leads back to it.
   static constexpr State kStart = 1;
@@ -36,25 +37,25 @@ class Dfa {
     return next != kUnknown ? next : meet(state, byte);
   }
   [[nodiscard]] bool is_accepting(State state) const { return states_[state].is_accepting; }
-  /// Whether some text leads from `state` to an accepting state, exactly; kFailed is not live. What
-  /// is found out on the way is kept. Fails with Errc::limit_exceeded.
+  /// Whether some text leads from `state` to an accepting state. The answer is exact; kFailed is
+  /// not live. Results on the way are kept. Fails with Errc::limit_exceeded.
   [[nodiscard]] Expected<bool> is_live(State state);
-  /// Whether every text leads from `state` to an accepting state. False: not known.
+  /// True: every text leads from `state` to an accepting state. False: not known.
   [[nodiscard]] bool accepts_all(State state) const {
     return states_[state].language == ExprSet::kAnything;
   }
-  /// The state that every common character (common_characters.h) leads to from `state`; nothing:
-  /// not all of them lead to the same.
+  /// The state to which every common character (common_characters.h) leads from `state`. Nothing if
+  /// they lead to different states.
   [[nodiscard]] std::optional<State> step_common(State state);
   /// The bytes that do not change `state`.
   [[nodiscard]] ByteSet loops(State state);
 
   [[nodiscard]] Expr language(State state) const { return states_[state].language; }
   [[nodiscard]] State state_count() const { return static_cast<State>(states_.size()); }
-  /// Bytes of one class lead to the same state, whatever the state.
+  /// Bytes of one class lead to the same state from every state.
   [[nodiscard]] const std::array<std::uint8_t, 256>& byte_classes() const { return classes_; }
   [[nodiscard]] std::size_t class_count() const { return class_count_; }
-  /// One of its bytes.
+  /// One byte of the class.
   [[nodiscard]] std::uint8_t byte_of_class(std::size_t byte_class) const {
     return byte_of_class_[byte_class];
   }
@@ -70,8 +71,9 @@ class Dfa {
     Expr language;
     bool is_accepting;
     Life life;
-    std::uint32_t search = 0;         // the last of is_live() that came by
-    std::uint16_t toward = kNoClass;  // the class that leads from this live state on
+    std::uint32_t search = 0;         // the last search of is_live() that visited the state
+    std::uint16_t toward = kNoClass;  // the class that leads from this live state to an accepting
+                                      // one
   };
 
   struct Common {
@@ -96,7 +98,7 @@ class Dfa {
   std::vector<std::uint8_t> byte_of_class_;
   std::vector<StateInfo> states_;
   std::vector<State> steps_;     // [state * class_count_ + class]
-  std::vector<State> state_of_;  // by expression; kUnknown: none
+  std::vector<State> state_of_;  // by expression; kUnknown: not made yet
   Common common_;
   std::uint32_t searches_ = 0;
   State guide_ = kFailed;  // the last state that is_live() found to be live

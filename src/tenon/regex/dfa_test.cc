@@ -38,7 +38,7 @@ Dfa::State walk(Dfa& dfa, std::string_view text) {
 struct Life {
   std::string_view name;
   std::string_view pattern;
-  std::string_view also;  // the language is of the texts that match both
+  std::string_view also;  // the language has the texts that match both
   std::string_view text;
   bool is_live;
 };
@@ -77,9 +77,9 @@ TEST_P(Lives, AreKnownExactly) {
 INSTANTIATE_TEST_SUITE_P(Texts, Lives, ::testing::ValuesIn(kLives),
                          [](const auto& test) { return std::string(test.param.name); });
 
-// All states, and which of them lead to an accepting one, backwards from those.
+// Computes which states lead to an accepting one, backwards from the accepting states.
 std::vector<bool> lives_of_all(Dfa& dfa) {
-  std::vector<std::vector<Dfa::State>> next(1);  // of kFailed: nothing
+  std::vector<std::vector<Dfa::State>> next(1);  // the first is kFailed, which leads nowhere
   for (Dfa::State state = Dfa::kStart; state < dfa.state_count(); ++state) {
     next.emplace_back();
     for (unsigned byte = 0; byte < 256; ++byte) {
@@ -127,8 +127,8 @@ TEST(Dfa, KnowsLifeInWhateverOrderItIsAsked) {
 
 // ---- the rest of the header ---------------------------------------------------------------------
 
-// Within a character the expression does not say that a text follows, but behind it does: no end
-// has to be searched for, which would cost as many states as the text has bytes to come.
+// Within a character the expression does not say that a text follows, but after it does: no search
+// for an end is needed, which would cost as many states as the text has bytes to come.
 TEST(Dfa, NeedsNoSearchForAnEndBehindACharacter) {
   ExprSet exprs(kDfaRoomy);
   const Expr text = whole(exprs, "[^]*");
@@ -148,7 +148,7 @@ TEST(Dfa, NeedsNoSearchForAnEndBehindACharacter) {
 TEST(Dfa, ReadsASequenceOfManyEqualPartsInFewSteps) {
   std::string pattern = "^";
   for (int i = 0; i < 100; ++i) pattern += "\\w{1,8}\\s?";
-  // 75,000 steps are enough; 240,000 are not where the tails are joined anew each time.
+  // 75,000 steps are enough; 240,000 would be needed if the tails were joined anew each time.
   ExprSet exprs({.max_steps = 150'000, .max_bytes = 64 << 20});
   Dfa dfa(exprs, whole(exprs, pattern + "the end$"));
   constexpr unsigned kSize = 12;
@@ -164,7 +164,7 @@ TEST(Dfa, KnowsTheBytesThatChangeNothing) {
   Dfa dfa(exprs, whole(exprs, "\"[a-z]*\"(?:x|y)"));
   EXPECT_TRUE(dfa.loops(Dfa::kStart).is_empty());
   EXPECT_EQ(dfa.loops(walk(dfa, "\"")), ByteSet::range('a', 'z'));
-  EXPECT_EQ(dfa.loops(walk(dfa, "?")), ByteSet::all());  // what is dead stays dead
+  EXPECT_EQ(dfa.loops(walk(dfa, "?")), ByteSet::all());  // a dead state stays dead
 }
 
 TEST(Dfa, NumbersItsStatesInTheOrderOfMeetingThem) {
@@ -199,7 +199,8 @@ TEST(Dfa, KnowsWhereEveryTextIsAccepted) {
 TEST(Dfa, KnowsWhereCommonCharactersLeadToOneState) {
   struct Row {
     std::string_view name, pattern, text;
-    std::optional<std::string_view> common;  // what leads there; nothing: to several states
+    // The state that they lead to; nothing: they lead to several.
+    std::optional<std::string_view> common;
   };
   const Row rows[] = {
       {"AnyCharacter", ".+", "", "\xC3\xA9"},

@@ -14,13 +14,29 @@
 
 namespace tenon::regex {
 namespace {
+// Expressions are nodes in one table, and equal nodes are the same node (hash consing), so an index
+// is an identity and every derivative is computed once and kept. Constructors bring an expression
+// into a normal form: unions and intersections are flat, sorted lists without duplicates, single
+// bytes are joined into one set, and common heads, tails and repetitions are joined. Without that,
+// derivatives of a counted loop would be ever larger unions, and an automaton would not come to an
+// end.
+//
+// What is known of an expression (whether it is empty, its shortest length, a fingerprint, ...) is
+// found from its parts when its node is made (find_out) and stored in the node; each such answer is
+// exact or says "not known".
+//
+// Conditions on the text before (guards, for looks behind and word boundaries) are parts of
+// expressions until located() puts a text before them; then each derivative also advances the
+// languages of the texts before, and a guard is decided by whether these accept.
+//
+// All work counts against one budget. Once it is spent every constructor returns kNothing.
 
 constexpr std::uint32_t kUnbounded = ExprSet::kUnbounded;
-// A level is at most three calls, half a kilobyte of stack each in a sanitised build.
+// A level has at most three calls; in a sanitised build each takes half a kilobyte of stack.
 constexpr std::uint32_t kMaxDepth = 1500;
-constexpr unsigned kNullability = 256;  // in place of a byte in the key of a derivative
+constexpr unsigned kNullability = 256;  // stands for a byte in the key of a derivative
 
-// No text is as long as a bound that does not fit.
+// A bound that does not fit is larger than any text.
 std::uint32_t count(std::uint64_t value) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, kUnbounded - 1));
 }
@@ -49,8 +65,9 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
   return hash ^ (hash >> 32);
 }
 
-// Fingerprints are made with secrets of this process: a product with a number that nobody knows
-// turns a chosen difference into one that cannot be foreseen (as in wyhash), which mix() does not.
+// Fingerprints are made with random secrets of this process. A product with a secret number turns a
+// difference that an attacker has chosen into one that they cannot foresee (as in wyhash); mix()
+// does not.
 struct Secrets {
   std::uint64_t high = random();
   std::uint64_t low = random();
@@ -138,8 +155,9 @@ std::uint64_t ExprSet::hash(const Node& node, std::span<const Expr> list) const 
   return result;
 }
 
-// Of the structure. Parts of unions and intersections are summed up, because their order is that in
-// which they came into being. What holds a loop has none: a loop has its body only later.
+// A fingerprint of the structure. The parts of unions and intersections are added up, because their
+// order depends on which was made first. An expression that holds a loop has no fingerprint,
+// because a loop gets its body later.
 Fingerprint ExprSet::make_fingerprint(const Node& node, std::span<const Expr> list) const {
   const auto kind = static_cast<std::uint64_t>(node.kind);
   const std::uint64_t counts = std::uint64_t{node.min} << 32 | node.max;
@@ -173,8 +191,8 @@ Fingerprint ExprSet::make_fingerprint(const Node& node, std::span<const Expr> li
   return is_known ? result : Fingerprint{};
 }
 
-// By the structure alone: a loop's body comes only later, and what a guard lets through differs
-// from place to place.
+// Decided by the structure alone: a loop gets its body later, and the strings that a guard admits
+// differ from place to place.
 std::uint32_t ExprSet::count_least(const Node& node, std::span<const Expr> list) const {
   constexpr std::uint64_t kMost = kUnbounded;
   std::uint64_t least = 0;
@@ -259,8 +277,9 @@ bool ExprSet::find_plain(const Node& node, std::span<const Expr> list) const {
   return node.kind == Kind::bytes && (kPlain & ~byte_sets_[node.first]).is_empty();
 }
 
-// A derivative of a union is the union of derivatives, those of a concatenation and of a repetition
-// end with what has not been begun: so the most that is left is found from the parts.
+// A derivative of a union is the union of derivatives, and those of a concatenation and of a
+// repetition end with the parts that have not begun. So the longest completion is found from the
+// parts.
 std::uint32_t ExprSet::find_completion(const Node& node, std::span<const Expr> list) const {
   constexpr std::uint64_t kMost = 1'000'000'000;
   const auto is_known = [&](Expr part) { return can_be_completed(part); };
@@ -297,8 +316,8 @@ std::uint32_t ExprSet::find_completion(const Node& node, std::span<const Expr> l
                                                            : static_cast<std::uint32_t>(most);
 }
 
-// Characters are read one by one by repetitions of any character, as long as what follows them has
-// a string that is known to be there.
+// A repetition of any character reads characters one by one, as long as the expression after it is
+// known to have a string.
 std::uint32_t ExprSet::find_absorbed(const Node& node, std::span<const Expr> list) const {
   const auto absorbed = [&](Expr part) { return nodes_[part].absorbed; };
   switch (node.kind) {
@@ -323,7 +342,7 @@ std::uint32_t ExprSet::find_absorbed(const Node& node, std::span<const Expr> lis
       return most;
     }
     case Kind::all_of: {
-      std::optional<Expr> rest;  // of what is not every text
+      std::optional<Expr> rest;  // the expressions other than the set of all texts
       for (const Expr part : list) {
         if (is_every_text(part)) continue;
         if (rest) return 0;
@@ -336,7 +355,7 @@ std::uint32_t ExprSet::find_absorbed(const Node& node, std::span<const Expr> lis
   }
 }
 
-// All that is known of a node from its parts.
+// Finds all that can be known of a node from its parts.
 void ExprSet::find_out(Node& node, std::span<const Expr> list) const {
   node.fingerprint = make_fingerprint(node, list);
   node.least = count_least(node, list);
@@ -369,7 +388,7 @@ std::optional<Expr> ExprSet::free_part(Expr expr) const {
     const Node& node = nodes_[first];
     if (node.kind != Kind::repeat || node.min != 0 || node.max != kUnbounded) continue;
     if (!can_be_completed(tail(part))) continue;
-    // What of the character is ASCII; the rest of it counts only as a whole.
+    // The ASCII characters of the set; the others count only as a whole.
     ByteSet ascii;
     const Node& character = nodes_[node.first];
     for (const Expr one :
@@ -451,9 +470,9 @@ std::optional<Expr> ExprSet::far(Expr expr, std::unordered_map<Expr, Expr>& know
     }
     case Kind::repeat: {
       const auto body = far(node.first, known, depth + 1);
-      // Counts of a count would be multiplied.
+      // Counts of a repeated repetition would be multiplied.
       if (!body || (*body != node.first && nodes_[*body].kind == Kind::repeat)) break;
-      // Where many are wanted the way to the end would be as long.
+      // If many rounds are required, the way to the end would be as long.
       const bool is_lifted = node.min <= kFew && node.max > kFew && node.max != kUnbounded;
       result = repeat(*body, node.min, is_lifted ? kFar : node.max);
       break;
@@ -466,7 +485,7 @@ std::optional<Expr> ExprSet::far(Expr expr, std::unordered_map<Expr, Expr>& know
   return result;
 }
 
-// Visits the nodes that expressions are made of, each once.
+// Visits each node that the expressions are made of once.
 template <class Visit>
 void ExprSet::for_each_node(std::span<const Expr> exprs, const Visit& visit) const {
   std::vector<bool> seen(nodes_.size());
@@ -521,7 +540,7 @@ void ExprSet::grow_index() {
   }
 }
 
-// The node's list, if its kind has one, is `list`; its place in lists_ is decided here.
+// `list` is the node's list if its kind has one; this function decides its place in lists_.
 Expr ExprSet::intern(Node node, std::span<const Expr> list) {
   const std::size_t mask = index_.size() - 1;
   std::size_t slot = hash(node, list);
@@ -600,12 +619,12 @@ Expr ExprSet::concat(Expr first, Expr second) {
   return result;
 }
 
-// `first` is no concat.
+// `first` must not be a concat.
 Expr ExprSet::concat_one(Expr first, Expr second) {
   if (first == kNothing || second == kNothing || !budget_.step()) return kNothing;
   if (first == kEpsilon) return second;
   if (second == kEpsilon) return first;
-  // Behind what can be empty anything can come anyway.
+  // After an expression that can be empty, and before anything, its own texts add nothing.
   if (second == kAnything && nodes_[first].nullable == Nullable::yes) return kAnything;
 
   const Repetition one = repetition(first);
@@ -634,7 +653,7 @@ Expr ExprSet::repeat(Expr expr, std::uint32_t min, std::uint32_t max) {
   if (node.nullable == Nullable::yes) min = 0;
   if (min == 1 && max == 1) return expr;
   if (node.kind == Kind::repeat) {
-    // `min` to `max` times a to b of something: min*a to max*b of it, unless counts between are
+    // `min` to `max` times a to b of something is min*a to max*b of it, unless counts between are
     // left out. The gap after the least number of times is the widest.
     const std::uint32_t least = std::max<std::uint32_t>(min, 1);
     const bool has_no_gap =
@@ -679,7 +698,7 @@ Expr ExprSet::any_of(std::span<const Expr> exprs) {
   const Budget::Level level(budget_);
   std::vector<Expr> parts;
   if (!level || !flatten(Kind::any_of, exprs, parts)) return is_spent() ? kNothing : kAnything;
-  // Each joins parts into fewer, so this ends.
+  // Each of these joins parts into fewer, so the loop ends.
   if (join_bytes_by_tail(parts) || join_by_head(parts) || join_repeats(parts)) {
     return is_spent() ? kNothing : any_of(parts);
   }
@@ -705,8 +724,8 @@ Expr ExprSet::all_of(std::span<const Expr> exprs) {
   return list(Kind::all_of, parts);
 }
 
-// Parts of parts become parts, sorted; single bytes and complements become one each. False if the
-// whole is the absorbing element of `kind`.
+// Replaces parts of the same kind by their own parts, and sorts. Single bytes become one part, and
+// so do complements. False if the whole is the absorbing element of `kind`.
 bool ExprSet::flatten(Kind kind, std::span<const Expr> exprs, std::vector<Expr>& parts) {
   const bool is_any = kind == Kind::any_of;
   const Expr absorbing = is_any ? kAnything : kNothing;
@@ -743,7 +762,8 @@ bool ExprSet::flatten(Kind kind, std::span<const Expr> exprs, std::vector<Expr>&
   sort_unique(parts);
   if (complements.empty()) return !is_spent();
 
-  // Not a, or not b: not both. A part that the complement leaves out fills the gap.
+  // "Not a, or not b" is "not both". The union with a part that the complement leaves out is
+  // everything.
   const Expr inner = is_any ? all_of(complements) : any_of(complements);
   const Expr outer = complement(inner);
   if (outer == absorbing || is_spent()) return false;
@@ -803,7 +823,8 @@ bool ExprSet::join_bytes_by_tail(std::vector<Expr>& parts) {
   });
 }
 
-// xa | xb is x(a | b): one derivative of x instead of two, and counters in a and b meet.
+// xa | xb is x(a | b): it needs one derivative of x instead of two, and counters in a and b can be
+// joined.
 bool ExprSet::join_by_head(std::vector<Expr>& parts) {
   std::vector<std::pair<Expr, Expr>> by_head;
   for (const Expr part : parts) {
@@ -816,8 +837,8 @@ bool ExprSet::join_by_head(std::vector<Expr>& parts) {
   });
 }
 
-// Of a sequence of many parts the tails have equal heads again, to the end of the sequence, and the
-// same tails come together at byte after byte.
+// The tails of a sequence of many parts have equal heads again, to the end of the sequence, and the
+// same tails are joined at byte after byte; so the result is kept.
 Expr ExprSet::any_of_tails(std::vector<Expr> tails) {
   sort_unique(tails);
   if (const auto known = tails_.find(tails); known != tails_.end()) return known->second;
@@ -829,7 +850,7 @@ Expr ExprSet::any_of_tails(std::vector<Expr> tails) {
   return joined;
 }
 
-// Replaces the parts of each group of equal first members by what `join` makes of them.
+// Replaces the parts of each group with equal first members by the result of `join`.
 template <class Join>
 bool ExprSet::join_groups(std::vector<std::pair<Expr, Expr>>& keyed, std::vector<Expr>& parts,
                           const Join& join) {
@@ -846,7 +867,7 @@ bool ExprSet::join_groups(std::vector<std::pair<Expr, Expr>>& keyed, std::vector
   return replace(parts, gone, joined);
 }
 
-// x{2,5}a | x{4,9}a is x{2,9}a, and x{1,5}a | a is x{0,5}a: what keeps the states of a counted loop
+// x{2,5}a | x{4,9}a is x{2,9}a, and x{1,5}a | a is x{0,5}a. This keeps the states of a counted loop
 // from becoming sets of counts.
 bool ExprSet::join_repeats(std::vector<Expr>& parts) {
   struct Counted {
@@ -882,7 +903,7 @@ bool ExprSet::join_repeats(std::vector<Expr>& parts) {
   return replace(parts, gone, joined);
 }
 
-// False if there is nothing to do.
+// Returns false if nothing is to be replaced.
 bool ExprSet::replace(std::vector<Expr>& parts, std::vector<Expr>& gone, std::span<const Expr> by) {
   if (gone.empty()) return false;
   std::ranges::sort(gone);
@@ -928,7 +949,7 @@ Expr ExprSet::derivative_of(Expr expr, std::uint8_t byte, std::uint32_t holding)
       std::vector<Expr> parts;
       for (std::uint32_t i = 0; i < node.first; ++i) {
         parts.push_back(of(lists_[node.second + i]));
-        // Most parts end here.
+        // Most intersections end here.
         if (parts.back() == kNothing && node.kind == Kind::all_of) return kNothing;
         if (parts.back() == kNothing) parts.pop_back();
       }
@@ -956,7 +977,7 @@ Expr ExprSet::derivative_of(Expr expr, std::uint8_t byte, std::uint32_t holding)
   }
 }
 
-// Along the parts that may be empty, without recursion: patterns are long.
+// Walks along the parts that may be empty, without recursion, because patterns are long.
 Expr ExprSet::derivative_of_concat(Expr expr, std::uint8_t byte, std::uint32_t holding) {
   std::vector<Expr> ways;
   for (; nodes_[expr].kind == Kind::concat; expr = nodes_[expr].second) {
@@ -1033,14 +1054,14 @@ Expr ExprSet::open_loop(std::uint32_t conditions, bool is_nullable) {
                  .first = static_cast<std::uint32_t>(loop_bodies_.size() - 1)});
 }
 
-// Rewrites an expression for a condition that is settled.
+// Rewrites an expression for a condition that has been decided.
 class ExprSet::Settling {
  public:
   Settling(ExprSet& exprs, Condition condition) : exprs_(exprs), condition_(condition) {}
 
-  // It holds from here on, or never again.
+  // The condition holds from here on, or never again.
   Expr for_good(Expr expr, bool holds) { return settle(expr, holds ? When::always : When::never); }
-  // It holds here, and nowhere behind this place.
+  // The condition holds here, and nowhere after this place.
   Expr here_only(Expr expr) { return settle(expr, When::here); }
 
  private:
@@ -1086,7 +1107,7 @@ class ExprSet::Settling {
       case Kind::loop: {
         const Expr body = exprs_.loop_bodies_[node.first];
         if (when == When::here) return settle(body, when);
-        // A loop is in its own body, so it is there before that is settled.
+        // A loop is part of its own body, so it is entered before its body is settled.
         const std::uint32_t bit = std::uint32_t{1} << condition_;
         const bool is_nullable = exprs_.is_nullable(body, when == When::always ? bit : 0);
         const Expr loop = exprs_.open_loop(node.conditions & ~bit, is_nullable);
@@ -1146,7 +1167,7 @@ std::uint32_t ExprSet::holding(std::span<const Expr> before) {
 bool ExprSet::has_text(Expr expr) const {
   const Node& node = nodes_[expr];
   if (node.is_inhabited) return true;
-  std::optional<Expr> rest;  // of what is not every text
+  std::optional<Expr> rest;  // the expressions other than the set of all texts
   for (const Expr part : intersected(expr)) {
     if (is_every_text(part)) continue;
     if (rest) return false;
@@ -1178,7 +1199,8 @@ ByteSet ExprSet::find_bytes(Expr expr, Where where, unsigned depth) {
   if (const auto known = kept.find(expr); known != kept.end()) return known->second;
   ByteSet result;
   Expr rest = expr;
-  // At the end of a sequence stands its last part, and what comes before parts that can be empty.
+  // The last part of a sequence is at its end, and before it come parts followed only by ones that
+  // can be empty.
   for (; nodes_[rest].kind == Kind::concat; rest = nodes_[rest].second) {
     const bool may_end = nodes_[nodes_[rest].second].nullable != Nullable::no;
     if (may_end || !at_the_end) result |= find_bytes(nodes_[rest].first, where, depth + 1);
@@ -1199,7 +1221,7 @@ ByteSet ExprSet::find_bytes(Expr expr, Where where, unsigned depth) {
       ByteSet common = ByteSet::all();
       for (const Expr part : list_of(node)) {
         const ByteSet bytes = find_bytes(part, where, depth + 1);
-        // Where anything may follow, each part may be the last to come to its end.
+        // If anything may follow, each part may be the last one.
         if (at_the_end) result |= bytes;
         common &= bytes;
       }
@@ -1207,7 +1229,7 @@ ByteSet ExprSet::find_bytes(Expr expr, Where where, unsigned depth) {
       break;
     }
     case Kind::repeat:
-      // Anything at the end counts for nothing there: the shortest strings do without.
+      // Anything at the end adds no bytes: the shortest strings do without it.
       if (rest != kAnything || !at_the_end) result |= find_bytes(node.first, where, depth + 1);
       break;
     case Kind::complement:
@@ -1221,8 +1243,8 @@ ByteSet ExprSet::find_bytes(Expr expr, Where where, unsigned depth) {
   return result;
 }
 
-// Bytes one of which is in every string of `expr`, without anything at its end; nothing: not known.
-// Of the parts of a sequence, each of which has some, those that fewest words have.
+// Bytes one of which is in every string of `expr`, apart from an "anything" at its end; nothing:
+// not known. If several parts of a sequence have such bytes, those that the fewest words contain.
 std::optional<ByteSet> ExprSet::find_signs(Expr expr, unsigned depth) {
   constexpr unsigned kDeepest = 100;
   constexpr std::size_t kMostKept = 100'000;
@@ -1278,9 +1300,10 @@ std::optional<ByteSet> ExprSet::find_signs(Expr expr, unsigned depth) {
   return result;
 }
 
-// The empty string is in `expr`. What leads out of it has come to the end of something that is left
-// out, at a byte that is no part of a longer character: from within one the character's end would
-// still be in `expr`.
+// Requires that the empty string is in `expr`. A byte that leads out of `expr` ends one of the
+// texts that are left out, and is not part of a longer character: from within a
+// character, the
+// character's end would still be in `expr`.
 std::optional<ExprSet::AllBut> ExprSet::as_all_but(Expr expr) {
   if (!is_nullable(expr)) return std::nullopt;
   AllBut result{kNothing, {}};
@@ -1305,10 +1328,10 @@ std::array<std::uint8_t, 256> ExprSet::byte_classes(Expr expr) const {
   std::array<std::uint8_t, 256> classes{};
   std::array<std::uint16_t, 256> sizes{256};  // by class
   std::array<std::uint16_t, 256> inside{};    // by class: how many of its bytes are in the set
-  std::array<std::uint8_t, 256> fresh{};      // by class: the number that these get
+  std::array<std::uint8_t, 256> fresh{};      // by class: its new number
   std::size_t number = 1;
   std::vector<std::uint8_t> met;  // classes with bytes in the set
-  // In the time that the bytes of the set take: most sets are one letter of a literal.
+  // Takes time in proportion to the bytes of the set, since most sets are one letter of a literal.
   const auto refine = [&](const ByteSet& set) {
     const auto for_each_byte = [&set](auto f) {
       for (std::size_t i = 0; i < set.words().size(); ++i) {

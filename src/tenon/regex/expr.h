@@ -20,8 +20,8 @@
 /// Languages over bytes as extended regular expressions, and their derivatives.
 ///
 /// Sources: J. Brzozowski, Derivatives of Regular Expressions, JACM 11 (1964); S. Owens, J. Reppy,
-/// A. Turon, Regular-expression derivatives re-examined, JFP 19 (2009); for what depends on the
-/// place in the text (guards), I. Varatalu, M. Veanes, J. Ernits, RE#, POPL (2025).
+/// A. Turon, Regular-expression derivatives re-examined, JFP 19 (2009); for guards, which depend on
+/// the place in the text: I. Varatalu, M. Veanes, J. Ernits, RE#, POPL (2025).
 namespace tenon::regex {
 
 /// A language: the index of an expression in its ExprSet. Equal expressions have equal indices;
@@ -35,11 +35,11 @@ struct Fingerprint {
   auto operator<=>(const Fingerprint&) const = default;
 };
 
-/// Of what `text` describes. Made with a seed of this process, as all fingerprints are, so that
-/// nobody can choose two things with one fingerprint.
+/// The fingerprint of what `text` describes. Like all fingerprints it is made with a random seed of
+/// this process, so an attacker cannot choose two things with one fingerprint.
 [[nodiscard]] Fingerprint fingerprint_of(std::string_view text);
 
-/// Owns expressions and makes new ones of them.
+/// Owns expressions and makes new ones from them.
 ///
 ///     ExprSet exprs({.max_steps = 1'000'000, .max_bytes = 16 << 20});
 ///     const Expr digits = exprs.repeat(exprs.bytes(ByteSet::range('0', '9')), 1, 19);
@@ -48,8 +48,8 @@ struct Fingerprint {
 ///     if (Status status = exprs.status(); !status) ...
 ///
 /// Nothing is unrolled: a repetition of a million costs as much as one of two. Once a limit is
-/// reached, every function that makes an expression answers kNothing and status() is the error;
-/// what was made before stays right. From one thread at a time; a copy is independent.
+/// reached, every function that makes an expression returns kNothing and status() is the error;
+/// expressions made before stay correct. For one thread at a time; a copy is independent.
 class ExprSet {
  public:
   static constexpr Expr kNothing = 0;   ///< The empty language.
@@ -65,120 +65,123 @@ class ExprSet {
   [[nodiscard]] Expr literal(std::string_view text);
   [[nodiscard]] Expr concat(Expr first, Expr second);
   [[nodiscard]] Expr any_of(std::span<const Expr> exprs);
-  [[nodiscard]] Expr all_of(std::span<const Expr> exprs);  ///< Of none: kAnything.
+  [[nodiscard]] Expr all_of(std::span<const Expr> exprs);  ///< kAnything for an empty span.
   [[nodiscard]] Expr either(Expr a, Expr b) { return any_of(std::array{a, b}); }
   [[nodiscard]] Expr both(Expr a, Expr b) { return all_of(std::array{a, b}); }
   /// Every string of bytes that is not in `expr`.
   [[nodiscard]] Expr complement(Expr expr);
   /// `min` to `max` (kUnbounded: any number) strings of `expr`.
   [[nodiscard]] Expr repeat(Expr expr, std::uint32_t min, std::uint32_t max);
-  /// What of `expr` is not empty.
+  /// The non-empty strings of `expr`.
   [[nodiscard]] Expr non_empty(Expr expr);
 
   // ---- asking -----------------------------------------------------------------------------------
 
   /// Whether the empty string is in `expr`.
   [[nodiscard]] bool is_nullable(Expr expr) const { return nodes_[expr].nullable == Nullable::yes; }
-  /// What may follow `byte`: { w : byte w is in `expr` }.
+  /// The strings that may follow `byte`: { w : byte w is in `expr` }.
   [[nodiscard]] Expr derivative(Expr expr, std::uint8_t byte) { return derivative(expr, byte, 0); }
-  /// False: some string is surely in `expr`. True: not known.
+  /// False: `expr` certainly has a string. True: not known.
   [[nodiscard]] bool may_be_nothing(Expr expr) const { return !nodes_[expr].is_inhabited; }
-  /// Bytes with one number are one to `expr` and to all its derivatives. Numbers start at 0 and
-  /// leave none out.
+  /// A class number for each byte: bytes of one class make no difference to `expr` and all its
+  /// derivatives. Numbers start at 0 without gaps.
   [[nodiscard]] std::array<std::uint8_t, 256> byte_classes(Expr expr) const;
-  /// Bytes that are in some string of `expr`, and perhaps more: no string has others.
+  /// Bytes that are in some string of `expr`, and perhaps more; no string has a byte outside this
+  /// set.
   [[nodiscard]] ByteSet alphabet(Expr expr);
-  /// Bytes that end some string of `expr`, and perhaps more: no string ends in others. Of a
-  /// language that anything may follow (`concat(expr, kAnything)`) those that end its shortest
-  /// strings. By the structure alone.
+  /// Bytes that end some string of `expr`, and perhaps more; no string ends in a byte outside this
+  /// set. For a language that anything may follow (`concat(expr, kAnything)`), the bytes that end
+  /// its shortest strings. Decided by the structure alone.
   [[nodiscard]] ByteSet last_bytes(Expr expr);
-  /// `expr` as the texts of `text`, which holds all of them, but for those that begin in certain
-  /// ways. What leads from here out of `expr`, and not out of `text`, has a byte of `signs`.
+  /// `expr` as the texts of `text`, which holds all of them, without those that begin in certain
+  /// ways. Each byte sequence that leads out of `expr`, but not out of `text`, has a byte of
+  /// `signs`.
   struct AllBut {
     Expr text;
     ByteSet signs;
   };
-  /// Nothing if `expr` is made in another way, or does not hold the empty string.
+  /// Nothing if `expr` is made in another way, or does not contain the empty string.
   [[nodiscard]] std::optional<AllBut> as_all_but(Expr expr);
-  /// No string of `expr` has fewer bytes; kUnbounded where that is beyond count.
+  /// Every string of `expr` has at least so many bytes; kUnbounded if the number is too large to
+  /// count.
   [[nodiscard]] std::uint32_t least_bytes(Expr expr) const { return nodes_[expr].least; }
   /// True: every text of more than some number of bytes is in `expr`; set_text() says what a text
-  /// is. The intersection of two such languages is one too. False: not known.
+  /// is. The intersection of two such languages is such a language too. False: not known.
   [[nodiscard]] bool holds_long_texts(Expr expr) const { return nodes_[expr].holds_long; }
-  /// Says that `expr` is the language of all texts. Call it before other expressions are made of
-  /// it.
+  /// Declares that `expr` is the language of all texts. Call it before other expressions are made
+  /// from it.
   void set_text(Expr expr) { nodes_[expr].holds_long = expr != kNothing; }
-  /// Some text is surely in `expr`. False: not known. Looks further than may_be_nothing(), and
-  /// costs more.
+  /// True: `expr` certainly has a text. False: not known. It looks further than may_be_nothing()
+  /// and costs more.
   [[nodiscard]] bool has_text(Expr expr) const;
-  /// Any so many plain characters (common_characters.h) begin some string of `expr`; kUnbounded:
-  /// any number of them. 0: not known. By the structure alone.
+  /// Any sequence of so many plain characters (common_characters.h) begins some string of `expr`;
+  /// kUnbounded: any number of them; 0: not known. Decided by the structure alone.
   [[nodiscard]] std::uint32_t absorbed_characters(Expr expr) const { return nodes_[expr].absorbed; }
-  /// Equal fingerprints, in whatever set: the same language. All zero: there is none.
+  /// Equal fingerprints mean the same language, also in different sets. All zero: no fingerprint.
   [[nodiscard]] Fingerprint fingerprint(Expr expr) const { return nodes_[expr].fingerprint; }
-  /// `expr` as `min` to `max` of `part`: nothing if it is not made so.
+  /// `expr` as `min` to `max` repetitions of `part`; nothing if it is not made so.
   struct Counts {
     std::uint32_t min, max;
   };
   [[nodiscard]] std::optional<Counts> as_repetition_of(Expr part, Expr expr) const;
   /// Every derivative of `expr` that is not empty has a string of at most so many bytes without
-  /// NUL; nothing: not known. Quick, by the structure alone: intersections and complements are not
-  /// looked into.
+  /// NUL. Nothing: not known. Quick, because it is decided by the structure alone, without looking
+  /// into intersections and complements.
   [[nodiscard]] std::optional<std::uint64_t> completion_bound(Expr expr) const;
-  /// A repetition without end, such as `.*`, of whose characters all texts of `expr` are made, and
-  /// each text of which begins one of them: the same texts can come first in both. Nothing: not
-  /// known. By the structure alone, like completion_bound.
+  /// A repetition without end, such as `.*`. All texts of `expr` are made of its characters, and
+  /// each text of `expr` begins one of its texts, so the same texts can come first in both.
+  /// Nothing: not known. Decided by the structure alone, like completion_bound.
   [[nodiscard]] std::optional<Expr> free_part(Expr expr) const;
-  /// `expr` with every repetition of at most kFew to more than kFew times so long that no text
-  /// comes to its end: the texts that can come first in both are the same, but for those that go
-  /// through a repetition more than kFew times. Nothing: there is none, or what it means is not
-  /// plain (intersections, complements). By the structure alone.
+  /// `expr` in which every repetition of at most kFew to more than kFew times is so long that no
+  /// text reaches its end. The same texts can come first in both, except those that pass through a
+  /// repetition more than kFew times. Nothing: there is no such repetition, or its effect is not
+  /// simple (intersections, complements). Decided by the structure alone.
   [[nodiscard]] std::optional<Expr> with_far_counts(Expr expr);
-  /// Whether none of these derivatives of an expression with far counts is after more than kFew
-  /// times of a repetition.
+  /// Whether all these derivatives of an expression with far counts are within the first kFew
+  /// rounds of every repetition.
   [[nodiscard]] bool are_counts_far(std::span<const Expr> derivatives) const;
   static constexpr std::uint32_t kFew = 4;
-  /// The parts of an intersection; of anything else itself alone.
+  /// The parts of an intersection; for any other expression, itself alone.
   [[nodiscard]] std::span<const Expr> intersected(const Expr& expr) const {
     return nodes_[expr].kind == Kind::all_of ? list_of(nodes_[expr]) : std::span(&expr, 1);
   }
   [[nodiscard]] Status status() const;
-  /// What is made from now on counts against these.
+  /// Expressions made from now on count against these limits.
   void set_limits(const Limits& limits);
-  /// Counts what an owner keeps beside the expressions; false if that is too much.
+  /// Counts bytes that an owner keeps beside the expressions; false if the limit is reached.
   [[nodiscard]] bool take_bytes(std::uint64_t bytes) { return budget_.take_bytes(bytes); }
-  /// Since the limits were set.
+  /// The bytes used since the limits were set.
   [[nodiscard]] std::uint64_t bytes_used() const { return budget_.bytes_used(); }
 
   // ---- what depends on the place in the text ----------------------------------------------------
   //
   // An open expression is a language that differs from place to place: it holds guards, each of
-  // which lets its expression stand only where a condition holds of the text before. It becomes a
-  // language by located(). Everything but the first part of concat() and the part of repeat() may
-  // be open.
+  // which admits its expression only where a condition holds for the text before. located() makes
+  // it a language. All parts may be open, except the first part of concat() and the part of
+  // repeat().
 
-  using Condition = std::uint32_t;  ///< Index in the `before` of located().
+  using Condition = std::uint32_t;  ///< Index in the parameter `before` of located().
   static constexpr Condition kMaxConditions = 16;
 
   [[nodiscard]] bool is_open(Expr expr) const { return conditions(expr) != 0; }
   /// Bit i: it holds a guard of condition i.
   [[nodiscard]] std::uint32_t conditions(Expr expr) const { return nodes_[expr].conditions; }
-  /// `expr` where the condition holds (`is_negative`: does not).
+  /// `expr` where the condition holds (with `is_negative`: where it does not hold).
   [[nodiscard]] Expr guarded(Condition condition, bool is_negative, Expr expr);
-  /// A loop without a body yet, which depends on the conditions of the mask at most. A loop serves
-  /// where repeat() cannot: an open expression takes what follows it into itself.
+  /// A loop without a body yet, which depends at most on the conditions of the mask. A loop is for
+  /// cases that repeat() cannot express, because an open expression takes in what follows it.
   [[nodiscard]] Expr open_loop(std::uint32_t conditions, bool is_nullable);
-  /// From now on `loop` means `body`, which does not begin with the loop itself; `body` is nullable
-  /// as the loop was opened.
+  /// Gives `loop` its body, which must not begin with the loop itself and must be nullable as the
+  /// loop was declared.
   void close_loop(Expr loop, Expr body) {
     if (loop != kNothing) loop_bodies_[nodes_[loop].first] = body;
   }
   /// `expr` at the beginning of a text. Condition i holds after the texts of before[i], which may
-  /// be open to conditions below i.
+  /// depend on conditions below i.
   [[nodiscard]] Expr located(Expr expr, std::span<const Expr> before);
 
  private:
-  // `list` of a kind is in lists_ from `second` on.
+  // A list of a kind is in lists_ from `second` on.
   enum class Kind : std::uint8_t {
     nothing,
     epsilon,
@@ -192,30 +195,31 @@ class ExprSet {
     loop,        // first: in loop_bodies_
     located,     // first; the list: the texts before, min of them
   };
-  // In this order: of all parts the least, of any part the greatest.
+  // In this order, so that an intersection has the least of its parts and a union the greatest.
   enum class Nullable : std::uint8_t { no, depends, yes };
 
   struct Node {
     Kind kind = Kind::nothing;
     Nullable nullable = Nullable::no;
     bool is_inhabited = false;  // false: not known
-    bool is_bounded = false;    // no string is longer than some number of bytes; false: not known
-    bool holds_long = false;    // every text of more than some number of bytes; false: not known
-    bool is_plain = false;      // any one plain character is in it; false: not known
-    std::uint32_t conditions = 0;  // bit i: what it means depends on condition i
+    bool is_bounded = false;    // the length of its strings is bounded; false: not known
+    bool holds_long = false;    // it has every text of more than some number of bytes; false: not
+                                // known
+    bool is_plain = false;      // it has every plain character as a string; false: not known
+    std::uint32_t conditions = 0;  // bit i: its meaning depends on condition i
     std::uint32_t first = 0;
     std::uint32_t second = 0;
     std::uint32_t min = 0;
     std::uint32_t max = 0;
     std::uint32_t least = 0;  // bytes
     std::uint32_t completion =
-        kUnbounded;              // most bytes that a derivative needs; kUnbounded: not
-                                 // known, else `least` is the length of a shortest string
+        kUnbounded;  // the most bytes that a derivative needs to reach its end; kUnbounded: not
+                     // known, and `least` is then the length of a shortest string
     std::uint32_t absorbed = 0;  // absorbed_characters()
     Fingerprint fingerprint;
   };
 
-  // An expression as {min,max} of another; any is {1,1} of itself.
+  // An expression as {min,max} of another; every expression is {1,1} of itself.
   struct Repetition {
     Expr of;
     std::uint32_t min;
@@ -274,7 +278,7 @@ class ExprSet {
   bool is_spent() const { return budget_.is_spent(); }
 
   std::uint64_t hash(const Node& node, std::span<const Expr> list) const;
-  // Whether it has a string without NUL, and so has each derivative that is not empty, by the
+  // Whether it and each derivative that is not empty has a string without NUL. Decided by the
   // structure alone.
   [[nodiscard]] bool can_be_completed(Expr expr) const {
     return nodes_[expr].completion != kUnbounded;
@@ -329,7 +333,7 @@ class ExprSet {
   std::vector<Expr> loop_bodies_;
   std::vector<Expr> index_;                  // nodes_ by hash, open-addressed; kNothing: free
   Table derivatives_;                        // by expression, byte and conditions that hold
-  std::map<std::vector<Expr>, Expr> tails_;  // in order -> any_of()
+  std::map<std::vector<Expr>, Expr> tails_;  // in order, to any_of() of them
   std::unordered_map<Expr, ByteSet> alphabets_;
   std::unordered_map<Expr, ByteSet> last_bytes_;
   std::unordered_map<Expr, std::optional<ByteSet>> signs_;

@@ -129,7 +129,7 @@ TEST_P(Identities, HoldByNumber) {
 INSTANTIATE_TEST_SUITE_P(Laws, Identities, ::testing::ValuesIn(kIdentities),
                          [](const auto& test) { return std::string(test.param.name); });
 
-// Counts with a gap between them stay apart.
+// Counts with a gap between them stay separate.
 TEST(ExprSet, RepeatOfRepeatKeepsItsGaps) {
   ExprSet exprs = roomy();
   const Expr pairs = exprs.repeat(exprs.repeat(exprs.literal("a"), 3, 4), 0, 2);
@@ -142,7 +142,7 @@ TEST(ExprSet, RepeatOfRepeatKeepsItsGaps) {
 
 // ---- random expressions against their definition ------------------------------------------------
 
-// An expression as it was asked for, and which texts it has by definition.
+// An expression as the test asks for it, with the texts that it has by definition.
 struct Tree {
   char kind = 'e';  // e(psilon), b(ytes), .(concat), |, &, !, r(epeat)
   std::string bytes;
@@ -198,7 +198,7 @@ struct Tree {
     }
     return false;
   }
-  // One string, then the others; empty strings fill up to `least`.
+  // One string first, then the others; empty strings fill up to `least`.
   bool has_repeated(std::string_view text, std::uint32_t least, std::uint32_t most) const {
     if (text.empty()) return least == 0 || parts[0].has("");
     if (most == 0) return false;
@@ -293,7 +293,7 @@ const Known kKnown[] = {
     {"LooksAhead", "^(?=.*a)(?=.*b).*$", 0, false},
 };
 
-// Over a and b: whether some text follows.
+// Whether some text over a and b follows.
 bool goes_on(ExprSet& exprs, Expr expr) {
   std::vector<Expr> met{expr};
   for (std::size_t i = 0; i < met.size() && i < 2000; ++i) {
@@ -306,7 +306,7 @@ bool goes_on(ExprSet& exprs, Expr expr) {
   return false;
 }
 
-// All texts of valid UTF-8, which `exprs` is told.
+// All texts of valid UTF-8; tells `exprs` that these are the texts.
 Expr every_text(ExprSet& exprs) {
   const Expr any = utf8_spelling(exprs, {{1, 0xD7FF}, {0xE000, 0x10FFFF}});
   const Expr every = exprs.repeat(any, 0, kUnbounded);
@@ -333,7 +333,7 @@ TEST(ExprSet, KnowsWhichTextsGoOn) {
         exprs.both(every_text(exprs), of_pattern(exprs, row.pattern, Extent::part));
     EXPECT_EQ(exprs.absorbed_characters(language), row.absorbed);
     EXPECT_EQ(exprs.has_text(language), row.has_text);
-    // All texts of a, b and x: what is claimed of them and of what may follow them is so.
+    // Checks the claims on all texts of a, b and x, and on what may follow them.
     std::vector<Expr> level{language};
     for (std::uint32_t length = 0; length <= 5; ++length) {
       std::vector<Expr> next;
@@ -350,8 +350,8 @@ TEST(ExprSet, KnowsWhichTextsGoOn) {
   }
 }
 
-// Of texts but for those that hold a stop: from where one may end, what has none of the signs goes
-// on.
+// For languages of all texts except those that hold a stop: where a text may end, a text without
+// any of the signs may follow.
 TEST(ExprSet, KnowsTheSignsOfWhatIsLeftOut) {
   struct Row {
     const char* name;

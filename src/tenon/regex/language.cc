@@ -13,10 +13,10 @@ namespace {
 
 using Kind = Node::Kind;
 
-// Each piece of a pattern is translated together with what follows it, from the end of the pattern
-// to its beginning. So a look ahead is an intersection with what follows, its negation the
-// complement of one, and "$" leaves of what follows the empty text. What looks back is a guard (see
-// expr.h).
+// Translates each piece of a pattern together with what follows it, from the end of the pattern to
+// its beginning. So a look ahead is an intersection with what follows, a negative one is an
+// intersection with a complement, and "$" leaves only the empty text of what follows. A look behind
+// is a guard (see expr.h).
 class Translator {
  public:
   Translator(ExprSet& exprs, const Syntax& syntax, const Spelling& spelling)
@@ -45,10 +45,10 @@ class Translator {
   }
 
  private:
-  // What follows a piece. In a loop every round must consume something (an empty round that only
-  // looks adds no text, and would let the loop stand at its own beginning), so there are two of it.
+  // What follows a piece. In a loop every round must consume something: an empty round that only
+  // looks adds no text, and would put the loop at its own beginning. So there are two versions.
   struct Rest {
-    Expr any = ExprSet::kNothing;    // no condition
+    Expr any = ExprSet::kNothing;    // without that condition
     Expr needy = ExprSet::kNothing;  // if the round has consumed nothing so far
   };
 
@@ -91,7 +91,7 @@ class Translator {
     return {change(rest.any), change(rest.needy)};
   }
 
-  // `text` is closed.
+  // `text` must not be open.
   Rest follow_text(Expr text, const Rest& rest) {
     Rest result{exprs_.concat(text, rest.any)};
     if (!is_in_loop_) return result;
@@ -111,7 +111,7 @@ class Translator {
     return {exprs_.any_of(any), exprs_.any_of(needy)};
   }
 
-  // `min` rounds, then optional ones.
+  // Appends `min` rounds, then optional ones.
   Rest follow_repeat(const Node& node, const Rest& rest) {
     const NodeId part = node.parts.front();
     Rest result = node.max == Syntax::kUnbounded ? follow_loop(part, rest)
@@ -143,7 +143,7 @@ class Translator {
     return result;
   }
 
-  // One round that is not empty.
+  // Appends one round that is not empty.
   Expr follow_round(NodeId part, Expr after) {
     const bool was_in_loop = std::exchange(is_in_loop_, true);
     const Expr result = follow(part, {after, ExprSet::kNothing}).needy;
@@ -197,7 +197,7 @@ class Translator {
 
   // ---- what stands before -----------------------------------------------------------------------
 
-  // Parts come before what they are parts of, so a look behind may hold others.
+  // Parts come before the nodes that hold them, so a look behind may hold others.
   void number_conditions() {
     for (NodeId id = 0; id < syntax_.nodes.size() && !is_stopped(); ++id) {
       const Node& node = syntax_.nodes[id];
@@ -214,7 +214,7 @@ class Translator {
     }
   }
 
-  // Equal texts before share a condition.
+  // Equal texts before share one condition.
   void set_condition(NodeId id, Expr before) {
     const auto found = std::ranges::find(before_, before);
     const auto condition = static_cast<ExprSet::Condition>(found - before_.begin());
@@ -226,7 +226,7 @@ class Translator {
     conditions_[id] = std::uint32_t{1} << condition;
   }
 
-  // Of `begin` or of a look behind.
+  // Guards a `begin` or a look behind.
   Expr guarded(NodeId id, Expr expr) {
     const auto condition = static_cast<ExprSet::Condition>(std::countr_zero(conditions_[id]));
     return exprs_.guarded(condition, syntax_.nodes[id].is_negative, expr);
@@ -235,11 +235,12 @@ class Translator {
   ExprSet& exprs_;
   const Syntax& syntax_;
   const Spelling& spelling_;
-  std::vector<std::optional<Expr>> sets_;   // as spelled
-  std::vector<std::optional<Expr>> texts_;  // by node, where there is no position in it
-  std::vector<std::uint32_t> conditions_;   // by node: bit i if it depends on condition i
-  std::vector<Expr> before_;                // of each condition, the texts after which it holds
-  bool is_in_loop_ = false;                 // Rest::needy matters
+  std::vector<std::optional<Expr>> sets_;  // as spelled
+  // By node; nothing if its meaning depends on the position.
+  std::vector<std::optional<Expr>> texts_;
+  std::vector<std::uint32_t> conditions_;  // by node: bit i if it depends on condition i
+  std::vector<Expr> before_;               // for each condition, the texts after which it holds
+  bool is_in_loop_ = false;                // Rest::needy matters
   bool is_behind_ = false;
   std::optional<Error> failure_;
 };

@@ -18,7 +18,7 @@ namespace {
 
 constexpr Limits kLanguageRoomy{.max_steps = 20'000'000, .max_bytes = 256 << 20};
 
-// The definition, place by place: where a piece may end that begins at a place.
+// The definition, place by place: where a piece that begins at a place may end.
 class Reference {
  public:
   Reference(const Syntax& syntax, std::u32string_view text) : syntax_(syntax), text_(text) {}
@@ -76,7 +76,7 @@ class Reference {
     Places places{at};
     for (std::uint32_t i = 0; i < node.min; ++i) places = after(node.parts[0], places);
     Places result = places;
-    // More optional rounds than characters add nothing.
+    // More optional rounds than there are characters add nothing.
     const auto most = static_cast<std::uint32_t>(text_.size()) + 1;
     for (std::uint32_t i = 0; i < std::min(node.max - node.min, most); ++i) {
       places = after(node.parts[0], places);
@@ -173,10 +173,11 @@ TEST(LanguageOf, RandomPatternsIsTheDefinition) {
       }
     }
   }
-  EXPECT_GT(matches, 5 * static_cast<int>(patterns));  // it would be idle if nearly nothing matched
+  // The test would prove little if nearly nothing matched.
+  EXPECT_GT(matches, 5 * static_cast<int>(patterns));
 }
 
-// What a spent budget cuts short must leave nothing wrong behind for the next.
+// A translation that a spent budget cuts short must leave nothing wrong for the next one.
 TEST(LanguageOf, StaysRightWhereLimitsAreReachedOnTheWay) {
   for (unsigned seed = 1; seed <= 150; ++seed) {
     RandomPattern random(seed);
@@ -208,7 +209,7 @@ TEST(LanguageOf, StaysRightWhereLimitsAreReachedOnTheWay) {
 
 // ---- other spellings ----------------------------------------------------------------------------
 
-// The inside of a JSON string: what must be escaped is, in one of two ways; "a" may be.
+// The inside of a JSON string: characters that must be escaped are, in one of two ways; "a" may be.
 Expr json_spelling(ExprSet& exprs, const CodePointSet& set) {
   const CodePointSet raw = CodePointSet{{0x20, 0x21}, {0x23, 0x5B}, {0x5D, CodePointSet::kLast}};
   std::vector<Expr> ways{utf8_spelling(exprs, set.intersected(raw))};
@@ -228,7 +229,7 @@ struct Spelled {
   std::string_view name;
   std::string_view pattern;
   std::vector<std::string_view> members;
-  std::vector<std::string_view> others;  // all well spelled
+  std::vector<std::string_view> others;  // all correctly encoded
 };
 
 const Spelled kSpelled[] = {

@@ -35,7 +35,7 @@ Expected<bool> Lengths::is_live(Dfa::State state, std::uint64_t least, std::uint
   if (!first) return Unexpected(first.error());
   if (*first >= least) return *first <= most;
   if (const Status explored = explore(); !explored) return Unexpected(explored.error());
-  // From the first row that comes again on, all rows have been seen after as many as there are.
+  // From the first repeated row on, every row occurs again within as many rows as were kept.
   const std::uint64_t last = std::min(most, std::max(least, repeats_) + rows_.size());
   for (std::uint64_t length = least; length <= last; ++length) {
     if (has(state, length)) return true;
@@ -44,7 +44,8 @@ Expected<bool> Lengths::is_live(Dfa::State state, std::uint64_t least, std::uint
 }
 
 // The fewest characters that lead from `state`, which is live, to acceptance: a breadth-first
-// search in which continuation bytes are for nothing. It is known for all states on the way, too.
+// search in which continuation bytes cost nothing. The result is also known for all states on the
+// way.
 Expected<std::uint32_t> Lengths::shortest(Dfa::State state) {
   if (state < shortest_.size() && shortest_[state] != kUnknown) return shortest_[state];
   struct Visit {
@@ -93,7 +94,8 @@ bool Lengths::has(Dfa::State state, std::uint64_t length) const {
   return (rows_[length][state / 64] >> state % 64 & 1U) != 0;
 }
 
-// Every state that the start leads to, and the rows by going backwards from the accepting ones.
+// Finds every state that the start leads to, then the rows, going backwards from the accepting
+// states.
 Status Lengths::explore() {
   if (is_explored_) return {};
   std::vector<std::pair<Dfa::State, Dfa::State>> within;  // to, from: by continuation bytes

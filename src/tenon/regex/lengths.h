@@ -10,20 +10,21 @@
 
 namespace tenon::regex {
 
-/// How many characters the texts of an automaton have. Its language is one of valid UTF-8.
+/// The possible lengths, in characters, of the texts of an automaton. Its language must be one of
+/// valid UTF-8.
 ///
-/// Which numbers of characters lead from a state to acceptance is a regular language over one
-/// letter, so it repeats itself from some number on: that makes a length of a million as cheap as
-/// one of ten. Most questions are answered by the shortest text alone, without that.
+/// The numbers of characters that lead from a state to acceptance are a regular language over one
+/// letter, so they become periodic: a length of a million is as cheap as one of ten. Most questions
+/// are answered by the shortest text alone, without that.
 class Lengths {
  public:
   static constexpr std::uint64_t kUnbounded = std::numeric_limits<std::uint64_t>::max();
 
-  /// `dfa` outlives it.
+  /// `dfa` must outlive it.
   explicit Lengths(Dfa& dfa) : dfa_(&dfa) {}
 
-  /// Whether a text of `least` to `most` characters leads from `state` to acceptance, exactly.
-  /// Within a character, the rest of it counts for nothing. Fails with limit_exceeded where the
+  /// Whether a text of `least` to `most` characters leads from `state` to acceptance. The answer is
+  /// exact. Within a character, the rest of it does not count. Fails with limit_exceeded if the
   /// automaton is too large.
   [[nodiscard]] Expected<bool> is_live(Dfa::State state, std::uint64_t least, std::uint64_t most);
 

@@ -16,7 +16,7 @@
 namespace tenon::regex {
 namespace {
 
-// The texts of valid UTF-8 that match `pattern` as a whole.
+// The texts of valid UTF-8 that match `pattern` from beginning to end.
 Expr texts(ExprSet& exprs, std::string_view pattern) {
   Budget budget("pattern", {.max_steps = 100'000});
   const auto syntax = parse(pattern, Dialect::ecma262, budget);

@@ -12,13 +12,13 @@
 namespace tenon::regex {
 namespace {
 
-// Each is reached in about 0.2 s. Real patterns take a thousandth of it.
+// Each limit is reached in about 0.2 s. Real patterns need a thousandth of it.
 constexpr std::uint64_t kMaxSearchSteps = 2'000'000;
 constexpr std::uint64_t kMaxSearchBytes = std::uint64_t{32} << 20;
 
-// Of automata that wait for a search; more searches than this at a time are rare.
+// The number of idle automata; more searches at one time are rare.
 constexpr std::size_t kMaxIdle = 4;
-// A larger one has served a text of a rare kind.
+// An automaton that grew larger has searched an unusual text and is not kept.
 constexpr std::uint64_t kMaxIdleBytes = std::uint64_t{1} << 20;
 
 Limits bounded_steps(Limits limits) {
@@ -27,7 +27,7 @@ Limits bounded_steps(Limits limits) {
   return limits;
 }
 
-// An automaton with all it is built from: what one search at a time may change.
+// An automaton with all that it is built from. One search at a time may change it.
 struct Engine {
   Engine(const ExprSet& pristine, Expr language) : exprs(pristine), dfa(exprs, language) {}
   Engine(const Engine&) = delete;
@@ -53,7 +53,7 @@ struct Engine {
 }  // namespace
 
 struct Regex::Impl {
-  // An automaton that no other search uses now.
+  // Returns an automaton that no other search is using.
   std::unique_ptr<Engine> borrow() {
     const std::lock_guard lock(mutex);
     if (idle.empty()) return nullptr;
@@ -88,7 +88,7 @@ Expected<std::shared_ptr<const Regex>> Regex::compile(std::string_view pattern,
   if (!language) return Unexpected(language.error());
   impl->language = *language;
 
-  // A deadline is the compilation's; a search may come at any time.
+  // A deadline is for the compilation; a search may come at any time.
   compile_limits.deadline.reset();
   compile_limits.cancel.reset();
   impl->exprs.set_limits(compile_limits);
@@ -102,7 +102,7 @@ Expected<bool> Regex::contains_match(std::string_view utf8) const {
       impl_->give_back(std::move(engine));
       return result;
     }
-    // What earlier searches left is in the way: once more without it.
+    // The states of earlier searches have used up the limit, so it tries once more without them.
   }
   auto engine = std::make_unique<Engine>(impl_->exprs, impl_->language);
   Expected<bool> result = engine->search(utf8);

@@ -28,7 +28,7 @@ struct Search {
   Texts other;
 };
 
-// What Node's RegExp with the flag u answers, or without it where Annex B is named.
+// The results of Node's RegExp with the flag u, or without it where Annex B is named.
 const Search kSearches[] = {
     {"EmptyPattern", "", {"", "a"}, {}},
     {"PartOfTheText", "b", {"b", "abc", "\n\nb"}, {"", "a", "B"}},
@@ -198,7 +198,7 @@ TEST_P(Refusing, NamesTheReasonAndThePlace) {
 INSTANTIATE_TEST_SUITE_P(Patterns, Refusing, ::testing::ValuesIn(kRefusals),
                          [](const auto& test) { return std::string(test.param.name); });
 
-// Engines that try one way after the other need exponential time for most of these.
+// Engines that backtrack need exponential time for most of these.
 struct Hostile {
   std::string_view name;
   std::string pattern;
@@ -250,7 +250,7 @@ INSTANTIATE_TEST_SUITE_P(Patterns, Bounded, ::testing::ValuesIn(kHostile),
 
 // ---- real patterns ------------------------------------------------------------------------------
 
-// Of `pattern` and `patternProperties`, wherever they are.
+// Collects the values of `pattern` and the keys of `patternProperties` at any depth.
 void collect_patterns(const nlohmann::json& value, std::set<std::string>& patterns) {
   if (value.is_object()) {
     for (const auto& [key, member] : value.items()) {
@@ -292,7 +292,7 @@ INSTANTIATE_TEST_SUITE_P(Sets, PublicSchemas, ::testing::Values(Data::own, Data:
 
 // ---- limits, threads ----------------------------------------------------------------------------
 
-// Its automaton has 2^200 states, and the text meets a new one at each byte.
+// Its automaton has 2^200 states, and the text reaches a new one at each byte.
 TEST(Regex, RefusesATextThatNeedsTooManyStates) {
   const auto regex = Regex::compile("^[ab]*a[ab]{200}c", {.max_steps = 100'000});
   ASSERT_TRUE(regex);

@@ -11,15 +11,15 @@ namespace {
 
 using Range = CodePointSet::Range;
 
-// The `low_bits` of a code point that its last bytes hold, six in each.
+// Any last bytes, which hold the `low_bits` of a code point, six in each byte.
 Expr any_tail(ExprSet& exprs, unsigned low_bits) {
   if (low_bits == 0) return ExprSet::kEpsilon;
   return exprs.concat(exprs.bytes(ByteSet::range(0x80, 0xBF)), any_tail(exprs, low_bits - 6));
 }
 
-// A byte of `mark` and all but the `low_bits`, and what follows it. `ranges` are ascending and
-// apart. Bytes after which the same may follow share one expression, so this is a graph of few
-// nodes, not a tree.
+// A byte made of `mark` and the bits above the `low_bits`, and what follows it. `ranges` are
+// ascending and do not touch. Bytes after which the same may follow share one expression, so this
+// is a graph of few nodes, not a tree.
 Expr spell(ExprSet& exprs, std::span<const Range> ranges, unsigned low_bits, unsigned mark) {
   if (ranges.empty()) return ExprSet::kNothing;
   std::map<Expr, ByteSet> bytes_before;

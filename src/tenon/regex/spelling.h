@@ -5,7 +5,7 @@
 
 namespace tenon::regex {
 
-/// One character of `set` in UTF-8; a surrogate has no such form.
+/// One character of `set` in UTF-8. Surrogates are left out, because they have no such form.
 [[nodiscard]] Expr utf8_spelling(ExprSet& exprs, const CodePointSet& set);
 
 }  // namespace tenon::regex

@@ -10,9 +10,11 @@
 #include "tenon/base/utf8.h"
 #include "tenon/regex/code_points.h"
 
-// Backtracking over a small program, without going twice to the same place: where a choice at one
-// place of the text has failed once, it fails again (as in RE2's BitState). So an attempt takes at
-// most the program's length for each byte that it looks at.
+// Compiles a pattern to a small program, and runs it with backtracking. A choice that has failed at
+// one place of the text is not tried there again (as in RE2's BitState): a bit per choice and place
+// remembers it. So an attempt takes at most the program's length in steps for each byte that it
+// looks at. Backtracking is needed because, unlike Regex, the order of choices matters here; atomic
+// groups and looks run as small programs of their own.
 namespace tenon::regex {
 namespace {
 
@@ -20,7 +22,7 @@ constexpr std::uint64_t kMaxSteps = 2'000'000;  // of a compilation
 constexpr std::uint64_t kMaxBytes = std::uint64_t{32} << 20;
 constexpr std::uint64_t kMaxStepsPerByte = 200;  // of a search
 
-// One character, quickly where it is ASCII.
+// The test for a character is fast for ASCII.
 class CharacterSet {
  public:
   explicit CharacterSet(CodePointSet set) : set_(std::move(set)) {
@@ -87,7 +89,7 @@ class Compiler {
  private:
   using Address = std::uint32_t;
 
-  // Whoever adds many looks at the budget.
+  // A caller that adds many instructions must check the budget.
   Address add(Instruction instruction) {
     (void)budget_.take_bytes(sizeof(Instruction));
     code_.push_back(instruction);
@@ -95,7 +97,7 @@ class Compiler {
   }
   Address here() const { return static_cast<Address>(code_.size()); }
 
-  // Both ways begin behind it until one is set.
+  // Both ways lead to the next instruction until they are set.
   Address add_split() {
     const Address at = add({.op = Op::split, .min = splits_++});
     code_[at].first = code_[at].second = at + 1;
@@ -188,14 +190,14 @@ class Compiler {
   bool is_unsupported_ = false;
 };
 
-// One text, searched from its beginning to its end.
+// The search in one text, from its beginning to its end.
 class Search {
  public:
   Search(std::span<const Instruction> code, std::span<const CharacterSet> sets,
          std::uint32_t splits, std::string_view text, Budget& budget)
       : code_(code), sets_(sets), splits_(splits), text_(text), budget_(budget) {}
 
-  // Where the match that begins at `start` ends.
+  // The end of the match that begins at `start`.
   std::optional<std::size_t> match_at(std::size_t start) {
     start_ = start;
     const std::optional<std::size_t> end = run(0, start);
@@ -208,7 +210,7 @@ class Search {
   }
 
  private:
-  // What is left to try: from `at` on, and then one character less, down to `least`.
+  // A choice that is still to be tried: from `at` on, and then one character less, down to `least`.
   struct Choice {
     std::uint32_t address;
     std::size_t at;
@@ -232,8 +234,8 @@ class Search {
     return begin + character_at(begin).length == at ? begin : at - 1;
   }
 
-  // The end of the first way from `address` to a match, none if there is no way. Ways that were not
-  // tried are given up.
+  // The end of the first way from `address` to a match; nothing if there is no way. Ways that were
+  // not tried are dropped.
   std::optional<std::size_t> run(std::uint32_t address, std::size_t at) {
     const std::size_t choices = choices_.size();
     const std::size_t visits = visits_.size();
@@ -251,7 +253,7 @@ class Search {
     return std::nullopt;
   }
 
-  // Moves over one instruction; false if it does not fit. Stays at `match`.
+  // Executes one instruction; false if the text does not fit. Stays at `match`.
   bool step(std::uint32_t& address, std::size_t& at) {
     const Instruction& instruction = code_[address];
     switch (instruction.op) {
@@ -326,7 +328,7 @@ class Search {
     }
   }
 
-  // False if `split` was tried at this place before.
+  // Marks `split` as tried at this place; false if it was tried before.
   bool visit(std::uint32_t split, std::size_t at) {
     const std::size_t bit = (at - start_) * splits_ + split;
     if (bit / 64 >= visited_.size()) {

@@ -11,17 +11,18 @@
 
 namespace tenon::regex {
 
-/// A tokenizer's pre-tokenizer: the pattern whose matches are cut into tokens one by one.
+/// A tokenizer's pre-tokenizer: a pattern whose matches are the pieces that are cut into tokens one
+/// by one.
 ///
 ///     const auto splitter = Splitter::compile(R"(\p{L}+| ?\p{N}{1,3}|\s+(?!\S)|\s+)");
 ///     std::vector<Splitter::Piece> pieces;
 ///     if (Status found = (*splitter)->find_all(text, pieces); !found) return found;
 ///
-/// Unlike Regex it has an order among the ways to match: the first choice that fits wins, greedy
-/// takes the most, possessive gives nothing back. May be shared between threads.
+/// Unlike Regex it distinguishes the ways to match: the first choice that fits wins, greedy
+/// quantifiers take the most, possessive ones never give back. May be shared between threads.
 class Splitter {
  public:
-  /// Bytes of the text.
+  /// A range of bytes of the text.
   struct Piece {
     std::size_t begin;
     std::size_t end;
@@ -35,9 +36,9 @@ class Splitter {
   Splitter(const Splitter&) = delete;
   Splitter& operator=(const Splitter&) = delete;
 
-  /// Appends the matches in `utf8`, each the first behind the one before; empty ones are no pieces.
-  /// Fails with Errc::limit_exceeded after 200 steps for each byte, which no tokenizer's pattern
-  /// comes near to.
+  /// Appends the matches in `utf8`, each the first one after the match before it; empty matches are
+  /// skipped. Fails with Errc::limit_exceeded after 200 steps for each byte; patterns of tokenizers
+  /// need far fewer.
   [[nodiscard]] Status find_all(std::string_view utf8, std::vector<Piece>& pieces) const;
 
  private:

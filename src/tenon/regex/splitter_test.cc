@@ -35,7 +35,7 @@ struct Splitting {
   std::vector<std::string_view> pieces;
 };
 
-// What the `tokenizers` package (Oniguruma) and Python's `regex` (for tiktoken) find.
+// The results of the `tokenizers` package (Oniguruma) and of Python's `regex` (for tiktoken).
 const Splitting kSplittings[] = {
     {"Gpt2",
      kOniguruma,

@@ -36,8 +36,19 @@ int hex_value(char32_t c) {
   return -1;
 }
 
-// The pattern is read by one loop with a stack of open groups, so that no nesting of parentheses
-// can exhaust the machine's stack. Only classes in classes, which ECMA-262 has not, recurse.
+// Reads the pattern in one loop with a stack of open groups, so that nested parentheses cannot
+// exhaust the machine's stack. Only nested classes recurse, and ECMA-262 does not have them.
+//
+// Each group collects the nodes of its current sequence and its finished choices; a quantifier
+// replaces the last node of the sequence. When the group ends, its choices become one node of the
+// kind that the group has: plain, atomic or look. Flags ("(?i)") belong to a group, and are applied
+// while reading: a set is closed under case, "." and "^" become sets and looks. So the tree has no
+// flags, and constructs with the same meaning have the same nodes.
+//
+// Sets are stored once each in Syntax::sets, because a property of Unicode has hundreds of ranges
+// and large patterns name the same ones again and again. The three dialects differ in single rules,
+// which ask is_ecma() or the dialect where they apply. The first error is kept with its place, and
+// ends the loop.
 class Parser {
  public:
   Parser(std::string_view pattern, Dialect dialect, Budget& budget)
@@ -73,10 +84,10 @@ class Parser {
     Form form = Form::plain;
     bool is_negative = false;
     bool is_behind = false;
-    Flags flags;  // outside of it
+    Flags flags;  // the flags outside of it
     std::vector<NodeId> choices;
     std::vector<NodeId> sequence;
-    bool can_repeat = false;  // the last of the sequence
+    bool can_repeat = false;  // whether the last of the sequence can
   };
 
   bool is_ecma() const { return dialect_ == Dialect::ecma262; }
@@ -147,7 +158,7 @@ class Parser {
     groups_.back().sequence.push_back(node);
     groups_.back().can_repeat = can_repeat;
   }
-  // The same as append_set() of it, which would look for a set of ranges.
+  // Like append_set() of a set with this one character, without looking for a set of ranges.
   void append_character(char32_t c) {
     if (c >= characters_.size() || flags_.ignore_case) return append_set(one(c));
     if (!budget_.step()) failure_ = budget_.error();
@@ -212,7 +223,7 @@ class Parser {
     }
   }
 
-  // Nothing is repeated by repeating an assertion; ECMA-262 forbids it, except for looks.
+  // Repeating an assertion repeats nothing; ECMA-262 forbids it, except for looks.
   void append_assertion(NodeId node) { append(node, !is_ecma()); }
 
   NodeId text_begin() { return add({.kind = Kind::begin}); }
@@ -270,15 +281,15 @@ class Parser {
     if (!budget_.take_bytes(sizeof(Group))) failure_ = budget_.error();
   }
 
-  // Names are not kept: they serve captures and back references.
+  // Names are not kept: they are for captures and back references only.
   void read_group_name() {
     const std::size_t begin = at_;
     while (peek() != '>' && peek() != kNone && peek() != ')') next();
     if (at_ == begin || !skip(">")) fail("a group's name is not closed");
   }
 
-  // "i-s:" opens a group with other flags; "i)" changes them for the rest of the group around,
-  // which ECMA-262 has not. False if no group was opened.
+  // "i-s:" opens a group with other flags. "i)", which ECMA-262 does not have, changes them for the
+  // rest of the enclosing group. False if no group was opened.
   bool read_flags() {
     Flags flags = flags_;
     bool value = true;
@@ -291,7 +302,7 @@ class Parser {
           flags.ignore_case = value;
           break;
         case 'm':
-          // Oniguruma's m lets "." match line breaks.
+          // In Oniguruma, m lets "." match line breaks.
           (dialect_ == Dialect::oniguruma ? flags.dot_all : flags.multiline) = value;
           break;
         case 's':
@@ -340,7 +351,7 @@ class Parser {
   struct Bounds {
     std::uint32_t min = 0;
     std::uint32_t max = Syntax::kUnbounded;
-    std::size_t end = 0;  // of the quantifier in the pattern
+    std::size_t end = 0;  // where the quantifier ends in the pattern
   };
 
   std::optional<std::uint32_t> count_at(std::size_t& at) const {
@@ -352,7 +363,7 @@ class Parser {
     return static_cast<std::uint32_t>(count);
   }
 
-  // "{2}", "{2,}", "{2,3}", outside ECMA-262 "{,3}" too.
+  // Reads "{2}", "{2,}", "{2,3}", and outside ECMA-262 also "{,3}".
   std::optional<Bounds> bounds_at(std::size_t at) const {
     ++at;
     Bounds bounds;
@@ -397,7 +408,7 @@ class Parser {
 
   // ---- escapes ----------------------------------------------------------------------------------
 
-  // After the backslash, outside a class.
+  // Reads what follows a backslash outside a class.
   void read_escape() {
     const char32_t c = peek();
     if (c == 'b' || c == 'B') {
@@ -457,7 +468,7 @@ class Parser {
     const auto set = characters_with(property);
     return set ? *set : CodePointSet();
   }
-  // UTS 18, annex C, outside ECMA-262; Oniguruma leaves the joiners out.
+  // UTS 18, annex C, is used outside ECMA-262; Oniguruma leaves the joiners out.
   CodePointSet word_characters() const {
     if (is_ecma()) return {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
     CodePointSet set = named("Alphabetic");
@@ -465,7 +476,7 @@ class Parser {
     return dialect_ == Dialect::oniguruma ? set : set.united(named("Join_Control"));
   }
 
-  // After "\p": "{L}", "{Script=Greek}"; outside ECMA-262 "L" and "{^L}" too.
+  // Reads what follows "\p": "{L}", "{Script=Greek}"; outside ECMA-262 also "L" and "{^L}".
   CodePointSet read_property(bool is_negative) {
     std::string_view name;
     if (skip("{")) {
@@ -532,7 +543,7 @@ class Parser {
     return kNone;
   }
 
-  // Exactly `digits`, or "{...}" (not after "\x" in ECMA-262).
+  // Reads exactly `digits` digits, or "{...}" (not after "\x" in ECMA-262).
   char32_t read_hex(int digits) {
     const bool is_braced = (digits == 4 || !is_ecma()) && skip("{");
     char32_t value = 0;
@@ -547,7 +558,7 @@ class Parser {
     return value;
   }
 
-  // Two surrogates are one character.
+  // Two escaped surrogates are one character.
   char32_t read_unicode_escape() {
     const char32_t high = read_hex(4);
     if (high < 0xD800 || high > 0xDBFF || !pattern_.substr(at_).starts_with("\\u")) return high;
@@ -560,7 +571,7 @@ class Parser {
 
   // ---- classes ----------------------------------------------------------------------------------
 
-  // After "[". Outside ECMA-262 classes nest, and "&&" intersects.
+  // Reads what follows "[". Outside ECMA-262 classes nest, and "&&" intersects.
   CodePointSet read_class() {
     const Budget::Level level(budget_);
     if (!level || ++class_depth_ > kMaxClassDepth) {
@@ -574,7 +585,7 @@ class Parser {
       const CodePointSet set(std::exchange(ranges, {}));
       result = result.intersected(flags_.ignore_case ? case_closed(set) : set);
     };
-    // In Oniguruma a "]" that comes first stands for itself; in ECMA-262 "[]" is the empty set.
+    // In Oniguruma a "]" that comes first is a literal; in ECMA-262 "[]" is the empty set.
     if (!is_ecma() && skip("]")) ranges.push_back({']', ']'});
     while (!failure_ && !skip("]")) {
       if (!budget_.step()) {
@@ -596,7 +607,8 @@ class Parser {
     return is_negative ? result.complemented() : result;
   }
 
-  // A property has hundreds of ranges, and is written in five characters.
+  // A property has hundreds of ranges but is written in five characters, so its ranges count as
+  // steps.
   void unite(std::vector<CodePointSet::Range>& ranges, const CodePointSet& set) {
     if (!budget_.take_bytes(set.ranges().size_bytes())) failure_ = budget_.error();
     ranges.insert(ranges.end(), set.ranges().begin(), set.ranges().end());
@@ -628,7 +640,7 @@ class Parser {
     return is_negative ? set.complemented() : set;
   }
 
-  // A set, a character or a range. "[\w-.]" holds "-", as in Annex B.
+  // Reads a set, a character or a range. "[\w-.]" contains "-", as in Annex B.
   void read_class_item(std::vector<CodePointSet::Range>& ranges) {
     const std::optional<char32_t> first = read_class_atom(ranges);
     const bool is_range = peek() == '-' && peek_at(at_ + 1) != ']' && peek_at(at_ + 1) != kNone &&
@@ -649,7 +661,7 @@ class Parser {
     }
   }
 
-  // A character, or nothing where it was a set, which is then part of `ranges`.
+  // Reads a character. Nothing if it was a set, which has been added to `ranges`.
   std::optional<char32_t> read_class_atom(std::vector<CodePointSet::Range>& ranges) {
     if (!skip("\\")) return next();
     if (skip("b")) return 8;
@@ -672,7 +684,8 @@ class Parser {
   int class_depth_ = 0;
   Syntax syntax_;
   std::map<CodePointSet, std::uint32_t> set_numbers_;  // indices in syntax_.sets
-  std::array<std::uint32_t, 128> characters_{};  // of ASCII: 1 + index in syntax_.sets; 0: unknown
+  // Of ASCII: 1 + index in syntax_.sets; 0: not used yet.
+  std::array<std::uint32_t, 128> characters_{};
   std::optional<Error> failure_;
 };
 

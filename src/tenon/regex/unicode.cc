@@ -13,7 +13,7 @@ namespace tenon::regex {
 namespace {
 
 constexpr std::size_t kMaxName = 64;    // the longest name of Unicode has 50 letters
-constexpr std::size_t kMaxKept = 1024;  // patterns can spell one property in many ways
+constexpr std::size_t kMaxKept = 1024;  // a pattern can write one property in many ways
 
 CodePointSet from_icu(const icu::UnicodeSet& set) {
   std::vector<CodePointSet::Range> ranges;
@@ -53,7 +53,7 @@ std::shared_ptr<const CodePointSet> characters_with(std::string_view property,
 }
 
 CodePointSet case_closed(const CodePointSet& set) {
-  // ICU goes through the characters one by one: only through those that have a case.
+  // ICU looks at each character of the set, so it gets only those that have a case.
   const CodePointSet cased = set.intersected(*characters_with("Case_Sensitive"));
   icu::UnicodeSet closed;
   for (const CodePointSet::Range& range : cased.ranges()) {

@@ -9,8 +9,8 @@
 namespace tenon::regex {
 
 /// The characters that have a property: ("L", ""), ("Script", "Greek"), ("White_Space", ""). Names
-/// and values in any of the spellings that Unicode allows (UAX 44, 5.9). A script may stand alone.
-/// Null where Unicode knows no such property or value.
+/// and values may be written in any of the ways that Unicode allows (UAX 44, 5.9). A script may be
+/// named alone. Null if Unicode knows no such property or value.
 [[nodiscard]] std::shared_ptr<const CodePointSet> characters_with(std::string_view property,
                                                                   std::string_view value = {});
 

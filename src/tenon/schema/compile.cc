@@ -14,20 +14,34 @@
 #include "tenon/schema/keywords.h"
 #include "tenon/schema/schema.h"
 
+// Compiles a schema to a table of nodes. A node is a place in the schema in a dynamic scope: the
+// same place is a node of its own for each scope in which its dynamic references lead elsewhere,
+// and without dynamic anchors there is one scope only.
+//
+// There is no recursion. node_at() gives a place a number and adds a task; run() reads one task
+// after the other, and each `read_` function reads the keywords of one kind of rule. References are
+// resolved by Documents, which opens other documents when a reference first needs them, so a place
+// that no reference reaches is not read. `$ref`, `$dynamicRef` and their relatives become parts of
+// `all_of`, so the validator knows no references.
+//
+// At the end, check_cycles() refuses schemas that lead back to themselves without going down into
+// the instance, and mark_shared() finds the nodes that are reached by more than one way, whose
+// results the validator keeps. The first error stops the loop; the budget bounds places, nodes and
+// bytes.
 namespace tenon::schema {
 namespace {
 
-// The dynamic scope as far as it matters: where each dynamic anchor leads. The outermost place of a
-// name counts, so a scope only ever grows on the way down, and few are different.
+// The part of the dynamic scope that matters: where each dynamic anchor leads. The outermost place
+// of a name counts, so a scope only grows on the way down, and few scopes are different.
 using Scope = std::map<std::string, PlaceId>;
 using ScopeId = std::uint32_t;
 
-// For messages, where nothing at all before a colon would look like a mistake.
+// The name of a place in messages, in which an empty name before a colon would look like a mistake.
 std::string place_name(const Node& node) {
   return node.location.empty() ? "(root)" : node.location;
 }
 
-// Calls `use` with each node that looks at the same instance as `node`.
+// Calls `use` with each node that checks the same instance as `node`.
 template <class Use>
 void for_each_beside(const Node& node, const Use& use) {
   for (const std::vector<NodeId>* list : {&node.all_of, &node.any_of, &node.one_of}) {
@@ -42,7 +56,7 @@ void for_each_beside(const Node& node, const Use& use) {
   for (const DependentNode& dependent : node.dependents) use(dependent.node);
 }
 
-// Calls `use` with each node that looks at a part of the instance of `node`.
+// Calls `use` with each node that checks a part of the instance of `node`.
 template <class Use>
 void for_each_below(const Node& node, const Use& use) {
   const auto use_if = [&use](const std::optional<NodeId>& id) {
@@ -76,14 +90,14 @@ class Compiler {
     ScopeId scope;
   };
 
-  // The node of a place in a scope; made now and read later if it is new.
+  // The node of a place in a scope. A new one gets its number now and is read later.
   NodeId node_at(PlaceId place, ScopeId scope);
   NodeId child(const json::Value& value) {
     return node_at(documents_.place_of(value), task_.scope);
   }
   [[nodiscard]] ScopeId entered(ScopeId scope, PlaceId place);
 
-  // Each reads keywords of the schema at hand into `node`, or fails.
+  // Each of these reads keywords of the current schema into `node`, or fails.
   void read(Node& node);
   void read_keywords(const json::Object& schema);
   void read_types(Node& node);
@@ -132,7 +146,7 @@ class Compiler {
   std::unordered_map<std::uint64_t, ScopeId> entered_;                  // by scope and resource
   std::map<std::string, std::shared_ptr<const regex::Regex>> regexes_;  // by pattern
 
-  Task task_{};  // what is being read
+  Task task_{};  // the schema that is being read
   std::array<const json::Value*, kKeywords.size()> given_{};
 };
 
@@ -158,7 +172,8 @@ Expected<std::vector<Node>> Compiler::run(const json::Value& schema) {
 }
 
 NodeId Compiler::node_at(PlaceId place, ScopeId scope) {
-  if (!budget_.step() || !budget_.take_bytes(sizeof(Task))) return 0;  // the loop of run() ends
+  // The budget ends run()'s loop.
+  if (!budget_.step() || !budget_.take_bytes(sizeof(Task))) return 0;
   scope = entered(scope, place);
   const auto next = static_cast<NodeId>(tasks_.size());
   const auto [known, is_new] = node_of_.emplace(std::uint64_t{scope} << 32 | place, next);
@@ -286,8 +301,8 @@ void Compiler::read_numbers(Node& node) {
   node.numbers = std::move(rules);
 }
 
-// Both forms in every draft: the boolean of draft 4 and OpenAPI makes the inclusive bound
-// exclusive, the number is a bound of its own.
+// Both forms are read in every draft: the boolean of draft 4 and OpenAPI makes the inclusive bound
+// exclusive, and the number is a bound of its own.
 std::optional<Bound> Compiler::bound_of(Keyword inclusive, Keyword exclusive) {
   std::optional<Bound> bound;
   if (const json::Value* value = given(inclusive)) {
@@ -423,8 +438,8 @@ void Compiler::read_references(Node& node) {
   }
 }
 
-// A dynamic reference first leads where a static one would. Only if that place is a dynamic anchor
-// itself does the outermost anchor of the name in scope take its place.
+// A dynamic reference leads first to the place of a static one. Only if that place is a dynamic
+// anchor does the outermost anchor of that name in scope replace it.
 void Compiler::refer(Node& node, Keyword keyword) {
   const std::string* const reference = string_of(keyword);
   if (reference == nullptr) return;
@@ -496,7 +511,7 @@ std::vector<NodeId> Compiler::children_of(Keyword keyword) {
   return children;
 }
 
-// A name, where the keyword takes one, or a list of names.
+// Reads a name, if the keyword allows one, or a list of names.
 std::vector<std::string> Compiler::names_of(Keyword keyword, const json::Value& value) {
   std::vector<std::string> names;
   if (const std::string* name = value.if_string(); name != nullptr && keyword == Keyword::type) {
@@ -529,7 +544,7 @@ Counts Compiler::counts_of(Keyword least, Keyword most) {
       fail(keyword, "must be an integer from 0 on");
       return absent;
     }
-    // More than an int64 holds is more than any instance has.
+    // A number beyond int64 is more than any instance has.
     const auto fitting = number->to_int64();
     return fitting ? static_cast<std::uint64_t>(*fitting) : Counts::kUnbounded;
   };
@@ -560,8 +575,8 @@ Pattern Compiler::pattern_of(Keyword keyword, const std::string& text) {
 
 // The table as a whole ----------------------------------------------------------------------------
 
-// A node that leads back to itself beside the same instance would never end. Depth first, without
-// recursion.
+// A node that leads back to itself for the same instance would never end. Searches depth first,
+// without recursion.
 Status Compiler::check_cycles() const {
   enum class State : std::uint8_t { unseen, open, done };
   struct Step {

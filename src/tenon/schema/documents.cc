@@ -15,8 +15,8 @@ const std::string* string_at(const json::Object& object, Keyword keyword) {
   return value == nullptr ? nullptr : value->if_string();
 }
 
-// What follows "http://json-schema.org/" in the address of a meta-schema; people write https for
-// the old drafts too.
+// The part after "http://json-schema.org/" of a meta-schema's address; people write https for the
+// old drafts too.
 std::optional<std::string_view> standard_name(std::string_view address) {
   for (const std::string_view prefix : {"http://json-schema.org/", "https://json-schema.org/"}) {
     if (address.starts_with(prefix)) return address.substr(prefix.size());
@@ -37,7 +37,7 @@ std::optional<Draft> standard_draft(std::string_view name) {
   return std::nullopt;
 }
 
-// `vocabularies` is what `$vocabulary` says: {address: whether it must be understood}.
+// `vocabularies` is the value of `$vocabulary`: {address: whether it must be understood}.
 Expected<Dialect> with_vocabularies(Draft draft, const json::Object& vocabularies) {
   Dialect dialect{.draft = draft, .applies = false, .unevaluated = false, .validates = false};
   for (const json::Member& member : vocabularies) {
@@ -110,7 +110,7 @@ Expected<Dialect> Documents::dialect_of(std::string_view meta_schema, int indire
   }
   const json::Value* const found = find_given(address);
   const json::Object* const given = found == nullptr ? nullptr : found->if_object();
-  constexpr int kMostIndirections = 8;  // a meta-schema of a meta-schema is rare already
+  constexpr int kMostIndirections = 8;  // a meta-schema of a meta-schema is already rare
   if (given == nullptr || indirections == kMostIndirections) {
     return Unexpected(Error{Errc::unsupported, "the dialect '" + std::string(meta_schema) +
                                                    "' is neither a draft from 4 to 2020-12 nor "
@@ -207,8 +207,8 @@ Expected<Target> Documents::resolve(PlaceId from, Keyword keyword, std::string_v
   return Target{.place = anchor->second, .anchor = *fragment};
 }
 
-// A pointer may lead to a place where no keyword expects a schema. It is read as one then, in the
-// resource of the nearest schema around it.
+// A pointer may lead to a place where no keyword expects a schema. The value is then read as a
+// schema, in the resource of the nearest schema around it.
 Expected<PlaceId> Documents::at_pointer(ResourceId resource, const std::string& pointer) {
   PlaceId nearest = resources_[resource].root;
   const json::Value* at = places_[nearest].value;
@@ -251,7 +251,7 @@ std::string Documents::location(PlaceId id) const {
 
 // The index ---------------------------------------------------------------------------------------
 
-// Without recursion: schemas may be as deep as they like.
+// Without recursion, because schemas may be arbitrarily deep.
 Status Documents::index(Place first) {
   std::vector<Place> open{first};
   while (!open.empty()) {
@@ -260,7 +260,8 @@ Status Documents::index(Place first) {
     constexpr std::uint64_t kBytesPerPlace = sizeof(Place) + 64;  // and its entry in by_value_
     if (!budget_.step() || !budget_.take_bytes(kBytesPerPlace)) return Unexpected(budget_.error());
     const auto id = static_cast<PlaceId>(places_.size());
-    if (!by_value_.emplace(place.value, id).second) continue;  // below what a pointer led to before
+    // It is below the target of an earlier pointer.
+    if (!by_value_.emplace(place.value, id).second) continue;
     places_.push_back(place);
     const json::Object* const schema = place.value->if_object();
     if (schema == nullptr) continue;
@@ -276,7 +277,7 @@ Status Documents::enter(PlaceId id, const json::Object& schema) {
   return {};
 }
 
-// A place below the root is a resource if the dialect around it sees an `$id` there; only then does
+// A place below the root is a resource if the dialect around it has an `$id` there; only then does
 // its `$schema` count.
 Status Documents::enter_resource(PlaceId id, const json::Object& schema) {
   const bool is_root = places_[id].parent == Place::kNone;
@@ -308,7 +309,7 @@ Status Documents::enter_resource(PlaceId id, const json::Object& schema) {
   } else if (!split.address.empty() && address != around.address) {
     places_[id].resource = add_resource(std::move(address), dialect, id);
   }
-  // Before `$anchor` there was an `$id` that is, or ends with, a fragment.
+  // Before `$anchor`, an `$id` that is a fragment, or ends with one, was an anchor.
   if (!siblings_of_ref_count && split.fragment && !split.fragment->empty()) {
     resources_[places_[id].resource].anchors.emplace(*split.fragment, id);
   }

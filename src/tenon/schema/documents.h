@@ -21,7 +21,7 @@ namespace tenon::schema {
 using PlaceId = std::uint32_t;
 using ResourceId = std::uint32_t;
 
-/// A value at which a schema stands. Views are of the documents, which outlive the compile.
+/// A value that is a schema. Its views are of the documents, which outlive the compilation.
 struct Place {
   static constexpr PlaceId kNone = std::numeric_limits<PlaceId>::max();
   static constexpr std::uint32_t kNoIndex = std::numeric_limits<std::uint32_t>::max();
@@ -34,10 +34,10 @@ struct Place {
   std::uint32_t index = kNoIndex;    ///< or the index.
 };
 
-/// A schema with an address of its own (the root of a document, or a place with `$id`), and what
-/// can be reached by name in it.
+/// A schema with an address of its own (the root of a document, or a place with `$id`), with the
+/// names by which places in it can be reached.
 struct Resource {
-  std::string address;  ///< Without fragment; "" for a schema that does not say.
+  std::string address;  ///< Without fragment; "" if the schema does not say.
   Dialect dialect;
   PlaceId root = 0;
   std::map<std::string, PlaceId, std::less<>> anchors;          ///< Those of `$dynamicAnchor` too.
@@ -47,18 +47,18 @@ struct Resource {
 /// What a reference points to.
 struct Target {
   PlaceId place = Place::kNone;
-  std::string anchor;  ///< The name by which it was found, if it was one.
+  std::string anchor;  ///< The name by which it was found, or "".
 };
 
-/// Knows every place by its value, and resolves references between them. Documents are opened when
-/// a reference first needs them.
+/// Knows every place by its value and resolves references between places. A document is opened when
+/// a reference first needs it.
 class Documents {
  public:
   Documents(const CompileOptions& options, Budget& budget) : options_(options), budget_(budget) {}
 
   Expected<PlaceId> open_root(const json::Value& schema);
 
-  /// What `reference`, as it stands at `from`, points to. `keyword` is named in errors.
+  /// The target of `reference`, which stands at `from`. Errors name `keyword`.
   Expected<Target> resolve(PlaceId from, Keyword keyword, std::string_view reference);
 
   [[nodiscard]] const Place& place(PlaceId id) const { return places_[id]; }
@@ -68,7 +68,7 @@ class Documents {
   }
   /// The place of a value below a known place.
   [[nodiscard]] PlaceId place_of(const json::Value& value) const { return by_value_.at(&value); }
-  /// A JSON pointer; behind "address#" where the place is in another document.
+  /// A JSON pointer, after "address#" if the place is in another document.
   [[nodiscard]] std::string location(PlaceId id) const;
 
  private:
@@ -94,7 +94,7 @@ class Documents {
   std::unordered_map<const json::Value*, PlaceId> by_value_;
   std::unordered_map<std::string, ResourceId> by_address_;
   std::deque<json::Value> built_in_;    // the meta-schemas that were opened
-  std::deque<std::string> raw_tokens_;  // what Place::keyword views where it is a pointer
+  std::deque<std::string> raw_tokens_;  // the text of Place::keyword where it is a pointer
 };
 
 }  // namespace tenon::schema

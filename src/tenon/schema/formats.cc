@@ -47,7 +47,7 @@ std::string ipv6() {
   const std::string h = "[0-9A-Fa-f]{1,4}";
   const std::string groups = group(h + ":");
   const std::string last = group(h + ":" + h + "|" + kIpv4);
-  // Up to `most` groups and one more before "::", or none at all.
+  // Up to `most` groups and one more before "::", or none.
   const auto before = [&](int most) {
     return group(groups + "{0," + std::to_string(most) + "}" + h) + "?::";
   };
@@ -57,7 +57,7 @@ std::string ipv6() {
                before(5) + h + "|" + before(6));
 }
 
-// RFC 3987, section 2.2, for the inside of a class.
+// RFC 3987, section 2.2, as the inside of a class.
 const std::string kUcschar =
     R"(\u{A0}-\u{D7FF}\u{F900}-\u{FDCF}\u{FDF0}-\u{FFEF}\u{10000}-\u{1FFFD}\u{20000}-\u{2FFFD})"
     R"(\u{30000}-\u{3FFFD}\u{40000}-\u{4FFFD}\u{50000}-\u{5FFFD}\u{60000}-\u{6FFFD})"
@@ -115,7 +115,7 @@ int two_digits(std::string_view text) {
   return (text[0] - '0') * 10 + (text[1] - '0');
 }
 
-// A leap second is the last of a day in UTC.
+// A leap second is the last second of a day in UTC.
 bool is_time(std::string_view text) {
   if (text.substr(6, 2) != "60") return true;
   int minutes = two_digits(text) * 60 + two_digits(text.substr(3));
@@ -135,7 +135,8 @@ bool is_date_time(std::string_view text) {
 bool is_regex(std::string_view text) {
   Budget budget("pattern", {.max_steps = 1'000'000, .max_bytes = std::size_t{16} << 20U});
   const auto syntax = regex::parse(text, regex::Dialect::ecma262, budget);
-  return syntax || syntax.error().code != Errc::invalid;  // one too large for us is one
+  // A pattern that is too large for us is still a regex.
+  return syntax || syntax.error().code != Errc::invalid;
 }
 
 // The table ---------------------------------------------------------------------------------------

@@ -163,7 +163,7 @@ TEST(Format, UnknownOnesAreTold) {
   EXPECT_EQ(*format, nullptr);
 }
 
-// The pattern alone is what a mask is made of: it may be too wide, never too narrow.
+// Masks are made from the pattern alone: it may be too wide, but never too narrow.
 TEST(Format, TextsMatchThePatternAlone) {
   for (const FormatsRow& row : kFormatsRows) {
     const auto format = find_format(row.format);

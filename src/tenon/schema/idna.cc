@@ -63,7 +63,7 @@ std::optional<std::uint32_t> digit_of(char c) {
   return std::nullopt;
 }
 
-// `text` is lower case and no longer than a label, which keeps all sums small enough.
+// `text` must be lower case and no longer than a label, which keeps all sums small enough.
 std::optional<std::u32string> decoded(std::string_view text) {
   const std::size_t hyphen = text.rfind('-');
   std::u32string out;
@@ -137,7 +137,7 @@ std::string encoded(const std::u32string& label) {
 
 // What code points are ----------------------------------------------------------------------------
 
-// A class of code points, as the inside of one in a pattern.
+// A class of code points, written as the inside of a class in a pattern.
 class Class {
  public:
   explicit Class(const std::string& members) {
@@ -165,11 +165,11 @@ bool is_nonspacing(char32_t c) {
   return c >= 0x300 && kNonspacing.contains(c);
 }
 
-// RFC 5892, section 2, without what depends on its neighbours.
+// RFC 5892, section 2, without the rules that depend on neighbours.
 bool is_allowed(char32_t c) {
   static const Class kAllowed(
       R"(\-a-z0-9\p{Ll}\p{Lo}\p{Lm}\p{Mn}\p{Mc}\p{Nd}\u06FD\u06FE\u0F0B\u3007)");
-  // Exceptions, old Hangul, ignorable code points, and blocks that normalisation changes.
+  // Exceptions, old Hangul, ignorable code points, and blocks that normalisation would change.
   static const Class kBarred(
       R"(\u0640\u07FA\u302E\u302F\u3031-\u3035\u303B\u1100-\u11FF\uA960-\uA97F\uD7B0-\uD7FF)"
       R"(\u034F\u180B-\u180F\uFE00-\uFE0F\u{E0100}-\u{E01EF}\u2100-\u214F\u3130-\u318F)"
@@ -302,8 +302,8 @@ bool is_ldh_label(const std::u32string& label) {
          });
 }
 
-// The U-label that an A-label stands for, or the label itself; nothing where it is neither. Adds
-// the length in ASCII to `bytes`.
+// The U-label that an A-label stands for, or the label itself if it is a U-label; nothing if it is
+// neither. Adds the length in ASCII to `bytes`.
 std::optional<std::u32string> meaning_of(const std::u32string& label, std::size_t& bytes) {
   const bool is_ascii = std::ranges::all_of(label, [](char32_t c) { return c < 0x80; });
   std::string ascii = kPrefix.data();
@@ -347,7 +347,7 @@ bool is_name(const std::vector<std::u32string>& labels) {
 
 bool is_hostname(std::string_view text) {
   if (text.size() > kMostBytes) return false;
-  // Only A-labels need more than the pattern.
+  // The pattern decides all but A-labels.
   return lowered(text).find(kPrefix) == std::string::npos || is_idn_hostname(text);
 }
 

@@ -8,7 +8,7 @@
 
 #include "tenon/schema/schema.h"
 
-/// The words of JSON Schema: which draft knows them, and where schemas stand below them. Not for
+/// The keywords of JSON Schema: which draft has them, and where schemas stand below them. Not for
 /// other layers.
 namespace tenon::schema {
 
@@ -73,7 +73,7 @@ enum class Keyword : std::uint8_t {
 /// The vocabularies that a meta-schema can leave out.
 enum class Vocabulary : std::uint8_t { core, applicator, unevaluated, validation, format };
 
-/// What stands below a keyword.
+/// What the value of a keyword holds.
 enum class Shape : std::uint8_t {
   data,         ///< No schemas.
   schema,       ///< One.
@@ -97,7 +97,8 @@ inline constexpr auto kKeywords = [] {
   using V = Vocabulary;
   return std::to_array<KeywordRow>({
       {"$anchor", data, V::core, draft2019_09},
-      {"$defs", map, V::core},  // also in drafts that only know `definitions`: people write it
+      {"$defs", map, V::core},  // also in drafts that have only `definitions`, because people write
+                                // it
       {"$dynamicAnchor", data, V::core, draft2020_12},
       {"$dynamicRef", data, V::core, draft2020_12},
       {"$id", data, V::core, draft6},
@@ -159,7 +160,8 @@ static_assert(kKeywords.size() == static_cast<std::size_t>(Keyword::unique_items
   return kKeywords[static_cast<std::size_t>(keyword)];
 }
 
-/// The rules by which a schema is read: a draft's, less what its meta-schema leaves out.
+/// The rules by which a schema is read: those of a draft, without the vocabularies that its
+/// meta-schema leaves out.
 struct Dialect {
   Draft draft = Draft::draft2020_12;
   bool applies = true;      ///< Vocabularies: applicator,

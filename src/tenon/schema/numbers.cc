@@ -8,8 +8,8 @@
 namespace tenon::schema {
 namespace {
 
-// What is left of a number, read digit by digit, after division by a divisor of any length. Both
-// are little-endian in base 10^9, the remainder with one place more.
+// The remainder of a number, which is read digit by digit, divided by a divisor of any length. Both
+// are little-endian in base 10^9; the remainder has one more place.
 class Remainder {
  public:
   explicit Remainder(const json::Decimal& divisor) {
@@ -66,12 +66,12 @@ class Remainder {
 
 }  // namespace
 
-// With value = a * 10^e and divisor = b * 10^f: is a * 10^(e-f) a multiple of b? As a does not end
-// in a zero, it never is where e < f.
+// With value = a * 10^e and divisor = b * 10^f: is a * 10^(e-f) a multiple of b? If e < f it is
+// not, because a does not end in a zero.
 bool is_multiple_of(const json::Decimal& value, const json::Decimal& divisor, Budget& budget) {
   if (value.is_zero()) return true;
   if (value.exponent < divisor.exponent) return false;
-  // b has fewer than 4 factors 2, and fewer factors 5, per digit: more zeros change nothing.
+  // b has fewer than 4 factors 2 per digit, and fewer factors 5, so more zeros change nothing.
   const auto zeros = std::min<std::uint64_t>(
       static_cast<std::uint64_t>(value.exponent) - static_cast<std::uint64_t>(divisor.exponent),
       std::uint64_t{divisor.size()} * 4);

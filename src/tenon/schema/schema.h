@@ -31,11 +31,11 @@ enum class Draft : std::uint8_t { draft4, draft6, draft7, draft2019_09, draft202
 
 // The canonical form ------------------------------------------------------------------------------
 //
-// A schema is a table of nodes: one representation per concept, whatever the draft calls it.
-// References, static and dynamic, are resolved and stand among `all_of`; a place that a dynamic
-// reference makes mean different things in different surroundings is a node for each of them.
+// A schema is a table of nodes with one representation for each concept, whatever the draft calls
+// it. References, static and dynamic, are resolved and stand in `all_of`. A place whose meaning
+// depends on where a dynamic reference comes from is a node for each meaning.
 
-/// A sort of instance. `number` is both integer and fraction; 1.0 is an integer.
+/// A kind of instance. `number` is both integer and fraction; 1.0 is an integer.
 enum class Type : std::uint8_t { null, boolean, integer, fraction, string, array, object };
 
 class Types {
@@ -81,7 +81,7 @@ struct Counts {
 /// The values of `enum` and `const` (those in both, where both are given).
 class Enumeration {
  public:
-  /// `keyword` is the one that a violation names.
+  /// A violation names `keyword`.
   Enumeration(json::Array values, std::string_view keyword);
 
   [[nodiscard]] const json::Array& values() const { return values_; }
@@ -122,8 +122,8 @@ struct Format;  // formats.h
 struct StringRules {
   Counts length;  ///< In code points.
   std::optional<Pattern> pattern;
-  std::string format;  ///< "" where there is none; perhaps unknown to us.
-  /// What `format` means, where it is known and constrains; lives as long as the program.
+  std::string format;  ///< "" if there is no `format`; it may be one that Tenon does not know.
+  /// The meaning of `format`, if it is known and constrains. It lives as long as the program.
   const Format* asserted_format = nullptr;
 };
 
@@ -134,7 +134,7 @@ struct ArrayRules {
   std::optional<NodeId> items;  ///< For those after them.
   std::optional<NodeId> contains;
   Counts contained{.least = 1};  ///< How many items must fit `contains`.
-  /// From draft 2020-12 on, an item that fits `contains` is evaluated.
+  /// From draft 2020-12 on, an item that fits `contains` counts as evaluated.
   bool contains_evaluates = false;
   std::optional<NodeId> unevaluated;
 };
@@ -149,7 +149,7 @@ struct PatternProperty {
   NodeId node;
 };
 
-/// Where `name` is there, `required` must be.
+/// If the instance has `name`, it must have `required`.
 struct DependentNames {
   std::string name;
   std::vector<std::string> required;
@@ -160,15 +160,15 @@ struct ObjectRules {
   Counts count;
   std::vector<std::string> required;
   std::vector<Property> properties;  ///< In the schema's order.
-  bool has_properties = false;       ///< The keyword is there, be it without any.
+  bool has_properties = false;       ///< The keyword is there, perhaps without properties.
   std::vector<PatternProperty> pattern_properties;
-  std::optional<NodeId> additional;  ///< For what the two above do not name.
+  std::optional<NodeId> additional;  ///< For members that the two above do not name.
   std::optional<NodeId> names;       ///< For each name, as a string.
   std::vector<DependentNames> dependent_names;
   std::optional<NodeId> unevaluated;
 
   [[nodiscard]] const Property* find(std::string_view name) const;
-  void index();  ///< Makes `find` know the properties.
+  void index();  ///< Makes the properties known to `find`.
 
  private:
   std::vector<std::uint32_t> by_name_;  // indices in properties
@@ -180,33 +180,33 @@ struct Conditional {
   std::optional<NodeId> else_node;
 };
 
-/// Where the instance has `name`, all of it must fit `node`.
+/// If the instance has `name`, the whole instance must fit `node`.
 struct DependentNode {
   std::string name;
   NodeId node;
 };
 
-/// What one place of a schema says. Absent rules say nothing. Everything that is not null applies;
-/// the rules for a type of instance do not concern other types.
+/// The rules of one place of a schema. Rules that are absent allow everything; all others apply,
+/// each only to its own type of instance.
 struct Node {
-  /// Where it is written: a JSON pointer in the schema, behind "address#" in another document.
+  /// Where it stands: a JSON pointer in the schema, after "address#" in another document.
   std::string location;
   Draft draft = Draft::draft2020_12;
-  Types types = Types::all();  ///< None: the schema `false`.
+  Types types = Types::all();  ///< Empty: the schema `false`.
   std::unique_ptr<const Enumeration> values;
   std::unique_ptr<const NumberRules> numbers;
   std::unique_ptr<const StringRules> strings;
   std::unique_ptr<const ArrayRules> arrays;
   std::unique_ptr<const ObjectRules> objects;
-  std::vector<NodeId> all_of;  ///< `$ref` and its kin first, then `allOf`.
+  std::vector<NodeId> all_of;  ///< `$ref` and similar references first, then `allOf`.
   std::vector<NodeId> any_of;  ///< Empty: no `anyOf`.
   std::vector<NodeId> one_of;
   std::optional<NodeId> negated;
   std::optional<Conditional> conditional;
   std::vector<DependentNode> dependents;
-  bool is_shared = false;  ///< More than one node leads here, and nodes lead on.
+  bool is_shared = false;  ///< More than one node leads here, and this node leads on.
 
-  /// Draft 4 calls a number an integer by its spelling: 1.0 is none.
+  /// In draft 4 the text decides whether a number is an integer: 1.0 is not one.
   [[nodiscard]] bool integers_are_spelled() const {
     return draft == Draft::draft4 && types.contains(Type::integer) &&
            !types.contains(Type::fraction);
@@ -216,11 +216,12 @@ struct Node {
 // Compiling ---------------------------------------------------------------------------------------
 
 struct CompileOptions {
-  Draft draft = Draft::draft2020_12;  ///< Of schemas without `$schema`.
-  /// {address: schema}: what `$ref` may refer to beside the schema itself and the meta-schemas of
-  /// the drafts. Read during compile only, and only as far as referred to.
+  Draft draft = Draft::draft2020_12;  ///< For schemas without `$schema`.
+  /// {address: schema}: the documents that `$ref` may refer to, besides the schema itself and the
+  /// meta-schemas of the drafts. They are read during compile only, and only where a reference
+  /// leads.
   const json::Object* documents = nullptr;
-  /// Makes `format` a constraint; else it is one only where the schema's own vocabulary says so.
+  /// Makes `format` a constraint. Otherwise it is one only if the schema's own vocabulary says so.
   bool assert_format = false;
   Limits limits = {.max_steps = 20'000'000, .max_bytes = std::uint64_t{256} << 20};
 };
@@ -229,28 +230,28 @@ struct CompileOptions {
 
 struct Violation {
   std::string instance_path;  ///< JSON pointer.
-  std::string schema_path;    ///< The keyword that is broken, as Node::location writes places.
+  std::string schema_path;    ///< The violated keyword, written like Node::location.
   std::string message;        ///< A sentence about the instance: "is a string, must be a number".
 
   bool operator==(const Violation&) const = default;
 };
 
 struct ValidateOptions {
-  std::size_t max_violations = 1000;  ///< Those after them are not listed.
-  /// Depth counts nodes inside each other, references included.
+  std::size_t max_violations = 1000;  ///< Further violations are not listed.
+  /// Depth counts nested nodes, references included.
   Limits limits = {.max_steps = 50'000'000, .max_depth = 1000};
 };
 
 /// A compiled schema. Immutable; may be shared between threads.
 class Schema {
  public:
-  /// Fails with Errc::invalid where a keyword has a value that it cannot have, a reference leads
-  /// nowhere or a schema refers to itself without going down into the instance; with
-  /// Errc::unsupported at an address that is not at hand (nothing is ever fetched), an unknown
-  /// dialect or a pattern that `regex` refuses; with Errc::limit_exceeded. What no reference
-  /// reaches is not looked at. Unknown keywords say nothing, as the standard wants; beside those of
-  /// its draft a schema may use `nullable` of OpenAPI, `enum_values` for `enum`, boolean
-  /// `exclusiveMinimum` and `exclusiveMaximum`, and `items` with a list.
+  /// Fails with Errc::invalid if a keyword has a value that it cannot have, a reference leads
+  /// nowhere, or a schema refers to itself without going down into the instance; with
+  /// Errc::unsupported at an address that is not among the documents (nothing is ever fetched), an
+  /// unknown dialect, or a pattern that `regex` refuses; with Errc::limit_exceeded. Places that no
+  /// reference reaches are not checked. Unknown keywords are ignored, as the standard wants.
+  /// Besides the keywords of its draft a schema may use `nullable` of OpenAPI, `enum_values` for
+  /// `enum`, boolean `exclusiveMinimum` and `exclusiveMaximum`, and `items` with a list.
   [[nodiscard]] static Expected<std::shared_ptr<const Schema>> compile(
       const json::Value& schema, const CompileOptions& options = {});
 
@@ -258,18 +259,19 @@ class Schema {
   [[nodiscard]] const Node& node(NodeId id) const { return nodes_[id]; }
   [[nodiscard]] std::size_t size() const { return nodes_.size(); }
 
-  /// Every violation; none: it is valid. Where no branch of `anyOf` or `oneOf` fits and only one is
-  /// for this type of instance, that branch's follow. What is unevaluated is only told where all
-  /// else fits. Fails with Errc::limit_exceeded, or Errc::unavailable if cancelled.
+  /// Returns every violation; none if the instance is valid. If no branch of `anyOf` or `oneOf`
+  /// fits and only one is for this type of instance, the violations of that branch follow.
+  /// Unevaluated items and members are reported only if all other rules are met. Fails with
+  /// Errc::limit_exceeded, or Errc::unavailable if cancelled.
   [[nodiscard]] Expected<std::vector<Violation>> validate(
       const json::Value& instance, const ValidateOptions& options = {}) const;
 
-  /// The verdict alone; stops at the first violation.
+  /// Only the verdict; stops at the first violation.
   [[nodiscard]] Expected<bool> is_valid(const json::Value& instance,
                                         const ValidateOptions& options = {}) const {
     return is_valid(root(), instance, options);
   }
-  /// By what one node says.
+  /// The verdict of one node.
   [[nodiscard]] Expected<bool> is_valid(NodeId node, const json::Value& instance,
                                         const ValidateOptions& options = {}) const;
 

@@ -117,7 +117,7 @@ struct Pair {
 
 constexpr std::string_view kDraft4 = R"({"$schema": "http://json-schema.org/draft-04/schema#", )";
 
-// Prints what a node says, without what only violations need.
+// Prints the rules of a node, without the parts that only violations need.
 std::string summary(const Schema& schema, NodeId id, int depth = 0) {
   if (depth > 4) return "...";
   const Node& node = schema.node(id);
@@ -303,7 +303,7 @@ TEST(Schema, LocationsCountAsBytes) {
 }
 
 TEST(Schema, ScopesWithoutEndAreStopped) {
-  // Each of n resources refers to each other one and adds an anchor: every order of them is a scope
+  // Each of n resources refers to all others and adds an anchor, so every order of them is a scope
   // of its own.
   json::Object defs;
   constexpr int kResources = 24;

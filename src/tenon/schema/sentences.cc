@@ -92,7 +92,7 @@ std::string not_multiple(const json::Number& number, const json::Number& divisor
 
 std::string wrong_count(std::string_view thing, std::uint64_t count, std::string_view relation,
                         std::uint64_t bound) {
-  // The plural of "item for ..." is that of its first word.
+  // The plural of "item for ..." is the plural of its first word.
   std::string things(thing);
   if (count != 1) things.insert(std::min(things.find(' '), things.size()), "s");
   return "has " + std::to_string(count) + " " + things + ", must have " + std::string(relation) +

@@ -9,13 +9,14 @@
 #include "tenon/json/value.h"
 #include "tenon/schema/schema.h"
 
-/// What violations say. Each completes "The value ..."; long values are cut. Not for other layers.
+/// The sentences of violations. Each completes "The value ..."; long values are cut. Not for other
+/// layers.
 namespace tenon::schema::sentences {
 
 [[nodiscard]] std::string nothing_fits();
 [[nodiscard]] std::string wrong_type(const json::Value& value, Types types);
 [[nodiscard]] std::string none_of(const json::Value& value, const Enumeration& allowed);
-/// `relation` is "at least " and the like.
+/// `relation` is "at least " or the like.
 [[nodiscard]] std::string beyond(const json::Number& number, std::string_view relation,
                                  const json::Number& bound);
 [[nodiscard]] std::string not_multiple(const json::Number& number, const json::Number& divisor);

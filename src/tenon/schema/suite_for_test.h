@@ -12,12 +12,11 @@
 #include "tenon/json/value.h"
 #include "tenon/schema/schema.h"
 
-/// Tests in the shape of JSON-Schema-Test-Suite, for the tests of this layer and of those that
-/// build on it: our own, and in the large set of test data the suite itself.
+/// Tests in the form of JSON-Schema-Test-Suite, for this layer and those that build on it: our own,
+/// and the suite itself in the large set of test data.
 namespace tenon::schema {
 
-/// One JSON object per line of the suite; the lines of a group, which share a schema, are
-/// neighbours.
+/// One JSON object per line of the suite. The lines of a group share a schema and are neighbours.
 struct SuiteTest {
   std::string id;       ///< "draft7/ref/3/0", the group's and a number.
   std::string section;  ///< "required", "optional" or "format".
@@ -27,7 +26,7 @@ struct SuiteTest {
   CompileOptions options;
 };
 
-/// What the suite's schemas refer to; outlives the tests.
+/// The documents to which the suite's schemas refer; they outlive the tests.
 inline const json::Object& suite_documents(Data data) {
   const auto read = [](Data of) {
     const auto text = read_file(folder_of(of) / "schemas" / "remotes.json", std::size_t{16} << 20);
@@ -62,7 +61,7 @@ inline std::vector<SuiteTest> suite_tests(Data data, const std::string& draft) {
   return tests;
 }
 
-/// A set and a draft as the name of a test.
+/// The name of a test: a set and a draft.
 inline std::string test_name(Data data, std::string draft) {
   for (char& c : draft) c = c == '-' ? '_' : c;
   return name_of(data) + "_" + draft;

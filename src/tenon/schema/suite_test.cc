@@ -1,4 +1,4 @@
-// Our own tests of single keywords, and JSON-Schema-Test-Suite where it is there.
+// Our own tests of single keywords, and JSON-Schema-Test-Suite if it is installed.
 #include <iostream>
 #include <map>
 #include <memory>
@@ -14,13 +14,13 @@ struct Expectation {
   Data data;
   std::string draft;
   std::size_t required;         // tests, all of which must pass
-  std::size_t failed_optional;  // at most; fewer than before: lower the number
+  std::size_t failed_optional;  // at most; if fewer fail, lower the number
   std::size_t failed_format;
 };
 
 class Suite : public ::testing::TestWithParam<Expectation> {};
 
-// The schemas of a group are the same; so are the lines of a group neighbours.
+// The tests of a group have one schema, and the lines of a group are neighbours.
 class Judge {
  public:
   bool is_right(const SuiteTest& test) {
@@ -59,8 +59,8 @@ TEST_P(Suite, Passes) {
   EXPECT_LE(wrong["format"], expected.failed_format);
 }
 
-// Draft 7's optional tests want contentEncoding and contentMediaType asserted; to us they are
-// annotations in every draft. The format test that fails asks for `(?#comment)` not to be a regex.
+// Draft 7's optional tests expect contentEncoding and contentMediaType to be asserted; here they
+// are annotations in every draft. The failing format test expects `(?#comment)` not to be a regex.
 const Expectation kExpectations[] = {
     {Data::own, "draft4", 53, 0, 0},           {Data::own, "draft6", 63, 0, 0},
     {Data::own, "draft7", 67, 0, 0},           {Data::own, "draft2019-09", 70, 0, 0},

@@ -9,9 +9,9 @@ namespace tenon::schema {
 ///
 ///     {"name": "add", "parameters": {"type": "object", "properties": {...}}, "required": ["a"]}
 ///
-/// The names of a `required` beside `parameters` come to those inside. Without parameters, or with
-/// null, a tool takes none. Fails with Errc::invalid naming the member. What the schema itself says
-/// is for Schema::compile to judge.
+/// The names of a `required` beside `parameters` are added to those inside. Without parameters, or
+/// with null, a tool takes no arguments. Fails with Errc::invalid, naming the member.
+/// Schema::compile checks the schema itself.
 [[nodiscard]] Expected<json::Value> tool_parameters(const json::Value& function);
 
 }  // namespace tenon::schema

@@ -14,10 +14,11 @@ struct SplitUri {
 
 [[nodiscard]] SplitUri split_fragment(std::string_view uri);
 
-/// `reference` as seen from `base` (section 5.2). Total: whatever is no address stays as it is.
+/// `reference` resolved against `base` (section 5.2). It never fails: a text that is not an address
+/// is returned as it is.
 [[nodiscard]] std::string resolve_uri(std::string_view base, std::string_view reference);
 
-/// Nothing where a '%' is not followed by two hexadecimal digits.
+/// Nothing if a '%' is not followed by two hexadecimal digits.
 [[nodiscard]] std::optional<std::string> percent_decoded(std::string_view text);
 
 }  // namespace tenon::schema

@@ -48,7 +48,7 @@ const Resolution kResolutions[] = {
     {kBase, "g/../h", "http://a/b/c/h"},
     {kBase, "g;x=1/../y", "http://a/b/c/y"},
     {kBase, "g?y/../x", "http://a/b/c/g?y/../x"},
-    // what schemas have besides
+    // further cases of schemas
     {"", "", ""},
     {"", "#/$defs/a", "#/$defs/a"},
     {"", "other.json", "other.json"},

@@ -16,10 +16,22 @@
 #include "tenon/schema/sentences.h"
 #include "tenon/schema/values.h"
 
+// Validates an instance by walking the nodes of the compiled schema beside it. A check returns
+// whether the instance passes; with violations_ it also writes down each violation and goes on,
+// without it the first failure ends the walk. Branches of anyOf, oneOf, not and if are first asked
+// for their verdict alone (would_pass), and only a failure that the user can act on is explained.
+//
+// The unevaluated* keywords need to know which items and members other rules have looked at.
+// Evaluated is a bit for each; it is made only below a node that asks, and merged from a branch
+// only if that branch passes.
+//
+// Nodes that several ways lead to keep their results for each value (told_), because branches that
+// meet again below would take time exponential in the depth. Steps, depth and memory count against
+// a budget, so that a hostile schema or instance ends with an error.
 namespace tenon::schema {
 namespace {
 
-// A place in the instance, as a list from the inside out; on the stack of the checks.
+// A place in the instance: a list from the inside out, on the stack of the checks.
 struct Path {
   const Path* parent = nullptr;
   const std::string* key = nullptr;
@@ -41,8 +53,8 @@ std::string pointer_of(const Path* path) {
   return out;
 }
 
-// Which items or members of one instance some rule has looked at: what the unevaluated* keywords
-// leave out. Only kept where one of them asks.
+// The items or members of one instance that some rule has looked at; the unevaluated* keywords
+// apply to the others. It is kept only if one of them needs it.
 class Evaluated {
  public:
   explicit Evaluated(const json::Value& instance)
@@ -83,11 +95,12 @@ class Validator {
   }
 
  private:
-  // Every check is true if the instance passes. While violations are listed it goes on after the
-  // first, else it ends there; once something is spent it is false, and nothing is told any more.
+  // Every check returns true if the instance passes. While violations are listed, a check goes on
+  // after the first one; otherwise it stops there. Once a limit is reached it returns false, and
+  // nothing more is reported.
   //
-  // `evaluated`, where it is not null, gets what the node has looked at; it only counts if the node
-  // passes.
+  // `evaluated`, if it is not null, gets the parts that the node has looked at; it counts only if
+  // the node passes.
   bool check(NodeId id, const json::Value& value, const Path& path, Evaluated* evaluated);
   bool check_shared(NodeId id, const json::Value& value, const Path& path, Evaluated* evaluated);
   bool check_node(const Node& node, const json::Value& value, const Path& path, Evaluated* into);
@@ -95,7 +108,7 @@ class Validator {
                     Evaluated* evaluated);
   bool check_fresh(const Node& node, const json::Value& value, const Path& path,
                    Evaluated* evaluated);
-  // Not inlined: its variables would stay on the stack of all that is below.
+  // Not inlined, because its variables would stay on the stack of all checks below.
   [[gnu::noinline]] bool check_scalar(const Node& node, const json::Value& value, const Path& path);
   bool check_parts(const Node& node, const json::Value& value, const Path& path, Evaluated* into);
   bool check_type(const Node& node, const json::Value& value, const Path& path);
@@ -122,26 +135,27 @@ class Validator {
   bool check_unevaluated(const Node& node, const json::Value& value, const Path& path,
                          Evaluated& evaluated);
 
-  // The verdict of a node without a word about it; `evaluated` only grows if it passes.
+  // The verdict of a node, without reporting. `evaluated` only grows if it passes.
   bool would_pass(NodeId id, const json::Value& value, const Path& path, Evaluated* evaluated);
-  // After no branch has passed: tells about the only one that is for this type of instance.
+  // Called if no branch has passed: explains the only branch that is for this type of instance, if
+  // there is one.
   void explain_branches(const std::vector<NodeId>& branches, const json::Value& value,
                         const Path& path);
   [[nodiscard]] bool admits(NodeId id, const json::Value& value) const;
 
   [[nodiscard]] bool is_listing() const { return violations_ != nullptr; }
   [[nodiscard]] bool is_stopped() const { return failure_.has_value() || budget_.is_spent(); }
-  // Joins checks: `valid` is false from the first that fails, and true is returned while there is a
+  // Joins checks: `valid` is false from the first one that fails. Returns true while there is a
   // reason to go on.
   bool go_on(bool& valid, bool passed) const {
     valid = valid && passed;
     return !is_stopped() && (valid || is_listing());
   }
-  // Counts holds for `size`; else a sentence from `say`.
+  // Checks that `size` is within `counts`; if not, reports the sentence that `say` makes.
   template <class Say>
   bool check_counts(const Node& node, const Counts& counts, std::uint64_t size, const Path& path,
                     std::string_view least, std::string_view most, const Say& say);
-  // Always false.
+  // Reports a violation and returns false.
   template <class Say>
   bool violates(const Node& node, std::string_view keyword, const Path& path, const Say& say);
   bool matches(const Pattern& pattern, const std::string& text);
@@ -166,7 +180,7 @@ class Validator {
   enum class Verdict : std::uint8_t { passed, failed, listed };
   struct Told {
     Verdict verdict;
-    std::optional<Evaluated> evaluated;  // where it was asked for
+    std::optional<Evaluated> evaluated;  // only if it was needed
   };
 
   const Schema& schema_;
@@ -174,8 +188,8 @@ class Validator {
   Budget budget_;
   std::optional<Error> failure_;
   std::vector<Violation>* violations_ = nullptr;  // null: only the verdict counts
-  // What shared nodes said of a value. Without it, branches that meet again below take a time
-  // exponential in the depth.
+  // The results of shared nodes for each value. Without it, branches that meet again below would
+  // take time exponential in the depth.
   std::unordered_map<Visit, Told, HashOfVisit> told_;
   std::size_t told_bytes_ = 0;
 };
@@ -261,12 +275,13 @@ bool Validator::check_fresh(const Node& node, const json::Value& value, const Pa
               : check_node(node, value, path, evaluated);
 }
 
-// A node that asks for what is unevaluated needs to know what is evaluated, whoever else does.
+// A node with an unevaluated* keyword needs to know what is evaluated, even if its parent does not.
 bool Validator::check_asking(const Node& node, const json::Value& value, const Path& path,
                              Evaluated* evaluated) {
   Evaluated own(value);
   if (!budget_.step(own.size() / 16)) return false;
-  // What a failed rule looked at is not known, so only a node that passed so far can tell.
+  // What a failed rule looked at is unknown, so the keyword applies only if the node has passed so
+  // far.
   if (!check_node(node, value, path, &own)) return false;
   const bool valid = check_unevaluated(node, value, path, own);
   if (evaluated != nullptr) evaluated->add(own);
@@ -288,7 +303,7 @@ bool Validator::check_node(const Node& node, const json::Value& value, const Pat
   return valid;
 }
 
-// What needs no other node.
+// The checks that need no other node.
 bool Validator::check_scalar(const Node& node, const json::Value& value, const Path& path) {
   bool valid = true;
   if (!go_on(valid, check_type(node, value, path))) return valid;
@@ -483,7 +498,7 @@ bool Validator::check_object(const Node& node, const json::Object& object, const
   return valid;
 }
 
-// How many there are, and which must be there.
+// Checks how many members there are, and which ones must be there.
 bool Validator::check_names(const Node& node, const json::Object& object, const Path& path) {
   const ObjectRules& rules = *node.objects;
   bool valid =
@@ -530,7 +545,8 @@ bool Validator::check_member(const Node& node, const json::Member& member, const
 bool Validator::check_name(const Node& node, const json::Member& member, const Path& path) {
   const std::size_t before = is_listing() ? violations_->size() : 0;
   const json::Value name(member.key);
-  decltype(told_) kept;  // it knows values by their address, and `name` is only here for a while
+  // Told_ knows values by their address, and `name` exists only during this call.
+  decltype(told_) kept;
   kept.swap(told_);
   const bool valid = check(*node.objects->names, name, path, nullptr);
   kept.swap(told_);
@@ -575,7 +591,7 @@ bool Validator::check_one_of(const Node& node, const json::Value& value, const P
   return false;
 }
 
-// Optional[X] is written as X or null: there, what is wrong with X is what people want to read.
+// Optional[X] is written as X or null; then people want to read what is wrong with X.
 void Validator::explain_branches(const std::vector<NodeId>& branches, const json::Value& value,
                                  const Path& path) {
   if (!is_listing()) return;
@@ -592,7 +608,8 @@ bool Validator::admits(NodeId id, const json::Value& value) const {
   const Node* node = &schema_.node(id);
   const Type type = type_of(value);
   while (node->types.contains(type) && node->all_of.size() == 1) {
-    node = &schema_.node(node->all_of[0]);  // ends: nothing refers to itself beside an instance
+    // It ends, because no node refers to itself for the same instance.
+    node = &schema_.node(node->all_of[0]);
   }
   return node->types.contains(type);
 }

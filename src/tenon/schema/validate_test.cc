@@ -267,7 +267,8 @@ TEST(Validation, StopsWithItsBudget) {
   EXPECT_EQ(verdict.error().message, "validation: more than 1000 steps");
 }
 
-// Two ways at each of a hundred levels lead to the same rules: without a memory 2^100 visits.
+// Two ways at each of a hundred levels lead to the same rules: without memory this takes 2^100
+// visits.
 TEST(Validation, BranchesThatMeetAgainAreLinear) {
   const std::string_view schemas[] = {
       R"({"anyOf": [{"properties": {"a": {"$ref": "#"}}, "required": ["x"]},
@@ -288,7 +289,7 @@ TEST(Validation, BranchesThatMeetAgainAreLinear) {
   }
 }
 
-// The same where what is unevaluated must be known: forty levels of two ways each.
+// The same if unevaluated members must be known: forty levels with two ways each.
 TEST(Validation, EvaluationThatMeetsAgainIsLinear) {
   for (const std::string_view keyword : {"anyOf", "allOf"}) {
     json::Object defs;

@@ -22,16 +22,16 @@ void append_number(std::string& out, const json::Number& number) {
   out.append("e").append(std::to_string(decimal.exponent)).append(decimal.huge);
 }
 
-// The length first: no two values have the same text.
+// The length comes first, so that no two values have the same text.
 void append_string(std::string& out, std::string_view text) {
   out.append(std::to_string(text.size())).append("\"").append(text);
 }
 
-// A text that is the same exactly for equal values.
+// Two values have the same text exactly if they are equal.
 std::string canonical_text(const json::Value& value) {
   struct Open {
     std::vector<const json::Member*> members;  // by key
-    const json::Array* items = nullptr;        // or these
+    const json::Array* items = nullptr;        // or else the items
     std::size_t next = 0;
   };
   std::string out;
