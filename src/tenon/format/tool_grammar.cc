@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -1237,7 +1238,8 @@ class Builder {
   NodeId any_string() { return json(json::Object{{"type", "string"}}); }
   // One node for each tool and way to write JSON, however many forms have it.
   NodeId json_arguments() {
-    const auto [known, is_new] = json_arguments_.try_emplace({tool_, is_own()}, 0);
+    const auto [known, is_new] =
+        json_arguments_.try_emplace({tool_, is_own(), json_.whitespace}, 0);
     if (is_new) known->second = tool_->grammar ? input_object() : json(parameters_);
     return known->second;
   }
@@ -2061,8 +2063,9 @@ class Builder {
   const Syntax* syntax_;  // null: the format writes no calls
   JsonOptions json_;      // of the syntax at hand
   Rules rules_;
-  std::map<std::pair<const Tool*, bool>, NodeId> json_arguments_;  // by whether in the own form
-  std::vector<std::pair<const ObjectKeys*, NodeId>> objects_;      // of other forms
+  // By whether in the own form, and by what differs between forms.
+  std::map<std::tuple<const Tool*, bool, JsonOptions::Whitespace>, NodeId> json_arguments_;
+  std::vector<std::pair<const ObjectKeys*, NodeId>> objects_;  // of other forms
   std::optional<NodeId> spaces_;
   std::optional<NodeId> python_call_;  // of other forms
   std::shared_ptr<const Kept> kept_;
