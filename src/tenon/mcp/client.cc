@@ -17,8 +17,22 @@ namespace tenon::mcp {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+// A session with one MCP server over any transport. Two eras of the protocol differ in their
+// beginning: since 2026-07-28 every request names its revision, before that a session begins with
+// `initialize`. agree() asks `server/discover` first and shakes hands if the server does not know
+// that question; connect() starts the program again if the question made it end.
+//
+// Callers wait in await() on a condition variable; the transport's thread delivers messages to
+// on_message() and its siblings, which store the answer in pending_ under the mutex. Progress and
+// questions of the server are handed to the caller's functions on the caller's own thread, without
+// the lock. A caller that stops waiting tells the server (give_up), and an answer that comes later
+// is dropped.
+//
+// A tool call may become several requests: answers to what the server asks for (run_tool), and
+// polling of a task (follow_task). Everything that a server sends is bounded, and text of its
+// errors is cut to kMaxText.
 
-// Without a handshake, and with one; the newest first.
+// Revisions without a handshake, and with one; the newest first.
 constexpr std::string_view kModern[] = {"2026-07-28"};
 constexpr std::string_view kShaken[] = {"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"};
 constexpr std::int64_t kNoSuchMethod = -32601;
@@ -26,9 +40,9 @@ constexpr std::int64_t kHeaderMismatch = -32020;
 constexpr std::int64_t kMissingCapability = -32021;
 constexpr std::int64_t kUnsupportedVersion = -32022;
 constexpr std::size_t kMaxPages = 100;
-constexpr int kMaxQuestions = 10;        // of a server, before it gives a result
-constexpr std::size_t kMaxText = 4096;   // bytes of what is told of an error, or of progress
-constexpr std::size_t kMaxBatch = 1000;  // messages in one, as 2025-03-26 has them
+constexpr int kMaxQuestions = 10;        // from a server, before it gives a result
+constexpr std::size_t kMaxText = 4096;   // bytes of an error or of progress
+constexpr std::size_t kMaxBatch = 1000;  // messages in one batch, which 2025-03-26 allows
 
 json::Value notification(std::string_view method, json::Object params = {}) {
   json::Object message{{"jsonrpc", "2.0"}, {"method", method}};
@@ -36,7 +50,7 @@ json::Value notification(std::string_view method, json::Object params = {}) {
   return message;
 }
 
-// The same, and no longer than `most`.
+// The same options, with a deadline of at most `most` from now.
 CallOptions within(std::chrono::milliseconds most, CallOptions options) {
   options.deadline = std::min(options.deadline, Clock::now() + most);
   return options;
@@ -56,14 +70,14 @@ std::string text_or(const json::Value& value, std::string_view key, std::string_
   return std::string(found == nullptr ? otherwise : *found);
 }
 
-// Its first kMaxText bytes.
+// The first kMaxText bytes of `text`.
 std::string excerpt(std::string_view text) {
   if (text.size() <= kMaxText) return std::string(text);
   text = text.substr(0, kMaxText);
   return std::string(text.substr(0, text.size() - utf8::open_tail(text))) + "...";
 }
 
-// What a model can read of a block of content.
+// The part of a content block that a model can read.
 std::string shown(const json::Value& block) {
   if (const std::string* const text = block.if_string()) return *text;
   if (block.if_object() == nullptr) return json::to_string(block);
@@ -79,7 +93,7 @@ std::string shown(const json::Value& block) {
   const json::Value& holder = resource != nullptr ? *resource : block;
   const std::string* data = text_at(holder, "data");
   if (data == nullptr) data = text_at(holder, "blob");
-  // What is no data may be words in a form that we do not know.
+  // A block without data may be text in a form that Tenon does not know.
   if (data == nullptr && resource == nullptr) return json::to_string(block);
   constexpr std::size_t kIn = 4;  // characters of base64 for kOut bytes
   constexpr std::size_t kOut = 3;
@@ -87,7 +101,7 @@ std::string shown(const json::Value& block) {
          std::to_string(data == nullptr ? 0 : data->size() / kIn * kOut) + " bytes: not shown]";
 }
 
-// What a result says beside the members that the protocol has.
+// The members of a result that the protocol does not define.
 std::string rest_of(const json::Object& told) {
   json::Object rest;
   for (const json::Member& member : told) {
@@ -140,7 +154,7 @@ bool is_listed(const json::Value* list, std::string_view version) {
   });
 }
 
-// The newest of `ours` that a server lists.
+// The newest of `ours` that the server lists.
 template <std::size_t kCount>
 std::optional<std::string> common_version(const std::string_view (&ours)[kCount],
                                           const json::Value* theirs) {
@@ -150,7 +164,7 @@ std::optional<std::string> common_version(const std::string_view (&ours)[kCount]
   return std::nullopt;
 }
 
-/// Finds the parameters of a tool that go into headers.
+/// Finds the parameters of a tool that are sent as headers.
 class HeaderFinder {
  public:
   explicit HeaderFinder(const json::Value& schema) { look(schema, /*is_reachable=*/true, 0); }
@@ -159,7 +173,7 @@ class HeaderFinder {
   std::vector<Tool::Header> take() { return std::move(found_); }
 
  private:
-  // Only a chain of `properties` leads to a parameter.
+  // A parameter can be reached only by a chain of `properties`.
   void look(const json::Value& schema, bool is_reachable, std::size_t depth) {
     if (const json::Array* const list = schema.if_array()) {
       for (const json::Value& one : *list) look(one, false, depth + 1);
@@ -215,7 +229,8 @@ class HeaderFinder {
   std::string fault_;
 };
 
-// The header's value; nothing: the arguments have none, or one that no header may have.
+// The value of the header; nothing if the arguments do not have it, or have one that a header
+// cannot hold.
 std::optional<std::string> value_at(const json::Object& arguments,
                                     const std::vector<std::string>& path) {
   const json::Object* at = &arguments;
@@ -240,7 +255,8 @@ class Session final : public Client {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   ~Session() override {
-    std::unique_ptr<Transport> gone;  // destroyed without the lock, since its thread takes it
+    // Destroyed without the lock, because its thread takes the lock.
+    std::unique_ptr<Transport> gone;
     const std::lock_guard lock(mutex_);
     gone.swap(transport_);
   }
@@ -261,10 +277,10 @@ class Session final : public Client {
  private:
   struct Pending {
     std::optional<Expected<json::Value>> answer;
-    json::Value error;               // that the server told, as JSON-RPC has it
-    bool ran_nothing = false;        // the server has not begun
-    bool wants_progress = false;     // else nobody listens
-    std::vector<Progress> progress;  // that nobody has been told of
+    json::Value error;               // the error of the server, as JSON-RPC writes it
+    bool ran_nothing = false;        // the server has not begun the call
+    bool wants_progress = false;     // else progress is dropped
+    std::vector<Progress> progress;  // not yet passed to the caller
   };
   /// How a request ended.
   struct Reply {
@@ -316,23 +332,24 @@ class Session final : public Client {
   // Set by connect():
   bool has_tools_ = false;
   bool is_modern_ = false;
-  bool may_change_ = false;  // its tools, of which it tells who subscribes
-  bool has_tasks_ = false;   // of calls
+  bool may_change_ = false;  // its tools may change, and it tells subscribers
+  bool has_tasks_ = false;   // calls can be tasks
   std::string version_;
   std::string instructions_;
 
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::map<std::int64_t, Pending> pending_;
   std::int64_t last_id_ = 0;
   std::optional<Error> closed_;
-  std::string last_words_;   // of a program that ended
-  std::vector<Tool> tools_;  // that were listed last, for what their calls need
-  mutable std::optional<Clock::time_point> fresh_until_;  // nothing: for as long as it says nothing
-  std::int64_t subscription_ = 0;                         // its request; 0: none is under way
+  std::string last_words_;   // the last output of a program that ended
+  std::vector<Tool> tools_;  // listed last; calls need their schemas
+  // Nothing: until the server says that they have changed.
+  mutable std::optional<Clock::time_point> fresh_until_;
+  std::int64_t subscription_ = 0;  // the request's id; 0: there is no subscription
   Clock::time_point next_subscription_;
 
-  std::unique_ptr<Transport> transport_;  // last: its thread uses the others
+  std::unique_ptr<Transport> transport_;  // last, because its thread uses the others
 };
 
 void Session::tell_progress(Pending& pending, const CallOptions& options,
@@ -344,7 +361,7 @@ void Session::tell_progress(Pending& pending, const CallOptions& options,
   lock.lock();
 }
 
-// Sends it; its id.
+// Sends a request and returns its id.
 Expected<std::int64_t> Session::begin(std::string_view method, json::Object params,
                                       const CallOptions& options,
                                       const std::vector<http::Header>& headers) {
@@ -374,7 +391,7 @@ Expected<std::int64_t> Session::begin(std::string_view method, json::Object para
   return id;
 }
 
-// Under the mutex: how it ended, if it has.
+// Called with the mutex: how the request ended, if it has.
 std::optional<Session::Reply> Session::taken(std::int64_t id) {
   const auto found = pending_.find(id);
   if (found == pending_.end() || (!found->second.answer && !closed_)) return std::nullopt;
@@ -386,7 +403,7 @@ std::optional<Session::Reply> Session::taken(std::int64_t id) {
                .ran_nothing = pending.ran_nothing};
 }
 
-// Ends a request whose caller has stopped waiting.
+// Ends a request for which the caller no longer waits.
 void Session::give_up(std::int64_t id, std::string_view method) {
   {
     const std::lock_guard lock(mutex_);
@@ -416,7 +433,7 @@ Session::Reply Session::await(std::int64_t id, std::string_view method,
     lock.lock();
     tell_progress(pending, options, lock);
   }
-  tell_progress(pending, options, lock);  // which came with the answer
+  tell_progress(pending, options, lock);  // it came with the answer
   if (auto reply = taken(id)) return *std::move(reply);
   lock.unlock();
   give_up(id, method);
@@ -459,7 +476,7 @@ Status Session::connect(const OpenTransport& open, const CallOptions& call_optio
   if (Status opened = open_transport(open); !opened) return opened;
   Status agreed = agree(call);
   if (!agreed && !is_open() && !options_.expects_handshake && !call.cancel.is_cancelled()) {
-    // Some servers from before 2026-07-28 end at any message that is not `initialize`.
+    // Some servers from before 2026-07-28 end at any message other than `initialize`.
     std::unique_ptr<Transport> gone;
     {
       const std::lock_guard lock(mutex_);
@@ -480,7 +497,7 @@ Status Session::connect(const OpenTransport& open, const CallOptions& call_optio
                 agreed.error().message + (last_words_.empty() ? "" : "; it said: " + last_words_));
 }
 
-// Which era it is from is told by how it takes `server/discover`.
+// The answer to `server/discover` shows which era the server is from.
 Status Session::agree(const CallOptions& call) {
   if (options_.expects_handshake) return shake_hands(std::nullopt, call);
   is_modern_ = true;
@@ -530,8 +547,8 @@ Status Session::take_discovered(const json::Value& told) {
   return {};
 }
 
-// `discovering`: a request that may still be answered, since a server may only begin to read when
-// it has long been started.
+// `discovering`: a request that may still be answered, because a server may begin to read long
+// after it was started.
 Status Session::shake_hands(std::optional<std::int64_t> discovering, const CallOptions& call) {
   is_modern_ = false;
   version_.clear();
@@ -588,7 +605,7 @@ void Session::take_instructions(const json::Value& told) {
   instructions_ = std::move(text);
 }
 
-// Asks to be told when the tools change, for as long as the server likes.
+// Asks to be told when the tools change. The server may end this at any time.
 void Session::subscribe() {
   constexpr std::chrono::seconds kBetween{5};
   {
@@ -607,7 +624,7 @@ void Session::subscribe() {
   subscription_ = is_over ? 0 : *id;
 }
 
-// What is wrong with the tool, or "".
+// Adds a tool. Returns what is wrong with it, or "".
 std::string Session::add_tool(const json::Value& told, std::vector<Tool>& tools) const {
   const std::string* const name = text_at(told, "name");
   if (name == nullptr || name->empty()) return "it has no name";
@@ -666,7 +683,7 @@ Expected<std::vector<Tool>> Session::list_tools(const CallOptions& call) {
   std::set<std::string> cursors;
   std::optional<std::string> cursor;
   std::size_t bytes = 0;
-  std::optional<std::int64_t> fresh;  // ms; the shortest that a page says
+  std::optional<std::int64_t> fresh;  // ms; the shortest time that any page gives
   std::string fault;
   for (std::size_t pages = 0; fault.empty(); ++pages) {
     json::Object params;
@@ -736,7 +753,7 @@ std::vector<http::Header> Session::headers_of(const std::string& name,
   return headers;
 }
 
-// To all that a server needs to know. What nobody can answer is declined.
+// The answers to all questions of a server. Questions that have no answer are declined.
 json::Object Session::answers_to(const json::Object& questions, const CallOptions& options) {
   static const json::Value kNone;
   json::Object answers;
@@ -758,7 +775,7 @@ json::Object Session::answers_to(const json::Object& questions, const CallOption
   return answers;
 }
 
-// A call, and the answers to what the server asks for meanwhile.
+// Calls a tool, and answers what the server asks for meanwhile.
 Session::Reply Session::run_tool(const std::string& name, const json::Object& arguments,
                                  const CallOptions& options) {
   json::Object params{{"name", name}, {"arguments", arguments}};
@@ -793,7 +810,7 @@ Session::Reply Session::run_tool(const std::string& name, const json::Object& ar
                                                          "a result")};
 }
 
-// Until it has a result, or nobody waits for that any more.
+// Polls a task until it has a result, or the caller no longer waits.
 Session::Reply Session::follow_task(const json::Value& task, const CallOptions& options) {
   const std::string id = text_or(task, "taskId", "");
   Reply reply = request("tasks/result", {{"taskId", id}}, options);
@@ -812,7 +829,7 @@ Result<CallResult, CallFailure> Session::call_tool(const std::string& name,
   subscribe();
   Reply reply = run_tool(name, arguments, options);
   if (!reply.answer && code_of(reply.error) == kHeaderMismatch) {
-    // Its tools may have changed since they were listed; nothing was run.
+    // Its tools may have changed since they were listed, and nothing was run.
     ++tools_version_;
     if (list_tools(options)) reply = run_tool(name, arguments, options);
   }
@@ -854,7 +871,8 @@ void Session::on_one(json::Value message) {
   answer(*number, std::move(*result));
 }
 
-// It may ask whether we live. For all else we have announced no capability.
+// The server may ask whether we are alive. It must not ask anything else, because we announce no
+// capability.
 void Session::on_request(const json::Value& message, std::string_view method) {
   json::Object reply{{"jsonrpc", "2.0"}, {"id", *message.find("id")}};
   if (method == "ping") {
@@ -862,7 +880,7 @@ void Session::on_request(const json::Value& message, std::string_view method) {
   } else {
     reply.set("error", json::Object{{"code", kNoSuchMethod}, {"message", "not supported"}});
   }
-  // Before connect() has kept the transport nothing can be asked that matters.
+  // Before connect() has stored the transport, no question matters.
   Transport* transport = nullptr;
   {
     const std::lock_guard lock(mutex_);
@@ -894,8 +912,8 @@ void Session::on_notification(const json::Value& message, std::string_view metho
   changed_.notify_all();
 }
 
-// Whoever waits for it learns that now, and not when its time is over. Where the request is not
-// named it can only be the one that waits.
+// The caller that waits for this answer learns of it now, and not when its time is over. If the
+// text does not name the request, it can only belong to a caller if exactly one is waiting.
 void Session::on_unreadable(std::string_view text, Error why) {
   std::optional<std::int64_t> id = glance_at(text).id;
   {

@@ -29,7 +29,7 @@ std::chrono::steady_clock::time_point after(milliseconds time) {
   return std::chrono::steady_clock::now() + time;
 }
 
-// A server whose answers a test writes: `answer(method, params, id)` gives the result, or None.
+// A server whose answers the test writes: `answer(method, params, id)` returns the result, or None.
 constexpr std::string_view kServer = R"PY(
 import json, sys, time, os
 def say(message):
@@ -227,7 +227,7 @@ def answer(method, params, id):
     const auto tools = client->list_tools({});
     ASSERT_FALSE(tools) << row.name;
     EXPECT_EQ(tools.error().code, row.code) << row.name << ": " << tools.error().message;
-    // With a $ it is the end.
+    // A $ matches the end.
     const std::string message = tools.error().message + "$";
     EXPECT_NE(message.find(row.told), std::string::npos) << row.name << ": " << message;
     EXPECT_LT(message.size(), 5000U) << row.name;
@@ -292,7 +292,7 @@ TEST(Client, tool_calling_ABadToolOrPageTakesOnlyItself) {
   }
 }
 
-// An answer that nobody can read is no reason to wait until the time is over.
+// A caller does not wait for an answer that cannot be read until its time is over.
 TEST(Client, tool_calling_AnAnswerIsReadOrFailsAtOnce) {
   struct Row {
     const char* name;
@@ -366,12 +366,12 @@ TEST(Client, tool_calling_AnAnswerIsReadOrFailsAtOnce) {
   EXPECT_TRUE(client->is_open());
 }
 
-// What servers of each era make of `server/discover`.
+// How servers of each era answer `server/discover`.
 TEST(Client, FindsOutWhichEraAServerIsFrom) {
   struct Row {
     const char* name;
     std::string_view changes;
-    std::string_view revision;  // with a '!': there is no connection, and this is why
+    std::string_view revision;  // the revision, or after a '!' why there is no connection
   };
   const std::string_view kModernServer = R"PY(
 def answer(method, params, id):
@@ -705,7 +705,7 @@ TEST(Client, KnowsAServerWithoutTools) {
   EXPECT_TRUE(tools->empty());
 }
 
-// What comes to an address, and what it answers: one connection each.
+// Records the requests to an address and answers them, one connection each.
 std::string reply(std::string_view body, std::string_view more = "",
                   std::string_view status = "200 OK", std::string_view type = "application/json") {
   return "HTTP/1.1 " + std::string(status) + "\r\nContent-Type: " + std::string(type) +
@@ -860,7 +860,7 @@ TEST(Client, ACallOfAnAddressThatHangsEndsInTime) {
   may_go = true;
 }
 
-// The request's id.
+// The id of a request.
 std::string id_of(const std::string& request) {
   const std::size_t id = request.find("\"id\":") + 5;
   return request.substr(id, request.find(',', id) - id);
@@ -1004,7 +1004,7 @@ TEST(Message, IsSeenAsFarAsItCanBe) {
   struct Row {
     std::string_view text;
     bool is_answer;
-    std::int64_t id = 0;  // 0: none is seen
+    std::int64_t id = 0;  // 0: no id was seen
   };
   const Row rows[] = {
       {R"({"jsonrpc":"2.0","id":3,"result":NaN})", true, 3},

@@ -22,29 +22,29 @@ constexpr std::chrono::milliseconds kLongest{24 * 3600 * 1000};  // the caller's
 constexpr std::chrono::milliseconds kGoodbye{1000};
 constexpr std::chrono::seconds kBetweenListening{1};
 constexpr std::size_t kMaxExcerpt = 300;
-constexpr std::ptrdiff_t kMaxUnanswered = 16;  // of answers to the server, and notifications
+constexpr std::ptrdiff_t kMaxUnanswered = 16;  // answers to the server, and notifications
 
-/// One HTTP request and what comes back.
+/// One HTTP request and its response.
 struct Exchange {
   Exchange(std::int64_t of, bool listens, std::size_t max_bytes)
       : id(of), is_listening(listens), decoder(max_bytes) {}
 
-  const std::int64_t id;    // of the JSON-RPC request; 0: of none
-  const bool is_listening;  // to what the server says by itself
-  bool is_modern = false;   // its message names its revision: there are no sessions
-  // Of the client's thread:
+  const std::int64_t id;    // of the JSON-RPC request; 0: it is not a request
+  const bool is_listening;  // waits for messages that the server sends by itself
+  bool is_modern = false;   // its message names its revision, so there is no session
+  // Used by the client's thread:
   unsigned status = 0;
   bool is_stream = false;
   std::string location;
   std::string body;
   http::SseDecoder decoder;
-  std::string last_event;    // its id, from which the stream can be asked for again
-  bool is_answered = false;  // what was asked
-  int resumed = 0;           // how often it was asked for again
+  std::string last_event;    // its id, after which the stream can be continued
+  bool is_answered = false;  // the request has its answer
+  int resumed = 0;           // how often the stream was continued
   std::optional<Error> failure;
-  // Under the transport's mutex:
+  // Used under the transport's mutex:
   std::unique_ptr<http::Call> call;
-  bool is_taken = false;  // the server has begun to answer, or will not
+  bool is_taken = false;  // the server has begun to answer, or will never do so
   bool is_over = false;
 };
 
@@ -69,7 +69,7 @@ class HttpTransport final : public Transport {
       for (const auto& exchange : exchanges_) calls.push_back(std::move(exchange->call));
     }
     calls.clear();
-    // A server that does not know DELETE forgets the session in its own time.
+    // A server that does not know DELETE drops the session after a time.
     if (has_session) {
       (void)client_.fetch(
           {.method = "DELETE", .url = server_.url, .headers = headers(), .time_limit = kGoodbye});
@@ -141,7 +141,7 @@ class HttpTransport final : public Transport {
     add("Mcp-Name", "/params/uri");
   }
 
-  // It may tell us things by itself, for as long as it likes; a server that cannot says 405.
+  // Opens a stream for messages that the server sends by itself. A server without this answers 405.
   void listen() {
     {
       const std::lock_guard lock(mutex_);
@@ -155,8 +155,8 @@ class HttpTransport final : public Transport {
     may_listen_ = true;
   }
 
-  // A stream that broke off before the answer goes on behind the last event that came, where the
-  // server numbers them (2025-03-26 to 2025-11-25).
+  // Continues a stream that broke off before the answer, after the last event that arrived, if the
+  // server numbers its events (2025-03-26 to 2025-11-25).
   bool resume(const Exchange& broken) {
     constexpr int kMost = 100;
     if (broken.is_modern || broken.id == 0 || broken.is_answered || broken.last_event.empty() ||
@@ -203,7 +203,7 @@ class HttpTransport final : public Transport {
     std::ranges::move(more, std::back_inserter(request.headers));
     {
       const std::lock_guard lock(mutex_);
-      // What a server asks of us, and does not let us answer, is bounded.
+      // The number of answers to the server's own requests that it does not accept is bounded.
       const auto own =
           std::ranges::count_if(exchanges_, [](const auto& one) { return one->id == 0; });
       if (is_closing_) return Unexpected(Error{Errc::unavailable, server_.name + " is let go"});
@@ -226,7 +226,7 @@ class HttpTransport final : public Transport {
       std::erase(exchanges_, exchange);
       return Unexpected(std::move(call.error()));
     }
-    // Its end may have come already.
+    // It may have ended already.
     exchange->is_over ? old.swap(*call) : exchange->call.swap(*call);
     return {};
   }
@@ -263,7 +263,7 @@ class HttpTransport final : public Transport {
   }
 
   void take(Exchange& exchange, const std::string& text) {
-    if (text.empty()) return;  // a server's sign of life
+    if (text.empty()) return;  // the server only shows that it is alive
     auto message = parse_message(text);
     if (message) {
       const bool is_answer = message->find("method") == nullptr;
@@ -274,14 +274,16 @@ class HttpTransport final : public Transport {
         Error{message.error().code, server_.name + " sent no message: " + message.error().message};
   }
 
-  // A session that is gone has 404, and from some servers 400 with words. Nothing was run then.
+  // A lost session is answered with 404, and by some servers with 400 and a text. Nothing was run
+  // then.
   bool is_session_lost(const Exchange& exchange) {
     if (exchange.id == 0 || exchange.is_modern || !has_session()) return false;
     if (exchange.status == 404) return true;
     return exchange.status == 400 && exchange.body.find("ession") != std::string::npos;
   }
 
-  // What a server of 2026-07-28 refuses has an error of JSON-RPC in its body. False: it has none.
+  // A refusal of a 2026-07-28 server has a JSON-RPC error in its body. False: there is no such
+  // error.
   bool take_refusal(Exchange& exchange) {
     if (!exchange.is_modern || exchange.id == 0) return false;
     auto message = parse_message(exchange.body);
@@ -312,7 +314,7 @@ class HttpTransport final : public Transport {
       const std::lock_guard lock(mutex_);
       exchange->is_taken = exchange->is_over = true;
       changed_.notify_all();
-      // One that ends its stream, or cannot be reached, may be listened to later.
+      // If the stream ends or the server cannot be reached, a new stream may be opened later.
       if (exchange->is_listening && (exchange->is_stream || status == 0)) may_listen_ = true;
       is_closing = is_closing_;
       gone = std::move(exchange->call);
@@ -321,11 +323,11 @@ class HttpTransport final : public Transport {
     if (is_closing || is_resumed) return;
     const std::string& name = server_.name;
     if (is_lost) {
-      // Of other calls nobody knows whether they ran.
+      // It is not known whether other calls were run.
       handlers_.on_closed({.why = {Errc::unavailable, name + " has forgotten the session"},
                            .refused = exchange->id});
     } else if (exchange->id != 0) {
-      // Of no effect where the answer came.
+      // Has no effect if the answer has arrived.
       handlers_.on_failed(exchange->id, exchange->failure.value_or(Error{
                                             Errc::unavailable, name + " ended without an answer"}));
     }
@@ -346,20 +348,20 @@ class HttpTransport final : public Transport {
   const std::size_t max_bytes_;
   const TransportHandlers handlers_;
 
-  http::Client& client_;  // of owned_, and there until its thread has ended
+  http::Client& client_;  // belongs to owned_; valid until its thread has ended
 
-  std::mutex mutex_;  // guards what follows, but for the client
+  std::mutex mutex_;  // guards the members below, except the client
   std::condition_variable changed_;
   std::string version_;
   std::string session_;
   std::list<std::shared_ptr<Exchange>> exchanges_;
-  // Streams that broke off, and when they are asked for again.
+  // Streams that broke off, and when they are continued.
   std::vector<std::pair<std::chrono::steady_clock::time_point, std::shared_ptr<Exchange>>> waiting_;
   bool may_listen_ = false;
   std::chrono::steady_clock::time_point next_listening_;
   bool is_closing_ = false;
 
-  const std::unique_ptr<http::Client> owned_;  // last: its thread uses the others
+  const std::unique_ptr<http::Client> owned_;  // last, because its thread uses the others
 };
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace tenon::mcp {
 namespace {
 
-// The value of four hexadecimal digits at `at`; -1: there are none.
+// The value of four hexadecimal digits at `at`, or -1.
 int hex4(std::string_view text, std::size_t at) {
   constexpr std::size_t kDigits = 4;
   constexpr int kBase = 16;
@@ -29,8 +29,8 @@ bool is_low(int unit) {
   return unit >= 0xDC00 && unit < 0xE000;
 }
 
-// With \ufffd for each escape of half a surrogate pair. Outside of strings there are no backslashes
-// in JSON, so only escapes are looked at.
+// `text` with \ufffd for each escape of half a surrogate pair. JSON has no backslashes outside of
+// strings, so it is enough to look at escapes.
 std::string with_whole_pairs(std::string_view text) {
   constexpr std::size_t kEscape = 6;  // bytes of \uXXXX
   std::string mended(text);
@@ -51,14 +51,14 @@ std::string with_whole_pairs(std::string_view text) {
   return mended;
 }
 
-/// Reads the members of an object that may be broken anywhere, as far as it goes.
+/// Reads the members of an object that may be damaged anywhere, as far as possible.
 class Glancer {
  public:
   explicit Glancer(std::string_view text) : text_(text) {}
 
   Glance look() {
     skip_space();
-    if (take('[')) skip_space();  // the first of several
+    if (take('[')) skip_space();  // the first message of a batch
     if (!take('{')) return {};
     while (true) {
       skip_space();
@@ -92,7 +92,7 @@ class Glancer {
     ++at_;
     return true;
   }
-  // What stands between its quotes, as JSON or Python has them; nothing: there is none, or it has
+  // The text between quotes, as JSON or Python write them. Nothing if there is no string, or it has
   // no end.
   std::optional<std::string_view> string() {
     const char quote = at_ < text_.size() ? text_[at_] : ' ';
@@ -108,7 +108,7 @@ class Glancer {
     ++at_;
     return text_.substr(begin, at_ - 1 - begin);
   }
-  // Up to the comma or bracket that ends it.
+  // Skips to the comma or bracket that ends the value.
   void skip_value() {
     std::size_t depth = 0;
     while (at_ < text_.size()) {

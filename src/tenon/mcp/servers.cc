@@ -11,7 +11,7 @@
 namespace tenon::mcp {
 namespace {
 
-// With its variables; nothing: one is not set, and `missing` is its name.
+// `text` with its variables replaced. Nothing if one is not set; `missing` is then its name.
 std::optional<std::string> expanded(std::string_view text, std::string& missing) {
   std::string out;
   while (true) {
@@ -43,7 +43,7 @@ bool has_effect(std::string_view key, bool is_command) {
   return in(kKnown) && (is_command ? key != "headers" : !in(kOfCommands));
 }
 
-/// Reads one server. Its first fault is kept.
+/// Reads one server. The first error is kept.
 class Reader {
  public:
   Reader(std::string name, const json::Object& from) : from_(from) {

@@ -22,13 +22,14 @@ namespace tenon::mcp {
 namespace {
 
 constexpr std::size_t kMaxErrorBytes = 8192;
-constexpr int kMaxStrayLines = 1000;              // between two messages
-constexpr std::chrono::milliseconds kGrace{300};  // twice that is within what a stop may take
-// How long the rest of a message may take that is printed over several lines.
+constexpr int kMaxStrayLines = 1000;  // between two messages
+// Stopping a program takes at most twice this time.
+constexpr std::chrono::milliseconds kGrace{300};
+// How long to wait for the next line of a message that is printed over several lines.
 constexpr std::chrono::milliseconds kBetweenLines{250};
 
-/// Where a text of JSON stands that comes in pieces: between which brackets, and in a string or
-/// not.
+/// The nesting of a JSON text that arrives in pieces: its open brackets, and whether it is inside a
+/// string.
 class Nesting {
  public:
   void feed(std::string_view text) {
@@ -47,7 +48,7 @@ class Nesting {
       }
     }
   }
-  // No line ends within a string.
+  // A line never ends inside a string.
   bool may_go_on() const { return depth_ > 0 && !is_in_string_; }
 
  private:
@@ -91,7 +92,7 @@ class StdioTransport final : public Transport {
     return {};
   }
   void abandon(std::int64_t /*id*/) override {}
-  // What is written is read in its order.
+  // Messages are read in the order in which they are written.
   void begin(const std::string& /*version*/, const json::Value& hello,
              const CallOptions& /*call*/) override {
     (void)send(hello, 0, {});
@@ -115,7 +116,7 @@ class StdioTransport final : public Transport {
     is_closed_ = true;
   }
 
-  // Waits for something and does it; why it is over, or "".
+  // Waits for an event and handles it. Returns why the transport is over, or "".
   std::string step() {
     const bool has_more = has_waiting();
     std::array<pollfd, 4> fds{pollfd{wake_, POLLIN, 0}, pollfd{process_->output(), POLLIN, 0},
@@ -165,15 +166,16 @@ class StdioTransport final : public Transport {
   }
 
   void take_line() {
-    constexpr std::string_view kMark = "\xEF\xBB\xBF";  // of a byte order, which some begin with
+    // A byte order mark, with which some programs begin.
+    constexpr std::string_view kMark = "\xEF\xBB\xBF";
     if (line_.starts_with(kMark)) line_.erase(0, kMark.size());
     const auto begin = line_.find_first_not_of(" \t\r");
     if (begin == std::string::npos) return;
     auto message = parse_message(line_);
     const bool is_message =
         message && (message->if_object() != nullptr || message->if_array() != nullptr);
-    // Within a message that is printed over several lines a line is a part of it, but for one that
-    // is a whole message by itself.
+    // Inside a message that is printed over several lines, a line is part of that message, unless
+    // it is a whole message by itself.
     if (!held_.empty() && (!is_message || message->find("jsonrpc") == nullptr)) {
       return hold_line();
     }
@@ -192,7 +194,7 @@ class StdioTransport final : public Transport {
     count_stray();
   }
 
-  // Keeps the line for those that follow, or gives up what is held where nothing can follow.
+  // Keeps the line for those that follow, or gives up the kept lines if nothing can follow.
   void hold_line() {
     nesting_.feed(line_);
     const bool is_first = held_.empty();
@@ -209,7 +211,7 @@ class StdioTransport final : public Transport {
     held_.clear();
     nesting_ = {};
   }
-  // The rest of it does not come, or is no JSON.
+  // Gives up the kept lines: their rest does not come, or is not JSON.
   void give_up_held() {
     if (held_.empty()) return;
     const auto message = parse_message(held_);
@@ -241,20 +243,20 @@ class StdioTransport final : public Transport {
   const int wake_;
   std::atomic<bool> is_closing_ = false;
 
-  // Of the thread:
+  // Used by the thread:
   std::array<char, 65536> buffer_{};
   std::string line_;
-  std::string held_;  // lines of a message that is not whole
+  std::string held_;  // lines of a message that is not complete
   Nesting nesting_;   // of held_
   std::string errors_;
   int stray_lines_ = 0;
-  bool has_warned_ = false;  // of these
+  bool has_warned_ = false;  // about such lines
 
   std::mutex mutex_;
-  std::string waiting_;  // to be written
+  std::string waiting_;  // still to be written
   bool is_closed_ = false;
 
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // last, because it uses the others
 };
 
 }  // namespace

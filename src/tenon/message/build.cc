@@ -117,7 +117,7 @@ JsonSchema JsonSchema::object(
 }
 
 JsonSchema JsonSchema::description(std::string_view text) && {
-  // The schema `true`, say, has no place for one.
+  // Schemas such as `true` have no place for a description.
   if (json::Object* const members = schema_.if_object()) members->set("description", text);
   return std::move(*this);
 }

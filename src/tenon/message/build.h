@@ -12,7 +12,7 @@
 #include "tenon/json/value.h"
 #include "tenon/message/message.h"
 
-/// Tools and messages written in code.
+/// Tools and messages, written in code.
 ///
 ///     using message::JsonSchema;
 ///     Expected<message::Tool> weather =
@@ -26,8 +26,8 @@
 ///                                  .tools = {*weather}};
 namespace tenon::message {
 
-/// What a parameter may be. Whatever these functions do not say is said by a json::Value, which a
-/// JsonSchema is made of and turns into.
+/// The schema of a parameter. A JsonSchema is a json::Value, so whatever these functions cannot
+/// express can be written as one.
 class JsonSchema {
  public:
   JsonSchema(json::Value schema) : schema_(std::move(schema)) {}  // NOLINT: both are schemas
@@ -44,7 +44,7 @@ class JsonSchema {
       std::initializer_list<std::pair<std::string_view, JsonSchema>> properties,
       std::initializer_list<std::string_view> required = {});
 
-  /// What the model is told of it.
+  /// Sets the description for the model.
   [[nodiscard]] JsonSchema description(std::string_view text) &&;
   [[nodiscard]] const json::Value& value() const { return schema_; }
 
@@ -54,20 +54,21 @@ class JsonSchema {
   json::Value schema_;
 };
 
-/// A tool in the making. build() tells of all that is wrong with it at once, so that calls chain.
+/// Builds a tool. build() reports all errors, so that the other calls can be chained.
 class ToolDefinition {
  public:
   explicit ToolDefinition(std::string_view name) : name_(name) {}
 
   ToolDefinition& description(std::string_view text);
-  /// Parameters come in the order in which they are told, which is that of a model's arguments.
+  /// Parameters keep the order in which they are added; it is also the order of a model's
+  /// arguments.
   ToolDefinition& parameter(std::string_view name, JsonSchema type);
   ToolDefinition& required(std::initializer_list<std::string_view> names);
-  /// Demands that the schema is enforced in full, as OpenAI's `strict` does.
+  /// Demands that the whole schema is enforced, like OpenAI's `strict`.
   ToolDefinition& strict(bool value = true);
 
-  /// Fails with `invalid` where the name is none (see is_tool_name), a parameter comes twice, or a
-  /// required one is no parameter.
+  /// Fails with `invalid` if the name is not allowed (see is_tool_name), a parameter is added
+  /// twice, or a required name is not a parameter.
   [[nodiscard]] Expected<Tool> build() const;
 
  private:
@@ -78,24 +79,26 @@ class ToolDefinition {
   std::optional<bool> strict_;
 };
 
-/// A function of this name, description and schema (null: it takes none), as clients define them.
+/// A function with this name, description and schema (null: it takes no arguments), as clients
+/// define it.
 [[nodiscard]] Tool function_tool(std::string name, std::string description, json::Value parameters);
 
 inline constexpr std::size_t kMaxToolNameBytes = 128;
-/// OpenAI's characters [a-zA-Z0-9_-] and '.', ':' and '/', by which servers of tools separate name
-/// spaces: no name can spell a control token or a format's marker. 1 to kMaxToolNameBytes of them.
+/// Allows OpenAI's characters [a-zA-Z0-9_-] and '.', ':' and '/', with which tool servers separate
+/// name spaces; so a name cannot contain a control token or a format's marker. The length is 1 to
+/// kMaxToolNameBytes.
 [[nodiscard]] bool is_tool_name(std::string_view name);
 
 [[nodiscard]] Message system(std::string text);
 [[nodiscard]] Message user(std::string text);
 [[nodiscard]] Message assistant(std::string text);
-/// What the tool said that was called in `call`.
+/// The message with the output of the tool that `call` called.
 [[nodiscard]] Message tool_result(const ToolCall& call, std::string output);
 
-/// `message` in the shape of OpenAI's Chat Completions, `reasoning_content` and unknown keys
-/// included. The inverse of message_from_json().
+/// `message` in the form of OpenAI's Chat Completions, with `reasoning_content` and unknown keys.
+/// The inverse of message_from_json().
 [[nodiscard]] json::Object to_json(const Message& message);
-/// Fails with `invalid`, naming the member. Keys that it does not know become Message::extra.
+/// Fails with `invalid`, naming the member. Unknown keys become Message::extra.
 [[nodiscard]] Expected<Message> message_from_json(const json::Value& value);
 
 }  // namespace tenon::message

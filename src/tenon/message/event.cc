@@ -5,8 +5,8 @@
 namespace tenon::message {
 namespace {
 
-// In the order of the enumerators. `cancelled` and `error` are no finish reasons of any client
-// dialect; they are named so that logs can show them.
+// In the order of the enumerators. `cancelled` and `error` are not finish reasons of any client
+// dialect; they have names for the log.
 constexpr std::array<std::string_view, 5> kFinishReasonNames = {"stop", "length", "tool_calls",
                                                                 "cancelled", "error"};
 constexpr std::array<std::string_view, 5> kGuaranteeNames = {"unenforced", "repaired", "validated",

@@ -11,7 +11,7 @@
 
 namespace tenon::repair {
 
-/// A tool with its schema; null: it has none.
+/// A tool with its schema; null: it has no schema.
 class ToolForTest {
  public:
   ToolForTest(std::string_view name, json::Value schema) : source_(std::move(schema)) {
@@ -41,7 +41,7 @@ struct Mended {
   bool operator==(const Mended&) const = default;
 };
 
-/// `arguments` as they are after mending, fed in pieces of `size` bytes.
+/// `arguments` after repair, fed in pieces of `size` bytes.
 inline Mended mend(const MendedTool& tool, std::string_view arguments, std::size_t size) {
   ArgumentMender mender(tool);
   Mended mended;

@@ -12,14 +12,26 @@ namespace {
 
 using json::Token;
 using schema::Schema;
+// Repairs the arguments of a call while they are generated. The lexer gives the tokens of the JSON
+// text; a stack of frames knows, for each open array or object, which nodes of the schema apply to
+// it. A schema with anyOf has several ways to be met: a frame keeps all of them and drops those
+// that a member does not fit (narrow).
+//
+// Most text is passed on at once. A value is held back (keeps_) only if its type does not fit its
+// place or it may belong to another field, and is repaired when it has ended. Punctuation before a
+// value waits in pending_ until the value is passed on, because a held member must leave no comma
+// behind. When an object ends, required members that are missing are added (finish_object).
+//
+// A repair is made only if the schema refuses the value, the new value fits, and there is exactly
+// one choice. JSON inside a string is repaired by an ArgumentMender of its own, up to kMaxLevel.
 using schema::Type;
 using schema::Types;
 
-// JSON in a string in JSON in a string: as far as anybody has seen models go.
+// JSON in a string in JSON in a string: models are not known to go deeper.
 constexpr unsigned kMaxLevel = 3;
-constexpr std::size_t kMaxNoted = 16;     // of one object; those after them are what they are
-constexpr std::size_t kMaxTold = 200;     // bytes of a value
-constexpr std::size_t kMaxRepairs = 100;  // those after them are made, not told
+constexpr std::size_t kMaxNoted = 16;     // in one object; further members are not looked at
+constexpr std::size_t kMaxTold = 200;     // bytes of a value in a message
+constexpr std::size_t kMaxRepairs = 100;  // further ones are made, but not recorded
 
 bool is_scalar(Token token) {
   return token == Token::string || token == Token::number || token == Token::word;
@@ -38,7 +50,7 @@ std::string pointer_step(std::string_view key) {
   return step;
 }
 
-// "true", "True", "FALSE": no word of another meaning is spelt so.
+// Reads "true", "True" and "FALSE": such a word has no other meaning.
 std::optional<bool> truth_of(const std::string& text) {
   for (const char* word : {"true", "True", "TRUE"}) {
     if (text == word) return true;
@@ -77,13 +89,14 @@ void ArgumentMender::feed(std::string_view text, std::string& out) {
     text.remove_prefix(piece.size);
   }
   if (!is_broken_ || text.empty()) return;
-  // The value has ended, or is none: what was held can no longer be mended.
+  // The value has ended, or the text is not JSON: a value that was held back can no longer be
+  // repaired.
   finish(true, out);
   out += text;
 }
 
 void ArgumentMender::finish(bool incomplete, std::string& out) {
-  // A number at the top ends with the text.
+  // A number at the top level ends with the text.
   if (in_value_ && !incomplete && frames_.empty()) return end_value(out);
   for (Frame& frame : frames_) {
     for (const Noted& noted : frame.noted) {
@@ -105,7 +118,7 @@ void ArgumentMender::take(const json::Lexer::Piece& piece, std::string_view text
     case Token::space:
     case Token::comma:
     case Token::colon:
-      // Nobody waits for the white space before or behind the arguments.
+      // White space before and after the arguments is passed on at once.
       (frames_.empty() ? out : pending_) += text;
       return;
     case Token::key:
@@ -177,7 +190,7 @@ bool ArgumentMender::is_allowed(Token token) const {
     case Token::begin_array:
       return place_.types.contains(Type::array);
     default:
-      return false;  // short enough to be waited for and looked at
+      return false;  // short enough to be held back until it can be checked
   }
 }
 
@@ -201,7 +214,7 @@ void ArgumentMender::begin_value(Token token, std::string& out) {
     }
   }
   const bool is_inside_known = is_allowed(token) && !is_scalar(token) && !notes_;
-  // The root of arguments without a schema is entered for the rules.
+  // The root of arguments without a schema gets a frame if the tool has rules.
   const bool is_rules_root = frame == nullptr && token == Token::begin_object && !rules_.empty();
   if (!is_member_held_ &&
       ((!place_.is_open && is_inside_known) || (place_.is_open && is_rules_root))) {
@@ -244,7 +257,7 @@ void ArgumentMender::end_value(std::string& out) {
   ++frame->index;
 }
 
-// Of several ways through anyOf only those are left that this member or item fits, if any is.
+// Keeps only the ways through anyOf that this member or item fits. If it fits none, all are kept.
 void ArgumentMender::narrow(Frame& frame, const std::string& text) {
   if (frame.ways.size() < 2) return;
   const auto value = json::parse(text);
@@ -284,7 +297,7 @@ void ArgumentMender::leave(std::string_view bracket, std::string& out) {
   ++frames_.back().index;
 }
 
-// What stands before the value; its comma is not wanted if those before it are held.
+// Passes on the text before the value. Its comma is dropped if all members before it are held back.
 void ArgumentMender::pass_pending(std::string& out) {
   std::string_view text = pending_;
   const std::size_t first = text.find_first_not_of(" \t\r\n");
@@ -341,7 +354,7 @@ bool ArgumentMender::is_referred_to(std::string_view key) const {
   });
 }
 
-// The fields not seen yet that `key` may stand for.
+// The fields not yet seen for which `key` may stand.
 std::vector<std::string> ArgumentMender::targets_of(const Frame& frame, std::string_view key,
                                                     bool is_held) const {
   std::vector<std::string> targets;
@@ -377,7 +390,7 @@ void ArgumentMender::finish_object(Frame& frame, std::string& out) {
   if (frame.ways.size() == 1) add_defaults(frame, out);
 }
 
-// Writes a member at the object's end, if its value fits.
+// Writes a member at the end of the object, if its value fits.
 bool ArgumentMender::add(Frame& frame, std::string_view key, const std::string& text,
                          std::string& out) {
   const auto value = json::parse(text);
@@ -394,7 +407,8 @@ bool ArgumentMender::add(Frame& frame, std::string_view key, const std::string& 
 }
 
 void ArgumentMender::place_noted(Frame& frame, std::string& out) {
-  std::vector<std::pair<std::size_t, std::string>> targets;  // of members that have one
+  // The fields for which members may stand.
+  std::vector<std::pair<std::size_t, std::string>> targets;
   for (std::size_t i = 0; i < frame.noted.size(); ++i) {
     const Noted& noted = frame.noted[i];
     if (is_known(frame, noted.key)) continue;
@@ -433,7 +447,8 @@ void ArgumentMender::place_noted(Frame& frame, std::string& out) {
   }
 }
 
-// `pattern` with the fields that it names; nothing: one of them is not there, or is no text.
+// `pattern` with the values of the fields that it names; nothing if one of them is missing or not
+// text.
 std::optional<std::string> ArgumentMender::filled(const Frame& frame,
                                                   const std::string& pattern) const {
   std::string text;
@@ -474,7 +489,7 @@ void ArgumentMender::apply_rules(Frame& frame, std::string& out) {
 std::optional<std::string> ArgumentMender::default_of(const Nodes& nodes) const {
   const auto ways = ways_of(*tool_.schema, nodes);
   if (!ways || ways->empty()) return std::nullopt;
-  // What all ways say.
+  // The properties on which all ways agree.
   for (const schema::NodeId id : nodes) {
     const auto own = ways_of(*tool_.schema, {id});
     for (const schema::NodeId node : own && own->size() == 1 ? own->front() : Nodes{id}) {
@@ -514,7 +529,7 @@ void ArgumentMender::add_defaults(Frame& frame, std::string& out) {
 
 // ------------------------------------------------------------------------------------------ Values
 
-// `text`, or what is meant by it if only that fits.
+// `text`, or the value that it stands for if only that one fits.
 std::string ArgumentMender::mended(const Place& place, const std::string& text,
                                    const std::string& path) {
   const auto value = json::parse(text);
@@ -533,7 +548,7 @@ std::string ArgumentMender::mended(const Place& place, const std::string& text,
   const Types types = place.types;
   const bool is_of_type = types.contains(schema::type_of(*value));
   const bool has_inside = value->if_object() != nullptr || value->if_array() != nullptr;
-  if (is_of_type && has_inside) {  // it was held for its name alone
+  if (is_of_type && has_inside) {  // only its name was the reason to hold it back
     const std::optional<std::string> better = nested(place, text, path);
     if (better && holds(*better)) return *better;
     repairs_.resize(so_far);
@@ -543,7 +558,7 @@ std::string ArgumentMender::mended(const Place& place, const std::string& text,
                           number->text.find_first_of(".eE") != std::string::npos;
   if (!is_integer && holds(text)) return text;
   std::vector<std::string> candidates;
-  if (is_of_type) {  // what else is wrong with it is for the model to mend
+  if (is_of_type) {  // the model must correct what else is wrong with it
   } else if (const std::string* string = value->if_string()) {
     const std::string inside(json::trimmed(*string));
     if (const auto truth = truth_of(inside)) candidates.emplace_back(*truth ? "true" : "false");
@@ -556,7 +571,7 @@ std::string ArgumentMender::mended(const Place& place, const std::string& text,
   } else if (types.contains(Type::string) && value->kind() != json::Kind::null) {
     candidates.push_back(json::quoted(text));
   }
-  if (is_integer) {  // a schema may call 3.0 an integer; what reads it often does not
+  if (is_integer) {  // a schema may call 3.0 an integer, but many programs that read it do not
     if (const auto integer = number->to_int64()) candidates.push_back(std::to_string(*integer));
   }
   const bool is_item = !is_of_type && value->if_array() == nullptr;
@@ -577,7 +592,7 @@ std::string ArgumentMender::mended(const Place& place, const std::string& text,
   return text;
 }
 
-// Mends what lies in a string, say, as if it stood in the place itself.
+// Repairs JSON inside a string as if it stood in the place itself.
 std::optional<std::string> ArgumentMender::nested(const Place& place, const std::string& text,
                                                   const std::string& path) {
   if (level_ >= kMaxLevel || tool_.schema == nullptr) return std::nullopt;
@@ -593,7 +608,7 @@ std::optional<std::string> ArgumentMender::nested(const Place& place, const std:
   return out;
 }
 
-// `line`: what is said instead.
+// `line`: the message that replaces the usual one.
 void ArgumentMender::tell(std::string kind, std::string path, std::string what,
                           const std::string& values, const std::optional<std::string>& line) {
   if (repairs_.size() >= kMaxRepairs) return;

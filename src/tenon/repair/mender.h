@@ -15,58 +15,61 @@
 
 namespace tenon::repair {
 
-/// Something that was changed, or written beside what the model wrote.
+/// A change of the arguments, or a member that was added to them.
 struct Repair {
   /// `type_fixed`, `field_added` (from one that means the same), `field_renamed`, `default_added`.
   std::string kind;
   std::string path;     ///< JSON pointer of the value in the arguments.
   std::string message;  ///< `Fixed replaceAll type: "true" -> true`
-  std::string masked;   ///< The same without values.
+  std::string masked;   ///< The message without values.
 
   bool operator==(const Repair&) const = default;
 };
 
-/// A tool, as far as its calls are mended by it.
+/// What repair needs to know of a tool.
 struct MendedTool {
   std::string name;
   std::shared_ptr<const schema::Schema> schema;  ///< Null: nothing is known of its arguments.
-  /// What `schema` is compiled from, for `default`; outlives the mender. Null without a schema.
+  /// The JSON from which `schema` was compiled, for `default`; it must outlive the mender. Null
+  /// without a schema.
   const json::Value* source = nullptr;
   std::shared_ptr<const Rules> rules = Rules::builtin();
 };
 
-/// Mends the arguments of one call while they are written.
+/// Repairs the arguments of one call while they are generated.
 ///
 ///     ArgumentMender mender(tool);
 ///     for (std::string_view piece : pieces) mender.feed(piece, out);
 ///     mender.finish(false, out);
 ///     for (const Repair& repair : mender.repairs()) tell(repair);
 ///
-/// Takes JSON text however it is cut; how it is cut changes nothing. What may still change is held
-/// back, all else is passed on as it is: a value of a type that its place has not, until it ends; a
-/// field that the schema forbids and that may stand for another one, until its object ends.
+/// Takes JSON text in pieces; where it is cut makes no difference. Text that may still change is
+/// held back, everything else is passed on unchanged: a value whose type does not fit its place is
+/// held until it ends, and a field that the schema forbids and that may stand for another one is
+/// held until its object ends.
 ///
-/// Changes are lossless, and only what a schema refuses is changed. Types: `"true"` for true, `"5"`
-/// for 5, `5` for "5", 3 for an integer written 3.0, JSON in a string for what it says, an object
-/// for the string that it is written as, one item for a list of it; each only where the new value
-/// fits. Fields: what is missing and required gets what the schema's `default`, `const` or only
-/// value of `enum` say, or a rule of the tool, or null where that is allowed; another spelling of a
-/// field is written again in the field's own, or under it alone where the schema allows no others.
-/// Where a choice is left nothing is changed. What follows the JSON, or is none, is passed on.
+/// Changes lose nothing, and only values that the schema refuses are changed. Types: `"true"`
+/// becomes true, `"5"` becomes 5, `5` becomes "5", 3.0 becomes the integer 3, JSON in a string
+/// becomes its value, an object becomes a string, and one item becomes a list; each only if the new
+/// value fits. Fields: a missing required field gets the schema's `default`, `const` or only value
+/// of `enum`, the value of a rule of the tool, or null if that is allowed; a field in another
+/// spelling is written again in the schema's spelling, or only in that one if the schema allows no
+/// other fields. If there is more than one choice nothing is changed. Text after the JSON, and text
+/// that is not JSON, is passed on.
 ///
-/// Work is linear in the text, with at most three levels of JSON in strings; memory is that of what
-/// is held. One mender serves one call.
+/// The work is linear in the text, with at most three levels of JSON in strings; the memory is that
+/// of the text held back. One mender serves one call.
 class ArgumentMender {
  public:
   explicit ArgumentMender(MendedTool tool);
 
   void feed(std::string_view text, std::string& out);
-  /// `incomplete`: the text was cut, and nothing is added to it; what was held is passed on, but
-  /// for fields that have no place any more, which unplaced() gives.
+  /// `incomplete`: the text was cut, so nothing is added to it. Text that was held back is passed
+  /// on, except fields that have no place any more; unplaced() returns them.
   void finish(bool incomplete, std::string& out);
 
   [[nodiscard]] const std::vector<Repair>& repairs() const { return repairs_; }
-  /// Members that were held when the text was cut, as they were written: `"file": "a"`.
+  /// Members that were held back when the text was cut, as they were written: `"file": "a"`.
   [[nodiscard]] const std::vector<std::string>& unplaced() const { return unplaced_; }
 
  private:
@@ -76,17 +79,17 @@ class ArgumentMender {
     std::string text;  // its value
     bool is_held = false;
   };
-  // An array or object whose inside is known.
+  // An open array or object whose members are looked at.
   struct Frame {
     bool is_object = false;
     std::vector<Nodes> ways;
     std::string path;
-    std::size_t written = 0;        // members or items that were passed on
-    std::string key;                // of the member at hand
-    std::vector<std::string> seen;  // fields that the schema or a rule knows
+    std::size_t written = 0;        // members or items that have been passed on
+    std::string key;                // the key of the current member
+    std::vector<std::string> seen;  // known fields of the schema or a rule
     std::vector<Noted> noted;
     std::size_t index = 0;
-    std::optional<Place> items;  // of all that follow
+    std::optional<Place> items;  // the place of all items that follow
   };
 
   ArgumentMender(MendedTool tool, Place root, unsigned level);
@@ -132,15 +135,15 @@ class ArgumentMender {
   json::Lexer lexer_;
   bool is_broken_ = false;
   std::vector<Frame> frames_;
-  std::string pending_;     // comma, key, colon and space before the value to come
+  std::string pending_;     // comma, key, colon and space before the next value
   std::size_t key_at_ = 0;  // in pending_
-  Place place_;             // of the value at hand
-  bool in_value_ = false;   // one whose inside does not matter is at hand
-  bool passes_ = false;     // it is passed on
-  bool keeps_ = false;      // it is kept in value_
+  Place place_;             // of the current value
+  bool in_value_ = false;   // inside a value whose members are not looked at
+  bool passes_ = false;     // the value is passed on
+  bool keeps_ = false;      // the value is kept in value_
   bool is_member_held_ = false;
-  bool notes_ = false;     // it goes into the frame's `noted`
-  std::size_t depth_ = 0;  // at its beginning
+  bool notes_ = false;     // the value goes into the frame's `noted`
+  std::size_t depth_ = 0;  // the depth at its beginning
   std::string value_;
   std::vector<Repair> repairs_;
   std::vector<std::string> unplaced_;

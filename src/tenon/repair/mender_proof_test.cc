@@ -1,6 +1,6 @@
-// Properties of mending over random schemas and arguments: how the text is cut changes nothing;
-// what was valid stays valid; nothing that the model wrote is lost but the type of what was mended;
-// what is mended stays so.
+// Properties of repair over random schemas and arguments: where the text is cut makes no
+// difference; valid arguments stay valid; nothing that the model wrote is lost, except the type of
+// a repaired value; repairing twice is the same as once.
 #include <cstddef>
 #include <random>
 #include <string>
@@ -17,7 +17,7 @@ namespace {
 
 using json::Value;
 
-// Small schemas and arguments that nearly fit them.
+// Small schemas, and arguments that nearly fit them.
 class Cases {
  public:
   explicit Cases(unsigned seed) : dice_(seed) {}
@@ -109,7 +109,7 @@ class Cases {
   std::mt19937 dice_;
 };
 
-// Whether `mended` has all that `written` has, but for what it is written as.
+// Whether `mended` has all values of `written`, perhaps with other types.
 bool keeps(const Value& written, const Value& mended) {
   const json::Object* before = written.if_object();
   const json::Object* after = mended.if_object();

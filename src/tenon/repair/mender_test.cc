@@ -35,7 +35,7 @@ constexpr std::string_view kClosed =
     R"({"type": "object", "properties": {"file_path": {"type": "string"}, "n": {"type": "integer"}},
         "required": ["file_path"], "additionalProperties": false})";
 
-// What is not named in `repairs` is left alone.
+// Arguments that `repairs` does not name must be unchanged.
 TEST(ArgumentMender, MendsWhatHasOneReading) {
   const struct {
     std::string_view name;
@@ -365,7 +365,7 @@ TEST(ArgumentMender, PassesOnWhatCannotChange) {
   }
 }
 
-// A call that was cut keeps its bytes and gets none.
+// A call that was cut keeps its bytes and gets no others.
 TEST(ArgumentMender, LeavesWhatWasCut) {
   const struct {
     std::string_view schema;
@@ -402,7 +402,7 @@ TEST(ArgumentMender, TellsWithoutValues) {
   EXPECT_EQ(mender.repairs()[0].masked, "Added default description for bash");
 }
 
-// A model that never stops with one field is held back for no more than a few of them.
+// Only a few members of one object are held back, even if a model never stops writing them.
 TEST(ArgumentMender, HoldsFewMembersOfAnObject) {
   std::string text = "{";
   for (int i = 0; i < 50'000; ++i) text += R"("filePath": "a", )";

@@ -11,7 +11,7 @@ using schema::NodeId;
 using schema::Schema;
 using schema::Types;
 
-// Real schemas have a handful of ways and a few references behind each other.
+// Real schemas have a handful of ways, and references a few levels deep.
 constexpr std::size_t kMaxWays = 16;
 constexpr std::size_t kMaxNodes = 64;
 constexpr unsigned kMaxDepth = 32;
@@ -20,7 +20,7 @@ class Expansion {
  public:
   explicit Expansion(const Schema& schema) : schema_(schema) {}
 
-  // Adds a node and its parts to every way; false: that is too much.
+  // Adds a node and its parts to every way; false: there are too many.
   bool add(NodeId id, std::vector<Nodes>& ways, unsigned depth = 0) {
     if (depth > kMaxDepth || ++visits_ > kMaxNodes * kMaxWays) return false;
     for (Nodes& way : ways) {
@@ -126,7 +126,7 @@ Place place_of(const Schema& schema, std::vector<Nodes> choices) {
 }
 
 bool fits(const Schema& schema, const Nodes& nodes, const json::Value& value) {
-  const schema::ValidateOptions brief{.max_violations = 1,  // the engine's thread waits
+  const schema::ValidateOptions brief{.max_violations = 1,  // it runs on the engine's thread
                                       .limits = {.max_steps = 1'000'000, .max_depth = 1000}};
   return std::ranges::all_of(
       nodes, [&](NodeId node) { return schema.is_valid(node, value, brief).value_or(false); });

@@ -7,29 +7,29 @@
 #include "tenon/json/value.h"
 #include "tenon/schema/schema.h"
 
-/// What a schema says of one value, as far as a mender must know it before the value is there.
+/// What a schema says about one value, as far as it must be known before the value has been read.
 namespace tenon::repair {
 
-/// Nodes of a schema that all speak of one value.
+/// Nodes of a schema that all apply to one value.
 using Nodes = std::vector<schema::NodeId>;
 
-/// `nodes` with what stands in their allOf, once for each way through anyOf and oneOf. Nothing:
-/// there are too many to tell.
+/// `nodes` with the nodes of their allOf, once for each way through anyOf and oneOf. Nothing if
+/// there are too many ways.
 [[nodiscard]] std::optional<std::vector<Nodes>> ways_of(const schema::Schema& schema,
                                                         const Nodes& nodes);
 
-/// The types that one way leaves.
+/// The types that one way allows.
 [[nodiscard]] schema::Types types_of(const schema::Schema& schema, const Nodes& way);
 
-/// What one way says of a member, and of an item.
+/// The nodes of one way that apply to a member, and to an item.
 [[nodiscard]] Nodes member_of(const schema::Schema& schema, const Nodes& way, std::string_view key);
 [[nodiscard]] Nodes item_of(const schema::Schema& schema, const Nodes& way, std::size_t index);
 
-/// Where a value stands: it must fit all nodes of one of `choices`.
+/// The place of a value: the value must fit all nodes of one of `choices`.
 struct Place {
   std::vector<Nodes> choices;
   schema::Types types = schema::Types::all();
-  bool is_open = true;  ///< Nothing is said, or nothing that can be told.
+  bool is_open = true;  ///< Nothing is known about the value.
 };
 
 [[nodiscard]] Place place_of(const schema::Schema& schema, std::vector<Nodes> choices);

@@ -56,7 +56,7 @@ Expected<schema::Type> type_of(const Document& document, const Entry& entry) {
   return must_be(document, entry, "boolean, integer, string, array or object");
 }
 
-// Stores what `read` gave.
+// Stores the result of `read`.
 template <class T, class Into>
 Status keep(Expected<T> read, Into& into) {
   if (!read) return Unexpected(std::move(read).error());
@@ -148,7 +148,7 @@ const std::shared_ptr<const Rules>& Rules::builtin() {
   static const std::shared_ptr<const Rules> kRules = [] {
     auto rules = compile(builtin_rules().front().bytes, "repair.toml");
     if (rules) return *std::move(rules);
-    log::error(rules.error().message);  // rules_test sees to it that this never ships
+    log::error(rules.error().message);  // rules_test makes sure that this is never released
     return std::make_shared<const Rules>();
   }();
   return kRules;

@@ -12,14 +12,14 @@
 namespace tenon::store {
 namespace {
 
-// "Tnon", in the file's header: by it we know our own.
+// "Tnon" in the file's header marks a database as ours.
 constexpr std::int64_t kApplicationId = 0x546e6f6e;
-// How long one process waits for another that writes.
+// How long one process waits for another that is writing.
 constexpr int kBusyMs = 5000;
 
-// WAL: readers and the writer do not wait for each other, and a process that dies takes nothing
-// with it that was committed. With synchronous = NORMAL the last commits may go with the power,
-// never the file. What is deleted is overwritten: it is what people have said.
+// WAL: readers and the writer do not wait for each other, and when a process dies, its committed
+// changes survive. With synchronous = NORMAL a loss of power may lose the last commits, but does
+// not damage the file. Deleted content is overwritten, because it is what users have said.
 constexpr const char* kSettings =
     "PRAGMA journal_mode = WAL;"
     "PRAGMA synchronous = NORMAL;"
@@ -43,7 +43,8 @@ Error error_of(sqlite3* connection, int code) {
   return {Errc::unavailable, what};
 }
 
-// SQLite would make it readable for everybody; its companions take this file's permissions.
+// SQLite would make the file readable for everybody. Its companion files take this file's
+// permissions.
 Status make_private(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (file < 0) return Unexpected(Error{Errc::unavailable, path + ": " + std::strerror(errno)});
@@ -140,7 +141,7 @@ Expected<Database> Database::open(const std::string& path,
   return database;
 }
 
-// Nothing is written before it is known whose file it is.
+// Nothing is written before the file is known to be ours.
 Status Database::make_ours(std::span<const char* const> migrations) {
   const auto objects = number_of("SELECT count(*) FROM sqlite_schema");
   if (!objects) return Unexpected(objects.error());
@@ -170,7 +171,7 @@ Status Database::make_ours(std::span<const char* const> migrations) {
 Status Database::migrate(std::size_t version, const char* sql) {
   Transaction transaction(*this);
   if (Status begun = transaction.begin(); !begun) return begun;
-  // Another process may have done it since we looked.
+  // Another process may have migrated the file since we looked.
   const auto now = number_of("PRAGMA user_version");
   if (!now) return Unexpected(now.error());
   if (static_cast<std::size_t>(*now) > version) return {};
@@ -181,7 +182,7 @@ Status Database::migrate(std::size_t version, const char* sql) {
   return transaction.commit();
 }
 
-// Reads the whole file, so that damage is told at the start and not to a client.
+// Reads the whole file, so that damage is reported at the start and not to a client.
 Status Database::check() {
   auto statement = prepare("PRAGMA quick_check(1)");
   if (!statement) return Unexpected(statement.error());
@@ -230,7 +231,7 @@ Status Transaction::begin() {
   return begun;
 }
 
-// One that fails is rolled back by the destructor.
+// The destructor rolls back a commit that fails.
 Status Transaction::commit() {
   Status done = database_.run("COMMIT");
   if (done) is_open_ = false;

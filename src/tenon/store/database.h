@@ -13,7 +13,7 @@ struct sqlite3_stmt;
 
 namespace tenon::store {
 
-/// A prepared statement, run again and again. It belongs to its Database, which outlives it.
+/// A prepared statement that is run many times. Its Database must outlive it.
 ///
 ///     statement.bind(id).bind(now);
 ///     Expected<bool> row = statement.next();
@@ -24,16 +24,17 @@ class Statement {
   Statement() = default;
   Statement(sqlite3& connection, sqlite3_stmt* statement);
 
-  /// The next parameter. A text is copied.
+  /// Binds the next parameter. A text is copied.
   Statement& bind(std::string_view text);
   Statement& bind(std::int64_t number);
-  /// True: a row is there to be read; false: there are no more. Reset after false and a failure.
+  /// True: there is a row to read; false: there are no more rows. Reset it after false and after a
+  /// failure.
   [[nodiscard]] Expected<bool> next();
   /// Runs it to its end.
   [[nodiscard]] Status run();
   void reset();
 
-  /// Of the row, columns from 0. The view holds until next() or reset().
+  /// A column of the current row, counted from 0. The view is valid until next() or reset().
   [[nodiscard]] std::string_view text(int column) const;
   [[nodiscard]] std::int64_t number(int column) const;
 
@@ -44,18 +45,18 @@ class Statement {
   sqlite3* connection_ = nullptr;
   std::unique_ptr<sqlite3_stmt, Finalize> statement_;
   int bound_ = 0;
-  int failed_ = 0;  // what a bind() answered, until it is reset
+  int failed_ = 0;  // the result of a failed bind(), until it is reset
 };
 
-/// One connection to an SQLite file of ours. Not thread-safe. Failures name the file and, where
-/// somebody can mend it, say how: `invalid` for a file that is damaged or is not ours, else
+/// One connection to an SQLite file of Tenon. Not thread-safe. Failures name the file and say what
+/// the operator can do, if anything: `invalid` for a file that is damaged or not ours, else
 /// `unavailable`.
 class Database {
  public:
-  /// Opens the file, or makes it, for its owner's eyes only; path "" is a database in memory.
+  /// Opens the file or creates it, readable for its owner only; path "" is a database in memory.
   /// `migrations` lead from an empty database to the newest version, one after the other; each is
-  /// done whole or not at all. A file that is damaged, of another program, or of a newer version
-  /// than these is refused and left as it is.
+  /// done completely or not at all. A file that is damaged, belongs to another program, or has a
+  /// newer version than these is refused and left unchanged.
   [[nodiscard]] static Expected<Database> open(const std::string& path,
                                                std::span<const char* const> migrations);
 
@@ -76,7 +77,7 @@ class Database {
   std::unique_ptr<sqlite3, Close> connection_;
 };
 
-/// Begins a transaction that writes; without commit() it is undone.
+/// Begins a transaction that writes. Without commit() it is rolled back.
 class Transaction {
  public:
   explicit Transaction(Database& database) : database_(database) {}

@@ -9,11 +9,12 @@
 namespace tenon::store {
 namespace {
 
-// From an empty file to the newest version; never changed, only added to. `totals` is one row that
-// triggers keep, so that the limits cost no scan and hold for all processes that share the file.
+// The steps from an empty file to the newest version; steps are only added, never changed. `totals`
+// is one row that triggers update, so that checking the limits needs no scan and includes all
+// processes that share the file.
 constexpr const char* kMigrations[] = {
     "CREATE TABLE documents("
-    "  seq INTEGER PRIMARY KEY AUTOINCREMENT,"  // in the order in which they came
+    "  seq INTEGER PRIMARY KEY AUTOINCREMENT,"  // in the order of arrival
     "  id TEXT NOT NULL UNIQUE,"
     "  expires INTEGER NOT NULL,"  // seconds since 1970; 0: never
     "  bytes INTEGER NOT NULL,"
@@ -42,7 +43,7 @@ struct ResponseStore::Impl {
   Expected<Size> size();
 
   StoreOptions options;
-  std::mutex mutex;  // guards what follows
+  std::mutex mutex;  // guards the members below
   Database database;
   Statement insert_one;
   Statement select_one;
@@ -88,7 +89,7 @@ Status ResponseStore::Impl::insert(std::string_view id, std::string_view documen
   return insert_one.bind(id).bind(expires).bind(bytes).bind(document).run();
 }
 
-// What is too old goes, and then the oldest until the rest is within the limits.
+// Deletes documents that are too old, and then the oldest ones until the rest is within the limits.
 Status ResponseStore::Impl::sweep() {
   if (Status done = delete_expired.bind(options.now()).run(); !done) return done;
   for (;;) {
@@ -120,7 +121,7 @@ Expected<std::unique_ptr<ResponseStore>> ResponseStore::open(StoreOptions option
   if (!database) return Unexpected(database.error());
   auto impl = std::make_unique<Impl>(std::move(options), *std::move(database));
   if (Status done = impl->prepare(); !done) return Unexpected(done.error());
-  // The limits may be tighter than when the file was written.
+  // The limits may be lower than when the file was written.
   Transaction transaction(impl->database);
   Status done = transaction.begin();
   if (done) done = impl->sweep();

@@ -87,7 +87,8 @@ TEST(ResponseStore, OutlivesTheProcessInAFileThatIsItsOwnersOnly) {
 struct LimitRow {
   std::string_view name;
   StoreOptions options;
-  std::string_view kept;  // of a, b and c of 10 bytes each, put in this order
+  // Which of a, b and c are kept; each has 10 bytes, and they are put in this order.
+  std::string_view kept;
 };
 
 const LimitRow kLimits[] = {
@@ -262,7 +263,7 @@ std::string document_of(std::uint32_t i) {
   return std::string(100 + i % 5000, static_cast<char>('a' + i % 26));
 }
 
-// Puts one document after the other and tells each through `acknowledged`, until it is killed.
+// Puts one document after the other and reports each through `acknowledged`, until it is killed.
 [[noreturn]] void write_until_killed(const std::string& path, int acknowledged) {
   auto store =
       ResponseStore::open({.path = path, .max_bytes = 1u << 30, .max_documents = 1u << 20});

@@ -18,7 +18,7 @@ std::vector<TokenTrie::Entry> entries_of(const std::vector<AddedToken>& tokens) 
   return entries;
 }
 
-// Where the character before text[at] begins; `at` > 0.
+// Where the character before text[at] begins; `at` must be above 0.
 std::size_t before(std::string_view text, std::size_t at) {
   do --at;
   while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80);
@@ -30,8 +30,9 @@ bool is_whole_word(std::string_view text, std::size_t begin, std::size_t end) {
   return end == text.size() || !is_word(utf8::decode(text.substr(end)).code_point);
 }
 
-// Elements of HTML for text, lists and tables. Words that formats use for their markers (`output`,
-// `object`) are not among them, nor is `s`, which many models have as the token that begins a text.
+// Elements of HTML for text, lists and tables. The list leaves out words that formats use for their
+// markers (`output`, `object`), and `s`, because many models have `<s>` as the token that begins a
+// text.
 constexpr std::string_view kHtmlElements[] = {
     "a",     "abbr",   "b",        "blockquote", "body", "br",    "caption", "cite",
     "code",  "col",    "colgroup", "dd",         "del",  "div",   "dl",      "dt",
@@ -41,7 +42,7 @@ constexpr std::string_view kHtmlElements[] = {
     "span",  "strike", "strong",   "sub",        "sup",  "table", "tbody",   "td",
     "tfoot", "th",     "thead",    "tr",         "tt",   "u",     "ul",      "var"};
 
-// `<td>`, `</td>` or `<br/>`.
+// True for `<td>`, `</td>` or `<br/>`.
 bool is_html_tag(std::string_view text) {
   if (text.size() < 3 || !text.starts_with('<') || !text.ends_with('>')) return false;
   std::string_view name = text.substr(1, text.size() - 2);

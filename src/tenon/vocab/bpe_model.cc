@@ -51,7 +51,7 @@ const BpeModel::Slot& BpeModel::merge_of(TokenId left, TokenId right) const {
   const std::uint64_t pair = pair_of(left, right);
   std::size_t at = slot_of(pair);
   while (slots_[at].pair != pair && slots_[at].pair != kNoPair) at = (at + 1) & (slots_.size() - 1);
-  return slots_[at];  // a free one has no rank
+  return slots_[at];  // a free slot has no rank
 }
 
 Status BpeModel::encode(std::string_view piece, std::vector<TokenId>& ids) const {
@@ -63,8 +63,8 @@ Status BpeModel::encode(std::string_view piece, std::vector<TokenId>& ids) const
   }
   const std::size_t first = ids.size();
   if (Status begun = begin(piece, ids); !begun) return begun;
-  // Below, looking at every pair for every merge beats a queue: vocab_bench/prose/qwen2, 9.5 ->
-  // 13.5 MB/s, AMD EPYC (virtual machine), 2026-11-21.
+  // For few symbols, looking at every pair for every merge is faster than a queue:
+  // vocab_bench/prose/qwen2, 9.5 -> 13.5 MB/s, AMD EPYC (virtual machine), 2026-11-21.
   if (ids.size() - first <= kFew) {
     merge_few(ids, first);
   } else {
@@ -88,7 +88,7 @@ Status BpeModel::begin(std::string_view piece, std::vector<TokenId>& ids) const 
         ids.push_back((*fallback.bytes)[static_cast<unsigned char>(each)]);
       }
     } else if (!fallback.unknown && is_rare_control(byte)) {
-      // Left out, as llama.cpp and the tokenizers package do.
+      // The character is left out, as llama.cpp and the tokenizers package do.
     } else if (!fallback.unknown) {
       return Unexpected(Error{
           Errc::invalid, "the vocabulary has no token for " + shown_byte(piece.substr(0, length))});
@@ -102,7 +102,7 @@ Status BpeModel::begin(std::string_view piece, std::vector<TokenId>& ids) const 
 }
 
 void BpeModel::merge_few(std::vector<TokenId>& ids, std::size_t begin) const {
-  std::array<Slot, kFew> pairs;  // [i]: of ids[begin + i] and the next
+  std::array<Slot, kFew> pairs;  // [i]: the pair of ids[begin + i] and the next
   std::size_t count = ids.size() - begin;
   for (std::size_t i = 0; i + 1 < count; ++i) {
     pairs[i] = merge_of(ids[begin + i], ids[begin + i + 1]);
@@ -124,8 +124,8 @@ void BpeModel::merge_few(std::vector<TokenId>& ids, std::size_t begin) const {
 
 void BpeModel::merge_many(std::vector<TokenId>& ids, std::size_t begin) const {
   const std::size_t count = ids.size() - begin;
-  std::vector<Symbol> symbols(count + 1);  // the last one is a sentinel, which merges with nobody
-  std::vector<std::uint64_t> queue;        // rank, then place: the least first
+  std::vector<Symbol> symbols(count + 1);  // the last one is a sentinel, which is part of no merge
+  std::vector<std::uint64_t> queue;        // rank, then place; the least comes first
   const std::greater<> later;
   const auto look = [&](std::uint32_t at) {
     Symbol& symbol = symbols[at];
@@ -147,7 +147,7 @@ void BpeModel::merge_many(std::vector<TokenId>& ids, std::size_t begin) const {
     const auto rank = static_cast<std::uint32_t>(queue.back() >> 32U);
     queue.pop_back();
     Symbol& symbol = symbols[at];
-    // A pair that is no more: what stands at one place only grows, so it never comes again.
+    // This pair no longer exists. The token at one place only grows, so the pair cannot come again.
     if (symbol.id == kGone || symbol.rank != rank) continue;
     Symbol& right = symbols[symbol.next];
     symbol.id = symbol.result;

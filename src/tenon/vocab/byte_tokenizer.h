@@ -11,19 +11,19 @@
 
 namespace tenon::vocab {
 
-/// The tokenizer without a vocabulary: ids 0 to 255 are the bytes, the given control tokens follow
-/// in order from 256. For upstream engines whose tokenizer we cannot have, and for tests.
+/// A tokenizer without a vocabulary: ids 0 to 255 are the bytes, and the given control tokens
+/// follow in order from 256. It is for upstreams whose tokenizer is not available, and for tests.
 ///
 ///     const ByteTokenizer tokenizer({"<|im_start|>", "<|im_end|>"}, {.eos = "<|im_end|>"});
 ///     std::vector<TokenId> ids;
 ///     tokenizer.encode("hi<|im_end|>", Controls::on, true, ids);   // 'h', 'i', 257
 ///     tokenizer.encode("<|im_end|>", Controls::off, false, ids);   // ten bytes
 ///
-/// encode() never fails, adds nothing, and is the same however the text is cut into pieces, but for
-/// a control token's text that is cut. Immutable, hence thread-safe.
+/// encode() never fails and adds nothing. The ids do not depend on how the text is cut into pieces,
+/// unless a cut goes through a control token's text. Immutable, hence thread-safe.
 class ByteTokenizer final : public Tokenizer {
  public:
-  /// Which control tokens have a part beyond their text. Each is one of `controls`, or "".
+  /// The control tokens that have a role. Each is one of `controls`, or "".
   struct Roles {
     std::string bos;
     std::string eos;                ///< Also ends a generation.
@@ -31,8 +31,8 @@ class ByteTokenizer final : public Tokenizer {
     bool adds_bos = false;
   };
 
-  /// `controls` are not empty and differ from each other; where one begins another, the longer
-  /// wins.
+  /// `controls` must not be empty and must differ from each other. If one begins with another, the
+  /// longer one wins.
   ByteTokenizer(std::vector<std::string> controls, const Roles& roles);
   explicit ByteTokenizer(std::vector<std::string> controls = {});  ///< Without roles.
 
@@ -51,10 +51,10 @@ class ByteTokenizer final : public Tokenizer {
  private:
   static constexpr std::size_t kBytes = 256;
 
-  /// The longest control token that `text` begins with.
+  /// The longest control token at the beginning of `text`.
   std::optional<TokenId> control_at(std::string_view text) const;
 
-  std::string all_bytes_;              // byte b at index b, so that bytes() has something to view
+  std::string all_bytes_;              // byte b is at index b; bytes() returns views of it
   std::vector<std::string> controls_;  // control token 256 + i
   std::vector<bool> ends_;             // control token 256 + i ends a generation
   std::optional<TokenId> bos_;

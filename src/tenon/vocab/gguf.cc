@@ -15,6 +15,15 @@
 
 namespace tenon::vocab {
 namespace {
+// Reads the header of a GGUF file, which is mapped and never copied: magic and version, then keys
+// with their values, then the descriptions of the tensors. Reader walks over it once. A value is
+// kept as a view of its bytes with its type, and is decoded only when it is asked for.
+//
+// The file is not trusted. Every read first compares its length with the bytes that are left,
+// counts are never used to allocate memory before the bytes for them have been seen, and sums are
+// checked for overflow. After the first failure all reads return nothing, so the code has no branch
+// for errors at every read. At the end every tensor must lie inside the data section, so that
+// libllama cannot be led outside of the file.
 
 constexpr std::string_view kMagic = "GGUF";
 constexpr std::uint64_t kMaxDimensions = 4;
@@ -26,7 +35,7 @@ struct GgmlType {
   std::uint32_t bytes;  // of a block
 };
 
-// ggml.h's type numbers; compared with ggml itself by engine/llama's tests.
+// The type numbers of ggml.h. Tests of engine/llama compare them with ggml itself.
 constexpr GgmlType kGgmlTypes[] = {
     {0, 1, 4},      {1, 1, 2},      {2, 32, 18},   {3, 32, 20},    {6, 32, 22},    {7, 32, 24},
     {8, 32, 34},    {9, 32, 36},    {10, 256, 84}, {11, 256, 110}, {12, 256, 144}, {13, 256, 176},
@@ -98,7 +107,7 @@ std::optional<std::int64_t> integer_of(GgufFile::Type type, std::string_view byt
   return std::nullopt;
 }
 
-/// The same for floats too.
+/// The same for floats as well.
 std::optional<double> number_of(GgufFile::Type type, std::string_view bytes) {
   if (type == GgufFile::Type::float32) return static_cast<double>(read_as<float>(bytes));
   if (type == GgufFile::Type::float64) return read_as<double>(bytes);
@@ -108,7 +117,7 @@ std::optional<double> number_of(GgufFile::Type type, std::string_view bytes) {
 
 }  // namespace
 
-/// A file's bytes, mapped as long as this lives.
+/// A file's bytes. They are mapped as long as this object lives.
 struct GgufFile::Mapping {
   void* address = nullptr;
   std::size_t size = 0;
@@ -121,7 +130,7 @@ struct GgufFile::Mapping {
   }
 };
 
-/// Walks over the header. After the first failure every read gives nothing and error() says why.
+/// Reads the header. After the first failure every read returns nothing, and error() says why.
 class GgufFile::Reader {
  public:
   explicit Reader(std::string_view file) : file_(file) {}
@@ -199,7 +208,7 @@ class GgufFile::Reader {
     if (value.type == Type::array) return fail_here("an array of arrays");
     const std::size_t begin = at_;
     if (value.type == Type::string) {
-      // Each step takes at least 8 bytes, so the count cannot make this long.
+      // Each step takes at least 8 bytes of the file, so a false count cannot make this loop long.
       for (std::uint64_t i = 0; i < value.count && !error_; ++i) text();
     } else {
       const std::size_t width = width_of(value.type);
@@ -239,7 +248,7 @@ class GgufFile::Reader {
     if (!error_) out.tensors_.push_back(std::move(tensor));
   }
 
-  /// Every tensor lies inside of the file.
+  /// Checks that every tensor lies inside the file.
   void check_data(const GgufFile& out) {
     const auto alignment =
         out.integer("general.alignment").value_or(static_cast<std::int64_t>(kDefaultAlignment));
@@ -288,7 +297,7 @@ Expected<GgufFile> GgufFile::open(const std::string& path) {
     return Unexpected(
         Error{Errc::unavailable, std::error_code(errno, std::generic_category()).message()});
   };
-  // Non-blocking: a pipe of that name must not hold us up.
+  // O_NONBLOCK, so that a pipe of that name does not block us.
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return failure();
   auto mapping = std::make_shared<Mapping>();
@@ -361,7 +370,8 @@ std::vector<std::string_view> GgufFile::strings(std::string_view key) const {
   return elements;
 }
 
-// The elements of an array as `read` gives them; empty if it gives nothing for one of them.
+// The elements of an array, each decoded by `read`; empty if `read` returns nothing for one of
+// them.
 template <class T>
 std::vector<T> GgufFile::elements(std::string_view key,
                                   std::optional<T> (*read)(Type, std::string_view)) const {

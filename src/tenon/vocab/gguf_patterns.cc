@@ -2,8 +2,8 @@
 
 #include <utility>
 
-// The names are llama.cpp's; the patterns are those of the models' own tokenizer.json where
-// llama.cpp quotes them, else its own. Not here, since they ask for more than patterns: kimi-k2,
+// The names are those of llama.cpp. The patterns are those of the models' own tokenizer.json where
+// llama.cpp quotes them, else llama.cpp's. These need more than patterns and are left out: kimi-k2,
 // superbpe, afmoe, chameleon, whitespace.
 // Source: https://github.com/ggml-org/llama.cpp/blob/master/src/llama-vocab.cpp (llm_tokenizer_bpe)
 namespace tenon::vocab {

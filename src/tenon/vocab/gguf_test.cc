@@ -17,7 +17,7 @@ namespace {
 using namespace std::string_literals;
 using Type = GgufFile::Type;
 
-/// Writes GGUF, right or wrong.
+/// Writes GGUF, valid or not.
 class Writer {
  public:
   Writer& bytes(std::string_view text) {
@@ -126,7 +126,7 @@ TEST(Gguf, ValuesOfAnotherKindAreAbsent) {
   EXPECT_FALSE(parsed->has("nothing"));
 }
 
-// Cut anywhere, a file is refused, and nothing outside of the cut is read (ASan watches the copy).
+// A file cut anywhere is refused, and nothing outside the cut is read (ASan watches the copy).
 TEST(Gguf, RefusesEveryPrefix) {
   const std::string file = good_file();
   for (std::size_t length = 0; length < file.size(); ++length) {

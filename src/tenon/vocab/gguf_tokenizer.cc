@@ -13,8 +13,8 @@
 #include "tenon/vocab/tokenizer_file.h"
 #include "tenon/vocab/turn_ends.h"
 
-// The keys and their defaults: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md and
-// llama.cpp's llama-vocab.cpp.
+// The keys and their defaults are those of
+// https://github.com/ggml-org/ggml/blob/master/docs/gguf.md and of llama.cpp's llama-vocab.cpp.
 namespace tenon::vocab {
 namespace {
 
@@ -43,7 +43,7 @@ class GgufReader {
   std::string bytes_of(std::size_t index) const;
 
   const GgufFile& file_;
-  std::string_view name_;  // of the model
+  std::string_view name_;  // the model's name
   bool of_bytes_ = false;
   std::vector<std::string> texts_;
   std::vector<Type> types_;
@@ -129,7 +129,7 @@ Status GgufReader::add_patterns(const GgufPattern& pattern) {
   return {};
 }
 
-// SentencePiece's spelling, and the space before the first word.
+// SentencePiece writes spaces as U+2581, and puts one before the first word.
 void GgufReader::swap_spaces() {
   using Step = PreTokenizer::Step;
   const bool adds = file_.boolean("tokenizer.ggml.add_space_prefix").value_or(name_ == "llama");
@@ -186,7 +186,7 @@ Expected<std::unique_ptr<const Model>> GgufReader::merging_model(bool of_bytes,
     const auto left_id = find(left);
     const auto right_id = find(right);
     const auto result = find(std::string(left).append(right));
-    // Converters leave merges of tokens that became control tokens; they never come about.
+    // Converters leave merges of tokens that became control tokens; these merges never happen.
     if (!left_id || !right_id || !result) continue;
     merges.push_back({*left_id, *right_id, *result, static_cast<std::uint32_t>(i)});
   }
@@ -199,7 +199,7 @@ Expected<std::unique_ptr<const Model>> GgufReader::merging_model(bool of_bytes,
 }
 
 // SentencePiece's BPE has no merges: of all tokens that two neighbours can make, the one with the
-// greatest score comes first.
+// greatest score is made first.
 Expected<std::unique_ptr<const Model>> GgufReader::scored_model() {
   const Expected<std::vector<double>> score = scores();
   if (!score) return Unexpected(score.error());
@@ -318,7 +318,7 @@ Expected<std::shared_ptr<const Tokenizer>> GgufReader::read() {
   Expected<std::unique_ptr<const Model>> made = model();
   if (!made) return Unexpected(made.error());
   parts_.model = std::move(*made);
-  if (name_ != "gemma4") {  // whose files said no where they meant yes
+  if (name_ != "gemma4") {  // the files of this model said no where they meant yes
     parts_.adds_bos = file_.boolean("tokenizer.ggml.add_bos_token").value_or(parts_.adds_bos);
   }
   for (std::size_t i = 0; i < texts_.size(); ++i) parts_.bytes.push_back(bytes_of(i));

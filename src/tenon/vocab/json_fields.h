@@ -10,15 +10,15 @@
 
 namespace tenon::vocab {
 
-/// Reads the members of a JSON object by name, and refuses those that nobody read:
+/// Reads the members of a JSON object by name, and refuses members that the caller has not read:
 ///
 ///     Fields fields(value, "model", error);
 ///     const bool fuse = fields.boolean("fuse_unk", false);
 ///     fields.finish();
 ///     if (error) return Unexpected(*error);
 ///
-/// The first failure goes into `error`, naming the place; after it everything reads as missing. The
-/// object, the value and the error outlive it.
+/// The first failure goes into `error` and names the place; after it everything reads as missing.
+/// The object, the value and the error must outlive it.
 class Fields {
  public:
   Fields(const json::Value* value, std::string place, std::optional<Error>& error);
@@ -26,18 +26,18 @@ class Fields {
   [[nodiscard]] const std::string& place() const { return place_; }
   [[nodiscard]] std::string place_of(std::string_view name) const;
 
-  /// Null where the member is missing or null.
+  /// Null if the member is missing or null.
   [[nodiscard]] const json::Value* any(std::string_view name);
-  [[nodiscard]] const json::Array* array(std::string_view name);  ///< Empty if there is none.
+  [[nodiscard]] const json::Array* array(std::string_view name);  ///< Empty if it is missing.
   [[nodiscard]] std::optional<std::string> string(std::string_view name);
   [[nodiscard]] std::string needed_string(std::string_view name);
   [[nodiscard]] bool boolean(std::string_view name, bool otherwise);
   [[nodiscard]] std::optional<std::int64_t> integer(std::string_view name);
-  /// Reads and forgets, for members that mean nothing to us.
+  /// Reads a member and drops it, for members that do not matter here.
   void skip(std::string_view name) { read_.insert(name); }
 
   void fail(Errc code, std::string_view what);
-  /// Every member that was not read, and is not null, is one that we do not know.
+  /// Fails at a member that was not read and is not null, because it is unknown.
   void finish();
 
  private:

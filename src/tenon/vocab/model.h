@@ -16,26 +16,27 @@
 
 namespace tenon::vocab {
 
-/// The part of a tokenizer that knows the tokens: from one piece of text, as the pre-tokenizer cut
-/// it, to ids. Immutable, hence thread-safe.
+/// The part of a tokenizer that knows the tokens: it turns one piece of text, as the pre-tokenizer
+/// cut it, into ids. Immutable, hence thread-safe.
 class Model {
  public:
   virtual ~Model() = default;
-  /// Appends the ids of `piece`. Fails with `invalid` at a character that the vocabulary lacks.
+  /// Appends the ids of `piece`. Fails with `invalid` at a character that the vocabulary does not
+  /// have.
   [[nodiscard]] virtual Status encode(std::string_view piece, std::vector<TokenId>& ids) const = 0;
 };
 
-/// What a model does with a character that no token spells.
+/// What a model does with a character that has no token.
 struct Fallback {
-  /// The tokens of the bytes ("<0x0A>"), all or none.
+  /// The tokens of the bytes ("<0x0A>"): all or none of them.
   std::optional<std::array<TokenId, 256>> bytes;
   std::optional<TokenId> unknown;
-  bool fuses_unknown = false;  ///< One token for a run of them.
+  bool fuses_unknown = false;  ///< A run of unknown characters is one token.
 };
 
-/// Byte pair encoding: the characters of a piece (or its bytes) become tokens, and as long as two
-/// neighbours are a pair of the merges, those of the least rank, the leftmost first, become one.
-/// A piece of n symbols costs O(n log n).
+/// Byte pair encoding: the characters of a piece (or its bytes) become tokens. As long as two
+/// neighbours are a pair of the merges, the pair with the least rank, the leftmost first, becomes
+/// one token. A piece of n symbols costs O(n log n).
 /// Sennrich, Haddow, Birch: Neural Machine Translation of Rare Words with Subword Units (2016).
 class BpeModel final : public Model {
  public:
@@ -48,24 +49,25 @@ class BpeModel final : public Model {
   static constexpr std::uint32_t kNoRank = 0xFFFFFFFF;
 
   struct Options {
-    bool of_bytes = false;       ///< Begin with bytes instead of characters.
-    bool prefers_whole = false;  ///< A piece that is a token is that token, whatever the merges.
+    bool of_bytes = false;       ///< Begins with bytes instead of characters.
+    bool prefers_whole = false;  ///< A piece that is a token becomes that token, whatever the
+                                 ///< merges say.
     Fallback fallback;
   };
 
-  /// What `texts` can find are the tokens that a piece may become. Of two merges of one pair the
-  /// latter counts.
+  /// `texts` finds the tokens that a piece may become. If a pair has two merges, the later one
+  /// counts.
   BpeModel(StringTable texts, const std::vector<Merge>& merges, const Options& options);
 
   [[nodiscard]] Status encode(std::string_view piece, std::vector<TokenId>& ids) const override;
 
  private:
   struct Symbol {
-    TokenId id;  // kGone once it is part of the one before
+    TokenId id;  // kGone once it is part of the symbol before it
     std::uint32_t previous;
     std::uint32_t next;
-    std::uint32_t rank;  // of the pair of this and the next
-    TokenId result;      // what they become
+    std::uint32_t rank;  // of the pair of this symbol and the next
+    TokenId result;      // the token that they become
   };
   struct Slot {
     std::uint64_t pair = kNoPair;
@@ -89,27 +91,27 @@ class BpeModel final : public Model {
 
   StringTable texts_;
   Options options_;
-  std::array<TokenId, 256> ascii_;  // of single bytes, or of characters below 128; kGone: none
-  std::uint64_t seed_;              // drawn per process: nobody can choose pairs that collide
+  std::array<TokenId, 256> ascii_;  // of single bytes, or of characters below 128; kGone: no token
+  std::uint64_t seed_;  // random per process, so that an attacker cannot choose pairs that collide
   std::uint64_t factor_;
   unsigned shift_ = 0;
-  std::vector<Slot> slots_;  // by pair; a power of two of them, at most 3/4 used
+  std::vector<Slot> slots_;  // by pair; a power of two, at most 3/4 used
 };
 
-/// The merges of vocabularies that list none: any two tokens whose texts make up a third, in the
-/// order that `rank` gives the third. `whole_characters`: tokens are cut between characters only.
-/// Fails with `limit_exceeded` where the squares of the tokens' lengths add up to more than 2^32,
-/// a hundred times what the largest vocabularies need.
+/// The merges of a vocabulary that lists none: any two tokens whose texts make up a third token, in
+/// the order of the third token's `rank`. `whole_characters`: tokens are cut between characters
+/// only. Fails with `limit_exceeded` if the squares of the tokens' lengths add up to more than
+/// 2^32, a hundred times what the largest vocabularies need.
 [[nodiscard]] Expected<std::vector<BpeModel::Merge>> merges_by_text(
     const StringTable& texts, bool whole_characters,
     const std::function<std::uint32_t(TokenId)>& rank);
 
-/// The unigram language model: of all ways to cut a piece into tokens the one whose scores have the
-/// greatest sum. A piece of n bytes costs O(n * longest token).
+/// The unigram language model: of all ways to cut a piece into tokens, the one with the greatest
+/// sum of scores. A piece of n bytes costs O(n * longest token).
 /// Kudo: Subword Regularization (2018), section 3.2.
 class UnigramModel final : public Model {
  public:
-  /// `scores` are log-probabilities, by id. What `texts` can find are the tokens that may be used.
+  /// `scores` are log-probabilities, by id. `texts` finds the tokens that may be used.
   UnigramModel(StringTable texts, std::vector<double> scores, const Fallback& fallback);
 
   [[nodiscard]] Status encode(std::string_view piece, std::vector<TokenId>& ids) const override;

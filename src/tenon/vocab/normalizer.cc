@@ -10,7 +10,7 @@ namespace tenon::vocab {
 namespace {
 
 constexpr std::size_t kMostGrowth = 64;
-constexpr std::size_t kSlack = 4096;                  // beside the growth, for short texts
+constexpr std::size_t kSlack = 4096;                  // beyond the growth, for short texts
 constexpr std::size_t kMost = std::size_t{1} << 30U;  // ICU counts in 31 bits
 
 std::string stripped(std::string_view text, bool left, bool right) {
@@ -75,13 +75,13 @@ Expected<Charsmap> Charsmap::parse(std::string_view bytes, Unit unit) {
   return map;
 }
 
-// A node out of range, which a damaged table may name, has no children and no value.
+// A damaged table may name a node out of range; such a node has no children and no value.
 std::uint32_t Charsmap::node(std::size_t index) const {
   return index < nodes_.size() ? nodes_[index] : 0;
 }
 
-// Darts-clone: a unit has its label in bits 0-7 (a value has bit 31), whether a value hangs below
-// it in bit 8, and the way to its children in bits 10-30, in steps of 256 if bit 9 is set.
+// Darts-clone: a unit has its label in bits 0-7 (bit 31 marks a value), in bit 8 whether it has a
+// value below it, and in bits 10-30 the offset of its children, in steps of 256 if bit 9 is set.
 // https://github.com/s-yata/darts-clone/blob/master/include/darts.h
 Charsmap::Match Charsmap::match(std::string_view text) const {
   const auto offset = [](std::uint32_t unit) -> std::size_t {
@@ -91,7 +91,7 @@ Charsmap::Match Charsmap::match(std::string_view text) const {
   std::size_t at = offset(node(0));
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
-    if (byte == 0) break;  // a value's label, not a character's
+    if (byte == 0) break;  // the label of a value, not of a character
     at ^= byte;
     const std::uint32_t unit = node(at);
     if ((unit & ((1U << 31U) | 0xFFU)) != byte) break;

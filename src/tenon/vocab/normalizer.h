@@ -12,32 +12,32 @@
 
 namespace tenon::vocab {
 
-/// Where a piece of text stands, for the parts that put a space before it.
+/// The place of a piece of text, for steps that put a space before it.
 enum class Place : std::uint8_t {
-  start,         ///< Nothing stands before it.
-  continuation,  ///< It goes on with a text that was tokenised before.
-  after_token,   ///< An added token stands before it.
+  start,         ///< No text comes before it.
+  continuation,  ///< It continues a text that was tokenised before.
+  after_token,   ///< An added token comes before it.
 };
 
-/// SentencePiece's table of characters and what they become ("precompiled charsmap").
+/// SentencePiece's table of characters and their replacements ("precompiled charsmap").
 class Charsmap {
  public:
-  /// Which pieces of a text are looked up.
+  /// The pieces of a text that are looked up.
   enum class Unit : std::uint8_t {
     longest,  ///< The longest beginning that the table has: SentencePiece itself.
     cluster,  ///< Grapheme clusters below 6 bytes, then characters, each replaced by what their
               ///< shortest beginning becomes: the `tokenizers` package.
   };
 
-  /// `bytes`: a length (u32), a double array of so many bytes, replacements that end with NUL.
-  /// Fails with `invalid` where the lengths do not fit.
+  /// `bytes`: a length (u32), a double array of so many bytes, and replacements that end with NUL.
+  /// Fails with `invalid` if the lengths do not fit.
   [[nodiscard]] static Expected<Charsmap> parse(std::string_view bytes, Unit unit);
 
   [[nodiscard]] std::string apply(std::string_view text) const;
 
  private:
   struct Match {
-    std::size_t length = 0;  // 0: none
+    std::size_t length = 0;  // 0: no match
     std::string_view replacement;
   };
 
@@ -51,14 +51,14 @@ class Charsmap {
   Unit unit_ = Unit::longest;
 };
 
-/// What happens to a text before it is cut: a list of steps. Immutable, hence thread-safe.
+/// The changes to a text before it is cut: a list of steps. Immutable, hence thread-safe.
 class Normalizer {
  public:
   struct Step {
     enum class Kind : std::uint8_t { form, lowercase, replace, prepend, strip, charsmap };
     Kind kind = Kind::form;
     NormalForm form = NormalForm::nfc;
-    std::string text = {};  ///< `replace`: what to look for, unless there is a pattern.
+    std::string text = {};  ///< `replace`: the text to search for, unless there is a pattern.
     std::string with = {};  ///< `replace`, `prepend`
     bool once = false;      ///< `prepend`: not after tokens.
     bool left = false;
@@ -70,7 +70,7 @@ class Normalizer {
   explicit Normalizer(std::vector<Step> steps = {}) : steps_(std::move(steps)) {}
 
   [[nodiscard]] bool is_empty() const { return steps_.empty(); }
-  /// Fails with `limit_exceeded` where the text would grow to more than 64 times its size or 1 GiB.
+  /// Fails with `limit_exceeded` if the text would grow to more than 64 times its size or 1 GiB.
   [[nodiscard]] Expected<std::string> apply(std::string_view text, Place place) const;
 
  private:

@@ -11,7 +11,7 @@ using Piece = PreTokenizer::Piece;
 using Pieces = PreTokenizer::Pieces;
 using Step = PreTokenizer::Step;
 
-// A part of a piece: a match, or what lies between two.
+// A part of a piece: a match, or the text between two matches.
 struct Part {
   std::size_t begin;
   std::size_t end;
@@ -38,7 +38,7 @@ Status find_parts(const Step& step, std::string_view text, std::vector<Part>& pa
   return {};
 }
 
-// Joins neighbours where `joins(before, here)` says so, from the first part to the last.
+// Joins neighbours for which `joins(before, here)` is true, from the first part to the last.
 template <typename Joins>
 void join(std::vector<Part>& parts, const Joins& joins) {
   std::size_t kept = 0;
@@ -95,7 +95,7 @@ Status split(const Step& step, Pieces& pieces) {
   return {};
 }
 
-// Writes the pieces anew, each by `write(piece, is_first, out)`.
+// Rewrites the pieces, each by `write(piece, is_first, out)`.
 template <typename Write>
 void rewrite(Pieces& pieces, const Write& write) {
   Pieces result;

@@ -12,11 +12,11 @@
 
 namespace tenon::vocab {
 
-/// Cuts a text into the pieces that a model encodes each by itself: a list of steps, each of which
-/// cuts the pieces of the one before. Immutable, hence thread-safe.
+/// Cuts a text into the pieces that a model encodes one by one: a list of steps, each of which cuts
+/// the pieces of the step before it. Immutable, hence thread-safe.
 class PreTokenizer {
  public:
-  /// What becomes of a match and of what lies between matches.
+  /// What happens to a match and to the text between matches.
   enum class Behavior : std::uint8_t {
     removed,
     isolated,
@@ -27,7 +27,7 @@ class PreTokenizer {
 
   struct Step {
     enum class Kind : std::uint8_t {
-      split,  ///< At the matches of `pattern`, or of `text` where there is no pattern.
+      split,  ///< Cuts at the matches of `pattern`, or of `text` if there is no pattern.
       space,  ///< Puts `text` before a piece that does not begin with it (as `prefix` says).
       swap,   ///< Each space becomes `text`.
     };
@@ -37,12 +37,12 @@ class PreTokenizer {
     std::string text = {};
     std::shared_ptr<const regex::Splitter> pattern = nullptr;
     Behavior behavior = Behavior::isolated;
-    bool invert = false;  ///< What lies between the matches counts as match, and the reverse.
+    bool invert = false;  ///< The text between the matches counts as match, and the matches do not.
     Prefix prefix = Prefix::always;
   };
 
   using Piece = regex::Splitter::Piece;
-  /// None is empty; they lie in `text` in their order.
+  /// Pieces are not empty. They are ranges of `text`, in order.
   struct Pieces {
     std::string text;
     std::vector<Piece> pieces;

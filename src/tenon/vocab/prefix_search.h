@@ -10,7 +10,7 @@
 
 namespace tenon::vocab {
 
-/// Which of many strings a text begins with. Immutable.
+/// Finds which of many strings a text begins with. Immutable.
 class PrefixSearch {
  public:
   explicit PrefixSearch(std::vector<TokenTrie::Entry> entries = {});
@@ -32,7 +32,7 @@ class PrefixSearch {
   }
 
  private:
-  // The child of `node` by `byte`; 0, which is nobody's child, if there is none.
+  // The child of `node` by `byte`; 0 if there is none, since the root is not a child.
   [[nodiscard]] std::uint32_t child(std::uint32_t node, std::uint8_t byte) const {
     const std::uint32_t end = trie_.end_of(node);
     std::uint32_t at = node + 1;

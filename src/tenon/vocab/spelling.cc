@@ -5,7 +5,7 @@
 namespace tenon::vocab {
 namespace {
 
-// GPT-2's printable bytes stand for themselves, the other 68 for U+0100 and up, in order.
+// GPT-2's printable bytes stand for themselves, and the other 68 for U+0100 and up, in order.
 // Source: https://github.com/openai/gpt-2/blob/master/src/encoder.py (bytes_to_unicode)
 constexpr bool is_itself(unsigned byte) {
   return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;

@@ -9,32 +9,33 @@
 
 #include "tenon/vocab/tokenizer.h"
 
-/// How vocabulary files spell tokens that are not text.
+/// How vocabulary files write tokens that are not text.
 namespace tenon::vocab {
 
 /// SentencePiece's space, U+2581.
 inline constexpr std::string_view kLowerBlock = "\xE2\x96\x81";
 
-/// More ids than any vocabulary has: what a file may make us allocate without giving the bytes.
+/// More ids than any vocabulary has: the most that a file can make us allocate without holding the
+/// bytes.
 inline constexpr std::int64_t kMostTokens = std::int64_t{1} << 22U;
 
-/// Control characters that text does without; some vocabularies have no token for them.
+/// Control characters that texts rarely have; some vocabularies have no token for them.
 [[nodiscard]] constexpr bool is_rare_control(unsigned char byte) {
   return (byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r') || byte == 0x7F;
 }
 
-/// The bytes behind a text of GPT-2's alphabet, which has a printable character for each byte
-/// ("Ġ" is the space); nullopt where a character is not of that alphabet.
+/// The bytes that a text of GPT-2's alphabet stands for. The alphabet has a printable character for
+/// each byte ("Ġ" is the space). nullopt if a character is not of that alphabet.
 [[nodiscard]] std::optional<std::string> from_byte_alphabet(std::string_view text);
 
 /// The byte that "<0x0A>" stands for.
 [[nodiscard]] std::optional<std::uint8_t> byte_of_name(std::string_view text);
 
-/// `text` with every `what` replaced.
+/// `text` with every occurrence of `what` replaced.
 [[nodiscard]] std::string with_replaced(std::string_view text, std::string_view what,
                                         std::string_view with);
 
-/// RFC 4648, section 4, padding required; nullopt for anything else.
+/// RFC 4648, section 4, with padding required; nullopt for anything else.
 [[nodiscard]] std::optional<std::string> from_base64(std::string_view text);
 
 /// The tokens "<0x00>" to "<0xFF>" among `texts`, if all are there.

@@ -12,13 +12,13 @@
 
 namespace tenon::vocab {
 
-/// The texts of a vocabulary's tokens, one after the other, and the way back from text to id.
-/// Immutable; 4 bytes per token beside its text, 8 more per token that can be found.
+/// The texts of a vocabulary's tokens, one after the other, and a hash table from text to id.
+/// Immutable. A token needs 4 bytes beside its text, and 8 more if it can be found.
 class StringTable {
  public:
   StringTable() = default;
-  /// `findable[i]`: find() gives `strings[i]`; where two are equal, the first. All together less
-  /// than 4 GiB.
+  /// If `findable[i]` is true, find() finds `strings[i]`; of equal strings it finds the first. All
+  /// strings together must be less than 4 GiB.
   StringTable(std::span<const std::string_view> strings, const std::vector<bool>& findable);
 
   [[nodiscard]] std::size_t size() const { return ends_.size(); }
@@ -32,7 +32,7 @@ class StringTable {
  private:
   std::string text_;
   std::vector<std::uint32_t> ends_;
-  std::vector<std::uint32_t> slots_;  // 1 + id or 0; a power of two of them, at most half used
+  std::vector<std::uint32_t> slots_;  // 1 + id, or 0; a power of two, at most half used
   std::size_t max_length_ = 0;
 };
 

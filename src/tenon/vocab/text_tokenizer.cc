@@ -17,8 +17,7 @@ std::vector<AddedToken> of_kind(const std::vector<AddedToken>& tokens, bool is_n
   return result;
 }
 
-/// Calls `token(id)` for each added token in `text`, and `plain(text, place)` for what lies
-/// between.
+/// Calls `token(id)` for each added token in `text`, and `plain(text, place)` for the text between.
 template <typename Plain, typename Token>
 Status at_added_tokens(const AddedTokens& added, std::string_view text, Controls controls,
                        Place place, const Plain& plain, const Token& token) {

@@ -18,25 +18,25 @@
 
 namespace tenon::vocab {
 
-/// The tokenizer that a file describes, whatever the file's format: added tokens are found, what
-/// lies between them is normalized, cut into pieces, and encoded piece by piece. load_tokenizer()
-/// and its neighbours in tokenizer_file.h make one. Immutable, hence thread-safe.
+/// The tokenizer that a file describes, whatever the file's format. It finds added tokens; the text
+/// between them is normalized, cut into pieces, and encoded piece by piece. load_tokenizer() and
+/// the other functions of tokenizer_file.h make one. Immutable, hence thread-safe.
 ///
-/// It gives what the model's own tokenizer gives, but for this:
-/// - With Controls::off no control token comes out, whatever the text: the model may not use them,
-///   and where the vocabulary has a character as a control token only, it counts as unknown. (The
-///   token for unknown characters itself does come out, where a vocabulary has no better.)
+/// Its ids are those of the model's own tokenizer, with these differences:
+/// - With Controls::off it never returns a control token: the model part may not use them, and a
+///   character that the vocabulary has only as a control token counts as unknown. (The token for
+///   unknown characters itself is returned if the vocabulary has no other.)
 /// - The text "<0x41>" does not become the token of the byte 0x41.
-/// - Text that is not UTF-8 has U+FFFD in place of what is not.
-/// - The space that some tokenizers put before a text is put before its first word only where the
-///   text is at the start.
+/// - In text that is not UTF-8, U+FFFD replaces the invalid bytes.
+/// - The space that some tokenizers put before a text is put only before the first word of a text
+///   at the start.
 class TextTokenizer final : public Tokenizer {
  public:
-  /// What the file's reader found, each id within bounds.
+  /// What the reader of the file found. Each id is within bounds.
   struct Parts {
     std::vector<std::string> bytes;  ///< By id: bytes(). Empty: the token is never chosen.
     std::vector<bool> is_control;    ///< By id.
-    std::vector<TokenId> ends;       ///< End a generation.
+    std::vector<TokenId> ends;       ///< Tokens that end a generation.
     std::vector<AddedToken> added;
     Normalizer normalizer;
     PreTokenizer pre_tokenizer;
@@ -48,8 +48,8 @@ class TextTokenizer final : public Tokenizer {
   explicit TextTokenizer(Parts parts);
 
   [[nodiscard]] std::size_t size() const override { return flags_.size(); }
-  /// Fails with `invalid` at a character that the vocabulary lacks, with `limit_exceeded` at texts
-  /// of more than 1 GiB and where the file's patterns take too long; `ids` is then as it was.
+  /// Fails with `invalid` at a character that the vocabulary does not have, with `limit_exceeded`
+  /// at texts of more than 1 GiB and if the file's patterns take too long; `ids` is then unchanged.
   [[nodiscard]] Status encode(std::string_view text, Controls controls, bool at_start,
                               std::vector<TokenId>& ids) const override;
   [[nodiscard]] std::string_view bytes(TokenId id) const override;
@@ -77,8 +77,8 @@ class TextTokenizer final : public Tokenizer {
 
   StringTable bytes_;  // finds control tokens only
   std::vector<std::uint8_t> flags_;
-  AddedTokens raw_;         // looked for in the text
-  AddedTokens normalized_;  // looked for in the normalized text
+  AddedTokens raw_;         // found in the text
+  AddedTokens normalized_;  // found in the normalized text
   Normalizer normalizer_;
   PreTokenizer pre_tokenizer_;
   std::unique_ptr<const Model> model_;

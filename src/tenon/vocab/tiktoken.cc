@@ -40,7 +40,7 @@ class TiktokenReader {
     if (text.size() > kMostTiktokenFile) {
       return Unexpected(Error{Errc::limit_exceeded, "the file has more than 256 MiB"});
     }
-    // Ranks may leave gaps, but not wide ones: a short file must not make us allocate much.
+    // Ranks may have gaps, but not wide ones, so that a short file cannot make us allocate much.
     const auto lines = std::count(text.begin(), text.end(), '\n');
     most_ids_ = std::min<std::int64_t>(
         4 * (lines + static_cast<std::int64_t>(options_.special.size())) + 4096, kMostTokens);
@@ -118,7 +118,7 @@ class TiktokenReader {
 
     auto pattern = regex::Splitter::compile(options_.pattern, regex::Dialect::fancy_regex);
     if (!pattern) return Unexpected(pattern.error());
-    // What the pattern leaves out is a piece too, where tiktoken itself would lose it.
+    // Text that the pattern does not match is a piece too; tiktoken itself would lose it.
     std::vector<PreTokenizer::Step> steps(1);
     steps[0].pattern = std::move(*pattern);
     parts_.pre_tokenizer = PreTokenizer(std::move(steps));

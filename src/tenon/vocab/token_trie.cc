@@ -10,8 +10,7 @@ namespace tenon::vocab {
 
 namespace {
 
-// Longer tokens share the node of their first 65,535 bytes' parent path no more: no tokenizer has
-// them, and a depth is 16 bits wide.
+// Longer tokens are left out, because a depth has 16 bits; no tokenizer has such tokens.
 constexpr std::size_t kLongestToken = std::numeric_limits<std::uint16_t>::max();
 
 }  // namespace
@@ -38,7 +37,7 @@ ByteClasses ByteClasses::canonical() const {
 }
 
 bool ByteClasses::refines(const ByteClasses& coarser) const {
-  std::array<int, 256> there{};  // our class -> theirs
+  std::array<int, 256> there{};  // our class -> their class
   there.fill(-1);
   for (std::size_t byte = 0; byte < 256; ++byte) {
     if (of[byte] == kNone) {
@@ -61,7 +60,7 @@ TokenTrie::TokenTrie(std::vector<Entry> entries) {
   });
   nodes_.push_back({});
   tokens_.reserve(entries.size());
-  std::vector<std::uint32_t> path{0};  // the nodes of the last entry's beginnings
+  std::vector<std::uint32_t> path{0};  // the nodes of the last entry's prefixes
   std::string_view last;
   for (const Entry& entry : entries) {
     const std::size_t shared = static_cast<std::size_t>(
@@ -86,8 +85,8 @@ TokenTrie::TokenTrie(std::vector<Entry> entries) {
   finish();
 }
 
-// A trie under construction as linked nodes, since tokens of one class string come from many places
-// of another trie.
+// A trie under construction, with linked nodes, because tokens with one class string come from many
+// places of another trie.
 struct TokenTrie::Linked {
   struct Node {
     std::uint32_t token_count = 0;
@@ -107,7 +106,7 @@ struct TokenTrie::Linked {
     }
     return children[slot];
   }
-  // The node of a text; 0: it is left out.
+  // The node of a text; 0: the text is left out.
   std::uint32_t find(std::string_view text, Unit unit) {
     std::uint32_t node = 0;
     while (!text.empty()) {
@@ -127,11 +126,11 @@ struct TokenTrie::Linked {
 };
 
 TokenTrie TokenTrie::quotient(const ByteClasses& classes, Unit unit) const {
-  constexpr std::uint32_t kBeyondAscii = 0xFFFFFFFF;  // looked up from the root, by units
+  constexpr std::uint32_t kBeyondAscii = 0xFFFFFFFF;  // looked up from the root, by unit
   Linked linked(classes);
   std::vector<std::uint32_t> image(max_depth_ + 1, 0);
-  std::vector<std::uint32_t> node_of_token(tokens_.size(), 0);  // by place in tokens_, 0: left out
-  std::string text;                                             // that leads to a node
+  std::vector<std::uint32_t> node_of_token(tokens_.size(), 0);  // by index in tokens_; 0: left out
+  std::string text;                                             // the text that leads to a node
   for (std::uint32_t node = 1; node < node_count();) {
     const std::uint8_t byte = nodes_[node].symbol;
     const std::uint16_t depth = nodes_[node].depth;
@@ -159,11 +158,11 @@ TokenTrie TokenTrie::quotient(const ByteClasses& classes, Unit unit) const {
   return in_preorder(linked, node_of_token);
 }
 
-// `node_of_token`: by place in tokens_, 0: left out.
+// `node_of_token`: by index in tokens_; 0: left out.
 TokenTrie TokenTrie::in_preorder(const Linked& linked,
                                  std::span<const std::uint32_t> node_of_token) const {
   TokenTrie result;
-  std::vector<std::uint32_t> next_token(linked.nodes.size(), 0);  // a place in the token list
+  std::vector<std::uint32_t> next_token(linked.nodes.size(), 0);  // an index in the token list
   struct Open {
     std::uint32_t source, node, next_symbol;
   };

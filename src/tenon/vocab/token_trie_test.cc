@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Path of symbols -> tokens that end there, read by the walk of the header.
+// From a path of symbols to the tokens that end there, read by the walk that the header shows.
 std::map<std::string, std::vector<TokenId>> contents(const TokenTrie& trie) {
   std::map<std::string, std::vector<TokenId>> found;
   std::string path;
@@ -106,7 +106,7 @@ TEST(TokenTrie, QuotientGroupsTokensByTheirClasses) {
 }
 
 TEST(TokenTrie, QuotientByUnits) {
-  // Units are the pairs of bytes 0xC3 and another beyond ASCII.
+  // Units are pairs of the byte 0xC3 and a byte beyond ASCII.
   const auto unit = [](std::string_view text) -> std::size_t {
     return text.size() >= 2 && text[0] == '\xC3' && (text[1] & 0x80) != 0 ? 2 : 0;
   };

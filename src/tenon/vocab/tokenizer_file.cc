@@ -16,9 +16,9 @@ namespace {
 constexpr std::size_t kMostFile = std::size_t{256} << 20U;
 constexpr std::size_t kMostConfig = std::size_t{16} << 20U;
 
-/// What tokenizers have been seen to lose: spaces and where they stand, line ends, marks, long
-/// runs, characters of every length, and the spellings of vocabulary files. All in NFC, which
-/// many models keep to.
+/// Texts that faulty tokenizers are known to lose: spaces in different places, line ends, marks,
+/// long runs, characters of every length, and texts that look like the notation of vocabulary
+/// files. All are in NFC, which many models require.
 constexpr std::string_view kTexts[] = {
     "a",
     " a",
@@ -77,7 +77,7 @@ Status check_text(const Tokenizer& tokenizer, std::string_view text) {
   return {};
 }
 
-/// A character for each byte that UTF-8 uses, first or later.
+/// Characters that together have each byte that UTF-8 uses, as a first byte and as a later one.
 std::vector<std::string> characters_of_all_bytes() {
   std::vector<std::string> texts;
   const auto add = [&](char32_t first, char32_t last, char32_t step) {
@@ -102,7 +102,7 @@ std::vector<std::string> characters_of_all_bytes() {
   return texts;
 }
 
-// `text` without the control characters that the vocabulary has no token for.
+// `text` without the control characters for which the vocabulary has no token.
 std::string as_far_as_known(const Tokenizer& tokenizer, std::string_view text) {
   std::string known;
   for (const char character : text) {

@@ -10,38 +10,40 @@
 #include "tenon/vocab/gguf.h"
 #include "tenon/vocab/tokenizer.h"
 
-/// Tokenizers from the files that models come with, without an engine.
+/// Tokenizers from the files that come with models. No engine is needed.
 ///
 ///     auto tokenizer = load_tokenizer("model/tokenizer.json");
 ///     if (!tokenizer) return Unexpected(tokenizer.error());
 ///     auto vocab = Vocab::of(**tokenizer);
 ///
-/// What a file asks for and Tenon does not know is refused with `unsupported`, naming it and its
-/// place; a file that breaks its own rules with `invalid`. A file is not trusted: memory and time
-/// are bounded by its size.
+/// A feature of a file that Tenon does not know is refused with `unsupported`, which names the
+/// feature and its place; a file that is inconsistent is refused with `invalid`. Files are not
+/// trusted: their size bounds memory and time.
 namespace tenon::vocab {
 
-/// Reads a GGUF file's vocabulary, a Hugging Face `tokenizer.json` (with `tokenizer_config.json`
-/// beside it, if there is one), by what the file is, and checks it as check_tokenizer() does.
+/// Reads the vocabulary of a GGUF file, or a Hugging Face `tokenizer.json` (with the
+/// `tokenizer_config.json` beside it, if there is one). It looks at the file to see which of the
+/// two it is, and checks the result with check_tokenizer().
 [[nodiscard]] Expected<std::shared_ptr<const Tokenizer>> load_tokenizer(
     const std::filesystem::path& path);
 
-/// That awkward texts, with every byte that UTF-8 uses, come back as they were (rare control
-/// characters only if the vocabulary has them), and that none of
-/// them and no control token's name becomes a control token with Controls::off. Fails with
-/// `unsupported`, naming the text. (Which bytes must be tokens by themselves is Vocab's to check.)
+/// Checks that difficult texts, with every byte that UTF-8 uses, are the same after encoding and
+/// decoding (rare control characters only if the vocabulary has them), and that neither these texts
+/// nor the name of a control token give a control token with Controls::off. Fails with
+/// `unsupported`, naming the text. (Vocab checks which bytes must be tokens by themselves.)
 [[nodiscard]] Status check_tokenizer(const Tokenizer& tokenizer);
 
 /// A `tokenizer.json` of the `tokenizers` package. Models: BPE and Unigram. `config` is a
-/// `tokenizer_config.json`, of which bos_token, eos_token and add_bos_token are read; "" for none.
+/// `tokenizer_config.json`, of which bos_token, eos_token and add_bos_token are read; "": no such
+/// file.
 [[nodiscard]] Expected<std::shared_ptr<const Tokenizer>> parse_tokenizer_json(
     std::string_view text, std::string_view config = {});
 
 /// The vocabulary (`tokenizer.ggml.*`) of a GGUF file: models gpt2, gemma4, llama, t5.
 [[nodiscard]] Expected<std::shared_ptr<const Tokenizer>> read_gguf_tokenizer(const GgufFile& file);
 
-/// tiktoken: a line per token, its bytes in base64 and its rank, which is its id. The file knows
-/// neither the pattern that cuts the text nor the special tokens.
+/// tiktoken: one line per token, with its bytes in base64 and its rank, which is its id. The file
+/// has neither the pattern that cuts the text nor the special tokens.
 struct TiktokenOptions {
   struct Special {
     std::string text;

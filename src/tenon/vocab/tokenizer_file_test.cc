@@ -117,7 +117,7 @@ TEST(GgufTokenizer, Gpt2) {
           .number("bos_token_id", 99));
   ASSERT_TRUE(tokenizer) << tokenizer.error().message;
   EXPECT_EQ(tokens_of(**tokenizer, "ab a"), (Strings{"ab", " a"}));
-  EXPECT_EQ(tokens_of(**tokenizer, "aab"), (Strings{"aa", "b"}));  // user-defined, but text
+  EXPECT_EQ(tokens_of(**tokenizer, "aab"), (Strings{"aa", "b"}));  // user-defined tokens are text
   EXPECT_EQ(tokens_of(**tokenizer, "a<tool_call>b<|im_end|>", Controls::on),
             (Strings{"a", "<tool_call>", "b", "<|im_end|>"}));
   EXPECT_THAT(tokens_of(**tokenizer, "<tool_call>").front(), HasSubstr("no token for '<'"));

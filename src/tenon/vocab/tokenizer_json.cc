@@ -15,7 +15,18 @@
 #include "tenon/vocab/tokenizer_file.h"
 #include "tenon/vocab/turn_ends.h"
 
-// The names and defaults are those of the `tokenizers` package.
+// Translates a tokenizer.json to the parts of a TextTokenizer. Each section of the file
+// (normalizer, pre-tokenizer, model, decoder, post-processor, added tokens) has a function that
+// reads its members through Fields: a member or a type that Tenon does not know is an error,
+// because a tokenizer that ignores it would give other ids than the model's own. The names and
+// defaults are those of the `tokenizers` package.
+//
+// A decoder is not run: it is read to find out which bytes each token stands for (Decoding), once
+// for every token. The post-processor is read only for the token that it puts before a text.
+//
+// The file is not trusted: the number of ids is bounded by the size of the file, the number of
+// steps by kMostSteps, and the growth of a token by kMostGrowth. The first error is kept with its
+// place, and everything after it reads as missing.
 // Source: https://github.com/huggingface/tokenizers/tree/main/tokenizers/src
 namespace tenon::vocab {
 namespace {
@@ -26,12 +37,12 @@ using CutStep = PreTokenizer::Step;
 
 constexpr std::string_view kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-// Rust's \w, which Oniguruma's differs from.
+// \w as Rust defines it; Oniguruma's \w differs.
 constexpr std::string_view kWordPattern =
     R"([\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]+|[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}\s]+)";
 constexpr std::string_view kPunctuation = R"([\p{P}!-/:-@\[-`{-~])";
 
-/// What the decoder makes of a token's spelling.
+/// How the decoder turns a token's text into bytes.
 struct Decoding {
   bool byte_alphabet = false;
   bool byte_names = false;
@@ -47,7 +58,7 @@ class JsonReader {
   void fail(Errc code, std::string message) {
     if (!error_) error_ = Error{code, std::move(message)};
   }
-  /// The members of `value`, whose "type" is read.
+  /// The members of `value`; its "type" has been read.
   struct Typed {
     Fields fields;
     std::string type;
@@ -56,7 +67,8 @@ class JsonReader {
   void refuse(Typed& part) {
     part.fields.fail(Errc::unsupported, "has the type '" + part.type + "', which is not supported");
   }
-  static constexpr std::size_t kMostSteps = 64;  // of each part: a step goes over the whole text
+  // In each part, because a step goes over the whole text.
+  static constexpr std::size_t kMostSteps = 64;
   static constexpr std::size_t kMostGrowth = 8;  // of a token, by the decoder: 4 GiB in all
   static void too_many(Fields& fields) {
     fields.fail(Errc::limit_exceeded, "is one step more than " + std::to_string(kMostSteps));
@@ -96,12 +108,12 @@ class JsonReader {
   std::optional<Error> error_;
   std::vector<NormalizerStep> normalizer_;
   std::vector<CutStep> pre_tokenizer_;
-  bool of_bytes_ = false;  // the pre-tokenizer hands bytes on, in GPT-2's alphabet
+  bool of_bytes_ = false;  // the pre-tokenizer passes bytes on, in GPT-2's alphabet
   Decoding decoding_;
-  std::string template_bos_;  // by the post-processor
+  std::string template_bos_;  // named by the post-processor
 
   std::int64_t most_ids_ = 0;       // so that a short file cannot make us allocate much
-  std::vector<std::string> texts_;  // by id, as the file spells them
+  std::vector<std::string> texts_;  // by id, as they are written in the file
   std::vector<bool> is_in_model_;   // by id
   std::vector<AddedToken> added_;
   std::vector<bool> is_control_;
@@ -141,7 +153,7 @@ std::shared_ptr<const regex::Splitter> JsonReader::pattern(std::string_view text
   return nullptr;
 }
 
-// {"String": "..."} or {"Regex": "..."}
+// Reads {"String": "..."} or {"Regex": "..."}.
 JsonReader::Pattern JsonReader::pattern_of(Fields& fields) {
   Fields members(fields.any("pattern"), fields.place_of("pattern"), error_);
   Pattern result;
@@ -280,7 +292,8 @@ void JsonReader::read_metaspace(Fields& fields) {
   if (utf8::decode(replacement).length != replacement.size() || replacement.empty()) {
     return fields.fail(Errc::invalid, "has a replacement that is no character");
   }
-  const bool adds_space = fields.boolean("add_prefix_space", true);  // older than prepend_scheme
+  // Older files have this instead of prepend_scheme.
+  const bool adds_space = fields.boolean("add_prefix_space", true);
   const std::string scheme =
       fields.string("prepend_scheme").value_or(adds_space ? "always" : "never");
   const bool cuts = fields.boolean("split", true);
@@ -325,7 +338,7 @@ void JsonReader::read_decoder(const json::Value& value, const std::string& place
     for (const char* name : {"add_prefix_space", "prepend_scheme", "split", "str_rep"}) {
       fields.skip(name);
     }
-  } else if (part.type == "Strip") {  // of the space that was put before the text
+  } else if (part.type == "Strip") {  // the space that was put before the text
     fields.skip("content");
     fields.skip("start");
     if (fields.integer("stop").value_or(0) != 0) {
@@ -337,7 +350,7 @@ void JsonReader::read_decoder(const json::Value& value, const std::string& place
   fields.finish();
 }
 
-// Of what is put around a text only the token before it matters to us.
+// The post-processor surrounds a text with tokens. Only the token before it is needed.
 void JsonReader::read_post_processor(const json::Value& value, const std::string& place) {
   Typed part = typed(value, place);
   if (error_) return;
@@ -487,7 +500,7 @@ std::optional<TokenId> JsonReader::id_of(std::string_view text) const {
   return static_cast<TokenId>(found - texts_.begin());
 }
 
-// "bos_token": "<s>", or an object as in added_tokens, without the id.
+// Reads "bos_token": "<s>", or an object as in added_tokens, without the id.
 std::optional<TokenId> JsonReader::named_token(Fields& config, std::string_view name) {
   const json::Value* member = config.any(name);
   if (member == nullptr) return std::nullopt;
@@ -516,7 +529,7 @@ void JsonReader::read_config(const json::Value& value) {
   adds_bos_ = config.boolean("add_bos_token", adds_bos_);
 }
 
-// As the model sees them; empty for what it never sees.
+// The texts that the model part sees; empty for tokens that it never sees.
 std::vector<std::string> JsonReader::model_texts() const {
   std::vector<std::string> texts(texts_.size());
   for (std::size_t i = 0; i < is_in_model_.size(); ++i) {
@@ -526,7 +539,7 @@ std::vector<std::string> JsonReader::model_texts() const {
   return texts;
 }
 
-// Pairs of texts, or "left right". A merge that makes a control token is none to us.
+// Reads pairs of texts, or "left right". Merges that make a control token are left out.
 std::vector<BpeModel::Merge> JsonReader::merges(const json::Array& list, const StringTable& texts) {
   std::vector<BpeModel::Merge> merges;
   merges.reserve(list.size());
@@ -609,7 +622,7 @@ std::string JsonReader::bytes_of(const std::string& text) {
   return bytes;
 }
 
-// Files leave gaps between their ids, but not wide ones.
+// Files have gaps between their ids, but not wide ones.
 std::int64_t most_ids(const json::Value& file) {
   constexpr std::size_t kGaps = 4096;
   std::size_t tokens = 0;
@@ -645,7 +658,8 @@ Expected<std::shared_ptr<const Tokenizer>> JsonReader::read(const json::Value& f
   for (const AddedToken& token : added_) added_ids_.emplace(token.text, token.id);
   read_config(config);
 
-  // What a file names as the text's begin or end is a control token, listed or not.
+  // A token that the file names as the begin or end of a text is a control token, whether it is
+  // listed or not.
   for (const auto& named : {bos_, eos_}) {
     if (!named || added_ids_.contains(texts_[static_cast<std::size_t>(*named)])) continue;
     added_.push_back(

@@ -42,7 +42,7 @@ struct Json {
   }
 };
 
-/// BPE whose tokens are `pieces`, each taken whole: what it makes of a text says where it was cut.
+/// BPE whose tokens are `pieces`, each encoded whole: the ids of a text show where it was cut.
 std::string whole_pieces(const Strings& pieces) {
   std::string vocab;
   const std::set<std::string> unique(pieces.begin(), pieces.end());
@@ -69,7 +69,7 @@ TEST(TokenizerJson, PreTokenizersCutAsTheTokenizersPackageDoes) {
     const char* name;
     const char* pre_tokenizer;
     const char* text;
-    Strings pieces;  // what `tokenizers` 0.23.3 says
+    Strings pieces;  // the result of `tokenizers` 0.23.3
   };
   const Row rows[] = {
       {"Removed",
@@ -164,7 +164,7 @@ TEST(TokenizerJson, NormalizersWriteAsTheTokenizersPackageDoes) {
     const char* name;
     const char* normalizer;
     const char* text;
-    const char* normal;  // what `tokenizers` 0.23.3 says
+    const char* normal;  // the result of `tokenizers` 0.23.3
   };
   const Row rows[] = {
       {"Nfc", R"({"type": "NFC"})", "e\u0301 ﬁ", "é ﬁ"},
@@ -194,7 +194,7 @@ TEST(TokenizerJson, NormalizersWriteAsTheTokenizersPackageDoes) {
   }
 }
 
-/// abc by merges, in both spellings; "<s>" and "ab" have a use of their own.
+/// abc by merges, in both notations; "<s>" and "ab" have roles of their own.
 constexpr const char* kModel = R"({"type": "BPE", "vocab": {"a": 0, "b": 1, "c": 2, "ab": 3,
     "abc": 4, "bc": 5, " ": 6, "<unk>": 7, "<0x0A>": 8, "é": 9, "cc": 10}, "unk_token": "<unk>",
     "merges": [["b", "c"], "a b", ["ab", "c"], ["c", "c"]]})";
@@ -222,7 +222,7 @@ TEST(TokenizerJson, MergesTheLeastRankFirst) {
 TEST(TokenizerJson, AddedTokens) {
   struct Row {
     const char* name;
-    const char* added;  // of the token beside its id and content
+    const char* added;  // the members of the added token beside its id and content
     const char* content;
     Controls controls;
     const char* text;
@@ -497,7 +497,7 @@ TEST(TokenizerJson, RefusesByNameAndPlace) {
   EXPECT_FALSE(parse_tokenizer_json(Json{}.text(), R"({"eos_token": "missing"})"));
 }
 
-/// A table that makes "A" an "x": its root leads to unit 'A', that one to the value at 200.
+/// A table that maps "A" to "x": its root leads to unit 'A', which leads to the value at 200.
 std::string charsmap() {
   std::vector<std::uint32_t> units(256);
   units['A'] = 'A' | 1U << 8U | (std::uint32_t{'A'} ^ 200U) << 10U;
@@ -519,7 +519,7 @@ TEST(Charsmap, ReplacesWhatItKnows) {
   const Row rows[] = {
       {"ACharacter", "AbA", "xbx", "xbx"},
       {"Nothing", "", "", ""},
-      // The package replaces a short cluster by what becomes of its beginning.
+      // The package replaces a short cluster by the replacement of its beginning.
       {"AClusterLosesItsMarks", "A\u0301b", "x\u0301b", "xb"},
       {"ALongClusterDoesNot", "A\u0301\u0302\u0303b", "x\u0301\u0302\u0303b",
        "x\u0301\u0302\u0303b"},
@@ -573,8 +573,8 @@ TEST(CheckTokenizer, NamesWhatDoesNotComeBack) {
   }
 }
 
-/// A megabyte of one letter and of one pair of letters, through the queue: linear but for a
-/// logarithm, so that it ends at all.
+/// A megabyte of one letter and of one pair of letters goes through the queue. It must take O(n log
+/// n), or the test would not finish.
 TEST(TokenizerJson, LongWords) {
   const auto tokenizer = parse_tokenizer_json(Json{.model = kModel}.text());
   ASSERT_TRUE(tokenizer) << tokenizer.error().message;
@@ -583,12 +583,12 @@ TEST(TokenizerJson, LongWords) {
   EXPECT_EQ(ids, std::vector<TokenId>(1 << 19U, 10));
 }
 
-// The queue and the plain search are the same function: words on both sides of the border.
+// The queue and the plain search must give the same result: words on both sides of the limit.
 TEST(TokenizerJson, LongWordsAreMergedAsShortOnes) {
   const auto tokenizer = parse_tokenizer_json(Json{.model = kModel}.text());
   ASSERT_TRUE(tokenizer) << tokenizer.error().message;
   for (unsigned seed = 0; seed < 200; ++seed) {
-    // Twice a word with a stranger between the two that no merge crosses.
+    // Twice a word with a character between that no merge crosses.
     std::string word;
     unsigned state = seed;
     for (unsigned i = 0; i < 1 + seed % 31; ++i) {
@@ -625,7 +625,7 @@ void expect_tokens(const Tokenizer& tokenizer, std::string_view wanted) {
   EXPECT_EQ(tokenizer.size(), static_cast<std::size_t>(id));
 }
 
-// What the package `tokenizers` said when the samples were made (tests/samples/make.py).
+// The results of the `tokenizers` package when the samples were made (tests/samples/make.py).
 TEST(TokenizerJson, OwnVocabulariesAreWhatTheTokenizersPackageSays) {
   const std::filesystem::path folder = folder_of(Data::own) / "vocab";
   for (const char* name : {"bytes", "pieces"}) {
@@ -663,7 +663,7 @@ TEST(TokenizerJson, RealVocabulariesAreWhatTheTokenizersPackageSays) {
     Ids qwen2;
     Ids gemma4;
   };
-  // What `tokenizers` 0.23.3 says.
+  // The results of `tokenizers` 0.23.3.
   const Row rows[] = {
       {"Hello world! 12345 don't",
        {9906, 1917, 0, 220, 4513, 1774, 1541, 956},

@@ -7,19 +7,19 @@
 namespace tenon::vocab {
 namespace {
 
-/// A text that ends a turn, unless the vocabulary has all of `unless`.
+/// A text that ends a turn, unless the vocabulary has all texts of `unless`.
 struct Row {
   std::string_view text;
   std::array<std::string_view, 2> unless = {};
 };
 
-// As libllama has them, so that a model ends its turn in the same way in every engine.
+// The list of libllama, so that a model ends its turn in the same way in every engine.
 // Source: https://github.com/ggml-org/llama.cpp/blob/master/src/llama-vocab.cpp (special_eog_ids)
 constexpr Row kRows[] = {
     {"<|eot_id|>"},
     {"<|eom_id|>"},
     {"<|im_end|>"},
-    {"<|end|>", {"<|return|>", "<|call|>"}},  // there it ends a message, not the turn
+    {"<|end|>", {"<|return|>", "<|call|>"}},  // in those models it ends a message, not the turn
     {"<|return|>"},
     {"<|call|>"},
     {"<|flush|>"},
@@ -27,7 +27,7 @@ constexpr Row kRows[] = {
     {"<end_of_turn>"},
     {"<|endoftext|>"},
     {"<|end_of_text|>"},
-    {"</s>", {"<|tool_response>", "<|tool_response>"}},  // there it is markup
+    {"</s>", {"<|tool_response>", "<|tool_response>"}},  // in those models it is markup
     {"<EOT>"},
     {"_<EOT>"},
     {"[EOT]"},

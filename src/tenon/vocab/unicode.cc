@@ -17,7 +17,7 @@
 namespace tenon::vocab {
 namespace {
 
-// ICU's data are part of it: an instance fails to be there only where memory is out.
+// ICU's data are compiled into it, so an instance is missing only if memory runs out.
 const icu::Normalizer2& normalizer(NormalForm form) {
   UErrorCode status = U_ZERO_ERROR;
   const icu::Normalizer2* found = nullptr;

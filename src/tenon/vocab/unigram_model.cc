@@ -31,8 +31,8 @@ UnigramModel::UnigramModel(StringTable texts, std::vector<double> scores, const 
   unknown_score_ = (least == scores_.end() ? 0 : *least) - kUnknownPenalty;
 }
 
-// best[i]: of all ways to cut the first i bytes. An unknown character is a token of its own score;
-// neighbours of the kind are taken together at the end.
+// best[i]: the best way to cut the first i bytes. An unknown character is a token with a score of
+// its own; unknown neighbours are joined at the end.
 Status UnigramModel::encode(std::string_view piece, std::vector<TokenId>& ids) const {
   constexpr TokenId kUnknown = -1;
   struct Best {
@@ -66,7 +66,7 @@ Status UnigramModel::encode(std::string_view piece, std::vector<TokenId>& ids) c
     std::size_t end;
     TokenId token;
   };
-  std::vector<Part> parts;  // the last first
+  std::vector<Part> parts;  // in reverse order
   for (std::size_t end = piece.size(); end > 0; end = best[end].begin) {
     const Best& here = best[end];
     if (here.token == kUnknown && !parts.empty() && parts.back().token == kUnknown) {

@@ -18,9 +18,9 @@ std::vector<TokenTrie::Entry> text_entries(const std::vector<Token>& tokens) {
   return entries;
 }
 
-// Without these hardly any text can be written, or a character that a token has begun cannot be
-// ended. Others are missing in real vocabularies (SmolLM2 has no token for 0x04): then masks leave
-// out the texts that need them.
+// Without these bytes hardly any text can be written, or a character that a token has begun cannot
+// be ended. Other bytes are missing in real vocabularies (SmolLM2 has no token for 0x04); then
+// masks leave out the texts that need them.
 bool is_needed(unsigned byte) {
   const bool is_printable = byte >= 0x20 && byte < 0x7F;
   const bool continues_character = byte >= 0x80 && byte < 0xC0;

@@ -18,27 +18,27 @@ namespace tenon::vocab {
 struct Token {
   enum class Kind : std::uint8_t {
     text,     ///< `bytes` are part of the text.
-    control,  ///< Text cannot spell it; `bytes` is its name, such as "<|im_end|>".
-    unused,   ///< Never chosen: no bytes, or bytes that mean nothing.
+    control,  ///< Text cannot produce it; `bytes` is its name, such as "<|im_end|>".
+    unused,   ///< Never chosen: it has no bytes, or bytes without meaning.
   };
   std::string bytes;
   Kind kind = Kind::text;
 };
 
-/// Which bytes each token id stands for: all that grammars need to know of a tokenizer. Immutable;
-/// share it between threads and grammars.
+/// The bytes of each token id: all that grammars need to know of a tokenizer. Immutable, and shared
+/// by threads and grammars.
 ///
 ///     Expected<std::shared_ptr<const Vocab>> vocab = Vocab::of(engine.tokenizer());
 class Vocab {
  public:
-  /// `ends`: ids with which a model ends its turn. Fails with `invalid` if there are no tokens, an
-  /// end is out of range, or a printable ASCII character or a byte that continues a character of
-  /// UTF-8 is not a token by itself: such a model could hardly write anything. Other bytes may be
-  /// missing, as some control characters are in real vocabularies; no mask leads to a text with
-  /// them.
+  /// `ends`: the ids with which a model ends its turn. Fails with `invalid` if there are no tokens,
+  /// an end is out of range, or a printable ASCII character or a continuation byte of UTF-8 is not
+  /// a token by itself, because such a model could hardly write anything. Other bytes may be
+  /// missing, as some control characters are in real vocabularies; then no mask leads to a text
+  /// that contains them.
   [[nodiscard]] static Expected<std::shared_ptr<const Vocab>> make(std::vector<Token> tokens,
                                                                    std::vector<TokenId> ends);
-  /// `more_ends`: beside the tokenizer's own.
+  /// `more_ends` are added to the tokenizer's own.
   [[nodiscard]] static Expected<std::shared_ptr<const Vocab>> of(
       const Tokenizer& tokenizer, std::vector<TokenId> more_ends = {});
 
@@ -50,7 +50,7 @@ class Vocab {
     return tokens_[static_cast<std::size_t>(id)].kind;
   }
   [[nodiscard]] std::span<const TokenId> ends() const { return ends_; }
-  /// Of the text tokens with bytes.
+  /// The trie of all text tokens with bytes.
   [[nodiscard]] const TokenTrie& trie() const { return trie_; }
 
  private:

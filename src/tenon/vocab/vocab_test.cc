@@ -74,7 +74,7 @@ TEST(Vocab, RefusesWhatCannotWriteEveryText) {
   }
 }
 
-// A model can do without them: SmolLM2 has no token for 0x04, and no text of UTF-8 has a 0xFF.
+// A model can do without them: SmolLM2 has no token for 0x04, and UTF-8 has no byte 0xFF.
 TEST(Vocab, MayLackBytesThatFewTextsHave) {
   for (const unsigned byte : {0x00, 0x04, 0x1F, 0x7F, 0xC0, 0xF1, 0xFF}) {
     std::vector<Token> tokens = all_bytes();
