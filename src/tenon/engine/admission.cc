@@ -19,7 +19,7 @@ struct Range {
 };
 
 std::string number(double value) {
-  std::string text = std::to_string(value);  // always with a point
+  std::string text = std::to_string(value);  // always has a decimal point
   text.erase(text.find_last_not_of('0') + 1);
   if (text.ends_with('.')) text.pop_back();
   return text;

@@ -23,13 +23,13 @@ inline std::shared_ptr<grammar::Grammar> grammar_of(grammar::Rules rules,
   return *grammar::Grammar::make(build, index, limits);
 }
 
-/// Whether `text` is one of the grammar's.
+/// Whether `text` belongs to the grammar's language.
 inline bool holds(const std::shared_ptr<grammar::Grammar>& grammar, std::string_view text) {
   grammar::Matcher matcher(grammar);
   return matcher.accept_bytes(text) && matcher.is_accepting();
 }
 
-/// The texts that `pattern` matches as wholes.
+/// A grammar of the texts that `pattern` matches as a whole.
 inline std::shared_ptr<grammar::Grammar> grammar_of_pattern(std::string_view pattern,
                                                             const vocab::Tokenizer& tokenizer) {
   return grammar_of(*grammar::read_rules(pattern, grammar::Syntax::regex), tokenizer);

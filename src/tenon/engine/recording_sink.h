@@ -13,7 +13,7 @@
 
 namespace tenon::engine {
 
-/// A sink for tests: keeps what came and lets a test wait for it. Thread-safe.
+/// A sink for tests: keeps what comes and lets a test wait for it. Thread-safe.
 class RecordingSink final : public EventSink {
  public:
   /// `on_each` is called after each token, on the engine's thread, without a lock.
@@ -41,12 +41,12 @@ class RecordingSink final : public EventSink {
     changed_.notify_all();  // under the lock: a waiter may destroy this as soon as it is released
   }
 
-  /// True if the run ended in time.
+  /// Whether the run ended in time.
   [[nodiscard]] bool wait_end(std::chrono::milliseconds most = std::chrono::seconds(60)) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, most, [this] { return end_.has_value(); });
   }
-  /// True if `count` tokens came in time.
+  /// Whether `count` tokens came in time.
   [[nodiscard]] bool wait_tokens(std::size_t count,
                                  std::chrono::milliseconds most = std::chrono::seconds(60)) {
     std::unique_lock lock(mutex_);
@@ -57,7 +57,7 @@ class RecordingSink final : public EventSink {
   [[nodiscard]] std::string text() const { return locked(text_); }
   [[nodiscard]] std::vector<message::TokenLogprob> logprobs() const { return locked(logprobs_); }
   [[nodiscard]] std::optional<RunEnd> end() const { return locked(end_); }
-  /// Calls after on_end or a second on_end: always 0 with an engine that keeps its contract.
+  /// Calls after on_end, a second on_end included: 0 with an engine that keeps its contract.
   [[nodiscard]] std::size_t calls_after_end() const { return locked(after_end_); }
 
  private:

@@ -11,11 +11,11 @@
 
 #include "tenon/engine/engine.h"
 
-/// What engines that make their tokens on one thread of their own have in common.
+/// What engines with one thread of their own have in common.
 namespace tenon::engine {
 
-/// The bell of an engine's thread: anyone rings, the thread sleeps until then. A ring while the
-/// thread is awake is kept, so none is lost. Thread-safe.
+/// Wakes an engine's thread: any thread rings, the engine's sleeps until then. A ring while it is
+/// awake is kept, so none is lost. Thread-safe.
 class Bell {
  public:
   void ring() {
@@ -26,7 +26,7 @@ class Bell {
     condition_.notify_one();
   }
 
-  /// A ring that also tells the thread to leave a long computation: interrupts() has risen.
+  /// Rings, and also tells the thread to leave a long computation: interrupts() has risen.
   void interrupt() {
     interrupts_.fetch_add(1, std::memory_order_release);
     ring();
@@ -35,7 +35,7 @@ class Bell {
     return interrupts_.load(std::memory_order_acquire);
   }
 
-  /// Returns at a ring since the last wait, or at `until`.
+  /// Returns if there was a ring since the last wait, or at the next ring, or at `until`.
   void wait(std::optional<std::chrono::steady_clock::time_point> until) {
     std::unique_lock lock(mutex_);
     const auto is_rung = [this] { return rung_; };
@@ -54,8 +54,8 @@ class Bell {
   std::atomic<std::uint64_t> interrupts_ = 0;
 };
 
-/// What the holder of a Run asked for, set by any thread; and, set by the engine's, whether the run
-/// has ended, so that dropping the Run disturbs nobody.
+/// What the holder of a Run asks for, set by any thread; and whether the run has ended, set by the
+/// engine's thread, so that destroying the Run then wakes no thread.
 struct RunFlags {
   std::atomic<bool> is_cancelled = false;
   std::atomic<bool> is_paused = false;

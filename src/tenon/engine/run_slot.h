@@ -6,25 +6,25 @@
 
 namespace tenon::engine {
 
-/// Holds what is under way of something that may be begun more than once, a run or an answer, and
-/// tells it what was wanted of it, also before it was there. Any thread may call, those that the
-/// run calls among them.
+/// Keeps the run (or answer) under way of something that may be begun more than once, and passes
+/// requests to cancel or pause on to it, also those that came before the run was there. Any thread
+/// may call, also from within the run's callbacks.
 ///
 ///     const unsigned number = slot.next();
-///     slot.attach(*engine.start(request, sink), number);  // perhaps it is over already
+///     slot.attach(*engine.start(request, sink), number);  // the run may be over already
 ///
-/// What was wanted last of pausing and resuming is done last. cancel() waits for neither, so that
-/// whoever takes in what a run makes may cancel it while another thread pauses it.
+/// Of pause and resume, the one that was asked for last is done last. cancel() waits for neither,
+/// so the sink of a run may cancel it while another thread pauses it.
 template <class Run>
 class RunSlot {
  public:
-  /// The number of the run that is about to be begun; one before it is not wanted any more.
+  /// The number of the run that is about to be begun; earlier runs are not wanted any more.
   unsigned next() {
     const std::lock_guard lock(mutex_);
     return ++number_;
   }
 
-  /// Puts the run in; one that is not the last that was to be begun is destroyed.
+  /// Puts the run in; a run that is not the latest one is destroyed.
   void attach(std::unique_ptr<Run> run, unsigned number = 0) {
     std::shared_ptr<Run> gone = std::move(run);  // destroyed without the locks
     std::shared_ptr<Run> attached;
@@ -58,14 +58,14 @@ class RunSlot {
     if (run != nullptr) value ? run->pause() : run->resume();
   }
 
-  /// Lets go of the run, which is over.
+  /// Releases the run, which is over.
   void clear() {
     std::shared_ptr<Run> gone;  // destroyed without the lock
     const std::lock_guard lock(mutex_);
     gone = std::move(run_);
   }
 
-  /// Lets go of the run, which cancels it, and so are those that would come.
+  /// Releases the run, which cancels it; runs that come later are cancelled, too.
   void detach() {
     std::shared_ptr<Run> gone;
     const std::lock_guard lock(mutex_);
@@ -84,13 +84,13 @@ class RunSlot {
     return run_;
   }
 
-  // Held while the run is paused or resumed. Taken before mutex_.
+  // Held while the run is paused or resumed. Locked before mutex_.
   std::mutex flow_mutex_;
   bool is_paused_ = false;
 
-  mutable std::mutex mutex_;  // guards what follows; never held while the run is called
+  mutable std::mutex mutex_;  // guards the members below; never held while the run is called
   std::shared_ptr<Run> run_;
-  unsigned number_ = 0;  // of the run that run_ is, or will be
+  unsigned number_ = 0;  // the number of the run that run_ is, or will be
   bool is_cancelled_ = false;
 };
 

@@ -12,7 +12,7 @@
 namespace tenon::engine {
 namespace {
 
-/// Writes down what is asked of it: "x" cancel, "p" pause, "r" resume, "~" it is destroyed.
+/// Records what it is asked: "x" cancel, "p" pause, "r" resume, "~" it is destroyed.
 class Written {
  public:
   explicit Written(std::string& into, std::function<void()> in_pause = {})
@@ -77,7 +77,7 @@ TEST(RunSlot, TellsItsRunWhatIsWanted) {
   }
 }
 
-// An engine's thread may cancel while another waits for it in order to pause.
+// An engine's thread may cancel while another thread waits for it in order to pause.
 TEST(RunSlot, CancelWaitsForNoPause) {
   std::string written;
   {

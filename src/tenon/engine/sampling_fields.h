@@ -7,12 +7,12 @@
 
 namespace tenon::engine {
 
-/// What a request says of how tokens are chosen, by the names that most engines have for it, one of
-/// which differs; what it does not say is the engine's to know. Seeds and biases are spelled in too
-/// many ways.
+/// Writes the sampling parameters that a request has into `fields`, by the names that most servers
+/// use; one of them differs between servers. Parameters that the request lacks are left to the
+/// server. Seeds and biases are not included, since servers write them in too many ways.
 void set_sampling(json::Object& fields, const message::Sampling& sampling,
                   std::string_view repetition_penalty = "repetition_penalty");
-/// `logit_bias`, an object by the ids; nothing where there is none.
+/// Writes `logit_bias`, an object by token ids, if the request has any.
 void set_biases(json::Object& fields, const message::Sampling& sampling);
 
 }  // namespace tenon::engine

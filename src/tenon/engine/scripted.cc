@@ -25,8 +25,8 @@ struct Play {
   std::shared_ptr<EventSink> sink;
   std::shared_ptr<RunFlags> flags;
   std::vector<TokenId> tokens;
-  std::size_t next = 0;                     // of tokens
-  std::optional<grammar::Matcher> matcher;  // of the request's grammar
+  std::size_t next = 0;                     // index of the next token
+  std::optional<grammar::Matcher> matcher;  // for the request's grammar
   FinishReason end = FinishReason::stop;
   Error error;
   std::chrono::microseconds delay{0};
@@ -87,13 +87,13 @@ struct ScriptedEngine::Impl {
   std::size_t unfinished = 0;             // guarded by mutex
 
   std::atomic<bool> is_closing = false;
-  std::list<Play> plays;  // of the thread; the first max_concurrent advance
-  std::thread thread;     // last: it uses all of the above
+  std::list<Play> plays;  // used by the thread; the first max_concurrent advance
+  std::thread thread;     // last: it uses the members above
 };
 
 void ScriptedEngine::Impl::work() {
   while (true) {
-    const bool closes = is_closing;  // read first: what was started before is in `incoming`
+    const bool closes = is_closing;  // read first: runs started before are in `incoming`
     take_incoming();
     if (closes && plays.empty()) return;
     const auto now = Clock::now();
@@ -124,7 +124,7 @@ void ScriptedEngine::Impl::take_incoming() {
   incoming.clear();
 }
 
-/// One token, if one is due. True: that was the end.
+/// Gives one token if one is due. True: that was the end of the run.
 bool ScriptedEngine::Impl::advance(Play& play, Clock::time_point now) {
   if (play.flags->is_paused || now < play.due) return false;
   const auto room =
@@ -183,7 +183,7 @@ void ScriptedEngine::Impl::finish(Play& play, FinishReason reason, Error error) 
   play.sink->on_end(end);
 }
 
-/// When something happens next without a ring; nullopt: never.
+/// When something happens without a ring; nullopt: never.
 std::optional<Clock::time_point> ScriptedEngine::Impl::next_due() const {
   std::optional<Clock::time_point> due;
   const auto consider = [&due](Clock::time_point time) { due = due ? std::min(*due, time) : time; };

@@ -16,7 +16,7 @@ namespace tenon::engine {
 
 /// One answer that a ScriptedEngine gives.
 struct Script {
-  std::string text;  ///< Given byte by byte; the texts of control tokens as control tokens.
+  std::string text;  ///< Given byte by byte; texts of control tokens as control tokens.
   /// How it ends after the text: `stop` with the tokenizer's eos (if it has one and the text does
   /// not end the generation itself), `length` as if the context were full, `error` with `error`.
   message::FinishReason end = message::FinishReason::stop;
@@ -24,10 +24,11 @@ struct Script {
   std::chrono::microseconds delay{0};  ///< Before each token.
 };
 
-/// An engine for tests of the layers above: it obeys the whole contract of Engine (own thread,
-/// max_tokens, time limit, cancel, pause, logprobs, usage, several runs at a time), but its tokens
-/// are written down beforehand. Same script, same events, on every machine. A request's grammar
-/// makes it leave out the tokens that may not come; what then may not end is cut as by length.
+/// An engine for tests of the layers above. It obeys the whole contract of Engine (own thread,
+/// max_tokens, time limit, cancel, pause, logprobs, usage, several runs at a time), but the test
+/// writes its tokens down beforehand. The same script gives the same events on every machine. With
+/// a grammar it leaves out tokens that the grammar forbids; an answer that then cannot end is cut
+/// as by length.
 ///
 ///     ScriptedEngine engine({}, {{.text = "<tool_call>\n{...}\n</tool_call>"}});
 ///     auto run = engine.start({.prompt = ids}, sink);
@@ -53,12 +54,12 @@ class ScriptedEngine final : public Engine {
   /// Which script answers a request; called on the thread that calls start().
   using Choice = std::function<Expected<Script>(const GenerateRequest& request)>;
 
-  /// Answers what `choice` says; its error becomes start()'s.
+  /// Answers with the script that `choice` returns; its error becomes start()'s.
   ScriptedEngine(const Options& options, Choice choice);
-  /// Answers the first request with the first script and so on, again from the first after the
-  /// last. `scripts` is not empty.
+  /// Answers the first request with the first script and so on; after the last it begins again.
+  /// `scripts` is not empty.
   ScriptedEngine(const Options& options, std::vector<Script> scripts);
-  /// Cancels what runs and waits for its end. Not from within a sink.
+  /// Cancels the runs and waits for their ends. Not from within a sink.
   ~ScriptedEngine() override;
   ScriptedEngine(const ScriptedEngine&) = delete;
   ScriptedEngine& operator=(const ScriptedEngine&) = delete;
@@ -66,7 +67,7 @@ class ScriptedEngine final : public Engine {
   [[nodiscard]] const Capabilities& capabilities() const override;
   [[nodiscard]] const vocab::Tokenizer& tokenizer() const override;
   [[nodiscard]] std::string_view chat_template() const override;
-  /// Of it, how many runs are unfinished.
+  /// Only the number of unfinished runs is set.
   [[nodiscard]] EngineStats stats() const override;
   [[nodiscard]] Expected<std::unique_ptr<Run>> start(GenerateRequest request,
                                                      std::shared_ptr<EventSink> sink) override;

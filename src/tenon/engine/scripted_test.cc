@@ -82,7 +82,7 @@ TEST(ScriptedEngine, EndsAtAFullContext) {
 }
 
 struct Held {
-  std::string_view pattern;  // of the whole answer
+  std::string_view pattern;  // for the whole answer
   std::string_view script;
   std::string_view text;
   FinishReason reason = FinishReason::stop;
@@ -140,7 +140,7 @@ TEST(ScriptedEngine, GivesLogprobs) {
   EXPECT_EQ(sink->logprobs()[0], (message::TokenLogprob{"a", 0.0, {{"a", 0.0}}}));
 }
 
-// A script that outlives every test here unless something ends it.
+// A script that is longer than every test here, unless something ends it.
 const Script kEndless{.text = std::string(100'000, 'x'), .delay = 1ms};
 
 TEST(ScriptedEngine, CancelsAndLetsOthersPlay) {
@@ -160,7 +160,7 @@ TEST(ScriptedEngine, CancelsAndLetsOthersPlay) {
 TEST(ScriptedEngine, CancelsARunWhoseHandleIsDropped) {
   ScriptedEngine engine({}, std::vector<Script>{kEndless});
   auto sink = std::make_shared<RecordingSink>();
-  ASSERT_TRUE(engine.start(prompt_of("x"), sink));  // the handle dies here
+  ASSERT_TRUE(engine.start(prompt_of("x"), sink));  // the handle is destroyed here
   ASSERT_TRUE(sink->wait_end(1s));
   EXPECT_EQ(sink->end()->reason, FinishReason::cancelled);
 }

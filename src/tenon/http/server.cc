@@ -39,8 +39,7 @@
 //  - Closing: after a refusal the server lingers, see kLingerTimeout. drain() closes idle
 //    connections and lets answers end; stop() closes the rest.
 //  - One deadline for each connection, whose meaning is waiting_. Its timer is set anew only when
-//  it
-//    fires too early, so that moving the deadline with every token is cheap.
+//    it fires too early, so that moving the deadline with every token is cheap.
 
 namespace tenon::http {
 namespace {

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t kLeastPerRun = 2048;
 constexpr std::uint64_t kCheapBytes = std::uint64_t{512} << 20;
-constexpr std::uint64_t kStep = 256;                           // libllama's own
+constexpr std::uint64_t kStep = 256;                           // as libllama rounds
 constexpr std::uint64_t kMostTokens = std::uint64_t{1} << 30;  // positions are 32-bit
 
 std::uint64_t in_steps(std::uint64_t tokens) {

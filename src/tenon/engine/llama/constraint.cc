@@ -10,16 +10,16 @@
 namespace tenon::engine {
 namespace {
 
-// Of one stretch. A longer one comes in several.
+// Forced text is taken in stretches of at most this many bytes.
 constexpr std::size_t kForcedBytes = 1024;
-// A way to an end has at most a token for each byte, and the machine's estimate of its bytes lacks
-// only what the insides of strings and numbers ask for: with so many times the estimate, and so
-// many more, there is no need to look.
+// No search for an end is needed while the tokens left exceed kFarFactor times the matcher's
+// estimate of the bytes to an end, plus kFarTokens. An end takes at most a token for each byte, and
+// the estimate misses only what strings and numbers demand of their content.
 constexpr std::size_t kFarFactor = 4;
 constexpr std::size_t kFarTokens = 64;
-// Where the tokens left are more than so many times those of the end that was found last (and
-// kFarTokens), an end is looked for behind each so-manieth token only, unless the estimate has
-// grown: then something was opened. A search takes some 0.1 to 2 ms (tokens_to_end over
+// While the tokens left exceed kSpareFactor times the length of the end that was found last, plus
+// kFarTokens, an end is looked for only after every kLooksEvery-th token, unless the estimate has
+// grown because something was opened. A search takes some 0.1 to 2 ms (tokens_to_end over
 // tenon-tiny's vocabulary and three nested tools, 2 cores of an AMD EPYC, 2026-11).
 constexpr std::size_t kSpareFactor = 2;
 constexpr std::size_t kLooksEvery = 8;
@@ -54,8 +54,8 @@ bool Constraint::is_far_from_end(std::size_t most) {
          most > kSpareFactor * found_.tokens + kFarTokens;
 }
 
-// From where the matcher is now. Other ways than the shortest in bytes are tried where nothing else
-// is at hand: a search for each.
+// An end from the matcher's present state, of at most `most` tokens. With `tries_others`, other
+// ways than the one that is shortest in bytes are tried, too; each costs a search.
 std::optional<Constraint::Tokens> Constraint::end_within(std::size_t most, bool tries_others) {
   auto end = tries_others ? matcher_.tokens_to_end(most) : matcher_.tokens_to_end();
   if (!end || end->size() > most) return std::nullopt;
@@ -63,8 +63,8 @@ std::optional<Constraint::Tokens> Constraint::end_within(std::size_t most, bool 
   return *std::move(end);
 }
 
-// Whether the end at hand, or one that is looked for, takes no more than `most` tokens. If not,
-// nothing can be done any more.
+// Makes sure that end_ is an end of at most `most` tokens. If there is no such end, the answer
+// cannot be brought to its end any more, and ends_whole_ becomes false.
 bool Constraint::keep_end(std::size_t most) {
   if (!end_ || end_->size() > most) end_ = end_within(most, /*tries_others=*/true);
   ends_whole_ = end_.has_value() && end_->size() <= most;
@@ -78,7 +78,7 @@ std::optional<TokenId> Constraint::in_time(TokenId chosen, std::size_t most) {
     return chosen;
   }
   const bool might_end = matcher_.is_accepting();
-  if (!matcher_.accept(chosen)) return chosen;  // accept() says why
+  if (!matcher_.accept(chosen)) return chosen;  // accept() will report why
   std::optional<Tokens> after;
   const bool is_far = is_far_from_end(most - 1);
   if (!is_far) after = end_within(most - 1);
@@ -87,7 +87,7 @@ std::optional<TokenId> Constraint::in_time(TokenId chosen, std::size_t most) {
   if (after) {
     end_ = std::move(after);
     is_steered_ = is_steered_ || (end_->size() == most - 1 && !(might_end && end_->empty()));
-    end_->insert(end_->begin(), chosen);  // accept() takes it off
+    end_->insert(end_->begin(), chosen);  // accept() removes it
     return chosen;
   }
   if (!keep_end(most)) return chosen;
@@ -106,8 +106,8 @@ void Constraint::take_forced(std::vector<TokenId>& tokens, std::size_t most) {
   for (const TokenId token : tokens) go_past(token);
 }
 
-// What is forced may be written in more tokens than there is room for: then none is taken, so that
-// each comes as the end has it.
+// Forced text may be written in more tokens than there is room for. Then none of them is taken, and
+// each comes in the order of the end that fits.
 void Constraint::fit_forced(Tokens& tokens, std::size_t most) {
   if (!ends_whole_ || is_free_ || tokens.empty()) return;
   const std::size_t left = most - tokens.size();
@@ -124,7 +124,7 @@ void Constraint::fit_forced(Tokens& tokens, std::size_t most) {
   tokens.clear();
 }
 
-// Puts them into `tokens`, accepted.
+// Puts the forced tokens into `tokens`; the matcher has accepted them.
 void Constraint::find_forced(Tokens& tokens, std::size_t most) {
   tokens.clear();
   while (!is_free_ && tokens.size() < most) {
@@ -132,7 +132,7 @@ void Constraint::find_forced(Tokens& tokens, std::size_t most) {
     if (!forced) return give_up(forced.error());
     if (forced->empty()) return;
     for (const TokenId token : *forced) {
-      // A token that does not spell what was forced is left to the mask.
+      // A token that does not spell exactly the forced bytes is left to the mask.
       if (tokens.size() == most || !matcher_.accept(token)) return;
       tokens.push_back(token);
     }
@@ -149,7 +149,7 @@ void Constraint::expect(std::vector<TokenId>& draft) {
   masks_made_ = place_ = 0;
 }
 
-// The masks that are made already are those behind what has been accepted.
+// The masks that were made ahead are valid as long as the draft comes true.
 void Constraint::go_past(TokenId token) {
   if (place_ < draft_.size() && token == draft_[place_]) {
     ++place_;
@@ -171,14 +171,14 @@ void Constraint::prepare_mask() {
       const std::span<std::uint32_t> mask(&masks_[masks_made_ * mask_words_], mask_words_);
       const Status filled = matcher_.fill_mask(mask);
       if (!filled && masks_made_ == 0) give_up(filled.error());
-      if (!filled) break;  // behind a guess: where it comes true, the error comes again
+      if (!filled) break;  // after a guess: if the guess comes true, the error comes again
       ++masks_made_;
       if (accepted == draft_.size() || !matcher_.accept(draft_[accepted])) break;
       ++accepted;
     }
   } catch (const std::exception& error) {
-    // No memory, on a thread where nobody else would see it, so none of this takes any. Behind a
-    // guess it comes again, where the guess comes true.
+    // Out of memory, on a thread where no other code would catch it; let_go() allocates nothing.
+    // After a guess the error is dropped: it comes again if the guess comes true.
     if (masks_made_ == 0) let_go(error.what());
   }
   matcher_.rollback(accepted);

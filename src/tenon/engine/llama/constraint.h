@@ -17,55 +17,55 @@ namespace tenon::engine {
 
 using vocab::TokenId;
 
-/// What holds one run to the grammar of its request: where the text is in it, and the mask of the
-/// token that comes next. One thread at a time.
+/// Constrains one run to the grammar of its request: the state of the text in the grammar, and the
+/// mask of the next token. For one thread at a time.
 ///
-/// A grammar that reaches one of its limits holds nothing from there on: is_free(), and the log
-/// says why, about the request that the log was about when this was made.
+/// A grammar that reaches one of its limits constrains nothing from there on: is_free() is true,
+/// and the log says why, with the request id that the log had when this object was made.
 ///
-/// One that `ends_whole` is told how many tokens the answer may still have, and sees to it that it
-/// comes to a place where it may end before they are spent. While they are many that costs a look
-/// at the state after each token. Once they are few, a way to an end is looked for after the tokens
-/// that were chosen, in the end after each; if it is too long, the first token of the way that was
-/// there before comes instead. Where there never was a way that is short enough it lets go: the
-/// answer will be cut.
+/// With `ends_whole` it is told how many more tokens the answer may have, and makes sure that the
+/// answer reaches a place where it may end before they are spent. While many tokens are left, that
+/// costs one look at the state after each token. Once few are left, it searches for a way to an end
+/// after the tokens that were chosen, at last after each of them. If that way is too long, the
+/// first token of the way found before comes instead of the chosen one. If there never was a way
+/// that is short enough, it gives up, and the answer will be cut.
 class Constraint {
  public:
   /// `tokenizer` outlives this.
   Constraint(std::shared_ptr<grammar::Grammar> grammar, const vocab::Tokenizer& tokenizer,
              bool ends_whole);
 
-  /// Where the answer may have `most` more tokens: `chosen`, which mask() allowed, or what must
-  /// come instead. nullopt: the answer may end here, and must, as nothing fits that was chosen.
-  /// What is returned is to be accepted next.
+  /// Call it when the answer may have `most` more tokens. Returns `chosen`, which mask() allowed,
+  /// or the token that must come instead; accept() it next. nullopt: the answer may end here, and
+  /// must, because nothing that was chosen fits.
   [[nodiscard]] std::optional<TokenId> in_time(TokenId chosen, std::size_t most);
-  /// All tokens are spent, and the answer is whole because it was brought to its end.
+  /// Whether the answer is whole because it was steered to its end; ask when all tokens are spent.
   [[nodiscard]] bool is_closed();
 
   /// The answer goes on with a token that mask() allowed.
   void accept(TokenId token);
-  /// Puts the tokens that must come next into `tokens`, of the `most` that the answer may have;
-  /// they are accepted. What the answer begins with may have to come before any token is chosen.
+  /// Puts the tokens that must come next into `tokens`, of the `most` that the answer may have, and
+  /// accepts them. Even the first tokens of an answer may be forced.
   void take_forced(std::vector<TokenId>& tokens, std::size_t most);
-  /// The answer must end here.
+  /// Whether the answer must end here.
   [[nodiscard]] bool is_complete();
 
-  /// Cuts `draft`, a guess of what comes next, to what may come. prepare_mask() makes the masks
-  /// behind each of its tokens, too, and they are there for as long as accept() and take_forced()
-  /// follow it.
+  /// Cuts `draft`, a guess of what comes next, to tokens that the grammar allows. prepare_mask()
+  /// then also makes the masks after each of its tokens; they stay valid as long as accept() and
+  /// take_forced() follow the draft.
   void expect(std::vector<TokenId>& draft);
 
-  /// Makes the mask of the next token, unless there is one.
+  /// Makes the mask of the next token, unless it is made already.
   void prepare_mask();
   /// Whether prepare_mask() has made the mask of the next token, or any token may come.
   [[nodiscard]] bool has_mask() const { return is_free_ || place_ < masks_made_; }
-  /// How many there are of prepare_mask(), those of a draft among them.
+  /// How many masks prepare_mask() has made, including those of a draft.
   [[nodiscard]] std::size_t masks_made() const { return masks_made_; }
-  /// What prepare_mask() made; empty where any token may come.
+  /// The mask that prepare_mask() made; empty if any token may come.
   [[nodiscard]] std::span<const std::uint32_t> mask() const;
 
   [[nodiscard]] bool is_free() const { return is_free_; }
-  /// Of all masks so far.
+  /// The time for all masks so far.
   [[nodiscard]] std::chrono::nanoseconds mask_time() const { return mask_time_; }
 
  private:
@@ -84,18 +84,18 @@ class Constraint {
   grammar::Matcher matcher_;
   const vocab::Tokenizer& tokenizer_;
   const std::size_t mask_words_;
-  std::vector<TokenId> draft_;        // from where masks_ begins
-  std::vector<std::uint32_t> masks_;  // one before each token of draft_, and one behind it
+  std::vector<TokenId> draft_;        // the guess that masks_ belong to
+  std::vector<std::uint32_t> masks_;  // one before each token of draft_, and one after the last
   std::size_t masks_made_ = 0;
   std::size_t place_ = 0;      // in draft_
-  bool ends_whole_;            // false too once there is no hope
-  std::optional<Tokens> end_;  // from where the text is now; nullopt: not looked for
+  bool ends_whole_;            // becomes false when an end cannot be reached any more
+  std::optional<Tokens> end_;  // an end from the present state; nullopt: not searched for
   struct Found {               // the end that was found last
     std::size_t tokens = 0;
     std::size_t bytes = 0;  // Matcher::bytes_to_end() there
     std::size_t most = 0;   // tokens that were left
   } found_;
-  bool is_steered_ = false;  // it came to where an end takes all tokens that are left
+  bool is_steered_ = false;  // the end takes all tokens that are left, or replaced a choice
   bool is_free_ = false;
   std::chrono::nanoseconds mask_time_{0};
 };

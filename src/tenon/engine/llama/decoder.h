@@ -9,8 +9,8 @@
 
 namespace tenon::engine {
 
-/// What the scheduler needs of a model: a cache of token sequences, and logits for what is added.
-/// One thread uses it. The model behind it is libllama; tests have one made of arithmetic.
+/// What the scheduler needs from a model: a cache of token sequences, and logits for the tokens
+/// that are added. One thread uses it. The real one is libllama; tests have one made of arithmetic.
 class Decoder {
  public:
   struct Item {
@@ -21,7 +21,7 @@ class Decoder {
   };
 
   enum class Result : std::uint8_t {
-    done,         ///< All of the batch is in the cache.
+    done,         ///< The whole batch is in the cache.
     no_room,      ///< Nothing changed: the cache is full.
     emptied,      ///< The cache was made anew, with more room: every sequence is empty now.
     interrupted,  ///< Part of the batch may be in the cache: truncate() its sequences.
@@ -31,29 +31,29 @@ class Decoder {
 
   virtual ~Decoder() = default;
 
-  /// Adds `batch` (at most batch_tokens() items) to the cache. Returns early with `interrupted`
-  /// soon after `must_stop` has become true, where the hardware can; it is called from any thread.
+  /// Adds `batch` (at most batch_tokens() items) to the cache. Returns `interrupted` soon after
+  /// `must_stop` has become true, if the hardware can; `must_stop` is called from any thread.
   [[nodiscard]] virtual Result decode(std::span<const Item> batch,
                                       const std::function<bool()>& must_stop) = 0;
 
-  /// The logits of item `index` of the last batch, which wanted them; valid until the next
-  /// decode(), and the caller's to spoil.
+  /// The logits of item `index` of the last batch, which must have wanted them. Valid until the
+  /// next decode(); the caller may overwrite them.
   [[nodiscard]] virtual std::span<float> logits(std::size_t index) = 0;
 
-  /// Says that a sequence will have `tokens` tokens, so that decode() need not find out in the
-  /// midst of them. False: the cache was made anew, and every sequence is empty now.
+  /// Announces that a sequence will have `tokens` tokens, so that decode() need not grow the cache
+  /// on the way. False: the cache was made anew, and every sequence is empty now.
   [[nodiscard]] virtual bool reserve(std::uint32_t tokens) = 0;
 
   /// Forgets the positions from `from` on. False: this model cannot forget a part, and has
   /// forgotten the whole sequence.
   [[nodiscard]] virtual bool truncate(std::int32_t sequence, std::int32_t from) = 0;
 
-  /// Makes sequence `to` hold the first `tokens` tokens of `from`, which has more or as many, and
-  /// nothing else. False: this model cannot have a part of them, and `to` is empty.
+  /// Makes sequence `to` hold exactly the first `tokens` tokens of `from`, which has at least as
+  /// many. False: this model cannot copy a part, and `to` is empty.
   [[nodiscard]] virtual bool copy(std::int32_t from, std::int32_t to, std::int32_t tokens) = 0;
 
   [[nodiscard]] virtual std::uint32_t sequences() const = 0;
-  [[nodiscard]] virtual std::uint32_t cache_tokens() const = 0;  ///< Of all sequences together.
+  [[nodiscard]] virtual std::uint32_t cache_tokens() const = 0;  ///< For all sequences together.
   [[nodiscard]] virtual std::uint32_t batch_tokens() const = 0;
   /// How many items of a batch may want logits.
   [[nodiscard]] virtual std::uint32_t batch_rows() const = 0;

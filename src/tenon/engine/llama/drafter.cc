@@ -6,8 +6,8 @@
 namespace tenon::engine {
 namespace {
 
-constexpr double kOldHope = 0.9;    // of a guess made before the last
-constexpr double kFirstHope = 0.5;  // to which hope comes back, so that guesses are tried again
+constexpr double kOldHope = 0.9;    // weight of the guesses before the last
+constexpr double kFirstHope = 0.5;  // hope returns to it slowly, so that guesses are tried again
 constexpr double kForgets = 0.02;
 constexpr double kOldBatch = 0.98;
 
@@ -50,7 +50,7 @@ void Drafter::grow(std::span<const TokenId> tokens) {
   noted_ = 0;
 }
 
-// Of two pairs in one place the later one stays.
+// If two pairs fall into one place, the later one stays.
 std::size_t Drafter::place_of(TokenId first, TokenId second) const {
   const std::uint64_t pair = (static_cast<std::uint64_t>(static_cast<std::uint32_t>(first)) << 32) |
                              static_cast<std::uint32_t>(second);
@@ -69,7 +69,7 @@ void BatchCost::learn(std::size_t tokens, double seconds) {
 
 bool BatchCost::is_worth(double hope, std::size_t runs) const {
   const double spread = weight_ * squares_ - tokens_ * tokens_;
-  if (weight_ < 4.0 || spread < 0.01 * weight_ * weight_) return true;  // all of one size
+  if (weight_ < 4.0 || spread < 0.01 * weight_ * weight_) return true;  // sizes are all alike
   const double per_token = std::max((weight_ * products_ - tokens_ * seconds_) / spread, 0.0);
   const double fixed = std::max((seconds_ - per_token * tokens_) / weight_, 0.0);
   const auto n = static_cast<double>(std::max<std::size_t>(runs, 1));

@@ -23,16 +23,16 @@ TEST(Drafter, GuessesWhatFollowedTheLastTwoTokens) {
       {"", 8, ""},
       {"a", 8, ""},
       {"abcab", 8, "cab"},
-      {"abcdefab", 8, "cdef"},  // four at first
+      {"abcdefab", 8, "cdef"},  // the first guess has four tokens
       {"abcdefab", 2, "cd"},
       {"abcdefab", 0, ""},
-      {"abcxabdxab", 8, "dxab"},  // the last time
+      {"abcxabdxab", 8, "dxab"},  // the last place counts
       {"aaaa", 8, "a"},
       {"abcdbc", 8, "dbc"},
       {"abcbd", 8, ""},
   };
   for (const DrafterRow& row : rows) {
-    // All at once, and as it comes.
+    // The text comes at once, and byte by byte.
     for (const bool bytewise : {false, true}) {
       Drafter drafter;
       std::vector<TokenId> draft;

@@ -10,8 +10,8 @@ namespace tenon::engine {
 
 namespace {
 
-// libllama writes lines in pieces. An array, because an engine that is destroyed when the process
-// ends still logs after this thread's objects with destructors are gone.
+// libllama writes lines in pieces. This is an array and not a std::string, because an engine that
+// is destroyed at the end of the process still logs after thread-local destructors have run.
 struct Line {
   std::array<char, 2048> text;
   std::size_t size;
@@ -20,7 +20,7 @@ struct Line {
 thread_local Line line = {};
 thread_local LlamaGuard* guard = nullptr;
 
-/// Warnings of libllama are for those who convert models; all goes to the debug level.
+/// libllama's warnings are for people who convert models, so everything goes to the debug level.
 void end_line(std::string_view text) {
   if (text.find_first_not_of(" .") == std::string_view::npos) return;
   if (line.level == GGML_LOG_LEVEL_ERROR && guard != nullptr) guard->keep_error(text);
@@ -41,7 +41,7 @@ void on_log(ggml_log_level level, const char* text, void* /*user*/) {
 
 void on_abort(const char* message) {
   if (guard != nullptr) throw LlamaAborted(message);
-  log::error(std::string("libllama: ") + message);  // and ggml aborts when this returns
+  log::error(std::string("libllama: ") + message);  // ggml aborts when this function returns
 }
 
 }  // namespace

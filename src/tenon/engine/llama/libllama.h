@@ -7,7 +7,7 @@
 
 #include <llama.h>
 
-/// libllama made safe to call: its messages go to our log, and its assertions become exceptions
+/// Makes libllama safe to call: its messages go to our log, and failed assertions become exceptions
 /// where the caller asks for it. For sources of this folder only.
 namespace tenon::engine {
 
@@ -20,7 +20,7 @@ struct FreeContext {
 using ModelPtr = std::unique_ptr<llama_model, FreeModel>;
 using ContextPtr = std::unique_ptr<llama_context, FreeContext>;
 
-/// What libllama would have ended the process with.
+/// A failed assertion of libllama, which would otherwise have ended the process.
 class LlamaAborted : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -29,8 +29,8 @@ class LlamaAborted : public std::runtime_error {
 /// Starts libllama once per process. Thread-safe.
 void start_libllama();
 
-/// While one lives, on this thread: a failed assertion of libllama throws LlamaAborted instead of
-/// ending the process, and error messages are kept. What was being worked on is not usable after.
+/// While one lives on this thread, a failed assertion of libllama throws LlamaAborted instead of
+/// ending the process, and error messages are kept. The objects in use must not be used afterwards.
 ///
 /// ggml calls its abort callback, which may not return, before it aborts; C frames are crossed by
 /// the unwinder because the x86-64 and AArch64 ABIs have unwind tables for C as well.
@@ -41,8 +41,8 @@ class LlamaGuard {
   LlamaGuard(const LlamaGuard&) = delete;
   LlamaGuard& operator=(const LlamaGuard&) = delete;
 
-  /// The first error message of libllama on this thread since the guard was set up, or "": those
-  /// that follow say in general words that it failed.
+  /// The first error message of libllama on this thread since the guard was made, or "". Later ones
+  /// only repeat in general words that something failed.
   [[nodiscard]] const std::string& first_error() const { return first_error_; }
   void keep_error(std::string_view line) {
     if (first_error_.empty()) first_error_ = line;

@@ -15,11 +15,10 @@ namespace {
 
 constexpr std::uint32_t kFirstSequenceTokens = 1024;
 
-/// On a CPU, libllama's flash attention walks over the cached tokens one by one, with small heads
-/// at the cost of the walk; plain attention multiplies matrices. 256 tokens after 1,500 of prompt,
-/// CPU time over the bundled model (heads of 32): 804 ms with it, 403 without; eight runs at
-/// once 13.6 s and 3.4 s. Prompts are faster with it (512 tokens: 30 ms and 52). Shared 2-core
-/// EPYC, 2026-11.
+/// On a CPU, libllama's flash attention goes over the cached tokens one by one, which is slow for
+/// small heads; plain attention multiplies matrices. 256 tokens after a prompt of 1,500, CPU time
+/// over the bundled model (heads of 32): 804 ms with it, 403 without; eight runs at once 13.6 s and
+/// 3.4 s. Prompts are faster with it (512 tokens: 30 ms and 52). Shared 2-core EPYC, 2026-11.
 llama_flash_attn_type flash_attention_for(const llama_model* model, FlashAttention asked,
                                           ggml_type type_v) {
   constexpr int kSmallHead = 64;
@@ -31,7 +30,7 @@ llama_flash_attn_type flash_attention_for(const llama_model* model, FlashAttenti
     case FlashAttention::automatic:
       break;
   }
-  if (ggml_is_quantized(type_v)) return LLAMA_FLASH_ATTN_TYPE_ENABLED;  // libllama has no other way
+  if (ggml_is_quantized(type_v)) return LLAMA_FLASH_ATTN_TYPE_ENABLED;  // libllama requires it
   const int heads = llama_model_n_head(model);
   const bool is_small = heads > 0 && llama_model_n_embd(model) / heads <= kSmallHead;
   const bool on_gpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_GPU) != nullptr;
@@ -45,7 +44,7 @@ int first_of(const LlamaDecoder::Options& options) {
                        load);
 }
 
-// What the calling thread has had of processors.
+// The processor time of the calling thread.
 std::chrono::nanoseconds own_time() {
   timespec time{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -115,15 +114,15 @@ std::uint32_t LlamaDecoder::sequence_room() const {
   return options_.is_divided ? opened_tokens_ / options_.sequences : opened_tokens_;
 }
 
-/// `done`: a sequence has room for `tokens`, as far as the options allow. Else the context is made
-/// anew: `emptied`, or `reset` where that failed.
+/// Returns `done` if a sequence has room for `tokens`, or as many as the options allow. Otherwise
+/// makes the context anew and returns `emptied`, or `reset` if that failed.
 Decoder::Result LlamaDecoder::make_room(std::uint32_t tokens) {
   const std::uint32_t before = opened_tokens_;
   while (sequence_room() < tokens && opened_tokens_ < options_.cache_tokens) {
     opened_tokens_ = std::min(2 * opened_tokens_, options_.cache_tokens);
   }
   if (context_ && opened_tokens_ == before) return Result::done;
-  context_.reset();  // first: both may not fit
+  context_.reset();  // first, since there may be no memory for both
   const Status opened = open();
   if (opened) return Result::emptied;
   log::error(opened.error().message);
@@ -155,7 +154,7 @@ Decoder::Result LlamaDecoder::decode(std::span<const Item> batch,
   try {
     status = compute();
   } catch (const LlamaAborted& aborted) {
-    // The context is in an unknown state, and freeing it might abort again: it is left behind.
+    // The context is in an unknown state, and freeing it might abort again: it is leaked.
     log::error(std::string("libllama gave up: ") + aborted.what());
     static_cast<void>(context_.release());
     must_stop_ = nullptr;
@@ -172,9 +171,9 @@ Decoder::Result LlamaDecoder::decode(std::span<const Item> batch,
   return Result::failed;
 }
 
-// llama_decode(), with as many threads as pay. How many there are changes no logits: each row of a
-// product is one thread's (the same to the bit with 1 and 2 threads, Qwen2.5-Coder-0.5B and
-// Gemma-3-270m, flash attention on and off, 2026-11).
+// Calls llama_decode() with as many threads as pay. The number of threads changes no logits, since
+// each row of a product is computed by one thread (the same to the bit with 1 and 2 threads,
+// Qwen2.5-Coder-0.5B and Gemma-3-270m, flash attention on and off, 2026-11).
 int LlamaDecoder::compute() {
   if (!options_.adapts_threads) return llama_decode(context_.get(), batch_);
   llama_set_n_threads(context_.get(), threads_.threads(), threads_.threads());
@@ -208,8 +207,9 @@ bool LlamaDecoder::copy(std::int32_t from, std::int32_t to, std::int32_t tokens)
   if (!context_) return false;
   const llama_memory_t memory = llama_get_memory(context_.get());
   llama_memory_seq_rm(memory, to, -1, -1);
-  // As a whole: libllama copies no part from one division of the cache to another, and a recurrent
-  // state has none. What is undivided is shared, not copied.
+  // Copies the whole sequence and truncates it: libllama cannot copy a part from one division of
+  // the cache to another, nor a part of a recurrent state. An undivided cache shares instead of
+  // copying.
   llama_memory_seq_cp(memory, from, to, -1, -1);
   return truncate(to, tokens);
 }

@@ -17,15 +17,15 @@
 
 namespace tenon::engine {
 
-/// A libllama context as the scheduler sees it.
+/// A libllama context as a Decoder.
 ///
-/// The cache is either divided, a part for each sequence, or one for all ("unified"). Divided it is
-/// faster, since attention does not walk over other sequences' cells (engine_bench over the bundled
-/// model, CPU time: prompt/8 230 ms against 434, generation/8 763 ms against 1,086; shared 2-core
-/// AMD EPYC, 2026-11), but it takes as much memory for every sequence as for the longest. Unified,
-/// a run may grow to its whole context while the others are short.
+/// The cache is either divided, one part for each sequence, or one for all ("unified"). Divided it
+/// is faster, since attention does not go over other sequences' cells (engine_bench over the
+/// bundled model, CPU time: prompt/8 230 ms against 434, generation/8 763 ms against 1,086; shared
+/// 2-core AMD EPYC, 2026-11), but it takes as much memory for every sequence as for the longest.
+/// Unified, a run may grow to its whole context while the others are short.
 ///
-/// libllama writes zeros into a whole cache at once, so a divided one begins with 1,024 tokens for
+/// libllama fills a new cache with zeros at once, so a divided one begins with 1,024 tokens for
 /// each sequence and is made anew, twice as large, when a sequence needs more (bundled model,
 /// resident memory of an idle server 219 MB -> 33 MB, 2026-11).
 class LlamaDecoder final : public Decoder {
@@ -35,7 +35,7 @@ class LlamaDecoder final : public Decoder {
     std::uint32_t sequences = 1;
     std::uint32_t batch_tokens = 512;
     int threads = 1;
-    bool adapts_threads = false;  ///< As many of them as other programs leave room for.
+    bool adapts_threads = false;  ///< Uses as many threads as other programs leave room for.
     bool is_divided = true;       ///< cache_tokens / sequences for each.
     FlashAttention flash_attention = FlashAttention::automatic;
     ggml_type type_k = GGML_TYPE_F16;
@@ -58,7 +58,7 @@ class LlamaDecoder final : public Decoder {
   [[nodiscard]] std::uint32_t sequences() const override { return options_.sequences; }
   [[nodiscard]] std::uint32_t cache_tokens() const override { return options_.cache_tokens; }
   [[nodiscard]] std::uint32_t batch_tokens() const override { return options_.batch_tokens; }
-  /// One for each sequence, and some for guesses; libllama keeps a row of logits for each.
+  /// One for each sequence, and some for guesses: libllama keeps a row of logits for each of them.
   [[nodiscard]] std::uint32_t batch_rows() const override {
     return std::min(options_.sequences + kGuessedRows, options_.batch_tokens);
   }
@@ -76,7 +76,7 @@ class LlamaDecoder final : public Decoder {
   llama_model* model_;
   Options options_;
   ThreadPlan threads_;
-  std::uint32_t opened_tokens_;  // of the context: what there is of cache_tokens so far
+  std::uint32_t opened_tokens_;  // size of the present context, up to cache_tokens
   ContextPtr context_;           // null after a failure, until the next decode()
   std::size_t vocab_size_;
   llama_batch batch_;

@@ -29,9 +29,9 @@ namespace {
 constexpr std::uint32_t kMostDefaultContext = 16384;
 constexpr const char* kAddsSpaceKey = "tokenizer.ggml.add_space_prefix";
 
-/// Threads that pay: a small model's step is over before a second thread has woken up, and spinning
-/// barriers on a busy machine cost ten times the step (2 threads 205 tokens/s, 1 thread 2,300, for
-/// a model of 4 MB).
+/// How many threads pay. A step of a small model is over before a second thread has woken up, and
+/// spinning barriers on a busy machine cost ten times the step (2 threads 205 tokens/s, 1 thread
+/// 2,300, for a model of 4 MB).
 int choose_threads(std::uint64_t model_bytes) {
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   constexpr std::uint64_t kMegabyte = 1 << 20;
@@ -40,7 +40,7 @@ int choose_threads(std::uint64_t model_bytes) {
   return std::min(cores, 16);
 }
 
-/// Else a step's time is that of a GPU or of another machine, and says nothing of threads.
+/// If not, the time of a step is that of a GPU or another machine, and says nothing about threads.
 bool is_computed_here(const LlamaOptions& options) {
   const bool has_gpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_GPU) != nullptr;
   return options.rpc.empty() && (!has_gpu || options.gpu_layers == 0);
@@ -78,10 +78,10 @@ class Loaded final : public LlamaEngine {
   std::string chat_template_;
   Capabilities capabilities_;
   message::Sampling sampling_defaults_;
-  Scheduler scheduler_;  // last: its thread uses the others
+  Scheduler scheduler_;  // last: its thread uses the members above
 };
 
-/// Refuses what libllama would take for granted.
+/// Refuses values that libllama would use unchecked.
 Status check_header(const vocab::GgufFile& file) {
   const auto refuse = [](Errc code, std::string what) {
     return Unexpected(Error{code, std::move(what)});
@@ -119,7 +119,7 @@ Status check_header(const vocab::GgufFile& file) {
   return {};
 }
 
-/// What libllama said, without the name of its function and what we say ourselves.
+/// libllama's message, without the name of its function and without what our message says already.
 std::string reason_of(const LlamaGuard& guard) {
   std::string_view reason = guard.first_error();
   const std::size_t colon = reason.find(": ");
@@ -132,7 +132,7 @@ std::string reason_of(const LlamaGuard& guard) {
 Expected<ModelPtr> load_model(const LlamaOptions& options) {
   llama_model_params params = llama_model_default_params();
   params.n_gpu_layers = options.gpu_layers;
-  std::vector<ggml_backend_dev_t> devices;  // null behind the last
+  std::vector<ggml_backend_dev_t> devices;  // ends with a null pointer
   if (!options.rpc.empty()) {
     auto workers = rpc_devices(options.rpc);
     if (!workers) return Unexpected(workers.error());
@@ -140,7 +140,7 @@ Expected<ModelPtr> load_model(const LlamaOptions& options) {
     devices.push_back(nullptr);
     params.devices = devices.data();
   }
-  // See LlamaTokenizer: the space before the first word is ours to add.
+  // LlamaTokenizer adds the space before the first word itself, see there.
   llama_model_kv_override overrides[2] = {};
   overrides[0].tag = LLAMA_KV_OVERRIDE_TYPE_BOOL;
   std::strncpy(overrides[0].key, kAddsSpaceKey, sizeof overrides[0].key - 1);
@@ -168,8 +168,8 @@ bool is_generative(const llama_model* model) {
          !llama_model_is_diffusion(model);
 }
 
-/// Whether this model's tokenizer wants a space before the first word: SentencePiece does unless
-/// the file says no.
+/// Whether this model's tokenizer expects a space before the first word. SentencePiece does, unless
+/// the file says otherwise.
 bool adds_space(const vocab::GgufFile& file, const llama_model* model) {
   const bool is_sentence_piece =
       llama_vocab_type(llama_model_get_vocab(model)) == LLAMA_VOCAB_TYPE_SPM;
@@ -200,7 +200,7 @@ std::uint64_t bytes_of(std::uint64_t numbers, CacheType type) {
   return numbers * ggml_type_size(as) / static_cast<std::uint64_t>(ggml_blck_size(as));
 }
 
-/// Bytes of a token's keys and values.
+/// Bytes of a token's keys and values in the cache.
 std::uint64_t cache_bytes_per_token(const llama_model* model, const LlamaOptions& options) {
   const auto positive = [](std::int32_t value) {
     return static_cast<std::uint64_t>(std::max(value, 1));
@@ -212,7 +212,7 @@ std::uint64_t cache_bytes_per_token(const llama_model* model, const LlamaOptions
   return bytes_of(numbers, options.cache_type_k) + bytes_of(numbers, options.cache_type_v);
 }
 
-/// The same by the file's header.
+/// The same, from the file's header.
 std::uint64_t cache_bytes_per_token(const vocab::GgufFile& file, const LlamaOptions& options) {
   const std::string prefix = std::string(file.string("general.architecture").value_or("")) + ".";
   const auto number = [&](std::string_view key) {
@@ -223,7 +223,7 @@ std::uint64_t cache_bytes_per_token(const vocab::GgufFile& file, const LlamaOpti
   const std::uint64_t heads = std::max<std::uint64_t>(number("attention.head_count"), 1);
   const std::uint64_t head = number("embedding_length") / heads;
   const auto of_head = [&](std::string_view key) { return number(key) > 0 ? number(key) : head; };
-  std::uint64_t cached_heads = 0;  // of all layers
+  std::uint64_t cached_heads = 0;  // summed over all layers
   for (const std::int64_t each : file.integers(prefix + "attention.head_count_kv")) {
     cached_heads += static_cast<std::uint64_t>(std::max<std::int64_t>(each, 0));
   }
@@ -235,7 +235,7 @@ std::uint64_t cache_bytes_per_token(const vocab::GgufFile& file, const LlamaOpti
          bytes_of(cached_heads * of_head("attention.value_length"), options.cache_type_v);
 }
 
-/// Of all parts of the model.
+/// The bytes of all files of a split model.
 std::uint64_t file_bytes(const std::string& path) {
   std::uint64_t sum = 0;
   std::error_code failed;
@@ -265,7 +265,7 @@ CachePlan plan_cache_of(const LlamaOptions& options, const Scheduler::Options& p
                      .bytes_per_token = bytes_per_token});
 }
 
-/// What the cache may take: unknown where it may lie on a GPU or on another machine.
+/// The memory for the cache; nullopt (not known) if it may be on a GPU or on another machine.
 std::optional<std::uint64_t> cache_memory(const LlamaOptions& options) {
   if (!options.rpc.empty()) return std::nullopt;
   // Not llama_supports_gpu_offload(): with the RPC backend that is always true.

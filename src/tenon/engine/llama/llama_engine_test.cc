@@ -39,7 +39,7 @@ constexpr std::string_view kPrompt =
     "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n"
     "<|im_start|>user\nWhat is the weather in Paris?<|im_end|>\n<|im_start|>assistant\n";
 
-/// One engine for all tests of a kind: loading is quick, but not free.
+/// One engine for all tests of a kind, since loading takes time.
 LlamaEngine* engine() {
   static const std::unique_ptr<LlamaEngine> shared = [] {
     auto loaded = LlamaEngine::load({.path = kModel, .context_tokens = 2048});
@@ -97,9 +97,10 @@ LlamaEngineStarted start(GenerateRequest request) {
   return started;
 }
 
-/// Whether a greedy answer, with four top_logprobs, is `other`. libllama rounds otherwise in a
-/// batch of another size, so a tie may go to another token, and from there on they may differ. What
-/// must hold: every token was, up to such rounding, the likeliest after what came before it.
+/// Whether a greedy answer, with four top_logprobs, is `other`. libllama rounds differently in a
+/// batch of another size, so a tie may give another token, and from there on the answers may
+/// differ. What must hold: each token was, up to such rounding, the likeliest after those before
+/// it.
 bool same_but_for_ties(const RecordingSink& sink, const std::vector<TokenId>& other) {
   const std::vector<TokenId> ids = sink.ids();
   const auto logprobs = sink.logprobs();
@@ -224,7 +225,7 @@ TEST_F(LlamaTokenizerTest, WhatIsNotUtf8BecomesReplacementCharacters) {
   }
 }
 
-// Against libllama in one go, for text of every kind of word and space.
+// Compares with libllama's result for the whole text, for every kind of word and space.
 TEST_F(LlamaTokenizerTest, CutsLongTextsWhereNoTokenSpans) {
   llama_model_params params = llama_model_default_params();
   params.vocab_only = true;
@@ -307,8 +308,8 @@ TEST_F(LlamaEngineTest, TheSameAloneAndAgain) {
       request.sampling.temperature = 0.9;
       request.sampling.seed = 7;
     }
-    // The first run computes the whole prompt, the later ones its last token: that rounding is
-    // libllama's, so they are compared from the second on.
+    // The first run computes the whole prompt, later runs only its last token, which libllama
+    // rounds differently. So runs are compared from the second on.
     for (int i = 0; i < 4; ++i) {
       const LlamaEngineStarted started = start(request);
       ASSERT_TRUE(started.sink->wait_end());
@@ -320,7 +321,7 @@ TEST_F(LlamaEngineTest, TheSameAloneAndAgain) {
   }
 }
 
-// The bundled model's file says: temperature 0. As above, compared from the second run on.
+// The bundled model's file recommends temperature 0. Compared from the second run on, as above.
 TEST_F(LlamaEngineTest, TakesTheTemperatureOfTheFileWhereTheRequestHasNone) {
   GenerateRequest request = endless(kPrompt, 60);
   std::vector<std::vector<TokenId>> answers;
@@ -371,7 +372,7 @@ TEST_F(LlamaEngineTest, PausesAndResumes) {
   const LlamaEngineStarted paused = start(endless(kPrompt, 100));
   ASSERT_TRUE(paused.sink->wait_tokens(5));
   paused.run->pause();
-  std::this_thread::sleep_for(50ms);  // the token in flight
+  std::this_thread::sleep_for(50ms);  // for the token in flight
   const std::size_t count = paused.sink->ids().size();
   ASSERT_LT(count, 100U);
   EXPECT_FALSE(paused.sink->wait_tokens(count + 1, 100ms));
@@ -492,7 +493,8 @@ TEST_F(LlamaEngineTest, SharesASmallCache) {
   EXPECT_GT((*small)->stats().preemptions, 0U);
 }
 
-// More than a divided cache begins with, first in the answer, then in the prompt.
+// The text has more tokens than a divided cache begins with, first in the answer, then in the
+// prompt.
 TEST_F(LlamaEngineTest, ACacheGrowsWithWhatIsInIt) {
   auto large = LlamaEngine::load({.path = kModel, .context_tokens = 4096, .max_concurrent = 2});
   ASSERT_TRUE(large) << large.error().message;
@@ -513,8 +515,7 @@ TEST_F(LlamaEngineTest, ACacheGrowsWithWhatIsInIt) {
   }
 }
 
-// Eight at once, as the model likes them, and every token that leaves no choice is the tokenizer's
-// own.
+// Eight runs at once. Where the grammar leaves no choice, the tokens are those of the tokenizer.
 TEST_F(LlamaEngineTest, AnswersAreTextsOfTheirGrammar) {
   const auto grammar =
       grammar_of_pattern(R"x(\{"city": "[A-Z][a-z]{2,10}", "unit": "(?:celsius|fahrenheit)"\})x",
@@ -568,7 +569,7 @@ TEST(GgmlTypes, AreThoseOfGgml) {
   for (std::uint32_t type = 0; type < GGML_TYPE_COUNT; ++type) {
     const auto ggml = static_cast<ggml_type>(type);
     const auto block = static_cast<std::uint64_t>(ggml_blck_size(ggml));
-    if (block == 0) continue;  // a number that was given up
+    if (block == 0) continue;  // a number that ggml has given up
     const auto ours = vocab::ggml_tensor_bytes(type, 256 * 4, 256 * 4);
     if (!ours) continue;
     ++known;
@@ -670,7 +671,7 @@ std::unique_ptr<LlamaEngine> with_control_tokens(const std::vector<std::string>&
 }
 
 TEST_F(LlamaTokenizerTest, WordsThatAreControlTokensAreSpelledOtherwise) {
-  // "Ġthe" is what " the" is called in the file: its bytes do not say what text makes it.
+  // The file writes " the" as "Ġthe": its bytes do not tell which text becomes this token.
   const auto other = with_control_tokens({"get", "Ġthe", "ing"});
   ASSERT_NE(other, nullptr);
   const vocab::Tokenizer& tokenizer = other->tokenizer();
@@ -725,8 +726,8 @@ TEST_F(LlamaTest, ACacheLargerThanTheMemoryIsRefusedWithNumbers) {
       << large.error().message;
 }
 
-// A damaged header may be refused or load; it must not end the process. The whole header is tried
-// bit by bit in a longer run (see the commit); this is a sample that a test can afford.
+// A file with a damaged header may be refused or load; it must not end the process. Trying every
+// bit of the header takes too long for a test; this is a sample.
 TEST_F(LlamaTest, FlippedBitsDoNotCrash) {
   const std::string good = read_model();
   const std::size_t header = good.find("token_embd.weight");
@@ -735,7 +736,8 @@ TEST_F(LlamaTest, FlippedBitsDoNotCrash) {
   int loaded = 0;
   for (int i = 0; i < 60; ++i) {
     state = state * 1664525U + 1013904223U;
-    // Half of them in the first kilobytes, where the numbers are, half anywhere in the header.
+    // Half of the flips are in the first kilobytes, where the numbers are, half in the whole
+    // header.
     const std::size_t at = 24 + state % (i % 2 == 0 ? 2000 : header + 2000);
     std::string flipped = good;
     flipped[at] = static_cast<char>(flipped[at] ^ (1 << ((state >> 28) % 8)));

@@ -38,7 +38,7 @@ void MaskWorker::work() {
   }
 }
 
-// False: there is none left to begin with.
+// False: no mask is left to begin with.
 bool MaskWorker::make_one(std::unique_lock<std::mutex>& lock) {
   if (to_do_.empty()) return false;
   Constraint* const constraint = to_do_.front();

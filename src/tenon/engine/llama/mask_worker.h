@@ -10,23 +10,23 @@
 
 namespace tenon::engine {
 
-/// Makes masks on a thread of its own, while the model computes the logits that they are for.
+/// Makes masks on a thread of its own, while the model computes the logits that they belong to.
 ///
 ///     worker.begin(constraints);
 ///     decoder.decode(batch, must_stop);
 ///     worker.finish();             // from here on the constraints are the caller's again
 ///
-/// On a machine where that thread gets no time they are made by finish(): each by whoever comes to
-/// it first. One thread calls.
+/// If that thread gets no processor time, finish() makes the masks: each thread takes the next mask
+/// that is not begun. Only one thread may call.
 class MaskWorker {
  public:
   MaskWorker();
-  /// finish() has returned.
+  /// Destroy it after finish() has returned.
   ~MaskWorker();
   MaskWorker(const MaskWorker&) = delete;
   MaskWorker& operator=(const MaskWorker&) = delete;
 
-  /// `constraints` stays as it is until finish() returns.
+  /// `constraints` must not change until finish() returns.
   void begin(std::span<Constraint* const> constraints);
   void finish();
 
@@ -34,14 +34,14 @@ class MaskWorker {
   void work();
   bool make_one(std::unique_lock<std::mutex>& lock);
 
-  std::mutex mutex_;  // guards what follows; not held while a mask is made
+  std::mutex mutex_;  // guards the members below; not held while a mask is made
   std::condition_variable work_came_;
   std::condition_variable work_went_;
   std::span<Constraint* const> to_do_;
   std::size_t in_hand_ = 0;
   bool is_closing_ = false;
 
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // last: it uses the members above
 };
 
 }  // namespace tenon::engine

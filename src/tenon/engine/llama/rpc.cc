@@ -51,7 +51,7 @@ Expected<std::vector<ggml_backend_dev_t>> rpc_devices(const std::vector<std::str
     ggml_backend_reg_t worker = nullptr;
     try {
       worker = (*add)(endpoint.c_str());
-    } catch (const std::exception&) {  // said below
+    } catch (const std::exception&) {  // reported below
     }
     const std::size_t count = worker == nullptr ? 0 : ggml_backend_reg_dev_count(worker);
     if (count == 0) {
@@ -70,7 +70,7 @@ Status run_rpc_worker(const std::string& endpoint, int threads) {
       rpc_function<decltype(ggml_backend_rpc_start_server)>("ggml_backend_rpc_start_server");
   if (!serve) return Unexpected(serve.error());
   if (Status checked = check_endpoint(endpoint); !checked) return checked;
-  // Its accelerators, or else its processor.
+  // The worker's accelerators, or else its processor.
   std::vector<ggml_backend_dev_t> devices;
   for (std::size_t i = 0; i < ggml_backend_dev_count(); ++i) {
     ggml_backend_dev_t device = ggml_backend_dev_get(i);

@@ -11,7 +11,7 @@
 namespace tenon::engine {
 
 /// The devices of the workers at `endpoints` ("host:port"), in order. Waits for each to answer.
-/// Fails with `unavailable` where one does not, `unsupported` where libllama has no RPC backend.
+/// Fails with `unavailable` if one does not, with `unsupported` if libllama has no RPC backend.
 [[nodiscard]] Expected<std::vector<ggml_backend_dev_t>> rpc_devices(
     const std::vector<std::string>& endpoints);
 

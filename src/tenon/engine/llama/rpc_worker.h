@@ -6,12 +6,12 @@
 
 namespace tenon::engine {
 
-/// Computes layers for the process that names `endpoint` ("host:port") in LlamaOptions::rpc, on
-/// this machine's devices. Serves one process after the other, and returns only where it cannot
-/// listen.
+/// Computes layers, on this machine's devices, for the process that names `endpoint` ("host:port")
+/// in LlamaOptions::rpc. Serves one process after the other, and returns only if it cannot listen.
 ///
-/// The protocol is libllama's: neither encrypted nor authenticated, and whoever reaches the port
-/// can make this process read and write what it likes. It belongs on a closed network.
+/// The protocol is libllama's: it is neither encrypted nor authenticated, and anyone who reaches
+/// the port can make this process read and write memory as they like. Use it on a closed network
+/// only.
 [[nodiscard]] Status run_rpc_worker(const std::string& endpoint, int threads);
 
 }  // namespace tenon::engine

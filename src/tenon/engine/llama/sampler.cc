@@ -6,17 +6,32 @@
 #include <cstring>
 #include <limits>
 
+// How a token is chosen
+//
+// sample() changes the row of logits in the order that the header states, then choose() takes one
+// of three ways, all without sorting the vocabulary:
+//  - Temperature 0 or top_k 1: the largest logit.
+//  - No top_k, top_p or min_p: draw_from_all() sums the weights, exp((logit - largest) /
+//    temperature), in blocks of 64, finds the block that the random number falls into, then the
+//    token in it.
+//  - Else draw_from_best() collects the few tokens that the limits can leave (find_candidates),
+//    takes them from a heap in falling order until the limits cut, and draws from those.
+// The logits are read four at a time, by vector instructions that every x86-64 and ARM processor
+// has. exp() is a polynomial of ours with the same rounding for one number and for four, so a seed
+// gives the same token on every machine. If a mask leaves fewer than one token in kFewLegal, the
+// legal tokens are copied into a short row of their own (take_legal), and the work is proportional
+// to them.
 namespace tenon::engine {
 namespace {
 
 using Candidate = SamplerScratch::Candidate;
 
-// Four floats side by side: what SSE2 and NEON have, so no build needs more.
+// Four floats side by side: SSE2 and NEON have this, so every build can use it.
 constexpr std::size_t kLanes = 4;
 using Floats = float __attribute__((vector_size(kLanes * sizeof(float))));
 using Bits = std::uint32_t __attribute__((vector_size(kLanes * sizeof(std::uint32_t))));
 
-// A weight below exp(-40) is dropped: all of 2^18 such tokens together stay below 2^-39.
+// A weight below exp(-40) counts as zero: 2^18 such tokens together stay below 2^-39.
 constexpr float kLeastExponent = -40.0F;
 constexpr std::size_t kBlock = 64;  // tokens whose weights are summed as one; a multiple of kLanes
 
@@ -31,8 +46,8 @@ Floats all(float value) {
 }
 
 /// exp(x) for x in [kLeastExponent, 0], 0 for anything less and for NaN; relative error < 2e-7.
-/// 2^n times a polynomial on [-ln2/2, ln2/2] (the coefficients are those of the Cephes library's
-/// expf); one arithmetic for single values and lanes, so both give the same bits.
+/// 2^n times a polynomial on [-ln2/2, ln2/2], with the coefficients of the Cephes library's expf.
+/// The same arithmetic serves single values and lanes, so both give the same bits.
 Floats exp_lanes(Floats x) {
   const Floats least = all(kLeastExponent);
   const Floats clamped = x >= least ? x : least;  // a NaN compares false
@@ -49,7 +64,7 @@ Floats exp_lanes(Floats x) {
   p = p * r * r + r + 1.0F;
   Bits bits;
   std::memcpy(&bits, &shifted, sizeof bits);
-  bits = (bits << 23) + 0x3F800000U;  // the low bits of `shifted` are n; the rest is shifted out
+  bits = (bits << 23) + 0x3F800000U;  // keeps n, the low bits of `shifted`; shifts the rest out
   Floats scale;
   std::memcpy(&scale, &bits, sizeof scale);
   const Floats zero = all(0.0F);
@@ -68,7 +83,7 @@ Floats larger(Floats best, Floats x) {
 
 /// The largest number in `row`; NaNs do not count. -inf for an empty row.
 float largest_of(std::span<const float> row) {
-  // Several at a time: each would wait for the one before it.
+  // Several in parallel: with one, each comparison would wait for the one before it.
   Floats best[4];
   for (Floats& one : best) one = all(-std::numeric_limits<float>::infinity());
   std::size_t i = 0;
@@ -111,14 +126,14 @@ bool reaches(const float* numbers, float least) {
   Floats best = load(numbers);
   for (std::size_t i = kLanes; i < kStride; i += kLanes) {
     const Floats x = load(numbers + i);
-    best = x > best || best != best ? x : best;  // a NaN gives way
+    best = x > best || best != best ? x : best;  // a NaN in `best` is replaced
   }
   bool any = false;
   for (std::size_t lane = 0; lane < kLanes; ++lane) any = any || best[lane] >= least;
   return any;
 }
 
-/// Where `largest`, the largest number in `row`, stands first.
+/// The first index at which `row` has `largest`.
 TokenId index_of(std::span<const float> row, float largest) {
   std::size_t i = 0;
   while (i + kStride <= row.size() && !reaches(&row[i], largest)) i += kStride;
@@ -126,8 +141,8 @@ TokenId index_of(std::span<const float> row, float largest) {
   return static_cast<TokenId>(i);
 }
 
-/// Calls `take(i)` for each i with row[i] >= least(), in order. Most tokens are far below, so they
-/// are looked at kStride at a time (128 k logits, top_k 157 us -> 74 us, min_p 286 us -> 54 us;
+/// Calls `take(i)` for each i with row[i] >= least(), in order. Most tokens are far below, so
+/// kStride of them are tested at once (128 k logits, top_k 157 us -> 74 us, min_p 286 us -> 54 us;
 /// engine_bench, AMD EPYC, SSE2, 2026-11).
 template <class Least, class Take>
 void for_each_above(std::span<const float> row, const Least& least, const Take& take) {
@@ -154,7 +169,8 @@ void keep_best(std::span<const float> row, std::size_t count, std::vector<Candid
   for_each_above(row, least, [&](std::size_t i) {
     const Candidate candidate{static_cast<TokenId>(i), row[i], 0.0F};
     if (best.size() == count) {
-      if (candidate.logit == best.front().logit) return;  // a tie goes to the lower id, already in
+      if (candidate.logit == best.front().logit)
+        return;  // in a tie the lower id, taken first, stays
       std::pop_heap(best.begin(), best.end(), likelier);
       best.pop_back();
     }
@@ -163,7 +179,7 @@ void keep_best(std::span<const float> row, std::size_t count, std::vector<Candid
   });
 }
 
-/// The tokens of `row` with at least `least`, in `kept`.
+/// The tokens of `row` whose logit is at least `least`, in `kept`.
 void keep_above(std::span<const float> row, float least, std::vector<Candidate>& kept) {
   kept.clear();
   for_each_above(
@@ -171,7 +187,7 @@ void keep_above(std::span<const float> row, float least, std::vector<Candidate>&
       [&](std::size_t i) { kept.push_back({static_cast<TokenId>(i), row[i], 0.0F}); });
 }
 
-/// Below one legal token in so many, a list of them is the shorter way.
+/// If fewer than one token in so many is legal, a list of the legal ones is faster.
 constexpr std::size_t kFewLegal = 8;
 
 bool has_few(std::span<const std::uint32_t> mask, std::size_t tokens) {
@@ -183,7 +199,7 @@ bool has_few(std::span<const std::uint32_t> mask, std::size_t tokens) {
   return count <= most;
 }
 
-/// The legal tokens, in scratch.legal, and their logits.
+/// Puts the legal tokens into scratch.legal and returns their logits.
 std::span<float> take_legal(std::span<const float> logits, std::span<const std::uint32_t> mask,
                             SamplerScratch& scratch) {
   scratch.legal.clear();
@@ -268,7 +284,7 @@ void Sampler::take_instead(TokenId chosen, TokenId instead, const SamplerScratch
                         static_cast<double>(scratch.raw[static_cast<std::size_t>(chosen)]);
   }
   if (!seen_counts_.empty() && --seen_counts_[static_cast<std::size_t>(chosen)] == 0) {
-    seen_.pop_back();  // sample() took note of it last
+    seen_.pop_back();  // sample() noted this token last
   }
   see_answer(instead);
 }
@@ -309,7 +325,7 @@ std::optional<TokenId> Sampler::sample(std::span<float> logits, SamplerScratch& 
   return id;
 }
 
-/// The index in `logits`.
+/// Returns an index into `logits`; nullopt if no logit is finite.
 std::optional<TokenId> Sampler::choose(std::span<const float> logits, SamplerScratch& scratch) {
   const float largest = largest_of(logits);
   if (!std::isfinite(largest)) return std::nullopt;
@@ -320,7 +336,7 @@ std::optional<TokenId> Sampler::choose(std::span<const float> logits, SamplerScr
   return draw_from_best(logits, largest, scratch);
 }
 
-/// Without sorting: sums per block, then the block that the draw falls into, then the token.
+/// Draws without sorting: sums per block, then the block that the draw falls into, then the token.
 TokenId Sampler::draw_from_all(std::span<const float> logits, float largest,
                                SamplerScratch& scratch) {
   const float inverse = 1.0F / temperature_;
@@ -336,7 +352,7 @@ TokenId Sampler::draw_from_all(std::span<const float> logits, float largest,
   while (block + 1 < scratch.blocks.size() && rest >= scratch.blocks[block]) {
     rest -= scratch.blocks[block++];
   }
-  // Rounding may carry `rest` past the last token of positive weight: then that token it is.
+  // Rounding may carry `rest` past the last token of positive weight; then that token is taken.
   TokenId last = 0;
   const std::size_t end = std::min((block + 1) * kBlock, logits.size());
   for (std::size_t i = block * kBlock; i < end; ++i) {
@@ -351,7 +367,7 @@ TokenId Sampler::draw_from_all(std::span<const float> logits, float largest,
 }
 
 /// Puts the tokens that top_k, top_p and min_p may leave, with their weights, into `candidates`,
-/// and a few more against rounding. Returns the weight that top_p is a share of.
+/// and a few more because of rounding. Returns the total weight, of which top_p is a share.
 double Sampler::find_candidates(std::span<const float> logits, float largest,
                                 std::vector<Candidate>& candidates) const {
   const float inverse = 1.0F / temperature_;
@@ -359,7 +375,7 @@ double Sampler::find_candidates(std::span<const float> logits, float largest,
   if (top_k_ > 0) {
     keep_best(logits, top_k_, candidates);
   } else {
-    // Without top_p nothing is a share of the total.
+    // Without top_p the total is not needed.
     total = top_p_ < 1.0 ? sum_weights(logits, largest, inverse)
                          : std::numeric_limits<double>::infinity();
     // All tokens with a weight below (1 - top_p) * total / n weigh less than (1 - top_p) * total
@@ -384,7 +400,7 @@ TokenId Sampler::draw_from_best(std::span<const float> logits, float largest,
   std::vector<Candidate>& candidates = scratch.candidates;
   const double total = find_candidates(logits, largest, candidates);
 
-  // Best first, only as far as needed: a heap gives them in order.
+  // A heap gives the best tokens in order, and is read only as far as needed.
   const auto worse = [likelier = Likelier()](const Candidate& a, const Candidate& b) {
     return likelier(b, a);
   };
@@ -402,7 +418,7 @@ TokenId Sampler::draw_from_best(std::span<const float> logits, float largest,
   }
 
   double rest = uniform() * kept;
-  auto chosen = candidates.end();  // the best stands last
+  auto chosen = candidates.end();  // the best one stands last
   for (std::size_t i = 0; i < count; ++i) {
     --chosen;
     if (rest < static_cast<double>(chosen->weight)) break;

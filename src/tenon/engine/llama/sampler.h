@@ -10,8 +10,8 @@
 #include "tenon/message/message.h"
 #include "tenon/vocab/tokenizer.h"
 
-/// From logits to a token: our own code, so that a seed means the same with every engine version,
-/// and so that the work is proportional to the legal tokens where a mask leaves few.
+/// From logits to a token. This is our own code so that a seed means the same with every engine
+/// version, and so that the work is proportional to the legal tokens if a mask leaves few.
 namespace tenon::engine {
 
 using vocab::TokenId;
@@ -27,8 +27,8 @@ struct SamplerScratch {
   std::vector<Candidate> candidates;
   std::vector<double> blocks;       // sums of weights
   std::vector<float> raw;           // the row as the model gave it, for log probabilities
-  std::vector<TokenId> legal;       // where a mask leaves few: these,
-  std::vector<float> legal_logits;  // and theirs
+  std::vector<TokenId> legal;       // if a mask leaves few tokens: these,
+  std::vector<float> legal_logits;  // and their logits
 };
 
 /// Log probabilities of one position, under the model's own distribution: before temperature,
@@ -44,29 +44,29 @@ struct RawLogprobs {
 ///     sampler.see_prompt(prompt);
 ///     while (auto id = sampler.sample(logits, scratch)) ...
 ///
-/// Order of the steps: logit_bias; repetition penalty (tokens of prompt and answer),
-/// presence and frequency penalty (tokens of the answer), as vLLM has them; the mask; temperature;
-/// top_k; top_p; min_p. Ties go to the lower id. The result depends on the logits, the parameters,
-/// the seed and the tokens so far: not on other runs, and on x86-64 and ARM not on the machine,
+/// The steps, in order: logit_bias; repetition penalty (tokens of prompt and answer), presence and
+/// frequency penalty (tokens of the answer), as in vLLM; the mask; temperature; top_k; top_p;
+/// min_p. Ties go to the lower id. The result depends on the logits, the parameters, the seed and
+/// the tokens so far. It does not depend on other runs nor, on x86-64 and ARM, on the machine,
 /// because the exponential is our own arithmetic. Reference for the order:
 /// vllm/v1/sample/sampler.py; for top_p after top_k: HF logits processors.
 class Sampler {
  public:
-  /// `sampling` has passed check_request().
+  /// `sampling` must have passed check_request().
   Sampler(const message::Sampling& sampling, std::size_t vocab_size, std::uint64_t seed);
 
   void see_prompt(std::span<const TokenId> prompt);
-  /// Takes note of a token of the answer that nobody chose.
+  /// Notes a token of the answer that sample() did not choose.
   void see_answer(TokenId id);
 
-  /// After sample(): not `chosen` came, but `instead`. `scratch` and `logprobs` are those of then.
+  /// Call it after sample(), with the same arguments: `instead` comes in place of `chosen`.
   void take_instead(TokenId chosen, TokenId instead, const SamplerScratch& scratch,
                     RawLogprobs* logprobs);
 
-  /// Chooses a token and takes note of it. `logits` ([vocab_size]) is spoilt. `mask` has a bit for
-  /// each token (grammar::mask_words), set where it may be chosen; empty: all may. With `logprobs`,
-  /// fills it, with its `top_count` likeliest tokens, illegal ones included. nullopt: no logit is a
-  /// number one can use.
+  /// Chooses a token and notes it. `logits` ([vocab_size]) is overwritten. `mask` has a bit for
+  /// each token (grammar::mask_words), set if it may be chosen; empty: all may. `logprobs`, if not
+  /// null, is filled with the `top_count` likeliest tokens, including illegal ones. nullopt: no
+  /// logit is finite.
   [[nodiscard]] std::optional<TokenId> sample(std::span<float> logits, SamplerScratch& scratch,
                                               std::span<const std::uint32_t> mask = {},
                                               RawLogprobs* logprobs = nullptr,
@@ -81,7 +81,7 @@ class Sampler {
   TokenId draw_from_best(std::span<const float> logits, float largest, SamplerScratch& scratch);
   double uniform();  // in [0, 1)
 
-  // In seen_counts_: how often the answer has the token, and whether the prompt has it.
+  // Bits of seen_counts_: how often the answer has the token, and whether the prompt has it.
   static constexpr std::uint32_t kInPrompt = std::uint32_t{1} << 31;
 
   float temperature_;

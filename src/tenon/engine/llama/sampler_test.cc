@@ -46,8 +46,8 @@ std::vector<double> shares(const Sampling& sampling, const Logits& logits, int d
 struct Distribution {
   std::string_view name;
   Sampling sampling;
-  std::vector<double> probabilities;  // of the model
-  std::vector<double> expected;       // of the draws
+  std::vector<double> probabilities;  // what the model says
+  std::vector<double> expected;       // what the draws should show
 };
 
 const Distribution kDistributions[] = {
@@ -80,7 +80,7 @@ TEST_P(Sampled, HasTheExpectedShares) {
   const auto counted = shares(GetParam().sampling, logs_of(GetParam().probabilities), kDraws);
   for (std::size_t i = 0; i < counted.size(); ++i) {
     const double expected = GetParam().expected[i] / sum;
-    // Five standard deviations; a token that must not come does not come once.
+    // Five standard deviations; an expectation of zero allows no draw at all.
     const double tolerance = 5 * std::sqrt(expected * (1 - expected) / kDraws);
     EXPECT_NEAR(counted[i], expected, tolerance) << "token " << i;
   }
@@ -89,7 +89,8 @@ TEST_P(Sampled, HasTheExpectedShares) {
 INSTANTIATE_TEST_SUITE_P(Rules, Sampled, ::testing::ValuesIn(kDistributions),
                          [](const auto& test) { return std::string(test.param.name); });
 
-// A real vocabulary's size, so that blocks, lanes and rests are all met: against plain arithmetic.
+// Sizes up to a real vocabulary's, so that blocks, lanes and remainders occur: compared with plain
+// arithmetic.
 TEST(Sampler, DrawsOverALargeVocabularyAsPlainArithmeticDoes) {
   for (const std::size_t size : {1U, 3U, 63U, 64U, 65U, 4678U}) {
     SCOPED_TRACE(size);
@@ -110,7 +111,7 @@ TEST(Sampler, DrawsOverALargeVocabularyAsPlainArithmeticDoes) {
   }
 }
 
-// Two ways through the code that mean the same distribution.
+// Two ways through the code that must give the same distribution.
 TEST(Sampler, ABoundThatCutsNothingChangesNothing) {
   constexpr int kDraws = 20'000;
   Logits logits(100);
@@ -174,7 +175,7 @@ TEST(Sampler, SameSeedSameTokens) {
   EXPECT_NE(draw(0), draw(1));
 }
 
-// The sequence is a promise to users who keep seeds: it changes with a major version only.
+// The sequence is a promise to users who keep seeds: it may change only with a major version.
 TEST(Sampler, ASeedMeansTheseTokens) {
   const Logits logits = logs_of({0.1, 0.2, 0.3, 0.25, 0.15});
   Sampler sampler({}, logits.size(), 2026);
@@ -191,9 +192,9 @@ struct Penalty {
   std::string_view name;
   Sampling sampling;
   std::vector<TokenId> prompt;
-  std::vector<TokenId> answer;  // forced by a large logit, one after the other
+  std::vector<TokenId> answer;  // each forced by a large logit, in this order
   Logits logits;
-  TokenId chosen;  // greedily
+  TokenId chosen;  // the greedy choice
 };
 
 const Penalty kPenalties[] = {
@@ -229,7 +230,8 @@ TEST_P(Penalised, ChoosesTheOther) {
 INSTANTIATE_TEST_SUITE_P(Rules, Penalised, ::testing::ValuesIn(kPenalties),
                          [](const auto& test) { return std::string(test.param.name); });
 
-// A row of as many tokens as a word of the mask is not, and masks that leave few, half and most.
+// A row whose size is not a multiple of a mask word, and masks that leave few, half and most
+// tokens.
 TEST(Sampler, AMaskIsTheSameAsLogitsThatForbid) {
   constexpr std::size_t kTokens = 1003;
   std::mt19937 dice(5);
@@ -287,7 +289,7 @@ TEST(Sampler, LogprobsWithAMaskAreThoseOfTheModel) {
 }
 
 TEST(Sampler, LogprobsAreThoseOfTheModel) {
-  // Bias and temperature change the choice, not what is reported.
+  // Bias and temperature change the choice, not the reported log probabilities.
   Sampler sampler({.temperature = 0.0, .logit_bias = {{2, 50.0}}}, 4, 1);
   SamplerScratch scratch;
   RawLogprobs logprobs;
@@ -315,7 +317,7 @@ TEST(Sampler, LogprobsOfEveryTokenSumToOne) {
                              [](const auto& a, const auto& b) { return a.second > b.second; }));
 }
 
-// Once warm, sampling does not move its buffers: no allocation per token.
+// Once warm, sampling does not move its buffers: it allocates nothing per token.
 TEST(Sampler, ReusesItsBuffers) {
   Logits logits(4678);
   std::iota(logits.begin(), logits.end(), 0.0F);

@@ -36,7 +36,7 @@ void append(std::string& out, const std::string& text) {
   out += text;
 }
 
-/// A GGUF file of these keys and no tensors.
+/// A GGUF file with these keys and no tensors.
 std::string file_of(const std::vector<Key>& keys) {
   constexpr GgufFile::Type kTypes[] = {GgufFile::Type::float32, GgufFile::Type::int32,
                                        GgufFile::Type::string};

@@ -11,26 +11,41 @@
 #include "tenon/base/log.h"
 #include "tenon/engine/admission.h"
 
+// How a step goes
+//
+// scheduler.h has the one idea: a task is a list of tokens of which the first `done` are in the
+// cache. Each step (step()):
+//  1. admit_waiting() gives free slots to waiting tasks, and lets them begin with tokens that a
+//     slot has already: their own conversation, or a beginning that another conversation shares.
+//  2. build_batch() plans: one token for each run that generates, guessed tokens after it where
+//     they pay (drafter.h), and shares of the prompts in what is left. If the plan does not fit
+//     into the cache, old tokens are evicted first, then the youngest run is preempted; it keeps
+//     its list of tokens and is computed again later.
+//  3. decode() runs the model, while MaskWorker makes the masks for its logits.
+//  4. take_result() reads the logits: take_row() samples, take_logits() goes on as long as guesses
+//     came true, go_on() adds the tokens that a grammar forces.
+// Every failure leads back to the same state: cut_back() makes the cache agree with `done`, and
+// lose_cache() sets `done` to 0, so that the next steps compute the tokens again.
 namespace tenon::engine {
 namespace {
 
 using message::FinishReason;
 
-// While others generate, one step with a prompt in it should not take longer than this: they would
-// stand still, and so would a cancellation.
+// While others generate, a step with a prompt in it should not take longer than this, because they
+// and any cancellation wait for it.
 constexpr double kStepSeconds = 0.05;
 // Fewer prompt tokens would waste most of a matrix kernel: 16 at a time cost five times as much per
 // token as 512 (engine_bench prompt/8 over the bundled model, 2,255 ms of CPU against 434).
 constexpr std::size_t kLeastPromptShare = 64;
 // A task that joins must find room for at least this many tokens more than it has, or it would be
-// put out again at once.
+// preempted again at once.
 constexpr std::size_t kHeadroom = 32;
-// A free slot's tokens are gone on with where the new prompt keeps this share of them: it is the
-// next turn of a conversation. With less the slot is left to its conversation, and what the two
-// share, a list of tools above all, is copied.
+// A new prompt continues in a free slot if it keeps this share of the slot's tokens: then it is the
+// next turn of the same conversation. With less, the slot is left to its conversation, and what
+// both share, often a list of tools, is copied.
 constexpr double kSameConversation = 0.9;
 // Fewer tokens are computed as fast as they are copied: a divided cache copies the whole sequence
-// (up to 64 MiB, some 10 ms). And for fewer nobody waits until another run has computed them.
+// (up to 64 MiB, some 10 ms). A task does not wait either until another run has computed fewer.
 constexpr std::size_t kWorthCopying = 32;
 
 std::size_t common_prefix(std::span<const TokenId> a, std::span<const TokenId> b) {
@@ -133,15 +148,15 @@ EngineStats Scheduler::stats() const {
 void Scheduler::work() {
   const crash::ThreadStack stack;
   while (true) {
-    const bool closes = is_closing_;  // read first: what was started before is in `incoming_`
+    const bool closes = is_closing_;  // read first: runs started before are in `incoming_`
     seen_interrupts_ = bell_->interrupts();
     take_incoming();
     end_cancelled(Clock::now(), closes);
     if (closes) return;
     try {
       step();
-    } catch (const std::exception& error) {  // no memory: give up what holds most of it
-      log::error(error.what());              // all of this without an allocation
+    } catch (const std::exception& error) {  // out of memory: gives up what holds most of it,
+      log::error(error.what());              // without an allocation
       for (const Slot& slot : slots_) {
         if (slot.task == nullptr) continue;
         end(*slot.task, FinishReason::error, {Errc::unavailable, "out of memory"});
@@ -151,7 +166,7 @@ void Scheduler::work() {
   }
 }
 
-/// One batch, or sleep until there is something to do.
+/// Computes one batch, or sleeps until there is something to do.
 void Scheduler::step() {
   admit_waiting();
   build_batch();
@@ -167,7 +182,7 @@ void Scheduler::step() {
   }
   const auto begin = Clock::now();
   const Decoder::Result result = decode();
-  // Else a client that cancels without end could stop every step of the others.
+  // If it stayed interruptible, a client that keeps cancelling could stop every step of the others.
   is_interruptible_ = result != Decoder::Result::interrupted;
   if (result == Decoder::Result::done) learn_speed(Clock::now() - begin);
   take_result(result);
@@ -196,9 +211,9 @@ std::optional<Scheduler::Clock::time_point> Scheduler::next_deadline() const {
 
 // ---- Places in the cache ----
 
-/// First come, first served: nobody overtakes the first task that finds no room. Who is paused
-/// does not want a place, and gives its own up to those who wait. Who would compute what another
-/// run is computing at this time waits for that, and lets others by.
+/// First come, first served: no task overtakes the first one that finds no room. A paused task
+/// wants no place, and gives its own to waiting tasks. A task whose prompt another run is computing
+/// right now waits for that, and lets others go first.
 void Scheduler::admit_waiting() {
   const auto runs = [](const Slot& slot) {
     return slot.task != nullptr && !slot.task->is_paused();
@@ -208,7 +223,7 @@ void Scheduler::admit_waiting() {
   for (auto next = tasks_.begin(); next != tasks_.end();) {
     Task& task = *next++;
     if (!task.is_waiting() || task.is_paused()) continue;
-    if (!may_join(task)) return;  // at once: prefixes are long, and this is asked at each step
+    if (!may_join(task)) return;  // tested first: the search for prefixes is slow
     if (is_being_computed(task)) {
       if (--looks == 0) return;
       continue;
@@ -223,7 +238,7 @@ void Scheduler::admit_waiting() {
   }
 }
 
-/// Whether there is a place, or somebody paused who might give one up.
+/// Whether there is a free place with room, or a paused task that can give one up.
 bool Scheduler::may_join(const Task& task) const {
   bool has_free = false;
   for (const Slot& slot : slots_) {
@@ -233,7 +248,7 @@ bool Scheduler::may_join(const Task& task) const {
   return has_free && has_room_for(task);
 }
 
-/// True if the task and all that run now fit, as far as their tokens are known.
+/// Whether the task and all running ones fit into the cache, as far as their tokens are known.
 bool Scheduler::has_room_for(const Task& task) const {
   std::size_t needed =
       std::min<std::size_t>(task.tokens.size() + kHeadroom, options_.context_tokens);
@@ -248,15 +263,15 @@ std::span<const TokenId> Scheduler::in_cache(const Slot& slot) {
   return std::span(slot.task->tokens).first(slot.task->done);
 }
 
-/// How many of the `cached` tokens the task can begin with. Its last one is computed in any case:
-/// logits are not kept.
+/// How many of the `cached` tokens the task can begin with. Its last token is computed in any case,
+/// because logits are not kept.
 std::size_t Scheduler::usable(std::span<const TokenId> cached, const Task& task) const {
   if (!options_.prefix_cache) return 0;
   const std::size_t size = std::min(common_prefix(cached, task.tokens), task.tokens.size() - 1);
   return can_forget_ || size == cached.size() ? size : 0;
 }
 
-/// The slot, free or not, that has most of what the task begins with.
+/// The slot, free or not, that has the longest beginning of the task.
 Scheduler::Prefix Scheduler::longest_prefix(const Task& task) const {
   Prefix best;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
@@ -266,8 +281,8 @@ Scheduler::Prefix Scheduler::longest_prefix(const Task& task) const {
   return best;
 }
 
-/// Whether a run is about to compute more of what the task begins with than there is now. Where the
-/// decoder has no part of what it has computed, that would be of no use.
+/// Whether a run is about to compute more of the task's beginning than the cache has now. False if
+/// the decoder cannot copy a part of a sequence, since then waiting would be useless.
 bool Scheduler::is_being_computed(const Task& task) const {
   if (!options_.prefix_cache || !can_forget_) return false;
   const std::size_t now = longest_prefix(task).size;
@@ -280,8 +295,8 @@ bool Scheduler::is_being_computed(const Task& task) const {
   });
 }
 
-/// The free slot that has the conversation so far, or else the one that was used longest ago, those
-/// that another waiting task would go on with last.
+/// The free slot that has the conversation so far, or else the one that was used longest ago; slots
+/// that another waiting task would continue come last.
 std::size_t Scheduler::choose_slot(const Task& task) const {
   const Prefix best = longest_prefix(task);
   if (best.slot != kNoSlot && slots_[best.slot].task == nullptr &&
@@ -304,12 +319,12 @@ std::size_t Scheduler::choose_slot(const Task& task) const {
   return oldest;
 }
 
-/// Empty ones first.
+/// Empty slots count as the oldest.
 std::uint64_t Scheduler::age_of(const Slot& slot) {
   return slot.tokens.empty() ? 0 : slot.last_used;
 }
 
-/// Whether a task that waits, of the first few, would find most of its prompt there.
+/// Whether one of the first few waiting tasks would find most of its prompt in the slot.
 bool Scheduler::is_wanted_by_another(std::size_t index, const Task& task) const {
   const std::span<const TokenId> tokens = slots_[index].tokens;
   if (tokens.empty()) return false;
@@ -324,12 +339,12 @@ bool Scheduler::is_wanted_by_another(std::size_t index, const Task& task) const 
 
 void Scheduler::place(Task& task, std::size_t index) {
   Slot& slot = slots_[index];
-  slot.task = &task;  // first: a task that is in a slot is ended if the rest fails
+  slot.task = &task;  // first: a task in a slot is ended if the rest throws
   task.slot = index;
   task.done = 0;
   if (!decoder_->reserve(static_cast<std::uint32_t>(task.tokens.size()))) lose_cache();
   const std::size_t own = usable(slot.tokens, task);
-  const Prefix other = longest_prefix(task);  // in another slot: here nothing is done yet
+  const Prefix other = longest_prefix(task);  // in another slot: in this one `done` is still 0
   if (other.size >= own + kWorthCopying) {
     const bool is_there =
         decoder_->copy(static_cast<std::int32_t>(other.slot), static_cast<std::int32_t>(index),
@@ -352,8 +367,8 @@ void Scheduler::begin(Task& task) {
   go_on(task);
 }
 
-/// Takes the slot away from its task, which waits again. Its tokens stay in the cache for as long
-/// as nobody needs the room.
+/// Takes the slot away from its task, which waits again. The task's tokens stay in the cache until
+/// the room is needed.
 void Scheduler::preempt(Slot& slot) {
   Task& task = *slot.task;
   slot.tokens.assign(task.tokens.begin(),
@@ -374,7 +389,7 @@ bool Scheduler::preempt_paused() {
   return true;
 }
 
-/// Of several tasks, preempts a paused one or else the last that came. False: there are not two.
+/// If there are several tasks, preempts a paused one or else the youngest. False: only one is left.
 bool Scheduler::preempt_youngest() {
   if (preempt_paused()) return true;
   const auto runs = [](const Task& task) { return !task.is_waiting(); };
@@ -384,7 +399,7 @@ bool Scheduler::preempt_youngest() {
   return true;
 }
 
-/// Forgets the tokens that no task needs and that were used longest ago. False: there are none.
+/// Forgets the tokens without a task that were used longest ago. False: there are no such tokens.
 bool Scheduler::evict_oldest() {
   Slot* oldest = nullptr;
   for (Slot& slot : slots_) {
@@ -404,7 +419,7 @@ std::size_t Scheduler::used_cells() const {
   return used;
 }
 
-/// Makes the cache agree with task.done.
+/// Removes from the cache what is beyond task.done.
 void Scheduler::cut_back(Task& task) {
   task.guessed = 0;
   if (!decoder_->truncate(static_cast<std::int32_t>(task.slot),
@@ -424,19 +439,19 @@ void Scheduler::lose_cache() {
 
 // ---- One step ----
 
-/// Plans until the plan fits into the cache, then writes it down. One task alone always fits,
+/// Plans until the plan fits into the cache, then fills the batch. One task alone always fits,
 /// because no context is larger than the cache.
 void Scheduler::build_batch() {
   while (used_cells() + plan_shares() > decoder_->cache_tokens()) {
     if (!evict_oldest() && !preempt_youngest()) break;
   }
-  // By sequence: libllama computes neighbouring sequences together.
+  // Sorted by sequence, because libllama computes neighbouring sequences together.
   std::sort(shares_.begin(), shares_.end(),
             [](const Share& a, const Share& b) { return a.task->slot < b.task->slot; });
   batch_.clear();
   for (Share& share : shares_) {
     Task& task = *share.task;
-    // Of a guess, what the batch has room for and the grammar takes.
+    // Cuts the guess to what the batch has room for and the grammar allows.
     task.draft.resize(share.guessed);
     if (!task.draft.empty()) task.constraint->expect(task.draft);
     share.guessed = task.draft.size();
@@ -465,7 +480,7 @@ void Scheduler::finish_masks() {
   for (const Constraint* constraint : unmasked_) add(counters_.masks, constraint->masks_made());
 }
 
-/// The masks for the batch's logits are made meanwhile.
+/// Runs the model; the masks for the batch's logits are made meanwhile.
 Decoder::Result Scheduler::decode() {
   unmasked_.clear();
   for (const Share& share : shares_) {
@@ -474,7 +489,7 @@ Decoder::Result Scheduler::decode() {
     }
   }
   masks_.begin(unmasked_);
-  struct Finish {  // however decode() is left
+  struct Finish {  // runs also if decode() throws
     Scheduler& self;
     ~Finish() { self.finish_masks(); }
   } const finish{*this};
@@ -486,8 +501,9 @@ Decoder::Result Scheduler::decode() {
   return result;
 }
 
-/// Fills `shares_`: the one token of everyone who generates, then equal shares of the budget for
-/// the prompts, the shortest first so that what it leaves goes to the others. Returns the tokens.
+/// Fills `shares_` and returns the number of tokens: one token for each run that generates, then
+/// equal shares of the budget for the prompts. The shortest prompt comes first, so that what it
+/// does not need goes to the others.
 std::size_t Scheduler::plan_shares() {
   shares_.clear();
   for (const Slot& slot : slots_) {
@@ -522,8 +538,8 @@ std::size_t Scheduler::plan_shares() {
   return plan_guesses(planned);
 }
 
-/// Adds what is guessed of those who generate, as far as it is worth its time and there is room.
-/// Returns the tokens.
+/// Adds the guessed tokens of runs that generate, as far as they are worth it and there is room.
+/// Returns the number of tokens.
 std::size_t Scheduler::plan_guesses(std::size_t planned) {
   const auto left = [](std::size_t most, std::size_t taken) {
     return most - std::min(taken, most);
@@ -541,8 +557,8 @@ std::size_t Scheduler::plan_guesses(std::size_t planned) {
   return planned;
 }
 
-/// How many prompt tokens the next batch may have: what it holds, unless somebody generates and
-/// waits for its end, or nobody could interrupt it.
+/// How many prompt tokens the next batch may have: a full batch, unless other runs generate and
+/// wait for it, or it cannot be interrupted.
 std::size_t Scheduler::prompt_budget(bool others_wait) const {
   const std::size_t most = decoder_->batch_tokens();
   if (!others_wait && is_interruptible_) return most;
@@ -554,7 +570,7 @@ std::size_t Scheduler::prompt_budget(bool others_wait) const {
 }
 
 void Scheduler::learn_speed(Clock::duration took) {
-  if (batch_.size() < kLeastPromptShare) {  // generation: another cost per token
+  if (batch_.size() < kLeastPromptShare) {  // generation, whose cost per token is another
     generation_cost_.learn(batch_.size(), std::chrono::duration<double>(took).count());
     return;
   }
@@ -597,7 +613,7 @@ void Scheduler::take_batch() {
   }
 }
 
-/// Takes one token from each row of logits for as long as it is the one that was guessed.
+/// Takes one token from each row of logits as long as it is the guessed one.
 void Scheduler::take_logits(const Share& share) {
   Task& task = *share.task;
   const std::size_t begin = task.tokens.size();
@@ -614,11 +630,11 @@ void Scheduler::take_logits(const Share& share) {
       --task.guessed;
       add(counters_.accepted_guesses, 1);
     }
-    // Logits behind a guess are of use where it is all that has come.
+    // Logits after a guess are useful only if exactly the guessed token came.
     if (task.pending() > 0 || (task.constraint && !task.constraint->has_mask())) break;
   }
   if (task.pending() == 0) {
-    // There was no mask behind a guess that came true: the last token is computed again, with one.
+    // A guess came true, but there was no mask after it: its token is computed again, with a mask.
     --task.done;
     ++task.guessed;
   }
@@ -631,8 +647,8 @@ void Scheduler::take_logits(const Share& share) {
   guess(task);
 }
 
-/// Adds the token that row `index` gives, and what follows from it. False: the task is destroyed,
-/// or about to end.
+/// Adds the token that row `index` gives, and what follows from it. False: the task was destroyed,
+/// or is about to end.
 bool Scheduler::take_row(Task& task, std::size_t index) {
   if (task.is_cancelled()) return false;  // it ends before the next step
   const std::span<const std::uint32_t> mask =
@@ -663,15 +679,15 @@ bool Scheduler::take_row(Task& task, std::size_t index) {
   return go_on(task);
 }
 
-/// Adds what its grammar leaves no choice about. False: that, or what it has already, is the whole
-/// answer, and the task is destroyed; or it is about to end.
+/// Adds the tokens that the grammar forces. False: the answer is complete and the task was
+/// destroyed, or it is about to end.
 bool Scheduler::go_on(Task& task) {
-  // Who wants log probabilities wants those of all tokens.
+  // A client that wants log probabilities wants them for all tokens, so none is forced.
   if (task.constraint && !task.wants_logprobs) {
     task.constraint->take_forced(forced_, task.most_tokens - task.tokens.size());
     add(counters_.forced_tokens, forced_.size());
     for (const TokenId id : forced_) {
-      if (task.is_cancelled()) return false;  // by the sink
+      if (task.is_cancelled()) return false;  // the sink has cancelled it
       task.sampler.see_answer(id);
       add_token(task, id);
       if (ends_turn(task, id)) {
@@ -690,13 +706,13 @@ bool Scheduler::go_on(Task& task) {
   return false;
 }
 
-/// There is no room for another token. Destroys the task.
+/// Ends a task that has no room for another token. Destroys the task.
 void Scheduler::end_full(Task& task) {
   const bool is_whole = task.constraint && task.constraint->is_closed();
   end(task, is_whole ? FinishReason::stop : FinishReason::length);
 }
 
-/// Where a grammar holds the answer: other answers stay what they are, to the last bit.
+/// Guesses only for constrained answers: other answers stay the same to the last bit.
 void Scheduler::guess(Task& task) {
   if (!options_.speculation || !can_forget_) return;
   if (!task.constraint || task.constraint->is_free()) return;
@@ -713,8 +729,8 @@ void Scheduler::add_token(Task& task, TokenId id) {
   give_token(task, id);
 }
 
-/// Whose fault it was is only certain when it was alone, and not one of a guess: else each is tried
-/// by itself, without.
+/// A failure is certainly the task's own only if it was alone, and without guesses. Otherwise each
+/// task is tried by itself, without guesses.
 void Scheduler::take_failure() {
   if (shares_.size() == 1 && shares_.front().guessed == 0) {
     return end(*shares_.front().task, FinishReason::error,
@@ -723,7 +739,7 @@ void Scheduler::take_failure() {
   for (const Share& share : shares_) share.task->is_suspect = true;
 }
 
-/// The cache has less room than it said: give up what can be given up.
+/// The cache has less room than it said: gives up guesses, then old tokens, then runs.
 void Scheduler::free_cells() {
   bool has_guesses = false;
   for (const Share& share : shares_) {
@@ -776,7 +792,7 @@ void Scheduler::end(Task& task, FinishReason reason, Error error) {
   task.flags->is_over.store(true, std::memory_order_release);
   {
     const std::lock_guard lock(mutex_);
-    --unfinished_;  // first: whoever hears of the end may start the next run at once
+    --unfinished_;  // first: a sink that hears of the end may start the next run at once
   }
   task.sink->on_end(ended);
   tasks_.remove_if([&task](const Task& each) { return &each == &task; });
@@ -789,7 +805,7 @@ void Scheduler::leave_slot(Task& task) {
   slot.tokens = std::move(task.tokens);
   slot.tokens.resize(task.done);
   slot.last_used = ++uses_;
-  if (!options_.prefix_cache) {  // what stays in the cache makes attention slower for the others
+  if (!options_.prefix_cache) {  // tokens left in the cache would slow down attention for others
     slot.tokens.clear();
     static_cast<void>(decoder_->truncate(static_cast<std::int32_t>(task.slot), /*from=*/0));
   }

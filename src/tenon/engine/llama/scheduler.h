@@ -29,21 +29,21 @@ namespace tenon::engine {
 
 /// Advances all runs over one model, from one thread of its own.
 ///
-/// A run's task stays in one list from start() to its end, so that nothing which fails on the way,
-/// memory included, can lose it.
+/// A run's task stays in one list from start() to its end, so no failure on the way, lack of memory
+/// included, can lose it.
 ///
-/// The one idea: a task is a list of tokens, of which the first `done` are in the cache. Whatever
-/// is not done is fed in the next batches, and when all is done the last logits give one token
-/// more. So a prompt, a run that lost its place in the cache, and tokens that a grammar forces are
-/// the same case, and generating is the case of one token.
+/// The one idea: a task is a list of tokens, of which the first `done` are in the cache. The tokens
+/// that are not done are fed in the next batches, and when all are done the last logits give one
+/// token more. So a prompt, a run that lost its place in the cache, and tokens that a grammar
+/// forces are the same case, and generating is the case of one token.
 class Scheduler {
  public:
   struct Options {
-    std::uint32_t context_tokens = 0;  ///< Of one run; at most decoder.cache_tokens().
+    std::uint32_t context_tokens = 0;  ///< For one run; at most decoder.cache_tokens().
     std::uint32_t max_concurrent = 1;  ///< At most decoder.sequences().
     std::uint32_t queue_limit = 0;
     bool prefix_cache = true;
-    bool speculation = true;  ///< Guesses tokens of runs that a grammar holds, where that pays.
+    bool speculation = true;  ///< Guesses tokens of constrained runs, where that pays.
   };
 
   /// `tokenizer` outlives this.
@@ -54,7 +54,7 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  /// `request` has passed check_request(). Thread-safe.
+  /// `request` must have passed check_request(). Thread-safe.
   [[nodiscard]] Expected<std::unique_ptr<Run>> start(GenerateRequest request,
                                                      std::shared_ptr<EventSink> sink);
   /// Thread-safe.
@@ -77,41 +77,41 @@ class Scheduler {
     std::shared_ptr<RunFlags> flags = std::make_shared<RunFlags>();
     std::vector<TokenId> tokens;  // prompt and answer
     std::size_t prompt_size;
-    std::size_t most_tokens = 0;  // where the answer ends for `length`
+    std::size_t most_tokens = 0;  // at this many tokens the answer ends with `length`
     std::size_t done = 0;         // tokens in the cache
     std::size_t slot = kNoSlot;   // kNoSlot: it waits
-    bool has_begun = false;       // was admitted once
-    bool is_suspect = false;      // was in a batch that failed: is decoded alone
+    bool has_begun = false;       // it had a slot before
+    bool is_suspect = false;      // it was in a batch that failed: is decoded alone
     std::uint32_t cached = 0;     // prompt tokens found in the cache
     std::uint32_t answered = 0;   // tokens the sink has seen
-    std::vector<TokenId> ends;    // of GenerateRequest
+    std::vector<TokenId> ends;    // GenerateRequest::ends
     Sampler sampler;
     std::unique_ptr<Constraint> constraint;  // null: any text
     Drafter drafter;
-    std::vector<TokenId> draft;  // guessed to come behind `tokens`
-    std::size_t guessed = 0;     // of `draft`, in the cache behind `done`
+    std::vector<TokenId> draft;  // tokens guessed to follow `tokens`
+    std::size_t guessed = 0;     // tokens of `draft` that are in the cache after `done`
     bool wants_logprobs;
     std::size_t top_logprobs;
-    message::TokenLogprob logprob;  // kept, so that its strings are allocated once
+    message::TokenLogprob logprob;  // reused, so that its strings are allocated once
     std::optional<Clock::time_point> deadline;
   };
 
   /// One sequence of the cache.
   struct Slot {
     Task* task = nullptr;         // null: free, but `tokens` may be of use to a later prompt
-    std::vector<TokenId> tokens;  // in the cache, while free
+    std::vector<TokenId> tokens;  // what the cache has while the slot is free
     std::uint64_t last_used = 0;
   };
 
-  /// What the batch has of one task.
+  /// The part of the batch that belongs to one task.
   struct Share {
     Task* task;
     std::size_t count;           // tokens fed
-    std::size_t guessed = 0;     // tokens of the draft behind them
-    std::size_t last_index = 0;  // of the last of `count` in the batch
+    std::size_t guessed = 0;     // tokens of the draft after them
+    std::size_t last_index = 0;  // index in the batch of the last of `count`
   };
 
-  /// What a task begins with and a slot has.
+  /// The common beginning of a task and a slot.
   struct Prefix {
     std::size_t slot = kNoSlot;
     std::size_t size = 0;
@@ -180,22 +180,22 @@ class Scheduler {
   std::size_t unfinished_ = 0;  // guarded by mutex_
   std::random_device entropy_;  // guarded by mutex_
 
-  // Of the thread alone.
-  std::list<Task> tasks_;  // by arrival, those in slots and those that wait
+  // Used by the thread only.
+  std::list<Task> tasks_;  // by arrival, both those in slots and those that wait
   std::vector<Slot> slots_;
   std::vector<Decoder::Item> batch_;
   std::vector<Share> shares_;
   SamplerScratch scratch_;
   RawLogprobs raw_logprobs_;
   MaskWorker masks_;
-  std::vector<Constraint*> unmasked_;  // those that the batch's logits are for
+  std::vector<Constraint*> unmasked_;  // constraints that the batch's logits are for
   std::vector<TokenId> forced_;
-  std::vector<TokenId> draft_;      // of the task whose logits are taken
-  std::uint64_t uses_ = 0;          // counts what `last_used` says
-  double seconds_per_token_ = 0.0;  // of prompts, smoothed; 0: not known yet
+  std::vector<TokenId> draft_;      // of the task whose logits are read
+  std::uint64_t uses_ = 0;          // counter for `last_used`
+  double seconds_per_token_ = 0.0;  // for prompts, smoothed; 0: not known yet
   BatchCost generation_cost_;
-  bool is_full_ = false;    // since a batch found no room none was done: nobody joins who runs
-  bool can_forget_ = true;  // false: the decoder keeps or copies all of a sequence, or nothing
+  bool is_full_ = false;    // a batch found no room, and none was done since: no task joins
+  bool can_forget_ = true;  // false: the decoder keeps or copies whole sequences only
   std::uint64_t seen_interrupts_ = 0;
   bool is_interruptible_ = true;  // false in the step after an interrupted one
   const std::function<bool()> must_stop_;
@@ -209,7 +209,7 @@ class Scheduler {
   };
   Counters counters_;
 
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // last: it uses the members above
 };
 
 }  // namespace tenon::engine

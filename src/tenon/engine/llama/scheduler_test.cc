@@ -40,7 +40,7 @@ const vocab::ByteTokenizer& tokenizer() {
   return bytes;
 }
 
-/// What follows `tokens`: any change of any token changes it. Never eos.
+/// What follows `tokens`: a change of any token changes it. Never eos.
 TokenId next_after(const Tokens& tokens) {
   std::uint64_t hash = 1469598103934665603ULL;
   for (const TokenId id : tokens) {
@@ -59,7 +59,7 @@ class FakeDecoder final : public Decoder {
     std::uint32_t cache_tokens = 4096;
     std::uint32_t batch_tokens = 64;
     bool forgets_parts = true;
-    std::uint32_t room = 4096;  // of a sequence, before the cache is made anew
+    std::uint32_t room = 4096;  // for a sequence, before the cache is made anew
     /// Called before a batch is taken; anything but `done` is its result.
     std::function<Result(const Step&, const std::function<bool()>&)> before;
     std::function<void(const Tokens&, std::vector<float>&)> spoil_logits;
@@ -77,7 +77,7 @@ class FakeDecoder final : public Decoder {
     if (options_.before) {
       const Result result = options_.before(step, must_stop);
       if (result == Result::reset || result == Result::emptied) cache_.assign(cache_.size(), {});
-      // As libllama: part of the batch may be in the cache.
+      // As with libllama, part of the batch may be in the cache.
       if (result == Result::interrupted || result == Result::failed) take(step, step.size() / 2);
       if (result != Result::done) return result;
     }
@@ -233,7 +233,7 @@ const Load kLoads[] = {
 
 class Loads : public ::testing::TestWithParam<Load> {};
 
-// Whatever the batches, the room and the neighbours: the answer is the one the model gives alone.
+// The answer is the one that the model gives alone, regardless of batches, room and other runs.
 TEST_P(Loads, GiveEveryRunItsOwnAnswer) {
   auto scheduler = make(GetParam().decoder, GetParam().options);
   constexpr std::uint32_t kRuns = 60;
@@ -301,9 +301,10 @@ TEST(Scheduler, FindsPrefixesInTheCache) {
   auto scheduler = make({}, kDefaults);
   const Tokens prompt = random_tokens(50, 1);
   EXPECT_EQ(end_of(start(*scheduler, greedy(prompt, 5))).usage.cached_tokens, 0U);
-  // The same prompt again: all but the last token, whose logits are needed.
+  // The same prompt again: all tokens are found except the last, whose logits are needed.
   EXPECT_EQ(end_of(start(*scheduler, greedy(prompt, 5))).usage.cached_tokens, 49U);
-  // The next turn of the conversation: the answer too, but its last token was never computed.
+  // The next turn of the conversation finds the answer, too, except its last token, which was never
+  // computed.
   Tokens next = prompt;
   for (const TokenId id : expected_answer(prompt, 5)) next.push_back(id);
   next.push_back(3);
@@ -319,12 +320,12 @@ Tokens joined(Tokens tokens, const Tokens& more) {
   return tokens;
 }
 
-// A list of tools, say, and then each its own conversation: after one another, and at a time.
+// For example a list of tools, then different conversations: one after another, and at once.
 TEST(Scheduler, ConversationsShareWhatTheyBeginWith) {
   const Tokens tools = random_tokens(300, 1);
   for (const bool forgets_parts : {true, false}) {
     auto scheduler = make({.forgets_parts = forgets_parts}, kDefaults);
-    // The first is still running when the others come.
+    // The first run is still going on when the others come.
     std::vector<Started> others;
     const Tokens first = joined(tools, random_tokens(20, 100));
     const Started running = start(*scheduler, greedy(first, 200), [&](std::size_t count) {
@@ -342,7 +343,7 @@ TEST(Scheduler, ConversationsShareWhatTheyBeginWith) {
   }
 }
 
-// Nobody computes what another run computes at this time.
+// A run does not compute what another run is computing at this time.
 TEST(Scheduler, ABurstComputesASharedBeginningOnce) {
   std::atomic<bool> is_open = false;
   auto scheduler = make({.before =
@@ -356,7 +357,7 @@ TEST(Scheduler, ABurstComputesASharedBeginningOnce) {
   for (std::uint32_t i = 0; i < 8; ++i) {
     started.push_back(start(*scheduler, greedy(joined(tools, random_tokens(10, i)), 5)));
   }
-  // One with nothing to share is not held up by them.
+  // A run with nothing to share does not wait for them.
   const Started alone = start(*scheduler, greedy(random_tokens(30, 77), 5));
   is_open = true;
   for (std::uint32_t i = 0; i < 8; ++i) {
@@ -367,7 +368,7 @@ TEST(Scheduler, ABurstComputesASharedBeginningOnce) {
   EXPECT_EQ(scheduler->stats().prompt_tokens, 500U + 8 * 10U + 30U);
 }
 
-// A model that cannot have a part of another run's tokens: whoever waited for them waited in vain.
+// This model cannot copy a part of another run's tokens, so waiting for them would be in vain.
 TEST(Scheduler, NobodyWaitsForWhatCannotBeCopied) {
   std::atomic<bool> is_open = true;
   std::atomic<bool> is_held = false;
@@ -385,10 +386,10 @@ TEST(Scheduler, NobodyWaitsForWhatCannotBeCopied) {
                              }},
                         kDefaults);
   const Tokens tools = random_tokens(500, 1);
-  for (std::uint32_t i = 0; i < 2; ++i) {  // it is not known before a part is asked for
+  for (std::uint32_t i = 0; i < 2; ++i) {  // only known once a part was asked for
     EXPECT_EQ(end_of(start(*scheduler, greedy(joined(tools, {1}), 5))).usage.cached_tokens, 0U);
   }
-  // The four come while another one's step is under way, so they begin together.
+  // The four come during a step of another run, so they begin together.
   is_open = false;
   const Started other = start(*scheduler, greedy({7}, 1));
   while (!is_held) std::this_thread::sleep_for(1ms);
@@ -402,7 +403,7 @@ TEST(Scheduler, NobodyWaitsForWhatCannotBeCopied) {
     EXPECT_EQ(started[i].sink->ids(), expected_answer(joined(tools, random_tokens(10, i)), 5));
   }
   EXPECT_EQ(most_prompts, 4U);
-  // What goes on with all that a sequence has does find it.
+  // A prompt that continues a whole sequence does find it.
   Tokens next = joined(tools, random_tokens(10, 3));
   next = joined(joined(next, expected_answer(next, 5)), {1, 2, 3});
   const Started turn = start(*scheduler, greedy(next, 5));
@@ -410,8 +411,8 @@ TEST(Scheduler, NobodyWaitsForWhatCannotBeCopied) {
   EXPECT_EQ(turn.sink->ids(), expected_answer(next, 5));
 }
 
-// More conversations than places, each of several turns: what they share is never lost, and those
-// that were used last find all of theirs.
+// There are more conversations than places, each with several turns. What they share is never lost,
+// and those that were used last find all of their tokens.
 TEST(Scheduler, MoreConversationsThanPlacesKeepWhatTheyShare) {
   auto scheduler = make({}, kDefaults);  // four places
   const Tokens tools = random_tokens(200, 1);
@@ -428,7 +429,7 @@ TEST(Scheduler, MoreConversationsThanPlacesKeepWhatTheyShare) {
   };
   EXPECT_EQ(turn(0), 0U);
   for (std::size_t i = 1; i < 6; ++i) EXPECT_EQ(turn(i), 200U) << i;
-  for (std::size_t i = 2; i < 6; ++i) EXPECT_EQ(turn(i), 264U) << i;  // those that were used last
+  for (std::size_t i = 2; i < 6; ++i) EXPECT_EQ(turn(i), 264U) << i;  // the four used last
   EXPECT_EQ(turn(0), 200U);
 }
 
@@ -441,7 +442,7 @@ TEST(Scheduler, LeavesTheCacheAloneIfAsked) {
   }
 }
 
-// While a long prompt is computed, whoever generates gets a token in every step.
+// While a long prompt is computed, each run that generates gets a token in every step.
 TEST(Scheduler, ALongPromptHoldsNobodyUp) {
   std::mutex mutex;
   std::vector<std::pair<bool, bool>> steps;  // (has the generator's token, has a prompt)
@@ -528,7 +529,7 @@ TEST(Scheduler, AnEmptiedCacheIsFilledAgain) {
 }
 
 TEST(Scheduler, SurvivesACacheWithLessRoomThanItSaid) {
-  // The cache says 4096 and has room for 150.
+  // The cache claims 4096 tokens and has room for 150.
   std::atomic<int> refused = 0;
   auto scheduler = make({.cache_tokens = 4096,
                          .before =
@@ -550,8 +551,8 @@ TEST(Scheduler, SurvivesACacheWithLessRoomThanItSaid) {
   EXPECT_GT(refused, 0);
 }
 
-// Two that fit by what the cache says, and do not: the one that has to wait does not come back at
-// once, only to be put out again.
+// Two runs fit by what the cache claims, but not in fact: the one that has to wait does not come
+// back at once, only to be preempted again.
 TEST(Scheduler, AFullCacheStillComputesOneOfTwo) {
   std::map<std::int32_t, std::int32_t> held;  // tokens, by sequence
   FakeDecoder::Options decoder{.batch_tokens = 64};
@@ -604,7 +605,7 @@ TEST(Scheduler, OutOfMemoryOnTheWayToASlotEndsTheRunToo) {
                         {.context_tokens = 1024, .max_concurrent = 1, .queue_limit = 9});
   EXPECT_EQ(end_of(start(*scheduler, greedy({1, 2}, 5))).reason, FinishReason::length);
   const RunEnd second =
-      end_of(start(*scheduler, greedy({2, 2}, 5)));  // cuts the first one's tokens
+      end_of(start(*scheduler, greedy({2, 2}, 5)));  // cuts the tokens of the first run
   EXPECT_EQ(second.reason, FinishReason::error);
   EXPECT_EQ(second.error.code, Errc::unavailable);
   const Started third = start(*scheduler, greedy({3, 2}, 5));
@@ -625,8 +626,8 @@ TEST(Scheduler, LogitsThatAreNoNumbersEndTheRun) {
   EXPECT_EQ(end_of(start(*scheduler, greedy({8}, 5))).reason, FinishReason::length);
 }
 
-/// A step that takes a millisecond, so that no answer ends before a test looks, and until it is
-/// told to stop once `slow` is set.
+/// A step that takes a millisecond, so that no answer ends before a test looks. Once `slow` is set,
+/// it takes until it is told to stop.
 auto slow_step(const std::atomic<bool>& slow) {
   return [&slow](const FakeDecoder::Step&, const std::function<bool()>& must_stop) {
     do {
@@ -645,7 +646,7 @@ TEST(Scheduler, CancelInterruptsALongStep) {
   slow = true;
   std::this_thread::sleep_for(20ms);
   cancelled.run->cancel();
-  ASSERT_TRUE(cancelled.sink->wait_end());  // else the step never ends
+  ASSERT_TRUE(cancelled.sink->wait_end());  // without the interruption the step would never end
   slow = false;
   const RunEnd end = end_of(cancelled);
   EXPECT_EQ(end.reason, FinishReason::cancelled);
@@ -654,7 +655,7 @@ TEST(Scheduler, CancelInterruptsALongStep) {
   EXPECT_EQ(other.sink->ids(), expected_answer({1}, 400));
 }
 
-// What cannot be interrupted must be short.
+// A step that cannot be interrupted must be short.
 TEST(Scheduler, AfterAnInterruptionAStepHasFewPromptTokens) {
   std::mutex mutex;
   std::vector<std::size_t> steps;
@@ -699,7 +700,7 @@ TEST(Scheduler, ManyCancellationsDoNotStopTheOthers) {
   const Started other = start(*scheduler, greedy({1}, 30));
   std::atomic<bool> stop = false;
   std::thread nuisance([&] {
-    // The handle dies at once, which cancels; some are refused because the queue is full.
+    // The handle is destroyed at once, which cancels; some are refused because the queue is full.
     while (!stop) {
       static_cast<void>(scheduler->start(greedy({2}, 1000), std::make_shared<RecordingSink>()));
     }
@@ -817,7 +818,7 @@ TEST(Scheduler, RefusesAboveTheQueueLimit) {
             (Error{Errc::limit_exceeded, "the model is busy: 1 requests are waiting already"}));
   slow = false;
   for (const Started& each : started) EXPECT_EQ(end_of(each).reason, FinishReason::length);
-  // The end of a run makes room before its sink hears of it.
+  // The end of a run makes room before its sink is told.
   EXPECT_EQ(end_of(start(*scheduler, greedy({9}, 3))).reason, FinishReason::length);
 }
 
@@ -843,7 +844,7 @@ TEST(Scheduler, DestructionEndsEveryRun) {
 }
 
 TEST(Scheduler, ASeedIsAnAnswerWhateverTheLoad) {
-  // Flat logits, so that every draw counts.
+  // Flat logits, so that the seed of every draw matters.
   const auto flat = [](const Tokens&, std::vector<float>& row) {
     std::fill(row.begin(), row.end(), 0.0F);
     row[kEos] = -100.0F;
@@ -882,9 +883,9 @@ struct Held {
   std::string_view name;
   std::string_view pattern;
   std::uint32_t max_tokens;
-  std::string_view answer;  // a pattern, too
+  std::string_view answer;  // also a pattern
   FinishReason reason;
-  std::uint64_t chosen;  // tokens that logits were needed for
+  std::uint64_t chosen;  // tokens that needed logits
   std::uint64_t forced;
 };
 
@@ -922,7 +923,7 @@ TEST_P(HeldAnswers, AreTextsOfTheirGrammar) {
 INSTANTIATE_TEST_SUITE_P(Grammars, HeldAnswers, ::testing::ValuesIn(kHeld),
                          [](const auto& test) { return std::string(test.param.name); });
 
-// The model wants to end at once, and may not before the text is whole.
+// The model wants to end at once, and may not until the text is whole.
 TEST(Scheduler, NoEndTokenWithinATextOfTheGrammar) {
   auto scheduler =
       make({.spoil_logits = [](const Tokens&, std::vector<float>& row) { row[kEos] = 30.0F; }},
@@ -948,7 +949,7 @@ TEST(Scheduler, WhatIsForcedIsComputedInOneGo) {
   EXPECT_EQ(steps, (std::vector<std::size_t>{8, 10}));
 }
 
-// Beside runs that are free, and put out of the cache now and then.
+// Constrained runs beside unconstrained ones, some of which are preempted.
 TEST_P(Loads, HoldEveryRunToItsOwnGrammar) {
   auto scheduler = make(GetParam().decoder, GetParam().options);
   constexpr std::uint32_t kRuns = 40;
@@ -975,7 +976,7 @@ TEST_P(Loads, HoldEveryRunToItsOwnGrammar) {
   }
 }
 
-/// A model that mostly writes what followed its last token where it stood before.
+/// A model that mostly writes what followed its last token at an earlier place.
 void copy_mostly(const Tokens& tokens, std::vector<float>& row) {
   const auto dice = static_cast<std::size_t>(next_after(tokens));
   std::size_t from = dice % tokens.size();  // now and then it goes on somewhere else
@@ -987,7 +988,7 @@ void copy_mostly(const Tokens& tokens, std::vector<float>& row) {
   row[static_cast<std::size_t>(tokens[from])] = 20.0F;
 }
 
-// Guesses change the number of batches, and nothing else.
+// Guesses change the number of batches and nothing else.
 TEST(Scheduler, WhatIsGuessedIsTheSameAnswer) {
   Tokens prompt;
   for (const char c :
@@ -1034,16 +1035,16 @@ struct Trouble {
   std::string_view name;
   std::uint32_t runs = 4;
   std::uint32_t cache_tokens = 4096;
-  /// What becomes of step `n`; null: it is done.
+  /// The result of step `n`; null: it is done.
   std::function<Decoder::Result(const FakeDecoder::Step& step, std::size_t n)> step;
-  /// Where the first run has so many tokens, its sink cancels it (pauses and resumes it).
+  /// At this many tokens the sink of the first run cancels it (or pauses and resumes it).
   std::size_t cancel_at = 0;
   std::size_t pause_at = 0;
   bool preempts = false;
-  bool meets_guesses = false;  ///< Surely: others do by chance.
+  bool meets_guesses = false;  ///< Guesses are certain to be hit; in other rows only by chance.
 };
 
-/// Logits are wanted of several tokens of one sequence only where some of them are guesses.
+/// Only guesses make a batch want logits for several tokens of one sequence.
 bool has_guesses(const FakeDecoder::Step& step) {
   const auto rows = std::ranges::count_if(step, [](const auto& item) { return item.wants_logits; });
   return static_cast<std::size_t>(rows) > sequences_of(step);
@@ -1055,7 +1056,7 @@ auto always(Decoder::Result result) {
   };
 }
 
-/// Seldom enough that what a lost cache held is computed again in between.
+/// Rarely enough that the tokens of a lost cache are computed again in between.
 auto now_and_then(Decoder::Result result, std::size_t least_sequences = 1) {
   const std::size_t period = result == Decoder::Result::interrupted ? 3 : 12;
   return [=](const FakeDecoder::Step& step, std::size_t n) {
@@ -1069,7 +1070,7 @@ const Trouble kTroubles[] = {
     {.name = "CacheForTwo", .cache_tokens = 460, .preempts = true},
     {.name = "CacheForOne", .cache_tokens = 256, .preempts = true},
     {.name = "InterruptedNowAndThen", .step = now_and_then(Decoder::Result::interrupted)},
-    // A run that fails alone and without guesses is at fault: the others are not.
+    // Only a run that fails alone and without guesses has failed itself.
     {.name = "FailsInCompany", .step = now_and_then(Decoder::Result::failed, 2)},
     {.name = "ResetInCompany", .step = now_and_then(Decoder::Result::reset, 2)},
     {.name = "FailsWithGuesses", .step = always(Decoder::Result::failed), .meets_guesses = true},
@@ -1106,7 +1107,7 @@ class Troubles : public ::testing::TestWithParam<Trouble> {
     request.sampling.seed = index;
     return request;
   }
-  /// Of each run alone, without trouble and without guesses.
+  /// The answers of each run alone, without trouble and without guesses.
   static const std::vector<Tokens>& answers() {
     static const std::vector<Tokens> kAnswers = [] {
       std::vector<Tokens> answers;
@@ -1153,7 +1154,7 @@ TEST_P(Troubles, ChangeNoAnswerWithGuessesOrWithout) {
       }));
       if (i == 0) first = started[0].run.get();
     }
-    for (std::uint32_t i = row.runs; i-- > 0;) {  // the first last: it may be paused
+    for (std::uint32_t i = row.runs; i-- > 0;) {  // the first one last: it may be paused
       SCOPED_TRACE(i);
       if (i == 0 && row.pause_at > 0) {
         EXPECT_FALSE(started[0].sink->end());
@@ -1169,7 +1170,7 @@ TEST_P(Troubles, ChangeNoAnswerWithGuessesOrWithout) {
       }
       EXPECT_EQ(started[i].sink->ids(), expected);
       EXPECT_EQ(end.usage.completion_tokens, expected.size());
-      // What the run left in the cache is what it says: its next turn goes on with it.
+      // The run's next turn continues with what the run left in the cache, which must be right.
       GenerateRequest next = request(i);
       next.prompt = joined(joined(next.prompt, expected), {1, 2, 3});
       next.prompt.resize(std::min<std::size_t>(next.prompt.size(), 240));
@@ -1227,7 +1228,7 @@ class Crowds : public ::testing::TestWithParam<Load> {
         grammar_of_pattern("[^]*", tokenizer())};
     return kGrammars;
   }
-  /// One of kKinds requests; most prompts begin with one of three long beginnings.
+  /// One of kKinds requests; most prompts share one of three long beginnings.
   static GenerateRequest request(std::uint32_t kind) {
     Tokens prompt = kind % 6 == 5 ? Tokens{} : random_tokens(90, kind % 3);
     prompt = joined(prompt, random_tokens(1 + kind % 5, kind));
@@ -1239,7 +1240,7 @@ class Crowds : public ::testing::TestWithParam<Load> {
     request.sampling.seed = kind;
     return request;
   }
-  /// Each alone, without guesses.
+  /// The answers of each request alone, without guesses.
   static const std::vector<Tokens>& answers() {
     static const std::vector<Tokens> kAnswers = [] {
       Scheduler::Options options = kDefaults;
@@ -1257,12 +1258,12 @@ class Crowds : public ::testing::TestWithParam<Load> {
   }
 };
 
-// Clients that cancel, pause and come back at any time, and steps that are interrupted, fail or
-// lose the cache: every run ends, and what it has said is what it says alone.
+// Clients cancel, pause and come back at any time, and steps are interrupted, fail or lose the
+// cache. Every run ends, and what it has written is what it writes alone.
 TEST_P(Crowds, EveryRunEndsWithItsOwnAnswer) {
-  const int requests = is_long_test() ? 2000 : 15;  // of each client
+  const int requests = is_long_test() ? 2000 : 15;  // for each client
   constexpr std::uint32_t kClients = 8;
-  std::mt19937 dice(1);  // of the engine's thread
+  std::mt19937 dice(1);  // used by the engine's thread
   FakeDecoder::Options decoder = GetParam().decoder;
   decoder.spoil_logits = copy_mostly;
   decoder.before = [&dice](const FakeDecoder::Step& step, const auto& must_stop) {
@@ -1300,7 +1301,7 @@ TEST_P(Crowds, EveryRunEndsWithItsOwnAnswer) {
                              }));
       engine::Run* const run = under_way.back().second.run.get();
       *handle = run;
-      if (random() % 8 == 0) run->cancel();  // at once, while it waits
+      if (random() % 8 == 0) run->cancel();  // at once, while the run waits
       if (random() % 3 == 0)
         std::this_thread::sleep_for(std::chrono::microseconds(random() % 2000));
       if (random() % 8 == 0) run->cancel();
@@ -1336,7 +1337,7 @@ TEST_P(Crowds, EveryRunEndsWithItsOwnAnswer) {
 INSTANTIATE_TEST_SUITE_P(Kinds, Crowds, ::testing::ValuesIn(kCrowds),
                          [](const auto& test) { return std::string(test.param.name); });
 
-// A cache that cannot take tokens back holds no guesses.
+// A cache that cannot remove single tokens takes no guesses.
 TEST(Scheduler, GuessesEndWhereTheCacheForgetsNoPart) {
   auto scheduler = make({.forgets_parts = false, .spoil_logits = copy_mostly}, kDefaults);
   const Started started = start(*scheduler, held("[^]*", random_tokens(40, 3), 150));
@@ -1346,13 +1347,13 @@ TEST(Scheduler, GuessesEndWhereTheCacheForgetsNoPart) {
   EXPECT_LE(stats.guessed_tokens, Drafter::kMost + stats.accepted_guesses);
 }
 
-// What a limit makes impossible is said, and the answer goes on.
+// When the grammar reaches a limit, the log says so and the answer goes on unconstrained.
 TEST(Scheduler, AGrammarAtItsLimitLetsGo) {
   auto scheduler =
       make({.spoil_logits = [](const Tokens&, std::vector<float>& row) { row['['] = 30.0F; }},
            kDefaults);
   GenerateRequest request = greedy({1, 2}, 200);
-  // Deeper and deeper.
+  // The text nests deeper and deeper.
   request.grammar =
       grammar_of(*grammar::read_rules(R"(root ::= "[" root "]" | "x")", grammar::Syntax::gbnf),
                  tokenizer(), {.machine = {.max_cells = 100}});
@@ -1381,8 +1382,8 @@ TEST(Scheduler, EveryTokenHasALogprobUnderAGrammarToo) {
 struct Closing {
   std::string_view name;
   std::string_view lark;
-  std::size_t shortest;  // bytes, which are the tokens here
-  bool is_open = false;  // what may end may also go on: then it is cut
+  std::size_t shortest;  // in bytes, each of which is a token here
+  bool is_open = false;  // an answer that may end may also go on: then it is cut
 };
 
 const Closing kClosing[] = {
@@ -1397,7 +1398,7 @@ const Closing kClosing[] = {
     {"ItemsThatMustBe", R"(start: %json {"type": "array", "minItems": 3, "items": {"type": "object",
         "properties": {"id": {"type": "integer"}, "s": {"type": "string"}}, "required": ["id"]}})",
      28},
-    // What must not be begun late.
+    // An optional member that must not be begun late.
     {"LongWhereItIsThere", R"(start: "<call>" %json {"type": "object", "properties": {
         "a": {"type": "string"}, "opt": {"type": "string", "minLength": 12}},
         "required": ["a"], "additionalProperties": false} "</call>")",
@@ -1408,7 +1409,7 @@ TEXT: /[^<]*/)",
      7},
 };
 
-// A model that never ends anything, and others that choose now this and now that.
+// One model never ends anything; the others choose at random.
 TEST(Scheduler, AnswersThatEndWholeDoWhateverTheirLimit) {
   for (const Closing& row : kClosing) {
     const auto rules = grammar::read_rules(row.lark, grammar::Syntax::lark);
@@ -1425,19 +1426,19 @@ TEST(Scheduler, AnswersThatEndWholeDoWhateverTheirLimit) {
       };
       auto scheduler = make({.batch_tokens = 128, .spoil_logits = prefer},
                             {.context_tokens = 300, .max_concurrent = 4, .queue_limit = 100});
-      // With many more tokens than the end takes, not each of them looks for one.
+      // With many more tokens than the end takes, an end is not looked for after each of them.
       const std::size_t many = 2 * row.shortest + 64;
       for (std::size_t most = 1; most < many + 30; most += most < many ? 1 : 9) {
         if (most == row.shortest + 13) most = many;
         SCOPED_TRACE(std::string(row.name) + " " + std::to_string(manner) + " " +
                      std::to_string(most));
-        // The longest are limited by the context alone.
+        // The longest answers are limited by the context alone.
         const bool by_context = most > row.shortest + 8 && most % 4 == 0;
         GenerateRequest request = greedy(Tokens(by_context ? 300 - most : 3, 1),
                                          by_context ? 0 : static_cast<std::uint32_t>(most));
         request.grammar = grammar;
         request.ends_whole = true;
-        request.logprobs = most % 5 == 0;  // then no token is forced
+        request.logprobs = most % 5 == 0;  // no token is forced then
         const Started started = start(*scheduler, std::move(request));
         const RunEnd end = end_of(started);
         const std::string text = started.sink->text();
@@ -1452,7 +1453,7 @@ TEST(Scheduler, AnswersThatEndWholeDoWhateverTheirLimit) {
   }
 }
 
-// A call that cannot end in time is not begun, and text that may end is cut as ever.
+// A call that cannot end in time is not begun, and text that may end at any place is cut as usual.
 TEST(Scheduler, AnAnswerThatMayEndIsNotForcedInto) {
   const auto rules = grammar::read_rules(R"(start: (TEXT | "<name=" TEXT{2,9} ">")*
 TEXT: /[a-z]/)",

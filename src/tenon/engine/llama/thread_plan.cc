@@ -8,12 +8,12 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kWindowSteps = 4;
-constexpr auto kWindowTime = 200ms;   // so much is a window, too, however few its steps
-constexpr double kCrowded = 0.8;      // of the clock's time on a processor: another took the rest
-constexpr double kFree = 0.9;         // then there may be more processors to have
-constexpr double kFaster = 0.9;       // of the cost: less is noise
-constexpr double kSlow = 1.5;         // of the cost: one step is enough to see it
-constexpr auto kFirstRest = 2s;       // of a direction that was tried in vain
+constexpr auto kWindowTime = 200ms;  // after this time a window is full, even with few steps
+constexpr double kCrowded = 0.8;  // share of the clock's time on a processor; others had the rest
+constexpr double kFree = 0.9;     // above this share there may be more processors to use
+constexpr double kFaster = 0.9;   // of the cost; a smaller gain is noise
+constexpr double kSlow = 1.5;     // of the cost; one such step is enough to see it
+constexpr auto kFirstRest = 2s;   // after a trial in one direction that did not help
 constexpr auto kFirstPeriodic = 10s;  // until fewer threads are tried without a reason
 constexpr auto kLongestRest = 120s;
 
@@ -35,7 +35,7 @@ void ThreadPlan::add(const Step& step, Clock::time_point now) {
     up_ = {.next = now + kFirstRest, .rest = kFirstRest};
   }
   if (window_.rows != step.rows) {
-    // What a trial would be compared with is another kind of step now.
+    // The trial cannot be compared any more, since steps have another number of rows now.
     is_trying_ = is_trying_ && settled_.rows == step.rows;
     window_ = {.rows = step.rows};
   }
@@ -57,7 +57,7 @@ void ThreadPlan::add(const Step& step, Clock::time_point now) {
 void ThreadPlan::settle(Clock::time_point now) {
   settled_ = window_;
   const bool is_crowded = settled_.share() < kCrowded;
-  // A crowd is a reason that need not wait for the period, but for the rest after a vain trial.
+  // A crowd is a reason not to wait for the period, but only for the rest after a vain trial.
   const bool may_go_down =
       level_ > 0 && (now >= down_.next || (is_crowded && down_.rest == kFirstPeriodic));
   if (may_go_down) {
@@ -96,7 +96,7 @@ void ThreadPlan::decide(Clock::time_point now) {
     direction.next = now + direction.rest;
     return;
   }
-  // On in the same direction at once, back only after a while.
+  // Goes on in the same direction at once, and back only after a while.
   const bool goes_up = best_ > level_;
   level_ = best_;
   down_ = {.next = now + kFirstPeriodic, .rest = kFirstPeriodic};

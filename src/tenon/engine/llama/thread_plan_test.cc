@@ -13,11 +13,11 @@ using namespace std::chrono_literals;
 using Duration = ThreadPlan::Duration;
 using Clock = ThreadPlan::Clock;
 
-// A machine with so many processors of which others want some. Threads beyond those that are free
-// make the others spin, as measured: a step costs ten times as much.
+// A machine with `cores` processors, of which other programs want some. Threads beyond the free
+// ones make the others spin, as measured: a step costs ten times as much.
 struct Machine {
   int cores;
-  int wanted;                    // by others
+  int wanted;                    // by other programs
   bool hides_the_crowd = false;  // the thread that we see keeps its processor; another one loses it
   Clock::time_point now{};
   std::map<int, Duration> spent{};
@@ -109,7 +109,7 @@ TEST(ThreadPlan, PromptsAndOtherBatchesAreNotCompared) {
     plan.add({.rows = 512, .wall = 1s, .cpu = 100ms}, now);
     EXPECT_EQ(plan.threads(), 2);
   }
-  // Batches that are never the same twice say nothing of threads.
+  // Batches that are never the same twice tell nothing about threads.
   for (std::size_t i = 0; i < 1000; ++i) {
     now += 20ms;
     plan.add({.rows = 1 + i % 2, .wall = 20ms, .cpu = 20ms}, now);

@@ -19,7 +19,7 @@ bool is_space(char c) {
   return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-/// True if text[at] continues a character.
+/// Whether text[at] continues a character.
 bool is_within_character(std::string_view text, std::size_t at) {
   return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80;
 }
@@ -34,8 +34,8 @@ std::size_t next_character(std::string_view text, std::size_t at) {
 constexpr std::size_t kMostPiece = 4096;
 
 /// How much of `text` to tokenise in one go: at most kMostPiece bytes, if that does not cut a word.
-/// Tokenizers of all kinds begin a token with the space before a word, and with the word after a
-/// line's end.
+/// All kinds of tokenizers begin a token with the space before a word, or with the word after the
+/// end of a line.
 std::size_t piece_length(std::string_view text, bool may_cut_words) {
   if (text.size() <= kMostPiece) return text.size();
   const auto is_boundary = [text](std::size_t at) {
@@ -145,7 +145,7 @@ Status LlamaTokenizer::encode(std::string_view text, Controls controls, bool at_
                               std::vector<TokenId>& ids) const {
   if (text.empty()) return {};
   std::string valid;
-  if (!utf8::is_valid(text)) {  // libllama would take some of it as it is
+  if (!utf8::is_valid(text)) {  // libllama would pass some invalid bytes through
     valid = utf8::sanitized(text);
     text = valid;
   }
@@ -158,7 +158,7 @@ Status LlamaTokenizer::encode(std::string_view text, Controls controls, bool at_
   }
   if (parse_controls) return encode_long(text, true, ids);
 
-  // Cut every control token's text after its first character: what libllama sees holds none.
+  // Cuts each control token's text after its first character, so that libllama sees none of them.
   std::size_t begin = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (!begins_with_control(text.substr(i))) continue;
@@ -188,9 +188,9 @@ Status LlamaTokenizer::encode_long(std::string_view text, bool parse_controls,
   return {};
 }
 
-/// A piece in which no control token can be seen. Where the tokenizer makes one all the same (of a
-/// word that is one, or of bytes that the file spells in another way), the piece is halved until it
-/// cannot: at most kMostPiece * log(kMostPiece) bytes of work, whatever the text.
+/// Encodes a piece that spells no control token. If the tokenizer makes one all the same (from a
+/// word that is one, or from bytes that the file spells in another way), the piece is halved until
+/// it cannot. That is at most kMostPiece * log(kMostPiece) bytes of work for any text.
 Status LlamaTokenizer::encode_data(std::string_view text, std::vector<TokenId>& ids) const {
   const std::size_t before = ids.size();
   if (Status piece = encode_piece(text, false, ids); !piece) return piece;
@@ -214,7 +214,7 @@ Status LlamaTokenizer::encode_data(std::string_view text, std::vector<TokenId>& 
 Status LlamaTokenizer::encode_piece(std::string_view text, bool parse_controls,
                                     std::vector<TokenId>& ids) const {
   if (text.empty()) return {};
-  // No vocabulary needs more tokens than bytes; two more, so that a tokenizer which adds one fits.
+  // No vocabulary needs more tokens than bytes; two more leave room for tokens that are added.
   if (text.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()) - 2) {
     return Unexpected(Error{Errc::limit_exceeded, "a text of " + std::to_string(text.size()) +
                                                       " bytes is too long to tokenise"});
@@ -231,7 +231,7 @@ Status LlamaTokenizer::encode_piece(std::string_view text, bool parse_controls,
       if (count >= 0 || count == std::numeric_limits<std::int32_t>::min()) break;
       room = static_cast<std::size_t>(-static_cast<std::int64_t>(count));
     }
-  } catch (const std::exception& error) {  // a vocabulary without some byte, or no memory
+  } catch (const std::exception& error) {  // the vocabulary lacks some byte, or out of memory
     count = -1;
   }
   ids.resize(before + static_cast<std::size_t>(std::max(count, 0)));

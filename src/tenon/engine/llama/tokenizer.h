@@ -18,22 +18,22 @@ namespace tenon::engine {
 
 using vocab::TokenId;
 
-/// The tokenizer of a GGUF file, by libllama. Immutable, hence thread-safe.
+/// The tokenizer of a GGUF file, by libllama. Immutable, so thread-safe.
 ///
 /// Four things differ from what libllama does by itself:
-/// - With Controls::off no control token comes out, whatever the text and the vocabulary: libllama
-///   would still make one of the text of a *user defined* token (`<tool_call>` in many files;
-///   is_control() is true for these too), or of a word that is also a control token, and a user
-///   could so write a call into the prompt. Such a text is spelled otherwise, in more tokens; a
-///   single character of which the vocabulary has nothing but a control token is refused as
-///   `invalid`. The one exception is the token for unknown characters, where a vocabulary has it.
+/// - With Controls::off no control token comes out, for any text and vocabulary. libllama would
+///   still make one of the text of a *user defined* token (`<tool_call>` in many files;
+///   is_control() is true for these, too), or of a word that is also a control token, so a user
+///   could write a call into the prompt. Such a text is written in other, more tokens. A single
+///   character for which the vocabulary has only a control token is refused as `invalid`. The one
+///   exception is the token for unknown characters, if a vocabulary has it.
 /// - The space that SentencePiece models expect before the first word is added once, at the start
-///   of the prompt, instead of after every control token. The model is loaded with libllama's own
+///   of the prompt, and not after every control token. The model is loaded with libllama's own
 ///   adding switched off; `adds_space` says what the file asked for.
-/// - Long texts are cut where no token can span the cut (before a word): libllama's regular
-///   expressions recurse per character, and its search for user-defined tokens is quadratic. Only a
-///   word of more than 4 KiB is cut within, where its tokens may then differ.
-/// - The bytes of every token are kept in one block: bytes() is an array access.
+/// - Long texts are cut where no token can span the cut (before a word), because libllama's regular
+///   expressions recurse per character and its search for user-defined tokens is quadratic. Only a
+///   word of more than 4 KiB is cut inside; its tokens may then differ.
+/// - The bytes of all tokens are in one block, so bytes() is an array access.
 class LlamaTokenizer final : public vocab::Tokenizer {
  public:
   /// `vocab` outlives this.
@@ -69,9 +69,9 @@ class LlamaTokenizer final : public vocab::Tokenizer {
   std::string arena_;                 // the bytes of all tokens, one after the other
   std::vector<std::size_t> ends_at_;  // token i is arena_[ends_at_[i - 1], ends_at_[i])
   std::size_t max_token_bytes_ = 0;
-  std::vector<std::uint8_t> flags_;                         // per token, of Flag
+  std::vector<std::uint8_t> flags_;                         // per token; bits of Flag
   std::unordered_map<std::string_view, TokenId> controls_;  // views into arena_
-  std::vector<std::size_t> control_lengths_;                // those that occur, ascending
+  std::vector<std::size_t> control_lengths_;                // each length once, ascending
   bool begins_control_[256] = {};                           // by first byte
 };
 

@@ -22,13 +22,13 @@ std::string in_seconds(Balancer::Clock::duration pause) {
 
 namespace {
 
-// FNV-1a, with the mixing of SplitMix64 behind each block: ids are small numbers.
+// FNV-1a, mixed by SplitMix64 after each block because ids are small numbers.
 class Hash {
  public:
   void add(std::uint32_t number) { hash_ = (hash_ ^ number) * 0x100000001b3ULL; }
   void add(std::string_view text) {
     for (const char c : text) add(static_cast<unsigned char>(c));
-    add(0x100);  // no byte: where one text ends and the next begins
+    add(0x100);  // not a byte value: separates one text from the next
   }
   std::uint64_t end_block() {
     hash_ = (hash_ ^ (hash_ >> 30U)) * 0xbf58476d1ce4e5b9ULL;
@@ -109,7 +109,7 @@ std::size_t Balancer::least_busy(const Servers& among) const {
   return best;
 }
 
-// Of those that are left alone the one to be tried first.
+// The server to be tried first among those that are left alone.
 Balancer::Servers Balancer::next_one() const {
   const Server* next = nullptr;
   for (const Server& server : servers_) {
@@ -121,7 +121,7 @@ Balancer::Servers Balancer::next_one() const {
   return one;
 }
 
-// Those that had the longest beginning that any of them had.
+// The servers that had the longest beginning of the prompt that any of them had.
 Balancer::Servers Balancer::with_prefix(std::span<const std::uint64_t> prefixes,
                                         const Servers& among) const {
   for (; !prefixes.empty(); prefixes = prefixes.first(prefixes.size() - 1)) {

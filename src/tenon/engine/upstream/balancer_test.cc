@@ -35,16 +35,16 @@ std::vector<std::uint64_t> prompt_of(std::string_view text, std::size_t blocks) 
   return prefixes(ids);
 }
 
-// What has happened to a server, by its letter: "+a4" it has joined with 4 places, "ra" a run was
-// chosen and goes on, "fa" a run of it fails, "oa" one ends well, "ca" one is cancelled, "ua" one
-// is not sent, "ba" it is refused as the server is busy, "ta" a token comes of the oldest that goes
-// on, which is cancelled then, "Fa", "Oa", "Ca" the oldest that goes on ends so, "x" time passes to
-// its next check, which fails, "k" the same, and succeeds. Runs are sent to a server by its number
-// alone: what choose() would say is asked at the end.
+// What has happened to a server, by its letter. "+a4": it has joined with 4 places. A run is chosen
+// for it and "ra" goes on, "fa" fails, "oa" ends well, "ca" is cancelled, "ua" is not sent, "ba" is
+// refused because the server is busy. For the oldest run that goes on: "ta" a token comes and the
+// run is cancelled, "Fa", "Oa", "Ca" it ends in that way. "x": time passes to the next check, which
+// fails; "k": the same, and it succeeds. Runs are sent to a server by its number; what choose()
+// says is asked only at the end.
 struct BalancerRow {
   std::string_view name;
   std::string_view events;
-  std::string_view chosen;  // then, one after the other; '-': nobody
+  std::string_view chosen;  // choices after that, one after the other; '-': no server
 };
 
 const BalancerRow kBalancerRows[] = {
@@ -197,7 +197,7 @@ TEST(Balancer, APromptGoesWhereItsBeginningIsKnown) {
     EXPECT_EQ(ask(prompt_of("second", 9)), second);
   }
   EXPECT_NE(ask(prompt_of("third", 1)), second);
-  // The longer beginning counts: what two servers know is decided by what one of them knows.
+  // The longer beginning decides: both servers know a short one, and one of them knows more.
   auto longer = prompt_of("first", 2);
   longer.push_back(1);
   const auto other = balancer.choose(longer, Balancer::Servers(1) << first);
@@ -216,7 +216,7 @@ TEST(Balancer, UnlessThatServerIsMuchBusier) {
     chosen +=
         static_cast<char>('a' + balancer.choose(prompt, {}).value_or(Balancer::Ticket{}).server);
   }
-  EXPECT_EQ(chosen, "aaabbbab");  // from the fourth on both know it
+  EXPECT_EQ(chosen, "aaabbbab");  // from the fourth choice on both know it
 }
 
 TEST(Balancer, RemembersSoManyBeginningsAndNoMore) {
@@ -234,7 +234,7 @@ TEST(Balancer, RemembersSoManyBeginningsAndNoMore) {
   EXPECT_EQ(ask(2), 1U);
   EXPECT_EQ(ask(1), 0U);
   for (std::uint64_t i = 10; i < 14; ++i) ask(i);
-  EXPECT_EQ(ask(1), 1U);  // it is new again, and 0 was chosen last
+  EXPECT_EQ(ask(1), 1U);  // the prompt counts as new again, and 0 was chosen last
 }
 
 TEST(Balancer, CountsWhatBecameOfRuns) {

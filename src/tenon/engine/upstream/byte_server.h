@@ -12,13 +12,13 @@
 namespace tenon::engine {
 
 /// For tests: a control token, and a marker that the file calls user-defined, so that a
-/// llama-server makes it of any text. All other tokens are bytes.
+/// llama-server makes that token from any text.
 inline constexpr std::string_view kControlText = "<|c|>";
 inline constexpr std::string_view kMarkerText = "<sign>";
 inline constexpr vocab::TokenId kControlId = 256;
 inline constexpr vocab::TokenId kMarkerId = 257;
 
-/// What a llama-server with these tokens makes of a text.
+/// The ids that a llama-server with these tokens makes from a text.
 inline std::vector<vocab::TokenId> byte_tokens(std::string_view text, bool parses_special) {
   std::vector<vocab::TokenId> ids;
   while (!text.empty()) {
@@ -36,8 +36,8 @@ inline std::vector<vocab::TokenId> byte_tokens(std::string_view text, bool parse
   return ids;
 }
 
-/// What it answers to POST /tokenize. A text becomes ids, texts in a list each by itself; ids are
-/// answered with their texts, which are lists of bytes where they are not UTF-8.
+/// Its answer to POST /tokenize. A text becomes ids; each text in a list becomes ids by itself; an
+/// id is answered with its text, which is a list of bytes if it is not UTF-8.
 inline json::Value tokenize_bytes(const json::Value& asked) {
   json::Array tokens;
   const json::Value* special = asked.find("parse_special");

@@ -12,8 +12,18 @@
 #include "tenon/json/value.h"
 #include "tenon/vocab/byte_tokenizer.h"
 
-// Types are those of the Python package openai 3.52.0 (openai/types/chat/), and of EXO
-// (exo-explore/exo, src/exo/api/types/api.py and adapters/chat_completions.py).
+// How an answer is read
+//
+// Servers that speak Chat Completions differ most in how they stream calls, and ChatReader accepts
+// them all. The model's calls come as pieces with an index. By OpenAI each call has its own index
+// and one name; in practice some servers give all calls one index, some repeat id and name with
+// each piece, some send a name in several pieces, some send no index. told_of() finds the call of a
+// piece, and begins_another() decides by id, by arguments that are complete JSON, and by the names
+// of the request's tools whether the piece begins a new one. A name is passed on once it is certain
+// to be whole (tell_name, is_whole): when arguments begin, when no tool's name goes on from it, or
+// at the end. Reasoning may come in three fields, content as text or as parts. Types are those of
+// the Python package openai 3.52.0 (openai/types/chat/), and of EXO (exo-explore/exo,
+// src/exo/api/types/api.py and adapters/chat_completions.py).
 namespace tenon::engine {
 namespace {
 
@@ -35,12 +45,12 @@ Value content_of(const message::Message& message) {
   return parts;
 }
 
-// `developer` is a role of OpenAI's own models, `system` one of all.
+// Only OpenAI's own models know the role `developer`; all know `system`.
 std::string_view role_of(const message::Message& message) {
   return message::role_name(message.role == Role::developer ? Role::system : message.role);
 }
 
-// OpenAI's tool messages have no member for it (`is_error` is Anthropic's), so that the text says
+// OpenAI's tool messages have no field for a failure (`is_error` is Anthropic's), so the text says
 // that the tool failed.
 void mark_failure(Value& content) {
   constexpr std::string_view kMark = "Error: ";
@@ -53,7 +63,7 @@ void mark_failure(Value& content) {
   }
 }
 
-// As the client sent it: chat_completion_message_param.py and those that it names.
+// The message as the client sent it: chat_completion_message_param.py and the types it names.
 Value message_of(const message::Message& message) {
   json::Object out{{"role", role_of(message)}, {"content", content_of(message)}};
   if (const Value* const failed = message.extra.find("is_error");
@@ -93,14 +103,14 @@ json::Array list_of(const std::vector<T>& all, const Encode& encode) {
   return list;
 }
 
-// What was asked for is one tool, or any of those that are sent.
+// The choice is one tool, or any of the tools that are sent.
 Value tool_choice_of(const message::ToolChoice& choice) {
   if (choice.allowed.size() != 1) return "required";
   return json::Object{{"type", "function"},
                       {"function", json::Object{{"name", choice.allowed.front()}}}};
 }
 
-// The name is required, and of no effect.
+// OpenAI requires the schema's name, which has no effect.
 Value response_format_of(const message::ResponseFormat& format) {
   if (format.schema.is_null()) return json::Object{{"type", "json_object"}};
   json::Object schema{{"name", "answer"}, {"schema", format.schema}};
@@ -109,7 +119,7 @@ Value response_format_of(const message::ResponseFormat& format) {
 }
 
 void set_choice(json::Object& body, const message::Sampling& sampling) {
-  // Those that are not OpenAI's own are of most others; who has none of them says so.
+  // Most other servers have the fields that OpenAI lacks; a server without one refuses the request.
   set_sampling(body, sampling);
   if (sampling.seed) {
     body.set("seed", signed_seed(*sampling.seed));
@@ -117,8 +127,8 @@ void set_choice(json::Object& body, const message::Sampling& sampling) {
   set_biases(body, sampling);
 }
 
-// How much to think is a field of all dialects; other variables of a template are one of the
-// servers that have templates of their own.
+// The effort of reasoning is a field of all dialects; other template variables have a field only on
+// servers that render templates themselves.
 void set_template_kwargs(json::Object& body, const json::Object& variables, bool is_exo) {
   json::Object rest;
   const Value* effort = variables.find("reasoning_effort");
@@ -126,7 +136,7 @@ void set_template_kwargs(json::Object& body, const json::Object& variables, bool
   for (const json::Member& member : variables) {
     if (member.key == "reasoning_effort") continue;
     if (member.key == "enable_thinking" && (effort != nullptr || is_exo)) {
-      if (effort == nullptr) body.set(member.key, member.value);  // what the effort says
+      if (effort == nullptr) body.set(member.key, member.value);  // the effort says the same
       continue;
     }
     rest.set(member.key, member.value);
@@ -140,7 +150,7 @@ json::Object body_of(const GenerateRequest& request, const std::string& model, b
                     {"messages", list_of(chat.messages, message_of)},
                     {"stream", true},
                     {"stream_options", json::Object{{"include_usage", true}}}};
-  // The newer max_completion_tokens is unknown to many, EXO and Ollama among them.
+  // Many servers, EXO and Ollama among them, do not know the newer max_completion_tokens.
   if (request.max_tokens > 0) body.set("max_tokens", std::uint64_t{request.max_tokens});
   set_choice(body, request.sampling);
   set_template_kwargs(body, chat.template_kwargs, is_exo);
@@ -171,7 +181,7 @@ std::string text_of(const Value* content) {
   return all;
 }
 
-// Of parts `{"type": "thinking", "thinking": text or parts}`, as Mistral's API has them.
+// The text of parts `{"type": "thinking", "thinking": text or parts}`, which Mistral's API sends.
 std::string thinking_in(const Value* content) {
   std::string all;
   const json::Array* parts = content == nullptr ? nullptr : content->if_array();
@@ -180,15 +190,15 @@ std::string thinking_in(const Value* content) {
   return all;
 }
 
-// Text of JSON, by OpenAI; some send the JSON itself.
+// By OpenAI arguments are JSON in a string; some servers send the JSON itself.
 std::string arguments_of(const Value* arguments) {
   if (arguments == nullptr || arguments->is_null()) return {};
   const std::string* text = arguments->if_string();
   return text != nullptr ? *text : json::to_string(*arguments);
 }
 
-/// Reads the events of one answer, or the one document that it is: chat_completion_chunk.py,
-/// chat_completion.py.
+/// Reads the events of one answer, or the one document of an answer that is not streamed:
+/// chat_completion_chunk.py, chat_completion.py.
 class ChatReader {
  public:
   ChatReader(bool is_exo, const std::vector<message::Tool>& tools) : is_exo_(is_exo) {
@@ -201,13 +211,13 @@ class ChatReader {
   [[nodiscard]] bool is_of_another(const Value& event);
   void read_message(const Value& message, Delta& delta);
   void read_calls(const json::Array& calls, Delta& delta);
-  // A call as it comes in pieces.
+  // A call whose pieces are coming.
   struct Told {
     std::string id;
-    std::uint32_t number = 0;  // what CallPiece has as its index
+    std::uint32_t number = 0;  // its CallPiece::index
     std::string name;          // so far
-    bool is_named = false;     // the name is whole, and has been told
-    std::string arguments;     // so far, of calls without an id
+    bool is_named = false;     // the name is whole, and was passed on
+    std::string arguments;     // so far; only for calls without an id
   };
   Told& told_of(std::uint32_t index, const std::string& id, const std::string& name, Delta& delta);
   [[nodiscard]] bool begins_another(const Told& told, const std::string& id,
@@ -219,9 +229,9 @@ class ChatReader {
 
   const bool is_exo_;
   std::string id_;                // of the answer
-  std::uint32_t call_count_ = 0;  // begun so far
+  std::uint32_t call_count_ = 0;  // calls begun so far
   std::vector<std::string> tools_;
-  std::map<std::uint32_t, Told> told_;  // the last call of each index that the server tells
+  std::map<std::uint32_t, Told> told_;  // by the server's index: its last call
 };
 
 Delta ChatReader::operator()(const Value& event) {
@@ -256,7 +266,7 @@ Delta ChatReader::operator()(const Value& event) {
   return delta;
 }
 
-// EXO's nodes name an answer by the command that asked for it: adapters/chat_completions.py.
+// EXO's nodes give an answer the id of the command that asked for it: adapters/chat_completions.py.
 bool ChatReader::is_of_another(const Value& event) {
   if (!is_exo_) return false;
   std::string id = text_at(event, "/id");
@@ -272,7 +282,7 @@ void ChatReader::read_message(const Value& message, Delta& delta) {
   if (!text.empty()) delta.tokens.push_back({.bytes = std::move(text)});
   const Value* calls = message.find("tool_calls");
   if (calls != nullptr && calls->if_array() != nullptr) read_calls(*calls->if_array(), delta);
-  // One, of before there were several. llama-cpp-python tells its calls in both fields.
+  // The old field for a single call. llama-cpp-python sends its calls in both fields.
   const Value* old = message.find("function_call");
   if (delta.calls.empty() && old != nullptr && old->if_object() != nullptr) {
     delta.calls.push_back({.index = 0,
@@ -287,7 +297,7 @@ void ChatReader::read_calls(const json::Array& calls, Delta& delta) {
                      .arguments = arguments_of(json::at_pointer(piece, "/function/arguments"))};
     const Value* index = piece.find("index");
     if (index == nullptr || index->if_number() == nullptr) {
-      // What has a name begins.
+      // Without an index, a piece with a name begins a call.
       call.index = call.name.empty() && call_count_ > 0 ? call_count_ - 1 : call_count_;
       call_count_ = std::max(call_count_, call.index + 1);
       delta.calls.push_back(std::move(call));
@@ -295,7 +305,7 @@ void ChatReader::read_calls(const json::Array& calls, Delta& delta) {
     }
     Told& told = told_of(count_at(piece, "/index"), text_at(piece, "/id"), call.name, delta);
     call.index = told.number;
-    // The name again, which some servers send with each piece.
+    // Some servers repeat the name with each piece.
     const bool is_again = call.name == told.name && !begins_a_tool(told.name + call.name);
     if (!told.is_named && !is_again) told.name += std::exchange(call.name, {});
     if (told.id.empty()) told.arguments += call.arguments;
@@ -309,8 +319,8 @@ void ChatReader::read_calls(const json::Array& calls, Delta& delta) {
   }
 }
 
-// Some give all their calls one index, with an id to each or without. Others repeat id and name
-// with each piece, or tell the name in pieces.
+// Finds the call that a piece belongs to. Some servers give all their calls one index, with an id
+// for each or without. Others repeat id and name with each piece, or send the name in pieces.
 ChatReader::Told& ChatReader::told_of(std::uint32_t index, const std::string& id,
                                       const std::string& name, Delta& delta) {
   const auto [known, is_new] = told_.try_emplace(index);
@@ -330,11 +340,11 @@ ChatReader::Told& ChatReader::told_of(std::uint32_t index, const std::string& id
   return told;
 }
 
-// Whether a piece with a name, which is not the first of its index, is of another call.
+// Whether a piece with a name, which is not the first of its index, belongs to another call.
 bool ChatReader::begins_another(const Told& told, const std::string& id,
                                 const std::string& name) const {
   if (!id.empty() && !told.id.empty()) return id != told.id;
-  // Arguments that go on: the name is repeated with each piece.
+  // While the arguments are incomplete, the name is only repeated.
   if (told.is_named) return told.arguments.empty() || json::parse(told.arguments).has_value();
   return std::ranges::find(tools_, told.name) != tools_.end() && !begins_a_tool(told.name + name);
 }
@@ -343,7 +353,7 @@ bool ChatReader::begins_a_tool(const std::string& name) const {
   return std::ranges::any_of(tools_, [&](const auto& tool) { return tool.starts_with(name); });
 }
 
-// No tool's name goes on from it.
+// Whether it is a tool's name that no other tool's name continues.
 bool ChatReader::is_whole(const std::string& name) const {
   const auto goes_on = std::ranges::count_if(tools_, [&](const auto& tool) {
     return tool.size() > name.size() && tool.starts_with(name);
@@ -358,7 +368,7 @@ void ChatReader::tell_name(Told& told, Delta& delta) {
 
 void ChatReader::read_end(const std::string& reason, Delta& delta) {
   if (reason.empty()) return;
-  // `abort`, of vLLM and SGLang: it was broken off.
+  // vLLM and SGLang send `abort` for an answer that was broken off.
   if (reason == "error" || reason == "content_filter" || reason == "abort") {
     delta.failure = unavailable("the server ends the answer by '" + reason + "'");
     return;
@@ -394,7 +404,7 @@ class ChatServer final : public Engine {
 
   const ChatServerOptions options_;
   const std::unique_ptr<Remote> remote_;
-  const vocab::ByteTokenizer tokenizer_;  // nobody asks it
+  const vocab::ByteTokenizer tokenizer_;  // a stand-in that is never used
   std::string model_;
   Capabilities capabilities_;
 };
@@ -403,7 +413,7 @@ Status ChatServer::meet() {
   auto model = listed(options_.model);
   if (!model) return Unexpected(std::move(model.error()));
   model_ = std::move(model->name);
-  constexpr std::uint32_t kManyAtATime = 16;  // nobody tells
+  constexpr std::uint32_t kManyAtATime = 16;  // a guess: servers do not tell
   capabilities_ = {.kind = is_exo() ? "exo" : "openai",
                    .context_tokens = model->context_tokens,
                    .max_concurrent = kManyAtATime,
@@ -443,7 +453,7 @@ Expected<std::unique_ptr<Run>> ChatServer::start(GenerateRequest request,
       ChatReader(is_exo(), request.chat->tools), std::move(sink), Framing::chat);
 }
 
-// Both `https://host` and the base address that OpenAI's own clients take, whatever its path.
+// Accepts both `https://host` and the base address that OpenAI's clients take, with any path.
 std::string base_address(std::string url) {
   while (url.ends_with('/')) url.pop_back();
   const std::size_t scheme = url.find("://");

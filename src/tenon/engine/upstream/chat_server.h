@@ -10,28 +10,28 @@
 
 namespace tenon::engine {
 
-/// The servers that take messages: all speak OpenAI's Chat Completions, more of it or less.
+/// Servers that take messages. All speak OpenAI's Chat Completions, more of it or less.
 enum class ChatDialect : std::uint8_t {
-  openai,  ///< `tool_choice`, `response_format` and the rest are honoured.
-  exo,     ///< They are read and left alone; messages and tools are all that counts.
+  openai,  ///< Honours `tool_choice`, `response_format` and the rest.
+  exo,     ///< Reads those and ignores them; only messages and tools have an effect.
 };
 
 struct ChatServerOptions {
   ChatDialect dialect = ChatDialect::openai;
-  std::string model;  ///< As the server calls it; "": the first that it lists.
+  std::string model;  ///< The server's name for it; "": the first that it lists.
 };
 
 /// A chat endpoint as an engine that takes messages (Takes::messages): the server makes the prompt,
-/// and may read its model's calls and reasoning by itself. Answers are asked for as streams, and
-/// understood as one document, too. Of several choices, and of several answers that have been mixed
-/// into one stream (by their ids; EXO's nodes), the first is the answer.
+/// and may parse its model's calls and reasoning itself. Answers are asked for as streams; one that
+/// comes as a document is understood, too. If there are several choices, or if several answers are
+/// mixed into one stream (EXO's nodes do that; ids tell them apart), the first one is used.
 ///
 ///     auto engine = connect_chat_server({.url = "https://api.example.com/v1", .api_key = key});
 ///
-/// Its URL may also be the base address that OpenAI's clients take. The list of models is asked for
-/// at once; fails with `unavailable` where there is no such server or model. Log probabilities are
-/// refused (`invalid`), and so is what the dialect has no field for, `logit_bias` and penalties of
-/// EXO. Thread-safe; destroy it outside of a sink.
+/// The URL may also be the base address that OpenAI's clients take. The list of models is requested
+/// at once; fails with `unavailable` if there is no such server or model. Refused as `invalid` are
+/// log probabilities and what the dialect has no field for; for EXO that is `logit_bias` and
+/// penalties. Thread-safe; destroy it outside of a sink.
 [[nodiscard]] Expected<std::unique_ptr<Engine>> connect_chat_server(ServerAddress server,
                                                                     ChatServerOptions options = {});
 

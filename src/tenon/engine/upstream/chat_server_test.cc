@@ -24,8 +24,7 @@ using message::FinishReason;
 constexpr std::string_view kChatServerModels =
     R"({"object": "list", "data": [{"id": "a"}, {"id": "b", "context_length": 512}]})";
 
-/// A server that lists two models, and answers every chat with what is written down, cut every
-/// `step` bytes.
+/// A server that lists two models and answers every chat with a given text, cut every `step` bytes.
 class ChatServerFake {
  public:
   explicit ChatServerFake(std::string answer, std::string type = "text/event-stream",
@@ -65,10 +64,10 @@ class ChatServerFake {
   const bool goes_on_;
   mutable std::mutex mutex_;
   std::string asked_;
-  std::unique_ptr<http::Server> server_;  // last: its thread uses all of the above
+  std::unique_ptr<http::Server> server_;  // last: its thread uses the members above
 };
 
-/// All that comes, in few letters: text, "(reasoning)", "[index name arguments]" of calls whose
+/// Everything that comes, in short: text, "(reasoning)", "[index name arguments]" for calls, whose
 /// pieces are joined.
 class ChatRecord final : public EventSink {
  public:
@@ -196,8 +195,7 @@ const Case kCases[] = {
     {"CutInTheMiddle", chunk(R"({"content":"a"})") + "data: {\"choices\":[{\"ind", "a",
      FinishReason::error, "broke off"},
     {"NoJson", "data: <html>\n\n", "", FinishReason::error, "not JSON"},
-    {"Null", chunk(R"({"content":"a"})") + "data: null\n\n", "a", FinishReason::error,
-     "no object"},
+    {"Null", chunk(R"({"content":"a"})") + "data: null\n\n", "a", FinishReason::error, "no object"},
     {"NoObject", "data: []\n\n", "", FinishReason::error, "no object"},
     {"Document",
      R"({"choices":[{"index":0,"message":{"content":"a","reasoning_content":"r","tool_calls":[{"id":"1","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"tool_calls"}],)"
@@ -455,7 +453,7 @@ struct Counted {
   std::string_view type = "text/event-stream";
 };
 
-// Of the 82 bytes that are sent for no messages.
+// The estimate for a request without messages, whose body has 82 bytes.
 constexpr std::uint32_t kGuess = 20;
 
 const Counted kCounted[] = {
@@ -523,14 +521,14 @@ TEST(ChatServer, IsRefusedWhereItHasNoSuchModel) {
   EXPECT_EQ(none.error().code, Errc::unavailable);
 }
 
-// A list of models is a courtesy: mlx-lm's server answers nothing where it has no cache of them.
+// A server need not list its models: mlx-lm's lists nothing if it has no cache of them.
 TEST(ChatServer, OfWhichNothingIsListedIsBelievedToHaveTheModelThatIsNamed) {
   struct Row {
     std::string_view name;
     unsigned status;
     std::string_view body;
     std::string_view model;
-    std::string_view error;  // "": it is taken
+    std::string_view error;  // "": it is accepted
   };
   const Row rows[] = {
       {"Listed", 200, kChatServerModels, "b", ""},

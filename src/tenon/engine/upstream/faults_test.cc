@@ -1,5 +1,5 @@
-// What servers elsewhere may do wrong: their answers are cut at every byte, silent, endless, too
-// large or something else altogether.
+// What upstreams may do wrong: their answers are cut at every byte, silent, endless, too large, or
+// something else altogether.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -31,14 +31,14 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 using Connected = Expected<std::unique_ptr<Engine>>;
 
-/// What an event comes in.
+/// The bytes around an event.
 struct Framing {
   std::string_view begin;
-  std::string_view end;  // of which the last two bytes stand nowhere else
+  std::string_view end;  // its last two bytes occur nowhere else
 };
 
 constexpr Framing kSse{"data: ", "\n\n"};
-constexpr Framing kLines{"", "}\n"};  // the brace is the event's own
+constexpr Framing kLines{"", "}\n"};  // the brace belongs to the event
 
 std::string chunked(const std::vector<std::string>& events, const Framing& framing = kSse) {
   std::string out;
@@ -56,11 +56,11 @@ constexpr std::string_view kHead =
     "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
 constexpr std::string_view kLast = "0\r\n\r\n";
 
-/// A server's language: what it answers to the questions at the start, and its answer, recorded.
+/// A kind of server: its answers to the questions at the start, and a recorded answer.
 struct Dialect {
   std::string_view name;
   Connected (*connect)(const std::string& url, std::chrono::milliseconds silence);
-  std::vector<std::string> events;  // of "Hel", of "lo", of the end, and what comes behind it
+  std::vector<std::string> events;  // "Hel", "lo", the end, and what comes after it
   Framing framing = kSse;
 };
 
@@ -116,7 +116,7 @@ const Dialect kDialects[] = {
       R"({"id":"a","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2}})", "[DONE]"}},
 };
 
-// What any of them takes.
+// A request that each of them accepts.
 GenerateRequest request(std::chrono::milliseconds time_limit = {}) {
   auto chat = std::make_shared<message::ChatRequest>();
   chat->messages.push_back({.content = "Hi"});
@@ -127,7 +127,7 @@ std::string recorded(const Dialect& dialect) {
   return std::string(kHead) + chunked(dialect.events, dialect.framing) + std::string(kLast);
 }
 
-// What they all are asked at the start, in one.
+// The answers to all questions at the start, in one document.
 std::string question(std::string_view path) {
   std::string body =
       R"({"default_generation_settings":{"n_ctx":512},"total_slots":3,"bos_token":"","eos_token":"",)"
@@ -141,7 +141,7 @@ std::string question(std::string_view path) {
          std::to_string(body.size()) + "\r\n\r\n" + body;
 }
 
-/// Answers the questions, and generations as `misbehave` does.
+/// Answers the questions, and generations as `misbehave` says.
 class Upstream {
  public:
   using Misbehave = std::function<void(int connection)>;
@@ -182,7 +182,7 @@ TEST(Faults, AnswersAreCutAtEveryByte) {
         [&](int connection) { http::say(connection, std::string_view(whole).substr(0, cut)); });
     const auto engine = dialect.connect(upstream.url(), 120s);
     ASSERT_TRUE(engine) << engine.error().message;
-    // Not a token is lost that came whole, and none is told of that did not.
+    // Every token that came whole is passed on, and no other.
     const std::string_view texts[] = {"", "Hel", "Hello"};
     std::size_t events = 0;
     for (std::size_t at = 0; at <= whole.size(); ++at) {
@@ -223,7 +223,7 @@ Upstream::Misbehave say_once(std::string bytes) {
   return [bytes = std::move(bytes)](int connection) { http::say(connection, bytes); };
 }
 
-// Says `first`, then `again` until the other side is gone.
+// Sends `first`, then `again` until the other side is gone.
 Upstream::Misbehave say_for_ever(std::string first, std::string again,
                                  std::chrono::milliseconds pause = 1ms) {
   return [=](int connection) {
@@ -232,7 +232,7 @@ Upstream::Misbehave say_for_ever(std::string first, std::string again,
   };
 }
 
-// Says `first` and then waits until the other side is gone.
+// Sends `first` and then waits until the other side is gone.
 Upstream::Misbehave say_and_hang(std::string first) {
   return [first = std::move(first)](int connection) {
     http::say(connection, first);
@@ -368,7 +368,7 @@ TEST(Faults, EndRunsInTimeAndSayWhy) {
   }
 }
 
-// A question that is answered in the same ways: whoever asks goes on in time.
+// Questions are answered in the same bad ways, and the caller still goes on in time.
 TEST(Faults, QuestionsEndInTimeToo) {
   const Upstream::Misbehave rows[] = {
       say_once(""),
@@ -388,7 +388,7 @@ TEST(Faults, QuestionsEndInTimeToo) {
       });
       const auto begun = Clock::now();
       const auto engine = dialect.connect(server.url(), 300ms);
-      EXPECT_LT(Clock::now() - begun, 30s);  // what is said for ever would be heard for ever
+      EXPECT_LT(Clock::now() - begun, 30s);  // an endless answer must not be read for ever
       ASSERT_FALSE(engine);
       EXPECT_EQ(engine.error().code, Errc::unavailable) << engine.error().message;
     }

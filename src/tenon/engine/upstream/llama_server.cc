@@ -18,7 +18,7 @@ namespace {
 using json::Value;
 using message::FinishReason;
 
-// The server's seeds have 32 bits, and the last of them asks for one by chance.
+// The server's seeds have 32 bits, and the largest one makes it draw a seed.
 constexpr std::uint64_t kSeeds = 0xffffffff;
 
 std::string bytes_of(const Value& entry) {
@@ -50,7 +50,7 @@ std::optional<message::TokenLogprob> logprob_of(const Value& chunk, std::size_t 
   return logprob;
 }
 
-// A chunk is one token, as text, or several of which one was half of a character.
+// A chunk is one token as text, or several if the server held back half of a character.
 DeltaReader reader_of(const GenerateRequest& request, const vocab::Tokenizer& tokenizer) {
   const auto eos = tokenizer.eos();
   return [eos, eos_text = eos ? std::string(tokenizer.bytes(*eos)) : std::string(),
@@ -65,7 +65,7 @@ DeltaReader reader_of(const GenerateRequest& request, const vocab::Tokenizer& to
       token.id = static_cast<TokenId>(id->if_number()->to_int64().value_or(0));
     }
     if (!token.bytes.empty()) {
-      // With --special the server shows the end of the turn, too, behind what it held back.
+      // With --special the server sends the text of the end of the turn, too, after held-back text.
       if (token.id == eos && token.bytes.ends_with(eos_text)) {
         token.bytes.resize(token.bytes.size() - eos_text.size());
       }
@@ -88,22 +88,23 @@ std::string body_of(const GenerateRequest& request) {
            request.max_tokens == 0 ? Value(-1) : Value(std::uint64_t{request.max_tokens}));
   set_sampling(body, sampling, "repeat_penalty");
   if (sampling.seed) body.set("seed", *sampling.seed % kSeeds);
-  // Without --special it hides all others, and with them the beginning of every call.
+  // Without --special the server hides control tokens that it is not told to keep, and with them
+  // the beginning of every call.
   if (request.markers != nullptr) {
     json::Array markers(request.markers->begin(), request.markers->end());
     body.set("preserved_tokens", std::move(markers));
   }
-  // From the first token on, not by triggers: no call can begin in a way that none of them knows,
-  // and the server looks at the grammar only where the token that it chose does not fit it.
+  // The grammar holds from the first token on, not from a trigger, so no call can begin in a form
+  // that no trigger knows. The server applies it only if the token that it chose does not fit.
   if (request.printed != nullptr) body.set("grammar", *request.printed);
-  // 0 would be none at all, not even the chosen token's.
+  // With 0 the server sends none at all, not even that of the chosen token.
   if (request.logprobs) body.set("n_probs", std::max(1, request.top_logprobs));
   json::Array biases;
   for (const auto& [id, bias] : sampling.logit_bias) {
     biases.emplace_back(json::Array{json::Value(id), json::Value(bias)});
   }
   if (!biases.empty()) body.set("logit_bias", std::move(biases));
-  // The ids are written as they are, not as values first.
+  // The ids are written as text directly, without making JSON values first.
   return R"({"prompt":)" + ids_text(request.prompt) + "," + json::to_string(body).substr(1);
 }
 
@@ -111,7 +112,7 @@ class LlamaServer final : public Engine {
  public:
   explicit LlamaServer(std::unique_ptr<Remote> remote) : remote_(std::move(remote)) {}
 
-  /// Asks the server what it is.
+  /// Asks the server what it serves.
   Status meet();
 
   const Capabilities& capabilities() const override { return capabilities_; }
@@ -191,7 +192,7 @@ Expected<std::unique_ptr<Engine>> connect_llama_server(ServerAddress server) {
   auto remote = Remote::create(std::move(server));
   if (!remote) return Unexpected(std::move(remote.error()));
   auto engine = std::make_unique<LlamaServer>(*std::move(remote));
-  // Whatever it refuses now, no request of ours is to blame.
+  // Whatever the server refuses at this point is not the fault of a client's request.
   if (Status met = engine->meet(); !met) return Unexpected(unavailable(met.error().message));
   return engine;
 }

@@ -29,15 +29,15 @@ constexpr std::string_view kProps =
 constexpr std::string_view kLlamaServerModels =
     R"({"data": [{"id": "m", "meta": {"n_vocab": 256}}]})";
 
-/// How a Fake differs from one that works.
+/// How a fake server differs from one that works.
 struct Faults {
-  unsigned status = 200;         // of /completion
-  bool hangs = false;            // after the answer
-  std::string_view tokens = {};  // what /tokenize answers, where it is not the truth
-  std::string_view models = kLlamaServerModels;  // what /v1/models answers
+  unsigned status = 200;                         // of /completion
+  bool hangs = false;                            // after the answer
+  std::string_view tokens = {};                  // answered by /tokenize; "": the truth
+  std::string_view models = kLlamaServerModels;  // answered by /v1/models
 };
 
-/// A llama-server whose tokens are bytes, and whose answer to /completion is written down.
+/// A llama-server whose tokens are bytes, and which answers /completion with a given text.
 class LlamaServerFake {
  public:
   explicit LlamaServerFake(std::string answer, Faults faults = {})
@@ -54,7 +54,7 @@ class LlamaServerFake {
     const std::lock_guard lock(mutex_);
     return json::parse(body_).value_or(Value());
   }
-  /// Those of the last request, as "parent state".
+  /// The trace fields of the last request, as "parent state".
   std::string trace() const {
     const std::lock_guard lock(mutex_);
     return trace_;
@@ -93,7 +93,7 @@ class LlamaServerFake {
   std::string body_;
   std::string trace_;
   std::shared_ptr<http::Exchange> held_;
-  std::unique_ptr<http::Server> server_;  // last: its thread uses all of the above
+  std::unique_ptr<http::Server> server_;  // last: its thread uses the members above
 };
 
 constexpr std::string_view kPieces =
@@ -233,7 +233,7 @@ struct Seed {
   std::uint64_t sent;
 };
 
-// A seed of 2^32 - 1 asks the server for one by chance, so no seed of ours may become that.
+// The seed 2^32 - 1 makes the server draw a seed, so no seed of ours may be mapped to it.
 TEST(LlamaServer, EverySeedRepeatsItsAnswer) {
   const Seed seeds[] = {{0, 0},           {42, 42},           {0xffff'fffe, 0xffff'fffe},
                         {0xffff'ffff, 0}, {0x1'0000'0002, 3}, {0xffff'ffff'ffff'ffff, 0}};
@@ -251,9 +251,9 @@ TEST(LlamaServer, EverySeedRepeatsItsAnswer) {
 }
 
 struct Logprobs {
-  int top;              // as asked for
+  int top;              // as the client asks
   int n_probs;          // as sent
-  std::size_t got_top;  // of the two that the server tells
+  std::size_t got_top;  // of the two that the server sends
 };
 
 TEST(LlamaServer, TellsAsManyLogprobsAsWereAskedFor) {

@@ -13,17 +13,18 @@
 #include "tenon/engine/upstream/remote.h"
 #include "tenon/json/value.h"
 
-// Files and lines are those of the Go module github.com/ollama/ollama v0.17.4.
+// Files and lines refer to the Go module github.com/ollama/ollama v0.17.4.
 namespace tenon::engine {
 namespace {
 
 using json::Value;
 using message::FinishReason;
 
-// What a server takes by itself (docs/faq.mdx:25).
+// The server's default (docs/faq.mdx:25).
 constexpr std::uint32_t kContextTokens = 4096;
 
-// `num_ctx` among the parameters of the model's Modelfile, a line each: server/routes.go:1210-1225.
+// `num_ctx` among the parameters of the model's Modelfile, one per line:
+// server/routes.go:1210-1225.
 std::uint32_t configured_context(std::string_view parameters) {
   while (!parameters.empty()) {
     const std::size_t end = std::min(parameters.find('\n'), parameters.size());
@@ -39,22 +40,22 @@ std::uint32_t configured_context(std::string_view parameters) {
   return 0;
 }
 
-// api/types.go:581-608; what has another name or none there is not sent.
+// Names as in api/types.go:581-608; parameters that it does not have are not sent.
 json::Object options_of(const GenerateRequest& request, std::uint32_t context_tokens,
                         std::uint32_t most, const std::vector<std::string>& stops) {
   const message::Sampling& sampling = request.sampling;
   json::Object options{{"num_ctx", std::uint64_t{context_tokens}},
                        {"num_predict", std::uint64_t{most}}};
   set_sampling(options, sampling, "repeat_penalty");
-  // Read as a float64 on its way to an int (api/types.go:989-993): of 53 bits all arrive.
+  // The server reads it as a float64 (api/types.go:989-993), which holds 53 bits exactly.
   if (sampling.seed) options.set("seed", *sampling.seed & ((std::uint64_t{1} << 53U) - 1));
-  // Instead of those of the model's own Modelfile, which may be anything.
+  // These replace the stops of the model's own Modelfile, which may be anything.
   options.set("stop", json::Array(stops.begin(), stops.end()));
   return options;
 }
 
-// There is no other word for a format that it can make no grammar of, be it of HTTP: llm/server.go
-// :1555.
+// This message is the only sign of a format for which the server can make no grammar; the status
+// may be any: llm/server.go:1555.
 bool blames_format(unsigned status, std::string_view said) {
   return blames_request(status, said) || said.ends_with("invalid JSON schema in format");
 }
@@ -87,7 +88,7 @@ class Ollama final : public Engine {
     }
   }
 
-  /// Asks the server what it is.
+  /// Asks the server what it serves.
   Status meet();
 
   const Capabilities& capabilities() const override { return capabilities_; }
@@ -104,7 +105,7 @@ class Ollama final : public Engine {
   const OllamaOptions options_;
   const std::unique_ptr<Remote> remote_;
   std::string model_;
-  std::vector<std::string> stops_;  // what ends a turn
+  std::vector<std::string> stops_;  // texts that end a turn
   Capabilities capabilities_;
 };
 
@@ -140,7 +141,7 @@ Status Ollama::meet() {
             " tokens");
   capabilities_ = {.kind = "ollama",
                    .context_tokens = context,
-                   .max_concurrent = 1,  // as it is started by default: envconfig/config.go:250
+                   .max_concurrent = 1,  // the server's default: envconfig/config.go:250
                    .assumes_concurrent = true,
                    .holding = Holding::json_schema,
                    .takes = Takes::text};
@@ -154,7 +155,8 @@ Status Ollama::check() const {
 // api/types.go:62-144.
 std::string Ollama::body_of(const GenerateRequest& request) const {
   std::string_view prompt = request.text;
-  // The server writes it itself before a text (tokenizer/vocabulary.go:46-54, llama/llama.go:481).
+  // The server adds the token before a text itself (tokenizer/vocabulary.go:46-54,
+  // llama/llama.go:481).
   if (const auto bos = tokenizer().bos(); bos && tokenizer().adds_bos()) {
     const std::string_view text = tokenizer().bytes(*bos);
     if (!text.empty() && prompt.starts_with(text)) prompt.remove_prefix(text.size());
@@ -169,9 +171,9 @@ std::string Ollama::body_of(const GenerateRequest& request) const {
       {"prompt", prompt},
       {"stream", true},
       {"raw", true},
-      // Else the server looks for thoughts itself, and gives their tags to nobody: routes.go:521.
+      // Otherwise the server looks for reasoning itself, and drops its tags: routes.go:521.
       {"think", false},
-      // Nothing is left out of a prompt that is too long, nor forgotten on the way.
+      // The server neither shortens a prompt that is too long, nor drops tokens on the way.
       {"truncate", false},
       {"shift", false},
       {"options", options_of(request, capabilities_.context_tokens, most, stops)}};

@@ -23,7 +23,7 @@ constexpr std::string_view kShown =
     R"({"parameters": "stop \"x\"\nnum_ctx                        512",)"
     R"( "model_info": {"general.architecture": "llama", "llama.context_length": 2048}})";
 
-/// An Ollama that answers every generation with what is written down, cut every `step` bytes.
+/// An Ollama that answers every generation with a given text, cut every `step` bytes.
 class OllamaFake {
  public:
   explicit OllamaFake(std::string answer, std::string_view shown = kShown,
@@ -75,7 +75,7 @@ class OllamaFake {
   const std::size_t step_;
   mutable std::mutex mutex_;
   std::string asked_;
-  std::unique_ptr<http::Server> server_;  // last: its thread uses all of the above
+  std::unique_ptr<http::Server> server_;  // last: its thread uses the members above
 };
 
 std::shared_ptr<const vocab::Tokenizer> tokenizer() {
@@ -196,7 +196,7 @@ TEST(Ollama, AsksForWhatTheRequestWants) {
   EXPECT_TRUE(sink->end()->is_held);
   request.max_tokens = 0;
   request.printed = nullptr;
-  request.sampling = {};  // the Modelfile knows
+  request.sampling = {};  // the model's Modelfile decides
   auto whole = std::make_shared<RecordingSink>();
   run = (*engine)->start(request, whole);
   ASSERT_TRUE(run && whole->wait_end());

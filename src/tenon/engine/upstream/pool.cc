@@ -19,16 +19,29 @@
 #include "tenon/base/trace.h"
 #include "tenon/engine/run_slot.h"
 
+// How a run finds its server
+//
+// A Balancer (balancer.h) chooses a server, and Attempts::launch() starts the run there; Attempts
+// stands as the sink between that engine and ours. Until the first token nothing has been passed
+// on, so the run can be started again: on_end() reports the failure to the balancer, and launch()
+// tries the next server, each of them once. After the first token (begin()) the stored request is
+// dropped, and a failure is the answer's end. A server that refuses the request with a grammar is
+// asked once more without it; if it then accepts, the grammar was the cause. Each server has a
+// thread (Pool::keep) that connects to it, checks it while it has no runs, and asks again after
+// failures. A server joins once its vocabulary and its way to constrain answers are those of the
+// first one (Pool::compare). Engines are never removed while the pool lives, so Core::engines can
+// be read without a lock.
+
 namespace tenon::engine {
 namespace {
 
 using Clock = Balancer::Clock;
 using message::FinishReason;
 
-constexpr std::chrono::seconds kMeetingLimit{60};  // with the texts of all tokens
-constexpr int kMisfitPauses = 10;                  // until a server that does not fit is met again
+constexpr std::chrono::seconds kMeetingLimit{60};  // to connect, reading the texts of all tokens
+constexpr int kMisfitPauses = 10;  // until a server that does not fit is asked again
 
-/// What all runs, the tokenizer and the checks of a pool look at. Servers come and never go.
+/// What the runs, the tokenizer and the checks of a pool share. Servers are added, never removed.
 struct Core {
   Core(std::vector<PoolServer> all, Balancer::Options chosen)
       : servers(std::move(all)),
@@ -42,7 +55,7 @@ struct Core {
     return urls;
   }
 
-  /// Asks a server what it is; no longer than it may take, and until the pool goes.
+  /// Connects to a server, within its time limit and until the pool closes.
   Expected<std::unique_ptr<Engine>> meet(std::size_t server) const {
     const patience::Scope scope({.deadline = Clock::now() + kMeetingLimit, .cancel = closed});
     return servers[server].connect();
@@ -52,14 +65,14 @@ struct Core {
   const Balancer::Options options;
   const CancelToken closed;
   Balancer balancer;
-  std::vector<std::atomic<Engine*>> engines;  // null: it has not been met
+  std::vector<std::atomic<Engine*>> engines;  // null: not connected yet
 
-  // Held, shared, while a run goes on elsewhere: afterwards no engine is asked any more.
+  // Locked shared while a run moves to another server; once is_closing is set, no engine is called.
   std::shared_mutex closing_mutex;
   bool is_closing = false;
 };
 
-/// Of whichever server is there: they have the same vocabulary.
+/// Uses the tokenizer of any server that is there, since they have the same vocabulary.
 class PoolTokenizer final : public vocab::Tokenizer {
  public:
   PoolTokenizer(const Core& core, const vocab::Tokenizer& first) : core_(core), first_(first) {}
@@ -69,7 +82,7 @@ class PoolTokenizer final : public vocab::Tokenizer {
                 std::vector<TokenId>& ids) const override;
   std::string_view bytes(TokenId id) const override { return first_.bytes(id); }
   std::size_t max_token_bytes() const override { return first_.max_token_bytes(); }
-  // One that asks its server learns this from what it has encoded.
+  // A tokenizer that asks its server learns this from the texts that it has encoded.
   bool is_control(TokenId id) const override {
     return std::ranges::any_of(core_.engines, [id](const std::atomic<Engine*>& one) {
       const Engine* const engine = one.load(std::memory_order_acquire);
@@ -87,10 +100,10 @@ class PoolTokenizer final : public vocab::Tokenizer {
  private:
   const Core& core_;
   const vocab::Tokenizer& first_;
-  mutable std::atomic<std::size_t> last_{0};  // that answered
+  mutable std::atomic<std::size_t> last_{0};  // the server that answered last
 };
 
-// First the one that answered last, and those that are left alone at the very end.
+// Asks the server that answered last first, and those that are left alone at the very end.
 Status PoolTokenizer::encode(std::string_view text, vocab::Controls controls, bool at_start,
                              std::vector<TokenId>& ids) const {
   const std::size_t size = ids.size();
@@ -113,8 +126,8 @@ Status PoolTokenizer::encode(std::string_view text, vocab::Controls controls, bo
   return done;
 }
 
-/// One run, on one server after the other until one begins to answer. The engines call it as their
-/// sink, one attempt at a time.
+/// One run, tried on one server after the other until one begins to answer. It is the sink of each
+/// attempt; there is one attempt at a time.
 class Attempts final : public EventSink, public std::enable_shared_from_this<Attempts> {
  public:
   Attempts(Core& core, GenerateRequest request, std::shared_ptr<EventSink> sink)
@@ -124,7 +137,7 @@ class Attempts final : public EventSink, public std::enable_shared_from_this<Att
     if (core_.servers.size() > 1) pending_->prefixes = prefixes(pending_->request);
   }
 
-  /// Fails where no server takes the run.
+  /// Fails if no server accepts the run.
   Status launch();
 
   void on_token(const Token& token) override;
@@ -132,11 +145,11 @@ class Attempts final : public EventSink, public std::enable_shared_from_this<Att
   void on_call(const CallPiece& piece) override;
   void on_end(const RunEnd& end) override;
 
-  /// Of the attempt under way.
+  /// The run of the present attempt.
   RunSlot<Run>& run() { return run_; }
 
  private:
-  /// What it takes to launch once more.
+  /// What is needed to launch the run again.
   struct Pending {
     GenerateRequest request;
     std::vector<std::uint64_t> prefixes{};
@@ -144,7 +157,7 @@ class Attempts final : public EventSink, public std::enable_shared_from_this<Att
     Clock::time_point begun = Clock::now();
     Clock::time_point attempt_begun{};
     Balancer::Servers tried{};
-    std::optional<RunEnd> refusal{};  // of the grammar, perhaps
+    std::optional<RunEnd> refusal{};  // an error that the grammar may have caused
   };
 
   void begin();
@@ -155,16 +168,16 @@ class Attempts final : public EventSink, public std::enable_shared_from_this<Att
   void end(RunEnd end);
 
   Core& core_;
-  // Of whoever launches, and of the engine's thread between two attempts.
+  // Used by the thread that launches, and between two attempts by the engine's thread.
   std::shared_ptr<EventSink> sink_;
   std::unique_ptr<Pending> pending_;  // null: the answer has begun
-  Balancer::Ticket ticket_;           // of the attempt
+  Balancer::Ticket ticket_;           // of the present attempt
   std::string unheld_;
 
   RunSlot<Run> run_;
 };
 
-// Whether anybody is left to be asked, should this attempt fail.
+// Whether another server is left, should this attempt fail.
 bool Attempts::has_others() const {
   for (std::size_t i = 0; i < core_.servers.size(); ++i) {
     if (!pending_->tried[i] && core_.balancer.is_up(i)) return true;
@@ -172,11 +185,12 @@ bool Attempts::has_others() const {
   return false;
 }
 
-// With what is left of its time, of which there is half for a server that may hang.
+// The request with the time that is left. If other servers remain, this one may take half of it
+// until its first token, since it may hang.
 GenerateRequest Attempts::next_request() {
   const auto spent =
       std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - pending_->begun);
-  // Where nobody else can be asked, nor the same server in another way, it is not kept.
+  // A copy is kept only if another server, or the same one without the grammar, may be asked.
   const bool is_last = core_.servers.size() == 1 && pending_->request.printed == nullptr;
   GenerateRequest next = is_last ? std::move(pending_->request) : pending_->request;
   if (next.time_limit.count() > 0) {
@@ -187,7 +201,7 @@ GenerateRequest Attempts::next_request() {
   return next;
 }
 
-// Once start() has succeeded, all but the run itself is the engine's thread's.
+// After start() has succeeded, the engine's thread owns all members except run_.
 Status Attempts::launch() {
   const trace::Context trace = pending_->trace;
   const trace::Scope scope(trace);
@@ -200,7 +214,7 @@ Status Attempts::launch() {
     ticket_ = *chosen;
     pending_->tried.set(ticket_.server);
     pending_->attempt_begun = Clock::now();
-    // The run may have failed and gone elsewhere before start() returns it.
+    // The run may have failed and moved to another server before start() returns it.
     const unsigned attempt = run_.next();
     Engine* const engine = core_.engines[ticket_.server].load(std::memory_order_acquire);
     auto run = engine->start(next_request(), shared_from_this());
@@ -244,7 +258,8 @@ void Attempts::on_end(const RunEnd& end) {
   this->end(end);
 }
 
-// What the run's end says of the server. One that nobody has cancelled came to its deadline.
+// Reports what the run's end says about the server. A run that ended as `cancelled` although the
+// client did not cancel it has reached its deadline.
 void Attempts::tell(const RunEnd& end) {
   using End = Balancer::End;
   End told = End::answered;
@@ -261,14 +276,14 @@ void Attempts::tell(const RunEnd& end) {
   core_.balancer.ended(ticket_, told, why, Clock::now());
 }
 
-// Whether the run has been launched once more. What failed after its first token is cut.
+// Whether the run was launched again. A run that fails after its first token is not.
 bool Attempts::goes_on_elsewhere(const RunEnd& end) {
   if (pending_ == nullptr || end.reason != FinishReason::error) return false;
   const std::shared_lock open(core_.closing_mutex);
   if (core_.is_closing) return false;
   if (run_.is_cancelled()) return false;
   if (end.error.code == Errc::invalid) {
-    // Whether the grammar was to blame is known once the rest is taken without it.
+    // If the server accepts the request without the grammar, the grammar was the cause.
     if (pending_->request.printed == nullptr || pending_->request.must_hold) return false;
     pending_->request.printed = nullptr;
     pending_->refusal = end;
@@ -312,7 +327,7 @@ class Pool final : public Engine {
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  /// Meets all servers at once and waits until each was tried.
+  /// Connects to all servers at once and waits until each was tried.
   Status open();
 
   const Capabilities& capabilities() const override { return capabilities_; }
@@ -335,11 +350,11 @@ class Pool final : public Engine {
   Engine* first_ = nullptr;
   std::optional<PoolTokenizer> tokenizer_;
   Capabilities capabilities_;
-  bool is_open_ = false;  // from here on what a pool is does not change
-  /// Of a server that is met and does not fit, of its keeper alone.
+  bool is_open_ = false;  // from then on the properties of the pool do not change
+  /// A server that answers but does not fit; used by its keeper only.
   struct Misfit {
     std::string why{};
-    Clock::time_point until{};  // it is left alone
+    Clock::time_point until{};  // it is left alone until then
   };
   std::vector<Misfit> misfits_ = std::vector<Misfit>(owned_.size());
   std::vector<std::thread> keepers_;
@@ -382,7 +397,7 @@ Status Pool::open() {
   return {};
 }
 
-// All tokens are compared where both know them without asking.
+// Compares all tokens if both tokenizers know them without asking a server.
 Status Pool::compare(const std::string& url, const Engine& engine) const {
   const vocab::Tokenizer& own = first_->tokenizer();
   const vocab::Tokenizer& other = engine.tokenizer();
@@ -425,7 +440,7 @@ void Pool::warn_of_differences(const std::string& url, const Engine& engine) con
             told(capabilities_.context_tokens) + ": the least of them is the model's");
 }
 
-// The least that is told; 0: nobody tells.
+// The smaller one of those that are told; 0: neither is told.
 std::uint32_t least_context(std::uint32_t one, std::uint32_t other) {
   return one == 0 || other == 0 ? std::max(one, other) : std::min(one, other);
 }
@@ -447,7 +462,7 @@ Status Pool::join(std::size_t server, std::unique_ptr<Engine> engine) {
       capabilities_.knows_controls = capabilities_.knows_controls && its.knows_controls;
     }
   }
-  const std::uint32_t places = its.max_concurrent;  // before the engine is moved
+  const std::uint32_t places = its.max_concurrent;  // read before the engine is moved
   owned_[server] = std::move(engine);
   core_.engines[server].store(owned_[server].get(), std::memory_order_release);
   core_.balancer.joined(server, places);
@@ -460,7 +475,7 @@ void Pool::keep(std::size_t server) {
   while (!is_closing_) {
     const auto due = std::max(core_.balancer.next_check(server), misfits_[server].until);
     const auto now = Clock::now();
-    if (now < due) {  // which may come earlier than it seems now: after a failure
+    if (now < due) {  // a failure may make the check due earlier than it seems now
       closing_.wait_until(lock, std::min(due, now + core_.options.first_pause));
       continue;
     }
@@ -475,11 +490,12 @@ void Pool::look_at(std::size_t server) try {
   if (engine == nullptr) return meet_again(server);
   const patience::Scope scope({.cancel = core_.closed});
   core_.balancer.checked(server, engine->check(), Clock::now());
-} catch (const std::exception& thrown) {  // no memory
+} catch (const std::exception& thrown) {  // out of memory
   core_.balancer.checked(server, Unexpected(Error{Errc::unavailable, thrown.what()}), Clock::now());
 }
 
-// What does not fit is told once, and met again in its time: it may be started anew, as another.
+// A misfit is logged once, and asked again later: another server may have been started in its
+// place.
 void Pool::meet_again(std::size_t server) {
   Misfit& misfit = misfits_[server];
   const std::string& url = core_.servers[server].url;

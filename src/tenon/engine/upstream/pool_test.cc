@@ -25,9 +25,9 @@ constexpr Balancer::Options kPoolOptions{
     .failures = 3, .first_pause = 20ms, .longest_pause = 100ms, .check_period = 20ms};
 
 /// How a server behaves: 'o' answers "Hello"; 'f' fails before its first token; 'm' fails after
-/// "He"; 'i' finds the request at fault; 'g' does where there is a grammar; 's' cannot be started;
-/// 'x' refuses the request itself; 'b' says more than it may; 'h' says nothing; 'l' answers for as
-/// long as it is let.
+/// "He"; 'i' says that the request is wrong; 'g' says so if there is a grammar; 's' cannot be
+/// started; 'x' refuses the request on this side; 'b' sends more than it may; 'h' sends nothing;
+/// 'l' answers until it is stopped.
 Expected<Script> behave(char how, const GenerateRequest& request) {
   const Error lost{Errc::unavailable, "gone"};
   const Error fault{Errc::invalid, "a bad request"};
@@ -58,7 +58,7 @@ Expected<Script> behave(char how, const GenerateRequest& request) {
   return Script{.text = "Hello"};
 }
 
-/// Servers that can be asked what they were asked.
+/// Servers that record what they were asked.
 struct Fleet {
   explicit Fleet(std::string_view all, ScriptedEngine::Options engine = {})
       : behaviours(all.size()) {
@@ -108,7 +108,7 @@ struct PoolRow {
   std::string_view text;
   FinishReason reason = FinishReason::stop;
   std::string_view error = {};
-  std::string_view asked;  // runs of each server
+  std::string_view asked;  // how many runs each server got
   bool has_grammar = false;
   std::string_view unheld = {};
   bool must_hold = false;
@@ -137,7 +137,7 @@ TEST(Pool, GoesOnElsewhereBeforeTheFirstTokenOnly) {
   for (const PoolRow& row : kPoolRows) {
     SCOPED_TRACE(row.name);
     Fleet fleet(row.servers);
-    // What has failed stays away for longer than this takes.
+    // A server that has failed stays away for longer than this test takes.
     auto pool = connect_pool(fleet.servers(), {.failures = 2, .check_period = 10s});
     ASSERT_TRUE(pool) << pool.error().message;
     auto sink = std::make_shared<RecordingSink>();
@@ -204,7 +204,7 @@ TEST(Pool, AServerThatSaysNothingUntilTheDeadlineHasFailed) {
   EXPECT_FALSE(stats.is_up);
   EXPECT_EQ(stats.failed, 1U);
   EXPECT_EQ(stats.trouble, "it said nothing until the deadline");
-  // One that was cancelled tells nothing.
+  // A run that was cancelled says nothing about its server.
   auto other = std::make_shared<RecordingSink>();
   const auto cancelled = (*pool)->start({.prompt = {1}}, other);
   ASSERT_TRUE(cancelled);
@@ -224,7 +224,7 @@ TEST(Pool, OneThatIsNotTheLastHasHalfOfTheTime) {
   EXPECT_EQ(fleet.engines[1]->requests()[0].first_limit, 0s);
 }
 
-// Cancelled while the second attempt is being started, the run does not go on.
+// A run that is cancelled while its second attempt is being started does not go on.
 TEST(Pool, MayBeCancelledBetweenTwoAttempts) {
   std::promise<void> is_starting;
   std::promise<void> may_start;
@@ -397,7 +397,7 @@ TEST(Pool, CancelsPausesAndEndsInTime) {
   EXPECT_EQ(limited->end()->reason, FinishReason::cancelled);
 }
 
-// Runs end, go elsewhere and are dropped while the pool is destroyed.
+// Runs end, move to other servers and are dropped while the pool is destroyed.
 TEST(Pool, MayBeDestroyedWhileRunsGoOn) {
   for (int i = 0; i < 50; ++i) {
     Fleet fleet(i % 2 == 0 ? "ffl" : "lfm");

@@ -18,6 +18,21 @@
 #include "tenon/http/message.h"
 #include "tenon/http/sse.h"
 
+// How an answer is read
+//
+// Remote asks questions and posts generations. A Generation reads one answer, as the client's
+// thread brings its bytes: on_body() cuts them into events (server-sent events, lines, or one
+// document), on_data() parses each as JSON and calls the DeltaReader of the dialect, and take()
+// passes what the reader found on to the sink. An answer ends in one of three ways:
+//  - end_: an event said that the answer is whole. What fails afterwards does not matter.
+//  - failure_: the first error, from an event, from the reader or from a limit.
+//  - Neither: the answer broke off, and the status of the transfer says why.
+// An error may come instead of the answer (another status), in the stream (fault_in), or as a page
+// with status 200 (no_stream). refused() decides whether the request or the server is to blame, and
+// keeps keys and addresses out of messages to clients. Silence has two limits: the HTTP client's
+// for bytes, and idle_limit_ for pieces of the answer, since some servers send keep-alive bytes
+// only.
+
 namespace tenon::engine {
 
 using json::Value;
@@ -88,32 +103,32 @@ Trouble refusal(unsigned status, const std::string& said, BlamesRequest blames) 
 
 namespace {
 
-// A request waits meanwhile.
+// A client's request waits while a question is asked, so it is short.
 constexpr std::chrono::seconds kQuestionLimit{5};
-constexpr std::chrono::milliseconds kLook{20};  // whether somebody waits
+constexpr std::chrono::milliseconds kLook{20};  // between looks at whether the wait is cancelled
 constexpr std::size_t kMaxErrorBytes = std::size_t{64} << 10;
 constexpr std::size_t kMaxLineBytes = http::SseDecoder::kDefaultMaxEventBytes;
 constexpr std::size_t kMaxDocumentBytes = std::size_t{64} << 20;
 
-// What a server says is wrong, in the shapes of llama-server, vLLM and SGLang ({"error":
+// An error message of a server, in the shapes of llama-server, vLLM and SGLang ({"error":
 // {"message", "code"}}), of OpenAI's API, whose codes are words, and of Ollama ({"error": "..."}).
 struct Fault {
   std::string said;
   unsigned status = 0;
 };
 
-// Of those that HTTP would have, had the answer not begun.
+// Codes that are words, and the HTTP status that each would have had before the answer began.
 constexpr std::array<std::pair<std::string_view, unsigned>, 5> kCodes = {
     {{"invalid_api_key", 401},
      {"model_not_found", 404},
      {"rate_limit_exceeded", 429},
      {"insufficient_quota", 429},
-     {"engine_busy", 429}}};  // another Tenon's
+     {"engine_busy", 429}}};  // another Tenon server's
 
 Fault fault_in(const Value& answer) {
   Fault fault{text_at(answer, "/error/message"), count_at(answer, "/error/code")};
   if (fault.said.empty()) fault.said = text_at(answer, "/error");
-  if (fault.said.empty() && answer.find("error") == nullptr) {  // of events that say by their type
+  if (fault.said.empty() && answer.find("error") == nullptr) {  // the event's type says "error"
     fault.said = text_at(answer, "/message");
     if (fault.said.empty()) fault.said = text_at(answer, "/detail");
     fault.status = count_at(answer, "/code");
@@ -136,7 +151,7 @@ std::optional<std::int64_t> http_date(std::string_view text) {
   return timegm(&date);
 }
 
-// Seconds, or a date: then by the clock of the server, where it tells what that says.
+// Seconds, or a date. A date is compared with the server's clock if the server sends its time.
 std::uint32_t retry_after_of(const std::vector<http::Header>& headers) {
   const std::string_view text = http::find_header(headers, "retry-after");
   std::uint32_t seconds = 0;
@@ -148,7 +163,7 @@ std::uint32_t retry_after_of(const std::vector<http::Header>& headers) {
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(*then - now, 0, UINT32_MAX));
 }
 
-// As refusal(), and the log has what clients are not told.
+// As refusal(); the details that clients must not see go to the log.
 Trouble refused(unsigned status, const std::string& said, const ServerAddress& to,
                 BlamesRequest blames) {
   Trouble trouble = refusal(status, said, blames);
@@ -167,7 +182,7 @@ std::string said_in(std::string_view body) {
   return document ? fault_in(*document).said : std::string();
 }
 
-// Where the server listens is its operator's affair: the log has it, and no answer.
+// Clients must not learn where the server listens; only the log has the address.
 std::string without_address(std::string message, const std::string& url) {
   const std::string::size_type scheme = url.find("://");
   const auto path = url.find('/', scheme == url.npos ? 0 : scheme + 3);
@@ -184,7 +199,7 @@ std::string without_address(std::string message, const std::string& url) {
   return message;
 }
 
-// What a piece costs whoever keeps the answer, beside its text.
+// What a piece costs a reader that keeps the answer, besides its text.
 constexpr std::size_t kPieceBytes = 16;
 
 std::size_t bytes_of(const Delta& delta) {
@@ -200,12 +215,12 @@ std::size_t bytes_of(const Delta& delta) {
   return bytes;
 }
 
-// Where nobody counts. A prompt of messages is JSON when it is sent, of which the most is text.
+// Estimates for servers that do not count. A prompt of messages is sent as JSON, mostly text.
 constexpr std::size_t kQuestionBytesPerToken = 4;
 constexpr std::size_t kMostBytesPerToken = 8;
 
-/// One generation: reads the event stream, feeds the sink. All but the two atomics belongs to the
-/// client's thread. `server` is the Remote's, which outlives what its client calls.
+/// One generation: reads the event stream and calls the sink. All members except the two atomics
+/// are used by the client's thread only. `server` belongs to the Remote, which outlives its client.
 class Generation {
  public:
   Generation(std::shared_ptr<EventSink> sink, const GenerateRequest& request,
@@ -238,7 +253,7 @@ class Generation {
     }
   }
 
-  // Of what has not come yet: behind an error nothing, behind the end its counts and the end.
+  // How much of the rest is needed: nothing after an error, only counts and the end after the end.
   http::Wanted wanted() const {
     if (failure_ || (!has_come_ && error_body_.size() >= kMaxErrorBytes)) {
       return http::Wanted::nothing;
@@ -261,7 +276,7 @@ class Generation {
   }
 
   void on_end(const Status& transfer) {
-    // The last line may have no end, a document never has one. What was cut is no JSON.
+    // The last line, and a document, may lack a line end. Text that was cut is not valid JSON.
     if (!text_.empty() && transfer) on_data(text_);
     RunEnd end{.reason = reason(), .usage = usage(), .is_held = is_held_};
     if (end.reason == FinishReason::error) {
@@ -274,7 +289,7 @@ class Generation {
     sink->on_end(end);
   }
 
-  /// The server is not to blame for what has not come so far.
+  /// Starts the clock for silence anew, because the server is not to blame for the silence so far.
   void forgive() { moved_at_.store(Clock::now(), std::memory_order_relaxed); }
 
   std::atomic<bool> is_cancelled = false;
@@ -298,10 +313,10 @@ class Generation {
     if (!fed) fail(too_large(fed.error().message));
   }
 
-  // The limit is one of what servers send: no client can mend that by a shorter request.
+  // `unavailable`, not `limit_exceeded`: a client cannot avoid this limit by a shorter request.
   static Trouble too_large(std::string what) { return unavailable(std::move(what)); }
 
-  // An event of the type `error`: JSON with the server's words, or the words.
+  // An event of the type `error` has JSON with the server's message, or the message itself.
   void on_error(std::string_view data) {
     const auto event = json::parse(data);
     const Fault fault = event ? fault_in(*event) : Fault{.said = std::string(data)};
@@ -312,7 +327,7 @@ class Generation {
     if (!failure_ && !end_) failure_ = std::move(trouble);
   }
 
-  // Lines, or one document.
+  // Reads lines, or collects one document.
   void on_text(std::string_view bytes) {
     while (!is_document_) {
       const std::size_t end = bytes.find('\n');
@@ -329,7 +344,7 @@ class Generation {
     text_.clear();
   }
 
-  // A complete answer is one, whatever became of the connection since.
+  // An answer that was complete stays complete, even if the connection failed afterwards.
   FinishReason reason() const {
     if (end_) return *end_;
     const bool is_stopped = is_cancelled || Clock::now() >= deadline_;
@@ -348,7 +363,7 @@ class Generation {
                  without_address(transfer.error().message, server_.url)};
   }
 
-  // HTTP's 200 does not keep servers from answering with an error, nor proxies with a page.
+  // With status 200 a server may still answer with an error document, and a proxy with a page.
   Trouble no_stream() const {
     const auto document = json::parse(error_body_);
     const Fault fault = document ? fault_in(*document) : Fault{};
@@ -359,7 +374,7 @@ class Generation {
   void on_data(std::string_view data) {
     if (failure_ || is_cancelled) return;
     if (data == "[DONE]") {
-      // Not every server says why it ends.
+      // Some servers send [DONE] without saying why the answer ends.
       if (framing_ != Framing::chat || !has_answer_ || end_) return;
       take(read_(Value()));
       end_ = FinishReason::stop;
@@ -377,7 +392,7 @@ class Generation {
     if (delta.failure) fail(*delta.failure);
   }
 
-  // Behind the end of an answer only its counts may come.
+  // After the end of an answer only its counts may come.
   void take(const Delta& delta) {
     if (!end_) take_pieces(delta);
     if (delta.completion_tokens) {
@@ -440,9 +455,9 @@ class Generation {
   const ServerAddress& server_;
   const BlamesRequest blames_;
   const Clock::duration idle_limit_;
-  std::atomic<Clock::time_point> moved_at_ = Clock::now();  // a piece of the answer came last
+  std::atomic<Clock::time_point> moved_at_ = Clock::now();  // when the last piece came
   const bool is_held_;
-  const bool is_by_token_;  // each piece tells how many tokens it is
+  const bool is_by_token_;  // each piece says how many tokens it has
   const std::uint32_t guessed_prompt_;
   std::optional<std::uint32_t> prompt_tokens_;
   const Clock::time_point deadline_;
@@ -450,16 +465,16 @@ class Generation {
   std::uint32_t retry_after_s_ = 0;
   std::string type_;
   std::string error_body_;  // what came with another status, or instead of a stream
-  bool has_come_ = false;   // an event
+  bool has_come_ = false;   // an event has come
   http::SseDecoder decoder_;
   bool is_document_ = false;
   std::string text_;         // the line that has no end yet, or the document so far
-  bool has_answer_ = false;  // something of it, though it may have said nothing
+  bool has_answer_ = false;  // an event of the answer has come, perhaps without content
   std::size_t answer_bytes_ = 0;
   std::optional<FinishReason> end_;
   std::optional<Trouble> failure_;
-  std::uint32_t told_ = 0;  // tokens of the answer, by the server
-  std::uint32_t seen_ = 0;  // since it told
+  std::uint32_t told_ = 0;  // tokens of the answer, as the server counts
+  std::uint32_t seen_ = 0;  // tokens since the server's last count
   std::size_t seen_bytes_ = 0;
   std::uint32_t cached_ = 0;
   std::uint32_t reasoning_tokens_ = 0;
@@ -490,9 +505,9 @@ class RemoteRun final : public Run {
 
 }  // namespace
 
-// `max_model_len` is of vLLM and SGLang (vllm entrypoints/openai/models/serving.py:66-71, sglang
-// srt/entrypoints/http_server.py:2005), `context_length` of EXO and others; mlx-lm's server has no
-// list where it has no cache.
+// vLLM and SGLang send `max_model_len` (vllm entrypoints/openai/models/serving.py:66-71, sglang
+// srt/entrypoints/http_server.py:2005), EXO and others `context_length`; mlx-lm's server has no
+// list if it has no cache.
 Expected<ListedModel> find_model(const Remote& remote, std::string_view path,
                                  const std::string& name, bool trusts_name) {
   const auto models = remote.get(path);
@@ -532,7 +547,7 @@ http::ClientRequest Remote::question(std::string method, std::string_view path) 
   if (!server_.api_key.empty()) {
     request.headers.push_back({"authorization", "Bearer " + server_.api_key});
   }
-  // We record no spans, so what comes after us is a child of what came before us.
+  // Tenon records no spans, so the upstream's span becomes a child of the client's.
   if (const trace::Context& trace = trace::current(); !trace.parent.empty()) {
     request.headers.push_back({"traceparent", trace.parent});
     if (!trace.state.empty()) request.headers.push_back({"tracestate", trace.state});
@@ -540,7 +555,7 @@ http::ClientRequest Remote::question(std::string method, std::string_view path) 
   return request;
 }
 
-// As http::Client::fetch, but that whoever waits may be called off.
+// As http::Client::fetch, but the thread's patience can cancel the wait.
 Expected<http::Response> Remote::fetch(http::ClientRequest request) const {
   using std::chrono::milliseconds;
   const patience::Limit& patience = patience::current();
@@ -614,8 +629,8 @@ Expected<std::unique_ptr<Run>> Remote::generate(std::string_view path, std::stri
   post.time_limit = request.time_limit;
   post.silence_limit = server_.silence_limit;
   post.first_byte_limit = request.first_limit;
-  // Of a stream, which may say at length what is short: events are bounded by their decoder, and
-  // the answer in them by the generation.
+  // A stream may be long although its answer is short, so its bytes are not limited: the decoder
+  // limits each event, and the generation limits the answer.
   post.max_body_bytes = SIZE_MAX;
   auto generation = std::make_shared<Generation>(std::move(sink), request, post.body.size(),
                                                  std::move(read), framing, server_, blames_);

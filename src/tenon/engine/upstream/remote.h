@@ -16,90 +16,90 @@
 
 namespace tenon::engine {
 
-/// The error of a server that does not answer, or not as it should.
+/// The error for a server that does not answer, or does not answer as it should.
 Error unavailable(std::string message);
 
 /// Why an answer fails.
 struct Trouble {
-  Trouble(Error what, message::Denial why = {})  // NOLINT: an error alone is one
+  Trouble(Error what, message::Denial why = {})  // NOLINT: converts from an error
       : error(std::move(what)), denial(why) {}
   Error error;
   message::Denial denial;
 };
 
-/// What one event of a server's stream says, in no dialect. What came before a failure counts.
+/// One event of a server's stream, the same for all dialects. What comes before a failure counts.
 struct Delta {
   struct Token {
     TokenId id = 0;
     std::string bytes;  ///< "": the token ends the turn.
     bool is_control = false;
     std::optional<message::TokenLogprob> logprob{};
-    std::uint32_t count = 1;  ///< Tokens that it is.
+    std::uint32_t count = 1;  ///< How many tokens it is.
   };
-  /// Of a call, as servers say it that read their models' calls themselves.
+  /// A piece of a call, from servers that parse their models' calls themselves.
   struct Call {
     std::uint32_t index = 0;
     std::string name;
     std::string arguments;
   };
-  std::string reasoning;  ///< Before the tokens.
+  std::string reasoning;  ///< Comes before the tokens.
   std::vector<Token> tokens;
-  std::vector<Call> calls;                         ///< Behind them.
-  bool is_of_answer = false;                       ///< Of a chat: it is, though it may say nothing.
+  std::vector<Call> calls;                         ///< Come after the tokens.
+  bool is_of_answer = false;                       ///< In a chat: belongs to it, perhaps empty.
   std::optional<message::FinishReason> end;        ///< The answer is whole.
-  std::optional<Trouble> failure;                  ///< Instead: it ends behind all of this.
-  std::optional<std::uint32_t> prompt_tokens;      ///< Where they are not known here.
+  std::optional<Trouble> failure;                  ///< The answer fails after all of this.
+  std::optional<std::uint32_t> prompt_tokens;      ///< If they are not known here.
   std::optional<std::uint32_t> completion_tokens;  ///< As the server counts them, up to here.
   std::optional<std::uint32_t> cached_tokens;
-  std::optional<std::uint32_t> reasoning_tokens;  ///< Where they are not known here.
+  std::optional<std::uint32_t> reasoning_tokens;  ///< If they are not known here.
 };
 
-/// Reads the events of one answer, in their order, from one thread at a time. With Framing::chat it
-/// gets null at a `[DONE]` that comes before any event says why the answer ends.
+/// Reads the events of one answer, in order, from one thread at a time. With Framing::chat it is
+/// called with null for a `[DONE]` that comes before any event says why the answer ends.
 using DeltaReader = std::function<Delta(const json::Value& event)>;
 
-/// Whether the request is at fault, rather than this server: its key, its address, its load. The
-/// status is HTTP's, of the head or as an event tells it; 0: none is told.
+/// Whether the request is wrong, and not this server (its key, its address, its load). The status
+/// is that of the HTTP response, or one that an event names; 0: none is known.
 using BlamesRequest = bool (*)(unsigned status, std::string_view said);
-/// At 400, 413 and 422.
+/// True at 400, 413 and 422.
 [[nodiscard]] bool blames_request(unsigned status, std::string_view said);
 
-/// What an answer's events come in.
+/// How events are separated.
 enum class Framing : std::uint8_t {
   sse,    ///< Server-Sent Events.
-  lines,  ///< Each is a line.
-  /// Server-Sent Events of a chat, where `[DONE]` is an end, too; one document where the server
-  /// says that it sends JSON.
+  lines,  ///< Each event is a line.
+  /// Server-Sent Events of a chat, which `[DONE]` may end; or one document, if the server says that
+  /// it sends JSON.
   chat,
 };
 
-/// A server that makes tokens, as far as all of them are alike: questions with JSON answers, and
-/// generations that are streams of events. Thread-safe; destroy it outside of a sink.
+/// What all upstreams have in common: questions with JSON answers, and generations that are streams
+/// of events. Thread-safe; destroy it outside of a sink.
 class Remote {
  public:
-  /// Of the text of one answer, with 16 bytes for each of its pieces: some 800,000 tokens.
+  /// For the text of one answer, plus 16 bytes for each of its pieces: some 800,000 tokens.
   static constexpr std::size_t kMaxAnswerBytes = std::size_t{16} << 20;
 
-  /// Fails with `invalid` for a bad URL. Nobody is asked yet.
+  /// Fails with `invalid` for a bad URL. Sends no request yet.
   [[nodiscard]] static Expected<std::unique_ptr<Remote>> create(
       ServerAddress server, BlamesRequest blames = blames_request);
 
-  /// What the server answers at once, however busy its model is (5 s at most, and no longer than
-  /// this thread's patience). `invalid` where it says that the question is to blame, else
-  /// `unavailable`.
+  /// For questions that the server answers at once, even if its model is busy. Waits at most 5 s
+  /// and no longer than this thread's patience. Fails with `invalid` if the server says that the
+  /// question is wrong, else with `unavailable`.
   [[nodiscard]] Expected<json::Value> get(std::string_view path) const;
-  /// The server is there, and says that it has nothing at `path`, or nothing that is JSON.
+  /// Whether the server is there, but has nothing at `path`, or nothing that is JSON.
   [[nodiscard]] bool has_nothing_at(std::string_view path) const;
   [[nodiscard]] Expected<json::Value> post(std::string_view path, const json::Value& body) const;
 
-  /// Posts `body` and feeds `sink` with what `read` makes of the events. A run that the server
-  /// refuses ends with `invalid` and its words where the request is to blame, else `unavailable`
-  /// and a Denial; an event with an `error` ends it, also after HTTP 200.
+  /// Posts `body` and gives `sink` what `read` makes of the events. A run that the server refuses
+  /// ends with `invalid` and the server's message if the request is wrong, else with `unavailable`
+  /// and a Denial. An event with an `error` ends the run, also after HTTP 200.
   ///
-  /// Tokens are counted as the server counts them, else here, where the request has tokens: its
-  /// server answers token by token then. Of other servers what nobody has told is estimated, and
-  /// the usage says so: a token for each piece and for 8 bytes at most, and one for 4 bytes of the
-  /// question.
+  /// Tokens are counted by the server. If it does not count and the request has token ids, they are
+  /// counted here, since such a server answers token by token. Otherwise they are estimated, and
+  /// the usage says so: for the answer at least one per piece and one per 8 bytes, for the prompt
+  /// one per 4 bytes of the request.
   [[nodiscard]] Expected<std::unique_ptr<Run>> generate(std::string_view path, std::string body,
                                                         const GenerateRequest& request,
                                                         DeltaReader read,
@@ -124,28 +124,28 @@ class Remote {
 /// A model in a server's list.
 struct ListedModel {
   std::string name;
-  std::uint32_t context_tokens = 0;  ///< 0: not told.
+  std::uint32_t context_tokens = 0;  ///< 0: the server does not tell.
 };
-/// The one of this name among those that the server lists at `path`, as OpenAI's API does ("": the
-/// first). `unavailable` where there is none. Where `trusts_name`, one that is named is believed to
-/// be there if the server is, and has no list or an empty one.
+/// The model of this name ("": the first) in the list that the server has at `path`, as in OpenAI's
+/// API. Fails with `unavailable` if it is not there. With `trusts_name`, a named model is assumed
+/// to be there if the server is there and has no list or an empty one.
 [[nodiscard]] Expected<ListedModel> find_model(const Remote& remote, std::string_view path,
                                                const std::string& name, bool trusts_name);
 
-/// Fails where a server's context is smaller `now` than it was when it was met: the error says what
-/// to do. One that is larger holds all that the model's does here.
+/// Fails if a server's context is smaller `now` than it was when we connected; the error says what
+/// to do. A larger one is fine.
 [[nodiscard]] Status check_context(const std::string& url, std::uint32_t met, std::uint32_t now);
 
-/// What a server says is wrong, with HTTP's status or one that an event tells (0: none): `invalid`
-/// where `blames` the request, else `unavailable`. What is said of a key is not for clients, as
-/// servers repeat some of it.
+/// The error for a server's message, with the HTTP status or one that an event names (0: none):
+/// `invalid` if `blames` says that the request is wrong, else `unavailable`. Messages about a key
+/// are not passed on to clients, because servers repeat parts of the key.
 [[nodiscard]] Trouble refusal(unsigned status, const std::string& said,
                               BlamesRequest blames = blames_request);
 
-/// What a server's answer has at a place: "" and 0 where there is no such thing.
+/// The value at a place of a server's answer; "" or 0 if it is absent.
 [[nodiscard]] std::string text_at(const json::Value& value, std::string_view pointer);
 [[nodiscard]] std::uint32_t count_at(const json::Value& value, std::string_view pointer);
-/// The same, but that 0 is what it says.
+/// The same, but distinguishes 0 from an absent value.
 [[nodiscard]] std::optional<std::uint32_t> told_at(const json::Value& value,
                                                    std::string_view pointer);
 
@@ -154,7 +154,7 @@ struct ListedModel {
   return static_cast<std::int64_t>(seed & 0x7fff'ffff'ffff'ffffULL);
 }
 
-/// The ids as JSON, written as they are: a prompt may have a hundred thousand.
+/// The ids as JSON text, made directly because a prompt may have a hundred thousand.
 [[nodiscard]] std::string ids_text(const std::vector<TokenId>& ids);
 
 }  // namespace tenon::engine

@@ -23,7 +23,7 @@ struct Refused {
   Reason reason;
   std::string_view says;              // in the message
   std::string_view retry_after = "";  // as the server sends it
-  std::uint32_t retry_after_s = 0;    // as it is read
+  std::uint32_t retry_after_s = 0;    // as we read it
 };
 
 const Refused kRefused[] = {

@@ -18,9 +18,9 @@ using vocab::TokenId;
 constexpr std::size_t kMaxVocabulary = std::size_t{1} << 22;  // the largest known has 2^18
 constexpr std::size_t kPiecesPerQuestion = 8192;              // an answer of about 300 KB
 constexpr std::size_t kMaxKnownText = 2048;                   // longer ones seldom come again
-constexpr std::size_t kEntryBytes = 128;                      // of the map and the allocator, about
-constexpr std::size_t kMaxParts = 64;     // questions for one text, to servers that refuse lists
-constexpr std::size_t kMaxMarkers = 256;  // that are looked for in it before
+constexpr std::size_t kEntryBytes = 128;                      // for map and allocator, about
+constexpr std::size_t kMaxParts = 64;     // questions for one text, if the server refuses lists
+constexpr std::size_t kMaxMarkers = 256;  // possible markers in one text that are asked for
 constexpr std::size_t kMaxMarkerBytes = 64;
 constexpr std::size_t kMaxPieceBytes = 4096;  // some have lines of white space
 constexpr std::size_t kMaxPiecesBytes = std::size_t{64} << 20;
@@ -33,7 +33,7 @@ std::string key_of(std::string_view text, Controls controls) {
   return (controls == Controls::on ? '+' : '-') + std::string(text);
 }
 
-// In known_.
+// The size of an entry of known_.
 std::size_t bytes_of(const std::string& key, const std::vector<TokenId>& ids) {
   return key.size() + ids.size() * sizeof(TokenId) + kEntryBytes;
 }
@@ -44,7 +44,7 @@ std::optional<TokenId> id_in(const Value& value, std::size_t size) {
   return static_cast<TokenId>(*id);
 }
 
-// A token's text is a string, or a list of bytes where these are not UTF-8.
+// A token's text is a string, or a list of bytes if it is not UTF-8.
 std::optional<std::string> piece_in(const Value& token) {
   const Value* piece = token.find("piece");
   if (piece == nullptr) return {};
@@ -59,7 +59,7 @@ std::optional<std::string> piece_in(const Value& token) {
   return bytes;
 }
 
-// What may be a marker by its looks, each once: in one line, nothing within that opens another one.
+// Texts that look like markers, each once: on one line, with nothing inside that opens another one.
 std::set<std::string_view> markers_by_looks(std::string_view text) {
   std::set<std::string_view> markers;
   for (std::size_t at = text.find_first_of("<["); at != std::string_view::npos;
@@ -101,8 +101,8 @@ Expected<std::unique_ptr<RemoteTokenizer>> RemoteTokenizer::create(Options optio
   return made;
 }
 
-// Ids in a question are answered as they are, each with its text. Not all servers know that: one
-// that refuses the first question, or breaks off over it and answers one about text, is asked for
+// The server answers ids in a question with their texts. Not all servers can do that: one that
+// refuses the first question, or breaks off and then answers a question about text, is asked for
 // single tokens later on.
 Status RemoteTokenizer::read_pieces() {
   const std::size_t size = options_.size;
@@ -147,7 +147,7 @@ Expected<std::optional<TokenId>> RemoteTokenizer::id_of(std::string_view text) c
   if (text.empty()) return std::nullopt;
   const auto ids = ask(text, Controls::on);
   if (!ids) return Unexpected(ids.error());
-  if (ids->size() != 1) return std::nullopt;  // not one token after all
+  if (ids->size() != 1) return std::nullopt;  // the text is not one token after all
   return ids->front();
 }
 
@@ -179,7 +179,7 @@ bool RemoteTokenizer::knows_kind(TokenId id) const {
   return is_control_.contains(id);
 }
 
-// Data that was made into ids while the new control token was not known for one is forgotten.
+// Drops kept ids of data that were made before this token was known to be a control token.
 void RemoteTokenizer::set_kind(TokenId id, bool is_control) const {
   const std::lock_guard lock(mutex_);
   if (!is_control_.emplace(id, is_control).second || !is_control) return;
@@ -196,7 +196,7 @@ std::uint64_t RemoteTokenizer::controls() const {
   return controls_;
 }
 
-// Finds out which of `ids` are control tokens. `spelled` are those of the same text as data.
+// Finds out which of `ids` are control tokens. `spelled` are the ids of the same text as data.
 Status RemoteTokenizer::learn_kinds(const Ids& ids, const Ids& spelled) const {
   const std::set<TokenId> plain(spelled.begin(), spelled.end());
   for (const TokenId id : std::set(ids.begin(), ids.end())) {
@@ -219,7 +219,7 @@ Status RemoteTokenizer::learn_kinds(const Ids& ids, const Ids& spelled) const {
   return {};
 }
 
-// Markers that data spells, where none is known by the texts of all tokens.
+// Finds the markers in data, if the texts of all tokens are not known.
 Status RemoteTokenizer::learn_markers(std::string_view text) const {
   if (!pieces_.empty()) return {};
   const auto markers = markers_by_looks(text);
@@ -253,8 +253,8 @@ Expected<RemoteTokenizer::Ids> RemoteTokenizer::encode_template(std::string_view
   return ids;
 }
 
-// The texts of those of `ids`, which data was made into, that are control tokens. Where the texts
-// of all tokens are known new ones are found too: markers are tokens for every text.
+// The texts of the control tokens among `ids`, which were made from data. If the texts of all
+// tokens are known, new ones are found, too: a marker is a token whatever the text around it.
 Expected<std::vector<std::string_view>> RemoteTokenizer::controls_among(const Ids& ids) const {
   Ids markers;
   for (const TokenId id : std::set(ids.begin(), ids.end())) {
@@ -290,8 +290,8 @@ Expected<RemoteTokenizer::Ids> RemoteTokenizer::ask_parts(
   return ids;
 }
 
-// What the server makes of data may hold markers all the same, and tokens that merges happen to
-// spell: then the text is cut after their first characters.
+// The ids that the server makes from data may still contain markers, and control tokens that merges
+// happen to spell. Then the text is cut after the first character of each of those.
 Expected<RemoteTokenizer::Ids> RemoteTokenizer::encode_data(std::string_view text) const {
   if (Status learnt = learn_markers(text); !learnt) return Unexpected(std::move(learnt.error()));
   auto ids = ask(text, Controls::off);
@@ -342,8 +342,8 @@ Status RemoteTokenizer::encode(std::string_view text, Controls controls, bool,
   return {};
 }
 
-// Data is not where a control token has become known since there were so many: perhaps nobody has
-// looked for it.
+// Ids of data are not kept if a control token has become known since they were made (`controls` was
+// the count then), because they were not checked for it.
 void RemoteTokenizer::keep(const std::string& key, const Ids& ids, std::uint64_t controls) const {
   if (key.size() > kMaxKnownText) return;
   const std::size_t bytes = bytes_of(key, ids);

@@ -18,16 +18,16 @@
 namespace tenon::engine {
 
 /// A tokenizer that asks a llama-server's POST /tokenize. The texts of all tokens are read once, so
-/// that bytes() never asks, but of servers that refuse lists of ids (the log says so), which are
-/// asked for each by POST /detokenize; encode() asks for a text that it does not know. Whoever asks
-/// blocks meanwhile, as long as its patience::Scope lets it. The texts of a chat template and of
-/// earlier turns come again with every request, so short ones are kept. Thread-safe.
+/// bytes() never asks; the exception is a server that refuses lists of ids (the log says so), which
+/// is asked for each by POST /detokenize. encode() asks for a text that it does not know. The
+/// caller blocks meanwhile, as long as its patience::Scope allows. The texts of a chat template and
+/// of earlier turns come again with every request, so short ones are kept. Thread-safe.
 ///
-/// The server does not tell control tokens from others, so that it is asked what becomes of their
-/// texts, once for each that encode() meets: a control token is what a text becomes with controls
-/// only, and a marker (`<tool_call>`) that is one token. Data never becomes one: what is made of it
-/// is looked at, and such texts in it are cut. Where the texts of all tokens are not known, what
-/// may be a marker (in angles or brackets, in one line of 64 bytes) is asked for by itself first.
+/// The server does not say which tokens are control tokens, so it is asked what becomes of their
+/// texts, once for each that encode() meets. A control token is one that a text becomes only with
+/// controls on, or a marker (`<tool_call>`) that is one token. Data never becomes one: its ids are
+/// checked, and such texts in it are cut. If the texts of all tokens are not known, each text that
+/// may be a marker (in angles or brackets, on one line, up to 64 bytes) is asked for first.
 ///
 /// `at_start` has no effect: a server whose tokenizer prepends a space does so for every text.
 class RemoteTokenizer final : public vocab::Tokenizer {
@@ -39,12 +39,13 @@ class RemoteTokenizer final : public vocab::Tokenizer {
   struct Options {
     std::string bos;  ///< Text of the token; "": the model has none.
     std::string eos;
-    std::size_t size = 0;                                ///< Of the vocabulary.
-    std::size_t max_known_bytes = std::size_t{8} << 20;  ///< Of texts and their ids, kept.
+    std::size_t size = 0;                                ///< How many tokens there are.
+    std::size_t max_known_bytes = std::size_t{8} << 20;  ///< Limit for the texts that are kept.
   };
 
-  /// Reads the vocabulary, in as much time as patience::current() has. Fails with `unavailable` at
-  /// an answer that is none or too large (a token of 4 KiB, 64 MiB together), or as `post` does.
+  /// Reads the vocabulary, in the time that patience::current() allows. Fails with `unavailable` at
+  /// an answer that is malformed or too large (a token of 4 KiB, 64 MiB together), or as `post`
+  /// does.
   [[nodiscard]] static Expected<std::unique_ptr<RemoteTokenizer>> create(Options options,
                                                                          Post post);
 
@@ -52,17 +53,17 @@ class RemoteTokenizer final : public vocab::Tokenizer {
   [[nodiscard]] Status encode(std::string_view text, vocab::Controls controls, bool at_start,
                               std::vector<TokenId>& ids) const override;
   [[nodiscard]] std::string_view bytes(TokenId id) const override;
-  /// False of a server that refuses lists of ids.
+  /// False if the server refuses lists of ids.
   [[nodiscard]] bool knows_all_texts() const { return !pieces_.empty(); }
   [[nodiscard]] std::size_t max_token_bytes() const override { return max_token_bytes_; }
-  /// Known of bos, eos, and of what encode() has written.
+  /// Known for bos, for eos, and for tokens that encode() has returned.
   [[nodiscard]] bool is_control(TokenId id) const override;
   [[nodiscard]] bool ends_generation(TokenId id) const override { return id == eos_; }
-  /// Nothing: in this server's answers control tokens are text like any other.
+  /// No value: in this server's answers control tokens are text like any other.
   [[nodiscard]] std::optional<TokenId> control_token(std::string_view) const override { return {}; }
   [[nodiscard]] std::optional<TokenId> bos() const override { return bos_; }
   [[nodiscard]] std::optional<TokenId> eos() const override { return eos_; }
-  /// The server adds none to prompts of ids, and templates write it themselves where it is wanted.
+  /// The server adds none to prompts of ids, and templates write it themselves if they need it.
   [[nodiscard]] bool adds_bos() const override { return false; }
 
  private:
@@ -87,18 +88,18 @@ class RemoteTokenizer final : public vocab::Tokenizer {
 
   const Options options_;
   const Post post_;
-  std::vector<std::string> pieces_;  // by id; none: the server refuses lists
+  std::vector<std::string> pieces_;  // by id; empty: the server refuses lists
   std::size_t max_token_bytes_ = 0;
   std::optional<TokenId> bos_;
   std::optional<TokenId> eos_;
 
-  mutable std::mutex mutex_;  // guards what follows; not held while the server is asked
+  mutable std::mutex mutex_;  // guards the members below; not held while the server is asked
   mutable std::unordered_map<std::string, std::vector<TokenId>> known_;
   mutable std::size_t known_bytes_ = 0;
-  mutable std::unordered_map<TokenId, std::string> asked_pieces_;  // without lists; never erased
+  mutable std::unordered_map<TokenId, std::string> asked_pieces_;  // if no lists; never erased
   mutable std::size_t asked_bytes_ = 0;
-  mutable std::unordered_map<TokenId, bool> is_control_;  // of those that encode() has met
-  mutable std::uint64_t controls_ = 0;                    // how many of them are
+  mutable std::unordered_map<TokenId, bool> is_control_;  // tokens that encode() has met
+  mutable std::uint64_t controls_ = 0;                    // how many of them are control tokens
 };
 
 }  // namespace tenon::engine

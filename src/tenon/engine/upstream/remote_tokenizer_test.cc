@@ -16,7 +16,7 @@ using json::Value;
 using vocab::Controls;
 using vocab::TokenId;
 
-/// A tokenizer of bytes, and how often it asked.
+/// A tokenizer of bytes, which counts its questions.
 struct Setting {
   explicit Setting(RemoteTokenizer::Options options = {.bos = "", .eos = "~", .size = 256}) {
     auto created = RemoteTokenizer::create(
@@ -31,7 +31,7 @@ struct Setting {
     questions = 0;
   }
 
-  /// How many questions it took.
+  /// Returns how many questions it asked.
   int encode(const std::string& text, Controls controls = Controls::on) {
     const int before = questions;
     std::vector<TokenId> ids;
@@ -61,12 +61,12 @@ TEST(RemoteTokenizer, KnowsTheBytesOfEveryTokenWithoutAsking) {
 
 TEST(RemoteTokenizer, AsksOnceForWhatComesAgain) {
   Setting setting;
-  EXPECT_EQ(setting.encode("ab"), 2);  // and what it is as data, for its control tokens
+  EXPECT_EQ(setting.encode("ab"), 2);  // also as data, to find its control tokens
   EXPECT_EQ(setting.encode("ab"), 0);
-  EXPECT_EQ(setting.encode("ba"), 1);                 // of tokens that are known
-  EXPECT_EQ(setting.encode("ab", Controls::off), 1);  // data is a question of its own
+  EXPECT_EQ(setting.encode("ba"), 1);                 // its tokens are known
+  EXPECT_EQ(setting.encode("ab", Controls::off), 1);  // data is a separate question
   EXPECT_EQ(setting.encode(""), 0);
-  const std::string long_text(3000, 'a');  // seldom comes again
+  const std::string long_text(3000, 'a');  // too long to be kept
   EXPECT_EQ(setting.encode(long_text), 1);
   EXPECT_EQ(setting.encode(long_text), 1);
 }
@@ -75,7 +75,7 @@ struct Text {
   std::string_view name;
   std::string text;
   Controls controls;
-  std::vector<TokenId> controls_among;  // of its tokens
+  std::vector<TokenId> controls_among;  // the control tokens of the text
 };
 
 const Text kTexts[] = {
@@ -89,7 +89,7 @@ const Text kTexts[] = {
     {"DataIsNoMarkerWithinOthers", "[a<b<sign>>c]\n<sign\n><>[]<", Controls::off, {}},
 };
 
-// The servers differ in whether they take lists, by which the texts of all tokens are known.
+// Servers differ in whether they accept lists, which give the texts of all tokens.
 TEST(RemoteTokenizer, ControlTokensAreMadeOfTemplatesOnly) {
   for (const bool takes_lists : {true, false}) {
     const auto create = [&] {
@@ -110,7 +110,7 @@ TEST(RemoteTokenizer, ControlTokensAreMadeOfTemplatesOnly) {
     };
     for (const Text& test : kTexts) {
       SCOPED_TRACE(test.name);
-      const auto made = create();  // which has met nothing yet
+      const auto made = create();  // a new one, which knows no token yet
       ASSERT_TRUE(made) << made.error().message;
       std::vector<TokenId> ids;
       const Status done = (*made)->encode(test.text, test.controls, true, ids);
@@ -126,7 +126,7 @@ TEST(RemoteTokenizer, ControlTokensAreMadeOfTemplatesOnly) {
     }
     const auto made = create();
     ASSERT_TRUE(made) << made.error().message;
-    std::vector<TokenId> ids;  // a text that is no other token
+    std::vector<TokenId> ids;  // of a text that is no other token
     const Status refused = (*made)->encode("a~", Controls::off, true, ids);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, Errc::invalid);
@@ -140,7 +140,7 @@ TEST(RemoteTokenizer, ControlTokensAreMadeOfTemplatesOnly) {
   }
 }
 
-// One that answers nothing may know lists all the same.
+// A server that answers nothing at all may still know lists.
 TEST(RemoteTokenizer, IsNotMadeWhereTheFirstQuestionFails) {
   const auto made =
       RemoteTokenizer::create({.size = 256}, [](std::string_view, const Value&) -> Expected<Value> {
@@ -150,7 +150,7 @@ TEST(RemoteTokenizer, IsNotMadeWhereTheFirstQuestionFails) {
   EXPECT_EQ(made.error(), (Error{Errc::unavailable, "slow"}));
 }
 
-// Some fall over a list without a word, and answer the next question.
+// Some servers drop the connection at a list, and answer the next question.
 TEST(RemoteTokenizer, IsMadeWhereOnlyListsFail) {
   const auto made = RemoteTokenizer::create(
       {.size = 256}, [](std::string_view, const Value& body) -> Expected<Value> {
@@ -172,7 +172,7 @@ TEST(RemoteTokenizer, KeepsNoMoreThanItMay) {
   Setting setting({.size = 256, .max_known_bytes = 20'000});
   const auto data = Controls::off;
   EXPECT_EQ(setting.encode("first", data), 1);
-  EXPECT_EQ(setting.encode(std::string(2000, 'a'), data), 1);  // 10,000 bytes with the ids
+  EXPECT_EQ(setting.encode(std::string(2000, 'a'), data), 1);  // 10,000 bytes with its ids
   EXPECT_EQ(setting.encode("first", data), 0);
   EXPECT_EQ(setting.encode(std::string(2000, 'b'), data), 1);
   EXPECT_EQ(setting.encode("first", data), 1);
@@ -207,7 +207,7 @@ TEST(RemoteTokenizer, AsksForSingleTokensWhereListsAreRefused) {
         return json::Object{{"content", std::string(1, static_cast<char>(*id))}};
       });
   ASSERT_TRUE(made) << made.error().message;
-  EXPECT_EQ(questions, 2);  // the list, and the end token
+  EXPECT_EQ(questions, 2);  // for the list, and for the end token
   EXPECT_EQ((*made)->size(), 256u);
   EXPECT_EQ((*made)->eos(), '~');
   EXPECT_EQ((*made)->max_token_bytes(), 0u);

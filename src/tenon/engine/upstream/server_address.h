@@ -9,10 +9,10 @@ namespace tenon::engine {
 struct ServerAddress {
   std::string url;      ///< "http://host:port"
   std::string api_key;  ///< "": none.
-  /// Where the key comes from, for who reads the log: "the key in EXAMPLE_KEY".
+  /// Where the key comes from, for readers of the log: "the key in EXAMPLE_KEY".
   std::string key_place{};
-  /// Between two bytes; between two pieces of an answer five times as long, as what keeps a
-  /// connection alive says that the server is still at work, but not for ever. 0: for ever.
+  /// Between two bytes. Between two pieces of an answer it is five times as long, because bytes
+  /// that keep a connection alive say that the server is at work, but not for ever. 0: no limit.
   std::chrono::milliseconds silence_limit{120'000};
   bool verifies_certificates = true;
 };

@@ -14,11 +14,11 @@ namespace {
 using json::Value;
 using message::FinishReason;
 
-/// What differs between these servers. Files and lines are those of vllm 0.33.0 and sglang 0.5.23.
+/// What differs between these servers. Files and lines refer to vllm 0.33.0 and sglang 0.5.23.
 struct Dialect {
   std::string_view kind;
   std::string_view path;
-  std::string_view prompt;  // the field that the ids go to
+  std::string_view prompt;  // the field for the ids
   json::Object (*body)(const GenerateRequest& request, const std::string& model,
                        std::uint32_t max_tokens);
   /// How many of the ids in an event are new, where the server may repeat those before.
@@ -29,7 +29,7 @@ Error bad_answer(std::string what) {
   return {Errc::unavailable, "an event " + std::move(what)};
 }
 
-// A token as its id tells. What ends the turn has no text.
+// A token by its id. A token that ends the turn has no text.
 Expected<Delta::Token> token_of(const Value& value, const vocab::Tokenizer& tokenizer,
                                 const std::vector<TokenId>& ends) {
   const auto id = value.if_number() == nullptr ? std::nullopt : value.if_number()->to_int64();
@@ -52,7 +52,7 @@ void add_tokens(const json::Array& ids, std::size_t first, const vocab::Tokenize
   }
 }
 
-// "stop", "length"; "abort" is a server that gave up.
+// "stop", "length"; "abort" means that the server gave up.
 void set_end(std::string_view word, Delta& delta) {
   if (delta.failure) return;
   if (word == "stop") delta.end = FinishReason::stop;
@@ -90,7 +90,7 @@ json::Object vllm_body(const GenerateRequest& request, const std::string& model,
   return body;
 }
 
-// Ids are those of the event alone; counts come in an event without choices, behind the answer:
+// Each event has only its own ids. The counts come in an event without choices, after the answer:
 // entrypoints/openai/completion/serving.py:438-468 and 535-547.
 DeltaReader vllm_reader(const vocab::Tokenizer& tokenizer, const std::vector<TokenId>& ends) {
   return [&tokenizer, ends](const Value& event) {
@@ -128,8 +128,9 @@ json::Object sglang_body(const GenerateRequest& request, const std::string& /*mo
   return json::Object{{"stream", true}, {"sampling_params", std::move(sampling)}};
 }
 
-// Ids are those of the whole answer so far, or the new ones alone, as the server was started
-// (srt/managers/tokenizer_manager.py:2631-2670); how many there are in all it says in each event.
+// An event has the ids of the whole answer so far, or only the new ones, depending on how the
+// server was started (srt/managers/tokenizer_manager.py:2631-2670); each event says how many there
+// are in all.
 void read_sglang_ids(const Value& event, std::size_t& seen, const vocab::Tokenizer& tokenizer,
                      const std::vector<TokenId>& ends, Delta& delta) {
   const Value* ids = event.find("output_ids");
@@ -148,9 +149,10 @@ void read_sglang_ids(const Value& event, std::size_t& seen, const vocab::Tokeniz
   seen = total;
 }
 
-// What aborts says why, and whom to blame: FINISH_ABORT.to_json (srt/managers/schedule_batch.py
-// :332-346), so a grammar that cannot be compiled (srt/constrained/grammar_manager.py:328-330). It
-// may have fewer ids than it counts (srt/managers/tokenizer_manager.py:3628-3631).
+// An aborted answer says why and who is to blame: FINISH_ABORT.to_json (srt/managers/
+// schedule_batch.py:332-346), for example a grammar that cannot be compiled (srt/constrained/
+// grammar_manager.py:328-330). It may have fewer ids than it counts (srt/managers/
+// tokenizer_manager.py:3628-3631).
 DeltaReader sglang_reader(const vocab::Tokenizer& tokenizer, const std::vector<TokenId>& ends) {
   return [&tokenizer, ends, seen = std::size_t{0}](const Value& event) mutable {
     Delta delta;
@@ -212,7 +214,7 @@ Status TokenServer::meet() {
   auto model = listed(options_.model);
   if (!model) return Unexpected(std::move(model.error()));
   model_ = std::move(model->name);
-  constexpr std::uint32_t kManyAtATime = 256;  // as both schedule by default
+  constexpr std::uint32_t kManyAtATime = 256;  // the default of both
   capabilities_ = {.kind = std::string(dialect_.kind),
                    .context_tokens = model->context_tokens,
                    .max_concurrent = kManyAtATime,
@@ -238,7 +240,7 @@ Expected<std::unique_ptr<Run>> TokenServer::start(GenerateRequest request,
     return Unexpected(
         Error{Errc::invalid, "logprobs are not taken from a '" + capabilities_.kind + "' engine"});
   }
-  // Neither goes on by itself until the context is full.
+  // Neither server goes on by itself until the context is full, so the room is computed here.
   const auto room =
       capabilities_.context_tokens - static_cast<std::uint32_t>(request.prompt.size());
   const std::uint32_t most = request.max_tokens == 0 ? room : std::min(room, request.max_tokens);

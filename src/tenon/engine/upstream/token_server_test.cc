@@ -22,7 +22,7 @@ using message::FinishReason;
 constexpr std::string_view kTokenServerModels =
     R"({"object": "list", "data": [{"id": "a", "max_model_len": 64}, {"id": "b", "max_model_len": 512}]})";
 
-/// A server that lists two models, and answers every generation with what is written down.
+/// A server that lists two models and answers every generation with a given text.
 class TokenServerFake {
  public:
   explicit TokenServerFake(std::string answer, std::string_view models = kTokenServerModels)
@@ -57,7 +57,7 @@ class TokenServerFake {
   const std::string_view models_;
   mutable std::mutex mutex_;
   std::string asked_;
-  std::unique_ptr<http::Server> server_;  // last: its thread uses all of the above
+  std::unique_ptr<http::Server> server_;  // last: its thread uses the members above
 };
 
 std::shared_ptr<const vocab::Tokenizer> tokenizer() {
@@ -280,9 +280,9 @@ TEST(TokenServer, AsksForWhatTheRequestWants) {
     auto run = (*engine)->start(request, sink);
     ASSERT_TRUE(run && sink->wait_end());
     EXPECT_EQ(fake.asked(), test.asked);
-    EXPECT_EQ(sink->end()->reason, FinishReason::error);  // no end came
+    EXPECT_EQ(sink->end()->reason, FinishReason::error);  // the stream had no end
     request.max_tokens = 0;
-    request.sampling = {};  // the server's generation_config.json knows
+    request.sampling = {};  // the server's generation_config.json decides
     auto whole = std::make_shared<RecordingSink>();
     run = (*engine)->start(request, whole);
     ASSERT_TRUE(run && whole->wait_end());
