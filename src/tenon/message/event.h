@@ -99,7 +99,6 @@ struct Denial {
 /// `upstream`: the upstream says that it enforces them; `validated`: they were valid when they were
 /// checked; `repaired`: they are valid after repair; `unenforced`: nothing ensures it, they may be
 /// invalid. The weaker one comes first.
-/// `repaired`, they are now; `unenforced`, by nothing: they may not be. The weaker comes first.
 enum class Guarantee : std::uint8_t { unenforced, repaired, validated, upstream, masked };
 
 [[nodiscard]] std::string_view guarantee_name(Guarantee guarantee);

@@ -1,13 +1,15 @@
-# The caretaker of a sandbox with bubblewrap (docs/sandbox.md), started as `python3 -I -S -B -c <this text> bwrap`.
+# The caretaker of a sandbox with bubblewrap (docs/sandbox.md), started as `python3 -I -S -B -c
+# <this text> bwrap`.
 #
-# Bubblewrap's second process waits for a word of its first before it is bound to it. Where Tenon is killed in that
-# moment the kernel ends the first, and the second would wait for ever. Each first process tells its number on
-# descriptor 0 before it begins; when Tenon is gone, what is left of their sessions is ended here.
+# Bubblewrap's second process waits for a message of its first before it is bound to it. If Tenon is
+# killed at that moment, the kernel ends the first process, and the second would wait forever. Each
+# first process therefore sends its number on descriptor 0 before it begins. When Tenon is gone,
+# this program ends what is left of their sessions.
 import os
 import sys
 import time
 
-YOUNG = 60.0  # seconds in which a start is over, or has been given up
+YOUNG = 60.0  # seconds after which a start has succeeded or has been given up
 
 name, started = sys.argv[1][:15], []
 while True:

@@ -18,7 +18,7 @@
 namespace tenon::rlm {
 namespace {
 
-// Names, not numbers: a name that this processor or libseccomp does not have is left out.
+// Names instead of numbers: a name that this processor or libseccomp does not have is left out.
 constexpr const char* kAllowed[] = {
     // memory
     "brk",
@@ -30,7 +30,7 @@ constexpr const char* kAllowed[] = {
     "msync",
     "mincore",
     "membarrier",
-    // descriptors that are there, and files to read
+    // open descriptors, and files to read
     "read",
     "write",
     "readv",
@@ -93,7 +93,7 @@ constexpr const char* kAllowed[] = {
     "sched_yield",
     "restart_syscall",
     "pause",
-    // itself
+    // the process itself
     "getpid",
     "gettid",
     "getppid",
@@ -134,7 +134,8 @@ constexpr const char* kAllowed[] = {
     "rseq",
     "exit",
     "exit_group",
-    // The interpreter itself is started under the filter; it is all that there is to start.
+    // The interpreter itself is started under the filter, and it is the only program that can be
+    // started.
     "execve",
 };
 
@@ -301,7 +302,7 @@ class Builder {
     if (number == __NR_SCMP_ERROR) return;
     const int result = seccomp_rule_add_array(context_.get(), action, number,
                                               static_cast<unsigned>(where.size()), where.begin());
-    // -EDOM: a call that this processor does not have.
+    // -EDOM: this processor does not have the call.
     if (result < 0 && result != -EDOM && error_ == 0) error_ = -result;
   }
 
@@ -338,15 +339,15 @@ Expected<std::vector<std::byte>> make_filter() {
   Builder filter;
   for (const char* name : kAllowed) filter.add(SCMP_ACT_ALLOW, name);
   for (const char* name : kRefused) filter.add(SCMP_ACT_ERRNO(EPERM), name);
-  // Threads, but no processes and no namespaces.
+  // Allows threads, but no processes and no namespaces.
   filter.add(SCMP_ACT_ALLOW, "clone", {has(0, CLONE_THREAD, CLONE_THREAD)});
   filter.add(SCMP_ACT_ERRNO(EPERM), "clone", {has(0, CLONE_THREAD, 0)});
-  // Its own limits, which can only get tighter.
+  // Allows a process to change its own limits, which it can only lower.
   filter.add(SCMP_ACT_ALLOW, "prlimit64", {is(0, 0)});
   for (const std::uint64_t request : {TCGETS, FIOCLEX, FIONCLEX, FIONBIO, FIONREAD}) {
     filter.add(SCMP_ACT_ALLOW, "ioctl", {is(1, request)});
   }
-  // Not F_SETOWN and F_SETSIG, which send signals.
+  // Without F_SETOWN and F_SETSIG, which send signals.
   for (const int command :
        {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETPIPE_SZ}) {
     filter.add(SCMP_ACT_ALLOW, "fcntl", {is(1, static_cast<std::uint64_t>(command))});

@@ -7,10 +7,11 @@
 
 namespace tenon::rlm {
 
-/// The system calls that a worker may make, as a seccomp program for the kernel and for bubblewrap:
-/// a list of what an interpreter needs to compute, read files and use its pipes. All else fails:
-/// with EPERM what is known and refused (processes, sockets, signals, mounts, ...), with ENOSYS the
-/// rest, on which C libraries fall back. Calls of another architecture end the process.
+/// The system calls that a worker may make, as a seccomp program for the kernel and for bubblewrap.
+/// It is a list of the calls that an interpreter needs to compute, read files and use its pipes.
+/// All others fail: known calls that are refused (processes, sockets, signals, mounts, ...) with
+/// EPERM, and the rest with ENOSYS, for which C libraries have a substitute. Calls of another
+/// architecture end the process.
 [[nodiscard]] Expected<std::vector<std::byte>> make_filter();
 
 }  // namespace tenon::rlm

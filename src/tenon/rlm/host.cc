@@ -20,6 +20,18 @@
 
 namespace tenon::rlm {
 namespace {
+// The parts that all recursive models share. Impl has, each with its mutex: the store, the sandbox
+// with its pool of workers, the functions that find models, the live sessions, the cancel functions
+// of runs, and the alarms.
+//
+// A session is in one of three places: with the run that has taken it, in the store (as JSON,
+// without its REPL), or live in `sessions` with its REPL. take() looks at the live ones first; if
+// only the store has it, the run makes the REPL again from the session's cells. `taken` holds the
+// ids of sessions that a request is using, so that two requests cannot go on with the same one.
+// Sessions are destroyed outside of the locks, because that ends a worker process.
+//
+// One thread (watch) ends live sessions that are too old and calls alarms. It ticks every 50 ms
+// while there is something to look after, and sleeps otherwise.
 
 using Clock = std::chrono::steady_clock;
 
@@ -32,7 +44,7 @@ void guarded(const std::function<void()>& work) try {
   log::error(std::string("rlm: ") + thrown.what());
 }
 
-/// Threads that are made as they are needed, at most `most` of them.
+/// A pool of at most `most` threads, which are started when they are needed.
 class Threads {
  public:
   explicit Threads(std::size_t most) : most_(most) {}
@@ -40,7 +52,7 @@ class Threads {
   Threads(const Threads&) = delete;
   Threads& operator=(const Threads&) = delete;
 
-  /// `waits`: where all are busy, until one is not.
+  /// `waits`: if all threads are busy, the work waits for one.
   bool post(std::function<void()> work, bool waits) {
     const std::lock_guard lock(mutex_);
     if (is_closed_) return false;
@@ -57,7 +69,7 @@ class Threads {
     const std::lock_guard lock(mutex_);
     return working_ + tasks_.size();
   }
-  /// What waits is dropped, and what runs is waited for.
+  /// Drops the work that waits, and waits for the work that runs.
   void close() {
     std::vector<std::thread> threads;
     std::deque<std::function<void()>> dropped;
@@ -95,7 +107,7 @@ class Threads {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> tasks_;
-  std::size_t idle_ = 0;  // with the one that a new thread will be
+  std::size_t idle_ = 0;  // including the thread that is being started
   std::size_t working_ = 0;
   bool is_closed_ = false;
   std::vector<std::thread> threads_;
@@ -143,27 +155,28 @@ struct Host::Impl {
   Has has;    // guarded by find_mutex
 
   std::mutex sessions_mutex;
-  // Guarded by sessions_mutex: those that pause with a REPL, or could not be stored.
+  // Guarded by sessions_mutex: paused sessions that have a REPL or could not be stored.
   std::map<std::string, std::unique_ptr<Session>> sessions;
   std::set<std::string> taken;  // guarded by sessions_mutex
 
   std::mutex cancels_mutex;
-  std::list<std::function<void()>> cancels;  // guarded by cancels_mutex: of runs under way
+  std::list<std::function<void()>> cancels;  // guarded by cancels_mutex; one for each run
   bool is_closed = false;                    // guarded by cancels_mutex
 
   std::mutex alarms_mutex;
   std::condition_variable wake;
   std::vector<std::weak_ptr<Alarm>> alarms;  // guarded by alarms_mutex
-  bool has_work = false;      // guarded by alarms_mutex: there is something to look after
-  bool has_new_work = false;  // guarded by alarms_mutex: since the last tick
+  bool has_work = false;                     // guarded by alarms_mutex; the watcher must tick
+  bool has_new_work = false;  // guarded by alarms_mutex; new work since the last tick
   bool ends = false;          // guarded by alarms_mutex
 
   Threads errands{kErrandThreads};
   Threads runs;
-  std::thread watcher{[this] { watch(); }};  // last: it uses the above
+  std::thread watcher{[this] { watch(); }};  // last, because it uses the members above
 };
 
-// Under the lock of sessions. What has to go ends without it.
+// Called with sessions_mutex. Sessions that must go are moved to `gone`, so that they end without
+// the lock.
 void Host::Impl::keep_live(std::unique_ptr<Session> session,
                            std::vector<std::unique_ptr<Session>>& gone) {
   const bool is_worth_it = session->repl != nullptr || !session->is_stored;
@@ -245,7 +258,7 @@ Status Host::Impl::open_store() {
                              .now = {}};
   const std::filesystem::path folder = std::filesystem::path(options.store).parent_path();
   if (std::error_code failed; !folder.empty()) {
-    std::filesystem::create_directories(folder, failed);  // what fails is told by open()
+    std::filesystem::create_directories(folder, failed);  // open() reports the failure
   }
   auto opened = store::ResponseStore::open(chosen);
   if (!opened) return Unexpected(opened.error());
@@ -311,7 +324,7 @@ Expected<std::shared_ptr<Sandbox>> Host::sandbox() {
   impl_->workers = std::make_unique<WorkerPool>(
       impl_->sandbox,
       WorkerPool::Options{.limits = impl_->options.worker, .warm = impl_->options.warm_workers});
-  impl_->tier = tier_name(impl_->sandbox->tier()).data();  // of a literal
+  impl_->tier = tier_name(impl_->sandbox->tier()).data();  // a literal, which lives forever
   return impl_->sandbox;
 }
 
@@ -377,7 +390,7 @@ Result<std::shared_ptr<chat::Model>, chat::Refusal> Host::find(std::string_view 
            .param = "model",
            .code = "invalid_value"});
     }
-    // What code in the sandbox asks for runs nothing outside of it.
+    // Code in the sandbox must not run anything outside of it through a model's tools.
     return std::shared_ptr<chat::Model>(*found, (*found)->without_tools());
   }
   return Failure<chat::Refusal>({.error = {Errc::unavailable, "the server is being stopped"},
@@ -405,7 +418,8 @@ Expected<std::unique_ptr<Repl>> Host::repl(bool unsafe_local) {
 
 // ---- sessions
 
-// The session first: what is put later is thrown out later, and it is nothing without its context.
+// The session is put first: documents put later are deleted later, and a session is useless without
+// its context.
 void Host::Impl::store_session(Session& session) {
   store::ResponseStore& to = opened_store();
   const bool is_over = session.state == Session::State::over;
@@ -435,7 +449,7 @@ void Host::Impl::store_session(Session& session) {
   log::error("rlm: a session is not kept on disk (server.sessions): " + kept.error().message);
 }
 
-// Null: there is none. Fails where the store cannot say.
+// Null: there is no such session. Fails if the store fails.
 Expected<std::unique_ptr<Session>> Host::Impl::stored(const std::string& id) {
   const auto text = opened_store().get(session_key(id));
   if (!text) return Unexpected(text.error());
@@ -470,9 +484,9 @@ void Host::keep(std::unique_ptr<Session> session) {
 }
 
 void Host::give_back(std::unique_ptr<Session> session) {
-  const auto claim = std::move(session->claim);       // goes last,
-  std::vector<std::unique_ptr<Session>> gone;         // what ends before that,
-  const std::lock_guard lock(impl_->sessions_mutex);  // and the lock first
+  const auto claim = std::move(session->claim);       // destroyed last,
+  std::vector<std::unique_ptr<Session>> gone;         // after the sessions,
+  const std::lock_guard lock(impl_->sessions_mutex);  // and after the lock is released
   impl_->keep_live(std::move(session), gone);
 }
 

@@ -18,7 +18,7 @@ std::string_view trimmed(std::string_view text, std::string_view what = " \t\r\n
   return text.substr(first, text.find_last_not_of(what) - first + 1);
 }
 
-/// Goes over the lines of an answer.
+/// Reads an answer line by line.
 class AnswerReader {
  public:
   AnswerReader(std::string_view text, bool is_cut) : text_(text), is_cut_(is_cut) {}
@@ -53,7 +53,7 @@ class AnswerReader {
     return line;
   }
 
-  // A fence, with its first word. In the middle of a line only that of a cell is one.
+  // The length of a fence with its first word. In the middle of a line only a cell's fence counts.
   static std::size_t fence_of(std::string_view line, bool& is_cell) {
     const std::size_t start = line.find("```");
     if (start == kNone) return 0;
@@ -118,10 +118,10 @@ class AnswerReader {
     return next == kNone || text_[next] == '\n';
   }
 
-  // The text of FINAL, which begins at `begin`.
+  // Reads the text of FINAL, which begins at `begin`.
   void read_final(std::size_t begin) {
     if (begin < no_close_until_) return;
-    const std::size_t end = next_cell(begin);  // looked for once between two cells
+    const std::size_t end = next_cell(begin);  // searched for once between two cells
     std::size_t depth = 1;
     std::size_t close = begin;
     for (; close < end; ++close) {
@@ -131,9 +131,9 @@ class AnswerReader {
     const bool has_none = close >= end;
     if (has_none || !ends_line(close + 1)) {
       const std::size_t last = last_close(begin, end);
-      // Without one that ends a line no later FINAL has one either, before the next cell.
+      // If no parenthesis ends a line here, no later FINAL before the next cell has one either.
       if (last == kNone) no_close_until_ = end;
-      if (last == kNone && (is_cut_ || !has_none)) return;  // spoken of, and not said
+      if (last == kNone && (is_cut_ || !has_none)) return;  // FINAL is only mentioned here
       close = last == kNone ? end : last;
     }
     answer_.final = RootAnswer::Final::text;
@@ -143,7 +143,7 @@ class AnswerReader {
     if (close < text_.size() && text_[close] != ')') at_ = close;
   }
 
-  // Where the next cell's fence begins, or the answer's end.
+  // Where the next cell's fence begins, or the answer ends.
   [[nodiscard]] std::size_t next_cell(std::size_t begin) const {
     std::size_t at = begin;
     while (at < text_.size()) {
@@ -155,7 +155,7 @@ class AnswerReader {
     return text_.size();
   }
 
-  // The last parenthesis that ends a line before `end`.
+  // The last parenthesis before `end` that ends a line.
   [[nodiscard]] std::size_t last_close(std::size_t begin, std::size_t end) const {
     while (end > begin) {
       const std::size_t line = text_.rfind('\n', end - 1);

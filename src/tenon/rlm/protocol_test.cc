@@ -76,7 +76,7 @@ TEST_P(ReadAnswer, AsTheRuleSays) {
 INSTANTIATE_TEST_SUITE_P(Rows, ReadAnswer, testing::ValuesIn(kProtocolRows),
                          [](const auto& row) { return row.param.name; });
 
-// Every beginning of every answer is read, and what is hostile in no time.
+// Every prefix of every answer is read, and hostile ones quickly.
 TEST(ReadAnswerOf, AnythingAtAll) {
   for (const ProtocolRow& row : kProtocolRows) {
     for (std::size_t size = 0; size <= row.text.size(); ++size) {
@@ -90,7 +90,7 @@ TEST(ReadAnswerOf, AnythingAtAll) {
   EXPECT_EQ(read_answer("FINAL" + hostile, true).final, Final::none);
 }
 
-// Beyond it there are no answers of models, but attempts to keep the machine busy.
+// Models do not write so many cells; such an output is an attempt to keep the machine busy.
 TEST(ReadAnswerOf, MoreCellsThanAreRun) {
   std::string many;
   for (std::size_t i = 0; i < RootAnswer::kMaxCells + 2; ++i) many += "```repl\nf()\n```\n";

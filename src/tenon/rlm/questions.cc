@@ -13,11 +13,11 @@ namespace tenon::rlm {
 namespace {
 
 constexpr std::chrono::milliseconds kLater{100};
-constexpr unsigned kMaxTries = 600;  // of an engine whose queue is full: a minute
+constexpr unsigned kMaxTries = 600;  // for an engine whose queue is full: one minute
 constexpr std::size_t kMaxTraced = 2000;
-constexpr std::size_t kMaxOpenBytes = std::size_t{256} << 20U;  // of prompts, of one cell
+constexpr std::size_t kMaxOpenBytes = std::size_t{256} << 20U;  // of the prompts of one cell
 constexpr std::size_t kMaxNotes = std::size_t{32} << 20U;       // of one cell
-constexpr std::size_t kNoteBytes = 64;                          // of a note beside its text
+constexpr std::size_t kNoteBytes = 64;                          // for a note, besides its text
 constexpr std::size_t kMaxTracedRefusals = 100;                 // of one cell
 
 std::string failed(std::string_view why) {
@@ -144,7 +144,7 @@ void Questions::ask(SubCall call, Answer answer) {
   pump();
 }
 
-// Begins what may begin.
+// Starts the items for which there is room.
 void Questions::pump() {
   std::vector<ItemPtr> starting;
   {
@@ -215,7 +215,7 @@ void Questions::start(const ItemPtr& item) try {
       return;
     }
   }
-  answer->cancel();  // the cell ended meanwhile, or the answer is there; it is let go of here
+  answer->cancel();  // the cell has ended, or the answer has arrived; it is released here
 } catch (const std::exception& thrown) {
   log::error(std::string("rlm: a sub-call failed: ") + thrown.what());
   done(item, failed("the question could not be asked"));
@@ -230,11 +230,11 @@ void Questions::try_later(const ItemPtr& item) {
     }
   });
   const std::lock_guard lock(mutex_);
-  // The one of before has fired.
+  // The earlier alarm has fired.
   item->alarm.swap(alarm);
 }
 
-// A run within the run, with a REPL whose context is the prompt.
+// Starts a run inside the run, with a REPL whose context is the prompt.
 void Questions::start_child(const ItemPtr& item) {
   auto is_done = std::make_shared<std::atomic<bool>>(false);
   const CancelToken halt = bounds_->token();
@@ -302,7 +302,7 @@ void Questions::trace(const Batch& batch, std::string_view prompt, std::string_v
                        {"duration_ms", std::int64_t{took.count()}}});
 }
 
-// Under the lock: all answers of the batch are there.
+// Called with the lock when all answers of the batch have arrived.
 void Questions::note(const Batch& batch) {
   for (const std::string& text : batch.texts) noted_bytes_ += text.size() + kNoteBytes;
   if (noted_bytes_ <= kMaxNotes) return;
@@ -310,7 +310,7 @@ void Questions::note(const Batch& batch) {
   batches_.clear();
 }
 
-// Under the lock. What the item holds goes when a thread of ours has the time.
+// Called with the lock. A thread of ours destroys later what the item holds.
 Questions::Told Questions::settle(Item& item, std::string text) {
   item.is_over = true;
   open_bytes_ -= item.prompt.size();
@@ -340,7 +340,7 @@ void Questions::done(const ItemPtr& item, std::string text) {
   gate_of(item->batch->kind).leave();
 }
 
-// Lets go of answers that are over, on a thread that is no engine's.
+// Destroys answers that are over, on a thread that is not an engine's.
 void Questions::sweep() {
   std::vector<Item> gone;
   const std::lock_guard lock(mutex_);
@@ -363,7 +363,7 @@ std::optional<std::vector<AskedRecord>> Questions::end_cell() {
     gone.swap(gone_);
     running.swap(running_);
     for (const ItemPtr& item : running) {
-      item->is_over = true;  // whatever it will be told
+      item->is_over = true;  // answers that arrive later are dropped
       gone.push_back({.model = std::move(item->model),
                       .answer = std::move(item->answer),
                       .alarm = std::move(item->alarm)});

@@ -22,24 +22,25 @@
 
 namespace tenon::rlm {
 
-/// Answers what one cell asks: prompts go to models, and to children, which are runs of their own
-/// on threads of their own; how many at a time, the run's gates say. Notes down what was answered,
-/// so that a cell can be run again without asking. Thread-safe.
+/// Answers the questions of one cell. Prompts go to models, or to children, which are runs of their
+/// own on threads of their own; the run's gates limit how many are under way. It records the
+/// answers, so that a cell can be run again without asking. Thread-safe.
 class Questions : public SubCalls, public std::enable_shared_from_this<Questions> {
  public:
-  /// `session` is read for its names alone. end_cell() must be called before the end of this.
+  /// `session` is read only for its names. end_cell() must be called before this object is
+  /// destroyed.
   Questions(std::shared_ptr<Host> host, std::shared_ptr<Bounds> bounds, const CancelToken& halt,
             const Session& session, unsigned depth);
 
   void ask(SubCall call, Answer answer) override;
-  /// The cell is over: what is still under way is cancelled, and children are waited for. What the
-  /// cell was told; nullopt: it was too much to be noted.
+  /// Ends the cell: cancels the answers that are under way and waits for children. Returns the
+  /// answers that the cell received; nullopt if they were too large to record.
   [[nodiscard]] std::optional<std::vector<AskedRecord>> end_cell();
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Batch;
-  /// A prompt of a batch, from its question to its answer.
+  /// One prompt of a batch, from its question to its answer.
   struct Item {
     std::shared_ptr<Batch> batch;
     std::size_t index = 0;
@@ -53,7 +54,7 @@ class Questions : public SubCalls, public std::enable_shared_from_this<Questions
     std::shared_ptr<void> alarm;
   };
   using ItemPtr = std::shared_ptr<Item>;
-  /// What a batch is told once all of it is there.
+  /// The answers of a batch, once all of them have arrived.
   struct Told {
     Answer answer;
     std::vector<std::string> texts;
@@ -83,27 +84,28 @@ class Questions : public SubCalls, public std::enable_shared_from_this<Questions
   const std::shared_ptr<Host> host_;
   const std::shared_ptr<Bounds> bounds_;
   const CancelToken halt_;
-  const CancelToken over_;  // the cell is; set under the mutex
+  const CancelToken over_;  // set when the cell is over, under the mutex
   const std::string session_;
   const std::string root_;
   const std::string sub_;
   const std::string owner_;
   const unsigned depth_;
 
-  std::mutex mutex_;  // guards what follows; not held while anything but a gate is called
-  std::deque<ItemPtr> waiting_[2];  // by kind
-  bool is_queued_[2] = {};          // at the gate of that kind
+  std::mutex mutex_;  // guards the members below; it is held while gates are called, but no other
+                      // code
+  std::deque<ItemPtr> waiting_[2];  // by kind of question
+  bool is_queued_[2] = {};          // waits at the gate of that kind
   std::set<ItemPtr> running_;
-  std::size_t open_bytes_ = 0;                   // of prompts without an answer
-  std::vector<std::shared_ptr<Batch>> batches_;  // of the cell, while they can be noted
+  std::size_t open_bytes_ = 0;                   // of prompts that have no answer yet
+  std::vector<std::shared_ptr<Batch>> batches_;  // of the cell, as long as they can be recorded
   std::size_t noted_bytes_ = 0;
   bool is_noted_ = true;
   std::size_t refusals_ = 0;
-  std::vector<Item> gone_;  // what they held is to be let go of
+  std::vector<Item> gone_;  // items whose contents are still to be destroyed
   std::list<Child> children_;
 };
 
-/// Answers from the notes alone.
+/// Answers from the records only.
 class NotedAnswers : public SubCalls {
  public:
   explicit NotedAnswers(const CellRecord& cell) : cell_(cell), used_(cell.asked.size()) {}

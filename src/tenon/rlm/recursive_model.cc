@@ -27,9 +27,22 @@ Failure<Refusal> refuse(std::string message, std::string param, std::string code
                         Errc errc = Errc::invalid) {
   return Failure<Refusal>(
       {.error = {errc, std::move(message)}, .param = std::move(param), .code = std::move(code)});
+  // The recursive model as a chat::Model. start() decides what a request is: a request with results
+  // of calls goes on with the session that made the calls (find, match); any other request begins a
+  // session. Sessions are found by the ids of their calls, and belong to an owner and a model.
+  //
+  // A client may send the same request again because the answer was lost. `answered` and
+  // `answered_hash` of the session recognise that: with the same results it gets the answer again
+  // without a new run (ToldAnswer), with other results it is refused or begins anew, because a
+  // session cannot go back.
+  //
+  // Answering is one request: it runs rlm::Run on a thread of the host, passes events of the trace
+  // on as reasoning if the client wants that, stores the session, and only then tells the client
+  // the end, so that a client that has an answer can always go on from it. If the run fails, the
+  // session in the store stays as it was when it paused.
 }
 
-// An event in a line or two, for who reads along.
+// Describes an event in a line or two, for people who watch.
 std::string summary_of(const json::Object& event) {
   const auto text = [&](std::string_view key) -> std::string {
     const json::Value* found = event.find(key);
@@ -59,7 +72,7 @@ std::string summary_of(const json::Object& event) {
   return {};
 }
 
-// The session has what is needed of them, and they may be long.
+// The session has what is needed of the messages, which may be long.
 ChatRequest without_messages(const ChatRequest& request) {
   return {.model = request.model,
           .tools = request.tools,
@@ -100,13 +113,13 @@ class Answering : public std::enable_shared_from_this<Answering> {
         trace_(trace::current()) {}
 
   void listen(const RecursiveOptions& options, bool tells_reasoning);
-  /// What run() begins with; without either it begins the session.
+  /// What run() continues with. Without this call it begins the session.
   void resume_with(std::vector<message::Message> results, std::string others, std::string hash) {
     results_ = std::move(results);
     others_ = std::move(others);
     hash_ = std::move(hash);
   }
-  /// Of one that never ran.
+  /// Takes the session back from a request that never ran.
   std::unique_ptr<Session> take_session() { return std::move(session_); }
   void with_context(Task task) { context_.emplace(std::move(task)); }
 
@@ -134,7 +147,7 @@ class Answering : public std::enable_shared_from_this<Answering> {
   std::string others_;
   std::string hash_;
   std::optional<Task> context_;
-  Spent before_;  // by the session, in requests before this one
+  Spent before_;  // what the session spent in earlier requests
 };
 
 void Answering::listen(const RecursiveOptions& options, bool tells_reasoning) {
@@ -156,7 +169,7 @@ void Answering::listen(const RecursiveOptions& options, bool tells_reasoning) {
   }
   if (options.listener) bounds_->trace->listen(options.listener);
   if (!tells_reasoning) return;
-  // The trace's own lock makes this one thread at a time; close() comes before the last event.
+  // The trace's own lock admits one thread at a time, and close() comes before the last event.
   bounds_->trace->listen([sink = sink_](const json::Object& event) {
     std::string text = summary_of(event);
     if (!text.empty()) sink->on_event(message::ReasoningDelta{std::move(text)}, {});
@@ -209,7 +222,7 @@ void Answering::run() {
     finish(std::move(outcome));
   } catch (const std::exception& thrown) {
     log::error(std::string("rlm: a run could not be ended: ") + thrown.what());
-    if (sink_ == nullptr) return;  // it has been told
+    if (sink_ == nullptr) return;  // the client has its last event
     end({.reason = FinishReason::error,
          .error = {Errc::unavailable, "the run could not be ended"}});
   }
@@ -234,7 +247,7 @@ void Answering::trace_end(std::string_view type, const Spent& spent, const json:
   bounds_->trace->close();
 }
 
-// What the client will be told is in the store before it is told.
+// The session is in the store before the client is told the outcome.
 void Answering::finish(Outcome outcome) {
   const Spent spent = bounds_->spent();
   message::Finish last{.usage = minus(spent.usage, before_.usage),
@@ -257,13 +270,14 @@ void Answering::finish(Outcome outcome) {
   if (!outcome.forced.empty()) told.set("forced", outcome.forced);
   trace_end("final", spent, told);
   last.reason = outcome.is_cut ? FinishReason::length : FinishReason::stop;
-  // Only who has brought results may bring them again, and is told the same.
+  // Only the client that has brought results can bring them again, and it then gets the same
+  // answer.
   if (!session_->answered.empty()) {
     session_->state = Session::State::over;
     session_->final_text = outcome.text;
     session_->forced = outcome.forced;
     session_->reason = last.reason;
-    session_->task = {};  // nobody goes on from here
+    session_->task = {};  // the session cannot go on
     session_->messages.clear();
     session_->cells.clear();
     session_->tool_results.clear();
@@ -273,7 +287,7 @@ void Answering::finish(Outcome outcome) {
   end(std::move(last));
 }
 
-// The session, if it is one that was paused, stays as it was then: its results may come again.
+// The session, if it was paused, stays as it was then, because its results may come again.
 void Answering::fail(Outcome outcome, message::Finish last) {
   trace_end("error", bounds_->spent(), {{"message", outcome.error.message}});
   session_.reset();
@@ -292,7 +306,7 @@ class RecursiveAnswer final : public chat::Answer {
   RecursiveAnswer& operator=(const RecursiveAnswer&) = delete;
 
   void cancel() override { answering_->cancel(); }
-  // What there is to be told is told at once.
+  // Everything is sent at once, so there is nothing to pause.
   void pause() override {}
   void resume() override {}
 
@@ -300,7 +314,7 @@ class RecursiveAnswer final : public chat::Answer {
   const std::shared_ptr<Answering> answering_;
 };
 
-/// The answer of a session that has it already.
+/// The answer of a session that already has it.
 class ToldAnswer final : public chat::Answer {
  public:
   void cancel() override {}
@@ -332,12 +346,12 @@ class RecursiveModel final : public chat::Model {
                                                  std::shared_ptr<message::ChatSink> sink) override;
 
  private:
-  /// A session that the request goes on with.
+  /// A session with which the request goes on.
   struct Found {
     std::unique_ptr<Session> session;
-    std::vector<message::Message> results;  // one for each call that waits
-    std::string hash;                       // of all that came
-    bool is_told = false;                   // the results are those that it has had already
+    std::vector<message::Message> results;  // one for each waiting call
+    std::string hash;                       // of all messages that came with them
+    bool is_told = false;                   // the session has had these results already
   };
   [[nodiscard]] OrRefusal<std::optional<Found>> find(const ChatRequest& request,
                                                      const Results& results) const;
@@ -375,12 +389,13 @@ OrRefusal<void> check(const ChatRequest& request) {
   return {};
 }
 
-// Whose sessions the request may go on with: an alias is the same model, another pair is another.
+// The name of the model whose sessions the request may continue: an alias is the same model,
+// another pair of models is another model.
 std::string RecursiveModel::name_of(const ChatRequest& request) const {
   return options_.root.empty() ? request.model : options_.name;
 }
 
-// The session that the request goes on with, if there is one.
+// The session with which the request goes on, if there is one.
 OrRefusal<std::optional<RecursiveModel::Found>> RecursiveModel::find(const ChatRequest& request,
                                                                      const Results& results) const {
   const json::Value* named = request.rlm.find("session");
@@ -412,7 +427,8 @@ OrRefusal<std::optional<RecursiveModel::Found>> RecursiveModel::find(const ChatR
   return match(std::move(session), results, is_named);
 }
 
-// What the results are to the session. It goes back where they are none of its.
+// Compares the results with the calls of the session. The session is given back if they do not
+// belong to it.
 OrRefusal<std::optional<RecursiveModel::Found>> RecursiveModel::match(
     std::unique_ptr<Session> session, const Results& results, bool is_named) const {
   std::vector<std::string> said{results.said()};
@@ -444,7 +460,7 @@ OrRefusal<std::optional<RecursiveModel::Found>> RecursiveModel::match(
   }
   const bool is_any = missing.size() < waiting.size();
   if (!is_any && has_all(session->answered)) {
-    // The same once more, or something else that was said in its place: another way to go on.
+    // The same results again, or other ones in their place, which would be another continuation.
     if (found.hash == session->answered_hash) {
       found.is_told = true;
       found.session = std::move(session);
@@ -454,7 +470,7 @@ OrRefusal<std::optional<RecursiveModel::Found>> RecursiveModel::match(
     return std::optional<Found>();
   }
   if (!is_any) {
-    // Of calls that were made long ago, in a history that has gone another way.
+    // The results are for earlier calls, in a history that went another way.
     const bool is_over = session->state == Session::State::over;
     if (is_named && !is_over)
       return refused("these calls wait for their results: " + joined(missing));
@@ -492,13 +508,13 @@ OrRefusal<std::unique_ptr<Session>> RecursiveModel::new_session(const ChatReques
   if (session->sub.empty()) session->sub = session->root;
   fill_random(reinterpret_cast<unsigned char*>(&session->seed), sizeof session->seed);
   session->task = task_of(request.messages);
-  // What cannot pause is not found again.
+  // A session that cannot pause is never looked for again.
   const bool may_pause = !request.tools.empty() && !session->task.context.empty();
   if (may_pause) session->context_hash = hash_of(session->task.context);
   return session;
 }
 
-// The answer that the session has given already, to a client that has not got it.
+// Sends the answer that the session has already given, to a client that did not receive it.
 std::unique_ptr<chat::Answer> tell_again(const Session& session, message::ChatSink& sink) {
   message::Finish last{.guarantee = session.guarantee, .format = session.format};
   last.rlm = {{"session", session.id}, {"iterations", session.turns}, {"repeated", true}};
@@ -510,7 +526,7 @@ std::unique_ptr<chat::Answer> tell_again(const Session& session, message::ChatSi
   return std::make_unique<ToldAnswer>();
 }
 
-// What the session was asked first: all that stood before its first call.
+// The question with which the session began: the messages before its first call.
 std::vector<message::Message> first_of(const std::vector<message::Message>& messages,
                                        const std::string& session) {
   const auto is_its = [&](const message::Message& message) {
@@ -548,7 +564,8 @@ OrRefusal<std::unique_ptr<chat::Answer>> RecursiveModel::run(
   std::optional<Task> context;
   if (found) {
     session = std::move(found->session);
-    // A client that sends another context than before means it; one that sends none need not.
+    // A client that sends another context than before wants to replace it; a client need not send
+    // it again.
     Task task = task_of(first_of(request.messages, session->id));
     if (!task.context.empty() && hash_of(task.context) != session->context_hash) {
       context = std::move(task);

@@ -26,13 +26,13 @@ using testing::HasSubstr;
 using testing::Not;
 
 #if defined(__SANITIZE_ADDRESS__)
-constexpr bool kAsan = true;  // freed memory is kept for a while
+constexpr bool kAsan = true;  // ASan keeps freed memory for a while
 #else
 constexpr bool kAsan = false;
 #endif
 
-/// A model whose answers are written down: by turn, or by the prompt. It answers on a thread of its
-/// own, and notes what it is asked.
+/// A model with scripted answers, by turn or by prompt. It answers on a thread of its own and
+/// records its requests.
 class Told final : public chat::Model, public std::enable_shared_from_this<Told> {
  public:
   struct Reply {
@@ -62,7 +62,7 @@ class Told final : public chat::Model, public std::enable_shared_from_this<Told>
     return Failure<chat::Refusal>(chat::no_prompts(*this));
   }
   chat::GrammarCounts grammar_counts() const override { return {}; }
-  /// 10 for an answer, of which each has 10 tokens before it and 1 in it.
+  /// 10 for an answer, because each has 10 prompt tokens and 1 output token.
   chat::Prices prices() const override { return {.input = 0.9e6, .output = 1e6}; }
 
   Result<std::unique_ptr<chat::Answer>, chat::Refusal> start(
@@ -121,7 +121,7 @@ class Told final : public chat::Model, public std::enable_shared_from_this<Told>
     const std::lock_guard lock(mutex_);
     return requests_;
   }
-  /// All that the root was told in its n-th request.
+  /// The whole prompt of the root's n-th request.
   std::string prompt(std::size_t number) {
     std::string all;
     const ChatRequest request = requests().at(number);
@@ -205,7 +205,7 @@ ChatRequest with_rlm(ChatRequest request, std::string_view rlm) {
   return request;
 }
 
-/// The client's next request: what it has, the calls that it was given, and their results.
+/// The client's next request: its history, the calls that it was given, and their results.
 ChatRequest resumed(ChatRequest request, const message::Fold& answer,
                     const std::vector<std::string>& results) {
   request.messages.push_back(answer.message());
@@ -277,11 +277,11 @@ struct RecursiveModelRow {
   std::string name;
   std::vector<Told::Reply> root;
   std::string answer;
-  std::vector<std::string> told{};  // parts of what the root is told at its last turn
+  std::vector<std::string> told{};  // parts of the root's prompt at its last turn
   std::string rlm = "{}";
-  std::string forced{};     // the limit that is told
-  bool is_cut = false;      // the answer is none
-  std::size_t refused = 0;  // questions that cost nothing
+  std::string forced{};     // the limit that the answer names
+  bool is_cut = false;      // the answer is incomplete
+  std::size_t refused = 0;  // questions that were refused without cost
 };
 
 const RecursiveModelRow kRecursiveModelRows[] = {
@@ -477,19 +477,19 @@ TEST_F(Recursive, CallsOfToolsComeFirstAndPause) {
 
   const message::Fold answer = ask(resumed(first, paused, {"ROW-1"}));
   EXPECT_EQ(answer.message().text(), "from-repl");
-  EXPECT_EQ(answer.finish().usage.prompt_tokens, 20U);  // of this request alone
+  EXPECT_EQ(answer.finish().usage.prompt_tokens, 20U);  // of this request only
   EXPECT_THAT(root->prompt(2), AllOf(HasSubstr("ROW-1"), HasSubstr("was not taken")));
   EXPECT_THAT(root->prompt(3), HasSubstr("False from-repl ['ROW-1']"));
 }
 
-// It holds for the response, not for each turn, or the root model could never run code.
+// The mode holds for the response, not for each turn, or the root model could never run code.
 TEST_F(Recursive, RequiredCallsTakeTheAnswersPlace) {
   using message::ToolMode;
   struct Case {
     std::string name;
     std::vector<Told::Reply> root;
-    std::vector<ToolMode> modes;  // of the turns
-    std::string text;             // "": calls
+    std::vector<ToolMode> modes;  // of each turn
+    std::string text;             // "": the answer has calls
     std::string rlm = "{}";
   };
   constexpr ToolMode kFree = ToolMode::automatic;
@@ -537,14 +537,14 @@ TEST_F(Recursive, GoesOnAfterARestartWithoutAskingAgain) {
           {"FINAL_VAR(x)"}});
   const ChatRequest first = with_tools(question());
   const message::Fold paused = ask(first);
-  make_host({.store = file});  // the process ends here, for all that the session knows
+  make_host({.store = file});  // as if the process had ended, from the session's point of view
   const message::Fold answer = ask(resumed(first, paused, {"r1", "r2"}));
   EXPECT_EQ(answer.finish().reason, FinishReason::stop) << answer.finish().error.message;
   EXPECT_THAT(root->prompt(1), HasSubstr(answer.message().text()));
   EXPECT_THAT(root->prompt(3), HasSubstr(answer.message().text() + " ['r1', 'r2']"));
   EXPECT_EQ(sub->requests().size(), 1U);
 
-  // The answer got lost on its way: it is told once more, and nobody is asked.
+  // The answer was lost on its way: it is sent once more, without asking a model.
   make_host({.store = file});
   EXPECT_EQ(ask(resumed(first, paused, {"r1", "r2"})).message().text(), answer.message().text());
   EXPECT_EQ(root->requests().size(), 4U);
@@ -557,7 +557,7 @@ TEST_F(Recursive, ResultsAreGivenOnceEach) {
   const message::Fold one = ask(request);
   request = resumed(request, one, {"ROW-A"});
   const message::Fold two = ask(request);
-  // The same request again: the calls that wait are told again.
+  // The same request again: the waiting calls are sent again.
   const message::Fold again = ask(request);
   EXPECT_EQ(again.message().tool_calls, two.message().tool_calls);
   request = resumed(request, two, {"ROW-B"});
@@ -567,7 +567,7 @@ TEST_F(Recursive, ResultsAreGivenOnceEach) {
   EXPECT_EQ(told.find("ROW-B"), told.rfind("ROW-B"));
 }
 
-// "The same request again" is one that says the same.
+// A request counts as the same only if its results are the same.
 TEST_F(Recursive, OtherResultsOfTheSameCallsAreAnotherRun) {
   const ChatRequest first = with_tools(question());
   const auto with_text = [](ChatRequest request, std::string text) {
@@ -602,7 +602,7 @@ TEST_F(Recursive, WhatIsSaidBesideResultsIsTold) {
   struct Case {
     std::string name;
     std::vector<Message> messages;
-    bool is_before = false;  // the text stands before the result
+    bool is_before = false;  // the text comes before the result
     std::string length;      // of `context`
   };
   const Case cases[] = {
@@ -679,7 +679,7 @@ TEST_F(Recursive, ABusyHostCostsASessionNothing) {
     if (request.messages.back().role == Role::tool) return Told::Reply{"FINAL_VAR(kept)"};
     return request.messages.size() == 2 ? Told::Reply{cell("kept = 'yes'")} : call();
   });
-  // A run has its place a moment longer than its client waits.
+  // A run keeps its place a moment longer than its client waits.
   const auto wait_for_rest = [&] {
     const auto until = std::chrono::steady_clock::now() + 10s;
     while (host->runs() > 0 && std::chrono::steady_clock::now() < until)
@@ -720,13 +720,13 @@ TEST_F(Recursive, AReplThatDiedWhileItWaitedIsMadeAgain) {
   EXPECT_EQ(sub->requests().size(), 1U);
 }
 
-// What cannot be made again as it was is told to be gone.
+// If cells cannot be run again with the same result, the session is reported as gone.
 TEST_F(Recursive, CellsThatDoSomethingElseAreNoReplay) {
   const std::string file = testing::TempDir() + "rlm_replay_" + std::to_string(getpid()) + ".db";
   struct Case {
     std::string name;
     std::string code;
-    std::string context;  // of the results' request
+    std::string context;  // in the request with the results
     std::string rlm = "{}";
   };
   const Case cases[] = {
@@ -789,7 +789,7 @@ TEST_F(Recursive, NobodyElseGoesOnWithASession) {
   EXPECT_EQ(another.message().text(), "another run");
   ASSERT_EQ(another.diagnostics().size(), 1U);
   EXPECT_EQ(another.diagnostics()[0].code, "new_run");
-  EXPECT_EQ(root->requests()[1].messages.size(), 2U);  // it began anew
+  EXPECT_EQ(root->requests()[1].messages.size(), 2U);  // it began a new session
   EXPECT_EQ(ask(resumed(first, paused, {"r"})).message().text(), "mine");
 }
 
@@ -942,7 +942,7 @@ TEST_F(Recursive, ChildrenEndWithTheTime) {
   const message::Fold answer = ask(with_rlm(question(), R"({"max_time": 0.7, "max_depth": 2})"));
   EXPECT_EQ(answer.message().text(), "in time");
   EXPECT_EQ(*answer.finish().rlm.find("forced"), json::Value("max_time"));
-  EXPECT_LE(sub->requests().size(), 3U);  // nobody asks a child for its last word
+  EXPECT_LE(sub->requests().size(), 3U);  // a child is not asked for a last answer
 }
 
 TEST_F(Recursive, IsCancelledAtOnce) {
@@ -968,7 +968,7 @@ TEST_F(Recursive, IsCancelledAtOnce) {
     const auto begun = std::chrono::steady_clock::now();
     (*answer)->cancel();
     EXPECT_EQ(client->wait().finish().reason, FinishReason::cancelled) << where.name;
-    // 100 ms where nobody else wants the processor.
+    // It takes 100 ms on a machine that is otherwise idle.
     EXPECT_LT(std::chrono::steady_clock::now() - begun, 2s) << where.name;
     while (sub->under_way() > 0 && std::chrono::steady_clock::now() - begun < 10s) {
       std::this_thread::sleep_for(1ms);

@@ -16,15 +16,28 @@ namespace tenon::rlm {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+// The host's side of a REPL. The protocol is a frame of JSON in each direction: a command (load,
+// run, variable, ...), then its answer. While a cell runs, the worker also sends questions
+// (start_call), several at a time if its code has threads; the answers come from other threads and
+// are passed through Inbox, which wakes the thread that waits for the worker.
+//
+// run() is the loop of a cell: it waits for a frame or an answer, whichever comes first, forwards
+// both, and watches the time. CellClock measures the clock while the cell computes and the worker's
+// CPU time while the cell waits for answers, so a slow sub-model does not use up a cell's time. At
+// the limit the worker is interrupted once, and killed if it does not stop.
+//
+// The code of a cell can change the worker's own Python, so every frame is treated as hostile: its
+// size, the number of open questions, and the length of every text are checked here again.
 using std::chrono::milliseconds;
 
-constexpr std::chrono::seconds kSendWait{30};     // for a worker to take what is not long
-constexpr std::chrono::milliseconds kLook{200};   // how often CPU time is looked at, at the least
-constexpr std::chrono::milliseconds kMoment{10};  // and at the most: it may stand still
-constexpr std::size_t kBytesPerSecond = std::size_t{20} << 20;  // of a load, at the least
-constexpr std::size_t kMaxOpenCalls = 256;  // a thread has one, and threads are bounded too
+constexpr std::chrono::seconds kSendWait{30};    // for a worker to take a short command
+constexpr std::chrono::milliseconds kLook{200};  // the longest interval for checking CPU time
+// And the shortest, because CPU time may not advance.
+constexpr std::chrono::milliseconds kMoment{10};
+constexpr std::size_t kBytesPerSecond = std::size_t{20} << 20;  // the least speed of a load
+constexpr std::size_t kMaxOpenCalls = 256;  // one for each thread, and threads are bounded too
 constexpr std::size_t kMaxStaleFrames = 256;
-constexpr std::size_t kEnvelope = 1024;  // of a frame around its texts
+constexpr std::size_t kEnvelope = 1024;  // bytes of a frame besides its texts
 
 std::string text_of(const json::Value& frame, std::string_view key) {
   const json::Value* value = frame.find(key);
@@ -49,7 +62,7 @@ std::string seconds_text(milliseconds time) {
   return text + " s";
 }
 
-// The first `most` characters; `cut` grows by how many are missing.
+// The first `most` characters; `cut` grows by the number of characters that are missing.
 std::string first_of(std::string text, std::size_t most, std::size_t* cut = nullptr) {
   if (text.size() <= most) return text;
   std::size_t bytes = 0;
@@ -65,7 +78,7 @@ std::string error_of(const json::Value& frame) {
   return first_of(text_of(frame, "error"), Repl::kMaxErrorChars);
 }
 
-// Bytes of the text in JSON, at the most.
+// The most bytes that the text can have in JSON.
 std::size_t escaped_size(std::string_view text) {
   std::size_t size = text.size() + 3;
   for (const char byte : text) {
@@ -84,7 +97,7 @@ json::Array names_of(std::span<const std::string> names) {
 
 }  // namespace
 
-// Answers on their way from anybody's threads to the thread that runs the cell.
+// Passes answers from any threads to the thread that runs the cell.
 class Repl::Inbox {
  public:
   using Id = std::uint64_t;
@@ -102,7 +115,7 @@ class Repl::Inbox {
     }
     ring();
   }
-  /// False: the id is taken.
+  /// False: the id is in use.
   bool open(Id id, std::size_t prompts) {
     const std::lock_guard lock(mutex_);
     return open_.emplace(id, Call{prompts}).second;
@@ -142,18 +155,19 @@ class Repl::Inbox {
   CancelToken stop_;
 };
 
-// What a cell has left of its time: the clock's while nobody is asked, else the worker's CPU time,
-// since a thread that waits for an answer is no leave for the others to compute.
+// The time that a cell has left: the clock's, except while a question is open. Then the worker's
+// CPU time counts, because a thread that waits for an answer must not let other threads compute for
+// free.
 class Repl::CellClock {
  public:
   CellClock(const Worker& worker, Clock::duration left)
       : worker_(&worker), left_(left), now_(Clock::now()), cpu_(worker.cpu_time()) {}
 
-  /// When to look again.
+  /// When to check again.
   [[nodiscard]] TimePoint next(bool is_asking) const {
     return now_ + (is_asking ? std::clamp<Clock::duration>(left_, kMoment, kLook) : left_);
   }
-  /// Counts what has passed since the last time.
+  /// Counts the time since the last call.
   void tick(bool is_asking) {
     const TimePoint now = Clock::now();
     const std::chrono::nanoseconds cpu = worker_->cpu_time();
@@ -174,11 +188,11 @@ Repl::Repl(std::unique_ptr<Worker> worker)
     : worker_(std::move(worker)), inbox_(std::make_shared<Inbox>()) {}
 Repl::~Repl() = default;
 
-// At the deadline the worker is interrupted, once.
+// Interrupts the worker once, at the deadline.
 Expected<json::Value> Repl::answer_of(std::string_view op, const Wait& wait, milliseconds grace) {
   Wait now = wait;
   bool is_stopped = false;
-  // A thread of a cell that is over may have asked something in its last moment.
+  // A thread of an earlier cell may have sent a question at its last moment.
   for (std::size_t stale = 0; stale < kMaxStaleFrames; ++stale) {
     auto frame = worker_->receive(now);
     if (!frame && frame.error().code == Errc::limit_exceeded && !is_stopped) {
@@ -328,7 +342,7 @@ Status Repl::send_answers(const CancelToken* cancel) {
   return {};
 }
 
-// Until the cell is done.
+// Runs until the cell has ended.
 Expected<json::Value> Repl::run(SubCalls& sub_calls, const CellLimits& limits,
                                 const CancelToken* cancel, CellResult& result) {
   CellClock clock(*worker_, limits.wall);
@@ -347,7 +361,7 @@ Expected<json::Value> Repl::run(SubCalls& sub_calls, const CellLimits& limits,
       result.is_timed_out = is_stopped && text_of(*frame, "kind") == "KeyboardInterrupt";
       return frame;
     }
-    if (clock.is_over() && !is_stopped) {  // also where it never stops asking
+    if (clock.is_over() && !is_stopped) {  // also if it never stops asking
       is_stopped = true;
       clock = CellClock(*worker_, limits.grace);
       worker_->interrupt();
@@ -402,7 +416,7 @@ Expected<CellResult> Repl::run_cell(std::string_view code, SubCalls& sub_calls,
   };
   result.out_cut = cut("stdout_size", "stdout_kept");
   result.err_cut = cut("stderr_size", "stderr_kept");
-  // The worker has cut them already, where nobody has changed it.
+  // The worker has cut the texts already, unless a cell has changed its code.
   result.out = first_of(text_of(*done, "stdout"), limits.max_output_chars, &result.out_cut);
   result.err = first_of(text_of(*done, "stderr"), limits.max_output_chars, &result.err_cut);
   result.error = error_of(*done);

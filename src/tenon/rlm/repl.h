@@ -19,49 +19,50 @@
 
 namespace tenon::rlm {
 
-/// A cell's question to models: `llm_query` and its kin.
+/// A question of a cell to models: `llm_query` and similar functions.
 struct SubCall {
   enum class Kind : std::uint8_t {
-    llm,  ///< Of a model.
-    rlm,  ///< Of a recursive model, whose context the prompt becomes.
+    llm,  ///< To a model.
+    rlm,  ///< To a recursive model; the prompt becomes its context.
   };
   Kind kind = Kind::llm;
-  std::vector<std::string> prompts;  ///< One or more; those of a batch come together.
-  std::optional<std::string> model;  ///< As the cell named it.
+  std::vector<std::string> prompts;  ///< One or more; the prompts of a batch come together.
+  std::optional<std::string> model;  ///< The name that the cell gave, if any.
 };
 
-/// Who answers the questions of cells.
+/// Answers the questions of cells.
 class SubCalls {
  public:
-  /// Takes one text for each prompt, in their order; for what failed a text that begins "Error: ".
-  /// Called once, from any thread, at any time: what comes after the cell's end is dropped.
+  /// Takes one text for each prompt, in their order; the text of a failed one begins with "Error:
+  /// ". It is called once, from any thread, at any time. Answers after the cell's end are dropped.
   using Answer = std::function<void(std::vector<std::string> texts)>;
 
   virtual ~SubCalls() = default;
-  /// Called on the thread of run_cell, which waits: returns at once and answers later. Questions of
-  /// several threads of a cell come one after the other, without waiting for answers.
+  /// Called on the thread of run_cell, which waits for it, so it must return at once and answer
+  /// later. Questions from several threads of a cell come one after the other, without waiting for
+  /// answers.
   virtual void ask(SubCall call, Answer answer) = 0;
 };
 
-/// What a cell did.
+/// The result of a cell.
 struct CellResult {
-  std::string out, err;     ///< What was printed, the first max_output_chars of each.
-  std::size_t out_cut = 0;  ///< Characters that are missing at its end.
+  std::string out, err;     ///< What was printed: the first max_output_chars of each.
+  std::size_t out_cut = 0;  ///< The number of characters that were cut off.
   std::size_t err_cut = 0;
-  std::string error;                        ///< The traceback, of the cell's own lines; "": none.
-  std::string error_kind;                   ///< "ZeroDivisionError"
-  std::optional<std::string> final_answer;  ///< By FINAL, FINAL_VAR or `answer["ready"]`.
-  std::chrono::microseconds duration{0};    ///< All of it, sub-calls included.
-  std::size_t sub_calls = 0;                ///< Prompts asked.
-  /// The cell was interrupted at its time limit; its variables are there.
+  std::string error;       ///< The traceback of the cell's own lines; "": no error.
+  std::string error_kind;  ///< "ZeroDivisionError"
+  std::optional<std::string> final_answer;  ///< Given by FINAL, FINAL_VAR or `answer["ready"]`.
+  std::chrono::microseconds duration{0};    ///< The whole duration, sub-calls included.
+  std::size_t sub_calls = 0;                ///< The number of prompts asked.
+  /// The cell was interrupted at its time limit; its variables still exist.
   bool is_timed_out = false;
 };
 
-/// The variable `context` and its like: what cells find, and find again when they have overwritten
-/// it.
+/// The variable `context` and similar ones, which every cell finds. They are restored after a cell
+/// has overwritten them.
 struct Loaded {
   std::string type;        ///< "str", "list", "dict", ...
-  std::size_t length = 0;  ///< Characters of a text, else items.
+  std::size_t length = 0;  ///< Characters of a text, else the number of items.
 };
 
 struct Variable {
@@ -74,40 +75,40 @@ struct Variable {
 ///     repl.load_text({"context", "context_0"}, book);
 ///     Expected<CellResult> cell = repl.run_cell("print(len(context))", models, {});
 ///
-/// Blocks its thread; one thread at a time, but interrupt(). An error of a cell is a CellResult;
-/// where a call fails, and the message does not say otherwise, the worker is dead and so is the
-/// session: Errc::limit_exceeded at a limit, unavailable where the worker ended, invalid where it
-/// broke the protocol.
+/// Its functions block, and only one thread at a time may call them, except interrupt(). An error
+/// of a cell is part of its CellResult. If a call fails, the worker is dead and the session is
+/// over, unless the function says otherwise: Errc::limit_exceeded at a limit, unavailable if the
+/// worker ended, invalid if it broke the protocol.
 ///
-/// All that a worker tells is bounded here, too. Each call takes the limits of its time, and a
-/// token that ends it within 100 ms and kills the worker, as interrupt() does.
+/// Everything that a worker sends is bounded here too. Each call takes the limits of its time, and
+/// a token that ends it within 100 ms and kills the worker, as interrupt() does.
 class Repl {
  public:
   static constexpr std::size_t kMaxErrorChars = 9000;  ///< Of a traceback.
-  static constexpr std::size_t kMaxVariables = 1000;   ///< Of those that are named.
+  static constexpr std::size_t kMaxVariables = 1000;   ///< Of the variables that are listed.
   static constexpr std::size_t kMaxNameChars = 200;    ///< Of names and types.
 
   explicit Repl(std::unique_ptr<Worker> worker);
   ~Repl();
 
-  /// Sets and keeps variables of `names` to a text. UTF-8; other bytes become U+FFFD. Fails with
-  /// Errc::limit_exceeded, the worker living on, where its memory does not suffice.
-  /// What is long has a second more for each 20 MiB.
+  /// Sets the variables `names` to a text and keeps them. The text is UTF-8; other bytes become
+  /// U+FFFD. If the worker's memory does not suffice, it fails with Errc::limit_exceeded and the
+  /// worker lives on. A long text has one second more for each 20 MiB.
   [[nodiscard]] Expected<Loaded> load_text(std::span<const std::string> names,
                                            std::string_view text, const CellLimits& limits = {},
                                            const CancelToken* cancel = nullptr);
-  /// To a list of texts.
+  /// The same with a list of texts.
   [[nodiscard]] Expected<Loaded> load_list(std::span<const std::string> names,
                                            std::span<const std::string_view> texts,
                                            const CellLimits& limits = {},
                                            const CancelToken* cancel = nullptr);
-  /// To what the JSON text `json` says. Fails with Errc::invalid, the worker living on, where it is
-  /// none to Python.
+  /// The same with the value of the JSON text `json`. If Python cannot read it, it fails with
+  /// Errc::invalid and the worker lives on.
   [[nodiscard]] Expected<Loaded> load_json(std::span<const std::string> names,
                                            std::string_view json, const CellLimits& limits = {},
                                            const CancelToken* cancel = nullptr);
-  /// Makes Python's `random` tell the same numbers each time. With the order of sets, which is
-  /// fixed always, a cell then does the same again, but for clocks.
+  /// Makes Python's `random` give the same numbers each time. The order of sets is always fixed, so
+  /// a cell that runs again then does the same, except for clocks.
   [[nodiscard]] Status seed(std::uint64_t value, const CellLimits& limits = {},
                             const CancelToken* cancel = nullptr);
 
@@ -115,23 +116,22 @@ class Repl {
   [[nodiscard]] Expected<CellResult> run_cell(std::string_view code, SubCalls& sub_calls,
                                               const CellLimits& limits,
                                               const CancelToken* cancel = nullptr);
-  /// Ends a run_cell that another thread is in, and with it the worker. Thread-safe.
+  /// Ends a run_cell on another thread, and with it the worker. Thread-safe.
   void interrupt();
 
-  /// The text of a variable, cut to `max_chars`; nullopt: there is none of that name. A `__str__`
-  /// that fails is Errc::invalid, one that is stopped at the limit Errc::limit_exceeded; the worker
-  /// lives on.
+  /// The text of a variable, cut to `max_chars`; nullopt if there is no such variable. A `__str__`
+  /// that fails is Errc::invalid, one that reaches the limit Errc::limit_exceeded; the worker lives
+  /// on.
   [[nodiscard]] Expected<std::optional<std::string>> variable(std::string_view name,
                                                               std::size_t max_chars,
                                                               const CellLimits& limits = {},
                                                               const CancelToken* cancel = nullptr);
-  /// The variables that cells made and loads, the first kMaxVariables, without names that begin
-  /// with '_'.
+  /// The variables of cells and loads, at most kMaxVariables, without names that begin with '_'.
   [[nodiscard]] Expected<std::vector<Variable>> variables(const CellLimits& limits = {},
                                                           const CancelToken* cancel = nullptr);
 
   [[nodiscard]] bool is_alive();
-  /// Ends the worker and what it runs.
+  /// Ends the worker and all that it runs.
   void kill();
   [[nodiscard]] Worker& worker() { return *worker_; }
 
@@ -152,7 +152,7 @@ class Repl {
   [[nodiscard]] Status send_answers(const CancelToken* cancel);
 
   std::unique_ptr<Worker> worker_;
-  std::shared_ptr<Inbox> inbox_;  // shared with answers that come late
+  std::shared_ptr<Inbox> inbox_;  // shared with answers that arrive late
   std::uint64_t cells_ = 0;
 };
 

@@ -25,7 +25,7 @@ class Echo : public SubCalls {
   std::vector<SubCall> asked;
 };
 
-// Keeps the questions.
+// Keeps the questions and never answers.
 class Silence : public SubCalls {
  public:
   void ask(SubCall /*call*/, Answer answer) override { answers.push_back(std::move(answer)); }
@@ -141,7 +141,7 @@ TEST_P(ReplTest, CutsOutputAndTellsHowMuch) {
   EXPECT_EQ(cell.err_cut, 280U);
 }
 
-// What the code of a cell can make the worker say is bounded by the host.
+// The host bounds whatever the code of a cell makes the worker send.
 TEST_P(ReplTest, CutsWhatAWorkerForges) {
   CellResult cell =
       run("import sys; sys.stdout.limit = sys.stderr.limit = 10**9\n"
@@ -262,7 +262,7 @@ TEST_P(ReplTest, StopsACellThatRunsTooLong) {
   }
 }
 
-// A thread that waits for an answer leaves the others no more time than the cell has.
+// A thread that waits for an answer gives the others no more time than the cell has.
 TEST_P(ReplTest, CountsWhatIsComputedWhileAThreadAsks) {
   Silence silence;
   const auto begun = steady_clock::now();
@@ -290,7 +290,7 @@ TEST_P(ReplTest, TellsAnInterruptByTheCellsOwnLines) {
             "The cell was stopped at its time limit of 0.1 s.");
 }
 
-// Commands have limits as cells have, and end with their run.
+// Commands have limits like cells, and end with their run.
 TEST_P(ReplTest, StopsATextThatNeverComes) {
   run("class A:\n  def __str__(self):\n    while True: pass\na = A()\nkept = 1");
   const auto late = repl->variable("a", 10, {.wall = 100ms});
@@ -481,7 +481,7 @@ TEST_P(ReplTest, EndsAtOnceWhenCancelled) {
       });
       const auto cell = repl->run_cell(code, silence, {}, &cancel);
       thread.join();
-      EXPECT_LT(steady_clock::now() - cancelled, 500ms);  // 100 ms on a machine that is quiet
+      EXPECT_LT(steady_clock::now() - cancelled, 500ms);  // 100 ms on an idle machine
       ASSERT_FALSE(cell);
       EXPECT_EQ(cell.error().code, Errc::unavailable);
       EXPECT_FALSE(repl->is_alive());

@@ -20,34 +20,49 @@ using message::ChatRequest;
 using message::Message;
 using message::Role;
 using Clock = std::chrono::steady_clock;
+// The loop of a recursive model. run() asks the root model (ask), reads its output (read_answer),
+// runs its cells (run_cells) and adds what they printed to the conversation, until the output has
+// FINAL, calls a tool of the caller, or a limit is reached. At a limit the model is asked once more
+// for an answer (force_answer), and if that fails too, the text that there is becomes the answer.
+//
+// Bounds is shared by a run and its children: gates for the number of sub-calls, what has been
+// spent, and the tokens that cancel everything. Gate hands out places and wakes one waiter for each
+// place that is given back. Children have a gate for each depth, because a run waits for those
+// below it.
+//
+// The REPL can be lost (a worker dies, a session was stored). replay() then runs the recorded cells
+// again with the recorded answers, so no model is asked; a cell that does something else than
+// before makes the session not replayable. If the conversation becomes too long for the model,
+// shrink() cuts the oldest outputs of cells and tries again.
 using Final = RootAnswer::Final;
 
-constexpr std::size_t kMaxInlineResult = 32'000;              // characters of a tool's result
-constexpr std::size_t kPreview = 1000;                        // of a longer one
-constexpr std::size_t kMaxRunNotes = std::size_t{32} << 20U;  // of cells and what they were told
-constexpr unsigned kMaxChildren = 4;                          // at the same time, of one depth
-constexpr std::chrono::milliseconds kReplayTime{600'000};     // of a cell, at most
+constexpr std::size_t kMaxInlineResult = 32'000;  // characters of a tool's result
+constexpr std::size_t kPreview = 1000;            // characters of a longer one
+// Of cells and the answers to their questions.
+constexpr std::size_t kMaxRunNotes = std::size_t{32} << 20U;
+constexpr unsigned kMaxChildren = 4;                       // at the same time, at one depth
+constexpr std::chrono::milliseconds kReplayTime{600'000};  // of a cell, at most
 constexpr std::size_t kMostBeside =
-    12'000;                    // characters of tracebacks and headings beside a turn's output
-constexpr int kMaxStarts = 4;  // of a REPL that dies at once
+    12'000;                    // characters of tracebacks and headings, besides a turn's output
+constexpr int kMaxStarts = 4;  // for a REPL that dies at once
 constexpr std::size_t kMaxAnswerChars = std::size_t{16} << 20U;
-constexpr std::chrono::milliseconds kLookAtRun{20};  // how often a wait looks up
+constexpr std::chrono::milliseconds kLookAtRun{20};  // how often a wait checks for the run's end
 constexpr std::chrono::milliseconds kBusyWait{100};  // for an engine whose queue is full
 constexpr std::chrono::seconds kMaxBusy{60};
-// Before a root model that has failed is asked again.
+// How long to wait before a root model that has failed is asked again.
 constexpr std::chrono::milliseconds kRetries[] = {
     std::chrono::milliseconds(0), std::chrono::milliseconds(500), std::chrono::milliseconds(2000)};
-// For the last answer after max_time: a tenth of it.
+// The time for the last answer after max_time is a tenth of max_time, but at least this.
 constexpr std::chrono::milliseconds kLeastLastAnswer{5000};
 constexpr std::chrono::milliseconds kMostLastAnswer{60'000};
 
-// What a client may try again is `unavailable`: that is what it acts on.
+// Errors that a client may try again are `unavailable`; clients act on that code.
 Error error_of(const Refusal& refusal, const std::string& model) {
   const Errc code = refusal.code == "engine_busy" ? Errc::unavailable : refusal.error.code;
   return {code, "root model '" + model + "': " + refusal.error.message};
 }
 
-/// The answer of a model, waited for.
+/// Waits for the answer of a model.
 class Waiting final : public message::ChatSink {
  public:
   void on_event(const message::ChatEvent& event,
@@ -58,7 +73,7 @@ class Waiting final : public message::ChatSink {
     is_over_ = true;
     changed_.notify_all();
   }
-  /// False: `gives_up` said so.
+  /// False: `gives_up` returned true.
   template <class GivesUp>
   bool wait(const GivesUp& gives_up) {
     std::unique_lock lock(mutex_);
@@ -90,7 +105,7 @@ bool is_blank(std::string_view text) {
   return text.find_first_not_of(" \t\r\n.") == std::string_view::npos;
 }
 
-/// Ends a cell's questions whatever happens.
+/// Ends a cell's questions on every path.
 class CellEnd {
  public:
   explicit CellEnd(Questions& questions) : questions_(questions) {}
@@ -150,7 +165,7 @@ bool Gate::enter(std::function<void()> wake) {
 void Gate::leave() {
   std::unique_lock lock(mutex_);
   --taken_;
-  // Who is woken may have nothing to begin any more.
+  // The one that is woken may have nothing to start any more.
   while (taken_ < places_ && !wakes_.empty()) {
     const std::function<void()> wake = std::move(wakes_.front());
     wakes_.pop_front();
@@ -289,11 +304,11 @@ void Run::resume(const std::vector<Message>& results, const std::string& others)
 }
 
 void Run::change_context(Task task) {
-  // The variables that there are were made from the context of before, and so they are made again.
+  // The variables were made from the earlier context, so they are made again.
   if (!session_.cells.empty()) {
     if (const Status ready = need_repl(); !ready) log::warn("rlm: " + ready.error().message);
   }
-  session_.is_replayable = false;  // for from now on there are two
+  session_.is_replayable = false;  // because there are two contexts now
   session_.cells.clear();
   session_.task.context = std::move(task.context);
   session_.context_hash = hash_of(session_.task.context);
@@ -360,7 +375,7 @@ Result<Run::Turn, Error> Run::ask(Wish wish) {
       request.tools.clear();
       request.tool_choice = {};
     } else if (wish == Wish::any && request.tool_choice.mode == message::ToolMode::required) {
-      request.tool_choice.mode = message::ToolMode::automatic;  // or no code could be run
+      request.tool_choice.mode = message::ToolMode::automatic;  // otherwise it could not run code
     }
     auto turn = ask_once(request, !is_last);
     if (turn) return *std::move(turn);
@@ -371,7 +386,7 @@ Result<Run::Turn, Error> Run::ask(Wish wish) {
       std::this_thread::sleep_for(kBusyWait);
       continue;
     }
-    // An engine elsewhere fails now and then, and much has been done that would be lost.
+    // Upstreams fail now and then, and much work would be lost.
     const bool may_pass = refusal.error.code == Errc::unavailable && refusal.code != "cancelled";
     if (!may_pass || failures == std::size(kRetries)) {
       return Failure<Error>(error_of(refusal, session_.root));
@@ -383,7 +398,7 @@ Result<Run::Turn, Error> Run::ask(Wish wish) {
   }
 }
 
-// Cuts what was told in earlier turns, more each time. False: there is no more to be cut.
+// Cuts the outputs of earlier turns, more each time. False: nothing more can be cut.
 bool Run::shrink() {
   constexpr std::size_t kMost[] = {8000, 2000, 500};
   auto& messages = session_.messages;
@@ -451,7 +466,7 @@ Status Run::load_results(Repl& repl, std::size_t count) {
   return {};
 }
 
-// Runs the cells of before once more. Nobody is asked.
+// Runs the earlier cells again, without asking models.
 Status Run::replay(Repl& repl) {
   for (const CellRecord& cell : session_.cells) {
     if (Status loaded = load_results(repl, cell.results); !loaded) return loaded;
@@ -467,8 +482,8 @@ Status Run::replay(Repl& repl) {
   return {};
 }
 
-// A REPL with the context in it and, if `replays`, all that the cells of before have left there. A
-// worker that dies meanwhile, for want of memory or by somebody's hand, is replaced.
+// A REPL with the context and, if `replays`, everything that earlier cells have left there. A
+// worker that dies meanwhile, because memory ran out or because it was killed, is replaced.
 Expected<std::unique_ptr<Repl>> Run::make_repl(bool replays) {
   if (const auto sandbox = host_->sandbox(); !sandbox) return Unexpected(sandbox.error());
   for (int tries = 1;; ++tries) {
@@ -513,7 +528,7 @@ Status Run::need_repl() {
   return load_results(*session_.repl, session_.tool_results.size());
 }
 
-// Notes what a cell was, for a REPL that is made anew.
+// Records a cell for a REPL that is made again.
 void Run::note(CellRecord cell, bool may_be_repeated) {
   if (!session_.is_replayable) return;
   session_.cells.push_back(std::move(cell));
@@ -522,7 +537,7 @@ void Run::note(CellRecord cell, bool may_be_repeated) {
   session_.cells.clear();
 }
 
-// The final answer, where a cell gave it. `told` is what the root model will read.
+// The final answer, if a cell gave it. `told` is the text for the root model.
 std::optional<std::string> Run::run_cells(const RootAnswer& answer, std::string& told,
                                           bool& has_failed) {
   const std::size_t most = bounds_->limits.max_output_chars;
@@ -623,14 +638,14 @@ std::optional<Outcome> Run::take_calls(Turn& turn) {
 }
 
 Outcome Run::stopped() {
-  // Nobody waits for the answer of a child whose parent is over.
+  // A child whose parent is over needs no answer.
   if (bounds_->is_cancelled || !bounds_->is_late || depth_ > 0) {
     return {.kind = Outcome::Kind::cancelled, .error = {Errc::unavailable, "the run was ended"}};
   }
   return force_answer("max_time", "The time for this run is over.");
 }
 
-// The answer, or the calls that the request demands in its place.
+// Ends with the answer, or with the calls that the request demands in its place.
 Outcome Run::end_with(std::string answer) {
   Outcome answered{.kind = Outcome::Kind::answer, .text = std::move(answer)};
   if (request_.tool_choice.mode != message::ToolMode::required || request_.tools.empty()) {
@@ -648,7 +663,7 @@ Outcome Run::end_with(std::string answer) {
   return answered;
 }
 
-// The root model is asked for its answer, and for nothing else.
+// Asks the root model for its answer and nothing else.
 Outcome Run::force_answer(std::string_view limit, std::string_view why) {
   const std::string nothing =
       "No answer was found: " + std::string(why.substr(0, why.size() - 1)) + ".";
@@ -681,7 +696,7 @@ Outcome Run::force_answer(std::string_view limit, std::string_view why) {
   std::optional<std::string> final_answer;
   if (answer.final != Final::variable || may_look) final_answer = read_final(answer, told);
   if (!final_answer) {
-    // Code that nobody runs, and a variable that is not there, are no answers.
+    // Code that is not run, or the name of a missing variable, is not an answer.
     if (answer.final != Final::none || !answer.cells.empty() || answer.is_cell_cut) return none;
     final_answer = text;
   }

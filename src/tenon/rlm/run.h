@@ -25,14 +25,14 @@
 
 namespace tenon::rlm {
 
-/// What happens in a run, for traces, logs and who watches: JSON objects with a `type` (docs/rlm.md
-/// has them). Thread-safe.
+/// The events of a run, for traces, logs and people who watch: JSON objects with a `type` (listed
+/// in docs/rlm.md). Thread-safe.
 class Trace {
  public:
   using Listener = std::function<void(const json::Object& event)>;
   void listen(Listener listener);
   void add(const json::Object& event);
-  /// Nobody is told any more.
+  /// After this call listeners receive nothing.
   void close();
   [[nodiscard]] bool is_on() const;
 
@@ -41,12 +41,12 @@ class Trace {
   std::vector<Listener> listeners_;  // guarded by mutex_
 };
 
-/// Places that the sub-calls of a run, and those of its children, take by turns. Thread-safe.
+/// Places for the sub-calls of a run and of its children, which take them in turn. Thread-safe.
 class Gate {
  public:
   explicit Gate(unsigned places) : places_(places) {}
-  /// Takes a place. False: there is none, and `wake` is called, once and from any thread, when one
-  /// may be had.
+  /// Takes a place. False: all places are taken; `wake` is then called once, from any thread, when
+  /// one may be free.
   [[nodiscard]] bool enter(std::function<void()> wake);
   void leave();
 
@@ -62,26 +62,26 @@ struct Bounds {
   explicit Bounds(const RunLimits& chosen);
 
   const RunLimits limits;
-  std::atomic<bool> is_cancelled = false;  ///< Nobody wants the answer.
+  std::atomic<bool> is_cancelled = false;  ///< The answer is no longer wanted.
   std::atomic<bool> is_late = false;       ///< max_time is over.
   bool unsafe_local = false;
   std::shared_ptr<Trace> trace = std::make_shared<Trace>();
-  Gate calls;  ///< Of prompts to models.
-  /// Of children, by their depth, for each waits for those below it.
+  Gate calls;  ///< For prompts to models.
+  /// For children, one gate for each depth, because each run waits for those below it.
   [[nodiscard]] Gate& children_at(unsigned depth) { return *children_.at(depth); }
 
   /// What has been spent so far.
   [[nodiscard]] Spent spent() const;
   void spend(const message::Usage& usage, const chat::Prices& prices);
-  /// Takes up to `count` sub-calls; how many there were.
+  /// Takes up to `count` sub-calls and returns how many were available.
   std::size_t take_sub_calls(std::size_t count);
-  /// What is used up, "tokens" or "funds"; "": nothing.
+  /// The budget that is used up, "tokens" or "funds"; "": none of them.
   [[nodiscard]] std::string_view used_up() const;
   void go_on_from(const Spent& spent);
 
-  /// Ends cells and answers under way; of a run, each of which has one.
+  /// A token that ends the cells and answers of a run; each run takes one.
   [[nodiscard]] CancelToken token();
-  /// Sets all of them, and those that will come.
+  /// Sets all tokens, and those that are taken later.
   void halt();
 
  private:
@@ -97,19 +97,19 @@ struct Outcome {
   enum class Kind : std::uint8_t { answer, calls, failure, cancelled };
   Kind kind = Kind::failure;
   std::string text;      ///< The answer.
-  bool is_cut = false;   ///< It is what there was when a limit was reached.
-  std::string forced{};  ///< The limit at which it was demanded: "max_iterations", ...
+  bool is_cut = false;   ///< It is the text that existed when a limit was reached.
+  std::string forced{};  ///< The limit at which the answer was demanded: "max_iterations", ...
   std::vector<message::Diagnostic> diagnostics;  ///< Of the turn with the calls.
   Error error;
 };
 
-/// The loop: asks the root model, runs what it writes, tells it what came out, until it answers or
-/// calls a tool of the caller. Calls and all else that is needed to go on stand in the session.
+/// The loop: asks the root model, runs its code, and gives it the output, until it answers or calls
+/// a tool of the caller. The calls, and everything that is needed to go on, are in the session.
 /// Blocks its thread.
 class Run {
  public:
-  /// `request` is the caller's: tools, sampling and what else every turn is asked with. All outlive
-  /// it. `depth` counts from 0.
+  /// `request` is the caller's; its tools, sampling and so on are used for every turn. All
+  /// arguments must outlive this object. `depth` counts from 0.
   Run(std::shared_ptr<Host> host, std::shared_ptr<Bounds> bounds, const CancelToken& halt,
       Session& session, const message::ChatRequest& request, unsigned depth = 0);
   Run(const Run&) = delete;
@@ -117,10 +117,10 @@ class Run {
 
   /// Begins the session's conversation.
   void begin();
-  /// Goes on with the results of its calls, one for each; `others` is what the user has said beside
-  /// them.
+  /// Goes on with the results of its calls, one for each; `others` is the user's text that came
+  /// with them.
   void resume(const std::vector<message::Message>& results, const std::string& others);
-  /// The context has become another one while the session paused.
+  /// The client has replaced the context while the session was paused.
   void change_context(Task task);
 
   [[nodiscard]] Outcome run();
@@ -133,7 +133,7 @@ class Run {
     std::vector<message::Diagnostic> diagnostics;
   };
 
-  /// What a turn may be.
+  /// What the model may write in a turn.
   enum class Wish : std::uint8_t {
     any,    ///< Calls, code or the answer.
     calls,  ///< Calls, as the request's tool_choice demands.
@@ -167,8 +167,8 @@ class Run {
   Session& session_;
   const message::ChatRequest& request_;
   const unsigned depth_;
-  std::string lost_;        // what to tell the root model of a REPL that was lost
-  std::size_t shrunk_ = 0;  // how often the conversation was shortened
+  std::string lost_;        // what to tell the root model about a REPL that was lost
+  std::size_t shrunk_ = 0;  // how often the conversation was cut
 };
 
 }  // namespace tenon::rlm

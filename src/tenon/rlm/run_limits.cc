@@ -13,7 +13,7 @@ namespace {
 
 using chat::Refusal;
 
-constexpr double kAll = 1e9;  // of what has no limit
+constexpr double kAll = 1e9;  // used where there is no limit
 
 Failure<Refusal> refuse_limit(std::string message, std::string param, std::string code) {
   return Failure<Refusal>({.error = {Errc::invalid, std::move(message)},

@@ -31,9 +31,23 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kStartWait{20};
+// Starts Python workers in which hostile code may run. open() tries the tiers from the best to the
+// worst. A tier is prepared (prepare), then a worker is really started in it and tries the things
+// that must be impossible; if one succeeds, the tier is not used. So a kernel or a bubblewrap that
+// is configured in an unusual way is found out instead of trusted.
+//
+// All tiers have resource limits, an empty environment and the filter of system calls (filter.cc),
+// except unsafe_local, which has the limits only. The bubblewrap tier adds namespaces and a root
+// folder with nothing but Python; Landlock allows reading only Python's own files. look_at() runs
+// the interpreter once outside, to learn where its library and the shared libraries are.
+//
+// Bubblewrap is two processes with the interpreter below them. Its pidfd (open_inner) lets the host
+// kill and signal the interpreter directly, and the caretaker ends what would be left if Tenon is
+// killed.
 constexpr std::size_t kMaxErrorBytes = 4096;
 constexpr std::uint32_t kThreadsOfUser = 4096;
-constexpr const char* kEnvironment = "PYTHONHASHSEED=0";  // sets have one order, for replay
+// The same order of sets each time, for replay.
+constexpr const char* kEnvironment = "PYTHONHASHSEED=0";
 
 // ---- Landlock (linux/landlock.h of this system may be older than the kernel)
 // ---------------------
@@ -49,7 +63,8 @@ constexpr long kLandlockCreate = 444;
 constexpr long kLandlockAdd = 445;
 constexpr std::uint64_t kExecute = 1, kReadFile = 4, kReadFolder = 8;
 
-// What the kernel's version can refuse: all of it is refused, but what rules allow.
+// All rights that this version of Landlock can refuse: everything is refused unless a rule allows
+// it.
 LandlockRuleset all_of(long version) {
   LandlockRuleset all{.fs = (1U << 13) - 1, .net = 0, .scoped = 0};
   if (version >= 2) all.fs |= 1U << 13;  // moving between folders
@@ -66,13 +81,13 @@ std::size_t size_of_ruleset(long version) {
 // ---- The interpreter
 // ------------------------------------------------------------------------------
 
-// Where the interpreter and what it loads lie. All paths are absolute.
+// The folders of the interpreter and of what it loads. All paths are absolute.
 struct Python {
-  std::string program;               // without symbolic links
+  std::string program;               // with symbolic links resolved
   std::vector<std::string> folders;  // its library, and those of its shared libraries
 };
 
-// Loads what modules written in C there are, and tells where the shared objects came from.
+// Loads all modules that are written in C, and prints where the shared objects came from.
 constexpr const char* kLookAround = R"(
 import sys, os, json
 for name in ("_ctypes _ssl _hashlib _bz2 _lzma zlib _decimal _sqlite3 _uuid unicodedata _json math "
@@ -91,7 +106,8 @@ bool is_within(std::string_view path, std::string_view folder) {
   return path.starts_with(folder) && (path.size() == folder.size() || path[folder.size()] == '/');
 }
 
-// Those that are not within another, by name. Never a folder that holds more than a library.
+// The folders that are not inside another one, sorted. A folder that holds more than a library is
+// never among them.
 std::vector<std::string> outermost(const std::set<std::string>& folders) {
   std::vector<std::string> result;
   for (const std::string& folder : folders) {
@@ -149,7 +165,7 @@ Expected<Python> look_at(const fs::path& program, Spawner& spawner) {
       folders.insert(*folder.if_string());
     }
   }
-  // The loader of programs.
+  // The dynamic loader.
   if (fs::is_directory("/usr/lib64")) folders.insert("/usr/lib64");
   python.folders = outermost(folders);
   return python;
@@ -179,7 +195,7 @@ std::vector<std::string> python_arguments(const Python& python) {
 // ---- Bubblewrap
 // -----------------------------------------------------------------------------------
 
-// Descriptor 3 is the filter, 4 takes the number of the process.
+// Descriptor 3 is the filter; descriptor 4 receives the number of the process.
 std::vector<std::string> bubblewrap_arguments(const fs::path& program, const Python& python) {
   std::vector<std::string> arguments{program.string(),
                                      "--unshare-all",
@@ -220,8 +236,8 @@ std::vector<std::string> bubblewrap_arguments(const fs::path& program, const Pyt
   return arguments;
 }
 
-// The interpreter's process, which bubblewrap told of; checked to be its child, since numbers are
-// used again.
+// The interpreter's process, whose number bubblewrap has sent. It is checked to be bubblewrap's
+// child, because the kernel uses numbers again.
 Descriptor open_inner(std::string_view told, pid_t outer, pid_t& inner_pid) {
   const auto info = json::parse(told);
   const json::Value* number = info ? info->find("child-pid") : nullptr;
@@ -239,7 +255,7 @@ Descriptor open_inner(std::string_view told, pid_t outer, pid_t& inner_pid) {
   return inner;
 }
 
-// Of what a writer that is gone left in a pipe.
+// Reads what a writer that has ended left in a pipe.
 std::string read_what_is_there(int descriptor) {
   pollfd wait{.fd = descriptor, .events = POLLIN, .revents = 0};
   std::string text;
@@ -267,7 +283,7 @@ std::vector<ResourceLimit> resource_limits(const WorkerLimits& limits) {
                                     {RLIMIT_FSIZE, 0, 0},
                                     {RLIMIT_CORE, 0, 0},
                                     {RLIMIT_MEMLOCK, 0, 0}};
-  for (ResourceLimit& limit : result) {  // what the host itself may not exceed
+  for (ResourceLimit& limit : result) {  // not above the host's own limits
     rlimit own{};
     if (getrlimit(static_cast<__rlimit_resource_t>(limit.resource), &own) != 0) continue;
     limit.hard = std::min<std::uint64_t>(limit.hard, own.rlim_max);
@@ -315,7 +331,7 @@ struct Sandbox::Impl {
   std::vector<std::byte> filter;
   Descriptor ruleset;    // of Landlock
   pid_t caretaker = -1;  // of bubblewrap's processes (caretaker.py)
-  Descriptor notices;    // to it
+  Descriptor notices;    // to the caretaker
   Tier tier = Tier::bubblewrap;
   std::vector<std::string> arguments;
   std::string why_no_better;
@@ -348,8 +364,8 @@ Status Sandbox::Impl::make_ruleset() {
   };
   if (Status allowed = allow(python.program, kExecute | kReadFile); !allowed) return allowed;
   for (const std::string& folder : python.folders) {
-    // Programs are started by the loader in there; the libraries' folders hold no other programs
-    // that would be more than the interpreter is.
+    // The dynamic loader is in these folders. They hold no other programs that could do more than
+    // the interpreter.
     if (Status allowed = allow(folder, kExecute | kReadFile | kReadFolder); !allowed) {
       return allowed;
     }
@@ -411,7 +427,8 @@ Expected<std::unique_ptr<Worker::Impl>> Sandbox::Impl::spawn(const WorkerLimits&
               .descriptors = {to->read.get(), from->write.get(), error->write.get()},
               .limits = resource_limits(limits)};
   if (tier == Tier::bubblewrap) {
-    // Bubblewrap enters the filter last: before, it needs what the filter refuses.
+    // Bubblewrap enters the filter last, because before that it needs calls that the filter
+    // refuses.
     const ssize_t written = write(rules->write.get(), filter.data(), filter.size());
     if (std::cmp_not_equal(written, filter.size())) return system_error("seccomp filter", EIO);
     start.descriptors.insert(start.descriptors.end(), {rules->read.get(), told->write.get()});
@@ -460,7 +477,7 @@ Expected<std::unique_ptr<Worker>> Sandbox::start(const WorkerLimits& limits) {
   auto worker = std::make_unique<Worker>(*std::move(spawned));
   const TimePoint deadline = Clock::now() + kStartWait;
   if (const auto ready = worker->receive({.deadline = deadline}); !ready) {
-    worker->kill();  // and with it the last that could write here
+    worker->kill();  // kills the last process that could write to it
     const std::string said = last_words(errors.get());
     return Unexpected(Error{Errc::unavailable, "a worker did not start: " +
                                                    (said.empty() ? ready.error().message : said)});
@@ -468,7 +485,8 @@ Expected<std::unique_ptr<Worker>> Sandbox::start(const WorkerLimits& limits) {
   if (process.has_inner) {
     process.inner = open_inner(read_what_is_there(info.get()), process.pid, process.inner_pid);
   }
-  // A namespace of its own counts its own threads; without one all of the user's are counted.
+  // In a namespace of its own the worker's threads count; without one, all threads of the user
+  // count.
   const std::uint32_t threads = process.has_inner ? limits.threads : kThreadsOfUser;
   const json::Object begin{{"op", "begin"}, {"threads", std::uint64_t{threads}}};
   auto begun = ask(*worker, begin, deadline);
@@ -499,7 +517,7 @@ Status Sandbox::open_tier(Tier tier) {
 Expected<std::shared_ptr<Sandbox>> Sandbox::open(const SandboxOptions& options) {
   struct sigaction action{};
   if (sigaction(SIGPIPE, nullptr, &action) == 0 && action.sa_handler == SIG_DFL) {
-    std::signal(SIGPIPE, SIG_IGN);  // a worker that ends is an error of the write, not our end
+    std::signal(SIGPIPE, SIG_IGN);  // a worker that has ended must be a write error, not our end
   }
   std::shared_ptr<Sandbox> sandbox(new Sandbox(std::make_unique<Impl>()));
   Impl& impl = *sandbox->impl_;

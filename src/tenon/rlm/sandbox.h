@@ -14,11 +14,13 @@
 
 namespace tenon::rlm {
 
-/// What keeps the code of cells in (docs/sandbox.md), best first.
+/// What confines the code of cells (docs/sandbox.md), the strongest first.
 enum class Tier : std::uint8_t {
-  bubblewrap,    ///< Namespaces of its own, a root with nothing but Python, the filter of calls.
-  landlock,      ///< The same filter, and files by Landlock; names of files elsewhere can be asked.
-  unsafe_local,  ///< Limits only: the code can do what an unprivileged user can.
+  bubblewrap,  ///< Namespaces of its own, a root folder with only Python, the filter of system
+               ///< calls.
+  landlock,    ///< The same filter, and Landlock for files; whether other files exist can be found
+               ///< out.
+  unsafe_local,  ///< Resource limits only: the code can do whatever an unprivileged user can.
 };
 [[nodiscard]] std::string_view tier_name(Tier tier);
 [[nodiscard]] std::optional<Tier> tier_named(std::string_view name);
@@ -27,39 +29,40 @@ struct SandboxOptions {
   std::filesystem::path
       python;  ///< Absolute; empty: /usr/bin/python3, else /usr/local/bin/python3.
   std::filesystem::path bubblewrap = "/usr/bin/bwrap";
-  std::optional<Tier> only;   ///< This tier or none.
-  bool unsafe_local = false;  ///< Allows Tier::unsafe_local where there is no other.
+  std::optional<Tier> only;   ///< Only this tier.
+  bool unsafe_local = false;  ///< Allows Tier::unsafe_local if no other tier works.
   std::size_t max_workers = 256;
 };
 
-/// Starts workers: Python processes that hostile code may run in.
+/// Starts workers: Python processes in which hostile code may run.
 ///
 ///     Expected<std::shared_ptr<Sandbox>> sandbox = Sandbox::open({});
 ///     if (!sandbox) refuse(sandbox.error());      // no tier works here: the sentence says why
 ///     log::info(tier_name((*sandbox)->tier()));
 ///     Expected<std::unique_ptr<Worker>> worker = (*sandbox)->start({});
 ///
-/// Thread-safe. It lives as long as its workers do.
+/// Thread-safe. It must live as long as its workers.
 class Sandbox : public std::enable_shared_from_this<Sandbox> {
  public:
-  /// Takes the first tier in which a worker really starts and in which none of the things that must
-  /// be impossible was possible when the worker tried them. Takes some 0.2 s: do it once. SIGPIPE
-  /// is ignored from then on, in the whole process, unless it has a handler.
+  /// Takes the first tier in which a worker can be started and in which each thing that must be
+  /// impossible failed when the worker tried it. This takes about 0.2 s, so do it once. From then
+  /// on SIGPIPE is ignored in the whole process, unless it has a handler.
   ///
-  /// Fails with Errc::unsupported where no tier works or none is allowed, with the reason of each.
+  /// Fails with Errc::unsupported if no tier works or none is allowed, with the reason for each
+  /// tier.
   [[nodiscard]] static Expected<std::shared_ptr<Sandbox>> open(const SandboxOptions& options);
   ~Sandbox();
 
   [[nodiscard]] Tier tier() const;
-  /// Why the tiers above do not work here; empty: there is none above.
+  /// Why the better tiers do not work here; empty if this is the best one.
   [[nodiscard]] const std::string& why_no_better() const;
   /// "3.11.2".
   [[nodiscard]] const std::string& python_version() const;
-  /// Workers that live.
+  /// The number of living workers.
   [[nodiscard]] std::size_t workers() const;
 
-  /// A worker that is ready for commands. Fails with Errc::limit_exceeded where there are
-  /// `max_workers`, with Errc::unavailable where the system does not give one.
+  /// Starts a worker that is ready for commands. Fails with Errc::limit_exceeded if there are
+  /// `max_workers`, and with Errc::unavailable if the system cannot start one.
   [[nodiscard]] Expected<std::unique_ptr<Worker>> start(const WorkerLimits& limits);
 
  private:

@@ -10,7 +10,8 @@
 
 namespace tenon::rlm {
 
-/// The sandbox of a tier, opened once; null, and the reason printed, where it does not work here.
+/// The sandbox of a tier, opened once. If the tier does not work here, prints the reason and
+/// returns null.
 inline std::shared_ptr<Sandbox> sandbox_of(Tier tier) {
   static std::map<Tier, std::shared_ptr<Sandbox>> opened;
   const auto found = opened.find(tier);
@@ -20,7 +21,7 @@ inline std::shared_ptr<Sandbox> sandbox_of(Tier tier) {
   return opened[tier] = sandbox ? *sandbox : nullptr;
 }
 
-/// Tests that every tier passes which keeps code in.
+/// Tests that every confining tier must pass.
 class EachTier : public testing::TestWithParam<Tier> {
  protected:
   void SetUp() override {

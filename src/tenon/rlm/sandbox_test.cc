@@ -39,13 +39,13 @@ std::size_t descriptors() {
   return static_cast<std::size_t>(std::distance(fs::directory_iterator("/proc/self/fd"), {}));
 }
 
-// Processes that descend from this one, zombies included, by what /proc says of parents.
+// The processes that descend from this one, zombies included, by the parents in /proc.
 std::vector<int> descendants() {
   std::vector<std::pair<int, int>> parents;
   for (const auto& entry : fs::directory_iterator("/proc")) {
     const std::string name = entry.path().filename();
     if (!std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; })) continue;
-    const auto stat = read_file(entry.path() / "stat", 4096);  // it may be gone by now
+    const auto stat = read_file(entry.path() / "stat", 4096);  // the process may have ended
     const std::size_t end = stat ? stat->rfind(") ") : std::string::npos;
     if (end == std::string::npos) continue;
     parents.emplace_back(std::stoi(name), std::stoi(stat->substr(end + 4)));
@@ -60,7 +60,7 @@ std::vector<int> descendants() {
   return found;
 }
 
-// Without those of `before`, which are caretakers of sandboxes that are open.
+// Without the processes in `before`, which are caretakers of open sandboxes.
 std::vector<int> descendants_but(const std::vector<int>& before) {
   std::vector<int> found = descendants();
   std::erase_if(found, [&](int pid) { return std::ranges::find(before, pid) != before.end(); });
@@ -96,7 +96,8 @@ TEST_P(SandboxTest, LeavesNoProcessAndNoDescriptor) {
   EXPECT_THAT(descendants_but(caretakers), testing::IsEmpty());
 }
 
-// Also at the deadline: whoever waits for moments, again and again, is told of what has come.
+// Also at the deadline: a caller that waits for short moments again and again must learn of what
+// has arrived.
 TEST_P(SandboxTest, WakesWhoeverWaitsForAWorker) {
   const auto worker = sandbox()->start({});
   ASSERT_TRUE(worker) << worker.error().message;
@@ -112,7 +113,7 @@ TEST_P(SandboxTest, WakesWhoeverWaitsForAWorker) {
   EXPECT_TRUE(woken->is_null());
 }
 
-// A worker dies at any moment: the session is told, and what is left works.
+// A worker may die at any moment: the session learns of it, and everything else goes on working.
 TEST_P(SandboxTest, OutlivesWorkersThatAreKilled) {
   std::mt19937 random(1);
   const std::size_t before = descriptors();
@@ -165,7 +166,7 @@ TEST(Sandbox, RefusesWhereNothingHolds) {
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, Errc::unsupported);
   EXPECT_THAT(none.error().message, HasSubstr("bubblewrap: a worker did not start"));
-  // What starts Python and holds nothing is found out.
+  // A program that starts Python but confines nothing must be found out.
   const fs::path fake = fs::temp_directory_path() / ("fake-bwrap-" + std::to_string(getpid()));
   std::ofstream(fake)
       << "#!/bin/sh\nwhile [ $# -gt 0 ] && [ \"$1\" != -S ]; do last=$1; shift; done\n"
@@ -185,7 +186,7 @@ TEST(Sandbox, RefusesUnsafeLocalUnlessItIsAllowed) {
 }
 
 #ifdef __SANITIZE_THREAD__
-// Its vfork is a fork, from which nothing comes back but the exit status.
+// vfork is fork there, from which only the exit status comes back.
 constexpr bool kTellsWhyExecFails = false;
 #else
 constexpr bool kTellsWhyExecFails = true;

@@ -14,7 +14,7 @@ namespace {
 using json::Value;
 
 constexpr std::size_t kSessionChars = 16;  // 95 bits
-constexpr std::size_t kCallChars = 8;      // of one session's calls
+constexpr std::size_t kCallChars = 8;      // of the calls of one session
 constexpr int kVersion = 1;
 
 Value write_calls(const std::vector<message::ToolCall>& calls) {
@@ -30,7 +30,8 @@ Value write_texts(const std::vector<std::string>& texts) {
   return json::Array(texts.begin(), texts.end());
 }
 
-/// Reads members of an object; what is missing or of another kind makes `is_right` false.
+/// Reads members of an object. A member that is missing or of another kind sets `is_right` to
+/// false.
 class Members {
  public:
   explicit Members(const Value& from) : from_(from) {}

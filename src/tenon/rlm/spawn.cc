@@ -23,7 +23,7 @@
 namespace tenon::rlm {
 namespace {
 
-constexpr int kFirstFree = 16;  // descriptors of a started program are below
+constexpr int kFirstFree = 16;  // a started program has descriptors below this only
 constexpr unsigned kNobody = 65534;
 #ifndef SYS_close_range
 constexpr long SYS_close_range = 436;
@@ -32,14 +32,14 @@ constexpr long SYS_close_range = 436;
 constexpr long SYS_landlock_restrict_self = 446;
 #endif
 
-// What the child needs, as plain arrays.
+// Everything that the child needs, as plain arrays.
 struct Plan {
   std::vector<char*> arguments, environment;
   const Start* start;
   sock_fprog filter{};
   pid_t parent = 0;
   bool is_root = false;
-  int error = 0;  // the child writes it: the memory is ours
+  int error = 0;  // written by the child, which shares our memory
 };
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
@@ -58,7 +58,7 @@ bool take_descriptors(const std::vector<int>& descriptors) {
   return true;
 }
 
-// glibc's own setuid and setrlimit are avoided: its setuid speaks to all threads of the host.
+// The system calls themselves: glibc's setuid would change all threads of the host.
 bool leave_privileges(const Plan& plan) {
   if (!plan.is_root) return true;
   return syscall(SYS_setgroups, 0, nullptr) == 0 &&
@@ -83,7 +83,7 @@ void default_signals() {
   sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-// Between vfork and exec: system calls, and nothing that allocates or locks.
+// Runs between vfork and exec: it makes system calls, and must not allocate or lock.
 [[noreturn]] __attribute__((noinline)) void run_child(Plan& plan) {
   const Start& start = *plan.start;
   if (start.notices >= 0) {
@@ -110,7 +110,8 @@ void default_signals() {
 }
 
 __attribute__((noinline)) pid_t vfork_child(Plan& plan) {
-  // posix_spawn has neither limits nor filters; run_child keeps to what may be done.
+  // posix_spawn supports neither limits nor filters, and run_child does only what is allowed after
+  // vfork.
   const pid_t child = vfork();      // NOLINT
   if (child == 0) run_child(plan);  // NOLINT
   return child;
@@ -131,7 +132,7 @@ Expected<pid_t> start_now(const Start& start) {
   sigset_t all;
   sigset_t old;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);  // no handler of ours may run in the child
+  pthread_sigmask(SIG_SETMASK, &all, &old);  // our signal handlers must not run in the child
   const pid_t child = vfork_child(plan);
   const int error = child < 0 ? errno : plan.error;
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
@@ -170,7 +171,7 @@ struct Spawner::Impl {
   std::condition_variable wake;
   std::deque<std::packaged_task<Expected<pid_t>()>> tasks;
   bool is_over = false;
-  std::thread thread;  // last: it uses the others
+  std::thread thread;  // last, because it uses the others
 
   void run() {
     std::unique_lock lock(mutex);

@@ -16,7 +16,7 @@ struct sock_filter;  // NOLINT: the kernel's
 
 namespace tenon::rlm {
 
-/// A descriptor that is closed at the end, never inherited by a program that is started.
+/// A descriptor that is closed at the end. Started programs never inherit it.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -40,7 +40,7 @@ struct Pipe {
 };
 /// Both ends are above the descriptors that a started program gets.
 [[nodiscard]] Expected<Pipe> make_pipe();
-/// "what: the system's reason for `number`", as Errc::unavailable.
+/// "what: the system's reason for `number`", with Errc::unavailable.
 [[nodiscard]] Unexpected system_error(std::string_view what, int number);
 
 /// A resource (RLIMIT_AS, ...) and its soft and hard limit.
@@ -49,7 +49,8 @@ struct ResourceLimit {
   std::uint64_t soft, hard;
 };
 
-/// A program to start: all of it is made before, since between fork and exec nothing may be.
+/// A program to start. Everything is prepared before, because nothing can be allocated between fork
+/// and exec.
 struct Start {
   std::vector<std::string> arguments;    ///< The first is the program's absolute path.
   std::vector<std::string> environment;  ///< NAME=value; nothing else is passed on.
@@ -57,22 +58,22 @@ struct Start {
   std::vector<ResourceLimit> limits;
   int landlock = -1;                       ///< A ruleset to enter; -1: none.
   std::span<const std::byte> filter = {};  ///< A seccomp program to enter; empty: none.
-  /// A datagram socket that is told the process's number (a pid_t) before the program begins; -1:
-  /// none.
+  /// A datagram socket that receives the process's number (a pid_t) before the program begins; -1:
+  /// no socket.
   int notices = -1;
-  bool outlives = false;  ///< It is not ended with its parent.
+  bool outlives = false;  ///< The program is not ended with its parent.
 };
 
-/// Starts programs from one thread that lives as long as this, since the kernel ends a program
-/// whose parent's *thread* has ended when it is asked to end it with its parent. Thread-safe.
+/// Starts programs from one thread that lives as long as this object: a program that asks the
+/// kernel to end it with its parent is ended when the parent's *thread* ends. Thread-safe.
 ///
-/// Started programs have a session of their own, default signals, "/" as folder, no new privileges;
-/// a host that runs as root starts them as nobody (65534).
+/// Started programs have a session of their own, default signals, "/" as their folder, and no new
+/// privileges. If the host runs as root, they run as user nobody (65534).
 class Spawner {
  public:
   Spawner();
   ~Spawner();
-  /// The process, which the caller kills and waits for. Its memory is not copied at any time.
+  /// The process, which the caller must kill and wait for. The host's memory is never copied.
   [[nodiscard]] Expected<pid_t> start(const Start& start);
 
  private:

@@ -20,7 +20,7 @@ bool is_system(const Message& message) {
   return message.role == Role::system || message.role == Role::developer;
 }
 
-// What a message says, calls included.
+// The text of a message, including its calls.
 std::string said(const Message& message) {
   std::string text = message.text();
   for (const message::ToolCall& call : message.tool_calls) {
@@ -59,7 +59,7 @@ Task task_of(const std::vector<Message>& messages) {
   for (std::size_t i = 0; i < messages.size(); ++i) {
     if (i == question || is_system(messages[i])) continue;
     if (i < question && !has_system) task.context.push_back(said(messages[i]));
-    // Without system messages the history tells who said what of the context's pieces.
+    // Without system messages the history records which role wrote each piece of the context.
     task.history.push_back(entry_of(messages[i]));
   }
   if (utf8::length(task.question) > kMaxQuestionChars) {

@@ -9,31 +9,31 @@
 
 namespace tenon::rlm {
 
-/// What a request asks of a recursive model.
+/// The parts of a request to a recursive model.
 struct Task {
   std::string question;              ///< The last message of the user.
-  std::vector<std::string> context;  ///< Its pieces: one is a text to the REPL, more are a list.
-  json::Array history;               ///< `[{"role", "content"}]`: what was said before, beside it.
+  std::vector<std::string> context;  ///< Its pieces: one piece is a text in the REPL, several are a
+                                     ///< list.
+  json::Array history;  ///< `[{"role", "content"}]`: the earlier messages that are not context.
   bool is_question_context = false;  ///< The question is so long that it is part of the context.
 
   [[nodiscard]] std::size_t context_chars() const;
 };
 
-/// Questions of more characters become the context's last piece.
+/// A longer question becomes the last piece of the context.
 inline constexpr std::size_t kMaxQuestionChars = 32'000;
 
-/// The context is what system and developer messages say; where there are none, all that stands
-/// before the last message of the user; and behind that the question, where it is longer than
-/// kMaxQuestionChars. What was said before beside it is history.
+/// The context is the text of system and developer messages. If there are none, it is everything
+/// before the last message of the user. A question longer than kMaxQuestionChars is added at its
+/// end. Earlier messages that are not context are the history.
 [[nodiscard]] Task task_of(const std::vector<message::Message>& messages);
 
-/// What a request brings for calls that were made before: the messages behind the last one of the
-/// assistant.
+/// What a request brings for earlier calls: the messages after the last one of the assistant.
 struct Results {
-  std::vector<const message::Message*> results;  ///< Of tools, in order.
-  std::vector<const message::Message*> others;   ///< Of the user.
+  std::vector<const message::Message*> results;  ///< From tools, in order.
+  std::vector<const message::Message*> others;   ///< From the user.
 
-  /// What the others say.
+  /// The text of the other messages.
   [[nodiscard]] std::string said() const;
 };
 [[nodiscard]] Results results_of(const std::vector<message::Message>& messages);

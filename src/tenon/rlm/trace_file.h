@@ -9,20 +9,20 @@
 
 namespace tenon::rlm {
 
-/// A file of JSON lines for what happens in runs, each with the `time` (seconds, to the
-/// millisecond) at which it came. One thread at a time.
+/// A file of JSON lines with the events of runs, each with its `time` (seconds, to the
+/// millisecond). For one thread at a time.
 class TraceFile {
  public:
   enum class Mode : std::uint8_t { append, replace };
-  /// A file that is not there is made, readable for its owner alone. Fails with Errc::unavailable,
-  /// naming it and the reason.
+  /// Creates the file if it is missing, readable for its owner only. Fails with Errc::unavailable,
+  /// naming the file and the reason.
   [[nodiscard]] static Expected<std::shared_ptr<TraceFile>> open(const std::filesystem::path& file,
                                                                  Mode mode = Mode::append);
   ~TraceFile();
   TraceFile(const TraceFile&) = delete;
   TraceFile& operator=(const TraceFile&) = delete;
 
-  /// The line is in the file when this returns. Where it cannot be written that is logged, once.
+  /// The line is in the file when this returns. If it cannot be written, that is logged once.
   void add(const json::Object& event);
 
  private:

@@ -23,13 +23,13 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr milliseconds kWorkerTick{50};  // how often a cancelled token is seen
+constexpr milliseconds kWorkerTick{50};  // how often a cancel token is checked
 constexpr milliseconds kKillWait{2000};
 constexpr std::size_t kReadBytes = std::size_t{64} << 10;
 constexpr std::size_t kKeptBytes = std::size_t{1} << 20;
 constexpr int kWidePipe = 1 << 20;
 constexpr int kPipe = 64 << 10;
-// A frame holds texts, few and long; what has many values is meant to fill our memory.
+// A frame has a few long texts; one with many values is meant to fill our memory.
 constexpr json::ParseOptions kFrameOptions{
     .max_depth = 16, .max_bytes = Worker::kMaxFrameBytes, .max_values = 200'000};
 
@@ -52,13 +52,14 @@ std::string signal_text(int number) {
   }
 }
 
-// `used` by it and its children. The first process of a namespace is not ended by SIGXCPU but, a
-// second later, by SIGKILL.
+// `used` is the resource usage of the process and its children. SIGXCPU does not end the first
+// process of a namespace; SIGKILL ends it a second later.
 std::string ending_text(int status, const rusage& used, std::chrono::seconds cpu) {
   if (used.ru_utime.tv_sec + used.ru_stime.tv_sec >= cpu.count()) return signal_text(SIGXCPU);
   if (WIFSIGNALED(status)) return signal_text(WTERMSIG(status));
   const int code = WEXITSTATUS(status);
-  if (code > 128 && code <= 128 + 64) return signal_text(code - 128);  // bubblewrap's word for it
+  // How bubblewrap reports a signal.
+  if (code > 128 && code <= 128 + 64) return signal_text(code - 128);
   return "it ended itself with status " + std::to_string(code);
 }
 
@@ -180,7 +181,7 @@ Expected<json::Value> Worker::receive(const Wait& wait) {
 }
 
 void Worker::widen(bool wide) {
-  // May be refused, where users have few pages of pipes: then it is slower.
+  // The kernel may refuse it if the user has too many pages in pipes; then it is slower.
   fcntl(impl_->to.get(), F_SETPIPE_SZ, wide ? kWidePipe : kPipe);
 }
 
@@ -213,8 +214,7 @@ void Worker::kill() {
   const pid_t pid = impl_->pid;
   int status = 0;
   rusage used{};
-  // Something that has ended on its own is about to be waited for: its pipes close a moment
-  // earlier.
+  // It has ended by itself and will be waited for; its pipes close a moment earlier.
   pollfd gone{.fd = impl_->from.get(), .events = POLLIN, .revents = 0};
   poll(&gone, 1, 0);
   bool has_ended = false;
@@ -227,7 +227,8 @@ void Worker::kill() {
   if (has_ended) {
     impl_->ending = ending_text(status, used, impl_->cpu);
   } else {
-    // The inner process first: then the outer one sees its child's end, and leaves no orphan.
+    // The inner process is killed first, so that the outer one sees its child's end and leaves no
+    // orphan.
     if (impl_->inner.is_open()) {
       send_signal(impl_->inner.get(), SIGKILL);
     } else {

@@ -16,12 +16,13 @@ namespace tenon::rlm {
 
 using TimePoint = std::chrono::steady_clock::time_point;
 
-/// How long to wait, and what ends it earlier.
+/// How long to wait, and what can end the wait earlier.
 struct Wait {
   TimePoint deadline;
-  /// A descriptor: receive returns null as soon as it can be read, also at the deadline.
+  /// A descriptor: receive returns null as soon as it is readable, even at the deadline.
   int wake = -1;
-  /// Either ends the wait within 50 ms: receive returns null, send fails as at the deadline.
+  /// Setting one of them ends the wait within 50 ms: receive returns null, and send fails as at the
+  /// deadline.
   const CancelToken* cancel = nullptr;
   const CancelToken* stop = nullptr;
 
@@ -31,10 +32,10 @@ struct Wait {
   }
 };
 
-/// A process and the two pipes to it: frames of 4 bytes of length, most significant first, and that
-/// much JSON. Ends with the object: then the process is dead and waited for.
+/// A process with two pipes to it. A frame is 4 bytes of length, most significant first, and that
+/// much JSON. When the object is destroyed, the process is killed and waited for.
 ///
-/// One thread at a time. Sandbox makes them.
+/// For one thread at a time. Sandbox makes workers.
 class Worker {
  public:
   static constexpr std::size_t kMaxFrameBytes = std::size_t{64} << 20;
@@ -45,30 +46,31 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  /// Writes a frame. Fails with Errc::unavailable where the worker has ended (the message says
-  /// how), with Errc::limit_exceeded at the deadline, after which kill() is all that is left, and
-  /// above kMaxFrameBytes.
+  /// Writes a frame. Fails with Errc::unavailable if the worker has ended (the message says how),
+  /// and with Errc::limit_exceeded above kMaxFrameBytes and at the deadline, after which the worker
+  /// can only be killed.
   [[nodiscard]] Status send(std::string_view json, const Wait& wait);
-  /// Writes bytes that follow a frame, any number.
+  /// Writes any number of bytes that follow a frame.
   [[nodiscard]] Status send_bytes(std::string_view bytes, const Wait& wait);
-  /// Waits for a frame; it is an object with a text "op". Fails with Errc::limit_exceeded at the
-  /// deadline, and may be called again; otherwise as send. What breaks the protocol fails with
-  /// Errc::invalid and ends the worker.
+  /// Waits for a frame, which is an object with a text "op". Fails with Errc::limit_exceeded at the
+  /// deadline, after which it may be called again; otherwise as send. A violation of the protocol
+  /// fails with Errc::invalid and ends the worker.
   [[nodiscard]] Expected<json::Value> receive(const Wait& wait);
 
-  /// Makes the pipe to the worker large, or as it was, for what is long.
+  /// Makes the pipe to the worker large for long texts, or small again.
   void widen(bool wide);
-  /// Asks the interpreter to stop the cell that it runs.
+  /// Asks the interpreter to stop the current cell.
   void interrupt() const;
-  /// Of all its threads, since its start; 0 where it has ended.
+  /// The CPU time of all its threads since its start; 0 if it has ended.
   [[nodiscard]] std::chrono::nanoseconds cpu_time() const;
-  /// Whether it has not ended on its own.
+  /// Whether the worker is still running.
   [[nodiscard]] bool is_alive();
-  /// Kills it with all of its processes and waits until they are gone, some milliseconds.
+  /// Kills the worker with all its processes and waits until they are gone, which takes some
+  /// milliseconds.
   void kill();
-  /// How it ended: "it was killed by SIGSEGV"; "" while it lives or after kill() alone.
+  /// How it ended: "it was killed by SIGSEGV"; "" while it lives, or if only kill() ended it.
   [[nodiscard]] const std::string& ending() const;
-  /// The process that we started, for logs and tests.
+  /// The process that was started, for logs and tests.
   [[nodiscard]] pid_t pid() const;
 
  private:

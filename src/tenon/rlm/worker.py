@@ -1,27 +1,35 @@
 # The worker of a recursive model: a REPL that runs inside the sandbox (docs/sandbox.md), started as
-# `python3 -S -s -B -c <this text>`. Frames on descriptor 0 (from the host) and 1 (to it) are 4 bytes of length,
-# most significant first, and that much JSON. Python 3.9 and later, standard library only.
+# `python3 -S -s -B -c <this text>`. Frames on descriptor 0 (from the host) and 1 (to it) are 4
+# bytes of length, most significant first, and that much JSON. Python 3.9 and later, standard
+# library only.
 #
-# Nothing here keeps hostile code in: the code of a cell may read and change all of this. What holds it is around the
-# process. What this file owes is that honest code meets a REPL that behaves.
+# This file does not confine hostile code: the code of a cell may read and change all of it. The
+# sandbox around the process does that. This file makes sure that honest code finds a REPL that
+# works.
+#
+# The main thread runs commands and cells; other threads exist only if a cell starts them. Any
+# thread may ask a question: whichever thread finds `reading` false reads the next frame for all,
+# and puts frames for others into `box`. The host interrupts a cell with a signal; while the main
+# thread is inside a frame (`io`), the signal is only remembered, so that no frame is left half
+# written.
 import os
 import sys
 
 
 class State:
-    running = False  # code of cells runs, and may be interrupted
+    running = False  # code of a cell is running and may be interrupted
     asking = False  # a cell runs: its sub-calls are answered
     cell = 0  # changes when a cell begins and when it ends
-    io = 0  # the main thread is within a frame, which must not be left half done
+    io = 0  # the main thread is inside a frame, which must not be interrupted
     interrupted = False
-    reading = False  # a thread waits for the host's next frame
+    reading = False  # a thread is waiting for the host's next frame
     calls = 0
     final = None
 
 
 MAX_FRAME = 64 << 20
 MAX_ERROR = 8000  # characters of a traceback
-MAX_VARIABLES = 1000  # told to the host, which bounds them too
+MAX_VARIABLES = 1000  # reported to the host, which bounds them too
 state = State()
 
 
@@ -31,7 +39,8 @@ def put(data):
         view = view[os.write(1, view) :]
 
 
-# Before anything is imported: the host prepares the first command meanwhile.
+# This is sent before anything is imported, so that the host can prepare the first command
+# meanwhile.
 put(b"\0\0\0\x0e" + b'{"op":"ready"}')
 
 import _thread  # noqa: E402
@@ -46,7 +55,7 @@ import traceback  # noqa: E402
 main_thread = _thread.get_ident()
 writing = threading.Lock()
 arrived = threading.Condition()
-box = {}  # frames that nobody took yet: by a reply's id, and the next command by None
+box = {}  # frames that wait for their reader: by a reply's id, and the next command by None
 
 
 # ---- Frames ------------------------------------------------------------------------------------------------------
@@ -111,7 +120,7 @@ def send(frame):
 
 
 def take(key):
-    """The reply with the id `key`; None: the next command. Whoever waits first reads for all."""
+    """The reply with the id `key`; None: the next command. The first thread that waits reads for all."""
     with whole, arrived:
         cell = state.cell
         while key not in box:
@@ -222,7 +231,8 @@ tools = {
     "FINAL": FINAL,
     "FINAL_VAR": FINAL_VAR,
 }
-kept = dict(tools, answer={"content": "", "ready": False})  # and what is loaded: restored after each cell
+# Restored after each cell, together with loaded values.
+kept = dict(tools, answer={"content": "", "ready": False})
 
 
 def restore():
@@ -379,7 +389,7 @@ def describe(error, file):
     while frames is not None and frames.tb_frame.f_code.co_filename != file:
         frames = frames.tb_next
     end, at = None, frames
-    while at is not None:  # what was within this file in the end is no line of the cell's
+    while at is not None:  # frames of this file at the end are not lines of the cell
         if at.tb_frame.f_globals is not globals():
             end = at
         at = at.tb_next
@@ -442,7 +452,7 @@ COMMANDS = {
 
 
 def main():
-    os.dup2(0, 2)  # so that two pipes are all there is
+    os.dup2(0, 2)  # so that the process has only two pipes
     os.environ.clear()
     sys.path[:] = [folder for folder in sys.path if folder]
     sys.argv[:] = [""]

@@ -12,7 +12,7 @@
 namespace tenon::rlm {
 namespace {
 
-// After a start that failed: the next one may, but not at once.
+// How long to wait after a start that failed before the next try.
 constexpr std::chrono::seconds kPause{1};
 
 }  // namespace
@@ -70,7 +70,7 @@ Expected<std::unique_ptr<Worker>> WorkerPool::take() {
       impl_->warm.pop_back();
     }
     impl_->wake.notify_all();
-    if (worker->is_alive()) return worker;  // else somebody has ended it
+    if (worker->is_alive()) return worker;  // otherwise it has been killed
   }
   return impl_->sandbox->start(impl_->options.limits);
 }

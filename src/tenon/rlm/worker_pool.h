@@ -8,25 +8,25 @@
 
 namespace tenon::rlm {
 
-/// Workers that have been started before they are needed.
+/// Workers that are started before they are needed.
 ///
 ///     WorkerPool pool(sandbox, {.limits = {}, .warm = 4});
 ///     Expected<std::unique_ptr<Worker>> worker = pool.take();    // at once, where one is ready
 ///
-/// A thread of the pool starts one for each that is taken. Thread-safe.
+/// For each worker that is taken, a thread of the pool starts another. Thread-safe.
 class WorkerPool {
  public:
   struct Options {
     WorkerLimits limits;
-    std::size_t warm = 2;  ///< How many are kept ready.
+    std::size_t warm = 2;  ///< The number of workers kept ready.
   };
   WorkerPool(std::shared_ptr<Sandbox> sandbox, const Options& options);
-  /// Ends those that nobody took.
+  /// Ends the workers that were not taken.
   ~WorkerPool();
 
-  /// A worker that lives; none being ready, it is started now. Fails as Sandbox::start.
+  /// A living worker; if none is ready, one is started now. Fails as Sandbox::start.
   [[nodiscard]] Expected<std::unique_ptr<Worker>> take();
-  /// How many are ready.
+  /// The number of workers that are ready.
   [[nodiscard]] std::size_t ready() const;
 
  private:
