@@ -12,7 +12,7 @@ constexpr std::size_t kMaxViolations = 4;
 std::string fault_of(std::string_view text, const schema::Schema& schema) {
   const auto value = json::parse(text);
   if (!value) return "it is not JSON";
-  const schema::ValidateOptions brief{// the engine's thread waits
+  const schema::ValidateOptions brief{// small limits, since the engine's thread waits
                                       .max_violations = kMaxViolations,
                                       .limits = {.max_steps = 1'000'000, .max_depth = 1000}};
   const auto violations = schema.validate(*value, brief);
@@ -33,7 +33,7 @@ CompiledSchemas::Compiled CompiledSchemas::of(const json::Value& schema) {
   auto compiled = std::make_shared<const Expected<std::shared_ptr<const schema::Schema>>>(
       schema::Schema::compile(schema));
   if (text.size() > kMaxBytes) return compiled;
-  Known gone;  // destroyed without the lock
+  Known gone;  // destroyed after the lock is released
   const std::lock_guard lock(mutex_);
   if (bytes_ + text.size() > kMaxBytes) {
     gone.swap(known_);
@@ -62,7 +62,7 @@ std::unique_ptr<repair::ArgumentMender> CallCheck::mender(const std::string& too
   repair::MendedTool mended{.name = tool, .rules = rules_};
   if (!schema.is_null()) {
     const auto& known = compiled(tool, schema);
-    if (!known) return nullptr;  // fault() tells it
+    if (!known) return nullptr;  // fault() reports it
     mended.schema = *known;
     mended.source = &schema;
   }

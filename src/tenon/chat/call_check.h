@@ -18,11 +18,11 @@
 
 namespace tenon::chat {
 
-/// Where the JSON `text` breaks `schema`: its first few violations, or that it is no JSON. "": it
-/// fits.
+/// The first few violations of `schema` in the JSON `text`, or that it is not JSON. "": it is
+/// valid.
 [[nodiscard]] std::string fault_of(std::string_view text, const schema::Schema& schema);
 
-/// Schemas that requests have in common, compiled once. Holds what was asked for lately, of
+/// Schemas that requests have in common, compiled once. Keeps the latest ones, with at most
 /// kMaxBytes of JSON text together. Thread-safe.
 class CompiledSchemas {
  public:
@@ -32,30 +32,30 @@ class CompiledSchemas {
   [[nodiscard]] Compiled of(const json::Value& schema);
 
  private:
-  using Known = std::unordered_map<std::string, Compiled>;  // by their text
+  using Known = std::unordered_map<std::string, Compiled>;  // by their JSON text
 
   std::mutex mutex_;
   Known known_;
   std::size_t bytes_ = 0;
 };
 
-/// Mends and judges the calls of one answer by their tools' schemas. Of one thread; a schema is
-/// compiled when its tool is first called. A null schema says nothing of a tool's arguments.
+/// Repairs and validates the calls of one answer by their tools' schemas. For one thread; a schema
+/// is compiled when its tool is first called. A null schema allows any arguments.
 class CallCheck {
  public:
-  /// `rules` null: nothing is mended. `texts` are tools that take a text of a grammar, of which
-  /// this knows nothing.
+  /// `rules` null: nothing is repaired. `texts` are the tools whose input is a text in a grammar,
+  /// which this class cannot check.
   CallCheck(std::shared_ptr<const repair::Rules> rules, std::vector<std::string> texts,
             std::shared_ptr<CompiledSchemas> schemas)
       : rules_(std::move(rules)), texts_(std::move(texts)), schemas_(std::move(schemas)) {}
 
-  /// Whether fault() knows all that a call of `tool` is held to.
+  /// Whether fault() checks everything that a call of `tool` must satisfy.
   [[nodiscard]] bool can_judge(std::string_view tool) const;
-  /// For one call of `tool`; `schema` outlives it. Null: its arguments stay as they are.
+  /// For one call of `tool`; `schema` must outlive it. Null: its arguments stay as they are.
   [[nodiscard]] std::unique_ptr<repair::ArgumentMender> mender(const std::string& tool,
                                                                const json::Value& schema);
-  /// How the arguments break the tool's schema: a sentence with the first few violations. "": they
-  /// fit.
+  /// A sentence with the first few violations of the tool's schema in the arguments. "": they are
+  /// valid.
   [[nodiscard]] std::string fault(const std::string& tool, const json::Value& schema,
                                   std::string_view arguments);
 

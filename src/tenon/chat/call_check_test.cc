@@ -16,7 +16,7 @@ TEST(CallCheck, TellsHowACallBreaksItsSchema) {
     std::string_view tool;
     std::string_view schema;
     std::string_view arguments;
-    std::string_view fault;  // its beginning; "": none
+    std::string_view fault;  // its beginning; "": the arguments are valid
   } rows[] = {
       {"f", kSchema, R"({"n": 1})", ""},
       {"f", kSchema, R"({"n": "1", "s": 2})",
@@ -54,8 +54,8 @@ TEST(CompiledSchemas, AreCompiledOnceAndBounded) {
   EXPECT_EQ(schemas.of(*json::parse(kSchema)), one);
   EXPECT_NE(schemas.of(*json::parse("{}")), one);
   EXPECT_FALSE(*schemas.of(*json::parse(R"({"type": "objekt"})"))) << "faults are kept, too";
-  // What is too large alone is not kept; what is too large with the others puts them out, and who
-  // holds one keeps it.
+  // A schema that is too large alone is not kept; one that is too large together with the others
+  // evicts them. A caller that holds a schema keeps it.
   const auto large = [](std::size_t bytes) {
     return json::Value(json::Object{{"description", std::string(bytes, 'x')}});
   };

@@ -40,7 +40,7 @@ Expected<OpeningIds> call_opening(const format::Format& format, const vocab::Tok
   if (!other) return other;
   const auto [end, unused] = std::mismatch(one->begin(), one->end(), other->begin(), other->end());
   OpeningIds common(one->begin(), end);
-  // Without the whole name it would be the promise of another call.
+  // Without the whole name the tokens could begin another call.
   if (is_named && !spells(common, tokenizer, name)) common.clear();
   return common;
 }

@@ -1,4 +1,4 @@
-// Wherever an answer is in a call, of any format, its grammar finds an end that makes it whole.
+// For every format, and at every place inside a call, the grammar finds an end that completes it.
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -61,7 +61,7 @@ message::ChatRequest close_calls_request() {
   return request;
 }
 
-// Empty: a call of request(), whole and as its schema has it.
+// Empty if it is a complete call of request() that its schema allows.
 std::string fault_of(const std::string& name, const std::string& arguments) {
   const std::map<std::string, std::string_view> schemas = {{"deep_one", kNested},
                                                            {"flat", kOptional},
@@ -103,7 +103,7 @@ void expect_ends(const std::shared_ptr<const format::Format>& format, bool in_an
   const int count = is_long_test() ? 200 : 6;
   std::size_t longest = 0;
   for (int i = 0; i < count && !::testing::Test::HasFailure(); ++i) {
-    // Some tokens, any that may come; then the end.
+    // Some random tokens that the grammar allows; then the end.
     grammar::Matcher matcher(constraint->grammar);
     std::vector<TokenId> tokens;
     const std::size_t most = dice() % 60;
@@ -115,7 +115,7 @@ void expect_ends(const std::shared_ptr<const format::Format>& format, bool in_an
         if (is_legal && !close_calls_tokenizer()->ends_generation(id)) legal.push_back(id);
       }
       if (legal.empty()) break;
-      // Closing quotes and brackets would hardly come by themselves.
+      // Closing quotes and brackets would hardly ever be chosen at random.
       std::ranges::shuffle(legal, dice);
       if (dice() % 4 == 0) {
         std::ranges::stable_sort(legal, {}, [](TokenId id) {
@@ -151,7 +151,7 @@ void expect_ends(const std::shared_ptr<const format::Format>& format, bool in_an
       if (ended == nullptr) continue;
       ++calls;
       EXPECT_FALSE(ended->incomplete) << text;
-      // What Python and XML write of several parameters is not held to all of a schema.
+      // With several parameters, Python and XML formats do not constrain all of a schema.
       if (!format::is_exact(*format)) continue;
       EXPECT_EQ(fault_of(call.name, call.arguments), "") << text;
     }

@@ -21,6 +21,22 @@
 #include "tenon/schema/schema.h"
 #include "tenon/vocab/vocab.h"
 
+// How a request becomes a grammar
+//
+// Constraints::of() reduces the request to a Question: everything that the grammar depends on
+// besides the model. Its text is the key of a cache, so the same tools have the same grammar. For a
+// new question there are two steps:
+//  1. judge() looks at each schema and each grammar alone. One that is invalid is refused, with its
+//     path in the request; a keyword that cannot be enforced is left out (Relaxed), logged, and its
+//     tool is `unenforced`. Alone, because in the whole grammar a tool that no value fits would be
+//     one missing alternative that no one notices. All trials share one budget (Trials).
+//  2. build() makes the whole from what is left: format::tool_grammar() writes rules with markers
+//     and schemas, grammar::add_rules() makes a grammar of them. For an upstream the rules are
+//     printed in its language (Printing); if that takes too many rules, the printed grammar is
+//     looser, and no tool counts as constrained.
+// Grammars may be evicted and made again; the result of judge() is kept beside them, so the log
+// does not repeat.
+
 namespace tenon::chat {
 namespace {
 
@@ -34,13 +50,13 @@ using message::ResponseFormat;
 using message::Tool;
 using message::ToolMode;
 
-// What a grammar depends on beside the model.
+// Everything that a grammar depends on besides the model.
 struct Question {
   std::shared_ptr<const format::Format> format;  // null: the answer is text
   ResponseFormat response;
   ToolMode mode = ToolMode::automatic;
-  std::vector<Tool> tools;          // that may be called; but for their descriptions, as they came
-  std::vector<std::size_t> places;  // of these in the request
+  std::vector<Tool> tools;          // those that may be called, as they came, without descriptions
+  std::vector<std::size_t> places;  // their indices in the request
   format::ToolGrammarOptions options;
 };
 
@@ -49,7 +65,7 @@ const json::Value& any_object() {
   return kSchema;
 }
 
-// A function that declares no parameters has none, as OpenAI has it.
+// A function that declares no parameters has none, as in OpenAI's API.
 const json::Value& no_arguments() {
   static const json::Value kSchema =
       json::Object{{"type", "object"}, {"additionalProperties", false}};
@@ -78,7 +94,7 @@ void take_callable(const ChatRequest& request, Question& question) {
   }
 }
 
-// Names and schemas are JSON texts, so that no two questions have one key.
+// Names and schemas are written as JSON text, so that no two questions have the same key.
 std::string key_of(const Question& question) {
   std::string key = std::to_string(static_cast<int>(question.mode));
   const bool in_reasoning =
@@ -107,7 +123,7 @@ std::string key_of(const Question& question) {
   return key;
 }
 
-// Arguments are an object, whatever else the schema takes.
+// Makes the schema demand an object, since arguments are always one.
 Status take_objects_only(json::Value& schema) {
   json::Object* const members = schema.if_object();
   if (members == nullptr) return {};
@@ -127,11 +143,11 @@ bool is_our_limit(const Error& error) {
   return error.code == Errc::unsupported || error.code == Errc::limit_exceeded;
 }
 
-// Where the schemas and grammars of one request are judged, one after the other, each in a machine
-// of its own. What they take is counted together: a request can have a thousand tools.
+// Tries the schemas and grammars of one request, one after the other, each in a machine of its own.
+// They share one budget, because a request can have a thousand tools.
 class Trials {
  public:
-  // What `attempt` answers, a frame or an error; its expressions count as kept if it is a frame.
+  // Returns the result of `attempt`; if that is a frame, its expressions count as kept.
   template <class Attempt>
   Expected<FrameId> run(const Attempt& attempt) {
     grammar::MachineLimits limits;
@@ -144,19 +160,19 @@ class Trials {
     if (frame) bytes_left_ -= std::min(bytes_left_, machine.expression_bytes());
     return frame;
   }
-  // The steps of grammars that are printed for an engine elsewhere instead of run in a machine.
+  // The budget for grammars that are printed for an upstream instead of run in a machine.
   [[nodiscard]] Allowance& printing() { return printing_; }
 
  private:
-  // Of Machine::work(). The grammar is made of all of them in one machine, which has steps and
-  // bytes left for masks then.
+  // The budget in units of Machine::work(). The whole grammar is then made in one machine, which
+  // must have steps and bytes left for masks.
   std::uint64_t steps_left_ = 8'000'000;
   std::uint64_t bytes_left_ = std::uint64_t{32} << 20U;
   Allowance printing_{grammar::kLowerSteps, Limits::kUnlimited};
 };
 
-// Judges a schema by itself: a grammar of several would do without the one that no value fits, and
-// would not say whose keyword it leaves out.
+// Judges a schema alone: a grammar of several would just lack the one that no value fits, and would
+// not tell whose keyword it leaves out.
 Expected<std::vector<Relaxed>> relaxed_of(const json::Value& source, const JsonOptions& options,
                                           Trials& trials) {
   auto schema = schema::Schema::compile(source);
@@ -169,8 +185,8 @@ Expected<std::vector<Relaxed>> relaxed_of(const json::Value& source, const JsonO
   return relaxed;
 }
 
-// Takes the keyword that `error` begins with, by its JSON pointer, out of `schema`, which is looser
-// then. Nothing: there is none, or without it the schema might take less.
+// Takes the keyword that `error` names by its JSON pointer out of `schema`, which then allows more.
+// No value if there is no such keyword, or if the schema might allow less without it.
 std::optional<Relaxed> take_out(json::Value& schema, const Error& error) {
   const std::string pointer = error.message.substr(0, error.message.find(": "));
   const std::size_t last = pointer.rfind('/');
@@ -180,14 +196,14 @@ std::optional<Relaxed> take_out(json::Value& schema, const Error& error) {
   }
   Relaxed out{pointer.substr(0, last), pointer.substr(last + 1),
               error.message.substr(std::min(pointer.size() + 2, error.message.size()))};
-  // `schema` is no constant, only the way to the place in it is one.
+  // `schema` is not const; only at_pointer() returns a pointer to const.
   auto* place = const_cast<json::Value*>(json::at_pointer(schema, out.schema_path));
   json::Object* members = place == nullptr ? nullptr : place->if_object();
   if (members == nullptr || !members->erase(out.keyword)) return std::nullopt;
   return out;
 }
 
-// What cannot be enforced of a schema. What cannot even be read is taken out of `source`.
+// The keywords that cannot be enforced. Those that cannot even be read are removed from `source`.
 Expected<std::vector<Relaxed>> left_out(json::Value& source, const JsonOptions& options,
                                         Trials& trials) {
   constexpr std::size_t kMost = 16;
@@ -205,11 +221,11 @@ Expected<std::vector<Relaxed>> left_out(json::Value& source, const JsonOptions& 
   return out;
 }
 
-// How the tool's name stands in Relaxed::schema_path. No name has a '#'.
+// Follows the tool's name in Relaxed::schema_path. No name has a '#'.
 constexpr char kBehindName = '#';
 
-// How an error begins that is about the response format, or about one tool: `tools[3]` and the rest
-// of the path in the request.
+// Errors about the response format, or about one tool, begin with one of these: `tools[3]` is
+// followed by the rest of the path in the request.
 constexpr std::string_view kResponseFormat = "response_format";
 constexpr std::string_view kOfTool = "tools[";
 constexpr std::string_view kGrammar = "].custom.format.grammar.definition";
@@ -223,7 +239,7 @@ bool is_about_tool(const Error& error) {
   return error.message.starts_with(kOfTool);
 }
 
-// Whether the engine can be held to a grammar.
+// Whether the engine can be constrained to these rules.
 using Judge = std::function<Status(const grammar::Rules& rules, Trials& trials)>;
 
 Judge judge_of_masks(const vocab::Vocab& vocab) {
@@ -249,8 +265,8 @@ Judge judge_of_printed(engine::Holding holding) {
   };
 }
 
-// Judges the grammar of a tool's input by itself, as left_out() does a schema. It was sent to be
-// held to: what cannot be is refused.
+// Judges the grammar of a tool's input alone, as left_out() does with a schema. A client that sends
+// a grammar wants it enforced, so one that cannot be enforced is refused.
 Status check_grammar(const Question& question, const Tool& tool, std::size_t place,
                      const Judge& holds, Trials& trials) {
   const auto failed = [&](const Error& error) {
@@ -259,7 +275,7 @@ Status check_grammar(const Question& question, const Tool& tool, std::size_t pla
   const auto input = format::read_input_grammar(*tool.grammar);
   if (!input) return failed(input.error());
   format::ToolGrammarOptions options = question.options;
-  options.required_in_any_form = false;  // one that nothing fits would go unseen beside the others
+  options.required_in_any_form = false;  // other forms would hide a grammar that nothing fits
   const auto rules = format::tool_grammar(*question.format, std::span(&tool, 1),
                                           {.mode = ToolMode::required}, options);
   if (!rules) return failed(rules.error());
@@ -267,13 +283,13 @@ Status check_grammar(const Question& question, const Tool& tool, std::size_t pla
   return {};
 }
 
-// What the request's schemas and grammars come to. A grammar is made anew now and then; this is
-// not.
+// The result of judging a request's schemas and grammars. A grammar may be evicted and made again;
+// this is kept.
 struct Judged {
-  // What the text is: JSON, or of a grammar. Both null: any text.
+  // What the text must be: JSON, or a text in a grammar. Both null: any text.
   std::shared_ptr<const schema::Schema> content;
   std::shared_ptr<const grammar::Rules> content_grammar;
-  std::vector<Tool> tools;  // without what cannot be enforced
+  std::vector<Tool> tools;  // without the keywords that cannot be enforced
   std::vector<Relaxed> left_out;
 };
 
@@ -371,7 +387,7 @@ Expected<FrameId> build(const Question& question, const Judged& judged, Machine&
   return grammar::add_rules(machine, *rules, vocab);
 }
 
-// What makes the grammar, as often as it is asked to, from one thread at a time.
+// Returns a function that makes the grammar each time it is called, from one thread at a time.
 auto builder_of(Question question, std::shared_ptr<grammar::VocabIndex> index) {
   return
       [question = std::move(question), index = std::move(index),
@@ -390,7 +406,7 @@ Failure<Refusal> refuse_tools(Error error, std::string_view code = "invalid_valu
   if (error.message.starts_with(kResponseFormat)) param = kResponseFormat;
   if (is_about_tool(error)) {
     param = error.message.substr(0, error.message.find(": "));
-    // Of a schema the message names the tool by itself.
+    // The message of a schema's error names the tool itself.
     if (param.ends_with(kParameters)) error.message.erase(0, param.size() + 2);
   }
   return Failure<Refusal>(
@@ -409,7 +425,7 @@ void add_names(std::vector<std::string>& names, std::span<const Relaxed> relaxed
 
 }  // namespace
 
-// What all grammars of the model have in common.
+// What all grammars of the model share.
 struct Constraints::Shared {
   explicit Shared(std::shared_ptr<grammar::VocabIndex> of, std::size_t cache_bytes)
       : index(std::move(of)), cache(index, cache_bytes) {}
@@ -426,7 +442,7 @@ struct Constraints::Shared {
   grammar::GrammarCache cache;
 };
 
-// The grammars of an engine elsewhere, as it reads them.
+// The grammars for an upstream, in the language that it reads.
 struct Constraints::Printing {
   Printing(engine::Holding of, std::size_t max_bytes) : holding(of), cache(max_bytes) {}
   Expected<Constraint> constraint(const Question& question);
@@ -452,8 +468,8 @@ Expected<Constraint> Constraints::Printing::constraint(const Question& question)
     return print(*rules, holding, shared);
   };
   auto printed = print_of(question);
-  // Text that no name of a tool may stand in, however it is spelled, takes too many rules: then a
-  // call in such a spelling is one that nobody held.
+  // Excluding the tools' names from text in every escaped spelling takes too many rules. Then only
+  // the plain spelling is excluded, and a call in an escaped spelling is unconstrained.
   const bool is_loose = !printed && printed.error().code == Errc::limit_exceeded;
   if (is_loose) {
     Question plainer = question;
@@ -466,12 +482,12 @@ Expected<Constraint> Constraints::Printing::constraint(const Question& question)
   constraint.printed = std::make_shared<const std::string>(std::move(printed->text));
   for (const Tool& tool : question.tools) constraint.schemas.push_back(tool.parameters);
   add_names(constraint.unenforced, judged->left_out);
-  // Which tool's schema a printed grammar leaves something out of, it does not tell.
+  // A printed grammar does not tell from which tool's schema it leaves something out.
   if (is_loose || !printed->relaxed.empty()) {
     for (const Tool& tool : question.tools) add_name(constraint.unenforced, tool.name);
     add_name(constraint.unenforced, {});
   }
-  // The key is the schemas as text, the values are some three times as large.
+  // The key has the schemas as text; as values they take some three times as much.
   const std::size_t bytes = 5 * key.size() + constraint.printed->size();
   cache.keep(key, std::make_shared<const Constraint>(constraint), bytes);
   return constraint;
@@ -486,7 +502,8 @@ Constraints::Constraints(std::shared_ptr<const format::Format> format,
                     ? nullptr
                     : std::make_shared<Printing>(options_.holding, options_.cache_bytes)) {}
 
-// Not when the model is loaded: the index of 128,000 tokens takes 40 ms and 13 MB.
+// Made at the first request and not with the model: the index of 128,000 tokens takes 40 ms and 13
+// MB.
 const Expected<std::shared_ptr<Constraints::Shared>>& Constraints::shared() const {
   const std::lock_guard lock(mutex_);
   if (!shared_ && options_.index != nullptr) {

@@ -18,47 +18,48 @@
 
 namespace tenon::chat {
 
-/// What is wrong with the parameters of a tool, so that no request may have it: they are no schema,
-/// or no object fits them. What no grammar can enforce is no fault.
+/// Fails if a tool's parameters can be in no request: they are not a schema, or no object fits
+/// them. A keyword that no grammar can enforce is not an error.
 [[nodiscard]] Status check_parameters(const message::Tool& tool);
 
-/// From requests to the grammars of their answers, for one model. The same tools have the same
+/// Makes the grammars of answers from requests, for one model. The same tools have the same
 /// grammar, which is compiled once and kept while there is room. Thread-safe.
 ///
 ///     Constraints constraints(format, engine.tokenizer(), {});
 ///     const auto constraint = constraints.of(request, prompt_tail);
 ///     if (constraint) generate.grammar = constraint->grammar;
 ///
-/// An answer is text and calls as format::tool_grammar() has them: calls of the tools that
-/// tool_choice allows, with arguments that their schemas take, and one at most where the request
+/// An answer is text and calls as format::tool_grammar() describes them: calls of the tools that
+/// tool_choice allows, with arguments that their schemas allow, and at most one call if the request
 /// wants no parallel ones. `strict: false` lifts a tool's schema. With a response format the text
 /// is that JSON; a continuation is nothing else. A keyword that no grammar can enforce is left out,
-/// which is logged. For an engine elsewhere the grammar is printed with markers as text; where
-/// it takes more than a schema then, no tool is told to be held in full.
+/// which is logged. For an upstream the grammar is printed with markers as text; if that allows
+/// more than the schemas, all tools are reported as not fully constrained.
 class Constraints {
  public:
   struct Options {
-    engine::Holding holding = engine::Holding::masks;  ///< Not none.
+    engine::Holding holding = engine::Holding::masks;  ///< Must not be `none`.
     message::ArgumentOrder argument_order = message::ArgumentOrder::schema;
     std::size_t cache_bytes = kGrammarCacheBytes;
     /// The format with calls in other forms (format::with_fallbacks, held), for answers that may
-    /// have some (takes_other_forms) and are held by masks; null: the model has no such format.
+    /// have such calls (takes_other_forms) and are constrained by masks; null: the model has no
+    /// such format.
     std::shared_ptr<const format::Format> with_others;
     bool required_in_others = false;  ///< ModelOptions::required_in_other_forms
     bool reasoning = true;            ///< As in format::ToolGrammarOptions.
-    /// Tokens that end a turn, beside the tokenizer's own. No answer ends inside a call.
+    /// Tokens that end a turn, besides the tokenizer's own. No answer ends inside a call.
     std::vector<vocab::TokenId> ends;
-    /// Shared with others, and then the ends are its vocabulary's; null: one is made.
+    /// An index that is shared; its vocabulary then knows the ends. Null: one is made.
     std::shared_ptr<grammar::VocabIndex> index;
   };
 
-  /// `tokenizer` outlives it and every grammar. `format` may be null: then there are no calls.
+  /// `tokenizer` must outlive it and every grammar. `format` may be null: then there are no calls.
   Constraints(std::shared_ptr<const format::Format> format, const vocab::Tokenizer& tokenizer,
               Options options);
 
-  /// `prompt_tail` is that of format::ParseOptions. Without tools and response format there is no
-  /// grammar. Refuses what no answer can be: a schema that is none, or that no value fits (param
-  /// `tools` or `response_format`).
+  /// `prompt_tail` as in format::ParseOptions. Without tools and response format there is no
+  /// grammar. Refuses an invalid schema and one that no value fits (param `tools` or
+  /// `response_format`).
   [[nodiscard]] Result<Constraint, Refusal> of(const message::ChatRequest& request,
                                                std::string_view prompt_tail) const;
 
@@ -72,9 +73,9 @@ class Constraints {
   const std::shared_ptr<const format::Format> format_;
   const vocab::Tokenizer& tokenizer_;
   const Options options_;
-  mutable std::mutex mutex_;                                         // guards what follows
-  mutable std::optional<Expected<std::shared_ptr<Shared>>> shared_;  // null: nobody has asked
-  const std::shared_ptr<Printing> printing_;                         // of engines elsewhere
+  mutable std::mutex mutex_;                                         // guards shared_
+  mutable std::optional<Expected<std::shared_ptr<Shared>>> shared_;  // no value: not needed yet
+  const std::shared_ptr<Printing> printing_;                         // for upstreams; else null
 };
 
 }  // namespace tenon::chat

@@ -45,7 +45,7 @@ Tool tool(std::string name, std::string_view parameters = "null") {
   return {.name = std::move(name), .parameters = *json::parse(parameters)};
 }
 
-// f(a: string, b: integer) and g(), of which b may be left out.
+// Tools f(a: string, b: integer), where b is optional, and g().
 ChatRequest constraint_request() {
   constexpr std::string_view kParameters =
       R"({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}},
@@ -60,7 +60,7 @@ std::string call(std::string_view name, std::string_view arguments) {
          "\", \"arguments\": " + std::string(arguments) + "}\n</tool_call>";
 }
 
-// Whether `text`, with the texts of control tokens as these, can be a whole answer.
+// Whether `text`, in which texts of control tokens are those tokens, can be a whole answer.
 bool takes(const Constraint& constraint, std::string_view text,
            const vocab::Tokenizer& tokenizer = tenon::chat::constraint_tokenizer()) {
   std::vector<vocab::TokenId> ids;
@@ -168,7 +168,7 @@ Constraints printing(engine::Holding holding) {
   return {format::find("hermes"), constraint_tokenizer(), {.holding = holding}};
 }
 
-// What was printed for an engine elsewhere, in which markers are text, over bytes.
+// Compiles what was printed for an upstream over bytes; markers are text in it.
 Constraint read_back(const Constraint& printed) {
   static const vocab::ByteTokenizer kBytes({std::string(kEnd)}, {.eos = std::string(kEnd)});
   static const auto kIndex = std::make_shared<grammar::VocabIndex>(*vocab::Vocab::of(kBytes));
@@ -191,7 +191,7 @@ TEST(Constraints, ThatArePrintedHoldTheSameAnswers) {
     const Constraints constraints = printing(holding);
     for (const ConstraintRow& row : rows()) {
       SCOPED_TRACE(std::string(row.name) + " as " + std::string(engine::holding_name(holding)));
-      if (row.change == any_order) continue;  // the model refuses it for such engines
+      if (row.change == any_order) continue;  // the model refuses it for upstreams
       ChatRequest asked = constraint_request();
       row.change(asked);
       const auto constraint = constraints.of(asked, kTail);
@@ -201,7 +201,7 @@ TEST(Constraints, ThatArePrintedHoldTheSameAnswers) {
       EXPECT_EQ(constraint->unenforced, row.change == not_strict ? std::vector<std::string>{"f"}
                                                                  : std::vector<std::string>{});
       EXPECT_EQ(constraints.of(asked, kTail)->printed, constraint->printed);
-      if (holding != engine::Holding::gbnf) continue;  // what reads EBNF is proved with xgrammar
+      if (holding != engine::Holding::gbnf) continue;  // EBNF is tested with xgrammar itself
       const Constraint back = read_back(*constraint);
       for (const std::string& text : row.right) EXPECT_TRUE(takes(back, text, bytes)) << text;
       for (const std::string& text : row.wrong) EXPECT_FALSE(takes(back, text, bytes)) << text;
@@ -212,7 +212,7 @@ TEST(Constraints, ThatArePrintedHoldTheSameAnswers) {
   }
 }
 
-// A grammar of rules cannot count members: what it lets through is looked at when it has come.
+// A grammar of rules cannot count members, so such a schema is checked when the call has come.
 TEST(Constraints, ThatArePrintedTellWhatTheyLeaveOut) {
   const Constraints constraints = printing(engine::Holding::gbnf);
   ChatRequest asked = constraint_request();
@@ -228,7 +228,7 @@ TEST(Constraints, ThatArePrintedTellWhatTheyLeaveOut) {
   EXPECT_EQ(refused.error().param, "tools[0].function.parameters");
 }
 
-// In formats that a name alone gives away, too, but for names in other spellings.
+// Also in formats in which a tool's name alone begins a call, except for names in other spellings.
 TEST(Constraints, ThatArePrintedHoldBareJson) {
   const vocab::ByteTokenizer bytes;
   struct Bare {
@@ -261,7 +261,7 @@ TEST(Constraints, ThatArePrintedHoldBareJson) {
   }
 }
 
-// Whatever they are held to.
+// Whatever the answers are constrained to.
 TEST(Constraints, OfTheSameToolsShareTheirSchemas) {
   const Constraints constraints = printing(engine::Holding::ebnf);
   ChatRequest asked = constraint_request();
@@ -340,7 +340,7 @@ TEST(Constraints, HoldInputsOfCustomToolsToTheirGrammars) {
         call("say", "{\"input\": \"(\"}")}) {
     EXPECT_FALSE(takes(*held, wrong)) << wrong;
   }
-  // The grammar is part of what the answer's grammar is kept by.
+  // The tool's grammar is part of the cache key.
   asked.tools[3].grammar = regex("[a-z]+");
   const auto other = constraints.of(asked, kTail);
   EXPECT_NE(other->grammar, held->grammar);
@@ -420,8 +420,8 @@ TEST(Constraints, RefuseSchemasThatNoArgumentsFit) {
 struct Unenforced {
   std::string_view name;
   std::string_view parameters;
-  std::string_view right;  // arguments
-  std::string_view wrong;  // what of the schema is left
+  std::string_view right;  // arguments that the reduced schema allows
+  std::string_view wrong;  // arguments that it forbids
 };
 
 const Unenforced kUnenforced[] = {
@@ -449,7 +449,7 @@ TEST(Constraints, LeaveOutWhatNoGrammarCanEnforce) {
     SCOPED_TRACE(row.name);
     ChatRequest asked = constraint_request();
     asked.tools.push_back(tool("odd", row.parameters));
-    for (int time = 0; time < 2; ++time) {  // made, and found again
+    for (int time = 0; time < 2; ++time) {  // made, and then found in the cache
       const auto constraint = constraints.of(asked, kTail);
       ASSERT_TRUE(constraint) << constraint.error().error.message;
       EXPECT_EQ(constraint->unenforced, std::vector<std::string>{"odd"});
@@ -462,7 +462,7 @@ TEST(Constraints, LeaveOutWhatNoGrammarCanEnforce) {
   EXPECT_EQ(constraints.of(lifted, kTail)->unenforced, std::vector<std::string>{"g"});
 }
 
-// A text that must hold so many different letters: an automaton of 2^count states.
+// A text that must have `count` different letters: an automaton of 2^count states.
 std::string looks_ahead(int count) {
   std::string pattern = "^";
   for (int i = 0; i < count; ++i) {
@@ -486,7 +486,7 @@ TEST(Constraints, OfManyToolsAreMadeSoon) {
   const struct {
     const char* name;
     int looks;
-    std::size_t held;  // tools at the least
+    std::size_t held;  // at least this many tools are constrained
   } rows[] = {
       {"EachTakesTooMuch", 16, 0},
       {"EachTakesNearlyAsMuchAsOneMay", 9, 5},
@@ -636,7 +636,7 @@ TEST(Constraints, HoldTheTextToAGrammar) {
       EXPECT_EQ(takes(*constraint, g), has_tools);
       for (const std::string& text : row.right) EXPECT_TRUE(takes(*constraint, text)) << text;
       for (const std::string& text : row.wrong) EXPECT_FALSE(takes(*constraint, text)) << text;
-      // An engine elsewhere gets it in its own dialect.
+      // For an upstream it is printed in the upstream's language.
       const auto printed = printing(engine::Holding::ebnf).of(asked, kTail);
       ASSERT_TRUE(printed) << printed.error().error.message;
       EXPECT_NE(printed->printed, nullptr);
@@ -705,7 +705,7 @@ TEST(Constraints, RefuseResponseFormatsThatCannotBeKept) {
   }
 }
 
-// No model can leave a call half said.
+// No model can end its turn inside a call.
 TEST(Constraints, AnswersEndNowhereInsideACall) {
   for (const auto& format : format::all()) {
     if (format->syntaxes.empty()) continue;

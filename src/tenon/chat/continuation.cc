@@ -12,8 +12,9 @@ using vocab::Controls;
 using vocab::TokenId;
 using TokenIds = std::vector<TokenId>;
 
-// By which control tokens a vocabulary marks the text before and after a gap, and the gap. The
-// suffix comes first where there is no marker for the gap: the answer goes on from the prefix.
+// The control tokens with which a vocabulary marks the text before a gap, the text after it, and
+// the gap. Without a marker for the gap the suffix comes first, so that the answer follows the
+// prefix.
 struct Gap {
   std::string_view prefix;
   std::string_view suffix;
@@ -28,7 +29,7 @@ constexpr Gap kGaps[] = {
     {"[PREFIX]", "[SUFFIX]", ""},
 };
 
-// The token whose text is `text`; of a tokenizer that does not tell its control tokens, too.
+// The token whose text is `text`; also for a tokenizer that does not tell its control tokens.
 Expected<std::optional<TokenId>> token_of(std::string_view text,
                                           const vocab::Tokenizer& tokenizer) {
   if (const auto id = tokenizer.control_token(text)) return id;

@@ -8,11 +8,11 @@
 
 namespace tenon::chat {
 
-/// What the model reads of a continuation. Its text begins with bos where the tokenizer asks for it
-/// and the text does not; token ids are taken as they are. One that is empty begins a document:
-/// bos, or eos where there is none. Text with a suffix is written as models were trained to fill
-/// gaps, by the control tokens that the vocabulary has for it; refused with unsupported_parameter
-/// of `suffix` where it has none. Waits for a tokenizer that runs elsewhere.
+/// The tokens that the model reads for a continuation. A text gets bos at its beginning if the
+/// tokenizer asks for it and the text lacks it; token ids are taken as they are. An empty text
+/// begins a document: bos, or eos if there is no bos. A text with a suffix is written as models
+/// were trained to fill gaps, with the vocabulary's control tokens for that; without such tokens it
+/// is refused with unsupported_parameter (`suffix`). Waits for the tokenizer of an upstream.
 [[nodiscard]] Result<std::vector<vocab::TokenId>, Refusal> tokens_of(
     const message::Continuation& asked, const vocab::Tokenizer& tokenizer);
 

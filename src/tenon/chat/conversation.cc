@@ -64,13 +64,13 @@ ConversationTurn turn_of(const message::Fold& fold) {
   return turn;
 }
 
-// As later turns see it.
+// The turn as a message, as later turns see it.
 Message message_of(const ConversationTurn& turn) {
   Message message{.role = Role::assistant,
                   .content = turn.content,
                   .reasoning = turn.reasoning,
                   .tool_calls = turn.tool_calls};
-  // Many templates cannot say an answer of nothing.
+  // Many templates cannot render an answer without content.
   if (!message.content && message.tool_calls.empty()) message.content = "";
   return message;
 }
@@ -100,7 +100,7 @@ void Conversation::keep(Message message) {
   for (const ToolCall& call : history_.back()->tool_calls) waiting_.emplace(call.id, &call);
 }
 
-// What is wrong with `message` behind the history, as a sentence; "": nothing.
+// What is wrong with adding `message` to the history, as a sentence; "": nothing.
 std::string Conversation::fault_of(const Message& message) const {
   if (message.role == Role::tool) {
     return waiting_.contains(message.tool_call_id)
@@ -131,7 +131,7 @@ std::vector<ToolCall> Conversation::pending_calls() const {
   std::vector<const ToolCall*> calls;
   calls.reserve(waiting_.size());
   for (const auto& [id, call] : waiting_) calls.push_back(call);
-  std::ranges::sort(calls);  // they are of one array
+  std::ranges::sort(calls);  // by address, since all are in one array
   std::vector<ToolCall> pending;
   pending.reserve(calls.size());
   for (const ToolCall* const call : calls) pending.push_back(*call);

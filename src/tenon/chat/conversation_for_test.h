@@ -12,7 +12,7 @@
 #include "tenon/engine/scripted.h"
 #include "tenon/message/build.h"
 
-/// A model whose answers are written down, for tests of what talks with models.
+/// A model whose answers the test writes down, for tests of code that talks with models.
 namespace tenon::chat {
 
 inline constexpr std::string_view kToolTemplate =
@@ -32,7 +32,7 @@ struct Setting {
     model = *std::move(created);
   }
 
-  /// What the engine was asked by the request of this number.
+  /// The prompt that the engine got in this request.
   [[nodiscard]] std::string prompt(std::size_t number) const {
     return engine->text_of(engine->requests().at(number).prompt);
   }
@@ -46,7 +46,7 @@ inline std::string call_of(std::string_view name, std::string_view arguments) {
   return "<tool_call>\n{\"name\": \"" + std::string(name) +
          "\", \"arguments\": " + std::string(arguments) + "}\n</tool_call>";
 }
-/// One of weather_tool().
+/// A call of weather_tool().
 inline std::string call(std::string_view city) {
   return call_of("get_weather", R"({"city": ")" + std::string(city) + "\"}");
 }

@@ -32,7 +32,7 @@ TEST(Conversation, tool_calling_GoesOnWithTheResultsOfItsCalls) {
   ASSERT_TRUE(told) << told.error().error.message;
   EXPECT_EQ(told->content, "It rains.");
   EXPECT_TRUE(told->tool_calls.empty());
-  // There is no turn of the user between.
+  // No user turn comes in between.
   EXPECT_TRUE(at.prompt(1).ends_with(
       "<|im_start|>user\nHow is the weather?<|im_end|>\n"
       "<|im_start|>assistant\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": "
@@ -84,7 +84,7 @@ TEST(Conversation, tool_calling_RefusesResultsThatDoNotFitItsCalls) {
   ASSERT_FALSE(early);
   EXPECT_NE(early.error().error.message.find(asked->tool_calls[1].id), std::string::npos);
 
-  // In any order; the history has that of the calls.
+  // Results may come in any order; the history has that of the calls.
   const auto told = talk.submit_tool_results({{filled("$1"), "sun"}, {filled("$0"), "rain"}});
   ASSERT_TRUE(told) << told.error().error.message;
   EXPECT_NE(at.prompt(1).find("<|im_start|>tool\nrain<|im_end|>\n<|im_start|>tool\nsun<|im_end|>"),

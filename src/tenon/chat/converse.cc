@@ -47,7 +47,7 @@ class Loop {
                          offered_.add_instructions(messages);
                        }};
     if (limits_.deadline != Clock::time_point::max()) options.deadline = limits_.deadline;
-    // A choice that was obeyed once is no choice for what comes then.
+    // The client's choice holds for the first answer only.
     if (report_.rounds > 0) options.tool_choice.emplace();
     report_.is_out_of_rounds =
         report_.rounds + 1 >= options_.max_rounds || run_ >= options_.max_calls;
@@ -55,7 +55,7 @@ class Loop {
     return options;
   }
 
-  // False: this was the end.
+  // Returns false at the end of the conversation.
   bool take(Result<ConversationTurn, Refusal> turn) {
     if (!turn) {
       report_.end = Report::End::refused;
@@ -73,7 +73,7 @@ class Loop {
     return !is_cut && !report_.turn.tool_calls.empty();
   }
 
-  // False: some have no result.
+  // Returns false if some calls have no result.
   bool answer_calls() {
     std::vector<ToolCall> ours;
     for (const ToolCall& call : report_.turn.tool_calls) {
@@ -110,7 +110,7 @@ class Loop {
   const ConverseOptions& options_;
   ToolContext limits_;
   ToolSet offered_;      // for the last answer
-  std::size_t run_ = 0;  // calls of the toolbox's tools
+  std::size_t run_ = 0;  // how many calls of the toolbox's tools were run
   Report report_;
 };
 

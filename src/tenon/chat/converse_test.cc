@@ -15,7 +15,7 @@ using message::ToolCall;
 using End = Report::End;
 using std::chrono::milliseconds;
 
-// Rain in Paris, and it takes a moment to look.
+// A tool that says it rains in Paris, after a moment.
 struct Weather {
   Weather() {
     EXPECT_TRUE(

@@ -10,7 +10,7 @@
 
 namespace tenon::chat {
 
-/// Carries events from an engine's thread to the one that asked. Thread-safe.
+/// Carries events from an engine's thread to the asking thread. Thread-safe.
 class EventQueue final : public message::ChatSink {
  public:
   void on_event(const message::ChatEvent& event,
@@ -22,7 +22,7 @@ class EventQueue final : public message::ChatSink {
     changed_.notify_one();
   }
 
-  /// What has come; nothing where nothing comes for `most`.
+  /// The events that have come; waits for the first, at most `most`.
   [[nodiscard]] std::vector<message::ChatEvent> wait(std::chrono::milliseconds most) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, most, [this] { return !events_.empty(); });

@@ -55,7 +55,7 @@ class McpSource final : public ToolSource {
     Error why{Errc::unavailable, server_.name + " is not there now"};
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
       const auto client = use(context);
-      // Why is not for the model: it may have what the program said as it ended.
+      // The model is not told why: the error may contain what the program wrote as it ended.
       if (!client)
         return Unexpected(Error{client.error().code, server_.name + " is not there now"});
       mcp::CallOptions options = options_of(context);
@@ -65,7 +65,7 @@ class McpSource final : public ToolSource {
       auto result = (*client)->call_tool(tool, arguments, options);
       if (result) return ToolOutput{.text = std::move(result->text), .is_error = result->is_error};
       why = std::move(result.error());
-      // A server that has forgotten us has run nothing, and is asked once more.
+      // A server that has forgotten our session has not run the call, so it is asked once more.
       if (!result.error().ran_nothing || context.is_over()) break;
     }
     return Unexpected(std::move(why));
@@ -89,7 +89,8 @@ class McpSource final : public ToolSource {
     context.on_progress(told);
   }
 
-  // A name that is misspelt leaves out nothing, or all.
+  // Warns of names that the server does not have: a misspelt one would hide no tool, or all of
+  // them.
   void warn_of_strangers(const std::vector<mcp::Tool>& listed) const {
     std::vector<std::string> named = server_.only_tools.value_or(std::vector<std::string>());
     named.insert(named.end(), server_.without_tools.begin(), server_.without_tools.end());
@@ -100,7 +101,7 @@ class McpSource final : public ToolSource {
     }
   }
 
-  // One thread connects, and the others wait for it, each for as long as it wants to.
+  // One thread connects; the others wait for it, each within its own context.
   Expected<std::shared_ptr<mcp::Client>> use(const ToolContext& context) {
     constexpr std::chrono::milliseconds kMoment{20};
     std::unique_lock lock(mutex_);
@@ -120,13 +121,13 @@ class McpSource final : public ToolSource {
     mcp::ClientOptions options = options_;
     options.expects_handshake = had_handshake;
     auto connected = mcp::Client::connect(server_, options, options_of(context));
-    std::shared_ptr<mcp::Client> gone;  // destroyed without the lock
+    std::shared_ptr<mcp::Client> gone;  // destroyed after the lock is released
     lock.lock();
     is_connecting_ = false;
     changed_.notify_all();
     has_handshake_ = connected && (*connected)->has_handshake();
     if (!connected) {
-      // What was given up says nothing to those who have more time.
+      // An attempt that ran out of this caller's time says nothing to callers with more time.
       if (!context.is_over()) {
         const auto now = Clock::now();
         next_attempt_ = now + std::max<Clock::duration>(kBetweenAttempts, now - begun);
@@ -135,7 +136,7 @@ class McpSource final : public ToolSource {
       return Unexpected(std::move(connected.error()));
     }
     failure_.reset();
-    // A server that comes back may have other tools.
+    // A server that was restarted may have other tools.
     if (client_ != nullptr) past_versions_ += client_->tools_version() + 1;
     gone = std::exchange(client_, *std::move(connected));
     return client_;
@@ -143,12 +144,12 @@ class McpSource final : public ToolSource {
 
   const mcp::ServerConfig server_;
   const mcp::ClientOptions options_;
-  mutable std::mutex mutex_;  // guards what follows; never held while a server is waited for
+  mutable std::mutex mutex_;  // guards the members below; never held while waiting for a server
   std::condition_variable changed_;
   bool is_connecting_ = false;
   std::shared_ptr<mcp::Client> client_;
-  std::uint64_t past_versions_ = 0;  // of clients that are gone
-  bool has_handshake_ = false;       // what was known of the last: it need not be found out again
+  std::uint64_t past_versions_ = 0;  // versions of earlier clients
+  bool has_handshake_ = false;       // whether the last client needed a handshake
   std::string instructions_;
   std::optional<Error> failure_;
   Clock::time_point next_attempt_;

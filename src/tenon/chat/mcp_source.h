@@ -9,8 +9,8 @@
 namespace tenon::chat {
 
 /// The tools of a server that speaks the Model Context Protocol. Connects when it is first asked,
-/// and again when the server has gone, though not within 5 s of an attempt that failed, nor within
-/// the time that it took.
+/// and again when the server has gone. After an attempt that failed it waits for 5 s, or for as
+/// long as the attempt took if that is longer.
 ///
 ///     tools.add(mcp_source({.name = "files", .command = {"mcp-server-files"}}));
 [[nodiscard]] std::shared_ptr<ToolSource> mcp_source(mcp::ServerConfig server,

@@ -16,7 +16,7 @@
 namespace tenon::chat {
 namespace {
 
-// Its tools are called as often as it was started; "die" ends it.
+// The result of its tool is how often it was started; the tool "die" ends it.
 constexpr std::string_view kServer = R"PY(
 import json, os, sys
 starts = 0

@@ -12,8 +12,8 @@ namespace {
 using message::ChatRequest;
 using message::ToolMode;
 
-/// Messages and tools go to the engine as they came. What it tells as calls and reasoning are that;
-/// in what it tells as text calls are looked for in all forms that there are.
+/// Passes messages and tools to the engine as they came. Calls and reasoning that the engine
+/// reports as such are taken as they are; in its text, calls are looked for in all known forms.
 class MessageModel final : public Model {
  public:
   MessageModel(ModelOptions options, std::shared_ptr<engine::Engine> engine,
@@ -41,7 +41,7 @@ class MessageModel final : public Model {
  private:
   [[nodiscard]] Result<void, Refusal> check(const ChatRequest& request) const;
   [[nodiscard]] Failure<Refusal> cannot(const std::string& param, std::string_view why) const;
-  /// It honours `tool_choice` and `response_format`.
+  /// Whether the engine honours `tool_choice` and `response_format`.
   [[nodiscard]] bool honours_choice() const {
     return capabilities().holding == engine::Holding::json_schema;
   }
@@ -50,8 +50,9 @@ class MessageModel final : public Model {
 
   const ModelOptions options_;
   const std::shared_ptr<engine::Engine> engine_;
-  const std::shared_ptr<const format::Format> format_;  // of calls in the text; null: none there
-  const std::shared_ptr<const format::Format> own_format_;  // one that was named; null: none was
+  const std::shared_ptr<const format::Format>
+      format_;  // of calls in text; null: none are looked for
+  const std::shared_ptr<const format::Format> own_format_;  // null: no format was named
   const std::shared_ptr<CompiledSchemas> schemas_ = std::make_shared<CompiledSchemas>();
 };
 
@@ -85,8 +86,8 @@ Result<void, Refusal> MessageModel::check(const ChatRequest& request) const {
   return check_schemas(request);
 }
 
-// The engine is told of the tools that may be called, and of no others, but for a choice of one,
-// which all have a word for that honour any.
+// The engine gets only the tools that may be called. If one tool is chosen and the engine honours
+// choices, it gets all tools with the choice.
 engine::GenerateRequest MessageModel::generate_request(const ChatRequest& request) const {
   auto chat = std::make_shared<ChatRequest>(request);
   const bool is_named = honours_choice() && request.tool_choice.mode == ToolMode::required &&
@@ -112,7 +113,7 @@ TurnOptions MessageModel::turn_options(const ChatRequest& request) const {
                       .tells_calls = true,
                       .counts_tokens = false};
   take_request(request, options_, /*is_held=*/false, options);
-  options.held = message::Guarantee::upstream;  // of the text; calls are looked at
+  options.held = message::Guarantee::upstream;  // for the text; calls are validated
   options.unenforced = options.parse.tools;
   if (offers_tools(request)) options.check = make_check(request, options_, schemas_);
   options.diagnostics.push_back(
@@ -136,7 +137,7 @@ Result<std::unique_ptr<Answer>, Refusal> MessageModel::start(
   auto turn = std::make_shared<Turn>(turn_options(request), std::move(sink));
   Expected<std::unique_ptr<engine::Run>> run = engine_->start(generate_request(request), turn);
   if (!run) {
-    // What a dialect has no field for: the sentence begins with its name.
+    // For a field that the dialect lacks, the message begins with the field's name.
     const bool is_field = run.error().code == Errc::invalid;
     const std::string& text = run.error().message;
     std::string param = is_field ? text.substr(0, text.find(' ')) : std::string();
@@ -151,7 +152,7 @@ Result<std::unique_ptr<Answer>, Refusal> MessageModel::start(
 std::shared_ptr<Model> make_message_model(ModelOptions options,
                                           std::shared_ptr<engine::Engine> engine,
                                           const std::shared_ptr<const format::Format>& format) {
-  // Without a format that somebody named there are all that are looked for, or none.
+  // If no format was named, calls are looked for in all forms, or in none.
   std::shared_ptr<const format::Format> own = format != nullptr ? format : format::fallback();
   if (format == nullptr && !(options.generic_fallback && options.other_forms)) own = nullptr;
   if (own != nullptr) {

@@ -22,10 +22,24 @@
 #include "tenon/prompt/plain_text.h"
 #include "tenon/repair/rules.h"
 
+// How a turn is prepared
+//
+// Model::create() decides once what depends on the model: its format (named, imported or detected),
+// whether it reasons, which tokens end a turn, how its answers are constrained.
+// EngineModel::start() then makes a run from a request: prepare() renders the template and
+// tokenises the result, with the prefill of the client or the beginning of a demanded call;
+// constrain() compiles the tools; both go into the GenerateRequest, and a Turn (turn.h) becomes the
+// engine's sink. Engines differ in what they can be constrained by, and that decides the rest of
+// the way:
+//  - masks and printed grammars: Constraints (constraint.h).
+//  - only JSON Schemas (Ollama): schema_constraint() for a response format, calls_to_hold() for a
+//    demanded call, whose markers are then written into the prompt.
+//  - nothing: open_call() begins a demanded call for the model; calls are validated when they come.
+
 namespace tenon::chat {
 namespace {
 
-// What a line quotes stands between its first quotation mark and its last.
+// What a line quotes stands between its first and its last quotation mark.
 std::string without_contents(const std::string& line) {
   const std::size_t begin = line.find('\'');
   const std::size_t end = line.rfind('\'');
@@ -45,15 +59,15 @@ Failure<Refusal> engine_refusal(Error error, std::string param) {
   return Failure<Refusal>(refusal_of(std::move(error), std::move(param)));
 }
 
-// The field that engine::check_request is about: what its sentence begins with.
+// The field that an error of engine::check_request is about: its message begins with the name.
 std::string field_of(const Error& error) {
   const std::string_view first = std::string_view(error.message).substr(0, error.message.find(' '));
   return first == "the" ? "messages" : std::string(first);
 }
 
-// The format's markers that only control tokens are. For an engine elsewhere there are none: to the
-// grammars that it is sent a marker is one however it is spelled, so it is one to the parser.
-// Nor does one that takes text tell them from others.
+// The markers of the format that must be control tokens. Empty for an upstream that gets printed
+// grammars, because there a marker counts in any spelling, and so it must for the parser. Empty
+// also for engines that take text, which cannot tell control tokens from text.
 std::vector<std::string> control_markers(const format::Format* format,
                                          const engine::Capabilities& engine,
                                          const vocab::Tokenizer& tokenizer) {
@@ -67,8 +81,8 @@ std::vector<std::string> control_markers(const format::Format* format,
   return controls;
 }
 
-// With what a turn may end beside the tokenizer's own tokens. Text cannot end one: whoever writes
-// it would.
+// The tokens that may end a turn besides the tokenizer's own. Only control tokens: a token that
+// text can spell would end the turn of a model that merely writes about it.
 std::vector<vocab::TokenId> more_ends(const ModelOptions& options, const format::Format* format,
                                       const vocab::Tokenizer& tokenizer) {
   std::vector<vocab::TokenId> ends;
@@ -98,10 +112,10 @@ std::string token_text(const vocab::Tokenizer& tokenizer, std::optional<vocab::T
   return id ? std::string(tokenizer.bytes(*id)) : std::string();
 }
 
-// Enough of the prompt's end to hold any opener of a reasoning section.
+// Long enough for any marker that opens a reasoning section.
 constexpr std::size_t kPromptTailBytes = 256;
 
-// Null for no format.
+// The format with calls in other forms; null if there is no format.
 std::shared_ptr<const format::Format> with_others(const format::Format* own,
                                                   const ModelOptions& options,
                                                   format::AnswerMode mode) {
@@ -111,14 +125,14 @@ std::shared_ptr<const format::Format> with_others(const format::Format* own,
                                 mode);
 }
 
-// Its models think in a section of their own: the template or the vocabulary has its marker. A
-// definition that stands in the configuration says so by itself.
+// Whether the model reasons in a section of its own: the template or the vocabulary has its marker.
+// A format that is defined in the configuration decides this itself.
 bool has_reasoning(const format::Format* format, const ModelOptions& options,
                    std::string_view chat_template, const vocab::Tokenizer& tokenizer) {
   if (options.reasoning) return *options.reasoning;
   if (format == nullptr || options.own_format != nullptr) return true;
   return std::ranges::any_of(format->reasoning_open, [&](const std::string& marker) {
-    const std::size_t end = marker.find_last_not_of(" \n");  // templates write a line break apart
+    const std::size_t end = marker.find_last_not_of(" \n");  // a template may write spaces apart
     const std::string_view word = std::string_view(marker).substr(0, end + 1);
     return chat_template.find(word) != std::string_view::npos ||
            tokenizer.control_token(word).has_value();
@@ -189,7 +203,7 @@ class EngineModel final : public Model {
   const std::shared_ptr<engine::Engine> engine_;
   const std::shared_ptr<const prompt::ChatTemplate> template_;
   const std::shared_ptr<const format::Format> format_;  // null: tools are refused
-  // With calls in other forms: of answers that no grammar holds, and of those that masks hold.
+  // With calls in other forms: for unconstrained answers, and for those constrained by masks.
   const std::shared_ptr<const format::Format> unheld_format_;
   const std::shared_ptr<const format::Format> held_format_;
   const std::vector<std::string> control_markers_;
@@ -200,7 +214,7 @@ class EngineModel final : public Model {
   const std::unique_ptr<const prompt::PlainText> plain_text_;  // null: prompts go as tokens
 };
 
-// Engines that hold answers to schemas hold them whole, with the calls in them.
+// An engine that constrains answers to schemas constrains the whole answer, including its calls.
 bool is_held_to_schema(const ChatRequest& request, const engine::Capabilities& engine) {
   return engine.holding == engine::Holding::json_schema &&
          request.response_format.kind == message::ResponseFormat::Kind::json;
@@ -212,8 +226,8 @@ void append(std::string_view text, bool is_data, prompt::Prompt& prompt) {
   prompt.spans.push_back({begin, prompt.text.size(), is_data});
 }
 
-// What the template has written after the last of the data, before the `prefill` bytes at the end:
-// a section that is open there was opened by the template, not by somebody's text.
+// The template's text after the last piece of data, before the `prefill` bytes at the end. A
+// section that is open there was opened by the template and not by text from outside.
 std::string template_tail(const prompt::Prompt& prompt, std::size_t prefill) {
   const std::size_t end = prompt.text.size() - prefill;
   std::size_t begin = end - std::min(end, kPromptTailBytes);
@@ -256,8 +270,9 @@ OrRefusal<prompt::Prompt> EngineModel::render(const ChatRequest& request) const 
   return *std::move(rendered);
 }
 
-// An answer that has begun with words has no reasoning before them, nor has one that is a document
-// from its first token on: where the template opens it, it is closed.
+// Appends the prefill. An answer that has begun with text has no reasoning before it, nor has one
+// that is a document from its first token on: if the template opens a reasoning section, it is
+// closed.
 void EngineModel::append_prefill(const ChatRequest& request, prompt::Prompt& prompt) const {
   const std::string& prefill = request.prefill;
   if (prefill.empty() && !is_held_to_schema(request, engine_->capabilities())) return;
@@ -271,8 +286,8 @@ void EngineModel::close_reasoning(prompt::Prompt& prompt) const {
   if (is_reasoning) append(format_->reasoning_close.front() + "\n\n", /*is_data=*/false, prompt);
 }
 
-// Of an engine that knows no other grammars a call that is demanded, which can be all that there
-// is: what stands around its JSON is written here.
+// For an engine that can be constrained to JSON alone: how a demanded call, which must then be the
+// whole answer, is written around its JSON. That text is put into the prompt.
 std::optional<format::CallsAsJson> EngineModel::calls_to_hold(const ChatRequest& request) const {
   const bool is_due = engine_->capabilities().holding == engine::Holding::json_schema &&
                       plain_text_ != nullptr && offers_tools(request) &&
@@ -281,8 +296,8 @@ std::optional<format::CallsAsJson> EngineModel::calls_to_hold(const ChatRequest&
   return format::calls_as_json(*format_, callable_tools(request), request.parallel_tool_calls);
 }
 
-// Where a call is demanded, writes its beginning into the prompt and says what was written, so that
-// the parser reads the call whole.
+// If a call is demanded, writes its beginning into the prompt and returns what was written, so that
+// the parser reads the whole call.
 OrRefusal<Opening> EngineModel::open_call(const ChatRequest& request,
                                           std::vector<vocab::TokenId>& ids) const {
   if (!offers_tools(request) || request.tool_choice.mode != ToolMode::required) return Opening{};
@@ -303,13 +318,13 @@ OrRefusal<Opening> EngineModel::open_call(const ChatRequest& request,
   return opening;
 }
 
-// Nothing but the prompt of the general format tells the model how to call.
+// Whether only the prompt of the general format teaches the model how to call.
 bool EngineModel::is_taught() const {
   const bool is_chosen = !options_.format.empty() || options_.own_format != nullptr;
   return !is_chosen && !template_->has_native_support();
 }
 
-// A small model that only the prompt teaches to call may not find the end of a list.
+// A small model that only the prompt teaches to call may never end a list.
 bool EngineModel::closes_calls(const ChatRequest& request) const {
   const bool is_asked = request.tool_choice.mode == ToolMode::required && is_taught();
   return request.close_calls.value_or(options_.close_calls || is_asked);
@@ -353,7 +368,7 @@ OrRefusal<Constraint> EngineModel::constrain(const ChatRequest& request,
   const engine::Holding holding = engine_->capabilities().holding;
   const bool is_schema = is_held_to_schema(request, engine_->capabilities());
   if (holding != engine::Holding::none && holding != engine::Holding::json_schema) {
-    // No printed grammar says either.
+    // Printed grammars cannot express this either.
     const bool is_masked = holding == engine::Holding::masks;
     if (!is_masked && request.close_calls == true) return cannot("tenon.close_calls", "masks");
     if (!is_masked && request.argument_order == message::ArgumentOrder::any) {
@@ -374,7 +389,7 @@ OrRefusal<Constraint> EngineModel::constrain(const ChatRequest& request,
   return is_schema ? schema_constraint(request) : OrRefusal<Constraint>();
 }
 
-// The response format as an engine takes it that knows no other grammar.
+// The response format as a JSON Schema, for an engine that cannot be constrained otherwise.
 OrRefusal<Constraint> EngineModel::schema_constraint(const ChatRequest& request) const {
   const std::string param = "response_format";
   if (offers_tools(request)) {
@@ -399,8 +414,8 @@ OrRefusal<Constraint> EngineModel::schema_constraint(const ChatRequest& request)
   return constraint;
 }
 
-// Looks at calls where no grammar holds them, where it takes more than the schema does, and where
-// the parser might find a call in what it takes for text.
+// Checks calls if no grammar constrains them, if the grammar allows more than the schema, or if the
+// parser might find a call in what the grammar takes for text.
 std::unique_ptr<CallCheck> EngineModel::check_of(const ChatRequest& request, bool is_held) const {
   if (!offers_tools(request)) return nullptr;
   if (is_held && format::is_exact(*format_) && request.tool_choice.mode == ToolMode::required) {
@@ -409,7 +424,7 @@ std::unique_ptr<CallCheck> EngineModel::check_of(const ChatRequest& request, boo
   return make_check(request, options_, schemas_);
 }
 
-// Tokenising what cannot fit would take long and find no more.
+// Refuses by bytes a prompt that cannot fit, since tokenising it would take long.
 Status EngineModel::check_bytes(const prompt::Prompt& prompt) const {
   const std::size_t limit = engine_->capabilities().context_tokens;
   const std::size_t longest = engine_->tokenizer().max_token_bytes();
@@ -443,7 +458,7 @@ OrRefusal<Prepared> EngineModel::prepare_continuation(const ChatRequest& request
   return prepared;
 }
 
-// A tokenizer elsewhere takes of the answer's time.
+// The tokenizer of an upstream takes its time from the answer's time limit.
 OrRefusal<Prepared> EngineModel::prepare(const ChatRequest& request) const {
   const patience::Scope scope({.deadline = patience::after(options_.time_limit)});
   OrRefusal<Prepared> prepared = prepare_asked(request);
@@ -491,7 +506,7 @@ OrRefusal<Prepared> EngineModel::prepare_asked(const ChatRequest& request) const
                   .constraint = *std::move(constraint)};
 }
 
-// What an engine reads that takes text. A continuation is its author's, control tokens and all.
+// The text for an engine that takes text. In a continuation the author's control tokens count.
 std::string EngineModel::text_of(const ChatRequest& request, const Prepared& prepared) const {
   if (!request.continuation && prepared.opening.empty()) return plain_text_->of(prepared.prompt);
   if (!request.continuation) {
@@ -533,7 +548,7 @@ OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request
         {std::string(kTaintUnenforced),
          "the engine's tokenizer does not tell which texts it makes control tokens of"});
   }
-  // What an engine elsewhere was asked to hold is looked at all the same.
+  // Calls are checked even if an upstream was asked to constrain them.
   options.check = check_of(request, generate.grammar != nullptr);
   options.is_masked = generate.grammar != nullptr;
   if (generate.printed != nullptr) options.held = message::Guarantee::upstream;
@@ -547,7 +562,7 @@ OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request
   const std::size_t prompt_tokens = generate.prompt.size();
   Expected<std::unique_ptr<engine::Run>> run = engine_->start(std::move(generate), turn);
   if (!run) {
-    // The request itself is within its limits: the one that is left is the queue's.
+    // The request itself is within its limits, so the limit is that of the queue.
     const bool is_busy = run.error().code == Errc::limit_exceeded;
     if (!is_busy) return engine_refusal(std::move(run.error()), "");
     return refuse(run.error().code, std::move(run.error().message), "", "engine_busy");
@@ -556,7 +571,7 @@ OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request
   return answer_of(std::move(turn), prompt_tokens);
 }
 
-// Null: whatever is detected.
+// Null if no format is named: then it is detected.
 Expected<std::shared_ptr<const format::Format>> named_format(const ModelOptions& options) {
   if (options.own_format != nullptr || options.format.empty()) return options.own_format;
   auto named = format::named(options.format);
@@ -564,7 +579,8 @@ Expected<std::shared_ptr<const format::Format>> named_format(const ModelOptions&
   return named;
 }
 
-// The template's own calls are what the model was trained on.
+// Warns if a format is named although the template writes calls in another one, which the model was
+// trained on.
 void warn_of_other_calls(const std::string& where, const format::Format& named,
                          const prompt::ChatTemplate& chat_template) {
   const format::Detection found = chat_template.detect();

@@ -5,13 +5,13 @@
 
 namespace tenon::chat {
 
-/// The two models of a recursive model that a request names itself.
+/// The two models of a recursive model that a request names by itself.
 struct ModelPair {
-  std::string_view root, sub;  ///< Of the name that was taken apart.
+  std::string_view root, sub;  ///< Views of the name that was split.
 };
 
-/// Takes "root:sub" apart where both are names that `is_part` knows. Names may have colons in them:
-/// the first place at which both are known counts.
+/// Splits "root:sub" if `is_part` knows both names. Names may contain colons: the first colon that
+/// leaves two known names counts.
 ///
 ///     auto pair = split_pair("qwen:small", [&](auto name) { return models.has_single(name); });
 template <class IsPart>

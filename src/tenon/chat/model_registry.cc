@@ -11,6 +11,19 @@
 #include "tenon/base/log.h"
 #include "tenon/format/format.h"
 
+// How room is found
+//
+// Each model has a Slot, which outlives its engine. use() counts itself as waiting for the slot and
+// loops: if the model is loaded, it takes a lease; else find_room() adds up the memory of the other
+// models in three groups: idle ones, which can be unloaded; those that are loading or leaving,
+// which are worth waiting for; and busy ones. If even unloading everything idle is not enough
+// beside the busy ones, use() refuses with the numbers. If it is enough once the others have come
+// or gone, it waits for `changed`. Else exchange() marks the slots, releases the mutex, unloads
+// those that were used longest ago, loads the model, and wakes the waiters. Loading and unloading
+// never hold the mutex, since both take long and engines wait for their threads. A lease is no
+// owner: it only counts in Slot::uses, so that the last one to go, perhaps the engine's own thread,
+// never destroys the engine.
+
 namespace tenon::chat {
 namespace {
 
@@ -19,21 +32,21 @@ bool is_named(const std::string& own, const std::vector<std::string>& aliases,
   return own == name || std::ranges::find(aliases, name) != aliases.end();
 }
 
-// One model. Whoever holds a lease counts in `uses`, which outlives model and registry.
+// One model. A lease counts in `uses`, which outlives model and registry.
 struct Slot {
   explicit Slot(ModelSource of) : source(std::move(of)) {}
 
   ModelSource source;
-  // Under the registry's mutex:
+  // Guarded by the registry's mutex:
   std::shared_ptr<Model> model;  // null: it is not loaded
-  bool is_loading = false;       // its memory is taken already
+  bool is_loading = false;       // its memory counts as taken
   bool is_leaving = false;       // it is being destroyed, and still has its memory
   std::shared_ptr<std::atomic<int>> uses = std::make_shared<std::atomic<int>>(0);
-  int waiting = 0;  // those who want it loaded
+  int waiting = 0;  // how many calls of use() wait for it
   std::uint64_t last_use = 0;
   std::uint64_t loads = 0;
   std::uint64_t unloads = 0;
-  engine::EngineStats past_stats;  // of engines that are gone
+  engine::EngineStats past_stats;  // of earlier engines
   GrammarCounts past_grammars;
 
   [[nodiscard]] bool is_named(std::string_view name) const {
@@ -44,8 +57,8 @@ struct Slot {
   }
   [[nodiscard]] std::shared_ptr<Model> lease() const {
     uses->fetch_add(1, std::memory_order_acq_rel);
-    // Not an owner: an engine must not be destroyed by whoever happens to come last, which may be
-    // its own thread.
+    // A lease is no owner: the last one may be dropped by the engine's own thread, which must not
+    // destroy the engine.
     return {model.get(), [uses = uses](Model*) { uses->fetch_sub(1, std::memory_order_acq_rel); }};
   }
   [[nodiscard]] std::optional<ModelRegistry::Loaded> loaded() const {
@@ -71,8 +84,8 @@ struct Slot {
   }
 };
 
-// Somebody wants the model of `slot`, which stays for as long. The lock is held at its end, or is
-// taken.
+// While it lives, a call of use() waits for the model of `slot`, and the slot stays. Its destructor
+// locks the mutex if it is not locked.
 class Waiting {
  public:
   Waiting(Slot& slot, std::unique_lock<std::mutex>& lock) : slot_(slot), lock_(lock) {
@@ -105,28 +118,29 @@ Failure<Refusal> refuse_loading(Errc code, std::string message, std::string stab
 struct ModelRegistry::Impl {
   explicit Impl(Options chosen) : options(chosen) {}
 
-  // All of these under the mutex.
+  // All of these are called under the mutex.
   using Slots = std::list<std::shared_ptr<Slot>>;
   [[nodiscard]] static std::shared_ptr<Slot> find(const Slots& among, std::string_view name) {
     const auto slot =
         std::ranges::find_if(among, [&](const auto& each) { return each->is_named(name); });
     return slot == among.end() ? nullptr : *slot;
   }
-  // Who answers to `name`: "*" is the alias of one that answers to all names that no other has.
+  // The model that answers to `name`. One with the alias "*" answers to all names without a model.
   [[nodiscard]] std::shared_ptr<Slot> find_any(std::string_view name) const {
     auto slot = find(slots, name);
     return slot == nullptr ? find(slots, "*") : slot;
   }
   [[nodiscard]] Status check(const Slots& among, const ModelSource& source) const;
 
-  // Under the mutex. Null: it is not loaded.
+  // Call under the mutex. Null: the model is not loaded.
   std::shared_ptr<Model> lease_of(Slot& slot) {
     if (slot.model == nullptr) return nullptr;
     slot.last_use = ++clock;
     return slot.lease();
   }
   struct Room {
-    bool is_there = false;  // once `in_the_way` are gone; else when what is on its way has come
+    bool is_there =
+        false;  // once `in_the_way` are unloaded; false: wait for loading or leaving ones
     std::vector<Slot*> in_the_way;
   };
   Result<Room, Refusal> find_room(const Slot& wanted);
@@ -137,11 +151,11 @@ struct ModelRegistry::Impl {
                                                    std::unique_lock<std::mutex>& lock);
   Expected<std::shared_ptr<Model>> load(const Slot& slot);
 
-  std::mutex mutex;  // guards what follows and what slots say; not held while one loads or leaves
+  std::mutex mutex;  // guards the members below and slots; not held while a model loads or leaves
   Options options;
   Slots slots;
-  Slots removed;                    // still in use
-  std::condition_variable changed;  // a model was loaded or unloaded, or could not be
+  Slots removed;                    // taken out by replace(), but still in use
+  std::condition_variable changed;  // a model was loaded or unloaded, or failed to load
   std::uint64_t clock = 0;
 };
 
@@ -168,7 +182,7 @@ std::vector<Slot*> ModelRegistry::Impl::all() {
   return all;
 }
 
-// Under the mutex: out of the slot, to be destroyed without it.
+// Call under the mutex. Takes the model out of the slot; the caller destroys it without the mutex.
 std::shared_ptr<Model> ModelRegistry::Impl::take(Slot& slot) {
   slot.past_stats = slot.stats();
   slot.past_stats.come_to_rest();
@@ -178,11 +192,11 @@ std::shared_ptr<Model> ModelRegistry::Impl::take(Slot& slot) {
   return std::move(slot.model);
 }
 
-// Under the mutex. Refused, with all left where they are, where those that are not busy do not take
-// enough, nor those that come and go at this time.
+// Call under the mutex. Refuses, and changes nothing, if there would not be enough room even
+// without the idle models and those that are loading or leaving.
 Result<ModelRegistry::Impl::Room, Refusal> ModelRegistry::Impl::find_room(const Slot& wanted) {
-  std::uint64_t held = 0;   // by all models that are here, come or go
-  std::uint64_t going = 0;  // by those that come or go: they may be idle or away soon
+  std::uint64_t held = 0;   // by all models that are loaded, loading or leaving
+  std::uint64_t going = 0;  // by those loading or leaving, which may soon be idle or gone
   std::uint64_t busy = 0;   // by those that cannot be unloaded
   std::string busy_names;
   Room room;
@@ -221,7 +235,7 @@ Result<ModelRegistry::Impl::Room, Refusal> ModelRegistry::Impl::find_room(const 
   return room;
 }
 
-// Without the mutex: engines wait for their threads.
+// Call without the mutex, since engines wait for their threads.
 void ModelRegistry::Impl::unload(const std::vector<Slot*>& in_the_way) {
   for (Slot* const slot : in_the_way) {
     std::unique_lock lock(mutex);
@@ -231,15 +245,15 @@ void ModelRegistry::Impl::unload(const std::vector<Slot*>& in_the_way) {
     log::info("model '" + slot->source.name + "' is unloaded: others need its " +
               mebibytes(slot->source.memory_bytes));
     lock.lock();
-    slot->is_leaving = false;  // from here on it may be swept
+    slot->is_leaving = false;  // from here on sweep() may remove the slot
   }
   if (!in_the_way.empty()) changed.notify_all();
 }
 
-// Loads the model of `slot` in the place of those that are in its way. `lock` is that of the mutex.
+// Loads the model of `slot` after unloading those in its way. `lock` holds the mutex.
 Result<std::shared_ptr<Model>, Refusal> ModelRegistry::Impl::exchange(
     Slot& slot, const std::vector<Slot*>& in_the_way, std::unique_lock<std::mutex>& lock) {
-  struct Loading {  // however this is left
+  struct Loading {  // runs on every way out
     Impl& self;
     Slot& slot;
     std::unique_lock<std::mutex>& lock;
@@ -269,7 +283,7 @@ Result<std::shared_ptr<Model>, Refusal> ModelRegistry::Impl::exchange(
 
 Expected<std::shared_ptr<Model>> ModelRegistry::Impl::load(const Slot& slot) try {
   return slot.source.load();
-} catch (const std::exception& error) {  // no memory
+} catch (const std::exception& error) {  // out of memory
   return Unexpected(Error{Errc::limit_exceeded, error.what()});
 }
 

@@ -32,7 +32,7 @@ std::shared_ptr<Model> model_named(const std::string& name, std::vector<std::str
                         engine);
 }
 
-// Models of given sizes that are loaded by name, and how often each was.
+// Models of given sizes that are loaded by name; counts how often each was loaded.
 struct Library {
   explicit Library(std::uint64_t max_bytes, std::map<std::string, std::uint64_t> sizes)
       : models({.max_bytes = max_bytes}) {
@@ -49,7 +49,7 @@ struct Library {
     }
   }
   void use(const std::string& name) { EXPECT_TRUE(models.use(name)) << name; }
-  // The names of those that are loaded.
+  // The names of the loaded models.
   std::string loaded() const {
     std::string names;
     for (const auto& entry : models.entries()) {
@@ -58,11 +58,11 @@ struct Library {
     return names;
   }
 
-  std::function<void(const std::string&)> on_load;  // at once for several
-  std::mutex mutex;                                 // guards what follows
+  std::function<void(const std::string&)> on_load;  // called for several at the same time
+  std::mutex mutex;                                 // guards the members below
   std::map<std::string, int> loads;
   std::map<std::string, Error> fails;
-  ModelRegistry models;  // last: it uses the above
+  ModelRegistry models;  // last: it uses the members above
 };
 
 constexpr std::uint64_t kMiB = 1U << 20U;
@@ -132,7 +132,7 @@ class Ignoring final : public message::ChatSink {
 
 TEST(ModelRegistry, ARunKeepsItsModelLoaded) {
   Library library(100 * kMiB, {{"a", 70 * kMiB}, {"b", 70 * kMiB}});
-  auto answer = [&] {  // what is held is let go of, the answer goes on
+  auto answer = [&] {  // the pointer is dropped, and the answer goes on
     const message::ChatRequest request{
         .messages = {{.role = message::Role::user, .content = "hi"}}};
     return *(*library.models.use("a"))->start(request, std::make_shared<Ignoring>());
@@ -170,7 +170,7 @@ TEST(ModelRegistry, LoadsOnceForAllWhoAskAtATime) {
   EXPECT_EQ(library.loaded(), "a");
 }
 
-// Somebody who watches the models, by /metrics say, keeps none of them.
+// Watching the models, for example by /metrics, keeps none of them loaded.
 TEST(ModelRegistry, ToAskWhatThereIsIsNoUse) {
   Library library(100 * kMiB, {{"a", 40 * kMiB}, {"b", 40 * kMiB}, {"c", 40 * kMiB}});
   library.use("a");
@@ -186,10 +186,10 @@ TEST(ModelRegistry, ToAskWhatThereIsIsNoUse) {
 struct Burst {
   std::string name;
   std::uint64_t max_bytes;
-  int most_at_once;  // loads
+  int most_at_once;  // loads at the same time
 };
 
-// Three models of 40 MiB, asked for at a time.
+// Three models of 40 MiB, asked for at the same time.
 TEST(ModelRegistry, LoadsAsManyAtATimeAsThereIsRoomFor) {
   for (const auto& [name, max_bytes, most_at_once] : {Burst{"NoLimit", 0, 3},
                                                       {"RoomForAll", 120 * kMiB, 3},
@@ -209,7 +209,7 @@ TEST(ModelRegistry, LoadsAsManyAtATimeAsThereIsRoomFor) {
     std::vector<std::jthread> threads;
     for (const char* const model : {"a", "b", "c"}) {
       threads.emplace_back([&library, model] {
-        // Refused for as long as another holds what it has loaded.
+        // Refused as long as another thread keeps the model that it has loaded.
         while (!library.models.use(model)) std::this_thread::sleep_for(1ms);
       });
     }

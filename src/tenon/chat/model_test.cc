@@ -103,7 +103,7 @@ TEST(Model, AnswersThroughTemplateEngineAndFormat) {
   EXPECT_EQ(fold.finish().usage.prompt_tokens, setting.engine->requests().back().prompt.size());
 }
 
-// No template writes around it, and no format reads what comes.
+// No template adds text around it, and no format parses the answer.
 TEST(Model, GoesOnFromATextAsItIs) {
   constexpr std::string_view kAnswer =
       "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>";
@@ -146,7 +146,7 @@ TEST(Model, RefusesWhatNoPrintedGrammarSays) {
   EXPECT_EQ((*model)->prepare(request).error().param, "tenon.close_calls");
 }
 
-// A format may have no way to write a call: then it is one of text and reasoning.
+// A format may lack a way to write calls: then it has only text and reasoning.
 TEST(Model, RefusesToolsWhereTheFormatCannotWriteCalls) {
   const auto format = format::compile("name = 'text_only'", "t");
   ASSERT_TRUE(format) << format.error().message;
@@ -169,8 +169,8 @@ TEST(Model, RefusesToolsWhereTheFormatCannotWriteCalls) {
   EXPECT_EQ(setting.answer(without).message().text(), "[1, 2]");
 }
 
-// By the format's definition and by the model's generation_config.json; what text can spell is no
-// end, nor is what the model does not have.
+// Ends come from the format's definition and from the model's generation_config.json. A token that
+// text can spell does not end a turn, nor does one that the model does not have.
 TEST(Model, TurnsEndByWhatTheFormatAndTheModelsFilesName) {
   const auto format = format::compile(
       "name = 'x'\nstop = ['</tool_response>', '<nowhere>']\n[[syntax]]\n"
@@ -193,7 +193,7 @@ TEST(Model, TurnsEndByWhatTheFormatAndTheModelsFilesName) {
       EXPECT_EQ(setting.engine->requests().back().ends.size(), 2U);
     }
   }
-  // Where a grammar holds the answer none can come inside a call.
+  // In a constrained answer no end can come inside a call.
   ModelSetting held("<tool_call>{\"name\": \"f\", <tool_response>\"arguments\": {}}</tool_call>",
                     options, 4096, true);
   const message::Fold fold = held.answer(ask("hi", {"f"}));
@@ -211,7 +211,7 @@ TEST(Model, TextFromOutsideOpensNoReasoning) {
   }
 }
 
-// Its words are in the prompt as text, and only what follows them is the answer.
+// The prefill is in the prompt as text, and only what follows it is the answer.
 TEST(Model, GoesOnFromWhatTheAnswerHasBegunWith) {
   ModelSetting setting("there");
   ChatRequest request = ask("hi");
@@ -222,7 +222,7 @@ TEST(Model, GoesOnFromWhatTheAnswerHasBegunWith) {
   const std::vector<vocab::TokenId> prompt = setting.engine->requests().back().prompt;
   EXPECT_NE(prompt.back(), *setting.engine->tokenizer().control_token("<|im_end|>"));
 
-  // What the template has opened to think is closed: words come after it.
+  // The template's open reasoning section is closed, because text follows it.
   request.prefill = "Hello";
   request.template_kwargs.set("enable_thinking", true);
   const auto prepared = setting.model->prepare(request);
@@ -259,8 +259,8 @@ TEST(Model, tool_calling_WithChoiceNoneTellsTheModelOfNoTool) {
 struct Opened {
   std::string_view name;
   std::vector<std::string> allowed;
-  std::string_view tail;    // of the prompt
-  std::string_view answer;  // what the model goes on with
+  std::string_view tail;    // the end of the prompt
+  std::string_view answer;  // how the model goes on
 };
 
 const Opened kOpened[] = {
@@ -290,7 +290,7 @@ INSTANTIATE_TEST_SUITE_P(Choices, tool_calling_Required, ::testing::ValuesIn(kOp
 struct Held {
   std::string_view name;
   message::ToolChoice choice;
-  std::string_view wanted;  // what the model would write
+  std::string_view wanted;  // what the model would like to write
   std::string_view content;
   std::vector<message::ToolCall> calls;
 };
@@ -335,7 +335,7 @@ TEST(Model, tool_calling_HoldsAnEngineThatTakesGrammarsToTheTools) {
   }
 }
 
-// Each parameter is what it must be, but how many there are no grammar of elements can say.
+// Each parameter is constrained, but a grammar of XML elements cannot limit how many there are.
 TEST(Model, tool_calling_GuaranteesNoCallThatItsSchemaDoesNotTake) {
   const std::pair<std::string_view, message::Guarantee> cases[] = {
       {"<parameter=a>\n1\n</parameter>\n", message::Guarantee::unenforced},
@@ -383,7 +383,7 @@ TEST(Model, RefusesWhatNeedsGrammarsWhereTheEngineTakesNone) {
     EXPECT_EQ(started.error().param, param);
     EXPECT_EQ(started.error().code, "unsupported_parameter");
   }
-  with_order.argument_order = message::ArgumentOrder::any;  // which is what the engine does
+  with_order.argument_order = message::ArgumentOrder::any;  // as the engine does anyway
   EXPECT_TRUE(setting.model->start(with_order, std::make_shared<Collector>()));
 }
 
@@ -501,7 +501,7 @@ TEST(Model, TellsAFaultOfTheEngineFromOneOfTheRequest) {
   }
 }
 
-/// Fails as a tokenizer does whose server has gone.
+/// Fails as a tokenizer does whose server is gone.
 class LostTokenizer final : public vocab::Tokenizer {
  public:
   std::size_t size() const override { return 1; }
@@ -586,13 +586,13 @@ TEST(Model, TellsAModelWithoutTheWordsHowToCall) {
             "Available tools:\n- f;user: What time is it in Oslo?;assistant: <tool_call>\n"
             "<name>get_time</name>\n<arguments>{\"city\": \"Oslo\"}</arguments>\n</tool_call>;"
             "user: hi;");
-  // Without tools nothing of it is there, and what looks like a call is text.
+  // Without tools the prompt has none of that, and what looks like a call is text.
   EXPECT_EQ(setting.answer(ask("hi")).message().text(), kCalling);
   EXPECT_EQ(setting.prompt_seen(), "user: hi;");
 }
 
-// A call that comes twice comes once where only the prompt teaches the model to call, unless the
-// configuration says otherwise.
+// A call that comes twice in a row is passed on once if only the prompt teaches the model to call,
+// unless the configuration says otherwise.
 TEST(Model, DropsRepeatsOfModelsThatKnowNoTools) {
   constexpr std::string_view kCall =
       "<tool_call>\n<name>f</name>\n<arguments>{}</arguments>\n</tool_call>";
@@ -645,7 +645,7 @@ std::vector<std::string>& logged() {
   return lines;
 }
 
-// The lines that EXO's manual promises (docs/requirements.md, 000), at the level that it shows.
+// The lines that EXO's manual promises (docs/requirements.md, 000), at the level at which it logs.
 TEST(Model, tool_calling_LogsWhatItTookOutOfHistory) {
   ModelSetting setting(
       "x", {.name = "m",
@@ -810,20 +810,20 @@ TEST(Model, MendsCallsOfEveryFormat) {
       "count": {"type": "integer"}}, "required": ["name", "count"]})");
   for (const auto& format : format::all()) {
     const auto text = format::render_calls(*format, {{"", "f", R"({"name": "x", "count": "3"})"}});
-    if (!text) continue;  // it is no format to write
+    if (!text) continue;  // this format cannot write it
     const std::string& name = format::info(*format).name;
     ModelSetting setting(*text, {.name = "m", .format = name});
     ChatRequest request = ask("hi", {"f"});
     request.tools[0].parameters = schema;
     const message::Fold fold = setting.answer(request);
-    if (fold.message().tool_calls.empty()) continue;  // control tokens that its vocabulary lacks
+    if (fold.message().tool_calls.empty()) continue;  // the vocabulary lacks its control tokens
     EXPECT_EQ(*json::parse(fold.message().tool_calls[0].arguments),
               *json::parse(R"({"name": "x", "count": 3})"))
         << name << " " << *text;
   }
 }
 
-// What a mask held fits as it is; what it did not hold in full is mended still.
+// Arguments that a mask constrained fit as they are; those it did not fully constrain are repaired.
 TEST(Model, MendsOfMaskedAnswersOnlyWhatIsLoose) {
   for (const bool is_strict : {true, false}) {
     ModelSetting setting(
@@ -848,7 +848,7 @@ struct Strayed {
   bool is_held;
 
   std::string_view content;
-  std::string_view call;    // its name; "": there is none
+  std::string_view call;    // its name; "": there is no call
   std::string_view format;  // of the call
   message::Guarantee guarantee;
   std::vector<std::string> codes;  // of diagnostics
@@ -951,7 +951,7 @@ TEST(Model, CallsInOtherFormsAndOfOtherNames) {
   }
 }
 
-// The grammar that an engine elsewhere is sent knows nothing of other forms, so it guarantees none.
+// The grammar for an upstream knows no other forms, so it guarantees none of them.
 TEST(Model, CallsInOtherFormsAreNotTheUpstreamsGuarantee) {
   ScriptedEngine::Options options{.chat_template = std::string(kModelTemplate),
                                   .holding = engine::Holding::gbnf};

@@ -51,7 +51,7 @@ Result<void, Refusal> check_schemas(const ChatRequest& request) {
 
 namespace {
 
-// Without a schema any object will do.
+// Without a schema any object is valid.
 Expected<std::shared_ptr<const schema::Schema>> response_schema(const ChatRequest& request) {
   const json::Value& schema = request.response_format.schema;
   return schema::Schema::compile(schema.is_null() ? json::Object{{"type", "object"}} : schema);
@@ -70,7 +70,7 @@ namespace {
 
 // What looks like a call in a tool's result may be quoted in the answer.
 bool is_call_in_result(const ChatRequest& request, const std::vector<std::string>& names) {
-  std::size_t left = std::size_t{1} << 20U;     // bytes that are looked at, of the latest results
+  std::size_t left = std::size_t{1} << 20U;     // bytes of the latest results that are searched
   std::shared_ptr<const format::Format> forms;  // linked once, and only if a result needs it
   for (auto one = request.messages.rbegin(); one != request.messages.rend() && left > 0; ++one) {
     if (one->role != message::Role::tool) continue;
@@ -129,7 +129,7 @@ void take_request(const ChatRequest& request, const ModelOptions& options, bool 
   turn.parallel_tool_calls = request.parallel_tool_calls;
   using Kind = message::ResponseFormat::Kind;
   turn.has_response_format = request.response_format.kind != Kind::text;
-  // The rest of an answer that was begun elsewhere is no JSON by itself.
+  // The rest of an answer with a prefill is not JSON by itself.
   if (request.response_format.kind == Kind::json && !is_held && request.prefill.empty()) {
     if (auto schema = response_schema(request)) turn.text_schema = *std::move(schema);
   }

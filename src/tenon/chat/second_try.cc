@@ -25,7 +25,8 @@ using message::ChatRequest;
 using message::FinishReason;
 using message::TokenLogprob;
 
-// To ask a model may mean to wait for its tokenizer, which no engine's thread can do.
+// Runs tasks on a thread of its own: asking a model may wait for its tokenizer, which an engine's
+// thread must not do.
 class Errands {
  public:
   Errands() : thread_([this] { work(); }) {}
@@ -33,7 +34,7 @@ class Errands {
   Errands& operator=(const Errands&) = delete;
   ~Errands() { close(); }
 
-  /// False: it is closed.
+  /// Returns false if it is closed.
   bool add(std::function<void()> errand) {
     const std::lock_guard lock(mutex_);
     if (is_closed_) return false;
@@ -41,7 +42,7 @@ class Errands {
     changed_.notify_one();
     return true;
   }
-  /// Waits for those that have been added. Not from within one.
+  /// Waits for the tasks that were added. Not from within one.
   void close() {
     {
       const std::lock_guard lock(mutex_);
@@ -55,7 +56,7 @@ class Errands {
   static void run(const std::function<void()>& errand) {
     try {
       errand();
-    } catch (const std::exception& error) {  // no memory
+    } catch (const std::exception& error) {  // out of memory
       log::error("asking again: " + std::string(error.what()));
     }
   }
@@ -78,10 +79,10 @@ class Errands {
   std::condition_variable changed_;
   std::deque<std::function<void()>> errands_;
   bool is_closed_ = false;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // last: it uses the members above
 };
 
-/// One request: the sink of its first answer.
+/// One request; the sink of its first answer.
 class Trial final : public message::ChatSink, public std::enable_shared_from_this<Trial> {
  public:
   Trial(const std::shared_ptr<Model>& model, std::shared_ptr<Errands> errands, ChatRequest request,
@@ -95,7 +96,7 @@ class Trial final : public message::ChatSink, public std::enable_shared_from_thi
   void on_event(const ChatEvent& event, const std::vector<TokenLogprob>& logprobs) override;
   void on_second(const ChatEvent& event, const std::vector<TokenLogprob>& logprobs);
 
-  /// For the answer that feeds this; the second one comes by itself.
+  /// The slot of the first answer; the second one is attached by this class.
   engine::RunSlot<Answer>& answer() { return answer_; }
 
  private:
@@ -110,15 +111,15 @@ class Trial final : public message::ChatSink, public std::enable_shared_from_thi
   const trace::Context trace_ = trace::current();
   const patience::Clock::time_point deadline_;
 
-  // Of whichever thread the events come from; between the two answers, of the errand.
+  // Used by the thread that the events come from; between the two answers, by the errand.
   ChatRequest request_;
   std::shared_ptr<message::ChatSink> sink_;
   message::Fold first_;
   std::vector<std::pair<ChatEvent, std::vector<TokenLogprob>>> held_;
-  std::vector<std::string> faults_;  // by call; "": it fits
+  std::vector<std::string> faults_;  // by call; "": it is valid
   bool has_fault_ = false;
   bool has_second_ = false;
-  std::vector<ChatEvent> second_told_;  // diagnostics, until there is a second answer
+  std::vector<ChatEvent> second_told_;  // diagnostics that came before the second answer begins
 
   engine::RunSlot<Answer> answer_;
 };
@@ -162,7 +163,7 @@ void Trial::give_first() {
   sink_.reset();
 }
 
-// The calls with what is wrong with them, as the results of tools.
+// The request with the calls and, as the results of tools, what is wrong with them.
 ChatRequest Trial::with_faults() {
   ChatRequest request = std::move(request_);
   request.messages.push_back(first_.message());
@@ -196,7 +197,7 @@ void Trial::ask_again() {
   give_first();
 }
 
-// What was wrong with the first.
+// Drops what was kept of the first answer, and tells what was wrong with it.
 void Trial::begin_second() {
   held_.clear();
   std::string faults;
@@ -208,7 +209,7 @@ void Trial::begin_second() {
   for (const ChatEvent& told : second_told_) sink_->on_event(told, {});
 }
 
-// An engine may say something of an answer before it says that there is none.
+// An engine may send diagnostics before it says that there is no answer.
 void Trial::on_second(const ChatEvent& event, const std::vector<TokenLogprob>& logprobs) {
   const auto* const finish = std::get_if<message::Finish>(&event);
   const bool has_failed = finish != nullptr && (finish->reason == FinishReason::error ||
@@ -267,7 +268,7 @@ class SecondTry final : public Model {
   GrammarCounts grammar_counts() const override { return inner_->grammar_counts(); }
   Prices prices() const override { return inner_->prices(); }
 
-  // An answer that goes on from its beginning cannot be begun again.
+  // An answer that continues a given beginning cannot be begun again.
   Result<std::unique_ptr<Answer>, Refusal> start(const ChatRequest& request,
                                                  std::shared_ptr<message::ChatSink> sink) override {
     if (request.tools.empty() || request.continuation || !request.prefill.empty()) {

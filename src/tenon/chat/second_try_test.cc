@@ -26,7 +26,7 @@ constexpr std::string_view kSecondTryTemplate =
     "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
     "{% if tools %}{% endif %}";
 
-// What a client reads. The first event of a call and the first text are waited for with seen().
+// What a client reads. seen() waits for the first event of a call, or for the first text.
 class Client final : public message::ChatSink {
  public:
   void on_event(const message::ChatEvent& event,
@@ -193,14 +193,14 @@ TEST(SecondTry, GetsWhatIsLeftOfTheTime) {
   EXPECT_LE(asked[1].time_limit, asked[0].time_limit - 50ms) << "the first took its time";
 }
 
-// Of what no grammar holds an answer tells before it comes, also before it fails.
+// An unconstrained answer has diagnostics before its content, even if it then fails.
 TEST(SecondTry, ThatFailsWithDiagnosticsLeavesTheFirst) {
   const Script wrong{.text = R"({"name": "f", "parameters": {"n": "three"}})"};
   for (const auto end : {FinishReason::error, FinishReason::cancelled}) {
     const SecondTrySetting setting({wrong, {.text = "", .end = end}}, "llama3_json",
                                    engine::Holding::gbnf);
     const auto client = std::make_shared<Client>();
-    // Names of so many letters are more than the grammar's text can do without.
+    // Names with so many letters take too many rules for the grammar's text to exclude them.
     message::ChatRequest asked = second_try_request();
     for (char letter = 'a'; letter <= 'z'; ++letter) {
       asked.tools.push_back({.name = std::string(60, letter)});
@@ -232,7 +232,7 @@ TEST(SecondTry, TellsTheModelWhatWasWrongAndCountsBoth) {
   EXPECT_EQ(fold.finish().usage.prompt_tokens, asked[0].prompt.size() + asked[1].prompt.size());
 }
 
-// What cannot be begun again, and what asks for no calls, goes the ordinary way.
+// Answers that cannot be begun again, and requests without calls, are passed through.
 TEST(SecondTry, TextStreamsAndACutAnswerIsGivenAsItIs) {
   {
     const SecondTrySetting setting(
@@ -255,7 +255,7 @@ TEST(SecondTry, TextStreamsAndACutAnswerIsGivenAsItIs) {
   EXPECT_EQ(cut.engine->requests().size(), 1U);
 }
 
-// At whatever moment the client goes, its sink hears of an end, and nothing is waited for in vain.
+// At whatever moment the client goes, its sink gets an end, and no thread waits for ever.
 TEST(SecondTry, MayBeCancelledAtAnyMoment) {
   for (int after_us = 0; after_us < 4000; after_us += 100) {
     const SecondTrySetting setting({{.text = kWrong, .delay = std::chrono::microseconds(20)},

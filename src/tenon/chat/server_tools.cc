@@ -24,7 +24,7 @@ using message::FinishReason;
 using message::TokenLogprob;
 using message::ToolCall;
 
-/// What the requests of one model have in common, and outlives all of them.
+/// What the requests of one model share; it outlives all of them.
 struct Common {
   std::weak_ptr<Model> model;
   std::weak_ptr<Toolbox> tools;
@@ -32,7 +32,7 @@ struct Common {
   std::atomic<std::uint32_t> waiting = 0;  // requests whose tools run
 };
 
-/// One request: the sink of all of its answers, one after the other.
+/// One request; the sink of all of its answers, one after the other.
 class Request final : public message::ChatSink, public std::enable_shared_from_this<Request> {
  public:
   Request(std::shared_ptr<Common> common, ChatRequest request, ToolSet ours,
@@ -49,7 +49,7 @@ class Request final : public message::ChatSink, public std::enable_shared_from_t
 
   void on_event(const ChatEvent& event, const std::vector<TokenLogprob>& logprobs) override;
 
-  /// Asks the model in this thread.
+  /// Asks the model on this thread.
   [[nodiscard]] Result<void, Refusal> ask(Model& model);
   void cancel();
   void set_paused(bool value);
@@ -66,27 +66,27 @@ class Request final : public message::ChatSink, public std::enable_shared_from_t
   void forget_tools();
 
   const std::shared_ptr<Common> common_;
-  const ToolSet ours_;  // tools that are run here
+  const ToolSet ours_;  // the server's tools
   const std::string about_{log::about()};
   const trace::Context trace_ = trace::current();
 
-  // Of whichever thread the events come from; between two answers, of the toolbox's.
+  // Used by the thread that the events come from; between two answers, by the toolbox's.
   ChatRequest request_;
   std::shared_ptr<message::ChatSink> sink_;
   Clock::time_point deadline_ = Clock::time_point::max();
-  std::shared_ptr<ToolMemory> memory_;                 // null: each call is made
-  message::Fold round_;                                // the answer at hand, all of it
-  std::vector<std::optional<std::uint32_t>> numbers_;  // of its calls, for the client; or ours
-  std::uint32_t calls_ = 0;                            // that the client has been told of
-  std::size_t rounds_ = 0;                             // that have ended
-  std::size_t run_ = 0;                                // calls of our tools
-  bool has_text_ = false;                              // of rounds before
+  std::shared_ptr<ToolMemory> memory_;                 // null: each call is run
+  message::Fold round_;                                // the present answer, all of it
+  std::vector<std::optional<std::uint32_t>> numbers_;  // its calls: the client's index, or ours
+  std::uint32_t calls_ = 0;                            // calls that were passed to the client
+  std::size_t rounds_ = 0;                             // answers that have ended
+  std::size_t run_ = 0;                                // calls of our tools that were run
+  bool has_text_ = false;                              // an earlier round had text
   bool has_text_now_ = false;
   message::Usage usage_;
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::unique_ptr<Answer> answer_;
-  std::size_t number_ = 0;  // of the answer that answer_ is, or will be
+  std::size_t number_ = 0;  // the number of the answer that answer_ is, or will be
   const CancelToken cancel_;
   bool is_paused_ = false;
 };
@@ -169,7 +169,7 @@ void Request::run_tools() {
                {.cancel = cancel_, .deadline = deadline_, .memory = memory_});
 }
 
-// The model must answer without them.
+// From now on the model must answer without the server's tools.
 void Request::forget_tools() {
   std::erase_if(request_.tools, [this](const auto& tool) { return ours_.has(tool.name); });
 }
@@ -216,8 +216,8 @@ Result<void, Refusal> Request::ask(Model& model) {
   }
   auto started = model.start(request_, shared_from_this());
   if (!started) return Failure<Refusal>(std::move(started.error()));
-  // It may be over, and the next one under way, before it is handed over here.
-  std::unique_ptr<Answer> gone = *std::move(started);  // destroyed without the lock
+  // The answer may be over, and the next one under way, before it arrives here.
+  std::unique_ptr<Answer> gone = *std::move(started);  // destroyed after the lock is released
   const std::lock_guard lock(mutex_);
   if (number != number_) return {};
   answer_.swap(gone);
@@ -269,12 +269,12 @@ class ServerTools final : public Model {
         common_(std::make_shared<Common>(inner_, tools_, options)) {}
   ServerTools(const ServerTools&) = delete;
   ServerTools& operator=(const ServerTools&) = delete;
-  ~ServerTools() override { tools_.reset(); }  // waits for its calls, which use the model
+  ~ServerTools() override { tools_.reset(); }  // waits for running calls, which use the model
 
   const std::string& name() const override { return inner_->name(); }
   const std::vector<std::string>& aliases() const override { return inner_->aliases(); }
   const engine::Capabilities& capabilities() const override { return inner_->capabilities(); }
-  // A request whose tools run is one that the model is still needed for.
+  // While a request's tools run, the model is still in use.
   engine::EngineStats stats() const override {
     engine::EngineStats stats = inner_->stats();
     stats.unfinished += common_->waiting.load();
@@ -317,7 +317,7 @@ class ServerTools final : public Model {
            request.prefill.empty() && request.tool_choice.mode != message::ToolMode::none &&
            request.tool_choice.allowed.empty() && (!holds_text || holds_both);
   }
-  // Gives those that it adds.
+  // Returns the tools that it adds.
   ToolSet add_tools(ChatRequest& request) const {
     ToolSet added = tools_->known_tools().beside(request.tools);
     request.tools.insert(request.tools.end(), added.list().begin(), added.list().end());

@@ -19,7 +19,7 @@ using message::FinishReason;
 using message::ToolMode;
 using std::chrono::milliseconds;
 
-// A model whose server has get_weather, and a client that has book().
+// A model whose server has the tool get_weather, and a client that has the tool book.
 struct Server {
   explicit Server(std::vector<engine::Script> scripts, ServerToolsOptions options = {})
       : at(std::move(scripts)) {
@@ -67,11 +67,11 @@ std::string codes_of(const ConversationTurn& turn) {
 
 struct ServerToolsRow {
   const char* name;
-  std::vector<std::string> texts;  // of the model
+  std::vector<std::string> texts;  // model outputs
   message::ChatRequest request;
 
   std::optional<std::string> content;
-  std::vector<std::string> calls;  // that the client gets
+  std::vector<std::string> calls;  // calls that the client gets
   FinishReason finish = FinishReason::stop;
   std::size_t asked = 1;
   std::string codes = "";
@@ -216,7 +216,7 @@ TEST(ServerTools, tool_calling_AnAnswerThatIsLetGoEndsThem) {
     ASSERT_TRUE(answer);
     std::this_thread::sleep_for(milliseconds(30));
   }
-  server.model.reset();  // waits for the tool
+  server.model.reset();  // waits for the tool to end
 }
 
 TEST(ServerTools, tool_calling_AModelThatFailsThenIsAnError) {

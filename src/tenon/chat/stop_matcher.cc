@@ -24,7 +24,7 @@ StopMatcher::StopMatcher(const std::vector<std::string>& stops) {
   }
 }
 
-// Advances every stop string by one byte. True if one is complete.
+// Advances every stop string by one byte. Returns whether one is complete.
 bool StopMatcher::step(char byte) {
   const Stop* found = nullptr;
   for (Stop& stop : stops_) {

@@ -9,38 +9,38 @@
 
 namespace tenon::chat {
 
-/// Finds the first stop string in a text that arrives in pieces, and never lets a byte of it out.
+/// Finds the first stop string in a text that arrives in pieces, and passes no byte of it on.
 ///
 ///     StopMatcher matcher(request.stop);
 ///     std::string out;
-///     if (matcher.feed(piece, out)) return end(out);  // what precedes the stop string
-///     pass(out);                                      // what can no longer be part of one
+///     if (matcher.feed(piece, out)) return end(out);  // the text before the stop string
+///     pass(out);                                      // text that cannot be part of one
 ///
-/// The stop string that is complete first wins; of those complete at the same byte, the longest.
-/// Only what may yet become a stop string is held back, and where the pieces are cut never changes
-/// the result. Linear in the text for each stop string (Knuth, Morris and Pratt). One matcher
-/// serves one text, from one thread; feed does not allocate beyond `out` and the longest stop
-/// string.
+/// The stop string that is complete first wins; of several that are complete at the same byte, the
+/// longest. Only text that may yet become a stop string is held back, and where the pieces are cut
+/// never changes the result. Linear in the text for each stop string (Knuth, Morris and Pratt). One
+/// matcher serves one text, from one thread; feed does not allocate beyond `out` and the longest
+/// stop string.
 class StopMatcher {
  public:
   /// Empty strings are left out: they would stop before the first byte.
   explicit StopMatcher(const std::vector<std::string>& stops);
 
-  /// Appends to `out` what is certain. True: a stop string is complete, see matched(); every later
-  /// call returns true and appends nothing.
+  /// Appends the text that is certain to `out`. True: a stop string is complete, see matched();
+  /// every later call returns true and appends nothing.
   bool feed(std::string_view piece, std::string& out);
   /// The text is over, or interrupted by something that is not text: appends what was held back.
   void flush(std::string& out);
 
   [[nodiscard]] bool is_active() const { return !stops_.empty(); }
-  /// The stop string that was found; empty if none was.
+  /// The stop string that was found; empty if no stop string was found.
   [[nodiscard]] const std::string& matched() const { return matched_; }
 
  private:
   struct Stop {
     std::string text;
     std::vector<std::size_t> border;  // [i]: longest proper prefix of text[0, i] that is its suffix
-    std::size_t length = 0;           // of the prefix that the text so far ends in
+    std::size_t length = 0;           // of the longest prefix that the text so far ends in
   };
 
   bool step(char byte);

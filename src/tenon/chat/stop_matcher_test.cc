@@ -70,7 +70,7 @@ TEST_P(Stops, AreTheSameWhereverTheTextIsCut) {
 INSTANTIATE_TEST_SUITE_P(Rules, Stops, ::testing::ValuesIn(kStopMatcherCases),
                          [](const auto& test) { return std::string(test.param.name); });
 
-// The definition, read out plainly: the shortest prefix of the text that ends in a stop string.
+// The definition, written plainly: the shortest prefix of the text that ends in a stop string.
 Result by_definition(const std::vector<std::string>& stops, const std::string& text) {
   for (std::size_t end = 1; end <= text.size(); ++end) {
     std::optional<std::string> longest;

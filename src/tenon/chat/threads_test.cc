@@ -1,4 +1,4 @@
-// Bugs of others in how an answer ends, each row named after the thread in which it was reported
+// Bugs of other projects in how an answer ends. Each row is named after the thread that reported it
 // (`vllm#53269`: its number in that project). docs/threads.md lists the rows.
 #include <memory>
 #include <string>

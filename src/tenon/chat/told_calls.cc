@@ -104,7 +104,7 @@ void ToldCalls::wait(const engine::CallPiece& piece) {
   waiting_bytes_ += bytes;
 }
 
-// Of those that wait.
+// Opens the first of the calls that wait.
 void ToldCalls::open_first(std::vector<ChatEvent>& out) {
   const auto first = waiting_.extract(waiting_.begin());
   is_open_ = true;
@@ -116,7 +116,7 @@ void ToldCalls::open_first(std::vector<ChatEvent>& out) {
   call_.is_cut = call.is_cut;
 }
 
-// Arguments may stand before the name.
+// Arguments may come before the name.
 void ToldCalls::take(Call& call, const engine::CallPiece& piece, std::vector<ChatEvent>& out) {
   if (call.name.empty()) call.name = piece.name;
   if (!call.is_passed || call.is_content) call.arguments += piece.arguments;
@@ -129,7 +129,7 @@ void ToldCalls::take(Call& call, const engine::CallPiece& piece, std::vector<Cha
   if (call.is_content) return;
   const bool had_begun = call.filter.has_begun();
   std::string copy;
-  // What stands behind a value is of no use, but for space.
+  // Text after the value is of no use, unless it is only space.
   if (call.misfits.empty()) text.remove_prefix(call.filter.feed(text, copy));
   if (!call.misfits.empty() || !is_blank(text)) call.misfits += text;
   if (!had_begun && copy == "null") copy = "{}";
@@ -185,7 +185,7 @@ void ToldCalls::end(bool truncated, std::vector<ChatEvent>& out) {
   out.emplace_back(message::CallEnd{.incomplete = is_cut});
 }
 
-// A call without arguments has none to be cut.
+// A call without arguments has none that could be cut.
 void ToldCalls::end_arguments(bool is_cut, std::vector<ChatEvent>& out) {
   using Status = format::JsonFilter::Status;
   format::JsonFilter& filter = call_.filter;

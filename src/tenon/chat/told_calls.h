@@ -17,25 +17,25 @@
 
 namespace tenon::chat {
 
-/// Holds the beginning of an object's member back until its value begins, in JSON text that comes
-/// in pieces and is right so far: where no value comes, the member was never passed on.
+/// Holds the beginning of an object's member back until its value begins, in valid JSON text that
+/// comes in pieces. If no value comes, the member was never passed on.
 ///
 ///     MemberHold hold;
 ///     hold.pass(R"({"a": 1, "b")");   // `{"a": 1`
 ///     hold.pass(": 2}");              // `, "b": 2}`
 class MemberHold {
  public:
-  /// A name that is longer is passed on.
+  /// A longer name is passed on at once.
   static constexpr std::size_t kMaxHeld = 4096;
 
-  /// What may be passed on, of what was held and of `json`.
+  /// What may be passed on now, of the held text and of `json`.
   [[nodiscard]] std::string pass(std::string_view json);
-  /// A member's name, or its beginning, is held.
+  /// Whether a member's name, or its beginning, is held.
   [[nodiscard]] bool has_name() const { return held_.find('"') != std::string::npos; }
-  /// What is held, which is passed on now.
+  /// Passes on what is held.
   [[nodiscard]] std::string release() { return std::exchange(held_, {}); }
-  /// Leaves the member out: of `rest`, which would have ended the text with a value for it, the
-  /// brackets alone remain.
+  /// Leaves the held member out. `rest` would have ended the text with a value for it; only its
+  /// closing brackets are returned.
   [[nodiscard]] std::string end_without(std::string_view rest);
 
  private:
@@ -43,27 +43,29 @@ class MemberHold {
   void begin_value(std::string& out);
 
   std::string held_;
-  std::vector<bool> is_object_;  // the levels that are open
+  std::vector<bool> is_object_;  // the open levels
   bool is_member_ = false;       // a member has begun, and its value has not
-  bool is_named_ = false;        // its name is over
+  bool is_named_ = false;        // the member's name is complete
   bool is_string_ = false;
   bool is_escaped_ = false;
 };
 
-/// The calls of an answer whose engine tells them by itself (Takes::messages), as events of one
-/// call after the other: arguments are passed on as they come; a call that begins before the one at
-/// hand is whole waits for it, one without arguments until the end, for they may still come. What
-/// waits beyond kMaxWaitingBytes is left out, and its call incomplete (Diagnostic "broken_call").
-/// More of a call that is whole is content (again "broken_call"). Arguments are mended as they pass
-/// like those that a format's parser reads (JsonFilter, Diagnostic "mended_arguments"); where they
-/// break JSON they are closed so that they are JSON, a member without a value is left out, and what
-/// does not fit is content (Diagnostic "spoilt_call"); what does not begin as JSON at all becomes a
-/// JSON string. Ids are made here, since servers repeat theirs. A call of a tool that the request
-/// does not have goes the way that ParseOptions say, and is content, as JSON, where they say
-/// nothing (Diagnostic "unknown_tool").
+/// The calls of an answer whose engine reports them itself (Takes::messages), as events of one call
+/// after the other:
+/// - Arguments are passed on as they come. A call that begins before the present one is whole waits
+///   for it; one without arguments waits until the end, because they may still come. Beyond
+///   kMaxWaitingBytes, what waits is left out and its call incomplete. More pieces of a call that
+///   is whole are content. Both give the Diagnostic "broken_call".
+/// - Arguments are repaired as they pass, like those that a format's parser reads (JsonFilter,
+///   Diagnostic "mended_arguments"). Where they break JSON they are closed to be JSON, a member
+///   without a value is left out, and the rest is content (Diagnostic "spoilt_call"). Text that
+///   does not begin as JSON at all becomes a JSON string.
+/// - Ids are made here, since servers repeat theirs.
+/// - A call of a tool that the request does not have is treated as ParseOptions say; if they say
+///   nothing, it is content, as JSON (Diagnostic "unknown_tool").
 ///
-/// Indices of events are of no meaning: whoever takes them counts calls. One object serves one
-/// answer, from one thread.
+/// The indices of events mean nothing: the receiver counts calls. One object serves one answer,
+/// from one thread.
 class ToldCalls {
  public:
   static constexpr std::size_t kMaxWaitingBytes = std::size_t{16} << 20;
@@ -71,13 +73,13 @@ class ToldCalls {
   explicit ToldCalls(format::ParseOptions options) : options_(std::move(options)) {}
 
   void feed(const engine::CallPiece& piece, std::vector<message::ChatEvent>& out);
-  /// Something else comes: the call at hand is over if it is whole. If it is not, is_open() says
+  /// Something else comes: the present call is over if it is whole. If it is not, is_open() says
   /// so, and what comes has to wait.
   void interrupt(std::vector<message::ChatEvent>& out);
   /// The answer is over; `truncated` if it was cut.
   void finish(bool truncated, std::vector<message::ChatEvent>& out);
 
-  /// Null for a tool without one.
+  /// Null for a tool without a schema.
   [[nodiscard]] const json::Value* schema_of(std::string_view tool) const;
   [[nodiscard]] bool is_open() const { return is_open_; }
   [[nodiscard]] bool has_begun() const { return has_begun_; }
@@ -85,14 +87,14 @@ class ToldCalls {
  private:
   struct Call {
     std::string name;
-    std::string arguments;    // as they came; of a call that is passed on only what came before
-    bool is_content = false;  // of an unknown tool
+    std::string arguments;    // as they came; for a call that is passed on, only what came before
+    bool is_content = false;  // it is of an unknown tool
     bool is_passed = false;   // its name is known, and its beginning was passed on
-    bool is_cut = false;      // it had to wait with too much
+    bool is_cut = false;      // too much of it had to wait
     format::JsonFilter filter{};
     MemberHold hold{};
-    std::string misfits;            // what the filter did not take
-    std::size_t waiting_bytes = 0;  // what waiting_bytes_ has of it
+    std::string misfits;            // text that the filter did not accept
+    std::size_t waiting_bytes = 0;  // its part of waiting_bytes_
   };
 
   void open_first(std::vector<message::ChatEvent>& out);
@@ -106,15 +108,15 @@ class ToldCalls {
 
   const format::ParseOptions options_;
   bool has_begun_ = false;
-  std::string more_;  // that came of calls which were over
+  std::string more_;  // pieces that came for calls which were over
   bool has_told_of_more_ = false;
   bool is_open_ = false;
-  std::uint32_t index_ = 0;  // of the call at hand
+  std::uint32_t index_ = 0;  // of the present call
   Call call_;
   std::set<std::uint32_t> over_;
   std::map<std::uint32_t, Call> waiting_;
   std::size_t waiting_bytes_ = 0;
-  bool has_left_out_ = false;  // something, since too much waited
+  bool has_left_out_ = false;  // something was left out, because too much waited
 };
 
 }  // namespace tenon::chat

@@ -17,7 +17,7 @@ format::ParseOptions options() {
   return {.tools = {"f", "g"}, .schemas = {json::Value(json::Object{{"type", "object"}})}};
 }
 
-// Events in few letters: "f(" a call begins, its arguments, ")" it ends, "!" it was cut; "'text'"
+// Events in short: "f(" a call begins, its arguments, ")" it ends, "!" it was cut; "'text'"
 // content, "[code]" a diagnostic.
 std::string shown(const std::vector<ChatEvent>& events) {
   std::string all;
@@ -181,7 +181,7 @@ TEST(ToldCalls, HaveRoomAgainOnceTheyHaveWaited) {
   EXPECT_EQ(all, expected);
 }
 
-// An open text is looked at once, not with each piece of another call.
+// An open text is searched once, not again with each piece of another call.
 TEST(ToldCalls, TakeTimeInProportionToWhatComes) {
   ToldCalls calls(options());
   std::vector<ChatEvent> events;

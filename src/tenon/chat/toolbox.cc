@@ -22,6 +22,18 @@
 #include "tenon/message/build.h"
 #include "tenon/schema/schema.h"
 
+// How calls are run
+//
+// start() puts one Job for each call into a queue; all jobs of one start() share a Batch, whose
+// last result calls `done`. Worker threads (work()) take jobs, at most max_concurrent at a time.
+// One thread watches (watch()): a job whose time is over, or that is not wanted any more, gets an
+// error as its result at once, though its function may still run. That function keeps its thread,
+// so there may be twice as many threads as jobs that run (ensure_threads); beyond that, waiting
+// jobs fail too (why_over). `mutex` guards all of this, and is released while a function or `done`
+// runs. Sources (servers of tools) are separate, under `tools_mutex`: ask_sources() starts a thread
+// for each source that has news, list_tools() puts all tools into an immutable ToolSet with unique
+// names. A caller gets the ToolSet and runs calls against it, so what was offered is what runs.
+
 namespace tenon::chat {
 namespace {
 
@@ -32,13 +44,13 @@ using message::ToolCall;
 /// A tool, and who runs it.
 struct Entry {
   Tool tool;
-  std::shared_ptr<const schema::Schema> schema;  // null: it takes anything
+  std::shared_ptr<const schema::Schema> schema;  // null: any arguments are valid
   ToolFunction function;
   std::string identity;
 };
 using Entries = std::map<std::string, std::shared_ptr<const Entry>, std::less<>>;
 
-/// A tool of a source, as that calls it.
+/// A tool of a source, under the source's own name for it.
 struct Found {
   Tool tool;
   std::shared_ptr<const schema::Schema> schema;
@@ -63,9 +75,9 @@ std::string identity_of(std::string_view source, const Tool& tool) {
   return json::to_string(json::Array{source, tool.name, tool.description, tool.parameters});
 }
 
-constexpr std::size_t kMaxNameBytes = 64;  // that OpenAI's API takes
+constexpr std::size_t kMaxNameBytes = 64;  // the limit of OpenAI's API
 
-// What else it has becomes '_'.
+// Characters that are not allowed become '_'.
 std::string as_tool_name(std::string text) {
   for (char& c : text) {
     const bool is_legal = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
@@ -75,13 +87,13 @@ std::string as_tool_name(std::string text) {
   return text;
 }
 
-// Its first bytes, with `end` behind them.
+// Cuts the name so that `end` fits after it.
 std::string cut_name(std::string name, const std::string& end) {
   name.resize(std::min(name.size(), kMaxNameBytes - end.size()));
   return name + end;
 }
 
-// For a tool of `source`: one that is not in `taken`. "": none is left.
+// A name for a tool of `source` that is not in `taken`. "": no name is left.
 std::string free_name(const std::string& source, const std::string& own, const Entries& taken) {
   constexpr int kMost = 1000;
   const std::string plain = as_tool_name(own);
@@ -96,7 +108,7 @@ std::string free_name(const std::string& source, const std::string& own, const E
   return "";
 }
 
-// What every engine takes of a function's parameters, and what means the same.
+// Rewrites a schema into the form that every engine accepts, with the same meaning.
 json::Value as_parameters(json::Value schema) {
   json::Object* const members = schema.if_object();
   if (members == nullptr && !schema.is_null()) return schema;
@@ -109,7 +121,7 @@ json::Value as_parameters(json::Value schema) {
   return schema;
 }
 
-// A model that is not told of a failure takes it for a result.
+// Without the word "error" a model would take a failure for a result.
 std::string as_failure(std::string text) {
   constexpr std::string_view kError = "error";
   const auto begin = text.find_first_not_of(" \t\r\n");
@@ -121,7 +133,7 @@ std::string as_failure(std::string text) {
   return says_so ? text : "Error: " + text;
 }
 
-// At most `most` bytes of it, and what there was.
+// At most `most` bytes of the text, with a note on how long it was.
 std::string cut(const ToolOutput& output, std::size_t most) {
   std::string text = utf8::sanitized(output.text);
   if (text.size() <= most && output.left_out_bytes == 0) return text;
@@ -163,7 +175,7 @@ ToolOutput perform_safely(const Entry& entry, const std::string& arguments,
   }
 }
 
-// Of the call, whatever the order and the spelling of its arguments.
+// The same for all calls that differ only in the order or spelling of their arguments.
 std::string key_of(const Entry& entry, const std::string& arguments) {
   const auto sorted = [](const auto& self, const json::Value& value) -> json::Value {
     if (const json::Array* items = value.if_array()) {
@@ -186,7 +198,7 @@ std::string key_of(const Entry& entry, const std::string& arguments) {
          (read ? json::to_string(sorted(sorted, *read)) : arguments);
 }
 
-// Behind the notes of other sources, as long as there is room.
+// Appends the notes of a source, if there is room.
 void add_notes(const std::string& source, const std::string& text, std::string& notes) {
   constexpr std::size_t kMost = std::size_t{32} << 10U;
   constexpr std::string_view kHead =
@@ -208,7 +220,7 @@ void add_notes(const std::string& source, const std::string& text, std::string& 
 
 struct Batch {
   std::vector<ToolResult> results;
-  std::size_t left = 0;  // results that are missing
+  std::size_t left = 0;  // how many results are missing
   Toolbox::Done done;
   ToolContext context;
 };
@@ -217,23 +229,23 @@ struct Job {
   std::string arguments;
   std::shared_ptr<const Entry> entry;
   std::shared_ptr<Batch> batch;
-  std::size_t index = 0;  // in the batch
+  std::size_t index = 0;  // of its result in the batch
   Clock::time_point since = Clock::now();
   ToolContext context{};
   bool is_running = false;
   bool is_remembered = false;
-  bool is_done = false;  // it has a result; perhaps its function still runs
+  bool is_done = false;  // it has a result, though its function may still run
 };
 
-/// A source, and what it said last.
+/// A source, and its latest tools.
 struct Source {
   std::shared_ptr<ToolSource> source;
-  std::optional<std::uint64_t> version{};  // of what was found; nothing: nobody has looked
+  std::optional<std::uint64_t> version{};  // of `found`; no value: it was never asked
   std::vector<Found> found{};
   std::string instructions{};
-  std::string failure{};             // that was logged last
+  std::string failure{};             // the one that was logged last
   Clock::time_point next_attempt{};  // after a failure
-  bool is_asked = false;             // by the thread
+  bool is_asked = false;             // `thread` is asking it
   Clock::time_point asked_at{};
   std::thread thread{};
 };
@@ -313,28 +325,28 @@ struct Toolbox::Impl {
   const Options options;
   const CancelToken closing;
 
-  std::mutex tools_mutex;  // guards the tools
+  std::mutex tools_mutex;  // guards the members up to `known`
   std::condition_variable tools_changed;
   std::vector<std::shared_ptr<const Entry>> own;
   std::deque<Source> sources;
   std::shared_ptr<const ToolSet::Impl> known = std::make_shared<const ToolSet::Impl>();
 
-  std::mutex mutex;  // guards what follows
+  std::mutex mutex;  // guards the members below
   std::condition_variable work_changed;
   std::condition_variable watch_changed;
-  std::deque<std::shared_ptr<Job>> jobs;  // that wait or run, or whose function still does
-  Clock::time_point last_begin;           // of a job
+  std::deque<std::shared_ptr<Job>> jobs;  // waiting or running, or their function still runs
+  Clock::time_point last_begin;           // when a job last began to run
   std::size_t idle = 0;
-  std::vector<std::thread> threads;  // the first watches
+  std::vector<std::thread> threads;  // the first one watches
 };
 
-// Under tools_mutex. Whoever has news is asked, unless it has failed just now.
+// Call under tools_mutex. Asks each source that has news, unless it has failed just now.
 void Toolbox::Impl::ask_sources() {
   for (Source& one : sources) {
     if (one.is_asked || one.version == one.source->version() || Clock::now() < one.next_attempt) {
       continue;
     }
-    if (one.thread.joinable()) one.thread.join();  // it is at its end
+    if (one.thread.joinable()) one.thread.join();  // it is about to end
     try {
       one.thread = std::thread([this, &one] { ask(one); });
       one.is_asked = true;
@@ -345,7 +357,7 @@ void Toolbox::Impl::ask_sources() {
   }
 }
 
-// In a thread of its own.
+// Runs in a thread of its own.
 void Toolbox::Impl::ask(Source& one) {
   const crash::ThreadStack stack;
   constexpr std::chrono::seconds kBetweenAttempts{5};
@@ -396,7 +408,7 @@ void Toolbox::Impl::ask(Source& one) {
   list_tools();
 }
 
-// Under tools_mutex.
+// Call under tools_mutex.
 void Toolbox::Impl::list_tools() {
   auto all = std::make_shared<ToolSet::Impl>();
   for (const auto& entry : own) all->add(entry);
@@ -429,8 +441,8 @@ std::size_t Toolbox::Impl::running() const {
       jobs, [](const auto& job) { return job->is_running && !job->is_done; }));
 }
 
-// Why nobody waits for the result of the job any more; "": it is waited for. While others begin
-// there is hope for one that waits: each makes room within time_limit.
+// Why the result of the job is not wanted any more; "": it is wanted. A waiting job is given up
+// only if no other job has begun for a while: each that begins makes room within time_limit.
 std::string Toolbox::Impl::why_over(const Job& job) const {
   const auto now = Clock::now();
   if (closing.is_cancelled() || job.batch->context.is_over()) return "the call was cancelled";
@@ -444,7 +456,7 @@ std::string Toolbox::Impl::why_over(const Job& job) const {
              : "the call was not run: other tools do not end";
 }
 
-// Calls `done` without the lock.
+// Sets the job's result. Calls `done` without the lock.
 void Toolbox::Impl::end(const std::shared_ptr<Job>& job, const ToolOutput& output,
                         std::unique_lock<std::mutex>& lock) {
   if (std::exchange(job->is_done, true)) return;
@@ -502,7 +514,7 @@ void Toolbox::Impl::work() {
       lock.unlock();
       output = perform_or_remember(*job);
       lock.lock();
-      // One that fails as it is told to end fails for that reason.
+      // A function that fails because it was told to end fails for that reason.
       why = output.is_error ? why_over(*job) : "";
       if (!why.empty()) output = failure(std::move(why));
     }
@@ -512,7 +524,7 @@ void Toolbox::Impl::work() {
   }
 }
 
-// Ends what takes too long, or is not wanted any more.
+// Ends jobs that take too long or are not wanted any more.
 void Toolbox::Impl::watch() {
   constexpr std::chrono::milliseconds kMoment{20};
   std::unique_lock lock(mutex);
@@ -534,8 +546,9 @@ void Toolbox::Impl::watch() {
   }
 }
 
-// For `more` jobs beside those that wait. As many again as may run may be held by functions whose
-// results nobody waits for any more. False: there is no thread at all.
+// Makes sure that there are threads for `more` jobs besides those that wait. There may be twice
+// max_concurrent, since functions whose results are not wanted any more may keep theirs. False:
+// there is no thread at all.
 bool Toolbox::Impl::ensure_threads(std::size_t more) {
   const auto waiting = static_cast<std::size_t>(std::ranges::count_if(
       jobs, [](const auto& job) { return !job->is_running && !job->is_done; }));
@@ -602,7 +615,7 @@ ToolSet Toolbox::tools(const ToolContext& context) const {
   return ToolSet(impl_->known);
 }
 
-// Under tools_mutex.
+// Call under tools_mutex.
 bool Toolbox::Impl::has_to_be_waited_for(const Source& one) const {
   return one.is_asked && one.failure.empty() && Clock::now() < one.asked_at + options.patience;
 }
@@ -685,7 +698,7 @@ void Toolbox::start(const ToolSet& tools, const std::vector<ToolCall>& calls, Do
 
 std::vector<ToolResult> Toolbox::run(const ToolSet& tools, const std::vector<ToolCall>& calls,
                                      const ToolContext& context) const {
-  // Of both threads, since the one that sets it is within it a moment longer.
+  // Shared with the thread that sets it, which is inside it a moment longer.
   const auto results = std::make_shared<std::promise<std::vector<ToolResult>>>();
   auto all = results->get_future();
   start(

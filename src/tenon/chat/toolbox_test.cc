@@ -43,7 +43,7 @@ std::string many(std::string_view text, int times) {
   return all;
 }
 
-// Tools of a server, as a test has them.
+// Tools of a server that the test controls.
 class Source final : public ToolSource {
  public:
   Source(std::string name, std::vector<std::string> tools)
@@ -216,7 +216,7 @@ TEST(Toolbox, tool_calling_ResultsMayBeRemembered) {
   EXPECT_EQ(ask("f", R"({"a": 2, "b": [{"c": 2, "d": 3}]})", context).output, "2");
   EXPECT_EQ(ask("g", R"({"a": 1, "b": [{"c": 2, "d": 3}]})", context).output, "3");
   EXPECT_FALSE(ask("f", R"({"a": 1, "b": [{"c": 2, "d": 3}]})", {}).is_remembered);
-  // Failures may pass.
+  // Failures may pass, so they are not remembered.
   EXPECT_TRUE(ask("f", R"({"fail": 1})", context).is_error);
   EXPECT_FALSE(ask("f", R"({"fail": 1})", context).is_remembered);
   EXPECT_EQ(runs, 6);
@@ -270,7 +270,7 @@ TEST(Toolbox, tool_calling_CallsAreCancelled) {
     std::this_thread::sleep_for(milliseconds(20));
     cancel.cancel();
   });
-  // One runs, the other waits.
+  // One call runs, the other waits.
   for (const ToolResult& result :
        run(box, {{"a", "slow", "{}"}, {"b", "slow", "{}"}}, {.cancel = cancel})) {
     EXPECT_EQ(result.output, "Error: the call was cancelled");
@@ -284,7 +284,7 @@ TEST(Toolbox, tool_calling_WhatIsCancelledBeforeItsTurnIsNotRun) {
   std::atomic<int> begun = 0;
   Toolbox box({.max_concurrent = 1});
   ASSERT_TRUE(box.add(tool("f"), [&](const json::Object&, const ToolContext& context) {
-    // Until it is told: its own limit is a minute off, that of all calls is not.
+    // The deadline is that of all calls together: the limit of one call is a minute.
     EXPECT_LT(context.deadline, after(milliseconds(30'000)));
     ++begun;
     while (!context.is_over()) std::this_thread::sleep_for(milliseconds(1));
@@ -380,7 +380,7 @@ TEST(Toolbox, tool_calling_NamesThatClashHaveTheirSourceBeforeThem) {
   EXPECT_EQ(names_of(box), (Names{"read", "write", "b_read", "list"})) << "it keeps what it had";
 }
 
-// OpenAI's API takes no others.
+// OpenAI's API accepts no other names.
 TEST(Toolbox, tool_calling_NamesAreLegalEverywhereAndLeadBack) {
   Toolbox box;
   const std::string longest(64, 'x');
@@ -527,7 +527,7 @@ TEST(Toolbox, tool_calling_NobodyWaitsForASourceLongerThanItWants) {
     for (const Tool& one : box.tools(context).list()) all.push_back(one.name);
     return all;
   };
-  (void)names({.deadline = after(milliseconds(50))});  // comes back
+  (void)names({.deadline = after(milliseconds(50))});  // it returns
   for (int i = 0; i < 20'000 && !box.known_tools().has("q"); ++i) {
     std::this_thread::sleep_for(milliseconds(1));
   }

@@ -8,6 +8,19 @@
 
 #include "tenon/base/log.h"
 
+// How tokens become events
+//
+// The engine's thread calls on_token(), on_reasoning(), on_call() and on_end(). Text goes through
+// the parser (format/stream_parser.cc), whose events pass_all() takes; pieces of calls that an
+// engine reports itself go through ToldCalls. Both meet in pass(), so that the client sees one call
+// after the other: told calls wait in told_ while the parser is inside a call, and text beside an
+// open told call waits in asides_. From pass() on, content goes through the stop matcher and then
+// to the sink. A call may first be held back as a possible repeat of the last one (holds_repeat);
+// then its arguments are repaired as they pass (mender_) and validated when they are whole
+// (end_call). guarantee_ starts at `masked` and is weakened by each thing that no mask enforced.
+// is_over_ says that the answer is complete although the engine may still send tokens: a stop
+// string, a first call that is the only one wanted, or a second repeat.
+
 namespace tenon::chat {
 
 using message::ChatEvent;
@@ -16,7 +29,7 @@ using message::Guarantee;
 
 namespace {
 
-// Text that only looks like a call is no fault, nor is a call in another form (docs/formats.md).
+// Text that only looks like a call, or a call in another form, is no error (docs/formats.md).
 log::Level level_of(std::string_view diagnostic) {
   if (diagnostic == "near_miss") return log::Level::debug;
   return diagnostic == "fallback_format" ? log::Level::info : log::Level::warn;
@@ -63,7 +76,7 @@ void Turn::on_token(const engine::Token& token) {
   feed(token.bytes, token.is_control);
 }
 
-// From an engine that tells no tokens: a piece counts as one.
+// Comes from engines that report no tokens, so a piece counts as one.
 void Turn::on_reasoning(std::string_view text) {
   const log::About about(request_);
   if (is_over_ || text.empty()) return;
@@ -80,15 +93,15 @@ void Turn::pass_reasoning(std::string text) {
   pass_waiting();
 }
 
-// What the parser holds back came before what is told now.
+// Text that the parser holds back came before what is reported now, so it is passed on first.
 void Turn::interrupt_text(bool is_marker) {
   if (parser_ == nullptr) return;
   parser_->interrupt(is_marker, events_);
   pass_all();
 }
 
-// Beside a call that the engine tells, while it is not whole. Only engines that tell calls make
-// anything wait, and they know no control tokens.
+// Keeps text that comes while a told call is open. Only engines that report calls make anything
+// wait, and they report no control tokens.
 bool Turn::has_to_wait(std::string_view text, bool is_reasoning) {
   if (told_calls_ == nullptr) return false;
   std::vector<ChatEvent> events;
@@ -121,14 +134,14 @@ void Turn::on_call(const engine::CallPiece& piece) {
   interrupt_text(/*is_marker=*/true);
   std::vector<ChatEvent> events;
   told_calls_->feed(piece, events);
-  // A piece of the call that is whole by it is the last.
+  // If text waits, a piece that completes the call is its last one.
   if (!asides_.empty()) told_calls_->interrupt(events);
   pass_told(events);
   if (!told_calls_->is_open()) pass_asides();
 }
 
-// Calls come one after the other: those of the text first, once they have begun, and nothing within
-// one.
+// Calls come one after the other: a call of the text that has begun comes first, and no other event
+// comes inside it.
 void Turn::pass_told(std::vector<ChatEvent>& events) {
   std::ranges::move(events, std::back_inserter(told_));
   pass_waiting();
@@ -153,7 +166,7 @@ void Turn::on_end(const engine::RunEnd& end) {
     }
     if (parser_ != nullptr) {
       parser_->finish(was_cut, events_);
-      // Text that is held until now may be half a marker or half a call.
+      // Text that was held back until now may be half a marker or half a call.
       const bool broke_off =
           end.reason == FinishReason::error || end.reason == FinishReason::cancelled;
       if (broke_off) std::erase_if(events_, is_text);
@@ -175,8 +188,8 @@ void Turn::on_end(const engine::RunEnd& end) {
   finish.guarantee = guarantee(finish, end.is_held);
   if (calls_ > 0) finish.format = claimed_by_;
   is_over_ = true;
-  // The sink may own the answer, which owns this turn: it is let go of before the last event
-  // returns.
+  // The sink may own the answer, which owns this turn, so the sink is released before the last
+  // event returns.
   const std::shared_ptr<message::ChatSink> sink = std::move(sink_);
   sink->on_event(finish, logprobs_);
 }
@@ -185,7 +198,7 @@ message::Usage Turn::usage(const engine::RunEnd& end) const {
   message::Usage usage = end.usage;
   if (counts_tokens_) {
     usage.reasoning_tokens = reasoning_tokens_;
-    // What the engine made before it heard that the answer is over is not part of it.
+    // Tokens that the engine made before it learned that the answer is over do not count.
     if (is_over_) usage.completion_tokens = std::min(usage.completion_tokens, tokens_);
   } else if (usage.reasoning_tokens == 0 && reasoning_tokens_ > 0) {
     usage.reasoning_tokens = std::min(usage.completion_tokens, reasoning_tokens_);
@@ -196,7 +209,7 @@ message::Usage Turn::usage(const engine::RunEnd& end) const {
 
 Guarantee Turn::guarantee(const message::Finish& finish, bool is_held) {
   if (calls_ > 0) {
-    // Without a check nobody has looked at what no mask held.
+    // Without a check, calls that no mask constrained were not validated.
     const Guarantee free = check_ == nullptr ? Guarantee::unenforced : Guarantee::validated;
     return std::min(guarantee_, is_held ? held_ : free);
   }
@@ -205,7 +218,7 @@ Guarantee Turn::guarantee(const message::Finish& finish, bool is_held) {
   return is_whole ? guarantee_of_text(is_held) : Guarantee::unenforced;
 }
 
-// Of text in a response format. What another server was asked to hold is looked at all the same.
+// For text in a response format, which is validated even if an upstream was asked to constrain it.
 Guarantee Turn::guarantee_of_text(bool is_held) {
   const bool is_in_full = std::ranges::find(unenforced_, std::string()) == unenforced_.end();
   if (text_schema_ == nullptr) return is_held && is_in_full ? held_ : Guarantee::unenforced;
@@ -215,7 +228,7 @@ Guarantee Turn::guarantee_of_text(bool is_held) {
   return Guarantee::unenforced;
 }
 
-// What the model is taken to have written reaches the sink from the engine's thread, as all else.
+// The opening that the model is assumed to have written is fed like its tokens, on the same thread.
 void Turn::begin() {
   for (const message::Diagnostic& diagnostic : diagnostics_) sink_->on_event(diagnostic, {});
   diagnostics_.clear();
@@ -235,7 +248,7 @@ void Turn::feed(std::string_view bytes, bool is_control) {
   pass_all();
 }
 
-// What the parser has found.
+// Passes on what the parser has found.
 void Turn::pass_all() {
   for (ChatEvent& event : events_) {
     if (std::holds_alternative<message::CallBegin>(event)) {
@@ -260,11 +273,11 @@ void Turn::pass(ChatEvent& event) {
     log::write(level_of(diagnostic->code),
                diagnostic->code + ": " + std::string(log::content(diagnostic->message)));
     if (diagnostic->code == format::kNameFixed) weaken(Guarantee::repaired);
-    // No grammar that is printed has other forms.
+    // Printed grammars have no other forms.
     if (diagnostic->code == "fallback_format" && !is_masked_) weaken(Guarantee::validated);
     return sink_->on_event(event, {});
   }
-  // A stop string is a stretch of the answer's text: a call or reasoning in between ends it.
+  // A stop string must be contiguous content: a call or reasoning in between interrupts it.
   flush_content();
   if (std::holds_alternative<message::ReasoningDelta>(event)) reasoning_tokens_ += pending_tokens_;
   if (std::holds_alternative<message::ReasoningDelta>(event)) return emit(event);
@@ -276,8 +289,8 @@ void Turn::pass_call(ChatEvent& event) {
   pass_to_call(event);
 }
 
-// Whether the event is kept back, since its call may be the last one once more. What was kept
-// before is passed on as soon as it is not.
+// Keeps the event back if its call may be a repeat of the last one, and returns whether it did. As
+// soon as the call differs, the events that were kept back are passed on.
 bool Turn::holds_repeat(ChatEvent& event) {
   const auto* begin = std::get_if<message::CallBegin>(&event);
   const auto* arguments = std::get_if<message::CallArguments>(&event);
@@ -315,14 +328,14 @@ bool Turn::holds_repeat(ChatEvent& event) {
 
 void Turn::drop_repeat() {
   held_back_.clear();
-  logprobs_.clear();  // they spell it
+  logprobs_.clear();  // they belong to the dropped call
   ++repeats_;
   tell("repeated_call", "a call of '" + last_.name + "' was the one before once more");
   if (repeats_ > 1) stop_generation();
 }
 
 void Turn::pass_to_call(ChatEvent& event) {
-  // Whoever has read the call, it is this one of the answer.
+  // Parser and ToldCalls count on their own, so the index is set here.
   if (auto* begin = std::get_if<message::CallBegin>(&event)) {
     begin->index = static_cast<std::uint32_t>(calls_);
     return begin_call(*begin);
@@ -346,10 +359,10 @@ void Turn::begin_call(const message::CallBegin& begin) {
     const bool is_judged = check_ != nullptr && check_->can_judge(begin.name);
     weaken(is_judged ? Guarantee::validated : Guarantee::unenforced);
   }
-  // Of a tool that the client did not send nothing is known.
+  // Nothing is known about a tool that the client did not send.
   const bool is_stranger = forwards_ && schema_of(begin.name) == nullptr;
   if (is_stranger) weaken(Guarantee::unenforced);
-  // What a mask held fits as it is: to spell it otherwise would only weaken what is told of it.
+  // Arguments that a mask constrained are valid; rewriting them would only weaken the guarantee.
   if (check_ != nullptr && !is_stranger && (is_loose || !is_masked_)) {
     mender_ = check_->mender(begin.name, known_schema_of(begin.name));
   }
@@ -423,7 +436,7 @@ void Turn::pass_content(std::string text) {
   const bool stopped = stops_.feed(text, visible);
   if (!visible.empty()) emit(message::ContentDelta{std::move(visible)});
   if (!stopped) return;
-  logprobs_.clear();  // they spell the stop string
+  logprobs_.clear();  // they belong to the stop string
   stop_generation();
 }
 
@@ -448,7 +461,7 @@ FinishReason Turn::reason(const engine::RunEnd& end) const {
   return calls_ > 0 ? FinishReason::tool_calls : FinishReason::stop;
 }
 
-// The answer is complete, the engine need not go on. Its on_end brings the usage.
+// The answer is complete, so the engine need not go on. Its on_end brings the usage.
 void Turn::stop_generation() {
   is_over_ = true;
   run_.cancel();

@@ -21,7 +21,7 @@
 
 namespace tenon::chat {
 
-/// As what Finish::format names calls that an engine has told by itself.
+/// The value of Finish::format for calls that an engine has reported itself.
 inline constexpr std::string_view kToldFormat = "tool_calls";
 
 struct TurnOptions {
@@ -29,29 +29,29 @@ struct TurnOptions {
   format::ParseOptions parse;
   std::vector<std::string> stop;
   bool parallel_tool_calls = true;
-  /// A call that is the one before once more, name and arguments to the byte, is left out and told
-  /// as `repeated_call`; behind the second of them the answer is over.
+  /// A call that repeats the one before, equal to the byte in name and arguments, is left out and
+  /// reported as `repeated_call`; after the second repeat the answer is over.
   bool drops_repeats = false;
-  bool tells_calls = false;  ///< The engine takes messages, and may tell calls by itself.
-  /// The engine tells how many tokens each piece is; else all that is known of them is its usage.
+  bool tells_calls = false;  ///< The engine takes messages, and may report calls itself.
+  /// The engine tells how many tokens each piece has; if not, only its usage is known.
   bool counts_tokens = true;
   Opening opening;
-  /// Tools whose calls no grammar guarantees; "": nor text in the response format.
+  /// Tools whose calls no grammar guarantees; "" stands for text in the response format.
   std::vector<std::string> unenforced;
-  bool has_response_format = false;  ///< The text is to be in a response format.
-  /// What a text in a response format is judged by once it is whole; null: no need, or no way, to.
+  bool has_response_format = false;  ///< The text must be in a response format.
+  /// Validates a text in a response format once it is whole; null: no need, or no way, to do so.
   std::shared_ptr<const schema::Schema> text_schema;
-  /// What it means that the engine has held an answer to a grammar.
+  /// The guarantee of an answer that the engine has constrained.
   message::Guarantee held = message::Guarantee::masked;
-  bool is_masked = false;  ///< Only calls of tools in `unenforced` are mended: the others fit.
+  bool is_masked = false;  ///< Only calls of tools in `unenforced` are repaired: the others fit.
   std::vector<message::Diagnostic> diagnostics;  ///< Events that come first.
-  /// Mends and judges calls; what is still wrong is told as `invalid_arguments`. Null: what the
-  /// grammar takes fits.
+  /// Repairs and validates calls; what is still wrong is reported as `invalid_arguments`. Null:
+  /// what the grammar allows is valid.
   std::unique_ptr<CallCheck> check;
 };
 
-/// One answer of a model: takes the engine's tokens, gives the events. The engine's thread calls
-/// on_token and on_end; any may have run().
+/// One answer of a model: receives the engine's tokens and makes the events. The engine's thread
+/// calls on_token and on_end; any thread may use run().
 class Turn final : public engine::EventSink {
  public:
   Turn(TurnOptions options, std::shared_ptr<message::ChatSink> sink);
@@ -61,7 +61,7 @@ class Turn final : public engine::EventSink {
   void on_call(const engine::CallPiece& piece) override;
   void on_end(const engine::RunEnd& end) override;
 
-  /// For the run that feeds this turn.
+  /// The slot of the run that feeds this turn.
   engine::RunSlot<engine::Run>& run() { return run_; }
 
  private:
@@ -95,21 +95,21 @@ class Turn final : public engine::EventSink {
   void stop_generation();
   [[nodiscard]] message::FinishReason reason(const engine::RunEnd& end) const;
 
-  const std::string request_;  // for log lines: what the log was about when this was made
+  const std::string request_;  // the request id of the log when this was made, for log lines
 
-  // Of the engine's thread.
+  // Used by the engine's thread.
   std::shared_ptr<message::ChatSink> sink_;
   std::unique_ptr<format::StreamParser> parser_;  // null without a format
-  utf8::Sanitizer sanitizer_;                     // instead of the parser
-  std::unique_ptr<ToldCalls> told_calls_;         // null where the engine tells none
-  std::vector<message::ChatEvent> told_;          // what waits for the end of the parser's call
+  utf8::Sanitizer sanitizer_;                     // used if there is no parser
+  std::unique_ptr<ToldCalls> told_calls_;         // null if the engine reports no calls
+  std::vector<message::ChatEvent> told_;          // wait for the end of the parser's call
   struct Aside {
     std::string text;
     bool is_reasoning = false;
   };
-  std::vector<Aside> asides_;  // what came while a told call was open
+  std::vector<Aside> asides_;  // text that came while a told call was open
   bool is_parser_in_call_ = false;
-  std::string claimed_by_{kToldFormat};  // of the first call
+  std::string claimed_by_{kToldFormat};  // the format of the first call
   StopMatcher stops_;
   Opening opening_;
   const bool parallel_;
@@ -118,27 +118,27 @@ class Turn final : public engine::EventSink {
   const std::vector<std::string> unenforced_;
   const bool has_response_format_;
   const std::shared_ptr<const schema::Schema> text_schema_;
-  std::string text_;  // of the answer, where it is to be judged
+  std::string text_;  // the answer's text, if it is to be validated
   const message::Guarantee held_;
   const bool is_masked_;
-  const bool forwards_;  // also calls of tools that the client did not send
+  const bool forwards_;  // passes on calls of tools that the client did not send, too
   std::vector<message::Diagnostic> diagnostics_;
   const std::unique_ptr<CallCheck> check_;
-  std::vector<message::ChatEvent> events_;       // of the token in hand
+  std::vector<message::ChatEvent> events_;       // of the present token
   std::vector<message::TokenLogprob> logprobs_;  // of the tokens since the last event
   std::uint32_t tokens_ = 0;                     // of the answer
   std::uint32_t pending_tokens_ = 0;             // since the last event
   std::uint32_t reasoning_tokens_ = 0;
   std::size_t calls_ = 0;
   message::Guarantee guarantee_ = message::Guarantee::masked;  // of the calls so far
-  // Where repeats are left out: the call that was passed on last, as the model wrote it, and what
-  // has come of one that may be the same.
+  // For leaving out repeats: the call that was passed on last, as the model wrote it, and the
+  // events of one that may be equal to it.
   message::ToolCall last_;
   std::vector<message::ChatEvent> held_back_;
-  std::size_t held_bytes_ = 0;                      // of its arguments
+  std::size_t held_bytes_ = 0;                      // of arguments in held_back_
   std::size_t repeats_ = 0;                         // since last_
-  message::ToolCall call_;                          // the one at hand, if check_ is to judge it
-  std::unique_ptr<repair::ArgumentMender> mender_;  // of its arguments
+  message::ToolCall call_;                          // the present one, if check_ validates it
+  std::unique_ptr<repair::ArgumentMender> mender_;  // for the present call
   bool is_over_ = false;  // what the engine still sends is not part of the answer
 
   engine::RunSlot<engine::Run> run_;

@@ -17,8 +17,8 @@ namespace {
 
 using message::FinishReason;
 
-/// Folds what comes, and keeps the kinds of events in order: c content, r reasoning, ( call begin,
-/// a arguments, ) call end, . finish.
+/// Folds the events, and keeps their kinds in order: c content, r reasoning, ( call begin, a
+/// arguments, ) call end, . finish.
 class TurnRecorder final : public message::ChatSink {
  public:
   void on_event(const message::ChatEvent& event,
@@ -35,7 +35,7 @@ class TurnRecorder final : public message::ChatSink {
   std::string logprob_bytes;
 };
 
-/// A run that remembers what was asked of it.
+/// A run that records what it was asked.
 struct Asked {
   bool cancelled = false;
   bool paused = false;
@@ -64,7 +64,7 @@ struct TurnCase {
   std::string_view content;
   std::vector<std::string> calls;  // names
   FinishReason reason = FinishReason::stop;
-  bool is_cancelled = false;  // the engine was told that it need not go on
+  bool is_cancelled = false;  // the engine was told to stop
 };
 
 constexpr std::string_view kTurnCall =
@@ -146,7 +146,7 @@ const TurnCase kTurnCases[] = {
      .reason = FinishReason::length},
 };
 
-/// Everything that is known of an answer, to be compared.
+/// Everything known about an answer, for comparisons.
 struct Told {
   std::string content;
   std::vector<std::string> calls;
@@ -216,7 +216,7 @@ struct RepeatCase {
   std::vector<std::string> written;  // inside the markers
   std::vector<std::string> passed;   // name and arguments
   std::size_t told = 0;
-  bool is_over = false;  // the engine was told that it need not go on
+  bool is_over = false;  // the engine was told to stop
   bool drops = true;
 };
 
@@ -260,7 +260,8 @@ const RepeatCase kRepeatCases[] = {
      .passed = {"f{}", "g{}", "f{}"}},
 };
 
-// Calls in markers, byte by byte: what may be a repeat is held until it is not, and no more.
+// Calls in markers, byte by byte: a possible repeat is held back until it is certain, and no
+// longer.
 TEST(Turn, LeavesOutACallThatIsTheOneBefore) {
   for (const RepeatCase& test : kRepeatCases) {
     SCOPED_TRACE(test.name);
@@ -290,7 +291,7 @@ TEST(Turn, LeavesOutACallThatIsTheOneBefore) {
   }
 }
 
-// A call that is cut is passed on as far as it came: that it is the one before is not known.
+// A call that is cut is passed on as far as it came, since it may not be a repeat.
 TEST(Turn, PassesOnACallThatIsCutInARepeat) {
   auto recorder = std::make_shared<TurnRecorder>();
   TurnOptions options{.format = format::find("hermes"), .drops_repeats = true};
@@ -307,7 +308,7 @@ TEST(Turn, PassesOnACallThatIsCutInARepeat) {
   EXPECT_EQ(recorder->fold.finish().reason, FinishReason::length);
 }
 
-// The engine has gone on until it heard that the first call is all that is wanted.
+// The engine went on until it learned that only the first call is wanted.
 TEST(Turn, CountsTheTokensOfTheAnswerOnly) {
   auto recorder = std::make_shared<TurnRecorder>();
   TurnOptions options{.format = format::find("hermes"), .parallel_tool_calls = false};
@@ -324,8 +325,8 @@ TEST(Turn, CountsTheTokensOfTheAnswerOnly) {
 struct Counted {
   std::string_view name;
   bool counts_tokens;
-  message::Usage told;   // by the engine
-  message::Usage usage;  // of the answer: two pieces of reasoning, two of text to its stop
+  message::Usage told;   // as the engine reports it
+  message::Usage usage;  // of the answer: two pieces of reasoning, and two of text up to its stop
 };
 
 const Counted kCounted[] = {
@@ -383,8 +384,8 @@ struct Guaranteed {
   bool is_masked;
   std::vector<std::string> unenforced;
   message::Guarantee guarantee;
-  std::string_view schema = "{}";  // of f
-  std::string_view told;           // the codes of what is told, each with a space
+  std::string_view schema = "{}";  // of the tool f
+  std::string_view told;           // the codes of the diagnostics, each with a space
   std::string_view arguments;      // "": as they were written
   message::Guarantee held = message::Guarantee::masked;
 };
@@ -559,7 +560,7 @@ TEST(Turn, JudgesTheJsonThatNoMaskHeld) {
   }
 }
 
-// Text and reasoning beside a told call come behind it, all of them.
+// Text and reasoning that come beside a told call are all passed on after it.
 TEST(Turn, WhatComesInsideAToldCallWaitsForItsEnd) {
   struct Beside {
     std::string_view name;
@@ -649,7 +650,7 @@ const Order kOrders[] = {
     {"ThinkingInTheTextBeforeACall", {"-<think>hm</think>a</thi", "={}"}, "(hm)a</thi[f {}]"},
 };
 
-// The first bytes of each text in one piece, the rest in such of `size`.
+// The transcript if the first `cut` bytes of each text come as one piece, the rest in `size` bytes.
 std::string transcript_of(const Order& row, std::size_t cut, std::size_t size) {
   const auto transcript = std::make_shared<Transcript>();
   Turn turn({.format = format::with_fallbacks(*format::find("hermes")),
@@ -733,7 +734,7 @@ TEST(Turn, TellsARunThatComesLaterWhatWasWantedBefore) {
   EXPECT_EQ(recorder->fold.finish().reason, FinishReason::cancelled);
 }
 
-/// A run whose pause() comes to pass late: `meanwhile` happens first, if it can.
+/// A run whose pause() takes effect late: `meanwhile` happens first, if it can.
 class SlowRun final : public engine::Run {
  public:
   SlowRun(std::shared_ptr<Asked> asked, std::function<void()> meanwhile)
