@@ -1,26 +1,26 @@
-// From a grammar as data to frames, in passes over its nodes:
+// Makes frames from a grammar that is data, in passes over its nodes:
 //
-// 1. Rules that end with themselves become repetitions: right_recursion.h. What is regular then
-//    becomes a lexeme, as large as possible: one automaton instead of many frames, whose token
-//    masks are shared by all places where it is read. A sequence of several that have many states
-//    each is read one by one.
-// 2. A text that must hold none of certain stops, and is not regular, is taken apart by what of a
-//    stop has come before each of its parts and behind it, since a stop may begin in one lexeme and
-//    end in another. See Y. Bar-Hillel, M. Perles, E. Shamir, On formal properties of simple phrase
-//    structure grammars, 1961.
-// 3. What can be empty is found, and what can be read at all; the rest is left out, so that no way
-//    of reading leads to where there is no end.
-// 4. Rules that begin with themselves, which the machine would enter for ever, are written anew by
-//    the left-corner transform. For the rules A_1 ... A_n of a cycle let A_i be the choice of B_i,
+// 1. Rules that end with themselves become repetitions (right_recursion.h). Then regular nodes
+//    become lexemes, as large as possible: one automaton instead of many frames, whose token masks
+//    are shared by all places where it is read. A sequence of several nodes that have many states
+//    each is read one node at a time.
+// 2. A text that must not contain certain stops, and is not regular, is split into parts. Each part
+//    knows how much of a stop has come before it and how much comes after it, because a stop may
+//    begin in one lexeme and end in another. See Y. Bar-Hillel, M. Perles, E. Shamir, On formal
+//    properties of simple phrase structure grammars, 1961.
+// 3. The pass finds which nodes can be empty and which can be read at all. The others are left out,
+//    so that no way of reading leads to a place without an end.
+// 4. Rules that begin with themselves, which the machine would enter forever, are rewritten by the
+//    left-corner transform. For the rules A_1 ... A_n of a cycle let A_i be the choice of B_i,
 //    texts that do not begin with one of these rules, and of A_j C for each pair (j, C) in P_i.
 //    Then
 //
-//        A_i = B_1 T_1i | ... | B_n T_ni      T_ji = (empty, if j = i) | C T_ki for each (j, C) in
-//        P_k
+//        A_i = B_1 T_1i | ... | B_n T_ni
+//        T_ji = (empty, if j = i) | C T_ki for each (j, C) in P_k
 //
-//    where T_ji is what may follow an A_j to make an A_i of it. See M. Johnson, B. Roark,
-//    Compact non-left-recursive grammars using the selective left-corner transform, COLING 2000.
-//    All of it is about readings that are not empty; rules that can be empty are taken apart first.
+//    where T_ji is what may follow an A_j to make an A_i of it. See M. Johnson, B. Roark, Compact
+//    non-left-recursive grammars using the selective left-corner transform, COLING 2000. The
+//    transform needs readings that are not empty; rules that can be empty are split first.
 
 #include <algorithm>
 #include <map>
@@ -49,9 +49,9 @@ namespace adding {
 namespace {
 
 constexpr std::uint32_t kNever = ~std::uint32_t{0};
-// Derivatives of nested expressions need stack; what is nested deeper is read by frames.
+// Derivatives of nested expressions need stack; deeper nodes are read by frames.
 constexpr std::uint32_t kMaxLexemeHeight = 200;
-// Rules that double each other are small as rules and large as an expression.
+// Rules that double each other are small as rules, but large as an expression.
 constexpr std::uint64_t kMaxLexemeSize = 65'536;
 constexpr std::size_t kMaxItems = 2'000'000;
 
@@ -60,11 +60,12 @@ struct Overloaded : Fs... {
   using Fs::operator()...;
 };
 
-// The least set of numbers below `count` that holds each number of whose parts needed(i) are in it.
-// for_each_part(i, f) calls f with the parts; enter(i), called once they are in, may still refuse.
+// The least set of numbers below `count` that contains every number for which at least needed(i)
+// parts are in the set. for_each_part(i, f) calls f with the parts. enter(i) is called when enough
+// parts are in the set, and may still refuse.
 template <class ForEachPart, class Needed, class Enter>
 void close(std::size_t count, ForEachPart for_each_part, Needed needed, Enter enter) {
-  std::vector<std::uint32_t> first(count + 1, 0);  // users, by part
+  std::vector<std::uint32_t> first(count + 1, 0);  // the users of each part
   for (std::uint32_t i = 0; i < count; ++i) {
     for_each_part(i, [&](std::uint32_t part) { ++first[part + 1]; });
   }
@@ -91,7 +92,7 @@ void close(std::size_t count, ForEachPart for_each_part, Needed needed, Enter en
   }
 }
 
-// Local: how many bytes of what comes first have been read.
+// Local: how many bytes of the first part have been read.
 class LaterFrame final : public Frame {
  public:
   LaterFrame(node::Later later, const vocab::Vocab& vocab)
@@ -114,7 +115,8 @@ class LaterFrame final : public Frame {
       machine.fail(rest.error());
     }
   }
-  // A search for an end asks, and finds none if what it comes to is longer than it was told.
+  // A search for an end asks for this; it fails if the frame then needs more bytes than it was
+  // told.
   std::uint32_t least(Machine& machine) override { return left_behind(machine, 0); }
   std::uint32_t left(Machine& machine, const Cell& cell) override {
     return left_behind(machine, cell.local);
@@ -137,11 +139,11 @@ class LaterFrame final : public Frame {
   }
 
   node::Later later_;
-  const vocab::Vocab& vocab_;  // the owner of the machine keeps it
+  const vocab::Vocab& vocab_;  // kept alive by the owner of the machine
   std::optional<Expected<FrameId>> rest_;
 };
 
-// How many parts must be readable, or able to be empty, for the item to be.
+// How many parts must be readable (or able to be empty) for the item to be so.
 std::uint32_t parts_needed(const Item& item) {
   switch (item.kind) {
     case Item::Kind::sequence:
@@ -151,7 +153,7 @@ std::uint32_t parts_needed(const Item& item) {
     case Item::Kind::choice:
       return item.parts.empty() ? kNever : 1;
     default:
-      return 1;  // what the rule says
+      return 1;  // the rule's body decides
   }
 }
 
@@ -199,7 +201,7 @@ Expected<FrameId> Adder::add() {
   if (error_) return Unexpected(*error_);
   find_what_can_be_read();
   const ItemId root = kFirstNode + rules_.root();
-  // After a limit everything looks as if it could not be read.
+  // After a limit every expression looks as if it could not be read.
   if (const Status status = exprs_->status(); !status) return Unexpected(status.error());
   if (machine_.error()) return Unexpected(*machine_.error());
   if (!items_[root].can_be_read) {
@@ -232,7 +234,7 @@ void Adder::find_reachable() {
   }
 }
 
-// What is read by itself and not only as a part of a lexeme.
+// Finds the nodes that are read by themselves, not only as parts of a lexeme.
 void Adder::find_read() {
   is_read_.resize(rules_.node_count());
   std::vector<NodeId> todo{rules_.root()};
@@ -251,7 +253,7 @@ void Adder::find_read() {
 
 // ---- 1. Lexemes ---------------------------------------------------------------------------------
 
-// Rules that contain themselves never have all their parts.
+// A rule that contains itself never has all its parts, so it gets no language.
 void Adder::find_languages() {
   exprs_->set_text(characters());
   languages_.resize(rules_.node_count());
@@ -290,7 +292,7 @@ std::optional<Adder::Language> Adder::language_of(const Node& node) {
       largest = std::max(largest, languages_[part]->size);
     });
     language.size += part_count;
-    // Many small parts were written one by one, and so cannot double each other.
+    // Many small parts were written one by one, so they cannot double each other.
     const bool is_wide = largest <= kMaxLexemeSize / 64;
     if (language.size > kMaxLexemeSize && !(is_wide && language.size <= 64 * kMaxLexemeSize)) {
       return std::nullopt;
@@ -303,8 +305,9 @@ std::optional<Adder::Language> Adder::language_of(const Node& node) {
   return language;
 }
 
-// An automaton of a sequence has the states of all its parts, and where one may end at many places,
-// many more. It is looked at whole to know whether it can end, and has to share its limits.
+// The automaton of a sequence has the states of all its parts, and many more if one of them may end
+// at many places. To know whether it can end, all of it is visited, within the limits that it
+// shares with others.
 void Adder::count_states(const Node& node, Language& language) const {
   constexpr std::uint64_t kMany = 64;
   constexpr std::uint64_t kMost = 1'000'000;
@@ -391,7 +394,7 @@ Expr Adder::expr_of_pattern(const node::Pattern& pattern) {
     return ExprSet::kNothing;
   }
   if (!syntax->nodes[syntax->root].has_position) return *language;
-  // Looks are complements, which hold any bytes.
+  // Looks are complements, which hold arbitrary bytes.
   const Expr character = spelling(*exprs_, CodePointSet::all());
   return exprs_->both(exprs_->repeat(character, 0, ExprSet::kUnbounded), *language);
 }
@@ -512,7 +515,7 @@ Item Adder::item_of(NodeId id) {
       node);
 }
 
-// What no value fits cannot be read, and is no fault where something else can.
+// A schema that no value fits cannot be read. That is an error only if nothing else can be read.
 Item Adder::json_item(NodeId id, const node::Json& json) {
   if (error_) return {};
   const auto frame = add_json(machine_, json.schema, json.options, relaxed_);
@@ -528,7 +531,7 @@ Item Adder::json_item(NodeId id, const node::Json& json) {
 
 // ---- 2. Texts without stops ---------------------------------------------------------------------
 
-// One part is made of rules, the others are free text.
+// True if one part is made of rules and the others are free text.
 bool Adder::is_text_of_rules(const node::Both& both) const {
   std::size_t count = 0;
   for (const NodeId part : both.parts) {
@@ -555,7 +558,7 @@ void Adder::find_what_can_be_empty() {
   close(items_.size(), parts, needed, [&](ItemId id) { return items_[id].can_be_empty = true; });
 }
 
-// For everything that can be empty, the same without the empty text.
+// For every node that can be empty, makes the same node without the empty text.
 void Adder::make_non_empty() {
   non_empty_of_.resize(bodies_.size());
   for (RuleId rule = 0; rule < bodies_.size(); ++rule) base_.push_back(rule);
@@ -568,7 +571,7 @@ void Adder::make_non_empty() {
 }
 
 ItemId Adder::non_empty(ItemId id) {
-  // A repetition of what can be empty would go round without reading anything.
+  // A repetition of a part that can be empty would repeat without reading anything.
   if (items_[id].kind == Item::Kind::repeat && items_[items_[id].parts[0]].can_be_empty) {
     items_[id].parts[0] = non_empty_[items_[id].parts[0]];
     items_[id].min = 0;
@@ -605,7 +608,7 @@ ItemId Adder::non_empty(ItemId id) {
   return kNothing;
 }
 
-// The first part that is not empty, and what is after it.
+// The first part that is not empty, and everything after it.
 ItemId Adder::non_empty_sequence(const std::vector<ItemId>& parts) {
   ItemId rest = kEmpty;      // after part i
   ItemId result = kNothing;  // from part i on
@@ -618,9 +621,9 @@ ItemId Adder::non_empty_sequence(const std::vector<ItemId>& parts) {
 }
 
 bool Adder::has_text(Expr expr) {
-  // An automaton costs more than all else here, and texts without stops are many.
+  // An automaton costs more than everything else here, and most texts have no stops.
   if (!exprs_->may_be_nothing(expr) || exprs_->is_nullable(expr)) return true;
-  for (const char first : {'a', '\n', ' '}) {  // of free text that is not empty
+  for (const char first : {'a', '\n', ' '}) {  // first characters of free text
     if (exprs_->is_nullable(exprs_->derivative(expr, static_cast<std::uint8_t>(first))))
       return true;
   }
@@ -642,7 +645,7 @@ void Adder::find_what_can_be_read() {
 
 // ---- 4. Left recursion --------------------------------------------------------------------------
 
-// By rule, but for those of other readings: the rules that its texts may begin with.
+// For each rule, except rules for other readings: the rules with which its texts may begin.
 std::vector<std::vector<RuleId>> Adder::first_rules() {
   std::vector<std::vector<RuleId>> result(non_empty_of_.size());
   std::vector<RuleId> seen_by(items_.size(), kNever);
@@ -687,7 +690,7 @@ void Adder::mend(const std::vector<RuleId>& cycle) {
     std::uint32_t to;
     ItemId text;
   };
-  std::vector<std::vector<Step>> steps(size);  // by the rule that has been read
+  std::vector<std::vector<Step>> steps(size);  // by the rule that was just read
   std::vector<ItemId> begins(size);
   for (std::uint32_t i = 0; i < size; ++i) {
     Corners corners = corners_of(bodies_[cycle[i]]);
@@ -696,8 +699,8 @@ void Adder::mend(const std::vector<RuleId>& cycle) {
     }
     begins[i] = corners.others.empty() ? kNothing : choice(std::move(corners.others));
   }
-  // A text after which any number of steps may follow needs none of its own at its end: E "+" E
-  // becomes what E begins with, and "+". So operators side by side do not nest.
+  // A text after which any number of steps may follow needs no steps of its own at its end: E "+" E
+  // becomes the texts with which E begins, and "+". So operators in a row do not nest.
   if (size == 1) {
     std::unordered_map<ItemId, ItemId> done;
     for (Step& step : steps[0]) step.text = without_steps(step.text, begins[0], done, 0);
@@ -739,8 +742,8 @@ void Adder::mend(const std::vector<RuleId>& cycle) {
   }
 }
 
-// `text` with `begin` in the place of the rules of the cycle at its end. Texts share their ends, so
-// what is `done` is kept.
+// `text` with `begin` in place of the rules of the cycle at its end. Texts share their ends, so
+// results are kept in `done`.
 ItemId Adder::without_steps(ItemId text, ItemId begin, std::unordered_map<ItemId, ItemId>& done,
                             int depth) {
   constexpr int kMaxDepth = 50;
@@ -769,7 +772,7 @@ ItemId Adder::without_steps(ItemId text, ItemId begin, std::unordered_map<ItemId
   return result;
 }
 
-// The readings of `body` that are not empty, by what they begin with.
+// The non-empty readings of `body`, by the rule or text with which they begin.
 Adder::Corners Adder::corners_of(ItemId body) {
   Corners corners;
   struct Place {
@@ -790,8 +793,8 @@ Adder::Corners Adder::corners_of(ItemId body) {
         for (const ItemId part : item.parts) todo.push_back({part, place.rest});
         continue;
       case Item::Kind::sequence: {
-        // Only the parts up to the first that cannot be empty begin a reading. What follows the
-        // others is shared, so that all of it is as large as the sequence.
+        // Only the parts up to the first that cannot be empty can begin a reading. What follows the
+        // others is shared, so that the total size is that of the sequence.
         if (item.parts.empty()) continue;
         std::size_t i = 0;
         while (i + 1 < item.parts.size() && items_[item.parts[i]].can_be_empty) ++i;
@@ -914,7 +917,7 @@ FrameId Adder::frame_of_tokens(const node::Token& token) {
       fail({Errc::invalid, "the vocabulary has no token \"" + name + "\""});
       return 0;
     }
-    // Text tokens that are spelled alike are not meant where there is a control token.
+    // If there is a control token, text tokens with the same bytes are not meant.
     const auto is_control = [&](TokenId id) {
       return vocab_.kind(id) == vocab::Token::Kind::control;
     };

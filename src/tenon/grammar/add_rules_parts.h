@@ -19,8 +19,8 @@
 #include "tenon/regex/spelling.h"
 #include "tenon/vocab/vocab.h"
 
-/// What the sources of add_rules() share: add_rules.cc, whose head says what the passes are, and
-/// add_rules_stops.cc, which is the second of them.
+/// What the two sources of add_rules() share: add_rules.cc, whose opening describes the passes, and
+/// add_rules_stops.cc, which is the second pass.
 namespace tenon::grammar::adding {
 
 using regex::CodePointSet;
@@ -32,20 +32,20 @@ using ItemId = std::uint32_t;
 
 constexpr Limits kExprLimits{.max_steps = 5'000'000, .max_bytes = std::uint64_t{24} << 20};
 
-/// What nodes become: frames in the making.
+/// What nodes become: frames that are being made.
 struct Item {
   enum class Kind : std::uint8_t { lexeme, leaf, sequence, choice, repeat, rule };
   Kind kind = Kind::choice;
   bool can_be_empty = false;
   bool can_be_read = false;
-  bool is_covered = false;  // of a lexeme: see node::Lexeme
+  bool is_covered = false;  // for a lexeme: see node::Lexeme
   std::uint32_t what = 0;   // lexeme: its expression; leaf: its node; rule: its number
   std::uint32_t min = 0;
   std::uint32_t max = 0;
   std::vector<ItemId> parts;
 };
 
-/// The passes, and what they know of each other.
+/// The passes, and the data that they share.
 class Adder {
  public:
   Adder(Machine& machine, const Rules& rules, const vocab::Vocab& vocab,
@@ -64,10 +64,10 @@ class Adder {
     Expr expr = ExprSet::kNothing;
     std::uint32_t height = 0;
     std::uint64_t size = 0;
-    std::uint64_t states = 0;    // of its automaton, roughly
-    bool is_read_apart = false;  // its parts are, where it is no part of a lexeme
+    std::uint64_t states = 0;    // of its automaton, estimated
+    bool is_read_apart = false;  // its parts are read one by one, unless it is part of a lexeme
   };
-  // P_k and B_k above: a text of rule `begin` of the cycle and then `rest`.
+  // P_k and B_k of the opening: a text of rule `begin` of the cycle, followed by `rest`.
   struct Pair {
     std::uint32_t begin;
     ItemId rest;
@@ -114,7 +114,7 @@ class Adder {
   [[nodiscard]] bool has_text(Expr expr);
   void find_what_can_be_read();
   void find_read();
-  /// Its automaton is never walked.
+  /// True if its automaton is never walked.
   [[nodiscard]] bool is_part_of_lexeme(ItemId id) const {
     return id >= kFirstNode && id - kFirstNode < is_read_.size() && !is_read_[id - kFirstNode];
   }
@@ -145,24 +145,24 @@ class Adder {
   Machine& machine_;
   const Rules& rules_;
   const vocab::Vocab& vocab_;
-  std::vector<Relaxed>* relaxed_;  // null: nobody asks
+  std::vector<Relaxed>* relaxed_;  // null: the caller does not want them
   std::shared_ptr<ExprSet> exprs_;
   std::vector<bool> is_reachable_;                   // by node
   std::vector<bool> is_read_;                        // by node
   std::vector<std::optional<Language>> languages_;   // by node
-  std::vector<Item> items_;                          // from kFirstNode on by node, then new ones
+  std::vector<Item> items_;                          // by node from kFirstNode on, then new ones
   std::vector<ItemId> bodies_;                       // by rule, then new ones
-  std::vector<std::pair<RuleId, NodeId>> texts_;     // rules for texts without stops, to be made
-  std::vector<ItemId> non_empty_;                    // by item, of the nodes' ones
+  std::vector<std::pair<RuleId, NodeId>> texts_;     // of texts without stops, to be made
+  std::vector<ItemId> non_empty_;                    // by item, for the items of nodes
   std::vector<std::optional<RuleId>> non_empty_of_;  // by rule: the rule for its other readings
-  std::vector<RuleId> base_;                    // by rule: itself, or whose other readings it has
-  std::vector<std::uint32_t> in_cycle_;         // by rule: number in the cycle being mended
+  std::vector<RuleId> base_;             // by rule: itself, or the rule whose other readings it has
+  std::vector<std::uint32_t> in_cycle_;  // by rule: its number in the cycle that is being rewritten
   std::vector<std::optional<FrameId>> frames_;  // by item
   std::vector<ItemId> frames_to_set_;
   std::map<std::pair<Expr, bool>, FrameId> frame_of_lexeme_;  // bool: is_covered
   std::unordered_map<NodeId, FrameId> json_frames_;
-  std::optional<Error> unsatisfiable_;  // the first schema's that no value fits
-  std::unordered_map<std::string_view, std::vector<TokenId>> tokens_;  // by name, made when asked
+  std::optional<Error> unsatisfiable_;  // of the first schema that no value fits
+  std::unordered_map<std::string_view, std::vector<TokenId>> tokens_;  // by name, made when needed
   std::optional<Error> error_;
 };
 

@@ -1,4 +1,4 @@
-// Texts that must hold none of certain stops: the second pass of add_rules.cc.
+// Texts that must not contain certain stops: the second pass of add_rules.cc.
 
 #include <algorithm>
 #include <map>
@@ -12,8 +12,8 @@
 
 namespace tenon::grammar::adding {
 
-// A place is how much of a stop has come: the longest beginning of one that the text so far ends
-// with. Each item is made anew for every place before it and every one behind it that there are.
+// A place is the longest prefix of a stop with which the text so far ends. Each item is made once
+// for each pair of places, before it and after it, that can occur.
 class Adder::Stopping {
  public:
   Stopping(Adder& adder, const node::Both& both) : adder_(adder), exprs_(*adder.exprs_) {
@@ -60,10 +60,10 @@ class Adder::Stopping {
   using Place = std::uint32_t;
   using Places = std::uint64_t;  // bits
   using Key = std::tuple<ItemId, Place, Place>;
-  static constexpr Place kStart = 0;  // nothing of a stop has come
+  static constexpr Place kStart = 0;  // no stop has begun
   static constexpr std::size_t kMaxPlaces = 64;
-  static constexpr std::size_t kMaxVisits = 2'000'000;  // of ends()
-  static constexpr std::uint32_t kMaxCopies = 100;      // of what is counted
+  static constexpr std::size_t kMaxVisits = 2'000'000;  // for ends()
+  static constexpr std::uint32_t kMaxCopies = 100;      // of repeated items
   static constexpr int kMaxDepth = 500;
 
   template <class F>
@@ -83,8 +83,8 @@ class Adder::Stopping {
 
   // ---- Which places there are behind each item --------------------------------------------------
 
-  // The least sets, found in rounds: what is asked for later is mostly part of what was before.
-  // What an earlier call found does not depend on what has been asked for since.
+  // Finds the least sets in rounds. What is asked for later is mostly part of what was asked
+  // before, and the results of an earlier call do not depend on later questions.
   void find_ends() {
     for (bool changes = true; changes && !adder_.error_;) {
       changes = false;
@@ -156,7 +156,8 @@ class Adder::Stopping {
     for (std::uint32_t i = 0; i < std::min(item.min, kMaxCopies); ++i) {
       places = ends(item.parts[0], places);
     }
-    // Any number more: those few that a bound would leave out are left out when it is made.
+    // Any larger number of times; the few ways that a bound excludes are left out when the item is
+    // made.
     for (Places before = 0; before != places;) {
       before = places;
       places |= ends(item.parts[0], places);
@@ -177,7 +178,7 @@ class Adder::Stopping {
     return lexeme_ends_[{expr, from}] = result;
   }
 
-  // The place behind `text`; none if there is a stop in it.
+  // The place after `text`; nothing if it contains a stop.
   [[nodiscard]] std::optional<Place> behind(std::string_view text) const {
     for (const std::string& stop : stops_) {
       if (text.find(stop) != std::string_view::npos) return std::nullopt;
@@ -215,7 +216,7 @@ class Adder::Stopping {
 
   // ---- The items that read from one place to another --------------------------------------------
 
-  // `to` is one of ends(id, from).
+  // `to` must be one of ends(id, from).
   ItemId made(ItemId id, Place from, Place to) {
     if ((ends(id, from) & bit(to)) == 0 || adder_.is_too_large()) return kNothing;
     const Item item = adder_.items_[id];  // a copy: items_ grows
@@ -276,7 +277,7 @@ class Adder::Stopping {
     }
     return rest[from];
   }
-  // The body of the rule for it: `x{2,}` is `x x{1,}`, and `x*` is `x x*` or nothing.
+  // The body of the rule for a repetition: `x{2,}` is `x x{1,}`, and `x*` is `x x*` or empty.
   ItemId made_repetition(ItemId id, Place from, Place to) {
     const Item item = adder_.items_[id];
     const bool is_counted = item.max != node::kUnbounded;
@@ -289,7 +290,7 @@ class Adder::Stopping {
     less.min -= std::min(less.min, 1U);
     if (is_counted) --less.max;
     const ItemId rest = less.min == item.min && !is_counted ? id : shorter(id, std::move(less));
-    // What is new is not known yet.
+    // The result for a new item is not known yet.
     if (has_asked_ || !ends_.contains({rest, from})) {
       for (Place place = 0; place < places_.size(); ++place) ends(rest, place);
       find_ends();
@@ -297,7 +298,7 @@ class Adder::Stopping {
     const ItemId more = made_sequence({item.parts[0], rest}, from, to);
     return item.min == 0 && from == to ? one_of({kEmpty, more}) : more;
   }
-  // One item for each repetition with one copy less.
+  // One item for each repetition, with one copy less.
   ItemId shorter(ItemId id, Item less) {
     const auto [known, is_new] = shorter_.try_emplace(id, kNothing);
     if (is_new) known->second = adder_.add_item(std::move(less));
@@ -309,7 +310,7 @@ class Adder::Stopping {
   ItemId whole_ = kNothing;
   std::vector<std::string> stops_;
   std::vector<std::string> places_;  // in order; the first is ""
-  std::size_t longest_ = 0;          // of these
+  std::size_t longest_ = 0;          // the longest of them
   std::map<std::pair<ItemId, Place>, Places> ends_;
   std::vector<std::pair<ItemId, Place>> asked_;  // of these
   bool has_asked_ = false;

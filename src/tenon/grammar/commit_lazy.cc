@@ -25,7 +25,7 @@ namespace {
 constexpr std::size_t kMaxWork = 4'000'000;
 constexpr int kMaxGroups = 500;
 
-// Sets of lazy lexemes, each by its number, so that what depends on some can be looked up.
+// Sets of lazy lexemes. Each set has a number, under which results for it are found.
 class LazySets {
  public:
   using Id = std::uint32_t;
@@ -80,15 +80,15 @@ class Committing {
   }
 
  private:
-  // Of a node: which lazy lexemes may begin where it begins; and where it ends, as parts of it that
-  // come once more.
+  // For a node: which lazy lexemes may begin where it begins, and where it ends, as parts of it
+  // that are repeated.
   struct Part {
     LazySets::Id first = LazySets::kNone;
     LazySets::Id again = LazySets::kNone;
     bool can_be_empty = false;
     bool operator==(const Part&) const = default;
   };
-  // Which lazy lexemes may begin at its edges, for what stands around it.
+  // Which lazy lexemes may begin at the two ends of a node, because of what surrounds it.
   struct Edges {
     LazySets::Id begin = LazySets::kNone;
     LazySets::Id end = LazySets::kNone;
@@ -112,7 +112,8 @@ class Committing {
 
   // ---- What begins and ends where ---------------------------------------------------------------
 
-  // The least sets, in rounds: a node's parts come before it, and only rules look ahead.
+  // Finds the least sets in rounds. Only rules refer to later nodes; all other parts come before
+  // their node.
   void find_edges() {
     const auto count = static_cast<NodeId>(parts_.size());
     for (bool changes = true; changes && !error_;) {
@@ -158,7 +159,7 @@ class Committing {
       return body ? parts_[*body] : Part{};
     }
     Part part{.can_be_empty = is_nullable(id, node)};
-    // One that can be empty is empty, and then there is no text that it ends.
+    // A lazy lexeme that can be empty is always empty, and then it ends no text.
     const auto lazy = lazy_index_.find(id);
     if (lazy != lazy_index_.end() && !part.can_be_empty) {
       part.first = sets_.of(lazy->second);
@@ -166,7 +167,7 @@ class Committing {
     return part;
   }
 
-  // Of what is no sequence, choice, repetition or rule.
+  // For a node other than a sequence, choice, repetition or rule.
   bool is_nullable(NodeId id, const Node& node) {
     if (const auto* literal = std::get_if<node::Literal>(&node)) return literal->bytes.empty();
     if (const auto* lexeme = std::get_if<node::Lexeme>(&node)) {
@@ -185,7 +186,7 @@ class Committing {
     }
     return std::holds_alternative<node::Text>(node);
   }
-  // What is refused is refused again when it is read.
+  // An invalid pattern is refused later, when it is read.
   static bool is_nullable(const node::Pattern& pattern) {
     constexpr Limits kLimits{.max_steps = 200'000, .max_bytes = std::uint64_t{8} << 20U};
     Budget budget("pattern", kLimits);
@@ -269,7 +270,7 @@ class Committing {
     return rules_.add(node::Rule{known->second});
   }
 
-  // Without the texts that begin with one of the lazy ones.
+  // The lexeme without the texts that begin with one of the lazy ones.
   NodeId lexeme(NodeId id, const Node& node, LazySets::Id beside) {
     if (std::holds_alternative<node::Token>(node) || std::holds_alternative<node::Json>(node) ||
         std::holds_alternative<node::Later>(node)) {
@@ -280,15 +281,15 @@ class Committing {
       return rules_.add(node::Tokens{part, tokens->max});
     }
     if (beside == LazySets::kNone) return id;
-    // What a text of a lazy one begins, its shortest ones alone begin, too: so that is asked for
-    // which is simpler, and all of one place have it in common.
+    // A text that begins with a text of a lazy lexeme also begins with one of its shortest texts.
+    // So only those are excluded, which is simpler and the same for all lexemes at one place.
     const auto own = lazy_index_.find(id);
     const bool is_lazy = own != lazy_index_.end();
     const NodeId late = late_texts(beside, is_lazy ? 1 : 0);
     const NodeId part = is_lazy ? lazy_[own->second].part : id;
     return rules_.add(node::Lexeme{rules_.add(node::Both{{part, late}})});
   }
-  // Texts that do not begin with a lazy one and `more` characters behind it.
+  // Texts that do not begin with a lazy text and `more` characters after it.
   NodeId late_texts(LazySets::Id lazy, std::uint32_t more) {
     const auto [known, is_new] = late_.try_emplace({lazy, more}, 0);
     if (is_new) {
@@ -306,7 +307,7 @@ class Committing {
   const std::vector<LazyLexeme>& lazy_;
   std::unordered_map<NodeId, std::uint32_t> lazy_index_;
   LazySets sets_;
-  std::vector<Part> parts_;  // by node, of those that there were
+  std::vector<Part> parts_;  // by node, for the original nodes
   std::unordered_map<NodeId, bool> nullable_patterns_;
   std::map<std::pair<LazySets::Id, std::uint32_t>, NodeId> late_;
   std::map<std::pair<NodeId, Edges>, NodeId> copies_;

@@ -6,8 +6,8 @@
 
 namespace tenon::grammar {
 
-/// The strongly connected components of rules that have more than one rule or lead to themselves:
-/// `next[r]` are the rules that `r` leads to. A component comes behind those that it leads to. The
+/// The strongly connected components of rules that have more than one rule or lead to themselves.
+/// `next[r]` are the rules to which `r` leads. A component comes after those to which it leads. The
 /// time is linear in the edges, and the stack is on the heap (R. Tarjan, SIAM J. Comput. 1, 1972).
 [[nodiscard]] std::vector<std::vector<RuleId>> cycles_of(
     const std::vector<std::vector<RuleId>>& next);

@@ -20,8 +20,8 @@ NodeId any_character(Rules& rules) {
   return rules.add(node::Characters{CodePointSet::all()});
 }
 
-// Text that ends with `trigger` and has none of `stops` before, not even partly in the trigger:
-// with "<<" the text "<<<" has its trigger at the beginning.
+// Text that ends with `trigger` and contains none of `stops` before it, not even overlapping the
+// trigger: with "<<" as stop and trigger, the text "<<<" has its trigger at the beginning.
 NodeId up_to(Rules& rules, const std::string& trigger, const std::vector<std::string>& stops) {
   const NodeId any = rules.add(node::Text{});
   const NodeId more = rules.repeat(any_character(rules), 1, node::kUnbounded);
@@ -40,7 +40,7 @@ NodeId dispatched(Rules& rules, NodeId text, NodeId first, NodeId next, bool at_
   return at_least_one ? rules.sequence({first, more, text}) : rules.sequence({more, text});
 }
 
-// The least automaton that reads the ends of a text, and so all that stands in it: A. Blumer et
+// The smallest automaton that reads the suffixes of a text, and so every part of it: A. Blumer et
 // al., The smallest automaton recognizing the subwords of a text, Theor. Comput. Sci. 40, 1985.
 class SuffixAutomaton {
  public:
@@ -125,7 +125,7 @@ NodeId add_max_chars(Rules& rules, NodeId part, std::uint32_t most) {
 }
 
 NodeId add_max_tokens(Rules& rules, NodeId part, std::uint32_t most) {
-  // Where the part can be empty, so can this.
+  // If the part can be empty, so can this.
   const NodeId some = rules.add(node::Tokens{rules.add(node::Lexeme{part}), most});
   const NodeId empty = rules.add(node::Lexeme{rules.add(node::Both{{part, rules.literal("")}})});
   return rules.choice({empty, some});
@@ -135,7 +135,7 @@ Expected<NodeId> add_pattern(Rules& rules, std::string_view source, std::string 
   Budget budget("regex", {.max_steps = 10'000'000, .max_bytes = 64 << 20});
   constexpr auto kDialect = regex::Dialect::ecma262;
   std::string rest(source);
-  // Flags of the whole may stand first, as in Python.
+  // As in Python, flags for the whole pattern may come first.
   if (rest.starts_with("(?")) {
     const std::size_t end = rest.find_first_not_of("ims", 2);
     if (end != rest.npos && end > 2 && rest[end] == ')') {
@@ -147,7 +147,7 @@ Expected<NodeId> add_pattern(Rules& rules, std::string_view source, std::string 
     const bool is_escaped = at > 0 && rest[at - 1] == '\\';
     if (!is_escaped) rest.erase(at + 2, 1);
   }
-  // By itself first: places are those of the source.
+  // It is parsed by itself first, so that places in errors are places in the source.
   if (const auto parsed = regex::parse(rest, kDialect, budget); !parsed) {
     return Unexpected(parsed.error());
   }
@@ -159,7 +159,7 @@ Expected<NodeId> add_pattern(Rules& rules, std::string_view source, std::string 
 }
 
 NodeId add_substring(Rules& rules, const std::vector<std::string>& chunks) {
-  std::map<std::string, std::size_t> numbers;  // of different chunks
+  std::map<std::string, std::size_t> numbers;  // of distinct chunks
   std::vector<std::size_t> letters;
   for (const std::string& chunk : chunks) {
     if (!chunk.empty()) letters.push_back(numbers.try_emplace(chunk, numbers.size()).first->second);

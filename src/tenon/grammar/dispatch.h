@@ -7,10 +7,10 @@
 #include "tenon/base/expected.h"
 #include "tenon/grammar/rules.h"
 
-/// Grammars of parts that several front ends write: structural tags, xgrammar's EBNF, Lark.
+/// Grammars that several front ends need: structural tags, xgrammar's EBNF, Lark.
 namespace tenon::grammar {
 
-/// Free text, and behind each of its triggers what this one leads to:
+/// Free text, and after each of its triggers the node to which the trigger leads:
 ///
 ///     add_dispatch(rules, {.ways = {{"<call>", body}}, .stops = {"<call>"}})
 struct Dispatch {
@@ -19,34 +19,35 @@ struct Dispatch {
     NodeId rest = 0;
   };
   std::vector<Way> ways;
-  std::vector<std::string> stops;  ///< In no free text: the triggers, and what else is not.
-  bool at_least_one = false;       ///< A trigger comes first.
-  bool only_first = false;         ///< The text ends behind the first way.
+  std::vector<std::string> stops;  ///< Free text has none of these: the triggers, and further
+                                   ///< texts.
+  bool at_least_one = false;       ///< A trigger must come first.
+  bool only_first = false;         ///< The text ends after the first way.
 };
 [[nodiscard]] NodeId add_dispatch(Rules& rules, Dispatch dispatch);
 
-/// The same with any free `text`, and `tag`, a trigger and what it leads to.
+/// The same with any free `text`, and with `tag` for a trigger and its node.
 [[nodiscard]] NodeId add_dispatch(Rules& rules, NodeId text, NodeId tag, bool at_least_one,
                                   bool only_first);
 
-/// Texts of `part`, which is regular, that no shorter one begins.
+/// Texts of `part`, which must be regular, that have no shorter text of it as a prefix.
 [[nodiscard]] NodeId add_shortest(Rules& rules, NodeId part);
 
-/// Texts of `part`, which is regular, of at most `most` characters; where it cannot end there,
-/// those that end as soon after it as they can.
+/// Texts of `part`, which must be regular, of at most `most` characters. If it cannot end there,
+/// texts that end as soon after it as possible.
 [[nodiscard]] NodeId add_max_chars(Rules& rules, NodeId part, std::uint32_t most);
 
-/// Texts of `part`, which is regular, of at most `most` tokens, as node::Tokens has it.
+/// Texts of `part`, which must be regular, of at most `most` tokens; see node::Tokens.
 [[nodiscard]] NodeId add_max_tokens(Rules& rules, NodeId part, std::uint32_t most);
 
-/// A pattern that the whole text matches, as xgrammar takes them: ECMA-262, and what people write
-/// in Python: flags before all (`(?i)abc`), named groups (`(?P<n>...)`). `flags` of "ims" hold,
-/// too.
+/// A pattern that must match the whole text, as xgrammar reads it: ECMA-262, and Python's flags at
+/// the beginning (`(?i)abc`) and named groups (`(?P<n>...)`). `flags` are further flags out of
+/// "ims".
 [[nodiscard]] Expected<NodeId> add_pattern(Rules& rules, std::string_view source,
                                            std::string flags = {});
 
-/// What some of `chunks`, side by side, say: "", "a", "ab", "b", ... of "a", "b". Rules of some
-/// twice as many states as there are chunks.
+/// Any run of consecutive `chunks`: "", "a", "ab", "b", ... of "a", "b". Needs about twice as many
+/// rules as there are chunks.
 [[nodiscard]] NodeId add_substring(Rules& rules, const std::vector<std::string>& chunks);
 
 }  // namespace tenon::grammar

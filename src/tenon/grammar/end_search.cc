@@ -18,7 +18,7 @@
 namespace tenon::grammar {
 namespace {
 
-// What closes first, then what fills: of several ways that are equally short the first is taken.
+// Closing bytes come first, then filling ones: of several equally short ways the first is taken.
 std::array<std::uint8_t, 256> order_of_bytes() {
   std::array<std::uint8_t, 256> order{};
   std::size_t count = 0;
@@ -35,7 +35,7 @@ std::array<std::uint8_t, 256> order_of_bytes() {
   return order;
 }
 
-// Bytes, and tokens from kFirstToken on.
+// Bytes as their values, and tokens as numbers from kFirstToken on.
 using Symbols = std::vector<std::int32_t>;
 constexpr std::int32_t kFirstToken = 256;
 
@@ -57,7 +57,7 @@ class Search {
   Search(Machine& machine, std::string_view text, std::size_t max_steps)
       : machine_(machine), text_(text), text_size_(text.size()), steps_left_(max_steps) {}
 
-  // The symbols of the way.
+  // The symbols of the way from `state` to an end.
   std::optional<Symbols> run(StateId state) {
     if (machine_.is_accepting(state)) return Symbols{};
     add(state, kNone, 0);
@@ -85,14 +85,14 @@ class Search {
     std::int32_t symbol = 0;
     std::uint32_t length = 0;
     std::uint32_t left = 0;
-    std::uint32_t next_byte = 0;  // in the order: those before have been tried
+    std::uint32_t next_byte = 0;  // in the order; earlier ones have been tried
   };
 
-  // False: it has been met before, or it is the end.
+  // False: the state has been met before, or it is the end.
   bool add(StateId state, std::uint32_t before, std::int32_t symbol) {
     if (state == 0 || !met_.insert(state).second) return false;
     const std::uint32_t length = before == kNone ? 0 : nodes_[before].length + 1;
-    // Four digits lead to 65,536 states, mostly where a character by itself does.
+    // Four hexadecimal digits lead to 65,536 states, usually where a character by itself leads too.
     constexpr std::uint32_t kDigits = 1000;
     const bool begins_digits = before != kNone && symbol == 'u' && nodes_[before].symbol == '\\';
     nodes_.push_back({.state = state,
@@ -110,8 +110,8 @@ class Search {
   }
   void push(std::uint32_t index) { open_.emplace(nodes_[index].left, nodes_[index].length, index); }
 
-  // A node whose way gets shorter is left for that way, and comes back with the bytes that have not
-  // been tried.
+  // Tries the bytes of a node until one leads nearer to the end. Then the node is left, and comes
+  // back later for the bytes that have not been tried.
   void expand(std::uint32_t index) {
     if (nodes_[index].next_byte == 0) add_tokens(index);
     static const std::array<std::uint8_t, 256> kOrder = order_of_bytes();
@@ -137,13 +137,14 @@ class Search {
     }
   }
 
-  // Where there is one way to read, and it is within a lexeme: there, bytes of one kind are as one.
+  // If there is only one way of reading and it is inside a lexeme, bytes of one class are
+  // equivalent.
   [[nodiscard]] std::optional<Frame::Lexeme> only_lexeme(StateId state) const {
     const std::span<const CellId> cells = machine_.cells_of(state);
     return cells.size() == 1 && cells[0] != 0 ? machine_.lexeme(cells[0]) : std::nullopt;
   }
 
-  // The tokens of one set lead to the same state: one of each is enough.
+  // All tokens of one set lead to the same state, so one of each set is enough.
   void add_tokens(std::uint32_t index) {
     const auto span = machine_.cells_of(nodes_[index].state);
     const std::vector<CellId> cells(span.begin(), span.end());
@@ -159,7 +160,7 @@ class Search {
 
   StateId answered(StateId state, std::uint32_t before, std::int32_t symbol) {
     if (state == 0 || !machine_.has_questions(state)) return state;
-    text_.resize(text_size_);  // what the last one had read goes, the answer so far stays
+    text_.resize(text_size_);  // removes what the last node had read, keeps the answer so far
     if (symbol < kFirstToken) text_ += static_cast<char>(symbol);
     for (std::uint32_t at = before; at != kNone; at = nodes_[at].before) {
       const bool is_byte = nodes_[at].before != kNone && nodes_[at].symbol < kFirstToken;
@@ -172,7 +173,7 @@ class Search {
   using Entry = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;  // left, length, node
 
   Machine& machine_;
-  std::string text_;  // that led to the first state, and what was read from there
+  std::string text_;  // the text that led to the first state, and the text read from there
   const std::size_t text_size_;
   std::size_t steps_left_;
   std::vector<Node> nodes_;
@@ -181,14 +182,13 @@ class Search {
   std::optional<std::uint32_t> end_;
 };
 
-// Another way is looked for where so many bytes at most may come: names, not the insides of
-// strings.
+// Other ways are searched only where at most so many bytes may come: at names, not inside strings.
 constexpr std::size_t kMaxChoices = 64;
 constexpr std::size_t kMaxWays = 64;
 
 struct Way {
   Symbols symbols;
-  std::size_t chosen = 0;  // the first so many are as they were to be
+  std::size_t chosen = 0;  // the first so many symbols are fixed
 };
 
 StateId answer(Machine& machine, StateId state, std::string_view read) {
@@ -200,7 +200,7 @@ struct Choice {
   StateId state = 0;
 };
 
-// What may come at `state`, which `read` led to; nothing where that is too much to try.
+// The choices at `state`, to which `read` led; nothing if there are too many to try.
 std::vector<Choice> choices_at(Machine& machine, StateId state, const std::string& read) {
   std::vector<Choice> choices;
   const regex::ByteSet readable = machine.readable(state);
@@ -226,8 +226,8 @@ std::optional<EndParts> find_end(Machine& machine, StateId state, std::string_vi
   EndParts parts = parts_of(*first);
   if (fits(parts)) return parts;
   const std::string begun(text);
-  // One choice after the other, those of the first way first: what it shares with a way that is
-  // tried is not gone through again.
+  // Tries one choice after the other, those of the first way first. The part that a new way shares
+  // with the first way is not searched again.
   std::vector<Way> ways;
   ways.push_back({.symbols = *std::move(first), .chosen = 0});
   for (std::size_t next = 0; next < ways.size() && ways.size() < kMaxWays; ++next) {

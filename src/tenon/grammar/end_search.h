@@ -10,14 +10,14 @@
 #include "tenon/grammar/machine.h"
 #include "tenon/vocab/tokenizer.h"
 
-/// A short way from a state to an end of the text: what closes a call that must not be cut.
+/// Finds a short way from a state to an end of the text, which closes a call that must not be cut.
 ///
-/// Best first by Machine::left(), which is nearly exact but for the insides of lexemes, where the
-/// search goes by breadth. So it comes to required members and closing brackets at once, and tries
-/// optional ones only where nothing else ends the text.
+/// A best-first search by Machine::left(), which is nearly exact except inside lexemes; there the
+/// search is breadth-first. So it finds required members and closing brackets at once, and tries
+/// optional ones only if nothing else ends the text.
 namespace tenon::grammar {
 
-/// What is read one after the other: bytes, or a token as a whole.
+/// A part that is read: bytes, or one whole token.
 struct EndPart {
   std::string bytes;
   std::optional<vocab::TokenId> token;
@@ -27,11 +27,12 @@ struct EndPart {
 
 using EndParts = std::vector<EndPart>;
 
-/// Leads from `state`, which `text` led to, to a state where the text may end; nothing to read
-/// where it is one. Short in bytes, though not always the shortest. Where `fits` does not take it,
-/// as it may be long in tokens (one tool's name has fewer bytes, another's fewer tokens), other
-/// ways are tried where the first has a choice of few bytes, up to 64. nullopt: none was found,
-/// each in `max_steps` steps of the machine, or the machine reached a limit.
+/// Leads from `state`, to which `text` led, to a state where the text may end; empty if `state` is
+/// one. The result is short in bytes, but not always the shortest. If `fits` rejects it, because it
+/// may be long in tokens (one tool's name may have fewer bytes and another's fewer tokens), up to
+/// 64 other ways are tried, at places where the first way has a choice of few bytes. nullopt if
+/// none was found, with `max_steps` steps of the machine for each, or if the machine reached a
+/// limit.
 [[nodiscard]] std::optional<EndParts> find_end(Machine& machine, StateId state,
                                                std::string_view text, std::size_t max_steps,
                                                const std::function<bool(const EndParts&)>& fits);

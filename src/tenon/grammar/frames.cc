@@ -62,8 +62,8 @@ class LiteralFrame final : public Frame {
   std::string bytes_;
 };
 
-// Local: the item that comes next. The last one is entered in the place of the sequence itself, so
-// that a list written as `item rest` keeps no stack.
+// Local: the item that comes next. The last item is entered in place of the sequence itself, so
+// that a list written as `item rest` needs no stack.
 class SequenceFrame final : public Frame {
  public:
   explicit SequenceFrame(std::vector<FrameId> items) : items_(std::move(items)) {}
@@ -117,7 +117,7 @@ class ChoiceFrame final : public Frame {
   std::vector<FrameId> items_;
 };
 
-// Local: how many have been read, as far as it matters.
+// Local: how many items have been read, as far as it matters.
 class RepeatFrame final : public Frame {
  public:
   RepeatFrame(FrameId item, std::uint64_t min, std::uint64_t max)
@@ -214,7 +214,7 @@ class TokensFrame final : public Frame {
   static Scanner::State state_of(const Cell& cell) {
     return static_cast<Scanner::State>(cell.local & 0xFFFFFFFFU);
   }
-  // Those that the scanner reads whole.
+  // The tokens that the scanner reads completely.
   [[nodiscard]] TokenSet tokens_from(Scanner::State start) const {
     const vocab::TokenTrie& trie = vocab_.trie();
     std::vector<Scanner::State> path(trie.max_depth() + 1U, Scanner::kDead);
@@ -239,7 +239,7 @@ class TokensFrame final : public Frame {
   std::shared_ptr<Scanner> scanner_;
   const vocab::Vocab& vocab_;
   std::uint32_t max_;
-  // By state. Looked up while masks are made, whose owner locks.
+  // By state. Used while masks are made, under the lock of their owner.
   mutable std::unordered_map<Scanner::State, TokenSet> tokens_;
 };
 
@@ -281,7 +281,7 @@ class LexemeFrame final : public Frame {
   }
 
   std::shared_ptr<Scanner> scanner_;
-  std::optional<Scanner::State> start_;  // nothing: the scanner's
+  std::optional<Scanner::State> start_;  // nothing: the start of the scanner
 };
 
 }  // namespace

@@ -10,32 +10,34 @@
 #include "tenon/regex/byte_set.h"
 #include "tenon/vocab/vocab.h"
 
-/// The frames of context-free grammars. Each is made once and referred to by number, so that rules
-/// may contain themselves.
+/// The frames of context-free grammars. Each is made once and referred to by number, so rules may
+/// contain themselves.
 namespace tenon::grammar {
 
-/// One byte of a set, which is not empty.
+/// Reads one byte of a set, which must not be empty.
 [[nodiscard]] std::unique_ptr<Frame> make_byte(const regex::ByteSet& bytes);
-/// These bytes; nothing if there are none.
+/// Reads these bytes, or nothing if there are none.
 [[nodiscard]] std::unique_ptr<Frame> make_literal(std::string bytes);
-/// One after the other.
+/// Reads the items one after the other.
 [[nodiscard]] std::unique_ptr<Frame> make_sequence(std::vector<FrameId> items);
-/// One of them; none: nothing can be read.
+/// Reads one of the items. Without items nothing can be read.
 [[nodiscard]] std::unique_ptr<Frame> make_choice(std::vector<FrameId> items);
 
 constexpr std::uint64_t kNoMaximum = ~std::uint64_t{0};
-/// `item` from `min` to `max` times.
+/// Reads `item` from `min` to `max` times.
 [[nodiscard]] std::unique_ptr<Frame> make_repeat(FrameId item, std::uint64_t min,
                                                  std::uint64_t max);
-/// One token of the set, as a whole.
+/// Reads one whole token of the set.
 [[nodiscard]] std::unique_ptr<Frame> make_token(TokenSet tokens);
-/// What the scanner accepts, of one token to `max`: node::Tokens. `vocab` outlives the frame.
+/// Reads a text of the scanner with one to `max` tokens: node::Tokens. `vocab` must outlive the
+/// frame.
 [[nodiscard]] std::unique_ptr<Frame> make_tokens(std::shared_ptr<Scanner> scanner,
                                                  const vocab::Vocab& vocab, std::uint32_t max);
-/// What the scanner accepts. It is shared by the frames of a machine that read the same lexeme.
+/// Reads a text of the scanner. Frames of a machine that read the same lexeme share the scanner.
 [[nodiscard]] std::unique_ptr<Frame> make_lexeme(std::shared_ptr<Scanner> scanner);
-/// The same from another state than its start, kDead if nothing is to be read. What the scanner
-/// remembers is counted elsewhere. Frames may also wait at this one, with a state as local.
+/// The same from another state than the scanner's start; kDead if nothing is to be read. The memory
+/// of the scanner is counted by another frame. Frames may also wait in this one, with a state as
+/// local.
 [[nodiscard]] std::unique_ptr<Frame> make_lexeme(std::shared_ptr<Scanner> scanner,
                                                  Scanner::State start);
 

@@ -27,7 +27,18 @@ bool is_surrogate(char32_t c) {
   return c >= 0xD800 && c <= 0xDFFF;
 }
 
-// One pass; groups are on a stack of our own, so that nesting has no limit.
+// Reads the grammar in one pass. Open groups are on a stack on the heap, so nesting has no limit.
+// Each group collects the nodes of its current sequence and its finished alternatives; a repetition
+// sign replaces the last node.
+//
+// Two dialects are read as one: GBNF of llama.cpp, and the EBNF of xgrammar, which has names with
+// dots, options of rules, macros and look-ahead. A dot is ambiguous: "a.b" is one name in EBNF and
+// two parts in GBNF. So find_heads() first collects the names at the beginnings of rules, and a
+// reference takes the longest name among them (take_name).
+//
+// Macros such as Regex(...) and TagDispatch(...) have arguments that are texts, numbers, rules or
+// lists; for_named() and the `read_` function of each macro check them and call the functions of
+// dispatch.h that several front ends share. The first error is kept with line and column.
 class GbnfReader {
  public:
   GbnfReader(Rules& rules, std::string_view source) : rules_(rules), in_(source) {
@@ -54,9 +65,9 @@ class GbnfReader {
     std::size_t opened_at;
     std::vector<NodeId> alternatives;
     std::vector<NodeId> items;
-    bool is_behind = false;  // (=...): what follows the rule
+    bool is_behind = false;  // (=...), which says what follows the rule
   };
-  // Of a rule, in xgrammar's EBNF.
+  // Options of a rule in xgrammar's EBNF.
   struct RuleOptions {
     bool is_lazy = false;
     std::optional<std::uint32_t> max_chars;
@@ -68,7 +79,7 @@ class GbnfReader {
     Kind kind = Kind::number;
     std::size_t at = 0;
     std::string text;
-    std::uint32_t number = 0;  // or 1: true
+    std::uint32_t number = 0;  // 1 also stands for true
     NodeId rule = 0;
     std::vector<Argument> parts;
   };
@@ -96,7 +107,8 @@ class GbnfReader {
     return place->second;
   }
 
-  // The names that rules have, since "a.b" is one in EBNF and two parts in GBNF, and so is a macro.
+  // Collects the names of all rules, because "a.b" is one name in EBNF and two parts in GBNF, and
+  // so is a macro.
   void find_heads(std::string_view source) {
     const auto is_part = [](char c) { return is_gbnf_name_character(c) || c == '.'; };
     for (std::size_t at = source.find("::="); at != source.npos; at = source.find("::=", at + 3)) {
@@ -106,7 +118,7 @@ class GbnfReader {
       };
       skip_back();
       if (end > 0 && source[end - 1] == ']') {
-        constexpr std::size_t kLongestOptions = 512;  // so that a hostile text costs no more
+        constexpr std::size_t kLongestOptions = 512;  // bounds the cost of hostile texts
         const std::size_t from = end > kLongestOptions ? end - kLongestOptions : 0;
         std::string_view line = source.substr(from, end - from);
         line.remove_prefix(line.rfind('\n') + 1);
@@ -120,7 +132,7 @@ class GbnfReader {
       heads_.emplace(source.substr(begin, end - begin));
     }
   }
-  // The longest name that a rule has; else up to the first dot.
+  // Takes the longest name of a rule that matches; otherwise up to the first dot.
   std::string_view take_name() {
     const std::size_t begin = in_.at();
     const std::string_view whole =
@@ -132,7 +144,7 @@ class GbnfReader {
     in_.move_to(begin + name.size());
     return name;
   }
-  // The name of a rule that begins here, which is left; its options are behind it.
+  // Takes the name of a rule if one begins here. Its options follow.
   std::optional<std::string_view> take_head() {
     const std::size_t begin = in_.at();
     const std::string_view name = take_name();
@@ -210,7 +222,7 @@ class GbnfReader {
         (key == "max_chars" ? options.max_chars : options.max_tokens) = number;
       } else if (key == "capture" || key == "temperature" || key == "stop_capture" ||
                  key.starts_with("capture_hidden_")) {
-        // They say nothing about which texts are read.
+        // They do not change which texts are read.
         if (in_.peek() == '"') {
           read_text();
         } else {
@@ -241,7 +253,7 @@ class GbnfReader {
   }
   void add(NodeId node) { groups_.back().items.push_back(node); }
 
-  // False where the rule ends.
+  // Returns false where the rule ends.
   bool read_item() {
     skip_space();
     const char c = in_.peek();
@@ -283,8 +295,8 @@ class GbnfReader {
         }
         in_.skip();
         {
-          // What stands behind a rule is said by what refers to it, too: a look-ahead tells
-          // xgrammar's compiler, and has no part in which texts are read.
+          // What follows a rule is decided by the rules that refer to it. A look-ahead is a hint
+          // for xgrammar's compiler and does not change which texts are read.
           const bool is_behind = groups_.back().is_behind;
           const NodeId node = end_group();
           if (!is_behind) add(node);
@@ -307,7 +319,7 @@ class GbnfReader {
     }
   }
 
-  // What stands in "...".
+  // Reads the inside of "...".
   std::string read_text() {
     const std::size_t begin = in_.at();
     in_.skip();
@@ -403,7 +415,7 @@ class GbnfReader {
     }
     return argument;
   }
-  // Hands each named argument to `take`, which says whether it is known and right.
+  // Passes each named argument to `take`, which returns whether it is known and valid.
   template <class Take>
   void take_named(const Arguments& arguments, Take take) {
     for (const auto& [name, argument] : arguments.named) {
@@ -447,7 +459,7 @@ class GbnfReader {
     });
     if (error_) return 0;
     if (texts.size() != 1) return fail_at(at, "Regex has one pattern");
-    // Without flags a dot is any character.
+    // Without flags a dot matches any character.
     std::string names = flags ? "" : "s";
     for (const char flag : flags.value_or("")) {
       if (flag == 'i' || flag == 's') {
@@ -460,7 +472,8 @@ class GbnfReader {
     if (!pattern) return fail_at(at, pattern.error().message, pattern.error().code);
     const NodeId node = *pattern;
     if (!in_json) return node;
-    // As they are: what a JSON string must escape stands in no such text.
+    // Characters that stand for themselves; texts that a JSON string must escape are not among
+    // them.
     const NodeId plain = rules_.add(node::Characters{
         CodePointSet{{0x20, '"' - 1}, {'"' + 1, '\\' - 1}, {'\\' + 1, CodePointSet::kLast}}});
     const NodeId all = rules_.repeat(plain, 0, node::kUnbounded);
@@ -486,7 +499,7 @@ class GbnfReader {
     if (arguments.list.empty()) return fail_at(at, "here must be the number of a token");
     return rules_.add(tokens_of(arguments.list, is_negated));
   }
-  // What two macros have beside their triggers; the names are also those of earlier releases.
+  // Further arguments of two macros; some names are those of earlier releases.
   struct DispatchOptions {
     bool loops = true;
     bool may_end = true;
@@ -644,7 +657,7 @@ class GbnfReader {
     return *code;
   }
 
-  // <[12]>, <think>, and !<...> for any other token.
+  // Reads <[12]>, <think>, and !<...> for any other token.
   void read_token() {
     const std::size_t begin = in_.at();
     node::Token token{.is_negated = in_.take("!")};
@@ -699,7 +712,7 @@ class GbnfReader {
   }
 
   void check_names() {
-    const Name* first = nullptr;  // in the text
+    const Name* first = nullptr;  // the first in the text
     std::string text;
     for (const auto& [name, info] : names_) {
       if (info.is_defined || (first != nullptr && first->used_at < info.used_at)) continue;
@@ -718,8 +731,8 @@ class GbnfReader {
   Rules& rules_;
   Source in_;
   std::unordered_map<std::string, Name> names_;
-  std::unordered_set<std::string> heads_;  // names of rules, wherever they stand
-  std::optional<std::size_t> options_at_;  // of the head that was taken last
+  std::unordered_set<std::string> heads_;  // names of all rules
+  std::optional<std::size_t> options_at_;  // of the rule whose name was taken last
   std::vector<Group> groups_;
   std::optional<Error> error_;
 };

@@ -68,8 +68,7 @@ void Grammar::refuse(std::string read, const Error& error) {
   refusals_.push_back({std::move(read), error});
 }
 
-// A request for many answers, each of which goes another way, would pay for as many masks that come
-// to nothing.
+// A request for many answers, each on another way, would otherwise pay for many masks that fail.
 std::uint64_t Grammar::mask_fraction() const {
   constexpr unsigned kMostHalvings = 4;
   return std::uint64_t{1} << std::min(refused_, kMostHalvings);
@@ -79,7 +78,7 @@ std::size_t Grammar::bytes() const {
   return sizeof(*this) + run_->machine->memory_bytes() + run_->masks.memory_bytes();
 }
 
-// Counting asks every frame, so it is done now and then.
+// Counting asks every frame, so it is done only now and then.
 bool Grammar::is_full() {
   constexpr std::uint32_t kUsesBetweenLooks = 64;
   if (!build_ || until_look_-- != 0) return false;
@@ -87,8 +86,8 @@ bool Grammar::is_full() {
   return bytes() > full_at_;
 }
 
-// One text may need more than the limit, up to those of the machine: it would be read again and
-// again if it had no room to grow in.
+// One text may need more than the limit, up to the limits of the machine: without room to grow it
+// would be read again and again.
 void Grammar::make_room() {
   full_at_ = std::max(full_at_, 2 * bytes());
 }

@@ -17,8 +17,8 @@
 
 namespace tenon::grammar {
 
-/// A grammar over a vocabulary, ready to be matched. Shared by all requests that use it; what one
-/// of them makes (states, masks) the others find. Thread-safe: matchers take turns.
+/// A grammar over a vocabulary, ready for matching. All requests that use it share it, and use the
+/// states and masks that others have made. Thread-safe: matchers take turns.
 ///
 ///     auto tokenizer = vocab::load_tokenizer("model/tokenizer.json");
 ///     auto vocab = vocab::Vocab::of(**tokenizer);
@@ -27,21 +27,22 @@ namespace tenon::grammar {
 ///     auto grammar = Grammar::make(  // fails as all of these do; Matcher(*grammar) reads a text
 ///         [schema = *schema](Machine& machine) { return add_json(machine, schema, {}); }, index);
 ///
-/// What texts have made of it is dropped when it takes too many bytes, and made anew as texts come
-/// by: the frames too, since they remember what they have seen. Matchers do not notice. A mask that
-/// reaches a limit even so is refused at once when it is asked for again, and the masks after it
-/// may take half as many steps, down to a sixteenth.
+/// What texts have made of it is dropped when it takes too many bytes, and made again when texts
+/// need it. Frames are made again too, because they remember what they have read. Matchers do not
+/// notice. If a mask reaches a limit even then, it is refused at once when it is asked for again,
+/// and the masks after it may take only half as many steps, down to a sixteenth.
 class Grammar {
  public:
-  /// Adds the grammar's frames to an empty machine and answers with the root. It is called again,
-  /// from any thread that uses the grammar, one at a time.
+  /// Adds the grammar's frames to an empty machine and returns the root. It is called again when
+  /// frames are made again, from any thread that uses the grammar, but not from two at a time.
   using Build = std::function<Expected<FrameId>(Machine&)>;
   struct Limits {
     MachineLimits machine;
-    std::size_t max_bytes = std::size_t{48} << 20U;  ///< of what texts make, beside the frames
+    std::size_t max_bytes = std::size_t{48} << 20U;  ///< of what texts make, in addition to the
+                                                     ///< frames
   };
 
-  /// Fails as `build` does, and with `unsatisfiable` if no text at all can be read.
+  /// Fails as `build` does, and with `unsatisfiable` if no text can be read.
   [[nodiscard]] static Expected<std::shared_ptr<Grammar>> make(Build build,
                                                                std::shared_ptr<VocabIndex> index,
                                                                const Limits& limits);
@@ -49,7 +50,7 @@ class Grammar {
                                                                std::shared_ptr<VocabIndex> index) {
     return make(std::move(build), std::move(index), Limits{});
   }
-  /// Of frames that cannot be made again, so that a limit once reached stays reached.
+  /// For frames that cannot be made again; a limit that was reached stays reached.
   [[nodiscard]] static Expected<std::shared_ptr<Grammar>> make(std::unique_ptr<Machine> machine,
                                                                FrameId root,
                                                                std::shared_ptr<VocabIndex> index);
@@ -57,7 +58,7 @@ class Grammar {
   [[nodiscard]] const VocabIndex& index() const { return *index_; }
   /// What `build` has added to Machine::relaxed().
   [[nodiscard]] std::vector<Relaxed> relaxed() const;
-  /// Beside the index.
+  /// Without the index.
   [[nodiscard]] std::size_t memory_bytes() const;
 
  private:
@@ -74,15 +75,15 @@ class Grammar {
   Grammar(Build build, std::shared_ptr<VocabIndex> index, const Limits& limits)
       : build_(std::move(build)), index_(std::move(index)), limits_(limits) {}
 
-  // A limit that even a machine made anew for it has reached.
+  // A limit that even a newly made machine has reached.
   struct Refusal {
-    std::string read;  // what led there: Matcher::all_read()
+    std::string read;  // the text that led there: Matcher::all_read()
     Error error;
   };
 
-  static constexpr std::size_t kLongestRefused = 10'000;  // of what is remembered
+  static constexpr std::size_t kLongestRefused = 10'000;  // longest remembered text
 
-  // All under the lock.
+  // All of these are called with the lock.
   [[nodiscard]] const Error* refusal_after(std::string_view read) const;
   void refuse(std::string read, const Error& error);
   [[nodiscard]] std::uint64_t mask_fraction() const;
@@ -93,17 +94,17 @@ class Grammar {
   [[nodiscard]] bool is_full();
   void make_room();
 
-  Build build_;  // null: cannot be made again
+  Build build_;  // null: it cannot be made again
   std::shared_ptr<VocabIndex> index_;
   Limits limits_;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::unique_ptr<Run> run_;
-  std::uint64_t epoch_ = 0;        // how often it was made
+  std::uint64_t epoch_ = 0;        // how often the machine was made
   bool is_fresh_ = false;          // no matcher has used it since it was made
-  std::uint32_t until_look_ = 0;   // uses until the bytes are counted
-  std::size_t full_at_ = 0;        // so many bytes are too many
-  std::vector<Refusal> refusals_;  // of masks, the last ones
-  unsigned refused_ = 0;           // masks in all
+  std::uint32_t until_look_ = 0;   // uses until the bytes are counted again
+  std::size_t full_at_ = 0;        // the number of bytes that are too many
+  std::vector<Refusal> refusals_;  // of masks, the most recent ones
+  unsigned refused_ = 0;           // total number of refused masks
 };
 
 }  // namespace tenon::grammar

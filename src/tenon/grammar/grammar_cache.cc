@@ -9,7 +9,7 @@ Expected<std::shared_ptr<Grammar>> GrammarCache::get(std::string_view source,
   const regex::Fingerprint key = regex::fingerprint_of(source);
   if (auto known = find(key)) return known;
   if (auto failure = find_failure(key)) return Unexpected(*std::move(failure));
-  // Without the lock: a slow compile stops nobody else.
+  // Compiled without the lock, so that a slow compilation does not stop others.
   auto grammar = Grammar::make(std::move(build), index_);
   if (!grammar) {
     keep_failure(key, grammar.error());
@@ -55,7 +55,7 @@ std::shared_ptr<Grammar> GrammarCache::find(const regex::Fingerprint& key) {
   return entries_.front().grammar;
 }
 
-// The one that is there already, if somebody was quicker.
+// Returns the existing grammar if another thread was faster.
 std::shared_ptr<Grammar> GrammarCache::keep(const regex::Fingerprint& key,
                                             std::shared_ptr<Grammar> grammar) {
   std::list<Entry> gone;  // freed without the lock
@@ -68,8 +68,8 @@ std::shared_ptr<Grammar> GrammarCache::keep(const regex::Fingerprint& key,
   return entries_.front().grammar;
 }
 
-// Under the lock: those beyond the limit. Grammars grow while they are used, so all are counted
-// anew.
+// Called with the lock; returns the entries beyond the limit. Grammars grow while they are used, so
+// all are counted again.
 std::list<GrammarCache::Entry> GrammarCache::take_excess() {
   std::list<Entry> gone;
   std::size_t bytes = 0;
@@ -77,7 +77,7 @@ std::list<GrammarCache::Entry> GrammarCache::take_excess() {
   while (entry != entries_.end() && (bytes += entry->grammar->memory_bytes()) <= max_bytes_) {
     ++entry;
   }
-  if (entry == entries_.begin()) ++entry;  // the one just asked for stays, however large
+  if (entry == entries_.begin()) ++entry;  // the entry just asked for stays, however large it is
   for (auto last = entry; last != entries_.end(); ++last) by_key_.erase(last->key);
   gone.splice(gone.begin(), entries_, entry, entries_.end());
   return gone;

@@ -16,11 +16,11 @@
 
 namespace tenon::grammar {
 
-/// Grammars by what they were made of, so that the second request with the same tools compiles
-/// nothing and finds the masks of the first. Of at most so many bytes together, but for what they
-/// have grown by since the last look: one is taken at each compilation and now and then at a hit.
-/// Those that were not asked for the longest time go first, and stay alive while somebody matches
-/// with them. Thread-safe.
+/// Grammars by the sources from which they were made, so that the second request with the same
+/// tools compiles nothing and uses the masks of the first. Their total size is limited, except for
+/// what they have grown by since they were last counted, which happens at each compilation and now
+/// and then at a hit. The least recently used ones are dropped first; they stay alive while
+/// matchers use them. Thread-safe.
 ///
 ///     GrammarCache cache(index, 256 << 20);
 ///     auto grammar = cache.get(schema_text + options_text, [&](Machine& machine) { ... });
@@ -29,9 +29,9 @@ class GrammarCache {
   GrammarCache(std::shared_ptr<VocabIndex> index, std::size_t max_bytes)
       : index_(std::move(index)), max_bytes_(max_bytes) {}
 
-  /// `source` tells grammars apart: all that `build` depends on. `build` is kept with the grammar,
-  /// so it owns what it needs. Fails as Grammar::make does; of failures, limits that were reached
-  /// are kept, so that what costs much costs it once.
+  /// `source` identifies the grammar: it must include everything on which `build` depends. `build`
+  /// is kept with the grammar, so it must own what it needs. Fails as Grammar::make does. Limits
+  /// that were reached are kept as results, so that an expensive failure costs its time once.
   [[nodiscard]] Expected<std::shared_ptr<Grammar>> get(std::string_view source,
                                                        Grammar::Build build);
 
@@ -56,8 +56,8 @@ class GrammarCache {
 
   std::shared_ptr<VocabIndex> index_;
   std::size_t max_bytes_;
-  mutable std::mutex mutex_;  // guards what follows
-  std::list<Entry> entries_;  // the last one asked for first
+  mutable std::mutex mutex_;  // guards the members below
+  std::list<Entry> entries_;  // the most recently used one first
   std::map<regex::Fingerprint, std::list<Entry>::iterator> by_key_;
   std::map<regex::Fingerprint, Error> failures_;
   Counts counts_;

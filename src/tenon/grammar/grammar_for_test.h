@@ -12,7 +12,7 @@
 #include "tenon/grammar/read_rules.h"
 #include "tenon/grammar/rules.h"
 
-/// What the tests of the front ends share.
+/// Functions that the tests of the front ends share.
 namespace tenon::grammar {
 
 /// A vocabulary of all bytes, a few longer texts, an end token and two control tokens.
@@ -44,8 +44,8 @@ inline Expected<std::shared_ptr<Grammar>> grammar_for_test(std::string_view sour
   return grammar_for_test(*rules, limits);
 }
 
-/// Whether the grammar reads `text`, in which the names of control tokens and of <think> are these
-/// tokens, and ends there.
+/// Whether the grammar reads all of `text`, in which the names of control tokens and <think> stand
+/// for these tokens.
 inline bool reads(const std::shared_ptr<Grammar>& grammar, std::string_view text) {
   const auto vocab = index_for_test();
   Matcher matcher(grammar);
@@ -60,7 +60,7 @@ inline bool reads(const std::shared_ptr<Grammar>& grammar, std::string_view text
   return matcher.is_accepting();
 }
 
-/// A grammar, texts of it and texts that are none.
+/// A grammar, with texts that it reads and texts that it does not.
 struct ReadRow {
   const char* name;
   std::string source;

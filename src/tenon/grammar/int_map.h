@@ -6,13 +6,15 @@
 
 namespace tenon::grammar {
 
-/// What the two maps below share: open addressing, no erasure. Several entries may have one key.
+/// The common part of the two maps below: open addressing, without erasure. Several entries may
+/// have the same key.
 template <class Key>
 class OpenTable {
  public:
   static constexpr std::uint32_t kNone = 0xFFFFFFFF;  ///< Never a value.
 
-  /// The value of an entry with this key for which `is_it(value)` holds. `hash` is of the key.
+  /// The value of an entry with this key for which `is_it(value)` is true. `hash` is the hash of
+  /// the key.
   template <class IsIt>
   [[nodiscard]] std::uint32_t find(std::size_t hash, Key key, IsIt is_it) const {
     if (slots_.empty()) return kNone;
@@ -22,7 +24,7 @@ class OpenTable {
     }
   }
 
-  /// `hash_of`: the hash of any key.
+  /// `hash_of` returns the hash of a key.
   template <class HashOf>
   void insert(Key key, std::uint32_t value, HashOf hash_of) {
     if (2 * (size_ + 1) > slots_.size()) {
@@ -51,14 +53,13 @@ class OpenTable {
     slots_[i] = slot;
   }
 
-  std::vector<Slot> slots_;  // a power of two of them, at most half used
+  std::vector<Slot> slots_;  // a power of two, at most half of them used
   std::size_t mask_ = 0;
   std::size_t size_ = 0;
 };
 
-/// 64-bit keys to 32-bit values, one cache line per look-up. The memos of the machine are asked
-/// once per trie node, which is why this is no std::unordered_map (which takes about five times as
-/// long).
+/// 64-bit keys to 32-bit values, with one cache line per look-up. The machine's memos are asked
+/// once per trie node; std::unordered_map takes about five times as long.
 class IntMap {
  public:
   static constexpr std::uint32_t kNone = OpenTable<std::uint64_t>::kNone;  ///< Never a value.
@@ -66,12 +67,12 @@ class IntMap {
   [[nodiscard]] std::uint32_t find(std::uint64_t key) const {
     return table_.find(hash(key), key, [](std::uint32_t) { return true; });
   }
-  /// `key` must not be there yet.
+  /// The map must not contain `key` yet.
   void insert(std::uint64_t key, std::uint32_t value) { table_.insert(key, value, hash); }
   [[nodiscard]] std::size_t memory_bytes() const { return table_.memory_bytes(); }
 
  private:
-  // The finalizer of MurmurHash3: keys are small numbers side by side.
+  // The finalizer of MurmurHash3, because keys are small consecutive numbers.
   static std::size_t hash(std::uint64_t key) {
     key = (key ^ (key >> 33U)) * 0xFF51AFD7ED558CCDULL;
     key = (key ^ (key >> 33U)) * 0xC4CEB9FE1A85EC53ULL;
@@ -81,19 +82,18 @@ class IntMap {
   OpenTable<std::uint64_t> table_;
 };
 
-/// Numbers of things by what the things are. The things themselves are kept by the owner, who also
-/// hashes and compares them.
+/// Finds the number of a thing by its content. The owner keeps, hashes and compares the things.
 class IdIndex {
  public:
   static constexpr std::uint32_t kNone = OpenTable<std::uint32_t>::kNone;  ///< Never a number.
 
-  /// `is_it(id)`: the thing of this number is the one that is looked for.
+  /// `is_it(id)` returns whether the thing with this number is the one looked for.
   template <class IsIt>
   [[nodiscard]] std::uint32_t find(std::uint64_t hash, IsIt is_it) const {
     const auto low = static_cast<std::uint32_t>(hash);
     return table_.find(low, low, is_it);
   }
-  /// The thing must not be there yet.
+  /// The index must not contain the thing yet.
   void insert(std::uint64_t hash, std::uint32_t id) {
     table_.insert(static_cast<std::uint32_t>(hash), id, [](std::uint32_t low) { return low; });
   }

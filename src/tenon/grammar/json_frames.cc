@@ -21,6 +21,23 @@
 #include "tenon/schema/values.h"
 
 namespace tenon::grammar {
+// The frames that read the JSON values of a schema (docs/masks.md, "From values to a machine"). A
+// schema is a set of terms (terms.h), and Shapes says which shapes of each type a term has.
+// RootFrame owns Context, which all frames share: it makes one frame for each term, string or name
+// when it is first read, so a recursive schema costs only what the text visits.
+//
+// ValueFrame enters the frames of all shapes of its term. ArrayFrame and ObjectFrame are state
+// machines whose phase stands in Cell::local (see their enum Phase). What an array or object must
+// remember beyond that (names seen, items taken) is a list of states in the frame; the cell has the
+// state's number, and equal states have equal numbers, so that masks are shared.
+//
+// Some decisions need the text itself: an item that must differ from earlier ones, a name that only
+// a pattern knows. There the cell asks (Machine::ask), and answer() reads the member or item back
+// from the text.
+//
+// Before a frame goes on it checks that the value can still come to an end (may_finish, can_differ,
+// has_some), so no state leads to a dead end; where that cannot be known, CheckFrame compares the
+// finished value with its term.
 
 namespace {
 
@@ -33,13 +50,14 @@ constexpr ByteSet set_of(std::string_view bytes) {
   return set;
 }
 
-constexpr std::uint64_t kShapeStepsPerStep = 3;  // of the machine, whose own take as much longer
-constexpr std::size_t kComparedPerStep = 8;      // small things in a row
+// A step of the machine takes so many times as long.
+constexpr std::uint64_t kShapeStepsPerStep = 3;
+constexpr std::size_t kComparedPerStep = 8;  // when small things are compared in a row
 
-// Which values of a term.
-enum class Part : std::uint8_t { all, scalars, containers };  // scalars: but for numbers
+// The part of a term's values that a frame reads.
+enum class Part : std::uint8_t { all, scalars, containers };  // scalars without numbers
 
-// What all frames of one schema share.
+// The state that all frames of one schema share.
 class Context : public std::enable_shared_from_this<Context> {
  public:
   Context(Machine& machine, std::shared_ptr<const schema::Schema> schema,
@@ -47,51 +65,51 @@ class Context : public std::enable_shared_from_this<Context> {
 
   [[nodiscard]] FrameId value(Term term, Part part = Part::all);
   [[nodiscard]] FrameId string(Term term);
-  /// A name, after its opening quote.
+  /// Reads a name, after its opening quote.
   [[nodiscard]] FrameId name(const Shapes::OtherNames& names);
   [[nodiscard]] std::vector<FrameId> choices(Term term, Part part);
-  /// What is equal to `value`, which may be gone afterwards.
+  /// The term of all values equal to `value`, which need not live on.
   [[nodiscard]] Term term_of(const json::Value& value);
 
-  /// A list of numbers, from the last one on.
+  /// A list of numbers; each entry refers to the one before it.
   using Numbers = std::uint32_t;
   static constexpr Numbers kNoNumbers = 0;
   [[nodiscard]] Numbers with(Numbers numbers, const json::Value& number);
   [[nodiscard]] std::vector<const json::Value*> values_of(Numbers numbers) const;
-  /// A number of the term that is none of `but`.
+  /// Enters a number of the term that is not in the list `but`.
   void enter_number(Term term, Numbers but, CellId parent);
   [[nodiscard]] bool has_number(Term term, Numbers but);
 
-  /// Of what grows with the texts that are read.
+  /// The memory that grows with the texts that are read.
   [[nodiscard]] std::size_t memory_bytes() const;
 
   Machine& machine;
   JsonOptions options;
   Shapes shapes;
-  FrameId gap = 0;  // wherever whitespace may be but after ',' and ':'
+  FrameId gap = 0;  // for all places of whitespace except those after ',' and ':'
   FrameId after_comma = 0;
   FrameId after_colon = 0;
-  // Where lines are indented: a new line before the first item, and before the closing bracket.
+  // If lines are indented: a new line before the first item, and one before the closing bracket.
   std::optional<FrameId> line_of_item;
   FrameId line_of_end = 0;
-  /// Arrays and objects that are open in `cell`.
+  /// The number of open arrays and objects in `cell`.
   [[nodiscard]] std::uint64_t depth(CellId cell) const;
-  /// A part of the text, whole, as a value. Counts as work.
+  /// Parses a part of the text as a whole value. Counts as work.
   [[nodiscard]] std::optional<json::Value> parsed(std::string_view text);
 
  private:
-  // How the numbers of a set are read, whatever is left out.
+  // The reader for the numbers of a set, before any numbers are excluded.
   struct NumberReader {
     std::shared_ptr<NumberScanner> scanner;
     FrameId lexeme = 0;
   };
-  // One of the shapes of a term.
+  // The numbers of one of the shapes of a term.
   struct NumbersOfTerm {
     NumberReader reader;
     bool needs_check = false;
     NumberScanner::Less of_term = NumberScanner::kWhole;
-    IntMap less;                               // list of numbers -> what is left
-    std::map<Scanner::State, FrameId> checks;  // where they are needed, by start
+    IntMap less;                               // list of numbers -> the numbers that remain
+    std::map<Scanner::State, FrameId> checks;  // if a check is needed, by start state
   };
   struct LastNumber {
     Numbers before = kNoNumbers;
@@ -103,18 +121,19 @@ class Context : public std::enable_shared_from_this<Context> {
   std::vector<NumbersOfTerm>& numbers_of(Term term);
   Scanner::State start_of(NumbersOfTerm& numbers, Numbers but);
 
-  std::map<NumberSet, NumberReader> number_readers_;  // by sets that exclude nothing
+  std::map<NumberSet, NumberReader> number_readers_;  // by set, without exclusions
   std::map<Term, std::vector<NumbersOfTerm>> numbers_of_terms_;
   std::vector<LastNumber> numbers_{1};  // the first list is empty
   std::map<std::pair<Numbers, std::string>, Numbers> numbers_ids_;
   FrameId quote_ = 0;
-  std::set<FrameId> containers_;  // arrays and objects, of which each has one cell on a stack
+  std::set<FrameId> containers_;  // arrays and objects; each open one has one cell on the stack
   std::map<std::pair<Term, Part>, FrameId> values_;
   std::map<std::pair<Expr, std::vector<std::string>>, FrameId> names_;
-  std::unordered_multimap<std::uint64_t, json::Value> kept_;  // by hash; its nodes stay put
+  // By hash; the nodes keep their addresses.
+  std::unordered_multimap<std::uint64_t, json::Value> kept_;
 };
 
-// A value that, once whole, is held against its term. Local: where it begins, and what is asked.
+// Compares a finished value with its term. Local: where the value begins, and the question.
 class CheckFrame final : public Frame {
  public:
   CheckFrame(Context& context, Term term, FrameId value)
@@ -149,7 +168,7 @@ class CheckFrame final : public Frame {
   FrameId value_;
 };
 
-// At most `max` characters of whitespace. The state is how many have been read.
+// At most `max` characters of whitespace. The state is the number of characters read.
 class GapScanner final : public Scanner {
  public:
   explicit GapScanner(State max) : max_(max) {}
@@ -175,8 +194,8 @@ class GapScanner final : public Scanner {
   State max_;
 };
 
-// A new line, and two spaces for each array and object around it but for `less` of them. Local: how
-// many spaces are left, and above them whether the new line is.
+// A new line, and two spaces for each enclosing array and object except `less` of them. Local: how
+// many spaces are left, and above that whether the new line is still to come.
 class LineFrame final : public Frame {
  public:
   LineFrame(Context& context, std::uint64_t less) : context_(context), less_(less) {}
@@ -208,7 +227,7 @@ class LineFrame final : public Frame {
   std::uint64_t less_;
 };
 
-// A value of a term: its choices, found when a value is first read here.
+// A value of a term. Its choices are found when a value is first read here.
 class ValueFrame final : public Frame {
  public:
   ValueFrame(Context& context, Term term, Part part)
@@ -232,7 +251,7 @@ class ValueFrame final : public Frame {
     is_expanded_ = true;
   }
 
-  Context& context_;  // owns the map that leads here, and is owned by the root frame
+  Context& context_;  // owns the map that leads here; the root frame owns it
   Term term_;
   Part part_;
   bool is_expanded_ = false;
@@ -373,9 +392,9 @@ class ArrayFrame final : public Frame {
     item,   // an item
     after,  // an item has been read
     next,   // waits for ',' or ']'
-    // Where items must differ, and the item just read is not known to:
+    // If items must differ, and the item just read is not known to:
     after_to_check,
-    check,  // asks whether it does
+    check,  // asks whether the item differs
     comma,  // asks where the next item begins
   };
   struct Local {
@@ -384,23 +403,23 @@ class ArrayFrame final : public Frame {
     std::uint32_t memory = 0;
   };
   struct Memory {
-    // Where items must differ: where the next one begins and the one before it, which ones were
-    // before that, and what is taken: numbers, and others of a finite set. The last item is left
-    // in the text, because a mask tries many that never come.
+    // If items must differ: where the next item begins and where the one before it began, the
+    // earlier ones, and the values that are taken: numbers, and others of a finite set. The last
+    // item is kept only in the text, because a mask tries many items that never come.
     std::size_t before = 0;
     std::size_t begin = 0;
     std::uint32_t seen = 0;
-    bool all_taken = true;  // of the others
+    bool all_taken = true;  // all values except numbers are in `taken`
     Context::Numbers numbers = Context::kNoNumbers;
     const std::vector<Term>* taken = nullptr;  // in taken_
     std::vector<std::uint64_t> fitting;        // how many items fit each of shape_.contained
-    // Of shape_.excluded, those that begin with the items so far.
+    // The arrays of shape_.excluded that begin with the items so far.
     std::vector<const json::Value*> like;
     auto operator<=>(const Memory&) const = default;
   };
-  // A list of items, from the last one on; the first has none before it. `jump` leads to one that
-  // is further before, so that any is reached in a logarithm of steps (Myers, An applicative
-  // random-access stack, 1983).
+  // A list of items, each of which refers to the one before it. `jump` refers to an earlier one, so
+  // that any item is reached in a logarithmic number of steps (Myers, An applicative random-access
+  // stack, 1983).
   struct Seen {
     std::uint32_t before = 0;
     std::uint32_t jump = 0;
@@ -412,7 +431,7 @@ class ArrayFrame final : public Frame {
     std::vector<std::uint64_t> fitting;
     std::vector<const json::Value*> like;
   };
-  // Of next_term().
+  // The result of next_term().
   struct Next {
     std::uint64_t count;
     Context::Numbers numbers;
@@ -441,13 +460,13 @@ class ArrayFrame final : public Frame {
     return place->second;
   }
 
-  // With the closing bracket: items [from, to), each with a comma but for the first of all.
+  // Including the closing bracket: items [from, to), each with a comma except the first of all.
   [[nodiscard]] std::uint32_t least_from(Machine& machine, std::uint64_t from,
                                          std::uint64_t to) const {
     std::uint64_t sum = 1;
     for (; from < to && sum < Machine::kFar; ++from) {
       const std::uint64_t one = machine.least(context_.value(item_term(from))) + (from > 0 ? 1 : 0);
-      // From there on all are alike.
+      // From there on all items have the same term.
       const bool is_rest = from >= shape_.prefix.size();
       sum += one * std::min<std::uint64_t>(is_rest ? to - from : 1, Machine::kFar);
       if (is_rest) break;
@@ -457,7 +476,7 @@ class ArrayFrame final : public Frame {
 
   // ---- What has been read ----------------------------------------------------------------------
 
-  // The item before the one that comes next, where there is one.
+  // The item before the next one, if there is one.
   [[nodiscard]] std::optional<json::Value> last_item(const Memory& memory, std::string_view text) {
     return context_.parsed(text.substr(memory.before, memory.begin - memory.before - 1));
   }
@@ -502,7 +521,7 @@ class ArrayFrame final : public Frame {
     return intern(memory);
   }
 
-  // Of an item, perhaps with whitespace around it.
+  // Decides by an item's text, perhaps with whitespace around it.
   static bool is_number(std::string_view text) {
     const std::size_t first = text.find_first_not_of(" \n\r\t");
     return first != std::string_view::npos &&
@@ -521,8 +540,8 @@ class ArrayFrame final : public Frame {
       memory.all_taken = false;
     }
   }
-  // Wherever the text could be an item, so many others begin with it that no item runs out for want
-  // of it. So a look at the items tells that it does not come twice, and that is all.
+  // So many values begin with any text of an item that items cannot run out. So it is enough to
+  // check afterwards that the item does not come twice.
   bool is_spare(const std::string& text) {
     for (std::size_t i = 0; i <= shape_.prefix.size(); ++i) {
       if (!context_.shapes.has_many_longer(item_term(i), text)) return false;
@@ -559,13 +578,13 @@ class ArrayFrame final : public Frame {
   [[nodiscard]] Term item_term(std::uint64_t index) const {
     return index < shape_.prefix.size() ? shape_.prefix[index] : shape_.items;
   }
-  // The item less what is taken, but for numbers, and what must be left to others; nothing: no item
-  // can come.
+  // The item's term without the values that are taken (except numbers) and those that must be left
+  // to other items. Nothing: no item can come.
   [[nodiscard]] std::optional<Term> next_term(std::uint64_t count, const Memory& memory) {
     const Term item = item_term(count);
     const std::vector<Term>* const taken = memory.taken;
     if (!shape_.unique || (taken->empty() && count >= shape_.length.least)) return item;
-    const bool is_last = count + 1 >= shape_.length.least;  // of those that there must be
+    const bool is_last = count + 1 >= shape_.length.least;  // of the required ones
     const Context::Numbers numbers = is_last ? Context::kNoNumbers : memory.numbers;
     if (last_next_ && last_next_->count == count && last_next_->numbers == numbers &&
         last_next_->taken == taken) {
@@ -585,7 +604,7 @@ class ArrayFrame final : public Frame {
     last_next_ = Next{count, numbers, taken, next};
     return next;
   }
-  // A value of the term that is not taken.
+  // Whether the term has a value that is not taken.
   [[nodiscard]] bool has_some(Term term, const Memory& memory) {
     Shapes& shapes = context_.shapes;
     if (memory.numbers == Context::kNoNumbers) return shapes.is_satisfiable(term);
@@ -594,11 +613,11 @@ class ArrayFrame final : public Frame {
            !shapes.objects(term).empty();
   }
   [[nodiscard]] std::vector<Choice> choices(const Local& at) {
-    const Memory memory = memories_[at.memory];  // a copy: more may be made
+    const Memory memory = memories_[at.memory];  // a copy, because memories_ may grow
     return choices(at.count, memory);
   }
-  // By which of `contained` it fits, as far as that still matters, and by which excluded arrays go
-  // on with it.
+  // The choices for an item: which of `contained` it fits, as far as that still matters, and which
+  // excluded arrays continue with it.
   [[nodiscard]] std::vector<Choice> choices(std::uint64_t count, const Memory& memory) {
     std::vector<Choice> result;
     if (count >= most_ || !context_.shapes.spend(1 + memory.taken->size() + memory.like.size())) {
@@ -633,8 +652,8 @@ class ArrayFrame final : public Frame {
     }
     return result;
   }
-  // Each choice as one that differs from the next items of the excluded arrays that memory.like
-  // lists, and one for each of these items.
+  // Splits each choice into one that differs from the next items of the excluded arrays that
+  // memory.like lists, and one for each of these items.
   [[nodiscard]] std::vector<Choice> by_excluded(const std::vector<Choice>& choices,
                                                 std::uint64_t count, const Memory& memory) {
     std::vector<std::pair<Term, std::vector<const json::Value*>>> groups;
@@ -659,7 +678,7 @@ class ArrayFrame final : public Frame {
     }
     return result;
   }
-  // Whether, after the choice, the array can come to an end that makes it none of the excluded.
+  // Whether, after the choice, the array can end as one that is not excluded.
   [[nodiscard]] bool can_differ(std::uint64_t count, const Memory& before, const Choice& choice) {
     if (choice.like.empty()) return true;
     Memory memory = before;
@@ -712,16 +731,17 @@ class ArrayFrame final : public Frame {
   Context& context_;
   ArrayShape shape_;
   std::uint64_t most_;
-  // Items must differ, and what has been written of one that is no number could leave it nothing to
-  // go on with: what is taken is no part of what comes next, up to so many. Numbers never are.
+  // Items must differ, and a value in progress that is not a number could be left with nothing to
+  // continue with. So taken values are removed from the next item's term, up to a limit. Taken
+  // numbers are handled by the number scanner.
   bool takes_ = false;
   static constexpr std::size_t kMostTaken = 256;
-  std::optional<Next> last_next_;  // once many are taken, the next one is asked for again and again
-  std::uint64_t last_count_ = 0xFFFFFFFFF;  // from here on all counts are alike
-  std::vector<Memory> memories_;            // the first: of arrays of which nothing is remembered
+  std::optional<Next> last_next_;  // once many are taken, the same next one is asked for repeatedly
+  std::uint64_t last_count_ = 0xFFFFFFFFF;  // from here on all counts are equivalent
+  std::vector<Memory> memories_;            // the first is that of arrays without memory
   std::map<Memory, std::uint32_t> memory_ids_;
   std::size_t bytes_of_memories_ = 0;
-  std::set<std::vector<Term>> taken_;  // in order; many memories share one
+  std::set<std::vector<Term>> taken_;  // sorted; many memories share one
   std::vector<Seen> seen_;
   std::unordered_multimap<std::uint64_t, std::uint32_t> seen_by_hash_;
 };
@@ -730,7 +750,7 @@ class ObjectFrame final : public Frame {
  public:
   ObjectFrame(Context& context, ObjectShape shape, bool& needs_check)
       : context_(context), count_(shape.count), some_(shape.some) {
-    // So their names are known ones.
+    // So their names are declared names.
     for (const json::Value* value : shape.excluded) {
       for (const json::Member& member : *value->if_object()) {
         shape.extra.try_emplace(member.key, Terms::kAnything);
@@ -779,11 +799,11 @@ class ObjectFrame final : public Frame {
       others_.push_back({other, other.value, fitting(other.value, other.some)});
     }
     used_.emplace_back();
-    // A name that is no known one counts twice if it comes twice, and may take back what `some_`
-    // asks for. Elsewhere it does no harm, and to look for it costs the masks of its value their
-    // place in the cache.
+    // An undeclared name that comes twice counts twice, and may undo what `some_` requires. In
+    // other objects that does no harm, and checking for it would keep the masks of its value out of
+    // the cache.
     tracks_others_ = !others_.empty() && (count_.least > 1 || !some_.empty());
-    // How many there are matters up to the least, and always if there is a most.
+    // The number of members matters up to the least, and always if there is a most.
     counts_matter_ = count_.most != schema::Counts::kUnbounded ? count_.most : count_.least;
     states_.push_back({});
     states_[0].seen.resize(required_.size());
@@ -918,8 +938,8 @@ class ObjectFrame final : public Frame {
     }
   }
 
-  // The name of the member before the comma at the end of `text` has no place in what the frame
-  // knows, and must not come again.
+  // Handles the member before the comma at the end of `text`, whose name is not among those that
+  // the frame knows and must not come again.
   void answer(Machine& machine, const Cell& cell, std::string_view text) override {
     State state = states_[unpack(cell.local).state];
     context_.shapes.spend(used_.size());
@@ -940,7 +960,7 @@ class ObjectFrame final : public Frame {
   }
   [[nodiscard]] std::uint32_t left(Machine& machine, const Cell& cell) override {
     const Local at = unpack(cell.local);
-    const State state = states_[at.state];  // a copy: frames may make more
+    const State state = states_[at.state];  // a copy, because states_ may grow
     const auto with_name = [&](std::uint32_t name, std::size_t read) {
       return least_of(machine, name, read) + least_after(machine, after_name(state, name, 0));
     };
@@ -979,7 +999,7 @@ class ObjectFrame final : public Frame {
   }
 
   [[nodiscard]] std::size_t memory_bytes() const override {
-    constexpr std::size_t kNodeBytes = 96;  // of the maps, beside what the keys point to
+    constexpr std::size_t kNodeBytes = 96;  // of the maps, without the memory of the keys
     const std::size_t seen_bytes = states_[0].seen.size() * sizeof(std::uint64_t);
     return states_.size() * (sizeof(State) + 2 * seen_bytes + kNodeBytes) +
            places_.size() * (sizeof(Place) + kNodeBytes);
@@ -991,15 +1011,15 @@ class ObjectFrame final : public Frame {
     first,         // a key or the end
     key_or_close,  // waits for '"' or '}'
     key,           // waits for '"'
-    name,          // in a known name; more: the place
-    after_other,   // another name has been read; more: of which kind
-    colon,         // waits for ':'; more: the name
+    name,          // inside a declared name; `more` is the place
+    after_other,   // another name has been read; `more` is its kind
+    colon,         // waits for ':'; `more` is the name
     colon_other,
     value,  // the value of a name
     value_other,
     after,  // a value has been read
     next,   // waits for ',' or '}'
-    note,   // asks for the name of the member that has been read
+    note,   // asks for the name of the member that was just read
     close,  // waits for '}'
   };
   struct Local {
@@ -1007,7 +1027,7 @@ class ObjectFrame final : public Frame {
     std::uint32_t state = 0;
     std::uint32_t more = 0;
   };
-  static constexpr std::uint32_t kOther = 1;  // `more` after a value: its name is no known one
+  static constexpr std::uint32_t kOther = 1;  // `more` after a value with an undeclared name
   static constexpr std::size_t kMaxUsed = 256;
   static std::uint64_t pack(const Local& local) {
     return std::uint64_t{local.more} << 32U | std::uint64_t{local.state} << 4U |
@@ -1024,36 +1044,36 @@ class ObjectFrame final : public Frame {
     Term term;
     std::uint32_t order;
     bool is_required;
-    std::uint32_t some;  // bit i: a value may be the one that some_[i] asks for
+    std::uint32_t some;  // bit i: a value may be the one that some_[i] requires
   };
   struct Other {
     Shapes::OtherNames names;
     Term term;
     std::uint32_t some;
   };
-  // Which names have been seen, and how many properties there are as far as it matters.
+  // Which names have been seen, and the number of properties as far as it matters.
   struct State {
     std::vector<std::uint64_t> seen;
     std::uint64_t count = 0;
-    std::uint64_t required = 0;    // of those seen
-    std::uint32_t next_order = 0;  // where the order matters
+    std::uint64_t required = 0;    // the required names that have been seen
+    std::uint32_t next_order = 0;  // if the order matters
     std::uint32_t some = 0;        // bit i: some_[i] has been met
-    std::uint32_t used = 0;        // names that are no known ones: used_
+    std::uint32_t used = 0;        // undeclared names: used_
     std::uint32_t like = 0;        // the excluded objects that have all members so far: likes_
   };
   using Like = std::vector<const json::Value*>;
-  // How a name may be written, without the opening quote.
+  // One way to write a name, without the opening quote.
   struct Spelling {
     std::string text;
     std::uint32_t name;
   };
-  // A place in a known name: spellings [from, to) begin with the same `depth` bytes.
+  // A place in a declared name: spellings [from, to) begin with the same `depth` bytes.
   struct Place {
     std::uint32_t from, to, depth;
     auto operator<=>(const Place&) const = default;
   };
 
-  // With \u for what is not ASCII, as json.dumps writes it, in small and in large letters.
+  // With \u for characters beyond ASCII, as json.dumps writes it, in lower and upper case.
   static std::vector<std::string> escaped_spellings(const Name& name) {
     std::string small = json::dumps(json::Value(name.name), {.ensure_ascii = true}).substr(1);
     if (small == name.spelled) return {};
@@ -1070,12 +1090,12 @@ class ObjectFrame final : public Frame {
     return {small, large};
   }
 
-  // Of a name `read` bytes of which have been read, its colon and its value.
+  // The bytes for the rest of a name of which `read` bytes have been read, its colon and its value.
   [[nodiscard]] std::uint32_t least_of(Machine& machine, std::uint32_t name, std::size_t read) {
     return static_cast<std::uint32_t>(names_[name].spelled.size() - read) + 1 +
            machine.least(context_.value(names_[name].term));
   }
-  // Of the required names that are missing, with quote and comma, and the closing bracket.
+  // The bytes for the missing required members, with quotes and commas, and the closing bracket.
   [[nodiscard]] std::uint32_t least_after(Machine& machine, const State& state) {
     std::uint32_t sum = 1;
     for (std::uint32_t name = 0; name < names_.size() && sum < Machine::kFar; ++name) {
@@ -1103,7 +1123,7 @@ class ObjectFrame final : public Frame {
       count += static_cast<std::size_t>(std::popcount(word));
     return count;
   }
-  // Of the objects that have all of the members that have been read, one has no others.
+  // Whether one of the objects that have all members so far has no other members.
   [[nodiscard]] bool is_excluded(std::uint32_t like, std::size_t members) const {
     context_.shapes.spend(likes_[like].size() / kComparedPerStep);
     return std::ranges::any_of(likes_[like], [&](const json::Value* value) {
@@ -1120,9 +1140,9 @@ class ObjectFrame final : public Frame {
   [[nodiscard]] bool is_met(const State& state) const {
     return state.some == (1U << some_.size()) - 1;
   }
-  // The ways to read the value of a name from which the object can come to its end, and the state
-  // after each: as some_ has it, and as one that differs from what the excluded objects have there,
-  // or is one of these. Until use() returns true, which is returned.
+  // Calls use() with each way to read the value of a name after which the object can still end, and
+  // the state after it. The value is one that some_ requires, or differs from the values of the
+  // excluded objects there, or is one of these. Stops when use() returns true, and returns true.
   template <class Use>
   bool for_each_way(const State from, std::uint32_t name, const Use& use) {
     bool is_done = false;
@@ -1151,7 +1171,7 @@ class ObjectFrame final : public Frame {
     });
     return is_done;
   }
-  // The values that the excluded objects have there, and which have each.
+  // The values that the excluded objects have there, each with the objects that have it.
   [[nodiscard]] std::vector<std::pair<Term, std::uint32_t>> by_value(std::uint32_t like,
                                                                      std::uint32_t name) {
     std::vector<std::pair<Term, Like>> groups;
@@ -1168,8 +1188,8 @@ class ObjectFrame final : public Frame {
     for (const auto& [term, values] : groups) result.emplace_back(term, intern(values));
     return result;
   }
-  // Whether the object, which has so many members, can come to an end that makes it none of those
-  // that it is like so far. Names are decided in their order, from `at` on: one that is passed over
+  // Whether an object with so many members can end as one that is not among the excluded ones that
+  // it equals so far. Names are decided in their order, from `at` on: a name that is passed over
   // counts as seen.
   [[nodiscard]] bool can_differ(State state, std::size_t at, std::size_t members) {
     if (!context_.shapes.spend(1 + (state.seen.size() + likes_[state.like].size()))) return false;
@@ -1214,7 +1234,7 @@ class ObjectFrame final : public Frame {
     state.seen[name / 64] |= std::uint64_t{1} << name % 64;
     return can_differ(std::move(state), at + 1, members);
   }
-  // For what `some_` still asks for, and for nothing of it.
+  // Tries the values that `some_` still requires, and one that meets none of them.
   template <class Named, class Use>
   void for_each_some(const Named& named, const Use& use) {
     for (std::uint32_t some = 0; some < 1U << some_.size(); ++some) {
@@ -1227,7 +1247,7 @@ class ObjectFrame final : public Frame {
       if (some == 0 || context_.shapes.is_satisfiable(term)) use(term, some);
     }
   }
-  // Which of `within` a value of the term can meet.
+  // The conditions among `within` that a value of the term can meet.
   [[nodiscard]] std::uint32_t fitting(Term term, std::uint32_t within) {
     for (std::size_t i = 0; i < some_.size(); ++i) {
       const Term both = context_.shapes.terms().all_of({term, some_[i].value});
@@ -1235,7 +1255,7 @@ class ObjectFrame final : public Frame {
     }
     return within;
   }
-  // Whether what may still come can meet all of `some_`, and be as many as there must be.
+  // Whether the members that may still come can meet all of `some_` and reach the required number.
   [[nodiscard]] bool may_finish(const State& state) const {
     if (is_met(state) && (!is_ordered() || state.count >= count_.least)) return true;
     if (!context_.shapes.spend(1 + names_.size() / kComparedPerStep)) return false;
@@ -1252,7 +1272,7 @@ class ObjectFrame final : public Frame {
     }
     return some == (1U << some_.size()) - 1 && most >= count_.least;
   }
-  // Whether one more fits beside the required names that are still missing.
+  // Whether one more member fits beside the required ones that are still missing.
   [[nodiscard]] bool has_room(const State& state) const {
     return state.count + (required_count_ - state.required) < count_.most;
   }
@@ -1264,7 +1284,7 @@ class ObjectFrame final : public Frame {
     const auto next_required = std::ranges::lower_bound(required_orders_, state.next_order);
     return next_required == required_orders_.end() || names_[name].order <= *next_required;
   }
-  // Where the end is not only a matter of what has been seen.
+  // Whether the names seen alone do not decide if the object can end.
   [[nodiscard]] bool must_look_ahead(const State& state) const {
     return !is_met(state) || (is_ordered() && state.count < count_.least) || state.like != 0;
   }
@@ -1317,7 +1337,7 @@ class ObjectFrame final : public Frame {
            (!is_ordered() || state.required == required_count_);
   }
   [[nodiscard]] bool may_add(std::uint32_t id) {
-    const State state = states_[id];  // a copy: more may be made
+    const State state = states_[id];  // a copy, because states_ may grow
     const auto may_add_it = [&](const Other& other) { return may_add_other(state, other); };
     return (may_add_others(state) && std::ranges::any_of(others_, may_add_it)) ||
            may_add_name_in(state, 0, static_cast<std::uint32_t>(names_.size()));
@@ -1378,7 +1398,7 @@ class ObjectFrame final : public Frame {
     }
   }
 
-  // Of the member before the comma at the end of `text`: its name, in quotes.
+  // The name, in quotes, of the member before the comma at the end of `text`.
   static std::string_view name_before(std::string_view text) {
     const auto opening = [&](std::size_t closing) {
       for (std::size_t at = closing; at-- > 0;) {
@@ -1416,7 +1436,7 @@ class ObjectFrame final : public Frame {
     return {};
   }
 
-  // What comes next in some name of the place.
+  // The bytes that may come next in some name of the place.
   [[nodiscard]] ByteSet bytes_in(const Place& place) const {
     const auto byte_of = [&](const Spelling& spelling) {
       return static_cast<std::uint8_t>(spelling.text[place.depth]);
@@ -1441,7 +1461,8 @@ class ObjectFrame final : public Frame {
 
   void read_name(Machine& machine, const Cell& cell, const Local& at, std::uint8_t byte) {
     const Place place = places_[at.more];
-    // The closing quote is the last byte and an unescaped one, so no name begins another.
+    // Each spelling ends with the closing quote, which is not escaped, so none is a prefix of
+    // another.
     const auto byte_at = [&](const Spelling& spelling) {
       return static_cast<std::uint8_t>(spelling.text[place.depth]);
     };
@@ -1465,14 +1486,14 @@ class ObjectFrame final : public Frame {
   schema::Counts count_;
   std::vector<ObjectShape::Some> some_;
   std::vector<Name> names_;          // by spelling
-  std::vector<Spelling> spellings_;  // by text; those of names_ alone in the same order
+  std::vector<Spelling> spellings_;  // by text; the spellings of names_ alone are in the same order
   std::vector<Other> others_;
-  std::vector<std::uint64_t> required_;         // bit i: names_[i] is
+  std::vector<std::uint64_t> required_;         // bit i: names_[i] is required
   std::vector<std::uint32_t> required_orders_;  // their orders, rising
-  std::vector<std::uint32_t> by_order_;         // names_, in the order of the schema
+  std::vector<std::uint32_t> by_order_;         // names_ in the order of the schema
   std::vector<Like> likes_;                     // the first is empty
   std::vector<std::vector<std::string>> used_;  // the first is empty
-  bool tracks_others_ = false;                  // names that are no known ones are remembered
+  bool tracks_others_ = false;                  // undeclared names are remembered
   std::uint64_t required_count_ = 0;
   std::uint64_t counts_matter_ = 0;
   std::vector<State> states_;
@@ -1481,7 +1502,7 @@ class ObjectFrame final : public Frame {
   std::map<Place, std::uint32_t> place_ids_;
 };
 
-// The whole: keeps what its frames share.
+// The frame of the whole value. It owns the Context that its frames share.
 class RootFrame final : public Frame {
  public:
   RootFrame(std::shared_ptr<Context> context, FrameId value)
@@ -1611,7 +1632,7 @@ std::vector<Context::NumbersOfTerm>& Context::numbers_of(Term term) {
   return place->second;
 }
 
-// What is left is that of the nearest list within it that is known, less the numbers after that.
+// Starts from the nearest earlier list whose remainder is known, and removes the numbers after it.
 Scanner::State Context::start_of(NumbersOfTerm& numbers, Numbers but) {
   std::vector<Numbers> unknown;
   for (; numbers.less.find(but) == IntMap::kNone; but = numbers_[but].before) {
@@ -1667,7 +1688,7 @@ bool Context::has_number(Term term, Numbers but) {
 
 std::size_t Context::memory_bytes() const {
   constexpr std::size_t kTermBytes = 100;
-  constexpr std::size_t kNumberBytes = 200;  // of a list, beside the text
+  constexpr std::size_t kNumberBytes = 200;  // of a list, without its text
   std::size_t bytes = shapes.shared_exprs()->bytes_used() + shapes.term_count() * kTermBytes +
                       shapes.bytes_of_words() + numbers_.size() * kNumberBytes;
   for (const auto& [set, reader] : number_readers_) bytes += reader.scanner->memory_bytes();

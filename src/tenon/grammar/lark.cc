@@ -21,6 +21,23 @@
 #include "tenon/regex/unicode.h"
 
 namespace tenon::grammar {
+// Reads a Lark grammar in the dialect of llguidance and adds its rules. It is one pass over the
+// text; open groups are on a stack on the heap, so nesting has no limit. Each group collects the
+// items of the current conjunct (joined by &) and alternative, and its finished alternatives.
+//
+// A name is declared when it is first met, and every rule must be defined in the end. Terminals are
+// regular and may not contain themselves, which check_terminals() verifies after the last line.
+// Ignored text may come before every token of a rule (with_ignored), so rules refer to lexemes
+// through a node that allows it.
+//
+// Rules with a parameter (`name::_`) are read once without a value to find their end, and then
+// again for each value with which they are used: `todo_` holds these instances, and a limit bounds
+// their number. `%if` drops the alternatives whose
+// condition on the parameter is false.
+//
+// Lazy terminals, `stop` and `suffix` are collected in `lazy_`, and commit_lazy() makes them end
+// their texts for good. Options of llguidance that only change how it computes are read and
+// ignored; everything else that is not supported is refused by name.
 
 namespace {
 
@@ -32,8 +49,7 @@ struct CommonTerminal {
   std::string_view name;
   std::string_view pattern;
 };
-// What `%import common.X` means: patterns that say what Lark's own library
-// says.
+// The meaning of `%import common.X`: patterns with the same texts as those of Lark's library.
 constexpr CommonTerminal kCommon[] = {
     {"DIGIT", "[0-9]"},
     {"HEXDIGIT", "[0-9a-fA-F]"},
@@ -73,7 +89,7 @@ bool is_terminal_name(std::string_view name) {
   return first != std::string_view::npos && name[first] >= 'A' && name[first] <= 'Z';
 }
 
-// One pass; groups are on a stack of our own, so that nesting has no limit.
+// Reads the text; see the opening.
 class LarkReader {
  public:
   LarkReader(Rules& rules, std::string_view source)
@@ -112,11 +128,11 @@ class LarkReader {
     std::size_t used_at;
     bool is_defined = false;
     std::vector<std::size_t> refers_to;  // in names_
-    // Of a rule with a parameter: where its body begins, and how long it is.
+    // For a rule with a parameter: where its body begins, and how long it is.
     std::optional<std::size_t> body_at;
     std::size_t body_bytes = 0;
-    std::optional<std::size_t> used_with;     // a place where it has a parameter,
-    std::optional<std::size_t> used_without;  // or none
+    std::optional<std::size_t> used_with;     // a place where it is used with a parameter,
+    std::optional<std::size_t> used_without;  // and one where it is used without
   };
   using InstanceKey = std::pair<std::size_t, std::uint64_t>;  // name and value
   struct Asked {
@@ -134,16 +150,16 @@ class LarkReader {
     bool is_optional = false;        // [...]
     bool is_negated = false;         // after ~
     bool next_is_negated = false;    // a ~ was just read
-    bool is_dropped = false;         // the alternative so far, by its %if
-    std::vector<InstanceKey> asks;   // in the alternative so far,
-    std::vector<InstanceKey> asked;  // and in those that are kept
+    bool is_dropped = false;         // %if drops the alternative so far
+    std::vector<InstanceKey> asks;   // of the alternative so far,
+    std::vector<InstanceKey> asked;  // and of those that are kept
     std::vector<NodeId> alternatives;
     std::vector<NodeId> conjuncts;  // of the alternative so far
     std::vector<NodeId> items;      // of the conjunct so far
   };
   struct Attributes {
     bool is_lazy = false;
-    std::optional<NodeId> end;  // of `stop` or `suffix`
+    std::optional<NodeId> end;  // the end of `stop` or `suffix`
     std::optional<std::uint32_t> max_tokens;
     [[nodiscard]] bool makes_terminal() const { return is_lazy || end; }
   };
@@ -159,7 +175,7 @@ class LarkReader {
   void skip_blanks() {
     in_.take_while([](char c) { return c == ' ' || c == '\t' || c == '\r'; });
   }
-  // Over ends of lines and comments too; true if there was an end.
+  // Skips spaces, line ends and comments; true if there was a line end.
   bool skip_space() {
     bool was_line_end = false;
     for (;;) {
@@ -181,7 +197,7 @@ class LarkReader {
     }
     return place->second;
   }
-  // The name of what is defined at `at`.
+  // Takes the name of the definition at `at`.
   std::optional<std::size_t> define_name(std::string_view text, std::size_t at) {
     const std::size_t index = index_of(text, at);
     if (names_[index].is_defined) {
@@ -203,8 +219,7 @@ class LarkReader {
     if (word == "ignore") return read_ignore();
     if (word == "import") return read_import();
     if (word == "llguidance") {
-      // Options of llguidance, which change how it computes, and not what a
-      // grammar means.
+      // Options of llguidance, which change how it computes but not what a grammar means.
       if (take_json()) return;
       return fail("after %llguidance comes a JSON object");
     }
@@ -263,7 +278,7 @@ class LarkReader {
     }
   }
 
-  // The text of the JSON object that begins here, which is left.
+  // Takes the text of the JSON object that begins here.
   std::optional<std::string_view> take_json() {
     if (in_.peek() != '{') return std::nullopt;
     const std::string_view text = in_.rest();
@@ -303,7 +318,7 @@ class LarkReader {
       in_.take_while([](char c) { return c != ']' && c != '\n'; });
       is_head = is_head && in_.take("]");
     }
-    // With a parameter: a reference has one, too, but no ':' behind it.
+    // With a parameter: references have one too, but no ':' after it.
     if (in_.take("::")) is_head = is_head && in_.take("_");
     skip_blanks();
     is_head = is_head && in_.peek() == ':' && in_.peek(1) != ':';
@@ -354,7 +369,7 @@ class LarkReader {
       body = rules_.add(node::Lexeme{body});
       if (attributes.makes_terminal()) lazy_.push_back({body, whole});
       if (!attributes.makes_terminal()) terminals_.push_back(*index);
-      // A rule's reference does not say that it is a token of the text.
+      // A reference to a rule does not say that it is a token of the text.
       if (!is_terminal_name(text)) body = with_ignored(body);
     }
     if (attributes.max_tokens) body = add_max_tokens(rules_, body, *attributes.max_tokens);
@@ -364,12 +379,12 @@ class LarkReader {
   // ---- Rules with a parameter
   // -------------------------------------------------------------------
 
-  // Once without a value, to know where it ends; then for each value that is
-  // met.
+  // Read once without a value to find where it ends, and later for each value with which it is
+  // used.
   void read_parametric_rule(std::size_t index) {
     const std::size_t begin = in_.at();
     in_terminal_ = false;
-    rules_.define(names_[index].rule, rules_.choice({}));  // by itself it is nothing
+    rules_.define(names_[index].rule, rules_.choice({}));  // without a value it reads nothing
     is_in_parametric_ = true;
     read_body();
     is_in_parametric_ = false;
@@ -383,7 +398,7 @@ class LarkReader {
     while (!todo_.empty() && !error_) {
       const Instance instance = todo_.back();
       todo_.pop_back();
-      const Name name = names_[instance.name];  // a copy: names_ may grow
+      const Name name = names_[instance.name];  // a copy, because names_ may grow
       if (!name.body_at) {
         return fail_at(*name.used_with, "'" + name.text + "' has no parameter; write no :: there");
       }
@@ -412,8 +427,7 @@ class LarkReader {
                      "'" + name.text + "' has a parameter; write `" + name.text + "::0`");
     }
   }
-  // `::0x5`, `::_`, `::set_bit(3)` behind a name, of which the first two
-  // characters are left.
+  // Reads `::0x5`, `::_` or `::set_bit(3)` after a name; the first two characters have been taken.
   NodeId read_instance(std::string_view text, std::size_t at) {
     if (in_terminal_) fail_at(at, "a rule with a parameter cannot be part of a terminal");
     const std::size_t index = index_of(text, at);
@@ -433,7 +447,7 @@ class LarkReader {
       todo_.push_back({key.first, key.second, instance.rule});
     }
   }
-  // The parameter of the rule that is read.
+  // The parameter of the rule that is being read.
   std::uint64_t parameter() {
     if (!value_ && !is_in_parametric_) {
       fail("this rule has no parameter; write `::_` behind its name");
@@ -449,7 +463,7 @@ class LarkReader {
     [[nodiscard]] std::uint64_t of(std::uint64_t value) const { return value >> first & ones(); }
   };
   static constexpr std::uint64_t kAllOnes = ~std::uint64_t{0};
-  // A number that is not above `most`, decimal, or hexadecimal behind 0x.
+  // Reads a number of at most `most`: decimal, or hexadecimal after 0x.
   std::uint64_t read_uint64(std::uint64_t most) {
     skip_blanks();
     const std::size_t begin = in_.at();
@@ -482,7 +496,7 @@ class LarkReader {
     if (!in_.take(sign)) fail("here must be '" + std::string(sign) + "', and is " + in_.here());
     skip_blanks();
   }
-  // `_` or `[2:5]`.
+  // Reads `_` or `[2:5]`.
   Bits read_bits() {
     skip_blanks();
     if (in_.take("_")) return {};
@@ -570,7 +584,7 @@ class LarkReader {
     expect(")");
     return holds;
   }
-  // "lt" of "lt" and of "bit_count_lt".
+  // Returns "lt" for "lt" and for "bit_count_lt".
   static std::optional<std::string_view> order_of(std::string_view name) {
     constexpr std::string_view kCount = "bit_count_";
     constexpr std::string_view kOrders[] = {"eq", "ne", "lt", "le", "gt", "ge"};
@@ -608,7 +622,7 @@ class LarkReader {
         attributes.max_tokens = in_.take_number();
         if (!attributes.max_tokens) fail("max_tokens is a number");
       } else if (key == "capture" || key == "temperature" || key == "stop_capture") {
-        // They say nothing about which texts are read.
+        // They do not change which texts are read.
         if (has_value) in_.take_while([](char c) { return c != ',' && c != ']' && c != '\n'; });
       } else {
         fail_at(begin,
@@ -633,7 +647,7 @@ class LarkReader {
     return 0;
   }
 
-  // Up to the end of the rule.
+  // Reads up to the end of the rule.
   NodeId read_body() {
     groups_.assign(1, Group{.opened_at = in_.at()});
     while (!error_ && read_item()) {
@@ -680,7 +694,7 @@ class LarkReader {
     if (std::exchange(group.next_is_negated, false)) node = rules_.add(node::Complement{node});
     group.items.push_back(node);
   }
-  // A token of the text: in a rule, ignored text may come before it.
+  // Adds a token of the text: in a rule, ignored text may come before it.
   void add_lexeme(NodeId node) { add(in_terminal_ ? node : with_ignored(node)); }
   NodeId with_ignored(NodeId node) {
     if (!has_ignored_) return node;
@@ -693,7 +707,7 @@ class LarkReader {
     return rules_.add(node::Rule{names_[index].rule});
   }
 
-  // False where the rule ends.
+  // Returns false where the rule ends.
   bool read_item() {
     const std::size_t line = in_.at();
     const bool is_new_line = skip_space();
@@ -770,8 +784,8 @@ class LarkReader {
       case '-':
         if (in_.take("->")) {
           skip_blanks();
-          in_.take_while(is_lark_name_character);  // a name for the syntax tree,
-                                                   // of which there is none
+          // A name for the syntax tree, which is not made here.
+          in_.take_while(is_lark_name_character);
           return true;
         }
         break;
@@ -810,7 +824,7 @@ class LarkReader {
     if (max < min) return fail_at(at, "the second number is less than the first");
     items.back() = rules_.repeat(items.back(), min, max);
   }
-  // ~2 and ~2..5
+  // Reads ~2 and ~2..5.
   void read_times(std::size_t at) {
     const std::uint32_t min = in_.take_number().value_or(0);
     std::uint32_t max = min;
@@ -942,7 +956,7 @@ class LarkReader {
     return rules_.add(std::move(pattern));
   }
 
-  // <|name|>, <[12]>, <[1-5,7]>, <[^12]>, <[*]>
+  // Reads <|name|>, <[12]>, <[1-5,7]>, <[^12]>, <[*]>.
   NodeId read_token() {
     const std::size_t begin = in_.at();
     const std::string_view text =
@@ -975,7 +989,7 @@ class LarkReader {
     return rules_.add(std::move(token));
   }
 
-  // %json {...}
+  // Reads %json {...}.
   void read_nested() {
     const std::size_t begin = in_.at();
     if (in_.take("%regex")) return read_substring(begin);
@@ -1006,8 +1020,7 @@ class LarkReader {
     add_lexeme(rules_.add(node::Json{std::move(*schema), options}));
   }
 
-  // What llguidance's options of a schema come to; returns what is not
-  // supported.
+  // Translates llguidance's options of a schema; returns the name of one that is not supported.
   static std::string read_guidance(const json::Value& guidance, JsonOptions& options) {
     std::string item = ",";
     std::string key = ":";
@@ -1028,8 +1041,7 @@ class LarkReader {
       } else if (member.key == "lenient" && truth != nullptr) {
         options.lenient = *truth;
       } else if (member.key != "coerce_one_of" || truth == nullptr) {
-        // That one lets more texts be read than oneOf says, where it need not
-        // be kept.
+        // This option allows more texts than oneOf does, and it need not be obeyed.
         return "'" + member.key +
                "' is not supported; there are whitespace_flexible, "
                "item_separator, key_separator, "
@@ -1047,8 +1059,7 @@ class LarkReader {
     return {};
   }
 
-  // %regex {"substring_chunks": [...]}, or "substring_words" or
-  // "substring_chars" of a text.
+  // Reads %regex {"substring_chunks": [...]}, or "substring_words" or "substring_chars" of a text.
   void read_substring(std::size_t begin) {
     skip_space();
     const std::size_t at = in_.at();
@@ -1085,8 +1096,7 @@ class LarkReader {
     }
     add_lexeme(rules_.add(node::Lexeme{add_substring(rules_, chunks)}));
   }
-  // Its characters, or `by_word` its words, white space and what stands between
-  // them.
+  // The characters of a text; `by_word`: its words, white space, and the text between them.
   static std::vector<std::string> chunks_of(std::string_view text, bool by_word) {
     static const auto kSpace = regex::characters_with("White_Space");
     static const auto kLetters = regex::characters_with("Alphabetic");
@@ -1121,7 +1131,7 @@ class LarkReader {
     }
   }
 
-  // A terminal that contains itself, perhaps through rules, is none.
+  // Refuses terminals that contain themselves, perhaps through rules.
   void check_terminals() {
     enum class Mark : std::uint8_t { fresh, open, done };
     std::vector<Mark> marks(names_.size(), Mark::fresh);
@@ -1165,9 +1175,9 @@ class LarkReader {
   std::vector<std::size_t> terminals_;
   std::vector<LazyLexeme> lazy_;  // lexemes
   std::map<InstanceKey, Asked> instances_;
-  std::vector<Instance> todo_;          // without a body yet
-  std::optional<std::uint64_t> value_;  // of the parameter, while such a rule is read
-  bool is_in_parametric_ = false;       // such a rule is read for the first time
+  std::vector<Instance> todo_;          // without a body so far
+  std::optional<std::uint64_t> value_;  // the parameter, while such a rule is read
+  bool is_in_parametric_ = false;       // such a rule is being read for the first time
   std::optional<std::size_t> current_;  // the name being defined
   bool in_terminal_ = false;
   std::vector<Group> groups_;

@@ -15,6 +15,20 @@
 #include "tenon/regex/syntax.h"
 
 namespace tenon::grammar {
+// Rewrites a grammar with the few kinds of nodes that every other engine's language has. Nodes are
+// visited in order, parts before the nodes that hold them, and each is translated once; rules keep
+// their names.
+//
+// find_regular() marks the nodes that are made of characters only. Consecutive parts that one
+// automaton can read are joined into one lexeme (or into rules, if the language has no lexemes),
+// because engines that choose the longest text for a lexeme would otherwise let free text take the
+// stop that ends it (text_and_stop). Patterns, intersections and complements become expressions of
+// regex::ExprSet, then an automaton over characters (lower_automaton.h), and are then written as
+// rules or as a tree.
+//
+// JSON values are translated by lower_json.cc. Long repetitions become repetitions of repetitions,
+// for engines that unroll them (add_repeat). What the language cannot express is listed in
+// `relaxed`.
 
 namespace {
 
@@ -43,7 +57,7 @@ class Lowering {
     for (RuleId rule = 0; rule < from_.rule_count(); ++rule) {
       lowered_.rules.declare(from_.rule(rule).name);
     }
-    // Parts come before what they are parts of.
+    // Parts come before the nodes that hold them.
     nodes_.resize(from_.node_count());
     languages_.resize(from_.node_count());
     if (options_.with_lexemes) find_regular();
@@ -88,7 +102,7 @@ class Lowering {
     if (!options_.with_lexemes || is_regular_[id]) {
       return lowered_.rules.sequence(mapped(node.parts));
     }
-    // Parts side by side that one automaton can read are one lexeme.
+    // Consecutive parts that one automaton can read are one lexeme.
     std::vector<NodeId> parts;
     for (std::size_t i = 0; i < node.parts.size();) {
       if (const auto joined = text_and_stop(node.parts, i)) {
@@ -131,7 +145,7 @@ class Lowering {
   }
   NodeId lower(NodeId, const node::Rule& node) { return lowered_.rules.add(node); }
   NodeId lower(NodeId, const node::Token& node) { return lowered_.rules.add(node); }
-  // Other engines count no tokens, or count otherwise.
+  // Other engines do not count tokens, or count them differently.
   NodeId lower(NodeId, const node::Tokens& node) {
     lowered_.relaxed.push_back({"", "max_tokens", "tokens are not counted"});
     return read_as_one(node.part);
@@ -143,7 +157,7 @@ class Lowering {
     if (!options_.with_lexemes) return nodes_[node.part];
     return lowered_.rules.add(node::Lexeme{nodes_[node.part], node.is_covered});
   }
-  // These two are read as parts of a lexeme.
+  // These two are read only as parts of a lexeme.
   NodeId lower(NodeId, const node::Both&) { return lowered_.rules.choice({}); }
   NodeId lower(NodeId, const node::Complement&) { return lowered_.rules.choice({}); }
   NodeId lower(NodeId, const node::Later&) {
@@ -157,7 +171,7 @@ class Lowering {
 
   // ---- Lexemes ----------------------------------------------------------------------------------
 
-  // What is made of characters alone and does not contain itself.
+  // Finds nodes that are made of characters only and do not contain themselves.
   void find_regular() {
     is_regular_ = settled_nodes(from_, [&](NodeId id, std::size_t parts) {
       const Node& node = from_.node(id);
@@ -171,7 +185,7 @@ class Lowering {
       return is_plain ? parts : kNever;
     });
   }
-  // A lexeme is read as long as it can be; a literal has one length.
+  // Engines read a lexeme as far as possible; a literal has one length.
   NodeId lexeme(NodeId node) {
     if (std::holds_alternative<node::Literal>(lowered_.rules.node(node))) return node;
     return lowered_.rules.add(node::Lexeme{node});
@@ -180,8 +194,8 @@ class Lowering {
     return options_.with_lexemes && is_regular_[id] ? lexeme(nodes_[id]) : nodes_[id];
   }
 
-  // Free text and the stop that ends it are one lexeme: by itself the text would take what of the
-  // stop it may contain.
+  // Free text and the stop that ends it are one lexeme: by itself the text would also take the
+  // parts of the stop that it may contain.
   std::optional<NodeId> text_and_stop(const std::vector<NodeId>& parts, std::size_t at) {
     const auto* text = std::get_if<node::Text>(&from_.node(parts[at]));
     if (text == nullptr || at + 1 == parts.size()) return std::nullopt;
@@ -210,7 +224,7 @@ class Lowering {
     }
     return rules.choice(std::move(joined));
   }
-  /// What follows `begin` in the texts of a node, if it begins so by a literal.
+  /// What follows `begin` in the texts of a node, if it begins with that literal.
   std::optional<NodeId> after(NodeId id, const std::string& begin) {
     Rules& rules = lowered_.rules;
     const Node node = rules.node(id);
@@ -238,7 +252,7 @@ class Lowering {
   static constexpr std::size_t kMaxDepth = 500;
 
   bool needs_automaton(NodeId id, std::size_t depth) const {
-    if (depth > kMaxDepth) return true;  // language() says that it is too deep
+    if (depth > kMaxDepth) return true;  // language() reports that it is too deep
     const auto any = [&](const std::vector<NodeId>& parts) {
       return std::ranges::any_of(parts, [&](NodeId p) { return needs_automaton(p, depth + 1); });
     };
@@ -272,7 +286,7 @@ class Lowering {
     return exprs_.repeat(regex::utf8_spelling(exprs_, kCharacters), 0, ExprSet::kUnbounded);
   }
 
-  // Once for each node: rules may double each other.
+  // Once for each node, because rules may double each other.
   Expr language(NodeId id, std::size_t depth) {
     if (error_) return ExprSet::kNothing;
     if (depth > kMaxDepth) {
@@ -328,7 +342,7 @@ class Lowering {
       return ExprSet::kNothing;
     }
     if (!node.in_json) return *result;
-    // Looks hold any bytes, and not all text is spelled as in JSON.
+    // Looks hold arbitrary bytes, and not all text is written as in JSON.
     const Expr character = spelling(exprs_, CodePointSet::all());
     return exprs_.both(exprs_.repeat(character, 0, ExprSet::kUnbounded), *result);
   }
@@ -367,8 +381,8 @@ class Lowering {
   const Rules& from_;
   const LowerOptions& options_;
   Lowered lowered_;
-  std::vector<NodeId> nodes_;                   // of from_, in lowered_
-  std::vector<std::optional<Expr>> languages_;  // of nodes of from_, where asked for
+  std::vector<NodeId> nodes_;                   // for each node of from_, the node in lowered_
+  std::vector<std::optional<Expr>> languages_;  // for each node of from_, if it was needed
   std::vector<bool> is_regular_;
   Allowance own_{kLowerSteps, Limits::kUnlimited};
   Allowance& shared_;
@@ -393,8 +407,8 @@ NodeId add_repeat(Rules& rules, NodeId part, std::uint64_t min, std::uint64_t ma
   if (min <= size && (!is_bounded || max <= size)) {
     return rules.repeat(part, narrow(min), is_bounded ? narrow(max) : node::kUnbounded);
   }
-  // Blocks of one size are one rule. Of those that may be missing, each follows the one before it:
-  // a text is read in two ways at most.
+  // Blocks of one size are one rule. Each optional block follows the one before it, so a text is
+  // read in at most two ways.
   const auto named = [&](NodeId body) {
     const RuleId rule = rules.declare("block");
     rules.define(rule, body);

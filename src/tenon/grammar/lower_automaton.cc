@@ -8,6 +8,19 @@
 
 #include "tenon/regex/dfa.h"
 
+// Automata over characters, and their texts as nodes.
+//
+// automaton_of() walks the byte automaton of a language (regex::Dfa) from each state over all
+// characters at once: ranges of lead bytes, then of the bytes after them, are combined into ranges
+// of code points, so the result has one edge per target state. minimize() drops states that lead
+// nowhere and merges equivalent states by Moore's algorithm, with a bound on its work.
+//
+// Two writers make nodes. RuleWriter makes one rule for each state where ways meet or part, and
+// writes other states in place, so a text has one reading and the grammar has the size of the
+// automaton. TreeWriter makes a single expression without rules, for lexemes: it removes states one
+// by one, those with the fewest ways through them first, and writes what could be read through a
+// state on the edges between its neighbours. That can grow exponentially, so it has a limit on
+// nodes.
 namespace tenon::grammar {
 
 using regex::CodePointSet;
@@ -18,7 +31,7 @@ constexpr std::uint32_t kNone = 0xFFFFFFFF;
 
 // ---- From bytes to characters -------------------------------------------------------------------
 
-// A run of values of the bytes after a lead byte, and the state that they lead to.
+// A range of values of the bytes after a lead byte, and the state to which they lead.
 struct Span {
   char32_t first;
   char32_t last;
@@ -29,7 +42,7 @@ class CharacterSteps {
  public:
   CharacterSteps(regex::ExprSet& exprs, regex::Expr language) : dfa_(exprs, language) {}
 
-  // Where each character leads from `state`.
+  // The states to which characters lead from `state`.
   std::map<regex::Dfa::State, std::vector<CodePointSet::Range>> from(regex::Dfa::State state) {
     std::map<regex::Dfa::State, std::vector<CodePointSet::Range>> result;
     const auto add = [&](char32_t first, char32_t last, regex::Dfa::State to) {
@@ -41,7 +54,7 @@ class CharacterSteps {
       if (is_dead(next)) continue;
       const unsigned more = lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3;
       const char32_t base = (lead & (0x3FU >> more)) << 6 * more;
-      // What is no character in its shortest form is left out here.
+      // Byte sequences that are not the shortest form of a character are left out here.
       const char32_t least = more == 1 ? 0x80 : more == 2 ? 0x800 : 0x10000;
       for (const Span& span : after(next, more)) {
         const auto first = std::max<char32_t>(base + span.first, least);
@@ -71,7 +84,7 @@ class CharacterSteps {
     return state == regex::Dfa::kFailed || dfa_.language(state) == regex::ExprSet::kNothing;
   }
 
-  // Where `more` bytes that continue a character lead to.
+  // The states to which `more` continuation bytes lead.
   const std::vector<Span>& after(regex::Dfa::State state, unsigned more) {
     const auto known = known_.find({state, more});
     if (known != known_.end()) return known->second;
@@ -103,7 +116,7 @@ class CharacterSteps {
   bool has_failed_ = false;
 };
 
-// Keeps the states that `keep` marks, the first of them first.
+// Keeps the states that `keep` marks, in their order.
 void keep_only(Automaton& automaton, const std::vector<bool>& keep) {
   std::vector<std::uint32_t> number(automaton.states.size(), kNone);
   std::vector<Automaton::State> kept;
@@ -148,7 +161,7 @@ void trim(Automaton& automaton) {
   }
 }
 
-// Edges to one state become one edge; in the order of their first characters.
+// Joins edges to the same state; sorts by their first characters.
 void join_edges(Automaton::State& state) {
   std::map<std::uint32_t, CodePointSet> by_target;
   for (const Automaton::Edge& edge : state.edges) {
@@ -192,7 +205,7 @@ Expected<Automaton> automaton_of(regex::ExprSet& exprs, regex::Expr language,
 
 void minimize(Automaton& automaton) {
   trim(automaton);
-  // Moore's algorithm: classes of states are split until the states of one are alike.
+  // Moore's algorithm: classes of states are split until all states of a class are equivalent.
   constexpr std::size_t kMaxWork = 2'000'000;
   std::vector<Automaton::State>& states = automaton.states;
   std::vector<std::uint32_t> class_of(states.size());
@@ -216,7 +229,7 @@ void minimize(Automaton& automaton) {
     class_of = std::move(next);
     if (found.size() == classes) break;
     classes = found.size();
-    if (work > kMaxWork) return;  // what there is is right, if larger than need be
+    if (work > kMaxWork) return;  // the automaton is correct, only larger than necessary
   }
   std::vector<bool> keep(states.size());
   std::vector<std::uint32_t> first(classes, kNone);
@@ -237,7 +250,8 @@ void minimize(Automaton& automaton) {
 
 namespace {
 
-// One rule for each state where ways meet or part; others are written where they are reached.
+// Makes one rule for each state where ways meet or part; other states are written where they are
+// reached.
 class RuleWriter {
  public:
   RuleWriter(Rules& rules, const Automaton& automaton, const std::string& name,
@@ -266,7 +280,7 @@ class RuleWriter {
   }
 
  private:
-  // To other states, and to the end.
+  // The number of edges to other states and to the end.
   [[nodiscard]] std::size_t ways_on(std::uint32_t state) const {
     const auto& edges = automaton_.states[state].edges;
     return static_cast<std::size_t>(
@@ -274,7 +288,7 @@ class RuleWriter {
            (automaton_.states[state].is_accepting ? 1 : 0);
   }
 
-  // A state with one way in is written there, unless that makes too many parentheses.
+  // A state that is reached in one way is written there, unless that nests too many parentheses.
   void set_rules_where_deep(const std::string& name) {
     constexpr std::uint32_t kMaxDepth = 6;
     struct Visit {
@@ -305,7 +319,7 @@ class RuleWriter {
   NodeId rest(std::uint32_t state) {
     return rule_of_[state] ? rules_.add(node::Rule{*rule_of_[state]}) : body(state);
   }
-  // States in a line are one sequence.
+  // States in a chain become one sequence.
   NodeId body(std::uint32_t state) {
     std::vector<NodeId> line;
     for (std::uint32_t at = state;;) {
@@ -361,9 +375,9 @@ NodeId add_as_rules(Rules& rules, const Automaton& automaton, const std::string&
 
 namespace {
 
-// States are taken out one by one, those with the fewest ways through them first; what could be
-// read through one is written on the edges between its neighbours (Kleene; Brzozowski and
-// McCluskey, Signal Flow Graph Techniques for Sequential Circuit State Diagrams, 1963).
+// Removes states one by one, those with the fewest ways through them first. What could be read
+// through a state is written on the edges between its neighbours (Kleene; Brzozowski and McCluskey,
+// Signal Flow Graph Techniques for Sequential Circuit State Diagrams, 1963).
 class TreeWriter {
  public:
   TreeWriter(Rules& rules, const Automaton& automaton, const CharacterSpelling& spelling)
@@ -405,7 +419,7 @@ class TreeWriter {
   }
 
  private:
-  // What is read on an edge; nothing: the empty text.
+  // The node that an edge reads; nothing: the empty text.
   using Label = std::optional<NodeId>;
   struct Edge {
     std::vector<NodeId> ways;

@@ -17,6 +17,20 @@
 #include "tenon/schema/formats.h"
 
 namespace tenon::grammar {
+// Writes the JSON values of a schema as plain nodes. Shapes (shape.h) says which values a term has,
+// as for masks; here each shape becomes nodes. A term of arrays or objects gets a rule of its own,
+// and pending_ holds the rules whose body is still to be written, so recursive schemas end and
+// there is no recursion over the schema.
+//
+// A context-free grammar must be finite and cannot look back, so some things are written looser
+// than a mask would be, and each is listed in `relaxed` by relax(): the order of properties is that
+// of the schema, counts of members are exact only within limits, and uniqueItems, several
+// `contains` and excluded arrays are left out.
+//
+// Numbers and strings are exact: their automata become rules, or one tree inside a lexeme. If a
+// term has few values, all of them are written out (finite_values). Optional members are built from
+// the end: for each number of members that have been written, members() keeps the ways in which the
+// object may go on, and gives a rule to those that are used twice.
 
 namespace {
 
@@ -27,12 +41,12 @@ using schema::Counts;
 
 const CodePointSet kDigits{{'0', '9'}};
 const CodePointSet kAnyCharacter{{1, 0xD7FF}, {0xE000, 0x10FFFF}};
-/// What stands for itself in a string.
+/// The characters that stand for themselves in a string.
 const CodePointSet kPlain{{0x20, '!'}, {'#', '['}, {']', 0xD7FF}, {0xE000, 0x10FFFF}};
 
 using Parts = std::vector<NodeId>;
 
-// Rules are named after what they are the values of.
+// The name of a rule for the values of a property.
 std::string name_of_property(std::string_view property) {
   constexpr std::size_t kMaxName = 40;
   return std::string(property.empty() ? "value" : property.substr(0, kMaxName));
@@ -129,7 +143,7 @@ class JsonLowering {
     return optional(rule("ws", lexeme(rules_.repeat(one, 1, json_.max_whitespace))));
   }
 
-  /// One character of a string, with its escapes.
+  /// One character of a string, or one of its escapes.
   NodeId characters(const CodePointSet& set) {
     const auto known = characters_.find(set);
     if (known != characters_.end()) return known->second;
@@ -142,7 +156,7 @@ class JsonLowering {
     for (std::size_t i = 0; i < kEscaped.size(); ++i) {
       if (set.contains(static_cast<char32_t>(kEscaped[i]))) letters += kLetters[i];
     }
-    std::string controls[2];  // low digits of \u000x and \u001x
+    std::string controls[2];  // the low digits of \u000x and \u001x
     for (char32_t control = 1; control < 0x20; ++control) {
       if (!set.contains(control)) continue;
       controls[control / 16] += "0123456789abcdef"[control % 16];
@@ -175,12 +189,12 @@ class JsonLowering {
   }
   NodeId any_character() { return characters(kAnyCharacter); }
 
-  /// A string of characters that `content` reads.
+  /// A string whose characters `content` reads.
   NodeId quoted(NodeId content) {
     return lexeme(rules_.sequence({rules_.literal("\""), content, rules_.literal("\"")}));
   }
 
-  // What several places share.
+  // Nodes that several places share.
   NodeId shared(const std::string& name, const std::function<NodeId()>& make) {
     const auto known = shared_.find(name);
     if (known != shared_.end()) return known->second;
@@ -205,7 +219,7 @@ class JsonLowering {
       return lexeme(rules_.sequence(std::move(parts)));
     });
   }
-  /// What may follow an integer.
+  /// The zeros that may follow an integer.
   NodeId zeros() {
     if (!zeros_) {
       zeros_ = optional(rules_.sequence(
@@ -248,14 +262,14 @@ class JsonLowering {
     parts.push_back(rules_.literal(":"));
     append_gap(parts, after_colon_);
   }
-  /// A comma, and what comes after it.
+  /// A comma, and what follows it.
   NodeId next_item(NodeId item) {
     Parts parts{rules_.literal(",")};
     append_gap(parts, after_comma_);
     parts.push_back(item);
     return rules_.sequence(std::move(parts));
   }
-  /// An item, and the whitespace before what follows it.
+  /// An item, and the whitespace after it.
   NodeId with_gap(NodeId item) {
     Parts parts{item};
     append_gap(parts, gap_);
@@ -272,13 +286,13 @@ class JsonLowering {
   bool is_counted(std::uint64_t count) const {
     return count == Counts::kUnbounded || count <= options_.max_repeat;
   }
-  /// `counts` as far as repetitions go; `is_cut` if that is not all.
+  /// Repeats `part` by `counts` as far as repetitions allow; sets `is_cut` if that is not exact.
   NodeId repeat(NodeId part, const Counts& counts, bool& is_cut) {
     is_cut |= !is_counted(counts.least) || !is_counted(counts.most);
     return add_repeat(rules_, part, counts.least, counts.most, options_);
   }
 
-  /// Items between brackets: `prefix` first, then any number of `item`, `length` of all.
+  /// Items between brackets: `prefix` first, then any number of `item`; `length` bounds the total.
   NodeId items(const std::vector<NodeId>& prefix, std::optional<NodeId> item, const Counts& length,
                bool* is_cut = nullptr) {
     bool ignored = false;
@@ -297,7 +311,7 @@ class JsonLowering {
       rest = repeat(next_item(*item), {less(length.least, known), most}, *is_cut);
     }
     if (known == 0) return rules_.literal("");
-    // From the end: what follows an item is there only if the item is.
+    // Built from the end: what follows an item is there only if the item is.
     constexpr std::uint64_t kMaxNesting = 16;
     for (std::uint64_t i = known; i-- > 0;) {
       Parts parts{i == 0 ? prefix[i] : next_item(prefix[i])};
@@ -318,7 +332,7 @@ class JsonLowering {
     }
   }
 
-  /// The nodes of the schema that speak about the values of a term themselves.
+  /// The nodes of the schema that apply to the values of a term themselves.
   std::vector<schema::NodeId> nodes_of(Term term) {
     std::vector<schema::NodeId> result;
     std::set<Term> seen;
@@ -342,7 +356,7 @@ class JsonLowering {
 
   enum class Subject : std::uint8_t { strings, lengths, numbers, arrays, objects };
 
-  /// Names the keywords of a term that may be the reason.
+  /// Names the keywords of a term that may be the cause.
   void relax(Term term, Subject subject, const std::string& message) {
     bool is_named = false;
     const auto name = [&](const schema::Node& node, bool applies, std::string_view keyword) {
@@ -462,12 +476,12 @@ class JsonLowering {
 
   // ---- Values that are listed -------------------------------------------------------------------
 
-  /// The values of a term, if they are few and known: written as they are.
+  /// The values of a term, written out, if they are few and known.
   std::optional<Parts> finite_values(Term term, const std::string& name) {
     constexpr int kMaxDepth = 50;
     const auto all = candidates(term, kMaxDepth);
     if (!all) return std::nullopt;
-    // An integer of draft 4 is not 1.0, which is the same value.
+    // In draft 4, 1.0 is not an integer, although it is the same value as 1.
     const bool integers_are_spelled = std::ranges::any_of(
         shapes_.numbers(term), [](const auto& shape) { return shape.set.integers_are_spelled; });
     Parts result;
@@ -483,7 +497,7 @@ class JsonLowering {
     return result;
   }
 
-  /// Values among which those of the term are; nothing: it is not known.
+  /// A set of values that includes all values of the term; nothing: not known.
   std::optional<std::vector<const Value*>> candidates(Term term, int depth) {
     static const std::array<Value, 3> kConstants{Value(nullptr), Value(false), Value(true)};
     Terms& terms = shapes_.terms();
@@ -530,7 +544,7 @@ class JsonLowering {
     return all ? std::nullopt : std::optional(std::move(result));
   }
 
-  /// False: it is too deep.
+  /// Returns false if the value is too deep.
   bool spell(const Value& value, int depth, Parts& parts) {
     if (depth == 0) return false;
     if (const json::Number* number = value.if_number()) {
@@ -572,7 +586,7 @@ class JsonLowering {
     return true;
   }
 
-  /// By value: 1, 1.0 and 1.00 are the same, unless integers are spelled as such.
+  /// By value: 1, 1.0 and 1.00 are the same, unless integers must be written as such.
   NodeId spell_number(const json::Number& number, bool integers_are_spelled = false) {
     const std::string& text = number.text;
     if (integers_are_spelled || text.find_first_of("eE") != std::string::npos) {
@@ -599,13 +613,13 @@ class JsonLowering {
     return [this](const CodePointSet& set) { return rules_.add(node::Characters{set}); };
   }
 
-  /// The automaton's texts between `quote` and `quote`.
+  /// The automaton's texts between two quotes.
   NodeId regular(const Automaton& automaton, const std::string& name,
                  const CharacterSpelling& spelling, const std::string& quote) {
     if (options_.with_lexemes) {
       const auto tree = add_as_tree(rules_, automaton, spelling, options_.max_tree_nodes);
       if (tree) return quote.empty() ? lexeme(*tree) : quoted(*tree);
-      // Rules are read as well, if not as one lexeme.
+      // Rules also work, but not as one lexeme.
     }
     if (quote.empty()) return add_as_rules(rules_, automaton, name, spelling, std::nullopt);
     const NodeId end = rules_.literal(quote);
@@ -671,7 +685,7 @@ class JsonLowering {
     std::string reason;
     const std::optional<NodeId> tree = pattern_tree(term);
     if (is_countable(shape.length)) {
-      // As a tree of its own a large automaton is larger still.
+      // As a tree, a large automaton would be larger still.
       const std::size_t max_states =
           tree && options_.with_lexemes ? kMaxStatesBesideTree : options_.max_states;
       const auto automaton = automaton_of(*exprs_, shapes_.strings(term), max_states);
@@ -699,8 +713,8 @@ class JsonLowering {
            shape.excluded.empty() && !shape.values;
   }
 
-  /// Where a pattern is all that a term says of strings: its own tree, in which repetitions are
-  /// counted and not unrolled.
+  /// If a term says nothing of strings but one pattern: the pattern's own tree, in which
+  /// repetitions are counted and not unrolled.
   std::optional<NodeId> pattern_tree(Term term) {
     const std::string* const pattern = only_pattern(term);
     if (pattern == nullptr) return std::nullopt;
@@ -733,7 +747,7 @@ class JsonLowering {
     return parts.size() == 1 ? only_pattern(parts[0]) : nullptr;
   }
 
-  /// Texts of which the pattern matches a part. Nothing: it looks around within.
+  /// Texts a part of which the pattern matches. Nothing: it has a look in the middle.
   std::optional<NodeId> part_of_text(const regex::Syntax& syntax, regex::NodeId id) {
     using Kind = regex::Node::Kind;
     const regex::Node& node = syntax.nodes[id];
@@ -846,7 +860,7 @@ class JsonLowering {
     return list_in("[", content, "]");
   }
 
-  /// A plain `contains`: at least one of any number of items.
+  /// True for a plain `contains`: at least one of any number of items.
   static bool asks_for_one(const ArrayShape& shape) {
     return shape.contained.size() == 1 && shape.contained[0].from == 0 &&
            shape.contained[0].counts == Counts{.least = 1} && shape.prefix.empty() &&
@@ -888,7 +902,7 @@ class JsonLowering {
     return list_in("{", members(term, properties, other, count, name), "}");
   }
 
-  /// One property that is not named, if there may be any.
+  /// One undeclared property, if there may be any.
   std::optional<NodeId> other_property(Term term, const ObjectShape& shape, const std::string& name,
                                        bool& needs_check) {
     Parts ways;
@@ -903,7 +917,7 @@ class JsonLowering {
   }
 
   NodeId other_name(Term term, const Shapes::OtherNames& other, const std::string& name) {
-    constexpr std::size_t kMaxLength = 3'000;  // of all names together: each byte is a state
+    constexpr std::size_t kMaxLength = 3'000;  // of all names together; each byte is a state
     std::size_t length = 0;
     for (const std::string& but : other.but) length += but.size();
     if (length <= kMaxLength) {
@@ -925,11 +939,11 @@ class JsonLowering {
     return any_string();
   }
 
-  // What may follow, after some of the properties: ways, each a sequence.
+  // The ways to continue after some of the properties; each is a sequence.
   using Ways = std::vector<Parts>;
 
-  /// From the last property to the first: rest[c] is what may follow once c have been written, as
-  /// far as that matters.
+  /// From the last property to the first: rest[c] is what may follow after c members have been
+  /// written, as far as the number matters.
   NodeId members(Term term, const std::vector<Property>& properties,
                  const std::optional<NodeId>& other, Counts count, const std::string& name) {
     constexpr std::uint64_t kMaxStates = 4'000;
@@ -942,7 +956,7 @@ class JsonLowering {
     }
     const bool is_exact = count.most != Counts::kUnbounded;
     const auto most = static_cast<std::size_t>(highest);
-    // One more than c; nothing: it would be one too many.
+    // c + 1; nothing: that would be one too many.
     const auto after = [&](std::size_t c) -> std::optional<std::size_t> {
       if (c < most) return c + 1;
       return is_exact ? std::nullopt : std::optional(c);
@@ -954,9 +968,9 @@ class JsonLowering {
     for (std::size_t i = properties.size(); i-- > 0;) {
       const Property& property = properties[i];
       if (property.is_required) --required_before;
-      const std::size_t first = std::min(required_before, most);  // counts that there can be
+      const std::size_t first = std::min(required_before, most);  // the counts that can occur
       const std::size_t last = std::min(i, most);
-      // What two of them need becomes a rule.
+      // A continuation that is used twice becomes a rule.
       std::vector<std::size_t> uses(most + 1);
       for (std::size_t c = first; c <= last; ++c) {
         const auto taken = after(c);
@@ -1039,9 +1053,9 @@ class JsonLowering {
   std::vector<Relaxed>& relaxed_;
   std::shared_ptr<regex::ExprSet> exprs_;
   Shapes shapes_;
-  Expr any_text_;  // of a string
+  Expr any_text_;  // any text of a string
   CharacterSpelling spelling_;
-  std::optional<NodeId> gap_;  // wherever whitespace may be but after ',' and ':'
+  std::optional<NodeId> gap_;  // for all places of whitespace except those after ',' and ':'
   std::optional<NodeId> after_comma_;
   std::optional<NodeId> after_colon_;
   std::map<CodePointSet, NodeId> characters_;

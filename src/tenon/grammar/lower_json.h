@@ -9,8 +9,8 @@
 
 namespace tenon::grammar {
 
-/// Adds the JSON values of a schema to `rules` as plain nodes, and what they leave unsaid to
-/// `relaxed`. Counts steps against `shared`, too. See lower().
+/// Adds the JSON values of a schema to `rules` as plain nodes, and what they cannot express to
+/// `relaxed`. Steps also count against `shared`. See lower().
 [[nodiscard]] Expected<NodeId> lower_json(Rules& rules, const node::Json& json,
                                           const LowerOptions& options, Allowance& shared,
                                           std::vector<Relaxed>& relaxed);

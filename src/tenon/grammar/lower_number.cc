@@ -1,5 +1,15 @@
-// The spellings of a set of numbers as an automaton. While a number is read, what matters of it is
-// how it compares with each bound so far, and its remainder by each multiple; both are finite.
+// The texts of a set of numbers as an automaton over characters. While a number is read, only two
+// things matter: how it compares with each bound and excluded value so far, and its remainder by
+// each multiple. Both are finite, so they are the states.
+//
+// The comparison is kept twice: for the digits as written, and for the mantissa m.mmm, which
+// decides if an exponent follows. A state is read digit by digit from the first state (State's
+// fields say what is known), and equal states are found in a map. Parts of a state that no longer
+// matter are set to zero, so that equal states are equal. After "e" the exponents that lead into
+// the set are a range, so only its ends are kept.
+//
+// The constants have limits on digits and number; beyond them the caller gets limit_exceeded and
+// leaves the bound out.
 #include <algorithm>
 #include <compare>
 #include <map>
@@ -22,21 +32,22 @@ using regex::CodePointSet;
 constexpr std::size_t kMaxDigits = 60;        // of a bound
 constexpr std::size_t kMaxConstants = 16;     // bounds and excluded values
 constexpr std::uint32_t kMaxModulus = 5'000;  // of all multiples together
-constexpr int kMaxExponent = 999;             // as make_number_scanner has it
+constexpr int kMaxExponent = 999;             // the same as in make_number_scanner
 
 Error too_many(const char* what) {
   return {Errc::limit_exceeded, std::string("needs an automaton with too many ") + what};
 }
 
-// A bound or an excluded value, as digits before and after the point, and as m.mmm * 10^exponent.
+// A bound or an excluded value, as the digits before and after the point, and as m.mmm *
+// 10^exponent.
 struct Constant {
   enum class Role : std::uint8_t { minimum, maximum, excluded };
   Role role;
   bool is_exclusive;
   bool negative;
   bool is_zero;
-  std::string whole;     // without zeros in front; "0" where there are none
-  std::string fraction;  // without zeros at the end
+  std::string whole;     // without leading zeros; "0" if there are no digits
+  std::string fraction;  // without trailing zeros
   std::string digits;    // of m
   std::int64_t exponent;
 };
@@ -51,7 +62,8 @@ std::optional<Constant> constant_of(Constant::Role role, const std::string& text
   Constant constant{role, is_exclusive, value.negative, value.is_zero(), "", "", "", 0};
   for (std::size_t i = 0; i < value.size(); ++i) constant.digits += value.digit(i);
   std::string all = constant.digits;
-  std::int64_t point = static_cast<std::int64_t>(all.size()) + value.exponent;  // digits before it
+  // Digits before the point.
+  std::int64_t point = static_cast<std::int64_t>(all.size()) + value.exponent;
   if (constant.is_zero) point = 0;
   constant.exponent = point - 1;
   if (point < 0) all.insert(0, static_cast<std::size_t>(-point), '0');
@@ -63,7 +75,7 @@ std::optional<Constant> constant_of(Constant::Role role, const std::string& text
   return constant;
 }
 
-// Whether a number is a multiple: units of 10^-scale, modulo `modulus`.
+// A test for multiples: units of 10^-scale, modulo `modulus`.
 struct Multiple {
   bool must_be;
   std::uint32_t modulus;
@@ -97,18 +109,19 @@ enum class PartOfNumber : std::uint8_t {
 
 enum class Order : std::uint8_t { less, equal, greater };
 
-// All that matters of a number read so far. Everything that no longer matters is zero, so that
-// equal states are equal.
+// Everything that matters of a number read so far. Fields that no longer matter are zero, so that
+// equivalent states are equal.
 struct State {
   PartOfNumber part = PartOfNumber::begin;
   bool negative = false;
   bool nonzero = false;
-  std::uint32_t place = 0;          // digits before the point, or after it, as far as they matter
-  std::vector<Order> order;         // of the digits so far, beside each constant's
-  std::vector<Order> mantissa;      // the same for m.mmm
-  std::vector<std::uint32_t> rest;  // for each multiple; kNeverANumber: none any more
-  bool is_single = false;           // one digit before the point, not 0: an exponent may follow
-  // After "e": which exponents lead into the set, and what has been read of it.
+  std::uint32_t place = 0;      // digits before the point, or after it, as far as they matter
+  std::vector<Order> order;     // how the digits so far compare with those of each constant
+  std::vector<Order> mantissa;  // the same for m.mmm
+  // For each multiple; kNeverANumber: it cannot become one any more.
+  std::vector<std::uint32_t> rest;
+  bool is_single = false;  // one digit other than 0 before the point, so an exponent may follow
+  // After "e": the exponents that lead into the set, and what has been read of the exponent.
   int least = 0;
   int most = 0;
   bool exponent_negative = false;
@@ -267,7 +280,7 @@ class NumberReader {
   }
 
  private:
-  // `order` is that of the magnitudes.
+  // `order` compares the magnitudes.
   static bool admits(const Constant& constant, Order order, const State& state) {
     const bool negative = state.negative && state.nonzero;
     if (constant.is_zero) {
@@ -308,7 +321,7 @@ class NumberReader {
                                                  multiples_[i].modulus);
     }
   }
-  // Fewer digits: less, whatever they are.
+  // A number with fewer digits is smaller, whatever they are.
   void end_whole(State& state) const {
     for (std::size_t i = 0; i < constants_.size(); ++i) {
       if (state.place < constants_[i].whole.size()) state.order[i] = Order::less;
@@ -343,7 +356,8 @@ class NumberReader {
     if (state.place < most_fraction_) ++state.place;
   }
 
-  // The exponents that lead into the set are a range: the larger, the further from zero.
+  // The exponents that lead into the set are a range, because a larger exponent leads further from
+  // zero.
   [[nodiscard]] std::optional<State> begin_exponent(const State& at) const {
     const auto is_in = [&](int exponent) {
       for (std::size_t i = 0; i < constants_.size(); ++i) {
@@ -368,7 +382,7 @@ class NumberReader {
     while (!is_in(next.most)) --next.most;
     return next;
   }
-  // Of the mantissa, as far as they matter.
+  // The number of digits of the mantissa, as far as it matters.
   static std::size_t digits_read(const State& state) {
     return state.part == PartOfNumber::fraction ? state.place + std::size_t{1} : 1;
   }
@@ -377,7 +391,7 @@ class NumberReader {
     const int exponent = state.exponent_negative ? -value : value;
     return exponent >= state.least && exponent <= state.most;
   }
-  // What has been read is forgotten where every way to go on leads into the set.
+  // What has been read is dropped if every continuation leads into the set.
   [[nodiscard]] static std::optional<State> read_exponent(State next, char c) {
     if (next.exponent_digits == 3) return std::nullopt;
     next.part = PartOfNumber::exponent;
@@ -390,7 +404,7 @@ class NumberReader {
     int last = next.exponent;
     for (std::uint32_t digits = next.exponent_digits;; ++digits) {
       for (const int value : {first, last}) all &= contains_exponent(next, value);
-      // A range of values has one in the set if an end of it, or an end of the set, is in both.
+      // Two ranges overlap if an end of one lies in the other.
       const auto within = [&](int value) { return value >= first && value <= last; };
       any |= contains_exponent(next, first) || contains_exponent(next, last) ||
              within(next.exponent_negative ? -next.least : next.least) ||

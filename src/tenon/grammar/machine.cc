@@ -6,6 +6,19 @@
 #include <utility>
 
 namespace tenon::grammar {
+// The machine of machine.h. A step takes each cell of a state, calls its frame, and runs the tasks
+// (enter, resume, wait) that the frame schedules, depth first on an explicit stack, until every way
+// has come to a cell that waits for a byte, a token or an answer. These cells, sorted, are the new
+// state, which gets a number by its contents.
+//
+// Results are kept: the state after a cell and a byte, after a state and a byte, after a cell was
+// resumed, and the bytes that a state can read. Since the frames of one cell do not depend on other
+// cells, a state of several cells is put together from the results of each.
+//
+// Work is counted for one byte, one mask and one text, each with a limit. After a limit states are
+// dead and error() says why. least() and left() estimate the bytes to an end of the text, for
+// end_search.h: a frame that contains itself counts as kFar while it is being asked, and results
+// that depend on that are not kept.
 
 namespace {
 
@@ -52,7 +65,7 @@ Machine::Machine(MachineLimits limits)
 
 Machine::~Machine() = default;
 
-// Before its callers, so that they have it inline.
+// Defined before its callers, so that it is inlined there.
 void Machine::begin_byte() {
   steps_ = 0;
   byte_begun_ = work_;
@@ -162,12 +175,12 @@ void Machine::run(const Task& task) {
   if (task.is_enter) {
     frames_[task.what]->enter(*this, task.what, task.parent);
   } else {
-    const Cell cell = cells_[task.what];  // a copy: cells_ grows
+    const Cell cell = cells_[task.what];  // a copy, because cells_ grows
     frames_[cell.frame]->resume(*this, cell);
   }
 }
 
-// Repetitions of what may be empty come back to themselves: nothing is run twice.
+// A repetition of a part that may be empty comes back to itself, so nothing is run twice.
 bool Machine::is_first(const Task& task) {
   constexpr std::size_t kFew = 32;
   const std::uint64_t id = key(task.what << 1U | (task.is_enter ? 1U : 0U), task.parent);
@@ -180,7 +193,8 @@ bool Machine::is_first(const Task& task) {
   return many_done_.insert(id).second;
 }
 
-// Runs what `begin` schedules, and what that schedules, to the cells that wait for a byte.
+// Runs the tasks that `begin` schedules, and those that they schedule, until all cells wait for a
+// byte.
 template <class Begin>
 StateId Machine::closure(Begin begin) {
   tasks_.clear();
@@ -355,7 +369,7 @@ StateId Machine::step_token(StateId state, vocab::TokenId token) {
   return closure([&] {
     for (const CellId id : cells_of(state)) {
       if (!reads(id)) continue;
-      const Cell cell = cells_[id];  // a copy: cells_ grows
+      const Cell cell = cells_[id];  // a copy, because cells_ grows
       frames_[cell.frame]->read_token(*this, cell, token);
     }
   });
@@ -421,8 +435,8 @@ std::optional<vocab::TokenId> Machine::only_token(StateId state) const {
   return only;
 }
 
-// A frame that contains itself says kFar of its inner self; what depends on that is not kept. What
-// asks of too many frames gets a guess.
+// A frame that contains itself gets kFar for the inner one, and results that depend on this are not
+// kept. If too many frames are asked, the result is a guess.
 std::uint32_t Machine::least(FrameId frame) {
   constexpr std::size_t kMaxAsked = 64;
   constexpr std::size_t kMaxWork = 1000;
@@ -449,11 +463,12 @@ std::uint32_t Machine::least(FrameId frame) {
 }
 
 std::uint32_t Machine::left(StateId state) {
-  if (is_accepting(state)) return 0;  // without asking frames, which may make what comes later
+  // Without asking frames, which may make the frames of later text.
+  if (is_accepting(state)) return 0;
   std::uint32_t fewest = kFar;
   std::vector<CellId> path;
   const std::size_t count = cells_of(state).size();
-  for (std::size_t i = 0; i < count; ++i) {  // by index: frames may make states
+  for (std::size_t i = 0; i < count; ++i) {  // by index, because frames may make states
     path.clear();
     CellId cell = cells_of(state)[i];
     std::uint32_t sum = 0;

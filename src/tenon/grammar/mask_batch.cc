@@ -32,12 +32,12 @@ double cpu_us() {
   return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) / 1e3;
 }
 
-// To the nanosecond: more digits than the clock has say nothing.
+// To the nanosecond, since the clock has no more digits.
 double us_since(double begun) {
   return std::round((cpu_us() - begun) * 1e3) / 1e3;
 }
 
-// Of lines that are silent about it.
+// For lines without these options.
 constexpr JsonOptions kDefaults{.whitespace = JsonOptions::Whitespace::any};
 
 bool has_bit(std::span<const std::uint32_t> mask, TokenId token) {
@@ -99,7 +99,7 @@ Expected<json::Object> MaskBatch::answer(const json::Object& request) {
   if (!rules) return Unexpected(rules.error());
   std::vector<Relaxed> relaxed;
   const auto build = [rules = *std::move(rules), &relaxed, this](Machine& machine) {
-    relaxed.clear();  // made anew, the grammar leaves the same out
+    relaxed.clear();  // the grammar is made again, and leaves the same out
     return add_rules(machine, rules, index_->vocab(), &relaxed);
   };
   const auto grammar = Grammar::make(build, index_);
@@ -122,14 +122,14 @@ Expected<json::Object> MaskBatch::answer(const json::Object& request) {
     for (const TokenId token : text) {
       const double before = cpu_us();
       if (const Status filled = matcher.fill_mask(mask); !filled) {
-        // The text so far leaves nothing that fits: that is a verdict on the text.
+        // The text so far leaves nothing that fits: that is a verdict on the text, not an error.
         if (filled.error().code != Errc::unsatisfiable) return Unexpected(filled.error());
       }
       mask_us.emplace_back(us_since(before));
       accepted = has_bit(mask, token);
       if (!accepted) break;
       if (!matcher.accept(token)) {
-        // The mask had it, so this is a limit.
+        // The token was in the mask, so this is a limit.
         Error limit = matcher.error().value_or(Error{Errc::limit_exceeded, "grammar: a limit"});
         limit.message += ", at byte " + std::to_string(at) + " of the text";
         return Unexpected(std::move(limit));

@@ -11,10 +11,10 @@
 #include "tenon/json/value.h"
 #include "tenon/vocab/tokenizer.h"
 
-/// The command `tenon mask --batch` without the command line: JSON lines in, JSON lines out.
+/// The command `tenon mask --batch`: JSON lines in, JSON lines out.
 namespace tenon::grammar {
 
-/// For each line an object with
+/// Each line is an object with
 ///
 ///     schema, or grammar and syntax   as requested_rules() has them;
 ///     tools, format       or these, beside them tool_choice?, parallel_tool_calls?: calls
@@ -23,14 +23,14 @@ namespace tenon::grammar {
 ///     special?            true: names of control tokens in the texts are these tokens, as they
 ///                         always are with `tools`; else they are text
 ///
-/// answers `{"compile_us", "first_mask_us", "tests": [{"accepted", "at"}], "mask_us": [...]}`, with
-/// `lenient` also "relaxed", in the manner of json::answer_lines. A text is accepted if each of its
-/// tokens, and the end token after them, is in the mask made before it; `at` is the byte at which
-/// the first one is not. Times are CPU time of this thread; `mask_us` has one entry for each mask
-/// of the whole vocabulary.
+/// and is answered with `{"compile_us", "first_mask_us", "tests": [{"accepted", "at"}], "mask_us":
+/// [...]}`, with `lenient` also "relaxed", as json::answer_lines does. A text is accepted if each
+/// of its tokens, and the end token after them, is in the mask made before it; `at` is the byte of
+/// the first token that is not. Times are CPU time of this thread; `mask_us` has one entry for each
+/// mask of the whole vocabulary.
 class MaskBatch {
  public:
-  /// The grammar of a line with `tools`, which the layer of formats knows how to make.
+  /// Makes the grammar of a line with `tools`; the format layer provides it.
   using CallRules = std::function<Expected<Rules>(
       const json::Object& request, const JsonOptions& options, const vocab::Tokenizer& tokenizer)>;
 
@@ -40,9 +40,10 @@ class MaskBatch {
         index_(std::move(index)),
         call_rules_(std::move(call_rules)) {}
 
-  /// Returns the command's exit status: 0, however many lines failed; each says so itself.
+  /// Returns the command's exit status: 0, however many lines failed, because each line reports its
+  /// own error.
   int run(std::istream& in, std::ostream& out);
-  /// One line of it.
+  /// Answers one line.
   [[nodiscard]] Expected<json::Object> answer(const json::Object& request);
 
  private:

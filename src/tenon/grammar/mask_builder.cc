@@ -7,6 +7,20 @@
 #include <utility>
 
 namespace tenon::grammar {
+// Makes the mask of a state as the union of the masks of its cells, each of which is kept
+// (docs/masks.md, "From cells to masks").
+//
+// A cell inside a lexeme has a mask of two parts. The inside part has the tokens that stay within
+// the lexeme; it depends only on the scanner's state, and VocabIndex shares it between grammars by
+// the state's fingerprint. It is found by walking the trie of all tokens with the scanner. Several
+// ways of walking are tried, the cheap ones first (add_inside): only tokens with certain bytes
+// (scan_all_but), a trie of byte classes (a Quotient), the tokens of any text without exceptions
+// (scan_exceptions), and the whole trie by bytes. The rest part has the tokens that leave the
+// lexeme, put together from the part before the border and the part after it (add_border), or found
+// by a walk that only follows tokens with a byte that can come after (walk_beyond).
+//
+// All other cells are walked with the machine itself (walk). What is found is kept by cell, by
+// state of the lexeme or by its fingerprint, unless it depends on the text or a limit was reached.
 
 using vocab::ByteClasses;
 using vocab::TokenId;
@@ -14,21 +28,21 @@ using vocab::TokenTrie;
 
 namespace {
 
-// A walk by bytes that has not come to its end after so many nodes is left for one by classes:
-// restrictive lexemes (dates, hexadecimal digits) seldom get there.
+// A walk by bytes that has not ended after so many nodes is replaced by one by classes; restrictive
+// lexemes (dates, hexadecimal digits) rarely reach it.
 constexpr std::uint32_t kNodesByBytes = 4096;
-// And if so many lower-case letters are read at once, the one by classes comes first.
+// If so many lower-case letters are readable at once, the walk by classes is tried first.
 constexpr int kManyLetters = 8;
 constexpr std::uint32_t kAllNodes = ~0U;
-// What a walk by bytes is counted as, beside the calls of frames.
+// How many nodes of a walk by bytes count as one step, in addition to the calls of frames.
 constexpr std::uint32_t kNodesPerStep = 4;
 constexpr std::uint32_t kNodesPerLook = 64;
-// Below a node with fewer nodes a lexeme is walked anew each time.
+// Below a node with fewer nodes a lexeme is walked again each time.
 constexpr std::uint32_t kLargeSubtree = 24;
 
-// Visits the nodes of a trie from `begin` to `end` with the state that each leads to, parents
-// first; children of nodes for which step() says kDead or visit() false are left out. `path` has
-// the state above `begin`.
+// Visits the nodes of a trie from `begin` to `end`, parents first, with the state to which each
+// leads. Children of nodes for which step() returns kDead or visit() returns false are skipped.
+// `path` has the state above `begin`.
 template <class Step, class Visit>
 void descend(const TokenTrie& trie, std::uint32_t begin, std::uint32_t end,
              std::vector<Scanner::State>& path, const Step& step, const Visit& visit) {
@@ -44,7 +58,7 @@ void descend(const TokenTrie& trie, std::uint32_t begin, std::uint32_t end,
   }
 }
 
-// Below `root`, whose children are read only if they are in `first`.
+// Visits below `root`, whose children are read only if they are in `first`.
 template <class Step, class Visit>
 void descend_from(const TokenTrie& trie, std::uint32_t root, const regex::ByteSet& first,
                   std::vector<Scanner::State>& path, const Step& step, const Visit& visit) {
@@ -59,7 +73,7 @@ void descend_from(const TokenTrie& trie, std::uint32_t root, const regex::ByteSe
   }
 }
 
-// The steps of a scanner in a walk during which nobody else makes any.
+// The steps of a scanner during a walk in which no other code makes steps.
 class Steps {
  public:
   explicit Steps(Scanner& scanner) : scanner_(scanner), table_(scanner.table()) {}
@@ -91,7 +105,7 @@ class Steps {
   Scanner::Table table_;
 };
 
-// Whether a scanner goes on whatever comes below a node, as far as it is known.
+// Whether a scanner continues with whatever comes below a node, as far as it is known.
 class Absorbing {
  public:
   explicit Absorbing(Scanner& scanner) : scanner_(scanner) {}
@@ -134,7 +148,7 @@ void MaskBuilder::fill(StateId state, std::string_view text, std::span<std::uint
     }
     is_first = false;
   };
-  // By index: cells_of() moves when masks make new states.
+  // By index, because cells_of() moves when masks make new states.
   const std::size_t count = machine_.cells_of(state).size();
   constexpr std::size_t kWordsPerStep = 256;
   for (std::size_t i = 0; i < count && !machine_.error(); ++i) {
@@ -169,7 +183,7 @@ const MaskBuilder::CellMask& MaskBuilder::cell_mask(CellId cell, std::string_vie
     const LexemeMask& parts = lexeme_mask(*lexeme);
     const StateId after = machine_.resumed(machine_.cell(cell).parent);
     const Scanner::Border border = lexeme->scanner->border(lexeme->state);
-    // Whether a token that is the rest of the lexeme may come is then asked for each.
+    // Then each token that ends the lexeme is checked by itself.
     const bool must_ask = border == Scanner::Border::none && machine_.has_questions(after);
     if (after != 0 && !must_ask) mask->inside = parts.inside.get();
     if (after != 0 && !add_border(parts, *lexeme, cell)) {
@@ -192,8 +206,8 @@ const MaskBuilder::CellMask& MaskBuilder::cell_mask(CellId cell, std::string_vie
 
 // ---- Within a lexeme ----------------------------------------------------------------------------
 
-// Adds the tokens that leave the lexeme for what comes `after` it. What stays within it is known,
-// so that only tokens with a byte that can come after are of interest: with a quote, say.
+// Adds the tokens that leave the lexeme for what comes `after` it. Tokens that stay within it are
+// known, so only tokens with a byte that can come after matter: those with a quote, for example.
 bool MaskBuilder::walk_beyond(Scanner::Border border, StateId after, CellId cell,
                               const Frame::Lexeme& lexeme, bool with_inside) {
   regex::ByteSet bytes = regex::ByteSet::all();
@@ -205,7 +219,7 @@ bool MaskBuilder::walk_beyond(Scanner::Border border, StateId after, CellId cell
   return walk_with(bytes, cell, lexeme, with_inside);
 }
 
-// The same of a lexeme whose inside is of no interest: the tokens have a byte that ends it, and one
+// The same for a lexeme whose inside is not needed: the tokens with a byte that ends it and one
 // that can come after.
 bool MaskBuilder::walk_out(CellId cell, const Frame::Lexeme& lexeme) {
   const StateId after = machine_.resumed(machine_.cell(cell).parent);
@@ -218,7 +232,7 @@ bool MaskBuilder::walk_out(CellId cell, const Frame::Lexeme& lexeme) {
   return walk_with(bytes, cell, lexeme, false);
 }
 
-// Among the tokens with one of `bytes`, which must be all that are wanted.
+// Searches the tokens with one of `bytes`, which must include all tokens that are wanted.
 bool MaskBuilder::walk_with(const regex::ByteSet& bytes, CellId cell, const Frame::Lexeme& lexeme,
                             bool with_inside) {
   constexpr std::size_t kFewBytes = 4;
@@ -273,13 +287,13 @@ Scanner::Ways MaskBuilder::ways_of(const Frame::Lexeme& lexeme, bool may_guess) 
   return lexeme.scanner->ways(lexeme.state, index_->vocab().trie().max_depth(), may_guess);
 }
 
-// A guess may be refused after the walk; the second way is none.
+// A guess may be refused after the walk; the second way is not a guess.
 std::shared_ptr<const TokenSet> MaskBuilder::find_inside(const Frame::Lexeme& lexeme) {
   if (auto guessed = try_inside(lexeme, ways_of(lexeme, true).inside)) return guessed;
   return try_inside(lexeme, ways_of(lexeme, false).inside);
 }
 
-// Null: the way was a guess, and wrong.
+// Null: the way was a guess, and it was wrong.
 std::shared_ptr<const TokenSet> MaskBuilder::try_inside(const Frame::Lexeme& lexeme,
                                                         const Scanner::Way& way) {
   if (auto known = known_inside(way.key)) return known;
@@ -300,18 +314,18 @@ std::shared_ptr<const TokenSet> MaskBuilder::known_inside(const regex::Fingerpri
   return key == regex::Fingerprint{} ? nullptr : index_->insides().find(key);
 }
 
-// Adds all tokens of the way to scratch_. False: it was a guess, and wrong.
+// Adds all tokens of the way to scratch_. False: it was a guess, and it was wrong.
 bool MaskBuilder::walk_inside(const Frame::Lexeme& lexeme, const Scanner::Way& way) {
   const auto at = lexeme.scanner->begin(way);
-  if (!at) return true;  // a limit was reached: nothing counts any more
+  if (!at) return true;  // a limit was reached; the result does not matter
   add_inside({at->scanner, at->state});
   return lexeme.scanner->confirms(way, *at);
 }
 
-// What has been put together in scratch_, kept for all grammars if it has a key.
+// The set in scratch_; kept for all grammars if it has a key.
 std::shared_ptr<const TokenSet> MaskBuilder::take_inside(const regex::Fingerprint& key) {
   auto inside = std::make_shared<const TokenSet>(scratch_);
-  std::vector<std::uint32_t>().swap(scratch_);  // small grammars stay small
+  std::vector<std::uint32_t>().swap(scratch_);  // so that small grammars stay small
   if (key != regex::Fingerprint{} && is_whole()) {
     index_->insides().keep(key, inside, inside->memory_bytes());
   } else {
@@ -320,8 +334,8 @@ std::shared_ptr<const TokenSet> MaskBuilder::take_inside(const regex::Fingerprin
   return inside;
 }
 
-// Near the end of what may be counted only long tokens come to it: what short ones may do is known
-// from elsewhere, or soon will be. Null: it is not so here.
+// Near the upper limit of a count only long tokens reach that limit; the mask of short tokens is
+// known from another state, or soon will be. Null if it is not so here.
 std::shared_ptr<const TokenSet> MaskBuilder::find_inside_of_short(const Frame::Lexeme& lexeme,
                                                                   const Scanner::Way& of_all) {
   constexpr std::uint32_t kShort = VocabIndex::kShort;
@@ -335,7 +349,7 @@ std::shared_ptr<const TokenSet> MaskBuilder::find_inside_of_short(const Frame::L
   return walk_inside(lexeme, of_short) ? take_inside(of_short.key) : nullptr;
 }
 
-// Tokens after which the lexeme may go on.
+// Adds the tokens after which the lexeme may continue.
 void MaskBuilder::add_inside(const Frame::Lexeme& lexeme) {
   if (scan_all_but(lexeme)) return;
   Scanner& scanner = *lexeme.scanner;
@@ -357,7 +371,7 @@ void MaskBuilder::add_inside(const Frame::Lexeme& lexeme) {
   };
   bool is_done = scan_by(*classes);
   if (!is_done && classes->of[TokenTrie::kUnit] != ByteClasses::kNone) {
-    // Common characters are told apart.
+    // Common characters make a difference here.
     std::ranges::fill(scratch_, 0U);
     ByteClasses by_bytes = *classes;
     by_bytes.of[TokenTrie::kUnit] = ByteClasses::kNone;
@@ -377,14 +391,14 @@ void MaskBuilder::add_inside(const Frame::Lexeme& lexeme) {
   }
 }
 
-// Adds the tokens of `trie` after which the lexeme may go on. False if it was given up.
+// Adds the tokens of `trie` after which the lexeme may continue. False if the walk was given up.
 bool MaskBuilder::scan(const TokenTrie& trie, const Frame::Lexeme& lexeme,
                        std::uint32_t max_nodes) {
   Scanner& scanner = *lexeme.scanner;
   path_[0] = lexeme.state;
   Steps steps(scanner);
   std::uint32_t visited = 0;
-  // Elsewhere a token that is the rest of the lexeme leaves nothing to what comes after.
+  // For other borders, a token that is the rest of the lexeme leaves nothing for what comes after.
   const bool ends_inside = scanner.border(lexeme.state) != Scanner::Border::quote;
   const auto visit = [&](std::uint32_t node, Scanner::State state) {
     ++visited;
@@ -403,8 +417,8 @@ bool MaskBuilder::scan(const TokenTrie& trie, const Frame::Lexeme& lexeme,
   return visited <= max_nodes;
 }
 
-// Where any text goes on but for some of what has one of a few bytes, only tokens with these are
-// looked at.
+// If every text continues unless it has one of a few bytes, only tokens with these bytes are looked
+// at.
 bool MaskBuilder::scan_all_but(const Frame::Lexeme& lexeme) {
   constexpr std::size_t kFewBytes = 16;
   const auto all_but = lexeme.scanner->as_all_but(lexeme.state);
@@ -425,10 +439,10 @@ bool MaskBuilder::scan_all_but(const Frame::Lexeme& lexeme) {
   return true;
 }
 
-// Characters beyond ASCII are told apart, and their bytes with them: tokens that have some are
+// Characters beyond ASCII make a difference here, and so do their bytes: tokens with such bytes are
 // looked at one by one, all others by classes. \p{L}{1,40}(?: \p{L}{1,40}){0,5} on Llama-3's
-// vocabulary: 10.6 ms a mask by the bytes of all tokens, 8.2 ms so (release, 2 cores, 2026-11-29).
-// False: there are no classes for what is told apart within ASCII.
+// vocabulary: 10.6 ms a mask by the bytes of all tokens, 8.2 ms this way (release, 2 cores,
+// 2026-11-29). False: the ASCII bytes that make a difference have no classes.
 bool MaskBuilder::scan_ascii_apart(const Frame::Lexeme& lexeme, const ByteClasses& classes) {
   ByteClasses ascii = classes;
   for (std::size_t byte = 0x80; byte < ascii.of.size(); ++byte) ascii.of[byte] = ByteClasses::kNone;
@@ -440,7 +454,7 @@ bool MaskBuilder::scan_ascii_apart(const Frame::Lexeme& lexeme, const ByteClasse
   return scan(*quotient, lexeme, &ascii);
 }
 
-// By the first byte.
+// Decided by the first byte.
 bool MaskBuilder::refuses_most(const Frame::Lexeme& lexeme) {
   const TokenTrie& trie = index_->vocab().trie();
   std::size_t refused = 0;
@@ -452,9 +466,9 @@ bool MaskBuilder::refuses_most(const Frame::Lexeme& lexeme) {
   return refused > trie.tokens_below(0).size() / 2;
 }
 
-// The same from the other end: of the tokens of any text, those that do not go on here are left
-// out, and where anything may follow nothing is looked at. False: this is no string, or one of any
-// text itself.
+// The same from the other side: the tokens of any text without those that do not continue here.
+// Where anything may follow, nothing is looked at. False: this is not a string, or it is one of any
+// text.
 bool MaskBuilder::scan_exceptions(const Frame::Lexeme& lexeme, const TokenTrie& trie) {
   Scanner& scanner = *lexeme.scanner;
   if (scanner.is_any_text(lexeme.state)) return false;
@@ -503,8 +517,8 @@ bool MaskBuilder::scan_exceptions(const Frame::Lexeme& lexeme, const TokenTrie& 
   return true;
 }
 
-// The same by classes of bytes. False: characters that are units there are told apart here.
-// `only`: of those alone that have a class there.
+// The same by classes of bytes. False: characters that are one unit in the classes make a
+// difference here. `only`: only tokens that have a class there.
 bool MaskBuilder::scan(const VocabIndex::Quotient& quotient, const Frame::Lexeme& lexeme,
                        const ByteClasses* only) {
   Scanner& scanner = *lexeme.scanner;
@@ -547,14 +561,14 @@ bool MaskBuilder::scan(const VocabIndex::Quotient& quotient, const Frame::Lexeme
 // ---- Where a lexeme ends ------------------------------------------------------------------------
 
 // The tokens of the border whose first part ends the lexeme. As in find_inside(), the second way is
-// no guess.
+// not a guess.
 std::shared_ptr<const MaskBuilder::Bits> MaskBuilder::find_closing(const Frame::Lexeme& lexeme,
                                                                    const Border& border) {
   if (auto guessed = try_closing(lexeme, border, ways_of(lexeme, true).whole)) return guessed;
   return try_closing(lexeme, border, ways_of(lexeme, false).whole);
 }
 
-// Null: the way was a guess, and wrong.
+// Null: the way was a guess, and it was wrong.
 std::shared_ptr<const MaskBuilder::Bits> MaskBuilder::try_closing(const Frame::Lexeme& lexeme,
                                                                   const Border& border,
                                                                   const Scanner::Way& way) {
@@ -565,7 +579,7 @@ std::shared_ptr<const MaskBuilder::Bits> MaskBuilder::try_closing(const Frame::L
   auto bits = std::make_shared<Bits>((border.tokens.size() + 63) / 64, 0);
   const auto add = [&](std::uint32_t i) { (*bits)[i / 64] |= std::uint64_t{1} << i % 64; };
   const auto begun = lexeme.scanner->begin(way);
-  if (!begun) return bits;  // a limit was reached: nothing counts any more
+  if (!begun) return bits;  // a limit was reached; the result does not matter
   const Scanner::At at = *begun;
   Scanner& scanner = *at.scanner;
   const bool at_quote = scanner.border(at.state) == Scanner::Border::quote;
@@ -574,7 +588,7 @@ std::shared_ptr<const MaskBuilder::Bits> MaskBuilder::try_closing(const Frame::L
     return at_quote ? steps(state, '"') != Scanner::kDead : scanner.is_accepting(state);
   };
   if (!border.at_once.empty() && closes(at.state)) std::ranges::for_each(border.at_once, add);
-  // What is left of an escape may stand for this many bytes more than it has.
+  // The rest of an escape may stand for so many bytes more than it has.
   constexpr std::uint32_t kMostInEscape = 4;
   path_[0] = at.state;
   std::uint32_t visited = 0;
@@ -583,7 +597,7 @@ std::shared_ptr<const MaskBuilder::Bits> MaskBuilder::try_closing(const Frame::L
       [&](Scanner::State from, std::uint8_t byte) { return steps(from, byte); },
       [&](std::uint32_t node, Scanner::State state) {
         ++visited;
-        // No text below is long enough for what must come before the end.
+        // No text below is long enough to reach the end.
         if (scanner.least(state) > border.height[node] + kMostInEscape) return false;
         const auto tokens = border.before.tokens_at(node);
         if (!tokens.empty() && closes(state)) {
@@ -602,8 +616,8 @@ std::shared_ptr<const MaskBuilder::Bits> MaskBuilder::try_closing(const Frame::L
   return bits;
 }
 
-// Adds the tokens that leave the lexeme, put together from their two parts. False: that does not do
-// here.
+// Adds the tokens that leave the lexeme, put together from their two parts. False: this method does
+// not work here.
 bool MaskBuilder::add_border(const LexemeMask& mask, const Frame::Lexeme& lexeme, CellId cell) {
   if (mask.border == nullptr) return false;
   const StateId after = machine_.resumed(machine_.cell(cell).parent);
@@ -639,7 +653,7 @@ const MaskBuilder::Rests& MaskBuilder::rests(const Border& border, const Scanner
   if (machine_.has_questions(state)) {
     result->is_known = false;
   } else if (&border != &index_->quotes()) {
-    // Where the second part may begin like the first, more than one place may be the border.
+    // If the second part may begin like the first, more than one place may be the border.
     const regex::ByteSet alphabet = scanner.alphabet();
     for (unsigned byte = 0; byte < 256; ++byte) {
       if (alphabet.contains(static_cast<std::uint8_t>(byte)) &&
@@ -683,7 +697,7 @@ StateId MaskBuilder::answered(Walk& walk, StateId state, std::uint32_t node) {
 }
 
 // Finds the tokens below `root` that the machine reads from `state` on. Lexemes are read by their
-// scanners, whose states other cells share, the rest by the machine.
+// scanners, whose states other cells share, everything else by the machine.
 void MaskBuilder::walk(Walk& walk, std::uint32_t root, StateId state) {
   const TokenTrie& trie = walk.trie;
   if (state == 0 || trie.end_of(root) == root + 1) return;
@@ -744,7 +758,7 @@ void MaskBuilder::walk_nodes(Walk& walk, std::uint32_t begin, std::uint32_t end)
   }
 }
 
-// The same from within the lexeme of `cell`. `with_inside`: the tokens that stay within it too.
+// The same from inside the lexeme of `cell`. `with_inside`: also the tokens that stay inside it.
 void MaskBuilder::walk_lexeme(Walk& walk, std::uint32_t root, CellId cell,
                               const Frame::Lexeme& lexeme, bool with_inside) {
   const TokenTrie& trie = walk.trie;

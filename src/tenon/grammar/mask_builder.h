@@ -16,16 +16,16 @@
 
 namespace tenon::grammar {
 
-/// Token masks of a machine's states: which tokens some continuation begins with. Masks are kept by
-/// cell, and the insides of lexemes by scanner state, so that what comes again costs a copy. The
+/// Token masks of a machine's states: the tokens with which some continuation begins. Masks are
+/// kept by cell, and the insides of lexemes by scanner state, so a repeated mask costs a copy. The
 /// algorithm is in docs/masks.md. Not thread-safe, like its machine.
 class MaskBuilder {
  public:
   MaskBuilder(Machine& machine, std::shared_ptr<VocabIndex> index);
   ~MaskBuilder();
 
-  /// Writes the mask of `state`, which `text` led to, the end tokens in it where the text may end.
-  /// `mask` has mask_words(vocabulary size) words.
+  /// Writes the mask of `state`, to which `text` led. It includes the end tokens if the text may
+  /// end. `mask` has mask_words(vocabulary size) words.
   void fill(StateId state, std::string_view text, std::span<std::uint32_t> mask);
 
   [[nodiscard]] std::size_t memory_bytes() const;
@@ -35,16 +35,16 @@ class MaskBuilder {
   using Border = VocabIndex::Border;
   using Opening = VocabIndex::Opening;
 
-  // What is known of a lexeme's state, whatever comes after it. Exclusions are left aside.
+  // What is known of a lexeme's state, whatever comes after the lexeme, without exclusions.
   struct LexemeMask {
     bool has_exclusions = false;
     std::shared_ptr<const TokenSet>
-        inside;                           // tokens that stay within it; but for strings, to its end
-    const Border* border = nullptr;       // null: it has none
+        inside;  // tokens that stay inside it; except for strings, also those that end it
+    const Border* border = nullptr;       // null: it has no border
     std::shared_ptr<const Bits> closing;  // tokens of the border whose first part ends it
   };
   struct CellMask {
-    const TokenSet* inside = nullptr;  // shared by all cells in one state of the lexeme
+    const TokenSet* inside = nullptr;  // shared by all cells in this state of the lexeme
     TokenSet others;
   };
   struct ScannerCache {
@@ -53,14 +53,14 @@ class MaskBuilder {
   };
   // The second parts of a border that a state can read, as indices of tokens.
   struct Rests {
-    bool is_known = true;  // false: it depends on the text, or on where the first part ends
+    bool is_known = true;  // false: depends on the text, or on where the first part ends
     std::vector<std::uint32_t> tokens;
   };
   // A walk down a trie, by bytes.
   struct Walk {
     const vocab::TokenTrie& trie;
     std::vector<vocab::TokenId>& found;
-    bool may_ask;  // the trie's tokens are those of the vocabulary, and come after text_
+    bool may_ask;  // the trie has the tokens of the vocabulary, which come after text_
     bool asked = false;
   };
   struct Place {
@@ -68,7 +68,7 @@ class MaskBuilder {
     regex::ByteSet readable;
   };
 
-  /// What has been found may be kept where other grammars find it: no limit cut the walk short.
+  /// True if results may be shared with other grammars, because no limit cut the walk short.
   [[nodiscard]] bool is_whole() const { return !machine_.error(); }
   const CellMask& cell_mask(CellId cell, std::string_view text);
   const LexemeMask& lexeme_mask(const Frame::Lexeme& lexeme);
@@ -117,12 +117,12 @@ class MaskBuilder {
   std::size_t kept_bytes_ = 0;
 
   std::size_t words_;                      // of a mask
-  std::vector<std::uint32_t> scratch_;     // the inside of a lexeme under construction
-  std::vector<vocab::TokenId> found_;      // the rest of a mask under construction
-  std::vector<Scanner::State> path_;       // states of a scanner by depth in the trie
+  std::vector<std::uint32_t> scratch_;     // the inside of a lexeme that is being made
+  std::vector<vocab::TokenId> found_;      // the rest of a mask that is being made
+  std::vector<Scanner::State> path_;       // scanner states by depth in the trie
   std::vector<Place> places_;              // and of the machine
-  std::string_view text_;                  // what led to the state under construction
-  std::string walked_;                     // and what a walk has read since
+  std::string_view text_;                  // the text that led to the state
+  std::string walked_;                     // and the text that a walk has read since
   bool walked_has_text_ = false;           // it begins with text_
   std::unique_ptr<const CellMask> loose_;  // the last one that depended on the text
 };

@@ -15,6 +15,17 @@
 #include "tenon/vocab/tokenizer_file.h"
 
 namespace tenon::grammar {
+// Random schemas, patterns and texts, and a walk that checks the promises of masks on them; fuzz
+// targets and proof tests share it. Choices turns bytes of the fuzzer, or of a random generator,
+// into decisions: each pick() uses up as few bytes as it needs, and input that is used up gives the
+// first choice, so every input ends.
+//
+// The first half makes a schema or a pattern from such choices, of kinds that have been difficult:
+// counted repetitions, segments with separators, looks, formats, escapes. MaskWalk then calls a
+// matcher as the choices say: it accepts tokens that the mask allows, rolls back, forks, and so on.
+// After each call a matcher of a second grammar reads the same tokens and tries a sample of all
+// tokens against the mask, and a finished text is validated with the schema. A broken promise is
+// returned as a sentence.
 
 using vocab::Token;
 using vocab::TokenId;
@@ -116,7 +127,7 @@ std::string atom(Choices& choices, int depth) {
   }
 }
 
-// One segment after the other, each with a count, with letters between them.
+// Several segments, each with a count, with letters between them.
 std::string segments(Choices& choices) {
   std::string result;
   const bool is_one_set = choices.one_in(2);
@@ -282,7 +293,7 @@ bool is_limit(Errc code) {
 
 class MaskWalk {
  public:
-  // `schema` is null where it is not enforced as a whole.
+  // `schema` is null if it is not fully enforced.
   MaskWalk(Choices& choices, std::shared_ptr<const schema::Schema> schema,
            const std::shared_ptr<Grammar>& grammar, std::shared_ptr<Grammar> other,
            MaskWalkCounts& counts)
@@ -294,12 +305,12 @@ class MaskWalk {
         counts_(counts),
         mask_(mask_words(vocab_.size())) {}
 
-  // The promise that was broken.
+  // Returns the promise that was broken, if any.
   std::optional<std::string> run() {
     constexpr int kMostCalls = 40;
     for (int i = 0; i < kMostCalls && !broken_ && look(); ++i) {
       call();
-      // The first choice is to accept; inputs that are used up end after a few of it.
+      // The first choice is to accept, so inputs that are used up end after a few steps.
       if (choices_.is_used_up() && i > kMostCalls / 2) break;
     }
     return broken_;
