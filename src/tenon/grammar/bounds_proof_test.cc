@@ -1,5 +1,5 @@
-// Schemas that are large, deep or made to explode: each is answered, and rightly. Nothing here
-// takes long; what would, fails by the time limit of the tests.
+// Schemas that are large, deep or made to explode: each must get a correct answer. No test here
+// takes long; a slow one fails by the time limit of the tests.
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -46,7 +46,7 @@ Expected<std::shared_ptr<Grammar>> bounds_grammar_of(const json::Value& source) 
       bounds_small_index());
 }
 
-// Masks are made for the first bytes: each must be in the one before it.
+// Masks are made for the first bytes: each byte must be in the mask before it.
 bool bounds_is_accepted(const std::shared_ptr<Grammar>& grammar, std::string_view text) {
   constexpr std::size_t kLooked = 1000;
   Matcher matcher(grammar);
@@ -84,7 +84,7 @@ json::Value enum_of(std::size_t count, const std::function<json::Value(std::size
   return json::Object{{"enum", std::move(values)}};
 }
 
-// Properties p0, p1, ... of which none is required.
+// Properties p0, p1, ..., none of which is required.
 json::Value optional_properties(std::size_t count) {
   json::Object properties;
   for (std::size_t i = 0; i < count; ++i) {
@@ -94,7 +94,7 @@ json::Value optional_properties(std::size_t count) {
       {"type", "object"}, {"properties", std::move(properties)}, {"additionalProperties", false}};
 }
 
-// Definitions in a row, each of which `refers` to the next one.
+// A chain of definitions, each of which `refers` to the next one.
 json::Value chain(const std::function<json::Value(const json::Value& next)>& refers) {
   constexpr int kLength = 2000;
   json::Object definitions;
@@ -254,7 +254,7 @@ TEST(BoundsProof, LargeSchemasAreAnsweredRightly) {
           {below}}});
 }
 
-// What is past all bounds is refused in words.
+// A schema beyond all limits is refused with a message.
 TEST(BoundsProof, WhatIsPastAllBoundsIsRefused) {
   const std::pair<const char*, json::Value> refusals[] = {
       {"exponents of a million", parsed(R"({"exclusiveMinimum": 1e-1000000})")},
@@ -301,7 +301,7 @@ TEST(BoundsProof, WhatIsPastAllBoundsIsRefused) {
   }
 }
 
-// A limit is told as one, and never as `unsatisfiable`.
+// A limit is reported as one, and never as `unsatisfiable`.
 TEST(BoundsProof, PatternsThatAskForMuchAreRefusedByALimit) {
   for (const std::string_view pattern :
        {"(?=.*a)(?=.*b)(?=.*c)(?=.*d)(?=.*e)(?=.*f)(?=.*g)(?=.*h)(?=.*i)(?=.*j)(?=.*k)(?=.*l).*",

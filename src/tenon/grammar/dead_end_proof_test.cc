@@ -1,4 +1,5 @@
-// Whoever chooses only what masks allow comes to an end, and to a valid one, whatever he chooses.
+// A generator that chooses only what masks allow comes to an end, and to a valid one, whatever it
+// chooses.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -36,7 +37,7 @@ Expected<std::shared_ptr<Grammar>> dead_end_grammar_of(
                        dead_end_bytes_index());
 }
 
-// Schemas of few values, so that what has been written soon leaves little to go on with.
+// Schemas with few values, so that a text soon has few continuations.
 class TightSchemas {
  public:
   explicit TightSchemas(RandomJson& random) : random_(random) {}
@@ -88,7 +89,7 @@ class TightSchemas {
     return made;
   }
 
-  // Of everything that says something of several values at once.
+  // Any keywords that concern several values at once.
   Value mixed(int depth) {
     json::Object made;
     if (one_in(2)) {
@@ -190,12 +191,12 @@ class TightSchemas {
 struct Walked {
   std::string text;
   bool is_whole = false;
-  bool is_endless = false;  // it could have gone on
+  bool is_endless = false;  // it could have continued
   std::optional<Error> error;
 };
 
-// Goes at random where it may, mostly to ends and to what schemas are about; after so many bytes
-// the shortest way.
+// Walks at random where it may, mostly to ends and to texts that the schema mentions; after so many
+// bytes it takes the shortest way.
 Walked walk(const std::shared_ptr<Grammar>& grammar, RandomJson& random) {
   constexpr std::size_t kMostBytes = 400;
   constexpr std::string_view kLiked = "\"]},:0129abxytfn[{-.";
@@ -246,7 +247,7 @@ Walked walk(const std::shared_ptr<Grammar>& grammar, RandomJson& random) {
   return walked;
 }
 
-// Without what makes values of an array or object depend on each other.
+// Without the keywords that make values of an array or object depend on each other.
 Value loosened(Value schema) {
   if (json::Object* members = schema.if_object()) {
     for (const char* keyword : {"uniqueItems", "not", "minItems", "minProperties"}) {
@@ -262,7 +263,7 @@ Value loosened(Value schema) {
   return schema;
 }
 
-// Tries to find a value where there is said to be none.
+// Tries to find a value of a schema that is said to have none.
 void look_for_values(const Value& source, const schema::Schema& schema, RandomJson& random) {
   const auto loose = schema::Schema::compile(loosened(source));
   ASSERT_TRUE(loose);
@@ -347,8 +348,8 @@ TEST(DeadEndProof, ItemsThatMustDifferNeverRunOut) {
 TEST(DeadEndProof, KeywordsTogether) {
   const Judged judged = judge(is_long_test() ? 3000 : 120,
                               [](RandomJson& random) { return TightSchemas(random).mixed(2); });
-  // Values that only a look at the whole of them can refuse (`unevaluatedProperties`, `not` over
-  // several alternatives) may run out.
+  // Values that can only be refused as a whole (`unevaluatedProperties`, `not` over several
+  // alternatives) may run out.
   EXPECT_LE(judged.stuck.size(), judged.compiled / 500)
       << judged.stuck.size() << " of " << judged.compiled << "\n"
       << first_of(judged.stuck);

@@ -33,7 +33,7 @@ std::string text_of(const std::vector<TokenId>& tokens) {
   return text;
 }
 
-// What is written behind `text`, checked against the grammar.
+// The end that is written after `text`, checked against the grammar.
 std::string end_of(const std::shared_ptr<Grammar>& grammar, std::string_view text) {
   Matcher matcher(grammar);
   EXPECT_TRUE(matcher.accept_bytes(text)) << text;
@@ -50,7 +50,7 @@ struct EndSearchRow {
   std::string_view name;
   std::string_view schema;
   std::string_view text;   // of the schema, in its order
-  std::string_view whole;  // the shortest, from nothing
+  std::string_view whole;  // the shortest whole text
 };
 
 const EndSearchRow kEndSearchRows[] = {
@@ -95,7 +95,7 @@ const EndSearchRow kEndSearchRows[] = {
      R"({"long": "a", "longer": "b"})", R"({"s": ""})"},
 };
 
-// Both ways to order members.
+// With both orders of members.
 TEST(EndSearch, EndsEveryBeginningOfATextAndAsShortAsItGoes) {
   for (const auto order : {JsonOptions::PropertyOrder::schema, JsonOptions::PropertyOrder::any}) {
     for (const EndSearchRow& row : kEndSearchRows) {
@@ -150,7 +150,7 @@ TEST(EndSearch, EndsTextsOfGrammars) {
   }
 }
 
-// What is short in bytes may be long in tokens: names that share how they begin, too.
+// A way that is short in bytes may be long in tokens, also with names that have the same prefix.
 TEST(EndSearch, FindsAnotherEndWhereTheFirstHasTooManyTokens) {
   const auto grammar = grammar_for_test(
       R"(start: "<" ("cccc" | "cc" "abab" | "ddddd" | "d" "ababab" | "ababababab") ">")",
@@ -170,10 +170,10 @@ TEST(EndSearch, FindsAnotherEndWhereTheFirstHasTooManyTokens) {
     for (const TokenId token : *other) EXPECT_TRUE(again.accept(token)) << text_of(*other);
     EXPECT_TRUE(again.is_accepting()) << text_of(*other);
   }
-  EXPECT_EQ(fewest, 5U);  // three between the two
+  EXPECT_EQ(fewest, 5U);  // three tokens between the two
 }
 
-// Whatever the lexeme's end needs is seen from afar: a few steps for each byte.
+// The needs of the lexeme's end are known from afar: a few steps for each byte.
 TEST(EndSearch, GoesThroughALongLexemeAtOnce) {
   const std::pair<std::shared_ptr<Grammar>, std::size_t> rows[] = {
       {end_search_grammar_of(R"({"type": "string", "minLength": 2000, "maxLength": 3000})", {}),
@@ -190,8 +190,8 @@ TEST(EndSearch, GoesThroughALongLexemeAtOnce) {
   }
 }
 
-// What is made later counts with its length before it is made, too: else all ways to write the
-// white space before it would be tried before it is gone into.
+// A part that is made later counts with its length before it is made. Otherwise all ways to write
+// the white space before it would be tried first.
 TEST(EndSearch, KnowsHowLongIsWhatIsMadeLater) {
   Rules rules;
   const NodeId space = rules.add(node::Pattern{"[ \\t\\n]{0,40}"});

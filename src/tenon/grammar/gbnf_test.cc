@@ -84,7 +84,7 @@ TEST(Gbnf, Reads) {
   for (const ReadRow& row : rows) expect_read(row, kGbnfSyntax);
 }
 
-// What xgrammar reads and prints beyond GBNF; verdicts are those of its release 0.2.9.
+// What xgrammar reads and prints beyond GBNF; the verdicts are those of its release 0.2.9.
 TEST(Gbnf, ReadsXgrammarsEbnf) {
   using namespace std::string_literals;
   const ReadRow rows[] = {
@@ -241,12 +241,12 @@ std::string gbnf_repeated(std::string_view text, std::size_t count) {
   return result;
 }
 
-// Right, or refused at once because of a limit.
+// Correct, or refused at once because of a limit.
 TEST(Gbnf, LargeGrammars) {
   struct Row {
     const char* name;
     std::string source;
-    std::optional<std::string> yes;  // none: refused, at the latest when it is read
+    std::optional<std::string> yes;  // nothing: refused, at the latest when it is read
     std::string no;
   };
   constexpr std::size_t kMany = 60'000;
@@ -310,7 +310,7 @@ TEST(Gbnf, LargeGrammars) {
   }
 }
 
-// No step is long by itself here, but there are too many of them.
+// No step takes long by itself here, but there are too many of them.
 TEST(Gbnf, AMaskHasALimitOfItsOwn) {
   std::string source = "root ::= \"0\" many\nmany ::= \"b\" | (many";
   for (int i = 1; i < 1000; ++i) source += " | many";
@@ -344,8 +344,8 @@ Read read_as(Matcher& matcher, std::size_t most) {
   return read;
 }
 
-// Every `a` may be one that two more must follow, so that there are as many ways to read the text
-// as it has bytes, and all of them are kept.
+// Every `a` may be one that two more must follow, so there are as many ways to read the text as it
+// has bytes, and all of them are kept.
 constexpr std::string_view kAmbiguous = R"(root ::= "a" root | "a" root root | "b")";
 
 TEST(Gbnf, WaysToReadHaveALimitForAllPlacesTogether) {

@@ -1,5 +1,5 @@
-// Grammars over time: made anew when they are full, shared by threads, kept by their source; and
-// what they leave no choice about.
+// Grammars over time: made again when they are full, shared by threads, kept by their source; and
+// the text that they force.
 #include "tenon/grammar/grammar.h"
 
 #include <ctime>
@@ -68,7 +68,7 @@ constexpr std::string_view kTool =
 constexpr std::string_view kCall =
     R"({"name": "get_weather", "arguments": {"city": "Sao Paulo", "days": 3, "tags": ["rain"]}})";
 
-// Every mask along the text, and whether the text may end after it.
+// Every mask along the text, and whether the text may end there.
 std::vector<std::vector<std::uint32_t>> masks_along(Matcher& matcher, std::string_view text) {
   std::vector<std::vector<std::uint32_t>> masks;
   const auto fill = [&] {
@@ -85,7 +85,7 @@ std::vector<std::vector<std::uint32_t>> masks_along(Matcher& matcher, std::strin
 
 TEST(Grammar, FullOnesAreMadeAnewAndMatchersDoNotNotice) {
   const auto roomy = *Grammar::make(build_of(kTool), index());
-  // So small that every look finds it full.
+  // So small that every count finds it full.
   const auto small = *Grammar::make(build_of(kTool), index(), {.machine = {}, .max_bytes = 1});
   Matcher steady(roomy);
   const auto wanted = masks_along(steady, kCall);
@@ -132,7 +132,7 @@ TEST(Grammar, ALimitThatOneTextReachesIsAnError) {
   EXPECT_TRUE(other.accept_bytes("[")) << "the next text is not hurt";
 }
 
-// Of a request for many answers, say, each of which goes its own way.
+// For example in a request for many answers, each of which goes its own way.
 TEST(Grammar, MasksThatReachALimitAreTriedOnce) {
   constexpr std::string_view kAmbiguous = "root ::= \"a\" root | \"a\" root root | \"b\"";
   Rules rules;
@@ -164,7 +164,7 @@ TEST(Grammar, MasksThatReachALimitAreTriedOnce) {
   EXPECT_TRUE(other.fill_mask(mask));
 }
 
-// What a schema asks for takes no longer than two seconds, whatever it is.
+// No question about a schema takes longer than two seconds.
 TEST(Grammar, SchemasThatAskForMuchAreAnsweredSoon) {
   struct Row {
     const char* name;
@@ -210,7 +210,7 @@ TEST(Grammar, SchemasThatAskForMuchAreAnsweredSoon) {
   }
 }
 
-// Each of them may take much, but not all of them.
+// Each of them may take much, but not all together.
 TEST(Grammar, SchemasOfOneGrammarAreCountedTogether) {
   const auto schema = schema::Schema::compile(*json::parse(
       R"({"type": "string",
@@ -232,13 +232,13 @@ TEST(Grammar, SchemasOfOneGrammarAreCountedTogether) {
   EXPECT_LT(std::clock() - begun, with_sanitizers(2) * CLOCKS_PER_SEC);
 }
 
-// What an automaton is too large for is not refused by the pattern.
+// A string whose automaton is too large is not refused by its pattern.
 TEST(Grammar, ALimitWithinAStringIsNoVerdict) {
   constexpr std::string_view kSchema =
       R"x({"type": "string", "not": {"pattern": "(?:((?=(?:x?)?)(?=[^a])a|^(?:\\w\\d)*[^a]$)|((?<=[\\s\\S]a)(?:b|\u00e9|[^a]){40}|((?:\\wa)*(a|b)|\\d[ab]))|(?:(?!(?:\\d|\\bx|(a|b)){40})(?:[\\s\\S][ab])*\\w|^(a|b)(a|b)$|(?=(?:a|b|a){40})(?<=\u00e9)\u00e9){10}){40}((?=a)[^a]|(?=(a|b))\\bx)"}})x";
   const auto fresh = std::make_shared<VocabIndex>(*vocab::Vocab::of(*tokenizer()));
   std::vector<std::uint32_t> mask(mask_words(fresh->vocab().size()));
-  // What one grammar leaves behind in the index, the next one finds.
+  // What one grammar leaves in the index, the next one finds.
   for (const std::size_t length : {100U, 26U}) {
     Matcher matcher(*Grammar::make(build_of(kSchema), fresh));
     for (const TokenId token : tokens_of('"' + std::string(length, 'a') + '"')) {
@@ -288,7 +288,7 @@ TEST(Grammar, ThreadsShareOne) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Frames may take more than the limit by themselves: making them anew would free nothing.
+// Frames may take more than the limit by themselves; making them again would free nothing.
 TEST(Grammar, LargeFramesAreMadeOnce) {
   int builds = 0;
   const auto build = [inner = build_of(kTool), &builds](Machine& machine) {
@@ -322,7 +322,7 @@ TEST(Grammar, ARefusedMaskIsRefusedAtOnceWhenItIsAskedForAgain) {
   const std::string first = refusal();
   const int builds_so_far = builds;
   EXPECT_EQ(refusal(), first);
-  EXPECT_LE(builds, builds_so_far + 1);  // what failed is made anew, and the mask is not tried
+  EXPECT_LE(builds, builds_so_far + 1);  // the machine is made again, and the mask is not tried
 }
 
 TEST(Grammar, KnowsWhatItsFramesLeaveOut) {
@@ -367,7 +367,7 @@ TEST(GrammarCache, ALimitThatACompilationReachesIsRemembered) {
   EXPECT_EQ(builds, 1);
 }
 
-// Different grammars have locks of their own, and share what the index keeps for all of them.
+// Grammars have locks of their own, and share what the index keeps for all of them.
 TEST(GrammarCache, ThreadsAskAtOnce) {
   constexpr std::string_view kSources[] = {kTool, "true", R"({"type": "object"})"};
   std::vector<std::vector<std::vector<std::uint32_t>>> wanted;
@@ -422,12 +422,12 @@ TEST(GrammarCache, WhatGrowsWithoutACompilationGoesToo) {
 struct Forced {
   std::string_view schema;
   std::string_view before;
-  std::string_view forced;  // what its tokens spell
+  std::string_view forced;  // the text of its forced tokens
 };
 
 TEST(Matcher, TokensWithoutChoiceAreTheTokenizersOwn) {
   const std::vector<Forced> table{
-      // The last quote may be part of a longer token, as what follows is free.
+      // The last quote may be part of a longer token, because the following text is free.
       {R"({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"],
            "additionalProperties": false})",
        "", R"({"name":)"},
@@ -446,13 +446,13 @@ TEST(Matcher, TokensWithoutChoiceAreTheTokenizersOwn) {
     ASSERT_TRUE(tokens);
     std::string spelled;
     for (const TokenId token : *tokens) spelled += tokenizer()->bytes(token);
-    // A little less where a token leads across; never more.
+    // A little less if a token leads across; never more.
     EXPECT_TRUE(row.forced.starts_with(spelled)) << row.schema << ": " << spelled;
     EXPECT_GE(spelled.size() + 4, row.forced.size()) << row.schema << ": " << spelled;
   }
 }
 
-// Along a text as the tokenizer writes it, what is forced is what comes.
+// Along a text as the tokenizer writes it, the forced text is the text.
 TEST(Matcher, TokensWithoutChoiceAreThoseOfTheText) {
   const JsonOptions ordered{.property_order = JsonOptions::PropertyOrder::schema};
   const auto grammar = *Grammar::make(build_of(kTool, ordered), index());

@@ -275,14 +275,14 @@ const std::vector<JsonFramesRow>& json_frames_rows() {
   return kRows;
 }
 
-// A number that is taken is no beginning where more symbols lead out of the schema or to the same
-// number, however many are taken and however it is spelled.
+// A taken number is not begun if more symbols lead out of the schema or to the same number, however
+// many are taken and however it is written.
 TEST(Json, ANumberThatIsTakenIsNoBeginningWhereNothingFollowsIt) {
   const struct {
     const char* name;
     const char* items;
     bool plain_integers;
-    int first;         // of the numbers in front, of which `last` comes behind the others
+    int first;         // of the numbers in front, of which `last` comes after the others
     const char* last;  // and then these:
     const char* refused;
     const char* accepted;
@@ -345,7 +345,7 @@ TEST(Json, AcceptsWhatTheSchemaSays) {
   }
 }
 
-// The mask is what can be accepted, it is never empty, and what it leads to is valid.
+// The mask has exactly what can be accepted, it is never empty, and what it leads to is valid.
 TEST(Json, MasksLeadToInstances) {
   const auto index = json_frames_small_index();
   for (const JsonFramesRow& row : json_frames_rows()) {
@@ -442,7 +442,7 @@ TEST(Json, UnsatisfiableSchemasAreRefused) {
   }
 }
 
-// What can only lead to values that an item must differ from is not begun.
+// A value is not begun if it can only become one from which an item must differ.
 TEST(Json, ItemsThatMustDifferBeginOnlyWhatIsLeft) {
   struct Prefixes {
     const char* name;
@@ -694,7 +694,7 @@ bool json_frames_is_accepted(const std::shared_ptr<Grammar>& grammar, std::strin
   return matcher.accept_bytes(text) && matcher.is_accepting();
 }
 
-// What json.dumps(value, indent=2) writes.
+// The output of json.dumps(value, indent=2).
 TEST(Json, Pretty) {
   const auto grammar =
       json_frames_grammar_of("{}", {.whitespace = JsonOptions::Whitespace::pretty});
@@ -766,7 +766,7 @@ TEST(JsonFrames, IntegersMayHaveToBePlain) {
 }
 
 TEST(JsonFrames, NamesMayHaveToBeDeclared) {
-  // `accepted` with the option and without, `refused` only with it.
+  // `accepted` with the option and without it, `refused` only with it.
   const JsonFramesRow kRows[] = {
       {"Properties",
        R"({"type": "object", "properties": {"a": {}}})",

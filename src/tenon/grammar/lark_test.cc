@@ -12,7 +12,7 @@ namespace {
 
 constexpr Syntax kLarkSyntax = Syntax::lark;
 
-// Verdicts are llguidance's (1.9.1) but for the rows that begin with "Here".
+// The verdicts are llguidance's (1.9.1), except for the rows that begin with "Here".
 TEST(Lark, Reads) {
   const ReadRow rows[] = {
       {"Literals", R"(start: "a" "b")", {"ab"}, {"a", "a b"}},
@@ -128,7 +128,7 @@ TEST(Lark, Reads) {
   for (const ReadRow& row : rows) expect_read(row, kLarkSyntax);
 }
 
-// A lazy text ends where it can, whatever else could be read there; verdicts are those of
+// A lazy text ends where it can, whatever else could be read there; the verdicts are those of
 // llguidance 1.9.1.
 TEST(Lark, LazyTextsEndForGood) {
   const std::string calls =

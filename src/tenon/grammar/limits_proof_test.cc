@@ -1,6 +1,6 @@
-// The expressions of a pattern reach their limit anywhere: while the grammar is made, while a token
-// is read, in the middle of a mask. Each time that is an error and no crash, and what other
-// grammars over the same vocabulary share is not spoilt.
+// The expressions of a pattern may reach their limit anywhere: while the grammar is made, while a
+// token is read, in the middle of a mask. Each time that must be an error and not a crash, and must
+// not damage what other grammars over the same vocabulary share.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -25,7 +25,7 @@ using Mask = std::vector<std::uint32_t>;
 struct Row {
   const char* name;
   std::string_view pattern;
-  std::string_view text;  // of a JSON string, which begins one of the pattern
+  std::string_view text;  // of a JSON string that begins one of the pattern
 };
 
 constexpr Row kRows[] = {
@@ -38,8 +38,8 @@ constexpr Row kRows[] = {
     {"AnyTextAndAnEnd", "^.*(?:ab|cd)$", "\"x ab"},
 };
 
-// Makes the grammar of a JSON string of at most 40 characters with this pattern; its expressions
-// have `steps` and `bytes`.
+// The grammar of a JSON string of at most 40 characters with this pattern; its expressions have
+// `steps` and `bytes`.
 Expected<std::shared_ptr<Grammar>> grammar_of(std::string_view pattern, std::uint64_t steps,
                                               std::uint64_t bytes,
                                               const std::shared_ptr<VocabIndex>& index) {

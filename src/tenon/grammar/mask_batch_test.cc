@@ -19,7 +19,7 @@ MaskBatch batch_for_test() {
       std::make_shared<vocab::ByteTokenizer>(std::vector<std::string>{"<|end|>", "<|call|>"},
                                              vocab::ByteTokenizer::Roles{.eos = "<|end|>"});
   auto index = std::make_shared<VocabIndex>(*vocab::Vocab::of(*tokenizer));
-  // What formats would make: one call of the first tool.
+  // What the format layer would make: one call of the first tool.
   const auto calls = [](const json::Object& request, const JsonOptions&,
                         const vocab::Tokenizer& names) -> Expected<Rules> {
     Rules rules;
@@ -171,7 +171,7 @@ TEST(MaskBatch, Refuses) {
   }
 }
 
-// What is left out is listed once, however often the grammar is made anew.
+// A keyword that is left out is listed once, however often the grammar is made again.
 TEST(MaskBatch, LenientListsWhatItLeavesOut) {
   struct Row {
     const char* name;

@@ -1,6 +1,6 @@
-// Masks against brute force: each token of real vocabularies is tried where a mask was made, along
-// random walks through random and real schemas; and what such walks may do (taking back, forking,
-// drafts) against the same text read afresh.
+// Masks against brute force: after a mask is made, each token of real vocabularies is tried, along
+// random walks through random and real schemas. What such walks may do (roll back, fork, drafts) is
+// compared with the same text read from the start.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -39,7 +39,7 @@ const std::filesystem::path kRoot = TENON_SOURCE_DIR;
 
 // ---- Vocabularies -----------------------------------------------------------------------------
 
-/// "TKB1", u32 count, u32 end token; per token u8 kind (1: control), u16 length, bytes. Quicker to
+/// "TKB1", u32 count, u32 end token; per token u8 kind (1: control), u16 length, bytes. Faster to
 /// read than tokenizer.json.
 std::shared_ptr<const vocab::Vocab> parse_tokens(std::string_view file) {
   const auto number = [&file](std::size_t size) {
@@ -66,8 +66,8 @@ std::shared_ptr<const vocab::Vocab> parse_tokens(std::string_view file) {
   return *vocab;
 }
 
-/// "tiny" is the bundled model's; "bytes" and "pieces" are of our own samples, all others of the
-/// large set. Null where it is not there.
+/// "tiny" is the bundled model's vocabulary; "bytes" and "pieces" are from our own samples, all
+/// others from the large set. Null if it is not installed.
 std::shared_ptr<VocabIndex> index_of(const std::string& name) {
   if (name == "tiny") {
     const auto tokenizer = vocab::load_tokenizer(kRoot / "models" / "tenon-tiny.gguf");
@@ -85,7 +85,7 @@ std::shared_ptr<VocabIndex> index_of(const std::string& name) {
 
 struct Subject {
   json::Value schema;
-  std::vector<std::string> texts;  // of instances
+  std::vector<std::string> texts;  // of valid instances
   std::string name;
   bool is_random = false;
 };
@@ -97,8 +97,8 @@ Subject random_subject(std::uint32_t seed) {
           .is_random = true};
 }
 
-/// A set's schemas, each with the texts of valid instances: one in `stride` of each source, at most
-/// `most` of one. None where the set is not there.
+/// The schemas of a set, each with the texts of valid instances: one in `stride` of each source, at
+/// most `most` of one. None if the set is not installed.
 std::vector<Subject> subjects_of(Data set, std::size_t stride, std::size_t most) {
   std::vector<Subject> subjects;
   const std::filesystem::path folder = folder_of(set) / "masks" / "public";
@@ -166,8 +166,8 @@ std::vector<TokenId> ids_of(const Mask& mask) {
   return ids;
 }
 
-/// What a vocabulary allows of two grammars of one schema: masks come from the one, trials are made
-/// with the other, so that neither leans on what the other has remembered.
+/// What a vocabulary allows in two grammars of one schema: masks are made with one and trials with
+/// the other, so that neither depends on what the other has remembered.
 class Walk {
  public:
   Walk(std::shared_ptr<Grammar> grammar, std::shared_ptr<Grammar> other, std::string what)
@@ -177,7 +177,8 @@ class Walk {
         what_(std::move(what)),
         mask_(mask_words(vocab_.size())) {}
 
-  /// Makes the mask of this position and checks what must hold of any; false: nothing may follow.
+  /// Makes the mask of this position and checks what holds for every mask; false: nothing may
+  /// follow.
   bool look() {
     const Status filled = matcher_.fill_mask(mask_);
     if (!filled) {
@@ -203,7 +204,7 @@ class Walk {
     return true;
   }
 
-  /// One that is allowed; the longer the walk, the sooner one that closes something.
+  /// An allowed token; the longer the walk, the sooner one that closes something.
   TokenId choice(RandomJson& random) {
     const auto any = [&] { return allowed_[random.pick(allowed_.size())]; };
     if (matcher_.accepted_count() < 6 + random.pick(20)) return any();
@@ -227,7 +228,7 @@ class Walk {
     return both;
   }
 
-  /// The longest token that begins what is left of `text`.
+  /// The longest token that is a prefix of the rest of `text`.
   [[nodiscard]] TokenId longest(std::string_view text) const {
     const vocab::TokenTrie& trie = vocab_.trie();
     TokenId found = 0;
@@ -262,16 +263,16 @@ class Walk {
 
 struct Effort {
   std::size_t steps = 40;   // of a walk
-  std::size_t trials = 10;  // positions of a walk, about, at which every token is tried
+  std::size_t trials = 10;  // positions of a walk at which every token is tried, roughly
 };
 
 struct MaskCounts {
   std::uint32_t refused = 0;  // schemas
   std::uint32_t walked = 0;
-  std::vector<std::string> dead_ends;  // where a mask was empty
+  std::vector<std::string> dead_ends;  // texts after which a mask was empty
 };
 
-/// A walk to the end, or to where it gives up; false: to an empty mask.
+/// Walks to the end, or until it gives up; false: to an empty mask.
 bool go(Walk& walk, const Effort& effort, RandomJson& random) {
   for (std::size_t step = 0; step < effort.steps && !walk.is_finished(); ++step) {
     if (!walk.look()) return false;
@@ -355,7 +356,8 @@ TEST_P(MaskProof, MaskIsWhatCanBeAccepted) {
     }
     ++seed;
   }
-  // Empty masks come where only the value's end is checked. Fewer than before: lower the numbers.
+  // Empty masks occur where only the value's end is checked. If there are fewer than before, lower
+  // the numbers.
   EXPECT_LE(random.dead_ends.size() * 100, random.walked * 3 + 100U)
       << ::testing::PrintToString(random.dead_ends);
   EXPECT_LE(real.dead_ends.size() * 500, real.walked + 500U)
@@ -405,8 +407,8 @@ TEST_P(MaskProof, MasksOfOtherGrammarsToo) {
   }
 }
 
-// Grammars over one vocabulary share parts of masks: those of a language must not be taken for
-// those of another that differs in its lengths only.
+// Grammars over one vocabulary share parts of masks: those of a language must not be used for
+// another that differs only in its lengths.
 TEST(SharedMaskProof, WhatIsSharedIsOfTheSameLanguage) {
   const auto index = index_of("tiny");
   constexpr std::string_view kCounts[] = {"",
@@ -424,7 +426,7 @@ TEST(SharedMaskProof, WhatIsSharedIsOfTheSameLanguage) {
       subject.name = R"({"type": "string")" + std::string(pattern) + std::string(counts) + "}";
       subject.schema = *json::parse(subject.name);
       const auto grammar = mask_grammar_of(subject.schema, {}, index);
-      if (!grammar) continue;  // nothing fits
+      if (!grammar) continue;  // no value fits
       RandomJson random(1);
       for (int i = 0; i < 3; ++i) {
         Walk walk(*grammar, *mask_grammar_of(subject.schema, {}, index), subject.name);
@@ -434,7 +436,8 @@ TEST(SharedMaskProof, WhatIsSharedIsOfTheSameLanguage) {
   }
 }
 
-// Characters that are walked as one, and counts that are taken for endless: where they may not be.
+// Characters that are read as one unit, and counts that are treated as endless: places where
+// neither is allowed.
 class PatternMaskProof : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(PatternMaskProof, CharactersAndCountsAreToldApart) {
@@ -474,9 +477,9 @@ INSTANTIATE_TEST_SUITE_P(Vocabularies, MaskProof, ::testing::ValuesIn(vocabulari
 // ---- What a matcher may do
 // -----------------------------------------------------------------------
 
-// One matcher that accepts, takes back and forks at random beside one that is made afresh and reads
-// the same tokens, in a grammar of its own; the one's grammar has so little room that it is dropped
-// and made anew on the way.
+// One matcher that accepts, rolls back and forks at random, compared with a new one that reads the
+// same tokens in a grammar of its own. The first grammar has so little room that it is dropped and
+// made again on the way.
 TEST(MatcherProof, EveryWayToAStateGivesItsMask) {
   const auto index = index_of("tiny");
   const vocab::Vocab& vocab = index->vocab();
@@ -510,12 +513,12 @@ TEST(MatcherProof, EveryWayToAStateGivesItsMask) {
         accepted.resize(accepted.size() - back);
         continue;
       }
-      if (random.one_in(5)) {  // a fork goes its own way
+      if (random.one_in(5)) {  // a fork continues on its own
         Matcher fork = matcher;
         ASSERT_TRUE(fork.accept(allowed[random.pick(allowed.size())]));
         fork.rollback(fork.accepted_count());
       }
-      // A draft is good up to its first token that could not be accepted.
+      // A draft is good up to its first token that cannot be accepted.
       std::vector<TokenId> draft;
       for (int i = 0; i < 3; ++i) {
         draft.push_back(random.one_in(3) ? static_cast<TokenId>(random.pick(vocab.size()))
@@ -531,7 +534,7 @@ TEST(MatcherProof, EveryWayToAStateGivesItsMask) {
   }
 }
 
-// Bytes however they are cut, and what is forced.
+// Bytes may be cut anywhere; forced bytes too.
 TEST(MatcherProof, BytesMayBeCutAnywhere) {
   const auto index = index_of("tiny");
   const std::uint32_t count = is_long_test() ? 3000 : 80;

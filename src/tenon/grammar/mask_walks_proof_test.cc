@@ -1,5 +1,5 @@
-// Random walks with masks through schemas that like counts, alternatives and looks, over real
-// vocabularies; fuzz/schema_masks.cc does the same for inputs that a fuzzer makes.
+// Random walks with masks through schemas with many counts, alternatives and looks, over real
+// vocabularies. fuzz/schema_masks.cc does the same for a fuzzer's inputs.
 #include <algorithm>
 #include <iostream>
 #include <random>

@@ -16,13 +16,13 @@ using vocab::TokenTrie;
 Matcher::Matcher(std::shared_ptr<Grammar> grammar)
     : grammar_(std::move(grammar)), points_{{0, kBytes, 0}} {}
 
-// Runs `use` under the grammar's lock, on states of now. If the grammar has no room left, or `use`
-// runs into a limit, what the grammar holds is made anew; `use` is tried again then, unless all of
-// it was new already or would not help.
+// Runs `use` under the grammar's lock, on current states. If the grammar has no room left, or `use`
+// reaches a limit, the grammar's machine is made again and `use` is tried again, unless the machine
+// was new or that would not help.
 template <class Use>
 auto Matcher::use(Use use) -> decltype(use()) {
   const std::lock_guard lock(grammar_->mutex_);
-  // A grammar that could be made once can be made again; if not, the old one goes on.
+  // A grammar that could be made once can be made again; if that fails, the old machine is kept.
   const bool is_full = grammar_->is_full();
   const bool is_new = (is_full || grammar_->has_failed()) && grammar_->begin();
   catch_up();
@@ -58,7 +58,7 @@ std::optional<Error> Matcher::refusal() const {
   return error == nullptr ? std::nullopt : std::optional(*error);
 }
 
-// The text, and the tokens that have been read as wholes, at their places.
+// The text, with the tokens that were read as wholes at their places.
 std::string Matcher::all_read() const {
   std::string read = text_;
   for (std::size_t i = 1; i < points_.size(); ++i) {
@@ -71,7 +71,8 @@ std::string Matcher::all_read() const {
   return read;
 }
 
-// Each byte may take its time, but not all of them. Forks have what is left.
+// Each byte may take its time, but there is a limit for all together. A fork has what is left of
+// it.
 bool Matcher::has_steps() {
   const MachineLimits& limits = grammar_->limits_.machine;
   const std::uint64_t most = limits.max_text_steps + bytes_ * limits.steps_per_byte;
@@ -82,7 +83,7 @@ bool Matcher::has_steps() {
   return false;
 }
 
-// Reads the text again if the states are of an earlier epoch.
+// Reads the text again if the states are those of an earlier machine.
 void Matcher::catch_up() {
   if (epoch_ == grammar_->epoch_) return;
   epoch_ = grammar_->epoch_;
@@ -97,8 +98,8 @@ void Matcher::catch_up() {
   }
 }
 
-// The state after a token, or after bytes alone: `text` is all up to there, what came `before`
-// included.
+// The state after a token, or after bytes alone. `text` is everything up to there, including the
+// `before` bytes that came before.
 StateId Matcher::next(StateId from, TokenId token, std::string_view text, std::size_t before) {
   Machine& to = machine();
   const vocab::Vocab& vocab = grammar_->index_->vocab();
@@ -160,7 +161,7 @@ void Matcher::rollback(std::size_t count) {
   if (count == 0) return;
   points_.resize(points_.size() - std::min(count, accepted_count()));
   text_.resize(points_.back().text_size);
-  finished_ = false;  // an end token is accepted last
+  finished_ = false;  // an end token is always the last one accepted
 }
 
 Status Matcher::fill_mask(std::span<std::uint32_t> mask) {
@@ -208,7 +209,8 @@ std::string Matcher::forced_bytes(std::size_t max_bytes) {
   });
 }
 
-// From `state` on, which becomes the state after them. The text grows meanwhile, and shrinks again.
+// From `state` on, which becomes the state after the forced bytes. The text grows meanwhile, and is
+// restored.
 std::string Matcher::find_forced(std::size_t max_bytes, StateId& state) {
   Machine& in = machine();
   const std::size_t before = text_.size();
@@ -228,7 +230,7 @@ std::string Matcher::find_forced(std::size_t max_bytes, StateId& state) {
   return forced;
 }
 
-// One byte of find_forced(), where it takes the text to say. False: there is a choice.
+// One byte of find_forced(), for a state that needs the text to decide. False: there is a choice.
 bool Matcher::find_forced_by_asking(StateId& state) {
   Machine& in = machine();
   const regex::ByteSet readable = in.readable(state);
@@ -255,7 +257,7 @@ bool Matcher::find_forced_by_asking(StateId& state) {
   return true;
 }
 
-// Whether some token is `bytes` and then what `state` can read.
+// Whether some token is `bytes` followed by something that `state` can read.
 bool Matcher::may_extend(std::string_view bytes, StateId state) {
   const TokenTrie& trie = grammar_->index_->vocab().trie();
   std::uint32_t node = 0;
@@ -271,7 +273,7 @@ bool Matcher::may_extend(std::string_view bytes, StateId state) {
   path[trie.depth(node)] = state;
   for (std::uint32_t below = node + 1; below < trie.end_of(node);) {
     const std::uint16_t depth = trie.depth(below);
-    // An answer would need the text; that there is none yet only leaves out a forced token.
+    // An answer would need text that does not exist yet; at worst a forced token is left out.
     path[depth] = machine().step(path[depth - 1U], trie.symbol(below));
     if (path[depth] == 0) {
       below = trie.end_of(below);
@@ -288,7 +290,7 @@ Expected<std::vector<TokenId>> Matcher::forced_tokens(const vocab::Tokenizer& to
                                                       std::size_t max_bytes) {
   if (finished_ || !has_steps()) return std::vector<TokenId>{};
   std::string forced;
-  std::size_t certain = 0;  // bytes of it that no token can lead across
+  std::size_t certain = 0;  // the bytes of it that no token can cross
   std::vector<TokenId> ids;
   const bool found = use([&] {
     StateId state = points_.back().state;
@@ -304,7 +306,7 @@ Expected<std::vector<TokenId>> Matcher::forced_tokens(const vocab::Tokenizer& to
     return !forced.empty();
   });
   if (!found) return ids;
-  // As the text goes on, as far as it was written in the same way.
+  // The text continues as far as it was written in the same way.
   constexpr std::size_t kTokensBefore = 4;
   const std::size_t from = points_.size() > kTokensBefore
                                ? points_[points_.size() - 1 - kTokensBefore].text_size
@@ -344,7 +346,7 @@ std::size_t Matcher::bytes_to_end() {
   return use([&]() -> std::size_t { return machine().left(points_.back().state); });
 }
 
-// False: no token begins as the rest of `bytes` does.
+// False: no token is a prefix of the rest of `bytes`.
 bool Matcher::spell(std::string_view bytes, std::vector<TokenId>& ids) const {
   const TokenTrie& trie = grammar_->index_->vocab().trie();
   while (!bytes.empty()) {

@@ -18,7 +18,7 @@ namespace {
 using vocab::Token;
 using vocab::TokenId;
 
-// All bytes, many short texts over the letters of the grammars below, an end token.
+// All bytes, many short texts over the letters of the grammars below, and an end token.
 std::shared_ptr<const vocab::Vocab> small_vocab() {
   std::vector<Token> tokens(256);
   for (unsigned byte = 0; byte < 256; ++byte) tokens[byte].bytes = static_cast<char>(byte);
@@ -85,7 +85,8 @@ Built sums() {
   return b;
 }
 
-// list ::= (quoted ", ")* quoted?, where the repetition's body is a choice with an empty one.
+// list ::= (quoted ", ")* quoted?, where the body of the repetition is a choice with an empty
+// alternative.
 Built lists() {
   Built b;
   const FrameId quoted = b.add(make_lexeme(std::make_shared<QuotedScanner>()));
@@ -96,7 +97,7 @@ Built lists() {
   return b;
 }
 
-// Two ways to read the same beginnings: "a" "b"* "a"  and  "ab" "x".
+// Two ways to read the same prefixes: "a" "b"* "a"  and  "ab" "x".
 Built ambiguous() {
   Built b;
   const FrameId a = b.add(make_literal("a"));
@@ -105,7 +106,7 @@ Built ambiguous() {
   return b;
 }
 
-// (control "a")* then, perhaps, the end token as a part of the text and any token but a control
+// (control "a")*, then perhaps the end token as a part of the text and any token except a control
 // token; or "x1" by bytes.
 Built controls() {
   Built b;
@@ -124,7 +125,7 @@ Built controls() {
   return b;
 }
 
-// A token taken as a whole beside the same bytes: "ab" "1", or one token and "0".
+// A token read as a whole beside the same bytes: "ab" "1", or one token and "0".
 Built whole_or_bytes() {
   Built b;
   std::vector<TokenId> texts;
@@ -269,7 +270,7 @@ TEST(Matcher, AnEndTokenThatTheGrammarWaitsForIsReadByIt) {
 TEST(Matcher, ATokenIsReadAsAWholeAndByItsBytes) {
   const auto vocab = small_vocab();
   Matcher matcher(matcher_grammar_of(whole_or_bytes(), vocab));
-  ASSERT_TRUE(matcher.accept('a'));  // not among the whole ones
+  ASSERT_TRUE(matcher.accept('a'));  // it is not one of the whole tokens
   EXPECT_FALSE(matcher.accept('0'));
   matcher.rollback(1);
   EXPECT_EQ(matcher.forced_bytes(10), "");

@@ -20,6 +20,22 @@
 #include "tenon/schema/numbers.h"
 
 namespace tenon::grammar {
+// Reads the numbers of a set, byte by byte, and refuses a prefix as soon as no number of the set
+// begins with it. That is decided by arithmetic on the prefix: a prefix in decimals leads to
+// intervals (p, p + 1 unit) at each further digit, and with an exponent to p * 10^e; the questions
+// are whether such an interval meets the bounds and holds a multiple of the steps (count_decimals,
+// count_scaled).
+//
+// There would be as many states as prefixes, so prefixes that are alike share a state. How a number
+// compares with a bound is decided by the first digit in which they differ; after that only the
+// remainder by the common multiple of the steps matters, and how many digits have been written
+// (settle, remainder_key).
+//
+// Numbers that are excluded later (items that must differ) are no part of the set. They are tries
+// of texts (number_trie.h), one for decimals and one for each digit string with exponents. A state
+// is a base state with the part of these tries that the prefix can still become, and is dead if no
+// more numbers can follow than are excluded (is_live). So excluding one more number makes only the
+// states on the way to it anew.
 
 namespace {
 
@@ -30,18 +46,19 @@ using json::decimal_of;
 using Integer = boost::multiprecision::cpp_int;
 
 constexpr std::size_t kMaxTextLength = 400;  // of one number
-// How many digits numbers have whose set does not ask for more: a weak model under a mask goes on
-// with digits for ever. What doubles are written with (RFC 8259, section 6) has as many at most.
+// The number of digits of numbers whose set does not need more. Without a limit a weak model under
+// a mask would write digits without end. Doubles are written with at most so many digits (RFC 8259,
+// section 6).
 constexpr std::size_t kUsualWhole = 21;
 constexpr std::size_t kUsualFraction = 17;
-constexpr std::size_t kUsualZeros = 6;         // at the beginning of a fraction, beside those
-constexpr std::size_t kMaxExponentDigits = 3;  // beyond doubles anyway
+constexpr std::size_t kUsualZeros = 6;         // at the beginning of a fraction, in addition
+constexpr std::size_t kMaxExponentDigits = 3;  // that is beyond doubles
 constexpr std::int64_t kMostExponent = 999;
 constexpr std::int64_t kMaxPlaces = 380;  // of a bound or a step, before and after the point
 constexpr unsigned kMaxStepBits = 4096;   // of the common multiple of all steps
 constexpr std::uint64_t kMostRemainders = 1'000'000;
 constexpr std::uint64_t kManyValues = 100'000;
-// A step that is no multiple of any of `no_multiples` leaves gaps, but short ones.
+// A step that is not a multiple of any of `no_multiples` leaves gaps, but short ones.
 constexpr std::size_t kMaxGap = 1000;
 
 enum class Part : std::uint8_t {
@@ -106,7 +123,8 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// The part after `c`, by the grammar of JSON numbers and of our spellings; nothing if it refuses.
+// The part after `c`, by the grammar of JSON numbers and of the notations allowed here; nothing if
+// `c` is refused.
 std::optional<Part> next_part(const Prefix& p, char c, bool with_exponents) {
   const bool has_nonzero_digit = p.whole.size() == 1 && p.whole != "0";
   switch (p.part) {
@@ -159,7 +177,7 @@ Integer ceiling_divided(const Integer& value, const Integer& by) {
   return -floor_divided(-value, by);
 }
 
-// Rounded where `value` lies between two units.
+// Rounded if `value` lies between two units.
 Integer units(const Decimal& value, std::int64_t scale, bool round_up) {
   Integer digits = digits_of(value);
   if (value.negative) digits = -digits;
@@ -170,7 +188,7 @@ Integer units(const Decimal& value, std::int64_t scale, bool round_up) {
   return round_up ? ceiling_divided(digits, unit) : floor_divided(digits, unit);
 }
 
-// An end of an interval. It owns its text, so it stays where it is.
+// An end of an interval. It owns its text, so it must not be moved.
 struct End {
   End(std::string of, bool is_open_end)
       : text(std::move(of)), value(decimal_of(text)), is_open(is_open_end) {}
@@ -185,7 +203,7 @@ bool is_less(const Decimal& a, const Decimal& b) {
   return compare(a, b) < 0;
 }
 
-// Equal for equal sets, whatever is excluded.
+// Equal for equal sets, without the excluded numbers.
 std::string describe(const NumberSet& set) {
   std::string text = set.integers_are_spelled ? "integers spelled;" : "numbers;";
   for (const auto* bound : {&set.minimum, &set.maximum}) {
@@ -203,7 +221,7 @@ std::string describe(const NumberSet& set) {
   return text + ';';
 }
 
-// The sign of an exponent, if it is '-', and its digits so far.
+// The sign of an exponent ('-' or none) and its digits so far.
 struct ExponentSoFar {
   std::array<char, kMaxExponentDigits + 1> text{};
   std::size_t size = 0;
@@ -221,7 +239,7 @@ struct ExponentSoFar {
     for (const char digit : digits()) magnitude = magnitude * 10 + (digit - '0');
     return is_negative() ? -magnitude : magnitude;
   }
-  // Whether more digits can make it `exponent`, to which zeros may be put in front.
+  // Whether more digits can make it `exponent`, which may have leading zeros.
   [[nodiscard]] bool leads_to(std::int64_t exponent, bool may_have_sign) const {
     if (is_negative() ? exponent > 0 : exponent < 0 && !may_have_sign) return false;
     std::string spelled = std::to_string(exponent < 0 ? -exponent : exponent);
@@ -232,8 +250,8 @@ struct ExponentSoFar {
   }
 };
 
-// States are those of the set itself, less what may come there of the numbers that are left out.
-// Where none of these begins with what has been read, the state is that of the set.
+// A state is a state of the set itself, with the excluded numbers that may still come there. If no
+// excluded number begins with the text so far, it is the state of the set.
 class OneNumberScanner final : public NumberScanner {
  public:
   explicit OneNumberScanner(NumberSet set) : set_(std::move(set)) {
@@ -293,7 +311,7 @@ class OneNumberScanner final : public NumberScanner {
     for (const char c : {'+', '-', '.', 'e', 'E'}) bytes.insert(static_cast<std::uint8_t>(c));
     return bytes;
   }
-  // A set that lacks many numbers is seldom met again.
+  // A set that excludes many numbers is rarely met again.
   Ways ways(State state, std::uint32_t /*longest*/, bool /*may_guess*/) override {
     constexpr std::uint64_t kMostOfKey = 64;
     const Place& place = places_[state];
@@ -321,14 +339,14 @@ class OneNumberScanner final : public NumberScanner {
 
   using Base = std::uint32_t;  // a state of the set itself
 
-  // Numbers that are left out: by their decimals ("12.5", "-300"), and by the digits of the same
-  // with an exponent ("-3"), where the ends are those exponents. Behind "0." there are none.
+  // The excluded numbers, by their decimals ("12.5", "-300") and by their digits with an exponent
+  // ("-3"), where the ends are the exponents. After "0." there are no such digits.
   struct Roots {
     NumberTrie::Node decimals = NumberTrie::kEmpty;
     NumberTrie::Node mantissas = NumberTrie::kEmpty;
     auto operator<=>(const Roots&) const = default;
   };
-  // Of a prefix: what is left of those that begin with it.
+  // A prefix, and the rests of the excluded numbers that begin with it.
   struct Place {
     Base base = 0;
     NumberTrie::Node decimals = NumberTrie::kEmpty;
@@ -361,7 +379,7 @@ class OneNumberScanner final : public NumberScanner {
           trie_.with(roots.mantissas, sign + digits, static_cast<NumberTrie::End>(power));
     }
     const auto most = static_cast<std::int64_t>(kMaxTextLength);
-    if (power >= most || power <= -most) return roots;  // longer than decimals are written
+    if (power >= most || power <= -most) return roots;  // decimals are not written so long
     if (power < 0) digits.insert(0, static_cast<std::size_t>(-power), '0');
     const std::size_t whole = power < 0 ? 1 : static_cast<std::size_t>(power) + 1;
     if (digits.size() < whole) digits.resize(whole, '0');
@@ -370,7 +388,8 @@ class OneNumberScanner final : public NumberScanner {
     return roots;
   }
 
-  // After `c`; nothing if the set has no number that begins so. It may be that no other is left.
+  // The place after `c`; nothing if no number of the set begins so. It may be that all such numbers
+  // are excluded.
   std::optional<Place> next(const Place& at, char c) {
     const Base base = step_of_base(at.base, c);
     if (base == kDead) return std::nullopt;
@@ -384,7 +403,7 @@ class OneNumberScanner final : public NumberScanner {
         to.mantissas = trie_.after(at.mantissas, c);
         break;
       case Part::whole:
-        // Two digits before the point: no exponent follows.
+        // With two digits before the point no exponent can follow.
         to.decimals = trie_.after(at.decimals, c);
         if (parts_[at.base] == Part::begin) to.mantissas = trie_.after(at.mantissas, c);
         break;
@@ -409,12 +428,12 @@ class OneNumberScanner final : public NumberScanner {
     }
     return to;
   }
-  // Zeros at the end of a fraction say nothing.
+  // Zeros at the end of a fraction mean nothing.
   NumberTrie::Node after_digit(NumberTrie::Node set, char digit) {
     return digit == '0' ? trie_.after_or_here(set, digit) : trie_.after(set, digit);
   }
 
-  // kDead if all that can follow is left out.
+  // kDead if everything that can follow is excluded.
   State intern(const Place& place) {
     if (const auto known = ids_.find(place); known != ids_.end()) return known->second;
     if (is_near(place) && !is_live(place)) return kDead;
@@ -426,7 +445,7 @@ class OneNumberScanner final : public NumberScanner {
     return state;
   }
 
-  // Whether more numbers can follow in the set than are left out of it.
+  // Whether more numbers of the set can follow than are excluded.
   bool is_live(const Place& place) {
     switch (parts_[place.base]) {
       case Part::begin:
@@ -452,14 +471,14 @@ class OneNumberScanner final : public NumberScanner {
     return false;
   }
 
-  // How many numbers can follow a state of the set, or at least how many.
+  // The exact or the least number of numbers that can follow a state of the set.
   struct Following {
     std::uint64_t count = 0;
     bool is_all = false;
   };
   using FollowingByBase = std::unordered_map<Base, Following>;
 
-  // Whether more than `count` can follow: in decimals, or with an exponent.
+  // Whether more than `count` can follow, in decimals or with an exponent.
   bool has_more(FollowingByBase& known, Base base, std::uint64_t count) {
     Following& following = known[base];
     if (following.count > count) return true;
@@ -483,14 +502,14 @@ class OneNumberScanner final : public NumberScanner {
     return next;
   }
 
-  // How many digits have been written of the part at hand, which a prefix that stands for many does
-  // not show: those before the point, or those of the fraction and the zeros that begin it.
+  // The number of digits written so far in the current part, which a prefix that stands for many
+  // others does not show: those before the point, or those of the fraction and its leading zeros.
   struct Written {
     std::size_t digits = 0;
     std::size_t zeros = 0;
   };
 
-  // Nothing: there may not be so many.
+  // Nothing: so many digits are not allowed.
   [[nodiscard]] std::optional<Written> written_after(Base base, Part part, char c) const {
     Written written = written_[base];
     switch (part) {
@@ -538,21 +557,21 @@ class OneNumberScanner final : public NumberScanner {
     parts_.push_back(parse(shown).part);
     accepting_.push_back(is_whole_number(parts_.back()) && contains(shown));
     keys_.push_back(key);
-    constexpr std::size_t kBaseBytes = 150;  // beside the texts
+    constexpr std::size_t kBaseBytes = 150;  // in addition to the texts
     bytes_ += kBaseBytes + shown.size() + 2 * key.size();
     base_ids_.emplace(std::move(key), base);
     return base;
   }
 
-  // Digits other than zeros where no multiple of the steps has any.
+  // True for digits other than zero at places where multiples of the steps have none.
   [[nodiscard]] bool has_too_many_places(const std::string& text) const {
     const std::string_view fraction = parse(text).fraction;
     const std::size_t places = std::min(static_cast<std::size_t>(scale_), fraction.size());
     return fraction.find_first_not_of('0', places) != std::string_view::npos;
   }
 
-  // Beside how a prefix compares to the bounds, what it leaves when divided by the steps is all
-  // that matters to them.
+  // What matters for the steps: the remainder of the prefix. How the prefix compares with the
+  // bounds is kept separately.
   [[nodiscard]] std::string remainder_key(const std::string& text) const {
     const Prefix p = parse(text);
     const auto places = static_cast<std::size_t>(scale_);
@@ -561,7 +580,7 @@ class OneNumberScanner final : public NumberScanner {
       for (const char digit : digits)
         rest = (rest * 10 + static_cast<unsigned>(digit - '0')) % modulus_;
     }
-    // Further places hold zeros.
+    // Only zeros can be at further places.
     return '#' + std::to_string(std::min(p.fraction.size(), places + 1)) + '#' +
            std::to_string(rest);
   }
@@ -586,7 +605,7 @@ class OneNumberScanner final : public NumberScanner {
     prepare_modulus();
   }
 
-  // Whatever the steps, two prefixes that leave the same when divided by all of them are alike.
+  // Two prefixes with the same remainders by all steps are equivalent.
   void prepare_modulus() {
     const auto is_one = [](const std::string& m) { return m == "1"; };
     if (set_.no_multiples.empty() && std::ranges::all_of(set_.multiples, is_one)) return;
@@ -599,8 +618,8 @@ class OneNumberScanner final : public NumberScanner {
     }
   }
 
-  // As many as any bound or step has and some more: between two bounds, and between a bound and the
-  // next multiple, there is a number then.
+  // As many digits as any bound or step has, and some more, so that there is a number between two
+  // bounds, and between a bound and the next multiple.
   void prepare_digits() {
     if (set_.values) {
       most_whole_digits_ = kMaxTextLength;
@@ -634,7 +653,7 @@ class OneNumberScanner final : public NumberScanner {
     most_places_ = std::max(most_places_, static_cast<std::size_t>(places + kMore));
   }
 
-  // With a list of values nothing else matters any more.
+  // With a list of values nothing else matters.
   void prepare_values() {
     if (!set_.values) return;
     NumberSet rest = set_;
@@ -675,10 +694,9 @@ class OneNumberScanner final : public NumberScanner {
   }
 
   // ---- Prefixes that are alike -----------------------------------------------------------------
-  //
-  // How a number compares to a bound is settled by the first digit in which they differ. So what
-  // comes after that digit does not matter any more, and the digit itself only by its place among
-  // those of the bounds: one prefix stands for all that are alike, and there are few of them.
+  // How a number compares with a bound is decided by the first digit in which they differ. So
+  // digits after that one no longer matter, and of that digit only its place among the bounds'
+  // digits matters. One prefix stands for all that are equivalent, and there are few.
 
   struct Breakpoint {
     bool negative, is_zero;
@@ -710,7 +728,7 @@ class OneNumberScanner final : public NumberScanner {
     breakpoints_.push_back(std::move(point));
   }
 
-  // The breakpoints' digits that `p` may come to equal.
+  // The digits of the breakpoints that `p` may still equal.
   [[nodiscard]] std::vector<std::string_view> beside(const Prefix& p) const {
     const bool goes_on = p.part == Part::whole;
     std::vector<std::string_view> result;
@@ -727,7 +745,7 @@ class OneNumberScanner final : public NumberScanner {
   [[nodiscard]] std::string representative(const std::string& text) const {
     if (!merges_) return text;
     Prefix p = parse(text);
-    // A fraction that integers do not have is kept: it is refused.
+    // A fraction that integers cannot have is kept, because it is refused.
     const bool is_refused = modulus_ == 0 && !set_.multiples.empty() &&
                             p.fraction.find_first_not_of('0') != std::string_view::npos;
     if (p.whole.empty() || is_refused) return text;
@@ -751,8 +769,8 @@ class OneNumberScanner final : public NumberScanner {
     return result + exponent;
   }
 
-  // Writes the first digit that no point has at its place as the least of its kind, and leaves out
-  // what follows but for the digits of the whole part, which become zeros.
+  // Replaces the first digit that differs from all points by the least digit of its kind, and drops
+  // the digits after it; those of the whole part become zeros.
   static void settle(std::string& digits, std::size_t whole, std::vector<std::string_view> points) {
     const auto digit = [](std::string_view of, std::size_t at) {
       return at < of.size() ? of[at] : '0';
@@ -776,13 +794,13 @@ class OneNumberScanner final : public NumberScanner {
       }
       std::erase_if(points, [&](std::string_view point) { return digit(point, at) != here; });
     }
-    // It equals a point as far as it goes: zeros after the last digit of all are one.
+    // It equals a point so far: zeros after the last digit of all points count as one zero.
     if (digits.size() > longest + 1) digits.resize(longest + 1);
   }
 
   // ---- Whether a prefix can lead into the set --------------------------------------------------
 
-  // How many numbers of the set lie between the two, up to `most`.
+  // The number of numbers of the set between the two, at most `most`.
   [[nodiscard]] std::uint64_t count_between(const End& from, const End& to,
                                             std::uint64_t most) const {
     const Decimal* low = &from.value;
@@ -854,7 +872,7 @@ class OneNumberScanner final : public NumberScanner {
     return count;
   }
 
-  // The same of [from, to), or (-to, -from] if negative, both in units of 10^exponent.
+  // The same for [from, to), or (-to, -from] if negative, both in units of 10^exponent.
   [[nodiscard]] std::uint64_t count_between(bool negative, const std::string& from,
                                             const std::string& to, std::int64_t exponent,
                                             std::uint64_t most) const {
@@ -863,7 +881,7 @@ class OneNumberScanner final : public NumberScanner {
                     : count_between({from + suffix, false}, {to + suffix, true}, most);
   }
 
-  // 1 if the number that has these digits is in the set.
+  // 1 if the number with these digits is in the set, else 0.
   [[nodiscard]] std::uint64_t count_one(bool negative, const std::string& digits,
                                         std::int64_t exponent) const {
     return contains((negative ? "-" : "") + digits + "e" + std::to_string(exponent)) ? 1 : 0;
@@ -909,7 +927,7 @@ class OneNumberScanner final : public NumberScanner {
     return count_decimals(p, written, 1) > 0 || count_scaled(p, written, 1) > 0;
   }
 
-  // How many fractions there are behind a prefix that may have only a few digits more, or no more.
+  // The number of fractions after a prefix that may have only a few more digits, or none.
   [[nodiscard]] std::uint64_t most_fractions(const Prefix& p, const Written& written) const {
     if (p.part != Part::fraction) return kEndless;
     constexpr std::size_t kMany = 18;
@@ -920,10 +938,10 @@ class OneNumberScanner final : public NumberScanner {
     return count;
   }
 
-  // How many numbers of the set begin with `p`, without an exponent, up to `most`.
+  // The number of numbers of the set that begin with `p` and have no exponent, at most `most`.
   [[nodiscard]] std::uint64_t count_decimals(const Prefix& p, const Written& written,
                                              std::uint64_t most) const {
-    // A leading zero is not written: "0123" stands for its value below.
+    // A leading zero is never written: "0123" would stand for its value below.
     const std::string digits = trim(std::string(p.whole) + std::string(p.fraction));
     const std::string above = successor(digits);
     const auto exponent = -static_cast<std::int64_t>(p.fraction.size());
@@ -931,14 +949,14 @@ class OneNumberScanner final : public NumberScanner {
     if (fractions == 1) return count_one(p.negative, digits, exponent);
     std::uint64_t count =
         std::min(fractions, count_between(p.negative, digits, above, exponent, most));
-    // With more digits, the most first: large steps are met there.
+    // Tries the largest number of further digits first, because large steps are met there.
     for (std::int64_t k = most_digits_after(p, written); k > 0 && count < most; --k) {
       count += std::min(count_between(p.negative, digits, above, k, most), most);
     }
     return std::min(count, most);
   }
 
-  // How many digits can follow before the number passes the bound that growing ones run into.
+  // The number of digits that can follow before the number passes the bound towards which it grows.
   [[nodiscard]] std::int64_t most_digits_after(const Prefix& p, const Written& written) const {
     if (p.part != Part::whole) return 0;
     const auto size = static_cast<std::int64_t>(p.whole.size());
@@ -960,8 +978,8 @@ class OneNumberScanner final : public NumberScanner {
     return set_.multiples.empty() && p.whole.size() == 1 && p.whole != "0";
   }
 
-  // The same with an exponent: of p * 10^e. Powers of ten that lie whole within the bounds are all
-  // alike, so only those around each bound and the outermost ones are tried.
+  // The same for numbers with an exponent, p * 10^e. Powers of ten that lie completely within the
+  // bounds are equivalent, so only those around each bound and the outermost ones are tried.
   [[nodiscard]] std::uint64_t count_scaled(const Prefix& p, const Written& written,
                                            std::uint64_t most) const {
     if (!may_have_exponent(p)) return 0;
@@ -991,7 +1009,7 @@ class OneNumberScanner final : public NumberScanner {
     return std::min(count, most);
   }
 
-  // By an exponent that is none of `but`.
+  // Whether an exponent that is not in `but` leads into the set.
   [[nodiscard]] bool exponent_is_live(const Prefix& p, std::span<const NumberTrie::End> but) const {
     const std::string digits = trim(std::string(p.whole) + std::string(p.fraction));
     const auto size = static_cast<std::int64_t>(p.fraction.size());
@@ -1016,25 +1034,25 @@ class OneNumberScanner final : public NumberScanner {
   std::string description_;
   NumberSet set_;
   bool is_empty_ = false;
-  std::vector<Decimal> values_;       // of set_.values, rising
-  std::vector<std::int64_t> powers_;  // of their first digits, rising
+  std::vector<Decimal> values_;       // of set_.values, ascending
+  std::vector<std::int64_t> powers_;  // of their first digits, ascending
   std::size_t most_whole_digits_ = kMaxTextLength;
-  std::size_t most_places_ = kMaxTextLength;  // after the point, beside
+  std::size_t most_places_ = kMaxTextLength;  // after the point, in addition
   std::size_t most_zeros_ = 0;                // at the beginning
   std::int64_t scale_ = 0;
-  Integer step_;  // the common multiple of all steps, in units; of those that are forbidden:
+  Integer step_;  // the common multiple of all steps, in units; of the forbidden steps:
   std::vector<Integer> no_steps_;
-  std::uint64_t modulus_ = 0;  // of remainders that tell prefixes apart; 0: none
+  std::uint64_t modulus_ = 0;  // for the remainders that distinguish prefixes; 0: none
   bool merges_ = false;
   std::vector<Breakpoint> breakpoints_;
   std::size_t most_whole_ = 0;
 
   // By base.
   Base start_base_ = 0;
-  std::vector<std::string> texts_;  // of prefixes that are alike one
+  std::vector<std::string> texts_;  // one for each group of equivalent prefixes
   std::vector<Written> written_;
   std::vector<Part> parts_;
-  std::vector<std::string> keys_;  // what they have in common
+  std::vector<std::string> keys_;  // what the prefixes of a group have in common
   std::vector<bool> accepting_;
   std::unordered_map<std::string, Base> base_ids_;
   IntMap base_steps_;
@@ -1047,7 +1065,7 @@ class OneNumberScanner final : public NumberScanner {
   std::vector<Place> places_;  // by state
   std::map<Place, State> ids_;
   IntMap steps_;
-  std::size_t bytes_ = 0;  // of the states, and of less_
+  std::size_t bytes_ = 0;  // of the states and less_
 };
 
 bool is_multiple(const Decimal& value, const std::string& step) {
@@ -1135,8 +1153,8 @@ std::optional<std::uint64_t> most_values(const NumberSet& set) {
   return most > excluded ? most - excluded : 0;
 }
 
-// Multiples from one end of the set on, or from zero to both sides; where there are none, finer and
-// finer ones.
+// Multiples from one end of the set on, or from zero in both directions; for sets without steps,
+// finer and finer ones.
 SomeNumbers some_numbers(const NumberSet& set, std::size_t most) {
   constexpr std::size_t kMaxTried = 20'000;
   constexpr std::int64_t kFinest = 6;  // more places than any bound has

@@ -159,8 +159,8 @@ TEST(NumberScanner, AnEmptySetHasNoStart) {
   }
 }
 
-// What the header promises: a prefix is live exactly if some short number that begins with it is in
-// the set, for sets whose members are short.
+// The header's promise: a prefix is live exactly if some short number that begins with it is in the
+// set, for sets whose members are short.
 TEST(NumberScanner, PrefixesAreLiveWhereANumberFollows) {
   std::vector<std::string> numbers{"-0", "-0.0"};
   for (int tenths = -2500; tenths <= 2500; ++tenths) {
@@ -205,7 +205,7 @@ TEST(NumberScanner, PrefixesAreLiveWhereANumberFollows) {
   }
 }
 
-// Prefixes that are alike share a state: what they accept must be what each of them would.
+// Equivalent prefixes share a state, which must accept what each of them would accept.
 TEST(NumberScanner, SharedStatesAcceptWhatTheSetContains) {
   const std::vector<NumberSet> sets{
       {},
@@ -243,7 +243,7 @@ TEST(NumberScanner, SharedStatesAcceptWhatTheSetContains) {
 
 constexpr std::string_view kSymbolsOfNumbers = "0123456789.eE+-";
 
-// Whether the scanner accepts some text of up to `more` further symbols whose number is none of
+// Whether the scanner accepts some text, with up to `more` further symbols, whose number is not in
 // `taken`.
 bool leads_beside(Scanner& scanner, Scanner::State state, const std::string& text, int more,
                   const NumberSet& taken) {
@@ -255,12 +255,13 @@ bool leads_beside(Scanner& scanner, Scanner::State state, const std::string& tex
   });
 }
 
-// A scanner of fewer numbers reads exactly what the scanner of all of them reads and is none of
-// the others, and no prefix that leads to those alone: all texts of a few symbols are tried.
+// A scanner with exclusions reads exactly what the scanner of all numbers reads without the
+// excluded ones, and refuses prefixes that lead only to those: all texts of a few symbols are
+// tried.
 void expect_reads_the_rest(Scanner& all, Scanner::State of_all, Scanner& rest,
                            Scanner::State of_rest, const std::string& text, int depth,
                            const NumberSet& taken) {
-  constexpr int kMore = 4;  // symbols lead to another number wherever one is left
+  constexpr int kMore = 4;  // symbols that lead to another number, if one is left
   const bool is_live = leads_beside(all, of_all, text, kMore, taken);
   ASSERT_EQ(of_rest != Scanner::kDead, is_live) << text;
   if (!is_live) return;
@@ -346,7 +347,7 @@ TEST(NumberScanner, ReadsExactlyTheRestOfASet) {
   }
 }
 
-// However many are taken, one more costs the states on the way to it.
+// However many are excluded, one more costs only the states on the way to it.
 TEST(NumberScanner, OneNumberLessCostsTheSameHoweverManyAreTaken) {
   for (const NumberSet& set : {NumberSet{.multiples = {"1"}}, NumberSet{}}) {
     const auto scanner = make_number_scanner(set);

@@ -12,14 +12,14 @@
 
 namespace tenon::grammar {
 
-/// Sets of short texts, each text with some small numbers. Equal sets are one node, so that a set
-/// that differs from another by one text shares all but the way to that text.
+/// Sets of short texts; each text has some small numbers. Equal sets are one node, so a set that
+/// differs from another by one text shares everything except the way to that text.
 ///
 ///     NumberTrie trie;
 ///     const auto set = trie.with(trie.with(NumberTrie::kEmpty, "137", 0), "12.5", 0);
 ///     trie.count(trie.after(set, '1'));   // 2: "37" and "2.5"
 ///
-/// Not thread-safe. Nodes stay as long as the trie.
+/// Not thread-safe. Nodes live as long as the trie.
 class NumberTrie {
  public:
   using Node = std::uint32_t;
@@ -29,11 +29,11 @@ class NumberTrie {
   NumberTrie();
 
   [[nodiscard]] Node with(Node set, std::string_view text, End end);
-  /// The rests of the texts that begin with `symbol`.
+  /// The remainders of the texts that begin with `symbol`.
   [[nodiscard]] Node after(Node set, char symbol) const;
-  /// The same, and the empty text as `set` has it.
+  /// The same, and the empty text with the numbers that it has in `set`.
   [[nodiscard]] Node after_or_here(Node set, char symbol);
-  /// The empty text with those of its numbers for which `keeps(end)` holds.
+  /// The empty text with those of its numbers for which `keeps(end)` is true.
   template <class Keeps>
   [[nodiscard]] Node here(Node set, const Keeps& keeps) {
     std::vector<End> ends;
@@ -43,18 +43,18 @@ class NumberTrie {
     return intern({}, std::move(ends));
   }
 
-  /// Numbers of the empty text, rising.
+  /// The numbers of the empty text, ascending.
   [[nodiscard]] std::span<const End> ends_of(Node set) const { return entries_[set].ends; }
-  /// Numbers of all texts.
+  /// The number of numbers of all texts.
   [[nodiscard]] std::uint64_t count(Node set) const { return entries_[set].count; }
-  /// Equal for equal sets, of other tries too.
+  /// Equal for equal sets, also of other tries.
   [[nodiscard]] const regex::Fingerprint& fingerprint(Node set) const {
     return entries_[set].fingerprint;
   }
   [[nodiscard]] std::size_t memory_bytes() const { return bytes_; }
 
  private:
-  using Next = std::vector<std::pair<char, Node>>;  // rising
+  using Next = std::vector<std::pair<char, Node>>;  // ascending
   struct Entry {
     Next next;
     std::vector<End> ends;

@@ -29,7 +29,7 @@ NumberTrie::Node node_of(NumberTrie& trie, const NamedEnds& set) {
   return node;
 }
 
-// However a set came about, it is one node, and it holds what was put into it.
+// A set is one node however it was made, and it contains what was put into it.
 TEST(NumberTrie, EqualSetsAreOneNode) {
   NumberTrie trie;
   NumberTrie other;

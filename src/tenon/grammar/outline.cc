@@ -49,7 +49,7 @@ std::vector<bool> settled_nodes(const Rules& rules,
 
 namespace {
 
-// A choice needs one of its parts, a repetition that may be empty none, all else all.
+// A choice needs one of its parts, a repetition that may be empty none, every other node all parts.
 std::vector<bool> nodes_with_texts(const Rules& rules, bool must_be_empty) {
   return settled_nodes(rules, [&](NodeId id, std::size_t parts) -> std::size_t {
     const Node& node = rules.node(id);

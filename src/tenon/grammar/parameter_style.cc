@@ -19,8 +19,22 @@ namespace {
 
 using regex::CodePointSet;
 using Told = ParameterStyle::Told;
+// Grammars for objects that are written one member after the other
+// (`<parameter=city>Oslo</parameter>`), from a JSON Schema and a row of kStyles. A style says what
+// opens and closes a member, and what its head says about the value.
+//
+// The schema is read as JSON, not compiled to terms, because here a value's text depends on its
+// type: strings are written without quotes up to what closes the member, and all other values as
+// JSON. So ways_of() lists the ways in which a value may be written, each with the types that the
+// head may name; `$ref`, allOf, anyOf and oneOf are followed as far as they can be kept, and
+// everything else that the schema requires of strings or objects is refused with its place.
+//
+// Members come in the schema's order (listed), or in any order: for few members there is a rule for
+// each set of members that has come (in_orders), for many ones only their number is enforced
+// (in_loose_order). Values that contain themselves become rules, one for each place in the schema
+// (nested).
 
-// `named` is what closes the head; what it tells comes before.
+// `named` closes the head; what the head says comes before it.
 constexpr ParameterStyle kStyles[] = {
     {"qwen_xml", "<parameter=", ">", "", "</parameter>"},
     {"minimax_xml", "<parameter name=\"", "\">", "", "</parameter>"},
@@ -38,7 +52,7 @@ constexpr std::array<std::string_view, 5> kOtherTypes = {"number", "boolean", "n
                                                          "object"};
 constexpr std::string_view kSchemaAddress = "tenon:parameters";
 
-// Where a part of the schema is, as a reference to it.
+// A reference to a part of the schema.
 std::string pointer_to(const std::string& place, std::string_view key) {
   std::string pointer = place + "/";
   for (const char c : key) {
@@ -70,7 +84,7 @@ std::string reference_to(const std::string& pointer) {
   return text;
 }
 
-// Of a fragment of a URI.
+// Decodes a fragment of a URI.
 std::string unescaped(const std::string& fragment) {
   std::string text;
   for (std::size_t i = 0; i < fragment.size(); ++i) {
@@ -98,7 +112,7 @@ class ParameterWriter {
   }
 
   Expected<NodeId> run() {
-    // What is wrong with the schema at all is told of all of it.
+    // Errors of the whole schema are reported first.
     if (const auto whole = schema::Schema::compile(schema_); !whole) {
       return Unexpected(whole.error());
     }
@@ -110,9 +124,9 @@ class ParameterWriter {
  private:
   struct Part {
     const json::Value* schema;
-    std::string pointer;  // of it in schema_, or kNowhere: the schema `true`
+    std::string pointer;  // its place in schema_, or kNowhere for the schema `true`
   };
-  // A way to write a value, and how the head tells of it.
+  // A way to write a value, and what the head then says of it.
   struct Way {
     std::string_view told;
     NodeId value;
@@ -133,7 +147,7 @@ class ParameterWriter {
   static Part below(const Part& part, std::string_view key) {
     return {part.schema->find(key), pointer_to(part.pointer, key)};
   }
-  // What a `$ref` into the schema itself leads to, again and again.
+  // Follows a `$ref` into the schema itself, and further ones.
   Part resolved(Part part) {
     constexpr int kMaxReferences = 50;
     for (int i = 0; i < kMaxReferences; ++i) {
@@ -162,7 +176,7 @@ class ParameterWriter {
   static bool is_nothing(const json::Value& schema) {
     return schema.if_bool() != nullptr && !*schema.if_bool();
   }
-  // The types that the schema names; empty: it names none.
+  // The types that the schema names; empty: none.
   static std::vector<std::string> types_of(const json::Value& schema) {
     std::vector<std::string> types;
     const json::Value* const type = schema.find("type");
@@ -192,7 +206,7 @@ class ParameterWriter {
   }
   NodeId spaced(NodeId node) { return rules_.sequence({space(), node, space()}); }
 
-  // JSON of the schema and of `types`.
+  // Values of the schema and of `types`, as JSON.
   std::optional<NodeId> json(const Part& part, std::vector<std::string_view> types) {
     json::Array names;
     for (const std::string_view type : types) names.emplace_back(std::string(type));
@@ -209,7 +223,7 @@ class ParameterWriter {
     return rules_.add(node::Json{*std::move(schema), options_});
   }
 
-  // The texts of strings that the schema takes, as they are written; nothing: there are none.
+  // The texts of strings that fit the schema, as they are written; nothing if no string fits.
   std::optional<NodeId> strings(Part part, int depth) {
     part = resolved(part);
     const json::Value& schema = *part.schema;
@@ -256,7 +270,7 @@ class ParameterWriter {
     all.push_back(rules_.add(node::Text{stops_}));
     return rules_.add(node::Lexeme{rules_.add(node::Both{std::move(all)})});
   }
-  // `enum` and `const`; false: no string is listed.
+  // Adds `enum` and `const`; false: they list no string.
   bool add_listed(const json::Value& schema, std::vector<NodeId>& all) {
     for (const std::string_view keyword : {"enum", "const"}) {
       const json::Value* const listed = schema.find(keyword);
@@ -275,7 +289,7 @@ class ParameterWriter {
     }
     return true;
   }
-  // `pattern` and lengths; false: no string has one.
+  // Adds `pattern` and lengths; false: no string can meet them.
   bool add_limits(const Part& part, std::vector<NodeId>& all) {
     const json::Value* const pattern = part.schema->find("pattern");
     if (pattern != nullptr && pattern->if_string() != nullptr) {
@@ -285,7 +299,7 @@ class ParameterWriter {
         fail(pointer_to(part.pointer, "pattern"), parsed.error().message, parsed.error().code);
         return false;
       }
-      // Somewhere in the text, as JSON Schema has it.
+      // The pattern may match anywhere in the text, as in JSON Schema.
       all.push_back(rules_.add(node::Pattern{anywhere(*pattern->if_string())}));
     }
     const auto min = length(*part.schema, "minLength");
@@ -335,7 +349,7 @@ class ParameterWriter {
       return ways;
     }
     if (const auto text = strings(part, 0)) {
-      // White space around any text is part of it.
+      // White space around a text of any kind is part of the text.
       const bool is_any = std::holds_alternative<node::Text>(rules_.node(*text));
       const std::string_view told = style_.told == Told::is_string ? "true"
                                     : style_.told == Told::sort    ? "raw"
@@ -348,8 +362,8 @@ class ParameterWriter {
       if (may_be(types, type)) others.push_back(type);
     }
     if (style_.told == Told::type) {
-      // The model's own template calls all numbers so; where the schema is silent, JSON Schema's
-      // word for some does no harm.
+      // The model's own template calls all numbers so. If the schema names no type, JSON Schema's
+      // word for integers does no harm.
       if (types.empty()) others.emplace_back("integer");
       for (const std::string_view type : others) add_json(part, {type}, type, ways);
     } else if (style_.told == Told::sort) {
@@ -390,7 +404,7 @@ class ParameterWriter {
     return !types.empty() && says_only(schema, {"items", "minItems", "maxItems"}) &&
            (items == nullptr || items->if_array() == nullptr);
   }
-  // Once for each place, so that schemas may contain themselves.
+  // Made once for each place, so that schemas may contain themselves.
   NodeId nested(const Part& part, std::string_view type) {
     const auto [known, is_new] = nested_.try_emplace({part.pointer, type}, 0);
     if (is_new) {
@@ -505,7 +519,7 @@ class ParameterWriter {
           const Part value{&one.value, pointer_to(patterns.pointer, one.key)};
           more_ways.push_back(member(other_name({any, named}, declared), value));
         }
-        declared.push_back(named);  // what several patterns fit has the value of the first
+        declared.push_back(named);  // a name that fits several patterns has the value of the first
       }
     }
     if (others.schema != nullptr && !is_nothing(*others.schema)) {
@@ -517,13 +531,13 @@ class ParameterWriter {
     if (!more_ways.empty()) more = rules_.choice(std::move(more_ways));
     return rules_.sequence({listed(members, more), space()});
   }
-  // A name of all `parts` that is none of `declared`.
+  // A name that fits all `parts` and is not in `declared`.
   NodeId other_name(std::vector<NodeId> parts, const std::vector<NodeId>& declared) {
     parts.push_back(rules_.add(node::Complement{rules_.choice(declared)}));
     return rules_.add(node::Lexeme{rules_.add(node::Both{std::move(parts)})});
   }
-  // What members that are not declared hold; null: there are none. Without a word of them a model
-  // writes those that are declared.
+  // The schema of undeclared members; null: there are none. If the schema does not mention them,
+  // models write only declared ones.
   static Part others_of(const Part& part) {
     const Part others = below(part, "additionalProperties");
     if (others.schema != nullptr) return others;
@@ -565,7 +579,7 @@ class ParameterWriter {
     return true;
   }
 
-  // Members in their order or in any, and then `more`, with white space between them.
+  // Members in their order or in any order, and then `more`, with white space between them.
   NodeId listed(const std::vector<Member>& members, std::optional<NodeId> more) {
     constexpr std::size_t kMostInAnyOrder = 8;
     const bool in_any_order = options_.property_order == JsonOptions::PropertyOrder::any;
@@ -581,7 +595,7 @@ class ParameterWriter {
     }
     return rules_.sequence(std::move(parts));
   }
-  // A rule for each set of members that have come.
+  // Makes a rule for each set of members that have come.
   NodeId in_orders(const std::vector<Member>& members, std::optional<NodeId> more) {
     std::vector<RuleId> names;
     const std::size_t count = std::size_t{1} << members.size();
@@ -603,7 +617,8 @@ class ParameterWriter {
     }
     return rules_.add(node::Rule{names[0]});
   }
-  // For many members their orders are too many: as many as are required come, of whichever names.
+  // Many members have too many orders: only the number of required members is enforced, with any
+  // names.
   NodeId in_loose_order(const std::vector<Member>& members, std::optional<NodeId> more) {
     std::vector<NodeId> ways;
     std::uint32_t least = 0;

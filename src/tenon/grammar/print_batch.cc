@@ -48,7 +48,7 @@ Expected<json::Object> print_line(const json::Object& request) {
   const json::Value* const schema = request.find("schema");
   const json::Value* const to = request.find("to");
   if (schema != nullptr && to != nullptr && *to == json::Value("json-schema")) {
-    // A schema is what it is; what it refers to elsewhere goes with it no further.
+    // The schema is printed as it is. Documents to which it refers are not included.
     return answer_of({json::to_string(*schema), {}});
   }
   return print_rules(*rules, request);

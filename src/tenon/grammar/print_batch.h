@@ -4,21 +4,21 @@
 #include "tenon/grammar/rules.h"
 #include "tenon/json/value.h"
 
-/// The command `tenon grammar` without the command line.
+/// The command `tenon grammar`, without its command line.
 namespace tenon::grammar {
 
-/// `rules` in the language `to` of `request` ("gbnf" where it is silent, "ebnf" or "lark"), as
+/// `rules` in the language `to` of `request` ("gbnf" if it is missing, "ebnf" or "lark"), as
 /// print_line() answers.
 [[nodiscard]] Expected<json::Object> print_rules(const Rules& rules, const json::Object& request);
 
-/// A line of `tenon grammar --batch`: for
+/// Answers a line of `tenon grammar --batch`, which has
 ///
 ///     schema, or grammar and syntax   as requested_rules() has them, property_order is "schema"
 ///     whitespace?                     of a schema; "spaced" where the line is silent
 ///     to?                             "gbnf" (default), "ebnf", "lark", "json-schema"
 ///
-/// it answers `{"grammar", "relaxed": [{"schema_path", "keyword", "message"}]}`. `relaxed` says
-/// what `grammar` accepts beyond what was asked for.
+/// with `{"grammar", "relaxed": [{"schema_path", "keyword", "message"}]}`. `relaxed` says what
+/// `grammar` allows beyond the request.
 [[nodiscard]] Expected<json::Object> print_line(const json::Object& request);
 
 }  // namespace tenon::grammar

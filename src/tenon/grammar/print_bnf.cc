@@ -1,4 +1,4 @@
-// GBNF and EBNF: rules over characters, in two spellings.
+// GBNF and EBNF: rules over characters, in two notations.
 #include <deque>
 #include <map>
 #include <optional>
@@ -18,7 +18,7 @@ using regex::CodePointSet;
 
 enum class Dialect : std::uint8_t { gbnf, ebnf };
 
-// xgrammar takes every hexadecimal digit behind "\x" for its own: two, and then some of the text.
+// xgrammar reads all hexadecimal digits after "\x": first two, then some of the text.
 std::string hex(char32_t c, Dialect dialect) {
   constexpr std::string_view kHex = "0123456789ABCDEF";
   std::string result;
@@ -54,7 +54,7 @@ class BnfPrinter {
                                     "repetition"});
       }
     }
-    // The root is a rule of its own name.
+    // The root is a rule with a name of its own.
     names_.make("root");
     NodeId root = rules_.root();
     while (const auto* rule = std::get_if<node::Rule>(&rules_.node(root))) {
@@ -72,7 +72,7 @@ class BnfPrinter {
   }
 
  private:
-  // How tightly a text must hold together where it is put.
+  // How tightly a text must hold together at its place.
   enum class Place : std::uint8_t { choice, sequence, repeated };
 
   void write_rule(const std::string& name, NodeId body) {
@@ -95,7 +95,7 @@ class BnfPrinter {
     pending_.emplace_back(name, id);
     return node_names_.emplace(id, std::move(name)).first->second;
   }
-  // What would be written twice at length, or too deep, is written once as a rule.
+  // A node that would be written twice and is long, or is nested too deeply, becomes a rule.
   bool is_apart(NodeId id, std::size_t depth) const {
     constexpr std::size_t kMaxDepth = 30;
     const std::vector<NodeId> parts = parts_of(rules_, id);
@@ -134,7 +134,7 @@ class BnfPrinter {
     }
     return std::nullopt;
   }
-  // What a text of the node can begin with.
+  // The nodes with which a text of the node can begin.
   std::vector<NodeId> heads(NodeId id, const std::vector<bool>& is_nullable) const {
     const auto* sequence = std::get_if<node::Sequence>(&rules_.node(id));
     if (sequence == nullptr) return parts_of(rules_, id);
@@ -177,7 +177,7 @@ class BnfPrinter {
     for (const std::string& part : texts) text += (text.empty() ? "" : " ") + part;
     return in_parentheses(std::move(text), place == Place::repeated && texts.size() > 1);
   }
-  // Sequences in sequences are one, and literals side by side are one literal.
+  // Joins sequences in sequences, and consecutive literals.
   void append_parts(const node::Sequence& node, std::size_t depth, std::vector<std::string>& texts,
                     std::string& bytes, bool& is_literal) {
     for (const NodeId part : node.parts) {
@@ -218,8 +218,8 @@ class BnfPrinter {
     if (!is_productive_[node.part] || node.max == 0) return "\"\"";
     return with_quantifier(repeated_text(node, depth), node.min, node.max);
   }
-  // llama.cpp counts the rules that it must make of what is repeated, those inside it too, and
-  // refuses many; a rule is one.
+  // llama.cpp counts the rules that it must make for a repeated part, including those inside it,
+  // and refuses too many. A rule counts as one.
   std::string repeated_text(const node::Repeat& node, std::size_t depth) {
     const bool is_often = node.min > 1 || (node.max > 1 && node.max != node::kUnbounded);
     if (is_often && !parts_of(rules_, node.part).empty() &&
@@ -241,12 +241,12 @@ class BnfPrinter {
   }
   template <class Other>
   std::string text_of(const Other&, Place, std::size_t) {
-    return "";  // lower() leaves none of these
+    return "";  // lower() leaves no such nodes
   }
 
   // ---- Tokens -----------------------------------------------------------------------------------
 
-  static constexpr std::uint32_t kMaxRange = 256;  // tokens that are written one by one
+  static constexpr std::uint32_t kMaxRange = 256;  // tokens written one by one
 
   template <class Each>
   void each_id(const node::Token& node, const Each& each) {
@@ -334,12 +334,13 @@ class BnfPrinter {
     constexpr CodePointSet::Range kSurrogates{0xD800, 0xDFFF};
     const CodePointSet surrogates{kSurrogates};
     const CodePointSet rest = set.united(surrogates).complemented();
-    // "[^" stands for all that is not listed; surrogates are no characters anyway. llama.cpp takes
-    // the first byte of a character for a listed one if any of those begins so, hence only ASCII.
+    // "[^" stands for all characters that are not listed; surrogates are not characters. llama.cpp
+    // mistakes a character for a listed one if it begins with the same byte, so only ASCII may be
+    // listed.
     const bool is_negated =
         set.contains(CodePointSet::kLast) && !rest.is_empty() && rest.ranges().back().last < 0x80;
     CodePointSet listed = is_negated ? rest : set;
-    // However it is spelled, xgrammar takes "-" for the sign of a range unless it comes last.
+    // xgrammar reads "-" as the sign of a range, even if it is escaped, unless it comes last.
     const CodePointSet dash{{'-', '-'}};
     const bool is_last = dialect_ == Dialect::ebnf && listed.contains('-');
     if (is_last) listed = listed.intersected(dash.complemented());
@@ -360,7 +361,7 @@ class BnfPrinter {
   Names names_;
   std::map<RuleId, std::string> rule_names_;
   std::map<NodeId, std::string> node_names_;
-  std::deque<std::pair<std::string, NodeId>> pending_;  // rules to write
+  std::deque<std::pair<std::string, NodeId>> pending_;  // rules to be written
   std::string text_;
   std::optional<Error> error_;
 };

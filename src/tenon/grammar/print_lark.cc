@@ -1,5 +1,5 @@
-// Lark in llguidance's dialect: rules over lexemes, which are regular expressions. A text is cut
-// into the longest lexemes that may come, so that what must be read as one is one terminal.
+// Lark in llguidance's dialect: rules over lexemes, which are regular expressions. llguidance cuts
+// a text into the longest possible lexemes, so a part that must be read as one is one terminal.
 #include <deque>
 #include <map>
 #include <string>
@@ -68,7 +68,7 @@ class LarkPrinter {
     NodeId body;
   };
 
-  // Rules and nodes have names of their own; the two share a table.
+  // Rules and nodes have separate numbers; both are keys of one table.
   using Key = std::pair<Sort, std::uint64_t>;
   static std::uint64_t root_key(RuleId rule) { return std::uint64_t{rule} << 1U; }
   static std::uint64_t node_key(NodeId id) { return std::uint64_t{id} << 1U | 1U; }
@@ -147,7 +147,7 @@ class LarkPrinter {
   }
   std::string text_of(Sort sort, NodeId, const node::Rule& node, Place, std::size_t) {
     const auto& definition = rules_.rule(node.rule);
-    // A rule that is one lexeme is that lexeme.
+    // A rule that consists of one lexeme is that lexeme.
     const auto* lexeme = std::get_if<node::Lexeme>(&rules_.node(*definition.body));
     if (sort == Sort::rule && lexeme != nullptr) {
       return name_of(Sort::terminal, root_key(node.rule), definition.name, lexeme->part);
@@ -190,7 +190,7 @@ class LarkPrinter {
   }
   template <class Other>
   std::string text_of(Sort, NodeId, const Other&, Place, std::size_t) {
-    return "";  // lower() leaves none of these
+    return "";  // lower() leaves no such nodes
   }
 
   static std::string class_character(char32_t c) {
@@ -214,7 +214,7 @@ class LarkPrinter {
     const CodePointSet& listed = is_negated ? rest : set;
     std::string text = is_negated ? "[^" : "[";
     for (const CodePointSet::Range& range : listed.ranges()) {
-      // The negation of what touches the surrogates does not list them.
+      // A negated class that includes the surrogates does not list them.
       text += class_character(range.first);
       if (range.last == range.first) continue;
       if (range.last > range.first + 1) text += '-';

@@ -1,5 +1,5 @@
-// What is printed is read back by our own front ends, and by the engines it is for in
-// tests/peers/printers.py.
+// Printed grammars are read back by our own front ends here, and by the engines for which they are
+// made in tests/peers/printers.py.
 #include "tenon/grammar/print.h"
 
 #include <memory>
@@ -359,7 +359,7 @@ TEST(Print, RulesThatDoubleArePrintedOnce) {
   }
 }
 
-// What is large or explodes is answered, and what is left out is said.
+// Large or exploding schemas get an answer, which says what is left out.
 TEST(Print, HostileSchemasAreBounded) {
   std::string properties;
   std::string numbers;

@@ -10,7 +10,7 @@ namespace tenon::grammar {
 
 namespace {
 
-// A line feed never comes last: Python's '$' would match before it.
+// No name ends with a line feed, because Python's '$' would match before it.
 constexpr std::string_view kNames[] = {"a", "b", "ab", "key", "x1", "é\n\""};
 constexpr std::string_view kStrings[] = {"",   "a", "b",      "ab",        "aab",
                                          "x1", "é", "\\\n\"", "2024-02-29"};
@@ -114,7 +114,7 @@ json::Value RandomJson::node(Place place) {
       &RandomJson::add_condition,
       &RandomJson::add_reference,
   };
-  constexpr std::size_t kOfLeaves = 4;  // the first ones have no schemas in them
+  constexpr std::size_t kOfLeaves = 4;  // the first ones contain no schemas
   json::Object made;
   const std::size_t count = 1 + pick(3);
   for (std::size_t i = 0; i < count; ++i) {
@@ -147,7 +147,7 @@ json::Array RandomJson::names() {
   return made;
 }
 
-// A type that what the schema says concerns, where it says something.
+// Adds a type to which the schema's keywords apply, if there are any.
 void RandomJson::add_type(json::Object& schema, Place /*place*/) {
   std::string_view type = kTypes[pick(std::size(kTypes))];
   if (schema.contains("properties") || schema.contains("required")) type = "object";

@@ -9,32 +9,32 @@
 
 namespace tenon::grammar {
 
-/// For tests: schemas over every keyword of draft 2020-12 and instances, at random, of a small
-/// world of names and values, so that the ones concern the others. The same seed gives the same.
+/// For tests: random schemas with every keyword of draft 2020-12, and random instances, from few
+/// names and values, so that they match often. The same seed gives the same results.
 class RandomJson {
  public:
   explicit RandomJson(std::uint32_t seed) : random_(seed) {}
 
   json::Value schema();
   json::Value instance() { return value(3); }
-  /// `value` with one of the values in it replaced, dropped or added.
+  /// `value` with one of its inner values replaced, dropped or added.
   json::Value mutated(const json::Value& value);
 
-  /// In [0, count).
+  /// A number in [0, count).
   std::size_t pick(std::size_t count) { return random_() % count; }
   bool one_in(std::size_t count) { return pick(count) == 0; }
 
  private:
-  // Where a schema is written.
+  // The place where a schema is written.
   struct Place {
     int depth = 0;          // levels of schemas that may follow
-    bool may_refer = true;  // a reference to the definition is no cycle here
+    bool may_refer = true;  // a reference to the definition is not a cycle here
   };
   using Add = void (RandomJson::*)(json::Object&, Place);
 
   json::Value node(Place place);
-  json::Value inner(Place place);  // of the same instance
-  json::Value below(Place place);  // of a member or an item
+  json::Value inner(Place place);  // for the same instance
+  json::Value below(Place place);  // for a member or an item
   json::Value value(int depth);
   std::string name();
   json::Array nodes(Place place, bool is_same_instance);
@@ -60,8 +60,8 @@ class RandomJson {
   std::mt19937 random_;
 };
 
-/// For tests/e2e/test_masks.py, which holds masks against a validator that is not ours: adds a line
-/// {"schema", "text", "valid"} to the file that TENON_PROOF_TEXTS names, if it names one.
+/// For tests/e2e/test_masks.py, which compares masks with another validator: adds a line {"schema",
+/// "text", "valid"} to the file named by TENON_PROOF_TEXTS, if it is set.
 void note_verdict(const json::Value& schema, std::string_view text, bool is_valid);
 
 }  // namespace tenon::grammar

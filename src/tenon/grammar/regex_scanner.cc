@@ -21,7 +21,8 @@ class RegexScanner final : public Scanner {
                bool is_covered)
       : machine_(machine), exprs_(std::move(exprs)), language_(language), is_covered_(is_covered) {}
 
-  // The automaton begins to exist here: most lexemes of a large grammar are never read.
+  // The automaton is made when it is first needed, because most lexemes of a large grammar are
+  // never read.
   State start() override {
     if (!dfa_) dfa_.emplace(*exprs_, language_);
     return if_live(regex::Dfa::kStart);
@@ -64,14 +65,15 @@ class RegexScanner final : public Scanner {
   bool is_covered() const override { return is_covered_; }
   regex::ByteSet last_bytes() override { return exprs_->last_bytes(language_); }
 
-  // The automata count against the expressions' limits; each scanner has its share of them.
+  // The automata count against the limits of the expressions; each scanner counts its share.
   std::size_t memory_bytes() const override {
     return exprs_->bytes_used() / static_cast<std::size_t>(exprs_.use_count()) +
            lives_.capacity() * sizeof(Life);
   }
 
  private:
-  static constexpr std::uint64_t kPlain = 0x706C;  // beside the fingerprint: not spelled as JSON
+  // Distinguishes it from the key of the same language as JSON text.
+  static constexpr std::uint64_t kPlain = 0x706C;
   enum class Life : std::uint8_t { unknown, live, dead };
 
   State if_live(State state) {
@@ -83,7 +85,7 @@ class RegexScanner final : public Scanner {
         machine_.fail(status.error());
         return kDead;
       }
-      if (!is_live) {  // which is no verdict
+      if (!is_live) {  // this is not a verdict
         machine_.fail(is_live.error());
         return kDead;
       }

@@ -8,10 +8,10 @@
 
 namespace tenon::grammar {
 
-/// The texts of `language`, as they are. `exprs` is shared by the scanners of a machine; where its
-/// limits are reached the machine fails. The machine outlives the scanner. `is_covered`: see
-/// node::Lexeme. Whether a state of such a lexeme is live is known from its structure alone: a
-/// search costs more than all the rest, and what covers the lexeme has made it.
+/// The texts of `language`, as they are. The scanners of a machine share `exprs`; if its limits are
+/// reached the machine fails. The machine must outlive the scanner. `is_covered`: see node::Lexeme.
+/// Whether a state of such a lexeme is live is decided from its structure only, because a search
+/// would cost more than everything else, and the lexeme that covers it has made that search.
 [[nodiscard]] std::shared_ptr<Scanner> make_regex_scanner(Machine& machine,
                                                           std::shared_ptr<regex::ExprSet> exprs,
                                                           regex::Expr language,

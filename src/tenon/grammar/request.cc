@@ -48,7 +48,7 @@ Expected<Rules> rules_of_grammar(const json::Object& request, const json::Value&
   if (!syntax) {
     return Unexpected(invalid("syntax", "must be one of gbnf, ebnf, lark, regex, structural_tag"));
   }
-  // A structural tag is JSON, and may stand there as it is.
+  // A structural tag is JSON, so it may also be given as an object.
   if (source.if_string() == nullptr && *syntax != Syntax::structural_tag) {
     return Unexpected(invalid("grammar", "must be a string"));
   }

@@ -13,18 +13,18 @@
 
 namespace tenon::grammar {
 
-/// The grammar that a line of `tenon mask --batch` or `tenon grammar --batch` is about:
+/// The grammar of a line of `tenon mask --batch` or `tenon grammar --batch`:
 ///
 ///     schema              beside it draft?, documents?, assert_format? as `tenon validate` has,
 ///                         and what requested_options() reads
 ///     grammar, syntax     "gbnf", "ebnf", "lark", "regex", "structural_tag"
 ///
-/// `defaults` is what holds where the line is silent. Errors name the member. Members that are not
-/// read are not looked for: json::check_members() is the caller's.
+/// `defaults` are used for missing members. Errors name the member. Unknown members are not checked
+/// here; the caller uses json::check_members().
 [[nodiscard]] Expected<Rules> requested_rules(const json::Object& request,
                                               const JsonOptions& defaults);
 
-/// The members of a line about schemas:
+/// The members of a line that concern schemas:
 ///
 ///     whitespace?         "any", "spaced", "pretty", "compact"
 ///     property_order?     "any", "schema"
@@ -32,15 +32,15 @@ namespace tenon::grammar {
 [[nodiscard]] Expected<JsonOptions> requested_options(const json::Object& request,
                                                       JsonOptions defaults);
 
-/// The index in `words` of the string `member`; `otherwise` where there is no such member.
+/// The index in `words` of the string `member`; `otherwise` if it is missing.
 [[nodiscard]] Expected<std::size_t> chosen(const json::Object& request, std::string_view member,
                                            std::span<const std::string_view> words,
                                            std::size_t otherwise);
-/// The boolean `member`; `otherwise` where there is no such member.
+/// The boolean `member`; `otherwise` if it is missing.
 [[nodiscard]] Expected<bool> flag(const json::Object& request, std::string_view member,
                                   bool otherwise);
 
-/// The list as an answer has it: [{"schema_path", "keyword", "message"}].
+/// The list in an answer's form: [{"schema_path", "keyword", "message"}].
 [[nodiscard]] json::Array answer_of(std::vector<Relaxed> relaxed);
 
 }  // namespace tenon::grammar

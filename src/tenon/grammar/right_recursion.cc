@@ -1,7 +1,15 @@
-// Rules that end with themselves are equations: A_i is the choice of X A_j for some X and j, and of
-// some texts Y. The least solution of A = X A | Y is X* Y (D. Arden, Delayed-logic and finite-state
-// machines, 1961), also where X and Y are not regular; several equations are solved one by one, as
-// linear ones are. Large sets of them are left as they are.
+// Rules that end with themselves are equations: A_i is the choice of X A_j, for some X and j, and
+// of some texts Y. The least solution of A = X A | Y is X* Y (D. Arden, Delayed-logic and
+// finite-state machines, 1961), also if X and Y are not regular. Several equations are solved one
+// by one, like linear ones: the last is solved, and its solution is put into the others. That can
+// multiply the terms, so large sets are left as they are.
+//
+// First the rules on a cycle are found that are referred to at the end of a rule (cycles.h). A
+// cycle is not solved if its rules also begin with each other, because the left-corner transform of
+// add_rules.cc is for those. expand() writes a rule as an equation, and close() solves it.
+//
+// A second pass (with_regular_parts_apart) separates the regular alternatives of a repetition from
+// the others, (R | N)* = R* (N R*)*, so that R* becomes one automaton.
 
 #include "tenon/grammar/right_recursion.h"
 
@@ -21,10 +29,10 @@ namespace tenon::grammar {
 
 namespace {
 
-constexpr std::size_t kMaxEquations = 12;  // that are solved together
-constexpr std::size_t kMaxTerms = 400;     // of these
+constexpr std::size_t kMaxEquations = 12;  // solved together
+constexpr std::size_t kMaxTerms = 400;     // in these equations
 constexpr std::size_t kMaxVisits = 100'000;
-constexpr int kMaxEndDepth = 500;  // of groups at the end of a rule
+constexpr int kMaxEndDepth = 500;  // of nested groups at the end of a rule
 
 template <class F>
 void for_each_part_of(const Node& node, F f) {
@@ -39,7 +47,7 @@ void for_each_part_of(const Node& node, F f) {
   if (const auto* complement = std::get_if<node::Complement>(&node)) f(complement->part);
 }
 
-// The parts that a text of the node may end with.
+// Calls `f` with the parts with which a text of the node may end.
 template <class F>
 void for_each_end(const Node& node, F f) {
   if (const auto* sequence = std::get_if<node::Sequence>(&node)) {
@@ -85,7 +93,7 @@ class Solver {
 
  private:
   static constexpr RuleId kNoRule = ~RuleId{0};
-  // Texts of `text` (nothing: the empty one) and then of the rule, if there is one.
+  // Texts of `text` (nothing: the empty text), followed by the rule if there is one.
   struct Term {
     std::optional<NodeId> text;
     RuleId then = kNoRule;
@@ -108,7 +116,7 @@ class Solver {
     return result;
   }
 
-  // A cycle whose rules begin with each other is left to mend_left_recursion().
+  // A cycle whose rules also begin with each other is left to the left-corner transform.
   bool solve(const std::vector<RuleId>& cycle) {
     cycle_ = &cycle;
     leads_.clear();
@@ -131,7 +139,7 @@ class Solver {
         if (!substitute(cycle[i], own, equations[cycle[j]])) return false;
       }
     }
-    // The last one is solved, and each one before it is one of those behind it.
+    // The last equation is solved, and each one before it then depends only on solved ones.
     for (std::size_t i = cycle.size(); i-- > 0;) {
       std::vector<NodeId> ways;
       for (const Term& term : equations[cycle[i]]) {
@@ -144,7 +152,7 @@ class Solver {
     return true;
   }
 
-  // The readings of a node behind `before`, by the rule of the cycle that they end with.
+  // The readings of a node after `before`, by the rule of the cycle with which they end.
   bool expand(NodeId id, std::optional<NodeId> before, Equation& into) {
     if (++term_count_ > kMaxTerms) return false;
     const Node& node = rules_.node(id);
@@ -189,8 +197,8 @@ class Solver {
     return std::ranges::find(*cycle_, rule.rule) != cycle_->end();
   }
 
-  // Whether a text may begin with a rule of the cycle. What can be empty is not looked into, so
-  // that all parts up to a literal or a character may be the first.
+  // Whether a text may begin with a rule of the cycle. It does not look at which parts can be
+  // empty, so all parts up to a literal or a character count as possible beginnings.
   bool begins_with_cycle(NodeId from) {
     std::unordered_set<NodeId> seen;
     std::vector<NodeId> todo{from};
@@ -251,8 +259,8 @@ class Solver {
     const NodeId loop = result_.repeat(result_.choice(std::move(steps)), 0, node::kUnbounded);
     for (Term& term : equation) term.text = both(loop, term.text);
   }
-  // Where all steps begin with the same W, and so does an end: A = W Z A | W V | Y becomes
-  // W (Z W)* (V | Z Y) | Y, so that W, which may nest, is not read in two ways at once.
+  // If all steps and one end begin with the same W: A = W Z A | W V | Y becomes W (Z W)* (V | Z Y)
+  // | Y. So W, which may be nested, is not read in two ways at once.
   bool close_behind_first(Equation& equation, const std::vector<NodeId>& steps) {
     const NodeId first = parts_of(steps[0]).front();
     const auto behind_first = [&](NodeId text) {
@@ -333,7 +341,7 @@ class Solver {
   NodeId node_of(std::optional<NodeId> text) { return text ? *text : result_.literal(""); }
 
   const Rules& rules_;
-  Rules result_;  // nodes as before, and new ones
+  Rules result_;  // the original nodes, then new ones
   std::map<RuleId, NodeId> bodies_;
   std::vector<RuleId> seen_by_;  // by node
   const std::vector<RuleId>* cycle_ = nullptr;
@@ -343,8 +351,8 @@ class Solver {
   std::size_t visits_ = 0;
 };
 
-// Which nodes are regular, as far as it can be seen: what no rule that contains itself is in, and
-// nothing that is read as a whole.
+// The nodes that are certainly regular: those without a rule that contains itself and without parts
+// that are read as wholes.
 std::vector<bool> regular_nodes(const Rules& rules) {
   const std::size_t count = rules.node_count();
   const auto for_each_need = [&](NodeId id, auto f) {
@@ -352,7 +360,7 @@ std::vector<bool> regular_nodes(const Rules& rules) {
     if (const auto* rule = std::get_if<node::Rule>(&rules.node(id)))
       f(*rules.rule(rule->rule).body);
   };
-  std::vector<std::uint32_t> first(count + 1, 0);  // users, by part
+  std::vector<std::uint32_t> first(count + 1, 0);  // the users of each part
   for (NodeId id = 0; id < count; ++id) for_each_need(id, [&](NodeId part) { ++first[part + 1]; });
   for (std::size_t i = 0; i < count; ++i) first[i + 1] += first[i];
   std::vector<NodeId> users(first[count]);
@@ -384,7 +392,7 @@ std::vector<bool> regular_nodes(const Rules& rules) {
   return result;
 }
 
-// What any number of may come, as one list of alternatives.
+// The alternatives of a repeated node, as one list.
 std::vector<NodeId> alternatives_of(const Rules& rules, NodeId id) {
   std::vector<NodeId> result;
   std::vector<NodeId> todo{id};
@@ -401,7 +409,8 @@ std::vector<NodeId> alternatives_of(const Rules& rules, NodeId id) {
   return result;
 }
 
-// (R | N)* becomes R* (N R*)*, where R are the regular ones. Nothing: there is no such repetition.
+// (R | N)* becomes R* (N R*)*, where R are the regular alternatives. Nothing: there is no such
+// repetition.
 std::optional<Rules> with_regular_parts_apart(const Rules& rules) {
   std::vector<NodeId> mixed;
   for (NodeId id = 0; id < rules.node_count(); ++id) {

@@ -94,7 +94,7 @@ TEST(RightRecursion, BecomesRepetition) {
   }
 }
 
-// What is deep or wide takes no stack and no time of its own.
+// Deep or wide grammars need no stack and no long time.
 TEST(RightRecursion, HoldsItsLimits) {
   std::string nested = "root ::= ";
   for (int i = 0; i < 2000; ++i) nested += "(\"a\" | ";

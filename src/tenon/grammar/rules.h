@@ -21,89 +21,92 @@
 #include "tenon/schema/schema.h"
 #include "tenon/vocab/vocab.h"
 
-/// Context-free grammars as data: what the front ends make (GBNF, Lark, regex, structural tags,
-/// schemas), what the machine reads and the printers write. A grammar knows no vocabulary.
+/// Context-free grammars as data. The front ends make them (GBNF, Lark, regex, structural tags,
+/// schemas), the machine reads them, and the printers write them. A grammar does not depend on a
+/// vocabulary.
 namespace tenon::grammar {
 
 using NodeId = std::uint32_t;
 using RuleId = std::uint32_t;
 class Rules;
 
-/// The kinds of nodes. A text that a node reads is called a text of it.
+/// The kinds of nodes. "A text of a node" is a text that the node reads.
 namespace node {
 
 constexpr std::uint32_t kUnbounded = std::numeric_limits<std::uint32_t>::max();
 
-/// These bytes; perhaps none.
+/// These bytes, or the empty text.
 struct Literal {
   std::string bytes;
 };
-/// One character of the set, in UTF-8. Surrogates have no such form.
+/// One character of the set, in UTF-8. Surrogates cannot be encoded.
 struct Characters {
   regex::CodePointSet set;
 };
-/// One byte of the set, which is not empty.
+/// One byte of the set, which must not be empty.
 struct Bytes {
   regex::ByteSet set;
 };
-/// One after the other; none: the empty text.
+/// The parts one after the other; without parts, the empty text.
 struct Sequence {
   std::vector<NodeId> parts;
 };
-/// One of them; none: nothing can be read.
+/// One of the parts; without parts, nothing can be read.
 struct Choice {
   std::vector<NodeId> parts;
 };
-/// `min` to `max` (kUnbounded: any number) texts of `part`; nothing can be read if `max` is less.
+/// `min` to `max` (kUnbounded: any number) texts of `part`. If `max` is less than `min`, nothing
+/// can be read.
 struct Repeat {
   NodeId part = 0;
   std::uint32_t min = 0;
   std::uint32_t max = kUnbounded;
 };
-/// What the rule says; the only way in which a grammar can be recursive.
+/// A text of the rule's body. Only rules make a grammar recursive.
 struct Rule {
   RuleId rule = 0;
 };
-/// The texts that a pattern matches from beginning to end. Flags are written in it: "(?i:...)".
+/// The texts that a pattern matches from beginning to end. Flags are part of it: "(?i:...)".
 struct Pattern {
   std::string source;
   regex::Dialect dialect = regex::Dialect::ecma262;
-  bool in_json = false;  ///< Its texts stand between the quotes of a JSON string: see spell.h.
+  bool in_json = false;  ///< Its texts are inside the quotes of a JSON string: see spell.h.
 };
 /// The texts of a regular node, read by one automaton.
 struct Lexeme {
   NodeId part = 0;
-  /// Wherever it can be read something else can be too, which goes on with all that it goes on
-  /// with: free text beside what comes before a call. Masks then ask it only how it ends. Where the
-  /// other one ends for good, so must this one, by its structure (ExprSet): no search is made.
+  /// Wherever this lexeme can be read, another one can be read too, which continues with everything
+  /// with which this one continues: free text beside the text before a call. Masks then need to
+  /// know only how this one ends. Where the other one ends for good, this one must end too, by its
+  /// structure (ExprSet), because no search is made.
   bool is_covered = false;
 };
-/// Texts of all parts at once. Only in a lexeme.
+/// Texts of all parts at once. Only inside a lexeme.
 struct Both {
   std::vector<NodeId> parts;
 };
-/// Valid UTF-8 that is no text of `part`. Only in a lexeme.
+/// Valid UTF-8 that is not a text of `part`. Only inside a lexeme.
 struct Complement {
   NodeId part = 0;
 };
-/// Free text: valid UTF-8 that contains none of `stops`, which are not empty.
+/// Free text: valid UTF-8 that contains none of `stops`, which must not be empty.
 struct Text {
   std::vector<std::string> stops;
 };
-/// One token: one of those named or numbered, or (`is_negated`) any other one. A control token can
-/// be read in no other way.
+/// One token: one of those with these names or numbers, or with `is_negated` any other one. A
+/// control token can be read in no other way.
 struct Token {
   struct Range {
     std::uint32_t first = 0;
     std::uint32_t last = 0;
   };
-  std::vector<std::string> names;  ///< As the vocabulary spells them: "<|im_end|>".
+  std::vector<std::string> names;  ///< Names as in the vocabulary: "<|im_end|>".
   std::vector<Range> ids;
   bool is_negated = false;
 };
-/// A text of `part`, which is regular, of one to `max` tokens, each of them read as a whole; so no
-/// token leads beyond it. Where the part cannot end then, the fewest more that let it end. Bytes
-/// alone have no tokens: accept_bytes() reads none of them here.
+/// A text of `part`, which must be regular, with one to `max` tokens, each of which is read as a
+/// whole; so no token continues beyond it. If the part cannot end then, the fewest further tokens
+/// that let it end. Bytes alone have no tokens: accept_bytes() cannot read any here.
 struct Tokens {
   NodeId part = 0;
   std::uint32_t max = kUnbounded;
@@ -113,10 +116,10 @@ struct Json {
   std::shared_ptr<const schema::Schema> schema;
   JsonOptions options;
 };
-/// `first`, which is not empty, and behind it a text of the grammar that `make` answers. It is
-/// asked once, when `first` has been read or an end of the text is looked for: what few texts come
-/// to costs nothing until then. An error is the machine's. `make` keeps what it needs. No printer
-/// writes it.
+/// `first`, which must not be empty, followed by a text of the grammar that `make` returns. `make`
+/// is called once, when `first` has been read or an end of the text is searched for, so a part that
+/// few texts reach costs nothing until then. Its error becomes the machine's. `make` must own what
+/// it needs. Printers cannot write this node.
 struct Later {
   std::string first;
   std::function<Expected<std::shared_ptr<const Rules>>()> make;
@@ -129,7 +132,7 @@ using Node =
                  node::Repeat, node::Rule, node::Pattern, node::Lexeme, node::Both,
                  node::Complement, node::Text, node::Token, node::Tokens, node::Json, node::Later>;
 
-/// A grammar under construction, and afterwards const and shared between threads.
+/// A grammar that is being made; once made it is const and shared between threads.
 ///
 ///     Rules rules;
 ///     const RuleId list = rules.declare("list");
@@ -137,19 +140,19 @@ using Node =
 ///     rules.define(list, rules.sequence({rules.literal("("), items, rules.literal(")")}));
 ///     rules.set_root(rules.add(node::Rule{list}));     // (), (()), (()()), ...
 ///
-/// A node's parts have been added before it, so that what visits nodes in the order of their
-/// numbers needs no recursion. Parts may be shared.
+/// A node's parts are added before it, so code that visits nodes in the order of their numbers
+/// needs no recursion. Parts may be shared.
 class Rules {
  public:
   NodeId add(Node node);
   NodeId literal(std::string bytes) { return add(node::Literal{std::move(bytes)}); }
-  NodeId sequence(std::vector<NodeId> parts);  ///< One part: the part itself.
+  NodeId sequence(std::vector<NodeId> parts);  ///< With one part: the part itself.
   NodeId choice(std::vector<NodeId> parts);    ///< The same.
   NodeId repeat(NodeId part, std::uint32_t min, std::uint32_t max);
 
-  /// A rule without a body yet. Names are for people: two rules may have one name.
+  /// A rule without a body. Names are for people: two rules may have the same name.
   RuleId declare(std::string name);
-  /// Every declared rule is defined, once.
+  /// Every declared rule must be defined once.
   void define(RuleId rule, NodeId body);
   void set_root(NodeId root) { root_ = root; }
 
@@ -169,10 +172,10 @@ class Rules {
   NodeId root_ = 0;
 };
 
-/// Adds the grammar to a machine; the frame reads a text of its root. Fails with `unsatisfiable`
-/// where there is none, with `invalid` where a token is not in the vocabulary, with `unsupported`
-/// and `limit_exceeded` as patterns and schemas do; what lenient schemas leave out is appended to
-/// `relaxed`, where there is one.
+/// Adds the grammar to a machine and returns the frame that reads a text of its root. Fails with
+/// `unsatisfiable` if there is no text, with `invalid` if a token is not in the vocabulary, and
+/// with `unsupported` and `limit_exceeded` as patterns and schemas do. What lenient schemas leave
+/// out is appended to `relaxed`, if it is not null.
 [[nodiscard]] Expected<FrameId> add_rules(Machine& machine, const Rules& rules,
                                           const vocab::Vocab& vocab,
                                           std::vector<Relaxed>* relaxed = nullptr);

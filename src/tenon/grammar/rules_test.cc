@@ -30,7 +30,7 @@ bool rules_accepts(const std::shared_ptr<Grammar>& grammar, std::string_view tex
 
 // ---- Every text against another way to decide -----------------------------------------------
 
-// The spans of a text that each node reads, made larger until nothing changes: slow and plain.
+// The spans of a text that each node reads, extended until nothing changes: slow and simple.
 class Recognizer {
  public:
   Recognizer(const Rules& rules, std::string_view text)
@@ -79,7 +79,8 @@ class Recognizer {
       for (const NodeId part : choice->parts)
         spans.insert(spans_[part].begin(), spans_[part].end());
     } else if (const auto* repeat = std::get_if<node::Repeat>(&node)) {
-      // More often than there are bytes only if some are empty, and then it may be less often.
+      // It is repeated more often than there are bytes only if some are empty, and then fewer
+      // rounds do too.
       Spans all = empty();
       const std::uint32_t most = std::min<std::uint32_t>(
           repeat->max, repeat->min + static_cast<std::uint32_t>(text_.size()));
@@ -156,8 +157,8 @@ struct RulesCounts {
   int over_limits = 0;
 };
 
-// The grammar reads those of `texts` that are `wanted`, and each beginning can be completed: no
-// mask is empty. Some random grammars are ambiguous without bounds.
+// The grammar reads the `wanted` ones of `texts`, and each prefix can be completed: no mask is
+// empty. Some random grammars are ambiguous without bounds.
 void expect_texts(const Rules& rules, const std::vector<std::string>& texts,
                   const std::set<std::string>& wanted, RulesCounts& counts) {
   const auto grammar = grammar_for_test(rules, kLimits);
@@ -186,7 +187,7 @@ void expect_texts(const Rules& rules, const std::vector<std::string>& texts,
   }
 }
 
-// Recursion to the left, through rules and what is empty, is the rule here.
+// These grammars often have left recursion, through rules and empty parts.
 TEST(Rules, RandomGrammarsReadWhatTheySay) {
   const std::vector<std::string> texts = all_texts(4);
   std::mt19937 random(11);
@@ -265,7 +266,7 @@ TEST(Rules, TextOfRulesHasNoStop) {
     for (const std::string& text : row.no)
       EXPECT_FALSE(rules_accepts(*grammar, text + "</v>")) << text;
   }
-  // What can only end in a stop does not begin.
+  // A text that can only end in a stop is not begun.
   Rules rules = *read_rules(kStopRows[3].source, Syntax::lark);
   const NodeId text = rules.add(node::Text{{"</v>"}});
   rules.set_root(rules.add(node::Both{{text, rules.root()}}));
@@ -273,7 +274,7 @@ TEST(Rules, TextOfRulesHasNoStop) {
   EXPECT_FALSE(matcher.accept_bytes("<"));
 }
 
-// What is printed and read again reads the same texts.
+// A printed grammar that is read again reads the same texts.
 TEST(Rules, RandomGrammarsArePrintedAsTheyAre) {
   struct Dialect {
     const char* name;
@@ -291,7 +292,7 @@ TEST(Rules, RandomGrammarsArePrintedAsTheyAre) {
     const std::set<std::string> wanted = texts_of(rules, texts);
     for (const Dialect& dialect : dialects) {
       const auto text = dialect.print(rules);
-      if (!text) continue;  // nothing fits it, or it begins with itself
+      if (!text) continue;  // no value fits it, or it begins with itself
       ++printed[dialect.name];
       const auto again = read_rules(text->text, dialect.syntax);
       ASSERT_TRUE(again) << again.error().message << '\n' << text->text;

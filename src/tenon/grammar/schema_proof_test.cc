@@ -1,4 +1,4 @@
-// What masks allow is what the schema allows: texts at random against the validator.
+// Masks allow exactly what the schema allows: random texts against the validator.
 #include <memory>
 #include <string>
 #include <string_view>
@@ -19,7 +19,7 @@ namespace {
 
 using Whitespace = JsonOptions::Whitespace;
 
-// The verdict on a text does not depend on the vocabulary; this is the smallest.
+// The verdict on a text does not depend on the vocabulary, so this is the smallest.
 const std::shared_ptr<VocabIndex>& schema_bytes_index() {
   static const auto index = [] {
     std::vector<vocab::Token> tokens(256);
@@ -45,7 +45,7 @@ std::string text_of(const json::Value& value, Whitespace whitespace) {
   return json::dumps(value, options);
 }
 
-// Every instance is accepted if and only if it is valid, whichever whitespace is asked for.
+// Every instance is accepted exactly if it is valid, with every kind of whitespace.
 TEST(SchemaProof, TextsAreAcceptedIfTheyAreValid) {
   constexpr Whitespace kWhitespaces[] = {Whitespace::any, Whitespace::spaced, Whitespace::compact};
   std::size_t compiled = 0;
@@ -86,7 +86,7 @@ TEST(SchemaProof, TextsAreAcceptedIfTheyAreValid) {
       }
     }
   }
-  EXPECT_GE(compiled * 100, std::size_t{count} * 95);  // of all, so few are refused
+  EXPECT_GE(compiled * 100, std::size_t{count} * 95);  // few schemas are refused
   EXPECT_GE(valid_texts, std::size_t{count} * 10);     // of 40 each
 }
 

@@ -15,6 +15,22 @@ using regex::ExprSet;
 using schema::Counts;
 using schema::NodeId;
 using schema::Type;
+// Shapes of terms: what a boolean expression over a schema means for each type of value
+// (docs/masks.md, "Types are taken apart first"). A term's shapes of one type are a list of
+// alternatives, each a conjunction. They are computed from the term's parts: a union joins the
+// lists, an intersection is the product of the lists with merged shapes, and a negation is computed
+// by De Morgan's laws, where a negated node has one alternative for each rule that may be broken.
+// shape_strings.cc, shape_numbers.cc, shape_arrays.cc and shape_objects.cc make and merge the
+// shapes of one type; this file has what is the same for all.
+//
+// Products can explode, so their size is limited. Where a limit is reached the alternatives are
+// replaced by one that allows more and has needs_check set: the finished value is then compared
+// with its term (fits).
+//
+// Whether a term has any value is the least fixpoint: a term that is being asked for counts as
+// unsatisfiable, and answers that depend on that are kept only when nothing above them is open
+// (settled). All questions count steps against one limit, after which every answer is quick and
+// meaningless and error() is set.
 
 namespace {
 
@@ -88,7 +104,7 @@ bool Shapes::spend(std::uint64_t steps) {
   return !error_;
 }
 
-// The expressions' own limit.
+// The limit of the expressions was reached.
 void Shapes::fail_by_limit() {
   if (const Status status = exprs_->status(); !status) fail(status.error());
 }
@@ -239,7 +255,7 @@ Shapes::Alternatives<Shape> Shapes::compute(Term term, bool negated) {
   return result;
 }
 
-// What is left of a node that has too many alternatives: its own rules, and a check.
+// The replacement for a node with too many alternatives: its own rules, and a check.
 template <class Shape>
 Shapes::Alternatives<Shape> Shapes::checked(NodeId id, bool negated) {
   Shape check;
@@ -254,9 +270,9 @@ Shapes::Alternatives<Shape> Shapes::checked(NodeId id, bool negated) {
   return result;
 }
 
-// A product, in which a negated part costs nothing where it says nothing: if what it negates has
-// nothing in common with an alternative, that stays as it is. This is how `oneOf` of disjoint
-// branches stays as small as `anyOf`.
+// The product of alternatives with a negated part. If the negated shape has nothing in common with
+// an alternative, that alternative stays as it is. So `oneOf` with disjoint branches stays as small
+// as `anyOf`.
 template <class Shape>
 Shapes::Alternatives<Shape> Shapes::conjunction(const std::vector<std::pair<Term, bool>>& parts) {
   std::vector<std::pair<Term, bool>> order = parts;
@@ -293,7 +309,7 @@ Shapes::Alternatives<Shape> Shapes::conjunction(const std::vector<std::pair<Term
       }
       if (found == nullptr) found = &alternatives<Shape>(part.first, part.second);
       if (!*found) return std::nullopt;
-      // A union that meets a single shape does not grow; products do.
+      // A union with a single shape does not grow; products do.
       const std::size_t most =
           std::max({limits_.max_alternatives, result.size(), (*found)->size()});
       for (const Shape& other : **found) {
@@ -312,8 +328,8 @@ Shapes::Alternatives<Shape> Shapes::conjunction(const std::vector<std::pair<Term
   return rest;
 }
 
-// Takes the values that are none out of `parts`, all at once: items that must differ from those
-// before them have many.
+// Removes all excluded values from `parts` at once, because items that must differ from earlier
+// ones have many.
 template <class Shape>
 Shape Shapes::without_values(std::vector<std::pair<Term, bool>>& parts, Shape*) {
   Shape but;
@@ -332,7 +348,7 @@ Shape Shapes::without_values(std::vector<std::pair<Term, bool>>& parts, Shape*) 
   return but;
 }
 
-// An answer that rests on a term under question being unsatisfiable is none.
+// An answer that depends on an open term being unsatisfiable is not kept.
 template <class Shape>
 bool Shapes::is_surely_impossible(const Shape& shape) {
   const std::size_t before = std::exchange(lowest_assumed_, kNothingAssumed);
@@ -348,7 +364,7 @@ template const Shapes::Alternatives<ObjectShape>& Shapes::alternatives<ObjectSha
 
 // ---- Whole values -------------------------------------------------------------------------------
 
-// What a validation will cost is not known before: more and more is spent on it.
+// The cost of a validation is not known before, so it is given more and more steps.
 bool Shapes::is_valid(NodeId id, const json::Value& value) {
   constexpr std::uint64_t kGrowth = 16;
   constexpr std::uint64_t kUsual = 20;
@@ -385,12 +401,12 @@ bool Shapes::fits(Term term, const json::Value& value) {
       return std::ranges::any_of(terms_.parts_of(term),
                                  [&](Term part) { return fits(part, value); });
     case Terms::Kind::rules:
-      break;  // only within definitions
+      break;  // within definitions only
   }
   return false;
 }
 
-// Not through settled(), for which see compute_satisfiable().
+// Not through settled(), because of compute_satisfiable().
 std::optional<std::uint64_t> Shapes::finite_size(Term term) {
   const StringShape& strings = string_shape(term);
   if (!strings.values) return std::nullopt;
@@ -414,8 +430,8 @@ std::optional<std::uint64_t> Shapes::finite_size(Term term) {
 
 // ---- Lists of values ----------------------------------------------------------------------------
 
-// Of a node with an enum, whose values are held against all of the node at once. Many of them are
-// one alternative with a check.
+// The alternatives of a node with an enum, whose values are validated against the whole node. Many
+// values become one alternative with a check.
 template <class Shape>
 std::vector<Shape> Shapes::values_of(NodeId id) {
   Shape* const type = nullptr;
@@ -434,7 +450,7 @@ std::vector<Shape> Shapes::values_of(NodeId id) {
   return result;
 }
 
-// What is none of the values, or breaks other rules of the node.
+// The values that are not in the enum, or break other rules of the node.
 template <class Shape>
 std::vector<Shape> Shapes::no_values_of(NodeId id, bool has_rules) {
   constexpr std::size_t kMaxProduct = 3;
@@ -505,7 +521,7 @@ bool Shapes::is_satisfiable(Term term) {
 bool Shapes::compute_satisfiable(Term term) {
   if (constants(term).any()) return true;
   if (is_satisfiable(text(term))) return true;
-  // Not through settled(): what is judged under an assumption must not be kept.
+  // Not through settled(), because results under an assumption must not be kept.
   const auto some = [&]<class Shape>(Shape*) {
     const Alternatives<Shape> found = alternatives<Shape>(term, false);
     return !found || std::ranges::any_of(*found, [&](const Shape& s) { return is_possible(s); });
@@ -528,7 +544,7 @@ Error Shapes::unsatisfiable() {
   return {Errc::unsatisfiable, std::move(message)};
 }
 
-// A node that every value of `node`, or one in it, must fit, and none does.
+// A node that every value of `node`, or a part of it, must fit and that no value fits.
 std::optional<NodeId> Shapes::blamed_within(const schema::Node& node) {
   std::vector<NodeId> needed = node.all_of;
   if (node.any_of.size() == 1) needed.push_back(node.any_of[0]);

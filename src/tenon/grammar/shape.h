@@ -25,23 +25,23 @@
 /// What a term means for each type of value: docs/masks.md, "Types are taken apart first".
 namespace tenon::grammar {
 
-/// Each shape may be a superset of what it stands for: `needs_check` says that a whole value must
-/// be held against its term (Shapes::fits).
+/// A shape may have more values than it stands for. Then `needs_check` says that a finished value
+/// must be compared with its term (Shapes::fits).
 
-/// Strings: what is in the language, has so many characters and is not excluded; or, if `values`
-/// are given, one of these and nothing else.
+/// Strings: those of the language that have so many characters and are not excluded; or, if
+/// `values` are given, exactly these.
 struct StringShape {
-  regex::Expr language = regex::ExprSet::kAnything;  ///< Of bytes; only valid UTF-8 counts.
+  regex::Expr language = regex::ExprSet::kAnything;  ///< Over bytes; only valid UTF-8 counts.
   schema::Counts length;
-  std::vector<std::string> excluded;               ///< In order, without doubles.
-  std::optional<std::vector<std::string>> values;  ///< The same.
-  bool is_text = false;                            ///< The language has no other texts.
-  /// It has texts that the term does not have: a rule is left out, or a format is more than its
-  /// pattern. So nothing follows for the negation.
+  std::vector<std::string> excluded;               ///< In order, without duplicates.
+  std::optional<std::vector<std::string>> values;  ///< In order, without duplicates.
+  bool is_text = false;                            ///< The language has only such texts.
+  /// It has texts that the term does not have, because a rule is left out or a format is more than
+  /// its pattern. So nothing can be concluded for the negation.
   bool is_superset = false;
 };
 
-/// Arrays: a conjunction.
+/// Arrays: all of these conditions hold.
 struct ArrayShape {
   /// So many of the items from index `from` on fit the term.
   struct Contained {
@@ -55,11 +55,11 @@ struct ArrayShape {
   Term items = Terms::kAnything;
   schema::Counts length;
   std::vector<Contained> contained;
-  std::vector<const json::Value*> excluded;  ///< Arrays that it is not equal to.
+  std::vector<const json::Value*> excluded;  ///< Arrays to which it is not equal.
   bool unique = false;
   bool needs_check = false;
-  // What has been looked at, for an unevaluatedItems around it: the first so many items, those that
-  // fit one of the terms, and perhaps others.
+  // What counts as evaluated for an enclosing unevaluatedItems: the first so many items, the items
+  // that fit one of the terms, and perhaps others.
   std::uint64_t evaluated = 0;
   std::vector<Term> evaluating;
   bool evaluates_more = false;
@@ -67,7 +67,7 @@ struct ArrayShape {
   bool operator==(const ArrayShape&) const = default;
 };
 
-/// Objects: a conjunction.
+/// Objects: all of these conditions hold.
 struct ObjectShape {
   /// Some property has a name of the language and a value that fits the term.
   struct Some {
@@ -76,24 +76,24 @@ struct ObjectShape {
     bool operator==(const Some&) const = default;
   };
 
-  /// The value of each name that no rules of the nodes `by` concern fits the term.
+  /// For each name to which no rules of the nodes `by` apply, the value fits the term.
   struct Unevaluated {
     Term value;
     std::vector<schema::NodeId> by;
     auto operator<=>(const Unevaluated&) const = default;
   };
 
-  std::vector<schema::NodeId> rules;               ///< Nodes whose rules for properties all apply.
-  std::vector<Unevaluated> unevaluated;            ///< All of these apply.
-  std::map<std::string, Term, std::less<>> extra;  ///< And these, where the property is there.
-  std::vector<std::string> required;               ///< In order, without doubles.
+  std::vector<schema::NodeId> rules;     ///< All rules for properties of these nodes apply.
+  std::vector<Unevaluated> unevaluated;  ///< All of these apply.
+  std::map<std::string, Term, std::less<>> extra;  ///< These apply too, if the property is there.
+  std::vector<std::string> required;               ///< In order, without duplicates.
   std::vector<Term> names;                         ///< Every name, as a string, fits all of these.
   std::vector<Some> some;                          ///< All of these hold.
-  std::vector<const json::Value*> excluded;        ///< Objects that it is not equal to.
+  std::vector<const json::Value*> excluded;        ///< Objects to which it is not equal.
   schema::Counts count;
   bool needs_check = false;
-  // What has been looked at, for an unevaluatedProperties around it: the names that these nodes
-  // concern, and perhaps others.
+  // What counts as evaluated for an enclosing unevaluatedProperties: the names to which these nodes
+  // apply, and perhaps others.
   std::vector<schema::NodeId> evaluating;
   bool evaluates_more = false;
 
@@ -108,22 +108,23 @@ struct NumberShape {
 /// null, false, true: bits 0, 1, 2.
 using Constants = std::bitset<3>;
 
-/// Takes terms apart. Everything is computed when first asked for and kept. Not thread-safe.
+/// Computes the shapes of terms. Everything is computed when it is first asked for, and kept. Not
+/// thread-safe.
 class Shapes {
  public:
   struct Limits {
-    std::size_t max_alternatives = 64;  ///< That a product of unions has; more become a check.
-    std::size_t max_union = 1000;       ///< The same of a union alone.
-    /// How often two shapes are held against each other, for one term and in all; what takes more
-    /// becomes a check.
+    std::size_t max_alternatives = 64;  ///< Of a product of unions; more become a check.
+    std::size_t max_union = 1000;       ///< Of a union alone; more become a check.
+    /// How often two shapes are compared, for one term and in all; beyond that they become a check.
     std::size_t max_tests = 300;
     std::size_t max_all_tests = 5000;
-    /// What all questions together may cost, at some 50 ns each; more is an error.
+    /// The cost of all questions together, at some 50 ns each; more is an error.
     std::uint64_t max_steps = 6'000'000;
-    std::size_t max_counted = 3;   ///< `contained` or `some` of one shape; more become a check.
-    std::size_t max_patterns = 5;  ///< Of the names of one object; more become a check too.
-    /// What is not equal to an array or object is one shape, with `excluded`; else a union of those
-    /// that differ from it somewhere.
+    std::size_t max_counted = 3;  ///< The number of `contained` or `some` of one shape; more become
+                                  ///< a check.
+    std::size_t max_patterns = 5;  ///< For the names of one object; more become a check too.
+    /// The values that are not equal to an array or object are one shape with `excluded`; otherwise
+    /// a union of the values that differ from it in some place.
     bool excludes_values = false;
   };
 
@@ -133,18 +134,18 @@ class Shapes {
 
   [[nodiscard]] Terms& terms() { return terms_; }
   [[nodiscard]] std::size_t term_count() const { return terms_.size(); }
-  /// Of the lists of strings that texts may make new ones of: as they are, as text() has them, and
-  /// in the scanner made of that.
+  /// The size of the lists of strings that texts can make longer: as they are, as text() returns
+  /// them, and in the scanners made from them.
   [[nodiscard]] std::size_t bytes_of_words() const { return bytes_of_words_; }
   [[nodiscard]] const std::shared_ptr<regex::ExprSet>& shared_exprs() const { return exprs_; }
 
   [[nodiscard]] Constants constants(Term term);
-  /// The content of strings, valid UTF-8 without NUL: as one language, which lengths and long lists
-  /// make large, and for scanners, where `excluded` are only beginnings of other texts.
+  /// The contents of strings, as valid UTF-8 without NUL: as one language, which lengths and long
+  /// lists make large; and for scanners, where `excluded` are only prefixes of other texts.
   [[nodiscard]] regex::Expr strings(Term term);
   [[nodiscard]] const StringShape& text(Term term);
   [[nodiscard]] regex::Expr any_character() const { return any_character_; }
-  /// Strings need a check too: there is a format that no pattern covers.
+  /// Strings also need a check, because a format is more than its pattern.
   [[nodiscard]] bool strings_need_check(Term term);
   [[nodiscard]] const std::vector<NumberShape>& numbers(Term term);
   [[nodiscard]] const std::vector<ArrayShape>& arrays(Term term);
@@ -152,94 +153,95 @@ class Shapes {
 
   /// Whether `value` is in the term, a combination of nodes and values.
   [[nodiscard]] bool fits(Term term, const json::Value& value);
-  /// How many values are in the term, where they are few and none is an array or object.
+  /// The number of values of the term, if there are few and none is an array or object.
   [[nodiscard]] std::optional<std::uint64_t> finite_size(Term term);
 
-  /// Values of a term, all of them different. Unless `is_all` there may be others.
+  /// Different values of a term. Unless `is_all` there may be more.
   struct Samples {
     std::vector<json::Value> values;
     bool is_all = false;
   };
-  /// Up to `most` of them; fewer if there are no more, or if it takes too long to find them.
+  /// Up to `most` values; fewer if there are no more, or if it takes too long to find them.
   [[nodiscard]] Samples some_values(Term term, std::size_t most);
-  /// Whatever has been read of a value of the term can go on to values without end, so that no
-  /// number of values that it must differ from leaves nothing. False: not known.
+  /// Every prefix of a value of the term can become infinitely many values, so excluding values
+  /// never leaves none. False: not known.
   [[nodiscard]] bool is_boundless(Term term) { return is_boundless(term, true); }
-  /// The same of the values that are no numbers.
+  /// The same for the values that are not numbers.
   [[nodiscard]] bool is_boundless_but_for_numbers(Term term) { return is_boundless(term, false); }
 
-  /// False: no value is in the term. Checks are taken to hold.
+  /// False: the term has no value. Checks are assumed to hold.
   [[nodiscard]] bool is_satisfiable(Term term);
   [[nodiscard]] bool is_satisfiable(const ArrayShape& shape);
   [[nodiscard]] bool is_satisfiable(const ObjectShape& shape);
   [[nodiscard]] bool is_satisfiable(const StringShape& shape);
-  /// The error of a schema that no value fits: with the place that is to blame, as far down as
-  /// there is one alone.
+  /// The error of a schema that no value fits. It names the place that is the cause, as deep as
+  /// there is a single one.
   [[nodiscard]] Error unsatisfiable();
-  /// How many items an array can have, by the types of the items.
+  /// The largest number of items of an array, by the types of the items.
   [[nodiscard]] std::uint64_t most_items(const ArrayShape& shape);
-  /// Whether an array of `count` items, `fitting` of which fit each of `contained`, can go on to
-  /// its end, each of `contained` looked at by itself.
+  /// Whether an array of `count` items, `fitting` of which fit each of `contained`, can still come
+  /// to an end. Each of `contained` is considered by itself.
   [[nodiscard]] bool can_end(const ArrayShape& shape, std::uint64_t most, std::uint64_t count,
                              std::span<const std::uint64_t> fitting);
-  /// Of an array of items that differ, `taken` so far: values that the next one must not have
-  /// because those that have to come after it would not find one each. Nothing: they will not,
-  /// whatever the next one is.
+  /// For an array whose items must differ, with `taken` so far: the values that the next item must
+  /// not have, because later required items would not find a value each. Nothing: they will not,
+  /// whatever the next item is.
   [[nodiscard]] std::optional<std::vector<json::Value>> spoilers(
       const ArrayShape& shape, std::uint64_t count, std::span<const json::Value* const> taken);
-  /// The text is no string of the term, or begins very many of them.
+  /// The text is not a string of the term, or is a prefix of very many of them.
   [[nodiscard]] bool has_many_longer(Term term, std::string_view text);
   /// True if `text` is in the language.
   [[nodiscard]] bool holds(regex::Expr language, std::string_view text);
   [[nodiscard]] bool holds(const StringShape& shape, std::string_view text);
   [[nodiscard]] bool is_live(regex::Expr language);
 
-  /// The names that the shape knows, and what each one's value must fit.
+  /// The names that the shape declares, each with the term that its value must fit.
   [[nodiscard]] std::vector<std::pair<std::string, Term>> named(const ObjectShape& shape);
-  /// All other names, by the patterns they match: a language of names, and what the values must
-  /// fit. Only what is satisfiable, and see name_declared_only().
+  /// All other names, grouped by the patterns that they match: a language of names, and the term of
+  /// the values. Only groups with values; see also name_declared_only().
   struct OtherNames {
     regex::Expr names;
-    std::vector<std::string> but;  ///< Names that are in `names` and do not count.
+    std::vector<std::string> but;  ///< Names of `names` that do not count.
     Term value;
-    std::uint32_t some = 0;  ///< Bit i: all of them are in the names of shape.some[i].
+    std::uint32_t some = 0;  ///< Bit i: all these names are among the names of shape.some[i].
   };
-  /// With too many patterns it is all names with any value, and `needs_check` is set.
+  /// If there are too many patterns, one group has all names with any value, and `needs_check` is
+  /// set.
   [[nodiscard]] std::vector<OtherNames> others(const ObjectShape& shape, bool& needs_check);
-  /// Such names without `used`; nothing: none is left.
+  /// The names without `used`; nothing if no name is left.
   [[nodiscard]] std::optional<OtherNames> without(const OtherNames& names,
                                                   const std::vector<std::string>& used);
-  /// All of them, if they are `most` or fewer.
+  /// All of them, if there are at most `most`.
   [[nodiscard]] std::optional<std::vector<std::string>> few_names(const OtherNames& names,
                                                                   std::size_t most);
-  /// What every name must fit: a language.
+  /// The language that every name must fit.
   [[nodiscard]] regex::Expr name_language(const ObjectShape& shape);
 
-  /// From now on, what would be an error of one keyword is left out. Returns each such keyword
-  /// and why. Looks at all of the schema, so call it before anything else.
+  /// From now on a keyword that would be an error is left out. Returns each such keyword with the
+  /// reason. It reads the whole schema, so call it first.
   [[nodiscard]] std::vector<Relaxed> relax();
 
-  /// Where only integers fit they have no ".0". Call it before anything else.
+  /// Values that must be integers have no ".0". Call it first.
   void spell_integers() { spells_integers_ = true; }
 
-  /// Where an object declares properties, names of which the schema says nothing do not come,
-  /// unless it needs one. Call it before anything else.
+  /// If an object declares properties, undeclared names do not come, unless it needs one. Call it
+  /// first.
   void name_declared_only() { names_declared_only_ = true; }
 
-  /// Fails, see error(), where some place of the schema has a number that is too long to be
-  /// written.
+  /// Fails (see error()) if the schema has a number that is too long to be written.
   void check();
 
-  /// What could not be understood (a pattern, an open format), or a limit. Answers from then on are
-  /// quick and say nothing.
+  /// A part of the schema that could not be understood (a pattern, an unknown format), or a limit.
+  /// After that, answers are quick and meaningless.
   [[nodiscard]] const std::optional<Error>& error() const { return error_; }
-  /// Called with the first error, when it comes up.
+  /// Calls `call` when the first error occurs.
   void on_error(std::function<void(const Error&)> call) { on_error_ = std::move(call); }
 
-  /// Counts work; false: there is an error. Whoever walks over what the shapes hold says so here.
+  /// Counts work; false: there is an error. Code that walks over the contents of shapes must call
+  /// it.
   bool spend(std::uint64_t steps);
-  /// Called with the steps since the last time, now and then; false: it has been enough. Counts
-  /// them instead of Limits::max_steps.
+  /// Calls `call` now and then with the steps since the last time; false: stop. It replaces
+  /// Limits::max_steps.
   void on_steps(std::function<bool(std::uint64_t)> call) { on_steps_ = std::move(call); }
 
  private:
@@ -267,7 +269,7 @@ class Shapes {
   bool compute_strings_need_check(Term term);
   regex::Expr pattern_language(const std::string& pattern);
 
-  // Alternatives of a term for one type; nothing: too many of them.
+  // The alternatives of a term for one type; nothing: too many.
   template <class Shape>
   using Alternatives = std::optional<std::vector<Shape>>;
   template <class Shape>
@@ -291,19 +293,19 @@ class Shapes {
   std::optional<ArrayShape> meet(const ArrayShape& a, const ArrayShape& b);
   std::optional<ObjectShape> meet(const ObjectShape& a, const ObjectShape& b);
   std::optional<NumberShape> settled(NumberShape shape);
-  // What the node says of what is evaluated within it.
+  // Adds what the node's unevaluated* keywords require.
   static void add_unevaluated(schema::NodeId, std::vector<NumberShape>&) {}
   void add_unevaluated(schema::NodeId id, std::vector<ArrayShape>& shapes);
   void add_unevaluated(schema::NodeId id, std::vector<ObjectShape>& shapes);
-  // What `not` holds against a value evaluates nothing.
+  // Under `not` nothing counts as evaluated.
   static void forget_evaluated(NumberShape&) {}
   static void forget_evaluated(ArrayShape& shape);
   static void forget_evaluated(ObjectShape& shape);
-  // The keywords whose numbers are too long to be written, and why.
+  // The keywords whose numbers are too long to be written, with the errors.
   static std::vector<std::pair<const char*, Error>> too_long(const schema::NumberRules& rules);
   void check_places(const schema::Node& node);
   NumberSet of_values(std::vector<std::string> values);
-  // Fewer alternatives that mean the same.
+  // Reduces the alternatives without changing their meaning.
   void unite(std::vector<NumberShape>& shapes);
   static void unite(std::vector<ArrayShape>&) {}
   static void unite(std::vector<ObjectShape>&) {}
@@ -376,10 +378,10 @@ class Shapes {
   std::unique_ptr<Memo<ArrayShape>> array_memo_;
   std::unique_ptr<Memo<ObjectShape>> object_memo_;
 
-  // Satisfiability is the least fixpoint: a term under question counts as unsatisfiable. A `no`
-  // that rests on that is kept only once nothing above it is under question.
+  // Satisfiability is the least fixpoint: a term that is being asked for counts as unsatisfiable. A
+  // negative answer that depends on that is kept only when no term above it is open.
   std::map<Term, bool> satisfiable_;
-  std::size_t depth_ = 0;  // questions about terms, each asked while another one is answered
+  std::size_t depth_ = 0;                    // nested questions about terms
   std::map<Term, std::size_t> in_question_;  // -> depth
   static constexpr std::size_t kNothingAssumed = ~std::size_t{0};
   std::size_t lowest_assumed_ = kNothingAssumed;
@@ -388,21 +390,22 @@ class Shapes {
   std::map<std::tuple<regex::Expr, std::vector<std::string>, std::size_t>,
            std::optional<std::vector<std::string>>>
       few_names_;
-  // For a few shapes that exclude nothing.
+  // For a few shapes without exclusions.
   std::vector<std::pair<ArrayShape, Samples>> arrays_of_shapes_;
   std::vector<std::pair<ObjectShape, Samples>> objects_of_shapes_;
   Samples unkept_samples_;
   std::map<std::tuple<regex::Expr, std::uint32_t, std::uint64_t, std::uint64_t>, bool> many_texts_;
   std::map<std::pair<Term, bool>, bool> boundless_;  // bool: with numbers
   bool is_sampling_ = false;
-  bool has_guessed_ = false;  // a yes rests on what was not looked at: it is not kept
+  bool has_guessed_ = false;  // a positive answer depends on something that was not checked, so it
+                              // is not kept
   bool is_relaxed_ = false;
   bool spells_integers_ = false;
   bool names_declared_only_ = false;
   std::set<std::string, std::less<>> relaxed_patterns_;
   std::optional<Error> error_;
   std::function<void(const Error&)> on_error_;
-  std::uint64_t steps_ = 0;  // that nobody has been told of
+  std::uint64_t steps_ = 0;  // not yet reported to on_steps
   std::function<bool(std::uint64_t)> on_steps_;
 };
 

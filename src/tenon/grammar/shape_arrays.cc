@@ -13,7 +13,7 @@ using schema::Type;
 
 namespace {
 
-// For the rules of a node: which items it evaluates.
+// Adds the items that a node's rules evaluate.
 void add_evaluated(const schema::ArrayRules& rules, bool all, Terms& terms, ArrayShape& shape) {
   shape.evaluated = std::max(shape.evaluated, all ? Counts::kUnbounded : rules.prefix.size());
   if (rules.contains && rules.contains_evaluates) {
@@ -78,8 +78,8 @@ void Shapes::forget_evaluated(ArrayShape& shape) {
   shape.evaluates_more = false;
 }
 
-// What is evaluated within the node is known by now. Where it is not known well, all that may be is
-// taken for evaluated, and a check tells.
+// At this point it is known what is evaluated inside the node. If it is known only roughly,
+// everything that may be evaluated counts as evaluated, and a check decides.
 void Shapes::add_unevaluated(NodeId id, std::vector<ArrayShape>& shapes) {
   const schema::Node& node = terms_.schema().node(id);
   for (ArrayShape& shape : shapes) {
@@ -186,7 +186,7 @@ bool Shapes::is_satisfiable(const ArrayShape& shape) {
     return false;
   }
   if (shape.unique && shape.length.least > 1 && !is_sampling_) {
-    // As if one had come before them all.
+    // As if the items had come before all of them.
     ArrayShape after = shape;
     after.prefix.insert(after.prefix.begin(), Terms::kAnything);
     ++after.length.least;
@@ -195,7 +195,7 @@ bool Shapes::is_satisfiable(const ArrayShape& shape) {
   return shape.excluded.empty() || has_value_but_excluded(shape);
 }
 
-// An item that nothing fits ends the array before it.
+// An item that no value fits ends the array before it.
 std::uint64_t Shapes::most_items(const ArrayShape& shape) {
   std::uint64_t most = shape.length.most;
   for (std::size_t i = 0; i < shape.prefix.size() && i < most && !error_; ++i) {
@@ -226,8 +226,8 @@ bool Shapes::can_end(const ArrayShape& shape, std::uint64_t most, std::uint64_t 
   return true;
 }
 
-// Whether there are values enough for items that differ, some of which are contained ones and some
-// are not. Judged where there is one kind of each alone.
+// Whether there are enough values for items that must differ, some of which are contained and some
+// not. Decided only if there is a single kind of each.
 bool Shapes::has_enough_values(const ArrayShape& shape, std::uint64_t most, std::uint64_t count,
                                std::span<const std::uint64_t> fitting) {
   if (is_sampling_ || shape.contained.size() != 1 || !shape.prefix.empty()) return true;
@@ -255,8 +255,8 @@ bool Shapes::has_enough_values(const ArrayShape& shape, std::uint64_t most, std:
          (is_open || others + most_fitting >= shape.length.least);
 }
 
-// Whether `more` items can follow so that in the end the right number of them fits: those that
-// have to are forced hits, those that may are possible ones, and any number between will do.
+// Whether `more` items can follow so that the right number of them fits: items that must fit are
+// forced hits, items that may fit are possible hits, and any number between is possible.
 bool Shapes::can_end(const ArrayShape& shape, std::uint64_t most, std::uint64_t count,
                      const ArrayShape::Contained& contained, std::uint64_t fitting) {
   if (contained.counts.least > contained.counts.most || fitting > contained.counts.most) {
@@ -285,7 +285,7 @@ bool Shapes::can_end(const ArrayShape& shape, std::uint64_t most, std::uint64_t 
     if (!may_not_fit && ++forced > most_hits) return false;
     if (may_fit) ++possible;
     if (count < uniform) continue;
-    // From here on all items are alike.
+    // From here on all items have the same term.
     const std::uint64_t wanted = possible < least_hits ? least_hits - possible : 0;
     if (wanted > 0 && !may_fit) return false;
     const std::uint64_t missing =

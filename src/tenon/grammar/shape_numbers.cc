@@ -15,7 +15,7 @@ using schema::Type;
 
 namespace {
 
-// Of a number that is looked at as a decimal.
+// For a number that is read as a decimal.
 constexpr std::uint64_t kStepsPerNumber = 4;
 
 bool is_less_number(const std::string& a, const std::string& b) {
@@ -26,7 +26,7 @@ bool is_integer(const std::string& text) {
   return text.find_first_of(".eE") == std::string::npos;
 }
 
-// In order, without doubles.
+// Sorts, and removes duplicates.
 void sort_numbers(std::vector<std::string>& numbers) {
   std::ranges::sort(numbers, is_less_number);
   const auto is_same = [](const std::string& a, const std::string& b) {
@@ -127,7 +127,7 @@ std::vector<std::pair<const char*, Error>> Shapes::too_long(const schema::Number
   return result;
 }
 
-// Numbers that are written here have so many places at most.
+// Numbers that are written here have at most so many places.
 void Shapes::check_places(const schema::Node& node) {
   for (const auto& [keyword, error] : too_long(*node.numbers)) {
     fail({error.code, node.location + "/" + keyword + ": " + error.message});
@@ -193,7 +193,7 @@ std::optional<NumberShape> Shapes::meet(const NumberShape& a, const NumberShape&
   return result;
 }
 
-// With a list of values nothing else matters any more, but for how integers are spelled.
+// With a list of values, only the notation of integers still matters.
 std::optional<NumberShape> Shapes::settled(NumberShape shape) {
   NumberSet rest = std::move(shape.set);
   std::vector<std::string> values = std::move(*rest.values);
@@ -206,7 +206,7 @@ std::optional<NumberShape> Shapes::settled(NumberShape shape) {
   return shape;
 }
 
-// Lists of values become one list.
+// Joins lists of values to one list.
 void Shapes::unite(std::vector<NumberShape>& shapes) {
   const auto is_list = [](const NumberShape& shape) {
     return shape.set.values && !shape.needs_check && !shape.set.integers_are_spelled;

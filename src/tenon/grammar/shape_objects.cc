@@ -16,10 +16,22 @@ using schema::Type;
 std::vector<ObjectShape> Shapes::rules_of(NodeId id, bool negated, ObjectShape*) {
   const schema::Node& node = terms_.schema().node(id);
   std::vector<ObjectShape> result;
+  // Shapes of objects. rules_of() makes them from a node, meet() joins the lists
+  // of rules of two shapes, and a negation has one alternative for each rule that an object can
+  // break: a missing name, a property that does not fit, a count, a name that does not fit.
+  //
+  // The frame that reads an object asks this file what its names are. named() returns the declared
+  // names with the term of each value: the intersection of all rules for this name (member).
+  // others() groups all other names by the patterns that they match, as languages; k patterns can
+  // make 2^k groups, so more than a limit becomes a check. `apart` and `less` split a language by
+  // the names that a condition requires, and remove declared names.
+  //
+  // What a node evaluates is known only after its alternatives, so add_unevaluated runs last. Lists
+  // of names are written in the schema's order.
   if (!node.types.contains(Type::object)) {
     return negated ? std::vector<ObjectShape>(1) : std::vector<ObjectShape>{};
   }
-  // What `dependents` says: the name is missing, or all of the object fits.
+  // The meaning of `dependents`: the name is missing, or the whole object fits.
   const auto with = [](const std::string& name, Term term) {
     ObjectShape shape;
     shape.extra[name] = term;
@@ -147,14 +159,14 @@ void Shapes::forget_evaluated(ObjectShape& shape) {
   shape.evaluates_more = false;
 }
 
-// What is evaluated within the node is known by now: see the same for arrays.
+// What is evaluated inside the node is known here; see the same function for arrays.
 void Shapes::add_unevaluated(NodeId id, std::vector<ObjectShape>& shapes) {
   const schema::Node& node = terms_.schema().node(id);
   for (ObjectShape& shape : shapes) {
     shape.evaluates_more |= terms_.evaluates_more(id);
     if (!node.objects || !node.objects->unevaluated) continue;
     const bool is_known = !std::exchange(shape.evaluates_more, false);
-    if (node.values) continue;  // which were held against all of the node
+    if (node.values) continue;  // these were validated against the whole node
     shape.needs_check |= !is_known;
     std::vector<NodeId> by = is_known ? shape.evaluating : terms_.in_place(id);
     spend(by.size());
@@ -250,7 +262,7 @@ std::optional<ObjectShape> Shapes::meet(const ObjectShape& a, const ObjectShape&
   return result;
 }
 
-// What the rules of `node` ask of the value of `name`.
+// The conditions of `node`'s rules on the value of `name`.
 Term Shapes::member(const schema::Node& node, std::string_view name) {
   const schema::ObjectRules& rules = *node.objects;
   constexpr std::size_t kBytesPerStep = 16;
@@ -267,7 +279,7 @@ Term Shapes::member(const schema::Node& node, std::string_view name) {
   return terms_.all_of(std::move(all));
 }
 
-// Whether the node has a rule for `name`, beside rules for all names.
+// Whether the node has a rule for `name`, apart from rules for all names.
 bool Shapes::evaluates(NodeId id, std::string_view name) {
   const schema::ObjectRules& rules = *terms_.schema().node(id).objects;
   constexpr std::size_t kBytesPerStep = 16;
@@ -286,7 +298,7 @@ Expr Shapes::name_language(const ObjectShape& shape) {
   return exprs_->all_of(all);
 }
 
-// The names that all names of a schema are among, where they are few.
+// The only names that a schema allows, if they are few.
 std::vector<std::string> Shapes::all_names(const ObjectShape& shape) {
   for (const Term names : shape.names) {
     const StringShape& strings = string_shape(names);
@@ -296,14 +308,14 @@ std::vector<std::string> Shapes::all_names(const ObjectShape& shape) {
 }
 
 std::vector<std::pair<std::string, Term>> Shapes::named(const ObjectShape& shape) {
-  std::vector<std::string> names;  // in the order of the schema, which is that of `schema` order
+  std::vector<std::string> names;  // in the order of the schema
   std::map<std::string, std::vector<Term>, std::less<>> terms;
   const auto add = [&](const std::string& name) -> std::vector<Term>& {
     const auto [place, is_new] = terms.try_emplace(name);
     if (is_new) names.push_back(name);
     return place->second;
   };
-  std::vector<NodeId> wider;  // rules that say something of names they do not list
+  std::vector<NodeId> wider;  // rules that concern names they do not list
   for (const NodeId id : shape.rules) {
     const schema::ObjectRules& rules = *terms_.schema().node(id).objects;
     const bool is_wider = rules.additional || !rules.pattern_properties.empty();
@@ -323,7 +335,7 @@ std::vector<std::pair<std::string, Term>> Shapes::named(const ObjectShape& shape
   for (const std::string& name : all_names(shape)) add(name);
   const Expr allowed = shape.names.empty() ? ExprSet::kAnything : name_language(shape);
   std::vector<std::pair<std::string, Term>> result;
-  constexpr std::uint64_t kStepsPerName = 4;  // they are copied and sorted
+  constexpr std::uint64_t kStepsPerName = 4;  // because they are copied and sorted
   if (!spend(kStepsPerName * names.size())) return result;
   for (std::string& name : names) {
     std::vector<Term>& all = terms.find(name)->second;
@@ -340,7 +352,7 @@ std::vector<std::pair<std::string, Term>> Shapes::named(const ObjectShape& shape
   return result;
 }
 
-// Properties are declared, and objects of the shape need no others than the `named`.
+// Properties are declared, and objects of the shape need no names other than `named`.
 bool Shapes::is_complete(const ObjectShape& shape,
                          std::span<const std::pair<std::string, Term>> named) {
   const auto rules_of = [&](NodeId id) -> const schema::ObjectRules& {
@@ -423,7 +435,7 @@ std::vector<Shapes::OtherNames> Shapes::others(const ObjectShape& shape, bool& n
   return result;
 }
 
-// By which of the languages of `some` hold them.
+// Splits names by the languages of `some` that contain them.
 std::vector<Shapes::OtherNames> Shapes::apart(const OtherNames& names,
                                               const std::vector<std::string>& known,
                                               std::span<const ObjectShape::Some> some) {
@@ -441,8 +453,8 @@ std::vector<Shapes::OtherNames> Shapes::apart(const OtherNames& names,
   return result;
 }
 
-// `names` less the known ones; nothing if that leaves none. They are taken out of the language only
-// where they have to be, because that makes an automaton of all of them.
+// `names` without the declared ones; nothing if no name is left. They are removed from the language
+// only where necessary, because that makes an automaton of all of them.
 std::vector<Shapes::OtherNames> Shapes::less(OtherNames names,
                                              const std::vector<std::string>& known) {
   if (!spend(1 + known.size()) || !is_live(names.names)) return {};

@@ -15,16 +15,16 @@
 #include "tenon/regex/expr.h"
 #include "tenon/regex/lengths.h"
 
-/// What the sources of Shapes share: shape.cc, and one for each type of value.
+/// The parts that the sources of Shapes share: shape.cc, and one for each type of value.
 namespace tenon::grammar {
 
-/// What is in both ranges; nothing: they have nothing in common.
+/// The intersection of two ranges; nothing if it is empty.
 inline std::optional<schema::Counts> both(const schema::Counts& a, const schema::Counts& b) {
   const schema::Counts result{std::max(a.least, b.least), std::min(a.most, b.most)};
   return result.least <= result.most ? std::optional(result) : std::nullopt;
 }
 
-/// Counts outside of `counts`.
+/// The counts outside of `counts`.
 inline std::vector<schema::Counts> outside(const schema::Counts& counts) {
   std::vector<schema::Counts> result;
   if (counts.least > 0) result.push_back({.least = 0, .most = counts.least - 1});
@@ -32,7 +32,7 @@ inline std::vector<schema::Counts> outside(const schema::Counts& counts) {
   return result;
 }
 
-/// Makes `into` the union, in order and without doubles.
+/// Makes `into` the union, in order and without duplicates.
 template <class T>
 void merge_sorted(std::vector<T>& into, std::vector<T> from) {
   if (from.empty()) return;
@@ -46,9 +46,9 @@ void merge_sorted(std::vector<T>& into, std::vector<T> from) {
   into = std::move(both);
 }
 
-/// One question about a term that is asked while another one is answered. Schemas may refer to each
-/// other in chains of any length, but the stack is limited, so more than kMost questions inside
-/// each other are an error.
+/// One question about a term that is asked while another one is being answered. Schemas may refer
+/// to each other in chains of any length, but the stack is limited, so more than kMost nested
+/// questions are an error.
 class Shapes::Level {
  public:
   // A level takes up to 4 KB of stack, 10 KB with sanitizers.
@@ -82,10 +82,10 @@ struct Shapes::Automaton {
   regex::Lengths lengths;
 };
 
-// What one question may cost, and what it has found out on the way.
+// The limits of one question, and what it has found so far.
 struct Shapes::Sampling {
   struct Known {
-    std::size_t most = 0;  // how many were asked for
+    std::size_t most = 0;  // how many values were asked for
     Samples samples;
   };
   std::size_t fuel = 0;

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint64_t kMaxPatternSteps = 2'000'000;
 
-// NUL is barred in strings, so that a value with one is the same as none.
+// Strings cannot contain NUL here, so a value with NUL counts as impossible.
 bool is_written(std::string_view text) {
   return text.find('\0') == std::string_view::npos;
 }
@@ -54,7 +54,7 @@ const StringShape& Shapes::text(Term term) {
   if (!shape.values) {
     if (!shape.is_text) shape.language = exprs_->both(any_text_, shape.language);
     shape.is_text = true;
-    // Where the automaton is too large to be counted, a length is one more part of the language.
+    // If the automaton is too large for counting, the length becomes part of the language.
     if (shape.length != Counts{} && shape.language != any_text_ && !can_count(shape)) {
       shape.language = language_of(shape.language, shape.length);
       shape.length = {};
@@ -78,7 +78,7 @@ const StringShape& Shapes::string_shape(Term term) {
   if (known != string_shapes_.end()) return known->second;
   const Level level(*this);
   StringShape shape = level ? compute_string_shape(term) : StringShape{.values = {{}}};
-  if (terms_.kind(term) == Terms::Kind::all_of) {  // others are as large as the schema at most
+  if (terms_.kind(term) == Terms::Kind::all_of) {  // others are at most as large as the schema
     bytes_of_words_ += 3 * bytes_of(shape.excluded);
     if (shape.values) bytes_of_words_ += 3 * bytes_of(*shape.values);
   }
@@ -134,7 +134,7 @@ StringShape Shapes::string_rules(NodeId id) {
     }
     if (format != nullptr) {
       all.push_back(pattern_language(format->pattern.text));
-      // Of a list of values, each is looked at below.
+      // For a list of values, each one is checked below.
       shape.is_superset |= format->also != nullptr && !node.values;
     }
     shape.language = exprs_->all_of(all);
@@ -148,7 +148,7 @@ StringShape Shapes::string_rules(NodeId id) {
   std::ranges::sort(values);
   values.erase(std::unique(values.begin(), values.end()), values.end());
   StringShape result = narrowed(std::move(values), std::span(&shape, 1));
-  // What a format asks beside its pattern is asked of texts of the pattern alone.
+  // What a format requires beyond its pattern is asked only for texts of the pattern.
   if (format != nullptr && format->also != nullptr) {
     std::erase_if(*result.values, [&](const std::string& value) { return !format->also(value); });
   }
@@ -327,7 +327,7 @@ bool Shapes::holds(const StringShape& shape, std::string_view text) {
 }
 
 bool Shapes::is_live(Expr language) {
-  fail_by_limit();  // after which languages are nothing
+  fail_by_limit();  // after that, languages are empty
   if (language == ExprSet::kNothing) return false;
   if (!exprs_->may_be_nothing(language)) return true;
   const Expected<bool> live = automaton(language).dfa.is_live(regex::Dfa::kStart);
@@ -346,8 +346,9 @@ bool Shapes::is_satisfiable(const StringShape& shape) {
   return live && *live;
 }
 
-// Whether `text`, which is in the shape, begins a longer text of it. If all excluded texts do, then
-// so does every beginning of one: the longest that it leads to is not excluded.
+// Whether `text`, which is in the shape, is a prefix of a longer text of it. If that holds for all
+// excluded texts, it also holds for every prefix of one: the longest text to which it leads is not
+// excluded.
 bool Shapes::goes_on(const StringShape& shape, std::string_view text) {
   Automaton& of = automaton(shape.language);
   const auto read = static_cast<std::uint64_t>(std::ranges::count_if(

@@ -1,5 +1,16 @@
-// Values of terms, found by trying: whether there is one beside those that are excluded, and
-// whether items that must differ can all find one.
+// Values of terms, found by trying: whether a term has a value beside the excluded ones, and
+// whether items that must differ can all have one.
+//
+// some_values() returns up to so many different values of a term. Strings are found breadth first
+// in the automaton of their language, numbers by number_scanner.h, arrays and objects from values
+// of their parts, for growing depths, so that small values come first. Results are kept, because
+// the same question comes again with one more exclusion.
+//
+// For items that must differ, a value may be taken only if the later required items still find one
+// each. That is a matching of items and values (can_choose), enlarged item by item along augmenting
+// paths; spoilers() returns the values without which it fails. Items whose term is boundless
+// (strings of any length, most objects) are left out, because they always find a value
+// (is_boundless).
 
 #include <algorithm>
 #include <bit>
@@ -26,14 +37,15 @@ using schema::Counts;
 
 namespace {
 
-// The first `most` of them.
+// The first `most` values.
 Shapes::Samples first_of(const Shapes::Samples& samples, std::size_t most) {
   if (samples.values.size() <= most) return samples;
   return {{samples.values.begin(), samples.values.begin() + static_cast<std::ptrdiff_t>(most)},
           false};
 }
 
-// Values as numbers: equal ones are one. They are others' and stay where they are.
+// Numbers for values; equal values have the same number. The values belong to others and must not
+// move.
 class Numbered {
  public:
   Numbered() = default;
@@ -65,7 +77,7 @@ class Numbered {
   std::unordered_multimap<std::uint64_t, std::size_t> by_hash_;
 };
 
-constexpr std::size_t kValuesPerStep = 4;  // values, most of which differ soon
+constexpr std::size_t kValuesPerStep = 4;  // values, most of which differ early
 constexpr std::uint64_t kStepsPerTriedNumber = 30;
 
 bool is_one_of(const std::vector<Value>& values, const Value& value) {
@@ -74,7 +86,7 @@ bool is_one_of(const std::vector<Value>& values, const Value& value) {
 
 }  // namespace
 
-// Values that lie deeper are looked for only where shallow ones are too few.
+// Deeper values are tried only if there are too few shallow ones.
 Shapes::Samples Shapes::some_values(Term term, std::size_t most) {
   constexpr int kMaxDepth = 6;
   constexpr std::size_t kFuel = 20'000;
@@ -91,7 +103,7 @@ Shapes::Samples Shapes::some_values(Term term, std::size_t most) {
   return found;
 }
 
-// Adds values up to `wanted`. False: there may be others.
+// Adds values up to `wanted`. False: there may be more.
 bool Shapes::sample(Sampling& sampling, Term term, std::size_t wanted, int depth, Samples& into) {
   if (depth == 0 || !spend(1)) return false;
   const auto key = std::pair(term, depth);
@@ -102,7 +114,7 @@ bool Shapes::sample(Sampling& sampling, Term term, std::size_t wanted, int depth
     spend(into.values.size());
     return into.is_all;
   }
-  // Items that differ ask for one more each time.
+  // Items that must differ ask for one more value each time.
   const std::size_t most = std::bit_ceil(wanted);
   bool needs_check = strings_need_check(term);
   bool is_all = true;
@@ -167,7 +179,8 @@ bool Shapes::sample(Sampling& sampling, Term term, std::size_t wanted, int depth
   return into.is_all;
 }
 
-// Shortest first. Of many beginnings so many are kept as are needed: each of them leads to a text.
+// Shortest first. Only as many prefixes are kept as are needed, because each of them leads to a
+// text.
 bool Shapes::sample(Sampling& sampling, const StringShape& shape, std::size_t most, Samples& into) {
   if (shape.values) {
     for (const std::string& text : *shape.values) {
@@ -231,7 +244,7 @@ bool Shapes::has_many_longer(Term term, std::string_view text) {
   };
   const auto read = static_cast<std::uint64_t>(std::ranges::count_if(text, is_first));
   const std::uint64_t least = shape.length.least > read ? shape.length.least - read : 0;
-  // Short ones will do.
+  // Short strings are enough.
   constexpr std::uint64_t kLonger = 12;
   const bool is_open = shape.length.most == Counts::kUnbounded;
   const std::uint64_t room = is_open ? Counts::kUnbounded : shape.length.most - read;
@@ -244,11 +257,11 @@ bool Shapes::has_many_longer(Term term, std::string_view text) {
   return many_texts_.emplace(key, result).first->second;
 }
 
-// Breadth first: each beginning that has not been looked into leads to a text of its own.
+// Breadth first: each prefix that has not been expanded leads to a text of its own.
 bool Shapes::has_many_texts(Automaton& of, std::uint32_t from, std::uint64_t least,
                             std::uint64_t most) {
   constexpr std::size_t kMany = 1024;
-  constexpr std::size_t kMostTried = 200;  // beginnings, of 255 bytes each
+  constexpr std::size_t kMostTried = 200;  // prefixes, with 255 bytes each
   constexpr std::uint64_t kStepsPerTried = 40;
   struct Begun {
     regex::Dfa::State state;
@@ -430,8 +443,8 @@ std::vector<std::pair<ObjectShape, Shapes::Samples>>& Shapes::values_of_shapes(O
   return objects_of_shapes_;
 }
 
-// Values of the shape, which are kept: of a shape from which more and more values are excluded, the
-// same ones are asked for again and again. What rests on an assumption is not kept.
+// Values of the shape, which are kept: if more and more values are excluded from a shape, the same
+// values are asked for again and again. Results that depend on an assumption are not kept.
 template <class Shape>
 const Shapes::Samples& Shapes::values_of_shape(const Shape& shape, std::size_t most) {
   constexpr int kDepth = 6;
@@ -462,7 +475,7 @@ const Shapes::Samples& Shapes::values_of_shape(const Shape& shape, std::size_t m
   return place->second = std::move(found);
 }
 
-// Within the search for values the excluded ones are left out as they come up.
+// During the search for values, excluded ones are skipped when they come up.
 template <class Shape>
 bool Shapes::has_value_but_excluded(const Shape& shape) {
   if (is_sampling_) {
@@ -484,7 +497,7 @@ template bool Shapes::has_value_but_excluded(const ArrayShape& shape);
 template bool Shapes::has_value_but_excluded(const ObjectShape& shape);
 
 bool Shapes::is_boundless(Term term, bool with_numbers) {
-  // False as long as it is asked: items that differ may be what the array itself is.
+  // False while the question is open, because the array's items may be arrays of the same kind.
   const auto [known, is_new] = boundless_.emplace(std::pair(term, with_numbers), false);
   if (!is_new) return known->second;
   const auto judge = [&] {
@@ -493,12 +506,12 @@ bool Shapes::is_boundless(Term term, bool with_numbers) {
     const bool is_open_text = !strings.values && strings.language == any_text_ &&
                               strings.length.most == Counts::kUnbounded;
     if (!is_open_text && is_satisfiable(strings)) return false;
-    // Not through settled(), for which see compute_satisfiable().
+    // Not through settled(), because of compute_satisfiable().
     const Alternatives<NumberShape> some_numbers = alternatives<NumberShape>(term, false);
     const Alternatives<ArrayShape> some_arrays = alternatives<ArrayShape>(term, false);
     const Alternatives<ObjectShape> some_objects = alternatives<ObjectShape>(term, false);
     if (!some_numbers || !some_arrays || !some_objects) return false;
-    // A number may be one that no digit follows.
+    // A number may be one after which no digit can follow.
     const auto is_number = [&](const NumberShape& shape) { return is_possible(shape); };
     if (with_numbers && std::ranges::any_of(*some_numbers, is_number)) return false;
     const bool are_open_arrays = std::ranges::all_of(*some_arrays, [&](const ArrayShape& shape) {
@@ -511,7 +524,7 @@ bool Shapes::is_boundless(Term term, bool with_numbers) {
                  shape.count.most != Counts::kUnbounded) {
                return false;
              }
-             // Each of many names may be there or not: more objects than there ever are items.
+             // Each of many names may be there or not, so there are more objects than items.
              constexpr std::size_t kMany = 64;
              bool needs_check = false;
              return std::ranges::any_of(others(shape, needs_check), [&](const OtherNames& other) {
@@ -534,17 +547,17 @@ const Shapes::Samples& Shapes::values_of_items(Term term, std::size_t most) {
   if (!assumed) {
     return values_of_items_.emplace(std::pair(term, most), std::move(found)).first->second;
   }
-  // What is left out while a term is under question may be there.
+  // A value that is left out while its term is open may exist.
   static const Samples kUnknown{};
   has_guessed_ = true;
   return kUnknown;
 }
 
-// Of the items that there must be from `from` on, those that have fewer values than there are
-// items: only these may find none.
+// The required items from `from` on that have fewer values than there are items: only these may
+// find no value.
 std::vector<const std::vector<Value>*> Shapes::scarce_items(const ArrayShape& shape,
                                                             std::uint64_t from) {
-  constexpr std::uint64_t kMostItems = 64;  // more than that are not counted
+  constexpr std::uint64_t kMostItems = 64;  // more items are not counted
   std::vector<const std::vector<Value>*> scarce;
   if (shape.length.least > kMostItems) return scarce;
   const auto count = static_cast<std::size_t>(shape.length.least);
@@ -559,8 +572,8 @@ std::vector<const std::vector<Value>*> Shapes::scarce_items(const ArrayShape& sh
 
 namespace {
 
-// Whether each of the lists can give a value of its own, none of which is taken: a matching, made
-// larger list by list.
+// Whether each list can give a different value that is not taken: a matching that is enlarged list
+// by list.
 bool can_choose(const std::vector<std::vector<std::size_t>>& lists,
                 const std::vector<bool>& is_taken, std::uint64_t& steps) {
   constexpr std::size_t kNone = ~std::size_t{0};

@@ -16,18 +16,18 @@ namespace {
 
 using regex::CodePointSet;
 
-// Characters that stand for themselves in a JSON string.
+// The characters that stand for themselves in a JSON string.
 const CodePointSet kPlainText{
     {0x20, '"' - 1}, {'"' + 1, '\\' - 1}, {'\\' + 1, CodePointSet::kLast}};
 
-// Between the quotes; there is no NUL in `text`.
+// The text between the quotes; `text` must not contain NUL.
 std::string escaped(std::string_view text) {
   std::string out;
   json::append_escaped(out, text);
   return out;
 }
 
-// The others that there are in `set`, as they are written.
+// The other characters of `set`, as they are written.
 std::vector<std::string> escapes_of(const CodePointSet& set) {
   std::vector<std::string> escapes;
   for (char32_t c = 1; c <= U'\\'; ++c) {
@@ -138,7 +138,7 @@ class Speller {
   NodeId copy(const node::Later&) { return fail("what is made later"); }
 
   NodeId any_text() { return to_.repeat(characters(CodePointSet::all()), 0, node::kUnbounded); }
-  // Every text but those of `part`.
+  // Every text except those of `part`.
   NodeId but(NodeId part) {
     const NodeId others = to_.add(node::Complement{part});
     return in_json_ ? to_.add(node::Both{{any_text(), others}}) : others;
@@ -148,9 +148,9 @@ class Speller {
   const Rules& from_;
   const bool in_json_;
   const bool takes_all_;
-  std::vector<NodeId> nodes_;  // by those of from_
+  std::vector<NodeId> nodes_;  // by the nodes of from_
   std::vector<RuleId> rules_;
-  std::map<std::vector<std::string>, NodeId> escapes_;  // ranges of characters have them in common
+  std::map<std::vector<std::string>, NodeId> escapes_;  // shared by ranges of characters
   std::optional<Error> error_;
 };
 

@@ -5,28 +5,29 @@
 #include "tenon/regex/code_points.h"
 #include "tenon/regex/expr.h"
 
-/// Grammars whose texts stand within other texts, and are written there in a way of their own.
+/// Grammars whose texts are part of other texts, in which characters are written differently.
 namespace tenon::grammar {
 
 enum class Spelling : std::uint8_t {
   plain,    ///< As they are.
-  in_json,  ///< Between the quotes of a JSON string, each character as json::append_quoted() has
+  in_json,  ///< Inside the quotes of a JSON string, each character as json::append_quoted() writes
             ///< it.
   copied,   ///< As they are, and so are tokens and JSON schemas: nothing is refused but
             ///< node::Later.
 };
 
-/// Copies `grammar` into `rules` and returns the copy of its root, which reads the same texts, but
-/// spelled so. What cannot be spelled (NUL in JSON) is left out. Spelling character by character
-/// keeps what is regular regular, and each text has one spelling: so it commutes with `Both` and,
-/// within all spelled texts, with `Complement`, and no other node has to know of it. Fails with
-/// `unsupported` at tokens and JSON schemas, which have no characters to spell, but for `copied`.
+/// Copies `grammar` into `rules` and returns the copy of its root, which reads the same texts in
+/// the other notation. Characters that cannot be written (NUL in JSON) are left out. Because each
+/// character is translated by itself, regular parts stay regular, and because each text has one
+/// notation, the translation commutes with `Both` and, among translated texts, with `Complement`;
+/// so other nodes need not know of it. Fails with `unsupported` at tokens and JSON schemas, whose
+/// characters are not known, except with `copied`.
 ///
 ///     const auto lark = read_rules(R"(start: "say \"" /[a-z]+/ "\"")", Syntax::lark);
 ///     const auto text = add_spelled(rules, *lark, Spelling::in_json);   // say \"hello\"
 [[nodiscard]] Expected<NodeId> add_spelled(Rules& rules, const Rules& grammar, Spelling spelling);
 
-/// One character of `set` between the quotes of a JSON string: a regex::Spelling.
+/// One character of `set` inside the quotes of a JSON string: a regex::Spelling.
 [[nodiscard]] regex::Expr json_spelling(regex::ExprSet& exprs, const regex::CodePointSet& set);
 
 }  // namespace tenon::grammar

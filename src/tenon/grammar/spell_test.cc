@@ -67,7 +67,7 @@ const SpellRow kSpellRows[] = {
     {"Gbnf", Syntax::gbnf, R"(root ::= [^"] | "\"" root)"},
 };
 
-// Every text of up to three of these characters, against the grammar as it is.
+// Every text of up to three of these characters, compared with the original grammar.
 TEST(Spell, ReadsTheSameTextsInJson) {
   const std::vector<std::string> characters{"a", "\"", "\\", "\n", "\x01", "ä"};
   std::vector<std::string> texts{""};
@@ -88,7 +88,7 @@ TEST(Spell, ReadsTheSameTextsInJson) {
       EXPECT_EQ(spell_accepts(in_json, between_quotes(text)), is_read) << between_quotes(text);
     }
     EXPECT_GT(count, 0U);
-    // What is no inside of a JSON string.
+    // These are not the inside of a JSON string.
     for (const char* text : {"\"", "\\", "\n", "\\a", "a\"", "\\u0061", "\\n\n"}) {
       EXPECT_FALSE(spell_accepts(in_json, text)) << text;
     }

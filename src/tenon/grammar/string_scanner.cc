@@ -19,23 +19,38 @@
 
 namespace tenon::grammar {
 
+// Reads JSON strings whose content is in a language. Two automata work together. Content follows
+// the characters of the content: the state of the language's automaton, the number of characters
+// read as far as it matters, and a place in a sorted list of words, which are excluded texts or all
+// texts there are. StringScanner follows the notation: a plain character is passed to Content byte
+// by byte, and an escape is collected in a Point (its digits, the first surrogate) until it is a
+// character.
+//
+// A prefix of an escape is refused if no character that it can become is allowed (has_digits_from,
+// has_character); up to a million code points may be asked for, so they are grouped by the bytes of
+// their UTF-8 form.
+//
+// States in plain text are rows of a table (next_) with a column for each class of bytes, which is
+// what makes walks over a vocabulary fast. Counts and words are beside the language's state, so
+// that masks can be shared: ways() names the language that is left as the key under which other
+// grammars find the tokens, and leaves counts out of the key where they are far from both ends.
 namespace {
 
 using vocab::ByteClasses;
 
 enum class Place : std::uint8_t {
-  backslash,   // after one
-  hex,         // within the digits of \u
-  low,         // after \uD83D: a backslash must follow
+  backslash,   // after a backslash
+  hex,         // inside the digits of \u
+  low,         // after \uD83D; a backslash must follow
   low_letter,  // and a u
-  low_hex,     // and the digits of the other half
-  after,       // the closing quote
+  low_hex,     // and the digits of the second half
+  after,       // after the closing quote
 };
 
 using ContentState = std::uint32_t;
 
-// The content's automaton: that of its language, beside the number of characters read as far as it
-// matters, and beside a place in a list of words: those that are excluded, or all there are.
+// The automaton of the content: the state of the language's automaton, the number of characters
+// read as far as it matters, and a place in a list of words (the excluded ones, or all there are).
 class Content {
  public:
   static constexpr ContentState kStart = regex::Dfa::kStart;
@@ -68,14 +83,14 @@ class Content {
     }
     return next;
   }
-  /// After any one common character, if all of them lead to the same.
+  /// The state after any common character, if all of them lead to the same state.
   std::optional<ContentState> step_common(ContentState id) {
     if (looks_at_words(id)) return std::nullopt;
     const auto next = dfa_.step_common(in_language(id));
     if (!next || is_plain_) return next;
     return intern({.dfa = *next, .read = read_one_more(states_[id].read)});
   }
-  /// Bytes of one class lead to the same state from wherever no word is looked at.
+  /// Bytes of one class lead to the same state, unless words are compared.
   [[nodiscard]] const std::array<std::uint8_t, 256>& byte_classes() const {
     return dfa_.byte_classes();
   }
@@ -92,24 +107,24 @@ class Content {
   [[nodiscard]] bool is_live(ContentState id) {
     if (is_list_) return states_[id].from < states_[id].to;
     if (!is_plain_ && states_[id].read > most_) return false;
-    if (!has_room()) return false;  // which is no verdict
+    if (!has_room()) return false;  // this is not a verdict
     const Expected<bool> live = lengths_.is_live(in_language(id), least_left(id), most_left(id));
     if (!live && on_error_) on_error_(live.error());
     return live && *live;
   }
-  /// False: the expressions have reached a limit, which is reported.
+  /// False: the expressions have reached a limit, and it has been reported.
   [[nodiscard]] bool has_room() const {
     const Status status = exprs_->status();
     if (!status && on_error_) on_error_(status.error());
     return status.has_value();
   }
   [[nodiscard]] const std::function<void(const Error&)>& on_error() const { return on_error_; }
-  /// The same without exclusions.
+  /// The same state without exclusions.
   [[nodiscard]] ContentState base(ContentState id) {
     if (is_plain_ || is_list_) return id;
     return intern({.dfa = states_[id].dfa, .read = states_[id].read});
   }
-  /// What may follow, exclusions and counts aside; nothing: it is one of a list.
+  /// What may follow, without exclusions and counts; nothing: the content is one of a list.
   [[nodiscard]] std::optional<regex::Expr> language(ContentState id) const {
     if (is_list_) return std::nullopt;
     return dfa_.language(in_language(id));
@@ -118,7 +133,7 @@ class Content {
     return !is_plain_ && !is_list_ && states_[id].from < states_[id].to;
   }
   [[nodiscard]] bool counts() const { return least_ != 0 || most_ != regex::Lengths::kUnbounded; }
-  /// How many characters more there must and may be.
+  /// The least and the largest number of further characters.
   [[nodiscard]] std::uint64_t least_left(ContentState id) const {
     const std::uint64_t read = is_plain_ ? 0 : states_[id].read;
     return least_ > read ? least_ - read : 0;
@@ -127,21 +142,23 @@ class Content {
     if (most_ == regex::Lengths::kUnbounded) return most_;
     return most_ - states_[id].read;
   }
-  /// Bytes of the text, not escaped, that are left to come at the least.
+  /// The least number of further bytes of the unescaped text.
   [[nodiscard]] std::uint64_t least_bytes(ContentState id) const {
     const auto language = this->language(id);
     return std::max<std::uint64_t>(language ? exprs_->least_bytes(*language) : 0, least_left(id));
   }
-  /// What is known of the texts of `longest` characters that may come first.
+  /// What is known of the next `longest` characters.
   struct Ahead {
-    std::optional<regex::Expr> free;  ///< Those of them can come that can come first in this.
-    std::optional<regex::Expr> far;   ///< A guess: or so, if they repeat little: see ExprSet.
-    bool is_far_from_end = false;     ///< They can go on as they could without counts.
+    std::optional<regex::Expr> free;  ///< The texts that can come first are those that can come
+                                      ///< first in this expression.
+    std::optional<regex::Expr> far;   ///< A guess: the same for texts with few repetitions, see
+                                      ///< ExprSet.
+    bool is_far_from_end = false;     ///< Counts make no difference to what can come first.
   };
   [[nodiscard]] Ahead ahead(ContentState id, std::uint64_t longest, regex::Expr any_character,
                             bool may_guess) {
     const regex::Expr language = dfa_.language(in_language(id));
-    // Whatever comes first, a text that is long enough follows.
+    // Whatever comes first, a long enough text can follow.
     if (exprs_->holds_long_texts(language) && most_left(id) == regex::Lengths::kUnbounded) {
       return {.free = exprs_->repeat(any_character, 0, regex::ExprSet::kUnbounded), .far = {}};
     }
@@ -167,7 +184,7 @@ class Content {
     return {.free = free, .far = far, .is_far_from_end = is_far_from_end};
   }
   void set_repeats_much(regex::Expr far) { repeats_much_.insert(far); }
-  /// Of the states that have been met.
+  /// The languages of the states made so far.
   [[nodiscard]] std::vector<regex::Expr> languages() const {
     std::vector<regex::Expr> result;
     for (regex::Dfa::State state = regex::Dfa::kStart; state < dfa_.state_count(); ++state) {
@@ -179,9 +196,9 @@ class Content {
   [[nodiscard]] std::array<std::uint8_t, 256> byte_classes(ContentState id) const {
     return exprs_->byte_classes(dfa_.language(in_language(id)));
   }
-  /// Beside the expressions, which are shared.
+  /// Without the expressions, which are shared.
   [[nodiscard]] std::size_t memory_bytes() const {
-    constexpr std::size_t kNodeBytes = 24;  // of the map, beside the state
+    constexpr std::size_t kNodeBytes = 24;  // of the map, in addition to the state
     std::size_t bytes = states_.size() * (2 * sizeof(State) + kNodeBytes) + steps_.memory_bytes() +
                         dfa_.state_count() * dfa_.class_count() * sizeof(regex::Dfa::State);
     for (const std::string& word : words_) bytes += sizeof(word) + word.capacity();
@@ -214,7 +231,7 @@ class Content {
     }
   };
 
-  // Of a list: the words are in order, so their next bytes are, too.
+  // For a list: the words are sorted, so their next bytes are too.
   [[nodiscard]] bool may_read(const State& state, std::uint8_t byte) const {
     std::uint32_t from = state.from;
     if (from < state.to && words_[from].size() == state.depth) ++from;
@@ -261,23 +278,23 @@ class Content {
   std::uint64_t least_;
   std::uint64_t most_;
   bool is_list_;
-  bool is_plain_ = false;  // the states are those of the language's automaton
+  bool is_plain_ = false;  // the states are exactly those of the language's automaton
   std::vector<std::string> words_;
   std::function<void(const Error&)> on_error_;
   std::vector<State> states_;
   std::unordered_map<State, ContentState, Hash> ids_;
   IntMap steps_;
   std::unordered_map<regex::Expr, std::optional<regex::Expr>> far_;
-  std::unordered_set<regex::Expr> repeats_much_;  // of those with far counts
+  std::unordered_set<regex::Expr> repeats_much_;  // of the languages with far counts
 };
 
-// A state that is not in the text: where in the content's automaton, and where in an escape.
+// A state outside the plain text: a state of the content's automaton, and a place in an escape.
 struct Point {
   ContentState content = Content::kStart;
   Place place = Place::after;
-  std::uint8_t digits = 0;  // read of an escape
-  std::uint16_t value = 0;  // of these digits
-  std::uint16_t high = 0;   // the surrogate before, its lower ten bits
+  std::uint8_t digits = 0;  // digits of an escape read so far
+  std::uint16_t value = 0;  // their value
+  std::uint16_t high = 0;   // the lower ten bits of the first surrogate
 
   [[nodiscard]] std::uint64_t key() const {
     return std::uint64_t{content} << 32U | std::uint64_t{static_cast<std::uint8_t>(place)} << 28U |
@@ -341,7 +358,7 @@ class StringScanner final : public Scanner {
       if (!content_.looks_at_words(contents_[state])) next_[at] = next;
       return next;
     }
-    const Point point = points_[state - kFirstPoint];  // a copy: points_ grows
+    const Point point = points_[state - kFirstPoint];  // a copy, because points_ grows
     switch (point.place) {
       case Place::backslash:
         return after_backslash(point, byte);
@@ -382,8 +399,8 @@ class StringScanner final : public Scanner {
     const bool is_by_column = is_text(state) && !content_.looks_at_words(contents_[state]);
     return is_by_column ? column_of_[byte] : byte;
   }
-  // Within an escape as before it and what is left of it, so that no way through one looks shorter,
-  // and those that have come far in one are tried first.
+  // Inside an escape: the value before it plus the rest of it. So a way through an escape never
+  // looks shorter, and escapes that are nearly complete are tried first.
   std::uint32_t least(State state) override {
     if (state == after_) return 0;
     const bool is_escape = !is_text(state);
@@ -403,7 +420,7 @@ class StringScanner final : public Scanner {
     classes.count = *std::ranges::max_element(of) + 1U;
     if (classes.count >= ByteClasses::kNone) return std::nullopt;
     for (unsigned byte = 0; byte < 256; ++byte) {
-      // Control characters and bytes that nothing here has are refused, quotes and backslashes are
+      // Control characters and bytes that are never allowed are refused; quotes and backslashes are
       // looked up by themselves.
       const bool is_read = byte >= 0x20 && byte != '"' && byte != '\\' &&
                            alphabet.contains(static_cast<std::uint8_t>(byte));
@@ -416,7 +433,7 @@ class StringScanner final : public Scanner {
   }
   int rare_byte() const override { return '\\'; }
   Border border(State state) const override {
-    // Few tokens lead into a list, so looking for the rest of each is quicker.
+    // Few tokens lead into a list, so looking for the rest of each one is faster.
     return is_text(state) && content_.language(contents_[state]) ? Border::quote : Border::none;
   }
   State without_exclusions(State state) override {
@@ -505,7 +522,8 @@ class StringScanner final : public Scanner {
   }
 
  private:
-  // Where any character will do, as many times as are left. Nothing: it will not.
+  // For a state in which any character is allowed, as many as are left. Nothing: it is not such a
+  // state.
   [[nodiscard]] std::optional<Ways> ways_of_any_text(State state, regex::Expr language,
                                                      std::uint32_t longest) const {
     if (any_character_ == regex::ExprSet::kNothing) return std::nullopt;
@@ -519,7 +537,7 @@ class StringScanner final : public Scanner {
     std::uint64_t most = counts ? content_.most_left(content) : repetition->max;
     most = std::min<std::uint64_t>(most, longest);
     least = std::min<std::uint64_t>(least, longest + 1);
-    // How many there must be matters to the end alone.
+    // The least count matters only at the end.
     const auto spelled = static_cast<std::uint64_t>(escapes_);
     const regex::Fingerprint inside{kAnyText + most, spelled};
     const regex::Fingerprint whole{kAnyText + most, least << 8U | spelled};
@@ -528,8 +546,8 @@ class StringScanner final : public Scanner {
                 .exact = whole};
   }
 
-  // A string of nothing but a language. Nothing: a limit was reached on the way, which has been
-  // reported.
+  // The scanner of strings whose only condition is a language. Nothing: a limit was reached, and
+  // has been reported.
   std::optional<At> simple(regex::Expr language) {
     if (!content_.has_room()) return std::nullopt;
     std::unique_ptr<StringScanner>& scanner = simple_[language];
@@ -542,12 +560,13 @@ class StringScanner final : public Scanner {
                                                               .on_error = content_.on_error()});
     }
     if (scanner->start() != kDead) return At{scanner.get(), scanner->start()};
-    // What goes on here goes on there, so that it is dead for want of room alone.
+    // Every text that continues here continues there, so it can be dead only because a limit was
+    // reached.
     assert(!content_.exprs()->status());
     return std::nullopt;
   }
 
-  // Bytes that must come, but for one: a letter is the rest of most.
+  // The least number of further bytes of an escape, minus one: most escapes need one more letter.
   static std::uint64_t left_of_escape(const Point& point) {
     constexpr std::uint64_t kDigits = 4;
     switch (point.place) {
@@ -572,21 +591,23 @@ class StringScanner final : public Scanner {
     return place->second;
   }
 
-  // Which bytes lead to the same state, wherever in the text no word is looked at.
+  // Finds which bytes lead to the same state everywhere in the text where words are not compared.
   void number_columns() {
     std::map<std::pair<int, bool>, std::uint16_t> columns;
     for (unsigned byte = 0; byte < 256; ++byte) {
       const bool is_by_itself = byte < 0x20 || byte == '"' || byte == '\\';
-      const bool goes_on = (byte & 0xC0U) == 0x80U;  // with a character, which counts no more
+      // Continues a character, which is not counted again.
+      const bool goes_on = (byte & 0xC0U) == 0x80U;
       std::pair<int, bool> column{content_.byte_classes()[byte], goes_on};
       if (is_by_itself) column.first = -1 - static_cast<int>(std::max(byte, 0x1FU));
       column_of_[byte] =
           columns.try_emplace(column, static_cast<std::uint16_t>(columns.size())).first->second;
     }
-    columns_ = static_cast<std::uint32_t>(columns.size()) + 1;  // the last of common characters
+    // The last column is for common characters.
+    columns_ = static_cast<std::uint32_t>(columns.size()) + 1;
   }
 
-  // The state in the content, dead where the content is.
+  // The state in the text for a state of the content; dead if the content is dead.
   State text(ContentState content) {
     if (content >= text_states_.size()) text_states_.resize(content + 1, kUnknown);
     State& known = text_states_[content];
@@ -600,7 +621,7 @@ class StringScanner final : public Scanner {
     }
     return known;
   }
-  // In the content, not in an escape nor at the end.
+  // In plain text, not in an escape or at the end.
   [[nodiscard]] static bool is_text(State state) { return state < kFirstPoint; }
 
   State in_text(ContentState content, std::uint8_t byte) {
@@ -612,7 +633,7 @@ class StringScanner final : public Scanner {
     return byte < 0x20 ? kDead : text(content_.step(content, byte));
   }
 
-  // Whether some escape is possible: all of them spell a character that the content must allow.
+  // Whether some escape is possible: each stands for a character that the content must allow.
   bool escapes_lead_on(ContentState content) {
     for (const char c : std::string_view("\"\\/bfnrt")) {
       if (text(content_.step(content, *simple_escape(static_cast<std::uint8_t>(c)))) != kDead)
@@ -658,7 +679,7 @@ class StringScanner final : public Scanner {
     return is_control(code) || (escapes_ == UnicodeEscapes::any && (!is_list_ || code >= 0x80));
   }
 
-  // The content after the character `code`.
+  // The content's state after the character `code`.
   State spelled(ContentState content, unsigned code) {
     if (code < 0x80) return text(content_.step(content, static_cast<std::uint8_t>(code)));
     if (code >= 0x10000) {
@@ -688,7 +709,7 @@ class StringScanner final : public Scanner {
       found = has(1, 0x20) || has(0x7F, 0xA0);
     } else {
       found = has(1, is_list_ ? 0x20 : 0x7F) || has(0x7F, 0xD800) || has(0xE000, 0x10000);
-      // The others are made of two halves.
+      // All other characters are written as two halves.
       const unsigned first_high = std::clamp(from, 0xD800U, 0xDC00U) - 0xD800U;
       const unsigned end_high = std::clamp(to, 0xD800U, 0xDC00U) - 0xD800U;
       found = found ||
@@ -697,7 +718,7 @@ class StringScanner final : public Scanner {
     leads_on_.emplace(key, found);
     return found;
   }
-  // The codes of four digits that begin with these.
+  // The codes of four digits that begin with these digits.
   static std::pair<unsigned, unsigned> codes_from(unsigned digits, unsigned value) {
     const unsigned shift = 4 * (4 - digits);
     return {value << shift, (value + 1) << shift};
@@ -714,7 +735,7 @@ class StringScanner final : public Scanner {
   }
 
   // Whether some character in [from, to) can come next. Up to a million are asked for, so they are
-  // told apart by the bytes that they begin with.
+  // grouped by their first bytes.
   bool has_character(ContentState content, unsigned from, unsigned to) {
     struct Form {
       unsigned first, end, lead, shift;
@@ -728,7 +749,7 @@ class StringScanner final : public Scanner {
                               std::min(to, form.end));
     });
   }
-  // The same of those whose next byte is `lead` and the bits of the code from `shift` on.
+  // The same for characters whose next byte is `lead` and the bits of the code from `shift` on.
   bool has_character_of(ContentState content, unsigned lead, unsigned shift, unsigned from,
                         unsigned to) {
     const unsigned size = 1U << shift;
@@ -737,7 +758,7 @@ class StringScanner final : public Scanner {
       const ContentState after = content_.step(content, static_cast<std::uint8_t>(lead | bits));
       if (text(after) == kDead) continue;
       const unsigned end = std::min(to, (at | (size - 1)) + 1);
-      // What goes on with a part of a character goes on with all of one.
+      // If a block of characters is complete, it is enough that its first bytes can be continued.
       const bool is_whole_block = (at & (size - 1)) == 0 && end - at == size;
       if (is_whole_block || has_character_of(after, 0x80, shift - 6, at, end)) return true;
     }
@@ -745,14 +766,14 @@ class StringScanner final : public Scanner {
   }
 
   static constexpr State kFirstPoint = 0x80000000;
-  // Beside the fingerprint of what is free, and of what has far counts.
+  // Added to the fingerprints of languages without counts, and of those with far counts.
   static constexpr std::uint64_t kFree = 0x6672;
   static constexpr std::uint64_t kFar = 0x6661;
-  static constexpr std::uint64_t kAnyText = std::uint64_t{0x7E78} << 32U;  // no fingerprint
+  static constexpr std::uint64_t kAnyText = std::uint64_t{0x7E78} << 32U;  // not a fingerprint
 
   Content content_;
   UnicodeEscapes escapes_;
-  bool is_list_;  // where what is ASCII has one spelling, so that most of it is forced
+  bool is_list_;  // ASCII has one notation in a list of texts, so that most of the text is forced
   regex::Expr any_character_;
   regex::Expr any_text_;
   State start_ = kDead;

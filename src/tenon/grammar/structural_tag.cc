@@ -22,8 +22,20 @@ namespace {
 using regex::CodePointSet;
 
 constexpr int kMaxTagDepth = 100;
+// Reads a structural tag (JSON) and adds its rules. Each format has a function that reads its
+// members and returns a node: constants, regular expressions, JSON values, sequences, choices,
+// tags, triggered tags, and so on. An unknown member or type is refused, because ignoring it would
+// give another grammar.
+//
+// Free text in a tag must stop where the tag ends. So each function gets TagEnds, the texts and
+// tokens that end the tag around it, and free text excludes them. Triggers and their tags become a
+// dispatch (dispatch.h), as in the other front ends.
+//
+// The path to the current place ("format.tags[0].end") is kept while reading (at), so that every
+// error names it. The older form with "structures" and "triggers" is read as a triggered tag.
+// Parameter styles are in parameter_style.cc.
 
-// What ends the tag around: free text in it stops there.
+// The ends of the enclosing tag, where free text inside it stops.
 struct TagEnds {
   std::vector<std::string> texts;
   node::Token tokens;
@@ -76,7 +88,7 @@ class TagReader {
       fail(at(member.key), "is not supported here; there are " + list, Errc::unsupported);
     }
   }
-  // Where its place says what an object is, `type` may be missing.
+  // If the place decides what an object is, `type` may be missing.
   void check_type(const json::Value& object, std::string_view type) {
     const json::Value* const value = object.find("type");
     if (value == nullptr || (value->if_string() != nullptr && *value->if_string() == type)) return;
@@ -114,7 +126,7 @@ class TagReader {
     if (value->if_bool() == nullptr) fail(at(name), "must be true or false");
     return !error_ && *value->if_bool();
   }
-  // None where it is missing or null.
+  // Nothing if it is missing or null.
   std::optional<std::int64_t> integer(const json::Value& object, std::string_view name,
                                       std::int64_t least = 0) {
     const json::Value* const value = object.find(name);
@@ -136,7 +148,7 @@ class TagReader {
     return error_ ? kNone : *value->if_array();
   }
 
-  // A token by number or by name.
+  // Adds a token that is given by number or by name.
   void add_token(const json::Value& value, const std::string& where, node::Token& token) {
     if (value.if_string() != nullptr) {
       token.names.push_back(*value.if_string());
@@ -162,7 +174,7 @@ class TagReader {
 
   // ---- Formats ----------------------------------------------------------------------------------
 
-  // Runs `f` with `path` added to where we are.
+  // Runs `f` with `path` appended to the current place.
   template <class F>
   auto within(const std::string& path, F f) {
     const std::size_t before = path_.size();
@@ -363,10 +375,10 @@ class TagReader {
   // ---- Tags -------------------------------------------------------------------------------------
 
   struct Tag {
-    std::string begin;  // where it is a text
-    node::Token token;  // where it is a token
+    std::string begin;  // if it is a text
+    node::Token token;  // if it is a token
     NodeId begin_node = 0;
-    NodeId rest = 0;  // content and end
+    NodeId rest = 0;  // the content and the end
   };
 
   NodeId tag(const json::Value& format, const TagEnds&) { return whole(tag_of(format)); }
@@ -483,7 +495,7 @@ class TagReader {
     return boolean(format, "at_least_one") ? node : rules_.repeat(node, 0, 1);
   }
 
-  // The text is free of `excludes` only: what ends the tag around must be one of them.
+  // The text excludes `excludes` only, so what ends the enclosing tag must be one of them.
   NodeId dispatch(const json::Value& format, const TagEnds& ends) {
     allow(format, {"rules", "loop", "excludes"});
     std::vector<std::string> patterns;
@@ -627,7 +639,7 @@ class TagReader {
       fail(at("begin"), "must begin with a trigger");
       return {};
     }
-    // The schema may be its own text.
+    // The schema may be given as its text.
     Expected<json::Value> parsed;
     if (schema->if_string() != nullptr) {
       parsed = json::parse(*schema->if_string());

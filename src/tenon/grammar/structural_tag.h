@@ -6,7 +6,7 @@
 
 namespace tenon::grammar {
 
-/// Adds a structural tag, as xgrammar, vLLM and SGLang take it, and returns its node:
+/// Adds a structural tag in the form of xgrammar, vLLM and SGLang, and returns its node:
 ///
 ///     {"type": "structural_tag", "format": {"type": "triggered_tags", "triggers": ["<call"],
 ///      "tags": [{"type": "tag", "begin": "<call f>", "content": {"type": "json_schema",
@@ -14,9 +14,9 @@ namespace tenon::grammar {
 ///     {"structures": [{"begin": "<call f>", "schema": {...}, "end": "</call>"}],
 ///      "triggers": ["<call"]}                                        // the older form of the same
 ///
-/// Styles of json_schema are in parameter_style.h. Fails with the path of what is wrong
-/// ("format.tags[0].end: ..."); a member that is not known is refused, for it would not be
-/// honoured. docs/grammars.md has the formats.
+/// Styles of json_schema are in parameter_style.h. Fails with the path of the error
+/// ("format.tags[0].end: ..."). An unknown member is refused, because it would be ignored
+/// otherwise. docs/grammars.md has the formats.
 [[nodiscard]] Expected<NodeId> add_structural_tag(Rules& rules, const json::Value& tag);
 
 }  // namespace tenon::grammar

@@ -17,7 +17,7 @@ std::string with_format(std::string_view format) {
   return R"({"type": "structural_tag", "format": )" + std::string(format) + "}";
 }
 
-// "I" is a tag of an integer in <f> and </f>, "A" any text, "C" the constant "c".
+// "I" is a tag with an integer in <f> and </f>, "A" any text, "C" the constant "c".
 std::string expanded(std::string_view format) {
   std::string result;
   for (const char c : format) {
@@ -35,7 +35,7 @@ std::string expanded(std::string_view format) {
   return result;
 }
 
-// Verdicts are xgrammar's (0.2.8).
+// The verdicts are xgrammar's (0.2.8).
 TEST(StructuralTag, Reads) {
   const ReadRow rows[] = {
       {"ConstString", "C", {"c"}, {"", "cc"}},
@@ -222,8 +222,8 @@ std::string styled(std::string_view style, std::string_view more = "") {
       R"("required":["name","count"],"additionalProperties":false,"$defs":{"n":{"type":"integer"}}}})");
 }
 
-// Verdicts are those of xgrammar 0.2.9, but for what heads tell of values, which it does not hold
-// to what follows.
+// The verdicts are those of xgrammar 0.2.9, except that xgrammar does not enforce what heads say
+// about values.
 TEST(StructuralTag, WritesParametersInStyles) {
   const ReadRow rows[] = {
       {"Qwen",

@@ -1,6 +1,6 @@
-// Our own tests of single keywords, and JSON-Schema-Test-Suite where it is there, by mask. A
-// ratchet: tests/golden/masks_of_suite.txt names the groups of the suite that are not right; all
-// others must be, and a group that has become right must leave the list.
+// Our own tests of single keywords, and JSON-Schema-Test-Suite if it is installed, by mask. The
+// list of failures may only shrink: tests/golden/masks_of_suite.txt names the groups of the suite
+// that fail; all others must pass, and a group that passes must leave the list.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -50,7 +50,7 @@ std::vector<Group> read_groups(Data data, const std::string& draft) {
   return groups;
 }
 
-// The verdict on a text does not depend on the vocabulary; this is the smallest.
+// The verdict on a text does not depend on the vocabulary, so this is the smallest.
 std::shared_ptr<VocabIndex> suite_bytes_index() {
   std::vector<vocab::Token> tokens(256);
   for (unsigned byte = 0; byte < 256; ++byte) tokens[byte].bytes = static_cast<char>(byte);

@@ -14,12 +14,12 @@ using schema::Types;
 
 namespace {
 
-// Sets of branches of an anyOf that are told apart where it matters what they evaluate.
+// The sets of branches of an anyOf that are distinguished if it matters what they evaluate.
 constexpr std::size_t kMaxSetsOfBranches = 32;
-// Branches of a oneOf of which each is held against each other one.
+// The number of branches of a oneOf for which all pairs are compared.
 constexpr std::size_t kMaxOverlapping = 2000;
 
-using Keys = std::vector<std::string>;  // of values, in order; equal for equal values
+using Keys = std::vector<std::string>;  // of values, sorted; equal for equal values
 
 // Nothing for arrays and objects.
 std::optional<std::string> key_of(const json::Value& value) {
@@ -34,11 +34,11 @@ std::optional<std::string> key_of(const json::Value& value) {
   return key + 'e' + std::to_string(decimal.exponent) + std::string(decimal.huge);
 }
 
-// What sets a schema apart from others, as far as it is plain to see: a superset of what fits.
+// Simple facts that distinguish schemas: a superset of the values that fit.
 struct Facts {
   Types types = Types::all();
-  std::optional<Keys> values;           // none of them an array or object
-  std::map<std::string, Keys> members;  // that must be there with one of these values
+  std::optional<Keys> values;           // without arrays and objects
+  std::map<std::string, Keys> members;  // required members with one of these values
 };
 
 std::optional<Keys> keys_of(const schema::Enumeration& values) {
@@ -53,7 +53,7 @@ std::optional<Keys> keys_of(const schema::Enumeration& values) {
   return keys;
 }
 
-constexpr int kMaxDepth = 8;      // of schemas that refer to others
+constexpr int kMaxDepth = 8;      // of nested references
 constexpr int kMaxVisits = 1000;  // of schemas for one branch; the same one may come many times
 
 void collect(const schema::Schema& schema, NodeId id, int depth, int& visits, Facts& facts) {
@@ -90,7 +90,7 @@ bool are_disjoint(const Facts& a, const Facts& b) {
   });
 }
 
-// Whether no two of many lists have a key in common.
+// Whether no two of many lists have a common key.
 bool are_all_disjoint(const std::vector<const Keys*>& lists) {
   Keys all;
   for (const Keys* list : lists) {
@@ -120,7 +120,7 @@ bool are_all_disjoint(const std::vector<Facts>& branches) {
   });
 }
 
-// Calls visit(node) for `id` and all nodes that apply to the same value, but for those `seen`.
+// Calls visit(node) for `id` and all nodes that apply to the same value, except those in `seen`.
 template <class Visit>
 void visit_in_place(const schema::Schema& schema, NodeId id, std::vector<bool>& seen,
                     const Visit& visit) {
@@ -248,7 +248,7 @@ Term Terms::negation(Term term) {
   return intern({.kind = Kind::negation}, 0, {term});
 }
 
-// Exactly one. What is plainly disjoint needs no negations.
+// Exactly one branch. Branches that are plainly disjoint need no negations.
 Term Terms::one_of(const schema::Node& node) {
   const std::vector<NodeId>& ids = node.one_of;
   std::vector<Term> branches;
@@ -288,9 +288,9 @@ Term Terms::definition(NodeId id) {
   return term;
 }
 
-// What a value evaluates is a matter of all the branches that hold for it. So where that is asked,
-// each set of branches that may hold together is an alternative: a value that fits some of them and
-// no others is one of that set, with all that these evaluate.
+// All branches that hold for a value decide what it evaluates. If that is asked for, each set of
+// branches that may hold together is an alternative: the values that fit all branches of the set
+// and no others, with everything that these evaluate.
 Term Terms::any_of_evaluating(NodeId id) {
   const std::vector<NodeId>& ids = schema_->node(id).any_of;
   struct Set {
@@ -330,7 +330,7 @@ Term Terms::any_of_evaluating(NodeId id) {
   return any_of(std::move(terms));
 }
 
-// Also where one is the negation of the other, so that each keeps what it says.
+// Also if one is the negation of the other, so that each keeps its own rules.
 Term Terms::either(Term a, Term b) {
   if (a == kNothing || b == kNothing || a == b) return any_of({a, b});
   std::vector<Term> parts{std::min(a, b), std::max(a, b)};
@@ -361,7 +361,8 @@ Term Terms::define(NodeId id, Term own) {
     const Term fails = all_of({negation(condition), branch(node.conditional->else_node)});
     all.push_back(is_asked_[id] ? either(holds, fails) : any_of({holds, fails}));
   }
-  // node.dependents need a property's presence, which is a matter of objects: see shape_objects.cc.
+  // node.dependents depends on the presence of a property, so it is handled with objects: see
+  // shape_objects.cc.
   return all_of(std::move(all));
 }
 

@@ -20,16 +20,16 @@ namespace tenon::grammar {
 /// equal indices.
 using Term = std::uint32_t;
 
-/// Boolean expressions over the nodes of a schema, hash-consed. A node is expanded only when asked
-/// for, so recursion costs nothing.
+/// Boolean expressions over the nodes of a schema, hash-consed. A node is expanded only when it is
+/// asked for, so recursion costs nothing.
 class Terms {
  public:
   enum class Kind : std::uint8_t {
     nothing,
     anything,
-    node,      ///< All that a node says.
-    rules,     ///< What it says by itself: types, values and the rules for each type.
-    value,     ///< What is equal to a value.
+    node,      ///< All rules and references of a node.
+    rules,     ///< Its own rules: types, values and the rules for each type.
+    value,     ///< The values that are equal to one value.
     all_of,    ///< Of parts.
     any_of,    ///< Of parts.
     negation,  ///< Of its only part.
@@ -41,23 +41,23 @@ class Terms {
 
   [[nodiscard]] Term node(schema::NodeId id);
   [[nodiscard]] Term rules(schema::NodeId id);
-  /// `value` belongs to the schema.
+  /// `value` must belong to the schema.
   [[nodiscard]] Term value(const json::Value& value);
   [[nodiscard]] Term all_of(std::vector<Term> parts);
   [[nodiscard]] Term any_of(std::vector<Term> parts);
   [[nodiscard]] Term negation(Term term);
-  /// What a node means, in terms of its own rules and of the nodes it refers to.
+  /// The meaning of a node, in terms of its own rules and of the nodes to which it refers.
   [[nodiscard]] Term definition(schema::NodeId id);
-  /// The node and all that apply to the same value as it does, whether they hold or not.
+  /// The node and all nodes that apply to the same value, whether they hold or not.
   [[nodiscard]] std::vector<schema::NodeId> in_place(schema::NodeId id) const;
-  /// Some unevaluatedProperties or unevaluatedItems asks what the node evaluates.
+  /// Some unevaluatedProperties or unevaluatedItems needs to know what the node evaluates.
   [[nodiscard]] bool is_asked(schema::NodeId id) const { return is_asked_[id]; }
-  /// A definition of the node that is asked what it evaluates does not tell all `anyOf` branches
-  /// that hold: there are too many sets of them.
+  /// The definition of a node for which this is needed does not distinguish all `anyOf` branches
+  /// that hold, because there are too many sets of them.
   [[nodiscard]] bool evaluates_more(schema::NodeId id) const {
     return evaluates_more_.contains(id);
   }
-  /// Set once a definition was too large to be written down.
+  /// Set if a definition was too large to be made.
   [[nodiscard]] const std::optional<Error>& error() const { return error_; }
 
   [[nodiscard]] Kind kind(Term term) const { return entries_[term].kind; }
@@ -69,7 +69,7 @@ class Terms {
   }
   [[nodiscard]] const schema::Schema& schema() const { return *schema_; }
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
-  /// Parts looked at since the last call.
+  /// The number of parts looked at since the last call.
   [[nodiscard]] std::uint64_t take_steps() { return std::exchange(steps_, 0); }
 
  private:

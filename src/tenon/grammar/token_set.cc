@@ -7,7 +7,7 @@
 namespace tenon::grammar {
 
 TokenSet::TokenSet(std::span<const std::uint32_t> mask) {
-  // Setting a bit from the list costs about as much as a word of the bits.
+  // Setting a bit from the list costs about as much as one word of the bits.
   std::size_t count = 0;
   for (std::size_t i = 0; i < mask.size() && count < mask.size(); ++i) {
     count += static_cast<std::size_t>(std::popcount(mask[i]));
@@ -50,7 +50,7 @@ void TokenSet::copy_to(std::span<std::uint32_t> mask) const {
 }
 
 void TokenSet::add_to(std::span<std::uint32_t> mask) const {
-  // Apart they can be added by vectors.
+  // Separate ranges, so that the loop can use vector instructions.
   std::uint32_t* __restrict to = mask.data();
   const std::uint32_t* __restrict from = bits_.data();
   for (std::size_t i = 0; i < bits_.size(); ++i) to[i] |= from[i];

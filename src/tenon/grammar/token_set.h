@@ -10,7 +10,7 @@
 
 namespace tenon::grammar {
 
-/// Words of a token mask: bit t % 32 of word t / 32 is set where token t is allowed.
+/// The number of words of a token mask: bit t % 32 of word t / 32 is set if token t is allowed.
 [[nodiscard]] constexpr std::size_t mask_words(std::size_t vocab_size) {
   return (vocab_size + 31) / 32;
 }
@@ -29,20 +29,20 @@ class TokenSet {
  public:
   TokenSet() = default;
   explicit TokenSet(std::span<const std::uint32_t> mask);
-  /// Of a vocabulary with `words` mask words; tokens may come twice.
+  /// For a vocabulary with `words` mask words; tokens may come twice.
   TokenSet(std::span<const vocab::TokenId> tokens, std::size_t words);
 
-  /// Kept as bits, however few there are.
+  /// Kept as bits, even if they are few.
   [[nodiscard]] static TokenSet of_bits(std::vector<std::uint32_t> mask);
 
   void add_to(std::span<std::uint32_t> mask) const;
-  /// The same to a mask that is empty, whatever it holds.
+  /// Writes the set over `mask`, whatever it holds.
   void copy_to(std::span<std::uint32_t> mask) const;
-  /// Linear where the set is a list.
+  /// Linear if the set is a list.
   [[nodiscard]] bool contains(vocab::TokenId token) const;
-  /// The token, if there is no other.
+  /// The token, if there is exactly one.
   [[nodiscard]] std::optional<vocab::TokenId> only() const;
-  /// The lowest; nullopt: there is none.
+  /// The lowest token; nullopt: the set is empty.
   [[nodiscard]] std::optional<vocab::TokenId> first() const;
   [[nodiscard]] std::size_t memory_bytes() const {
     return (bits_.capacity() + ids_.capacity()) * sizeof(std::uint32_t);

@@ -20,19 +20,20 @@ using vocab::TokenTrie;
 
 namespace {
 
-// A partition that is asked for the second time gets a quotient of its own if that at hand has more
-// nodes. So many are kept, since each has a list of nearly all tokens; the first are always there.
+// A partition that is asked for a second time gets a quotient of its own, if the best existing one
+// has more nodes than this. So many are kept, because each has a list of nearly all tokens; the
+// first ones always stay.
 constexpr std::uint32_t kSmallQuotient = 3000;
-constexpr unsigned kMostClasses = 32;  // with more a quotient is hardly smaller
+constexpr unsigned kMostClasses = 32;  // with more classes a quotient is hardly smaller
 constexpr std::size_t kMaxQuotients = 40;
 constexpr std::ptrdiff_t kStandardQuotients = 5;
-// Partitions that are remembered for having been asked for.
+// The number of partitions that are remembered as asked for.
 constexpr std::size_t kMaxAsked = 10'000;
 constexpr regex::ByteSet kPlainCharacters = regex::plain_characters();
 constexpr std::size_t kPartBytes = std::size_t{32} << 20U;
 
-// The bytes of JSON strings without quotes and escapes: what any pattern may tell apart of
-// characters beyond ASCII is where they begin and end, and which of them UTF-8 allows.
+// The bytes of JSON strings, without quotes and escapes. Of characters beyond ASCII, any pattern
+// can distinguish where they begin and end, and which of them UTF-8 allows.
 ByteClasses text_classes() {
   ByteClasses classes;
   classes.of.fill(ByteClasses::kNone);
@@ -71,7 +72,7 @@ ByteClasses without_units(ByteClasses classes) {
   return classes.canonical();
 }
 
-// Beside it each of `singles` is a class of its own.
+// The same classes, with each of `singles` as a class of its own.
 ByteClasses refined(ByteClasses classes, std::string_view singles) {
   for (const char byte : singles) {
     classes.of[static_cast<std::uint8_t>(byte)] = static_cast<std::uint8_t>(classes.count++);
@@ -79,8 +80,8 @@ ByteClasses refined(ByteClasses classes, std::string_view singles) {
   return classes;
 }
 
-// What \s tells apart, in ASCII and in the characters beyond that are spaces: U+00A0, 1680, 2000 to
-// 200A, 2028, 2029, 202F, 205F, 3000, FEFF.
+// What \s distinguishes, in ASCII and in the spaces beyond: U+00A0, 1680, 2000 to 200A, 2028, 2029,
+// 202F, 205F, 3000, FEFF.
 ByteClasses space_classes() {
   ByteClasses classes =
       refined(text_classes(), " \xC2\xE1\xE2\xE3\xEF\x80\x81\x9A\x9F\xA0\xA8\xA9\xAF\xBB\xBF");
@@ -91,8 +92,8 @@ ByteClasses space_classes() {
   return classes.canonical();
 }
 
-// And what most patterns tell apart within ASCII; the digits those of IPv4
-// addresses, dates and times, the v that of addresses to come (RFC 3986).
+// And what most patterns distinguish in ASCII; the digits are for IPv4 addresses, dates and times,
+// and the v is for future address formats (RFC 3986).
 ByteClasses rich_classes() {
   ByteClasses classes = space_classes();
   for (const std::string_view range : {"69", "af", "gz", "AF", "GZ"}) {
@@ -104,12 +105,12 @@ ByteClasses rich_classes() {
   return refined(classes, "012345vV!#$%&'()*+,-./:;<=>?@[]^_`{|}~").canonical();
 }
 
-// And what addresses for mail tell apart beside that: the 6 and the letters of "[IPv6:" (RFC 5321).
+// And what mail addresses distinguish in addition: the 6 and the letters of "[IPv6:" (RFC 5321).
 ByteClasses mail_classes() {
   return refined(rich_classes(), "6IP").canonical();
 }
 
-// Where the string ends that `bytes` begin in; npos: it does not.
+// Where the string in which `bytes` begin ends; npos: it does not end.
 std::size_t closing_quote(std::string_view bytes) {
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     if (bytes[i] == '\\') {
@@ -133,7 +134,8 @@ TokenTrie trie_of(const vocab::Vocab& vocab, const Wanted& is_wanted) {
   return TokenTrie(std::move(entries));
 }
 
-// By node: symbols of the longest way down, or kOthers where one below is not `wanted`.
+// By node: the number of symbols of the longest way down, or kOthers if a symbol below is not
+// `wanted`.
 template <class Wanted>
 std::vector<std::uint16_t> heights_of(const TokenTrie& trie, const Wanted& is_wanted) {
   constexpr std::uint16_t kOthers = VocabIndex::kOthers;
@@ -152,8 +154,8 @@ std::vector<std::uint16_t> heights_of(const TokenTrie& trie, const Wanted& is_wa
   return heights;
 }
 
-// The border of the tokens for which `split` gives the ends of the first part and of what is
-// between the parts.
+// The border of the tokens for which `split` returns the end of the first part and the end of what
+// is between the parts.
 using Ends = std::optional<std::pair<std::size_t, std::size_t>>;
 using Split = std::function<Ends(std::string_view)>;
 
@@ -230,7 +232,7 @@ VocabIndex::VocabIndex(std::shared_ptr<const vocab::Vocab> vocab)
   for (const ByteClasses& classes : {text_classes(), space_classes(), rich_classes()}) {
     keep(coarser(finest, classes));
   }
-  // Of JSON, which every server meets sooner or later: of whitespace, and of numbers.
+  // For JSON, which every server needs sooner or later: the borders of whitespace and of numbers.
   for (const std::string_view alphabet : {" \n\t\r", "0123456789+-.eE"}) {
     regex::ByteSet bytes;
     for (const char c : alphabet) bytes.insert(static_cast<std::uint8_t>(c));
@@ -311,7 +313,7 @@ std::shared_ptr<const VocabIndex::Quotient> VocabIndex::quotient(const ByteClass
 std::shared_ptr<const VocabIndex::Quotient> VocabIndex::keep(
     std::shared_ptr<const Quotient> quotient) {
   if (quotients_.size() == kMaxQuotients) {
-    // Not the first ones, of which the others are made.
+    // Not the first ones, because the others are made from them.
     const auto oldest = std::ranges::min_element(quotients_.begin() + kStandardQuotients,
                                                  quotients_.end(), {}, &Kept::last_use);
     *oldest = {std::move(quotient), ++uses_};
@@ -321,7 +323,7 @@ std::shared_ptr<const VocabIndex::Quotient> VocabIndex::keep(
   return quotients_.back().quotient;
 }
 
-// Of the classes at hand, which is much faster than of the bytes.
+// From the classes of the existing quotient, which is much faster than from bytes.
 std::shared_ptr<const VocabIndex::Quotient> VocabIndex::coarser(const Quotient& from,
                                                                 const ByteClasses& canonical) {
   ByteClasses of_symbols;

@@ -20,9 +20,9 @@
 
 namespace tenon::grammar {
 
-/// What all grammars over one vocabulary share: its trie, parts and quotients of it, made when
-/// first asked for, and parts of masks. Thread-safe; but for parts of masks, what it hands out
-/// lives as long as it does.
+/// What all grammars over one vocabulary share: its trie, parts and quotients of it, which are made
+/// when first asked for, and parts of masks. Thread-safe. What it returns lives as long as it does,
+/// except parts of masks.
 class VocabIndex {
  public:
   explicit VocabIndex(std::shared_ptr<const vocab::Vocab> vocab);
@@ -31,51 +31,52 @@ class VocabIndex {
   /// The trie of the text tokens that contain `byte`.
   [[nodiscard]] const vocab::TokenTrie& containing(std::uint8_t byte);
 
-  /// The trie of the text tokens of more than kShort bytes. They are few.
+  /// The trie of the text tokens of more than kShort bytes, which are few.
   [[nodiscard]] const vocab::TokenTrie& long_tokens() const { return long_tokens_; }
   static constexpr std::uint32_t kShort = 32;
 
-  /// By node of a trie: symbols of the longest way down, if all below are printable characters of
-  /// ASCII and neither quote nor backslash; else kOthers.
+  /// By node of a trie: the number of symbols of the longest way down, if all symbols below are
+  /// printable ASCII without quote and backslash; else kOthers.
   using PlainHeights = std::vector<std::uint16_t>;
   static constexpr std::uint16_t kOthers = 0xFFFF;
-  /// Of the vocabulary's own trie.
+  /// Those of the vocabulary's own trie.
   [[nodiscard]] const PlainHeights& plain_heights();
 
   struct Quotient {
-    vocab::ByteClasses classes;  ///< of kUnit, too, if common characters are units of the trie
+    vocab::ByteClasses classes;  ///< also of kUnit, if common characters are units of the trie
     std::array<std::uint8_t, 256> representative{};  ///< class -> one of its bytes
     vocab::TokenTrie trie;
-    std::unordered_map<std::uint32_t, TokenSet> large;  ///< Of nodes with many tokens: all of them.
+    std::unordered_map<std::uint32_t, TokenSet> large;  ///< For nodes with many tokens: all of
+                                                        ///< them.
     static constexpr std::size_t kManyTokens = 512;
     PlainHeights plain_heights;
   };
-  /// The smallest quotient at hand whose partition refines `classes`, or null. One for `classes`
-  /// itself is made of that when they are asked for again; that costs about a millisecond. Its
-  /// units are common characters (regex/common_characters.h) if `classes` has one of kUnit.
+  /// The smallest existing quotient whose partition refines `classes`, or null. When `classes` are
+  /// asked for again, a quotient of their own is made from it, which takes about a millisecond. Its
+  /// units are common characters (regex/common_characters.h) if `classes` has a class for kUnit.
   [[nodiscard]] std::shared_ptr<const Quotient> quotient(const vocab::ByteClasses& classes);
 
-  /// Tokens of two parts, by the one and by the other: docs/masks.md, "Boundary".
+  /// Tokens of two parts, indexed by either part: docs/masks.md, "Boundary".
   struct Border {
-    std::vector<vocab::TokenId> tokens;  ///< by index, which stands for a token below
-    std::vector<std::uint16_t> split;    ///< by index: bytes before the second part
+    std::vector<vocab::TokenId> tokens;  ///< by index; below, an index stands for a token
+    std::vector<std::uint16_t> split;    ///< by index: the bytes before the second part
     vocab::TokenTrie before;             ///< indices, by the first part
-    std::vector<std::uint16_t> height;   ///< by node of it: bytes of the longest way down
-    std::vector<std::uint32_t> at_once;  ///< indices with nothing in it
-    vocab::TokenTrie after;              ///< numbers of second parts, by these
-    std::vector<std::uint32_t> by_rest;  ///< indices, ordered by number of the second part,
+    std::vector<std::uint16_t> height;   ///< by node of it: the bytes of the longest way down
+    std::vector<std::uint32_t> at_once;  ///< indices with an empty first part
+    vocab::TokenTrie after;              ///< numbers of second parts, by these parts
+    std::vector<std::uint32_t> by_rest;  ///< indices, ordered by the number of the second part,
     std::vector<std::uint32_t> first;    ///< which has [first[n], first[n + 1]) of them
 
-    /// Number of the empty second part.
+    /// The number of the empty second part.
     static constexpr std::size_t kNoRest = 0;
     [[nodiscard]] std::span<const std::uint32_t> with_rest(std::size_t number) const {
       return std::span(by_rest).subspan(first[number], first[number + 1] - first[number]);
     }
   };
-  /// The tokens that close a JSON string which they begin in: what comes before the first quote
-  /// that is not escaped, which is in neither part, and after it.
+  /// The tokens that close a JSON string inside which they begin: the part before the first
+  /// unescaped quote, and the part after it. The quote itself is in neither part.
   [[nodiscard]] const Border& quotes() const { return quotes_; }
-  /// The tokens that begin with bytes of `alphabet` and go on with others.
+  /// The tokens that begin with bytes of `alphabet` and continue with others.
   [[nodiscard]] const Border& border(const regex::ByteSet& alphabet);
 
   /// The tokens that have a byte beyond ASCII.
@@ -84,10 +85,10 @@ class VocabIndex {
   // ---- Parts of masks, for scanners in states of equal keys ------------------------------------
 
   using Bits = std::vector<std::uint64_t>;
-  /// The tokens after which a lexeme goes on.
+  /// The tokens after which a lexeme continues.
   using Insides = BoundedCache<regex::Fingerprint, TokenSet>;
   [[nodiscard]] Insides& insides() { return insides_; }
-  /// The tokens of a border whose first part ends a lexeme, by index.
+  /// The tokens of a border, by index, whose first part ends a lexeme.
   struct ClosingKey {
     regex::Fingerprint language;
     const Border* border;
@@ -95,8 +96,8 @@ class VocabIndex {
   };
   using Closings = BoundedCache<ClosingKey, Bits>;
   [[nodiscard]] Closings& closings() { return closings_; }
-  /// Of what is below a node of a trie, within a lexeme that begins there: the tokens that stay
-  /// within it, and the nodes at which it ends with what has been read to there.
+  /// For the subtree of a trie's node, in a lexeme that begins there: the tokens that stay inside
+  /// it, and the nodes at which it ends with the text read so far.
   struct Opening {
     struct End {
       std::uint32_t node;
@@ -134,13 +135,14 @@ class VocabIndex {
   std::shared_ptr<const vocab::Vocab> vocab_;
   Border quotes_;
   vocab::TokenTrie long_tokens_;
-  mutable std::mutex mutex_;  // guards the next seven
+  mutable std::mutex mutex_;  // guards the next seven members
   std::array<std::unique_ptr<const vocab::TokenTrie>, 256> containing_;
   std::vector<Kept> quotients_;
   std::unique_ptr<const PlainHeights> plain_heights_;
   std::unique_ptr<const vocab::TokenTrie> beyond_ascii_;
   std::uint64_t uses_ = 0;
-  std::map<std::array<std::uint8_t, 256>, int> asked_;  // for partitions without one of their own
+  std::map<std::array<std::uint8_t, 256>, int> asked_;  // for partitions that have no quotient of
+                                                        // their own
   std::map<std::array<std::uint64_t, 4>, std::unique_ptr<const Border>> borders_;
   Insides insides_;
   Closings closings_;
