@@ -9,12 +9,12 @@
 #include "tenon/json/value.h"
 #include "tenon/message/event.h"
 
-/// The way out, whatever the dialect.
+/// The interface of all encoders.
 namespace tenon::api {
 
-/// Writes the events of one answer down in one client dialect: as a stream, or kept and written as
-/// one document. Serves one answer, from one thread at a time. What a stream gets are whole
-/// server-sent events, appended to `out`.
+/// Writes the events of one answer in one client dialect: as a stream, or kept and written as one
+/// document. Serves one answer, from one thread at a time. A stream gets whole server-sent events,
+/// which are appended to `out`.
 ///
 ///     encoder.begin(out);                            // of a stream
 ///     encoder.add(choice, event, logprobs, out);     // each event of each choice
@@ -26,22 +26,22 @@ class AnswerEncoder {
  public:
   virtual ~AnswerEncoder() = default;
   [[nodiscard]] virtual Dialect dialect() const = 0;
-  /// end() and whole() wait for the disk: they are called where nobody waits for them. begin() may
+  /// Whether end() and whole() wait for the disk: then they are called on a worker. begin() may
   /// then come at the same time as end().
   [[nodiscard]] virtual bool ends_slowly() const { return false; }
 
-  /// What its fields are called, where Chat Completions calls them otherwise.
+  /// The dialect's names for fields that Chat Completions calls otherwise.
   [[nodiscard]] virtual std::span<const FieldName> field_names() const = 0;
 
-  /// Before begin(), where it is known so early: the prompt has so many tokens.
+  /// Called before begin() if the number of the prompt's tokens is known by then.
   virtual void set_prompt_tokens(std::uint64_t /*count*/) {}
   virtual void begin(std::string& out) = 0;
   virtual void add(unsigned choice, const message::ChatEvent& event,
                    const std::vector<message::TokenLogprob>& logprobs, std::string& out) = 0;
-  /// `usage` is that of all choices together.
+  /// `usage` is the sum over all choices.
   virtual void end(const message::Usage& usage, std::string& out) = 0;
   virtual void fail(const ApiError& error, std::string& out) = 0;
-  /// Something without meaning, for a stream that has been silent for long.
+  /// An event without meaning, for a stream that has been silent for long.
   virtual void keep_alive(std::string& out) = 0;
 
   virtual void keep(unsigned choice, const message::ChatEvent& event,

@@ -28,12 +28,12 @@ json::Value encode_token(const std::string& bytes, double logprob) {
   return entry;
 }
 
-// The beginning of JSON without a member of an object at its end whose value has not begun.
+// Cuts the last member off if it has begun but its value has not.
 std::string_view without_begun_member(std::string_view json) {
   struct Level {
     bool is_object = false;
-    bool has_value = false;     // of the member, or item, that is read
-    std::size_t member_at = 0;  // where it begins, with the comma before it
+    bool has_value = false;     // the value of the present member, or item, has begun
+    std::size_t member_at = 0;  // where the member begins, with the comma before it
   };
   std::vector<Level> levels;
   bool is_string = false;

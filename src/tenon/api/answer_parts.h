@@ -13,46 +13,46 @@
 #include "tenon/message/event.h"
 #include "tenon/message/message.h"
 
-/// What answers are made of in more than one dialect.
+/// Parts of answers that several dialects share.
 namespace tenon::api {
 
-/// By what means an answer's calls are right, and what was not taken as the model wrote it: the
+/// By what means an answer's calls are valid, and what was changed of what the model wrote: the
 /// member `tenon` of every answer. One note serves one choice, from one thread at a time.
 ///
 ///     note.add(event);                  // each event
 ///     answer.set("tenon", note.encode());
 class GuaranteeNote {
  public:
-  /// Enough to see what is going on; a model that errs at every step must not fill our memory.
+  /// Enough to see what happens; a model that errs at every step must not fill our memory.
   static constexpr std::size_t kMaxRepairs = 64;
 
-  /// `format`: name of the tool-call format; "" if there is none. `is_json`: the text is in a
-  /// response format, and the guarantee speaks of it too.
+  /// `format`: name of the tool-call format; "" without one. `is_json`: the text is in a response
+  /// format, and the guarantee covers it, too.
   explicit GuaranteeNote(std::string format, bool is_json)
       : format_(std::move(format)), is_due_(is_json) {}
 
   void add(const message::ChatEvent& event);
-  /// Takes over what another choice has: the guarantee is the weakest of both.
+  /// Adds the note of another choice: the guarantee becomes the weaker one of both.
   void add(const GuaranteeNote& choice);
 
-  /// `{"guarantee", "repairs", "format"}`; the guarantee is null where there is nothing to
-  /// guarantee, the format is that of the calls, where there are any. With `"taint": "unenforced"`
-  /// where chat::kTaintUnenforced was told, `"usage": "estimated"` where nobody has counted all of
-  /// it, and `rlm` where a recursive model answered.
+  /// `{"guarantee", "repairs", "format"}`. The guarantee is null if there is nothing to guarantee;
+  /// the format is that of the calls, if there are any. With `"taint": "unenforced"` after
+  /// chat::kTaintUnenforced, with `"usage": "estimated"` if some of the usage was not counted, and
+  /// with `rlm` if a recursive model answered.
   [[nodiscard]] json::Value encode() const;
 
  private:
   std::string format_;
   bool is_due_;                                  // there are calls, or JSON was asked for
-  std::optional<message::Guarantee> guarantee_;  // once it has ended
+  std::optional<message::Guarantee> guarantee_;  // set at the end of the choice
   bool is_tainted_ = false;
   bool is_estimated_ = false;
-  std::vector<message::Diagnostic> left_out_;  // of the request, which all choices share
+  std::vector<message::Diagnostic> left_out_;  // of the request; the same for all choices
   std::vector<message::Diagnostic> repairs_;
-  json::Object rlm_;  // of the choice that ended last
+  json::Object rlm_;  // of the last choice that ended
 };
 
-/// The answer's text is to be JSON, of which its guarantee speaks.
+/// Whether the answer's text must be JSON, so that the guarantee covers it.
 [[nodiscard]] bool wants_json(const message::ChatRequest& request);
 
 /// Names of the tools whose calls have an input instead of arguments.
@@ -61,19 +61,19 @@ class GuaranteeNote {
 /// `[{"token", "logprob", "bytes", "top_logprobs"}, ...]`
 [[nodiscard]] json::Array encode_token_logprobs(const std::vector<message::TokenLogprob>& logprobs);
 
-/// Arguments of a call as an object, whatever the model made of them: what is cut is closed, but
-/// for a member that is only begun, whose name is not whole or whose value has not come; that is
-/// left out. Arguments that are no object stand in the member `input`.
+/// The arguments of a call as an object, whatever the model wrote. Text that was cut is closed; a
+/// last member whose name is not whole or whose value has not begun is left out. Arguments that are
+/// not an object become the member `input`.
 [[nodiscard]] json::Object call_input(std::string_view arguments);
 
-/// As Chat Completions and Completions count.
+/// The usage as Chat Completions and Completions report it.
 [[nodiscard]] json::Value encode_usage(const message::Usage& usage);
 
 /// Events of streams.
 void append_error_event(const ApiError& error, std::string& out);
 void append_done(std::string& out);
 void append_keep_alive(std::string& out);
-/// Members as text, each with a comma before it: `,"index":0`. What they hold is not copied.
+/// Members as text, each with a comma before it: `,"index":0`. Their values are not copied.
 void append_members(std::initializer_list<json::Member> members, std::string& data);
 /// The event `type`, whose data are `{"type": type}` and then `members`.
 void append_event(std::string_view type, std::initializer_list<json::Member> members,

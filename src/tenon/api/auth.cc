@@ -12,7 +12,7 @@ namespace tenon::api {
 using http::equal_ignoring_case;
 
 bool is_loopback(std::string_view host) {
-  const std::string name(host);  // inet_pton wants an end
+  const std::string name(host);  // inet_pton needs a terminating zero
   in_addr v4{};
   if (inet_pton(AF_INET, name.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24) == 127;
   in6_addr v6{};
@@ -22,7 +22,7 @@ bool is_loopback(std::string_view host) {
 
 bool admits_host(const http::Request& request, const std::vector<std::string>& allowed) {
   std::string_view host = request.header("host");
-  // Without the port; an IPv6 address stands in brackets.
+  // Removes the port; an IPv6 address stands in brackets.
   if (host.starts_with('[')) {
     host = host.substr(1, host.find(']') - 1);
   } else {

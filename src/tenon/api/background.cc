@@ -12,7 +12,7 @@ using json::Value;
 
 constexpr std::string_view kLastEvent = "data: [DONE]\n\n";
 
-// The data of an event; null: it has none that is JSON.
+// The data of an event; null if it has none that is JSON.
 Value data_of(std::string_view event) {
   constexpr std::string_view kData = "data: ";
   const std::size_t begin = event.find(kData);
@@ -21,7 +21,7 @@ Value data_of(std::string_view event) {
   return json::parse(event.substr(at, event.find('\n', at) - at)).value_or(Value());
 }
 
-// The response that ends the stream with this event; null: the event is another one.
+// The response in this event if it is the last of the stream; null for other events.
 Value last_response(std::string_view event) {
   for (const std::string_view type : {"completed", "incomplete", "failed"}) {
     if (!event.starts_with("event: response." + std::string(type) + "\n")) continue;
@@ -103,8 +103,8 @@ Value BackgroundRun::cancel(bool is_kept) {
   return state();
 }
 
-// Before a stream has begun. Once the client has been told that the answer is made, it is a failed
-// response.
+// Called if the stream has not begun. If the client already knows that the answer is being made,
+// the error becomes a failed response.
 void BackgroundRun::respond(http::Response response) {
   {
     const std::lock_guard lock(mutex_);
@@ -142,7 +142,7 @@ void BackgroundRun::take(std::string event) {
   Value response = last_response(event);
   {
     const std::lock_guard lock(mutex_);
-    if (!ended_.is_null() || event == kLastEvent) return;  // whose followers have it
+    if (!ended_.is_null() || event == kLastEvent) return;  // followers get kLastEvent anyway
     const bool is_comment = event.starts_with(':');
     std::erase_if(followers_, [](const auto& each) { return each->is_closed(); });
     for (const auto& each : followers_) each->write(event);
@@ -179,7 +179,7 @@ void BackgroundRun::end(Value response, bool is_stored) {
       [keep = keep_, response = std::move(response)] { static_cast<void>(keep(response)); });
 }
 
-// Without a last event it was cut.
+// A stream that ends without its last event was cut.
 void BackgroundRun::end_stream() {
   json::Object failed = with_status("failed");
   failed.set("error", json::Object{{"code", "server_error"}, {"message", "the answer was cut"}});
@@ -202,12 +202,12 @@ void BackgroundRun::on_closed(std::function<void()> callback) {
   callback();
 }
 
-// It takes all at once.
+// It takes everything at once, so there is nothing to wait for.
 void BackgroundRun::on_drained(std::size_t, std::function<void()>) {}
 
-// ---- all of them
+// ---- all background responses
 
-// Those that are over go, but for the newest. Gives how many are not over.
+// Removes runs that are over, except the newest. Returns how many are not over.
 std::size_t Background::sweep() {
   std::size_t running = 0;
   std::size_t ended = 0;

@@ -38,7 +38,7 @@ std::string joined(std::initializer_list<std::string_view> parts) {
   return all;
 }
 
-/// A run with what it has stored.
+/// A run, and what it has stored.
 struct Running {
   std::vector<std::string> stored;
   Workers workers{1};
@@ -51,7 +51,7 @@ struct Running {
       workers);
 
   std::string status() const { return *run->state().find("status")->if_string(); }
-  /// Once what was posted has been done.
+  /// Waits for the posted tasks.
   const std::vector<std::string>& all_stored() {
     std::promise<void> done;
     workers.post([&] { done.set_value(); });
@@ -60,7 +60,7 @@ struct Running {
   }
 };
 
-// What a client that follows from `after` on has got so far.
+// What a client that follows from event `after` on has received so far.
 struct Follower {
   explicit Follower(BackgroundRun& run, std::int64_t after) {
     auto [exchange, side] = http::make_local_exchange({.method = "GET", .path = "/"});
@@ -127,7 +127,7 @@ TEST(Background, IsCancelledOnce) {
     const Follower follower(*running.run, -1);
     EXPECT_EQ(*running.run->cancel(is_kept).find("status"), Value("cancelled"));
     EXPECT_EQ(*running.run->cancel(is_kept).find("status"), Value("cancelled"));
-    running.run->write(std::string(kDone));  // comes too late
+    running.run->write(std::string(kDone));  // too late
     EXPECT_EQ(told, 1);
     EXPECT_TRUE(running.run->is_closed());
     EXPECT_EQ(follower.rest(), joined({kBegun, kLast}));

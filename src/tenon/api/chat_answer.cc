@@ -47,7 +47,7 @@ ChatAnswer::ChatAnswer(Options options, std::shared_ptr<http::Exchange> exchange
 
 ChatAnswer::~ChatAnswer() = default;
 
-// Choices differ by their seeds; without one the engine draws one for each.
+// Choices differ by their seeds; without a seed the engine draws one for each.
 message::ChatRequest ChatAnswer::request_of(unsigned choice) const {
   message::ChatRequest request = *options_.chat;
   if (!options_.prompts.empty()) request.continuation = options_.prompts[choice / choices_each_];
@@ -64,18 +64,18 @@ void ChatAnswer::start(chat::Responder& responder) {
       return;
     }
   }
-  // A stream may last for hours: what it was asked is not needed any more.
+  // A stream may last for hours, and the request is not needed any more.
   exchange_->release_body();
   options_.chat.reset();
   options_.prompts.clear();
   std::vector<std::shared_ptr<chat::Answer>> unwanted;
   {
     const std::lock_guard lock(mutex_);
-    // Streams alone begin before they end, and a whole answer may be written by now.
+    // Only streams begin before they end, and a whole answer may have been written by now.
     if (options_.stream && !answers.empty())
       encoder_->set_prompt_tokens(answers.front()->prompt_tokens());
     answers_ = std::move(answers);
-    // Who ended it meanwhile did not know them.
+    // The thread that ended the answer meanwhile did not know these choices.
     if (is_over_ && unfinished_ > 0) unwanted = answers_;
   }
   for (const auto& answer : unwanted) answer->cancel();
@@ -107,8 +107,8 @@ std::optional<ApiError> ChatAnswer::start_choice(
   return internal_error();
 }
 
-// From here on the stream may begin, which it does with the first thing there is to say: until then
-// a failure is an answer with its own status, which clients act on.
+// From here on the stream may begin, which it does with the first event. Until then a failure is an
+// answer with its own status, which clients act on.
 void ChatAnswer::may_open() {
   const std::lock_guard lock(mutex_);
   may_open_ = true;
@@ -118,10 +118,10 @@ void ChatAnswer::may_open() {
   if (is_over_ && !is_ending_) exchange_->end_stream();
 }
 
-// Under the lock. Events are written as they come; those that came before go out first.
+// Call under the lock. Events are then written as they come; those that came before are sent first.
 void ChatAnswer::open() {
   std::string out;
-  // What stands between us and the client must neither keep nor hold back what it passes on.
+  // Proxies between us and the client must neither cache the stream nor hold it back.
   std::vector<http::Header> headers = options_.headers;
   headers.push_back({"cache-control", "no-cache"});
   headers.push_back({"x-accel-buffering", "no"});
@@ -174,7 +174,7 @@ void ChatAnswer::on_event(unsigned choice, const message::ChatEvent& event,
   }
   for (const auto& answer : unwanted) answer->cancel();
   if (ends_later) {
-    // With logprobs, or a disk, that takes long, and the engine's thread has others to serve.
+    // With logprobs, or a disk, that takes long, and the engine's thread serves other runs, too.
     workers_.post([self = shared_from_this()] {
       self->options_.stream ? self->end_stream() : self->complete();
     });
@@ -185,7 +185,7 @@ void ChatAnswer::on_event(unsigned choice, const message::ChatEvent& event,
   }
 }
 
-// Under the lock. `out` is what a stream says next.
+// Call under the lock. `out` gets the next events of a stream.
 void ChatAnswer::on_finish(unsigned choice, const message::Finish& finish, std::string& out) {
   if (is_failure(finish.reason)) {
     const ApiError error = finish.reason == FinishReason::error
@@ -197,7 +197,7 @@ void ChatAnswer::on_finish(unsigned choice, const message::Finish& finish, std::
     return;
   }
   message::Usage usage = finish.usage;
-  // The choices of a prompt read the same one, so it counts once.
+  // The choices of a prompt share it, so it counts once.
   if (choice % choices_each_ != 0) usage.prompt_tokens = usage.cached_tokens = 0;
   usage_ += usage;
   if (--unfinished_ > 0) return;
@@ -207,7 +207,7 @@ void ChatAnswer::on_finish(unsigned choice, const message::Finish& finish, std::
   if (!is_ending_) encoder_->end(usage_, out);
 }
 
-// A whole answer is over, and from then on nobody touches what it consists of.
+// A whole answer is over: no other thread uses its parts any more.
 void ChatAnswer::complete() {
   http::Response response{.headers = options_.headers};
   json::append(response.body, encoder_->whole(usage_));
@@ -216,7 +216,7 @@ void ChatAnswer::complete() {
   done(status);
 }
 
-// The end of a stream that takes long. All that others may still do is to open it.
+// Writes the end of a stream, which may take long. Other threads may only still open the stream.
 void ChatAnswer::end_stream() {
   std::string out;
   encoder_->end(usage_, out);
@@ -229,7 +229,7 @@ void ChatAnswer::end_stream() {
   done(200);
 }
 
-// Under the lock: one choice has failed, and with it the answer.
+// Call under the lock: one choice has failed, so the answer fails.
 void ChatAnswer::fail(const ApiError& error, std::string& out) {
   be_over();
   const bool has_begun = is_open_ || !early_.empty() || !out.empty();
@@ -241,13 +241,13 @@ void ChatAnswer::fail(const ApiError& error, std::string& out) {
   exchange_->respond(to_response(error, options_.headers, encoder_->dialect()));
 }
 
-// Under the lock. Before the client can know, so that its next request finds the place free.
+// Call under the lock, before the client can know, so that its next request finds the place free.
 void ChatAnswer::be_over() {
   is_over_ = true;
   options_.key.leave();
 }
 
-// Under the lock.
+// Call under the lock.
 void ChatAnswer::write(std::string bytes) {
   if (!is_open_) {
     early_ += bytes;
@@ -257,9 +257,9 @@ void ChatAnswer::write(std::string bytes) {
   exchange_->write(std::move(bytes));
 }
 
-// The request is refused before anything was sent.
+// Refuses the request before anything was sent.
 void ChatAnswer::refuse(const ApiError& error) {
-  // Whoever has the answer may go at once.
+  // A client may close the connection as soon as it has the answer.
   const unsigned status = exchange_->is_closed() ? kClientGone : error.status();
   {
     const std::lock_guard lock(mutex_);
@@ -271,7 +271,7 @@ void ChatAnswer::refuse(const ApiError& error) {
   done(status);
 }
 
-// The client has gone: what the engine still makes is nobody's.
+// The client has gone, so what the engine still makes is not needed.
 void ChatAnswer::give_up(unsigned status) {
   {
     const std::lock_guard lock(mutex_);
@@ -290,7 +290,7 @@ void ChatAnswer::pause_if_slow() {
     is_paused_ = true;
     for (const auto& answer : answers()) answer->pause();
   }
-  // It may all have drained since we looked, and then nobody would wake us.
+  // The queue may have drained since we looked, and then nothing would resume the choices.
   if (exchange_->queued_bytes() < kPauseBytes / 2) resume();
 }
 

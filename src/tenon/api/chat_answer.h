@@ -20,9 +20,9 @@
 
 namespace tenon::api {
 
-/// One chat request being answered, as a stream or as a whole: takes the events of its choices and
-/// writes them to the exchange in its client's dialect. It lives as long as one of its choices is
-/// under way.
+/// One chat request being answered, as a stream or as a whole: receives the events of its choices
+/// and writes them to the exchange in its client's dialect. It lives as long as one of its choices
+/// is under way.
 ///
 /// A client that reads slowly pauses its choices, one that goes away cancels them. While nothing
 /// happens in a stream, keep_alive() writes comments.
@@ -34,39 +34,39 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
   struct Options {
     std::unique_ptr<AnswerEncoder> encoder;
     std::string model;  ///< Name, for the metrics.
-    /// Apart, since it goes once the answer has started.
+    /// Separate, since it is freed once the answer has started.
     std::unique_ptr<message::ChatRequest> chat = std::make_unique<message::ChatRequest>();
-    /// What the choices go on from, each as many of them, in order; none: `chat` says it.
+    /// What the choices continue, `choices` of them for each; empty: `chat` has the conversation.
     std::vector<message::Continuation> prompts;
     unsigned choices = 1;
     bool stream = false;
-    std::vector<http::Header> headers;  ///< Of every answer: request id, CORS.
-    std::string about;                  ///< What its log lines begin with.
+    std::vector<http::Header> headers;  ///< For every answer: request id, CORS.
+    std::string about;                  ///< The beginning of its log lines.
     RunningRequest running;
-    KeyUse key;  ///< Left when the answer is over; pays for its tokens.
+    KeyUse key;  ///< Released when the answer is over; counts its tokens.
   };
 
-  /// Bytes waiting for a slow client at which its choices pause.
+  /// Choices pause when this many bytes wait for a slow client.
   static constexpr std::size_t kPauseBytes = std::size_t{256} << 10;
   static constexpr std::chrono::seconds kKeepAlive{10};
 
-  /// `metrics` and `workers` outlive it; workers write whole answers down.
+  /// `metrics` and `workers` must outlive it; workers encode whole answers.
   ChatAnswer(Options options, std::shared_ptr<http::Exchange> exchange, Metrics& metrics,
              Workers& workers);
   ~ChatAnswer();
   ChatAnswer(const ChatAnswer&) = delete;
   ChatAnswer& operator=(const ChatAnswer&) = delete;
 
-  /// Starts the choices, once. What `responder` refuses becomes an error answer, and so does what
-  /// fails before a stream has anything to say.
+  /// Starts the choices; call it once. A refusal of `responder` becomes an error answer, and so
+  /// does a failure before a stream has its first event.
   void start(chat::Responder& responder);
 
-  /// Writes a comment if the stream has been silent for kKeepAlive, and begins it for that if it
-  /// has not yet. Any thread may call.
+  /// Writes a comment if the stream has been silent for kKeepAlive, and begins the stream for that
+  /// if needed. Any thread may call.
   void keep_alive(std::chrono::steady_clock::time_point now);
 
-  /// Ends it with `error`, unless it is over. A stream tells it in its dialect's own form. Any
-  /// thread may call.
+  /// Ends the answer with `error`, unless it is over. A stream reports it in its dialect's form.
+  /// Any thread may call.
   void cut(const ApiError& error);
 
  private:
@@ -94,33 +94,33 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
   void done(unsigned status);
   [[nodiscard]] message::ChatRequest request_of(unsigned choice) const;
 
-  // After start() only read, and without the request; but for `running`, see done().
+  // Only read after start(), without the request; except `running`, see done().
   Options options_;
   const std::shared_ptr<http::Exchange> exchange_;
   Metrics& metrics_;
   Workers& workers_;
-  const unsigned choices_each_;  // of a prompt
+  const unsigned choices_each_;  // for each prompt
   const Clock::time_point begun_ = Clock::now();
 
   std::atomic<bool> is_reported_ = false;
 
-  // Held while the answers are paused or resumed, so that what was decided last is done last. Taken
-  // before mutex_.
+  // Held while the choices are paused or resumed, so that the later decision takes effect last.
+  // Locked before mutex_.
   std::mutex flow_mutex_;
   bool is_paused_ = false;
 
-  // Guards what follows; never held while an answer or a responder is called.
+  // Guards the members below; never held while an answer or a responder is called.
   mutable std::mutex mutex_;
   const std::unique_ptr<AnswerEncoder> encoder_;
   std::vector<CallCounts> calls_;  // per choice
   message::Usage usage_;           // of the choices that have ended
   unsigned unfinished_;
   unsigned status_ = 200;
-  bool may_open_ = false;   // the stream, once there is something to say
-  bool has_begun_ = false;  // there is
-  bool is_open_ = false;    // the stream has begun: before, bytes wait in early_
-  bool is_over_ = false;    // nothing more is written, but for the end that is_ending_ tells of
-  bool is_ending_ = false;  // of a stream: a worker makes its end
+  bool may_open_ = false;   // the stream may begin with the next event
+  bool has_begun_ = false;  // there was an event
+  bool is_open_ = false;    // the stream has begun; before, bytes wait in early_
+  bool is_over_ = false;    // nothing more is written, except the end if is_ending_
+  bool is_ending_ = false;  // a worker writes the end of the stream
   bool has_event_ = false;
   std::string early_;
   Clock::time_point last_write_ = begun_;

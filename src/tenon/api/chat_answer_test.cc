@@ -14,7 +14,7 @@
 namespace tenon::api {
 namespace {
 
-/// Tells by which thread it was answered.
+/// Records the thread by which it was answered.
 class Told final : public http::Exchange {
  public:
   const http::Request& request() const override { return request_; }
@@ -41,7 +41,7 @@ class Told final : public http::Exchange {
   http::Request request_;
 };
 
-/// Answers on the thread that asks.
+/// Answers on the calling thread.
 class Prompt final : public chat::Responder {
  public:
   Result<std::unique_ptr<chat::Answer>, chat::Refusal> start(
@@ -59,7 +59,7 @@ class Prompt final : public chat::Responder {
   };
 };
 
-/// Its first answer fails while the one of that number is being started.
+/// Its first answer fails while the answer of that number is being started.
 class Failing final : public chat::Responder {
  public:
   Failing(std::size_t at, bool has_text, message::Denial denial = {})
@@ -101,7 +101,7 @@ ChatAnswer::Options options(Metrics& metrics) {
           .running = RunningRequest(metrics)};
 }
 
-// A choice that fails while others are being started ends them all, and nothing goes on for nobody.
+// A choice that fails while others are being started ends them all; none goes on without a client.
 TEST(ChatAnswer, LeavesNoChoiceBehindOneThatFails) {
   const struct {
     bool stream;

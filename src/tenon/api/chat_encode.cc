@@ -122,7 +122,7 @@ void ChunkEncoder::add(const message::ChatEvent& event, const std::vector<TokenL
   } else if (const auto* end = std::get_if<message::CallEnd>(&event)) {
     append_end(end->index);
   }
-  // What says nothing may still have tokens with logprobs behind it.
+  // An event without text may still carry tokens with logprobs.
   if (delta_.empty() && finish == nullptr && logprobs.empty()) return;
   append_chunk(logprobs, finish, out);
 }
@@ -179,7 +179,7 @@ void ChunkEncoder::append_call_delta(std::uint32_t index, std::string_view kind,
 
 void ChunkEncoder::append_chunk(const std::vector<TokenLogprob>& logprobs,
                                 const message::Finish* finish, std::string& out) {
-  out += "data: ";  // one line: JSON breaks none
+  out += "data: ";  // one line, since the JSON has no line breaks
   out += prefix_;
   out += delta_;
   out += R"(},"logprobs":)";
@@ -242,7 +242,8 @@ void ChatCompletionEncoder::keep(unsigned choice, const message::ChatEvent& even
   }
   Kept& kept = kept_[choice];
   kept.note.add(event);
-  if (!std::holds_alternative<message::Diagnostic>(event)) kept.fold.add(event);  // note's, bounded
+  if (!std::holds_alternative<message::Diagnostic>(event))
+    kept.fold.add(event);  // the note has them
   kept.logprobs.insert(kept.logprobs.end(), logprobs.begin(), logprobs.end());
 }
 

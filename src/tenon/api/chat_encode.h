@@ -13,7 +13,7 @@
 #include "tenon/json/value.h"
 #include "tenon/message/event.h"
 
-/// Chat Completions, the way out: one event log as an event stream, or folded into one document.
+/// Encodes Chat Completions: one event log as a stream of chunks, or folded into one document.
 namespace tenon::api {
 
 /// What is the same in every chunk of an answer.
@@ -23,11 +23,11 @@ struct ChatCompletionHead {
   std::string model;
   std::string fingerprint;
   std::string format;  ///< Name of the tool-call format; "" if the model has none.
-  std::vector<std::string> custom_tools;  ///< Names of those whose calls have an input.
+  std::vector<std::string> custom_tools;  ///< Names of the tools whose calls have an input.
   /// The request had `functions`, so its call is a `function_call`; there is at most one.
   bool has_functions = false;
-  bool is_json = false;  ///< Text is in a response format, of which the guarantee speaks.
-  /// Chunks carry `"usage": null`, since one with the usage will follow.
+  bool is_json = false;  ///< Text is in a response format, which the guarantee covers.
+  /// Chunks have `"usage": null`, because a chunk with the usage will follow.
   bool usage_field = false;
 };
 
@@ -44,9 +44,9 @@ class ChunkEncoder {
   ChunkEncoder(const ChatCompletionHead& head, unsigned choice);
 
   void begin(std::string& out);
-  /// Without logprobs nothing is written where there is nothing to say: for diagnostics, the end of
-  /// a call, arguments of a custom tool around its input, and a Finish that is an error or a
-  /// cancellation, which have no finish reason in this dialect.
+  /// Without logprobs, events that this dialect has no chunk for write nothing: diagnostics, the
+  /// end of a call, arguments of a custom tool around its input, and a Finish that is an error or a
+  /// cancellation, for which there is no finish reason.
   void add(const message::ChatEvent& event, const std::vector<message::TokenLogprob>& logprobs,
            std::string& out);
 
@@ -63,20 +63,20 @@ class ChunkEncoder {
   std::string suffix_;  // after the choice
   std::vector<std::string> custom_tools_;
   bool has_functions_;
-  std::map<std::uint32_t, InputReader> inputs_;  // of calls of these, by their index
+  std::map<std::uint32_t, InputReader> inputs_;  // for calls of custom tools, by their index
   GuaranteeNote note_;
-  std::string delta_;  // of the chunk in hand
+  std::string delta_;  // of the present chunk
 };
 
 void append_usage_chunk(const ChatCompletionHead& head, const message::Usage& usage,
                         std::string& out);
 
-/// Chat Completions' encoder, over all of these.
+/// The encoder of a whole answer, with all its choices.
 class ChatCompletionEncoder final : public AnswerEncoder {
  public:
   struct Options {
     unsigned choices = 1;
-    bool include_usage = false;  ///< A last chunk with the usage.
+    bool include_usage = false;  ///< Adds a last chunk with the usage.
     bool logprobs = false;
   };
   ChatCompletionEncoder(ChatCompletionHead head, Options options);
@@ -106,7 +106,7 @@ class ChatCompletionEncoder final : public AnswerEncoder {
   const ChatCompletionHead head_;
   const Options options_;
   std::vector<ChunkEncoder> encoders_;
-  std::vector<Kept> kept_;  // none while it is a stream
+  std::vector<Kept> kept_;  // empty for a stream
 };
 
 }  // namespace tenon::api

@@ -64,7 +64,7 @@ TEST(ChunkEncoder, tool_calling_EventsHaveTheirWireForm) {
   }
 }
 
-// The input comes as it is generated, without what is around it.
+// The input comes as it is generated, without the arguments around it.
 TEST(ChunkEncoder, tool_calling_CustomCallsHaveAnInput) {
   ChatCompletionHead custom = chat_encode_head();
   custom.custom_tools = {"run"};
@@ -102,7 +102,7 @@ TEST(ChunkEncoder, tool_calling_CustomCallsHaveAnInput) {
   }
 }
 
-// The whole answer of whose choices these are the events.
+// The whole answer made from the events of these choices.
 json::Value whole(const ChatCompletionHead& head,
                   const std::vector<std::vector<ChatEvent>>& choices) {
   ChatCompletionEncoder encoder(head, {.choices = static_cast<unsigned>(choices.size())});
@@ -244,7 +244,7 @@ TEST(Completion, tool_calling_GuaranteeIsTheWeakestOfTheCalls) {
   }
 }
 
-// As a stream of it adds up.
+// The same as what its stream adds up to.
 TEST(Completion, ContentIsNullWhereNothingWasSaid) {
   const json::Value out = completion({message::Finish{.reason = FinishReason::length}});
   EXPECT_EQ(json::to_string(*json::at_pointer(out, "/choices/0/message")),

@@ -12,6 +12,17 @@
 #include "tenon/api/request_reader.h"
 #include "tenon/schema/tool.h"
 
+// How a request is decoded
+//
+// kChatFields is a table of all fields: name, effect, JSON Schema of the values (for openapi.json),
+// and a handler, a method of ChatDecoder. read() (request_reader.h) takes the fields in the order
+// of the table and calls the handlers; a field that is not in the table is left out and reported,
+// or refused. Handlers that dialects share are in RequestReader; this file has those of Chat
+// Completions. finish() then checks what depends on several fields. Every handler returns false
+// after fail(), which keeps the first error with the path of the value. What does not change
+// whether the answer is right, for example an image in an earlier turn, is left out with a
+// diagnostic (leave_out), so that sessions go on; nothing is dropped in silence.
+
 namespace tenon::api {
 namespace {
 
@@ -107,8 +118,8 @@ class ChatDecoder : public RequestReader {
   bool finish();
 
   ChatCompletionRequest out_;
-  std::size_t answered_ = 0;      // messages up to the last one of the assistant
-  std::size_t place_ = 0;         // of the message that is read
+  std::size_t answered_ = 0;      // number of messages up to the assistant's last one
+  std::size_t place_ = 0;         // index of the present message
   std::string function_call_id_;  // of the last `function_call` whose result has not come
   unsigned function_calls_ = 0;
   bool continues_message_ = false;
@@ -117,7 +128,7 @@ class ChatDecoder : public RequestReader {
 
 using enum Effect;
 
-// tools comes before tool_choice, which names tools.
+// tools comes before tool_choice, because tool_choice names tools.
 constexpr auto kChatFields = std::to_array<Field<ChatDecoder>>({
     {{"model", honoured, false, "#ModelName"}, &ChatDecoder::model},
     {{"messages", honoured, true, "#ChatMessages"}, &ChatDecoder::messages},
@@ -266,10 +277,10 @@ bool ChatDecoder::content_part(const Value& value, const std::string& path, Mess
   if (type == nullptr) return false;
   if (!kind(*type, Kind::string, in(path, "type"))) return false;
   const std::string& name = *type->if_string();
-  // An assistant's earlier refusal is text that it said.
+  // An earlier refusal of the assistant is text that it wrote.
   const std::string key = name == "refusal" ? "refusal" : "text";
   if (name != "text" && name != "refusal") {
-    // A result, or what was answered already: the session goes on without it.
+    // In a result, or in a message that was answered already, it is left out: the session goes on.
     if (out.role == Role::tool || place_ < answered_) {
       out.parts.push_back({.text = left_out_text(name, value)});
       return leave_out(path, "the model takes text only");
@@ -282,7 +293,7 @@ bool ChatDecoder::content_part(const Value& value, const std::string& path, Mess
   if (text == nullptr) return false;
   message::ContentPart part;
   if (!string(*text, in(path, key), part.text)) return false;
-  // As with messages, what else there is reaches the template; a refusal becomes another part.
+  // As with messages, other members reach the template; a refusal becomes another kind of part.
   const bool is_plain = value.if_object()->size() == 2;
   if (name == "refusal" && !only(value, path, {"type", "refusal"})) return false;
   if (name == "text" && !is_plain) part.raw = value;
@@ -305,8 +316,8 @@ bool ChatDecoder::tool_calls(const Value& value, const std::string& path, Messag
 
 bool ChatDecoder::tool_call(const Value& value, const std::string& path, message::ToolCall& out) {
   if (!kind(value, Kind::object, path)) return false;
-  // Clients that hand back what they have read send the place in the stream, and OpenAI's SDK what
-  // it has parsed of the arguments: neither says more than the rest.
+  // Clients that send back what they have read include the index of the stream, and OpenAI's SDK
+  // the parsed arguments; neither adds information.
   bool is_custom = false;
   if (!kind_of_tool(present(value, "type"), path, is_custom)) return false;
   if (!only(value, path, {"type", "id", "index", is_custom ? "custom" : "function"})) return false;
@@ -321,7 +332,7 @@ bool ChatDecoder::tool_call(const Value& value, const std::string& path, message
   return arguments(*function, where, out);
 }
 
-// As JSON in a text, or as the object itself.
+// Arguments are JSON in a text, or the object itself.
 bool ChatDecoder::arguments(const Value& function, const std::string& path,
                             message::ToolCall& out) {
   const Value* given = present(function, "arguments");
@@ -332,8 +343,8 @@ bool ChatDecoder::arguments(const Value& function, const std::string& path,
   return true;
 }
 
-// `{"name", "arguments"}` of an assistant, whose result is the next message of role `function`:
-// nothing but the order says that they belong together.
+// `{"name", "arguments"}` of an assistant. Its result is the next message of role `function`; only
+// the order says that they belong together.
 bool ChatDecoder::earlier_call(const Value& value, const std::string& path, Message& out) {
   if (!kind(value, Kind::object, path)) return false;
   if (out.role != Role::assistant) {
@@ -378,7 +389,7 @@ bool ChatDecoder::tool(const Value& value, const std::string& path, Tool& out) {
   }
   const Value* inside = required(value, path, "function");
   if (inside == nullptr || !function(*inside, where, out)) return false;
-  out.raw = value;  // as it came, so that the template sees what else there is
+  out.raw = value;  // as it came, so that the template sees its other members
   return true;
 }
 
@@ -395,7 +406,7 @@ bool ChatDecoder::function(const Value& value, const std::string& path, Tool& ou
   return true;
 }
 
-// What a tool or a call is by its `type`; null: a function.
+// The kind of a tool or call by its `type`; null means a function.
 bool ChatDecoder::kind_of_tool(const Value* type, const std::string& path, bool& is_custom) {
   is_custom = type != nullptr && *type == Value("custom");
   if (type == nullptr || is_custom || *type == Value("function")) return true;
@@ -437,8 +448,8 @@ bool ChatDecoder::choice_object(const Value& value) {
          allowed_tools(*allowed, path, &ChatDecoder::choose);
 }
 
-// `{"type": "function", "function": {"name"}}`, or the same with `custom`: one of the request's
-// tools.
+// `{"type": "function", "function": {"name"}}`, or the same with `custom`, naming one of the
+// request's tools.
 bool ChatDecoder::choose(const Value& value, const std::string& path) {
   bool is_custom = false;
   if (!kind_of_tool(present(value, "type"), path, is_custom)) return false;
@@ -461,7 +472,7 @@ bool ChatDecoder::modalities(const Value& value) {
   return text_only || refuse("modalities", "this server answers in text only");
 }
 
-// What tools were called before there were several kinds of them.
+// The form of tools before there were several kinds of them.
 bool ChatDecoder::functions(const Value& value) {
   if (!kind(value, Kind::array, "functions")) return false;
   out_.has_functions = !value.if_array()->empty();
@@ -489,7 +500,7 @@ bool ChatDecoder::function_call(const Value& value) {
          chosen_name(value, "function_call", /*is_custom=*/false, "function_call");
 }
 
-// The answer goes on from the last message, as vLLM and SGLang have it.
+// The answer continues the last message, as in vLLM and SGLang.
 bool ChatDecoder::continue_message() {
   if (!continues_message_) {
     if (adds_generation_prompt_.value_or(true)) return true;
@@ -518,7 +529,7 @@ bool ChatDecoder::continue_message() {
   return true;
 }
 
-// What can only be judged once every field is known.
+// Checks what depends on several fields.
 bool ChatDecoder::finish() {
   if (out_.has_functions) chat_.parallel_tool_calls = false;  // an answer has room for one call
   if (!choice_fits_tools()) return false;

@@ -11,26 +11,26 @@
 #include "tenon/json/value.h"
 #include "tenon/message/message.h"
 
-/// Chat Completions, the way in: from the body of a request to a message::ChatRequest.
+/// Decodes Chat Completions: the body of a request becomes a message::ChatRequest.
 namespace tenon::api {
 
 struct ChatCompletionRequest {
   message::ChatRequest chat;
   unsigned choices = 1;  ///< `n`
   bool stream = false;
-  bool include_usage = false;                 ///< A last chunk with the usage.
+  bool include_usage = false;                 ///< Adds a last chunk with the usage.
   bool has_functions = false;                 ///< The tools came as `functions`.
-  std::vector<message::Diagnostic> left_out;  ///< What was not read, each with its path.
+  std::vector<message::Diagnostic> left_out;  ///< What was left out, each with its path.
 };
 
 /// Every field that a request may have, in the order of docs/api.md.
 [[nodiscard]] std::span<const FieldInfo> chat_completion_fields();
 
-/// Decodes a request. Fails with 400 at the first field that is wrong, named by its path
+/// Decodes a request. Fails with 400 at the first wrong field, named by its path
 /// (`messages[0].role`); codes are invalid_type, invalid_value, missing_required_parameter,
-/// unknown_parameter and unsupported_parameter. What the answer can be right without is left out,
-/// and told: fields and members that are not known, content of earlier messages and of results that
-/// is not text, tools of other kinds. Nothing is dropped in silence.
+/// unknown_parameter and unsupported_parameter. What an answer can be right without is left out and
+/// reported: unknown fields and members, content of earlier messages and of results that is not
+/// text, tools of other kinds. Nothing is dropped in silence.
 [[nodiscard]] Result<ChatCompletionRequest, ApiError> decode_chat_completion(
     const json::Value& body, const DecodeOptions& options = {});
 

@@ -21,7 +21,7 @@ Value chat_parsed(std::string_view text) {
   return value.value_or(Value());
 }
 
-/// A request with one message and whatever `fields` say, as the inside of an object.
+/// A request with one message and the members in `fields`.
 Value chat_request(std::string_view fields) {
   std::string text = R"({"model": "m", "messages": [{"role": "user", "content": "hi"}])";
   if (!fields.empty()) text += ", " + std::string(fields);
@@ -418,7 +418,7 @@ TEST(ChatRequest, TheLastMessageMayGoOn) {
                                  "response_format": {"type": "json_object"})"));
 }
 
-// What tools were before there were several kinds of them.
+// The form of tools before there were several kinds of them.
 TEST(ChatRequest, tool_calling_FunctionsAreToolsOfOneCall) {
   const ChatCompletionRequest request = decoded(
       R"("functions": [{"name": "f", "description": "d", "parameters": {"type": "object"}}],
@@ -667,7 +667,7 @@ TEST(ChatRequest, EveryFieldOfTheSdkHasItsPlace) {
     EXPECT_TRUE(known.contains(name)) << name;
   }
   EXPECT_EQ(known.size(), chat_completion_fields().size());
-  // What has no effect must not change the request that is made of it.
+  // A field without effect must not change the decoded request.
   const ChatCompletionRequest plain = decoded("");
   const ChatCompletionRequest full = decoded(
       R"("store": true, "user": "u", "metadata": {"a": "b"}, "service_tier": "auto",
@@ -679,7 +679,7 @@ TEST(ChatRequest, EveryFieldOfTheSdkHasItsPlace) {
   EXPECT_TRUE(full.chat.template_kwargs.empty());
 }
 
-// ---- what the answer's text is, as local servers are told
+// ---- constraints of the answer's text, as local servers accept them
 
 struct HeldTextRow {
   std::string_view fields;

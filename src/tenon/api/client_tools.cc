@@ -92,7 +92,7 @@ constexpr ClientTool kOfResponses[] = {
 
 constexpr std::string_view kResult = "_output";
 
-// The action of this one has a type beside the arguments.
+// The action of this tool has a `type` besides the arguments.
 constexpr std::string_view kLocalShell = "local_shell";
 
 const ClientTool* found(std::span<const ClientTool> tools, const auto& fits) {

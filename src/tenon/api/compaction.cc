@@ -14,7 +14,7 @@ using message::ChatRequest;
 using message::Message;
 using message::Role;
 
-// Of the result of one call: what it was for is known from the call.
+// Bytes of the result of one call; the call itself says what it was for.
 constexpr std::size_t kMostOfResult = 2000;
 
 constexpr std::string_view kSummarize =
@@ -25,7 +25,7 @@ constexpr std::string_view kHow =
     "names of files, functions and values that matter, what is decided, and what is still to do. "
     "Write the summary only.";
 
-// At most about `most` bytes: the beginning, and more of the end.
+// At most about `most` bytes: the beginning, and a larger part of the end.
 std::string shortened(std::string_view text, std::size_t most) {
   if (text.size() <= most) return std::string(text);
   const std::size_t head = most / 4;
@@ -54,7 +54,7 @@ std::string transcript_of(const ChatRequest& history) {
       case Role::user:
         say("User", said);
         break;
-      default:  // instructions stand in each request
+      default:  // each request has its own instructions
         break;
     }
   }
@@ -73,7 +73,7 @@ ChatRequest summary_request(const ChatRequest& history, std::size_t max_bytes,
   request.owner = history.owner;
   request.template_kwargs = history.template_kwargs;
   std::string how(kSummarize);
-  // Those of the request say how its author wants it.
+  // The request's own instructions say how the client wants the summary.
   for (const Message& message : history.messages) {
     if (message.role != Role::system) break;
     how += "\n\n" + shortened(message.text(), kMostOfResult);

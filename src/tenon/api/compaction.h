@@ -12,24 +12,24 @@
 #include "tenon/api/responses_encode.h"
 #include "tenon/message/message.h"
 
-/// A conversation's history summed up by the model itself: POST /v1/responses/compact.
+/// The summary of a conversation's history by the model itself: POST /v1/responses/compact.
 namespace tenon::api {
 
-/// The request that asks for the summary: the history as one text of at most about `max_bytes`,
-/// whose middle is left out where it is longer. Sampling and the model are those of `history`.
+/// The request that asks for the summary: the history as one text of at most about `max_bytes`, of
+/// which the middle is left out if it is longer. Sampling and model are those of `history`.
 [[nodiscard]] message::ChatRequest summary_request(const message::ChatRequest& history,
                                                    std::size_t max_bytes, std::uint32_t max_tokens);
 
 struct CompactionHead {
   std::string id;  ///< "resp_..."
   std::int64_t created_at = 0;
-  std::string format;      ///< As of ResponseHead.
-  json::Array kept_items;  ///< Before the summary: what users have said.
-  /// Makes of the summary what the client carries.
+  std::string format;      ///< As in ResponseHead.
+  json::Array kept_items;  ///< Before the summary: the users' messages.
+  /// Encrypts the summary, which the client keeps.
   std::function<std::string(std::string_view)> seal;
 };
 
-/// Writes the summary as the item `compaction` of a `response.compaction`. It is no stream.
+/// Writes the summary as the item `compaction` of a `response.compaction`. It is never a stream.
 class CompactionEncoder final : public AnswerEncoder {
  public:
   explicit CompactionEncoder(CompactionHead head)
@@ -53,7 +53,7 @@ class CompactionEncoder final : public AnswerEncoder {
   GuaranteeNote note_;
 };
 
-/// What the model reads in the place of a summary that a client carries.
+/// The text that the model reads in place of a summary that a client sends back.
 [[nodiscard]] std::string text_of_summary(std::string_view summary);
 
 }  // namespace tenon::api

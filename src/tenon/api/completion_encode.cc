@@ -21,7 +21,7 @@ bool continues_character(char byte) {
   return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U;
 }
 
-// As OpenAI writes tokens that are no text by themselves.
+// As OpenAI writes tokens that are not text by themselves.
 std::string token_text(const std::string& bytes) {
   if (utf8::is_valid(bytes)) return bytes;
   std::string text = "bytes:";
@@ -32,7 +32,7 @@ std::string token_text(const std::string& bytes) {
   return text;
 }
 
-// The chosen token is there too, although it may not be among the likeliest.
+// Includes the chosen token, which may not be among the likeliest.
 json::Value encode_top(const TokenLogprob& token) {
   json::Object top;
   for (const auto& [bytes, logprob] : token.top) {
@@ -44,7 +44,7 @@ json::Value encode_top(const TokenLogprob& token) {
   return top;
 }
 
-// Per token, so that short answers are not the likeliest by being short.
+// The mean per token, so that short answers are not the likeliest just because they are short.
 double mean(const std::vector<TokenLogprob>& logprobs) {
   if (logprobs.empty()) return 0.0;
   double sum = 0.0;
@@ -95,7 +95,7 @@ json::Value CompletionEncoder::encode_logprobs(const std::vector<TokenLogprob>& 
     tokens.emplace_back(token_text(token.bytes));
     values.emplace_back(token.logprob);
     tops.push_back(encode_top(token));
-    // A token that goes on with a character begins where the character does.
+    // The offset of a token inside a character is that of the character.
     const bool is_inside =
         offset > 0 && !token.bytes.empty() && continues_character(token.bytes.front());
     offsets.emplace_back(static_cast<std::uint64_t>(offset - (is_inside ? 1 : 0)));
@@ -108,7 +108,7 @@ json::Value CompletionEncoder::encode_logprobs(const std::vector<TokenLogprob>& 
                       {"text_offset", std::move(offsets)}};
 }
 
-// `finished`: the choice ends with this chunk.
+// `finished`: not null if the choice ends with this chunk.
 void CompletionEncoder::append_chunk(json::Value choice, const Answer* finished,
                                      std::string& out) const {
   json::Object chunk = document(json::Array{std::move(choice)});
@@ -167,7 +167,7 @@ void CompletionEncoder::keep(unsigned answer, const message::ChatEvent& event,
   of.logprobs.insert(of.logprobs.end(), logprobs.begin(), logprobs.end());
 }
 
-// The answers that are choices, by place among all: of each prompt the likeliest, best first.
+// The indices of the answers that become choices: for each prompt the likeliest, best first.
 std::vector<std::size_t> CompletionEncoder::chosen() const {
   std::vector<std::size_t> places;
   for (std::size_t prompt = 0; prompt < head_.prompts; ++prompt) {

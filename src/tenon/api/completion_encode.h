@@ -10,7 +10,7 @@
 #include "tenon/api/answer_encoder.h"
 #include "tenon/api/answer_parts.h"
 
-/// Completions, the way out. Source: the types of the Python package `openai` 3.52.0.
+/// Encodes Completions. Source: the types of the Python package `openai` 3.52.0.
 namespace tenon::api {
 
 inline constexpr FieldName kCompletionNames[] = {{"messages", "prompt"},
@@ -23,22 +23,21 @@ struct CompletionHead {
   std::string model;
   std::string fingerprint;
   std::size_t prompts = 1;
-  unsigned choices = 1;     ///< Of each prompt.
-  unsigned candidates = 1;  ///< Answers of each, of which the likeliest are its choices.
-  std::vector<std::string>
-      echoes;  ///< What stands before the choices of each prompt; none: nothing.
+  unsigned choices = 1;             ///< For each prompt.
+  unsigned candidates = 1;          ///< Answers for each prompt; the likeliest become choices.
+  std::vector<std::string> echoes;  ///< The text before the choices of each prompt; empty: none.
   bool logprobs = false;
-  bool is_json = false;  ///< Text is in a response format, of which the guarantee speaks.
-  /// A last chunk has the usage, and all others `"usage": null`.
+  bool is_json = false;  ///< Text is in a response format, which the guarantee covers.
+  /// A last chunk has the usage, and all others have `"usage": null`.
   bool include_usage = false;
 };
 
-/// The choices of prompt p are those from p * choices on. A chunk has the shape of the whole
-/// answer, with the text and the tokens of one choice that are new; these add up to the whole.
-/// Events are those of `prompts * candidates` answers.
+/// The choices of prompt p begin at p * choices. A chunk has the shape of the whole answer, with
+/// the new text and tokens of one choice; all chunks add up to the whole. Events are those of
+/// `prompts * candidates` answers.
 ///
-/// Tokens that are no text by themselves are written as `bytes:\xe2\x80`. Their offsets count the
-/// characters of the choice's text before them.
+/// Tokens that are not text by themselves are written as `bytes:\xe2\x80`. The offset of a token is
+/// the number of characters of the choice's text before it.
 class CompletionEncoder final : public AnswerEncoder {
  public:
   explicit CompletionEncoder(CompletionHead head);
@@ -58,7 +57,7 @@ class CompletionEncoder final : public AnswerEncoder {
  private:
   struct Answer {
     GuaranteeNote note;
-    std::string text;  // none of a stream
+    std::string text;  // empty for a stream
     message::Finish finish;
     std::vector<message::TokenLogprob> logprobs;
     std::size_t offset = 0;  // of the next token, in characters

@@ -22,7 +22,7 @@ using message::TokenLogprob;
 constexpr message::Usage kCompletionEncodeUsage{
     .prompt_tokens = 10, .completion_tokens = 4, .cached_tokens = 3};
 
-/// Of one answer: (event, tokens behind it).
+/// The log of one answer: (event, tokens after it).
 using Log = std::vector<std::pair<message::ChatEvent, std::vector<TokenLogprob>>>;
 
 CompletionHead completion_encode_head() {
@@ -45,7 +45,7 @@ Value whole_of(const CompletionHead& head, const std::vector<Log>& answers) {
   return encoder.whole(kCompletionEncodeUsage);
 }
 
-/// What the chunks of a stream add up to: a whole answer.
+/// A whole answer made by adding up the chunks of a stream.
 Value folded_of(const CompletionHead& head, const std::vector<Log>& answers) {
   CompletionEncoder encoder(head);
   std::string wire;

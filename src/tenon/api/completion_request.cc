@@ -41,7 +41,7 @@ class CompletionDecoder : public RequestReader {
   bool finish();
 
   CompletionRequest out_;
-  std::string suffix_;  // "": none
+  std::string suffix_;  // "": the request has no suffix
   std::optional<unsigned> best_of_;
 };
 
@@ -73,7 +73,7 @@ constexpr auto kCompletionFields = std::to_array<Field<CompletionDecoder>>({
     {{"user", without_effect}, nullptr, Kind::string},
 });
 
-// A text, or token ids; or a list of these. What the first item is, all are.
+// A text, token ids, or a list of texts or of lists of ids; all items are of the first one's kind.
 bool CompletionDecoder::prompt(const Value& value) {
   const json::Array* items = value.if_array();
   const bool is_list = items != nullptr && !items->empty() && items->front().if_number() == nullptr;
@@ -120,7 +120,7 @@ bool CompletionDecoder::logprobs(const Value& value) {
   return logprob_count(value, "logprobs");
 }
 
-// What can only be judged once every field is known.
+// Checks what depends on several fields.
 bool CompletionDecoder::finish() {
   if (out_.prompts.empty()) out_.prompts.emplace_back();  // the beginning of a document
   for (Continuation& prompt : out_.prompts) {

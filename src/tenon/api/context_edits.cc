@@ -17,7 +17,7 @@ using message::Role;
 
 constexpr std::string_view kCleared = "[cleared to save context]";
 
-// An upper bound of the prompt's tokens, but for what its template adds.
+// An upper bound of the prompt's tokens, without what the template adds.
 std::uint64_t bytes_in(const ChatRequest& request) {
   std::uint64_t bytes = 0;
   for (const Message& message : request.messages) {
@@ -36,7 +36,7 @@ Names as_set(const std::vector<std::string>& names) {
   return {names.begin(), names.end()};
 }
 
-// A result, and the call that it is of: the last one before it with its id, or null.
+// A result, and its call: the last one before it with the same id, or null.
 struct Use {
   Message* result = nullptr;
   message::ToolCall* call = nullptr;
@@ -54,7 +54,7 @@ std::vector<Use> uses_of(ChatRequest& request) {
   return uses;
 }
 
-// How many uses went.
+// Returns how many uses were cleared.
 std::uint64_t clear_uses(const ContextEdit& edit, ChatRequest& request) {
   const Names excluded = as_set(edit.excluded);
   const Names input_tools = as_set(edit.input_tools);
@@ -77,12 +77,12 @@ std::uint64_t clear_uses(const ContextEdit& edit, ChatRequest& request) {
   return cleared;
 }
 
-// How many turns lost their thinking. A turn ends with what a user says; results are part of it.
+// Returns how many turns lost their reasoning. A turn ends at a user's text; results belong to it.
 std::uint64_t clear_thinking(const ContextEdit& edit, ChatRequest& request) {
   if (edit.keeps_all) return 0;
   std::uint64_t turns = 0;
   std::uint64_t cleared = 0;
-  bool is_counted = false;  // this turn
+  bool is_counted = false;  // the present turn
   for (std::size_t i = request.messages.size(); i-- > 0;) {
     Message& message = request.messages[i];
     if (message.role == Role::user) is_counted = false;
@@ -109,7 +109,7 @@ std::uint64_t guessed_tokens(const ChatRequest& request) {
 json::Array apply_edits(const std::vector<ContextEdit>& edits, ChatRequest& request,
                         const CountTokens& count) {
   json::Array applied;
-  std::optional<std::uint64_t> tokens;  // of the prompt as it is now
+  std::optional<std::uint64_t> tokens;  // of the prompt in its present state
   const auto counted = [&] {
     if (!tokens) tokens = count(request);
     return *tokens;
@@ -118,7 +118,7 @@ json::Array apply_edits(const std::vector<ContextEdit>& edits, ChatRequest& requ
     const bool is_of_uses = edit.kind == ContextEdit::Kind::tool_uses;
     if (is_of_uses && edit.triggers_by_uses && uses_in(request) <= edit.trigger) continue;
     if (is_of_uses && !edit.triggers_by_uses) {
-      // A template may double it; a small request is not counted for an edit that is far away.
+      // A template may double the size. A request far below the trigger is not tokenised for it.
       constexpr std::uint64_t kOfTemplates = 4096;
       if (2 * bytes_in(request) + kOfTemplates <= edit.trigger) continue;
       if (counted() <= edit.trigger) continue;

@@ -12,7 +12,7 @@ namespace {
 using message::ChatRequest;
 using message::Role;
 
-// Three calls with their results, of 40 bytes each, in two turns with thoughts.
+// Three calls with results of 40 bytes each, in two turns with reasoning.
 ChatRequest three_uses() {
   ChatRequest request;
   request.messages.push_back({.role = Role::user, .content = "go"});
@@ -29,7 +29,7 @@ ChatRequest three_uses() {
   return request;
 }
 
-// Results by their first letters, arguments behind them where they are gone, then thoughts.
+// Results by their first letters, then arguments that were cleared, then reasoning.
 std::string shown(const ChatRequest& request) {
   std::string all;
   std::string thoughts;
@@ -98,7 +98,7 @@ const EditRow kEditRows[] = {
 };
 
 TEST(ContextEdits, TakeOutWhatTheySay) {
-  // 13 tokens a result.
+  // Each result has 13 tokens.
   const CountTokens count = [](const ChatRequest& request) {
     std::uint64_t tokens = 0;
     for (const message::Message& message : request.messages) {
@@ -119,7 +119,7 @@ TEST(ContextEdits, AreNotAppliedTwice) {
   EXPECT_EQ(apply_edits({edit, edit}, request, guessed_tokens).size(), 1U);
 }
 
-// A history of any length is looked through once.
+// A history of any length is searched once.
 TEST(ContextEdits, TakeTimeInProportion) {
   ChatRequest request;
   for (int i = 0; i < 100'000; ++i) {

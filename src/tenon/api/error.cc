@@ -40,7 +40,7 @@ json::Value to_json(const ApiError& error, Dialect dialect, std::string_view req
   inner.set("type", error_type(error.status(), dialect));
   inner.set("param", or_null(error.param));
   inner.set("code", error.code.name());
-  // Where Anthropic's SDKs look for it.
+  // Anthropic's SDKs look for the code here.
   if (dialect == Dialect::anthropic) {
     inner.set("details", json::Object{{"error_code", error.code.name()}});
   }

@@ -16,50 +16,50 @@
 /// The errors that clients see, each with a row of error_table.h.
 namespace tenon::api {
 
-/// nginx's own word for a client that went away before the answer; in logs and metrics only.
+/// nginx's status for a client that went away before the answer; in logs and metrics only.
 inline constexpr unsigned kClientGone = 499;
 
-/// In whose shapes a client speaks.
+/// The API family whose shapes a client speaks.
 enum class Dialect : std::uint8_t { openai, anthropic };
 
 /// A failure as OpenAI's clients expect it.
 struct ApiError {
-  std::string message;  ///< A sentence: what is wrong, where, and how to mend it.
-  std::string param;    ///< The field, like "messages[0].role"; "" if none is to blame.
+  std::string message;  ///< A sentence: what is wrong, where, and what helps.
+  std::string param;    ///< The field, like "messages[0].role"; "" if no field is to blame.
   ErrorCode code = "internal_error";
-  std::chrono::seconds retry_after{1};  ///< Of 429 and 503.
+  std::chrono::seconds retry_after{1};  ///< For 429 and 503.
 
   [[nodiscard]] unsigned status() const { return code.status(); }
 
   bool operator==(const ApiError&) const = default;
 };
 
-/// The dialect's word for the kind of error that goes with a status.
+/// The dialect's type of error for a status.
 [[nodiscard]] std::string_view error_type(unsigned status, Dialect dialect = Dialect::openai);
-/// `{"error": {"message", "type", "param", "code"}}`, null for what is empty. For Anthropic's
-/// clients `"type": "error"` stands before it and the request's id behind it.
+/// `{"error": {"message", "type", "param", "code"}}`, null for empty values. For Anthropic's
+/// clients `"type": "error"` comes before it and the request's id after it.
 [[nodiscard]] json::Value to_json(const ApiError& error, Dialect dialect = Dialect::openai,
                                   std::string_view request_id = {});
 
-/// A field of Chat Completions, or a part of its path, and what another dialect calls it.
+/// A field of Chat Completions, or a part of its path, and another dialect's name for it.
 struct FieldName {
   std::string_view chat;
   std::string_view own;
 };
-/// `error` about the field as its client knows it: the request's checks below the dialects name
-/// Chat Completions' own.
+/// `error` with the client's name of the field: checks below the dialects use the names of Chat
+/// Completions.
 [[nodiscard]] ApiError renamed(ApiError error, std::span<const FieldName> names);
 
 [[nodiscard]] ApiError time_is_up();
-/// For a request that memory or a library failed: it fails, the others go on.
+/// For a request that fails for lack of memory or by a library; other requests go on.
 [[nodiscard]] ApiError internal_error();
 [[nodiscard]] ApiError from_refusal(const chat::Refusal& refusal);
-/// For an answer that failed under way. Who has no key, no model or no time for us is told of so
-/// that the client does what helps: nothing, or to come again later.
+/// For an answer that failed under way. If an upstream refused our key, lacks the model or is busy,
+/// the client is told what helps: nothing, or to try again later.
 [[nodiscard]] ApiError from_engine(const Error& error, const message::Denial& denial = {});
 
-/// The whole answer; its headers say how to come in, or when to come again. Among `headers` is the
-/// request's id, as x-request-id.
+/// The whole answer; its headers say how to authenticate, or when to try again. `headers` include
+/// the request's id, as x-request-id.
 [[nodiscard]] http::Response to_response(const ApiError& error, std::vector<http::Header> headers,
                                          Dialect dialect = Dialect::openai);
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-/// Every error that a client can get, in one table: docs/errors.md has the same, and a test holds
-/// the two together.
+/// Every error that a client can get, in one table. docs/errors.md has the same table, and a test
+/// compares the two.
 namespace tenon::api {
 
 /// Whether `param` names a field.
@@ -22,8 +22,8 @@ struct ErrorRow {
   std::string_view hint;  ///< What it means, and what the client can do.
 };
 
-/// By status. Clients repeat requests that got 408, 429 or 5xx, so what a repetition cannot mend is
-/// any other 4xx.
+/// Ordered by status. Clients repeat requests that got 408, 429 or 5xx, so an error that trying
+/// again cannot solve has another 4xx.
 inline constexpr auto kErrors = std::to_array<ErrorRow>({
     {"invalid_json", 400, ParamKind::none, "the body is not JSON; the message has line and column"},
     {"limit_exceeded", 400, ParamKind::none,
@@ -91,21 +91,21 @@ inline constexpr auto kErrors = std::to_array<ErrorRow>({
     {"timeout", 504, ParamKind::none, "the answer took longer than `server.request_timeout_s`"},
 });
 
-/// Of the row of `code`; kErrors.size(): there is none.
+/// The index of the row of `code`; kErrors.size() if there is no such row.
 [[nodiscard]] constexpr std::size_t place_of(std::string_view code) {
   std::size_t at = 0;
   while (at < kErrors.size() && kErrors[at].code != code) ++at;
   return at;
 }
 
-/// A row of the table. A literal that names none does not compile.
+/// A row of the table. A literal that is not in the table does not compile.
 class ErrorCode {
  public:
   consteval ErrorCode(const char* code) : at_(place_of(code)) {  // NOLINT: made for literals
     if (at_ == kErrors.size()) throw std::logic_error("no such code in kErrors");
   }
 
-  /// For codes of the layers below. internal_error for one that is not in the table.
+  /// For codes from the layers below; internal_error for one that is not in the table.
   [[nodiscard]] static ErrorCode named(std::string_view code) {
     ErrorCode found = "internal_error";
     if (const std::size_t at = place_of(code); at < kErrors.size()) found.at_ = at;

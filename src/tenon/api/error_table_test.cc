@@ -50,7 +50,7 @@ TEST(ErrorTable, HasEachCodeOnce) {
   for (const ErrorRow& row : kErrors) EXPECT_TRUE(codes.insert(row.code).second) << row.code;
 }
 
-// What the wire says no to reaches clients by Service::error.
+// Errors of HTTP itself reach clients by Service::error.
 TEST(ErrorTable, KnowsWhatTheWireRefuses) {
   const std::regex wire_error(R"re(WireError k\w+\{\d+,\s*"(\w+)")re");
   std::size_t count = 0;
@@ -59,7 +59,7 @@ TEST(ErrorTable, KnowsWhatTheWireRefuses) {
     const std::string text = file(path);
     for (std::sregex_iterator at(text.begin(), text.end(), wire_error), end; at != end; ++at) {
       const std::string code = (*at)[1];
-      if (code == "bad_response") continue;  // of our client, about other servers
+      if (code == "bad_response") continue;  // an error of our client about other servers
       EXPECT_EQ(ErrorCode::named(code).name(), code);
       ++count;
     }
@@ -67,7 +67,7 @@ TEST(ErrorTable, KnowsWhatTheWireRefuses) {
   EXPECT_GE(count, 18U);
 }
 
-// A fault that stays is no 5xx: those are of the server itself, or pass.
+// Only errors of the server itself, or that may pass, are 5xx.
 TEST(ErrorTable, TellsClientsToRepeatOnlyWhatMayPass) {
   const std::set<std::string_view> kPasses = {
       "internal_error", "engine_denied",        "engine_error", "store_error",    "not_ready",

@@ -43,7 +43,7 @@ bool FieldReader::refuse(std::string_view param, std::string_view why) {
 bool FieldReader::leave_out(std::string_view path, std::string_view why) {
   if (refuses_unknown_) return refuse(path, why);
   if (left_out_.size() < kMaxLeftOut) {
-    constexpr std::size_t kMostOfPath = 200;  // names of members are the client's
+    constexpr std::size_t kMostOfPath = 200;  // members' names come from the client
     const std::string place = path.size() <= kMostOfPath
                                   ? std::string(path)
                                   : utf8::sanitized(path.substr(0, kMostOfPath)) + "...";

@@ -8,7 +8,7 @@
 
 namespace tenon::api {
 
-/// The input of a custom tool's call, out of the call's arguments as they are generated, cut
+/// Reads the input of a custom tool's call out of the call's arguments as they are generated, cut
 /// anywhere:
 ///
 ///     InputReader reader;
@@ -16,12 +16,12 @@ namespace tenon::api {
 ///     reader.feed(R"(nb"})", input);            // and then "a\nb"
 ///     reader.finish(input);
 ///
-/// Arguments that a grammar holds are an object with one member, a string. Of others that have such
-/// a member it is this one; any other JSON is the input itself, as it is written, and what is none
-/// has no input.
+/// Arguments that a grammar constrains are an object with one member, a string, which is the input.
+/// Unconstrained arguments that have such a member are read in the same way. Any other JSON is
+/// itself the input, as it is written; text that is not JSON has no input.
 class InputReader {
  public:
-  /// Appends what `arguments`, the next ones, add to `input`.
+  /// Appends what `arguments`, the next piece, adds to `input`.
   void feed(std::string_view arguments, std::string& input);
   /// The call is over.
   void finish(std::string& input);
@@ -29,10 +29,10 @@ class InputReader {
  private:
   json::Lexer lexer_;
   format::StringDecoder decoder_;
-  std::string key_;      // the last one of the outermost object, as it is written
+  std::string key_;      // the last key of the outermost object, as it is written
   std::string written_;  // all arguments, until the input has begun
   bool has_input_ = false;
-  bool is_done_ = false;  // nothing that follows matters
+  bool is_done_ = false;  // the input is complete
 };
 
 }  // namespace tenon::api

@@ -14,25 +14,25 @@
 namespace tenon::api {
 
 /// Conversations of OpenAI's Responses: lists of items that requests name instead of sending them,
-/// and that their input and output are added to. They belong to owners of keys as KeptResponses do,
-/// and stand in the same store. Thread-safe; every method waits for the store. Two processes that
-/// share a store and change one conversation at once may lose one of the changes.
+/// and to which their input and output are added. They belong to owners of keys as KeptResponses
+/// do, and are in the same store. Thread-safe; every method waits for the store. If two processes
+/// share a store and change one conversation at the same time, one of the changes may be lost.
 class KeptConversations {
  public:
-  static constexpr std::size_t kMaxItems = 4096;  ///< Of one conversation.
+  static constexpr std::size_t kMaxItems = 4096;  ///< In one conversation.
   static constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
 
   explicit KeptConversations(std::shared_ptr<store::ResponseStore> store)
       : store_(std::move(store)) {}
 
-  /// `items` have ids (ConversationRequest).
+  /// `items` must have ids (ConversationRequest).
   [[nodiscard]] Result<json::Value, ApiError> create(std::string_view owner, json::Array items,
                                                      json::Object metadata, std::int64_t now);
-  /// `{"conversation", "items"}`; null where no conversation has this id.
+  /// `{"conversation", "items"}`; null if no conversation has this id.
   [[nodiscard]] Result<json::Value, ApiError> find(std::string_view owner,
                                                    const std::string& id) const;
 
-  /// Answers of the routes. 404 where nothing is kept under `id`.
+  /// Answers of the routes. 404 if nothing is kept under `id`.
   [[nodiscard]] Result<json::Value, ApiError> get(std::string_view owner,
                                                   const std::string& id) const;
   [[nodiscard]] Result<json::Value, ApiError> update(std::string_view owner, const std::string& id,
@@ -55,7 +55,7 @@ class KeptConversations {
                                            const json::Value& document);
 
   const std::shared_ptr<store::ResponseStore> store_;
-  std::mutex mutex_;  // held from reading what is changed until it is written
+  std::mutex mutex_;  // held from reading a conversation until its change is written
 };
 
 }  // namespace tenon::api

@@ -22,7 +22,7 @@ ApiError wrong_query(ErrorCode code, std::string_view param, std::string message
   return {.message = std::move(message), .param = std::string(param), .code = code};
 }
 
-// The list that a page is cut from.
+// What the query says about the page.
 struct Page {
   std::size_t limit = kItems;
   bool is_ascending = false;

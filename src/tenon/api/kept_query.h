@@ -9,7 +9,7 @@
 #include "tenon/api/error.h"
 #include "tenon/json/value.h"
 
-/// Queries of the paths below which something is kept, and the pages that they ask for.
+/// Queries of the routes for kept things, and the pages that they ask for.
 namespace tenon::api {
 
 struct QueryField {
@@ -17,8 +17,8 @@ struct QueryField {
   std::string value;
 };
 
-/// `a=1&b[]=x`; a list's brackets are no part of its name. A field that is not in `known` is an
-/// error.
+/// Reads `a=1&b[]=x`; the brackets of a list are not part of its name. A field that is not in
+/// `known` is an error.
 [[nodiscard]] Result<std::vector<QueryField>, ApiError> fields_of_query(
     std::string_view query, std::initializer_list<std::string_view> known);
 
@@ -26,12 +26,12 @@ struct QueryField {
 [[nodiscard]] Result<json::Value, ApiError> page_of_items(json::Array items,
                                                           std::string_view query);
 
-/// Where the store has what `id` names. A client's id has no '/', so it names nothing of another
-/// owner; see is_kept_id().
+/// The key under which the store has what `id` names. A client's id has no '/', so it can never
+/// name something of another owner; see is_kept_id().
 [[nodiscard]] std::string place_in_store(std::string_view owner, const std::string& id);
 [[nodiscard]] bool is_kept_id(const std::string& id);
 
-/// The client learns that it failed, the log why: the reason names files of this machine.
+/// The client learns that the store failed; only the log says why, since that names files.
 [[nodiscard]] ApiError store_failed(const Error& error);
 
 }  // namespace tenon::api

@@ -49,7 +49,7 @@ Result<Value, ApiError> KeptResponses::find(std::string_view owner, const std::s
   return *std::move(document);
 }
 
-// The items are written down at once: as values they would take several times the room.
+// The items are kept as text: as values they would take several times the memory.
 std::function<bool(const Value& response)> KeptResponses::keeper(std::string_view owner,
                                                                  const std::string& id,
                                                                  json::Array input) const {
@@ -81,7 +81,7 @@ Result<Value, ApiError> KeptResponses::get(std::string_view owner, const std::st
       fields_of_query(query, {"include", "include_obfuscation", "starting_after", "stream"});
   if (!fields) return Failure<ApiError>(fields.error());
   for (const auto& [name, value] : *fields) {
-    if (name == "include" || value == "false") continue;  // all that there is stands in it
+    if (name == "include" || value == "false") continue;  // the response has everything already
     return Failure<ApiError>(wrong("unsupported_parameter", name,
                                    name + " is not supported: a response that is kept is whole"));
   }

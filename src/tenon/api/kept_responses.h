@@ -11,15 +11,15 @@
 
 namespace tenon::api {
 
-/// The responses that clients may come back to, and what the paths below /v1/responses/ say of
-/// them. Each belongs to the owner of the key that it was asked for with (KeyOwner::name, ""
-/// without keys), and to others it is not there. Thread-safe; every method waits for the store.
+/// The responses that clients may come back to, and the answers of the routes below /v1/responses/.
+/// Each belongs to the owner of the key with which it was made (KeyOwner::name, "" without keys);
+/// for others it does not exist. Thread-safe; every method waits for the store.
 class KeptResponses {
  public:
-  /// `store` null: in memory.
+  /// `store` null: responses are kept in memory.
   explicit KeptResponses(std::shared_ptr<store::ResponseStore> store);
 
-  /// As FindResponse has it.
+  /// A FindResponse for this owner.
   [[nodiscard]] Result<json::Value, ApiError> find(std::string_view owner,
                                                    const std::string& id) const;
   /// ResponseHead::keep of the response `id`, whose items are `input`.
@@ -27,8 +27,8 @@ class KeptResponses {
                                                                         const std::string& id,
                                                                         json::Array input) const;
 
-  /// Answers of the routes. 404 where nothing is kept under `id`; `query` is held to its fields as
-  /// bodies are.
+  /// Answers of the routes. 404 if nothing is kept under `id`; unknown fields in `query` are
+  /// errors, as in bodies.
   [[nodiscard]] Result<json::Value, ApiError> get(std::string_view owner, const std::string& id,
                                                   std::string_view query) const;
   [[nodiscard]] Result<json::Value, ApiError> list_input(std::string_view owner,
@@ -36,11 +36,11 @@ class KeptResponses {
                                                          std::string_view query) const;
   [[nodiscard]] Result<json::Value, ApiError> erase(std::string_view owner,
                                                     const std::string& id) const;
-  /// Of one that was made in the background, and is over: itself. Others cannot be cancelled.
+  /// Returns a response that was made in the background and is over. Others cannot be cancelled.
   [[nodiscard]] Result<json::Value, ApiError> cancel(std::string_view owner,
                                                      const std::string& id) const;
 
-  /// The store of the responses; null where the server keeps none.
+  /// The store of the responses; null if the server keeps none.
   [[nodiscard]] const std::shared_ptr<store::ResponseStore>& store() const { return store_; }
 
  private:

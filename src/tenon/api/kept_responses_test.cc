@@ -10,7 +10,7 @@ namespace {
 
 using json::Value;
 
-/// With the response "resp_1", whose input has the items a to e.
+/// Has the response "resp_1", whose input has the items a to e.
 KeptResponses kept() {
   KeptResponses responses(nullptr);
   json::Array input;
@@ -86,7 +86,7 @@ TEST(KeptResponses, ListTheirInputInPages) {
   }
 }
 
-// An owner's id names nothing of another, however it is spelt.
+// One owner's id never names something of another owner, in any spelling.
 TEST(KeptResponses, BelongToWhoAskedForThem) {
   const KeptResponses responses(nullptr);
   EXPECT_TRUE(responses.keeper("ann", "resp_1", {})(json::Object{{"id", "resp_1"}}));

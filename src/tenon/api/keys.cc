@@ -30,7 +30,7 @@ constexpr LimitField kLimits[] = {{"running", &KeyLimits::running},
                                   {"requests_per_minute", &KeyLimits::requests_per_minute},
                                   {"tokens_per_minute", &KeyLimits::tokens_per_minute}};
 
-// The next word of `line`, which begins behind it then.
+// Takes the next word off `line`.
 std::string_view take_word(std::string_view& line) {
   line = trimmed(line);
   const auto end = std::ranges::find_if(line, is_space) - line.begin();
@@ -48,9 +48,9 @@ std::string_view key_of(const http::Request& request) {
   return trimmed(request.header("x-api-key"));
 }
 
-// What flows in evenly and is drawn from in lumps. Full: a minute's worth.
+// A token bucket: it fills evenly and is emptied in lumps. When full it has a minute's worth.
 struct Bucket {
-  std::uint64_t per_minute = 0;  // 0: without end
+  std::uint64_t per_minute = 0;  // 0: no limit
   double level = 0;
   KeyOwner::Clock::time_point at;
 
@@ -63,7 +63,7 @@ struct Bucket {
   void set(std::uint64_t chosen, KeyOwner::Clock::time_point now) {
     if (chosen == per_minute) return;
     fill(now);
-    // What has been drawn stays drawn.
+    // A new limit does not give back what has been used.
     const double drawn = static_cast<double>(per_minute) - level;
     level = chosen == 0 ? 0 : static_cast<double>(chosen) - drawn;
     per_minute = chosen;
@@ -79,7 +79,7 @@ struct Bucket {
   }
 };
 
-// A whole one, but for what the arithmetic of fractions loses.
+// One whole unit, minus what floating-point arithmetic may lose.
 constexpr double kOne = 1 - 1e-6;
 
 }  // namespace
@@ -87,7 +87,7 @@ constexpr double kOne = 1 - 1e-6;
 // ---- owners
 
 struct KeyOwner::State {
-  std::mutex mutex;  // guards what follows
+  std::mutex mutex;  // guards the members below
   std::uint64_t most_running = 0;
   std::uint64_t running = 0;
   Bucket requests;
@@ -123,7 +123,7 @@ std::optional<KeyOwner::Refusal> KeyOwner::enter(Clock::time_point now) {
     return refusal(state.requests.per_minute, "requests a minute", "requests_per_minute",
                    state.requests.until(1));
   }
-  // What an answer takes is known at its end, so whoever has any left may begin one.
+  // The tokens of an answer are known at its end, so an owner with any tokens left may begin one.
   if (!state.tokens.has(kOne)) {
     return refusal(state.tokens.per_minute, "tokens a minute", "tokens_per_minute",
                    state.tokens.until(1));
@@ -198,7 +198,7 @@ Expected<ApiKeys> ApiKeys::parse(std::string_view text) {
 Status ApiKeys::add_line(std::string_view line) {
   const std::string_view name = take_word(line);
   std::string_view hash = take_word(line);
-  // Neither word is repeated in a message: it may be a key.
+  // Neither word is repeated in the message, because it may be a key.
   if (!is_name(name) || !hash.starts_with(kScheme)) {
     return invalid("a line is NAME sha256:HASH and limits; `tenon key NAME` makes one");
   }

@@ -14,21 +14,21 @@
 #include "tenon/base/expected.h"
 #include "tenon/http/message.h"
 
-/// API keys: who may come in, and how often.
+/// API keys: who may use the server, and how much.
 namespace tenon::api {
 
-/// What the owner of a key may do; 0: as much as there is.
+/// What the owner of a key may do; 0: no limit.
 struct KeyLimits {
   static constexpr std::uint64_t kMost = 1'000'000'000'000;
 
   std::uint64_t running = 0;              ///< Requests under way at the same time.
-  std::uint64_t requests_per_minute = 0;  ///< So many at once, then as they become free.
-  std::uint64_t tokens_per_minute = 0;    ///< Of prompts and answers; told after an answer's end.
+  std::uint64_t requests_per_minute = 0;  ///< So many at once, then at this rate.
+  std::uint64_t tokens_per_minute = 0;    ///< For prompts and answers; counted at an answer's end.
 
   bool operator==(const KeyLimits&) const = default;
 };
 
-/// One name in the key file, with all of its keys: what it may do, and has done. Thread-safe.
+/// One name in the key file, with all of its keys: its limits and what it has used. Thread-safe.
 class KeyOwner {
  public:
   using Clock = std::chrono::steady_clock;
@@ -42,15 +42,15 @@ class KeyOwner {
   [[nodiscard]] const std::string& name() const { return name_; }
 
   struct Refusal {
-    std::string message;  ///< Which limit, its number, and how to mend it.
+    std::string message;  ///< Which limit, its number, and what helps.
     std::chrono::seconds retry_after{1};
   };
-  /// Takes a place for one request, to be given back by leave(); or says why there is none.
+  /// Takes a place for one request, which leave() gives back; or says why there is no place.
   [[nodiscard]] std::optional<Refusal> enter(Clock::time_point now);
   void leave();
-  /// After an answer. What is over the limit is owed, and holds up the requests that follow.
+  /// Call it after an answer. Tokens over the limit are owed, and delay later requests.
   void spend(std::uint64_t tokens, Clock::time_point now);
-  /// What has been used so far is kept.
+  /// What has been used so far still counts.
   void set_limits(const KeyLimits& limits, Clock::time_point now);
 
  private:
@@ -59,17 +59,17 @@ class KeyOwner {
   const std::unique_ptr<State> state_;
 };
 
-/// A request's place with the owner of its key; empty: nobody counts. Gives the place back when it
-/// is destroyed, if leave() has not. spend() may come from another thread than all else.
+/// A request's place with the owner of its key; empty without keys. Gives the place back when it is
+/// destroyed, if leave() has not. spend() may come from another thread than the other calls.
 class KeyUse {
  public:
   KeyUse() = default;
-  /// `owner` has been entered.
+  /// enter() of `owner` must have succeeded.
   explicit KeyUse(std::shared_ptr<KeyOwner> owner)
       : owner_(std::move(owner)), is_inside_(owner_ != nullptr) {}
   ~KeyUse() { leave(); }
   KeyUse(KeyUse&& other) noexcept
-      // NOLINTNEXTLINE(performance-move-constructor-init): spend() elsewhere may still read it.
+      // NOLINTNEXTLINE(performance-move-constructor-init): spend() may read it on another thread.
       : owner_(other.owner_), is_inside_(std::exchange(other.is_inside_, false)) {}
   KeyUse& operator=(KeyUse&& other) noexcept {
     leave();
@@ -78,7 +78,7 @@ class KeyUse {
     return *this;
   }
 
-  /// "": nobody.
+  /// "": there is no owner.
   [[nodiscard]] std::string_view name() const {
     return owner_ == nullptr ? std::string_view() : owner_->name();
   }
@@ -94,27 +94,28 @@ class KeyUse {
   bool is_inside_ = false;
 };
 
-/// The keys that open the server, known by their hashes. Empty: it is open to all. Immutable,
-/// thread-safe.
+/// The keys that open the server, known by their hashes. Empty: the server is open to all.
+/// Immutable, thread-safe.
 ///
-/// A key is 256 random bits, so SHA-256 is all the protection that it needs: nobody finds it from
-/// its hash by trying, no table of hashes can be made beforehand, and no two are equal, so there is
-/// nothing that a salt or a slow hash would add. Without a salt one hash, some 0.3 us, is compared
+/// A key is 256 random bits, so SHA-256 is all the protection that it needs: it cannot be found
+/// from its hash by trying, no table of hashes can be made beforehand, and no two keys are equal,
+/// so a salt or a slow hash would add nothing. Without a salt one hash, some 0.3 us, is compared
 /// with all lines.
 class ApiKeys {
  public:
-  /// Longer keys are nobody's, and not worth the hashing.
+  /// Longer keys are in no file, so they are not hashed.
   static constexpr std::size_t kMaxKeyBytes = 512;
 
   ApiKeys() = default;
-  /// From the text of a key file. Each line is
+  /// Reads a key file. Each line is
   ///
   ///     NAME sha256:64-HEXADECIMAL-DIGITS [running=N] [requests_per_minute=N]
   ///     [tokens_per_minute=N]
   ///
-  /// blank lines and lines that begin with '#' are left out. A name may have several keys (a new
-  /// one, and an old one for as long as it is in use): its limits stand on the first line and count
-  /// for all. Fails with `invalid` naming the line, and never what may be a key.
+  /// Blank lines and lines that begin with '#' are ignored. A name may have several keys (a new
+  /// one, and an old one as long as it is in use): its limits stand on the first line and hold for
+  /// all together. Fails with `invalid` and the line's number; the message never has what may be a
+  /// key.
   [[nodiscard]] static Expected<ApiKeys> parse(std::string_view text);
   /// A line for such a file.
   [[nodiscard]] static std::string line(std::string_view name, std::string_view key,
@@ -123,18 +124,19 @@ class ApiKeys {
 
   [[nodiscard]] bool empty() const { return keys_.empty(); }
   [[nodiscard]] std::size_t size() const { return keys_.size(); }
-  /// Whose key the request carries, as `Authorization: Bearer KEY` or `x-api-key: KEY`; null:
-  /// nobody's. Takes the same time whatever the key and wherever its hash differs.
+  /// The owner of the key that the request has as `Authorization: Bearer KEY` or `x-api-key: KEY`;
+  /// null if the key is unknown. Takes the same time for any key and any hash.
   [[nodiscard]] std::shared_ptr<KeyOwner> owner_of(const http::Request& request) const;
 
-  /// Owners that are in `before` too keep what they have used; theirs are the limits of this one.
+  /// Owners that are in `before`, too, keep what they have used; their limits are those of this
+  /// file.
   void go_on_from(const ApiKeys& before);
 
  private:
   using Digest = std::array<unsigned char, 32>;
   struct Key {
     Digest digest{};
-    std::size_t owner = 0;  // in owners_
+    std::size_t owner = 0;  // index into owners_
   };
   struct Owner {
     std::string name;

@@ -55,9 +55,9 @@ std::size_t number_at(std::string_view bytes, std::size_t at, std::size_t count,
   return number;
 }
 
-// Width and height of a PNG or a GIF, whose first bytes have them.
+// Width and height of a PNG or a GIF, which are in its first bytes.
 std::string size_of(std::string_view base64) {
-  constexpr std::size_t kHead = 32;  // of text: 24 bytes
+  constexpr std::size_t kHead = 32;  // characters of base64: 24 bytes
   const std::optional<std::string> bytes = vocab::from_base64(base64.substr(0, kHead));
   if (!bytes || bytes->size() < kHead / 4 * 3) return {};
   std::size_t width = 0;
@@ -74,7 +74,7 @@ std::string size_of(std::string_view base64) {
   return std::to_string(width) + 'x' + std::to_string(height) + ' ';
 }
 
-// What may stand in brackets: nothing that ends them, and no more than a line.
+// Text fit for the brackets: nothing that ends them, and no more than a line.
 std::string plain(std::string_view text) {
   constexpr std::size_t kMost = 80;
   std::size_t size = std::min(text.size(), kMost);

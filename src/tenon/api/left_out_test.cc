@@ -18,7 +18,7 @@ using json::Value;
 constexpr std::string_view kPng =
     "iVBORw0KGgoAAAANSUhEUgAAAAMAAAACCAIAAAASFvFNAAAAEElEQVR4nGNocFCAIAY4CwA21AVBYVAZNAAAAABJRU5E";
 
-// What a request became: `tools` and `messages` that the model reads, and what it was told.
+// A decoded request: `tools` and `messages` for the model, and the paths that were left out.
 struct LeftOutRead {
   std::vector<std::string> tools;
   std::vector<std::string> messages;  // text, calls as NAME(ARGUMENTS)
@@ -260,7 +260,7 @@ TEST(LeftOut, PlaceholdersAreOneLine) {
   }
 }
 
-// An answer without anything to answer would be made of nothing.
+// A request whose whole input would be left out is refused.
 TEST(LeftOut, IsNotAllOfAnInput) {
   for (const char* body : {
            R"({"instructions": "x", "input": [{"type": "web_search_call", "id": "ws"}]})",
@@ -273,8 +273,8 @@ TEST(LeftOut, IsNotAllOfAnInput) {
   }
 }
 
-// What is referred to was answered, and so may have pictures; so is what stands before a reference
-// to an answer.
+// A response that is referred to was answered, so it may have pictures; so may what comes before a
+// reference to an answer.
 TEST(LeftOut, IsWhatIsReferredTo) {
   const FindResponse find = [](const std::string&) -> Result<Value, ApiError> {
     return *json::parse(R"({

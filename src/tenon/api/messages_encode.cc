@@ -11,10 +11,10 @@ namespace {
 using message::ChatEvent;
 using message::FinishReason;
 
-// Clients hand thinking back only where it is signed. Nobody checks this one.
+// Clients send thinking back only if it has a signature. The signature is never checked.
 constexpr std::string_view kSignature = "tenon";
 
-// What is cached is part of the prompt here, and beside the input there.
+// In our usage cached tokens are part of the prompt; in this dialect they are beside the input.
 json::Object messages_usage_of(const message::Usage& counts) {
   json::Object details{{"thinking_tokens", std::uint64_t{counts.reasoning_tokens}}};
   return json::Object{{"input_tokens", std::uint64_t{counts.prompt_tokens - counts.cached_tokens}},
@@ -40,7 +40,7 @@ void MessagesEncoder::keep(unsigned, const ChatEvent& event,
   add_event(event, nullptr);
 }
 
-// `out`: of a stream; null: the blocks are kept.
+// `out` is null for a whole answer, whose blocks are kept.
 void MessagesEncoder::add_event(const ChatEvent& event, std::string* out) {
   note_.add(event);
   if (const auto* content = std::get_if<message::ContentDelta>(&event)) {
@@ -103,7 +103,7 @@ void MessagesEncoder::close(std::string* out) {
   append_event("content_block_stop", {{"index", index}}, *out);
 }
 
-// The one event that comes for each token: written without a tree of values.
+// This event comes for each token, so it is written without a tree of values.
 void MessagesEncoder::append_delta(Kind kind, std::string_view text, std::string& out) const {
   std::string data = R"({"type":"content_block_delta","index":)" + std::to_string(opened_ - 1);
   if (kind == Kind::text) data += R"(,"delta":{"type":"text_delta","text":)";
@@ -157,7 +157,7 @@ json::Value MessagesEncoder::whole(const message::Usage& usage) {
   return answer;
 }
 
-// Without `usage` it has just begun.
+// Without `usage` the message has just begun.
 json::Value MessagesEncoder::message(json::Array content, const message::Usage* usage) const {
   const bool is_over = usage != nullptr;
   const message::Usage begun{.prompt_tokens = static_cast<std::uint32_t>(prompt_tokens_)};

@@ -9,7 +9,7 @@
 #include "tenon/api/answer_encoder.h"
 #include "tenon/api/answer_parts.h"
 
-/// Anthropic Messages, the way out. Source: the types of the Python package `anthropic` 2.11.0.
+/// Encodes Anthropic Messages. Source: the types of the Python package `anthropic` 2.11.0.
 namespace tenon::api {
 
 inline constexpr FieldName kMessagesNames[] = {{".function.parameters", ".input_schema"},
@@ -21,19 +21,18 @@ struct MessageHead {
   std::string model;
   std::string format;  ///< Name of the tool-call format; "" if the model has none.
   std::string request_id;
-  bool omits_thinking = false;       ///< Thinking is counted, and not shown.
-  bool is_json = false;              ///< Text is held to a schema, of which the guarantee speaks.
+  bool omits_thinking = false;       ///< Thinking is counted but not shown.
+  bool is_json = false;              ///< Text must fit a schema, which the guarantee covers.
   json::Value context_management{};  ///< `{"applied_edits"}`; null: no edits were asked for.
 };
 
 /// A message is a list of blocks, in the order in which the model wrote them: text, thinking, and
-/// calls (`tool_use`). A stream opens, extends and closes the same blocks, so the two are equal. Of
-/// a call that was cut short the stream has the bytes that there were, and the whole answer an
-/// object made of them.
+/// calls (`tool_use`). A stream opens, extends and closes the same blocks, so both are equal. If a
+/// call was cut, the stream has the bytes that came, and the whole answer has an object made from
+/// them.
 ///
-/// `message_start` says how many tokens the prompt has, where that is known before the answer, else
-/// 0; `message_delta` says what of them was cached, and the truth in any case, which the SDKs take
-/// over.
+/// `message_start` has the number of the prompt's tokens if it is known before the answer, else 0.
+/// `message_delta` says how many were cached and has the final number, which the SDKs use.
 class MessagesEncoder final : public AnswerEncoder {
  public:
   explicit MessagesEncoder(MessageHead head)
@@ -56,9 +55,9 @@ class MessagesEncoder final : public AnswerEncoder {
   enum class Kind : std::uint8_t { none, text, thinking, tool_use };
   struct Block {
     Kind kind = Kind::none;
-    std::string id;    // of a call
-    std::string name;  // of a call
-    std::string text;  // or thinking, or arguments; of a whole answer
+    std::string id;    // for a call
+    std::string name;  // for a call
+    std::string text;  // text, thinking or arguments; only for a whole answer
   };
 
   void add_event(const message::ChatEvent& event, std::string* out);
@@ -71,8 +70,8 @@ class MessagesEncoder final : public AnswerEncoder {
   [[nodiscard]] json::Value stop_sequence() const;
 
   const MessageHead head_;
-  std::vector<Block> blocks_;        // of a whole answer; none of a stream
-  std::uint64_t prompt_tokens_ = 0;  // before there is a usage
+  std::vector<Block> blocks_;        // of a whole answer; empty for a stream
+  std::uint64_t prompt_tokens_ = 0;  // used until there is a usage
   std::size_t opened_ = 0;
   Kind open_ = Kind::none;
   message::Finish finish_;

@@ -48,7 +48,7 @@ std::vector<Value> messages_encode_events_of(std::string_view wire) {
   return values;
 }
 
-/// What the SDKs make of a stream; arguments stay text where they are no JSON.
+/// What the SDKs make from a stream; arguments that are not JSON stay text.
 Value messages_encode_fold(const std::vector<Value>& events) {
   Value message;
   std::map<std::string, std::string> inputs;

@@ -13,6 +13,17 @@
 #include "tenon/api/client_tools.h"
 #include "tenon/api/left_out_content.h"
 
+// How a request is decoded
+//
+// As in chat_request.cc: kMessagesFields is the table of all fields, each with its handler. What is
+// special here: a message is a list of blocks, and results of tools are blocks of user messages.
+// They become messages of role `tool` of their own (user_blocks, tool_result), with the text
+// between them in its place, so that below this layer a conversation looks the same in all
+// dialects. is_past_ says that the present block stands before an answer of the assistant, or in a
+// result: content that cannot be read is then left out with a text in its place, because the
+// session must go on; in a new message it is refused. context_management only becomes ContextEdits
+// here; service.cc applies them.
+
 namespace tenon::api {
 namespace {
 
@@ -43,11 +54,11 @@ class MessagesDecoder : public RequestReader {
   }
   bool thinking(const Value& value);
   bool output_config(const Value& value);
-  // What `output_config.format` was called before.
+  // The earlier name of `output_config.format`.
   bool earlier_format(const Value& value) { return output_format(value, "output_format"); }
   bool container(const Value&) { return refuse("container", "this server has no containers"); }
   bool compaction(const Value&) { return refuse("compaction", "nothing is ever cut or summed up"); }
-  // By this code the SDKs know that they have to send all messages each time.
+  // This code tells the SDKs that they must send all messages each time.
   bool thread(const Value&) {
     return fail("thread_unsupported_request", "thread",
                 "thread is not supported: this server keeps no messages, send them all");
@@ -86,8 +97,8 @@ class MessagesDecoder : public RequestReader {
                    Parts& parts);
 
   MessagesRequest out_;
-  // What is read stands before an answer that there was, or in the result of a tool: the session
-  // must go on, whatever it is.
+  // The present block stands before an answer of the assistant, or in the result of a tool: the
+  // session must go on, whatever it contains.
   bool is_past_ = false;
 };
 
@@ -149,7 +160,7 @@ bool MessagesDecoder::messages(const Value& value) {
   if (items.empty()) {
     return fail("invalid_value", "messages", "messages must have at least one message");
   }
-  std::size_t answered = 0;  // messages up to the last one of the assistant
+  std::size_t answered = 0;  // number of messages up to the assistant's last one
   for (std::size_t i = 0; i < items.size(); ++i) {
     const Value* role = items[i].if_object() == nullptr ? nullptr : present(items[i], "role");
     if (role != nullptr && *role == Value("assistant")) answered = i + 1;
@@ -185,7 +196,7 @@ bool MessagesDecoder::decode_message(const Value& value, const std::string& path
   return true;
 }
 
-// Results of tools are messages of their own; text between them stays where it is.
+// Results of tools become messages of their own; text between them stays in its place.
 bool MessagesDecoder::user_blocks(const json::Array& blocks, const std::string& path) {
   const std::size_t before = chat_.messages.size();
   Message message;
@@ -204,7 +215,7 @@ bool MessagesDecoder::user_blocks(const json::Array& blocks, const std::string& 
     }
   }
   flush();
-  // Blocks may be empty themselves; what was said is a message all the same.
+  // Even if all blocks are empty, the message exists.
   if (chat_.messages.size() == before) {
     chat_.messages.push_back({.role = Role::user, .content = ""});
   }
@@ -225,7 +236,7 @@ bool MessagesDecoder::assistant_blocks(const json::Array& blocks, const std::str
       is_right = required_string(blocks[i], where, "thinking", said) &&
                  only(blocks[i], where, {"type", "thinking", "signature", "cache_control"});
       out.reasoning += said;
-    } else if (type != "redacted_thinking") {  // which is closed to us
+    } else if (type != "redacted_thinking") {  // encrypted by another server, so it is skipped
       is_right = text_block(blocks[i], type, where, out.parts);
     }
     if (!is_right) return false;
@@ -296,7 +307,7 @@ bool MessagesDecoder::text_blocks(const Value& value, const std::string& path, P
   return true;
 }
 
-// Any block that is text: also a document's and a search result's.
+// Reads any block that is text, also a document's or a search result's.
 bool MessagesDecoder::text_block(const Value& block, std::string_view type, const std::string& path,
                                  Parts& parts) {
   if (type == "text") {
@@ -320,7 +331,7 @@ bool MessagesDecoder::text_block(const Value& block, std::string_view type, cons
 
 bool MessagesDecoder::other_block(const Value& block, std::string_view type,
                                   const std::string& path, Parts& parts) {
-  // The definition stands among the tools; what the model reads is its name.
+  // The tool's definition is in `tools`; the model reads its name.
   if (type == "tool_reference" && is_past_) {
     std::string name;
     if (!required_string(block, path, "tool_name", name)) return false;
@@ -425,7 +436,7 @@ bool MessagesDecoder::tool_choice(const Value& value) {
 
 // ---- the rest
 
-// The template decides what thinking is; how many tokens it takes is the model's own affair.
+// The template decides whether the model thinks; nothing limits how many tokens that takes.
 bool MessagesDecoder::thinking(const Value& value) {
   if (!kind(value, Kind::object, "thinking")) return false;
   if (!only(value, "thinking", {"type", "budget_tokens", "display"})) return false;
@@ -471,7 +482,7 @@ bool MessagesDecoder::output_format(const Value& value, const std::string& path)
 
 bool MessagesDecoder::context_management(const Value& value) {
   const std::string path = "context_management";
-  constexpr std::size_t kMaxEdits = 4;  // each has its prompt counted
+  constexpr std::size_t kMaxEdits = 4;  // for each the prompt is tokenised once more
   if (!kind(value, Kind::object, path) || !only(value, path, {"edits"})) return false;
   const Value* edits = present(value, "edits");
   if (edits == nullptr) return true;
@@ -560,7 +571,7 @@ bool MessagesDecoder::thinking_edit(const Value& value, const std::string& path,
   return out.keeps_all || counted(*keep, in(path, "keep"), {"thinking_turns"}, out.keep);
 }
 
-// What can only be judged once every field is known.
+// Checks what depends on several fields.
 bool MessagesDecoder::finish(bool counts_only) {
   if (!counts_only && !chat_.max_tokens) {
     return fail("missing_required_parameter", "max_tokens", "max_tokens is required");

@@ -10,24 +10,24 @@
 #include "tenon/json/value.h"
 #include "tenon/message/message.h"
 
-/// Anthropic Messages, the way in. Source: the types of the Python package `anthropic` 2.11.0.
+/// Decodes Anthropic Messages. Source: the types of the Python package `anthropic` 2.11.0.
 namespace tenon::api {
 
 struct MessagesRequest {
   message::ChatRequest chat;
   bool stream = false;
   bool omits_thinking = false;                ///< `thinking.display` is "omitted".
-  std::vector<message::Diagnostic> left_out;  ///< What was not read, each with its path.
-  /// The edits of `context_management`; absent where the request has no such field.
+  std::vector<message::Diagnostic> left_out;  ///< What was left out, each with its path.
+  /// The edits of `context_management`; no value if the request has no such field.
   std::optional<std::vector<ContextEdit>> edits;
 };
 
 /// Every field that a request may have, in the order of docs/api.md.
 [[nodiscard]] std::span<const FieldInfo> messages_fields();
 
-/// Decodes a request, as decode_chat_completion() does its own. Results of tools become messages of
-/// their own, before the text that stands behind them; what the assistant has said last, if it is
-/// text, is what the answer goes on from.
+/// Decodes a request, with the errors of decode_chat_completion(). Results of tools become messages
+/// of their own, before the text that follows them. If the last message is text of the assistant,
+/// the answer continues it.
 [[nodiscard]] Result<MessagesRequest, ApiError> decode_messages(const json::Value& body,
                                                                 const DecodeOptions& options = {});
 

@@ -14,7 +14,7 @@ using message::Message;
 using message::Role;
 using message::ToolMode;
 
-/// A request with one message and whatever `fields` say.
+/// A request with one message and the members in `fields`.
 Value messages_request(std::string_view fields) {
   std::string text = R"({"model": "m", "max_tokens": 9)";
   if (fields.find("\"messages\"") == std::string_view::npos) {

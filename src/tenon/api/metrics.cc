@@ -32,7 +32,7 @@ double seconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
-// vLLM's buckets, so that dashboards made for it fit.
+// The buckets of vLLM, so that dashboards made for it fit.
 const prometheus::Histogram::BucketBoundaries& latency_buckets() {
   static const prometheus::Histogram::BucketBoundaries kBuckets = {
       0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1,  0.25,  0.5,   0.75,
@@ -81,7 +81,7 @@ struct Metrics::Impl {
           .Name("tenon_grammar_cache_bytes")
           .Help("What the grammars of a model take, with what they have remembered")
           .Register(registry);
-  // Of the embedded engine.
+  // For the embedded engine.
   Counters& masks = counter("tenon_masks_total", "Token masks made");
   Counters& mask_seconds =
       counter("tenon_mask_seconds_total", "Making token masks, beside the model");
@@ -106,7 +106,7 @@ struct Metrics::Impl {
           .Help("Answers that a model computes, and those that wait for a place")
           .Register(registry);
 
-  // Of engines that run elsewhere.
+  // For upstreams.
   prometheus::Family<prometheus::Gauge>& upstream_up =
       BuildGauge()
           .Name("tenon_upstream_up")
@@ -139,22 +139,22 @@ struct Metrics::Impl {
   Counters& counter(const char* name, const char* help) {
     return BuildCounter().Name(name).Help(help).Register(registry);
   }
-  // Brings a model's counter to what the model has counted.
+  // Raises a model's counter to what the model has counted.
   void raise(Counters& family, const std::string& model, double to) {
     raise(family, prometheus::Labels{{"model", model}}, to);
   }
   void raise(Counters& family, const prometheus::Labels& labels, double to) {
     prometheus::Counter& counter = family.Add(labels);
-    counter.Increment(to - counter.Value());  // what is less changes nothing
+    counter.Increment(to - counter.Value());  // a smaller number changes nothing
   }
 
   void upstream(const std::string& model, const engine::UpstreamStats& server);
-  /// Takes out what is told of servers of the model that are none of `those` any more.
+  /// Removes the figures of servers that are not in `those` any more.
   void keep_upstreams(const std::string& model, const std::set<std::string>& those);
 
-  std::mutex raising;           // held while counters are brought to what a model has counted
-  std::set<std::string> named;  // guarded by raising; the models that there were at last
-  std::map<std::string, std::set<std::string>> urls;  // the same, of their servers
+  std::mutex raising;           // held while counters are raised to what a model has counted
+  std::set<std::string> named;  // guarded by raising; the models at the last call
+  std::map<std::string, std::set<std::string>> urls;  // guarded by raising; their servers
   Counters& repairs =
       counter("tenon_repairs_total", "What was not taken as the model wrote it, by kind");
 };

@@ -15,13 +15,13 @@
 
 namespace tenon::api {
 
-/// What became of an answer's calls.
+/// What happened to an answer's calls.
 struct CallCounts {
   std::size_t begun = 0;
   std::size_t incomplete = 0;  ///< Cut, by length or by the model.
-  std::size_t invalid = 0;     ///< Whole, and not as their tools' schemas want them.
+  std::size_t invalid = 0;     ///< Whole, but invalid by their tools' schemas.
 
-  /// Takes note of one event of the answer.
+  /// Counts one event of the answer.
   void add(const message::ChatEvent& event);
 };
 
@@ -60,14 +60,14 @@ class Metrics {
   void answer_ended(const std::string& model, const message::Finish& finish,
                     const CallCounts& calls);
 
-  /// Something was not taken as the model wrote it; `kind` is a Diagnostic's code.
+  /// Something that the model wrote was changed; `kind` is the code of the Diagnostic.
   void repaired(const std::string& model, const std::string& kind);
 
-  /// The model's own counts, as they are now; older ones change nothing.
+  /// The model's own counts at this time; older ones change nothing.
   void grammars(const std::string& model, const chat::GrammarCounts& counts);
   /// The same for what the model's engine has done.
   void engine(const std::string& model, const engine::EngineStats& stats);
-  /// And for whether it is loaded: all models that there are. What others had now is over.
+  /// The state of all models; gauges of models that are not in `entries` any more are cleared.
   void models(const std::vector<chat::ModelRegistry::Entry>& entries);
 
   [[nodiscard]] std::string text() const;
@@ -84,7 +84,7 @@ class Metrics {
 ///     running.set_route("/v1/models");
 ///     running.ended(200);
 ///
-/// One that is destroyed without having ended was dropped, which counts as status 500. While it
+/// A request that is destroyed without ended() was dropped, which counts as status 500. While it
 /// runs, crash reports name it.
 class RunningRequest {
  public:
@@ -93,26 +93,26 @@ class RunningRequest {
   RunningRequest(RunningRequest&& other) noexcept;
   RunningRequest& operator=(RunningRequest&&) = delete;
 
-  /// Else it counts as "unknown". `route` lives as long as the program.
+  /// Without it the route counts as "unknown". `route` must live as long as the program.
   void set_route(std::string_view route) {
     route_ = route;
     tell();
   }
-  /// What its line in the log begins with; its first word is the request's id.
+  /// The beginning of its log line; the first word is the request's id.
   void set_about(std::string about) {
     about_ = std::move(about);
     tell();
   }
-  /// Counts it, and writes its line: at `warn` where the server failed, else at `debug`.
+  /// Counts it, and logs its line: at `warn` if the server failed, else at `debug`.
   void ended(unsigned status);
 
  private:
   void tell() { in_reports_.tell(route_, std::string_view(about_).substr(0, about_.find(' '))); }
 
-  Metrics* metrics_;  // null: it has ended
+  Metrics* metrics_;  // null after ended()
   std::string_view route_ = "unknown";
   std::string about_;
-  crash::Request in_reports_;  // with its route and id alone
+  crash::Request in_reports_;  // has only its route and id
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
 };
 

@@ -39,7 +39,7 @@ std::vector<std::string> found(const std::string& text, const std::regex& what, 
   return all;
 }
 
-// What GET /metrics says once everything has happened.
+// The text of GET /metrics once everything has happened.
 All of_the_server() {
   Metrics metrics;
   metrics.first_event("m", std::chrono::seconds(1));
@@ -62,7 +62,7 @@ All of_the_server() {
       all[name].type = match[2];
     } else if (!line.starts_with('#')) {
       for (const std::string& each : found(line, label, 1)) {
-        if (each != "le") all[name].labels.insert(each);  // which every histogram has
+        if (each != "le") all[name].labels.insert(each);  // every histogram has "le"
       }
     }
   }
@@ -88,7 +88,7 @@ All of_the_page() {
   return all;
 }
 
-// A model that a new configuration does not have any more.
+// A model that a new configuration has no longer.
 TEST(Metrics, SayNothingOfModelsThatAreGone) {
   Metrics metrics;
   const chat::ModelRegistry::Entry old{
@@ -102,7 +102,7 @@ TEST(Metrics, SayNothingOfModelsThatAreGone) {
   }
 }
 
-// Nor of a server that a new configuration does not have.
+// A server that a new configuration has no longer.
 TEST(Metrics, SayNothingOfServersThatAreGone) {
   Metrics metrics;
   const auto stats_of = [](std::initializer_list<const char*> urls) {

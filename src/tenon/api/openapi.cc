@@ -48,7 +48,7 @@ bool is_among(const Value* list, std::string_view name) {
          std::ranges::find(*list->if_array(), Value(name)) != list->if_array()->end();
 }
 
-// Null counts as absent: of what is not required, and of names that nobody knows.
+// Null counts as absent for members that are not required, and for members with free names.
 void let_nulls_in(Value& schema) {
   if (Array* items = schema.if_array()) {
     for (Value& item : *items) let_nulls_in(item);
@@ -70,7 +70,7 @@ void let_nulls_in(Value& schema) {
   }
 }
 
-// `#Name` becomes the schema's place in the document.
+// Replaces `#Name` by the schema's place in the document.
 void resolve(Value& value) {
   if (Array* items = value.if_array()) {
     for (Value& item : *items) resolve(item);
@@ -95,8 +95,8 @@ Value schema_of(const FieldInfo& field) {
 }
 
 struct Exceptions {
-  std::initializer_list<std::string_view> required{};  // although the table does not say so
-  std::initializer_list<std::string_view> optional{};  // although it does
+  std::initializer_list<std::string_view> required{};  // although the table says otherwise
+  std::initializer_list<std::string_view> optional{};  // although the table says otherwise
 };
 
 Value request_of(std::span<const FieldInfo> fields, const Exceptions& but = {}) {
@@ -106,7 +106,7 @@ Value request_of(std::span<const FieldInfo> fields, const Exceptions& but = {}) 
   Object properties;
   Array required;
   for (const FieldInfo& field : fields) {
-    if (field.schema.empty()) continue;  // refused, whatever it is
+    if (field.schema.empty()) continue;  // it is refused with any value
     const bool is_required =
         (field.is_required || has(but.required, field.name)) && !has(but.optional, field.name);
     Value schema = is_required ? schema_of(field) : or_null(schema_of(field));
@@ -131,7 +131,7 @@ Object schemas(const std::vector<std::string>& models) {
   Object name{{"type", "string"}};
   Array names;
   for (const std::string& model : models) names.emplace_back(model);
-  // "*" is the alias of one that answers to every name.
+  // "*" is the alias of a model that answers to every name.
   const bool is_any = std::ranges::find(models, "*") != models.end();
   if (!names.empty() && !is_any) name.set("enum", std::move(names));
   all.set("ModelName", std::move(name));
@@ -179,7 +179,7 @@ Value content_of(std::string_view type, Value schema) {
   return Object{{std::string(type), Object{{"schema", std::move(schema)}}}};
 }
 
-// `schema`: of the body.
+// `schema` is that of the body.
 Value error_response(unsigned status, Value schema) {
   std::string description;
   for (const ErrorRow& row : kErrors) {
@@ -205,7 +205,7 @@ Object error_responses() {
   for (const unsigned status : all_statuses()) {
     Value openai = error_schema(status, Dialect::openai);
     all.set(error_name(status, Dialect::openai), error_response(status, openai));
-    // What the wire refuses has not come as far as a route, which has a dialect.
+    // Errors of HTTP itself come before the route, and so the dialect, is known.
     Value either = one_of({error_schema(status, Dialect::anthropic), std::move(openai)});
     all.set(error_name(status, Dialect::anthropic), error_response(status, std::move(either)));
   }
@@ -228,7 +228,7 @@ Object answers_of(const Value& route, bool has_id) {
     Value content = answer.empty() ? content_of(plain, Object{{"type", "string"}})
                                    : content_of("application/json", ref(answer));
     if (!events.empty()) {
-      // Of each event.
+      // The schema of each event.
       const std::string_view last = text_of(route, "last");
       Value data = Object{{"type", "string"},
                           {"contentMediaType", "application/json"},

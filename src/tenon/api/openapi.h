@@ -13,9 +13,9 @@ struct OpenApiOptions {
   std::vector<std::string> models;  ///< Every name that a request may have.
 };
 
-/// What GET /openapi.json answers: the routes, OpenAPI 3.1. The requests' fields are those of the
-/// decoders' tables, the errors those of error_table.h; what lies below the fields, and the
-/// answers, is openapi.json, in which `{"$ref": "#Name"}` is one of the schemas there and
+/// The answer of GET /openapi.json: the routes, as OpenAPI 3.1. The requests' fields come from the
+/// decoders' tables, the errors from error_table.h. Everything below the fields, and the answers,
+/// are in the file openapi.json, where `{"$ref": "#Name"}` refers to one of its schemas, and
 /// properties that are not required may be null, as everywhere in this API.
 [[nodiscard]] json::Value openapi(const OpenApiOptions& options);
 

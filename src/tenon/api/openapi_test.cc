@@ -50,7 +50,7 @@ TEST(OpenApi, ReferencesLeadSomewhere) {
   }
 }
 
-// A field without a schema would be refused by whoever goes by the document.
+// A client that follows the document could not send a field without a schema.
 TEST(OpenApi, HasEveryFieldThatDoesSomething) {
   for (const auto fields :
        {chat_completion_fields(), completion_fields(), messages_fields(), responses_fields()}) {

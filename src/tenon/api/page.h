@@ -7,7 +7,7 @@
 
 namespace tenon::api {
 
-/// The page at "/": where clients point to, which models there are, a request to try.
+/// The page at "/": the base address for clients, the models, and a request to try.
 [[nodiscard]] std::string start_page(std::string_view base_url, std::string_view version,
                                      const chat::ModelRegistry& models);
 

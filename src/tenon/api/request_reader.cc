@@ -11,6 +11,17 @@
 #include "tenon/format/input_grammar.h"
 #include "tenon/message/build.h"
 
+// The handlers that several dialects share
+//
+// fields.h reads values by their paths and keeps the first error; this class adds what the
+// dialects' requests have in common, so that a field means the same in all of them and is written
+// once: sampling, tools and tool choice, response formats and grammars of the answer's text,
+// template variables, and Tenon's own fields. A handler reads one value into chat_ (a
+// message::ChatRequest) and returns false after fail(). The dialects' decoders (chat_request.cc,
+// completion_request.cc, messages_request.cc, responses_request.cc) derive from it, and name these
+// methods in their tables. Several fields can constrain the answer's text (response_format,
+// grammar, guided_json and others); holds_text() notes the first one and refuses a second.
+
 namespace tenon::api {
 
 using json::Kind;
@@ -20,7 +31,7 @@ using message::ResponseFormat;
 using message::Tool;
 using message::ToolMode;
 
-// Both spellings of the limit may come at once: the smaller one honours both.
+// Both names of the limit may come in one request; the smaller value satisfies both.
 bool RequestReader::token_limit(const Value& value, std::string_view path) {
   std::int64_t limit = 0;
   if (!integer(value, path, 1, std::numeric_limits<std::int32_t>::max(), limit)) return false;
@@ -64,7 +75,7 @@ bool RequestReader::stops(const Value& value, std::string_view name) {
   return true;
 }
 
-// -1 is how some servers write "all".
+// Some servers write -1 for "all".
 bool RequestReader::top_k(const Value& value) {
   std::int64_t count = 0;
   if (!integer(value, "top_k", -1, std::numeric_limits<std::int32_t>::max(), count)) return false;
@@ -72,8 +83,7 @@ bool RequestReader::top_k(const Value& value) {
   return true;
 }
 
-// The template decides what an effort means: there is no other place where a model could hear of
-// it.
+// The effort goes to the template, which alone can tell the model about it.
 bool RequestReader::effort(const Value& value, const std::string& path) {
   if (!one_of(value, path, {"none", "minimal", "low", "medium", "high", "xhigh", "max"})) {
     return false;
@@ -182,7 +192,7 @@ bool RequestReader::answer_schema(const Value& value, const std::string& path) {
   return true;
 }
 
-// A typo in the type of a function is no such tool, so what functions have is looked for.
+// A misspelt type of a function is not a hosted tool, so this looks for members of functions.
 bool RequestReader::is_hosted_tool(const Value& value) {
   const Value* type = present(value, "type");
   const std::string* name = type == nullptr ? nullptr : type->if_string();
@@ -192,7 +202,7 @@ bool RequestReader::is_hosted_tool(const Value& value) {
   return !is_flat && !has("function") && !has("custom");
 }
 
-// Two fields may each say what the answer's text is; it can be only one thing.
+// Two fields may each constrain the answer's text; only one of them can.
 bool RequestReader::holds_text(const std::string& path) {
   const std::string field = path.substr(0, path.find('.'));
   if (held_by_.empty()) held_by_ = field;
@@ -277,7 +287,7 @@ bool RequestReader::structured_outputs(const Value& value) {
       is_right = boolean(member.value, where, is_wanted) && (!is_wanted || holds_text(where));
       if (is_wanted) chat_.response_format.kind = ResponseFormat::Kind::json;
     } else {
-      // How white space and other things are, which here the grammar says.
+      // Options for white space and the like, which the grammar itself decides here.
       is_right = leave_out(where, "what is asked for is held as it stands");
     }
     if (!is_right) return false;
@@ -412,7 +422,7 @@ bool RequestReader::response_format(const Value& value) {
       required_word(value, "response_format", "type",
                     {"text", "json_object", "json_schema", "grammar", "structural_tag"});
   if (type.empty()) return false;
-  // As llama.cpp, vLLM and SGLang have it.
+  // As in llama.cpp, vLLM and SGLang.
   if (type == "structural_tag") return structural_tag(value, "response_format");
   if (type == "grammar") {
     const Value* grammar = required(value, "response_format", "grammar");
@@ -423,7 +433,7 @@ bool RequestReader::response_format(const Value& value) {
   if (type != "text") chat_.response_format.kind = ResponseFormat::Kind::json;
   if (type == "json_schema") return json_schema(value);
   if (type == "text") return only(value, "response_format", {"type"});
-  // As local engines have it; OpenAI's json_object has no schema.
+  // As in local engines; OpenAI's json_object has no schema.
   if (!only(value, "response_format", {"type", "schema"})) return false;
   const Value* schema = present(value, "schema");
   return schema == nullptr || bare_schema(*schema, "response_format.schema");

@@ -13,31 +13,32 @@
 #include "tenon/api/fields.h"
 #include "tenon/message/message.h"
 
-/// What the dialects' requests have in common.
+/// What the requests of all dialects have in common.
 namespace tenon::api {
 
-/// The bounds of what one request may ask for.
+/// Limits of one request.
 inline constexpr unsigned kMaxChoices = 16;
 inline constexpr std::size_t kMaxBiases = 4096;  ///< Entries of `logit_bias`.
 inline constexpr std::size_t kMaxStops = 16;
 inline constexpr std::size_t kMaxStopBytes = 1024;
 inline constexpr std::size_t kMaxTools = 1024;
-inline constexpr std::size_t kMaxModelBytes = 1024;  ///< Of its name.
+inline constexpr std::size_t kMaxModelBytes = 1024;  ///< For its name.
 
 /// How requests are read.
 struct DecodeOptions {
-  /// What would be left out is an error: fields and members that are not known, hosted tools,
-  /// content that is no text.
+  /// What would be left out is an error: unknown fields and members, hosted tools, content that is
+  /// not text.
   bool refuses_unknown_fields = false;
-  /// All that is read stands before an answer: content that is no text is left out, wherever it is.
+  /// Everything that is read stands before an answer: content that is not text is left out
+  /// anywhere.
   bool is_all_past = false;
-  /// The text of what a client carries for this server; nothing where it is not ours. Absent: there
-  /// is no such thing.
+  /// Decrypts what a client keeps for this server; no value if it is not ours. Empty: clients keep
+  /// nothing.
   std::function<std::optional<std::string>(std::string_view)> unseal{};
 };
 
-/// What becomes of a field: obeyed; refused with 400 and its name (values that ask for nothing are
-/// let through); or, where it cannot change an answer, checked and left.
+/// What happens with a field: it is honoured; it is refused with 400 and its name (values that ask
+/// for nothing are accepted); or it is checked and ignored, because it cannot change an answer.
 enum class Effect : std::uint8_t { honoured, refused, without_effect };
 
 struct FieldInfo {
@@ -48,8 +49,8 @@ struct FieldInfo {
   std::string_view schema{};
 };
 
-/// A field of the dialect that `Decoder` reads, whose handler is called for values that are not
-/// null. One without effect needs none: its kind is checked, so that a mistake is still found.
+/// A field of the dialect that `Decoder` reads. Its handler is called for values that are not null.
+/// A field without effect needs no handler: its kind is checked, so that mistakes are still found.
 template <class Decoder>
 struct Field {
   FieldInfo info;
@@ -57,7 +58,7 @@ struct Field {
   json::Kind kind = json::Kind::null;
 };
 
-/// Of a field whose kind is all that is checked.
+/// The schema of a field of which only the kind is checked.
 [[nodiscard]] constexpr std::string_view schema_of(json::Kind kind) {
   switch (kind) {
     case json::Kind::boolean:
@@ -73,7 +74,7 @@ struct Field {
   }
 }
 
-/// Of the std::array of Fields `kFields`.
+/// The infos of `kFields`, a std::array of Fields.
 template <const auto& kFields>
 [[nodiscard]] std::span<const FieldInfo> infos_of() {
   static const auto kInfos = [] {
@@ -90,14 +91,14 @@ template <const auto& kFields>
 /// Why a hosted tool is left out.
 inline constexpr std::string_view kRunsNoTools = "this server runs no tools for its clients";
 
-/// Base of the dialects' decoders: fields that read alike, into `chat_`.
+/// Base of the dialects' decoders: reads fields that they share into `chat_`.
 class RequestReader : protected FieldReader {
  public:
   explicit RequestReader(const DecodeOptions& options = {}) {
     refuses_unknown_ = options.refuses_unknown_fields;
   }
 
-  /// Each chunk of a stream repeats it.
+  /// Limited, because each chunk of a stream repeats the name.
   bool model(const json::Value& value) {
     return string(value, "model", chat_.model) &&
            at_most(kMaxModelBytes, chat_.model.size(), "model", "bytes");
@@ -125,24 +126,25 @@ class RequestReader : protected FieldReader {
   bool logit_bias(const json::Value& value);
   bool top_logprobs(const json::Value& value);
   bool response_format(const json::Value& value);
-  /// The answer's text is one of these strings.
+  /// The answer's text must be one of these strings.
   bool choice_of(const json::Value& value, const std::string& path);
-  /// The answer's text is by this grammar; "" is none.
+  /// The answer's text must fit this grammar; "" means no grammar.
   bool answer_grammar(const json::Value& value, const std::string& path,
                       message::TextGrammar::Syntax syntax);
-  /// EBNF as llama.cpp, xgrammar and vLLM have it, or Lark, where no rule is written with `::=`.
+  /// EBNF as in llama.cpp, xgrammar and vLLM; or Lark, if no rule is written with `::=`.
   bool ebnf_or_lark(const json::Value& value, const std::string& path);
-  /// xgrammar's, as an object or as its text.
+  /// A structural tag of xgrammar, as an object or as its text.
   bool structural_tag(const json::Value& value, const std::string& path);
-  /// vLLM's object of one of these.
+  /// vLLM's object with one of these constraints.
   bool structured_outputs(const json::Value& value);
   bool template_kwargs(const json::Value& value);
   bool tenon(const json::Value& value);
-  /// What stands in it is the recursive model's to judge.
+  /// The recursive model checks its content.
   bool rlm(const json::Value& value);
 
  protected:
-  /// The fields of `body` in the order of `fields`; any other is unknown(). False after fail().
+  /// Reads the fields of `body` in the order of `fields`; any other is unknown(). False after
+  /// fail().
   template <class Decoder, std::size_t N>
   bool read(const json::Value& body, const std::array<Field<Decoder>, N>& fields) {
     if (!kind(body, json::Kind::object, "")) return false;
@@ -168,7 +170,7 @@ class RequestReader : protected FieldReader {
     return true;
   }
 
-  /// What a dialect's decoder gives: `out` with what was read of it, or the error.
+  /// The result of a decoder: `out`, or the error.
   template <class Request>
   Result<Request, ApiError> outcome(bool is_right, Request& out) {
     if (!is_right) return Failure<ApiError>(*std::move(error_));
@@ -188,22 +190,22 @@ class RequestReader : protected FieldReader {
   bool stops(const json::Value& value, std::string_view name);
   bool enable_thinking(const json::Value& value, const std::string& path);
   bool effort(const json::Value& value, const std::string& path);
-  /// The same, and whether the template should have the model think at all.
+  /// The same, and whether the template should make the model think at all.
   bool effort_and_thinking(const json::Value& value, const std::string& path);
   bool logprob_count(const json::Value& value, std::string_view path);
-  /// The answer's text is JSON by this schema, given as an object or as its text.
+  /// The answer's text must be JSON by this schema, given as an object or as its text.
   bool bare_schema(const json::Value& value, const std::string& path);
-  /// `value` is a tool of a type that a server would run for its clients: it has no parameters of
-  /// the client's.
+  /// Whether `value` is a tool of a type that a server would run for its clients: it has no
+  /// parameters of the client's.
   [[nodiscard]] static bool is_hosted_tool(const json::Value& value);
-  /// `name`, `description`, `schema` and `strict`, members of `value`: of the answer's text.
+  /// Reads `name`, `description`, `schema` and `strict` of `value`, for the answer's text.
   bool answer_schema(const json::Value& value, const std::string& path);
   /// "auto", "none" or "required".
   bool choice_word(const std::string& word);
-  /// The member `name` of `value`: one of the request's tools, to which `field` limits the answer.
+  /// Reads the member `name` of `value`, one of the request's tools, the only one of this `field`.
   bool chosen_name(const json::Value& value, const std::string& path, bool is_custom,
                    const std::string& field = "tool_choice");
-  /// `mode` and `tools`, members of `value`; each of these is read by `choose`.
+  /// Reads `mode` and `tools` of `value`; each tool is read by `choose`.
   template <class Decoder>
   bool allowed_tools(const json::Value& value, const std::string& path,
                      bool (Decoder::*choose)(const json::Value&, const std::string&)) {
@@ -222,19 +224,19 @@ class RequestReader : protected FieldReader {
     }
     return true;
   }
-  /// `name`, `description`, `strict` and, called `schema_key`, the parameters of a function,
-  /// members of `value`. Its `raw` is the caller's.
+  /// Reads `name`, `description`, `strict` and the parameters (`schema_key`) of a function from
+  /// `value`. The caller sets its `raw`.
   bool function_tool(const json::Value& value, const std::string& path, std::string_view schema_key,
                      message::Tool& out);
-  /// The same, and `raw` in Chat Completions' shape.
+  /// The same, and sets `raw` in the shape of Chat Completions.
   bool flat_function_tool(const json::Value& value, const std::string& path,
                           std::string_view schema_key, message::Tool& out);
-  /// `name`, `description` and `format` of a custom tool, members of `value`. `nests_grammar`: a
-  /// grammar's format has `grammar: {syntax, definition}`, not the two themselves.
+  /// Reads `name`, `description` and `format` of a custom tool. `nests_grammar`: a format that is a
+  /// grammar has `grammar: {syntax, definition}` instead of the two members themselves.
   bool custom_tool(const json::Value& value, const std::string& path, bool nests_grammar,
                    message::Tool& out);
-  /// The list `field` of tools, each read by `read_tool`, which leaves the name empty of those that
-  /// are left out; no two have one name.
+  /// Reads the list `field` of tools, each by `read_tool`, which leaves the name of a tool empty if
+  /// it is left out. Two tools with one name are an error.
   template <class Decoder>
   bool tool_list(const json::Value& value, const std::string& field,
                  bool (Decoder::*read_tool)(const json::Value&, const std::string&,
@@ -249,7 +251,7 @@ class RequestReader : protected FieldReader {
     }
     return at_most(kMaxTools, chat_.tools.size(), field, "tools") && each_name_once();
   }
-  /// A call is demanded only where there are tools.
+  /// Fails if a call is required although there are no tools.
   bool choice_fits_tools();
 
   bool is_tool_name(const std::string& name, const std::string& path);
@@ -268,7 +270,7 @@ class RequestReader : protected FieldReader {
   bool json_schema(const json::Value& value);
   bool argument_order(const json::Value& value, const std::string& path);
 
-  std::string held_by_;  // the field that says what the answer's text is
+  std::string held_by_;  // the field that constrains the answer's text
 };
 
 }  // namespace tenon::api

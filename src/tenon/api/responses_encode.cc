@@ -15,13 +15,13 @@ using message::ChatEvent;
 using message::FinishReason;
 using message::TokenLogprob;
 
-// The few words that this dialect has for what may go wrong.
+// The few error codes of this dialect.
 std::string_view error_code(const ApiError& error) {
   if (error.status() == 429) return "rate_limit_exceeded";
   return error.status() < 500 ? "invalid_prompt" : "server_error";
 }
 
-// An event's data up to its own members, and their end.
+// Writes an event's data up to its own members; the other function writes their end.
 void begin_event(std::string_view type, std::uint64_t sequence, std::string& data) {
   data = R"({"type":")";
   data += type;
@@ -56,12 +56,12 @@ json::Object encode_response_usage(const message::Usage& usage) {
                       {"total_tokens", input + output}};
 }
 
-/// How one kind of item is spelt.
+/// The names of one kind of item.
 struct ResponsesEncoder::Wording {
   std::string_view item;  // its type
   std::string_view part;  // the type of its only part; "": it has none
-  std::string_view text;  // where its text stands, in the part or in the item
-  // Its text's events.
+  std::string_view text;  // the member that has its text, in the part or in the item
+  // The events of its text.
   std::string_view delta;
   std::string_view done;
 };
@@ -75,7 +75,7 @@ const ResponsesEncoder::Wording& ResponsesEncoder::wording(Kind kind) {
        "response.function_call_arguments.done"},
       {"custom_tool_call", "", "input", "response.custom_tool_call_input.delta",
        "response.custom_tool_call_input.done"},
-      {"", "", "", "", ""},  // by its tool; it comes as a whole
+      {"", "", "", "", ""},  // depends on its tool; it comes as a whole
   };
   return kWordings[static_cast<std::size_t>(kind)];
 }
@@ -94,7 +94,7 @@ std::string_view ResponsesEncoder::item_type(const Item& item) {
   return item.kind == Kind::client_call ? item.tool->call_type : wording(item.kind).item;
 }
 
-// One that has just been opened has no parts yet.
+// An item that has just been opened has no parts yet.
 Value ResponsesEncoder::encode(const Item& item) {
   constexpr std::string_view kStates[] = {"in_progress", "completed", "incomplete"};
   const Wording& words = wording(item.kind);
@@ -127,7 +127,7 @@ void ResponsesEncoder::append_event(std::string_view type,
   end_event(type, data_, out);
 }
 
-// It may come while the end is being written, and so it reads nothing but the head.
+// It may be called while another thread writes the end, so it reads only the head.
 void ResponsesEncoder::begin(std::string& out) {
   const json::Value begun = response("in_progress", {});
   std::uint64_t sequence = 0;
@@ -150,7 +150,7 @@ void ResponsesEncoder::keep(unsigned, const ChatEvent& event,
   add_event(event, logprobs, nullptr);
 }
 
-// `out`: of a stream.
+// `out` is null for a whole answer.
 void ResponsesEncoder::add_event(const ChatEvent& event, const std::vector<TokenLogprob>& logprobs,
                                  std::string* out) {
   note_.add(event);
@@ -200,7 +200,7 @@ void ResponsesEncoder::add_arguments(std::string_view arguments, std::string* ou
   }
 }
 
-// `call`: of the kinds that are calls.
+// `call` is set for kinds that are calls.
 void ResponsesEncoder::open(Kind kind, const message::CallBegin* call, std::string* out) {
   close(State::completed, out);
   is_open_ = true;
@@ -269,7 +269,7 @@ void ResponsesEncoder::close(State state, std::string* out) {
                *out);
 }
 
-// The one event that comes for each token: written without a tree of values.
+// This event comes for each token, so it is written without a tree of values.
 void ResponsesEncoder::append_delta(std::string_view text, const json::Array& logprobs,
                                     std::string& out) {
   const Item& item = items_.back();

@@ -13,7 +13,7 @@
 #include "tenon/api/input_reader.h"
 #include "tenon/api/responses_request.h"
 
-/// OpenAI's Responses, the way out. Source: the types of the Python package `openai` 3.52.0.
+/// Encodes OpenAI's Responses. Source: the types of the Python package `openai` 3.52.0.
 namespace tenon::api {
 
 inline constexpr FieldName kResponsesNames[] = {{"messages", "input"},
@@ -28,24 +28,24 @@ struct ResponseHead {
   std::int64_t created_at = 0;  ///< Unix time in seconds.
   json::Object echo;            ///< ResponsesRequest::echo
   std::string format;           ///< Name of the tool-call format; "" if the model has none.
-  std::vector<std::string> custom_tools;  ///< Names of those whose calls have an input.
+  std::vector<std::string> custom_tools;  ///< Names of the tools whose calls have an input.
   CalledAsByName called_as{};             ///< ResponsesRequest::called_as
-  bool logprobs = false;                  ///< Of the answer's text.
-  bool is_json = false;  ///< Text is in a response format, of which the guarantee speaks.
-  /// Keeps the response, once it is whole, for clients that come back to it; false: it could not.
-  /// It may take long. Absent: the response is not kept.
+  bool logprobs = false;                  ///< For the answer's text.
+  bool is_json = false;  ///< Text is in a response format, which the guarantee covers.
+  /// Keeps the whole response for clients that come back to it; false: it could not. It may take
+  /// long. Empty: the response is not kept.
   std::function<bool(const json::Value& response)> keep;
   std::function<std::int64_t()> now;  ///< Unix time in seconds, for when it was completed.
-  /// Makes of thoughts what the client carries; absent: it does not.
+  /// Encrypts reasoning, which the client keeps; empty: the client does not.
   std::function<std::string(std::string_view text)> seal{};
 };
 
-/// As Responses counts.
+/// The usage as Responses reports it.
 [[nodiscard]] json::Object encode_response_usage(const message::Usage& usage);
 
 /// A response is a list of items, in the order in which the model wrote them: reasoning, messages,
 /// calls. A stream opens, extends and closes the same items, and its last event has the whole
-/// response, so the two are equal. An item that was cut is `incomplete` and has what there was.
+/// response, so both are equal. An item that was cut is `incomplete` and has what came of it.
 class ResponsesEncoder final : public AnswerEncoder {
  public:
   explicit ResponsesEncoder(ResponseHead head)
@@ -70,21 +70,21 @@ class ResponsesEncoder final : public AnswerEncoder {
     reasoning,
     function_call,
     custom_tool_call,
-    client_call  // of a ClientTool
+    client_call  // a call of a ClientTool
   };
   enum class State : std::uint8_t { in_progress, completed, incomplete };
   struct Item {
     Kind kind = Kind::message;
     State state = State::in_progress;
     std::string id;
-    std::string call_id;               // of a call
-    std::string name;                  // of a call
-    std::string name_space;            // of a call
-    const ClientTool* tool = nullptr;  // of a client_call
-    std::string text;                  // or reasoning, arguments, input
-    std::string sealed;                // of reasoning that is over, for the client to carry
+    std::string call_id;               // for a call
+    std::string name;                  // for a call
+    std::string name_space;            // for a call
+    const ClientTool* tool = nullptr;  // for a client_call
+    std::string text;                  // text, reasoning, arguments or input
+    std::string sealed;                // finished reasoning, encrypted for the client to keep
     json::Array logprobs;
-    InputReader reader;  // of a custom tool's arguments
+    InputReader reader;  // for a custom tool's arguments
   };
   struct Wording;
 
@@ -107,10 +107,10 @@ class ResponsesEncoder final : public AnswerEncoder {
 
   const ResponseHead head_;
   std::vector<Item> items_;  // the last one may be open
-  // begin() writes the first two events, also where others have been made before.
+  // begin() writes the first two events, even if others have been made before.
   std::uint64_t sequence_ = 2;
   bool is_open_ = false;
-  std::string data_;  // of the event in hand
+  std::string data_;  // of the present event
   message::Finish finish_;
   GuaranteeNote note_;
 };

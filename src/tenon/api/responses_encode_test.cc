@@ -70,7 +70,7 @@ std::string text(const Value& value) {
   return value.if_string() == nullptr ? "" : *value.if_string();
 }
 
-/// The items of a stream by its deltas alone, checked against every event that says them whole.
+/// The items of a stream by its deltas alone, compared with every event that has them whole.
 json::Array responses_encode_fold(const std::vector<Value>& events) {
   json::Array items;
   bool is_open = false;
@@ -141,7 +141,7 @@ struct Both {
   Value whole;
 };
 
-/// The same events as a stream and as a whole, checked to be the same.
+/// The same events as a stream and as a whole, which must be equal.
 Both encode(const std::vector<Logged>& events, const message::Finish& finish) {
   ResponsesEncoder streaming(responses_encode_head());
   ResponsesEncoder keeping(responses_encode_head());
@@ -284,7 +284,7 @@ TEST(ResponsesEncoder, SaysWhatTheResponseIs) {
             R"("tenon":{"guarantee":null,"repairs":[],"format":"hermes"}})");
 }
 
-// As the client knows the tool, not as the model does.
+// Calls have the client's name of the tool, not the model's.
 TEST(ResponsesEncoder, TellsCallsAsTheClientKnowsThem) {
   const struct {
     std::string_view name;
@@ -440,7 +440,7 @@ TEST(ResponsesEncoder, AnyLogIsTheSameAsAStreamAndAsAWholeAndCanBeReadAgain) {
     message::Fold fold;
     for (const Logged& logged : log) fold.add(logged.event);
     const Value whole = encode(log, finish).whole;
-    // What a client gets it may send back, and what is said then is what was said here.
+    // A client may send back what it gets, and decoding that must give the same messages.
     const FindResponse find = [&](const std::string&) -> Result<Value, ApiError> {
       return Value(json::Object{{"input", json::Array()}, {"response", whole}});
     };

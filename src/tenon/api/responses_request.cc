@@ -15,6 +15,21 @@
 #include "tenon/api/compaction.h"
 #include "tenon/api/left_out_content.h"
 
+// How a request is decoded
+//
+// As in chat_request.cc: kResponsesFields is the table of all fields, each with its handler. What
+// is special here:
+//  - A conversation is a list of items, not messages. item() reads one by its type; assistant()
+//    joins what the model has said, called and thought in a row into one message.
+//  - Earlier items may be in the store and not in the request: previous() and conversation() read
+//    all items of a kept response or conversation, reference() a single item, whose id contains
+//    that of its response. found() asks the store once for each id; the number of responses,
+//    references and bytes is bounded, because a short request may refer to the same large item many
+//    times.
+//  - Every item that the model reads is also kept with an id (keep), so that the response can be
+//    continued later; out_.input has them in order.
+// The table's order is the order of the conversation: instructions, earlier items, then the input.
+
 namespace tenon::api {
 namespace {
 
@@ -26,9 +41,9 @@ using message::Role;
 using message::Tool;
 using message::ToolMode;
 
-// Responses whose items one request may refer to: each is read from the store.
+// Responses whose items one request may refer to; each is read from the store.
 constexpr std::size_t kMaxReferred = 32;
-// Items that it may refer to: each reference is a copy.
+// How many items it may refer to; each reference is a copy.
 constexpr std::size_t kMaxReferences = 1024;
 constexpr std::size_t kMaxReferenceBytes = std::size_t{32} << 20;
 constexpr std::size_t kMaxMetadata = 16;
@@ -44,7 +59,7 @@ constexpr std::string_view kIncludable[] = {"file_search_call.results",
                                             "reasoning.encrypted_content",
                                             "message.output_text.logprobs"};
 
-// A tool of a namespace, as the model knows it.
+// The model's name for a tool of a namespace.
 std::string name_within(std::string_view name_space, std::string_view name) {
   constexpr std::string_view kJoint = "__";
   if (name_space.empty()) return std::string(name);
@@ -53,7 +68,7 @@ std::string name_within(std::string_view name_space, std::string_view name) {
   return joined.append(name);
 }
 
-// By its id, an item of a response's output: see item_id().
+// Whether its id says that it is an item of a response's output, see item_id().
 bool names_output(const Value& item) {
   const Value* id = present(item, "id");
   const std::string* name = id == nullptr ? nullptr : id->if_string();
@@ -61,8 +76,8 @@ bool names_output(const Value& item) {
   return !std::string_view(*name).substr(name->rfind('_') + 1).starts_with("in");
 }
 
-// A message of the assistant, a call or a thought, also of tools that run elsewhere, or a reference
-// to one.
+// Whether it is a message of the assistant, a call or reasoning, also a call of a hosted tool, or a
+// reference to one.
 bool is_made_by_model(const Value& item) {
   if (item.if_object() == nullptr) return false;
   const Value* role = present(item, "role");
@@ -104,7 +119,7 @@ class ResponsesDecoder : public RequestReader {
   bool text(const Value& value);
   bool reasoning(const Value& value);
   bool background(const Value& value);
-  // Nothing is ever cut from a prompt: what does not fit is an error, as with "disabled".
+  // Nothing is ever cut from a prompt: one that does not fit is an error, as with "disabled".
   bool truncation(const Value& value) { return one_of(value, "truncation", {"auto", "disabled"}); }
   bool stop(const Value& value) { return stops(value, "stop"); }
   bool enable_thinking(const Value& value) {
@@ -135,15 +150,15 @@ class ResponsesDecoder : public RequestReader {
   bool client_call(const ClientTool& tool, const Value& value, const std::string& path);
   bool client_result(const Value& value, const std::string& path);
   bool name_of_call(const Value& value, const std::string& path, std::string& out);
-  // What parts there may be of which kind of item.
+  // Which parts are allowed depends on the kind of item.
   enum class Parts : std::uint8_t { asked, said, past };
   bool texts(const Value& value, const std::string& path, Parts kind, Texts& out);
   bool word(const Value& value, const std::string& path, std::string_view& out);
   Message& assistant(bool says_more);
   void keep(Value item, std::string_view type);
   struct Found {
-    Value response;                                  // null: there is none
-    std::map<std::string_view, const Value*> items;  // of it, by id
+    Value response;                                  // null: there is no such response
+    std::map<std::string_view, const Value*> items;  // its items, by id
   };
   const Found* found(const std::string& id, const std::string& path);
   bool tool(const Value& value, const std::string& path, Tool& out);
@@ -157,20 +172,20 @@ class ResponsesDecoder : public RequestReader {
 
   const std::string& id_;
   const FindResponse& find_;
-  std::map<std::string, Found> found_;  // what find_ has answered
+  std::map<std::string, Found> found_;  // results of find_
   std::size_t references_ = 0;
   std::size_t reference_bytes_ = 0;
   const std::function<std::optional<std::string>(std::string_view)>& unseal_;
   const bool is_all_past_;
-  bool is_past_ = false;   // what is read stands before an answer that there was
-  bool has_read_ = false;  // something that the model reads
+  bool is_past_ = false;   // the present item stands before an earlier answer
+  bool has_read_ = false;  // there is something for the model to read
   ResponsesRequest out_;
 };
 
 using enum Effect;
 
-// In the order in which things are said: instructions, what was before, the input. tools comes
-// before tool_choice, which names tools.
+// In the order of the conversation: instructions, earlier items, the input. tools comes before
+// tool_choice, which names tools.
 constexpr auto kResponsesFields = std::to_array<Field<ResponsesDecoder>>({
     {{"model", honoured, false, "#ModelName"}, &ResponsesDecoder::model},
     {{"instructions", honoured, false, "#String"}, &ResponsesDecoder::instructions},
@@ -239,7 +254,7 @@ bool ResponsesDecoder::instructions(const Value& value) {
   return true;
 }
 
-// Its own input and output; what it followed is part of its input.
+// Reads the response's own input and output; its input includes what came before it.
 bool ResponsesDecoder::previous(const Value& value) {
   const std::string path = "previous_response_id";
   std::string id;
@@ -263,7 +278,7 @@ bool ResponsesDecoder::previous(const Value& value) {
   return true;
 }
 
-// Its id, or an object with it.
+// The conversation's id, or an object with it.
 bool ResponsesDecoder::conversation(const Value& value) {
   const std::string path = "conversation";
   std::string& id = out_.conversation;
@@ -292,7 +307,7 @@ bool ResponsesDecoder::conversation(const Value& value) {
   return true;
 }
 
-// Null after fail(). The store is asked once for each.
+// Null after fail(). The store is asked once for each id.
 const ResponsesDecoder::Found* ResponsesDecoder::found(const std::string& id,
                                                        const std::string& path) {
   if (const auto known = found_.find(id); known != found_.end()) return &known->second;
@@ -331,7 +346,7 @@ bool ResponsesDecoder::input(const Value& value) {
 }
 
 bool ResponsesDecoder::items(const json::Array& items, const std::string& path) {
-  std::size_t answered = 0;  // items up to the last one that the model has made
+  std::size_t answered = 0;  // number of items up to the last one that the model made
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (is_made_by_model(items[i])) answered = i + 1;
   }
@@ -343,7 +358,7 @@ bool ResponsesDecoder::items(const json::Array& items, const std::string& path) 
   return true;
 }
 
-// What a model has written of a conversation that went on for too long, which the client carries.
+// A model's summary of a conversation that became too long, which the client keeps.
 bool ResponsesDecoder::summary(const Value& value, const std::string& path) {
   std::string sealed;
   if (!required_string(value, path, "encrypted_content", sealed)) return false;
@@ -358,7 +373,7 @@ bool ResponsesDecoder::summary(const Value& value, const std::string& path) {
   return true;
 }
 
-// A message may come without its type, and a reference too.
+// A message or a reference may come without its type.
 bool ResponsesDecoder::item(const Value& value, const std::string& path) {
   if (!kind(value, Kind::object, path)) return false;
   std::string_view type = "message";
@@ -398,14 +413,14 @@ bool ResponsesDecoder::item_of(std::string_view type, const Value& value, const 
   if (type == "reasoning") return thought(value, path);
   if (const ClientTool* tool = client_tool_of_call(type)) return client_call(*tool, value, path);
   if (client_tool_of_result(type) != nullptr) return client_result(value, path);
-  // What another server's tools have done, most likely: the session goes on without it.
+  // Most likely the work of another server's tools: it is left out, and the session goes on.
   return leave_out(path, "items of type " + shown(type) +
                              " are not read; messages, reasoning, item references, and calls of "
                              "the client's tools with their outputs are");
 }
 
-// The message of the assistant that what comes now belongs to. Text after text is a new one; text
-// after calls is not, since their results must follow them at once.
+// The assistant's message that the present item belongs to. Text after text begins a new one; text
+// after calls does not, because the calls' results must follow them at once.
 Message& ResponsesDecoder::assistant(bool says_more) {
   const bool follows = !chat_.messages.empty() && chat_.messages.back().role == Role::assistant;
   const bool has_said = follows && says_more && chat_.messages.back().content &&
@@ -448,7 +463,7 @@ bool ResponsesDecoder::said(const Value& value, const std::string& path) {
   return true;
 }
 
-// A string, or parts of text.
+// Reads a string, or parts of text.
 bool ResponsesDecoder::texts(const Value& value, const std::string& path, Parts kind_of_parts,
                              Texts& out) {
   if (const std::string* all = value.if_string()) {
@@ -477,7 +492,7 @@ bool ResponsesDecoder::texts(const Value& value, const std::string& path, Parts 
                       " is not supported here: the model takes text only, as \"input_text\" or "
                       "\"output_text\"");
     }
-    // What an answer has beside its text says nothing to the model; `parsed` is the SDK's own.
+    // Other members of an answer's part mean nothing to the model; `parsed` is added by the SDK.
     if (!only(parts[i], where,
               {"type", is_refusal ? "refusal" : "text", "annotations", "logprobs", "parsed",
                "prompt_cache_breakpoint"})) {
@@ -520,7 +535,7 @@ bool ResponsesDecoder::call(const Value& value, const std::string& path, bool is
   return true;
 }
 
-// By which the model knows the tool.
+// The model's name for the called tool.
 bool ResponsesDecoder::name_of_call(const Value& value, const std::string& path, std::string& out) {
   std::string name_space;
   if (!required_string(value, path, "name", out)) return false;
@@ -542,7 +557,7 @@ bool ResponsesDecoder::client_call(const ClientTool& tool, const Value& value,
   return true;
 }
 
-// Its output is a text, or JSON that the model reads as it is.
+// The output is a text, or JSON that the model reads as it is.
 bool ResponsesDecoder::client_result(const Value& value, const std::string& path) {
   Message message{.role = Role::tool};
   const std::string_view key = present(value, "call_id") == nullptr ? "id" : "call_id";
@@ -581,7 +596,7 @@ bool ResponsesDecoder::result(const Value& value, const std::string& path) {
   return true;
 }
 
-// Its text, or else what the client carries of it, or its summary.
+// Reads the reasoning's text, or else what the client keeps of it, or else its summary.
 bool ResponsesDecoder::thought(const Value& value, const std::string& path) {
   if (!only(value, path, {"type", "id", "summary", "content", "encrypted_content", "status"})) {
     return false;
@@ -613,7 +628,7 @@ bool ResponsesDecoder::thought(const Value& value, const std::string& path) {
   return true;
 }
 
-// An item's id has in it that of the response to which it belongs.
+// An item's id contains the id of its response.
 bool ResponsesDecoder::reference(const Value& value, const std::string& path) {
   if (!only(value, path, {"type", "id"})) return false;
   std::string id;
@@ -629,7 +644,7 @@ bool ResponsesDecoder::reference(const Value& value, const std::string& path) {
       reference_bytes_ += json::to_string(*known->second).size();
       if (!at_most(kMaxReferenceBytes, reference_bytes_, "input", "bytes referred to"))
         return false;
-      // An answer followed it.
+      // An answer came after this item.
       const bool was_past = std::exchange(is_past_, true);
       if (!item(*known->second, path)) return false;
       is_past_ = was_past;
@@ -641,7 +656,7 @@ bool ResponsesDecoder::reference(const Value& value, const std::string& path) {
                   " here: its response was not stored, or it was deleted, or it is too old");
 }
 
-// As it is listed later: with an id and a status, and content in parts.
+// Keeps the item in the form in which it is listed later: with id and status, and content in parts.
 void ResponsesDecoder::keep(Value item, std::string_view type) {
   json::Object& object = *item.if_object();
   json::Object kept{{"id", nullptr}, {"type", type}};
@@ -682,7 +697,7 @@ bool ResponsesDecoder::tool(const Value& value, const std::string& path, Tool& o
   return tool_within("", value, path, out);
 }
 
-// `{"type": "namespace", "name", "description", "tools": [...]}`: its tools are the request's.
+// `{"type": "namespace", "name", "description", "tools": [...]}`: its tools become the request's.
 bool ResponsesDecoder::name_space(const Value& value, const std::string& path) {
   std::string name;
   if (!required_string(value, path, "name", name)) return false;
@@ -746,7 +761,7 @@ bool ResponsesDecoder::tool_choice(const Value& value) {
   return allowed_tools(value, path, &ResponsesDecoder::choose);
 }
 
-// `{"type": "function", "name"}`, or `custom`: one of the request's tools.
+// `{"type": "function", "name"}`, or `custom`, naming one of the request's tools.
 bool ResponsesDecoder::choose(const Value& value, const std::string& path) {
   const Value* type = required(value, path, "type");
   std::string_view name;
@@ -859,7 +874,7 @@ bool ResponsesDecoder::background(const Value& value) {
   return boolean(value, "background", out_.background);
 }
 
-// What can only be judged once every field is known.
+// Checks what depends on several fields.
 bool ResponsesDecoder::finish() {
   if (chat_.messages.empty() || out_.input.empty()) {
     return fail("invalid_value", "input", "input must have at least one item that can be read");

@@ -16,7 +16,7 @@ using message::Message;
 using message::Role;
 using message::ToolMode;
 
-/// A request with one message and whatever `fields` say.
+/// A request with one message and the members in `fields`.
 Value responses_request(std::string_view fields) {
   std::string text = R"({"model": "m")";
   if (fields.find("\"input\":") == std::string_view::npos) text += R"(, "input": "hi")";
@@ -26,7 +26,7 @@ Value responses_request(std::string_view fields) {
   return value.value_or(Value());
 }
 
-/// The responses "resp_A", which is a call, and "resp_B", which fails to be read.
+/// The responses "resp_A", which is a call, and "resp_B", which cannot be read.
 Result<Value, ApiError> find(const std::string& id) {
   if (id == "resp_B") {
     return Failure<ApiError>(ApiError{.message = "x", .code = "store_error"});
@@ -325,7 +325,7 @@ const Read kReads[] = {
      "user:weather?\nassistant: thinks hm call_1=f{} (silent)\ntool:18 of call_1\n"},
 };
 
-// Each reference is a copy of what it refers to, however small the request is.
+// Each reference copies its item, however small the request is.
 TEST(ResponsesRequest, BoundsWhatIsReferredTo) {
   const std::string reference = R"({"type": "item_reference", "id": "msg_A_in0"})";
   const auto referring = [&](std::size_t times, std::size_t bytes) {
@@ -360,7 +360,7 @@ TEST_P(ResponsesRead, AsMessages) {
   std::string all;
   for (const Message& message : decoded->chat.messages) all += responses_shown(message);
   EXPECT_EQ(all, GetParam().messages);
-  // What is kept reads the same again.
+  // What is kept gives the same when it is read again.
   json::Object kept{{"input", decoded->input}, {"response", json::Object()}};
   const FindResponse again = [&](const std::string&) -> Result<Value, ApiError> { return kept; };
   const auto twice =

@@ -59,7 +59,8 @@ std::string_view cut_to(std::string_view text, std::size_t most) {
   return text.substr(0, most);
 }
 
-// One that is lost, since the store needed its room, is made anew: what it had closed stays closed.
+// If the store has dropped the key for lack of room, a new one is made; texts under the old key
+// stay closed.
 std::string key_of(store::ResponseStore* store) {
   if (store != nullptr) {
     const auto kept = store->get(kPlace);
@@ -107,7 +108,7 @@ std::optional<std::string> Seal::open(std::string_view owner, std::string_view s
   const std::string_view nonce = all.substr(0, kNonceBytes);
   const std::string_view closed = all.substr(kNonceBytes, all.size() - kNonceBytes - kTagBytes);
   std::string tag(all.substr(all.size() - kTagBytes));
-  // The store lets the oldest documents go first.
+  // The store drops the oldest documents first, so the key is touched.
   if (store_ != nullptr) static_cast<void>(store_->touch(kPlace));
   std::string text(closed.size(), '\0');
   std::string end(kTagBytes, '\0');

@@ -52,19 +52,34 @@
 #include "tenon/http/wire.h"
 #include "tenon/json/value.h"
 
+// How a request is served
+//
+// handle() looks up the path in kRoutes, a table of routes with their handlers and traits (needs no
+// key, works before the models are there, has a body). bar() then decides whether the client may
+// use the route now, and hand_over() moves requests with a body to a worker: large bodies have a
+// thread of their own, so that small requests do not wait for them. A handler decodes the body
+// (decoded() with one of the dialects' decoders) and asks model_for() for the model. If the model
+// is not loaded, or if its engine is an upstream, model_for() returns null: it has posted the call
+// again, to be handled once the model is loaded (wait_for) or on the workers of that model
+// (workers_of), so the handler begins anew on a thread that may wait. With the model in hand,
+// start() makes a ChatAnswer with the dialect's encoder; from then on the answer runs by itself
+// (chat_answer.h), and the service only keeps it alive and cuts it when the server stops. The rest
+// of the file is by subject: responses and conversations that are kept, token counts, lists of
+// models, metrics, and pages about the server.
+
 namespace tenon::api {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 using json::Value;
 
-// What no request needs and no thread should spend its time on.
+// Limits beyond what any request needs, so that no thread spends its time on more.
 constexpr json::ParseOptions kBodyLimits{.max_depth = 128, .max_values = std::size_t{1} << 20};
 
-// Bodies over it wait for each other, on one thread.
+// Larger bodies wait for each other, on one thread.
 constexpr std::size_t kLargeBody = std::size_t{256} << 10;
 constexpr unsigned kQuickThreads = 4;
-// So many models are loaded at a time, where there is room for them.
+// How many models may load at the same time, if there is room.
 constexpr unsigned kLoadThreads = 4;
 
 /// Calls a function every second on a thread of its own, until destroyed.
@@ -104,20 +119,20 @@ class Ticker {
   std::thread thread_;
 };
 
-/// A request on its way: what is needed to answer it and to count it.
+/// A request under way: what is needed to answer it and to count it.
 struct Call {
   std::shared_ptr<http::Exchange> exchange;
-  std::string tail;                   // what stood for the route's open part
-  std::vector<http::Header> headers;  // of every answer
+  std::string tail;                   // the part of the path that the route leaves open
+  std::vector<http::Header> headers;  // for every answer
   RunningRequest running;
   Dialect dialect = Dialect::openai;
   KeyUse key;
-  bool is_apart = false;  // on the threads of its model
-  std::string about;      // what its log lines begin with: ids, and the key's name
+  bool is_apart = false;  // it runs on the workers of its model
+  std::string about;      // the beginning of its log lines: ids, and the key's owner
   trace::Context trace;
 };
 
-// A client's own id is kept if it is fit for a header and a log line.
+// A client's own id is used if it is fit for a header and a log line.
 std::string request_id(const http::Request& request) {
   const std::string_view given = request.header("x-request-id");
   const bool is_fit =
@@ -127,8 +142,8 @@ std::string request_id(const http::Request& request) {
   return is_fit ? std::string(given) : random_id("req_");
 }
 
-// The prefix /api/v1 is another spelling of /v1, /api/generate of Chat Completions. Clients whose
-// base address ends in /v1 ask for /v1/v1/messages.
+// The prefix /api/v1 means /v1, and /api/generate means Chat Completions. Clients whose base
+// address ends in /v1 ask for /v1/v1/messages.
 std::string canonical_path(std::string path) {
   constexpr std::string_view kTwice = "/v1/v1/";
   constexpr std::string_view kAlias = "/api/v1/";
@@ -153,8 +168,8 @@ std::vector<http::Header> id_headers(const std::string& id, Dialect dialect) {
   return headers;
 }
 
-// What stands for the parts of `path` that `route` leaves open, with '/' between them: `{id}` and
-// `{item}` are one segment each, `{name}` all the rest. Nothing: it is another path.
+// The parts of `path` that `route` leaves open, joined by '/': `{id}` and `{item}` are one segment
+// each, `{name}` is all the rest. No value: the path does not match the route.
 std::optional<std::string> open_part(std::string_view route, std::string_view path) {
   const std::size_t open = route.find('{');
   if (open == std::string_view::npos) {
@@ -183,7 +198,7 @@ ApiError invalid_value(std::string param, std::string message) {
   return {.message = std::move(message), .param = std::move(param), .code = "invalid_value"};
 }
 
-// A conversation's metadata and its items are changed by ways of their own.
+// A conversation's metadata and its items are changed by other routes.
 ApiError not_here(std::string_view field) {
   return {.message = std::string(field) + " is not supported here: items are added at " +
                      "/v1/conversations/{id}/items, metadata is changed at the conversation",
@@ -191,7 +206,7 @@ ApiError not_here(std::string_view field) {
           .code = "unsupported_parameter"};
 }
 
-// As in RFC 3339.
+// The time in the format of RFC 3339.
 std::string timestamp(std::time_t time) {
   std::tm parts{};
   gmtime_r(&time, &parts);
@@ -219,7 +234,7 @@ ApiError is_stopping() {
   return {.message = "the server is being stopped", .param = {}, .code = "server_stopping"};
 }
 
-// The fields of the request's trace. Of two parents neither counts; states are one list.
+// The trace fields of the request. If there are two parents, neither counts; states form one list.
 trace::Context trace_of(const http::Request& request) {
   std::string_view parent;
   std::string state;
@@ -234,7 +249,7 @@ trace::Context trace_of(const http::Request& request) {
   return trace::read(parent, state);
 }
 
-// Why the model does not take what a request says of recursive models.
+// Why the model cannot accept the request's field for recursive models.
 std::optional<ApiError> refused_rlm(const message::ChatRequest& chat, const chat::Model& model) {
   if (chat.rlm.is_null() || model.takes_rlm()) return std::nullopt;
   return ApiError{
@@ -243,14 +258,14 @@ std::optional<ApiError> refused_rlm(const message::ChatRequest& chat, const chat
       .code = "unsupported_parameter"};
 }
 
-// Of the prompt: counted, or guessed where it does not fit or is made elsewhere.
+// The tokens of the prompt: counted, or estimated if it does not fit or an upstream makes it.
 std::uint64_t tokens_of(const chat::Model& model, const message::ChatRequest& chat) {
   if (model.engine() == nullptr) return guessed_tokens(chat);
   const auto prepared = model.prepare(chat);
   return prepared ? prepared->tokens.size() : guessed_tokens(chat);
 }
 
-// The places that were left out, for a header: `tools[1], client_metadata`.
+// The paths that were left out, for a header: `tools[1], client_metadata`.
 std::string paths_of(const std::vector<message::Diagnostic>& left_out) {
   constexpr std::size_t kMost = 1024;
   std::string paths;
@@ -274,26 +289,26 @@ ApiError nothing_here() {
 struct Service::Impl {
   using Handler = void (Impl::*)(Call& call);
 
-  /// A request, decoded, and how its answer is written.
+  /// A decoded request, and the encoder of its answer.
   struct Asked {
     std::unique_ptr<AnswerEncoder> encoder;
     message::ChatRequest chat;
     std::vector<message::Continuation> prompts{};
     unsigned choices = 1;
     bool stream = false;
-    std::vector<message::Diagnostic> left_out{};  // of the request
+    std::vector<message::Diagnostic> left_out{};  // from the request
   };
 
   struct Route {
     std::string_view method;
-    std::string_view path;  // with one part that is open, or none; see open_part()
+    std::string_view path;  // may have open parts; see open_part()
     Handler handler;
     unsigned traits = 0;
   };
-  // What is unusual about a route.
+  // Traits of routes.
   static constexpr unsigned kOpen = 1;   // needs no key
   static constexpr unsigned kEarly = 2;  // answers before the models are there
-  static constexpr unsigned kBody = 4;   // takes a body, or waits for the disk: on a worker
+  static constexpr unsigned kBody = 4;   // has a body, or waits for the disk: runs on a worker
 
   static const std::array<Route, 32> kRoutes;
 
@@ -304,7 +319,7 @@ struct Service::Impl {
         conversations(kept.store()),
         seal(kept.store()) {}
   ~Impl() {
-    loads.stop();  // what runs there uses the models
+    loads.stop();  // its tasks use the models
     quick.stop();
     large.stop();
     for (auto& [model, workers] : apart) workers->stop();
@@ -328,7 +343,7 @@ struct Service::Impl {
   void respond_json(Call& call, const Value& value);
   void respond_error(Call& call, const ApiError& error);
   Result<Value, ApiError> body(const Call& call) const;
-  // The body as `decode` reads it. The model may be left out where there is only one.
+  // Reads the body with `decode`. The model may be left out if there is only one.
   template <class Decode>
   auto decoded(const Call& call, const Decode& decode) const {
     auto request = body(call).and_then(
@@ -397,7 +412,7 @@ struct Service::Impl {
 
   mutable std::mutex access_mutex;
   std::shared_ptr<const Access> access;  // guarded by access_mutex
-  const ServiceOptions options;          // but for its access
+  const ServiceOptions options;          // without its access
   const std::int64_t started = unix_time();
   const std::string fingerprint = "fp_tenon_" + options.version;
   const KeptResponses kept;
@@ -413,21 +428,21 @@ struct Service::Impl {
   std::map<std::string, std::vector<Waiting>> waiting;  // by model; guarded by waiting_mutex
   Workers quick{kQuickThreads};
   Workers large{1};             // for large bodies, and answers with logprobs
-  Workers loads{kLoadThreads};  // for models that are loaded, and the requests that wait for them
+  Workers loads{kLoadThreads};  // loads models, and handles the requests that waited for them
   std::mutex apart_mutex;
-  // By model whose engine runs elsewhere; guarded by apart_mutex, and never fewer.
+  // Workers of each upstream model; guarded by apart_mutex. None is ever removed.
   std::map<std::string, std::unique_ptr<Workers>> apart;
-  chat::ModelRegistry models;  // set before is_ready; its answers use the above
+  chat::ModelRegistry models;  // set before is_ready; its answers use the members above
   std::atomic<bool> is_ready = false;
 
   std::mutex openapi_mutex;
   std::vector<std::string> openapi_models;          // guarded by openapi_mutex
-  std::shared_ptr<const std::string> openapi_text;  // with those; guarded by openapi_mutex
+  std::shared_ptr<const std::string> openapi_text;  // for those models; guarded by openapi_mutex
 
   std::atomic<bool> is_cutting = false;
   std::mutex under_way_mutex;
   std::vector<std::weak_ptr<ChatAnswer>> under_way;  // guarded by under_way_mutex
-  Ticker ticker{[this] { keep_alive(); }};           // last: it uses all of the above
+  Ticker ticker{[this] { keep_alive(); }};           // last: it uses the members above
 };
 
 const std::array<Service::Impl::Route, 32> Service::Impl::kRoutes = {{
@@ -465,7 +480,7 @@ const std::array<Service::Impl::Route, 32> Service::Impl::kRoutes = {{
     {"GET", "/", &Impl::page},
 }};
 
-// ---- the way of every request
+// ---- what every request goes through
 
 void Service::Impl::handle(const Access& admitted, std::shared_ptr<http::Exchange> exchange) {
   const http::Request& request = exchange->request();
@@ -483,7 +498,7 @@ void Service::Impl::handle(const Access& admitted, std::shared_ptr<http::Exchang
 void Service::Impl::dispatch(const Access& admitted, Call call) {
   const http::Request& request = call.exchange->request();
   const std::string path = canonical_path(request.path);
-  // Not every client asks for the page only with GET; HEAD is its answer without the body.
+  // Some clients request pages with HEAD, whose answer is that of GET without the body.
   const std::string_view method =
       request.method == "HEAD" ? "GET" : std::string_view(request.method);
   const bool is_preflight = method == "OPTIONS" && !admitted.cors_origins.empty();
@@ -521,7 +536,7 @@ void Service::Impl::dispatch(const Access& admitted, Call call) {
                        .code = "method_not_allowed"});
 }
 
-// Why nobody, or not this client, may come to `route` now.
+// Why no client, or not this one, may use `route` now.
 std::optional<ApiError> Service::Impl::bar(const Route& route, const Access& admitted,
                                            Call& call) const {
   const http::Request& request = call.exchange->request();
@@ -561,7 +576,7 @@ std::optional<ApiError> Service::Impl::bar(const Route& route, const Access& adm
     call.about += " key=" + owner->name();
     call.running.set_about(call.about);
   }
-  // What is only looked at costs nothing.
+  // Only routes with kBody count towards the owner's limits.
   if (owner == nullptr || (route.traits & kBody) == 0) return std::nullopt;
   if (auto refusal = owner->enter(Clock::now())) {
     return ApiError{.message = std::move(refusal->message),
@@ -575,7 +590,7 @@ std::optional<ApiError> Service::Impl::bar(const Route& route, const Access& adm
 
 // The hand-over costs 20 us of CPU (api_bench/whole_call: 65 us in place, 85 us so; 2 cores of an
 // AMD EPYC, 2026-11-21), which is little beside a model. In place, a template or the tokenizer of
-// an engine elsewhere would hold every stream.
+// an upstream would stop every stream.
 void Service::Impl::hand_over(Handler handler, Call call) {
   const bool is_large = call.exchange->request().body.size() > kLargeBody;
   post(is_large ? large : quick, handler, std::move(call));
@@ -585,27 +600,27 @@ void Service::Impl::post(Workers& workers, Handler handler, Call call) {
   if (workers.waiting() >= options.max_waiting) {
     return respond_error(call, overloaded());
   }
-  // std::function wants what can be copied, which a call cannot.
+  // std::function must be copyable, which a Call is not.
   auto shared = std::make_shared<Call>(std::move(call));
   workers.post([this, handler, shared = std::move(shared)] { run(handler, *shared); });
 }
 
 void Service::Impl::run(Handler handler, Call& call) try {
   if (call.exchange->is_closed()) return call.running.ended(kClientGone);
-  // Copies: the call may move on to another thread.
+  // Copies, since the call may move to another thread.
   const std::string own = call.about;
   const trace::Context trace = call.trace;
   const log::About about(own);
   const trace::Scope scope(trace);
-  // What waits for an engine elsewhere waits for nobody once the client has gone.
+  // A call that waits for an upstream stops waiting once the client has gone.
   const CancelToken gone;
   if (call.is_apart) call.exchange->on_closed([gone] { gone.cancel(); });
   const patience::Scope patience({.deadline = patience::after(options.time_limit), .cancel = gone});
-  const http::Gathering gathering;  // a stream's head goes out with its first event
+  const http::Gathering gathering;  // a stream's head is sent together with its first event
   if (is_cutting) return respond_error(call, is_stopping());
   (this->*handler)(call);
 } catch (const std::exception& thrown) {
-  // Memory ran out, or a library broke its word: this request fails, the others go on.
+  // Out of memory, or a library threw: this request fails, the others go on.
   const log::About about(call.about);
   log::error(std::string("a request failed: ") + thrown.what());
   if (call.exchange) respond_error(call, internal_error());
@@ -624,7 +639,7 @@ void Service::Impl::add_cors(const Access& admitted, Call& call) {
       {"access-control-expose-headers", "request-id, retry-after, x-request-id, x-tenon-left-out"});
   if (request.method != "OPTIONS") return;
   call.headers.push_back({"access-control-allow-methods", "DELETE, GET, POST"});
-  // Every SDK has headers of its own (x-stainless-*), and none of them opens anything here.
+  // Every SDK has headers of its own (x-stainless-*); none of them changes what a request may do.
   const std::string_view wanted = request.header("access-control-request-headers");
   if (!wanted.empty()) {
     call.headers.push_back({"access-control-allow-headers", std::string(wanted)});
@@ -666,7 +681,7 @@ Result<Value, ApiError> Service::Impl::body(const Call& call) const {
 
 // ---- models
 
-// "a:b" of models that there are.
+// Whether `name` is "a:b" for two models that exist.
 bool Service::Impl::is_pair(std::string_view name) const {
   if (options.pairs == nullptr || models.has_own(name)) return false;
   return chat::split_pair(name, [&](auto part) { return models.has_single(part); }).has_value();
@@ -687,11 +702,11 @@ ApiError Service::Impl::unknown_model(std::string_view name) const {
           .code = "model_not_found"};
 }
 
-// Null: the call has been answered, or waits for the model and comes to `handler` again.
+// Null: the call has been answered, or it was posted again and comes to `handler` later.
 std::shared_ptr<chat::Model> Service::Impl::model_for(const std::string& name, Handler handler,
                                                       Call& call) {
   if (is_pair(name)) return options.pairs;
-  // By its own name: that of a request may be any, where a model answers to all.
+  // Uses the model's own name, since a model with the alias "*" answers to any name.
   const std::string own = models.own_name(name);
   if (own.empty()) {
     respond_error(call, unknown_model(name));
@@ -703,12 +718,12 @@ std::shared_ptr<chat::Model> Service::Impl::model_for(const std::string& name, H
     return nullptr;
   }
   if (!model->capabilities().is_remote || std::exchange(call.is_apart, true)) return model;
-  // An engine that does not answer keeps nobody waiting but those who ask it.
+  // An upstream that does not answer delays only its own requests.
   post(workers_of(model->name()), handler, std::move(call));
   return nullptr;
 }
 
-// False: the call has been answered, as there is no tokenizer here.
+// False: the call has been answered with an error, because there is no tokenizer.
 bool Service::Impl::has_prompts(const chat::Model& model, Call& call) {
   if (model.engine() != nullptr) return true;
   respond_error(call, from_refusal(chat::no_prompts(model)));
@@ -722,7 +737,8 @@ Workers& Service::Impl::workers_of(const std::string& model) {
   return *workers;
 }
 
-// One thread loads a model, however many wait for it: the others are there for other models.
+// One thread loads a model, however many requests wait for it, so that others can load other
+// models.
 void Service::Impl::wait_for(const std::string& name, Handler handler, Call& call) {
   std::unique_lock lock(waiting_mutex);
   std::vector<Waiting>& those = waiting[name];
@@ -730,13 +746,13 @@ void Service::Impl::wait_for(const std::string& name, Handler handler, Call& cal
     lock.unlock();
     return respond_error(call, overloaded());
   }
-  // First, so that nobody waits in vain where there is no memory for one of the two.
+  // Posted first: if one of the two lines throws for lack of memory, no call waits for ever.
   if (those.empty()) loads.post([this, name] { load(name); });
   those.push_back({handler, std::move(call)});
 }
 
 void Service::Impl::load(const std::string& name) {
-  std::shared_ptr<chat::Model> model;  // held until all have begun
+  std::shared_ptr<chat::Model> model;  // keeps the model loaded until all calls have begun
   ApiError error = internal_error();
   try {
     auto used = models.use(name);
@@ -764,7 +780,7 @@ void Service::Impl::load(const std::string& name) {
 
 // ---- answers
 
-// In the answer's `tenon.repairs`, and by a header, which is there before it.
+// Reports it in the answer's `tenon.repairs`, and in a header, which comes earlier.
 void Service::Impl::tell_left_out(Call& call, Asked& asked) {
   if (asked.left_out.empty()) return;
   std::string nowhere;
@@ -812,7 +828,7 @@ void Service::Impl::start(Call& call, chat::Model& model, Asked asked) {
     const std::lock_guard lock(under_way_mutex);
     under_way.push_back(answer);
   }
-  // Whoever does not find the answer in the list is found here.
+  // If the answers were cut before this one was in the list, it is cut here.
   if (is_cutting) return answer->cut(is_stopping());
   answer->start(model);
 }
@@ -862,7 +878,7 @@ void Service::Impl::completions(Call& call) {
   for (const message::Continuation& prompt : request->prompts) {
     if (request->echo) head.echoes.push_back(text_of(prompt, model->engine()->tokenizer()));
   }
-  // Which are the best is judged by what they say of themselves.
+  // The best answers are found by their log probabilities.
   if (request->candidates > request->choices) request->chat.logprobs = true;
   const auto answers = static_cast<unsigned>(request->prompts.size() * request->candidates);
   start(call, *model,
@@ -911,7 +927,7 @@ void Service::Impl::count_tokens(Call& call) {
   respond_count(call, *model, request->chat, std::move(members));
 }
 
-// Carries out what `context_management` asks for. Null: nothing.
+// Applies `context_management`. Null: there was nothing to apply.
 Value Service::Impl::edit(const chat::Model& model, MessagesRequest& request) const {
   if (!request.edits) return {};
   return json::Object{
@@ -919,7 +935,7 @@ Value Service::Impl::edit(const chat::Model& model, MessagesRequest& request) co
                                     [&](const auto& chat) { return tokens_of(model, chat); })}};
 }
 
-// `members` of the answer stand before the count.
+// `members` come before the count in the answer.
 void Service::Impl::respond_count(Call& call, chat::Model& model, const message::ChatRequest& chat,
                                   json::Object members) {
   if (const auto refused = refused_rlm(chat, model)) return respond_error(call, *refused);
@@ -961,7 +977,7 @@ void Service::Impl::responses(Call& call) {
   if (!request) return respond_error(call, request.error());
   const auto model = model_for(request->chat.model, &Impl::responses, call);
   if (model == nullptr) return;
-  request->echo.set("model", request->chat.model);  // which the request may leave out
+  request->echo.set("model", request->chat.model);  // the request may lack it
   Keep keep = keeper(call, id, *request);
   ResponseHead head{.id = id,
                     .created_at = unix_time(),
@@ -986,7 +1002,8 @@ void Service::Impl::responses(Call& call) {
   respond_in_background(call, *model, std::move(asked), id, std::move(keep));
 }
 
-// Stores the response, and adds what is new to its conversation. Null: there is nothing to do.
+// A function that stores the response and adds new items to its conversation. Null if neither is
+// asked for.
 Service::Impl::Keep Service::Impl::keeper(const Call& call, const std::string& id,
                                           const ResponsesRequest& request) {
   const std::string owner(call.key.name());
@@ -1014,7 +1031,7 @@ Service::Impl::Keep Service::Impl::keeper(const Call& call, const std::string& i
   };
 }
 
-// The client is answered at once, with the response as it begins, or follows its events.
+// Answers the client at once with the response as it begins, or lets it follow the events.
 void Service::Impl::respond_in_background(Call& call, chat::Model& model, Asked asked,
                                           const std::string& id, Keep keep) {
   if (!background.has_room()) return respond_error(call, overloaded());
@@ -1057,7 +1074,7 @@ void Service::Impl::compact(Call& call) {
   const std::uint32_t most = std::min(kSummaryTokens, std::max(context / 4, 1U));
   std::size_t bytes = (context - most) * kBytesPerToken;
   message::ChatRequest asked = summary_request(request->chat, bytes, most);
-  // A text of short tokens needs more of them.
+  // If the text has short tokens, it is shortened further.
   for (int tries = 0; tries < 8 && model->engine() != nullptr; ++tries) {
     const auto prepared = model->prepare(asked);
     const bool is_too_long = prepared ? prepared->tokens.size() + most > context
@@ -1094,7 +1111,7 @@ void Service::Impl::input_tokens(Call& call) {
   respond_count(call, *model, request->chat, {{"object", "response.input_tokens"}});
 }
 
-// One that is under way, or was until lately, can be followed from any of its events on.
+// A response that is under way, or was until lately, can be followed from any of its events on.
 void Service::Impl::get_response(Call& call) {
   const std::string owner(call.key.name());
   const std::string_view query = call.exchange->request().query;
@@ -1342,7 +1359,7 @@ void Service::Impl::detokenize(Call& call) {
   respond_json(call, json::Object{{"content", utf8::sanitized(bytes)}});
 }
 
-// ---- what there is
+// ---- models, metrics and pages
 
 Value Service::Impl::describe(const chat::ModelRegistry::Entry& entry) const {
   json::Array aliases;
@@ -1351,13 +1368,13 @@ Value Service::Impl::describe(const chat::ModelRegistry::Entry& entry) const {
                          {"object", "model"},
                          {"created", started},
                          {"owned_by", "tenon"},
-                         // What Anthropic's SDKs read.
+                         // Fields that Anthropic's SDKs read.
                          {"type", "model"},
                          {"display_name", entry.name},
                          {"created_at", timestamp(started)},
                          {"aliases", std::move(aliases)},
                          {"loaded", entry.loaded.has_value()}};
-  if (!entry.loaded) return described;  // the rest is known once it is
+  if (!entry.loaded) return described;  // the rest is known once the model is loaded
   const chat::ModelRegistry::Loaded& loaded = *entry.loaded;
   json::Object capabilities{{"tool_calls", loaded.is_recursive || !loaded.format.empty()},
                             {"parallel_tool_calls", loaded.is_recursive || loaded.is_parallel}};
@@ -1377,7 +1394,7 @@ void Service::Impl::list_models(Call& call) {
 }
 
 void Service::Impl::get_model(Call& call) {
-  // First, as in model_for(): one that answers to every name would be found for a pair, too.
+  // Tested first, as in model_for(): a model that answers to every name would hide a pair.
   const std::string own = is_pair(call.tail) ? std::string() : models.own_name(call.tail);
   for (const auto& entry : models.entries()) {
     if (entry.name == own) return respond_json(call, describe(entry));
@@ -1438,7 +1455,7 @@ void Service::Impl::openapi_document(Call& call) {
 }
 
 void Service::Impl::page(Call& call) {
-  // As its reader has found it: through a proxy, or from another machine.
+  // The address under which the client reached us, perhaps through a proxy.
   const std::string_view host = call.exchange->request().header("host");
   const std::string scheme = options.base_url.substr(0, options.base_url.find("://") + 3);
   const std::string base = host.empty() ? options.base_url : scheme + std::string(host);
@@ -1479,7 +1496,8 @@ void Service::handle_own(std::shared_ptr<http::Exchange> exchange) {
   impl_->handle(Access{}, std::move(exchange));
 }
 
-// The table's status, not the wire's: clients would repeat what got 501 or 505.
+// Uses the status of the table, not that of HTTP: clients would repeat a request that got 501 or
+// 505.
 http::Response Service::error(std::string_view code, std::string_view message,
                               std::string_view path) const {
   const ErrorCode known = ErrorCode::named(code);

@@ -38,7 +38,7 @@ constexpr std::string_view kTemplate =
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
-/// An answer as it came over the wire, chunks put together.
+/// An answer as it came by HTTP, with its chunks joined.
 struct Reply {
   unsigned status = 0;
   std::vector<http::Header> headers;
@@ -81,7 +81,7 @@ class Client {
     }
   }
 
-  /// At least one more byte, "" at the end.
+  /// Reads at least one more byte; "" at the end.
   std::string read_some() {
     std::string buffer(65536, '\0');
     const ssize_t n = ::recv(socket_, buffer.data(), buffer.size(), 0);
@@ -170,7 +170,7 @@ struct Setting {
            R"("tools": [{"type": "function", "function": {"name": "f"}}])" +
            std::string(fields.empty() ? "" : ", ") + std::string(fields) + "}";
   }
-  /// Waits until /metrics says `line`.
+  /// Waits until /metrics has `line`.
   bool metrics_say(std::string_view line) const {
     for (int i = 0; i < 200; ++i) {
       if (ask("GET", "/metrics").body.find(line) != std::string::npos) return true;
@@ -269,7 +269,7 @@ TEST(Service, tool_calling_StreamAddsUpToTheWholeAnswer) {
                           "\"m\",outcome=\"complete\"} 2"));
 }
 
-// The tool takes no arguments, so the model cannot write those that it would.
+// The tool takes no arguments, so the model cannot write those that it would like to.
 TEST(Service, tool_calling_SaysThatCallsWereMasked) {
   const Ready setting({{.text = std::string(kCall)}}, {}, {.holding = engine::Holding::masks});
   const Value whole = setting.chat("").json();
@@ -313,7 +313,8 @@ TEST(Service, tool_calling_OfAnUnknownToolStaysContentAndIsReported) {
   EXPECT_TRUE(setting.metrics_say("tenon_leaked_markers_total{model=\"m\"} 2"));
 }
 
-// A model that writes calls otherwise than its own format: each answer says so, in every dialect.
+// The model writes calls in another form than its own format: each answer says so, in every
+// dialect.
 TEST(Service, tool_calling_InAnotherFormIsTold) {
   const Ready setting({{.text = R"({"name": "f", "arguments": {}})"}});
   const Value whole = setting.chat("").json();
@@ -342,8 +343,7 @@ TEST(Service, tool_calling_InAnotherFormIsTold) {
                           "\"m\",outcome=\"complete\"} 4"));
 }
 
-// With an engine that nothing holds, a call that its schema does not take leaves as it is, and is
-// told.
+// With an engine that cannot be constrained, an invalid call is passed on and reported.
 TEST(Service, tool_calling_ArgumentsThatBreakTheirSchemaAreReported) {
   const Ready setting(
       {{.text = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\": null}}\n</tool_call>"}});
@@ -544,7 +544,7 @@ TEST(Service, tool_calling_AnswersInAnthropicsDialect) {
   EXPECT_EQ(events.back().type, "message_stop");
 }
 
-// Whatever finds the fault, it is told by the name that the client knows.
+// Whatever code finds the error, the message has the client's name of the field.
 TEST(Service, tool_calling_EachDialectHasItsOwnNamesForFields) {
   const Ready setting({{.text = "x"}}, {}, {.holding = engine::Holding::masks});
   constexpr std::string_view kSchema = R"({"type": "nonsense"})";
@@ -694,7 +694,7 @@ TEST(Service, tool_calling_GoesOnFromAResponse) {
   EXPECT_EQ(text_at(items, "/data/2/id"), text_at(first, "/output/1/id"));
   EXPECT_EQ(text_at(items, "/data/3/output"), "18");
 
-  // What came first may go: what came after has it.
+  // The first response may be deleted: the later one has its items.
   EXPECT_EQ(setting.ask("DELETE", "/v1/responses/" + id).body,
             R"({"id":")" + id + R"(","object":"response","deleted":true})");
   EXPECT_EQ(setting.ask("GET", "/v1/responses/" + id).error_code(), "response_not_found");
@@ -712,7 +712,7 @@ TEST(Service, KeepsNoResponseThatIsNotToBeStoredOrFailed) {
   EXPECT_EQ(setting.ask("GET", "/v1/responses/" + text_at(whole, "/id")).status, 404u);
 }
 
-// The same answer by polling and by following its events; it can be gone on from.
+// Polling and following the events give the same answer, which can be continued.
 TEST(Service, AnswersInTheBackground) {
   const Ready setting({{.text = "Hello there"}});
   const Value begun =
@@ -824,7 +824,7 @@ TEST(Service, KeepsConversations) {
   EXPECT_EQ(setting.ask("POST", "/v1/responses", response_body(with)).status, 400u);
 }
 
-// What a client asks to be cleared is, and the answer says so.
+// What a client asks to clear is cleared, and the answer says so.
 TEST(Service, ClearsOldResultsOfTools) {
   const Ready setting({{.text = "Done."}});
   const auto body = [](std::string_view more) {
@@ -856,7 +856,7 @@ TEST(Service, ClearsOldResultsOfTools) {
   EXPECT_GT(number("/context_management/original_input_tokens"), number("/input_tokens"));
 }
 
-// What is only counted or rendered tells what was left out, too.
+// Counting and rendering report what was left out, too.
 TEST(Service, TellsWhatWasLeftOutWhereNothingIsAnswered) {
   const Ready setting({{.text = "x"}});
   for (const auto& [path, body] :
@@ -1085,7 +1085,7 @@ TEST(Service, HoldsKeysToTheirLimits) {
     EXPECT_GE(std::atoi(std::string(refused.header("retry-after")).c_str()), 55) << key;
     EXPECT_EQ(setting.ask("GET", "/v1/models", "", key_header(key)).status, 200u) << key;
   }
-  // Whoever has its answer may ask again at once.
+  // A client that has its answer may ask again at once.
   for (int i = 0; i < 50; ++i) {
     EXPECT_EQ(chat("key-of-eve").status, 200u);
     EXPECT_EQ(
@@ -1266,7 +1266,7 @@ TEST(Service, TakesOtherModelsWhileItRuns) {
   EXPECT_EQ(setting.ask("GET", "/v1/models/m").status, 404u);
   EXPECT_EQ(setting.service.models().sweep(), 1u) << "its answer goes on";
   EXPECT_NE(client.read_rest().find("[DONE]"), std::string::npos);
-  // The engine has ended the run before it lets go of it.
+  // The engine reports the end of the run before it releases it.
   for (int i = 0; i < 500 && setting.service.models().sweep() > 0; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
@@ -1276,7 +1276,7 @@ TEST(Service, TakesOtherModelsWhileItRuns) {
 struct CutRow {
   std::string_view path;
   std::string_view body;
-  std::string_view says;  // the last of the stream
+  std::string_view says;  // the last event of the stream
 };
 
 const CutRow kCuts[] = {
@@ -1362,7 +1362,7 @@ TEST(Service, AnEngineThatFailsIsToldInEitherForm) {
   EXPECT_TRUE(folded.is_done);
 }
 
-/// Holds the thread that starts an answer with max_tokens 7, until the test opens it.
+/// Stops the thread that starts an answer with max_tokens 7, until the test opens it.
 class Gate {
  public:
   static constexpr std::string_view kHeld = R"("max_tokens": 7)";
@@ -1371,7 +1371,7 @@ class Gate {
     return [this](const engine::GenerateRequest& request) -> Expected<engine::Script> {
       if (request.max_tokens == 7) {
         ++held_;
-        // The limit lets a test fail, instead of hang, where nobody opens.
+        // With the limit a test fails, instead of hanging, if it is never opened.
         was_opened_ = opened_.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
       }
       return engine::Script{.text = "x"};
@@ -1394,7 +1394,7 @@ TEST(Service, HealthAndSmallRequestsWaitForNoOther) {
   Gate gate;
   const Ready setting(gate.choice());
   const std::string_view chat = "/v1/chat/completions";
-  // Two large ones, of which one runs and one waits; and a small one.
+  // Two large requests, of which one runs and one waits; and a small one.
   const std::string padding = ", \"user\": \"" + std::string(300'000, 'u') + '"';
   std::vector<std::unique_ptr<Client>> held;
   for (const std::string& more : {padding, padding, std::string()}) {
@@ -1411,7 +1411,7 @@ TEST(Service, HealthAndSmallRequestsWaitForNoOther) {
   EXPECT_TRUE(gate.was_opened());
 }
 
-// An engine elsewhere that does not answer holds those who ask it, however many they are.
+// An upstream that does not answer delays its own requests, however many, and no others.
 TEST(Service, ModelsWaitForNoOthersEngine) {
   Gate gate;
   Setting setting(gate.choice(), {}, {.is_remote = true});
@@ -1459,7 +1459,7 @@ TEST(Service, EndsWhileRequestsWaitAndRun) {
     gate.wait_until_held(4);
     gate.open();
   }
-  // Cut off, or answered just before.
+  // Each was cut off, or answered just before.
   for (const auto& client : clients) {
     const unsigned status = client->read().status;
     EXPECT_TRUE(status == 0 || status == 200) << status;
@@ -1467,7 +1467,7 @@ TEST(Service, EndsWhileRequestsWaitAndRun) {
   EXPECT_TRUE(gate.was_opened());
 }
 
-// Whatever fails, and at which choice: the client is told, and the request counts as ended once.
+// Whatever fails, and at which choice, the client is told and the request counts as ended once.
 TEST(Service, SurvivesAnEngineThatThrows) {
   for (const int good : {0, 1}) {
     auto started = std::make_shared<std::atomic<int>>(0);
@@ -1484,7 +1484,7 @@ TEST(Service, SurvivesAnEngineThatThrows) {
   }
 }
 
-// Where an engine fails before it has said anything, a stream has not begun either.
+// If an engine fails before its first event, the stream has not begun, and there is a status.
 TEST(Service, AStreamThatFailsAtOnceHasAStatus) {
   for (const std::string_view text : {"", "Hello"}) {
     const Ready setting({{.text = std::string(text), .end = message::FinishReason::error}});

@@ -1,7 +1,7 @@
-// Clients that merged two calls into one, or lost one of them, each row named after the thread in
-// which it was reported (`smolagents#1569`: its number in that project). The clients are what they
-// are; a stream that keeps to the protocol's rules reaches all of them whole. docs/threads.md lists
-// the rows.
+// Clients that merged two calls into one, or lost one of them. Each row is named after the thread
+// that reported it (`smolagents#1569`: its number in that project). The clients cannot be changed;
+// a stream that keeps to the protocol's rules reaches all of them whole. docs/threads.md lists the
+// rows.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -76,7 +76,7 @@ Calls by_index(const std::vector<Delta>& deltas) {
   return calls;
 }
 
-/// A delta without an id belongs to the call that was seen last.
+/// This client adds a delta without an id to the call that it saw last.
 Calls by_last_id(const std::vector<Delta>& deltas) {
   Calls calls;
   for (const Delta& delta : deltas) {
@@ -86,7 +86,7 @@ Calls by_last_id(const std::vector<Delta>& deltas) {
   return calls;
 }
 
-/// A delta with a name begins a call.
+/// This client begins a call at a delta with a name.
 Calls by_name(const std::vector<Delta>& deltas) {
   Calls calls;
   for (const Delta& delta : deltas) {
@@ -96,7 +96,7 @@ Calls by_name(const std::vector<Delta>& deltas) {
   return calls;
 }
 
-/// A call is its index and, where a delta has one, its id.
+/// For this client a call is its index and, if a delta has one, its id.
 Calls by_index_and_id(const std::vector<Delta>& deltas) {
   Calls calls;
   std::vector<std::pair<std::size_t, std::string>> keys;

@@ -8,12 +8,12 @@
 #include "tenon/json/value.h"
 #include "tenon/vocab/tokenizer.h"
 
-/// Text to tokens and back, the way in. Errors are those of decode_chat_completion.
+/// Decodes requests from text to tokens and back. Errors are those of decode_chat_completion.
 namespace tenon::api {
 
 /// POST /tokenize.
 struct TokenizeRequest {
-  std::string model;  ///< "": the only one.
+  std::string model;  ///< "": the only model.
   std::string content;
   bool parse_special = false;  ///< Texts of control tokens become control tokens.
 };

@@ -13,7 +13,7 @@ Workers::Workers(unsigned threads) {
   try {
     for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
   } catch (...) {
-    stop();  // those that have begun would be waited for
+    stop();  // without it the destructors of the started threads would wait for ever
     throw;
   }
 }
@@ -37,7 +37,7 @@ std::size_t Workers::waiting() const {
 }
 
 void Workers::stop() {
-  std::deque<std::function<void()>> dropped;  // destroyed without the lock: tasks own much
+  std::deque<std::function<void()>> dropped;  // destroyed after the lock, since tasks own much
   {
     const std::lock_guard lock(mutex_);
     is_stopped_ = true;
@@ -61,7 +61,7 @@ void Workers::run() {
     } catch (const std::exception& thrown) {
       log::error(std::string("a task failed: ") + thrown.what());
     }
-    task = nullptr;  // what it holds goes before the lock is taken
+    task = nullptr;  // destroyed before the lock is taken
     lock.lock();
   }
 }

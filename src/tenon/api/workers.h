@@ -10,8 +10,8 @@
 
 namespace tenon::api {
 
-/// Threads for what would keep others waiting: parsing, rendering, tokenising, encoding. Tasks are
-/// begun in the order in which they were posted; what one throws is logged. Thread-safe.
+/// Threads for work that would delay others: parsing, rendering, tokenising, encoding. Tasks begin
+/// in the order in which they were posted; an exception of a task is logged. Thread-safe.
 ///
 ///     Workers workers(4);
 ///     if (workers.waiting() < kMost) workers.post([call] { answer(*call); });
@@ -26,7 +26,7 @@ class Workers {
   void post(std::function<void()> task);
   /// Tasks that no thread has begun yet.
   [[nodiscard]] std::size_t waiting() const;
-  /// Drops what waits and returns when what runs has ended. Not from a task.
+  /// Drops the tasks that wait, and returns when those that run have ended. Not from a task.
   void stop();
 
  private:
@@ -36,7 +36,7 @@ class Workers {
   std::condition_variable wake_;
   std::deque<std::function<void()>> waiting_;  // guarded by mutex_
   bool is_stopped_ = false;                    // guarded by mutex_
-  std::vector<std::jthread> threads_;          // last: they use all of the above
+  std::vector<std::jthread> threads_;          // last: they use the members above
 };
 
 }  // namespace tenon::api

@@ -37,7 +37,7 @@ TEST(Workers, RunAsManyTasksAtATimeAsThereAreThreads) {
     second.set_value();
     both.set_value();
   });
-  both.get_future().wait();  // would not return if one waited for the other's end
+  both.get_future().wait();  // would never return if one task waited for the other
   EXPECT_EQ(workers.waiting(), 0u);
 }
 
