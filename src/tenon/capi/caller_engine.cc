@@ -30,10 +30,10 @@ using engine::GenerateRequest;
 using message::FinishReason;
 using vocab::TokenId;
 
-// Answers that wait for a place; more are refused.
+// How many answers may wait for a place; further ones are refused.
 constexpr std::uint32_t kQueueLimit = 256;
 
-// What was said of the answer, as tenon.h names it.
+// The request's parameters, by the names in tenon.h.
 std::string described(const GenerateRequest& request) {
   json::Object said;
   if (request.max_tokens > 0) said.set("max_tokens", std::uint64_t{request.max_tokens});
@@ -54,8 +54,8 @@ struct Shared {
   const std::shared_ptr<const vocab::Tokenizer> tokenizer;
   const std::uint32_t context_tokens;
   const std::shared_ptr<engine::Bell> bell = std::make_shared<engine::Bell>();
-  std::atomic<std::uint32_t> with_caller = 0;  // generations that it has not ended
-  std::atomic<std::uint32_t> unfinished = 0;   // runs whose readers have no end yet
+  std::atomic<std::uint32_t> with_caller = 0;  // generations that the caller has not ended
+  std::atomic<std::uint32_t> unfinished = 0;   // runs whose readers have not got their end
 };
 
 }  // namespace
@@ -68,8 +68,9 @@ namespace vocab = tenon::vocab;
 using tenon::Errc;
 using tenon::Error;
 
-/// One answer. The reader's end of it is the sink, which is let go of at the end that it is told;
-/// the caller's is this, which is good until the end that it tells.
+/// One answer, between its reader and the caller. The reader's side is the sink, which is released
+/// when the reader has got the end; the caller's side is this object, which lives until the caller
+/// ends it.
 struct tenon_generation {
  public:
   tenon_generation(engine::GenerateRequest asked, std::shared_ptr<engine::EventSink> reader,
@@ -91,20 +92,20 @@ struct tenon_generation {
     return flags->is_cancelled || (deadline && capi::Clock::now() >= *deadline);
   }
 
-  // Any thread: ends it for its reader, if it is under way.
+  // Ends the answer for its reader, if it is under way. Any thread may call.
   void give_up(message::FinishReason reason, Error error = {}) {
     Reader gone;
     const std::lock_guard lock(mutex);
     finish(reason, std::move(error), gone);
   }
 
-  // The caller's: false once the answer is not wanted any more.
+  // Called by the caller; false once the answer is not wanted any more.
   bool take(vocab::TokenId id) {
     Reader gone;
     const std::lock_guard lock(mutex);
     const vocab::Tokenizer& tokenizer = *shared->tokenizer;
     if (sink == nullptr) {
-      // It has ended already.
+      // The answer has already ended.
     } else if (is_unwanted()) {
       finish(message::FinishReason::cancelled, {}, gone);
     } else if (id < 0 || static_cast<std::size_t>(id) >= tokenizer.size()) {
@@ -135,7 +136,7 @@ struct tenon_generation {
     return !has_heard;
   }
 
-  // The caller's last call.
+  // The last call by the caller.
   void end(std::string_view reason, std::string_view why) {
     std::shared_ptr<tenon_generation> own;
     Reader gone;
@@ -165,29 +166,29 @@ struct tenon_generation {
   }
 
   const engine::GenerateRequest request;
-  const std::string text;  // of the request, for the caller
+  const std::string text;  // the request, for the caller
   const std::shared_ptr<capi::Shared> shared;
   const std::shared_ptr<engine::RunFlags> flags = std::make_shared<engine::RunFlags>();
-  const std::uint32_t most;  // tokens
+  const std::uint32_t most;  // how many tokens the answer may have
   std::optional<capi::Clock::time_point> deadline;
-  std::unique_ptr<tenon_matcher> matcher;  // the caller's, and take()'s, on its thread
+  std::unique_ptr<tenon_matcher> matcher;  // used by the caller and take(), on the caller's thread
 
   std::mutex mutex;
-  std::shared_ptr<tenon_generation> self;  // guarded by mutex; there while the caller has it
-  bool has_heard = false;                  // the caller, that no more is wanted; guarded by mutex
+  std::shared_ptr<tenon_generation> self;  // guarded by mutex; set while the caller has it
+  bool has_heard = false;                  // the caller knows of the end; guarded by mutex
 
  private:
   using Reader = std::shared_ptr<engine::EventSink>;
 
   static Error fault(std::string what) { return {Errc::unavailable, std::move(what)}; }
 
-  // Under the lock: what was held to a grammar may end here.
+  // Call under the lock. Whether a constrained answer may end here.
   bool is_whole() {
     return matcher == nullptr || !is_held || matcher->matcher.is_finished() ||
            matcher->matcher.is_accepting();
   }
 
-  // Under the lock. False: it cannot be, as the grammar says.
+  // Call under the lock. False: the grammar does not allow the token.
   bool accept(vocab::TokenId id) {
     if (matcher == nullptr || !is_held) return true;
     if (matcher->matcher.accept(id)) return true;
@@ -198,7 +199,7 @@ struct tenon_generation {
     return true;
   }
 
-  // Under the lock; `gone` is let go of without it.
+  // Call under the lock. The caller of this destroys `gone` after releasing it.
   void finish(message::FinishReason reason, Error error, Reader& gone) {
     if (sink == nullptr) return;
     engine::RunEnd end{.reason = reason};
@@ -213,8 +214,8 @@ struct tenon_generation {
     shared->bell->ring();
   }
 
-  Reader sink;              // guarded by mutex; null: it has its end
-  std::uint32_t given = 0;  // tokens; guarded by mutex
+  Reader sink;              // guarded by mutex; null: it has got its end
+  std::uint32_t given = 0;  // tokens so far; guarded by mutex
   bool is_held = true;      // guarded by mutex
 };
 
@@ -244,14 +245,14 @@ struct CallerEngine::Impl {
   std::mutex mutex;
   Generations incoming;  // guarded by mutex
   std::atomic<bool> is_closing = false;
-  Generations waiting;  // of the thread, as the next
+  Generations waiting;  // this and the next are used by the thread only
   Generations begun;
-  std::thread thread;  // last: it uses all of the above
+  std::thread thread;  // last: it uses the members above
 };
 
 void CallerEngine::Impl::work() {
   while (true) {
-    const bool closes = is_closing;  // read first: what was started before is in `incoming`
+    const bool closes = is_closing;  // read first: answers started before are in `incoming`
     {
       const std::lock_guard lock(mutex);
       waiting.splice(waiting.end(), incoming);
@@ -269,14 +270,14 @@ void CallerEngine::Impl::work() {
   }
 }
 
-// Ends those that nobody wants for their readers.
+// Ends generations that are not wanted any more, for their readers.
 void CallerEngine::Impl::drop_unwanted(Generations& those, bool all) {
   for (const auto& each : those) {
     if (all || each->is_unwanted()) each->give_up(FinishReason::cancelled);
   }
 }
 
-// The caller hears once of each that has its end, unless it knows.
+// Tells the caller once of each generation that has ended, unless the caller knows.
 void CallerEngine::Impl::tell_ended() {
   for (auto each = begun.begin(); each != begun.end();) {
     if (!(*each)->flags->is_over) {
@@ -288,7 +289,7 @@ void CallerEngine::Impl::tell_ended() {
       const std::lock_guard lock((*each)->mutex);
       wants_to_hear = (*each)->self != nullptr && !(*each)->has_heard;
     }
-    // It may end just now, on another thread; the generation is good for as long as we hold it.
+    // The caller may end it just now on another thread; our reference keeps the generation alive.
     if (wants_to_hear && functions.cancel != nullptr) {
       functions.cancel(functions.user, each->get());
     }
@@ -347,7 +348,7 @@ Expected<std::unique_ptr<engine::Run>> CallerEngine::start(GenerateRequest reque
   if (Status checked = engine::check_request(request, impl_->capabilities, tokenizer()); !checked) {
     return Unexpected(std::move(checked.error()));
   }
-  // Its caller tells tokens alone, and chooses among all that the mask allows.
+  // The caller passes only tokens, and chooses among all that the mask allows.
   for (const auto& [is_wanted, name] :
        {std::pair(request.logprobs, "logprobs"), std::pair(request.ends_whole, "close_calls")}) {
     if (!is_wanted) continue;

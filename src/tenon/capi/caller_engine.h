@@ -11,18 +11,18 @@
 
 namespace tenon::capi {
 
-/// An engine whose tokens a caller makes, by the functions of a tenon_engine.
+/// An engine whose tokens the caller makes, by the functions of a tenon_engine.
 ///
-/// A thread of its own begins the answers, as many at a time as the caller takes, and tells the
-/// caller of those that are not wanted any more; the caller hands in tokens on threads of its own.
-/// Whoever reads an answer is told of its end at once, also where the caller has not heard of it:
-/// what comes for it later is dropped. Its runs do not pause.
+/// A thread of its own begins the answers, as many at a time as the caller accepts, and tells the
+/// caller about those that are not wanted any more. The caller passes tokens on threads of its own.
+/// The reader of an answer gets its end at once, even if the caller has not noticed it: later
+/// tokens are dropped. Its runs do not pause.
 class CallerEngine final : public engine::Engine {
  public:
-  /// `functions.user` outlives this.
+  /// `functions.user` must outlive this.
   CallerEngine(const tenon_engine& functions, std::shared_ptr<const vocab::Tokenizer> tokenizer);
-  /// Ends what is under way, for its readers; generations that the caller has stay good until it
-  /// ends them. Not from within a sink.
+  /// Ends all answers for their readers; generations that the caller has stay valid until the
+  /// caller ends them. Not from within a sink.
   ~CallerEngine() override;
   CallerEngine(const CallerEngine&) = delete;
   CallerEngine& operator=(const CallerEngine&) = delete;

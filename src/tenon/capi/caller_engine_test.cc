@@ -142,9 +142,9 @@ std::int32_t letter(std::string_view a) {
 struct Ending {
   std::string_view name;
   Engine::Start start;
-  std::string_view more;    // of the request
+  std::string_view more;    // members of the request
   std::string_view status;  // of the answer
-  std::string_view part;    // of its body
+  std::string_view part;    // of the answer's body
 };
 
 const Ending kEndings[] = {
@@ -258,7 +258,7 @@ TEST(CallerEngine, BeginsAsManyAtATimeAsItsCallerTakes) {
   EXPECT_EQ(most, 2);
 }
 
-// The answer's reader has its end at once, though the engine never heeds it.
+// The answer's reader gets its end at once, though the caller never reacts.
 TEST(CallerEngine, ACallerThatDoesNotHeedKeepsNobodyWaiting) {
   std::promise<tenon_generation*> begun;
   Engine engine{.start = [&](tenon_generation* generation, tenon_matcher*) {

@@ -91,7 +91,7 @@ TEST(Capi, TextComesBackAndOnlyAsAskedBecomesControlTokens) {
     EXPECT_EQ(decoded(vocab, ids), said);
     EXPECT_EQ(std::ranges::count(ids, control), controls ? 1 : 0);
   }
-  // No more is written than there is room for, and all are counted.
+  // Only as many ids are written as fit, and all are counted.
   const Ids all = encoded(vocab, said);
   Ids some(3, -7);
   std::size_t count = 0;
@@ -107,7 +107,7 @@ TEST(Capi, VocabularyOfATokenizerInMemory) {
     "trim_offsets": true, "use_regex": false}, "post_processor": null,
     "decoder": {"type": "ByteLevel"}, "model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}})";
   tenon_vocab* vocab = nullptr;
-  // It is read, and what it lacks is told.
+  // The file is read, and the error says what it lacks.
   EXPECT_THAT(told(tenon_vocab_parse(text(file), text(""), &vocab)),
               HasSubstr("the vocabulary has no token for"));
   EXPECT_EQ(vocab, nullptr);
@@ -145,7 +145,7 @@ TEST(Capi, VocabularyOfTiktoken) {
   EXPECT_EQ(tenon_vocab_bos(vocab.get()), -1);
 }
 
-// Bytes, a longer token, a control token and one that is never chosen.
+// Bytes, a longer token, a control token and a token that is never chosen.
 Owned<tenon_vocab> table(const std::vector<std::int32_t>& ends) {
   std::vector<std::string> bytes;
   std::vector<tenon_token> tokens;
@@ -226,7 +226,7 @@ struct GrammarRow {
   std::string_view fits_not;
 };
 
-// Each way to say a language.
+// Each kind of grammar in a request.
 const GrammarRow kGrammars[] = {
     {R"({"schema": {"enum": [12]}})", "12", "13"},
     {R"({"schema": {"type": "object", "properties": {"a": {"type": "integer"}}}, "whitespace": "compact"})",
@@ -272,7 +272,7 @@ TEST(Capi, MasksBeyondTheVocabularyAreEmpty) {
   for (std::int32_t id = 0; id < 12 * 32; ++id) {
     if (has(mask, id)) allowed.insert(id);
   }
-  // White space may come first, but for that there is "1" and "12".
+  // White space may come first; apart from that, "1" and "12" are allowed.
   EXPECT_TRUE(allowed.contains('1') && allowed.contains(256));
   EXPECT_FALSE(allowed.contains('2') || allowed.contains(257));
   EXPECT_LT(*allowed.rbegin(), 259);
@@ -282,7 +282,7 @@ TEST(Capi, MatchersGoBackForkAndLookAhead) {
   const auto vocab = table({257});
   auto grammar = grammar_of(vocab.get(), R"({"grammar": "ab+(12|13)x", "syntax": "regex"})");
   const auto matcher = made(tenon_matcher_new, grammar.get());
-  grammar.reset();  // what a handle was made of lives on inside of it
+  grammar.reset();  // the matcher keeps what it was made from
   EXPECT_EQ(read(tenon_matcher_forced_bytes(matcher.get(), 0)), "ab");
   EXPECT_EQ(read(tenon_matcher_forced_bytes(matcher.get(), 1)), "a");
   const std::int32_t draft[] = {'a', 'b', 'b', 'z'};
@@ -341,7 +341,7 @@ TEST(Capi, SameRequestIsTheSameGrammarFromManyThreads) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// A limit that is reached is no verdict.
+// A matcher that has reached a limit can answer neither yes nor no.
 TEST(Capi, WhatCannotBeToldIsNoVerdict) {
   // More ways to read one text than a grammar may have.
   constexpr int kMany = 21000;
@@ -493,7 +493,8 @@ TEST(Capi, TemplatesOfModelsKnowTheirFormat) {
   const std::string capabilities = string_of(tenon_template_capabilities, loaded.get());
   EXPECT_THAT(capabilities, HasSubstr(R"("tools":true)"));
   EXPECT_THAT(capabilities, HasSubstr(R"("reasoning":{"history":)"));
-  // History that it cannot take is rewritten, and that is told; or not, where it is not wanted.
+  // Messages that the template cannot render are rewritten and reported, unless the request forbids
+  // it.
   const auto prompt = made(tenon_template_render, loaded.get(), text(R"({"messages": [
       {"role": "user", "content": [{"type": "text", "text": "hi"}]}], "now": "2026-11-20",
       "add_generation_prompt": false})"));
@@ -589,7 +590,7 @@ const ParserRow kParses[] = {
     {"ReasoningThatThePromptOpened", R"({"prompt_tail": "<think>\n"})", "so</think>yes", "(so)yes"},
 };
 
-// However it is cut, and by tokens as by text.
+// However the output is cut, and by tokens as well as by text.
 TEST(Capi, ParsersTellTheSameHoweverTheOutputIsCut) {
   const auto format = format_named("hermes");
   for (const ParserRow& row : kParses) {
@@ -615,7 +616,7 @@ TEST(Capi, ParsersTellTheSameHoweverTheOutputIsCut) {
 TEST(Capi, ParsersReadTokens) {
   const tenon_vocab* vocab = bundled_vocab();
   const auto parser = made(tenon_parser_new, format_named("hermes").get(), vocab, text(kAdd + "}"));
-  // A marker that is spelled is text, for in this vocabulary it is a control token.
+  // In this vocabulary the marker is a control token, so a marker that is spelled is text.
   const std::string call = "{\"name\": \"add\", \"arguments\": {\"a\": 1}}";
   Ids ids = encoded(vocab, "<tool_call>", /*controls=*/false);
   for (const std::int32_t id :

@@ -30,6 +30,18 @@
 #include "tenon/mcp/servers.h"
 #include "tenon/message/build.h"
 
+// Conversations and toolboxes in C
+//
+// Each function of tenon.h turns texts into the types of chat/ and results back into JSON text. A
+// question is read like a Chat Completions request (begun_by, request_with), so it has the same
+// shapes and the same errors as on the server. ask() runs converse() (chat/converse.h) with the
+// caller's toolbox and limits. Two things are kept beside the chat::Conversation: the model, by
+// name, so that each answer looks it up and loads it if needed; and `made`, the results of calls
+// that the toolbox has run while other calls of the same turn still wait for the caller. The model
+// has not seen those, so they are saved with the conversation and sent with the rest. A tool call
+// in C may end on another thread, long after it began: tenon_tool_call holds two references, the
+// toolbox's, which waits for its end, and the caller's, which tenon_tool_call_end() gives up.
+
 struct tenon_toolbox {
   tenon::chat::Toolbox tools;
 };
@@ -42,15 +54,15 @@ struct tenon_conversation {
   tenon_conversation& operator=(const tenon_conversation&) = delete;
   ~tenon_conversation() = default;
 
-  const std::shared_ptr<tenon::config::Instance> instance;  // outlives what asks its models
+  const std::shared_ptr<tenon::config::Instance> instance;  // must outlive the use of its models
   tenon::chat::Conversation talk;
-  // Of calls that wait for results, those that have been run; the model has not been told.
+  // Results of calls that were run here and that the model has not got, since other calls wait.
   std::vector<tenon::chat::ToolResult> made;
   std::mutex mutex;
-  tenon::CancelToken cancel;  // of what is asked; guarded by mutex
+  tenon::CancelToken cancel;  // for the present question; guarded by mutex
 };
 
-/// A run of a tool: one reference is the toolbox's, which waits for its end, the other the
+/// A run of a tool. It has two references: the toolbox's, which waits for its end, and the
 /// caller's, which ends it.
 struct tenon_tool_call {
   tenon_tool_call(const tenon::json::Object& given, tenon::chat::ToolContext of)
@@ -60,7 +72,7 @@ struct tenon_tool_call {
   const tenon::chat::ToolContext context;
   std::mutex mutex;
   std::condition_variable ended;
-  std::shared_ptr<tenon_tool_call> self;  // the caller's; guarded by mutex, as the next
+  std::shared_ptr<tenon_tool_call> self;  // the caller's; this and the next are guarded by mutex
   std::optional<tenon::chat::ToolOutput> output;
 };
 
@@ -69,7 +81,7 @@ namespace {
 
 using chat::ToolResult;
 
-// A member that is a number from `least` to `most`; nothing: it is not there.
+// A member that is a number from `least` to `most`; no value if it is absent.
 Expected<std::optional<double>> number_member(const json::Object& object, std::string_view member,
                                               double least, double most, bool is_whole) {
   const json::Value* const value = object.find(member);
@@ -88,7 +100,7 @@ std::chrono::milliseconds milliseconds_of(double seconds) {
   return std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(seconds));
 }
 
-// ---- what is asked
+// ---- questions
 
 struct Begun {
   std::shared_ptr<chat::Responder> responder;
@@ -103,7 +115,7 @@ std::string_view name_in(const json::Value& tool) {
   return {};
 }
 
-// The tools that a choice asks for: as it names them, or any.
+// The tools that a choice names, or one that stands for any.
 json::Array chosen_in(const json::Value& choice) {
   if (choice == json::Value("required")) {
     return {json::Object{{"type", "function"}, {"function", json::Object{{"name", "any"}}}}};
@@ -113,8 +125,8 @@ json::Array chosen_in(const json::Value& choice) {
   return choice.if_object() == nullptr ? json::Array() : json::Array{choice};
 }
 
-// A choice may be of the tools of a toolbox, which comes with the question: others stand for them
-// while the request is read. Gives how many.
+// A choice may name tools of a toolbox, which comes with the question: stand-ins are added to the
+// request while it is decoded. Returns how many.
 std::size_t add_chosen_tools(json::Object& members) {
   const json::Value* const choice = members.find("tool_choice");
   if (choice == nullptr) return 0;
@@ -133,7 +145,7 @@ std::size_t add_chosen_tools(json::Object& members) {
   return added;
 }
 
-// The parts of a conversation by a Chat Completions request; its messages are how it begins.
+// A conversation from a Chat Completions request, whose messages are its beginning.
 Expected<Begun> begun_by(config::Instance& instance, tenon_text text) {
   auto body = capi::view(text).empty() ? json::Value(json::Object()) : json_in(text, "request");
   if (!body) return Unexpected(std::move(body.error()));
@@ -149,7 +161,7 @@ Expected<Begun> begun_by(config::Instance& instance, tenon_text text) {
   auto responder = instance.responder(*name);
   if (!responder) return Unexpected(std::move(responder.error()));
 
-  // No request is without a question, which is still to come here.
+  // The decoder requires a model and a message, which may be missing here.
   if (name->empty()) members->set("model", "model");
   json::Value& messages = (*members)["messages"];
   if (messages.is_null()) messages = json::Array();
@@ -166,7 +178,7 @@ Expected<Begun> begun_by(config::Instance& instance, tenon_text text) {
 
 struct Limits {
   std::size_t rounds = chat::ConverseOptions{}.max_rounds;
-  std::chrono::milliseconds time{0};  // 0: none
+  std::chrono::milliseconds time{0};  // 0: no limit
 };
 
 Expected<Limits> limits_in(tenon_text text) {
@@ -224,7 +236,7 @@ json::Value results_json(const std::vector<ToolResult>& results) {
   return told;
 }
 
-// Of the calls that wait, those that have been run before the conversation was saved.
+// Results of waiting calls that were run before the conversation was saved.
 Expected<std::vector<ToolResult>> saved_results(const json::Value& saved,
                                                 const std::vector<message::ToolCall>& waiting) {
   const json::Value* const list = saved.find("results");
@@ -243,9 +255,9 @@ Expected<std::vector<ToolResult>> saved_results(const json::Value& saved,
   return results;
 }
 
-// ---- what is told
+// ---- results
 
-// What clients of Chat Completions are told beside the choices.
+// What an answer of Chat Completions has besides its choices.
 std::string finish_text(const message::Finish& finish) {
   json::Object told{{"usage", api::encode_usage(finish.usage)}};
   json::Object about{{"guarantee", message::guarantee_name(finish.guarantee)}};
@@ -263,7 +275,7 @@ json::Value calls_json(const std::vector<message::ToolCall>& calls) {
   return std::move(told["tool_calls"]);
 }
 
-// Those for which nobody has made a result.
+// The calls that have no result yet.
 std::vector<message::ToolCall> left_of(std::vector<message::ToolCall> calls,
                                        const std::vector<ToolResult>& made) {
   std::erase_if(calls, [&](const message::ToolCall& call) {
@@ -314,7 +326,7 @@ struct Asking {
   void* user;
 };
 
-// The tools that must or may be called are there.
+// Fails if the tools that must or may be called do not exist.
 Status check_choice(const message::ChatRequest& request, const tenon_toolbox* toolbox) {
   const message::ToolChoice& choice = request.tool_choice;
   if (choice.mode != message::ToolMode::required && choice.allowed.empty()) return {};
@@ -331,7 +343,7 @@ Status check_choice(const message::ChatRequest& request, const tenon_toolbox* to
   return invalid("tool_choice demands a call, but neither request nor toolbox has tools");
 }
 
-/// Asks with `what`, a message or results, and gives the turn.
+/// Asks with `what`, a message or results, and sets `turn`.
 template <class What>
 Status ask(tenon_conversation& conversation, What what, const Asking& asking, tenon_string** turn) {
   const auto limits = limits_in(asking.limits);

@@ -42,7 +42,7 @@ struct Told {
   std::string error;  // "ok"
   json::Value turn;
 
-  /// A part of the turn as JSON.
+  /// The value in the turn at `pointer`, as JSON text.
   [[nodiscard]] std::string at(std::string_view pointer) const {
     const json::Value* const found = json::at_pointer(turn, pointer);
     return found == nullptr ? "nothing" : json::to_string(*found);
@@ -120,7 +120,7 @@ class Weather {
   std::vector<std::string> arguments_;  // guarded by mutex_
 };
 
-// Whatever it writes: a call, which is demanded, and an answer, for which no tool is offered.
+// Whatever the model writes: the first answer must be a call, and the second gets no tools.
 TEST(CapiConversation, GoesOnWithTheBundledModel) {
   const auto service = made(tenon_service_open, tenon_text{}, tenon_text{});
   const Weather weather;
@@ -182,7 +182,7 @@ TEST(CapiConversation, LeavesCallsToItsCaller) {
   EXPECT_EQ(json::to_string(pending(talk.get())), "[]");
 }
 
-// Of two calls the toolbox runs one; the other is the caller's.
+// The toolbox runs one of two calls; the other is left to the caller.
 TEST(CapiConversation, RunsWhatItCanAndLeavesTheRest) {
   ScriptedCaller caller(
       {call_of("get_weather", R"({"city": "Rome"})") + "\n" + call_of("ask_user", "{}"),
@@ -210,7 +210,7 @@ TEST(CapiConversation, RunsWhatItCanAndLeavesTheRest) {
   EXPECT_NE(caller.prompt(1).find("22 degrees"), std::string::npos) << caller.prompt(1);
   EXPECT_NE(caller.prompt(1).find("yes"), std::string::npos) << caller.prompt(1);
 
-  // The branch is where it was, and so is what it was saved as: no tool runs twice.
+  // The branch and its saved copy are where they were: no tool runs twice.
   EXPECT_EQ(json::to_string(pending(branch)), asked.at("/tool_calls"));
   const std::string kept = saved(branch);
   EXPECT_NE(kept.find(R"("content":"22 degrees")"), std::string::npos) << kept;
@@ -236,7 +236,7 @@ TEST(CapiConversation, RunsWhatItCanAndLeavesTheRest) {
   EXPECT_NE(messages.find("Nobody was there"), std::string::npos) << messages;
 }
 
-// The choice is of tools that come with the question.
+// The choice names tools that come with the question.
 TEST(CapiConversation, TakesAChoiceOfTheToolboxesTools) {
   constexpr std::string_view kOne = R"({"type": "function", "function": {"name": "get_weather"}})";
   const std::string allowed =
@@ -271,7 +271,7 @@ TEST(CapiConversation, RefusesAChoiceOfNoTool) {
             "the toolbox");
 }
 
-// What the tools have done stands: it is told to the model by whatever goes on.
+// What the tools have done is not undone: the next question passes their results to the model.
 TEST(CapiConversation, SaysHowToGoOnWhereItFailsAfterTools) {
   ScriptedCaller caller({call_of("get_weather", R"({"city": "Rome"})"),
                          std::string(ScriptedCaller::kRefuses), "22 degrees."});
@@ -497,7 +497,7 @@ TEST(CapiToolbox, ListsItsToolsAsRequestsHaveThem) {
       told(tenon_toolbox_new(text(R"({"limit": 0})"), &toolbox)).starts_with("invalid: options: "));
 }
 
-// A tool that ends on another thread, and one that ends long after nobody wants it.
+// One tool ends on another thread, and one long after its result is not wanted any more.
 TEST(CapiToolbox, ACallMayEndLater) {
   ScriptedCaller caller({call_of("later", "{}"), "Done."});
   const auto service = empty_service();

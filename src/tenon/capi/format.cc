@@ -16,7 +16,7 @@
 namespace tenon::capi {
 namespace {
 
-// What texts of the user are called in errors.
+// The names of the user's texts in errors.
 constexpr std::string_view kDefinition = "definition";
 constexpr std::string_view kImported = "response_template";
 
@@ -47,7 +47,7 @@ Expected<config::ModelTemplate> model_of(tenon_text text) {
   return model;
 }
 
-// Of the vocabulary's control tokens.
+// The names of the vocabulary's control tokens.
 std::vector<std::string> controls_of(const vocab::Vocab& vocab) {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < vocab.size(); ++i) {

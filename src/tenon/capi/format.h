@@ -13,7 +13,7 @@ struct tenon_format {
 
 namespace tenon::capi {
 
-/// `event` as the header has it; it views what is in `event`. Of Finish the reason alone.
+/// `event` as a tenon_event, which views the data of `event`. A Finish gives only the reason.
 [[nodiscard]] tenon_event event_of(const message::ChatEvent& event);
 
 }  // namespace tenon::capi

@@ -19,7 +19,7 @@ struct CallsRequest {
   std::string prompt_tail;
 };
 
-// The fields of a Chat Completions request and two of our own, of which one is Tenon's there.
+// Reads fields of a Chat Completions request, and two others: `prompt_tail`, and one of `tenon`'s.
 Expected<CallsRequest> calls_request(tenon_text text) {
   auto members = object_in(text, "request",
                            {"tools", "tool_choice", "parallel_tool_calls", "response_format",

@@ -22,10 +22,10 @@ static_assert(static_cast<int>(Errc::limit_exceeded) + 1 == TENON_LIMIT_EXCEEDED
 static_assert(static_cast<int>(Errc::unsatisfiable) + 1 == TENON_UNSATISFIABLE);
 static_assert(static_cast<int>(Errc::unavailable) + 1 == TENON_UNAVAILABLE);
 
-// Made before there is any need of it. Its message fits into the string itself.
+// Made in advance. The message fits into the string object itself, so it needs no memory.
 tenon_error no_memory{TENON_INTERNAL, "out of memory"};
 
-// A message may quote the text that is wrong: a pattern of 100 kB, say.
+// A message may quote the wrong text, for example a pattern of 100 kB.
 constexpr std::size_t kMostMessage = 2'000;
 constexpr std::size_t kKeptAtEnd = 500;
 
@@ -138,14 +138,14 @@ Expected<std::string> string_member(const json::Object& object, std::string_view
 
 namespace {
 
-// A line is passed on under the shared lock, so that a log that was replaced is called no more.
+// A line is passed on under the shared lock, so that a replaced log is not called any more.
 struct Log {
-  std::shared_mutex mutex;  // guards what follows
+  std::shared_mutex mutex;  // guards the members below
   tenon_log_fn function = nullptr;
   void* user = nullptr;
 };
 
-// Never destroyed: threads may write while the program ends.
+// Never destroyed, because threads may log while the program ends.
 Log& current_log() {
   static Log* const log = new Log;
   return *log;
@@ -198,6 +198,6 @@ void tenon_set_log(tenon_log_fn log, void* user, tenon_log_level least) try {
   }
   if (log == nullptr) return tenon::log::set_sink(nullptr, tenon::log::Level::error);
   tenon::log::set_sink(capi::write, static_cast<tenon::log::Level>(least));
-} catch (...) {  // no lock was to be had, and nothing has changed
+} catch (...) {  // the lock failed, and nothing has changed
   return;
 }

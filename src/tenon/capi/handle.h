@@ -13,7 +13,7 @@
 #include "tenon/base/expected.h"
 #include "tenon/json/value.h"
 
-/// What all functions of tenon.h are made of. Not for other layers: theirs is tenon.h.
+/// What all functions of tenon.h are written with. Other layers do not use it.
 ///
 ///     tenon_error* tenon_vocab_load(tenon_text path, tenon_vocab** vocab) {
 ///       capi::clear(vocab);
@@ -38,7 +38,7 @@ namespace tenon::capi {
 [[nodiscard]] inline std::string_view view(tenon_text text) {
   return text.data == nullptr ? std::string_view() : std::string_view(text.data, text.size);
 }
-/// Views `text`, which ends in a NUL that does not count, as std::string and literals do.
+/// A view of `text`, which must end in a NUL that is not counted, as std::string and literals do.
 [[nodiscard]] inline tenon_text text_of(std::string_view text) {
   return text.empty() ? tenon_text{"", 0} : tenon_text{text.data(), text.size()};
 }
@@ -46,26 +46,26 @@ namespace tenon::capi {
   return new tenon_string{std::move(text)};
 }
 
-/// Sets what the pointers point to, where they do, to null or 0: for whatever fails after it.
+/// Sets what the pointers point to, if they are not null, to null or 0, for the case of a failure.
 template <class... T>
 void clear(T*... results) {
   ((results == nullptr ? void() : void(*results = T())), ...);
 }
 
-/// Never null, and never out of memory: for want of it, the one that says so. A message that quotes
-/// much is shortened.
+/// Never null; if memory runs out, it is the error that says so. Long quotations in the message are
+/// shortened.
 [[nodiscard]] tenon_error* error_of(const Error& error) noexcept;
-/// What is thrown here and now, called where it was caught.
+/// The exception that is being handled, as an error; call it in a catch block.
 [[nodiscard]] tenon_error* caught() noexcept;
-/// A pointer that must not be null, and what the header calls it.
+/// A pointer that must not be null, and the name of the parameter in the header.
 struct Given {
   const void* pointer;
   const char* name;
 };
 [[nodiscard]] tenon_error* missing(std::initializer_list<Given> given) noexcept;
 
-/// Where control enters: runs `body` (Status()), unless something that it needs is null, and turns
-/// into an error what it gives back or throws.
+/// Every function enters here: runs `body` (Status()), unless one of `given` is null, and turns
+/// what it returns or throws into an error.
 template <class Body>
 [[nodiscard]] tenon_error* guarded(std::initializer_list<Given> given, Body body) noexcept {
   for (const Given& one : given) {
@@ -79,18 +79,18 @@ template <class Body>
   }
 }
 
-/// A path that the system would cut, since it has a NUL, or that is empty, is refused; where there
-/// is nothing it fails with `unavailable`, whatever is loaded. `kinds`: what may be named.
+/// Refuses a path that is empty or has a NUL, at which the system would cut it. Fails with
+/// `unavailable` if there is nothing at the path. `kinds`: the kinds of files for the message.
 [[nodiscard]] Status check_path(tenon_text path, std::string_view kinds);
 
-/// Of an array that is NULL and yet has elements.
+/// The error for an array that is NULL although it should have elements.
 [[nodiscard]] Error null_array(std::string_view name);
 
 /// Writes the first `capacity` of `all`, and their number.
 [[nodiscard]] Status write_ids(std::span<const std::int32_t> all, std::int32_t* ids,
                                std::size_t capacity, std::size_t* count);
 
-/// The same for functions that cannot fail: `otherwise`, where `body` throws.
+/// For functions that cannot fail: returns `otherwise` if `body` throws.
 template <class Result, class Body>
 [[nodiscard]] Result guarded_or(Result otherwise, Body body) noexcept {
   try {
@@ -100,14 +100,14 @@ template <class Result, class Body>
   }
 }
 
-/// The JSON object in a text, nothing being an empty one. Fails with `invalid` where it is none,
-/// and at the first member that is not among `known`. `name` is what errors call the text.
+/// The JSON object in a text; an empty text is an empty object. Fails with `invalid` if the text is
+/// not an object, and at the first member that is not in `known`. Errors call the text `name`.
 [[nodiscard]] Expected<json::Object> object_in(tenon_text text, std::string_view name,
                                                std::initializer_list<std::string_view> known);
-/// Any JSON; nothing is no JSON.
+/// Any JSON value; an empty text is an error.
 [[nodiscard]] Expected<json::Value> json_in(tenon_text text, std::string_view name);
 
-/// A member that is a string; "" where there is none. Fails with `invalid` where it is another.
+/// A member that is a string; "" if it is absent. Fails with `invalid` if it is of another kind.
 [[nodiscard]] Expected<std::string> string_member(const json::Object& object,
                                                   std::string_view member);
 

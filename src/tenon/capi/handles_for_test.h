@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 #include <tenon.h>
 
-/// What the tests of the C functions share: handles that end, and what is in texts.
+/// What the tests of the C functions share: handles that are freed, and the content of texts.
 namespace tenon::capi {
 
 struct Free {
@@ -40,7 +40,7 @@ inline std::string read(tenon_text text) {
   EXPECT_EQ(text.data[text.size], '\0') << "what comes back ends in a NUL";
   return {text.data, text.size};
 }
-/// The text, which is freed.
+/// The text of `string`, which is freed.
 inline std::string take(tenon_string* string) {
   std::string taken = read(tenon_string_text(string));
   tenon_string_free(string);
@@ -61,12 +61,12 @@ inline std::string told(tenon_error* error) {
   return told;
 }
 
-/// What a function is given last: the place for its result.
+/// The type of a function's last parameter: the place for its result.
 template <class... Parameters>
 using LastOf = std::remove_pointer_t<
     std::tuple_element_t<sizeof...(Parameters) - 1, std::tuple<Parameters...>>>;
 
-/// The handle that `make(arguments..., &handle)` gives.
+/// The handle that `make(arguments..., &handle)` makes.
 template <class... Parameters, class... Arguments>
 auto made(tenon_error* (*make)(Parameters...), const Arguments&... arguments) {
   LastOf<Parameters...> handle = nullptr;
@@ -74,7 +74,7 @@ auto made(tenon_error* (*make)(Parameters...), const Arguments&... arguments) {
   EXPECT_NE(handle, nullptr);
   return Owned<std::remove_pointer_t<LastOf<Parameters...>>>(handle);
 }
-/// The same of a string, which is freed.
+/// The same for a string, which is freed.
 template <class... Parameters, class... Arguments>
 std::string string_of(tenon_error* (*get)(Parameters...), const Arguments&... arguments) {
   tenon_string* string = nullptr;

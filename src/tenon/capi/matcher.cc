@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kMostForced = std::size_t{64} << 10;
 constexpr std::size_t kMostTokens = kMostForced;
 
-// What the matcher says of its last call becomes what the handle says of it.
+// Sets the handle's error to that of the matcher's last call.
 void note_error(tenon_matcher& matcher) {
   const std::optional<Error>& error = matcher.matcher.error();
   matcher.error = error ? error->message : std::string();
@@ -26,14 +26,14 @@ void note_caught(tenon_matcher& matcher) noexcept {
   try {
     matcher.error = error->message;
   } catch (...) {
-    matcher.error = "out of memory";  // fits into the string itself
+    matcher.error = "out of memory";  // needs no allocation: it fits into the string object
   }
   tenon_error_free(error);
 }
 
-// A question that the matcher answers with a look at its grammar, after which its error is that of
-// this question. Nothing can follow where the text has `ended`; `unknown` is given where nothing
-// can be told.
+// Asks a question that the matcher answers by its grammar, and sets the handle's error to that of
+// the question. Returns `ended` if the text has ended, since nothing can follow, and `unknown` if
+// the matcher cannot tell.
 template <class Result, class Question>
 Result asked(tenon_matcher* matcher, Result ended, Result unknown, Question question) noexcept {
   if (matcher == nullptr) return unknown;
@@ -58,7 +58,7 @@ int verdict(const grammar::Matcher& matcher, bool accepted) {
   return matcher.error() ? kCannotTell : 0;
 }
 
-// What is no token is answered without a look at the grammar.
+// An id that does not exist is answered without the grammar.
 bool is_token(const tenon_matcher& matcher, std::int32_t id) {
   return id >= 0 && static_cast<std::size_t>(id) < matcher.vocab_size;
 }
@@ -199,7 +199,7 @@ tenon_error* tenon_matcher_tokens_to_end(tenon_matcher* matcher, int32_t* ids, s
     const std::size_t most = std::min(capacity, capi::kMostTokens);
     auto found = matcher->matcher.tokens_to_end(most);
     if (!found && found.error().code == Errc::limit_exceeded) {
-      // Of some end it can be told how far away it is.
+      // If there is a longer end, the message tells its length.
       if (const auto any = matcher->matcher.tokens_to_end(); any && any->size() > most) {
         found.error().message = "the end takes " + std::to_string(any->size()) +
                                 " tokens, and there is room for " + std::to_string(most);

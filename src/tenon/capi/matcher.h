@@ -10,12 +10,12 @@
 #include "tenon/grammar/matcher.h"
 
 struct tenon_grammar {
-  std::shared_ptr<const tenon::capi::Vocabulary> vocabulary;  // outlives the grammar
+  std::shared_ptr<const tenon::capi::Vocabulary> vocabulary;  // must outlive the grammar
   std::shared_ptr<tenon::grammar::Grammar> grammar;
 };
 
-/// The matcher of a tenon_grammar, or of a grammar that an engine is given. What is declared first
-/// outlives the grammar.
+/// A matcher of a tenon_grammar, or of a grammar for the caller's engine. Members that must outlive
+/// the grammar are declared first.
 struct tenon_matcher {
   tenon_matcher(const std::shared_ptr<tenon::grammar::Grammar>& grammar,
                 std::shared_ptr<const tenon::capi::Vocabulary> of)
@@ -26,7 +26,7 @@ struct tenon_matcher {
                 std::shared_ptr<const tenon::vocab::Tokenizer> of)
       : tokenizer(std::move(of)), vocab_size(grammar->index().vocab().size()), matcher(grammar) {}
 
-  std::shared_ptr<const tenon::capi::Vocabulary> vocabulary;  // null: of a grammar not of ours
+  std::shared_ptr<const tenon::capi::Vocabulary> vocabulary;  // null: not from a tenon_grammar
   std::shared_ptr<const tenon::vocab::Tokenizer> tokenizer;
   std::size_t vocab_size;
   tenon::grammar::Matcher matcher;

@@ -14,14 +14,14 @@ struct tenon_mender {
   std::unique_ptr<const tenon::json::Value> schema;  // the mender views it
   tenon::repair::ArgumentMender mender;
   std::string mended;
-  std::string tail;  // of `mended`: a character that is begun, for the next call
+  std::string tail;  // of `mended`: an unfinished character, for the next call
   bool is_finished = false;
 };
 
 namespace tenon::capi {
 namespace {
 
-// But for what it views.
+// Sets all members except the views.
 Expected<repair::MendedTool> tool_with(const message::Tool& tool, tenon_text rules) {
   repair::MendedTool made{.name = tool.name};
   if (!tool.parameters.is_null()) {

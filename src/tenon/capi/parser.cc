@@ -16,10 +16,10 @@
 
 struct tenon_parser {
   tenon::format::StreamParser parser;
-  std::shared_ptr<const tenon::capi::Vocabulary> vocabulary;  // null: there is none
-  std::vector<std::int32_t> silent;  // tokens that end a turn, and mean nothing to the format
+  std::shared_ptr<const tenon::capi::Vocabulary> vocabulary;  // null: none was given
+  std::vector<std::int32_t> silent;  // tokens that end a turn and are not markers of the format
   std::vector<tenon::message::ChatEvent> said;
-  std::vector<tenon_event> events;  // what they view is in `said`
+  std::vector<tenon_event> events;  // view the data in `said`
   bool is_finished = false;
 };
 
@@ -29,11 +29,11 @@ namespace {
 using format::ParseOptions;
 using vocab::TokenId;
 
-// In the order of the words in the header.
+// In the order of the words in tenon.h.
 enum class UnknownTool : std::uint8_t { content, repair, forward };
 constexpr std::string_view kUnknownTool[] = {"content", "repair", "forward"};
 
-// Whether calls of other tools are taken, and how.
+// Reads whether calls of unknown tools are accepted, and how.
 Status take_unknown(const json::Object& members, ParseOptions& options) {
   const auto chosen = grammar::chosen(members, "on_unknown_tool", kUnknownTool, 0);
   if (!chosen) return Unexpected(chosen.error());
@@ -50,7 +50,7 @@ Status take_unknown(const json::Object& members, ParseOptions& options) {
 
 Status take_tools(const json::Object& members, ParseOptions& options) {
   const json::Value* const list = members.find("tools");
-  options.any_tool = list == nullptr || list->is_null();  // nobody says which there are
+  options.any_tool = list == nullptr || list->is_null();  // the tools are not known
   if (options.any_tool) return {};
   const auto tools = tools_of(*list);
   if (!tools) return Unexpected(tools.error());
@@ -92,7 +92,7 @@ Expected<Asked> asked_in(tenon_text text) {
   return asked;
 }
 
-// Which markers are control tokens, and which tokens at the end of a turn are no markers.
+// Finds the markers that are control tokens, and the ends of turns that are not markers.
 std::vector<TokenId> take_vocabulary(const Vocabulary& vocabulary, const format::Format& format,
                                      ParseOptions& options) {
   const std::vector<std::string> markers = format::markers(format);
@@ -107,7 +107,7 @@ std::vector<TokenId> take_vocabulary(const Vocabulary& vocabulary, const format:
   return silent;
 }
 
-// What the parser has found; an array that a later call reuses.
+// Passes on the new events, in an array that a later call reuses.
 void tell(tenon_parser& parser, const tenon_event** events, std::size_t* count) {
   for (const message::ChatEvent& event : parser.said) parser.events.push_back(event_of(event));
   *events = parser.events.data();

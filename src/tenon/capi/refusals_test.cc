@@ -1,4 +1,4 @@
-// Every way to fail, and NULL where there must be something.
+// Every way to fail, and NULL for each parameter that must not be NULL.
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -268,7 +268,7 @@ std::string header() {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Whoever adds a function adds a row.
+// A new function needs a new row.
 TEST(Capi, EveryFunctionThatCanFailIsAskedWithNull) {
   std::set<std::string> asked;
   for (const NullRow& row : kNulls) asked.insert(row.function);
@@ -282,7 +282,7 @@ TEST(Capi, EveryFunctionThatCanFailIsAskedWithNull) {
   EXPECT_EQ(asked, known);
 }
 
-// Functions that cannot fail give 0 or nothing.
+// Functions that cannot fail return 0 or nothing.
 TEST(Capi, NullIsNothing) {
   EXPECT_EQ(read(tenon_string_text(nullptr)), "");
   EXPECT_EQ(tenon_error_code(nullptr), TENON_OK);
@@ -337,7 +337,7 @@ TEST(Capi, NullIsNothing) {
   tenon_generation_end(nullptr, text("stop"), text(""));
 }
 
-// What is thrown ends where control came in.
+// Exceptions end at the C function.
 TEST(Capi, WhatIsThrownIsAnError) {
   const auto thrown = [](auto what) { return told(guarded({}, [&]() -> Status { throw what; })); };
   EXPECT_EQ(thrown(std::bad_alloc()), "internal: out of memory");
@@ -346,7 +346,7 @@ TEST(Capi, WhatIsThrownIsAnError) {
   EXPECT_EQ(guarded_or(7, []() -> int { throw std::bad_alloc(); }), 7);
 }
 
-// A message names the text that is wrong, and yet can be read.
+// A message names the wrong text, but stays short.
 TEST(Capi, MessagesThatQuoteMuchAreShortened) {
   const std::string pattern(100'000, '(');
   tenon_schema* schema = nullptr;
@@ -359,7 +359,7 @@ TEST(Capi, MessagesThatQuoteMuchAreShortened) {
     return told(error_of({Errc::invalid, std::move(message)}));
   };
   EXPECT_EQ(said(std::string(2'000, 'a')), "invalid: " + std::string(2'000, 'a'));
-  // Characters stay whole: the one at the first cut and the one at the second are left out.
+  // Characters stay whole: those at the two cuts are left out.
   std::string cut;
   for (int i = 0; i < 1'000; ++i) cut += "\u6f22";
   EXPECT_EQ(utf8::sanitized(said(cut)), said(cut));
@@ -369,7 +369,7 @@ TEST(Capi, MessagesThatQuoteMuchAreShortened) {
 
 struct Row {
   const char* name;
-  const char* told;  // how the error begins
+  const char* told;  // the beginning of the error
   Call call;
 };
 

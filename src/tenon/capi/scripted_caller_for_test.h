@@ -13,15 +13,15 @@
 
 #include "tenon/capi/handles_for_test.h"
 
-/// An engine as a program has one that calls tenon.h.
+/// An engine of a program that uses tenon.h.
 namespace tenon::capi {
 
-/// Plays the tokens of the bundled model for texts that are written down: the first request gets
-/// the first, and so on. Under a matcher it leaves out those that its mask does not allow, and
-/// notes them. Outlives its services.
+/// Plays the tokens of the bundled model for given texts: the first request gets the first text,
+/// and so on. With a matcher it leaves out tokens that the mask does not allow, and counts them.
+/// Must outlive its services.
 class ScriptedCaller {
  public:
-  /// Instead of a text: it refuses to begin.
+  /// In place of a text: it refuses to begin.
   static constexpr std::string_view kRefuses = "(refuses)";
 
   explicit ScriptedCaller(std::vector<std::string> texts, std::chrono::milliseconds delay = {})
@@ -40,7 +40,7 @@ class ScriptedCaller {
             .context_tokens = 4096,
             .max_concurrent = 4};
   }
-  /// As a model "scripted" of `service`.
+  /// Adds it to `service` as the model "scripted".
   void add_to(tenon_service* service) {
     const auto chat_template = made(tenon_template_load, text(model_path()));
     const tenon_engine functions = engine();
@@ -61,7 +61,7 @@ class ScriptedCaller {
     const std::lock_guard lock(mutex_);
     return cancels_;
   }
-  /// Tokens that masks did not allow.
+  /// How many tokens the masks did not allow.
   [[nodiscard]] std::size_t left_out() const {
     const std::lock_guard lock(mutex_);
     return left_out_;
@@ -117,7 +117,7 @@ class ScriptedCaller {
 
   const std::vector<std::string> texts_;
   const std::chrono::milliseconds delay_;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::vector<std::thread> threads_;
   std::vector<std::string> prompts_;
   std::vector<std::string> requests_;
@@ -130,7 +130,7 @@ inline Owned<tenon_service> empty_service(std::string_view config = "[server]") 
   return made(tenon_service_open, text(config), text(""));
 }
 
-/// What `ask` of a Chat Completions request gives; the status stands before it.
+/// The answer to a Chat Completions request; its status comes first.
 inline std::string answer_to(tenon_service* service, std::string_view body,
                              std::string_view path = "/v1/chat/completions") {
   int status = 0;

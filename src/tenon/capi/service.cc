@@ -27,7 +27,7 @@ Expected<config::Config> config_of_file(const std::string& gguf) {
   if (!model) return Unexpected(std::move(model.error()));
   config::Config config;
   config.models.push_back(*std::move(model));
-  config.server.port = 0;  // nobody has said which: any free one
+  config.server.port = 0;  // no port was given: any free one
   return config;
 }
 
@@ -61,7 +61,7 @@ Expected<std::unique_ptr<http::LocalAnswer>> asked(tenon_service& service, tenon
   return service.instance->ask(std::string(view(method)), view(path), std::string(view(body)));
 }
 
-// Its end is told, whatever is thrown: somebody waits for it.
+// Always calls on_piece with an end, even after an exception, because the caller may wait for it.
 void tell(http::LocalAnswer& answer, tenon_piece_fn on_piece, void* user) noexcept {
   static_cast<void>(guarded_or(0, [&] {
     while (const auto piece = answer.next()) {
@@ -153,8 +153,8 @@ tenon_error* tenon_service_call(tenon_service* service, tenon_text method, tenon
       return {};
     }
     made->is_told = true;
-    *call = made.get();  // on_piece may want it
-    // Until then: whoever sees the end on another thread may free the call at once.
+    *call = made.get();  // set first, since on_piece may use it
+    // The teller waits until then: a thread that sees the end may free the call at once.
     std::promise<void> is_whole;
     try {
       made->teller = std::thread(
@@ -261,7 +261,7 @@ tenon_error* tenon_service_add_engine(tenon_service* service, tenon_text name,
         if (chat_template != nullptr) {
           options.chat_template = chat_template->compiled->source();
           const auto& format = chat_template->compiled->format();
-          // The fallback is told of in its own way, which is the model's to find out.
+          // The general format is not passed on: the model chooses it by itself if it may.
           options.generic_fallback = format != nullptr;
           if (format != tenon::format::fallback()) options.own_format = format;
         }

@@ -40,7 +40,7 @@ constexpr std::string_view kHelloStreamed =
     R"({"model": "tiny", "temperature": 0, "max_tokens": 24, "stream": true,
         "messages": [{"role": "user", "content": "Hello!"}]})";
 
-/// What on_piece is told, by any thread.
+/// Records what on_piece gets, from any thread.
 class Pieces {
  public:
   static void on_piece(void* user, int status, tenon_text piece, int is_end) {
@@ -73,7 +73,7 @@ class Pieces {
     const std::lock_guard lock(mutex_);
     return pieces_;
   }
-  /// False where there is none for 10 s.
+  /// False if no end comes for 10 s.
   [[nodiscard]] bool wait_for_end() const {
     return wait([this] { return ends() > 0; });
   }
@@ -226,7 +226,7 @@ TEST(CapiService, RefusesNull) {
   tenon_call_cancel(nullptr);
 }
 
-// The bundled model would be done before anybody could cancel it.
+// The bundled model would end before the test could cancel it.
 TEST(CapiService, ACallThatIsCancelledEndsWithin100Ms) {
   ScriptedCaller caller({std::string(3000, 'a')}, milliseconds(5));
   {
@@ -248,7 +248,7 @@ TEST(CapiService, ACallThatIsCancelledEndsWithin100Ms) {
       EXPECT_LT(steady_clock::now() - begun, milliseconds(100));
       EXPECT_TRUE(pieces.was_cut());
       EXPECT_LE(pieces.pieces(), before + 1);
-      tenon_call_cancel(call.get());  // again
+      tenon_call_cancel(call.get());  // a second time
       std::this_thread::sleep_for(milliseconds(20));
       EXPECT_EQ(pieces.ends(), 1);
     }
@@ -380,7 +380,7 @@ TEST(CapiService, ListensForOthers) {
             "invalid: port must be from 0 to 65535, or -1 for the configuration's");
 }
 
-// Nobody has said on which port, so two of them never want the same.
+// Without a port in the configuration, two services never want the same one.
 TEST(CapiService, ListensOnAnyPortWithoutAConfiguration) {
   const auto one = made(tenon_service_open, tenon_text{}, tenon_text{});
   const auto other = made(tenon_service_load, text(model_path()));
@@ -406,7 +406,7 @@ TEST(CapiService, LeavesNoThreadsAndNoFilesOpen) {
     const auto call = called(service.get(), kHelloStreamed, pieces);
     ASSERT_TRUE(pieces.wait_for_piece());
   };
-  use();  // what is made once for the whole process
+  use();  // makes what is made once per process
   std::this_thread::sleep_for(milliseconds(20));
   const std::size_t threads = entries_of("/proc/self/task");
   const std::size_t files = entries_of("/proc/self/fd");

@@ -53,7 +53,7 @@ Expected<prompt::PromptOptions> prompt_options(json::Object& request,
                                                const tenon_template& chat_template) {
   prompt::PromptOptions options{.bos_token = chat_template.bos_token,
                                 .eos_token = chat_template.eos_token};
-  // What stands there is the template's own text, and may be a control token.
+  // These become the template's own text, so they may be control tokens.
   for (const char* name : {"bos_token", "eos_token"}) {
     if (request.contains(name)) {
       return Unexpected(Error{Errc::invalid, std::string(name) +

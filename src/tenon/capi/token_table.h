@@ -14,8 +14,8 @@
 
 namespace tenon::capi {
 
-/// The tokens of an engine whose tokenizer is its own affair: they have bytes and names, and no
-/// text can be encoded.
+/// The tokens of an engine with a tokenizer of its own: they have bytes and names, but no text can
+/// be encoded.
 class TokenTable final : public vocab::Tokenizer {
  public:
   /// `tokens` that are unused have no bytes.

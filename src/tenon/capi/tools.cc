@@ -7,7 +7,7 @@
 namespace tenon::capi {
 namespace {
 
-// Says nothing, since no request is without messages.
+// An empty message, since every request must have one.
 json::Object a_message() {
   return {{"role", "user"}, {"content", ""}};
 }
@@ -20,7 +20,7 @@ Expected<message::ChatRequest> decoded(json::Object fields) {
   return Unexpected(Error{is_ours ? Errc::unsupported : Errc::invalid, error.message});
 }
 
-// What the server calls a field, as the caller calls it, who has given that field alone.
+// Replaces the server's name of a field by the caller's; the caller has given only that field.
 Unexpected renamed(Error error, std::string_view field, std::string_view name) {
   for (std::size_t at = 0; (at = error.message.find(field, at)) != std::string::npos;) {
     error.message.replace(at, field.size(), name);

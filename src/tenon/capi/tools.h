@@ -11,14 +11,14 @@
 /// Parts of a Chat Completions request, read as the server reads them.
 namespace tenon::capi {
 
-/// The request that these of its fields make: "tools", "tool_choice", ... Fails as the server
+/// The request that consists of these fields: "tools", "tool_choice" and so on. Fails as the server
 /// would, naming the field.
 [[nodiscard]] Expected<message::ChatRequest> request_with(json::Object fields);
 /// A list of tools.
 [[nodiscard]] Expected<std::vector<message::Tool>> tools_of(json::Value list);
-/// One of them, which errors call `tool`.
+/// One tool; errors call it `tool`.
 [[nodiscard]] Expected<message::Tool> tool_of(json::Value tool);
-/// A list of calls, as an assistant's message has it in "tool_calls"; errors call it `calls`.
+/// A list of calls, as in "tool_calls" of an assistant's message; errors call it `calls`.
 [[nodiscard]] Expected<std::vector<message::ToolCall>> calls_of(json::Value list);
 
 }  // namespace tenon::capi

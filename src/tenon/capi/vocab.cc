@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using vocab::TokenId;
 
-// Of the grammars of one vocabulary, and of those of the calls in one format.
+// For the grammars of one vocabulary, and for those of the calls in one format.
 constexpr std::size_t kCacheBytes = std::size_t{128} << 20U;
 constexpr std::size_t kMostFormats = 8;
 
@@ -44,7 +44,7 @@ Expected<grammar::Rules> rules_of(std::string_view text) {
   return grammar::requested_rules(members, {.whitespace = grammar::JsonOptions::Whitespace::any});
 }
 
-// tokenizer.json goes first: it says more than a GGUF file does.
+// tokenizer.json has priority, because it has more information than a GGUF file.
 Expected<fs::path> tokenizer_in(const fs::path& path) {
   std::error_code failed;
   if (!fs::is_directory(path, failed)) return path;
@@ -99,10 +99,10 @@ Expected<vocab::TiktokenOptions> tiktoken_options(tenon_text text) {
   return options;
 }
 
-// Masks behind each byte of a text. What they are made of the index keeps for all grammars, and
-// strings, numbers and lists are the same under nearly every schema: the masks of a first text take
-// less by a third (bench/python_figures.py), for 1 ms beside the 90 that an index of 128,000 tokens
-// takes.
+// Makes the masks after each byte of a text in advance. The index keeps their parts for all
+// grammars, and strings, numbers and lists are the same under nearly every schema: the masks of a
+// first text take a third less time (bench/python_figures.py), for 1 ms beside the 90 that an index
+// of 128,000 tokens takes.
 void look_at_json(const std::shared_ptr<grammar::VocabIndex>& index) {
   constexpr std::string_view kRequest =
       R"({"schema": {"type": "object", "additionalProperties": false, "properties": {
@@ -163,7 +163,7 @@ Status Vocabulary::check_ends() const {
 Expected<std::shared_ptr<grammar::Grammar>> Vocabulary::grammar_of(std::string_view request) const {
   if (const Status ready = check_ends(); !ready) return Unexpected(ready.error());
   const auto& index = this->index();
-  // The request is read where it is not known yet, and once: a grammar is made anew now and then.
+  // The request is read once, at the first use: the grammar may be evicted and made again.
   const auto read = std::make_shared<std::optional<grammar::Rules>>();
   const auto build = [text = std::string(request), read,
                       index](grammar::Machine& machine) -> Expected<grammar::FrameId> {
