@@ -27,6 +27,16 @@
 #include "tenon/engine/engine.h"
 #include "tenon/format/format.h"
 
+// How `tenon bench model` runs
+//
+// The sets are read and checked first, and `limit` rows are chosen (drawn or spread). The model
+// is loaded once and asked in up to two ways, constrained and unconstrained, over the same engine
+// (asked). ask_all() asks each row in all ways before it goes on to the next, so that the second
+// way finds the prompt in the cache; a row counts only if every way has an answer. An answer is
+// judged by bench_model_score.cc and added to the tallies of its way, which bench_model_report.cc
+// prints. Ctrl-C or a failure of the engine ends the run early; the figures so far are printed
+// and written.
+
 namespace tenon::app {
 namespace {
 
@@ -36,19 +46,19 @@ struct BenchOptions {
   AskOptions ask;
   std::string url;
   std::vector<std::string> sets;
-  std::string way = "both";     // free, held, both
+  std::string way = "both";     // free (unconstrained), held (constrained), both
   std::string choice = "auto";  // auto, required, named
   bool constrained = false;
   bool unconstrained = false;
   std::int64_t limit = 0;
   std::int64_t seed = -1;  // negative: the requests are taken evenly
   std::int64_t max_tokens = 512;
-  std::int64_t timeout_s = 600;  // of an answer
+  std::int64_t timeout_s = 600;  // for one answer
   std::int64_t failures = 0;
   std::string json;
 };
 
-// ---- what is asked
+// ---- which requests
 
 struct Place {
   std::size_t set;
@@ -74,12 +84,12 @@ std::vector<std::size_t> spread(std::size_t of, std::size_t count) {
   return numbers;
 }
 
-// A call can be demanded only where one is due.
+// A call can only be required where the row wants one.
 bool is_asked(const bench::Row& row, std::string_view choice) {
   return choice == "auto" || row.wanted.kind != bench::Wanted::Kind::none;
 }
 
-// All requests that can be asked so, or `limit` of them.
+// All requests that can be asked with this choice, or `limit` of them.
 std::vector<Place> chosen(const std::vector<bench::Set>& sets, const BenchOptions& options) {
   std::vector<Place> all;
   for (std::size_t set = 0; set < sets.size(); ++set) {
@@ -98,7 +108,7 @@ std::vector<Place> chosen(const std::vector<bench::Set>& sets, const BenchOption
   return some;
 }
 
-// `named`: the tools that are due, so that only the arguments are the model's to find.
+// `named`: names the tools that the row wants, so that the model has to find only the arguments.
 message::ToolChoice choice_of(const bench::Row& row, std::string_view choice) {
   if (choice == "auto") return {};
   message::ToolChoice demanded{.mode = message::ToolMode::required};
@@ -121,7 +131,7 @@ OrComplaint<std::vector<bench::Set>> read_sets(const BenchOptions& options) {
   return sets;
 }
 
-// ---- who is asked
+// ---- the model
 
 OrComplaint<config::ModelConfig> model_config(const BenchOptions& options) {
   if (options.url.empty()) {
@@ -136,14 +146,14 @@ OrComplaint<config::ModelConfig> model_config(const BenchOptions& options) {
   return config;
 }
 
-/// One way to ask the model, and what has come of it.
+/// One way to ask the model, and its results.
 struct Asked {
   std::shared_ptr<bench::WatchedEngine> engine;
   std::shared_ptr<chat::Model> model;
   bench::Round round;
 };
 
-// Without constraint nothing is mended and nothing asked for again, either.
+// Unconstrained, nothing is repaired either, and no answer is asked for again.
 OrComplaint<Asked> asked(config::ModelConfig config, const std::shared_ptr<engine::Engine>& engine,
                          std::chrono::seconds timeout, bool holds) {
   if (!holds) {
@@ -175,8 +185,8 @@ OrComplaint<std::vector<Asked>> load(const BenchOptions& options,
 
 // ---- the progress
 
-/// How far the run is, on stderr. A terminal shows one line that is written over and leaves nothing
-/// behind; elsewhere a line is added every half a minute.
+/// Shows on stderr how far the run is. A terminal shows one line that is overwritten and removed at
+/// the end; anything else gets a line every half a minute.
 class Progress {
  public:
   explicit Progress(std::size_t of) : of_(of), is_terminal_(isatty(STDERR_FILENO) == 1) {}
@@ -200,7 +210,7 @@ class Progress {
     last_ = now;
     winsize size{};
     const bool is_known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-    // A line that fills the last column begins another.
+    // A line as wide as the terminal would wrap.
     const std::size_t width = (is_known ? size.ws_col : std::size_t{80}) - 1;
     std::cerr << '\r' << bench::progress_bar(done, of_, right, now - begin_, width) << "\033[K"
               << std::flush;
@@ -221,7 +231,7 @@ struct Answered {
   std::chrono::nanoseconds time{0};
 };
 
-// Fails where the engine did; a request that is refused has an answer, and a wrong one.
+// Fails if the engine fails; a request that is refused counts as answered, and wrong.
 OrComplaint<Answered> ask(const Asked& one, const bench::Row& row, const CancelToken& cancel) {
   Answered answered;
   const Clock::time_point begin = Clock::now();
@@ -261,8 +271,8 @@ void keep(const bench::Row& row, const Answered& answered, std::size_t failures,
                           .given = bench::described(answered.given)});
 }
 
-// Asks all, one after the other, so that the second way finds the prompt in the cache. What only
-// one of them has answered does not count.
+// Asks each row in all ways before the next row, so that the second way finds the prompt in the
+// cache. A row that only one of them has answered does not count.
 OrComplaint<void> ask_all(const BenchOptions& options, const std::vector<bench::Set>& sets,
                           std::vector<Asked>& all, bench::Report& report) {
   const Interruption interruption(/*ends=*/true);
@@ -301,7 +311,7 @@ bench::Report report_on(const BenchOptions& options, const config::ModelConfig& 
       .model = config.name,
       .engine = model.capabilities().kind,
       .format = model.format() == nullptr ? "" : format::info(*model.format()).name,
-      // As it is where answers are held.
+      // The constrained way comes first.
       .holding =
           std::string(engine::holding_name(all.front().engine->inner().capabilities().holding)),
       .choice = options.choice,
@@ -331,8 +341,8 @@ int run_bench(BenchOptions options, App app) {
   if (!sets) return complain(sets.error());
   auto config = model_config(options);
   if (!config) return complain(config.error());
-  config->execute = "client";  // the set's tools are none that anybody runs
-  // Before hours of work, not behind them; what the file has is kept until there is something else.
+  config->execute = "client";  // the set's tools exist only by name: none can be run
+  // Tested before hours of work and not after them; the file keeps its content until the end.
   const bool has_file = !options.json.empty() && options.json != "-";
   if (has_file && !std::ofstream(options.json, std::ios::app)) {
     return complain({kBadInput, options.json + ": cannot be written"});

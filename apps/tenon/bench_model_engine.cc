@@ -9,8 +9,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Masks are what the parser reads otherwise than free text, so the model has to know that there are
-// none. A printed grammar is left out on the way.
+// With masks the parser reads answers differently, so an unconstrained engine must say that it has
+// none. A printed grammar is left out of the request.
 engine::Capabilities capabilities_of(const engine::Engine& engine, bool holds) {
   engine::Capabilities can = engine.capabilities();
   if (!holds && can.holding == engine::Holding::masks) can.holding = engine::Holding::none;
@@ -57,7 +57,7 @@ class WatchedEngine::Sink final : public engine::EventSink {
 
   void note_end(const message::Usage& usage) {
     Speed speed;
-    // One that was found in the cache, by and large, says nothing of prompts.
+    // A prompt that was mostly found in the cache says nothing about the speed of prompts.
     const std::uint32_t computed =
         usage.prompt_tokens - std::min(usage.prompt_tokens, usage.cached_tokens);
     if (computed > usage.prompt_tokens / 2) {

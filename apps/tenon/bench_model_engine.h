@@ -8,21 +8,21 @@
 
 #include "tenon/engine/engine.h"
 
-/// An engine as `tenon bench model` asks it: with a watch, and held to grammars or not.
+/// An engine as `tenon bench model` asks it: timed, and constrained or not.
 namespace tenon::app::bench {
 
-/// How fast tokens were read and made.
+/// How fast tokens were read and generated.
 struct Speed {
-  std::uint64_t prompt_tokens = 0;  ///< Of answers whose prompt was hardly in the cache.
+  std::uint64_t prompt_tokens = 0;  ///< In answers whose prompt was mostly not in the cache.
   std::chrono::nanoseconds prompt_time{0};
-  std::uint64_t generated_tokens = 0;  ///< Behind the first of each answer.
+  std::uint64_t generated_tokens = 0;  ///< After the first token of each answer.
   std::chrono::nanoseconds generated_time{0};
 
   Speed& operator+=(const Speed& other);
 };
 
-/// Passes all on to `inner`. Where it is not `holds`, no answer is held to a grammar of its tools.
-/// Thread-safe, as engines are.
+/// Passes everything on to `inner`. Without `holds`, no answer is constrained to a grammar of its
+/// tools. Thread-safe, as engines are.
 class WatchedEngine final : public engine::Engine {
  public:
   WatchedEngine(std::shared_ptr<engine::Engine> inner, bool holds);
@@ -36,7 +36,7 @@ class WatchedEngine final : public engine::Engine {
                                                std::shared_ptr<engine::EventSink> sink) override;
 
   [[nodiscard]] const engine::Engine& inner() const { return *inner_; }
-  /// Of the answers that have ended by themselves.
+  /// For the answers that have ended by themselves.
   [[nodiscard]] Speed speed() const;
 
  private:

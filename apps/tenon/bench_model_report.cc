@@ -41,7 +41,7 @@ std::string percent(const Figure& figure) {
   return percent(static_cast<double>(figure.count), figure.of);
 }
 
-// Tokens in a second; nothing where none were timed.
+// Tokens per second; no value if no tokens were timed.
 std::optional<double> rate(std::uint64_t tokens, nanoseconds time) {
   if (tokens == 0 || time <= nanoseconds(0)) return std::nullopt;
   return static_cast<double>(tokens) / duration<double>(time).count();
@@ -83,7 +83,7 @@ std::string padded_right(std::string text, std::size_t width) {
   return text;
 }
 
-// Baselines in brackets behind what they belong to.
+// Baselines are in brackets after the figure that they belong to.
 std::string line(std::string name, std::size_t name_width,
                  const std::function<std::string(const Column&)>& cell) {
   std::string out = padded_right(std::move(name), name_width);

@@ -31,7 +31,7 @@ struct Round {
   std::vector<Miss> misses;                               ///< As many as were asked for.
   std::string first_refusal;                              ///< "<id>: <why>"; "": none.
   Speed speed;
-  std::chrono::nanoseconds time{0};  ///< From request to answer, of all.
+  std::chrono::nanoseconds time{0};  ///< From request to answer, summed over all.
 
   [[nodiscard]] Tally& category(const std::string& name);
   [[nodiscard]] Tally total() const;
@@ -48,16 +48,16 @@ struct Report {
   std::string engine;
   std::string format;   ///< "": none.
   std::string holding;  ///< engine::holding_name()
-  std::string choice;   ///< Of all requests: "auto", "required" or "named".
+  std::string choice;   ///< For all requests: "auto", "required" or "named".
   std::vector<SetSummary> sets;
   std::size_t max_tokens = 0;
   std::size_t asked = 0;     ///< Requests that every round has answered.
   std::size_t of = 0;        ///< Requests that were to be asked.
-  std::string stopped_by{};  ///< Why these are not all; "": they are.
+  std::string stopped_by{};  ///< Why not all were asked; "": they were.
   std::vector<Round> rounds;
 };
 
-/// What a right answer to `row` is, and what an answer was, in a line.
+/// What a right answer to `row` is, or what an answer was, on one line.
 [[nodiscard]] std::string described(const Wanted& wanted);
 [[nodiscard]] std::string described(const Given& given);
 

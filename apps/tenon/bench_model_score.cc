@@ -35,7 +35,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
-// Without case.
+// The text without differences of case.
 std::u32string folded(std::string_view text) {
   std::u32string out;
   while (!text.empty()) {
@@ -57,7 +57,7 @@ std::u32string loosely(std::string_view text) {
 
 using Same = std::function<bool(const json::Value&, const json::Value&)>;
 
-// A call with its arguments read; null where these are no JSON.
+// A call with its arguments parsed; null if they are not JSON.
 struct Made {
   std::string_view name;
   json::Value arguments;
@@ -81,10 +81,10 @@ bool is_call(const Made& made, const WantedCall& wanted, const Same& same) {
   return known == arguments->size();
 }
 
-// fits[i][k]: i may have k.
+// fits[i][k]: i may be paired with k.
 using Fits = std::vector<std::vector<bool>>;
 
-// Finds `i` one that nobody has, or whose owner finds another (Kuhn's augmenting paths).
+// Finds a partner for `i` that is free, or whose owner can take another (Kuhn's augmenting paths).
 bool find_one(std::size_t i, const Fits& fits, std::vector<std::optional<std::size_t>>& owners,
               std::vector<bool>& seen) {
   for (std::size_t k = 0; k < owners.size(); ++k) {
@@ -107,9 +107,9 @@ bool have_one_each(const Fits& fits, std::size_t choices) {
   return true;
 }
 
-// Whether every call is one that is wanted or allowed, every wanted one is made, and none stands
-// for two. If all of one side and some of the other have a partner each there is a pairing in which
-// all of these have (Mendelsohn and Dulmage, 1958), so the two are asked for by themselves.
+// Whether every call is wanted or allowed, every wanted call is made, and no call counts twice. If
+// all of one side and some of the other can each be paired, there is one pairing that covers both
+// (Mendelsohn and Dulmage, 1958), so the two sides are tested separately.
 bool are_wanted(const std::vector<Made>& made, const Wanted& wanted,
                 const std::function<bool(const Made&, const WantedCall&)>& is_it) {
   const std::size_t most = wanted.calls.size() + wanted.optional.size();
@@ -127,7 +127,7 @@ bool are_wanted(const std::vector<Made>& made, const Wanted& wanted,
   return have_one_each(of_made, most) && have_one_each(of_wanted, made.size());
 }
 
-// ---- calls beside their tools
+// ---- calls and the schemas of their tools
 
 bool fits(const ToolCall& call, const message::ChatRequest& request) {
   const auto tool = std::ranges::find(request.tools, call.name, &message::Tool::name);
@@ -136,14 +136,14 @@ bool fits(const ToolCall& call, const message::ChatRequest& request) {
   if (!arguments || arguments->if_object() == nullptr) return false;
   if (tool->parameters.is_null()) return arguments->if_object()->empty();
   const auto schema = schema::Schema::compile(tool->parameters);
-  // What is beyond us judges nobody.
+  // A schema that Tenon cannot compile counts as satisfied.
   return !schema || chat::fault_of(call.arguments, **schema).empty();
 }
 
 // ---- words in a text
 
 char32_t at(const std::u32string& text, std::size_t place) {
-  return place < text.size() ? text[place] : U'\0';  // also before the begin
+  return place < text.size() ? text[place] : U'\0';  // also for the place before the first
 }
 
 bool is_digit(char32_t code_point) {
@@ -156,7 +156,7 @@ bool is_cased(char32_t code_point) {
                             : (code_point >= U'a' && code_point <= U'z');
 }
 
-// Whether the word that has `edge` at its end goes on with `next` and what is `behind` it.
+// Whether a word that ends in `edge` continues with `next` and the character `behind` it.
 bool goes_on(char32_t edge, char32_t next, char32_t behind) {
   if (is_cased(edge)) return is_cased(next);
   if (!is_digit(edge)) return false;
@@ -188,7 +188,7 @@ Given given_of(const message::Fold& fold) {
   }
   const auto& incomplete = fold.incomplete();
   given.is_whole = given.is_whole && std::ranges::find(incomplete, true) == incomplete.end();
-  // Whether a call of no tool was JSON nobody has looked; one that was cut was not.
+  // A call of no tool may have been JSON, which is not known; a call that was cut was not JSON.
   const bool is_cut_call = given.has_broken_call && given.is_cut;
   given.is_json = given.is_json && given.is_whole && !is_cut_call;
   return given;
@@ -293,7 +293,7 @@ Figure& Figure::operator+=(const Figure& other) {
 
 double chance_of_tools(const Row& row) {
   const auto tools = static_cast<double>(row.request.tools.size());
-  // k calls can be drawn in as many orders as tell them apart: k! / (k1! k2! ...).
+  // k calls can be drawn in as many orders as can be told apart: k! / (k1! k2! ...).
   std::map<std::string_view, double> drawn;
   double chance = 1;
   double calls = 0;

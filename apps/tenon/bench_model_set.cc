@@ -60,7 +60,7 @@ json::Value arguments_of(const WantedCall& call, std::size_t place) {
   return arguments;
 }
 
-// That an answer can be right: some of the accepted values fit the tool.
+// Checks that an answer can be right: some of the accepted values must fit the tool.
 Status check_fits(const WantedCall& call, const message::ChatRequest& request,
                   const std::string& path) {
   const auto tool = std::ranges::find(request.tools, call.name, &message::Tool::name);
@@ -69,7 +69,7 @@ Status check_fits(const WantedCall& call, const message::ChatRequest& request,
     return wrong(path, "the tool takes no arguments");
   }
   const auto schema = schema::Schema::compile(tool->parameters);
-  if (!schema) return {};  // asking says what is wrong with the tool
+  if (!schema) return {};  // the request itself will report what is wrong with the tool
   std::size_t most = 1;
   for (const WantedArgument& argument : call.arguments) {
     most = std::max(most, argument.accepted.size());
@@ -161,7 +161,7 @@ Status take_calls(const json::Value& value, const message::ChatRequest& request,
 
 Expected<Wanted> read_expect(const json::Value& expect, const message::ChatRequest& request) {
   if (expect.if_object() == nullptr) return wrong("expect", "must be an object");
-  // A key that is misspelled would make every answer right.
+  // A misspelt key would be ignored, and every answer would be right.
   for (const json::Member& member : *expect.if_object()) {
     if (member.key != "calls" && member.key != "optional" && member.key != "mentions") {
       return wrong("expect." + member.key, "is not known: there are calls, optional and mentions");
@@ -208,7 +208,7 @@ Expected<Wanted> read_wanted(const json::Value& line, const message::ChatRequest
   return wanted;
 }
 
-// Checked as the server checks what clients send.
+// Checks the request as the server checks those of clients.
 Expected<message::ChatRequest> read_request(const json::Value& line) {
   json::Object body{{"model", "local"}};
   const json::Value* const messages = line.find("messages");
@@ -223,7 +223,7 @@ Expected<message::ChatRequest> read_request(const json::Value& line) {
   return std::move(decoded->chat);
 }
 
-// A text, "" where there is none.
+// A member that is a text; "" if it is absent.
 Expected<std::string> read_text(const json::Value& line, const std::string& key) {
   const json::Value* const value = line.find(key);
   if (value == nullptr) return std::string();
@@ -255,7 +255,7 @@ Expected<json::Value> read_line(std::string_view line) {
   }
   const Unexpected no_object(
       Error{Errc::invalid, "must be a JSON object; of a list, jq -c '.[]' makes one on each line"});
-  // Before it is parsed: a list may go on in the next line.
+  // Tested before parsing: a JSON list may continue on the next line.
   const std::size_t begin = line.find_first_not_of(" \t\r");
   if (begin != std::string_view::npos && line[begin] == '[') return no_object;
   auto value = json::parse(line);
@@ -263,7 +263,7 @@ Expected<json::Value> read_line(std::string_view line) {
   return value;
 }
 
-// Its own right answer does not fit the tools.
+// Whether the line says that its own right answer does not fit the tools.
 bool is_left_out(const json::Value& line) {
   const json::Value* const valid = line.find("valid");
   return valid != nullptr && *valid == json::Value(false);

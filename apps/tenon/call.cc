@@ -30,7 +30,7 @@ std::string text_at(const json::Value& value, std::string_view pointer) {
   return found != nullptr && found->if_string() != nullptr ? *found->if_string() : "";
 }
 
-// The shape of a choice's message, with what else a program may want to know.
+// The message of a choice, with what else a program may want to know.
 OrComplaint<json::Value> summary(const json::Value& completion) {
   const json::Value* message = json::at_pointer(completion, "/choices/0/message");
   const json::Value* reason = json::at_pointer(completion, "/choices/0/finish_reason");
@@ -49,7 +49,7 @@ OrComplaint<json::Value> summary(const json::Value& completion) {
   return out;
 }
 
-// ---- a model of our own
+// ---- a model in this process
 
 OrComplaint<json::Value> ask_model(const AskOptions& options, const json::Object& body) {
   const auto request = decode_request(body);
@@ -70,7 +70,7 @@ OrComplaint<json::Value> ask_model(const AskOptions& options, const json::Object
   return summary(encoder.whole(fold->finish().usage));
 }
 
-// ---- a server that runs
+// ---- a running server
 
 OrComplaint<json::Value> fetch(http::Client& client, http::ClientRequest request) {
   const std::string what = request.method + " " + request.url;
@@ -91,7 +91,7 @@ OrComplaint<json::Value> fetch(http::Client& client, http::ClientRequest request
                    what + ": " + (said.empty() ? "status " + std::to_string(reply->status) : said));
 }
 
-// Clients are given the address with /v1 (their base URL), people write it without.
+// Clients use the address with /v1 (their base URL); people write it without.
 std::string without_path(std::string_view url) {
   while (url.ends_with('/')) url.remove_suffix(1);
   if (url.ends_with("/v1")) url.remove_suffix(3);
@@ -122,7 +122,7 @@ OrComplaint<json::Value> ask_server(const CallOptions& options, json::Object bod
   return summary(*completion);
 }
 
-// ---- either
+// ---- both
 
 const json::Array& calls_of(const json::Value& summary) {
   static const json::Array kNone;

@@ -34,8 +34,8 @@ constexpr std::string_view kHelp =
     "  /help    this list\n"
     "When the model calls a tool that nothing runs you are the tool: type its result.\n";
 
-// What ends us at a prompt, or while a model is loaded, ends the programs that we started, too: a
-// server of tools need not notice that nobody talks to it.
+// A signal that ends us at a prompt, or while a model is loaded, ends the programs that we started,
+// too: a server of tools may not notice that its client has gone.
 void end_programs_with_us() {
   struct sigaction action{};
   action.sa_handler = [](int signal) {
@@ -126,7 +126,7 @@ class Chat {
   }
 
  private:
-  // False: there is no line, or Ctrl-C came instead.
+  // False: there is no more input, or Ctrl-C came.
   bool read(std::string_view prompt, std::string& line) const {
     if (is_terminal_) std::cout << shown(prompt, STDOUT_FILENO) << std::flush;
     if (is_terminal_ && !Interruption::wait_for_input()) return false;
@@ -136,7 +136,7 @@ class Chat {
     return false;
   }
 
-  // False: the conversation is over.
+  // False: the user has ended the conversation.
   bool command(const std::string& line) {
     if (line == "/quit" || line == "/exit") return false;
     if (line == "/reset") {
@@ -162,8 +162,8 @@ class Chat {
     }
   }
 
-  // Answers, and goes on with the tools' results, until the model says something without a call.
-  // A signal that asks the program to end waits until no tool runs any more.
+  // Answers, and goes on with the tools' results, until the model writes an answer without a call.
+  // A signal that asks the program to end waits until no tool runs.
   int turn(const std::string& question) {
     const Interruption interruption(/*ends=*/true);
     Printer printer(has_colours());
@@ -190,7 +190,7 @@ class Chat {
   bool is_allowed(const message::ToolCall& call, const std::string& identity) {
     if (options_.yes || allowed_.contains(identity)) return true;
     std::string word;
-    // Without a terminal the next line is no answer to this.
+    // Without a terminal the next line is not meant as the answer to this question.
     if (!is_terminal_) return false;
     if (!read("run " + described(call) + "? [y]es, [n]o, [a]lways: ", word)) return false;
     const bool is_always = word == "a" || word == "always";
@@ -220,9 +220,9 @@ class Chat {
   const std::unique_ptr<chat::Toolbox> toolbox_;
   const ChatOptions& options_;
   chat::Conversation talk_;
-  const std::shared_ptr<chat::ToolMemory> memory_;  // null: each call is made
+  const std::shared_ptr<chat::ToolMemory> memory_;  // null: each call is run
   const bool is_terminal_;
-  std::set<std::string> allowed_;  // identities of tools that need not be asked for any more
+  std::set<std::string> allowed_;  // identities of tools that may run without asking
 };
 
 OrComplaint<std::unique_ptr<chat::Toolbox>> make_toolbox(const ChatOptions& options,
@@ -253,8 +253,8 @@ std::string name_in(const json::Value& tool) {
   return "";
 }
 
-// What each request has. The tools that run here come and go, and are not among it: they are only
-// known when it is checked, since --tool-choice may name one.
+// What each request has. Tools of MCP servers come and go, so they are not in it; they are only
+// known when the request is checked, because --tool-choice may name one.
 OrComplaint<message::ChatRequest> beginning(const AskOptions& options,
                                             const config::ToolsFile& file,
                                             const chat::Toolbox& toolbox) {

@@ -16,11 +16,11 @@ namespace tenon::app {
 /// Exit statuses of every subcommand.
 enum Exit : int {
   kOk = 0,
-  kNegative = 1,  ///< The command worked, its answer is no.
+  kNegative = 1,  ///< The command worked, and its answer is no.
   kUsage = 2,     ///< The command line is wrong.
   kBadInput = 3,  ///< A file, a configuration or a request is wrong.
   kEngine = 4,    ///< A model, an engine or the network failed.
-  kSignal = 128,  ///< And the signal's number: ended by it before the work was done.
+  kSignal = 128,  ///< Plus the signal's number: a signal ended it before the work was done.
 };
 
 /// A subcommand: its options, and what it does once they are parsed.
@@ -53,16 +53,17 @@ struct Command {
 
 inline constexpr std::string_view kVersion = TENON_VERSION;
 
-/// Why a command ends, and the exit status that goes with it.
+/// Why a command ends, and the exit status for that.
 struct Complaint {
   int status;
-  std::string message;  ///< A sentence: what is wrong, where, and how to mend it.
+  std::string message;  ///< A sentence: what is wrong, where, and what helps.
 };
 template <class T>
 using OrComplaint = Result<T, Complaint>;
 
 [[nodiscard]] Failure<Complaint> complaint(int status, std::string message);
-/// What the layer `config` fails with: kEngine where it is `unavailable`, else kBadInput.
+/// The complaint for an error of the layer `config`: kEngine if it is `unavailable`, else
+/// kBadInput.
 [[nodiscard]] Complaint complaint_of(Error error);
 [[nodiscard]] Failure<Complaint> complaint(Error error);
 template <class T>
@@ -71,7 +72,7 @@ template <class T>
   return *std::move(result);
 }
 
-/// Says on stderr what went wrong, and gives the status back.
+/// Writes the complaint to stderr and returns its status.
 int complain(const Complaint& complaint);
 int complain(const Error& error);
 

@@ -9,15 +9,15 @@ class App;
 class Option;
 }  // namespace CLI
 
-/// What commands declare their options with. Behind it is CLI11, whose own header costs every file
-/// that includes it five seconds of the compiler; names and rules are CLI11's.
+/// With these, commands declare their options. They hide CLI11, whose header costs every file that
+/// includes it five seconds of compile time; names and rules are those of CLI11.
 ///
 ///     App app = tenon.add_subcommand("key", "Makes an API key");
 ///     app.add_option("name", options->name, "Whose it is").required();
 ///     app.add_option("--to", options->to, "Language").one_of({"gbnf", "lark"});
 ///
-/// Both classes are handles, as cheap as pointers, and good as long as the whole command line is.
-/// The variables that options write into have to live until it is parsed.
+/// Both classes are handles, as cheap as pointers, and valid as long as the whole command line. The
+/// variables that options write to must live until it is parsed.
 namespace tenon::app {
 
 class Option {
@@ -45,7 +45,7 @@ class App {
 
   [[nodiscard]] App add_subcommand(const std::string& name, const std::string& description) const;
   void require_subcommand(int count) const;
-  /// The types of variables that there are stand in command_line.cc.
+  /// command_line.cc lists the types of variables that are supported.
   template <class T>
   Option add_option(const std::string& names, T& variable, const std::string& description) const;
   Option add_flag(const std::string& names, bool& variable, const std::string& description) const;

@@ -23,12 +23,12 @@
 namespace tenon::app {
 namespace {
 
-// An atomic flag behind a pointer, a number and an eventfd are all that a signal's handler touches.
+// A signal handler may use only a lock-free flag, a number and an eventfd.
 std::atomic<const CancelToken*> current = nullptr;
 std::atomic<int> last_signal = 0;
 std::atomic<int> wake = -1;
 
-// `tools`: of the request; null where there are none.
+// `tools` are those of the request; null without tools.
 json::Value tool_choice_of(const std::string& word, const json::Value* tools) {
   if (word == "auto" || word == "none" || word == "required") return word;
   const json::Array* const list = tools != nullptr ? tools->if_array() : nullptr;
@@ -41,7 +41,7 @@ json::Value tool_choice_of(const std::string& word, const json::Value* tools) {
   return json::Object{{"type", kind}, {kind, json::Object{{"name", word}}}};
 }
 
-// The model of --config that is called --model; the first, if nothing is.
+// The model of --config whose name is --model; the first if no name is given.
 OrComplaint<config::ModelConfig> configured_model(const AskOptions& options,
                                                   config::Config& config) {
   for (config::ModelConfig& model : config.models) {
@@ -52,7 +52,7 @@ OrComplaint<config::ModelConfig> configured_model(const AskOptions& options,
                                   (options.model.empty() ? "" : " '" + options.model + "'"));
 }
 
-// The file --config, with its formats; without one there are no models.
+// Reads the file --config and its formats; without a file there are no models.
 OrComplaint<config::Config> read_config(const AskOptions& options) {
   if (options.config.empty()) return config::Config();
   auto read = config::read_config(options.config);
@@ -70,7 +70,7 @@ std::optional<rlm::RecursiveOptions> recursive_one(const AskOptions& options,
   return config::recursive_named(all, is_first ? all.models.front().name : options.model);
 }
 
-// What the other options change of it, too.
+// The chosen model, with what the other options change.
 OrComplaint<config::ModelConfig> chosen_model(const AskOptions& options, config::Config& all) {
   auto config = options.config.empty()
                     ? or_complaint(config::model_from_path(options.model, fetch_view()))
@@ -93,7 +93,7 @@ Interruption::Interruption(bool ends) : wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBL
     last_signal = signal;
     const int before = errno;
     if (const CancelToken* const token = current) token->cancel();
-    // That nothing can be written means that it was woken already.
+    // If the write fails, the eventfd is set already.
     if (const int fd = wake; fd >= 0) static_cast<void>(!eventfd_write(fd, 1));
     errno = before;
   };
@@ -109,8 +109,8 @@ Interruption::~Interruption() {
   if (wake_ >= 0) close(wake_);
 }
 
-// A signal that comes between a prompt and a read would leave the read waiting, and one that
-// another thread takes would not end it: so what the handler writes is waited for, too.
+// A signal that comes between a prompt and the read would leave the read waiting, and one that
+// another thread handles would not interrupt it. So this also waits for the handler's eventfd.
 bool Interruption::wait_for_input() {
   std::array<pollfd, 2> ways{
       {{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = wake, .events = POLLIN}}};

@@ -21,9 +21,9 @@
 
 namespace tenon::app {
 
-/// What `chat` and `call` have in common: which model, how it samples, which tools it has.
+/// The options that `chat` and `call` share: which model, how it samples, which tools it has.
 struct AskOptions {
-  std::string model;   ///< GGUF file; "": the bundled one. With `config` a name in it.
+  std::string model;   ///< GGUF file, "": the bundled one; or a name in `config`.
   std::string config;  ///< tenon.toml; "": none.
   std::string chat_template;
   std::string format;
@@ -37,34 +37,34 @@ struct AskOptions {
   std::optional<std::int64_t> max_tokens;
 };
 
-/// While it lives, Ctrl-C sets its token and nothing else. One at a time.
+/// While it lives, Ctrl-C cancels its token and does nothing else. One at a time.
 class Interruption {
  public:
-  /// With `ends`, SIGTERM and SIGHUP do so, too.
+  /// With `ends`, SIGTERM and SIGHUP do the same.
   explicit Interruption(bool ends = false);
   ~Interruption();
   Interruption(const Interruption&) = delete;
   Interruption& operator=(const Interruption&) = delete;
 
   [[nodiscard]] const CancelToken& token() const { return cancel_; }
-  /// The last signal that came; 0: none.
+  /// The last signal that came; 0 if none came.
   [[nodiscard]] int signal() const;
-  /// Waits until stdin, a terminal, has a line or has ended. False: the signal came, before the
-  /// call or while it waits, of the Interruption that lives, if one does.
+  /// Waits until stdin, a terminal, has a line or has ended. False: the living Interruption, if
+  /// there is one, got its signal, before the call or while it waits.
   [[nodiscard]] static bool wait_for_input();
 
  private:
   const CancelToken cancel_;
-  const int wake_;  // an eventfd that the handler writes to
+  const int wake_;  // the eventfd to which the handler writes
   std::vector<std::pair<int, struct sigaction>> before_;
 };
 
-/// Those that say which model, and the others, too.
+/// Adds the options that name the model, and all options.
 void add_model_options(App app, AskOptions& options);
 void add_ask_options(App app, AskOptions& options);
 
-/// The model that `options` name. Fails with kUsage where it is a recursive one, which `why_single`
-/// says is none of the command's.
+/// The model that `options` name. Fails with kUsage for a recursive model; `why_single` says why
+/// the command cannot use one.
 [[nodiscard]] OrComplaint<config::ModelConfig> single_model(const AskOptions& options,
                                                             std::string_view why_single);
 
@@ -78,20 +78,19 @@ void add_ask_options(App app, AskOptions& options);
 [[nodiscard]] OrComplaint<message::ChatRequest> decode_request(const json::Object& body);
 
 /// Answers `request`; `on_event` is called on this thread for each event. Ctrl-C cancels the
-/// answer, not the program. Fails with kEngine where the engine failed, else with kBadInput.
+/// answer, not the program. Fails with kEngine if the engine failed, else with kBadInput.
 [[nodiscard]] OrComplaint<message::Fold> answer(
     chat::Model& model, const message::ChatRequest& request,
     const std::function<void(const message::ChatEvent&)>& on_event = {});
-/// The same where an Interruption lives already: `cancel` cancels the answer.
+/// The same if there is an Interruption already: `cancel` cancels the answer.
 [[nodiscard]] OrComplaint<message::Fold> answer(
     chat::Model& model, const message::ChatRequest& request, const CancelToken& cancel,
     const std::function<void(const message::ChatEvent&)>& on_event = {});
 
-/// kEngine where the engine is to blame, else kBadInput.
+/// kEngine if the engine has failed, else kBadInput.
 [[nodiscard]] Complaint complaint_of(const chat::Refusal& refusal);
 
-/// `name(key: value, ...)` as a person reads it; arguments that are no object are shown as they
-/// are.
+/// `name(key: value, ...)` for people; arguments that are not an object are shown as they are.
 [[nodiscard]] std::string described(const message::ToolCall& call);
 
 }  // namespace tenon::app

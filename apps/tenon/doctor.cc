@@ -28,7 +28,7 @@ struct DoctorOptions {
   bool json = false;
 };
 
-// Of a pool: each server, and why it is not there.
+// The servers of a pool, and why each is not there.
 json::Array servers_of(const engine::EngineStats& stats) {
   json::Array servers;
   for (const engine::UpstreamStats& server : stats.upstreams) {
@@ -43,7 +43,7 @@ double seconds_of(std::chrono::milliseconds time) {
   return static_cast<double>(time.count()) / 1000;
 }
 
-// "": a file can be made there, in a folder that is there or can be.
+// Why no file can be made at this path; "": one can, in a folder that exists or can be made.
 std::string why_no_files_in(const std::string& folder) {
   std::filesystem::path there = std::filesystem::absolute(folder);
   std::error_code error;
@@ -54,7 +54,7 @@ std::string why_no_files_in(const std::string& folder) {
   return access(there.c_str(), W_OK | X_OK) == 0 ? "" : std::generic_category().message(errno);
 }
 
-// What there is to say of a model that was loaded, or of why it was not.
+// A report about a model that was loaded, or about why it was not.
 json::Object report_of(const config::ModelConfig& config) {
   json::Object report{{"model", config.name}, {"engine", config.engine}};
   if (config.urls.size() == 1) report.set("url", config.urls.front());
@@ -110,8 +110,8 @@ json::Object report_of(const config::ModelConfig& config) {
     report.set("vocabulary", std::uint64_t{engine->tokenizer().size()});
     report.set("chat_template", !engine->chat_template().empty());
   }
-  // Where nobody has named one the server's own is that of its model, and what leaks is read in
-  // all.
+  // If no format is named, the server's own parser reads calls in its model's format, and calls
+  // that it leaves in the text are read in all forms.
   const bool is_its_own = can.takes == engine::Takes::messages && config.tool_call_format.empty() &&
                           config.definition == nullptr;
   report.set("tool_call_format", format == nullptr || is_its_own

@@ -29,7 +29,7 @@ struct ExportOptions {
 
 constexpr std::string_view kConfig = "genai_config.json";
 
-// What an engine and Tenon read: weights, configuration, vocabulary, template.
+// Files that an engine or Tenon reads: weights, configuration, vocabulary, template.
 bool is_needed(const fs::path& file) {
   constexpr auto kEndings =
       std::to_array<std::string_view>({".json", ".jinja", ".gguf", ".safetensors", ".onnx", ".data",
@@ -79,7 +79,7 @@ OrComplaint<std::shared_ptr<const format::Format>> format_for(const ExportOption
   }
   const std::string& name = format::info(*detection.format).name;
   std::cout << "Detected tool_call_format: " << name << " (" << detection.evidence << ")\n";
-  // What is written must be what loading will accept.
+  // Checks that loading will accept what was written.
   auto checked = config::declared_format(options.model_dir, name);
   if (!checked) return complaint(checked.error());
   return detection.format;

@@ -22,7 +22,7 @@ using Kind = hub::Event::Kind;
 std::size_t terminal_width() {
   winsize size{};
   const bool is_known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  // A line that fills the last column begins another.
+  // A line as wide as the terminal would wrap.
   return (is_known ? size.ws_col : std::size_t{80}) - 1;
 }
 
@@ -67,7 +67,7 @@ class FetchView {
         }
         break;
       case Kind::bytes:
-        had_ = std::min(had_, event.have);  // it began anew
+        had_ = std::min(had_, event.have);  // the fetch may have started over
         if (event.have < event.size && now - last_ < (is_terminal_ ? kMoment : kLine)) break;
         if (event.have == event.size && !is_terminal_) break;
         last_ = now;

@@ -10,8 +10,8 @@
 /// What people see while a model is fetched.
 namespace tenon::app {
 
-/// On stderr: on a terminal one line that is written over and leaves nothing behind; elsewhere a
-/// line when a file begins and ends, when something holds it up, and every ten seconds.
+/// Writes to stderr: on a terminal one line that is overwritten and then removed; otherwise a line
+/// when a file begins, ends or is delayed, and every ten seconds.
 [[nodiscard]] hub::Progress fetch_view();
 
 /// That line, in at most `width` columns: how much of the file is here, how fast it comes, and how

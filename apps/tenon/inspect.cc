@@ -31,8 +31,8 @@ struct InspectOptions {
   std::string path;
 };
 
-// What was found about a template: its format, and what rendering with it shows.
-// `declared` is what stands written of it.
+// What was found about a template: its format, and what rendering with it shows. `declared` is the
+// format that the model's files name.
 OrComplaint<json::Object> findings(const config::ModelTemplate& model,
                                    const config::DeclaredFormat& declared) {
   const auto chat_template = config::compiled(model);

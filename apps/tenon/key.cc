@@ -14,7 +14,7 @@ namespace {
 
 // 43 of 62 characters hold 256 bits.
 constexpr std::size_t kRandomCharacters = 43;
-// What is hashed without salt and once must not be a word that somebody thought of.
+// A key that is hashed once and without salt must not be a word that a person has chosen.
 constexpr std::size_t kMinKeyBytes = 32;
 
 struct KeyOptions {
@@ -55,7 +55,7 @@ int run_key(const KeyOptions& options) {
     return kOk;
   }
   std::cout << line << std::endl;
-  // Not into the file that the line goes to.
+  // On stderr, so that the key does not get into the file of the line.
   if (!options.read) {
     std::cerr << "the key of " << options.name << ", which is shown this once: " << key
               << std::endl;

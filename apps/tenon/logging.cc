@@ -19,7 +19,8 @@ constexpr std::pair<std::string_view, log::Level> kLevels[] = {{"trace", log::Le
                                                                {"error", log::Level::error}};
 
 void write(log::Level level, std::string_view message) {
-  // Text of models and clients comes in here: a line end in it must not make a second log line.
+  // The message may contain text of models and clients, whose line ends must not make a second
+  // line.
   const std::string line = printable(message, /*keeps_lines=*/false);
   spdlog::log(static_cast<spdlog::level::level_enum>(level), spdlog::string_view_t(line));
 }

@@ -1,4 +1,4 @@
-// The command `tenon`. What a subcommand does is in the file of its name.
+// The command `tenon`. Each subcommand is in the file with its name.
 #include <csignal>
 #include <exception>
 #include <string>
@@ -45,8 +45,8 @@ int run_main(int argc, char** argv) {
     }
     return tenon.exit(error) == 0 ? kOk : kUsage;
   }
-  // Errors of the layers below, a format that does not compile for one; serve sets a level of its
-  // own.
+  // For errors of the layers below, for example a format that does not compile; `serve` sets a
+  // level of its own.
   if (Status started = start_logging("error"); !started) {
     return complain({kEngine, started.error().message});
   }
@@ -62,7 +62,7 @@ int run_main(int argc, char** argv) {
 }  // namespace tenon::app
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away is an error of the write, not our end
+  std::signal(SIGPIPE, SIG_IGN);  // if a reader goes away, the write fails and we go on
   try {
     return tenon::app::run_main(argc, argv);
   } catch (const std::exception& error) {

@@ -78,7 +78,7 @@ OrComplaint<std::shared_ptr<grammar::Grammar>> compile(
   };
   auto read = grammar::requested_rules(*request, {});
   if (!read) return refused(read.error());
-  // The grammar may be made anew long after this, and then leaves out the same.
+  // The grammar may be evicted and made again long after this, with the same result.
   const auto relaxed = std::make_shared<std::vector<grammar::Relaxed>>();
   const auto build = [rules = *std::move(read), index, relaxed](grammar::Machine& machine) {
     relaxed->clear();

@@ -93,7 +93,7 @@ MaskSession::Piece MaskSession::take_piece(std::string_view& line) const {
   return {std::string(1, byte), std::nullopt};
 }
 
-// The one with the longest name.
+// The control token with the longest name at the beginning of `text`.
 std::optional<TokenId> MaskSession::control_token_at(std::string_view text) const {
   const vocab::Vocab& vocab = grammar_->index().vocab();
   std::optional<TokenId> longest;
@@ -112,7 +112,7 @@ std::string MaskSession::text_of(std::span<const Piece> pieces) {
   return text;
 }
 
-// Nothing is read where it is not all allowed.
+// Reads all pieces, or none if one of them is not allowed.
 Expected<bool> MaskSession::read(const std::vector<Piece>& pieces, std::ostream& out) {
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const Piece& piece = pieces[i];
@@ -199,7 +199,7 @@ Status MaskSession::show(std::size_t max_tokens, std::ostream& out) {
   const std::string forced = matcher_.forced_bytes(kMostForced);
   if (!forced.empty()) out << "  must go on with " << in_quotes(forced) << '\n';
   if (tokens.empty()) return {};
-  // The longest first: they say the most.
+  // The longest first, because they are the most telling.
   std::ranges::stable_sort(tokens, std::greater{},
                            [&](TokenId t) { return vocab.bytes(t).size(); });
   out << ' ';

@@ -14,7 +14,7 @@
 #include "tenon/grammar/matcher.h"
 #include "tenon/vocab/vocab.h"
 
-/// `tenon mask` for people: what is typed is held against a grammar, line by line.
+/// `tenon mask` for people: each typed line is tested against a grammar.
 namespace tenon::app {
 
 /// Follows one text and explains its masks in plain lines.
@@ -27,8 +27,8 @@ class MaskSession {
   explicit MaskSession(std::shared_ptr<grammar::Grammar> grammar)
       : grammar_(std::move(grammar)), matcher_(grammar_) {}
 
-  /// A line: text that goes on with what there is, or a command (see kHelp). Returns whether the
-  /// grammar allows it. Fails where a limit of the grammar is spent, or a mask cannot be made.
+  /// A line: text that continues what was typed before, or a command (see kHelp). Returns whether
+  /// the grammar allows it. Fails if a limit of the grammar is reached or a mask cannot be made.
   [[nodiscard]] Expected<bool> feed(std::string_view line, std::ostream& out);
   /// What may come next.
   [[nodiscard]] Status show(std::size_t max_tokens, std::ostream& out);
@@ -43,19 +43,19 @@ class MaskSession {
       "  :text       what has been read           :help    this\n";
 
  private:
-  /// What is accepted at once, so that each can be taken back: a byte, or a control token.
+  /// A unit that is accepted or taken back as a whole: a byte, or a control token.
   struct Piece {
     std::string bytes;
     std::optional<vocab::TokenId> token;
   };
-  /// How much there was before a line.
+  /// The state before a line.
   struct Point {
     std::size_t accepted;
     std::size_t text_size;
   };
 
   [[nodiscard]] std::vector<Piece> pieces_of(std::string_view line) const;
-  /// The first of a line in which names and escapes are known, which it leaves.
+  /// Takes the first piece off `line`, in which names of control tokens and escapes are recognised.
   [[nodiscard]] Piece take_piece(std::string_view& line) const;
   [[nodiscard]] static std::string text_of(std::span<const Piece> pieces);
   [[nodiscard]] std::optional<vocab::TokenId> control_token_at(std::string_view text) const;

@@ -51,13 +51,13 @@ std::uint64_t size_of(const fs::path& path) {
   return error ? 0 : size;
 }
 
-// Models among files of one folder: shards are one, and what is no model is left out.
+// Adds the models among the files of one folder; several shards are one model.
 template <class File, class PathOf, class SizeOf, class Add>
 void add_models(const std::vector<File>& files, PathOf path_of, SizeOf bytes_of, Add add) {
   for (const File& file : files) {
     const hub::Shard shard = hub::shard_of(path_of(file));
     if (shard.number != 1) continue;
-    // Chosen by its own path: fails for a projector, and where a shard is missing.
+    // Choosing a file by its own path fails for a projector, and if a shard is missing.
     std::vector<hub::RemoteFile> remote;
     for (const File& other : files) {
       remote.push_back({.path = path_of(other), .size = bytes_of(other)});
@@ -77,7 +77,7 @@ void add_hub(const hub::Settings& settings, std::vector<Found>& found) {
     const auto main = cache.commit_of(repository, "main");
     for (const std::string& commit : cache.commits(repository)) {
       const auto files = cache.files(repository, commit);
-      // By its bits where that is enough to find it again, else by its file.
+      // The name has the quantisation if that is enough to find the model again, else the file.
       std::vector<std::string> all;
       for (const hub::CachedFile& file : files) {
         if (hub::shard_of(file.path).number == 1) all.push_back(hub::quantisation_of(file.path));
@@ -145,7 +145,7 @@ void add_folder(std::vector<Found>& found) {
       });
 }
 
-// What the file itself says: its tool-call format, and why that is not to be known.
+// What the file itself tells: its tool-call format, or why that is not known.
 json::Object report_of(const Found& model) {
   json::Object report{
       {"name", model.name},

@@ -41,7 +41,7 @@ std::vector<std::string> words_of(const OutlinedCommand& command) {
   return words;
 }
 
-// Within single quotes of a shell: each quote ends them, stands alone, and begins others.
+// Quotes for a shell. A quote in the text ends the quotes, stands alone, and begins new ones.
 std::string shell_quoted(std::string_view text) {
   std::string out = "'";
   for (const char c : text) {
@@ -83,7 +83,7 @@ std::string bash_script(const OutlinedCommand& command) {
          command.name + " " + command.name + "\n";
 }
 
-// Within what _arguments and _describe read: these have a meaning there.
+// Escapes the characters that have a meaning for _arguments and _describe.
 std::string zsh_text(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -128,7 +128,7 @@ std::string zsh_script(const OutlinedCommand& command) {
          cases +
          "  esac\n"
          "}\n"
-         // zsh reads the file as the body of this very function, unless somebody sources it.
+         // zsh reads the file as the body of this function, unless it is sourced.
          "if [[ $funcstack[1] = _" +
          command.name + " ]]; then _" + command.name + " \"$@\"; else compdef _" + command.name +
          " " + command.name + "; fi\n";
@@ -164,8 +164,8 @@ std::string fish_script(const OutlinedCommand& command) {
   return out;
 }
 
-// With the options of each command's own commands among its own: a shell looks no further than for
-// the first command.
+// Adds the options of a command's own commands to it, because a shell looks only for the first
+// command.
 OutlinedCommand with_inner_options(OutlinedCommand command) {
   for (OutlinedCommand& part : command.commands) {
     for (const OutlinedCommand& inner : part.commands) {
@@ -181,8 +181,7 @@ OutlinedCommand with_inner_options(OutlinedCommand command) {
 
 // ---- Manual pages -------------------------------------------------------------------------------
 
-// A backslash, a hyphen that is one, and a dot or quote that begins a line, mean more than
-// themselves in roff.
+// Escapes what has a meaning in roff: a backslash, a hyphen, and a dot or quote that begins a line.
 std::string roff(std::string_view text) {
   std::string out;
   bool begins_line = true;

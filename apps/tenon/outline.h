@@ -7,15 +7,15 @@ namespace CLI {
 class App;
 }
 
-/// What the command line has, read off the parser itself, so that manuals and completions are never
-/// of another version than the command.
+/// The content of the command line, read from the parser itself, so that manuals and completions
+/// always match the command.
 namespace tenon::app {
 
 struct OutlinedOption {
-  std::vector<std::string> names;  ///< As typed: "--config", "-h". Empty: it is known by its place.
-  std::string value;               ///< What follows it: "TEXT", a place's name; "": nothing.
+  std::vector<std::string> names;  ///< As typed: "--config", "-h". Empty: a positional argument.
+  std::string value;  ///< Its value: "TEXT", or the argument's name; "": it takes none.
   std::string description;
-  std::string variable;  ///< Of the environment; "": none.
+  std::string variable;  ///< An environment variable; "": none.
 };
 
 struct OutlinedCommand {

@@ -8,7 +8,8 @@
 namespace tenon::app {
 namespace {
 
-// A command line with one of everything; what stands in it means something to a shell or to roff.
+// A command line with one of everything; its texts have characters with a meaning in shells or
+// roff.
 OutlinedCommand sample() {
   CLI::App app("It's [all]: here", "demo");
   app.set_version_flag("--version", "1");

@@ -12,7 +12,7 @@ constexpr std::string_view kTemplate = "\x1b[34m";
 constexpr std::string_view kControl = "\x1b[7m";
 constexpr std::string_view kPlain = "\x1b[0m";
 
-// Bytes of what looks like a control token at the beginning of `text`; 0: it does not.
+// How many bytes at the beginning of `text` look like a control token; 0 if they do not.
 std::size_t marker_size(std::string_view text) {
   constexpr std::size_t kLongest = 64;
   if (text.empty() || (text[0] != '<' && text[0] != '[')) return 0;

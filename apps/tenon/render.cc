@@ -34,7 +34,7 @@ prompt::RenderBatchOptions batch_options(bool spans, std::string template_name =
           .render_calls = format::render_line};
 }
 
-// The template that is asked for, with its tokens: a file, or the model's own.
+// The template to render, with its tokens: a file, or the model's own.
 OrComplaint<config::ModelTemplate> template_for(const RenderOptions& options) {
   if (!options.template_file.empty())
     return or_complaint(config::template_of(options.template_file));
@@ -44,7 +44,7 @@ OrComplaint<config::ModelTemplate> template_for(const RenderOptions& options) {
   return or_complaint(config::template_of(*bundled));
 }
 
-// A template alone does not say what its model's tokens are.
+// A template alone does not tell the model's tokens.
 std::string hint(const std::string& error, const config::ModelTemplate& chat_template) {
   for (const std::string name : {"bos_token", "eos_token"}) {
     if (error.find("'" + name + "' is undefined") == std::string::npos) continue;

@@ -41,7 +41,7 @@ struct RlmOptions {
   std::optional<double> cell_timeout;
 };
 
-/// What happens, in colours, as it happens.
+/// Shows what happens as it happens, in colours.
 class View {
  public:
   explicit View(bool has_colours) : has_colours_(has_colours) {}
@@ -125,8 +125,8 @@ OrComplaint<config::Config> configure(const RlmOptions& options) {
   return config;
 }
 
-// By --model: a recursive model of the configuration, a pair, or one model for both; without it the
-// first recursive model, else the first.
+// Chooses by --model: a recursive model of the configuration, a pair, or one model for both.
+// Without it, the first recursive model, or else the first model.
 OrComplaint<rlm::RecursiveOptions> choose(const RlmOptions& options, const config::Config& config) {
   const auto first = std::ranges::find(config.models, "rlm", &config::ModelConfig::engine);
   if (options.model.empty() && first != config.models.end())
@@ -174,7 +174,7 @@ std::string spent(const message::Finish& finish) {
          std::to_string(finish.usage.prompt_tokens + finish.usage.completion_tokens) + " tokens";
 }
 
-// kNegative where a limit was reached, and the answer was demanded.
+// Returns kNegative if a limit was reached, and the answer had to be demanded.
 int print_rlm(const RlmOptions& options, const message::Fold& answer) {
   const message::Finish& finish = answer.finish();
   if (finish.reason == message::FinishReason::error) {
@@ -204,7 +204,7 @@ int ended_by(int signal, std::string_view spent) {
 }
 
 int answer(const RlmOptions& options, chat::Model& model, const message::ChatRequest& request) {
-  // An engine elsewhere may be long in coming to its end.
+  // An upstream may take long to end its run.
   constexpr std::chrono::seconds kPatience{3};
   constexpr std::chrono::milliseconds kMoment{50};
   const Interruption interruption(/*ends=*/true);

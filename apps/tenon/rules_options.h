@@ -11,16 +11,16 @@
 /// The options of commands about schemas and grammars.
 namespace tenon::app {
 
-/// What holds for a schema beside its text.
+/// What belongs to a schema besides its text.
 struct SchemaOptions {
   std::string draft = "draft2020-12";
   std::vector<std::string> documents;  ///< ADDRESS=FILE
   bool assert_format = false;
 };
 
-/// --draft, --document and --assert-format. `options` outlives `app`.
+/// Adds --draft, --document and --assert-format. `options` must outlive `app`.
 void add_schema_options(App app, SchemaOptions& options);
-/// Them as the members `draft`, `documents` and `assert_format` of a line of `--batch`.
+/// The options as the members `draft`, `documents` and `assert_format` of a line of `--batch`.
 [[nodiscard]] OrComplaint<json::Object> request_of(const SchemaOptions& options);
 
 /// A schema, or a grammar in some syntax.
@@ -31,9 +31,9 @@ struct RulesOptions {
   SchemaOptions schema;
 };
 
-/// The options above, --syntax, --whitespace and FILE. `options` outlives `app`.
+/// Adds the options above, --syntax, --whitespace and FILE. `options` must outlive `app`.
 void add_rules_options(App app, RulesOptions& options, const std::string& help_of_file);
-/// They and the file, read, as a line of `--batch`.
+/// The options, and the content of the file, as a line of `--batch`.
 [[nodiscard]] OrComplaint<json::Object> request_of(const RulesOptions& options, App app);
 /// Fails with kUsage if one of them is given.
 [[nodiscard]] OrComplaint<void> refuse_rules_options(App app, std::string_view why);

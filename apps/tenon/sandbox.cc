@@ -27,7 +27,7 @@ struct SandboxOptions {
   std::int64_t cpu_s = 3600;
 };
 
-// A file has no model to ask.
+// Code in a file has no model to ask.
 class NoModels : public rlm::SubCalls {
  public:
   void ask(rlm::SubCall call, Answer answer) override {
@@ -88,7 +88,7 @@ void print_sandbox(const Expected<rlm::CellResult>& cell) {
   if (!cell->error.empty()) std::cerr << cell->error << '\n';
 }
 
-// Each file is a cell of a worker of its own.
+// Each file runs as one cell, in a worker of its own.
 OrComplaint<bool> run_file(const SandboxOptions& options, rlm::Sandbox& sandbox,
                            const std::string& file) {
   const auto code = config::read_input(file);

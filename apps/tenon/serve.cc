@@ -30,7 +30,7 @@
 namespace tenon::app {
 namespace {
 
-/// What the command line and the environment say; both beat tenon.toml.
+/// What the command line and the environment say; both override tenon.toml.
 struct ServeOptions {
   std::string config;
   std::optional<std::string> host;
@@ -53,18 +53,18 @@ void override_with(T& setting, const std::optional<U>& option) {
   if (option) setting = *option;
 }
 
-// `name` after `prefix`, which may stand there already.
+// `name` with `prefix` before it, unless it has the prefix already.
 std::string prefixed(std::string_view prefix, const std::string& name) {
   return name.starts_with(prefix) ? name : std::string(prefix) + name;
 }
 
-// What the command line says of --model, --hf and --ollama.
+// The model that --model, --hf or --ollama names.
 std::string model_of(const ServeOptions& options) {
   if (!options.hub.empty()) return prefixed("hf:", options.hub);
   return options.ollama.empty() ? options.model : prefixed("ollama:", options.ollama);
 }
 
-// --model and what belongs to it stand for all models of the file.
+// --model and its options replace all models of the file.
 OrComplaint<void> choose_models(const ServeOptions& options, App app, config::Config& config) {
   const std::string chosen = model_of(options);
   if (chosen.empty() && !config.models.empty()) {
@@ -86,7 +86,7 @@ OrComplaint<void> choose_models(const ServeOptions& options, App app, config::Co
 }
 
 // HOST and PORT are those of docs/requirements.md, 004. Other programs set them for purposes of
-// their own, so they count only where neither a flag nor the configuration says anything else.
+// their own, so they count only if neither a flag nor the configuration sets the value.
 void take_plain_variables(config::ServerConfig& server) {
   const config::ServerConfig standard;
   const char* const host = std::getenv("HOST");
@@ -124,15 +124,15 @@ sigset_t stop_signals() {
   return set;
 }
 
-// And SIGHUP, unless whoever started us has it ignored, as nohup does.
+// The signals that end us, and SIGHUP unless it was ignored when we were started, as by nohup.
 sigset_t all_signals() {
   sigset_t set = stop_signals();
   sigaddset(&set, SIGHUP);
   return set;
 }
 
-// Does `work` on a thread of its own. A signal meanwhile ends the program at once, with the status
-// that `status_of` gives, as it does (for signal 0) once `most` is over.
+// Runs `work` on a thread of its own. A signal meanwhile ends the program at once, with the status
+// from `status_of`; so does the end of `most`, as signal 0.
 template <class Work, class StatusOf>
 auto do_or_exit(const sigset_t& signals, Work work, StatusOf status_of,
                 std::chrono::seconds most = std::chrono::hours(24 * 365)) {
@@ -163,15 +163,15 @@ bool has_terminal() {
   return terminal >= 0;
 }
 
-// Reloads at every SIGHUP, one after the other, on a thread of its own, until another signal comes;
-// gives that. A SIGHUP with which the terminal goes is such a signal.
+// Reloads at every SIGHUP, one after the other, on a thread of its own, until another signal comes,
+// which it returns. A SIGHUP because the terminal is gone counts as such a signal.
 int wait_for_stop(config::Reloader& reloader, chat::ModelRegistry& models,
                   std::future<void>& reloading) {
   const bool had_terminal = has_terminal();
   const sigset_t signals = all_signals();
   constexpr timespec kMoment{.tv_sec = 0, .tv_nsec = 200'000'000};
-  bool wants_more = false;  // a SIGHUP came while one was being done
-  bool sweeps = false;      // models that were replaced are still in use
+  bool wants_more = false;  // a SIGHUP came during a reload
+  bool sweeps = false;      // replaced models are still in use
   while (true) {
     const bool is_idle = !reloading.valid() && !sweeps;
     const int signal =
@@ -192,7 +192,7 @@ int wait_for_stop(config::Reloader& reloader, chat::ModelRegistry& models,
   }
 }
 
-// "": reports of crashes go to stderr alone.
+// "": crash reports go to stderr alone.
 std::string crash_folder(const config::ServerConfig& server) {
   if (!server.crash_reports) return {};
   if (!server.crash_dir.empty()) return server.crash_dir;
@@ -200,12 +200,12 @@ std::string crash_folder(const config::ServerConfig& server) {
   return state.empty() ? state : state + "/crashes";
 }
 
-// From here on a crash is reported. What an earlier run left is told, until someone removes it.
+// From here on crashes are reported. Reports of earlier runs are mentioned until they are removed.
 OrComplaint<void> report_crashes(const config::ServerConfig& server) {
   const std::string folder = crash_folder(server);
   std::error_code failure;
-  // A folder that is wanted is there from the start, or the configuration is wrong; the default one
-  // is made by the first crash.
+  // A folder that the configuration names must exist or be made now; the default one is made by the
+  // first crash.
   if (!server.crash_dir.empty() && server.crash_reports) {
     std::filesystem::create_directories(folder, failure);
     if (failure || ::access(folder.c_str(), W_OK) != 0) {
@@ -225,7 +225,7 @@ OrComplaint<void> report_crashes(const config::ServerConfig& server) {
 }
 
 int run_serve(const ServeOptions& options, App app) {
-  // Before any thread is made, so that all of them leave these signals to us.
+  // Before any thread is started, so that all of them inherit the blocked signals.
   const sigset_t all = all_signals();
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
   const sigset_t signals = stop_signals();
@@ -263,7 +263,7 @@ int run_serve(const ServeOptions& options, App app) {
     if (!again) return Unexpected(Error{Errc::invalid, std::move(again.error().message)});
     return *std::move(again);
   };
-  // One of the words, or the configuration had not been read.
+  // The configuration was checked, so the level is valid.
   const auto set_log_level = [](std::string_view level) {
     static_cast<void>(start_logging(level));
   };
@@ -277,7 +277,7 @@ int run_serve(const ServeOptions& options, App app) {
   do_or_exit(
       signals, [&] { (*instance)->shut_down(std::chrono::seconds(grace)); },
       [](int) { return kOk; });
-  // Nobody waits any more for a model that is being loaded or a grammar that is compiled.
+  // A model that is being loaded or a grammar that is being compiled is not needed any more.
   constexpr std::chrono::seconds kTidyUp{1};
   const auto tidy_up = [&] {
     if (reloading.valid()) reloading.wait();
