@@ -1,5 +1,5 @@
-# Names at once all that lacks here of what cmake/TenonDependencies.cmake and the command take, before anything is compiled: this
-# is what somebody sees first who runs `pip install .` or cmake without `make`.
+# Names everything at once that this machine lacks of what cmake/TenonDependencies.cmake and the command take, before anything is compiled: this
+# is what users of `pip install .`, or of cmake without `make`, see first.
 set(lacking "")
 foreach(pair tl-expected=libexpected-dev fmt=libfmt-dev spdlog=libspdlog-dev tomlplusplus=libtomlplusplus-dev
              OpenSSL=libssl-dev SQLite3=libsqlite3-dev prometheus-cpp=prometheus-cpp-dev

@@ -4,10 +4,10 @@
 #   extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 # Two ways to build it, from the same source:
 #   any preset        fuzz_<name> replays every file of CORPUS, a test named fuzz.<name>: what a fuzzer
-#                     once found stays fixed, with any compiler.
+#                     has once found stays fixed, with any compiler.
 #   preset `fuzz`     (clang) fuzz_<name> is the libFuzzer binary; `make fuzz` runs each for a while
 #                     and keeps new inputs in build/fuzz/corpus.
-# A crash becomes a file in CORPUS in the commit that mends it.
+# A crash becomes a file in CORPUS in the commit that fixes it.
 option(TENON_FUZZ "Build libFuzzer binaries instead of corpus replays (clang only)" OFF)
 
 function(tenon_fuzz name)

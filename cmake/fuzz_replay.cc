@@ -1,6 +1,6 @@
-// Stands in for libFuzzer where there is none: runs a fuzz target once over each file named on the
-// command line, and over each file below each folder named there, in order of name. An input that
-// crashes is the last one printed.
+// Takes the place of libFuzzer with compilers that lack it: runs a fuzz target once over each file
+// named on the command line, and over each file below each folder named there, in order of name. An
+// input that crashes is the last one printed.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -7,7 +7,7 @@
 namespace tenon::python {
 namespace {
 
-// Kept for as long as the interpreter, as modules are.
+// The attribute is kept as long as the interpreter, as modules are.
 PyObject* attribute_of(const char* module, const char* name) {
   nb::object value = nb::module_::import_(module).attr(name);
   return value.release().ptr();
@@ -28,7 +28,7 @@ constexpr const char* kErrors[] = {"Error",
                                    "UnavailableError",
                                    "InternalError"};
 
-// What messages of the library call by the names that C has.
+// Names in the library's messages that differ in C and Python.
 constexpr std::pair<std::string_view, std::string_view> kNames[] = {
     {"tenon_vocab_with_ends()", "Vocab.with_ends()"}};
 
@@ -40,7 +40,7 @@ std::string in_names_of_python(std::string message) {
   return message;
 }
 
-// Of a str that is no Unicode, where that is its fault.
+// Raises for a str that is not valid Unicode, if that is why the last call failed.
 [[noreturn]] void raise_no_unicode(const char* what) {
   PyObject *type = nullptr, *error = nullptr, *trace = nullptr;
   PyErr_Fetch(&type, &error, &trace);
@@ -135,7 +135,7 @@ Path path_in(nb::handle value) {
   path.owner = nb::steal(PyOS_FSPath(value.ptr()));
   if (!path.owner.is_valid()) nb::raise_python_error();
   if (PyUnicode_Check(path.owner.ptr())) {
-    // Names of files are bytes, and the system's may be any.
+    // File names are bytes, and may be any bytes.
     path.owner = nb::steal(PyUnicode_EncodeFSDefault(path.owner.ptr()));
     if (!path.owner.is_valid()) raise_no_unicode("a path");
   }
@@ -206,7 +206,7 @@ std::vector<std::int32_t> ids_of(nb::handle sequence, const char* name) {
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* const item = PySequence_Fast_GET_ITEM(fast.ptr(), i);
     int is_large = 0;
-    // Those that are right, without a name for each.
+    // Ids that are right, without making a name for each.
     const long long id =
         PyLong_CheckExact(item) ? PyLong_AsLongLongAndOverflow(item, &is_large) : -1;
     ids[static_cast<std::size_t>(i)] =

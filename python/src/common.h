@@ -11,15 +11,15 @@
 #include <nanobind/nanobind.h>
 #include <tenon.h>
 
-/// What all bindings share. Each wraps functions of tenon.h and nothing else of Tenon: what Python
-/// can do, C can.
+/// What all bindings share. They wrap the functions of tenon.h and nothing else of Tenon, so C can
+/// do everything that Python can.
 namespace tenon::python {
 
 namespace nb = nanobind;
 
 // ---- Arguments. Each says by itself what is wrong with it, None too: they are declared by arg().
 
-/// A str or bytes as it is, without a copy. Good as long as the argument that it came from.
+/// The bytes of a str or bytes, without a copy. Valid as long as the argument that it came from.
 struct Text {
   tenon_text text{};
   PyObject* str = nullptr;  // null: bytes
@@ -30,14 +30,14 @@ struct Json {
   nb::object owner;
   tenon_text text{};
 };
-/// The same, or None: an object without members.
+/// The same; None stands for an object without members.
 struct Options : Json {};
 
 /// The id of a token.
 struct Token {
   std::int32_t id = 0;
 };
-/// How many.
+/// A number of things.
 struct Count {
   std::size_t count = 0;
 };
@@ -61,7 +61,7 @@ inline auto arg(const char* name) {
   return nb::arg(name).none();
 }
 
-/// Throws the exception: PyErr_Format()'s.
+/// Throws the exception that PyErr_Format() makes.
 [[noreturn]] void raise_error(PyObject* type, const char* format, ...);
 /// Throws TypeError: "WANTED is wanted, not int".
 [[noreturn]] void raise_type(const char* wanted, nb::handle value);
@@ -78,20 +78,20 @@ inline auto arg(const char* name) {
 /// What a Json argument is.
 [[nodiscard]] Json json_in(nb::handle value);
 
-/// The object itself. Throws TypeError where `value` is of another class.
+/// The C++ object. Throws TypeError if `value` is of another class.
 template <typename T>
 [[nodiscard]] T& the(nb::handle value) {
   if (!nb::isinstance<T>(value) || !nb::inst_ready(value)) raise_type(T::kKind, value);
   return *nb::inst_ptr<T>(value);
 }
 
-/// Throws the exception of tenon._errors that `error` is, if it is one.
+/// Throws the exception of tenon._errors for `error`, unless it is null.
 void check(tenon_error* error);
 
 inline std::string_view view(tenon_text text) {
   return {text.data, text.size};
 }
-[[nodiscard]] nb::str str_of(tenon_text text);  ///< What is not UTF-8 becomes U+FFFD.
+[[nodiscard]] nb::str str_of(tenon_text text);  ///< Bytes that are not UTF-8 become U+FFFD.
 [[nodiscard]] nb::bytes bytes_of(tenon_text text);
 [[nodiscard]] nb::object loads(tenon_text json);
 
@@ -110,7 +110,7 @@ struct Free {
 template <typename T>
 using Handle = std::unique_ptr<T, Free>;
 
-/// Calls `function`, and lets other threads run meanwhile where it may take long.
+/// Calls `function`; if it may take long, without the GIL.
 template <typename Function>
 auto without_gil(bool is_long, Function function) {
   if (!is_long) return function();
@@ -118,7 +118,7 @@ auto without_gil(bool is_long, Function function) {
   return function();
 }
 
-/// Calls a function whose last argument is where a handle goes, without the GIL, and gives the
+/// Calls a function whose last argument is the place for a handle, without the GIL, and returns the
 /// handle.
 template <typename T, typename Function>
 [[nodiscard]] Handle<T> made(Function function) {
@@ -127,7 +127,7 @@ template <typename T, typename Function>
   return Handle<T>(result);
 }
 
-/// The same, of a string.
+/// The same for a string.
 template <typename Function>
 [[nodiscard]] Handle<tenon_string> text_from(Function function) {
   return made<tenon_string>(function);
@@ -141,8 +141,8 @@ template <typename Function>
   return str_of(tenon_string_text(text_from(function).get()));
 }
 
-/// What serves one thread at a time. The GIL does not see to that where a call lets go of it, so a
-/// second thread is refused.
+/// For objects that serve one thread at a time. The GIL does not ensure that, since some calls
+/// release it, so a second thread is refused.
 class Turn {
  public:
   class Taken {
@@ -186,12 +186,12 @@ struct Grammar {
   nb::object vocab;  // The Vocab.
 };
 struct Matcher {
-  Handle<tenon_matcher> handle;   // null: one that is only lent, see `lent`
-  nb::object grammar;             // The Grammar; None where an answer lends the matcher.
+  Handle<tenon_matcher> handle;   // null: it is only lent, see `lent`
+  nb::object grammar;             // The Grammar; None if an answer lends the matcher.
   tenon_matcher* lent = nullptr;  // changes in its turn
   std::size_t words = 0;
   Turn turn;
-  /// In its turn, with the GIL. Throws where it was lent for an answer that has ended.
+  /// Call it in its turn, with the GIL. Throws if it was lent for an answer that has ended.
   [[nodiscard]] tenon_matcher* get() const;
 };
 struct Format {
@@ -214,7 +214,7 @@ struct ChatTemplate {
 /// Diagnostic, Finish. `piece`: what they were read from.
 [[nodiscard]] nb::list events_of(const tenon_event* events, std::size_t count,
                                  const Text& piece = {});
-/// None for one of a type that this version does not know.
+/// None for an event of a type that this version does not know.
 [[nodiscard]] nb::object event_of(const tenon_event& event);
 
 /// Ids out of any sequence of int; `name` is what errors call it.
@@ -233,8 +233,8 @@ void bind_conversation(nb::module_& m);
 
 namespace nanobind::detail {
 
-// What they refuse they throw, so that there is no search for another signature, and no sentence
-// about those that there are.
+// They throw what they refuse themselves, so nanobind neither looks for another signature nor
+// lists the signatures in its error.
 
 template <>
 struct type_caster<tenon::python::Text> {

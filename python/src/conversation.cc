@@ -9,7 +9,7 @@ namespace {
 
 // ---- Toolboxes ----------------------------------------------------------------------------------
 
-/// One run of a tool; whoever lets go of it without end() has failed.
+/// One run of a tool; if it is destroyed without end(), the tool has failed.
 class ToolCall {
  public:
   explicit ToolCall(tenon_tool_call* call) : call_(call) {}
@@ -33,7 +33,7 @@ class ToolCall {
 };
 
 struct Toolbox {
-  std::vector<PyObject*> functions;  // Owned. They outlive `handle`.
+  std::vector<PyObject*> functions;  // Owned; they must outlive `handle`.
   Owned<tenon_toolbox, tenon_toolbox_free> handle;
 
   explicit Toolbox(tenon_toolbox* toolbox) : handle(toolbox) {}
@@ -45,8 +45,8 @@ struct Toolbox {
   Toolbox& operator=(const Toolbox&) = delete;
 };
 
-// What a function refers to may refer to the toolbox in turn. Nothing may run any more when it is
-// let go of.
+// A function may refer to objects that refer to the toolbox. No tool may be running when they are
+// released.
 int traverse_toolbox(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (!nb::inst_ready(self)) return 0;
@@ -72,7 +72,7 @@ void run_tool(void* user, tenon_tool_call* call, tenon_text name, tenon_text arg
     const nb::object run = nb::cast(new ToolCall(call), nb::rv_policy::take_ownership);
     nb::borrow(static_cast<PyObject*>(user))(run, str_of(name), loads(arguments));
   } catch (nb::python_error& error) {
-    // What a tool raises is caught where it is run; this is what was raised beside it.
+    // Exceptions of a tool are caught where it runs; this one was raised outside of it.
     error.discard_as_unraisable("a tool");
   } catch (const std::exception&) {
   }
@@ -104,7 +104,7 @@ PyType_Slot conversation_slots[] = {
     {Py_tp_clear, reinterpret_cast<void*>(clear_conversation)},
     {0, nullptr}};
 
-/// An event that lives as long as it is wanted.
+/// A copy of an event, which otherwise is valid only during the callback.
 struct KeptEvent {
   explicit KeptEvent(const tenon_event& event)
       : type(event.type),
@@ -130,8 +130,8 @@ struct KeptEvent {
   std::string text, id, name;
 };
 
-/// A conversation that waits for an answer, in a thread of its own, so that whoever asked can be
-/// interrupted.
+/// A conversation that waits for an answer, in a thread of its own, so that the thread that asked
+/// can be interrupted.
 class Asking {
  public:
   Asking(nb::object conversation, bool is_submit, Text what, nb::object toolbox, Text limits)
@@ -154,7 +154,7 @@ class Asking {
   }
   void close() {
     join([this] {
-      // Again and again: what is cancelled before it has begun does not know of it.
+      // Repeatedly, since cancelling a question that has not begun has no effect.
       do {
         cancel();
       } while (!events_.wait_for_end(std::chrono::milliseconds(20)));
@@ -177,11 +177,11 @@ class Asking {
     return nb::make_tuple(list, is_ended);
   }
   [[nodiscard]] int fd() const { return events_.fd(); }
-  /// It has ended, or was cancelled and ends soon.
+  /// Whether it has ended, or was cancelled and ends soon.
   [[nodiscard]] bool is_over() const {
     return is_cancelled_.load(std::memory_order_relaxed) || events_.has_ended();
   }
-  /// After the end, once.
+  /// Call it once, after the end.
   [[nodiscard]] nb::object turn() {
     join([] {});
     if (error_ == nullptr && turn_ == nullptr) {

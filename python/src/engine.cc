@@ -9,7 +9,7 @@ namespace tenon::python {
 
 namespace {
 
-/// One answer. Its functions come from one thread at a time; after end() there is none.
+/// One answer. Its functions are called from one thread at a time, and not after end().
 class Generation {
  public:
   Generation(tenon_generation* generation, tenon_matcher* matcher, std::size_t mask_words)
@@ -30,7 +30,7 @@ class Generation {
     if (generation == nullptr) return false;
     Matcher* const matcher = lent();
     const nb::gil_scoped_release released;
-    // The matcher takes the token, after what another thread does with it.
+    // The matcher accepts the token once no other thread uses it.
     std::optional<Turn::Taken> taken;
     if (matcher != nullptr) taken.emplace(matcher->turn, released);
     return tenon_generation_token(generation, token.id) == 0;
@@ -44,7 +44,7 @@ class Generation {
     const nb::gil_scoped_release released;
     tenon_generation_end(generation, reason, message);
   }
-  /// Nothing of it is used any more; gives what the library has to end.
+  /// Returns the library's generation, which the caller must end; this object is not used any more.
   tenon_generation* disown() {
     tenon_generation* const generation = std::exchange(generation_, nullptr);
     if (!origin_.is_here()) return nullptr;
@@ -105,7 +105,7 @@ void bind_engine(nb::module_& m, nb::class_<Service>& service) {
         engine.size = sizeof(engine);
         engine.user = of_python.get();
         engine.start = &start;
-        // What is over is refused as too large.
+        // A larger number is refused as too large.
         engine.context_tokens =
             static_cast<std::uint32_t>(std::min<std::size_t>(context_tokens.count, UINT32_MAX));
         engine.max_concurrent =

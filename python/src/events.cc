@@ -24,7 +24,7 @@ struct Kind {
   const char* name;
   const char* full_name;
   std::array<Member, 3> members;
-  PyObject* (*last)() = nullptr;  // what the last member is where it is not given
+  PyObject* (*last)() = nullptr;  // makes the last member if it is not given
 
   [[nodiscard]] std::size_t count() const {
     std::size_t count = 0;
@@ -53,7 +53,7 @@ const Kind kKinds[] = {
 };
 constexpr std::size_t kKindCount = std::size(kKinds);
 
-// Of kKinds, by their places. The module keeps them, and is never let go of.
+// The types of kKinds, by index. The module keeps them, and is never released.
 std::array<PyTypeObject*, kKindCount> types;
 
 const Kind& kind_of(PyTypeObject* type) {
@@ -76,7 +76,7 @@ PyObject* members_of(PyObject* self) {
   return all;
 }
 
-// Without members yet.
+// Makes an event without its members.
 PyObject* made(PyTypeObject* type) {
   Event* const self = PyObject_New(Event, type);
   if (self == nullptr) return nullptr;
@@ -91,7 +91,7 @@ void destroy(PyObject* self) {
   Py_DECREF(type);
 }
 
-// A member that is given, by its place or its name; null: it is not.
+// The argument for a member, by position or by name; null if it is not given.
 PyObject* given(const Kind& kind, std::size_t i, PyObject* arguments, PyObject* keywords) {
   const auto place = static_cast<Py_ssize_t>(i);
   if (place < PyTuple_GET_SIZE(arguments)) return PyTuple_GET_ITEM(arguments, place);
@@ -168,7 +168,7 @@ PyMethodDef methods[] = {{"__reduce__", &reduce, METH_NOARGS, nullptr}, {}};
 
 void add_type(nb::module_& m, std::size_t at) {
   const Kind& kind = kKinds[at];
-  // Read as the type is used; it is there as long as the process.
+  // Python reads it as the type is used, so it lives as long as the process.
   static std::array<std::array<PyMemberDef, 4>, kKindCount> members{};
   nb::list names;
   for (std::size_t i = 0; i < kind.count(); ++i) {
@@ -197,13 +197,13 @@ PyObject* text(tenon_text from) {
   return PyUnicode_DecodeUTF8(from.data, static_cast<Py_ssize_t>(from.size), "replace");
 }
 
-// Most pieces within an answer come out as they went in: then it is the same str.
+// Most pieces of an answer come out as they went in; then the same str is returned.
 PyObject* text(tenon_text from, const Text& piece) {
   const bool is_same = piece.str != nullptr && view(from) == view(piece.text);
   return is_same ? Py_NewRef(piece.str) : text(from);
 }
 
-// Of the kind at a place; the members are given away.
+// An event of the kind at this index; takes over the references to its members.
 template <typename... Members>
 PyObject* event_with(std::size_t at, Members... members) {
   PyObject* const self = made(types[at]);
@@ -251,14 +251,14 @@ nb::object event_of(const tenon_event& event) {
 }
 
 nb::list events_of(const tenon_event* events, std::size_t count, const Text& piece) {
-  // Of its size from the start: appending to an empty list is one allocation more.
+  // Made with its final size: appending to an empty list would cost one more allocation.
   nb::list result = nb::steal<nb::list>(PyList_New(static_cast<Py_ssize_t>(count)));
   if (!result.is_valid()) nb::raise_python_error();
   Py_ssize_t known = 0;
   const char* at = reinterpret_cast<const char*>(events);
   for (std::size_t i = 0; i < count; ++i) {
     const auto& event = *reinterpret_cast<const tenon_event*>(at);
-    at += event.size;  // which may be more than this version knows
+    at += event.size;  // may be larger than this version's structure
     PyObject* const object = object_of(event, piece);
     if (object == nullptr) nb::raise_python_error();
     if (object == Py_None) {

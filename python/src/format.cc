@@ -10,7 +10,7 @@ struct StreamParser {
   Turn turn;
 };
 
-// Shorter ones are read in less time than letting go of the GIL takes.
+// Shorter texts are read in less time than releasing the GIL takes.
 constexpr std::size_t kLongText = 4096;
 
 nb::list feed(StreamParser& self, Text text, bool is_control) {

@@ -6,11 +6,11 @@
 namespace tenon::python {
 namespace {
 
-/// 32-bit words to write: of anything with Python's buffer protocol (NumPy), else with DLPack
+/// 32-bit words to write to, of anything with Python's buffer protocol (NumPy) or with DLPack
 /// (PyTorch on the CPU). Nothing is copied.
 class Words {
  public:
-  /// `row` -1: there is one alone.
+  /// `row` -1: the array has only one row.
   Words(nb::handle source, Py_ssize_t row) {
     if (row < -1) raise_error(PyExc_IndexError, "row is %zd, and they are counted from 0", row);
     if (PyObject_CheckBuffer(source.ptr()) != 0) {
@@ -98,7 +98,7 @@ bool verdict(const Matcher& self, int result) {
   nb::raise_python_error();
 }
 
-// There are never more of those that must come, or that lead to an end: tenon.h.
+// tenon.h promises that there are never more forced tokens, or tokens that lead to an end.
 constexpr std::size_t kMostTokens = 65'536;
 
 // Ids from a function that fills an array and says how many there are.

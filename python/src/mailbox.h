@@ -15,9 +15,9 @@
 
 namespace tenon::python {
 
-/// Carries what the library's threads have for a thread of Python's. They never wait for the GIL:
-/// whoever reads either waits without it (next()), or lets its event loop watch fd() and takes what
-/// is there (take()).
+/// Carries items from the library's threads to a thread of Python's. The library never waits for
+/// the GIL: a reader either waits without it (next()), or lets its event loop watch fd() and takes
+/// what is there (take()).
 template <typename T>
 class Mailbox {
  public:
@@ -42,8 +42,8 @@ class Mailbox {
     wake();
   }
 
-  /// The next one; nothing: it has ended. Called with the GIL, waits without it, and lets Ctrl-C
-  /// through.
+  /// The next item; no value at the end. Call it with the GIL; it waits without it, and Ctrl-C
+  /// interrupts it.
   [[nodiscard]] std::optional<T> next() {
     for (;;) {
       {
@@ -62,7 +62,7 @@ class Mailbox {
     }
   }
 
-  /// All that is there, and whether that was the end. Waits for nobody, and makes fd() quiet.
+  /// All items that are there, and whether that was the end. Does not wait, and resets fd().
   [[nodiscard]] std::pair<std::deque<T>, bool> take() {
     const std::lock_guard lock(mutex_);
     std::uint64_t wakes = 0;
@@ -71,7 +71,7 @@ class Mailbox {
     return {std::exchange(items_, {}), is_ended_};
   }
 
-  /// Called without the GIL. False: it has not ended yet.
+  /// Call it without the GIL. False: it has not ended yet.
   [[nodiscard]] bool wait_for_end(std::chrono::milliseconds patience) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, patience, [this] { return is_ended_; });
@@ -86,7 +86,7 @@ class Mailbox {
  private:
   void wake() {
     const std::uint64_t one = 1;
-    // It fails only where the counter is full, and then fd() is readable already.
+    // It fails only if the counter is full, and then fd() is readable already.
     [[maybe_unused]] const auto written = ::write(fd_, &one, sizeof(one));
     changed_.notify_all();
   }

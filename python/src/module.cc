@@ -1,7 +1,7 @@
 #include "common.h"
 
 NB_MODULE(_tenon, m) {
-  // What a program still holds when it ends is no leak.
+  // Objects that a program still has when it ends are not leaks.
   nanobind::set_leak_warnings(false);
   m.attr("__version__") = tenon_version();
   tenon::python::bind_vocab(m);

@@ -16,7 +16,7 @@ class Call {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  /// Once it returns nobody waits for it any more, and there are no pieces.
+  /// After it no thread waits for the call any more, and no pieces come.
   void close() {
     cancel();
     std::unique_lock lock(in_use_, std::defer_lock);
@@ -53,7 +53,8 @@ class Call {
     status_.store(status, std::memory_order_relaxed);
     was_cut_.store(end == 2, std::memory_order_relaxed);
   }
-  /// What may wait for it, without the GIL: not freed meanwhile, null where it has been.
+  /// Runs what may wait for the call, without the GIL. The call is not freed meanwhile; null if it
+  /// has been.
   template <typename Function>
   void use(Function function) {
     const nb::gil_scoped_release released;
@@ -69,7 +70,7 @@ class Call {
   std::atomic<bool> was_cut_ = false;
 };
 
-/// One whose pieces a thread of Python's waits for.
+/// A call whose pieces a thread of Python's waits for.
 class TakenCall : public Call {
  public:
   TakenCall(nb::object service, Text method, Text path, Text body) : Call(std::move(service)) {
@@ -77,7 +78,7 @@ class TakenCall : public Call {
   }
   ~TakenCall() { close(); }
 
-  /// None: it has ended. Lets Ctrl-C through.
+  /// None at the end. Ctrl-C interrupts it.
   [[nodiscard]] nb::object next() {
     constexpr std::uint32_t kMoment_ms = 50;
     for (;;) {
@@ -94,7 +95,7 @@ class TakenCall : public Call {
   }
 };
 
-/// One whose pieces an event loop watches for. They come from the library's threads.
+/// A call whose pieces an event loop watches for. They come from the library's threads.
 class WatchedCall : public Call {
  public:
   WatchedCall(nb::object service, Text method, Text path, Text body) : Call(std::move(service)) {
@@ -140,7 +141,7 @@ nb::class_<Local<T>> bind_call(nb::module_& m, const char* name) {
 
 std::atomic<unsigned> forks = 0;
 
-// An engine may refer to what refers to the service.
+// An engine may refer to objects that refer to the service.
 int traverse_service(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (!nb::inst_ready(self)) return 0;

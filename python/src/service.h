@@ -6,19 +6,19 @@
 
 namespace tenon::python {
 
-/// The process that something was made in. In a child of fork() the library's threads are not
-/// there: what they serve is neither used nor freed, for it may wait for them.
+/// The process in which an object was made. A child of fork() has none of the library's threads, so
+/// objects that need them are neither used nor freed there, since that may wait for them.
 class Origin {
  public:
   Origin();
   [[nodiscard]] bool is_here() const;
-  void check() const;  ///< Throws where it is another one.
+  void check() const;  ///< Throws in another process.
 
  private:
   unsigned forks_;
 };
 
-/// What has threads of its own, or waits for the library's.
+/// An object that has threads of its own, or waits for the library's.
 template <typename T>
 class Local {
  public:
@@ -34,7 +34,7 @@ class Local {
     origin_.check();
     return it_;
   }
-  /// Null: it is of another process.
+  /// Null if it was made in another process.
   [[nodiscard]] T* if_here() const { return origin_.is_here() ? it_ : nullptr; }
 
  private:
@@ -42,8 +42,8 @@ class Local {
   T* it_;
 };
 
-/// A handle that is freed when it has been closed and nobody uses it any more: without the GIL,
-/// since what it ends may be waiting for that. All of this is called with the GIL.
+/// A handle that is freed once it was closed and is not used any more. It is freed without the GIL,
+/// because what it ends may be waiting for the GIL. All methods are called with the GIL.
 template <typename T, void (*FreeIt)(T*)>
 class Owned {
  public:
@@ -54,7 +54,7 @@ class Owned {
           FreeIt(unused);
         }) {}
 
-  /// Whoever calls it without the GIL holds this meanwhile. Throws where it has been closed.
+  /// Keep the result while you use the handle without the GIL. Throws if it has been closed.
   [[nodiscard]] std::shared_ptr<T> get() const {
     if (handle_ == nullptr) {
       PyErr_SetString(PyExc_ValueError, "it has been closed");
@@ -63,7 +63,7 @@ class Owned {
     origin_.check();
     return handle_;
   }
-  /// Gives what it was: null where it has been closed, or is another process's.
+  /// Returns the handle; null if it was closed already, or belongs to another process.
   std::shared_ptr<T> close() {
     std::shared_ptr<T> closed = std::exchange(handle_, nullptr);
     return origin_.is_here() ? closed : nullptr;
@@ -86,10 +86,10 @@ template <typename T, typename Function>
   return result;
 }
 
-/// What an engine that is written in Python is called with; see engine.cc.
+/// What is needed to call an engine that is written in Python; see engine.cc.
 struct EngineOfPython {
   PyObject* start;         // Owned, by Service.
-  std::size_t mask_words;  // Of its vocabulary.
+  std::size_t mask_words;  // In a mask of its vocabulary.
 };
 
 struct Service {
@@ -100,14 +100,14 @@ struct Service {
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
-  /// What is under way ends, in other threads too.
+  /// Ends all answers, also those that other threads wait for.
   void end() {
     const auto ended = handle.close();
     if (ended == nullptr) return;
     const nb::gil_scoped_release released;
     tenon_service_shut_down(ended.get());
   }
-  /// No engine is called any more but for conversations, which hold this.
+  /// After it engines are called only for conversations, which keep this object.
   void close() {
     handle.close();
     for (const auto& engine : std::exchange(engines, {})) Py_DECREF(engine->start);

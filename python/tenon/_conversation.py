@@ -24,10 +24,10 @@ class Turn:
     content: str | None = None
     reasoning_content: str | None = None
     tool_calls: list[dict[str, Any]] = dataclasses.field(default_factory=list)
-    """Those that wait for results."""
+    """The calls that wait for results."""
     finish_reason: str = ""
     usage: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """Of all rounds."""
+    """The sum over all rounds."""
     rounds: int = 1
     diagnostics: list[dict[str, Any]] = dataclasses.field(default_factory=list)
 
@@ -40,7 +40,7 @@ class Turn:
 
 
 class Answer:
-    """An answer that comes. It is asked for when it is first looked at.
+    """An answer that is coming. The question is sent when the answer is first used.
 
         for event in answer: ...            # or `async for`
         turn = answer.result()              # or `await answer`
@@ -58,7 +58,7 @@ class Answer:
         self._turn: Turn | None = None
 
     def cancel(self) -> None:
-        """Ends it soon, with the finish reason "cancelled"; where it has not begun, nothing is asked."""
+        """Ends it soon, with the finish reason "cancelled"; if it has not begun, the question is not sent."""
         self._is_cancelled = True
         if self._asking is not None:
             self._asking.cancel()
@@ -128,7 +128,7 @@ class Answer:
         return asking
 
     def _finish(self, asking: _tenon._Asking) -> None:
-        # It holds the conversation, and the tools, where the collector does not see it.
+        # It keeps the conversation and the tools alive in a way that the garbage collector does not see.
         if self._conversation._asking is asking:
             self._conversation._asking = None
         self._asking, self._is_over = None, True
@@ -179,7 +179,7 @@ class Conversation:
         self._native = _tenon._Conversation(service._native, request, saved)
 
     def stream(self, message: str | Mapping[str, Any]) -> Answer:
-        """Says `message`. Its events come as they happen; of answers before tools were run, too."""
+        """Sends `message`. Events come as they happen, also those of answers before tools were run."""
         return Answer(
             self,
             False,
@@ -213,15 +213,15 @@ class Conversation:
         return self._idle().pending()
 
     def dismiss(self, why: str) -> None:
-        """Each call that waits has `why` as its result; the model is not asked."""
+        """Gives each waiting call the result `why`; the model is not asked."""
         self._idle().dismiss(why)
 
     def reset(self) -> None:
-        """Back to how it began."""
+        """Returns to the beginning of the conversation."""
         self._idle().reset()
 
     def save(self) -> dict[str, Any]:
-        """{"version": 1, "messages": [...]}; tools and settings are the caller's to keep."""
+        """{"version": 1, "messages": [...]}; tools and settings are not included."""
         return self._idle().save()
 
     @property
@@ -230,7 +230,7 @@ class Conversation:
         return messages
 
     def copy(self) -> Conversation:
-        """A branch: it shares what was said so far, and goes its own way."""
+        """A branch: it shares the messages so far, and continues independently."""
         branch = Conversation.__new__(Conversation)
         branch.__dict__.update(self.__dict__, _native=self._idle().copy(), _asking=None)
         return branch

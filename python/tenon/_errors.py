@@ -1,4 +1,4 @@
-"""What Tenon refuses or fails at. Each says in one sentence what is wrong, where, and how to mend it."""
+"""The exceptions of Tenon. Each message is one sentence: what is wrong, where, and what helps."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ class Error(Exception):
 
 
 class InvalidError(Error, ValueError):
-    """The input breaks its own rules: another try cannot help."""
+    """The input breaks the rules of its language: trying again cannot help."""
 
 
 class UnsupportedError(Error, ValueError):
-    """It is well formed, but outside of what Tenon does."""
+    """The input is well formed, but Tenon does not support it."""
 
 
 class LimitExceededError(Error, ValueError):
@@ -22,15 +22,15 @@ class LimitExceededError(Error, ValueError):
 
 
 class UnsatisfiableError(Error, ValueError):
-    """Nothing can ever fit it."""
+    """No value or text can ever fit it."""
 
 
 class UnavailableError(Error, OSError):
-    """A server, a file or the system failed: another try may help."""
+    """A server, a file or the system failed: trying again may help."""
 
 
 class InternalError(Error, RuntimeError):
-    """No memory, or a mistake of Tenon's."""
+    """Out of memory, or a bug in Tenon."""
 
 
 class ApiError(Error):

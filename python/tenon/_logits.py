@@ -29,7 +29,7 @@ def apply_mask(scores: Any, mask: Any) -> Any:
 
 
 class LogitsProcessor:
-    """Holds what `transformers` generates to a grammar.
+    """Constrains what `transformers` generates to a grammar.
 
         model.generate(**inputs, logits_processor=[tenon.LogitsProcessor(grammar)])
 
@@ -63,9 +63,7 @@ class LogitsProcessor:
         words = self._grammar.vocab.mask_words
         masks = numpy.zeros((len(rows), words), numpy.int32)
         for index, matcher in enumerate(followed):
-            if (
-                matcher.is_finished
-            ):  # Whatever comes here is thrown away, and something must be possible.
+            if matcher.is_finished:  # The token is thrown away, but one must be possible.
                 masks[index] = -1
             else:
                 matcher.fill_mask(masks, index)
@@ -77,7 +75,7 @@ class LogitsProcessor:
         if not tokens:
             return _tenon.Matcher(self._grammar)
         before = tokens[:-1]
-        # A row nearly always goes on with itself; with beams it may go on with another one, and so may a second.
+        # A row nearly always continues itself; with beams it may continue another row, and several may continue the same.
         candidates = [self._rows[index], *self._rows] if index < len(self._rows) else self._rows
         for seen, matcher in candidates:
             if seen == before:
@@ -85,7 +83,7 @@ class LogitsProcessor:
                 if not fork.is_finished:
                     fork.accept(
                         tokens[-1]
-                    )  # A token that was not allowed was chosen by somebody else's processor.
+                    )  # Another logits processor chose a token that was not allowed.
                 return fork
         matcher = _tenon.Matcher(self._grammar)
         for token in tokens:

@@ -59,7 +59,7 @@ class Fold:
 
     @property
     def message(self) -> dict[str, Any]:
-        """As Chat Completions has it. `content` is None where there was none."""
+        """The message in the shape of Chat Completions. `content` is None if there was no text."""
         message: dict[str, Any] = {"role": "assistant", "content": "".join(self._content) or None}
         if self._reasoning:
             message["reasoning_content"] = "".join(self._reasoning)

@@ -9,9 +9,15 @@
 
     tool(get_weather)     # {"type": "function", "function": {"name": "get_weather", "description": ..., "parameters": ...}}
 
-What a hint says is held to: the model cannot write what the hint does not take. A parameter without a hint takes any value. Hints
-that JSON has no values for (callables, protocols, sets of no type) are a TypeError that names the parameter.
+Calls are constrained to the hints: the model cannot write values that a hint does not allow. A parameter without a
+hint allows any value. Hints that JSON has no values for (callables, protocols, sets of no type) are a TypeError that names the parameter.
 """
+
+# The file has three parts. _Reader goes over the hints and makes a schema from each; a class with fields becomes an
+# entry of `definitions` before its fields are read, so a class that contains itself ends. parse_docstring() recognises
+# the sections of three styles by their first lines, and gives each parameter its description. arguments_reader() goes
+# the other way: it makes a function for each hint whose values differ from JSON's (enums, dataclasses, tuples, dates),
+# and none for the others, so that plain arguments are passed on untouched.
 
 from __future__ import annotations
 
@@ -71,8 +77,8 @@ def tool(
     """The tool that `function` is, in the shape of Chat Completions.
 
     Fails with TypeError where a parameter cannot be one of a tool: `*args`, positional-only ones, hints that JSON has no values
-    for; and where it is a generator, or a method of no object. `self` of a bound method is none, what functools.partial has
-    given is none, `**kwargs` are further properties.
+    for; and for a generator, or a method without its object. `self` of a bound method and the arguments of functools.partial
+    are not parameters, and `**kwargs` stand for further properties.
     """
     check_callable(function)
     try:
@@ -140,7 +146,7 @@ def schema_of(hint: Any) -> Json:
 
 
 def check_callable(function: Any) -> None:
-    """Fails with TypeError where it can be no tool."""
+    """Raises TypeError if the function cannot be a tool."""
     if not callable(function):
         raise TypeError(f"a tool is a function, not {type(function).__name__}")
     call = (
@@ -314,7 +320,7 @@ class _Reader:
         if hint not in self._names:
             name = self._free_name(hint.__name__)
             self._names[hint] = name
-            self.definitions[name] = {}  # that a class within itself finds it
+            self.definitions[name] = {}  # so that a class that contains itself finds it
             self.definitions[name] = read()
         return {"$ref": f"#/$defs/{self._names[hint]}"}
 
@@ -354,7 +360,7 @@ class _Reader:
 
     def _typed_dict(self, hint: Any, where: str, depth: int) -> Json:
         hints = typing.get_type_hints(hint, include_extras=True)
-        # Where annotations are texts, __required_keys__ does not know of NotRequired within them.
+        # If annotations are strings, __required_keys__ does not see NotRequired in them.
         marks = {typing.Required: True, typing.NotRequired: False}
         return self._fields(
             hint,
@@ -415,7 +421,7 @@ class _Reader:
 
 
 def _is_model(hint: Any) -> bool:
-    """A pydantic model, known by what it can do: pydantic itself is not imported."""
+    """Whether it is a pydantic model, found out by its methods, so that pydantic is not imported."""
     return callable(getattr(hint, "model_json_schema", None)) and callable(
         getattr(hint, "model_validate", None)
     )
@@ -449,7 +455,7 @@ def _enumeration(values: list[Any]) -> Json:
 
 
 def _one_of(schemas: list[Json]) -> Json:
-    """`anyOf`, or a list of types where there is no more than those to say."""
+    """`anyOf`, or a list of types if the schemas have nothing else."""
     if any(not schema for schema in schemas):
         return {}
     flat: list[Json] = []
@@ -494,7 +500,7 @@ def _annotated(schema: Json, notes: tuple[Any, ...], where: str) -> Json:
 
 
 def _bounds(schema: Json, note: Any) -> None:
-    for nested in getattr(note, "metadata", ()):  # those of pydantic.Field
+    for nested in getattr(note, "metadata", ()):  # the notes of pydantic.Field
         _bounds(schema, nested)
     if getattr(note, "description", None):
         schema["description"] = note.description
@@ -511,7 +517,7 @@ def _bounds(schema: Json, note: Any) -> None:
 
 
 class _NoJson:
-    """For values that JSON does not have, None being one that it has."""
+    """Raises for values that JSON does not have; None is one that it has."""
 
 
 _NO_JSON = _NoJson()
@@ -687,9 +693,9 @@ def _numpy_parameters(body: list[str]) -> dict[str, str]:
 
 
 def arguments_reader(function: Callable[..., Any]) -> Callable[[Json], Json]:
-    """Makes what the hints say of what JSON has: an Enum of its value, a dataclass of an object, a tuple of an array.
+    """Turns JSON values into what the hints say: a value into its Enum, an object into a dataclass, an array into a tuple.
 
-    What needs no making is passed as it is, so a function whose hints are plain gets its arguments at no cost.
+    Other values are passed as they are, so a function with plain hints gets its arguments at no cost.
     """
     makers = {}
     for name, hint in _hints_of(function).items():
@@ -706,7 +712,7 @@ def arguments_reader(function: Callable[..., Any]) -> Callable[[Json], Json]:
 def runners_of(
     function: Callable[..., Any],
 ) -> tuple[Callable[..., Any] | None, Callable[..., Awaitable[Any]]]:
-    """What runs it on arguments as JSON has them, plainly (None for a coroutine function) and awaited, for frameworks that want both."""
+    """Two functions that call it with JSON arguments: one directly (None for a coroutine function), one to be awaited."""
     read = arguments_reader(function)
 
     def run(**arguments: Any) -> Any:
@@ -720,7 +726,7 @@ def runners_of(
 
 
 def _maker(hint: Any, depth: int = 0) -> Callable[[Any], Any] | None:
-    """None: the value is already what the hint says."""
+    """None if the value already is what the hint says."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if depth > _MAX_DEPTH:
         return None
@@ -803,7 +809,7 @@ def _class_maker(hint: Any, depth: int) -> Callable[[Any], Any] | None:
 
 
 def _made(hint: Any, value: Json, depth: int) -> Json:
-    # Looked up when there is a value: a class may contain itself.
+    # Looked up at the first value, since a class may contain itself.
     hints = typing.get_type_hints(hint, include_extras=True)
     made = {}
     for name, each in value.items():

@@ -46,7 +46,7 @@ def _close_all() -> None:
 
 
 def keep_until_the_end(thread: threading.Thread) -> None:
-    """The interpreter's end waits for it, for a moment."""
+    """A thread for which the interpreter waits at its end, for a moment."""
     _answering.difference_update(
         [each for each in list(_answering) if each.ident is not None and not each.is_alive()]
     )
@@ -79,14 +79,14 @@ class Service:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Service:
-        """Of a tenon.toml, or of a GGUF file alone."""
+        """From a tenon.toml, or from a GGUF file alone."""
         self = cls.__new__(cls)
         self._native = _tenon.Service._load(os.fspath(path))
         _open.add(self)
         return self
 
     def close(self) -> None:
-        """Ends what is under way."""
+        """Ends all answers."""
         self._native.close()
 
     def __enter__(self) -> Service:
@@ -190,7 +190,7 @@ class Service:
         return self._native.listen(host, port)
 
     def stop_listening(self, grace_s: float = 5.0) -> None:
-        """Lets answers under way end within `grace_s`, then closes the port."""
+        """Lets HTTP answers end within `grace_s`, then closes the port."""
         if not 0 <= grace_s <= 1_000_000:
             raise ValueError(f"grace_s must be from 0 to 1000000, not {grace_s}")
         self._native.stop_listening(grace_s)
@@ -261,7 +261,7 @@ def _run_engine(
                 tokens.close()
         if generation.is_cancelled:
             reason = "cancelled"
-    except BaseException as error:  # Whatever it is, the answer has to end, and say why.
+    except BaseException as error:  # Any exception must end the answer, and the answer says why.
         reason, message = "error", f"{type(error).__name__}: {error}"
     generation.end(reason, message)
 

@@ -24,7 +24,7 @@ __all__ = [
 
 @dataclass(slots=True)
 class CallDelta:
-    """More of one call: `id` and `name` come once, where it begins."""
+    """A piece of one call: `id` and `name` come once, at its beginning."""
 
     index: int
     id: str | None = None
@@ -46,7 +46,7 @@ class AnswerParser:
         return self._read(self._parser.feed(text))
 
     def finish(self) -> tuple[str, list[CallDelta]]:
-        """What was held back since it might have become a marker. Nothing may follow."""
+        """The text that was held back because it could have become a marker. Call nothing after it."""
         return self._read(self._parser.finish())
 
     def _read(self, events: list[_tenon.Event]) -> tuple[str, list[CallDelta]]:
@@ -68,7 +68,7 @@ class AnswerParser:
 
 
 def tools_of(tools: Iterable[Any] | None) -> list[dict[str, Any]]:
-    """A server's functions as Chat Completions has them; Responses have their members outside, and tools that are none."""
+    """A server's functions in the shape of Chat Completions. Tools of Responses may be flat, or no functions."""
     described = [
         tool if isinstance(tool, dict) else tool.model_dump(exclude_none=True)
         for tool in tools or ()

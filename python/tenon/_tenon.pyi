@@ -92,19 +92,19 @@ class Vocab:
     def __init__(
         self, tokens: Sequence[Text | tuple[Text, bool] | None], ends: Sequence[int]
     ) -> None:
-        """Of tokens by id: their bytes, a pair with True for a control token, or None for an id that is none.
+        """From tokens by id: their bytes, a pair with True for a control token, or None for an id without a token.
 
         `ends` are the ids that end a model's turn. encode() fails: there is no tokenizer.
         """
     @staticmethod
     def load(path: str | PathLike[str]) -> Vocab:
-        """Of a GGUF file, a tokenizer.json, or a folder that has one of them."""
+        """From a GGUF file, a tokenizer.json, or a folder that has one of them."""
     @staticmethod
     def parse(tokenizer_json: Json | Text, config: Options = None) -> Vocab:
-        """Of the text of a tokenizer.json; `config` is a tokenizer_config.json."""
+        """From the text of a tokenizer.json; `config` is a tokenizer_config.json."""
     @staticmethod
     def parse_tiktoken(file: Text, options: Json | Text) -> Vocab:
-        """Of the text of a tiktoken file; `options`: {"pattern", "special": {text: id}, "bos", "eos", "adds_bos"}."""
+        """From the text of a tiktoken file; `options`: {"pattern", "special": {text: id}, "bos", "eos", "adds_bos"}."""
     def with_ends(self, ends: Sequence[int]) -> Vocab:
         """The same, with these ids beside those that end a model's turn."""
     def __len__(self) -> int: ...
@@ -123,10 +123,10 @@ class Vocab:
     def decode_bytes(self, ids: Ids) -> bytes: ...
     @property
     def mask_words(self) -> int:
-        """32-bit words of a mask."""
+        """How many 32-bit words a mask has."""
 
 class Schema:
-    """A JSON schema that values are held to. Any number of threads may use one."""
+    """A JSON schema that validates values. Any number of threads may use one."""
 
     def __init__(self, schema: Json | Text, options: Options = None) -> None:
         """`options`: {"draft", "documents", "assert_format"}."""
@@ -137,12 +137,12 @@ class Schema:
     def is_valid_json(self, text: Text) -> bool: ...
 
 class Grammar:
-    """A language over the tokens of a vocabulary. Any number of threads may use one."""
+    """The texts that an answer may be, over the tokens of a vocabulary. Any number of threads may use one."""
 
     def __init__(self, vocab: Vocab, request: Json | Text) -> None:
         """{"schema": ...}, or {"grammar": ..., "syntax": "gbnf" | "ebnf" | "lark" | "regex" | "structural_tag"}.
 
-        A vocabulary remembers its last grammars: the same request again costs next to nothing.
+        A vocabulary keeps its latest grammars, so the same request again costs next to nothing.
         """
     @staticmethod
     def for_tools(vocab: Vocab, format: Format | str, request: Json | Text) -> Grammar:
@@ -151,14 +151,14 @@ class Grammar:
     def vocab(self) -> Vocab: ...
     @property
     def relaxed(self) -> list[dict[str, str]]:
-        """Where the grammar holds less than its schema says: {"schema_path", "keyword", "message"}."""
+        """Where the grammar allows more than its schema: {"schema_path", "keyword", "message"}."""
 
 class Matcher:
     """Follows one text, token by token. One thread at a time: another is refused with RuntimeError."""
 
     def __init__(self, grammar: Grammar) -> None: ...
     def copy(self) -> Matcher:
-        """A fork: both go their own ways."""
+        """A copy that continues independently."""
     @property
     def grammar(self) -> Grammar: ...
     @property
@@ -170,10 +170,10 @@ class Matcher:
         dimension or, with a `row`, two. Words beyond the vocabulary become 0. Other threads run meanwhile.
         """
     def accept(self, token: int) -> bool:
-        """False: it could not come next, and nothing has changed."""
+        """False: the token cannot come next, and nothing has changed."""
     def accept_text(self, text: Text) -> bool: ...
     def validate_draft(self, tokens: Ids) -> int:
-        """How many of them could come one after the other. Accepts none."""
+        """How many of them can come one after the other. Accepts none of them."""
     def rollback(self, count: int) -> None: ...
     def reset(self) -> None: ...
     @property
@@ -188,11 +188,11 @@ class Matcher:
     def is_finished(self) -> bool:
         """An end token has been accepted."""
     def forced_bytes(self, max_bytes: int = 0) -> bytes:
-        """Bytes that must come next."""
+        """The bytes that must come next."""
     def forced_tokens(self, max_tokens: int = 1024) -> list[int]:
         """The same as ids, the first `max_tokens` of them, as the tokenizer writes them; never more than 65,536."""
     def tokens_to_end(self, max_tokens: int = 1024) -> list[int]:
-        """Few ids with which the text comes to a place where it may end; [] where it may end here.
+        """A short list of ids after which the text may end; [] if it may end here.
 
         LimitExceededError where more than `max_tokens`, or 65,536, would be needed, or the search takes too long.
         """
@@ -200,34 +200,34 @@ class Matcher:
 def print_grammar(
     request: Json | Text, to: Literal["gbnf", "ebnf", "lark", "json-schema"]
 ) -> tuple[str, list[dict[str, str]]]:
-    """The grammar of a request in another engine's language, and what that language cannot say."""
+    """The grammar of a request in another engine's language, and what that language cannot express."""
 
 class Format:
     """How a family of models writes tool calls. Any number of threads may use one."""
 
     def __init__(self, name: Text) -> None:
-        """The format of that name or alias: see names()."""
+        """The format with this name or alias; see names()."""
     @staticmethod
     def compile(definition: Text) -> Format:
-        """Of a definition in TOML (docs/formats.md)."""
+        """From a definition in TOML (docs/formats.md)."""
     @staticmethod
     def import_template(response_template: Json | Text) -> Format:
-        """Of the response_template in a tokenizer_config.json."""
+        """From the response_template in a tokenizer_config.json."""
     @staticmethod
     def names() -> list[str]: ...
     @staticmethod
     def detect(vocab: Vocab | None = None, **clues: str) -> tuple[Format | None, Any]:
         """The format of a model, and what tells it: by chat_template, bos_token, eos_token, model_name, response_template."""
     def register(self) -> None:
-        """Lets Format() and detect() know it."""
+        """Makes it known to Format() and detect()."""
     @property
     def name(self) -> str: ...
     @property
     def info(self) -> dict[str, Any]: ...
     def render_calls(self, calls: Json | Text) -> str:
-        """What a model writes for `calls`, as messages have them in "tool_calls"."""
+        """The text that a model writes for `calls`, which are as in "tool_calls" of a message."""
     def describe_tools(self, tools: Json | Text) -> str:
-        """How a model that was not trained for tools is told of them."""
+        """A text that describes tools to a model that was not trained for them."""
 
 class StreamParser:
     """Turns a model's output, cut anywhere, into events. One thread at a time."""
@@ -247,7 +247,7 @@ class StreamParser:
     def reset(self) -> None: ...
 
 class Mender:
-    """Mends the arguments of one call by their schema while they are written. One thread at a time."""
+    """Repairs the arguments of one call by their schema while they are written. One thread at a time."""
 
     def __init__(self, tool: Json | Text, rules: Text = "") -> None: ...
     def feed(self, arguments: Text) -> str: ...
@@ -256,7 +256,7 @@ class Mender:
     def repairs(self) -> list[dict[str, str]]: ...
 
 class Prompt:
-    """What a template has made of messages."""
+    """A prompt that a template has made from messages."""
 
     @property
     def text(self) -> str: ...
@@ -264,9 +264,9 @@ class Prompt:
     def spans(self) -> list[Span]: ...
     @property
     def shaping(self) -> list[str]:
-        """A sentence for each thing that was rewritten so that the template takes it."""
+        """A sentence for each thing that was rewritten so that the template can render it."""
     def tokenize(self, vocab: Vocab) -> list[int]:
-        """Control tokens stand where the template wrote them, and nowhere else."""
+        """The ids. Only control tokens that the template wrote become control tokens."""
 
 class ChatTemplate:
     """A model's chat template. Any number of threads may use one."""
@@ -275,10 +275,10 @@ class ChatTemplate:
         """`options`: {"name", "bos_token", "eos_token", "model_name", "format", "generic_fallback", "superset"}."""
     @staticmethod
     def load(path: str | PathLike[str]) -> ChatTemplate:
-        """Of a GGUF file, a model's folder, its tokenizer_config.json, or a file with a template."""
+        """From a GGUF file, a model's folder, its tokenizer_config.json, or a file with a template."""
     @property
     def format(self) -> Format | None:
-        """None: its models do not call tools."""
+        """None if models with this template do not call tools."""
     @property
     def capabilities(self) -> dict[str, Any]: ...
     def render(self, messages: Sequence[Mapping[str, Any]], **more: Any) -> Prompt:
@@ -286,7 +286,7 @@ class ChatTemplate:
     def render_request(self, request: Json | Text) -> Prompt: ...
 
 class Service:
-    """The models of a configuration; `tenon.Service` is what to use."""
+    """The models of a configuration; use `tenon.Service` instead."""
 
     def __init__(self, config: Text = "", folder: Text = ".") -> None: ...
     @staticmethod
@@ -309,9 +309,9 @@ class Generation:
 
     @property
     def matcher(self) -> Matcher | None:
-        """Its mask is to be filled before each token, which token() takes into it; good until end()."""
+        """Fill its mask before each token; token() accepts the token in it. Valid until end()."""
     def token(self, id: int) -> bool:
-        """False: nothing more is wanted."""
+        """False if no more is wanted."""
     @property
     def is_cancelled(self) -> bool: ...
     def end(self, reason: Text = "stop", message: Text = "") -> None:

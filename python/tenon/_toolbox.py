@@ -42,11 +42,11 @@ class Toolbox:
     def __init__(self, functions: Iterable[Callable[..., Any]] = (), **options: Any) -> None:
         """`options`: max_concurrent (8), time_limit_s (60), max_result_bytes (262144)."""
         self._native = _tenon._Toolbox(options)
-        self._lock = threading.RLock()  # again where the collector closes something
+        self._lock = threading.RLock()  # reentrant, since the garbage collector may close something
         # What runs a function, and the event that a thread of the library waits for meanwhile; guarded by the GIL.
         self._running: dict[threading.Thread, threading.Event] = {}
         self._is_waited_for = True
-        # Who asks, and in which loop; guarded by _lock.
+        # The thread that asks, and its loop; guarded by _lock.
         self._askings: weakref.WeakKeyDictionary[
             _tenon._Asking, asyncio.AbstractEventLoop | None
         ] = weakref.WeakKeyDictionary()
@@ -91,7 +91,7 @@ class Toolbox:
                     schedule(_finish(call, result), self._loop_that_asks())
                 else:
                     call.end(_text_of(result))
-            except Exception as error:  # The model is told, and goes on.
+            except Exception as error:  # The model gets it as the result.
                 call.end(_told(error), True)
             finally:
                 self._running.pop(threading.current_thread(), None)
@@ -126,7 +126,7 @@ class Toolbox:
         self._native.add_mcp(servers, os.fspath(folder))
 
     def tools(self) -> list[dict[str, Any]]:
-        """All of them, as requests have them."""
+        """All tools, as in a request."""
         return self._native.tools()
 
     def close(self) -> None:
@@ -140,7 +140,7 @@ class Toolbox:
             asking.close()
 
     def _stop_waiting(self) -> None:
-        """As the interpreter ends: what runs has no time left."""
+        """For the end of the interpreter: running tools get no more time."""
         self._is_waited_for = False
         for has_ended in list(self._running.values()):
             has_ended.set()
@@ -198,7 +198,7 @@ def _text_of(result: Any) -> str:
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """What JSON has for it."""
+    """The value in JSON's terms."""
     if depth > _MAX_DEPTH:
         raise ValueError(
             f"the tool's result is more than {_MAX_DEPTH} levels deep, or holds itself"
@@ -233,7 +233,7 @@ def _plain(value: Any, depth: int = 0) -> Any:
 
 
 def _has_text(kind: type) -> bool:
-    """Of its own, which tells more than where it lies."""
+    """Whether the type has a text of its own, which tells more than the address of the object."""
     return any("__str__" in each.__dict__ for each in kind.__mro__[:-1])
 
 

@@ -1,4 +1,4 @@
-"""Verdicts and repairs in one call."""
+"""Validation and repair as single functions."""
 
 from __future__ import annotations
 
@@ -34,6 +34,6 @@ def repair(
     *,
     is_incomplete: bool = False,
 ) -> Repaired:
-    """Mends the arguments of a call by the schema of its tool (docs/repair.md). What is right already stays as it is, byte for byte."""
+    """Repairs the arguments of a call by the schema of its tool (docs/repair.md). What is right already stays as it is, byte for byte."""
     mender = _tenon.Mender(tool if isinstance(tool, Mapping) else tool_of(tool, name="tool"))
     return Repaired(mender.feed(arguments) + mender.finish(is_incomplete), mender.repairs)

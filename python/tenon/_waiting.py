@@ -16,7 +16,7 @@ class Source(Protocol[Item]):
 
 
 async def items_of(source: Source[Item]) -> AsyncIterator[Item]:
-    """What `source` gives until it ends. The loop does other things meanwhile."""
+    """The items of `source` until its end. The event loop is free meanwhile."""
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()
     loop.add_reader(source.fileno(), readable.set)
@@ -35,7 +35,7 @@ async def items_of(source: Source[Item]) -> AsyncIterator[Item]:
 
 
 class _OwnLoop:
-    """A loop in a thread of its own, for coroutines that nobody's loop runs."""
+    """A loop in a thread of its own, for coroutines without a running loop."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -56,7 +56,7 @@ os.register_at_fork(after_in_child=own_loop.__init__)  # type: ignore[misc]  # i
 
 
 def schedule(coroutine: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop | None) -> None:
-    """Runs it in `loop`, or, where that does not run, in one of ours."""
+    """Runs it in `loop`, or in a loop of ours if that one is not running."""
     if loop is None or not loop.is_running():
         loop = own_loop.get()
     asyncio.run_coroutine_threadsafe(coroutine, loop)

@@ -8,10 +8,10 @@
 
     agent = Agent(role=..., goal=..., backstory=..., llm=TenonLLM(model="mine", service=service), tools=[get_weather])
 
-For a server elsewhere `crewai.LLM` is all that is needed (docs/clients/crewai.md). Needs `crewai`.
+For a server in another process `crewai.LLM` is all that is needed (docs/clients/crewai.md). Needs `crewai`.
 """
 
-# The framework is not there where types are checked.
+# The framework is not installed where types are checked.
 # mypy: disable-error-code="misc,untyped-decorator"
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ __all__ = ["TenonLLM", "tool", "toolbox_of"]
 
 
 class TenonLLM(BaseLLM):
-    """A model of a service. Calls are held to their schemas while they are written, and so is structured output."""
+    """A model of a service. Calls are constrained to their schemas while they are written, and so is structured output."""
 
     llm_type: str = "tenon"
     provider: str = "tenon"
     service: Any = Field(default_factory=Service, exclude=True)
-    """A tenon.Service; the bundled model, `tenon-tiny`, where there is none."""
+    """A tenon.Service; by default the bundled model, `tenon-tiny`."""
     context_window: int = 4096
 
     def supports_function_calling(self) -> bool:

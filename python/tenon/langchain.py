@@ -6,10 +6,10 @@
     model.bind_tools([get_weather]).invoke("Weather in Oslo?").tool_calls
     model.with_structured_output(Film).invoke("A film of 1999?")
 
-For a server elsewhere `langchain_openai.ChatOpenAI` is all that is needed (docs/clients/langchain.md). Needs `langchain-core`.
+For a server in another process `langchain_openai.ChatOpenAI` is all that is needed (docs/clients/langchain.md). Needs `langchain-core`.
 """
 
-# The framework is not there where types are checked.
+# The framework is not installed where types are checked.
 # mypy: disable-error-code="misc,untyped-decorator"
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ __all__ = ["ChatTenon", "toolbox_of", "tools_of"]
 
 
 class ChatTenon(BaseChatModel):
-    """A model of a service. Calls are held to their schemas while they are written, and so is structured output."""
+    """A model of a service. Calls are constrained to their schemas while they are written, and so is structured output."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True, populate_by_name=True)
 
     service: Any = Field(default_factory=Service, exclude=True)
-    """A tenon.Service; the bundled model where there is none."""
+    """A tenon.Service; by default the bundled model."""
     model: str | None = None
-    """May be absent where the service has one model."""
+    """May be absent if the service has one model."""
     temperature: float | None = None
     max_tokens: int | None = None
     request: dict[str, Any] = Field(default_factory=dict)
@@ -217,7 +217,7 @@ def _result(response: dict[str, Any]) -> ChatResult:
         name, text = call["function"]["name"], call["function"]["arguments"]
         try:
             calls.append(tool_call(name=name, args=json.loads(text), id=call["id"]))
-        except ValueError as error:  # of an answer that was cut
+        except ValueError as error:  # the answer was cut
             invalid.append(invalid_tool_call(name=name, args=text, id=call["id"], error=str(error)))
     told = {"finish_reason": choice["finish_reason"], "model_name": response["model"]}
     said = AIMessage(
@@ -299,7 +299,7 @@ def toolbox_of(tools: Iterable[BaseTool], **options: Any) -> Toolbox:
 
 
 def _runner(each: BaseTool) -> Callable[..., Any]:
-    if getattr(each, "func", True) is None:  # It has a coroutine alone.
+    if getattr(each, "func", True) is None:  # It has only a coroutine.
 
         async def arun(**arguments: Any) -> Any:
             return await each.ainvoke(arguments)

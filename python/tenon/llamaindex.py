@@ -5,10 +5,10 @@
     llm = TenonLLM(service=tenon.Service.load("model.gguf"))
     agent = FunctionAgent(tools=TenonToolSpec([get_weather]).to_tool_list(), llm=llm)
 
-For a server elsewhere `OpenAILike` is all that is needed (docs/clients/llama-index.md). Needs `llama-index-core`.
+For a server in another process `OpenAILike` is all that is needed (docs/clients/llama-index.md). Needs `llama-index-core`.
 """
 
-# The framework is not there where types are checked.
+# The framework is not installed where types are checked.
 # mypy: disable-error-code="misc,untyped-decorator"
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ __all__ = ["TenonLLM", "TenonToolSpec", "toolbox_of"]
 
 
 class TenonLLM(FunctionCallingLLM):
-    """A model of a service. Calls are held to their schemas while they are written."""
+    """A model of a service. Calls are constrained to their schemas while they are written."""
 
     service: Any = Field(
         default_factory=Service,
@@ -192,7 +192,7 @@ class TenonLLM(FunctionCallingLLM):
             if isinstance(arguments, str):
                 try:
                     arguments = json.loads(arguments)
-                except ValueError:  # of an answer that was cut
+                except ValueError:  # the answer was cut
                     arguments = {}
             selections.append(
                 ToolSelection(
@@ -325,7 +325,7 @@ class TenonToolSpec(BaseToolSpec):
 
 
 class _Metadata(ToolMetadata):
-    """A schema that is there already."""
+    """A schema that exists already."""
 
     parameters: dict[str, Any]
 

@@ -60,7 +60,7 @@ class Arguments(str):
 
 
 class _Server:
-    """A server elsewhere."""
+    """A server in another process."""
 
     def __init__(self, base_url: str, api_key: str | None, timeout_s: float) -> None:
         self._url = base_url.rstrip("/") + "/chat/completions"
@@ -255,7 +255,7 @@ class RLMToolCallingAPI:
         }
 
     def reset(self) -> None:
-        """Forgets the session. What the server still holds of it ends there by itself."""
+        """Forgets the session. The server drops what it has of the session by itself."""
         self.session_state = None
         self.current_context = None
         self.current_query = None
@@ -328,7 +328,7 @@ class ChatClient:
         max_tokens: int | None = None,
         **request: Any,
     ) -> dict[str, Any]:
-        """`max_tokens` is sent as max_completion_tokens. `tool_calls` is None where there are none."""
+        """`max_tokens` is sent as max_completion_tokens. `tool_calls` is None without calls."""
         if isinstance(messages, str):
             messages = [{"role": "user", "content": messages}]
         body: dict[str, Any] = {"model": self.model, "messages": list(messages), **request}
@@ -352,5 +352,5 @@ def extract_response_content(response: Any) -> Any:
 
 
 def format_tool_calls_for_messages(tool_calls: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The messages that say these calls."""
+    """The messages that contain these calls."""
     return [{"role": "assistant", "tool_calls": tool_calls}]

@@ -6,7 +6,7 @@ Where this package is installed beside SGLang its plugin loader calls register()
 `tenon` finds out the format of the model, `tenon_hermes` and the like name one. docs/python.md has more. Needs `sglang`.
 """
 
-# The framework is not there where types are checked.
+# The framework is not installed where types are checked.
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TenonDetector(BaseFormatDetector):
     which goes to the grammar backend."""
 
     format_name: ClassVar[str | None] = None
-    """None: found out."""
+    """None: the format is detected."""
 
     def __init__(self, tokenizer: Any = None) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ class TenonDetector(BaseFormatDetector):
 
 
 class TenonGrammar(BaseGrammarObject):
-    """One answer that is held."""
+    """One constrained answer."""
 
     def __init__(self, grammar: _tenon.Grammar) -> None:
         super().__init__()
@@ -206,7 +206,7 @@ class TenonGrammarBackend(BaseGrammarBackend):
         self._whitespace = whitespace
 
     def dispatch_json(self, key_string: str) -> BaseGrammarObject:
-        # SGLang's word for any object.
+        # SGLang's way to ask for any object.
         schema = '{"type": "object"}' if key_string == "$$ANY$$" else key_string
         return self._compiled(
             lambda: {"schema": json.loads(schema), "whitespace": self._whitespace}

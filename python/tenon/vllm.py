@@ -11,7 +11,7 @@ a logits processor, for requests that ask for them:
 docs/python.md has more. Needs `vllm`.
 """
 
-# The framework is not there where types are checked.
+# The framework is not installed where types are checked.
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class TenonToolParser(ToolParser):
     which goes to vLLM's structured outputs."""
 
     format_name: ClassVar[str | None] = None
-    """None: found out."""
+    """None: the format is detected."""
     supports_required_and_named = False  # They come in the model's own format.
     engine_based_streaming = True  # finish_streaming() is called at the end.
 
@@ -68,7 +68,7 @@ class TenonToolParser(ToolParser):
         choice = request.tool_choice
         choice = choice if choice is None or isinstance(choice, str) else _named(choice)
         if choice in (None, "auto") and request.extract_structured_outputs() is not None:
-            return request  # The answer is held to something else already.
+            return request  # The answer is constrained by something else already.
         grammar = calls_grammar(
             self._format,
             tools_of(request.tools),
@@ -139,7 +139,7 @@ class TenonToolParser(ToolParser):
         self, content: str, deltas: list[CallDelta], answer: AnswerParser | None = None
     ) -> DeltaMessage | None:
         answer = answer or self._answer
-        if answer is not None and deltas:  # What other versions of vLLM's server look at.
+        if answer is not None and deltas:  # Other versions of vLLM's server read this.
             self.prev_tool_call_arr = [
                 {"name": name, "arguments": arguments}
                 for name, arguments in zip(answer.names, answer.arguments, strict=True)
@@ -173,7 +173,7 @@ def register(format: str | None = None, name: str | None = None) -> type[TenonTo
     definition of one's own is registered before: `tenon.Format.compile(toml).register()`."""
     kind: Any = TenonToolParser
     if format is not None:
-        _tenon.Format(format)  # Fails for one that nobody knows.
+        _tenon.Format(format)  # Fails for an unknown format.
         kind = type(
             f"TenonToolParser_{format}",
             (TenonToolParser,),
@@ -186,7 +186,7 @@ def register(format: str | None = None, name: str | None = None) -> type[TenonTo
 
 
 class GrammarLogitsProcessor(LogitsProcessor):
-    """Holds an answer to Tenon's masks, where the request asks for it in `vllm_xargs` (`extra_args` of SamplingParams): "tenon" is JSON
+    """Constrains an answer by Tenon's masks, if the request asks for it in `vllm_xargs` (`extra_args` of SamplingParams): "tenon" is JSON
     text, or a value, that is a request for Grammar (`schema`, or `grammar` and `syntax`) or, with `tools` or `response_format`, for
     Grammar.for_tools(), beside which `format` may name the format. Prompts that open a section of reasoning are seen by the latter.
 
@@ -277,7 +277,7 @@ def _grammar(
         return _tenon.Grammar(vocab, request)
     request = {"prompt_tail": prompt_tail, **request}
     name = request.pop("format", None)
-    # Which format it is makes no difference to whether the request is right.
+    # Whether the request is valid does not depend on the format.
     format = (
         _tenon.Format(name)
         if name
@@ -289,7 +289,7 @@ def _grammar(
 
 
 def _bytes() -> _tenon.Vocab:
-    """Any request that has a grammar has one over this vocabulary, at once."""
+    """A vocabulary of bytes, over which a grammar is made quickly, to check a request."""
     return _tenon.Vocab([*(bytes([byte]) for byte in range(256)), ("<end>", True)], ends=[256])
 
 
