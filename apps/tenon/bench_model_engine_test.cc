@@ -101,7 +101,7 @@ TEST(WatchedEngine, CountsWhatEndedByItself) {
   EXPECT_GE(one.generated_time, std::chrono::milliseconds(3));
   play(engine, {.prompt = {'a'}, .max_tokens = 1});
   EXPECT_EQ(engine.speed().prompt_tokens, 6U);
-  EXPECT_EQ(engine.speed().generated_tokens, 3U) << "there is none behind the first";
+  EXPECT_EQ(engine.speed().generated_tokens, 3U) << "no token comes after the first";
 
   const auto broken = scripted(Holding::none, {.text = "abc", .end = message::FinishReason::error});
   WatchedEngine other(broken, true);

@@ -28,14 +28,14 @@ Command add_worker(App tenon) {
   auto options = std::make_shared<WorkerOptions>();
   const App app = tenon.add_subcommand(
       "worker",
-      "Computes layers of a model for a server elsewhere, whose config names it in `rpc`.");
+      "Computes layers of a model for a server on another machine, which names it in `rpc`.");
   app.add_option("--listen", options->listen, "host:port").capture_default_str();
   app.add_option("--threads", options->threads, "CPU threads; 0: one for each core")
       .between(0, 512)
       .capture_default_str();
   app.footer(
       "Example: tenon worker --listen 10.0.0.2:50052\n"
-      "The protocol is libllama's: whoever reaches the port controls this process. Keep it on a "
+      "The protocol is libllama's: anyone who reaches the port controls this process. Keep it on a "
       "closed network.");
   return {app, [options] { return run_worker(*options); }};
 }

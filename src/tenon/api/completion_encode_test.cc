@@ -171,7 +171,7 @@ TEST(CompletionEncoder, TakesTheLikeliestOfEachPrompt) {
   std::string texts;
   for (const Value& choice : *whole.find("choices")->if_array()) {
     texts += *choice.find("text")->if_string();
-    EXPECT_TRUE(choice.find("logprobs")->is_null()) << "nobody has asked for them";
+    EXPECT_TRUE(choice.find("logprobs")->is_null()) << "they were not asked for";
   }
   EXPECT_EQ(texts, "bcfd");
 }

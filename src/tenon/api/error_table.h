@@ -79,7 +79,7 @@ inline constexpr auto kErrors = std::to_array<ErrorRow>({
     {"internal_error", 500, ParamKind::none, "the server failed; its log says why"},
     {"engine_denied", 502, ParamKind::none,
      "the server that the model runs on does not take this server's key, or has not the model: "
-     "whoever runs this server has to mend it; the log says what"},
+     "the operator of this server has to solve that; the log says what"},
     {"engine_error", 503, ParamKind::none,
      "the engine has failed or cannot be reached; what it refuses is 400 with its words"},
     {"store_error", 503, ParamKind::none,

@@ -111,7 +111,7 @@ std::optional<KeyOwner::Refusal> KeyOwner::enter(Clock::time_point now) {
                               std::chrono::seconds wait) {
     return Refusal{.message = "the key '" + name_ + "' may have " + std::to_string(limit) + " " +
                               std::string(of) + ": wait " + std::to_string(wait.count()) +
-                              " s, or ask whoever runs the server for a higher " +
+                              " s, or ask the operator of the server for a higher " +
                               std::string(field),
                    .retry_after = wait};
   };

@@ -129,8 +129,8 @@ TEST(KeyOwner, HasSoManyRequestsUnderWay) {
   const auto refusal = owner.enter(now);
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->message,
-            "the key 'ann' may have 2 requests under way at a time: wait 1 s, or ask whoever runs "
-            "the server for a higher running");
+            "the key 'ann' may have 2 requests under way at a time: wait 1 s, or ask the operator "
+            "of the server for a higher running");
   owner.leave();
   EXPECT_FALSE(owner.enter(now));
 }

@@ -85,8 +85,9 @@ struct Metrics::Impl {
   Counters& masks = counter("tenon_masks_total", "Token masks made");
   Counters& mask_seconds =
       counter("tenon_mask_seconds_total", "Making token masks, beside the model");
-  Counters& mask_wait_seconds = counter("tenon_mask_wait_seconds_total",
-                                        "Of tenon_mask_seconds_total, while the model stood still");
+  Counters& mask_wait_seconds =
+      counter("tenon_mask_wait_seconds_total",
+              "The part of tenon_mask_seconds_total in which the model stood still");
   Counters& forced_tokens = counter("tenon_mask_forced_tokens_total",
                                     "Tokens of answers that a grammar left no choice about");
   Counters& guessed_tokens = counter("tenon_engine_guessed_tokens_total",

@@ -154,10 +154,9 @@ struct tenon_generation {
                fault(why.empty() ? "the engine failed, and does not say why" : std::string(why)),
                gone);
       } else {
-        finish(
-            message::FinishReason::error,
-            fault("the engine ended for a reason that nobody knows: '" + std::string(reason) + "'"),
-            gone);
+        finish(message::FinishReason::error,
+               fault("the engine ended for an unknown reason: '" + std::string(reason) + "'"),
+               gone);
       }
     }
     if (own == nullptr) return;

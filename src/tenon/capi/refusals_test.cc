@@ -332,7 +332,7 @@ TEST(Capi, NullIsNothing) {
   tenon_toolbox_free(nullptr);
   tenon_tool_call_end(nullptr, text(""), 0);
   EXPECT_EQ(tenon_tool_call_is_cancelled(nullptr), 0);
-  EXPECT_NE(tenon_generation_is_cancelled(nullptr), 0) << "nobody wants any token";
+  EXPECT_NE(tenon_generation_is_cancelled(nullptr), 0) << "no token is wanted";
   EXPECT_NE(tenon_generation_token(nullptr, 0), 0);
   tenon_generation_end(nullptr, text("stop"), text(""));
 }

@@ -61,7 +61,7 @@ TEST(McpSource, tool_calling_IsStartedAgainWhenItHasEnded) {
   const auto died = call("die", "");
   EXPECT_TRUE(died.is_error);
   EXPECT_NE(died.output.find("exit status 1"), std::string::npos) << died.output;
-  EXPECT_EQ(names(), "die say0 ") << "nobody has called it since";
+  EXPECT_EQ(names(), "die say0 ") << "it was not called since";
   EXPECT_EQ(call("say0", "{}").output, "{}");
   EXPECT_EQ(names(), "die say1 ");
   EXPECT_NE(tools.tools().instructions().find("<server_notes server=\"s\">\nSay it slowly.\n"),

@@ -273,7 +273,7 @@ TEST(ModelRegistry, ReplacesModelsAtOnceOrNotAtAll) {
   EXPECT_EQ(library.models.loaded("b"), nullptr);
   EXPECT_FALSE(library.models.use("b"));
 
-  EXPECT_EQ(library.models.sweep(), 1U) << "somebody holds the old one";
+  EXPECT_EQ(library.models.sweep(), 1U) << "the old one is still held";
   EXPECT_EQ(held->name(), "a");
   held.reset();
   EXPECT_EQ(library.models.sweep(), 0U);

@@ -713,7 +713,7 @@ TEST(Model, LogsANearMissQuietly) {
   log::set_sink(nullptr, log::Level::info);
   EXPECT_EQ(fold.message().text(), R"({"name": "delete_all", "parameters": {"x": 1}})");
   EXPECT_EQ(fold.finish().reason, FinishReason::stop);
-  EXPECT_TRUE(without_tools.diagnostics().empty()) << "without tools nobody looks for calls";
+  EXPECT_TRUE(without_tools.diagnostics().empty()) << "without tools calls are not looked for";
   std::vector<log::Level> levels;
   for (const auto& [level, line] : lines) {
     if (line.find("'delete_all'") != std::string::npos) levels.push_back(level);

@@ -359,7 +359,7 @@ Status Reader::read_value(const toml::Value& value, const Key<Table>& key, const
     }
     if (found->empty() && !key.may_be_empty) {
       return fail(Errc::invalid, value.position(),
-                  path + " must not be empty: leave it out where there is none");
+                  path + " must not be empty: leave the key out instead");
     }
     const bool is_file = key.is_file && !hub::is_model_name(*found);
     out.*(*text) = is_file ? resolved(*found, folder_) : *found;
@@ -519,7 +519,7 @@ Status Reader::check_parts(const toml::Value& value, const ModelConfig& model,
     if (is_there) continue;
     return fail(Errc::invalid, value.position(),
                 "'" + model.name + "' is made of the model '" + part +
-                    "', but there is none of that name that could answer by itself");
+                    "', but there is no such model that could answer by itself");
   }
   return {};
 }

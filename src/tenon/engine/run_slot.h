@@ -13,8 +13,8 @@ namespace tenon::engine {
 ///     const unsigned number = slot.next();
 ///     slot.attach(*engine.start(request, sink), number);  // the run may be over already
 ///
-/// Of pause and resume, the one that was asked for last is done last. cancel() waits for neither,
-/// so the sink of a run may cancel it while another thread pauses it.
+/// If pause and resume are both asked for, the later one wins. cancel() waits for neither, so the
+/// sink of a run may cancel it while another thread pauses it.
 template <class Run>
 class RunSlot {
  public:

@@ -203,10 +203,10 @@ Status append_files(const json::Value& page, std::vector<RemoteFile>& files) {
     const json::Value* lfs = entry.find("lfs");
     const bool is_large = lfs != nullptr && lfs->if_object() != nullptr;
     const auto size = size_of(is_large ? lfs->find("size") : entry.find("size"));
-    if (!size) return wrong("whose size is none");
+    if (!size) return wrong("whose size is malformed");
     file.size = *size;
     (is_large ? file.sha256 : file.git_oid) = text_of((is_large ? lfs : &entry)->find("oid"));
-    if (!is_hex(file.blob(), is_large ? 64 : 40)) return wrong("whose hash is none");
+    if (!is_hex(file.blob(), is_large ? 64 : 40)) return wrong("whose hash is malformed");
     files.push_back(std::move(file));
   }
   return {};

@@ -53,7 +53,7 @@ Expected<OllamaModel> read_manifest(const fs::path& store, const fs::path& manif
     if (text_at(layer, "mediaType") != kModelLayer) continue;
     if (found) return wrong("has the model in several files, which are not read here");
     const std::string blob = blob_name(text_at(layer, "digest"));
-    if (blob.empty()) return wrong("has a digest that is none");
+    if (blob.empty()) return wrong("has a malformed digest");
     found = OllamaModel{.name = name, .location = store / "blobs" / blob};
     const json::Value* size = layer.find("size");
     const json::Number* number = size == nullptr ? nullptr : size->if_number();

@@ -72,9 +72,8 @@ TEST_F(OllamaTest, SaysWhatIsWrongWithAManifest) {
       {"Shards", manifest(one + "," + one), "several files"},
       {"Gone", manifest(layer("model", "sha256:" + std::string(64, 'c'), "5")), "No such file"},
       {"Cut", manifest(layer("model", "sha256:" + kOllamaHash, "6")), "has 6 bytes, and it has 5"},
-      {"Path", manifest(layer("model", "sha256:../../etc/passwd", "5")), "a digest that is none"},
-      {"OtherHash", manifest(layer("model", "sha512:" + kOllamaHash, "5")),
-       "a digest that is none"},
+      {"Path", manifest(layer("model", "sha256:../../etc/passwd", "5")), "a malformed digest"},
+      {"OtherHash", manifest(layer("model", "sha512:" + kOllamaHash, "5")), "a malformed digest"},
   };
   for (const OllamaRow& row : rows) {
     put("manifests/registry.ollama.ai/library/m/latest", row.manifest);

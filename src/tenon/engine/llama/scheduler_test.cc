@@ -89,7 +89,7 @@ class FakeDecoder final : public Decoder {
   }
 
   std::span<float> logits(std::size_t index) override {
-    EXPECT_TRUE(rows_[index].second) << "logits that nobody asked for";
+    EXPECT_TRUE(rows_[index].second) << "logits that were not asked for";
     row_.assign(tokenizer().size(), 0.0F);
     row_[static_cast<std::size_t>(next_after(rows_[index].first))] = 10.0F;
     if (options_.spoil_logits) options_.spoil_logits(rows_[index].first, row_);

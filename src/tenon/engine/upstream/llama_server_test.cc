@@ -336,9 +336,9 @@ TEST(LlamaServer, IsRefusedWhereItDoesNotTellItsVocabulary) {
 
 TEST(LlamaServer, IsNotThere) {
   EXPECT_EQ(connect_llama_server({.url = "gopher://x"}).error().code, Errc::invalid);
-  const auto nobody = connect_llama_server({.url = "http://127.0.0.1:1"});
-  ASSERT_FALSE(nobody);
-  EXPECT_EQ(nobody.error().code, Errc::unavailable);
+  const auto absent = connect_llama_server({.url = "http://127.0.0.1:1"});
+  ASSERT_FALSE(absent);
+  EXPECT_EQ(absent.error().code, Errc::unavailable);
 }
 
 }  // namespace

@@ -249,7 +249,7 @@ class Generation {
     is_document_ = framing_ == Framing::chat && type_.starts_with("application/json");
     if (status == 200 && !coding.empty() && coding != "identity") {
       failure_ = unavailable("the answer is compressed ('" + std::string(coding) +
-                             "'), which nobody asked for");
+                             "'), which was not asked for");
     }
   }
 
@@ -560,7 +560,7 @@ Expected<http::Response> Remote::fetch(http::ClientRequest request) const {
   using std::chrono::milliseconds;
   const patience::Limit& patience = patience::current();
   const auto left = patience.deadline - patience::Clock::now();
-  if (patience.is_over()) return Unexpected(unavailable("nobody waits for the answer any more"));
+  if (patience.is_over()) return Unexpected(unavailable("the answer is not waited for any more"));
   request.time_limit = std::max(
       milliseconds(1),
       std::chrono::duration_cast<milliseconds>(std::min<decltype(left)>(left, kQuestionLimit)));
