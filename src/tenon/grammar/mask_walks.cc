@@ -41,6 +41,8 @@ std::size_t Choices::pick(std::size_t count) {
 }
 
 // ---- Schemas ------------------------------------------------------------------------------------
+// No expression draws twice in an order that the language leaves open: an input is the same schema
+// with each compiler.
 
 namespace {
 
@@ -119,23 +121,31 @@ std::string atom(Choices& choices, int depth) {
     case 4:
     case 5:
       return "(?:" + pattern(choices, depth - 1) + ")";
-    case 6:
-      return "(" + pattern(choices, depth - 1) + "|" + pattern(choices, depth - 1) + ")";
-    default:
-      return one_of(choices, std::array{"(?=", "(?!", "(?<=", "(?<!"}) +
-             pattern(choices, depth - 1) + ")";
+    case 6: {
+      const std::string first = pattern(choices, depth - 1);
+      return "(" + first + "|" + pattern(choices, depth - 1) + ")";
+    }
+    default: {
+      const std::string look = one_of(choices, std::array{"(?=", "(?!", "(?<=", "(?<!"});
+      return look + pattern(choices, depth - 1) + ")";
+    }
   }
+}
+
+std::string repeated_set(Choices& choices) {
+  const std::string what = set(choices);
+  return what + quantifier(choices);
 }
 
 // Several segments, each with a count, with letters between them.
 std::string segments(Choices& choices) {
   std::string result;
   const bool is_one_set = choices.one_in(2);
-  const std::string shared = set(choices) + quantifier(choices);
+  const std::string shared = repeated_set(choices);
   const bool is_one_letter = choices.one_in(2);
   const std::string between = letter(choices);
   for (std::size_t count = 1 + choices.pick(7); count > 0; --count) {
-    result += is_one_set ? shared : set(choices) + quantifier(choices);
+    result += is_one_set ? shared : repeated_set(choices);
     result += is_one_letter ? between : letter(choices);
   }
   return result;
@@ -213,8 +223,8 @@ json::Value object_schema(Choices& choices, int depth) {
   schema["required"] = std::move(required);
   for (std::size_t count = choices.pick(3); count > 0; --count) {
     if (schema.find("patternProperties") == nullptr) schema["patternProperties"] = json::Object{};
-    (*schema.find("patternProperties")->if_object())[whole_pattern(choices)] =
-        any_schema(choices, depth - 1);
+    const std::string names = whole_pattern(choices);
+    (*schema.find("patternProperties")->if_object())[names] = any_schema(choices, depth - 1);
   }
   if (choices.one_in(3)) schema["additionalProperties"] = false;
   if (choices.one_in(5)) schema["propertyNames"] = string_schema(choices, 0);
