@@ -602,6 +602,7 @@ class OneNumberScanner final : public NumberScanner {
       no_steps_.push_back(units(decimal_of(m), scale_, false));
       if (step_ % no_steps_.back() == 0) is_empty_ = true;
     }
+    step_power_ = static_cast<std::int64_t>(step_.str().size()) - 1 - scale_;
     prepare_modulus();
   }
 
@@ -950,7 +951,8 @@ class OneNumberScanner final : public NumberScanner {
     std::uint64_t count =
         std::min(fractions, count_between(p.negative, digits, above, exponent, most));
     // Tries the largest number of further digits first, because large steps are met there.
-    for (std::int64_t k = most_digits_after(p, written); k > 0 && count < most; --k) {
+    const std::int64_t least = least_digits_after(above);
+    for (std::int64_t k = most_digits_after(p, written); k >= least && count < most; --k) {
       count += std::min(count_between(p.negative, digits, above, k, most), most);
     }
     return std::min(count, most);
@@ -967,6 +969,12 @@ class OneNumberScanner final : public NumberScanner {
     const Decimal value = decimal_of(bound->value);
     if (value.is_zero() || value.negative != p.negative) return 0;
     return std::min(most, power_of(value) + 1 - size);
+  }
+
+  // With how many digits behind it a number below `above`, which begins with digits other than
+  // zero, can be a multiple: with fewer it is less than the step.
+  [[nodiscard]] std::int64_t least_digits_after(const std::string& above) const {
+    return std::max<std::int64_t>(1, step_power_ + 1 - static_cast<std::int64_t>(above.size()));
   }
 
   static std::string trim(const std::string& digits) {
@@ -1040,6 +1048,7 @@ class OneNumberScanner final : public NumberScanner {
   std::size_t most_places_ = kMaxTextLength;  // after the point, in addition
   std::size_t most_zeros_ = 0;                // at the beginning
   std::int64_t scale_ = 0;
+  std::int64_t step_power_ = 0;  // the greatest power of ten that is no more than step_
   Integer step_;  // the common multiple of all steps, in units; of the forbidden steps:
   std::vector<Integer> no_steps_;
   std::uint64_t modulus_ = 0;  // for the remainders that distinguish prefixes; 0: none

@@ -49,6 +49,7 @@ TEST(NumberScanner, Spellings) {
   const NumberSet fine{.multiples = {"1e-300"}};
   const NumberSet finest{.multiples = {"1e-39"}};
   const NumberSet large{.minimum = Bound{"1"}, .maximum = Bound{"3e40"}, .multiples = {"1e40"}};
+  const NumberSet huge{.multiples = {"1e300"}};
   const NumberSet large_cents{.minimum = Bound{"1e32"}, .multiples = {"0.01"}};
   const NumberSet long_bound{.minimum = Bound{"1e25"}, .multiples = {"1"}};
   const NumberSet tiny{.minimum = Bound{"0", true}, .maximum = Bound{"2e-20"}};
@@ -121,6 +122,9 @@ TEST(NumberScanner, Spellings) {
       {"FineStepHasAnEnd", finest, "0.0000000000000000000000000000000000000005", 41},
       {"LargeStep", large, "5", 0},
       {"LargeStepBegins", large, "2000", -1},
+      {"HugeStepBegins", huge, "123", -1},
+      {"HugeStepHasAnEnd", huge, "1234", 3},
+      {"HugeStepOfZero", huge, "0", 1},
       {"HundredthsAboveALargeBound", large_cents, "100000000000000000000000000000000.01", 36},
       {"ExcludedIsAPrefix", not_three, "31", 2},
   };
