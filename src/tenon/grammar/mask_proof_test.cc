@@ -324,6 +324,36 @@ void follow(const Subject& subject, std::string_view text, const std::shared_ptr
   }
 }
 
+/// Counts beside what reads some of the same characters: near the end of a count a token that is
+/// longer than what is left of it goes on with what follows, or is refused.
+TEST(MaskProof, CountsRunOutWithinTokens) {
+  struct Row {
+    std::string_view pattern, text;
+  };
+  const Row rows[] = {
+      {"^.{0,8}[^a]*$", "bbbbbb bbbb"},
+      {"^.{1,16}([^a]*!){3,}z$", "b!!!!!!!!!!! in !!z"},
+      {"^(.|ab){0,6}[b-z ]*!$", "bbbb in!"},
+      {"^(?:.{2,9}){0,9}[^a]*z$", "the letter z"},
+      {"^(.{0,3} ){0,5}[b-z]*$", "b is in the end"},
+      {"^.{0,6}(?:[^a]{0,3}-){0,9}[^e]*$", "b b-b b- but"},
+      {"^[^x]{0,5}.{0,5}[^e]*$", "of the moon"},
+      {"^(?:.{0,4}|[b-y]{0,30})[^a]{0,6}$", "moonlight"},
+      {"^.{0,5}\\p{L}{0,7}[0-9]*$", "a b elephant7"},
+  };
+  const auto index = index_of("tiny");
+  for (const Row& row : rows) {
+    const json::Value schema =
+        json::Object{{"type", "string"}, {"pattern", std::string(row.pattern)}};
+    const std::string text = '"' + std::string(row.text) + '"';
+    ASSERT_TRUE(
+        (*schema::Schema::compile(schema, {}))->is_valid(*json::parse(text)).value_or(false))
+        << row.pattern;
+    follow({.schema = schema, .texts = {}, .name = std::string(row.pattern)}, text, index,
+           {.trials = text.size()}, 1);
+  }
+}
+
 class MaskProof : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(MaskProof, MaskIsWhatCanBeAccepted) {

@@ -237,6 +237,8 @@ TEST(ExprSet, MakesCountsFar) {
       {"MoreLettersThanAFew", "[a-z]{3,20}-", true, "abcdefghi", false},
       {"BeyondThem", "[a-z]{0,20}-.*", true, "abc-abcdefghijklmno"},
       {"FewOnly", "a{0,4}b", false, ""},
+      {"AnyCharacter", ".{0,9}[^a]*", false, ""},
+      {"AnyCharacterInAWord", R"((?:.{0,9}\s){0,9}a)", true, "b b"},
       {"ManyAreWanted", "a{9,20}b", false, ""},
       {"WithoutEnd", "a{2,}b*", false, ""},
       {"OneOfTwo", "(?:a{0,9}|b{1,5})c", true, "aaaa"},

@@ -472,8 +472,10 @@ std::optional<Expr> ExprSet::far(Expr expr, std::unordered_map<Expr, Expr>& know
       const auto body = far(node.first, known, depth + 1);
       // Counts of a repeated repetition would be multiplied.
       if (!body || (*body != node.first && nodes_[*body].kind == Kind::repeat)) break;
-      // If many rounds are required, the way to the end would be as long.
-      const bool is_lifted = node.min <= kFew && node.max > kFew && node.max != kUnbounded;
+      // If many rounds are required, the way to the end would be as long. A token comes to the end of
+      // a count of any character, and absorbed_characters() relies on such counts.
+      const bool is_lifted = node.min <= kFew && node.max > kFew && node.max != kUnbounded &&
+                             !nodes_[node.first].is_plain;
       result = repeat(*body, node.min, is_lifted ? kFar : node.max);
       break;
     }
