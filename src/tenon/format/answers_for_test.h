@@ -16,11 +16,11 @@
 #include "tenon/vocab/byte_tokenizer.h"
 #include "tenon/vocab/vocab.h"
 
-/// What the tests of grammars of tools share.
+/// What the tests of tool grammars share.
 namespace tenon::format {
 
-/// All bytes, an end token and, if they are to be tokens, the format's markers and what ends its
-/// turns.
+/// All bytes, an end token and, if they are to be tokens, the format's markers and the markers that
+/// end its turns.
 inline std::shared_ptr<const vocab::Tokenizer> tokenizer_of(const Format& format,
                                                             bool has_controls) {
   std::vector<std::string> controls{"<|the end|>"};
@@ -43,7 +43,7 @@ inline std::vector<vocab::TokenId> ends_of(const Format& format,
   return ends;
 }
 
-/// The answers that a grammar of tools allows.
+/// The answers that a tool grammar allows.
 class Answers {
  public:
   Answers(const Format& format, const message::ToolChoice& choice, bool has_controls, bool parallel,

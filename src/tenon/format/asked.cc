@@ -13,8 +13,8 @@ bool is_word(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
-/// `text` has one of `phrases`, each of which begins a word and ends one, or begins one where it
-/// ends with `*`.
+/// `text` has one of `phrases`. Each must begin and end at a word's ends; one that ends with `*`
+/// needs only the beginning.
 bool has_any(std::string_view text, std::initializer_list<std::string_view> phrases) {
   return std::ranges::any_of(phrases, [text](std::string_view phrase) {
     const bool is_beginning = phrase.ends_with('*');
@@ -34,7 +34,7 @@ std::string lowered(std::string_view text) {
   return low;
 }
 
-/// Pieces between the marks that end sentences, where white space follows.
+/// The pieces between the marks that end sentences, if white space follows the mark.
 std::vector<std::string_view> sentences_of(std::string_view text) {
   std::vector<std::string_view> sentences;
   std::size_t begin = 0;
@@ -106,7 +106,7 @@ bool asks_about_calls(std::string_view request, std::span<const std::string> too
   std::vector<std::string> names;
   for (const std::string& tool : tools) {
     std::string name = lowered(tool);
-    // A name that is a word of its own right may be meant as one.
+    // A tool's name that is also an ordinary word may be meant as that word.
     const bool is_name = name.find_first_of("_.-") != name.npos ||
                          std::ranges::any_of(tool, [](char c) { return c >= 'A' && c <= 'Z'; });
     if (is_name) names.push_back(std::move(name));

@@ -8,7 +8,8 @@
 namespace tenon::format {
 namespace {
 
-constexpr std::size_t kMaxAttributes = 1024;  // bytes; of a key that is too long no call is made
+// Bytes; if a key is too long, no call is made of the tag.
+constexpr std::size_t kMaxAttributes = 1024;
 
 bool is_attribute_byte(char byte) {
   return std::isalnum(static_cast<unsigned char>(byte)) != 0 || byte == '_' || byte == '-' ||
@@ -52,7 +53,7 @@ void AttributeReader::step(char byte) {
         begin_value();
         return;
       }
-      place_ = Place::gap;  // a name without a value says nothing
+      place_ = Place::gap;  // a name without a value means nothing
       has_space_ = true;
       return step_gap(byte);
     case Place::equals:
@@ -66,7 +67,8 @@ void AttributeReader::step(char byte) {
       [[fallthrough]];
     case Place::plain:
       if (is_space(byte) || byte == head_->text.front()) {
-        if (byte == '>' && text_.ends_with('/')) {  // `<invoke name=f/>`: the slash is the tag's
+        // `<invoke name=f/>`: the slash belongs to the tag.
+        if (byte == '>' && text_.ends_with('/')) {
           text_.pop_back();
           closes_itself_ = true;
         }
@@ -86,7 +88,7 @@ void AttributeReader::step(char byte) {
   }
 }
 
-// Before a name, or at the end.
+// Before a name, or at the end of the tag.
 void AttributeReader::step_gap(char byte) {
   const std::string& end = head_->text;
   if (byte == end[matched_]) {

@@ -9,22 +9,22 @@
 
 namespace tenon::format {
 
-/// Reads the attributes of a tag, ` name="f" index=1>`, byte by byte: by their names, so in any
-/// order, between either quotes or none, with others between them. White space or the tag's end
-/// comes before the first. A value has no line break, and one that says a type no bracket: so a
-/// quote that is missing costs no more than the tag.
+/// Reads the attributes of a tag, ` name="f" index=1>`, byte by byte. They are recognised by their
+/// names, so they may come in any order, with either quotes or none, with others between them.
+/// White space or the tag's end must come before the first. A value has no line break, and the
+/// value of a type has no bracket; so a missing quote spoils only its tag.
 class AttributeReader {
  public:
   enum class Status : std::uint8_t { open, done, bad };
 
-  /// `head`: of kind attributes; outlives the reading.
+  /// `head` must be of kind attributes and outlive the reading.
   void start(const Piece& head);
-  /// Whether the byte was used: not if it makes the status bad.
+  /// Returns whether the byte was used; it is not if it makes the status bad.
   Status feed(char byte);
 
-  /// What was given for the slot; null: it has not been.
+  /// The value of the slot; null if it has not been given.
   [[nodiscard]] const std::string* value(Piece::Kind kind) const;
-  /// What has come of the slot's value so far, if it is being read.
+  /// The value of the slot so far, if it is being read.
   [[nodiscard]] const std::string* open_value(Piece::Kind kind) const;
   /// `<tag />`
   [[nodiscard]] bool closes_itself() const { return closes_itself_; }
@@ -46,9 +46,10 @@ class AttributeReader {
   char quote_ = '"';
   std::size_t size_ = 0;
   std::size_t matched_ = 0;               // bytes of the tag's end
-  const Attribute* attribute_ = nullptr;  // whose value is read; null: of no use
+  const Attribute* attribute_ = nullptr;  // the attribute whose value is being read; null: it is
+                                          // not needed
   std::string text_;
-  std::vector<std::string> values_;  // by attribute of the head
+  std::vector<std::string> values_;  // by index of the head's attributes
   std::vector<bool> given_;
 };
 

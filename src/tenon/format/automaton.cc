@@ -34,7 +34,7 @@ Automaton::Automaton(const std::vector<std::string>& literals) {
     }
     ends_[node] |= LiteralSet::of(static_cast<LiteralId>(id));
   }
-  // Breadth first, so that a node's shorter suffixes are complete before it.
+  // Breadth first, so that the shorter suffixes of a node are complete before it.
   std::vector<Node> order(depth_.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<Node>(i);
   std::stable_sort(order.begin(), order.end(),

@@ -10,18 +10,32 @@
 
 namespace tenon::format {
 namespace {
+// Reads one call after its first literal, by the pattern of its syntax: a list of pieces, `at_` is
+// the current one. Literals are compared byte by byte (feed_literal). A field, which is a name, id
+// or word, ends where the next piece begins: at a literal, or at the arguments, which feed_field
+// recognises by their first byte. Arguments are read by JsonFilter, or by ParameterReader if each
+// parameter has markers of its own; a JSON object that holds name and arguments is read member by
+// member (step_object).
+//
+// A call is certain once the name is complete and is a known tool's, and what follows fits.
+// `Status` tells the stream parser how far that is, so it knows what to hold back. Before that,
+// small slips are corrected if only one tool can be meant: a namespace or quotes around the name, a
+// tool's name in the id, a word behind the name.
+//
+// The work is constant per byte: word_begin_ and word_end_ keep where a field's word lies, so that
+// text which is being collected is not read again at each byte.
 
-// Of a name, an id or a key. Longer ones are no call.
+// The length of a name, an id or a key. A longer one is not a call's.
 constexpr std::size_t kMaxField = 512;
 constexpr std::uint8_t kMaxWrappers = 3;
-// `"type": "function"` says nothing that a call does not say.
+// `"type": "function"` says nothing that the call does not say anyway.
 constexpr std::string_view kTypeKey = "type";
 
 bool holds(const std::vector<std::string>& keys, std::string_view key) {
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
-/// What stands for the name of a tool in models' slips: a namespace before it, quotes around it.
+/// Characters around a tool's name in slips of models: a namespace before it, quotes around it.
 constexpr std::string_view kNamespaceEnds = ":./";
 constexpr std::string_view kAroundNames = " \t\r\n._:-";
 
@@ -31,7 +45,7 @@ std::string_view without_quotes(std::string_view text) {
   return is_quoted ? text.substr(1, text.size() - 2) : text;
 }
 
-/// The one of `tools` that `name` spells in another way; empty: none.
+/// The tool of `tools` for which `name` is another spelling; empty: none.
 std::string_view spelled_name(std::string_view name, const ToolSchemas& tools) {
   name = without_quotes(name);
   if (tools.contains(name)) return name;
@@ -42,8 +56,8 @@ std::string_view spelled_name(std::string_view name, const ToolSchemas& tools) {
   return {};
 }
 
-/// The same of an id that should hold the name and has lost what stands around it: a number behind
-/// it, perhaps what comes before it too.
+/// The same for an id that should contain the name and has lost the text around it: a number after
+/// it, perhaps the text before it too.
 std::string_view name_in_id(std::string_view id, const IdRule& rule, const ToolSchemas& tools) {
   std::string_view before = rule.name_before;
   before = before.substr(0, before.find_last_not_of(kAroundNames) + 1);
@@ -58,7 +72,7 @@ std::string_view name_in_id(std::string_view id, const IdRule& rule, const ToolS
   return {};
 }
 
-/// An id that holds no name: letters and a number.
+/// An id that contains no name: letters and a number.
 bool is_plain_id(std::string_view id, const IdRule& rule) {
   const auto is_plain = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-';
@@ -67,7 +81,7 @@ bool is_plain_id(std::string_view id, const IdRule& rule) {
          std::ranges::any_of(id, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-/// The text of a JSON string whose inside is `raw`; nothing if it is none.
+/// The text of a JSON string whose inside is `raw`; nothing if it is not valid.
 std::string unescaped(std::string_view raw) {
   StringDecoder decoder;
   std::string text;
@@ -140,7 +154,7 @@ std::size_t CallReader::feed_piece(std::string_view bytes) {
     case Piece::Kind::parameters:
       return feed_parameters(bytes);
     default:
-      return 0;  // slots of a parameter: not in a call's pattern
+      return 0;  // slots of a parameter; they do not occur in a call's pattern
   }
 }
 
@@ -157,7 +171,7 @@ void CallReader::next_piece() {
   }
 }
 
-// By its attributes the tag says the name and the id.
+// The attributes of the tag give the name and the id.
 std::size_t CallReader::feed_attributes(std::string_view bytes) {
   const AttributeReader::Status status = attributes_.feed(bytes.front());
   if (status == AttributeReader::Status::bad) {
@@ -191,7 +205,8 @@ void CallReader::end_without_arguments() {
   status_ = Status::done;
 }
 
-// White space before a literal is as good as none, if nothing of the literal has been read yet.
+// White space before a literal may be missing or added, as long as nothing of the literal has been
+// read.
 std::size_t CallReader::feed_literal(std::string_view bytes, std::string_view literal) {
   if (bytes.front() == literal[matched_]) {
     if (++matched_ == literal.size()) next_piece();
@@ -208,7 +223,7 @@ std::size_t CallReader::after_spaces(std::size_t from) const {
 }
 
 // A field ends at the next literal, at the brace that begins the arguments, or where the first
-// parameter or the end of none begins.
+// parameter begins or the call ends without parameters.
 std::size_t CallReader::feed_field(std::string_view bytes, Piece::Kind kind) {
   const std::size_t next = after_spaces(at_ + 1);
   const Piece& follower = (*pattern_)[next];
@@ -220,15 +235,15 @@ std::size_t CallReader::feed_field(std::string_view bytes, Piece::Kind kind) {
   note_word(bytes.front());
   text_ += bytes.front();
   if (before_parameters && text_.ends_with(pattern_->back().text)) end = pattern_->back().text;
-  // The end marker of a value that did not begin.
+  // The end marker of a value that has not begun.
   const std::string_view stray = before_parameters ? value_close() : std::string_view();
-  // A word that ends a field stands alone: a name may have it inside.
+  // A word that ends a field must stand alone, because a name may contain it.
   const bool is_word = std::isalnum(static_cast<unsigned char>(end.front())) != 0;
   const bool is_end =
       text_.ends_with(end) &&
       (!is_word || (text_.size() > end.size() && is_space(text_[text_.size() - end.size() - 1])));
   if (!is_end) {
-    // In running text a name is all there is, so what cannot be one is no call.
+    // In running text the name is the only evidence, so text that cannot be a name is not a call.
     const auto byte = static_cast<unsigned char>(bytes.front());
     const bool may_be_name =
         byte >= 0x80 || std::isalnum(byte) != 0 ||
@@ -262,7 +277,7 @@ std::size_t CallReader::feed_field(std::string_view bytes, Piece::Kind kind) {
   return 1;
 }
 
-// What ends a parameter's value, without its key.
+// The marker that ends a parameter's value, without its key.
 std::string_view CallReader::value_close() const {
   const Pattern& parameter = syntax_->parameter;
   auto piece = std::ranges::find(parameter, Piece::Kind::value, &Piece::kind);
@@ -270,7 +285,7 @@ std::string_view CallReader::value_close() const {
   return piece == parameter.end() ? std::string_view() : std::string_view(piece->text);
 }
 
-// Behind its word the field has `stray` and perhaps the beginning of what follows.
+// Whether the field has `stray` after its word, and perhaps the beginning of what follows.
 bool CallReader::has_stray(std::string_view stray) const {
   if (stray.empty() || behind_word_ == kNowhere) return false;
   const std::string_view behind = std::string_view(text_).substr(behind_word_);
@@ -280,7 +295,7 @@ bool CallReader::has_stray(std::string_view stray) const {
          syntax_->parameter.front().text.starts_with(rest);
 }
 
-// `byte` comes behind text_: where its word begins and ends, so that nothing is read again.
+// `byte` comes after text_: records where its word begins and ends, so that nothing is read again.
 void CallReader::note_word(char byte) {
   const std::size_t at = text_.size();
   if (word_begin_ == kNowhere && (byte == '"' || byte == '\'')) {
@@ -293,7 +308,7 @@ void CallReader::note_word(char byte) {
     return;
   }
   if (word_begin_ == kNowhere && !is_space(byte)) word_begin_ = at;
-  // White space that is written as two characters.
+  // White space written as two characters.
   const bool is_code = byte == 'n' && at > 0 && text_[at - 1] == '\\';
   if (word_begin_ != kNowhere && word_end_ == kNowhere && is_code) {
     word_end_ = at - 1;
@@ -304,12 +319,12 @@ void CallReader::note_word(char byte) {
   if (word_end_ != kNowhere && behind_word_ == kNowhere && !is_space(byte)) behind_word_ = at;
 }
 
-// Whether text_ may be the beginning of a name or word and of `end` behind it.
+// Whether text_ may be the beginning of a name or word followed by `end`.
 bool CallReader::may_be_word(std::string_view end) const {
   if (word_end_ == kNowhere || behind_word_ == kNowhere) return true;
   const std::string_view text = text_;
   if (end.starts_with(text.substr(behind_word_))) return true;
-  // Its end may begin as a name does.
+  // `end` may begin with characters of a name.
   for (std::size_t from = word_end_; from-- > 0 && word_end_ - from < end.size();) {
     if (end.starts_with(text.substr(from))) return true;
   }
@@ -327,7 +342,7 @@ void CallReader::begin_parameters() {
 
 std::size_t CallReader::feed_parameters(std::string_view bytes) {
   if (!has_arguments_) {
-    // JSON belongs to another syntax, which has its arguments so behind the same name.
+    // JSON belongs to another syntax, which has its arguments after the same name.
     const bool is_json = bytes.front() == '{' && syntax_->parameter.front().text.front() != '{';
     if (is_json && pattern_->back().text.front() != '{') {
       fail();
@@ -347,8 +362,8 @@ std::size_t CallReader::feed_parameters(std::string_view bytes) {
   return used;
 }
 
-// Where other arguments may begin here too: `byte` fits a parameter or the end of none. Those are
-// the first once one of both has come whole.
+// Whether arguments of another kind may begin here too: `byte` fits a parameter, or the end of a
+// call without parameters. The first of the two that is complete is the one.
 bool CallReader::begins_parameters(char byte) {
   if (text_.empty() && is_space(byte)) return true;
   text_ += byte;
@@ -422,7 +437,7 @@ std::size_t CallReader::feed_arguments(std::string_view bytes) {
   if (piece().kind == Piece::Kind::members && !filter_.has_begun()) {
     filter_.restart(JsonFilter::Want::members, syntax_->string_quote);
   }
-  // Byte by byte until the call is certain: its arguments have begun, or its first keyword is
+  // Byte by byte until the call is certain: its arguments have begun, or its first keyword has been
   // named.
   const std::size_t used = filter_.feed(has_arguments_ ? bytes : bytes.substr(0, 1), arguments_);
   if (filter_.status() == JsonFilter::Status::bad) fail();
@@ -439,9 +454,9 @@ std::size_t CallReader::feed_arguments(std::string_view bytes) {
   return used;
 }
 
-// The id names no tool: that the first argument is one of the only tool's says that it is called.
+// The id names no tool. If the first argument is one of the only tool's, that tool is called.
 void CallReader::settle_guess() {
-  // Only where it is whole: this is asked at each byte.
+  // Only when the key is complete, because this is called at each byte.
   if (!arguments_.ends_with(':') && !arguments_.ends_with('}')) return;
   const auto first = json::parse(arguments_ + (arguments_.ends_with(':') ? "0}" : ""));
   if (!first || first->if_object() == nullptr) return;
@@ -474,7 +489,7 @@ std::size_t CallReader::feed_object(std::string_view bytes) {
   if (place_ == Place::in_coded || place_ == Place::coded_start) return feed_coded(bytes);
   const Place before = place_;
   if (!step_object(bytes.front())) {
-    place_ = before;  // of what follows, the byte that does not fit is the first
+    place_ = before;  // the byte that does not fit is the first byte of what follows
     if (status_ == Status::open) fail();
     return 0;
   }
@@ -482,8 +497,8 @@ std::size_t CallReader::feed_object(std::string_view bytes) {
   return 1;
 }
 
-// One byte of the object's frame. False: it does not fit, or it belongs to the value that it
-// begins.
+// Reads one byte of the object outside its values. False: it does not fit, or it belongs to the
+// value that it begins.
 bool CallReader::step_object(char byte) {
   switch (place_) {
     case Place::in_key:
@@ -504,7 +519,7 @@ bool CallReader::step_object(char byte) {
       } else {
         set_name(text_);
         end_member();
-        // By its name alone it may be a description of the tool.
+        // With only a name it may be a description of the tool.
         if (status_ == Status::open && !syntax_->name_first) status_ = Status::named;
       }
       return status_ != Status::bad;
@@ -550,7 +565,8 @@ bool CallReader::is_arguments_key() const {
                        : holds(syntax_->object.arguments, text_);
 }
 
-// The member whose value `byte` begins may stand before the name in a syntax with name_first.
+// In a syntax with name_first, only some members may come before the name. Whether the member whose
+// value begins with `byte` is one of them.
 bool CallReader::may_come_before_name(char byte) const {
   const ObjectKeys& keys = syntax_->object;
   if (keys.name_is_key || (byte == '{' && holds(keys.wrapper, text_))) return true;
@@ -577,7 +593,7 @@ bool CallReader::begin_member_value(char byte) {
       if (name_is_key) status_ = Status::named;
       return true;
     }
-    // The byte is the filter's, who sees whether it fits.
+    // The filter decides whether the byte fits.
     place_ = Place::in_arguments;
     if (filter_.feed(std::string_view(&byte, 1), arguments_) == 0) return false;
     if (name_is_key) status_ = Status::named;
@@ -592,7 +608,7 @@ bool CallReader::begin_member_value(char byte) {
     ++level_;
     return true;
   } else {
-    // A bare object that says other things is no call: its end is not waited for.
+    // A bare object with other members is not a call, so its end is not waited for.
     if ((syntax_->holds_call || syntax_->name_first) && text_ != kTypeKey) return false;
     place_ = Place::in_other;
     if (text_ != kTypeKey) ignore("the member '" + text_ + "'");
@@ -605,8 +621,8 @@ bool CallReader::begin_member_value(char byte) {
   return true;
 }
 
-// Arguments that are a JSON string: an object written twice is read twice, any other text stays the
-// string that it is.
+// Arguments that are a JSON string: an object that was encoded twice is decoded twice; any other
+// text stays the string that it is.
 std::size_t CallReader::feed_coded(std::string_view bytes) {
   std::string decoded;
   const std::string raw = place_ == Place::in_coded ? text_ + bytes.front() : std::string();
@@ -646,15 +662,15 @@ std::size_t CallReader::feed_coded(std::string_view bytes) {
   return 1;
 }
 
-// The string is no object written twice: it is the argument itself.
+// The string is not an encoded object: it is the argument itself.
 void CallReader::begin_text() {
   filter_.feed("\"", arguments_);
   filter_.feed(text_, arguments_);
   place_ = Place::in_arguments;
 }
 
-// A string that does not end: what it holds is taken as it is written, as far as it fits. Returns
-// the rest.
+// A string that does not end: its content is taken as it is written, as far as it fits. Returns the
+// rest.
 std::string CallReader::end_coded() {
   if (place_ == Place::coded_start && !text_.empty()) begin_text();
   if (place_ != Place::in_coded) return {};
@@ -669,7 +685,8 @@ void CallReader::end_member() {
 void CallReader::end_arguments() {
   arguments_done_ = true;
   mended_ = mended_ || filter_.is_mended();
-  if (arguments_ != "null") return;  // a word is copied whole, so this is all there was
+  // A word is copied when it is complete, so there was nothing else.
+  if (arguments_ != "null") return;
   arguments_ = "{}";
   mended_ = true;
 }
@@ -680,7 +697,7 @@ void CallReader::end_object() {
     end_member();
     return;
   }
-  // Bare JSON with a name alone may well be about a tool.
+  // Bare JSON with only a name is likely to be about a tool.
   const bool needs_arguments = syntax_->holds_call || syntax_->name_first;
   if (!has_name_ || (needs_arguments && !has_arguments_)) return fail();
   if (!has_arguments_) arguments_ = "{}";
@@ -688,7 +705,7 @@ void CallReader::end_object() {
   next_piece();
 }
 
-// Of an object: a key that is open, or has no value yet, is none that a call may have.
+// Inside an object: a key that is open or has no value yet, and that no call has.
 bool CallReader::is_in_strange_key() const {
   if (place_ != Place::in_key && place_ != Place::colon && place_ != Place::value) return false;
   const ObjectKeys& keys = syntax_->object;
@@ -733,7 +750,7 @@ std::string CallReader::close() {
   const bool is_spoilt = filter_.status() == JsonFilter::Status::bad;
   std::string end;
   filter_.close(end);
-  // It closes nothing, so this is all there is.
+  // It closes nothing, so there is nothing else.
   arguments_ += is_spoilt && end == "null" ? "{}" : end;
   return left_out;
 }

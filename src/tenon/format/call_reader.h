@@ -13,63 +13,65 @@
 
 namespace tenon::format {
 
-/// Whose names are calls'.
+/// The names that can be a call's.
 struct KnownTools {
   const ToolSchemas* tools = nullptr;
-  /// Which of them a name stands for that is none, "" for none. Null: no such name stands for one.
+  /// Returns the tool for which an unknown name stands, "" for none. Null: unknown names are not
+  /// corrected.
   const std::function<std::string(const std::string&)>* corrected = nullptr;
-  /// The call stands in markers: a name that is not a tool's is taken for the tool it must mean.
+  /// The call stands in markers: an unknown name is taken for the tool that it must mean.
   bool is_marked = false;
-  bool any = false;  ///< All names are.
+  bool any = false;  ///< Every name is a call's.
 };
 
-/// Reads the body of one call, from behind its first literal to the end of its last slot, byte by
-/// byte: follows one pattern of one syntax. Knows nothing of text around calls, of holding back or
-/// of events; the stream parser asks it what is known so far.
+/// Reads the body of one call, from after its first literal to the end of its last slot, byte by
+/// byte, by one pattern of one syntax. It knows nothing of text around calls, of holding back or of
+/// events; the stream parser asks it what is known so far.
 class CallReader {
  public:
   enum class Status : std::uint8_t {
     open,
-    named,  ///< The name is whole and what follows fits: ask `name`; the next feed goes on.
+    named,  ///< The name is complete and what follows fits. Ask `name`; the next feed continues.
     done,   ///< The call's last slot has ended.
-    bad,    ///< The next byte does not fit, or it ends the name of a tool that is not known.
+    bad,    ///< The next byte does not fit, or it completes the name of an unknown tool.
   };
 
-  /// All three, and what `known` points to, outlive the reading.
+  /// `syntax`, `pattern`, `id_rule`, and what `known` points to, must outlive the reading.
   void start(const Syntax& syntax, const Pattern& pattern, const IdRule& id_rule,
              const KnownTools& known);
 
-  /// Uses bytes until all are used or the status is no longer open, and returns how many it used.
+  /// Uses bytes until all are used or the status is no longer open. Returns the number of bytes
+  /// used.
   std::size_t feed(std::string_view bytes);
-  /// The arguments are whole (perhaps something behind them is missing).
+  /// The arguments are complete (perhaps something after them is missing).
   [[nodiscard]] bool is_whole() const { return arguments_done_ || status_ == Status::done; }
-  /// The text was cut off: what is held goes to `arguments` as it is, which then begin JSON.
-  /// Returns the bytes that were used and are not in them, as `close` does.
+  /// Called if the text was cut off: what is held goes to `arguments` unchanged, so that they are
+  /// the beginning of JSON. Returns the bytes that were used and are not in them, like `close`.
   std::string finish();
-  /// The text has ended otherwise. Makes `arguments` valid JSON, and returns the bytes that were
-  /// used and are not in them.
+  /// Called if the text has ended otherwise. Makes `arguments` valid JSON, and returns the bytes
+  /// that were used and are not in them.
   std::string close();
 
   [[nodiscard]] Status status() const { return status_; }
   [[nodiscard]] bool has_name() const { return has_name_; }
-  /// The arguments of a tool that is known have begun.
+  /// The arguments of a known tool have begun.
   [[nodiscard]] bool has_arguments() const {
     return has_name_ && has_arguments_ && status_ != Status::bad;
   }
   [[nodiscard]] bool is_unknown_tool() const { return is_unknown_; }
   [[nodiscard]] const std::string& name() const { return name_; }
-  /// The name as it stands in the call, where name() is the one that it stands for.
+  /// The name as it is written in the call; name() is the tool for which it stands.
   [[nodiscard]] const std::string& written_name() const { return written_name_; }
   [[nodiscard]] const std::string& id() const { return id_; }
   [[nodiscard]] bool is_mended() const { return mended_ || parameters_.is_mended(); }
-  /// What the call says beside its name and arguments, for people: the first member that is neither
-  /// part of a call nor its type, or what stands where its format has one word. Empty: nothing.
+  /// What the call says beyond name and arguments, for people: the first member that is neither
+  /// part of a call nor its type, or the text in place of a word of the format. Empty: nothing.
   [[nodiscard]] const std::string& ignored() const { return ignored_; }
-  /// A parameter has come twice.
+  /// Some parameter has come twice.
   [[nodiscard]] bool has_repeated() const { return parameters_.has_repeated(); }
-  /// The first literal of the call's tail has been read with it.
+  /// The first literal of the call's tail has also been read.
   [[nodiscard]] bool has_used_tail() const { return used_tail_; }
-  /// Argument text read and not taken yet.
+  /// Argument text that has been read and not been taken yet.
   std::string& arguments() { return arguments_; }
 
  private:
@@ -124,15 +126,15 @@ class CallReader {
   [[nodiscard]] const Piece& piece() const { return (*pattern_)[at_]; }
   [[nodiscard]] std::size_t after_spaces(std::size_t from) const;
 
-  const Syntax* syntax_ = nullptr;  // outlives this: part of the parser's format
+  const Syntax* syntax_ = nullptr;  // belongs to the parser's format and outlives this
   const Pattern* pattern_ = nullptr;
   const IdRule* id_rule_ = nullptr;
   KnownTools known_;
-  std::size_t at_ = 0;       // piece of the pattern
+  std::size_t at_ = 0;       // index in the pattern
   std::size_t matched_ = 0;  // bytes of the literal
   Status status_ = Status::open;
   Place place_ = Place::begin;
-  std::uint8_t level_ = 0;  // wrapper objects that are open
+  std::uint8_t level_ = 0;  // open wrapper objects
   bool has_name_ = false;
   bool has_arguments_ = false;  // begun
   bool arguments_done_ = false;
@@ -141,22 +143,22 @@ class CallReader {
   bool mended_ = false;
   bool used_tail_ = false;
   bool is_unknown_ = false;
-  bool is_guess_ = false;   // of the one tool that there is: its arguments must be its own
-  char name_quote_ = '\0';  // of a field that is being read: the quote that it begins with
+  bool is_guess_ = false;   // the only tool there is, so its arguments must be its own
+  char name_quote_ = '\0';  // the quote with which the field begins
   JsonFilter filter_;
   AttributeReader attributes_;
   ParameterReader parameters_;
   StringDecoder decoder_;
   static constexpr std::size_t kNowhere = std::string::npos;
-  std::size_t word_begin_ = kNowhere;   // of a field that is being read: its word in text_
-  std::size_t word_end_ = kNowhere;     // behind it
-  std::size_t behind_word_ = kNowhere;  // what comes behind it and the white space there
+  std::size_t word_begin_ = kNowhere;   // for a field being read: where its word is in text_
+  std::size_t word_end_ = kNowhere;     // one after its end
+  std::size_t behind_word_ = kNowhere;  // text after the word and the white space there
   std::string text_;                    // a key, name, id, literal or escape that is being read
   std::string name_;
   std::string written_name_;
   std::string id_;
   std::string ignored_;
-  std::string frame_;  // of an object: what has come since its last whole member, but for arguments
+  std::string frame_;  // of an object: the text since its last complete member, without arguments
   std::string coded_;  // of arguments that are a string: what the filter holds, as it is written
   std::string arguments_;
 };

@@ -62,7 +62,7 @@ Expected<ToolChoice> choice_of(const json::Object& request, const std::vector<To
   return ToolChoice{.mode = ToolMode::required, .allowed = {*name->if_string()}};
 }
 
-// `tokenizer`: null where markers are text.
+// `tokenizer` is null if markers are text.
 Expected<grammar::Rules> rules_of(const json::Object& request, const grammar::JsonOptions& options,
                                   const vocab::Tokenizer* tokenizer) {
   const json::Value* const name = request.find("format");

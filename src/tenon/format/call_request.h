@@ -8,7 +8,7 @@
 
 namespace tenon::format {
 
-/// The grammar of the calls that a line of `tenon mask --batch` is about, by tool_grammar():
+/// Makes the grammar of a line of `tenon mask --batch` that has tools, with tool_grammar():
 ///
 ///     tools                  OpenAI's list
 ///     format                 a name
@@ -20,7 +20,7 @@ namespace tenon::format {
                                                        const vocab::Tokenizer& tokenizer);
 
 /// The same for `tenon grammar`, in the language of another engine: the members above,
-/// `whitespace?` and `to?`; the answer is that of grammar::print_line().
+/// `whitespace?` and `to?`. The answer is that of grammar::print_line().
 [[nodiscard]] Expected<json::Object> print_calls(const json::Object& request);
 
 }  // namespace tenon::format

@@ -11,7 +11,7 @@ namespace {
 
 using json::Value;
 
-// What is written, if it is always the same.
+// The text that is written, if it is always the same.
 bool append_text(std::span<const Piece> pieces, std::string& text) {
   for (const Piece& piece : pieces) {
     const bool is_text = piece.kind == Piece::Kind::literal || piece.kind == Piece::Kind::space;
@@ -21,7 +21,7 @@ bool append_text(std::span<const Piece> pieces, std::string& text) {
   return true;
 }
 
-// Such a reference is one within the tool's own schema.
+// Whether the schema has a reference to another part of the tool's schema.
 bool has_reference(const Value& schema) {
   if (const json::Array* items = schema.if_array())
     return std::ranges::any_of(*items, has_reference);
@@ -79,7 +79,7 @@ std::optional<CallsAsJson> calls_as_json(const Format& format,
   }
   calls.schema =
       ways.size() == 1 ? std::move(ways.front()) : json::Object{{"anyOf", std::move(ways)}};
-  // The brackets of a list are JSON, too.
+  // The brackets of a list are part of the JSON.
   if (calls.before.ends_with('[') && calls.behind.starts_with(']')) {
     calls.before.pop_back();
     calls.behind.erase(0, 1);

@@ -15,22 +15,40 @@
 
 namespace tenon::format {
 namespace {
+// Compiles a definition (TOML, docs/formats.md) to the tables of definition.h, in three steps.
+//
+// First the keys are read: TableReader reads one table, keeps the first error with its place, and
+// refuses keys that were not read. parse_pattern() splits a pattern into literals, white space and
+// slots. Then the parts are checked against each other (check_ functions): which slots a call
+// needs, where a field ends, how a call begins in running text.
+//
+// Then link() compiles the tables. Each distinct literal gets a number, all of them become one
+// automaton, and for each syntax it is found how a call begins (start_of) and ends (marks_of).
+// Syntaxes that begin with the same text are split so that they share a literal
+// (split_shared_openers), and those with the same head share its reading (shares_head). The same
+// function links a format with the syntaxes of its fallbacks.
+//
+// Markers may still not work together: one may end inside another, or begin a call where none was
+// meant. So nested_markers() looks for such pairs, and at last example calls are written and read
+// back (why_unreadable).
 
-constexpr std::size_t kMaxLiterals = 64;                  // of a definition
-constexpr std::size_t kMaxLinked = LiteralSet::kMax - 1;  // and with the forms of others
+constexpr std::size_t kMaxLiterals = 64;  // in a definition
+// Together with the forms of other formats.
+constexpr std::size_t kMaxLinked = LiteralSet::kMax - 1;
 constexpr std::size_t kStrongSize = 4;
 constexpr std::size_t kMaxQuote = 64;
-// Of a marker. Twice that, of all literals, is what the automaton can number.
+// The length of a marker. The automaton can number twice that, for all literals together.
 constexpr std::size_t kMaxMarker = 256;
-// Of a list. Definitions also come from models' own files, and linking compares each with each.
+// The length of a list. Definitions also come from models' own files, and linking compares all
+// pairs.
 constexpr std::size_t kMaxItems = 64;
 constexpr std::string_view kTooLong = "has a marker that is too long";
 constexpr std::string_view kTooMany = "has more than 64 of them";
 
-/// Reads one table, remembers the first error and refuses keys that nobody asked for.
+/// Reads one table, keeps the first error, and refuses keys that were not read.
 class TableReader {
  public:
-  /// `position` is that of the table, for what it lacks.
+  /// `position` is the table's place, for errors about missing keys.
   TableReader(const toml::Document& document, const toml::Table& table, toml::Position position,
               std::optional<Error>& error)
       : document_(document), table_(table), position_(position), error_(error) {}
@@ -43,7 +61,7 @@ class TableReader {
       value = *found->if_string();
     }
   }
-  /// A string that stands in the model's text.
+  /// Reads a string that occurs in model output.
   void read_marker(std::string_view key, std::string& value) {
     read(key, value);
     if (value.size() > kMaxMarker) fail(key, kTooLong);
@@ -85,16 +103,16 @@ class TableReader {
     }
   }
   void read(std::string_view key, Pattern& value);
-  /// In patterns read from now on `word` stands for `${each}`.
+  /// In patterns read from now on, `word` replaces `${each}`.
   void set_each(std::string word) { each_ = std::move(word); }
 
-  /// Calls `read_table(reader)` for the table `key`, if there is one.
+  /// Calls `read_table(reader)` for the table `key`, if it exists.
   template <class ReadTable>
   void table(std::string_view key, ReadTable&& read_table) {
     if (const toml::Value* found = find(key))
       read_as_table(*found, key, "must be a table", read_table);
   }
-  /// The same for each table of a list.
+  /// Calls it for each table of a list.
   template <class ReadTable>
   void tables(std::string_view key, ReadTable&& read_table) {
     const toml::Value* found = find(key);
@@ -112,7 +130,7 @@ class TableReader {
   void finish() {
     for (const toml::Entry& entry : table_.entries()) {
       if (std::find(known_.begin(), known_.end(), entry.key) == known_.end()) {
-        if (std::exchange(misses_key_, false)) error_.reset();  // Likely this one, misspelt.
+        if (std::exchange(misses_key_, false)) error_.reset();  // probably this key, misspelt
         fail(entry.value.position(), entry.key, "is not known here; there are " + known_keys());
       }
     }
@@ -122,7 +140,7 @@ class TableReader {
     if (found == nullptr && !error_) misses_key_ = true;
     fail(found != nullptr ? found->position() : position_, key, what);
   }
-  /// The same about an item of the list `key`, which is one.
+  /// The same for an item of the list `key`.
   void fail(std::string_view key, std::size_t item, std::string_view what) {
     fail((*table_.find(key)->if_array())[item].position(), key, what);
   }
@@ -156,7 +174,7 @@ class TableReader {
   std::optional<Error>& error_;
   std::vector<std::string_view> known_;
   std::optional<std::string> each_;
-  bool misses_key_ = false;  // The error is about a key that is not there.
+  bool misses_key_ = false;  // the error is about a missing key
 };
 
 struct SlotName {
@@ -177,8 +195,8 @@ bool is_slot(const Piece& piece) {
   return piece.kind != Piece::Kind::literal && piece.kind != Piece::Kind::space;
 }
 
-/// Splits `text` into literals, runs of white space and `${slot}`s; `$$` is a dollar sign. Nothing
-/// and a word about why, if there is a slot that does not exist.
+/// Splits `text` into literals, runs of white space and `${slot}`s; `$$` is a dollar sign. If a
+/// slot does not exist, returns nothing and sets `why`.
 std::optional<Pattern> parse_pattern(std::string_view text, std::string& why) {
   Pattern pattern;
   const auto add = [&pattern](Piece::Kind kind, std::string_view bytes) {
@@ -198,7 +216,7 @@ std::optional<Pattern> parse_pattern(std::string_view text, std::string& why) {
         return std::nullopt;
       }
       const std::string_view inside = text.substr(2, end - 2);
-      if (inside == "-") {  // white space may come here, none is written
+      if (inside == "-") {  // white space may come here, but is not written
         add(Piece::Kind::space, {});
         text.remove_prefix(end + 1);
         continue;
@@ -257,7 +275,7 @@ void read_object(TableReader& table, ObjectKeys& keys) {
   if (keys.name.empty()) table.fail("name", "must have at least one key");
   if (keys.arguments.empty()) table.fail("arguments", "must have at least one key");
   if (keys.writes_id && keys.id.empty()) table.fail("id", "must have at least one key");
-  // What is given; a default gives way.
+  // A given value wins over a default.
   const auto share = [](const std::vector<std::string>& a, const std::vector<std::string>& b) {
     return std::ranges::find_first_of(a, b) != a.end();
   };
@@ -309,7 +327,7 @@ void read_result(TableReader& table, ResultRule& rule) {
   }
 }
 
-/// Whether `byte` begins or separates values that are no strings.
+/// Whether `byte` begins or separates values that are not strings.
 bool begins_otherwise(char byte) {
   return std::isalnum(static_cast<unsigned char>(byte)) != 0 || is_space(byte) ||
          std::string_view("{}[],:-").find(byte) != std::string_view::npos;
@@ -322,7 +340,7 @@ bool is_body(const Piece& piece) {
          piece.kind == Kind::parameters;
 }
 
-/// What the call holds: which slots, and how often.
+/// Checks which slots the call has, and how often.
 void check_slots(TableReader& table, const Syntax& syntax, bool id_holds_name) {
   using Kind = Piece::Kind;
   if (count(syntax.call, {Kind::key, Kind::type, Kind::value}) > 0) {
@@ -349,7 +367,7 @@ void check_slots(TableReader& table, const Syntax& syntax, bool id_holds_name) {
   }
 }
 
-/// How the call begins, alone and in its section.
+/// Checks how the call begins, alone and in its section.
 void check_beginning(TableReader& table, const Syntax& syntax) {
   using Kind = Piece::Kind;
   Pattern open = syntax.open;
@@ -377,8 +395,8 @@ void check_beginning(TableReader& table, const Syntax& syntax) {
   }
 }
 
-/// A field ends at what follows it: a literal, or the arguments; a word also at the brace of an
-/// object.
+/// Checks that a field ends at what follows it: a literal, or the arguments. A word may also end at
+/// the brace of an object.
 void check_fields(TableReader& table, const Pattern& call) {
   using Kind = Piece::Kind;
   for (std::size_t i = 0; i + 1 < call.size(); ++i) {
@@ -396,7 +414,7 @@ void check_fields(TableReader& table, const Pattern& call) {
   }
 }
 
-/// Behind the first `${name}` others are `again`.
+/// Each `${name}` after the first is `again`.
 void name_again(Pattern& call) {
   bool has_name = false;
   for (Piece& piece : call) {
@@ -442,8 +460,8 @@ void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
   check_fields(table, whole);
 }
 
-/// `${parameters}` ends at the literal after it, and a parameter is: literal, key, ..., value,
-/// literal.
+/// Checks `${parameters}`: it ends at the literal after it, and a parameter is a literal, key, ...,
+/// value, literal.
 void check_parameters(TableReader& table, const Syntax& syntax) {
   using Kind = Piece::Kind;
   const auto is_literal = [](const Piece& piece) { return piece.kind == Kind::literal; };
@@ -489,7 +507,7 @@ void check_parameters(TableReader& table, const Syntax& syntax) {
   }
 }
 
-/// How models of the format write `syntax` otherwise: what the table says instead of it.
+/// The other form in which models write `syntax`: the table's keys replace those of `syntax`.
 Syntax read_form(TableReader& table, const Syntax& syntax) {
   using Kind = Piece::Kind;
   Syntax form = syntax;
@@ -521,7 +539,7 @@ Syntax read_form(TableReader& table, const Syntax& syntax) {
   return form;
 }
 
-/// Whether `name` can be typed, and stand in a list of names, without quotes.
+/// Whether `name` can be typed, and written in a list of names, without quotes.
 bool is_name(std::string_view name) {
   return !name.empty() && std::ranges::all_of(name, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
@@ -537,14 +555,14 @@ void check_names(TableReader& table, const FormatInfo& info) {
   }
 }
 
-/// What `pattern` has in its literals, slots between them left out.
+/// The text of the literals of `pattern`, without the slots.
 std::string text_of(const Pattern& pattern) {
   std::string text;
   for (const Piece& piece : pattern) text += is_slot(piece) ? std::string(1, '\0') : piece.text;
   return text;
 }
 
-/// Every text that `format` reads or writes as it stands.
+/// Every text that `format` reads or writes as it is.
 std::vector<std::string> texts_of(const Format& format) {
   std::vector<std::string> texts = {format.prompt_end, text_of(format.between), format.head.end,
                                     format.head.channel};
@@ -579,7 +597,8 @@ void check_special(TableReader& table, const Format& format) {
   }
 }
 
-/// The texts after which an answer goes on, or ends only at their own end (`may_end`).
+/// The texts after which an answer continues, or after which it ends only at their own end
+/// (`may_end`).
 struct Inner {
   std::string text;
   bool may_end = false;
@@ -603,7 +622,7 @@ std::vector<Inner> inner_texts(const Format& format) {
   return texts;
 }
 
-// No answer would come past it.
+// An answer could not continue past it.
 void check_stop(TableReader& table, const Format& format) {
   const std::vector<Inner> texts = inner_texts(format);
   for (std::size_t i = 0; i < format.stop.size(); ++i) {
@@ -635,7 +654,7 @@ void read_head(TableReader& table, HeadRule& rule) {
   if (rule.calls && rule.recipient.empty()) table.fail("recipient", "must be given");
 }
 
-/// Neither reads a call that the other does not.
+/// Both read the same calls.
 bool reads_alike(const Syntax& a, const Syntax& b) {
   const auto parts = [](const Syntax& s) {
     return std::tie(s.open, s.separator, s.close, s.call, s.parameter, s.quote_open, s.quote_close,
@@ -646,7 +665,7 @@ bool reads_alike(const Syntax& a, const Syntax& b) {
   return parts(a) == parts(b);
 }
 
-/// The first syntax is a head and arguments.
+/// True if the first syntax is a head followed by arguments.
 bool has_head(const Format& format) {
   if (format.syntaxes.empty()) return false;
   const Pattern& call = format.syntaxes.front().call;
@@ -749,7 +768,7 @@ void read_definition(TableReader& table, Format& format) {
   }
 }
 
-/// Where what the reader of a call follows ends: behind the last slot, and behind the literal that
+/// The end of the part that CallReader follows: after the last slot, and after the literal that
 /// ends `${parameters}`.
 Pattern::const_iterator body_end(const Pattern& pattern) {
   auto end = std::find_if(pattern.rbegin(), pattern.rend(), is_slot).base();
@@ -758,7 +777,7 @@ Pattern::const_iterator body_end(const Pattern& pattern) {
   return end == pattern.end() ? end : std::next(end);
 }
 
-/// The name in `name="`; empty: `piece` does not begin an attribute so.
+/// The name in `name="`; empty if `piece` does not begin an attribute in this way.
 std::string attribute_name(const Piece& piece) {
   if (piece.kind != Piece::Kind::literal || !piece.text.ends_with("=\"")) return {};
   const std::string name = piece.text.substr(0, piece.text.size() - 2);
@@ -768,8 +787,7 @@ std::string attribute_name(const Piece& piece) {
   return is_plain ? name : std::string();
 }
 
-/// `pattern` as it is read: where it writes ` name="${slot}" ...>`, attributes are read by their
-/// names.
+/// `pattern` for reading: where it has ` name="${slot}" ...>`, attributes are read by their names.
 Pattern with_attributes(const Pattern& pattern) {
   Pattern read;
   for (std::size_t i = 0; i < pattern.size(); ++i) {
@@ -798,13 +816,13 @@ Pattern with_attributes(const Pattern& pattern) {
   return read;
 }
 
-/// The call up to its arguments, which may be written otherwise in another syntax.
+/// The call up to its arguments, which may differ in another syntax.
 Pattern head_of(const Syntax& syntax) {
   const auto body = std::ranges::find(syntax.call, Piece::Kind::parameters, &Piece::kind);
   return {syntax.call.begin(), body};
 }
 
-/// `other` is not read by parameters and begins as `syntax` does up to them.
+/// `other` is not read by parameters, and begins like `syntax` up to them.
 bool shares_head(const Syntax& syntax, const Syntax& other) {
   if (std::ranges::find(syntax.call, Piece::Kind::parameters, &Piece::kind) == syntax.call.end() ||
       &syntax == &other || syntax.open != other.open) {
@@ -812,25 +830,25 @@ bool shares_head(const Syntax& syntax, const Syntax& other) {
   }
   Pattern head = head_of(syntax);
   while (!head.empty() && head.back().kind == Piece::Kind::space) head.pop_back();
-  // Without the last literal, which may be longer in the other.
+  // Without the last literal, which may be longer in the other syntax.
   if (!head.empty() && head.back().kind == Piece::Kind::literal) head.pop_back();
   if (head.size() >= other.call.size() ||
       !std::ranges::equal(head, std::span(other.call).first(head.size()))) {
     return false;
   }
-  // One byte tells JSON from a marker.
+  // The first byte distinguishes JSON from a marker.
   std::size_t behind = head.size() + 1;
   while (behind < other.call.size() && other.call[behind].kind == Piece::Kind::space) ++behind;
   return behind < other.call.size() && other.call[behind].kind == Piece::Kind::literal &&
          other.call[behind].text.front() == syntax.parameter.front().text.front();
 }
 
-/// Collects literals; each has one id however often it is used.
+/// Collects literals. Each has one number, however often it is used.
 class Linker {
  public:
   explicit Linker(Format& format) : format_(format) {}
 
-  /// Beyond the most that there can be, one more is kept: link() fails then.
+  /// Beyond the limit one more is kept, which makes link() fail.
   LiteralId id_of(std::string_view text) {
     const auto found = std::find(format_.literals.begin(), format_.literals.end(), text);
     if (found == format_.literals.end()) {
@@ -846,7 +864,7 @@ class Linker {
     return set;
   }
 
-  /// How `pattern` begins in running text; it ends with its last slot.
+  /// How `pattern` begins in running text. It ends with its last slot.
   Start start_of(Pattern pattern) {
     Start start;
     std::string space;
@@ -884,7 +902,7 @@ class Linker {
   Format& format_;
 };
 
-/// The first literal of `syntax`, if that is how it begins.
+/// The first literal of `syntax`, if it begins with one.
 Piece* first_literal(Syntax& syntax) {
   Pattern& pattern = syntax.open.empty() ? syntax.call : syntax.open;
   for (Piece& piece : pattern) {
@@ -898,8 +916,8 @@ bool is_fence(std::string_view text) {
   return text.size() >= 3 && text.find_first_not_of('`') == std::string_view::npos;
 }
 
-/// Where one syntax begins with `[TOOL_CALLS]` and another with `[TOOL_CALLS][`, the second is cut
-/// in two: then both begin with the same literal, and what follows it decides.
+/// If one syntax begins with `[TOOL_CALLS]` and another with `[TOOL_CALLS][`, the second literal is
+/// split. Then both begin with the same literal, and the text after it decides.
 void split_shared_openers(std::vector<Syntax>& syntaxes) {
   for (Syntax& syntax : syntaxes) {
     Piece* literal = first_literal(syntax);
@@ -940,8 +958,9 @@ bool starts_in_reasoning(const Format& format, std::string_view prompt_tail) {
 
 namespace {
 
-/// Where one marker ends another has to be over or to begin: what is looked for is decided at once.
-/// The pair for which that is not so. Short ones are left to reads_back().
+/// The parser decides at once on a literal that it finds, so where one marker ends, another must
+/// end or begin. Returns a pair of markers for which that is not so. Short ones are left to
+/// why_unreadable().
 std::optional<std::pair<std::string, std::string>> nested_markers(const Format& format) {
   for (const std::string& inner : format.literals) {
     for (const std::string& outer : format.literals) {
@@ -955,7 +974,7 @@ std::optional<std::pair<std::string, std::string>> nested_markers(const Format& 
   return std::nullopt;
 }
 
-/// See Syntax::guard; empty where the markers share no token.
+/// See Syntax::guard; empty if the markers have no token in common.
 std::string guard_of(const Format& format, const Syntax& syntax) {
   const auto literal_behind = [](const Pattern& pattern, Piece::Kind slot) {
     auto piece = std::ranges::find(pattern, slot, &Piece::kind);
@@ -975,11 +994,11 @@ std::string guard_of(const Format& format, const Syntax& syntax) {
   return {};
 }
 
-/// Why the markers of a definition cannot stand beside each other.
+/// Why the markers of a definition do not work together.
 struct LinkError {
   Errc code = Errc::invalid;
   std::string what;
-  std::string marker;  ///< Of which it is said; empty: of all.
+  std::string marker;  ///< the marker in question; empty: all of them
 };
 
 /// Compiles the tables of `format` from its patterns.
@@ -991,7 +1010,7 @@ std::optional<LinkError> link(Format& format, std::size_t max_literals) {
     if (!whole.empty()) whole.push_back({Piece::Kind::space, {}});
     whole.insert(whole.end(), syntax.call.begin(), syntax.call.end());
     syntax.first = linker.start_of(whole);
-    if (syntax.call.front().kind == Piece::Kind::name) {  // the separator is all that announces it
+    if (syntax.call.front().kind == Piece::Kind::name) {  // only the separator announces it
       Pattern announced = syntax.separator;
       for (Piece& piece : announced) piece.kind = Piece::Kind::literal;
       announced.insert(announced.end(), syntax.call.begin(), syntax.call.end());
@@ -1051,7 +1070,7 @@ std::optional<LinkError> link(Format& format, std::size_t max_literals) {
   return std::nullopt;
 }
 
-/// Where the first string of `value` stands that holds `text`.
+/// The place of the first string in `value` that contains `text`.
 std::optional<toml::Position> place_in(const toml::Value& value, std::string_view text) {
   if (const std::string* const found = value.if_string()) {
     return found->find(text) != std::string::npos ? std::optional(value.position()) : std::nullopt;
@@ -1068,8 +1087,7 @@ std::optional<toml::Position> place_in(const toml::Value& value, std::string_vie
   }
   return std::nullopt;
 }
-/// The value of `keys`, one inside the other, of a list its table `index`; null where there is
-/// none.
+/// The value at the path `keys`; in a list, the table `index`. Null if it is missing.
 const toml::Value* value_at(const toml::Table& table, std::initializer_list<const char*> keys,
                             std::size_t index) {
   const toml::Table* inside = &table;
@@ -1085,8 +1103,8 @@ const toml::Value* value_at(const toml::Table& table, std::initializer_list<cons
   return value;
 }
 
-// What each part of a definition allows may still not fit together: a marker may end too early
-// inside another, or begin a call that none was meant for. So an example is written and read.
+// Parts that are valid by themselves may still not fit together: a marker may end too early inside
+// another, or begin a call where none was meant. So an example is written and read.
 std::optional<std::string> why_unreadable(const Format& format, const Syntax& syntax) {
   const message::Tool tool{
       .name = "get_weather",
@@ -1107,7 +1125,7 @@ std::optional<std::string> why_unreadable(const Format& format, const Syntax& sy
   return std::nullopt;
 }
 
-// In reasoning only what nobody writes by chance ends it.
+// In reasoning only markers that do not occur in text by chance end it.
 bool has_strong_call(const Format& format) {
   return format.syntaxes.empty() || format.syntaxes.front().first.literals.shares(format.strong);
 }

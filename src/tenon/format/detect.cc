@@ -16,14 +16,14 @@ namespace {
 
 using message::ToolCall;
 
-/// What a format's parser makes of a sample.
+/// What a format's parser reads in a sample.
 struct Reading {
-  bool is_right = false;        // the calls and nothing but them
-  bool begins_right = false;    // the first call's name at least
-  std::size_t diagnostics = 0;  // something was mended or missing
-  std::size_t unread = 0;       // bytes that are left as content, but for white space
+  bool is_right = false;        // exactly the calls and nothing else
+  bool begins_right = false;    // at least the name of the first call
+  std::size_t diagnostics = 0;  // repairs and missing parts
+  std::size_t unread = 0;       // bytes left as content, without white space
 
-  // Less is better.
+  // The smaller one is better.
   [[nodiscard]] auto rank() const { return std::tuple(!is_right, diagnostics, unread); }
 };
 
@@ -64,7 +64,8 @@ Reading read(const std::shared_ptr<const Format>& format, const CallSample& samp
   return judge(parse(format, sample), sample);
 }
 
-/// Bytes of the rule's markers, so that the most specific rule wins; 0: the rule does not hold.
+/// The bytes of the rule's markers, so that the most specific rule wins; 0: the rule does not
+/// apply.
 template <class IsThere>
 std::size_t weight(const DetectRule& rule, const IsThere& is_there) {
   if (!std::ranges::all_of(rule.all, is_there)) return 0;
@@ -84,7 +85,7 @@ auto holds(std::string_view text) {
   return [text](std::string_view marker) { return text.find(marker) != std::string_view::npos; };
 }
 
-/// `text` on one line, and not too long for one.
+/// `text` on one line, cut if it is too long.
 std::string quoted_line(std::string_view text) {
   constexpr std::size_t kMost = 160;
   const bool is_long = text.size() > kMost;
@@ -101,7 +102,7 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-// How many bytes `written` and `text` begin with in common, white space aside.
+// The length of the common prefix of `written` and `text`, without white space.
 std::size_t likeness(std::string_view written, std::string_view text) {
   std::size_t same = 0;
   for (std::size_t i = 0, j = 0;; ++i, ++j) {
@@ -112,13 +113,13 @@ std::size_t likeness(std::string_view written, std::string_view text) {
   }
 }
 
-/// A format that reads the first sample right, and what tells it from others that do.
+/// A format that reads the first sample correctly, and how it compares with others that do.
 struct Candidate {
   std::shared_ptr<const Format> format;
-  std::vector<Reading> readings;  // of each sample
-  bool writes_the_same = false;   // the last sample
+  std::vector<Reading> readings;  // for each sample
+  bool writes_the_same = false;   // for the last sample
   std::size_t likeness = 0;       // of what it writes instead
-  std::size_t weight = 0;         // of its heaviest rule that the template's source fits
+  std::size_t weight = 0;         // of its heaviest rule that matches the template's source
 
   [[nodiscard]] bool is_better(const Candidate& other) const {
     for (std::size_t i = 0; i < readings.size(); ++i) {
@@ -131,7 +132,7 @@ struct Candidate {
   }
 };
 
-// What follows the end of the reasoning, if there is one.
+// The text after the end of the reasoning, if there is one.
 std::string_view behind_reasoning(const Format& format, std::string_view turn) {
   std::size_t begin = 0;
   for (const std::string& close : format.reasoning_close) {
@@ -141,7 +142,7 @@ std::string_view behind_reasoning(const Format& format, std::string_view turn) {
   return turn.substr(begin);
 }
 
-/// `samples` has one at least.
+/// `samples` must not be empty.
 std::optional<Candidate> candidate(std::shared_ptr<const Format> format,
                                    const std::vector<CallSample>& samples,
                                    std::string_view chat_template) {
@@ -153,7 +154,8 @@ std::optional<Candidate> candidate(std::shared_ptr<const Format> format,
   const CallSample& last = samples.back();
   if (const auto written = render_calls(*found.format, last.calls)) {
     const std::string_view turn = behind_reasoning(*found.format, last.text);
-    // A marker before it that the format reads and does not write is another form of its.
+    // If the format reads a marker before it but does not write it, it is another form of the
+    // marker.
     found.writes_the_same =
         holds(turn)(*written) && words(turn) <= words(*written) + found.readings.back().unread;
     if (!found.writes_the_same) found.likeness = likeness(*written, last.text);
@@ -240,7 +242,7 @@ class Detective {
   }
 
  private:
-  // By the rule with most weight.
+  // By the rule with the greatest weight.
   template <class IsThere>
   Detection by_rules(const IsThere& is_there, DecidedBy by, std::string_view what) const {
     Detection best;
@@ -256,7 +258,7 @@ class Detective {
     return best;
   }
 
-  // Where the template writes calls, only a format that knows how one begins can be meant.
+  // If the template writes calls, only a format that knows how one begins is possible.
   bool may_be(const std::shared_ptr<const Format>& format) const {
     return clues_.samples.empty() || read(format, clues_.samples.front()).begins_right;
   }

@@ -1,8 +1,8 @@
-// A model may write calls in another form than its own (docs/formats.md). The
-// other forms are further syntaxes of its format, each with its place in the order: one automaton
-// looks for all of them at once, what is held is held by one parser, and the same marker is tried
-// for the one form after the other on the bytes held, as within a format. So nothing is parsed
-// twice, text streams as it did, and what holds of the parser holds of the whole.
+// A model may write calls in another form than its own (docs/formats.md). The other forms are
+// further syntaxes of its format, each with a place in the order. One automaton searches for all of
+// them at once, one parser holds back what must be held, and a marker that begins several forms is
+// tried for one form after the other on the bytes held, as within a format. So nothing is parsed
+// twice, text streams as before, and what is true of the parser stays true.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -16,14 +16,14 @@
 namespace tenon::format {
 namespace {
 
-/// Every key of `some` is one of `all`.
+/// Every key of `some` is in `all`.
 bool are_among(std::vector<std::string> some, std::vector<std::string> all) {
   std::ranges::sort(some);
   std::ranges::sort(all);
   return std::ranges::includes(all, some);
 }
 
-/// `own` reads each call that `other` reads.
+/// `own` reads every call that `other` reads.
 bool covers(const Syntax& own, const Syntax& other) {
   return own.open == other.open && own.close == other.close && own.call == other.call &&
          own.parameter == other.parameter && own.quote_open == other.quote_open &&
@@ -43,15 +43,15 @@ std::string_view first_literal_of(const Syntax& syntax) {
   return first == pattern.end() ? std::string_view("{") : std::string_view(first->text);
 }
 
-/// What the form begins with says where it may stand: a tag speaks for itself, a fence begins a
-/// line, and an object or a list is all that is left of a form.
+/// The beginning of the form decides where it may stand: a tag anywhere, a fence at the beginning
+/// of a line, and an object or a list only where a sentence has ended.
 Lead::Place place_of(const Syntax& syntax) {
   const std::string_view first = first_literal_of(syntax);
   if (first == "{" || first == "[") return Lead::Place::sentence;
   return first.starts_with("```") ? Lead::Place::line : Lead::Place::anywhere;
 }
 
-/// Few tokens of a text begin as the form does.
+/// Few tokens of a text begin like the form.
 bool can_be_held(const Syntax& syntax) {
   const std::string_view first = first_literal_of(syntax);
   return first.starts_with('<') || first.starts_with("```") || first.starts_with('[') ||
@@ -60,7 +60,7 @@ bool can_be_held(const Syntax& syntax) {
 
 void add_syntaxes(Format& format, const Format& other, AnswerMode mode) {
   for (const Syntax& syntax : other.syntaxes) {
-    // A mask offers no form that is borrowed, but those of other formats.
+    // A mask offers forms of other formats, but no form that was borrowed.
     const auto has_it = [&](const Syntax& own) {
       return covers(own, syntax) && !(mode == AnswerMode::held && own.borrowed);
     };
@@ -70,9 +70,9 @@ void add_syntaxes(Format& format, const Format& other, AnswerMode mode) {
     added.rank = other.fallback_order;
     added.of = other.info.name;
     added.place = place_of(added);
-    // Under a mask a call is certain as soon as its name is whole.
+    // Under a mask a call is certain once its name is complete.
     if (mode != AnswerMode::held) continue;
-    // Beside lists, so that a mask looks for both at once.
+    // Together with lists, so that a mask searches for both at once.
     if (first_literal_of(syntax).starts_with('[')) added.place = Lead::Place::sentence;
     added.holds_call = false;
     added.name_first = true;
@@ -86,11 +86,12 @@ LiteralSet literals_of(const std::vector<Mark>& marks) {
 }
 
 void note_markers(Format& format) {
-  LiteralSet weak;    // ends of calls that only a name tells from text
-  LiteralSet marked;  // and of others
+  LiteralSet weak;    // ends of calls that only a name distinguishes from text
+  LiteralSet marked;  // ends of other calls
   for (const Syntax& syntax : format.syntaxes) {
     format.stray_ends |= literals_of(syntax.call_tail) | literals_of(syntax.close_marks);
-    // What only a name tells from text is no marker of which the log should speak.
+    // A text that only a name distinguishes from text is not a marker, so the log need not mention
+    // it.
     if (!syntax.needs_tools) format.call_markers |= syntax.first.literals | syntax.next.literals;
     format.has_gated = format.has_gated || syntax.rank > 0;
     (syntax.needs_tools ? weak : marked) |=
@@ -102,7 +103,7 @@ void note_markers(Format& format) {
                         format.head.first_openers;
 }
 
-/// Text lies in frames of the format's own, in which no grammar puts calls.
+/// Text is inside frames of the format, where the grammar puts no calls.
 bool is_framed(const Format& format) {
   return !format.content_open.empty() || !format.prompt_end.empty() || !format.between.empty();
 }

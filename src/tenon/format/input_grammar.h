@@ -6,14 +6,14 @@
 
 namespace tenon::format {
 
-/// What a custom tool takes, from its grammar: Lark as in docs/grammars.md, or a regular expression
-/// as OpenAI has it (Rust's syntax), which the whole text matches. Fails with `invalid` and the
-/// place (line and column, or byte of a pattern), and with `unsupported` naming what cannot be part
-/// of a text, such as %json.
+/// The grammar of a custom tool's input: Lark as in docs/grammars.md, or a regular expression as
+/// OpenAI defines it (Rust's syntax), which must match the whole text. Fails with `invalid` and the
+/// place (line and column, or byte of a pattern), and with `unsupported`, naming a part that cannot
+/// be text, such as %json.
 [[nodiscard]] Expected<grammar::Rules> read_input_grammar(const message::TextGrammar& grammar);
 
-/// What the text of an answer is to be (message::ResponseFormat), which may have tokens and JSON
-/// schemas, too. Fails in the same ways, and where there is nothing to choose from.
+/// The grammar of an answer's text (message::ResponseFormat), which may also have tokens and JSON
+/// schemas. Fails in the same ways, and if a list of choices is empty.
 [[nodiscard]] Expected<grammar::Rules> read_text_grammar(const message::TextGrammar& grammar);
 
 }  // namespace tenon::format

@@ -11,11 +11,26 @@
 namespace tenon::format {
 namespace {
 
+// Copies one JSON value byte by byte and repairs what models often get wrong. It is a state
+// machine: step() handles a byte by state_ and returns whether it was used, and copy_string() is
+// the fast loop for the inside of strings. is_object_ and is_set_ are stacks of bits for the open
+// containers.
+//
+// The rule behind all states is that a byte is copied only if the copy can still become valid JSON.
+// So a comma waits until a value or key follows, an escape until it is complete, a number until its
+// delimiter, a word until its last letter, and Python's `{` until it is known whether it is a set.
+// What waits is in has_comma_, escape_, number_, matched_ and held_, each with a small limit, so
+// the state is constant. close() then appends only what is missing.
+//
+// The same machine reads Python's call arguments (keywords), whose literals it translates, and
+// objects with bare keys (members), whose strings may have quotes of the format's own or none.
+// Where a quote may be text or the end of a string, the byte after it decides (step_closing).
 constexpr std::size_t kMaxJsonSpace = 64;
-constexpr std::size_t kMaxNumber = 512;  // of members; up to here it may turn out to be a text
-constexpr std::size_t kMaxBrace = 512;   // of Python; up to here it may turn out to be a set
+constexpr std::size_t kMaxNumber = 512;  // for members; up to here a number may turn out to be text
+// For Python; up to here a brace may turn out to begin a set.
+constexpr std::size_t kMaxBrace = 512;
 constexpr std::size_t kMaxKeyword = 512;
-constexpr std::uint8_t kTriple = 3;  // quotes of Python's longest strings
+constexpr std::uint8_t kTriple = 3;  // the quotes of Python's longest strings
 
 struct Word {
   std::string_view written;
@@ -39,9 +54,9 @@ bool begins_number(std::string_view text) {
 
 int hex_value(unsigned char byte);
 
-/// The digits of `text`, which are of that base, in decimal.
+/// The digits of `text`, which are in that base, as decimal digits.
 std::string in_decimal(std::string_view text, int base) {
-  std::string decimal = "0";  // its last digit first
+  std::string decimal = "0";  // least significant digit first
   for (const char digit : text) {
     int carry = hex_value(static_cast<unsigned char>(digit));
     for (char& place : decimal) {
@@ -54,7 +69,7 @@ std::string in_decimal(std::string_view text, int base) {
   return {decimal.rbegin(), decimal.rend()};
 }
 
-/// What base a prefix as `0x` says; 10: there is none.
+/// The base for a prefix such as `0x`; 10: there is no prefix.
 int base_of(std::string_view digits) {
   if (digits.size() < 2 || digits[0] != '0') return 10;
   switch (digits[1]) {
@@ -72,7 +87,8 @@ int base_of(std::string_view digits) {
   }
 }
 
-/// Takes digits off the beginning of `text`, which lines may group; false where it begins with no digit.
+/// Takes digits, which underscores may group, off the beginning of `text`; false if it begins with
+/// no digit.
 bool take_digits(std::string_view& text, int base, std::string& digits) {
   const std::size_t before = digits.size();
   while (!text.empty()) {
@@ -86,8 +102,8 @@ bool take_digits(std::string_view& text, int base, std::string& digits) {
   return digits.size() > before;
 }
 
-/// JSON's number for one that people, Python or C write otherwise and that has one reading: with a
-/// plus, zeros before it, digits in groups, no digit beside its point, or in another base.
+/// JSON's number for a number that people, Python or C write in another way with only one meaning:
+/// with a plus, leading zeros, grouped digits, no digit on one side of the point, or another base.
 std::optional<std::string> as_json_number(std::string_view text) {
   if (is_number(text)) return std::string(text);
   const std::string sign = text.starts_with('-') ? "-" : "";
@@ -122,7 +138,7 @@ std::optional<std::string> as_json_number(std::string_view text) {
   return sign + whole + exponent;
 }
 
-/// Python's own grammar has it: there is nothing to mend.
+/// Python itself writes it so; it is not a mistake.
 bool is_of_python(std::string_view text) {
   if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
   return text.size() < 2 || text[0] != '0' || !is_digit(static_cast<unsigned char>(text[1]));
@@ -143,7 +159,7 @@ bool begins_number(unsigned char byte) {
   return byte == '-' || byte == '+' || byte == '.' || is_digit(byte);
 }
 
-/// Letters of Python that may stand before a string, but for those that begin a word as well.
+/// Letters that may stand before a Python string, without those that also begin a word.
 bool begins_prefix(unsigned char byte) {
   return std::string_view("rRbBuU").find(static_cast<char>(byte)) != std::string_view::npos;
 }
@@ -188,7 +204,7 @@ std::size_t JsonFilter::feed(std::string_view bytes, std::string& copy) {
   return used;
 }
 
-// The one loop that argument bytes spend their time in.
+// Argument bytes spend most of their time in this loop.
 std::size_t JsonFilter::copy_string(std::string_view bytes, std::string& copy) {
   std::size_t plain = 0;
   while (plain < bytes.size()) {
@@ -229,7 +245,7 @@ void JsonFilter::end_string() {
   }
 }
 
-// Behind `matched_` quotes, of which all that end the string are needed, and space.
+// After `matched_` quotes, all of which are needed to end the string, and space.
 bool JsonFilter::step_closing(unsigned char byte, std::string& copy) {
   const bool is_quote = byte == static_cast<unsigned char>(quote_) && comma_space_.empty();
   if (is_quote && is_fresh_ && is_python()) {
@@ -250,7 +266,7 @@ bool JsonFilter::step_closing(unsigned char byte, std::string& copy) {
   }
   const bool is_next_string = byte == '"' || byte == '\'';
   if (is_whole && is_next_string && is_python() && !has_stray_ &&
-      !comma_space_.empty()) {  // they are one
+      !comma_space_.empty()) {  // together they are one
     quote_ = static_cast<char>(byte);
     is_fresh_ = true;
     is_triple_ = is_raw_ = false;
@@ -279,8 +295,8 @@ void JsonFilter::end_closing(std::string& copy) {
   end_string();
 }
 
-// Whether a set or an object begins with the brace that is held shows what comes behind its first
-// element. Keys that are numbers or words become strings, as Python's own json makes them.
+// Decides whether the held brace begins a set or an object, by the byte after its first element.
+// Keys that are numbers or words become strings, as in Python's json.
 void JsonFilter::settle_brace(unsigned char byte, std::string& copy) {
   if (held_.size() > kMaxBrace) return open_brace(is_set_held(), copy);
   if (state_ == State::first_key) {
@@ -291,7 +307,8 @@ void JsonFilter::settle_brace(unsigned char byte, std::string& copy) {
     if (is_plain || !in_object()) state_ = State::first_item;
     return;
   }
-  if (byte != ':' && byte != ',' && byte != '}') return;  // first: what follows reads all digits
+  // Checked first, because the code below reads all digits.
+  if (byte != ':' && byte != ',' && byte != '}') return;
   const bool is_key = state_ == State::colon || state_ == State::closing;
   const bool may_end =
       state_ == State::closing ? matched_ == (is_triple_ ? kTriple : 1) : is_key || may_end_plain();
@@ -308,12 +325,12 @@ void JsonFilter::settle_brace(unsigned char byte, std::string& copy) {
   if (state_ == State::colon) state_ = State::after;
 }
 
-// A number or word behind the brace may end here.
+// A number or word after the brace may end here.
 bool JsonFilter::may_end_plain() const {
   return state_ == State::after || (state_ == State::number && held_number());
 }
 
-// What is held behind the brace is no key as far as it goes.
+// The text held after the brace cannot be a key, as far as it goes.
 bool JsonFilter::is_set_held() const {
   return state_ != State::first_key && !trimmed(held_).starts_with('"');
 }
@@ -329,8 +346,8 @@ void JsonFilter::open_brace(bool is_set, std::string& copy) {
   held_.clear();
 }
 
-// Inside the format's own quotes nothing is an escape. Bytes that may be the closing quote are held
-// as `matched_` bytes of it.
+// The format's own quotes have no escapes. Bytes that may be the closing quote are held, counted in
+// `matched_`.
 std::size_t JsonFilter::copy_raw(std::string_view bytes, std::string& copy) {
   std::size_t used = 0;
   while (used < bytes.size()) {
@@ -342,14 +359,14 @@ std::size_t JsonFilter::copy_raw(std::string_view bytes, std::string& copy) {
     }
     const char byte = bytes[used];
     while (matched_ > 0 && own_quote_[matched_] != byte) {
-      // The longest end of what is held that may begin the quote stays held.
+      // The longest suffix of what is held that may begin the quote stays held.
       std::size_t keep = matched_ - std::size_t{1};
       const std::string_view held = own_quote_.substr(0, matched_);
       while (!held.ends_with(own_quote_.substr(0, keep))) --keep;
       append_raw(copy, held.substr(0, matched_ - keep));
       matched_ = static_cast<std::uint8_t>(keep);
     }
-    if (own_quote_[matched_] != byte) continue;  // plain after all
+    if (own_quote_[matched_] != byte) continue;  // it was text
     ++matched_;
     ++used;
     if (matched_ == own_quote_.size()) {
@@ -506,7 +523,7 @@ bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
     status_ = Status::bad;
     return false;
   }
-  if (byte >= 'A' && byte != '[' && byte != '{') {  // a word, held until it is whole
+  if (byte >= 'A' && byte != '[' && byte != '{') {  // a word, which is held until it is complete
     state_ = State::word;
     is_key_ = wants_key;
     matched_ = 1;
@@ -546,13 +563,13 @@ void JsonFilter::begin_string(unsigned char byte, std::string& copy) {
   quote_ = static_cast<char>(byte);
   is_fresh_ = true;
   is_triple_ = is_raw_ = has_stray_ = false;
-  if (is_bare() && byte == '\'') {  // nothing in it is an escape, as in the format's own quotes
+  if (is_bare() && byte == '\'') {  // without escapes, as in the format's own quotes
     mended_ = is_raw_ = true;
   }
   state_ = State::string;
 }
 
-// Letters before a string of Python's: `r` says that nothing in it is an escape.
+// Letters before a Python string: `r` means that it has no escapes.
 bool JsonFilter::step_prefix(unsigned char byte, std::string& copy) {
   if (byte == '"' || byte == '\'') {
     flush_comma(copy);
@@ -575,7 +592,7 @@ std::optional<std::string> JsonFilter::held_number() const {
   return is_number(text) ? std::optional(std::string(text)) : std::nullopt;
 }
 
-// False: it is none.
+// False: it is not a number.
 bool JsonFilter::end_held_number(std::string& copy) {
   const auto number = held_number();
   if (!number) {
@@ -590,7 +607,7 @@ bool JsonFilter::end_held_number(std::string& copy) {
   return true;
 }
 
-// Too long to be held: a number from here on, if it is one so far.
+// It is too long to hold: from here on it is a number, if it is one so far.
 void JsonFilter::stream_held_number(std::string& copy) {
   flush_comma(copy);
   begin_number(static_cast<unsigned char>(number_.front()), copy);
@@ -599,7 +616,7 @@ void JsonFilter::stream_held_number(std::string& copy) {
   }
 }
 
-// Where something else than a delimiter follows, the first digits are no number.
+// If a byte other than a delimiter follows, the digits before it are not a number.
 bool JsonFilter::step_held_number(unsigned char byte, std::string& copy) {
   // A comma may be missing before the next key, and a bracket before a marker.
   const bool is_slip = byte == '"' || byte == '<';
@@ -640,10 +657,10 @@ bool JsonFilter::is_keyword_byte(unsigned char byte) {
          is_digit(byte) || (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
 }
 
-// Held up to its '=': before that it might be an argument without a name.
+// Held up to its '=', because it may be an argument without a name.
 bool JsonFilter::step_keyword(unsigned char byte, std::string& copy) {
   const bool is_inside = byte == '[' || byte == ']' || byte == '/' || byte == ':';
-  // `a/=1` and `a:=1` say other things in Python.
+  // `a/=1` and `a:=1` mean something else in Python.
   const bool may_end = state_ == State::equals || (number_.back() != '/' && number_.back() != ':');
   if (byte == '=' && may_end) {
     flush_comma(copy);
@@ -687,7 +704,7 @@ bool JsonFilter::step_bare_key(unsigned char byte, std::string& copy) {
   return true;
 }
 
-// `a=1` in place of `a:1`, unless a colon comes: then all of it is a key.
+// `a=1` in place of `a:1`, unless a colon comes; then all of it is the key.
 bool JsonFilter::step_bare_equals(unsigned char byte, std::string& copy) {
   const bool is_value = byte == ',' || byte == '}' || is_space(static_cast<char>(byte)) ||
                         number_.size() == kMaxKeyword;
@@ -759,7 +776,7 @@ bool JsonFilter::step_bare_text(unsigned char byte, std::string& copy) {
   return true;
 }
 
-// Where the value ends it is known to be a number, or not (a date).
+// When the value ends it is known whether it is a number or not (a date, for example).
 bool JsonFilter::step_bare_number(unsigned char byte, std::string& copy) {
   const bool ends = byte == ',' || byte == '}' || byte == ']';
   if (!ends && number_.size() < kMaxNumber) {
@@ -856,7 +873,7 @@ bool JsonFilter::step_number(unsigned char byte, std::string& copy) {
 
 bool JsonFilter::step_word(unsigned char byte, std::string& copy) {
   const Word& word = kWords[word_];
-  if (matched_ == word.written.size()) {  // of members: the word, or a text that begins with it
+  if (matched_ == word.written.size()) {  // for members: the word, or a text that begins with it
     if (is_space(static_cast<char>(byte)) && comma_space_.size() < kMaxJsonSpace) {
       comma_space_ += static_cast<char>(byte);
       return true;
@@ -895,9 +912,9 @@ bool JsonFilter::step_word(unsigned char byte, std::string& copy) {
   return true;
 }
 
-// True: `byte` makes an escape that JSON lacks.
+// True: `byte` completes an escape that JSON does not have.
 bool JsonFilter::step_python_escape(unsigned char byte, std::string& copy) {
-  if (is_raw_) {  // the two characters that it shows
+  if (is_raw_) {  // the two characters as they are written
     state_ = State::string;
     copy += "\\\\";
     if (byte == '\\') copy += "\\\\";
@@ -926,7 +943,7 @@ bool JsonFilter::step_python_escape(unsigned char byte, std::string& copy) {
   return false;
 }
 
-// Digits of \123 or \UXXXXXXXX.
+// The digits of \123 or \UXXXXXXXX.
 bool JsonFilter::step_code(unsigned char byte, std::string& copy) {
   const bool is_octal = state_ == State::octal;
   const int value = hex_value(byte);
@@ -948,7 +965,7 @@ void JsonFilter::end_code(std::string& copy) {
   const bool is_whole = is_octal || number_.size() == 8;
   if (!is_whole || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) {
     mended_ = true;
-    copy.append("\\\\U").append(number_);  // the characters that it shows
+    copy.append("\\\\U").append(number_);  // the characters as they are written
     return;
   }
   std::string character;
@@ -971,7 +988,7 @@ void JsonFilter::step_escape(unsigned char byte, std::string& copy) {
   copy += '\\';
   if (std::string_view("\"\\/bfnrt").find(static_cast<char>(byte)) == std::string_view::npos) {
     mended_ = true;
-    copy += '\\';  // `\d` was meant as the two characters that it shows
+    copy += '\\';  // `\d` meant these two characters
     if (byte < 0x20) {
       append_control(copy, byte);
       return;
@@ -982,7 +999,7 @@ void JsonFilter::step_escape(unsigned char byte, std::string& copy) {
 
 void JsonFilter::step_unicode(unsigned char byte, std::string& copy) {
   const int value = hex_value(byte);
-  if (value < 0) {  // not an escape: the characters that it shows
+  if (value < 0) {  // not an escape: the characters as they are written
     flush_escape(copy);
     copy_string(std::string_view(reinterpret_cast<const char*>(&byte), 1), copy);
     return;
@@ -1011,7 +1028,7 @@ void JsonFilter::end_unicode(std::string& copy) {
   }
 }
 
-// An open escape turns into the characters that it shows; a surrogate before it is lone.
+// An open escape becomes the characters as they are written; a surrogate before it is lone.
 void JsonFilter::flush_escape(std::string& copy) {
   drop_surrogate(copy);
   if (state_ == State::octal || state_ == State::wide) end_code(copy);
@@ -1037,7 +1054,7 @@ void JsonFilter::flush_comma(std::string& copy) {
   has_comma_ = false;
 }
 
-// Brackets that Python has besides: `)` ends the keywords and tuples, `}` also sets.
+// Python's further brackets: `)` ends keywords and tuples, `}` also ends sets.
 unsigned char JsonFilter::as_json(unsigned char byte) const {
   if (!is_python()) return byte;
   if (byte == ')') return depth_ == 1 ? '}' : ']';
@@ -1105,13 +1122,13 @@ void JsonFilter::finish(std::string& copy) {
   if (state_ == State::unicode) copy.append("\\u").append(escape_, 4U - digits_ + matched_);
 }
 
-// A word or a keyword is open, and a comma before it is held with it.
+// A word or a keyword is open; a comma before it is held with it.
 bool JsonFilter::is_held() const {
   return state_ == State::word || state_ == State::keyword || state_ == State::equals ||
          state_ == State::number || state_ == State::prefix;
 }
 
-// It is none, or a key that nothing can be made of.
+// What is held is not valid, or is a key without a meaning.
 bool JsonFilter::is_spoilt() const {
   const bool is_no_number =
       state_ == State::number && !held_number() && !begins_number(trimmed(number_));
@@ -1171,7 +1188,7 @@ void JsonFilter::close(std::string& copy) {
       if (!is_key_ && in_object()) copy += "null";
       break;
     case State::value:
-      if (!has_comma_) copy += "null";  // after a colon; after a comma the comma itself is dropped
+      if (!has_comma_) copy += "null";  // after a colon; after a comma, the comma itself is dropped
       break;
     case State::word:
       if (!is_spoilt()) {

@@ -8,41 +8,41 @@
 
 namespace tenon::format {
 
-/// Copies one JSON value out of a stream that is cut anywhere, so that whatever happens next the
-/// copy is, or can be made, valid JSON:
+/// Copies one JSON value out of a stream that is cut anywhere. At every moment the copy is valid
+/// JSON, or can be completed to valid JSON:
 ///
-///  - what a model gets wrong in one certain way is mended on the fly: line breaks and other
+///  - mistakes of models with one certain meaning are repaired on the way: line breaks and other
 ///    control characters inside strings, invalid escapes (`\d`), lone surrogates, trailing commas,
-///    Python's True, False and None, numbers that JSON lacks but that have one reading (`007`,
-///    `+1`,
-///    `.5`, `1_000`, `0x1F`); `is_mended()` says so, everything else is the model's own bytes;
+///    Python's True, False and None, numbers that JSON does not have but that have one meaning
+///    (`007`, `+1`, `.5`, `1_000`, `0x1F`). `is_mended()` reports it; everything else is copied
+///    unchanged;
 ///  - at any other error it stops before the byte that does not fit, and `close` appends the least
-///    that makes valid JSON of what was copied.
+///    text that makes the copy valid JSON.
 ///
-/// A comma is copied only once something follows it, an escape once it is whole, a number once its
-/// delimiter has come (`12 pieces` is no 12): so nothing that was copied has to be taken back.
-/// Constant state, constant work per byte, depth at most kMaxDepth.
+/// A comma is copied only when something follows it, an escape when it is complete, and a number
+/// when its delimiter has come (`12 pieces` is not 12), so nothing that was copied has to be taken
+/// back. Constant state, constant work per byte, depth at most kMaxDepth.
 ///
 ///     JsonFilter filter(JsonFilter::Want::object);
 ///     std::string copy;
 ///     std::size_t used = filter.feed("{\"a\": tr", copy);   // copy is `{"a": `, `tr` is held
 ///     filter.close(copy);                                   // `{"a": true}`
 ///
-/// It does not stand on json::Lexer, which promises the opposite: every byte that it takes begins
-/// JSON at once, so it refuses at a byte what is held back here until it is mended or dropped (a
-/// comma before a bracket, an escape, a word), and it takes no Python. Of its states only numbers
-/// would be shared.
+/// It is not built on json::Lexer, which promises the opposite: every byte that the lexer takes is
+/// part of valid JSON at once, so it refuses bytes that this class holds back until they are
+/// repaired or dropped (a comma before a bracket, an escape, a word), and it reads no Python. The
+/// two would share only the states of numbers.
 class JsonFilter {
  public:
-  /// `keywords`: Python's `(a=1, b="x")`, copied as a JSON object; values are Python literals, sets
-  /// and tuples become arrays, keys that are numbers or words strings. A quote inside a string that
-  /// no escape marks is text where nothing stands behind it that may follow a string (`'sed -n
-  /// '1,5p' file'`). `members`: `{a:1,b:<q>x<q>}`, copied as a JSON object: keys are bare, and
-  /// strings lie between a quote of the format's own, without escapes. JSON's strings are taken
-  /// too, and words that are neither (`{a:Paris,b:2024-01-02}`) are mended into strings.
+  /// `keywords`: Python's `(a=1, b="x")`, copied as a JSON object. Values are Python literals; sets
+  /// and tuples become arrays, and keys that are numbers or words become strings. An unescaped
+  /// quote inside a string is text if the byte after it cannot follow a string (`'sed -n '1,5p'
+  /// file'`). `members`: `{a:1,b:<q>x<q>}`, copied as a JSON object: keys are bare, and strings are
+  /// between quotes of the format's own, without escapes. JSON strings are read too, and words that
+  /// are neither (`{a:Paris,b:2024-01-02}`) are repaired to strings.
   enum class Want : std::uint8_t { any, object, keywords, members };
   enum class Status : std::uint8_t { open, done, bad };
-  /// Whether numbers that JSON lacks are mended or are none (`007` may be a text).
+  /// Whether numbers that JSON does not have are repaired, or are not numbers (`007` may be text).
   enum class Numbers : std::uint8_t { mended, as_json };
   static constexpr unsigned kMaxDepth = 256;
 
@@ -50,29 +50,29 @@ class JsonFilter {
       : numbers_(numbers) {
     restart(want);
   }
-  /// `quote`: what strings of `members` lie between; outlives the reading.
+  /// `quote`: the quote around strings of `members`; it must outlive the reading.
   void restart(Want want, std::string_view quote = {});
 
-  /// Appends to `copy` and returns how many bytes it used: all of them, unless the value is done or
-  /// bad at the next one. Space before the value is used and not copied.
+  /// Appends to `copy` and returns the number of bytes used: all of them, unless the value is done
+  /// or bad at the next one. Space before the value is used but not copied.
   std::size_t feed(std::string_view bytes, std::string& copy);
-  /// The text has ended, or goes on with what does not fit: a number at the top is done, what is
-  /// held is copied as it is.
+  /// The text has ended, or continues with something that does not fit: a number at the top level
+  /// is complete, and what is held is copied unchanged.
   void finish(std::string& copy);
-  /// Appends what makes `copy` valid JSON. If the value has not begun, nothing.
+  /// Appends what makes `copy` valid JSON. If the value has not begun, appends nothing.
   void close(std::string& copy);
-  /// Bytes that were used and that `close` will leave out: a comma that nothing followed, and what
-  /// began as a word or keyword and is none.
+  /// Bytes that were used and that `close` will leave out: a comma after which nothing came, and
+  /// text that began like a word or keyword and is not one.
   [[nodiscard]] std::string left_out() const;
   /// A comma, a word, a keyword or a number is held.
   [[nodiscard]] bool is_holding() const { return has_comma_ || is_held(); }
-  /// What is held began as a number and is none: `finish` leaves it out too.
+  /// What is held began like a number and is not one: `finish` leaves it out too.
   [[nodiscard]] bool holds_no_number() const { return state_ == State::number && is_spoilt(); }
 
   [[nodiscard]] Status status() const { return status_; }
   [[nodiscard]] bool is_mended() const { return mended_; }
   [[nodiscard]] bool has_begun() const { return state_ != State::begin; }
-  /// Of keywords: one has been named, or there are none.
+  /// For keywords: one has been named, or the parentheses are empty.
   [[nodiscard]] bool has_keyword() const { return has_keyword_ || status_ == Status::done; }
 
  private:
@@ -86,22 +86,22 @@ class JsonFilter {
     keyword,      // in the name of a keyword
     equals,       // after it
     bare_key,     // in a key without quotes
-    bare_equals,  // behind `=` in such a key: held, since a value may have begun
-    stray_quote,  // in the format's own quote behind a string in other quotes
+    bare_equals,  // after `=` in such a key; held, because a value may have begun
+    stray_quote,  // in the format's own quote after a string in other quotes
     quote,        // in the format's own quote that begins a string
     raw,          // in such a string; matched_ bytes that may be its end are held
     bare_text,    // in a string without quotes
-    bare_number,  // in a number of members, or in a string without quotes that begins so: held
-    number,       // in a number or in white space behind it: held
-    prefix,       // behind Python's r, b or u before a string: held
+    bare_number,  // in a number of members, or a string without quotes that begins like one; held
+    number,       // in a number or the white space after it; held
+    prefix,       // after Python's r, b or u before a string; held
     octal,        // in Python's \123
     wide,         // in Python's \UXXXXXXXX
     after,        // after a value inside an array or object
     string,
-    closing,  // after a quote of Python's that may end the string: it and space behind it are held
+    closing,  // after a Python quote that may end the string; it and the space after it are held
     escape,   // after '\'
     unicode,  // in \uXXXX
-    word,     // in true, false, null or a Python spelling of them
+    word,     // in true, false, null or Python's form of them
     minus,
     zero,
     integer,
@@ -159,27 +159,28 @@ class JsonFilter {
   [[nodiscard]] bool in_object() const;
   [[nodiscard]] bool is_python() const { return want_ == Want::keywords; }
   [[nodiscard]] bool is_bare() const { return want_ == Want::members; }
-  /// Whether the open string ends is told by what stands behind its quote.
+  /// The byte after the quote decides whether the open string ends.
   [[nodiscard]] bool ends_by_follower() const {
     return is_python() || (is_bare() && quote_ == '\'');
   }
-  /// Bytes that a keyword's name may begin with.
+  /// Bytes with which a keyword's name may begin.
   [[nodiscard]] static bool is_keyword_byte(unsigned char byte);
 
   State state_ = State::begin;
   Numbers numbers_ = Numbers::mended;
   Status status_ = Status::open;
   Want want_ = Want::any;
-  bool is_key_ = false;  // the string or word that is open is a key
+  bool is_key_ = false;  // the open string or word is a key
   bool mended_ = false;
   bool has_keyword_ = false;
-  char quote_ = '"';               // of the string that is open; Python has two
-  bool is_fresh_ = false;          // nothing has come of it; of Python's
-  bool is_raw_ = false;            // nothing in it is an escape; of Python's
-  bool has_stray_ = false;         // a quote in it is text; of Python's
-  bool is_behind_string_ = false;  // of members: one in other quotes than the format's
+  char quote_ = '"';               // of the open string; Python has two
+  bool is_fresh_ = false;          // of Python: the string is empty so far
+  bool is_raw_ = false;            // of Python: the string has no escapes
+  bool has_stray_ = false;         // of Python: a quote in the string is text
+  bool is_behind_string_ = false;  // of members: after a string in other quotes than the format's
   bool is_triple_ = false;         // it began with three quotes
-  bool holds_brace_ = false;    // Python's `{`: in held_ is what followed it, of a set or an object
+  bool holds_brace_ = false;    // Python's `{` is held; held_ is the text after it, of a set or an
+                                // object
   std::string_view own_quote_;  // of members
   bool has_comma_ = false;      // a comma is held, with the space after it in comma_space_
   std::uint8_t word_ = 0;       // which of kWords
@@ -190,16 +191,16 @@ class JsonFilter {
   std::uint16_t high_surrogate_ = 0;  // held until its low one comes
   char escape_[4] = {};               // hex digits as written
   char high_text_[4] = {};            // hex digits of high_surrogate_ as written
-  std::string comma_space_;           // at most kMaxSpace bytes; more is dropped, it means nothing
+  std::string comma_space_;  // at most kMaxSpace bytes; more is dropped, since it means nothing
   std::string
       number_;        // a number, keyword, prefix or escape that is held; at most kMaxNumber bytes
-  std::string held_;  // behind a brace; beyond kMaxBrace bytes it is an object's
+  std::string held_;  // after a brace; beyond kMaxBrace bytes it is an object
   std::array<std::uint64_t, kMaxDepth / 64> is_object_{};  // bit d: level d is an object
-  std::array<std::uint64_t, kMaxDepth / 64> is_set_{};     // bit d: level d is a set of Python's
+  std::array<std::uint64_t, kMaxDepth / 64> is_set_{};     // bit d: level d is a Python set
 };
 
-/// The JSON value that all of `text` is but for space around it, mended as the filter mends;
-/// nothing where it is none.
+/// The JSON value that is the whole `text`, apart from space around it, repaired as the filter
+/// repairs; nothing if it is not one.
 [[nodiscard]] std::optional<std::string> whole_json(
     std::string_view text, JsonFilter::Numbers numbers = JsonFilter::Numbers::as_json);
 

@@ -21,20 +21,20 @@ const Automaton& stop_automaton() {
   return automaton;
 }
 
-/// The last bytes of a sentence, or of what introduces something.
+/// The last bytes of a sentence, or of a phrase that introduces something.
 bool ends_sentence(std::uint32_t last) {
   const auto byte = static_cast<std::uint8_t>(last);
   if (byte == ':' || byte == '.' || byte == '!' || byte == '?') return true;
-  // U+FF1A, U+3002, U+FF01: the same in Chinese and Japanese.
+  // U+FF1A, U+3002, U+FF01: the same marks in Chinese and Japanese.
   return last == 0xEFBC9A || last == 0xE38082 || last == 0xEFBC81;
 }
 
 }  // namespace
 
 const std::vector<std::string>& Lead::stops() {
-  // Words are cut where their case may differ.
-  // All begin with one of a few bytes, so that a mask need not look into tokens without them
-  // (tool_masks_bench: with ten more first bytes a mask cost twice as much).
+  // Words are cut where their case may differ. All begin with one of few bytes, so that a mask need
+  // not look into tokens without these bytes (tool_masks_bench: with ten more first bytes a mask
+  // cost twice as much).
   static const std::vector<std::string> kStops = {
       "```",  // another fence: a document, or a program around the object
       // Examples.
@@ -43,7 +43,7 @@ const std::vector<std::string>& Lead::stops() {
       "ład:", "říklad", "xempel", "eksempel", "esimerk", "eğin:", "ontohnya", "ράδειγ", "ример",
       "риклад", "例如", "例え", "比如", "示例", "範例", "예를", "예시", "उदाह", "مثال", "דוגמ",
       "ตัวอ",
-      // What a file, a log or a program has said: its calls are not the model's.
+      // The words of a file, a log or a program: its calls are not the model's.
       "ontains:", "ontains the fol", "ontains this", "og says", "e says", "e mail says",
       "email says", "ocument says", "ext says", "It says", "eads:", "eads the fol",
       "e shows:", "og shows:", "ows the fol",

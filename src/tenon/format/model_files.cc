@@ -9,7 +9,7 @@
 namespace tenon::format {
 namespace {
 
-/// A marker of the definition, and what it is in the model at hand.
+/// A marker of the definition, and its text in this model.
 struct Renaming {
   std::string marker;
   std::string text;
@@ -22,7 +22,7 @@ std::string_view key_of(std::string_view marker) {
   return marker.substr(begin, marker.find_last_not_of(kFrame) + 1 - begin);
 }
 
-/// A token is a string, or an object that says more of it.
+/// A token is a string, or an object with its text and more.
 std::string text_of(const json::Value& file, std::string_view key) {
   const json::Value* token = file.find(key);
   if (token != nullptr && token->if_object() != nullptr) token = token->find("content");
@@ -66,7 +66,7 @@ bool names(const Renamings& renamings, const std::string& marker) {
   return std::ranges::find(renamings, marker, &Renaming::marker) != renamings.end();
 }
 
-/// Compiles the definition with other texts in it.
+/// Compiles the definition with other texts.
 Expected<std::shared_ptr<const Format>> renamed(const Format& format, const Renamings& renamings) {
   for (const Renaming& renaming : renamings) {
     const bool is_plain = std::ranges::all_of(renaming.text, [](char c) {

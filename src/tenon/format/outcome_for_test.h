@@ -13,7 +13,7 @@
 #include "tenon/format/format.h"
 #include "tenon/message/event.h"
 
-/// What the tests of the stream parser share: what came of a text, however it was cut.
+/// What the tests of the stream parser share: the outcome of a text, however it is cut.
 namespace tenon::format {
 
 using Calls = std::vector<std::pair<std::string, std::string>>;  // (name, arguments)
@@ -56,7 +56,7 @@ inline std::vector<message::ChatEvent> events_of(StreamParser& parser, std::stri
 }
 
 /// The outcome of the whole text, after checking that every cut in two and every piece size gives
-/// it.
+/// the same.
 inline Outcome parse(const std::shared_ptr<const Format>& format, std::string_view text,
                      const ParseOptions& options, bool truncated = false) {
   StreamParser parser(format, options);

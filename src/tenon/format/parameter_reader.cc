@@ -15,12 +15,29 @@
 namespace tenon::format {
 namespace {
 
+// Reads arguments that are written one by one between markers (`<parameter=a>1</parameter>`), and
+// writes them as one JSON object. The states are: between two parameters (step_gap), inside the
+// literals, key and type before a value (step_head), the value itself (step_value_start, put), and
+// after its end marker (step_after_value).
+//
+// The schema decides how a value is written. Text is escaped and passed on as it comes; anything
+// else waits in value_ until it is complete, and is then copied as JSON, or as text if it is not
+// JSON. White space that belongs to the value's frame waits in space_.
+//
+// The end of a value is uncertain, because a value may contain its own end marker. So bytes that
+// may be a marker wait in pending_, and an end marker counts only if another parameter or the end
+// of the call follows; otherwise it is text (Follow, follow(), end_mark()). A marker that is
+// missing or has another name is accepted only where the definition allows it and the text after it
+// fits (early_end, wrong_end).
+//
+// Elements inside an element are levels on a stack (levels_), each an object or an array by its
+// schema, or by its first element's name.
 constexpr std::size_t kMaxParameterField = 512;
-constexpr std::size_t kMaxKeyInEnd = 64;  // of an end marker that is not the value's own
+constexpr std::size_t kMaxKeyInEnd = 64;  // for an end marker with another key
 constexpr std::size_t kMaxGap = 256;
 // Between two values: white space, key, type and the literals around them.
 constexpr std::size_t kMaxFrame = 4 * kMaxParameterField;
-// A value that is not text by its schema is held up to here; a longer one is text.
+// A value that is not text by its schema is held up to this size; a longer one is text.
 constexpr std::size_t kMaxValue = std::size_t{1} << 20;
 
 bool is_name_byte(unsigned char byte) {
@@ -31,7 +48,7 @@ bool begins(std::string_view literal, std::string_view text) {
   return literal.starts_with(text);
 }
 
-// White space at the beginning goes, also a line break that is written as two characters.
+// White space at the beginning is dropped, also a line break that is written as two characters.
 std::string_view without_space(std::string_view text) {
   constexpr std::string_view kCode = "\\n";
   while (!text.empty() && (is_space(text.front()) || text.starts_with(kCode))) {
@@ -42,7 +59,7 @@ std::string_view without_space(std::string_view text) {
 
 }  // namespace
 
-// What ends the call, from the literal behind its parameters on, as the pattern has it.
+// The text that ends the call, from the literal after its parameters on, as in the pattern.
 std::string whole_end_of(const Syntax& syntax) {
   std::string text;
   auto piece = std::ranges::find(syntax.call, Piece::Kind::parameters, &Piece::kind);
@@ -131,7 +148,7 @@ std::size_t ParameterReader::feed(std::string_view bytes, std::string& copy) {
   std::size_t used = 0;
   while (used < bytes.size() && status_ == Status::open) {
     if (place_ == Place::value && is_text_ && is_begun_ && pending_.empty() && space_.empty()) {
-      // The bytes before anything that could be the end marker or white space before it.
+      // The bytes before anything that may be the end marker or the white space before it.
       const std::string_view rest = bytes.substr(used);
       const char stop = value_end().front();
       std::size_t plain = 0;
@@ -140,7 +157,7 @@ std::size_t ParameterReader::feed(std::string_view bytes, std::string& copy) {
       used += plain;
       if (used == bytes.size()) break;
     }
-    if (frame_.size() == kMaxFrame) {  // so that whatever was used can be given back
+    if (frame_.size() == kMaxFrame) {  // so that everything that was used can be returned
       status_ = Status::bad;
       break;
     }
@@ -173,7 +190,7 @@ void ParameterReader::step(char byte, std::string& copy) {
   }
 }
 
-// Between parameters: white space, then another one or the end.
+// Between parameters: white space, then another parameter or the end.
 void ParameterReader::step_gap(char byte, std::string& copy) {
   if (pending_.empty() && is_space(byte)) return;
   pending_ += byte;
@@ -217,7 +234,7 @@ ParameterReader::Follow ParameterReader::follow(std::string_view text) const {
   } else if (begins(end_, text) || begins(outer_, text)) {
     return Follow::beginning;
   }
-  // The mark that ends any element may begin with the one that begins it.
+  // The marker that ends any element may begin like the one that begins it.
   if (close_lead_.size() > open.size() && text.starts_with(close_lead_)) return Follow::nothing;
   if (text.starts_with(open) && (text.size() > open.size() || !begins(close_lead_, open))) {
     return Follow::parameter;
@@ -225,7 +242,7 @@ ParameterReader::Follow ParameterReader::follow(std::string_view text) const {
   return begins(open, text) || begins(close_lead_, text) ? Follow::beginning : Follow::nothing;
 }
 
-// Whether `text` is the end marker of a value or of an element: `close`, or one with any name.
+// Whether `text` is the end marker of a value or an element: `close`, or one with any name.
 ParameterReader::Follow ParameterReader::end_mark(std::string_view text, std::string_view close,
                                                   bool by_any) const {
   if (!by_any) {
@@ -246,7 +263,7 @@ ParameterReader::Follow ParameterReader::end_mark(std::string_view text, std::st
   return text == close_trail_ ? Follow::close : Follow::beginning;
 }
 
-/// `rest`: what has come behind the parameter's first literal.
+/// `rest`: the text after the parameter's first literal.
 void ParameterReader::begin_head(std::string_view rest, std::string& copy) {
   place_ = Place::head;
   at_ = 1;
@@ -272,7 +289,7 @@ std::string_view ParameterReader::next_literal(std::size_t from) const {
                                    : std::string_view();
 }
 
-// Key, type and the literals around them, up to the value.
+// Reads key, type and the literals around them, up to the value.
 void ParameterReader::step_head(char byte, std::string& copy) {
   const Piece& piece = (*parameter_)[at_];
   if (piece.kind == Piece::Kind::space) {
@@ -323,7 +340,7 @@ void ParameterReader::step_head(char byte, std::string& copy) {
   if ((*parameter_)[next].kind == Piece::Kind::value) begin_value(copy);
 }
 
-// Before an element that says the type, which may be left out: the literal behind it.
+// For an element with a type, which may be left out: the index of the literal after it.
 std::size_t ParameterReader::behind_type() const {
   std::size_t at = at_ + 1;
   if (at >= parameter_->size() || (*parameter_)[at].kind != Piece::Kind::type) return 0;
@@ -338,14 +355,14 @@ void ParameterReader::end_field() {
     set_key(std::move(text));
     const bool is_name = std::ranges::all_of(
         key_, [](char c) { return is_name_byte(static_cast<unsigned char>(c)); });
-    if (is_guarded() && !is_name) status_ = Status::bad;  // of another marker
+    if (is_guarded() && !is_name) status_ = Status::bad;  // it belongs to another marker
   } else {
     type_ = syntax_->entities ? without_entities(text) : std::move(text);
   }
   field_.clear();
 }
 
-// The quotes around the name of a parameter that the tool has without them are none of it.
+// Quotes around the name of a parameter are dropped if the tool has the name without them.
 void ParameterReader::set_key(std::string key) {
   written_key_ = key;
   if (syntax_->entities) key = without_entities(key);
@@ -360,7 +377,7 @@ void ParameterReader::set_key(std::string key) {
   key_ = std::move(key);
 }
 
-// The key, the type if it is one, and a value that is empty where the tag closes itself.
+// Sets the key and the type, and an empty value if the tag closes itself.
 void ParameterReader::end_attributes(std::string& copy) {
   const std::string* const key = attributes_.value(Piece::Kind::key);
   if (key == nullptr) {
@@ -386,7 +403,7 @@ const json::Value* ParameterReader::value_schema() const {
                         : member_schema(level.schema, key_, *schema_);
 }
 
-// The schema names what is being read; of other names it may say something, too.
+// Whether the schema declares the current name; it may also say something of other names.
 bool ParameterReader::is_declared() const {
   const Level& level = levels_.back();
   if (level.is_array || value_schema_ == nullptr) return value_schema_ != nullptr;
@@ -402,7 +419,7 @@ ParameterReader::Kind ParameterReader::kind_of_value() {
   return (types_ & kText) != 0 ? Kind::either : Kind::json;
 }
 
-// The comma, the key and, of the first in a nested element, its bracket.
+// Writes the comma, the key and, for the first one in a nested element, its bracket.
 void ParameterReader::begin_member(std::string& copy) {
   Level& level = levels_.back();
   if (!level.is_open) {
@@ -426,7 +443,7 @@ void ParameterReader::begin_member(std::string& copy) {
   to += ": ";
 }
 
-// Of an element inside another: no schema says which children it has.
+// For an element inside another: no schema says which children it has.
 bool ParameterReader::holds_members(const Level& level) const {
   if (levels_.size() == 1) return false;
   if (level.schema == nullptr || level.schema->if_object() == nullptr) return true;
@@ -436,7 +453,7 @@ bool ParameterReader::holds_members(const Level& level) const {
   });
 }
 
-// Where what is written now goes: into the member of the innermost level that holds its own.
+// Where text is written now: into the member of the innermost level that holds its members.
 std::string& ParameterReader::target(std::string& copy) {
   for (std::size_t i = levels_.size(); i-- > 1;) {
     if (levels_[i].is_held && !levels_[i].members.empty()) return levels_[i].members.back().second;
@@ -477,7 +494,7 @@ void ParameterReader::begin_value(std::string& copy) {
   if (is_text_) target(copy) += '"';
 }
 
-// Elements of its own, behind white space, or a value.
+// Elements after white space, or a value.
 void ParameterReader::step_value_start(char byte, std::string& copy) {
   pending_ += byte;
   std::string_view text = pending_;
@@ -490,7 +507,7 @@ void ParameterReader::step_value_start(char byte, std::string& copy) {
     if (text.starts_with(open)) {
       levels_.push_back(
           {.close = close_, .closes_by_any = closes_by_any_, .schema = value_schema_});
-      frame_.assign(text, 0, text.size() - 1);  // what was before it is written; `feed` adds a byte
+      frame_.assign(text, 0, text.size() - 1);  // the text before it is written; `feed` adds a byte
       return begin_head(std::string(text.substr(open.size())), copy);
     }
   }
@@ -499,8 +516,8 @@ void ParameterReader::step_value_start(char byte, std::string& copy) {
   for (const char c : again) step(c, copy);
 }
 
-// Whether `text` in a value, at the beginning of a line where values have lines of their own, is
-// the next parameter of the tool or the end of the call.
+// Whether `text` in a value, at the beginning of a line if values have lines of their own, is the
+// tool's next parameter or the end of the call.
 ParameterReader::Follow ParameterReader::early_end(std::string_view text) {
   const bool has_lines = (*parameter_)[at_ + 1].kind == Piece::Kind::space;
   if (!syntax_->parameter_end_optional || is_quoted_ || levels_.size() > 1 ||
@@ -531,7 +548,7 @@ void ParameterReader::find_heads() {
   std::ranges::sort(heads_);
 }
 
-// What a parameter of this name begins with, up to its value.
+// The beginning of a parameter with this name, up to its value.
 std::string ParameterReader::head_of(std::string_view key) const {
   std::string head;
   for (const Piece& piece : *parameter_) {
@@ -541,7 +558,7 @@ std::string ParameterReader::head_of(std::string_view key) const {
   return head;
 }
 
-// Whether `text` is an end marker with another key, and the end of the call.
+// Whether `text` is an end marker with another key, followed by the end of the call.
 ParameterReader::Follow ParameterReader::wrong_end(std::string_view text) const {
   if (close_trail_.empty()) return Follow::nothing;
   if (begins(close_lead_, text)) return Follow::beginning;
@@ -568,7 +585,7 @@ void ParameterReader::end_early(Follow what, std::string& copy) {
     status_ = Status::done;
     return;
   }
-  // Up to the line break before the value, which is the value's to read.
+  // Up to the line break before the value, which is read with the value.
   const bool is_framed = text.ends_with('\n');
   const std::size_t open = parameter_->front().text.size();
   begin_head(std::string_view(text).substr(open, text.size() - open - (is_framed ? 1 : 0)), copy);
@@ -579,7 +596,7 @@ bool ParameterReader::begins_guarded(std::string_view text) const {
   return is_guarded() && text.starts_with(syntax_->guard);
 }
 
-// The value is over. `rest` is no marker that may come.
+// The value is over. `rest` is not an allowed marker.
 void ParameterReader::end_damaged(std::string_view rest, std::string& copy) {
   const std::string text(rest);
   mended_ = true;
@@ -655,7 +672,7 @@ void ParameterReader::step_value(char byte, std::string& copy) {
   close_size_ = pending_.size();
 }
 
-// The end marker has been read: it is one if another parameter or the end follows it.
+// The end marker has been read. It counts if another parameter or the end follows it.
 void ParameterReader::step_after_value(char byte, std::string& copy) {
   pending_ += byte;
   std::string_view after = std::string_view(pending_).substr(close_size_);
@@ -683,7 +700,7 @@ void ParameterReader::step_after_value(char byte, std::string& copy) {
   }
 }
 
-// Bytes of the value. One run of white space as the pattern has it, on each side, is its frame.
+// Bytes of the value. One run of white space on each side, as in the pattern, is its frame.
 void ParameterReader::put(std::string_view bytes, std::string& copy) {
   const bool framed_before = (*parameter_)[at_ - 1].kind == Piece::Kind::space;
   const bool framed_after = (*parameter_)[at_ + 1].kind == Piece::Kind::space;
@@ -729,7 +746,7 @@ void ParameterReader::end_value(std::string& copy) {
   space_.clear();
 }
 
-// Whether the schema allows for the value `json`, or one that begins so.
+// Whether the schema allows the value `json`, or one that begins so.
 bool ParameterReader::may_be(std::string_view json) const {
   if (kind_ != Kind::either || types_ == kAnyType || json.empty()) return true;
   switch (json.front()) {
@@ -743,24 +760,24 @@ bool ParameterReader::may_be(std::string_view json) const {
     case '{':
       return (types_ & kObject) != 0;
     case '"':
-      return (types_ & kText) != 0;  // quoted, since without quotes it would be something else
+      return (types_ & kText) != 0;  // in quotes, because without them it would mean something else
     default:
       return (types_ & kNumber) != 0;
   }
 }
 
-// Where the value may be a text, `007` is one.
+// If the value may be text, `007` is text.
 JsonFilter::Numbers ParameterReader::numbers() const {
   const bool may_be_text = kind_ != Kind::json || (types_ & kText) != 0;
   return may_be_text ? JsonFilter::Numbers::as_json : JsonFilter::Numbers::mended;
 }
 
-// A value that is JSON is copied as it is written; Python's words for JSON's are taken too.
+// A value that is JSON is copied unchanged; Python's words for JSON's are also accepted.
 void ParameterReader::write_whole(std::string& whole) {
   std::string& copy = target(whole);
   const bool may_be_empty = !syntax_->item.empty() && kind_ == Kind::json;
   if (trimmed(value_).empty() && may_be_empty && (types_ & (kObject | kArray)) != 0) {
-    copy += (types_ & kObject) != 0 ? "{}" : "[]";  // an element without elements
+    copy += (types_ & kObject) != 0 ? "{}" : "[]";  // an element without children
   } else if (const auto json = whole_json(value_, numbers()); json && may_be(*json)) {
     copy += *json;
   } else {
@@ -771,7 +788,7 @@ void ParameterReader::write_whole(std::string& whole) {
 void ParameterReader::finish(std::string& copy) {
   if (status_ == Status::done) return;
   finish_value(copy);
-  // What is held comes as it is: members that are whole, and the beginning of the last.
+  // Members that are complete, and the beginning of the last one.
   while (levels_.size() > 1) {
     const Level level = std::move(levels_.back());
     levels_.pop_back();
@@ -812,7 +829,7 @@ void ParameterReader::finish_value(std::string& copy) {
     return;
   }
   if (place_ != Place::head) return;
-  // A key that has begun; one that is whole may be followed by literals, which are frame.
+  // A key that has begun. After a complete key, literals of the frame may follow.
   bool is_open = (*parameter_)[at_].kind == Piece::Kind::key;
   if ((*parameter_)[at_].kind == Piece::Kind::attributes) {
     if (const std::string* const whole = attributes_.value(Piece::Kind::key)) {

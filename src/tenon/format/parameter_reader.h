@@ -15,14 +15,15 @@
 
 namespace tenon::format {
 
-/// Tools by name, each with its parameters' schema or null.
+/// Tools by name, each with the schema of its parameters or null.
 using ToolSchemas = std::map<std::string, const json::Value*, std::less<>>;
 
-/// Follows a value that should be a JSON array or object as far as is needed to know whether one
-/// of its strings is open. A value that turns out to be none has no strings.
+/// Follows a value that should be a JSON array or object, just enough to know whether one of its
+/// strings is open. A value of another kind has no strings.
 class JsonStrings {
  public:
-  /// `may_be_string`: the value itself may be a string; otherwise strings are in lists and objects.
+  /// `may_be_string`: the value itself may be a string; otherwise strings are inside lists and
+  /// objects.
   void restart(bool may_be_string) {
     place_ = Place::begin;
     may_be_string_ = may_be_string;
@@ -38,57 +39,58 @@ class JsonStrings {
 };
 
 /// Reads arguments that are written one by one between markers, and writes them as one JSON object
-/// on the fly. A value is text where the tool's schema says so, and then its bytes are passed on as
-/// they come; otherwise it is read as JSON once it is whole, and is text if it is no JSON. A
-/// value's end marker counts only where another parameter or the call's end follows: a value may
-/// hold its own end marker. In a string of a value that is JSON by its schema or by its type
-/// nothing is a marker. Where each marker begins with a control token (Syntax::guard) no value has
-/// that: a damaged marker ends its value, and what it is followed by up to the next whole one is
-/// left out. Where the syntax says so (Syntax::item), a value that is no text by its schema may
-/// consist of such elements itself, which are an object or an array, as the schema says or the name
-/// of the first.
+/// on the way. A value is text if the tool's schema says so, and is then passed on as it comes.
+/// Otherwise it is read as JSON when it is complete, and is text if it is not JSON. A value's end
+/// marker counts only if another parameter or the end of the call follows, because a value may
+/// contain its own end marker. Inside a string of a value that is JSON by its schema or type,
+/// nothing is a marker. If each marker begins with a control token (Syntax::guard), no value
+/// contains that token: a damaged marker ends its value, and the text after it up to the next
+/// intact marker is left out. If the syntax says so (Syntax::item), a value that is not text by its
+/// schema may consist of such elements itself; they are an object or an array by the schema, or by
+/// the name of the first.
 class ParameterReader {
  public:
   enum class Status : std::uint8_t { open, done, bad };
   static constexpr std::size_t kMaxKeys = 128;
   static constexpr std::size_t kMaxDepth = 64;
 
-  /// `end` is the literal behind the last parameter, `outer` the one behind that, which models
-  /// write without it; empty: none. All four outlive the reading.
+  /// `end` is the literal after the last parameter, and `outer` the one after that, which models
+  /// may write without `end`; empty: none. All four arguments must outlive the reading.
   void start(const Syntax& syntax, std::string_view end, std::string_view outer,
              const json::Value* schema);
-  /// Appends JSON to `copy` and returns how many bytes were used.
+  /// Appends JSON to `copy` and returns the number of bytes used.
   std::size_t feed(std::string_view bytes, std::string& copy);
-  /// The text was cut off: appends what is held, so that what was copied begins a JSON object.
+  /// The text was cut off: appends what is held, so that the copy is the beginning of a JSON
+  /// object.
   void finish(std::string& copy);
-  /// The text has ended otherwise. Makes what was copied a JSON object, and returns the bytes that
-  /// were used and are not in it: the beginning of a parameter that came to nothing.
+  /// The text has ended otherwise. Completes the copy to a JSON object, and returns the bytes that
+  /// were used and are not in it: the beginning of a parameter that was not completed.
   std::string close(std::string& copy);
   [[nodiscard]] Status status() const { return status_; }
-  /// After done: it was `outer` that ended them.
+  /// After done: `outer` ended them.
   [[nodiscard]] bool has_used_outer() const { return used_outer_; }
   /// One of the first kMaxKeys keys has come again; it is written again.
   [[nodiscard]] bool has_repeated() const { return repeated_; }
-  /// A value ended without its marker.
+  /// Some value ended without its marker.
   [[nodiscard]] bool is_mended() const { return mended_; }
-  /// Forgets all of it.
+  /// Resets everything.
   void restart();
 
  private:
   enum class Place : std::uint8_t { gap, head, value_start, value, after_value };
   enum class Kind : std::uint8_t { text, json, either };
-  /// What bytes between two parameters are.
+  /// The meaning of bytes between two parameters.
   enum class Follow : std::uint8_t { nothing, beginning, parameter, close, end };
-  /// Parameters, or elements inside one.
+  /// The parameters, or the elements inside one.
   struct Level {
-    std::string close;                    // what ends it; empty: `end_` or `outer_`
-    bool closes_by_any = false;           // whatever name is in it
-    const json::Value* schema = nullptr;  // of the object or array; null: not known
-    bool is_open = false;                 // its bracket is written
+    std::string close;                    // the marker that ends it; empty: `end_` or `outer_`
+    bool closes_by_any = false;           // with any name in it
+    const json::Value* schema = nullptr;  // of the object or array; null: unknown
+    bool is_open = false;                 // its bracket has been written
     bool is_array = false;
     bool has_member = false;
-    /// Of an object of which no schema says anything, whose children of one name are a list: they
-    /// are held until it ends, each with its key.
+    /// For an object without a schema, whose children with one name are a list: they are held until
+    /// it ends, each with its key.
     bool is_held = false;
     std::vector<std::pair<std::string, std::string>> members = {};
   };
@@ -138,44 +140,44 @@ class ParameterReader {
   const Pattern* parameter_ = nullptr;
   std::string_view end_;
   std::string_view outer_;
-  std::string whole_end_;  // both, as they are written
+  std::string whole_end_;  // both of them, as they are written
   const json::Value* schema_ = nullptr;
   Status status_ = Status::open;
   Place place_ = Place::gap;
   Kind kind_ = Kind::either;
   AttributeReader attributes_;
-  std::size_t at_ = 0;  // piece of the parameter's pattern
+  std::size_t at_ = 0;  // index in the parameter's pattern
   bool used_outer_ = false;
   bool repeated_ = false;
   bool mended_ = false;
-  const json::Value* value_schema_ = nullptr;  // of the value; null: not known
+  const json::Value* value_schema_ = nullptr;  // of the value; null: unknown
   Types types_ = kAnyType;                     // of the value, by its schema
-  bool is_begun_ = false;                      // of the value: something was written
-  bool is_text_ = false;                       // of the value: written as text, as it comes
-  bool may_be_quoted_ = false;  // all of the value so far is the beginning of quote_open
+  bool is_begun_ = false;                      // some of the value has been written
+  bool is_text_ = false;                       // the value is written as text, as it comes
+  bool may_be_quoted_ = false;                 // the value so far is the beginning of quote_open
   bool is_quoted_ = false;
-  JsonStrings strings_;  // of a value that is JSON by its schema or its type
+  JsonStrings strings_;  // for a value that is JSON by its schema or its type
   std::vector<Level> levels_;
   std::string close_;             // the value's end marker
-  std::size_t close_size_ = 0;    // of the one that has come
-  bool closes_by_any_ = false;    // no schema knows the key, so whatever key is in it
-  std::string_view close_lead_;   // what it begins with, whatever its parameter
-  std::string_view close_trail_;  // and ends with, behind the key; empty: it has none
-  std::string_view text_word_;    // the type that says that a value is text
-  std::string_view other_word_;   // and the one of all others; `*`: each has its own
-  bool marks_only_text_ = false;  // nothing is written where it is none
-  std::string quoted_end_;        // quote_close and the value's end marker
-  std::string field_;             // key or type, while it is read
+  std::size_t close_size_ = 0;    // of the marker that has come
+  bool closes_by_any_ = false;    // no schema knows the key, so any key may be in the marker
+  std::string_view close_lead_;   // the text before its key
+  std::string_view close_trail_;  // the text after its key; empty: none
+  std::string_view text_word_;    // the type that means text
+  std::string_view other_word_;   // the type for all others; `*`: each has its own
+  bool marks_only_text_ = false;  // a value that is not text has no type
+  std::string quoted_end_;        // quote_close followed by the value's end marker
+  std::string field_;             // the key or type that is being read
   std::string key_;
   std::string written_key_;  // with its entities
   std::string type_;
-  std::string frame_;              // bytes between two values, as long as they may yet be none
+  std::string frame_;              // bytes between two values that may still turn out to be text
   std::vector<std::size_t> keys_;  // hashes of the keys so far, at most kMaxKeys
-  // What the tool's parameters begin with that may end a value, in order; known once needed.
+  // The beginnings of the tool's parameters, in order, which may end a value; made when needed.
   std::vector<std::string> heads_;
   bool has_heads_ = false;
   std::string pending_;  // bytes that may be a marker
-  std::string value_;    // a value that has to be whole before it can be written
+  std::string value_;    // a value that must be complete before it is written
   std::string space_;    // white space at the value's end that may belong to its frame
 };
 

@@ -111,7 +111,7 @@ Expected<std::vector<message::Tool>> tools_of_line(const json::Object& request) 
   return tools;
 }
 
-/// Names of the request's tools, fewer where `tool_choice` allows fewer.
+/// The names of the request's tools, limited to those that `tool_choice` allows.
 Expected<ParseOptions> options_of(const json::Object& request) {
   auto tools = tools_of_line(request);
   if (!tools) return Unexpected(tools.error());

@@ -5,8 +5,8 @@
 
 namespace tenon::format {
 
-/// Appends bytes of a text without escapes to a JSON string that is open. They may end inside a
-/// character, which is why json::append_escaped() cannot do it; they are valid UTF-8 together.
+/// Appends bytes of a text without escapes to an open JSON string. They may end inside a character,
+/// so json::append_escaped() cannot be used; all of them together are valid UTF-8.
 void append_raw(std::string& copy, std::string_view bytes);
 
 /// The same for one control character.

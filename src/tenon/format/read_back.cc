@@ -31,10 +31,10 @@ Written write_and_read(const Format& format, const Syntax& syntax,
   }
   auto text = render_calls_in(format, syntax, calls, {.tools = tools});
   if (!text) return {};
-  // What comes first comes behind the prompt, and the call then not.
+  // What may come first follows the prompt's end, so the call does not.
   if (!syntax.before.empty()) *text = syntax.before + format.prompt_end + *text;
   Written written{*std::move(text) + syntax.behind};
-  // The parser does not outlive `format`.
+  // The parser does not live longer than `format`.
   StreamParser parser(std::shared_ptr<const Format>(std::shared_ptr<void>(), &format),
                       std::move(options));
   std::vector<message::ChatEvent> events;

@@ -8,14 +8,14 @@
 
 namespace tenon::format {
 
-/// Calls as a format writes them, and whether its own parser has them back.
+/// Calls as a format writes them, and whether its own parser reads them back.
 struct Written {
   std::string text;
-  bool is_read = false;  ///< As the same calls and nothing else, each of them whole.
+  bool is_read = false;  ///< As the same calls, each complete, and nothing else.
 };
 
-/// Writes `calls` of `tools` in one syntax of the format and reads them again: what the tables of a
-/// format promise together and none of them alone. Linear in what is written.
+/// Writes `calls` of `tools` in one syntax of the format and reads them again. That checks what the
+/// tables of a format guarantee together. Linear in the written text.
 [[nodiscard]] Written write_and_read(const Format& format, const Syntax& syntax,
                                      std::span<const message::Tool> tools,
                                      const std::vector<message::ToolCall>& calls);

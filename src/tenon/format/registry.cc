@@ -23,7 +23,7 @@ class Registry {
       auto format = compile(file.bytes, "formats/" + std::string(file.name));
       if (format) {
         formats_[info(**format).name] = *format;
-      } else {  // registry_test sees to it that this never ships
+      } else {  // registry_test makes sure that this is never released
         log::error(format.error().message);
       }
     }
@@ -78,7 +78,7 @@ Registry& registry() {
   return instance;
 }
 
-// What tells names apart to a person: "GLM-4.5" is glm45.
+// The characters of a name that matter to a person: "GLM-4.5" is glm45.
 std::string letters_of(std::string_view name) {
   std::string letters;
   for (const char c : name) {
@@ -88,9 +88,10 @@ std::string letters_of(std::string_view name) {
   return letters;
 }
 
-// How many letters must be added, left out or changed to make `b` of `a` (Levenshtein 1966).
+// The number of letters that must be added, removed or changed to turn `a` into `b` (Levenshtein
+// 1966).
 std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);  // of the part of `a` so far, to each part of `b`
+  std::vector<std::size_t> row(b.size() + 1);  // from the part of `a` so far to each prefix of `b`
   std::iota(row.begin(), row.end(), std::size_t{0});
   for (std::size_t i = 0; i < a.size(); ++i) {
     std::size_t diagonal = std::exchange(row[0], i + 1);
@@ -102,12 +103,12 @@ std::size_t distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-/// The formats whose name or alias is most like `name`, the nearest first: at most three, of which
-/// one letter in three is another, or which begin with it.
+/// The formats whose name or alias is most like `name`, the nearest first: at most three, in which
+/// at most one letter in three differs, or which begin with it.
 std::vector<std::string> near_names(std::string_view name) {
   constexpr std::size_t kMost = 3;
   constexpr std::size_t kLongest = 64;  // of a name that is compared
-  constexpr std::size_t kShortest = 3;  // of a beginning that says something
+  constexpr std::size_t kShortest = 3;  // of a meaningful prefix
   if (name.size() > kLongest) return {};
   const std::string letters = letters_of(name);
   std::vector<std::pair<std::size_t, std::string>> near;  // distance, name

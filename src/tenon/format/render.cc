@@ -16,7 +16,7 @@ namespace {
 
 using message::ToolCall;
 
-/// A marker of the format's own.
+/// Writes a marker of the format.
 void append_own(std::string& out, std::string_view text, const HistoryOptions& options) {
   if (text.empty()) return;
   out.append(options.own_begin).append(text).append(options.own_end);
@@ -30,7 +30,7 @@ std::string id_of(const Format& format, const ToolCall& call, std::size_t index)
   return call.id.empty() ? random_id(rule.prefix.value_or("call_"), rule.length) : call.id;
 }
 
-/// Spaced as Python's json.dumps does, which is what models have seen.
+/// With the spacing of Python's json.dumps, which models have seen in training.
 void append_object(std::string& out, const Format& format, const ObjectKeys& keys,
                    const ToolCall& call, std::size_t index) {
   if (keys.name_is_key) {
@@ -57,17 +57,17 @@ void append_keywords(std::string& out, const json::Object& arguments) {
   out += arguments.empty() ? "()" : ")";
 }
 
-/// Where parameters stand in the schema of a tool.
+/// The place of parameters in a tool's schema.
 struct TextPlace {
-  const json::Value* schema = nullptr;  // of the object or array; null: nothing is known
-  const json::Value* root = nullptr;    // null: the tool is not known
+  const json::Value* schema = nullptr;  // of the object or array; null: unknown
+  const json::Value* root = nullptr;    // null: the tool is unknown
 
   [[nodiscard]] TextPlace of(const json::Value* part) const { return {part, root}; }
-  /// Items by their place: elements do not tell them apart, JSON does.
+  /// Items with a schema for each place: elements cannot express which is which, JSON can.
   [[nodiscard]] bool is_tuple() const {
     return schema != nullptr && schema->find("prefixItems") != nullptr;
   }
-  /// A text in it is read as JSON where it can be: it may be text and other things.
+  /// A text there is read as JSON if possible, because the value may be text or something else.
   [[nodiscard]] bool is_mixed() const {
     if (root == nullptr) return false;
     const Types types = schema != nullptr ? types_of(*schema, *root) : kAnyType;
@@ -75,7 +75,7 @@ struct TextPlace {
   }
 };
 
-/// A key that is no name would not be read where it stands as one; in JSON it is.
+/// A key that is not a name could not be read back as an element, but can be in JSON.
 bool may_be_elements(const json::Value& value) {
   const json::Object* const object = value.if_object();
   return object != nullptr && !object->empty() &&
@@ -87,7 +87,7 @@ bool may_be_elements(const json::Value& value) {
 void append_parameters(std::string& out, const Syntax& syntax, const json::Object& arguments,
                        const TextPlace& place, const HistoryOptions& options);
 
-/// `place` is that of `value`.
+/// `place` is the place of `value`.
 void append_parameter(std::string& out, const Syntax& syntax, const std::string& key,
                       const json::Value& value, const TextPlace& place,
                       const HistoryOptions& options) {
@@ -135,7 +135,7 @@ void append_parameter(std::string& out, const Syntax& syntax, const std::string&
   }
 }
 
-/// Each value as raw text where it is a string, as parameters where it may be nested, else as JSON.
+/// Each value as raw text if it is a string, as parameters if it may be nested, else as JSON.
 void append_parameters(std::string& out, const Syntax& syntax, const json::Object& arguments,
                        const TextPlace& place, const HistoryOptions& options) {
   for (const json::Member& member : arguments) {
@@ -198,7 +198,7 @@ void append(std::string& out, const Pattern& pattern, const Format& format, cons
       case Piece::Kind::content:
       case Piece::Kind::json:
       case Piece::Kind::attributes:
-        break;  // of a parameter or a result; the definition is checked
+        break;  // of a parameter or a result; the definition has been checked
     }
   }
 }
@@ -255,7 +255,7 @@ Expected<std::string> render_calls_in(const Format& format, const Syntax& syntax
     append(out, syntax.call, format, syntax, calls[i], options.calls_before + i, options);
   }
   append(out, syntax.close, format, syntax, {}, 0, options);
-  // The prompt has it already.
+  // The prompt already has it.
   std::string own_end;
   append_own(own_end, format.prompt_end, options);
   if (!own_end.empty() && out.starts_with(own_end)) out.erase(0, own_end.size());

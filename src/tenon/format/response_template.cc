@@ -9,7 +9,20 @@
 #include "tenon/format/space.h"
 #include "tenon/format/write_definition.h"
 
-// What a response template is: transformers' documentation, "Response Parsing" (version 1).
+// Translates a `response_template` of a tokenizer_config.json to a definition in TOML. The format
+// of response templates is described in transformers' documentation, "Response Parsing" (version
+// 1).
+//
+// A response template lists fields, each with an `open` and a `close` delimiter (a literal, a list,
+// or a regular expression) and a kind of content. Here each field becomes a section of a
+// definition: the one with calls a [[syntax]], the others [reasoning] and [content]. Regular
+// expressions are read by PatternReader, which accepts the part that patterns can express:
+// literals, optional white space and named groups. A group becomes the slot that `name` or
+// `arguments` of the template refer to.
+//
+// What a definition cannot express is refused with its key, because a format that ignored it would
+// read other calls than the template says. The result is compiled like any definition, so its own
+// checks apply too.
 namespace tenon::format {
 namespace {
 
@@ -24,12 +37,12 @@ Unexpected unsupported(std::string what) {
 struct Part {
   enum class Kind { literal, space, group };
   Kind kind = Kind::literal;
-  std::string text;  // of a group: its name
+  std::string text;  // for a group, its name
 };
 using Parts = std::vector<Part>;
 
-/// Reads the part of the language of regular expressions that patterns can say: literals, white
-/// space that may come, and named groups.
+/// Reads the part of the regular expressions that patterns can express: literals, optional white
+/// space, and named groups.
 class PatternReader {
  public:
   PatternReader(std::string_view pattern, std::string where)
@@ -51,7 +64,7 @@ class PatternReader {
   Unexpected is_none() const {
     return invalid_template(where_ + " " + json::quoted(pattern_) + " is no regular expression");
   }
-  // The end of the group that begins `rest`; npos where it has none.
+  // The end of the group with which `rest` begins; npos if it has no end.
   static std::size_t group_end(std::string_view rest);
 
   Status read_group() {
@@ -132,7 +145,7 @@ std::size_t PatternReader::group_end(std::string_view rest) {
   return std::string_view::npos;
 }
 
-/// `parts` as a pattern of a definition, in which groups are what `slot_of` says.
+/// `parts` as a pattern of a definition; `slot_of` returns the slot for a group.
 template <class SlotOf>
 std::string pattern_of(const Parts& parts, const SlotOf& slot_of) {
   std::string text;
@@ -161,7 +174,7 @@ const std::string* text_at(const json::Value& value, std::string_view key) {
   return found == nullptr ? nullptr : found->if_string();
 }
 
-/// `open` or `close` of a field, which are a literal, a list of them, or a regular expression.
+/// `open` or `close` of a field: a literal, a list of literals, or a regular expression.
 struct Delimiter {
   std::vector<std::string> literals;
   std::optional<Parts> pattern;
@@ -169,7 +182,7 @@ struct Delimiter {
   [[nodiscard]] bool is_absent() const { return literals.empty() && !pattern; }
 };
 
-// Nothing where `value` is neither a text nor a list of texts, or where one is empty.
+// Nothing if `value` is neither a text nor a list of texts, or if a text is empty.
 std::vector<std::string> literals_of(const json::Value& value) {
   if (value.if_string() != nullptr && !value.if_string()->empty()) return {*value.if_string()};
   std::vector<std::string> literals;
@@ -199,17 +212,17 @@ Expected<Delimiter> delimiter(const json::Value& field, const std::string& field
   return found;
 }
 
-/// The path behind a placeholder: "{content.name}" is content.name; "" where it is none.
+/// The path in a placeholder: "{content.name}" is content.name; "" if it is not a placeholder.
 std::string placeholder(const json::Value* value) {
   const std::string* text = value == nullptr ? nullptr : value->if_string();
   if (text == nullptr || !text->starts_with('{') || !text->ends_with('}')) return "";
   return text->substr(1, text->size() - 2);
 }
 
-/// Where name and arguments of a call come from.
+/// Where the name and the arguments of a call come from.
 struct Sources {
-  std::string name;       // a path: content.name, or a group's name
-  std::string arguments;  // likewise
+  std::string name;       // a path such as content.name, or the name of a group
+  std::string arguments;  // the same
   std::string id;
 };
 
@@ -236,7 +249,7 @@ Expected<Sources> sources_of(const json::Value& field) {
   return sources;
 }
 
-/// The key that a path into the content ends with; "" if it does not lead into it.
+/// The last key of a path into the content; "" if the path does not lead into it.
 std::string key_in_content(std::string_view path, bool is_each) {
   constexpr std::string_view kContent = "content.";
   if (path.starts_with(kContent)) {
@@ -248,7 +261,7 @@ std::string key_in_content(std::string_view path, bool is_each) {
   return std::string(dot == std::string_view::npos ? path : path.substr(dot + 1));
 }
 
-/// A delimiter as a pattern, its groups as the slots that `sources` say; "" for a missing one.
+/// A delimiter as a pattern, with slots in place of its groups; "" if it is missing.
 std::string pattern_of(const Delimiter& delimiter, const Sources& sources) {
   if (!delimiter.literals.empty()) return as_pattern(delimiter.literals.front());
   if (!delimiter.pattern) return "";
@@ -308,7 +321,7 @@ Status Importer::object_calls(const json::Value& field, const Sources& sources,
   return {};
 }
 
-/// What `content_args` of tagged parameters say of one.
+/// The pattern of one parameter, from `content_args` of tagged parameters.
 Expected<std::string> parameter_of(const json::Value& arguments) {
   const std::string where = "fields.tool_calls.content_args.tag_pattern";
   const std::string* tag = text_at(arguments, "tag_pattern");
@@ -322,7 +335,7 @@ Expected<std::string> parameter_of(const json::Value& arguments) {
   return pattern_of(*parts, [](const std::string& group) { return "${" + group + "}"; });
 }
 
-/// The marker between which `content_args` of bare keys say that strings lie.
+/// The marker around strings, from `content_args` of bare keys.
 Expected<std::string> quote_of(const json::Value& arguments) {
   const std::string where = "fields.tool_calls.content_args.string_delims";
   const json::Value* opening = json::at_pointer(arguments, "/string_delims/0/0");
@@ -389,7 +402,7 @@ Status Importer::read_calls(const json::Value& field) {
   if (!sources) return Unexpected(sources.error());
   parallel_ = is_true(field.find("repeats"));
   const bool is_object = kind == "json" && sources->arguments != "content";
-  // Each way to begin a call is a syntax; the first way to end one is the way.
+  // Each way to begin a call becomes a syntax; the first way to end one is used for all.
   std::vector<Delimiter> openers;
   for (const std::string& literal : open->literals) openers.push_back({{literal}, {}});
   if (openers.empty()) openers.push_back(*open);

@@ -8,9 +8,9 @@
 
 namespace tenon::format {
 
-/// The definition (TOML, docs/formats.md) called `name` (in the letters of a format's) that says
-/// what a `response_template` of Hugging Face's tokenizer_config.json says. Fails with `invalid`
-/// where it is not one, and with `unsupported`, naming the key, where a definition cannot say it.
+/// The definition (TOML, docs/formats.md), with the name `name` in a format's letters, that means
+/// the same as a `response_template` of Hugging Face's tokenizer_config.json. Fails with `invalid`
+/// if it is not one, and with `unsupported`, naming the key, if a definition cannot express it.
 ///
 ///     const auto definition = definition_of(*config.find("response_template"), "my-model");
 ///     if (definition) auto format = compile(*definition, "response_template");

@@ -12,7 +12,7 @@
 #include "tenon/message/message.h"
 #include "tenon/schema/schema.h"
 
-/// The tools whose calls the proofs make.
+/// The tools that the proof tests call.
 namespace tenon::format {
 
 inline constexpr std::string_view kSampleTools = R"([
@@ -69,7 +69,7 @@ inline const SampleTools& tools() {
   return kMade;
 }
 
-/// Empty: the call is one of tools(), as its schema wants it. Otherwise what is wrong.
+/// Empty if the call is one of tools() with valid arguments; otherwise what is wrong.
 inline std::string fault_of_call(const std::string& name, const std::string& arguments) {
   const auto& names = tools().options.tools;
   const auto found = std::ranges::find(names, name);

@@ -5,10 +5,10 @@
 namespace tenon::format {
 namespace {
 
-// Schemas that are looked at for one question: references may make few of them many. Beyond that a
-// schema says nothing here.
+// The number of schemas visited for one question, because references can multiply a few schemas.
+// Beyond it a schema counts as saying nothing.
 constexpr int kMaxTypeVisits = 500;
-constexpr unsigned kMaxTypeDepth = 16;  // references are steps too
+constexpr unsigned kMaxTypeDepth = 16;  // references count too
 constexpr std::array<std::string_view, 3> kParts = {"allOf", "anyOf", "oneOf"};
 
 Types type_named(std::string_view name) {
@@ -20,7 +20,7 @@ Types type_named(std::string_view name) {
   return name == "number" || name == "integer" ? kNumber : 0;
 }
 
-// Of `type`.
+// The types in a `type` keyword.
 Types types_named(const json::Value& type) {
   if (type.if_string() != nullptr) return type_named(*type.if_string());
   if (type.if_array() == nullptr) return kAnyType;
@@ -31,7 +31,7 @@ Types types_named(const json::Value& type) {
   return types;
 }
 
-// What stands beside a `$ref` holds too.
+// Keywords beside a `$ref` apply too.
 Types types_of(const json::Value& schema, const json::Value& root, unsigned depth, int& visits) {
   if (depth > kMaxTypeDepth || --visits < 0 || schema.if_object() == nullptr) return kAnyType;
   Types types = kAnyType;
@@ -56,10 +56,10 @@ Types types_of(const json::Value& schema, const json::Value& root, unsigned dept
     }
     types &= of_parts;
   }
-  return types == 0 ? kAnyType : types;  // nothing fits: it does not help to say so here
+  return types == 0 ? kAnyType : types;  // no value fits; that does not help the caller
 }
 
-// The first that `find` finds in what `schema` refers to or consists of.
+// The first result of `find` in the schemas to which `schema` refers or of which it consists.
 template <class F>
 const json::Value* first_beside(const json::Value& schema, const json::Value& root, F find) {
   if (const json::Value* target = target_of(schema, root)) {

@@ -5,8 +5,8 @@
 
 #include "tenon/json/value.h"
 
-/// What a parameter's schema says at its top: the little that a format must know of it to tell text
-/// from JSON, an object from an array.
+/// The little that a format must know of a parameter's schema to distinguish text from JSON, and an
+/// object from an array.
 namespace tenon::format {
 
 /// Sets of JSON's types, as bits.
@@ -16,11 +16,11 @@ inline constexpr Types kAnyType = 63;
 
 [[nodiscard]] Types type_of(json::Kind kind);
 
-/// Where `$ref` leads inside the document `root`, or null.
+/// The schema to which `$ref` leads in the document `root`, or null.
 [[nodiscard]] const json::Value* target_of(const json::Value& schema, const json::Value& root);
 
-/// The types that a value of `schema` may have, by `type`, `enum` and `const`, also where they
-/// stand behind `$ref`, in `allOf`, `anyOf` and `oneOf`. kAnyType: it does not say.
+/// The types that a value of `schema` may have, by `type`, `enum` and `const`, also through `$ref`,
+/// `allOf`, `anyOf` and `oneOf`. kAnyType: the schema does not say.
 [[nodiscard]] Types types_of(const json::Value& schema, const json::Value& root);
 
 /// The schema of the member `key` of an object, or null; `schema` may be null.

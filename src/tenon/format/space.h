@@ -4,7 +4,7 @@
 
 namespace tenon::format {
 
-// Between the parts of a call.
+// White space between the parts of a call.
 using json::is_space;
 using json::kSpace;
 using json::trimmed;

@@ -13,12 +13,12 @@
 #include "tenon/format/lead.h"
 #include "tenon/format/space.h"
 
-// Two modes. In text, an automaton looks for all markers at once and a set says which of them may
-// come now. A marker that begins a call leads to the mode `call`, where CallReader follows the
-// syntax. Until the call is certain, its bytes are held; if it comes to nothing they are read again
-// as text, in which the same marker at the same place is then not taken (`tried_`) or is taken for
-// the next syntax that it begins. Bytes read again are paid for from a budget that grows with the
-// input, so the whole stays linear whatever the text.
+// Two modes. In text, an automaton searches for all markers at once, and a set says which of them
+// may come now. A marker that begins a call leads to the mode `call`, where CallReader follows the
+// syntax. Until the call is certain, its bytes are held. If it turns out not to be a call they are
+// read again as text, in which the same marker at the same place is not taken (`tried_`), or is
+// taken for the next syntax that it begins. Bytes that are read again are paid from a budget that
+// grows with the input, so the whole stays linear for every text.
 
 namespace tenon::format {
 namespace {
@@ -31,14 +31,14 @@ using message::ContentDelta;
 using message::Diagnostic;
 using message::ReasoningDelta;
 
-// White space that may belong to a marker is held back up to this many bytes.
+// White space that may belong to a marker is held back up to this number of bytes.
 constexpr std::size_t kMaxSpace = 1024;
-// Of ids made here, behind their prefix.
+// The length of ids made here, without their prefix.
 constexpr std::size_t kIdLength = 24;
-// Bytes that may be read again for each byte of input, and at the start.
+// How many bytes may be read again for each byte of input, and at the start.
 constexpr std::int64_t kRereadPerByte = 4;
 constexpr std::int64_t kFirstReread = 4096;
-// Of the head of a message.
+// The length of a message's head.
 constexpr std::size_t kMaxHead = 512;
 constexpr std::size_t kAnyRank = std::numeric_limits<std::size_t>::max();
 
@@ -46,14 +46,14 @@ LiteralSet bit(LiteralId id) {
   return LiteralSet::of(id);
 }
 
-/// Where a control token stands, as byte offsets.
+/// The place of a control token, in byte offsets.
 struct Place {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
   bool operator==(const Place&) const = default;
 };
 
-/// The control tokens that `literal` consists of in part; the longest where several fit.
+/// The control tokens that are part of `literal`; if several fit, the longest.
 std::vector<Place> controls_in(std::string_view literal, const std::vector<std::string>& controls) {
   std::vector<Place> places;
   for (std::size_t at = 0; at < literal.size();) {
@@ -67,13 +67,13 @@ std::vector<Place> controls_in(std::string_view literal, const std::vector<std::
   return places;
 }
 
-/// What a head says, of which `text` is all but its end.
+/// The meaning of a head; `text` is all of it except its end.
 struct Head {
   std::string_view channel;
   std::string_view recipient;
 };
 
-// The word behind the last `before` that begins one itself.
+// The word after the last `before` that begins a word.
 std::string_view last_word(std::string_view text, std::string_view before) {
   constexpr std::string_view kEnds = " \t\r\n<";
   if (before.empty()) return {};
@@ -140,7 +140,7 @@ struct StreamParser::Impl {
     return format->head.openers.contains(id) ||
            (at_head && format->head.first_openers.contains(id));
   }
-  // What begins one begins nothing else.
+  // A literal that begins a head begins nothing else.
   [[nodiscard]] LiteralSet heads() const {
     return format->head.openers | format->head.first_openers;
   }
@@ -178,66 +178,67 @@ struct StreamParser::Impl {
 
   std::shared_ptr<const Format> format;
   ParseOptions options;
-  std::vector<std::vector<Place>> controls_of;  // by literal: its bytes that are control tokens
-  ToolSchemas tools;                            // into options.schemas
+  // For each literal: its bytes that are control tokens.
+  std::vector<std::vector<Place>> controls_of;
+  ToolSchemas tools;  // pointers into options.schemas
 
   // Of text.
   enum class Spaces : std::uint8_t { first, after_marker, dropped, plain };
   Automaton::Node node = Automaton::kRoot;
   LiteralSet active;              // literals that may come now
-  LiteralSet gated;               // of them, those that do nothing but begin a call in another form
-  Spaces spaces = Spaces::first;  // what white space that comes now means
+  LiteralSet gated;               // those of them that only begin a call in another form
+  Spaces spaces = Spaces::first;  // the meaning of white space that comes now
   bool reasoning = false;
   bool in_section = false;
-  bool junk = false;  // text since the last marker
+  bool junk = false;  // there was text since the last marker
   bool seen_marker = false;
   bool at_head = false;     // a message begins here
-  bool in_answer = false;   // the head of this message says that it is for the reader
+  bool in_answer = false;   // the head of this message says that it is for the user
   bool in_head = false;     // `held` is the beginning of a head
-  bool by_head = false;     // of the call: a head has begun it
-  bool owes_close = false;  // a call has ended the reasoning, whose own end may yet come
-  Lead lead;  // the text since the reasoning or the last call, of which nothing is held
+  bool by_head = false;     // of the call: a head began it
+  bool owes_close = false;  // a call has ended the reasoning, whose own end may still come
+  Lead lead;  // the text since the reasoning or the last call, without text that is held
   const Syntax* section = nullptr;
-  std::size_t closed = 0;      // of its close marks, those that have come
+  std::size_t closed = 0;      // number of its close marks that have come
   std::span<const Mark> tail;  // what should follow the last call
-  std::string_view edge;       // white space that is part of the last marker
+  std::string_view edge;       // white space that belongs to the last marker
   std::string held_space;
-  bool space_is_text = false;  // of reasoning: this run of white space is too long to be held
+  bool space_is_text = false;  // in reasoning: this run of white space is too long to be held
   std::string text;            // content or reasoning to be sent
 
   // Of a call.
   bool in_call = false;
   bool committed = false;
-  bool is_next = false;  // of a section that is open already
+  bool is_next = false;  // in a section that is already open
   CallReader reader;
   const Syntax* syntax = nullptr;
   std::size_t syntax_index = 0;
   LiteralId call_literal = 0;
-  std::string held;  // bytes since the call's first marker, while it is uncertain
+  std::string held;  // bytes since the call's first marker, while the call is uncertain
   std::uint32_t calls = 0;
-  std::set<std::string> ids;       // that the model has written
-  std::size_t claimed = kAnyRank;  // the lowest rank of a call
+  std::set<std::string> ids;       // ids that the model has written
+  std::size_t claimed = kAnyRank;  // the lowest rank of any call
   std::string claimed_by;          // of the first call
-  LiteralSet leaked;               // call markers that became text
-  Diagnostic suspicion;  // of a call that came to nothing: said if its bytes turn out to be text
-  Diagnostic unknown;    // of the syntaxes tried at this place one read a name that is no tool's
+  LiteralSet leaked;               // markers of calls that became text
+  Diagnostic suspicion;            // for a failed call: reported if its bytes turn out to be text
+  Diagnostic unknown;    // set if one of the syntaxes tried here read a name that is not a tool's
   std::string stranger;  // the last such name
-  std::string why_code;  // why the call that is being tried came to nothing
+  std::string why_code;  // why the call that is being tried failed
   std::string why_text;
 
   // Reading again.
   std::string again;
   std::size_t again_at = 0;
   std::int64_t budget = kFirstReread;
-  bool is_first_time = true;  // what is being read is not in `again`
+  bool is_first_time = true;  // the bytes being read are not from `again`
   bool retrying = false;      // the automaton has held every byte since the place of a failed call
-  std::size_t retry_depth = 0;  // how many that are
-  LiteralSet tried;             // literals that came to nothing there
+  std::size_t retry_depth = 0;  // the number of these bytes
+  LiteralSet tried;             // literals that failed there
   LiteralId retry_literal = 0;
-  std::size_t retry_from = 0;  // for retry_literal, the first syntax not tried
+  std::size_t retry_from = 0;  // for retry_literal, the first syntax not tried yet
 
-  // Control tokens that came in as such, as far as they may be part of a marker. Places count the
-  // bytes of the answer.
+  // Control tokens that came in as such, as far as they may be part of a marker. Places are byte
+  // offsets in the answer.
   std::vector<Place> controls;
   std::uint64_t taken = 0;       // bytes that have been read for the first time
   std::size_t prompt_bytes = 0;  // bytes of Format::prompt_end that are not used yet
@@ -286,7 +287,7 @@ void StreamParser::Impl::reset() {
   begin_behind_prompt();
 }
 
-// What the prompt ends with is read as if the answer began with it, but for what is content of it.
+// The end of the prompt is read as if the answer began with it, except for content in it.
 void StreamParser::Impl::begin_behind_prompt() {
   if (format->prompt_end.empty()) return;
   std::vector<ChatEvent> none;
@@ -311,7 +312,7 @@ void StreamParser::Impl::feed(std::string_view bytes, bool control) {
   if (sanitizer_open || utf8::valid_prefix(bytes) != bytes.size()) {
     clean.clear();
     sanitizer.feed(bytes, clean);
-    sanitizer_open = true;  // a tail may be held from now on; only malformed output pays for this
+    sanitizer_open = true;  // from now on a tail may be held; only malformed output needs this
     bytes = clean;
   }
   if (control && !bytes.empty()) controls.push_back({taken, taken + bytes.size()});
@@ -321,7 +322,7 @@ void StreamParser::Impl::feed(std::string_view bytes, bool control) {
   flush_text();
 }
 
-// Those before everything that is held.
+// Drops the control tokens before everything that is held.
 void StreamParser::Impl::forget_controls() {
   if (controls.empty()) return;
   const std::size_t held_now =
@@ -387,14 +388,14 @@ void StreamParser::Impl::interrupt(bool is_marker) {
   flush_text();
 }
 
-// No more comes that could tell what is held.
+// Called when nothing more comes that could decide about the held bytes.
 void StreamParser::Impl::settle_held() {
   while (in_head) {
     fail_head();
     run({});
   }
   while (in_call && !committed) {
-    if (reader.has_arguments()) return commit();  // only its end might have been another
+    if (reader.has_arguments()) return commit();  // only its end was uncertain
     if (why_code.empty()) {
       why_code = "broken_call";
       why_text =
@@ -405,7 +406,7 @@ void StreamParser::Impl::settle_held() {
   }
 }
 
-// The automaton holds the beginning of a marker that was expected here and of nothing else.
+// The automaton holds the beginning of a marker that was expected here, and of no other.
 bool StreamParser::Impl::is_open_end_marker() const {
   if (junk || reasoning || node == Automaton::kRoot) return false;
   const std::string bytes = format->automaton.held(node);
@@ -416,7 +417,7 @@ bool StreamParser::Impl::is_open_end_marker() const {
          (in_section && std::ranges::any_of(closes(), begins));
 }
 
-// Of the section's end, in their order: where the first has come a short one may be part of the
+// The marks that end the section, in order. Once the first has come, a short one may be part of the
 // next.
 std::span<const Mark> StreamParser::Impl::closes() const {
   return std::span(section->close_marks).subspan(closed);
@@ -424,7 +425,7 @@ std::span<const Mark> StreamParser::Impl::closes() const {
 
 // ---- text ----
 
-// What may come now. Called whenever something that it depends on has changed.
+// Computes the literals that may come now. Called whenever something changes on which they depend.
 void StreamParser::Impl::refresh() {
   active = gated = {};
   const auto add_openers = [this] {
@@ -451,7 +452,8 @@ void StreamParser::Impl::refresh() {
     active |= format->reasoning_openers;
   }
   if (options.parse_reasoning && !junk) {
-    // Before anything else it closes what the prompt has opened, behind a call what that ended.
+    // Before any other marker it closes reasoning that the prompt has opened; after a call,
+    // reasoning that the call ended.
     if (!seen_marker || owes_close) active |= format->reasoning_closers;
   }
   LiteralSet expected;
@@ -519,16 +521,16 @@ bool StreamParser::Impl::has_its_controls(LiteralId id, std::uint64_t end) const
   });
 }
 
-// A literal with `before` held bytes in front of it is the one that came to nothing, or the same
-// without the white space before it.
+// A literal with `before` held bytes in front of it is the one that failed, or the same one without
+// the white space before it.
 bool StreamParser::Impl::is_at_retry(std::size_t before) const {
   const std::string bytes = before > 0 ? format->automaton.held(node).substr(0, before) : "";
   return bytes.find_first_not_of(kSpace) == std::string::npos;
 }
 
-// Acts on the longest of the literals that end at `end` and may come now, if there is one.
+// Acts on the longest literal that ends at `end` and may come now, if there is one.
 bool StreamParser::Impl::take(const LiteralSet& ended, std::size_t depth, std::uint64_t end) {
-  // What ends a call of no tool is text as the call is.
+  // The end marker of a call that became text is text too.
   const LiteralSet candidates = (ended & active) - (leaked & format->drops & format->stray_ends);
   if (candidates.is_empty()) {
     note_leak(ended, end);
@@ -553,7 +555,7 @@ bool StreamParser::Impl::take(const LiteralSet& ended, std::size_t depth, std::u
   return true;
 }
 
-// A marker of a call where none may come is text, which whoever reads the log may want to know.
+// A call marker where no call may come is text; it is noted for the reader of the log.
 void StreamParser::Impl::note_leak(const LiteralSet& ended, std::uint64_t end) {
   const LiteralSet news = (ended & format->call_markers) - leaked;
   if (news.is_empty() || reasoning || retrying || options.tools.empty()) return;
@@ -569,7 +571,7 @@ void StreamParser::Impl::note_leak(const LiteralSet& ended, std::uint64_t end) {
            "'" + std::string(marker) + "' stands where it says nothing; it stays content");
 }
 
-// Puts what the automaton holds as text, but for the last `keep` bytes, and returns to the root.
+// Sends what the automaton holds as text, except the last `keep` bytes, and returns to the root.
 void StreamParser::Impl::release_node(std::uint16_t keep) {
   if (node == Automaton::kRoot) return;
   const std::string bytes = format->automaton.held(node);
@@ -654,7 +656,7 @@ std::size_t StreamParser::Impl::read_head(std::string_view bytes) {
   std::size_t used = 0;
   while (used < bytes.size() && in_head) {
     held += bytes[used++];
-    earn(1);  // before it may have to be paid for
+    earn(1);  // earned before it may have to be paid
     if (held.ends_with(format->head.end) &&
         has_its_controls(format->head.end_literal, place + used)) {
       end_head();
@@ -665,7 +667,7 @@ std::size_t StreamParser::Impl::read_head(std::string_view bytes) {
   return used;
 }
 
-// The head is whole: what it says, this message is.
+// The head is complete and decides what the message is.
 void StreamParser::Impl::end_head() {
   const HeadRule& rule = format->head;
   const std::string_view text(held.data(), held.size() - rule.end.size());
@@ -697,7 +699,7 @@ void StreamParser::Impl::fail_head() {
   read_again();
 }
 
-// The reader of calls gets the head as the format itself writes it.
+// The reader of calls gets the head in the form that the format itself writes.
 void StreamParser::Impl::call_by_head(std::string_view recipient) {
   const std::string name(recipient);
   in_head = false;
@@ -747,7 +749,7 @@ void StreamParser::Impl::end_reasoning() {
   refresh();
 }
 
-// A marker ends what came before it; white space on its edges is not content.
+// A marker ends the text before it; white space beside it is not content.
 void StreamParser::Impl::at_marker(std::string_view space) {
   prompt_bytes = 0;
   suspicion = {};
@@ -765,7 +767,7 @@ void StreamParser::Impl::put(std::string_view bytes) {
   prompt_bytes -= of_prompt;
   bytes.remove_prefix(of_prompt);
   if (bytes.empty()) return;
-  if (!suspicion.code.empty()) {  // what began like a call is text
+  if (!suspicion.code.empty()) {  // text that began like a call
     const Diagnostic said = std::exchange(suspicion, {});
     diagnose(said.code, said.message);
   }
@@ -800,7 +802,7 @@ void StreamParser::Impl::on_junk() {
   refresh();
 }
 
-// Leading white space is dropped, trailing white space waits for what comes after it.
+// Leading white space is dropped; trailing white space waits for the text after it.
 void StreamParser::Impl::put_reasoning(std::string_view bytes) {
   if (spaces == Spaces::dropped) {
     bytes.remove_prefix(std::min(bytes.find_first_not_of(kSpace), bytes.size()));
@@ -815,20 +817,20 @@ void StreamParser::Impl::put_reasoning(std::string_view bytes) {
     bytes.remove_prefix(last + 1);
   }
   held_space += bytes;
-  space_is_text = space_is_text || held_space.size() > kMaxSpace;  // all of the run is
+  space_is_text = space_is_text || held_space.size() > kMaxSpace;  // then the whole run is text
   if (space_is_text) text += std::exchange(held_space, {});
 }
 
 // ---- calls ----
 
 bool StreamParser::Impl::may_call(const Syntax& s) const {
-  if (in_answer && s.rank == 0) return false;  // what looks like a call there is an example
+  if (in_answer && s.rank == 0) return false;  // text that looks like a call there is an example
   if (s.rank > claimed || ((s.rank > 0 || s.needs_tools) && reasoning)) return false;
   return !options.tools.empty() || (options.any_tool && !s.needs_tools);
 }
 
-// Of a literal that does nothing but begin calls in other forms: what stands before it, `before`
-// bytes of which are held, lets one begin.
+// For a literal that only begins calls in other forms: whether the text before it, `before` bytes
+// of which are held, allows a call.
 bool StreamParser::Impl::may_stand(LiteralId id, std::size_t before) const {
   if (!gated.contains(id)) return true;
   Lead here = lead;
@@ -840,7 +842,7 @@ bool StreamParser::Impl::may_stand(LiteralId id, std::size_t before) const {
   });
 }
 
-// The first syntax, not before `from`, that `id` begins.
+// The first syntax, from `from` on, that begins with `id`.
 bool StreamParser::Impl::syntax_of(LiteralId id, std::size_t from, std::size_t& index) const {
   for (index = from; index < format->syntaxes.size(); ++index) {
     const Syntax& s = format->syntaxes[index];
@@ -865,7 +867,7 @@ void StreamParser::Impl::start_call(std::size_t index, LiteralId id, bool in_sec
   const bool is_strong = format->strong.contains(id) ||
                          (in_section_now && format->strong.shares(syntax->first.literals));
   const bool is_marked = !syntax->needs_tools && is_strong;
-  // Behind a fence, and in another model's tags, a name is taken to the letter.
+  // After a fence, and in another model's tags, a name must match exactly.
   const bool is_tag = is_marked && syntax->rank == 0 &&
                       format->literals[id].find_first_of("<>[]{}|") != std::string::npos;
   start_reader(is_marked, is_tag);
@@ -885,7 +887,7 @@ void StreamParser::Impl::start_reader(bool is_marked, bool is_tag) {
 }
 
 std::size_t StreamParser::Impl::read_call(std::string_view bytes) {
-  // What is held is settled at the same byte however it comes.
+  // The decision about held bytes must fall at the same byte however the text is cut.
   if (!committed) bytes = bytes.substr(0, kMaxHeld + 1 - held.size());
   const std::size_t used = reader.feed(bytes);
   if (!committed) held += bytes.substr(0, used);
@@ -935,15 +937,15 @@ void StreamParser::Impl::commit() {
   spaces = Spaces::after_marker;
   flush_text();
   tell_of_call();
-  // The client's own kind of id, whatever the format's: where a template asks for another, shaping
-  // gives it one. One that the model has used already tells no calls apart.
+  // The client's own kind of id, whatever the format's is: if a template needs another one, shaping
+  // makes it. An id that the model has already used would not distinguish calls.
   const bool is_of_use = !reader.id().empty() && ids.insert(reader.id()).second;
   out->emplace_back(CallBegin{
       calls++, is_of_use ? reader.id() : random_id(options.id_prefix, kIdLength), reader.name()});
   retrying = false;
 }
 
-// What is unlike other calls about the one that begins now.
+// Reports what is unusual about the call that begins now.
 void StreamParser::Impl::tell_of_call() {
   if (calls == 0) claimed_by = syntax->rank > 0 ? syntax->of : format->info.name;
   if (syntax->rank > 0 && syntax->rank != claimed) {
@@ -994,26 +996,27 @@ void StreamParser::Impl::spoil_call() {
   put(left_out);
 }
 
-// The held bytes are no call: they are read again.
+// The held bytes are not a call; they are read again.
 void StreamParser::Impl::fail_call() {
   assert(!committed);
   in_call = false;
   std::size_t unused = 0;
   const bool has_other = !is_next && !by_head && syntax_of(call_literal, syntax_index + 1, unused);
-  // Where the prompt has written the marker, any text stands behind it.
+  // If the prompt has written the marker, any text may follow it.
   const bool is_marked =
       format->strong.contains(call_literal) && prompt_bytes == 0 && !syntax->needs_tools;
   // Text may well look like a bare call of something.
   if (why_code == "unknown_tool" && !is_marked && !is_next) why_code = "near_miss";
-  // With a known name a short marker is as good as a long one; a bracket alone stands in any text.
+  // With a known name a short marker is enough; but a single bracket occurs in any text.
   const bool is_named = reader.has_name() && format->literals[call_literal].size() > 1;
   if (!retrying) unknown = {};
-  // Of a call in markers nobody needs to hear once more that the object in it is none either.
+  // It has been reported that a call in markers failed; that the object inside it is not a call
+  // either need not be reported again.
   const bool is_told = why_code == "near_miss" && reader.name() == stranger;
   if (reader.is_unknown_tool() && !is_told) {
     stranger = reader.name();
     unknown = {why_code, why_text};
-    // What ends the call becomes text with it.
+    // The end marker of the call becomes text too.
     for (const Mark& mark : syntax->call_tail) leaked |= bit(mark.literal);
     for (const Mark& mark : syntax->close_marks) leaked |= bit(mark.literal);
   }
@@ -1029,7 +1032,7 @@ void StreamParser::Impl::fail_call() {
     retry_literal = call_literal;
     retry_from = syntax_index + 1;
   } else {
-    // Also the same marker without the white space before it, unless that begins more.
+    // Also the same marker without the white space before it, unless that begins more syntaxes.
     (is_next ? syntax->next : syntax->first).literals.for_each([&](LiteralId id) {
       if (id == call_literal || !syntax_of(id, syntax_index + 1, unused)) tried |= bit(id);
     });
@@ -1037,7 +1040,7 @@ void StreamParser::Impl::fail_call() {
   read_again();
 }
 
-// False: what is held would cost too much to be read again, and is text.
+// False: reading the held bytes again would cost too much, so they are text.
 bool StreamParser::Impl::pay_for_held() {
   const auto cost = static_cast<std::int64_t>(held.size());
   if (cost <= budget) {
@@ -1050,12 +1053,12 @@ bool StreamParser::Impl::pay_for_held() {
   return false;
 }
 
-// What is held comes once more, as text.
+// The held bytes are read once more, as text.
 void StreamParser::Impl::read_again() {
   retrying = true;
   retry_depth = 0;
-  // What is held is either still in `again`, all of it, or was never there. In the first case `run`
-  // has yet to add what was used just now; unsigned arithmetic makes that come out right.
+  // The held bytes are either all still in `again`, or were never there. In the first case `run`
+  // will add what was just used; unsigned arithmetic makes that come out right.
   if (!again.empty()) {
     again_at -= held.size();
   } else {

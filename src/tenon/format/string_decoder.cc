@@ -63,7 +63,7 @@ bool StringDecoder::step(char byte, std::string& text) {
   return false;
 }
 
-// `code` 0: no unit follows the high surrogate that waits.
+// `code` 0: no second unit follows the waiting high surrogate.
 void StringDecoder::unit(char32_t code, std::string& text) {
   constexpr char32_t kReplacement = 0xFFFD;
   const bool is_low = code >= 0xDC00 && code <= 0xDFFF;

@@ -5,14 +5,15 @@
 
 namespace tenon::format {
 
-/// Takes the escapes out of a JSON string, byte by byte. What is no escape stays as it is written;
-/// lone surrogates become U+FFFD. At any time `text` and held() together are all that was fed.
+/// Decodes the escapes of a JSON string, byte by byte. Text that is not a valid escape is kept as
+/// it is written; lone surrogates become U+FFFD. At any time `text` and held() together are
+/// everything that was fed.
 class StringDecoder {
  public:
   void restart() { *this = StringDecoder(); }
-  /// Appends what `byte` completes. True: `byte` was the closing quote.
+  /// Appends what `byte` completes. Returns true if `byte` was the closing quote.
   bool feed(char byte, std::string& text);
-  /// The escape that is open, as it is written, with a high surrogate that waits for its low one.
+  /// The open escape as it is written, with a high surrogate that waits for its second half.
   [[nodiscard]] const std::string& held() const { return held_; }
 
  private:
@@ -22,7 +23,7 @@ class StringDecoder {
   enum class State : std::uint8_t { plain, escape, unicode } state_ = State::plain;
   std::uint8_t digits_ = 0;
   char32_t code_ = 0;
-  char32_t high_ = 0;  // a high surrogate that waits for its low one
+  char32_t high_ = 0;  // a high surrogate that waits for its second half
   std::string held_;   // at most 12 bytes
 };
 

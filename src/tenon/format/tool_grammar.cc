@@ -36,9 +36,27 @@ using grammar::JsonOptions;
 using grammar::NodeId;
 using grammar::Rules;
 using message::Tool;
+// Builds the grammar of an answer from a format and tools: the counterpart of StreamParser. Builder
+// turns the same patterns into nodes of grammar::Rules: literals become markers (control tokens, if
+// the model has them), slots become names, ids and arguments.
+//
+// Text must be text for the parser too. So free_text() is text without the markers that begin a
+// call, and where only a tool's name makes a call, without that name in any notation (opening,
+// named_member, with_escapes).
+//
+// JSON arguments are one node, the tool's schema. Arguments written one by one are built from the
+// schema as JSON (parameters_of, parameter, value): each member becomes a parameter, in order or in
+// every order that is small enough, and a value that is not JSON is a language of texts without the
+// marker that ends it. WholeSchemas joins what references and allOf say of one value.
+//
+// A format with fallbacks has calls of other forms beside its own. The text before such a call and
+// the call's beginning are one lexeme, so that a mask need not look at each token as a possible end
+// of text; what follows is made only when a name has come (later, Kept). Forms that models write by
+// heart differ in white space and order; calls with the same slots share their rules (Alike,
+// Family).
 using message::ToolMode;
 
-// Members that it does not declare may stand in an object of the schema.
+// The object may have members that the schema does not declare.
 bool is_open(const json::Value& schema) {
   const json::Value* const others = schema.find("additionalProperties");
   return others == nullptr || others->if_bool() == nullptr || *others->if_bool();
@@ -54,8 +72,8 @@ std::vector<std::string_view> required_names(const json::Value& schema) {
   return names;
 }
 
-// What may be written one by one: the properties that the schema declares, and those that it only
-// requires, whose values are what it says of other names.
+// The properties that can be written one by one: those that the schema declares, and those that it
+// only requires, whose values must fit what it says of other names.
 json::Object properties_of(const json::Value& schema) {
   json::Object properties;
   const json::Value* const declared = schema.find("properties");
@@ -69,7 +87,7 @@ json::Object properties_of(const json::Value& schema) {
   return properties;
 }
 
-// The schema `false`.
+// True for the schema `false`.
 bool is_nothing(const json::Value& schema) {
   return schema.if_bool() != nullptr && !*schema.if_bool();
 }
@@ -111,7 +129,7 @@ class Builder {
  private:
   // ---- Text and markers -------------------------------------------------------------------------
 
-  // Text of the definition: what is a control token of the model is read as one.
+  // A text of the definition; parts that are control tokens of the model are read as tokens.
   NodeId marker(std::string_view text) {
     std::vector<vocab::TokenId> ids;
     const vocab::Tokenizer* const tokenizer = options_.tokenizer;
@@ -123,7 +141,7 @@ class Builder {
     const auto end_plain = [&] {
       if (!plain.empty()) parts.push_back(rules_.literal(std::exchange(plain, {})));
     };
-    // By the text, since a tokenizer may write a space of its own.
+    // By the text, because a tokenizer may add a space of its own.
     for (const vocab::TokenId id : ids) {
       if (!tokenizer->is_control(id)) continue;
       const std::string_view name = tokenizer->bytes(id);
@@ -142,13 +160,13 @@ class Builder {
 
   NodeId optional(NodeId part) { return rules_.repeat(part, 0, 1); }
   NodeId any_number(NodeId part) { return rules_.repeat(part, 0, node::kUnbounded); }
-  // Without NUL, which strings in JSON do not hold either.
+  // Without NUL, which JSON strings cannot contain either.
   NodeId text_until(std::vector<std::string> stops) {
     stops.emplace_back(1, '\0');
     return rules_.add(node::Text{std::move(stops)});
   }
 
-  // What `pattern` begins with, behind white space; empty: a slot.
+  // The text with which `pattern` begins, after white space; empty: a slot.
   static std::string first_literal(const Pattern& pattern) {
     for (const Piece& piece : pattern) {
       if (piece.kind == Piece::Kind::literal) return piece.text;
@@ -157,13 +175,13 @@ class Builder {
     return {};
   }
 
-  /// The one at hand: the format's own, or a fallback's.
+  /// The current syntax: the format's own, or a fallback's.
   const Syntax& syntax() const { return *syntax_; }
   bool is_own() const { return syntax_->rank == 0; }
   static std::string trigger_of(const Syntax& syntax) {
     return first_literal(syntax.open.empty() ? syntax.call : syntax.open);
   }
-  // Of every syntax of its own that is read.
+  // The beginnings of calls in every syntax of the format's own that is read.
   std::vector<std::string> triggers() const {
     std::vector<std::string> all;
     for (const Syntax& each : format_.syntaxes) {
@@ -178,7 +196,7 @@ class Builder {
     return all;
   }
 
-  // What begins the head of a message is in no text.
+  // Text never contains the beginning of a message's head.
   void add_heads(std::vector<std::string>& stops) const {
     if (format_.head.end.empty()) return;
     stops.insert(stops.end(), format_.head.begin.begin(), format_.head.begin.end());
@@ -187,17 +205,18 @@ class Builder {
     }
   }
 
-  // Nobody writes it by chance: a model that does is to go on with a call.
+  // A text that does not occur by chance: a model that writes it is meant to continue with a call.
   static bool is_mark(std::string_view literal) {
     constexpr std::size_t kLeast = 4;
     return literal.size() >= kLeast && literal.find_first_of("<>[]{}|") != std::string_view::npos;
   }
-  // Text is more than any that is not a call.
+  // The text is constrained (JSON or a grammar), and is not just any text without calls.
   bool holds_text() const {
     return options_.content != nullptr || options_.content_grammar != nullptr;
   }
-  // Text that the parser reads as text: in no syntax does a call begin in it. What begins one is a
-  // mark, or, where that is a word or a bracket, all that comes before a tool's name, and the name.
+  // Text that the parser reads as text: no call of any syntax begins in it. A call begins with a
+  // mark, or, if that is only a word or a bracket, with everything before a tool's name and the
+  // name.
   NodeId free_text() {
     if (free_text_) return *free_text_;
     if (options_.content != nullptr) {
@@ -220,7 +239,7 @@ class Builder {
     const bool is_framed = !format_.content_open.empty() || !format_.prompt_end.empty();
     const auto bar = [&](const Syntax& each, const Pattern& pattern) {
       const std::string first = first_literal(pattern);
-      // Behind words no head begins so.
+      // After other words no head begins so.
       if (std::ranges::find(format_.head.begin_first, first) != format_.head.begin_first.end()) {
         return;
       }
@@ -253,7 +272,7 @@ class Builder {
   static constexpr Lead::Place kPlaces[] = {Lead::Place::anywhere, Lead::Place::line,
                                             Lead::Place::sentence};
 
-  // Texts behind which a call in another form may begin; lead.h has the parser's side of it.
+  // Texts after which a call in another form may begin; lead.h is the parser's side of it.
   NodeId lead(Lead::Place place) {
     const NodeId any = rules_.add(node::Text{Lead::stops()});
     return rules_.add(node::Both{{any, rules_.add(node::Pattern{Lead::unquoted()}),
@@ -265,8 +284,8 @@ class Builder {
       if (each.rank > 0 && each.place == place) f(each);
     }
   }
-  // The text up to where it can be nothing else than a call in another form. What forms have in
-  // common behind their beginnings is written once: names make up most of it.
+  // The text up to where it can only be a call in another form. The part that the forms share after
+  // their beginnings is written once, because it consists mostly of names.
   std::vector<NodeId> openings_of_others() {
     if (tools_.empty()) return {};
     std::map<std::string, Openings> groups;
@@ -290,7 +309,7 @@ class Builder {
     return barred;
   }
   struct Openings {
-    std::vector<NodeId> beginnings;  // with what comes before them
+    std::vector<NodeId> beginnings;  // with the text before them
     NodeId rest = 0;
   };
   // `here`: the beginnings at one place, by groups.
@@ -300,7 +319,7 @@ class Builder {
     std::vector<NodeId> parts;
     auto piece = pattern.begin();
     for (; piece != pattern.end(); ++piece) {
-      // What the parser takes for white space before a marker; none stands before the first.
+      // White space before a marker, as the parser accepts it; before the first part there is none.
       if (!parts.empty()) parts.push_back(any_space());
       if (piece->kind == Piece::Kind::word) {
         parts.push_back(rules_.add(node::Pattern{R"([^\s<>{}"]*)"}));
@@ -318,9 +337,9 @@ class Builder {
     }
     here[group].push_back(rules_.sequence(std::move(parts)));
   }
-  // Nothing else begins so: it is a control token elsewhere.
+  // A text that is nothing else: it is a control token in other models.
   static bool is_tag(std::string_view text) { return text.starts_with('<') && text.ends_with('>'); }
-  // Forms of one group go on alike from `piece` on.
+  // Forms of one group continue in the same way from `piece` on.
   static std::string group_of(const Syntax& syntax, const Pattern& pattern,
                               Pattern::const_iterator piece) {
     std::string group;
@@ -364,7 +383,7 @@ class Builder {
   }
   static constexpr const char* kFirstKeyword =
       R"(\([ \t\r\n]*(?:\)|[^\s="'(){}\[\],]+[ \t\r\n]*=))";
-  // An object up to the arguments of a tool: by its name alone it may be a description of one.
+  // An object up to the arguments of a tool: with only a name it may be a description of one.
   NodeId object_opening(const ObjectKeys& keys) {
     const NodeId space = any_space();
     const NodeId colon = rules_.sequence({space, rules_.literal(":"), space});
@@ -390,7 +409,7 @@ class Builder {
     }
     return rules_.sequence({brace, before, rules_.choice(std::move(ways))});
   }
-  // Keys between quotes, as they are and (`loosely`) as they may be spelled with escapes.
+  // Keys between quotes, unchanged and, with `loosely`, in every notation with escapes.
   NodeId spelled(const std::vector<std::string>& keys, bool loosely) {
     std::vector<NodeId> ways;
     for (const std::string& key : keys) ways.push_back(rules_.literal(json::quoted(key)));
@@ -400,8 +419,8 @@ class Builder {
     return rules_.choice(std::move(ways));
   }
 
-  // Where a call must come and may have another form the model has the choice: one that is forced
-  // into a form which it does not write by itself may find no end.
+  // If a call is required and may have another form, the model can choose: a model that is forced
+  // into a form that it does not write by itself may not find an end.
   NodeId calls_in_any_form() {
     const NodeId own = calls(Where::must_begin);
     const bool is_framed = !format_.content_open.empty() || !format_.prompt_end.empty();
@@ -412,21 +431,22 @@ class Builder {
     return rules_.choice(std::move(ways));
   }
 
-  // Ways to answer with calls in other forms, beside `before` alone. The text before a call and
-  // what the call begins with are one lexeme, which few tokens lead out of: else each token of a
-  // text would have to be looked at as one that ends before a call. All the others go on with
-  // `before`. `is_covered`: see node::Lexeme.
+  // Ways to answer with calls in other forms, or with `before` alone. The text before a call and
+  // the call's beginning are one lexeme, out of which few tokens lead; otherwise each token of a
+  // text would have to be checked as one that ends before a call. All other parts follow `before`.
+  // `is_covered`: see node::Lexeme.
   std::vector<NodeId> calls_of_others(NodeId before, bool is_covered) {
     std::vector<NodeId> ways;
     const Syntax* const own = syntax_;
     for (const Lead::Place place : kPlaces) {
-      // What follows the beginnings, by these and by ranks: behind a call the parser reads none of
-      // a later rank.
+      // What follows the beginnings, by beginning and rank: after a call the parser reads no calls
+      // of a later rank.
       std::map<std::string, std::map<std::size_t, std::vector<NodeId>>> rests;
       for_each_other(place, [&](const Syntax& each) {
         begin_other(each);
         const std::string first = first_literal(each.open.empty() ? each.call : each.open);
-        if (has_control(first)) return;  // which stands in no text: then it is of the own form
+        // Control tokens do not occur in text, so it is the own form.
+        if (has_control(first)) return;
         const bool is_opener = first.starts_with('<') || first.starts_with('[');
         const std::string begin = first.empty() ? "{" : is_opener ? first.substr(0, 1) : first;
         rests[begin][each.rank].push_back(section_of_other(begin));
@@ -453,7 +473,7 @@ class Builder {
     json_ = options_.json;
     return ways;
   }
-  // Behind `begin`, which has come.
+  // After `begin`, which has been read.
   NodeId section_of_other(const std::string& begin) {
     if (syntax().open.empty()) return call_of_other(begin);
     const NodeId one = call_of_other({});
@@ -464,7 +484,7 @@ class Builder {
     return rules_.sequence(
         {loosely(syntax().open, begin), spaces(), all, spaces(), loosely(syntax().close)});
   }
-  // `begin`: what has come of it.
+  // `begin`: the part of it that has been read.
   NodeId call_of_other(const std::string& begin) {
     const Pattern& pattern = syntax().call;
     const auto object = std::ranges::find(pattern, Piece::Kind::object, &Piece::kind);
@@ -476,7 +496,7 @@ class Builder {
     return rules_.sequence({loosely(Pattern(pattern.begin(), object), begin), whole,
                             loosely(Pattern(std::next(object), pattern.end()))});
   }
-  // Behind its brace; the same for all forms whose objects have the same keys.
+  // After its brace. It is the same for all forms whose objects have the same keys.
   NodeId object_of_other() {
     const ObjectKeys& keys = syntax().object;
     for (const auto& [known, node] : objects_) {
@@ -494,7 +514,7 @@ class Builder {
     const NodeId comma = rules_.sequence({spaces(), rules_.literal(","), spaces()});
     const NodeId open = rules_.sequence({rules_.literal("{"), spaces()});
     const NodeId close = rules_.sequence({spaces(), rules_.literal("}")});
-    // No key comes twice, and there is one id at most: else the parser finds no call.
+    // No key comes twice, and there is at most one id; otherwise the parser finds no call.
     const NodeId type = optional(rules_.sequence(
         {rules_.literal("\"type\""), colon, rules_.literal("\"function\""), comma}));
     std::optional<NodeId> with_id;
@@ -518,7 +538,7 @@ class Builder {
     }
     return rules_.sequence({spaces(), rules_.choice(std::move(ways))});
   }
-  // Behind the quote that begins the name, up to the brace that ends the object.
+  // After the quote that begins the name, up to the brace that ends the object.
   NodeId object_of_other_from_name(bool is_wrapped) {
     const ObjectKeys& keys = syntax().object;
     const NodeId close = rules_.sequence({spaces(), rules_.literal("}")});
@@ -533,8 +553,8 @@ class Builder {
     });
     return rules_.choice(std::move(ways));
   }
-  // The same of a form with the name outside of JSON, whose pattern goes on with `rest`: what tools
-  // have behind their names is made when one has come.
+  // The same for a form with the name outside of JSON, whose pattern continues with `rest`. What
+  // follows a tool's name is made when the name has come.
   NodeId named_of_other(const Pattern& rest) {
     std::vector<NodeId> ways;
     for_each_tool([&] {
@@ -559,7 +579,7 @@ class Builder {
     });
     return body;
   }
-  // `first`, and what `make` writes with a builder that is at the same syntax.
+  // `first`, followed by what `make` writes with a builder that is at the same syntax.
   NodeId later(std::string first, std::function<NodeId(Builder&)> make) {
     if (kept_ == nullptr) kept_ = std::make_shared<const Kept>(format_, tools_, options_);
     const auto at = static_cast<std::size_t>(syntax_ - format_.syntaxes.data());
@@ -569,7 +589,7 @@ class Builder {
           return kept->make(at, make);
         }});
   }
-  // What is made later needs, when this is long gone.
+  // What the later part needs after this builder has been destroyed.
   struct Kept {
     Kept(const Format& of, const std::vector<const Tool*>& all, const ToolGrammarOptions& how)
         : format(of.weak_from_this().lock()), options(how) {
@@ -588,7 +608,7 @@ class Builder {
       Builder builder(*format, std::move(all), options);
       builder.begin_other(format->syntaxes[syntax]);
       builder.rules_.set_root(part(builder));
-      // A tool that the form cannot write is called in another one.
+      // A tool that the form cannot write is called in another form.
       if (builder.error_) return Unexpected(Error{Errc::unsatisfiable, builder.error_->message});
       return std::make_shared<const Rules>(std::move(builder.rules_));
     }
@@ -602,7 +622,7 @@ class Builder {
     json_.whitespace = JsonOptions::Whitespace::any;
     json_.max_whitespace = kMaxSpaces;
   }
-  // White space as it may be written around what a form consists of.
+  // The white space that may be written around the parts of a form.
   static constexpr std::uint32_t kMaxSpaces = 40;
   NodeId spaces() {
     if (!spaces_) {
@@ -610,18 +630,18 @@ class Builder {
     }
     return *spaces_;
   }
-  // A pattern without slots but words, in a form that models write by heart: with any white space
-  // between its parts, and beside those that are not the first or the last of the form.
-  // `begin` has come of the first.
+  // A pattern without slots other than words, in a form that models write by heart: with any white
+  // space between its parts, and beside parts that are not the first or the last of the form.
+  // `begin` of the first part has been read.
   NodeId loosely(const Pattern& pattern, std::string_view begin = {}) {
     std::vector<NodeId> parts;
     const auto is_space = [](const Piece& piece) { return piece.kind == Piece::Kind::space; };
     for (auto piece = pattern.begin(); piece != pattern.end(); ++piece) {
       if (piece->kind == Piece::Kind::word) {
-        // No parenthesis: as Python's a call would begin behind a name.
+        // Without a parenthesis, because after a name it would begin a Python call.
         parts.push_back(rules_.add(node::Pattern{R"([^\s<>{}"`\[(]{0,24})"}));
       } else if (piece->kind == Piece::Kind::space) {
-        // An attribute is one only behind white space.
+        // An attribute must follow white space.
         const auto next = std::next(piece);
         if (next != pattern.end() && next->text.ends_with("=\"")) {
           parts.push_back(rules_.add(node::Pattern{R"([ \t\r\n])"}));
@@ -640,8 +660,8 @@ class Builder {
 
   // ---- Text -------------------------------------------------------------------------------------
 
-  // Reasoning begins where no words have come since the last marker. Openers that are control
-  // tokens are in no text.
+  // Reasoning begins only if no words have come since the last marker. Openers that are control
+  // tokens do not occur in text.
   NodeId without_reasoning(NodeId text) {
     if (format_.reasoning_anywhere) return text;  // free_text() stops there
     std::vector<NodeId> openers;
@@ -665,8 +685,8 @@ class Builder {
     return tokenizer != nullptr && tokenizer->encode(text, vocab::Controls::on, false, ids) &&
            std::ranges::any_of(ids, [&](vocab::TokenId id) { return tokenizer->is_control(id); });
   }
-  // What texts of `pattern` have in common up to the name of a tool and what follows it, in every
-  // spelling that the parser takes.
+  // What texts of `pattern` have in common up to the name of a tool and the text after it, in every
+  // notation that the parser accepts.
   NodeId opening(const Syntax& syntax, const Pattern& pattern) {
     const NodeId space = any_space();
     std::vector<NodeId> parts;
@@ -703,7 +723,7 @@ class Builder {
     return parts.empty() ? rules_.choice({}) : rules_.sequence(std::move(parts));
   }
   // One of the names that may be called, between quotes. If they are too many for one automaton,
-  // any name is taken for one.
+  // any name counts as one.
   NodeId known_name(std::string_view quote) {
     constexpr std::size_t kMaxBytes = 4000;
     std::size_t size = 0;
@@ -717,8 +737,8 @@ class Builder {
     }
     return rules_.choice(std::move(ways));
   }
-  // The member of an object that names a tool, wherever it stands among the others and however key
-  // and name are spelled.
+  // The member of an object that names a tool, at any place among the others and in any notation of
+  // key and name.
   NodeId named_member(const ObjectKeys& keys) {
     const NodeId colon = rules_.sequence({any_space(), rules_.literal(":"), any_space()});
     std::vector<std::string_view> names;
@@ -735,9 +755,9 @@ class Builder {
     for (const std::string& key : keys.name) ways.push_back(rules_.literal(json::quoted(key)));
     return rules_.sequence({rules_.choice(std::move(ways)), colon, name});
   }
-  // JSON strings in which a character of `texts` is written by an escape that it does not need:
-  // what may be one of them in another spelling. To be exact each character would have to be
-  // written out in all its ways, which is too much for one automaton.
+  // JSON strings that write a character of `texts` with an unnecessary escape, so they may be one
+  // of these texts in another notation. An exact automaton would need every character in all its
+  // notations, which is too large.
   NodeId with_escapes(const std::vector<std::string_view>& texts) {
     std::string used;
     for (const std::string_view text : texts) used += text;
@@ -753,7 +773,7 @@ class Builder {
     return rules_.add(node::Pattern{"\"" + any + R"(\\(?:)" + escapes + ")" + any + "\""});
   }
   static inline const std::string kAnyEscape = "u[0-9A-Fa-f]{4}";
-  // Of an ASCII character, as a pattern, behind the backslash.
+  // The escapes of an ASCII character, as a pattern, after the backslash.
   static std::string escape_of(char character) {
     constexpr std::string_view kHex = "0123456789abcdef";
     const auto code = static_cast<unsigned char>(character);
@@ -767,7 +787,7 @@ class Builder {
     return rules_.add(node::Lexeme{rules_.add(node::Both{{one, other}})});
   }
 
-  // Text in the frame that the format has for it.
+  // Text in the format's frame for it.
   NodeId content() {
     if (format_.content_open.empty()) return free_text();
     std::vector<NodeId> messages;
@@ -789,7 +809,7 @@ class Builder {
   NodeId between() {
     return format_.between.empty() ? rules_.literal("") : optional(plain(format_.between));
   }
-  // `text` without what the prompt ends with.
+  // `text` without the part with which the prompt ends.
   std::string behind_prompt(const std::string& text) const {
     const std::string& end = format_.prompt_end;
     return !end.empty() && text.starts_with(end) ? text.substr(end.size()) : text;
@@ -810,7 +830,8 @@ class Builder {
     if (!format_.prompt_end.empty()) return rules_.choice({text, calls(Where::may_begin)});
     return is_framed ? rules_.choice({text, behind_text}) : text;
   }
-  // Text at the beginning of an answer: nothing that the parser takes for more than text there.
+  // Text at the beginning of an answer: without anything that the parser takes for more than text
+  // there.
   NodeId first_text() {
     std::vector<NodeId> barred;
     if (!holds_text()) add_calls_behind_prompt(barred);
@@ -821,13 +842,13 @@ class Builder {
     return both(text, rules_.add(node::Complement{
                           rules_.sequence({rules_.choice(std::move(barred)), anything()})}));
   }
-  // Any bytes, characters or not: behind what is barred a text is dead at once, without a search.
-  // Grammars that are written down have characters only.
+  // Any bytes, also invalid characters. So after an excluded text the state is dead at once,
+  // without a search. Grammars that are printed have characters only.
   NodeId anything() {
     if (options_.tokenizer == nullptr) return rules_.add(node::Text{});
     return any_number(rules_.add(node::Bytes{regex::ByteSet::all()}));
   }
-  // Where the prompt ends with what begins a call only the name tells it from text.
+  // If the prompt ends with the beginning of a call, only the name distinguishes it from text.
   void add_calls_behind_prompt(std::vector<NodeId>& openings) {
     const bool is_behind_words = std::ranges::any_of(format_.content_open, [&](const auto& open) {
       return behind_prompt(open).find_first_not_of(" \t\r\n") != std::string::npos;
@@ -842,7 +863,7 @@ class Builder {
       openings.push_back(opening(each, pattern));
     }
   }
-  // An answer that begins as an object with a name does is a call and no text.
+  // An answer that begins like an object with a name is a call and not text.
   NodeId text_before_call() {
     const Pattern& pattern = syntax().open.empty() ? syntax().call : syntax().open;
     const ObjectKeys& keys = syntax().object;
@@ -856,7 +877,7 @@ class Builder {
 
   NodeId with_reasoning(NodeId answer, ToolMode mode) {
     if (format_.reasoning_open.empty() || format_.reasoning_close.empty()) return answer;
-    // What ends the reasoning for the parser is no part of it.
+    // What ends the reasoning for the parser is not part of it.
     std::vector<std::string> stops = format_.reasoning_close;
     stops.insert(stops.end(), format_.content_open.begin(), format_.content_open.end());
     if (format_.call_ends_reasoning) {
@@ -866,13 +887,13 @@ class Builder {
     add_heads(stops);
     const NodeId body = text_until(std::move(stops));
     const NodeId space = rules_.add(node::Pattern{"[ \\t\\n\\r]{0,20}"});
-    // What the prompt ends with comes before each message: else a name would be text there.
+    // The end of the prompt comes before each message; otherwise a name would be text there.
     const NodeId head = format_.prompt_end.empty() ? between() : plain(format_.between);
     const NodeId close = rules_.sequence({marker(format_.reasoning_close.front()), space, head});
     if (!starts_in_reasoning(format_, options_.prompt_tail)) {
       if (!options_.reasoning) return answer;
       const bool is_text_first = mode == ToolMode::automatic && !holds_text();
-      // The same white space as before a call: else the model would be led away from that.
+      // The same white space as before a call; otherwise the model would be led away from calling.
       const bool is_call_first = mode == ToolMode::required && !format_.has_known_edges;
       const NodeId before = is_text_first   ? space
                             : is_call_first ? edge_space()
@@ -888,25 +909,24 @@ class Builder {
 
   // ---- Calls ------------------------------------------------------------------------------------
 
-  // The slots of calls, and the forms in which those are written that differ around them alone.
+  // The slots of calls, and the forms with these slots, which differ only in the text around them.
   struct Alike {
     Pattern slots;
     std::vector<const Syntax*> forms;
     NodeId filled = 0;
   };
-  // Calls that may stand beside each other: what is between two of them is the same, and what
-  // follows the last.
+  // Calls that may follow each other: the text between two of them and after the last is the same.
   struct Family {
     std::vector<std::string> betweens;
     std::vector<std::string> ends;
     std::vector<Alike> alike;
   };
 
-  // Where calls stand: they begin the answer behind the prompt's end, and must do so or may; or
+  // Where calls stand: they begin the answer after the prompt's end, and must or may do so; or
   // something comes before them.
   enum class Where : std::uint8_t { must_begin, may_begin, behind };
 
-  // In the forms that the format has.
+  // Calls in the format's forms.
   NodeId calls(Where where) {
     std::vector<NodeId> ways;
     for (Family& family : families()) ways.push_back(calls_of(family, where));
@@ -952,7 +972,7 @@ class Builder {
     return a.parameter == b.parameter && a.string_quote == b.string_quote && a.item == b.item &&
            a.entities == b.entities && a.layout == b.layout && a.object == b.object;
   }
-  // Until the name has come the arguments of all tools go on beside each other.
+  // Until the name has come, the arguments of all tools are read in parallel.
   static constexpr std::size_t kMostBehindArguments = 32;
   static bool names_behind_arguments(const Pattern& call) {
     const auto body = std::ranges::find(call, Piece::Kind::arguments, &Piece::kind);
@@ -1006,25 +1026,25 @@ class Builder {
     if (form.layout == Layout::compact) json_.whitespace = JsonOptions::Whitespace::compact;
     if (form.layout == Layout::any) json_.whitespace = JsonOptions::Whitespace::any;
   }
-  // Around calls, where it is not known what the model's template writes there.
+  // White space around calls, if it is not known what the model's template writes there.
   NodeId edge_space() { return rules_.add(node::Pattern{"[ \\n]{0,2}"}); }
   NodeId any_marker(const std::vector<std::string>& texts) {
     std::vector<NodeId> ways;
     for (const std::string& text : texts) ways.push_back(marker(text));
     return rules_.choice(std::move(ways));
   }
-  // The white space that separates calls may be the last of them: many models write a line break
-  // behind each call and then their end token, and would else be held to one more call, again and
-  // again.
+  // The white space between calls may also come after the last one: many models write a line break
+  // after each call and then their end token; otherwise they would be forced to make one more call,
+  // again and again.
   std::string space_before_end(const Syntax& form) const {
     if (!options_.parallel || !format_.info.parallel || !form.several) return {};
-    if (!format_.has_known_edges && form.close.empty()) return {};  // edge_space() has it
+    if (!format_.has_known_edges && form.close.empty()) return {};  // edge_space() includes it
     const std::string separator = text_of(form.separator);
     const std::string space = separator.substr(0, separator.find_first_not_of(" \t\r\n"));
     return text_of(form.close).starts_with(space) ? std::string() : space;
   }
 
-  // A pattern without slots.
+  // The text of a pattern without slots.
   static std::string text_of(const Pattern& pattern) {
     std::string text;
     for (const Piece& piece : pattern) text += piece.text;
@@ -1032,7 +1052,8 @@ class Builder {
   }
   NodeId plain(const Pattern& pattern) { return marker(text_of(pattern)); }
 
-  // A call's pattern: up to the first slot, the slots and what is between them, and the rest.
+  // A call's pattern in three parts: up to the first slot, the slots with the text between them,
+  // and the rest.
   struct CallParts {
     std::string head;
     Pattern slots;
@@ -1050,7 +1071,7 @@ class Builder {
     const auto behind = slots_end(call);
     CallParts parts{text_of(Pattern(call.begin(), first)), Pattern(first, behind),
                     text_of(Pattern(behind, call.end()))};
-    // What closes an object that is spelled out belongs to it, so that forms end alike.
+    // The closing characters of a written-out object belong to it, so that forms end alike.
     const std::size_t closing = std::min(parts.tail.find_first_not_of("\"}"), parts.tail.size());
     if (closing > 0) {
       parts.slots.push_back({Piece::Kind::literal, parts.tail.substr(0, closing)});
@@ -1058,7 +1079,7 @@ class Builder {
     }
     return parts;
   }
-  // What tools share comes once, so that they are told apart where they differ.
+  // Parts that tools share come once, so that tools are distinguished where they differ.
   NodeId call_slots(const Pattern& slots) {
     std::vector<NodeId> parts;
     if (slots.front().kind == Piece::Kind::object) parts.push_back(object_before_name());
@@ -1067,7 +1088,7 @@ class Builder {
     parts.push_back(rules_.choice(std::move(ways)));
     return rules_.sequence(std::move(parts));
   }
-  // In another form. `begin`: what has come of it.
+  // A call in another form. `begin`: the part that has been read.
   NodeId call_by_heart(std::string_view begin) {
     const Pattern& pattern = syntax().call;
     const auto first = std::ranges::find_if(pattern, is_filled);
@@ -1079,8 +1100,8 @@ class Builder {
                             is_python ? *python_call_ : named_of_other(rest),
                             loosely(Pattern(behind, pattern.end()))});
   }
-  // Calls f for each tool, with what is said of the one at hand. A tool that another form cannot
-  // write has no call in it.
+  // Calls f for each tool, with tool_ and its schema set. A tool that another form cannot write has
+  // no call in it.
   template <class F>
   void for_each_tool(F f) {
     for (const Tool* tool : tools_) {
@@ -1096,7 +1117,7 @@ class Builder {
     }
   }
 
-  // `pattern` for the tool at hand.
+  // `pattern` for the current tool.
   NodeId filled(const Pattern& pattern) {
     std::vector<NodeId> parts;
     std::string text;
@@ -1134,7 +1155,7 @@ class Builder {
           parts.push_back(json_arguments());
           break;
         case Piece::Kind::object:
-          if (i > 0) parts.push_back(object_before_name());  // else tools share it
+          if (i > 0) parts.push_back(object_before_name());  // otherwise all tools share it
           parts.push_back(object_from_name());
           break;
         case Piece::Kind::keywords:
@@ -1150,7 +1171,7 @@ class Builder {
           parts.push_back(parameters());
           break;
         default:
-          break;  // of a parameter only; the definition is checked
+          break;  // of a parameter only; the definition has been checked
       }
     }
     end_text();
@@ -1177,14 +1198,14 @@ class Builder {
     error_ = Error{error.code, where + error.message};
   }
 
-  // For arguments that are not read by the schema itself.
+  // For arguments that are not read with the schema itself.
   void check_schema() {
     if (const auto schema = schema::Schema::compile(parameters_); !schema) fail(schema.error());
   }
   using Compiled = Expected<std::shared_ptr<const schema::Schema>>;
 
   NodeId json(const json::Value& source) { return json_of(schema::Schema::compile(source)); }
-  // Part of the tool's schema, whose references lead into all of it.
+  // The JSON of a part of the tool's schema, whose references lead into the whole schema.
   NodeId json_of_part(const json::Value& part) { return json_of(compiled_part(part)); }
   NodeId json_of(Compiled schema) {
     if (schema) return rules_.add(node::Json{std::move(*schema), json_});
@@ -1199,7 +1220,7 @@ class Builder {
     const json::Object documents{{std::string(kWhole), parameters_}};
     return schema::Schema::compile(whole, {.documents = &documents});
   }
-  // The address under which a part finds all of its tool's parameters.
+  // The address by which a part refers to the whole schema of its tool's parameters.
   static constexpr std::string_view kWhole = "urn:tenon:parameters";
   static json::Value referring_to_all(const json::Value& part) {
     if (const json::Array* const items = part.if_array()) {
@@ -1224,19 +1245,19 @@ class Builder {
     return rules_.add(
         node::Pattern{"[ \\t\\n\\r]{0," + std::to_string(json_.max_whitespace) + "}"});
   }
-  // After a comma or a colon.
+  // The space after a comma or a colon.
   NodeId space_after() {
     const bool is_spaced = json_.whitespace == JsonOptions::Whitespace::spaced;
     return is_spaced ? rules_.literal(" ") : space_within();
   }
-  // Before the value of a member.
+  // A key, before the value of a member.
   NodeId key(std::string_view name) {
     return rules_.sequence(
         {rules_.literal(json::quoted(name)), space_within(), rules_.literal(":"), space_after()});
   }
   NodeId comma() { return rules_.sequence({space_within(), rules_.literal(","), space_after()}); }
   NodeId any_string() { return json(json::Object{{"type", "string"}}); }
-  // One node for each tool and way to write JSON, however many forms have it.
+  // One node for each tool and way to write JSON, however many forms use it.
   NodeId json_arguments() {
     const auto [known, is_new] =
         json_arguments_.try_emplace({tool_, is_own(), json_.whitespace}, 0);
@@ -1246,7 +1267,7 @@ class Builder {
 
   // ---- The text of a custom tool ----------------------------------------------------------------
 
-  // Its grammar is what the one parameter is held to, wherever it is written.
+  // The grammar of a custom tool constrains its one parameter, in every notation.
   NodeId input(grammar::Spelling spelling) {
     const auto grammar = read_input_grammar(*tool_->grammar);
     const auto root =
@@ -1261,7 +1282,7 @@ class Builder {
                             input_string(), space_within(), rules_.literal("}")});
   }
 
-  // An object with name and arguments inside, up to the name.
+  // An object that contains name and arguments, up to the name.
   NodeId object_before_name() {
     const ObjectKeys& keys = syntax().object;
     std::vector<NodeId> parts{rules_.literal("{"), space_within()};
@@ -1293,8 +1314,8 @@ class Builder {
     check_schema();
     return parameters_of(parameters_, 0);
   }
-  // Whether the format can write a parameter of that name so that its parser has it back: keys that
-  // are not JSON's end at some byte or other. It is tried, beside a second one.
+  // Whether the format can write a parameter with that name so that its parser reads it back: keys
+  // that are not JSON end at certain bytes. It is tried together with a second parameter.
   bool can_write(const std::string& name) {
     constexpr std::size_t kPlain = 64;
     const auto is_plain = [](char c) {
@@ -1315,7 +1336,7 @@ class Builder {
     known->second = write_and_read(format_, syntax(), std::span(&tool, 1), {call}).is_read;
     return known->second;
   }
-  // Those that the format cannot write never come, as if their schema were `false`.
+  // Properties that the format cannot write never come, as if their schema were `false`.
   json::Object writable_properties(const json::Value& schema, int depth) {
     const json::Object declared = properties_of(schema);
     json::Object properties = declared;
@@ -1354,7 +1375,7 @@ class Builder {
       return parameter(name, key, property.value, depth);
     });
   }
-  // Members of which the schema knows no names: at least `least`.
+  // Members whose names the schema does not declare: at least `least`.
   NodeId others_of(const json::Value& schema, int depth, std::uint32_t least) {
     const json::Value* const others = schema.find("additionalProperties");
     const json::Value any = json::Object{};
@@ -1363,7 +1384,7 @@ class Builder {
     return rules_.repeat(one, std::max(bound(schema, "minProperties").value_or(0), least),
                          bound(schema, "maxProperties").value_or(node::kUnbounded));
   }
-  // The same as elements, of which there is one at least.
+  // The same as elements, of which there is at least one.
   NodeId elements_of(const json::Value& schema, int depth) {
     const json::Value* const others = schema.find("additionalProperties");
     const bool is_any = others == nullptr || others->if_object() == nullptr;
@@ -1371,11 +1392,11 @@ class Builder {
   }
   NodeId name_node() { return rules_.add(node::Pattern{std::string(kElementName)}); }
 
-  // `name`: its key, if there is one only.
+  // `name`: its key, if there is only one.
   NodeId parameter(NodeId key, const std::optional<std::string>& name, const json::Value& schema,
                    int depth) {
     if (is_nothing(schema)) return rules_.choice({});
-    // Where a ${type} says which sort a value is, each sort has its way.
+    // If a ${type} says what kind a value is, each kind has its own way.
     const Piece* const type = type_slot();
     const bool tells = type != nullptr;
     const bool tells_all = tells && type->text.ends_with("|*");
@@ -1389,7 +1410,8 @@ class Builder {
     if (may_be_other && (may_be_text ? !tells && is_listed(schema) : !tells_all)) {
       ways.push_back(parameter(key, name, schema, types, depth));
     } else if (may_be_other) {
-      // Where nothing tells the type text would do, but for bounds and the markers of elements.
+      // If nothing says the type, text would be enough, except for bounds and the markers of
+      // elements.
       const Types elements = syntax().item.empty() ? 0 : kArray | kObject;
       const Types others = tells ? kAnyType : told_by_look(schema) | (types & elements);
       for (const Types one : {kNumber, kBoolean, kNull, kArray, kObject}) {
@@ -1403,7 +1425,7 @@ class Builder {
   bool is_listed(const json::Value& schema) {
     return listed_values(schemas_->of(schema)).has_value();
   }
-  // The values that the schema lists, if it does, as far as it takes them itself.
+  // The values that the schema lists, if it does, as far as they fit the schema.
   std::optional<json::Array> listed_values(const json::Value& schema) {
     json::Array values;
     if (const json::Value* const value = schema.find("const")) {
@@ -1422,7 +1444,7 @@ class Builder {
     }
     return values;
   }
-  // Takes out the values that would be read as something else, since `mark` ends what they are.
+  // Removes the values that would be read as something else, because `mark` ends them.
   void keep_writable(json::Array& values, std::string_view mark) {
     if (mark.empty() || values.empty()) return;
     if (std::erase_if(values, [&](const json::Value& one) { return holds(one, mark); }) == 0)
@@ -1433,7 +1455,7 @@ class Builder {
     log::warn("tool '" + std::string(log::content(tool_->name)) +
               "': " + std::string(log::content(why)) + ": they are left out");
   }
-  // A text in `value` has `mark` in it.
+  // Whether a text in `value` contains `mark`.
   static bool holds(const json::Value& value, std::string_view mark) {
     if (const std::string* const text = value.if_string()) return text->find(mark) != text->npos;
     if (const json::Array* const items = value.if_array()) {
@@ -1446,8 +1468,8 @@ class Builder {
            });
   }
 
-  // `types`: of the value; kText: it is written as it is. `is_one_type`: of those that the schema
-  // allows for.
+  // `types`: the value's types; kText: it is written unchanged. `is_one_type`: the schema allows
+  // only these.
   NodeId parameter(NodeId key, const std::optional<std::string>& name, const json::Value& schema,
                    Types types, int depth, bool is_one_type = false) {
     const Pattern& pattern = syntax().parameter;
@@ -1477,7 +1499,7 @@ class Builder {
     end_text();
     return rules_.sequence(std::move(parts));
   }
-  // What a value ends at.
+  // The text that ends a value.
   std::string value_stop(const std::optional<std::string>& name) {
     const Pattern& pattern = syntax().parameter;
     auto piece =
@@ -1492,13 +1514,14 @@ class Builder {
     return stop;
   }
 
-  // Text as it stands, up to `stop`.
+  // Text unchanged, up to `stop`.
   NodeId raw_text(const json::Value& reference, const std::string& stop) {
     const NodeId language = language_of(reference, stop);
     const Types others = told_by_look(reference);
     if (others == 0) return is_lexeme(language) ? rules_.add(node::Lexeme{language}) : language;
     const NodeId plain = both(language, rules_.add(node::Complement{readable_as(others)}));
-    // The same in quotes tells "12" from 12. Not so for lists and objects, which may hold `stop`.
+    // In quotes "12" and 12 are different. Lists and objects are left out, because they may contain
+    // `stop`.
     const NodeId word = rules_.add(node::Pattern{R"([^\s"\\[\]{}<>]+)"});
     const NodeId quote = rules_.literal("\"");
     return rules_.choice({plain, rules_.sequence({quote, both(language, word), quote})});
@@ -1510,8 +1533,8 @@ class Builder {
            (choice != nullptr &&
             std::ranges::any_of(choice->parts, [this](NodeId part) { return is_lexeme(part); }));
   }
-  // The types besides text that a value may have, where it is its look that tells and the schema
-  // says more than types: otherwise it does not matter what it is taken for.
+  // The types other than text that a value may have, if only its form decides and the schema
+  // requires more than types; otherwise it does not matter how it is read.
   Types told_by_look(const json::Value& schema) {
     const Types types = types_of(schema, parameters_);
     const bool is_mixed = (types & kText) != 0 && types != kText;
@@ -1524,7 +1547,7 @@ class Builder {
     const auto slot = std::ranges::find(pattern, Piece::Kind::type, &Piece::kind);
     return slot != pattern.end() ? &*slot : nullptr;
   }
-  // Texts that the parser takes for JSON of these types, or might.
+  // Texts that the parser reads as JSON of these types, or might.
   NodeId readable_as(Types types) {
     std::string ways;
     const auto add = [&](Types type, const char* way) {
@@ -1542,7 +1565,7 @@ class Builder {
   NodeId language_of(const json::Value& reference, const std::string& stop) {
     const json::Value& schema = schemas_->of(reference);
     const std::vector<const json::Value*> parts = schemas_->ways(schema);
-    constexpr std::size_t kMaxUnions = 1'000;  // unions may hold themselves
+    constexpr std::size_t kMaxUnions = 1'000;  // unions may contain themselves
     if (parts.front() == &schema || ++unions_ > kMaxUnions)
       return language_of_strings(schema, stop);
     std::vector<NodeId> ways;
@@ -1553,8 +1576,8 @@ class Builder {
     if (schema.find("anyOf") == nullptr) ways = each_alone(ways);
     return rules_.choice(std::move(ways));
   }
-  // Of `oneOf`: what fits one of them and no other. Where they are many it may fit several: lists
-  // of constants have no texts in common.
+  // For `oneOf`: values that fit exactly one way. If there are many ways, a value may fit several;
+  // lists of constants have no texts in common anyway.
   std::vector<NodeId> each_alone(const std::vector<NodeId>& ways) {
     constexpr std::size_t kFew = 8;
     if (ways.size() < 2 || ways.size() > kFew) return ways;
@@ -1567,8 +1590,8 @@ class Builder {
     }
     return alone;
   }
-  // A text that ends at `stop`, without what ends a value as well: the next parameter and the end
-  // of the call.
+  // A text that ends at `stop`, without the other texts that end a value: the next parameter and
+  // the end of the call.
   NodeId text_of_value(const std::string& stop) {
     std::vector<std::string> stops;
     if (!stop.empty()) stops.push_back(stop);
@@ -1599,7 +1622,7 @@ class Builder {
     const NodeId text = text_until(stops);
     const auto key = std::find_if(value, pattern.end(),
                                   [](const Piece& p) { return p.kind == Piece::Kind::key; });
-    if (key == pattern.end() || tool_->grammar) return text;  // of a grammar of its own
+    if (key == pattern.end() || tool_->grammar) return text;  // it has a grammar of its own
     // An end marker with another key.
     const NodeId wrong =
         rules_.sequence({rules_.add(node::Text{}), rules_.literal(std::prev(key)->text),
@@ -1639,8 +1662,8 @@ class Builder {
     return all.size() == 1 ? text : rules_.add(node::Both{std::move(all)});
   }
 
-  // A value that is no text, of one type or (0) of any. Where elements hold elements, what refers
-  // to one place of the schema is one rule: else a tree would be written out.
+  // A value that is not text, of one type or (0) of any. If elements are nested, references to one
+  // place of the schema become one rule; otherwise a tree would be written out.
   NodeId other_value(const json::Value& reference, Types type, int depth) {
     const auto written = [&] {
       return type != 0 ? raw_value(of_type(reference, type), depth, false)
@@ -1655,8 +1678,8 @@ class Builder {
     }
     return rules_.add(node::Rule{known->second});
   }
-  // A value that is written as JSON, or, if its type is open and it is listed, as it is; or as
-  // elements, if it has members that are known. `may_be_empty`: nothing is the value without any.
+  // A value that is written as JSON; or unchanged, if its type is open and it is listed; or as
+  // elements, if its members are known. `may_be_empty`: a value without elements is empty.
   NodeId raw_value(const json::Value& reference, int depth, bool may_be_empty) {
     const json::Value& schema = schemas_->of(reference);
     auto values = listed_values(schema);
@@ -1701,7 +1724,7 @@ class Builder {
     }
     return json_of_part(schema);
   }
-  // Elements that no schema knows: at least one, each of them with text or such elements inside.
+  // Elements without a schema: at least one, each with text or such elements inside.
   NodeId any_elements() {
     if (!any_elements_) {
       any_elements_ = rules_.declare("any-elements");
@@ -1727,7 +1750,7 @@ class Builder {
 
   // ---- Python and other ways to write values ----------------------------------------------------
 
-  // `is_behind_paren`: the parenthesis has come.
+  // `is_behind_paren`: the parenthesis has been read.
   NodeId keywords(bool is_behind_paren = false) {
     check_schema();
     style_ = ValueStyle::python();
@@ -1751,7 +1774,7 @@ class Builder {
   }
 
   // The properties of an object, with a separator between those that are there: in their order, or
-  // in any, as the options say, where the orders are few enough to be written down.
+  // in any order if the options say so and the orders are few enough to write down.
   template <class F>
   NodeId members(const json::Object& properties, const std::vector<std::string_view>& required,
                  std::string_view separator, F member_of) {
@@ -1768,8 +1791,8 @@ class Builder {
   }
   NodeId in_order(const std::vector<NodeId>& parts, const std::vector<bool>& must,
                   std::string_view separator) {
-    NodeId first = rules_.literal("");  // what may come where nothing has come yet
-    NodeId more = first;                // and behind something
+    NodeId first = rules_.literal("");  // what may come if nothing has come yet
+    NodeId more = first;                // and after something
     for (std::size_t i = parts.size(); i-- > 0;) {
       const NodeId next = rules_.sequence({rules_.literal(std::string(separator)), parts[i]});
       const NodeId here = rules_.sequence({parts[i], more});
@@ -1806,7 +1829,7 @@ class Builder {
     return min > 0 ? list : optional(list);
   }
 
-  // A value in `style_`. What refers to one place of the schema is one rule.
+  // A value in `style_`. References to one place of the schema are one rule.
   NodeId value(const json::Value& reference, int depth) {
     const json::Value& schema = schemas_->of(reference);
     return &schema == &reference ? plain_value(schema, depth) : referred(schema, depth);
@@ -1830,7 +1853,7 @@ class Builder {
       return rules_.choice(std::move(ways));
     }
     const Types types = types_of(schema, parameters_);
-    // One text or number is held to all that is said of it.
+    // A value that is only a text or a number is constrained by everything that the schema says.
     if (types == kText || types == kNumber) return value_of_type(schema, types, depth);
     if (const auto parts = schemas_->ways(schema); parts.front() != &schema) {
       std::vector<NodeId> ways;
@@ -1866,7 +1889,7 @@ class Builder {
         return json_of_part(schema);
     }
   }
-  // What stands in the brackets of an array: first the items that the schema has one by one.
+  // The content of an array's brackets: first the items for which the schema has a place each.
   NodeId items(const json::Value& schema, int depth) {
     const json::Value* others = schema.find("items");
     const json::Value* list = schema.find("prefixItems");
@@ -1893,7 +1916,7 @@ class Builder {
     }
     return rest;
   }
-  // Members of which the schema knows no names.
+  // Members whose names the schema does not declare.
   NodeId pairs(NodeId key, std::string_view colon, const json::Value& schema, int depth) {
     const json::Value* const others = schema.find("additionalProperties");
     const NodeId pair = rules_.sequence({key, rules_.literal(std::string(colon)),
@@ -1922,8 +1945,8 @@ class Builder {
                                 });
     return bracketed("{", body, "}");
   }
-  // What is the client's, as append_value() and append_key() have it: the quotes of the style are
-  // the only markers in it.
+  // The client's texts, as append_value() and append_key() write them: only the style's quotes in
+  // them are markers.
   NodeId written(const json::Value& value) {
     std::vector<NodeId> parts;
     const auto add = [&](std::string_view text) {
@@ -1974,8 +1997,8 @@ class Builder {
     const std::string quote(style_.quote);
     return rules_.sequence({marker(quote), raw_text(schema, quote), marker(quote)});
   }
-  // As Python's repr writes a string without apostrophes. Where a schema says more than the type
-  // there are no escapes in it, so that length and pattern are those of what stands there.
+  // A string without apostrophes as Python's repr writes it. If a schema requires more than the
+  // type it has no escapes, so that length and pattern apply to the text itself.
   NodeId single_quoted(const json::Value& schema) {
     const bool is_any = !bound(schema, "minLength") && !bound(schema, "maxLength") &&
                         schema.find("pattern") == nullptr;
@@ -2061,23 +2084,24 @@ class Builder {
   std::vector<const Tool*> tools_;
   const ToolGrammarOptions& options_;
   const Syntax* syntax_;  // null: the format writes no calls
-  JsonOptions json_;      // of the syntax at hand
+  JsonOptions json_;      // of the current syntax
   Rules rules_;
-  // By whether in the own form, and by what differs between forms.
+  // By own form or not, and by the white space in which forms differ.
   std::map<std::tuple<const Tool*, bool, JsonOptions::Whitespace>, NodeId> json_arguments_;
   std::vector<std::pair<const ObjectKeys*, NodeId>> objects_;  // of other forms
   std::optional<NodeId> spaces_;
   std::optional<NodeId> python_call_;  // of other forms
   std::shared_ptr<const Kept> kept_;
-  const Tool* tool_ = nullptr;           // the one at hand
+  const Tool* tool_ = nullptr;           // the current tool
   json::Value parameters_;               // its schema
   std::optional<WholeSchemas> schemas_;  // of parameters_
   ValueStyle style_;                     // of values that are not written as JSON
   std::optional<NodeId> free_text_;
-  std::map<const json::Value*, grammar::RuleId> referred_;  // by places of parameters_
+  std::map<const json::Value*, grammar::RuleId> referred_;  // by place in parameters_
   std::map<std::pair<const json::Value*, Types>, grammar::RuleId> elements_;
-  std::size_t unions_ = 0;  // that were looked at for texts
-  std::map<std::pair<const Syntax*, std::string>, bool> can_write_;  // by names that are not plain
+  std::size_t unions_ = 0;  // number of unions that were searched for texts
+  // For names with unusual characters.
+  std::map<std::pair<const Syntax*, std::string>, bool> can_write_;
   std::optional<grammar::RuleId> any_value_;
   std::optional<grammar::RuleId> any_elements_;
   std::optional<Error> error_;

@@ -15,21 +15,21 @@ using json::Array;
 using json::Object;
 using json::Value;
 
-constexpr unsigned kMaxDepth = 16;  // of references and `allOf` in each other
-// Schemas of one document that are looked at to be made one. Beyond that references are followed
-// and what stands beside them does not count.
+constexpr unsigned kMaxDepth = 16;  // of nested references and `allOf`
+// The number of schemas of one document that are joined. Beyond it references are followed, and the
+// keywords beside them are ignored.
 constexpr std::size_t kMaxVisits = 5'000;
-// Schemas that are looked at for one question about a type.
+// The number of schemas visited for one question about a type.
 constexpr unsigned kMaxSteps = 500;
 
-// Say nothing about values.
+// Keywords that say nothing about values.
 constexpr std::array<std::string_view, 14> kNotes = {
     "$schema", "$id",      "$anchor",    "$comment", "$defs",     "definitions", "title",
     "default", "examples", "deprecated", "readOnly", "writeOnly", "description", "nullable"};
-// Of two bounds the lower one holds, or the higher one.
+// Of two bounds the lower applies; for other keywords the higher.
 constexpr std::array<std::string_view, 3> kMost = {"maxLength", "maxItems", "maxProperties"};
 constexpr std::array<std::string_view, 3> kLeast = {"minLength", "minItems", "minProperties"};
-// Say something together.
+// Keywords that belong together.
 constexpr std::array<std::string_view, 9> kTied = {"if",
                                                    "then",
                                                    "else",
@@ -48,7 +48,7 @@ bool is_bare(const Object& schema) {
   return std::ranges::all_of(schema, [](const json::Member& m) { return holds(kNotes, m.key); });
 }
 
-// Of a value or an object, which would become a value that does not live long.
+// Only of an lvalue: a temporary would not live long enough.
 const Array* list_in(const auto& schema, std::string_view key) {
   const Value* const list = schema.find(key);
   return list != nullptr && list->if_array() != nullptr && !list->if_array()->empty()
@@ -60,7 +60,7 @@ Array as_list(const Value& value) {
   return value.if_array() != nullptr ? *value.if_array() : Array{value};
 }
 
-// What both allow for, to be made one where it is needed.
+// Both in one `allOf`, to be joined when needed.
 Value all_of(const Value* one, const Value* other) {
   if (one == nullptr) return *other;
   if (other == nullptr || *one == *other) return *one;
@@ -127,7 +127,7 @@ class Merger {
            (other_has && one.contains("items"));
   }
 
-  // False: nothing fits both.
+  // False: no value fits both.
   bool merge(const std::string& key, const Value& value) {
     static constexpr std::array<std::string_view, 6> kDone = {
         "properties", "additionalProperties", "patternProperties", "required", "const", "enum"};
@@ -174,11 +174,11 @@ class Merger {
     return !all_.find("enum")->if_array()->empty();
   }
 
-  // What an object says of members that it does not name, where that can be told by the name.
+  // What an object says of undeclared members, if it can be decided by the name.
   static const Value* others_of(const Object& schema) {
     return schema.contains("patternProperties") ? nullptr : schema.find("additionalProperties");
   }
-  // What an object says of members that it does not name holds for those that the other names.
+  // What one object says of undeclared members applies to those that the other declares.
   void merge_members() {
     const Value* const ours = one_.find("properties");
     const Value* const its = other_.find("properties");
@@ -227,7 +227,7 @@ class Merger {
   const Object& one_;
   const Object& other_;
   const bool is_tied_;
-  Object rest_;  // of the other: keywords that both have and that do not become one
+  Object rest_;  // of the other: keywords that both have and that cannot be joined
 };
 
 Value merged(const Value& one, const Value& other) {

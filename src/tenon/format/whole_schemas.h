@@ -8,28 +8,29 @@
 
 namespace tenon::format {
 
-/// The schemas of one document, each in one with what it refers to: `$ref`, what stands beside it
-/// and the parts of `allOf` become one object, as far as keywords can; what cannot stays in
-/// `allOf`.
+/// The schemas of one document, each joined with those to which it refers: `$ref`, the keywords
+/// beside it and the parts of `allOf` become one object, as far as keywords can be joined. The
+/// others stay in `allOf`.
 ///
 ///     WholeSchemas schemas(parameters);
 ///     schemas.of({"$ref": "#/$defs/name", "maxLength": 3})   // {"type": "string", "maxLength": 3}
 ///
-/// A schema without references and `allOf` is itself, one that only refers is what it refers to,
-/// and what is made one is made once: so schemas that hold themselves come back to the same place.
+/// A schema without references and `allOf` is returned itself, and one that only refers is its
+/// target. Each joined schema is made once, so schemas that contain themselves lead back to the
+/// same place.
 class WholeSchemas {
  public:
-  /// `root` outlives this.
+  /// `root` must outlive this object.
   explicit WholeSchemas(const json::Value& root) : root_(&root) {}
 
-  /// `schema`, or an object that lives as long as this.
+  /// `schema`, or an object that lives as long as this one.
   const json::Value& of(const json::Value& schema);
 
-  /// The parts of `anyOf` or `oneOf`, each with what stands beside the list; they live as long as
-  /// this. Where there is no list, of(schema) alone.
+  /// The parts of `anyOf` or `oneOf`, each joined with the keywords beside the list; they live as
+  /// long as this object. Without such a list, of(schema) alone.
   std::vector<const json::Value*> ways(const json::Value& schema);
 
-  /// It says more of a value than its type, which may be one of several.
+  /// The schema requires more of a value than its type, which may be one of several.
   bool says_more_than_type(const json::Value& schema);
 
  private:
@@ -39,7 +40,8 @@ class WholeSchemas {
 
   const json::Value* root_;
   std::map<std::string, json::Value> made_;         // by their text
-  std::map<std::string, const json::Value*> flat_;  // into made_, by the text of what they are of
+  std::map<std::string, const json::Value*> flat_;  // pointers into made_, by the text of their
+                                                    // source
   std::size_t visits_ = 0;
 };
 

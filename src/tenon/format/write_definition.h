@@ -6,11 +6,11 @@
 
 #include "tenon/json/value.h"
 
-/// Definitions that are written by a program: pieces of their TOML.
+/// Pieces of TOML for definitions that a program writes.
 namespace tenon::format {
 
-/// A format's name made of a model's: small letters, digits, and '_' for all that is neither, nor a
-/// dash or a dot.
+/// A format's name made from a model's name: lower case letters and digits, dashes and dots; '_'
+/// for everything else.
 [[nodiscard]] inline std::string as_name(std::string_view text) {
   std::string name;
   for (char c : text) {
@@ -22,14 +22,14 @@ namespace tenon::format {
   return name;
 }
 
-/// `literal` as a pattern has it: a dollar sign twice.
+/// `literal` as part of a pattern: a dollar sign is doubled.
 [[nodiscard]] inline std::string as_pattern(std::string_view literal) {
   std::string text;
   for (const char c : literal) text.append(c == '$' ? 2 : 1, c);
   return text;
 }
 
-/// A string of TOML. JSON's escapes are TOML's.
+/// A string of TOML; JSON's escapes are valid in TOML.
 [[nodiscard]] inline std::string as_toml(std::string_view text) {
   return json::quoted(text);
 }

@@ -1,7 +1,15 @@
-// A definition's patterns are followed through the text that the template wrote. White space is
-// taken as it comes, literals must be there, and slots hold what the calls of the sample say; the
-// pattern that is left is the template's form. An object with name and arguments is spelled out, so
-// that its members may stand in any order and with any white space.
+// Finds the form in which a template writes calls. The patterns of a definition are followed
+// through the text that the template wrote: white space is taken as it comes, literals must be
+// there, and slots must contain what the sample's calls say. The pattern that remains, with the
+// template's white space and literals, is the template's form. A JSON object with name and
+// arguments is written out member by member, so that its members may be in any order and with any
+// white space.
+//
+// The text is tried from each place at which calls may begin (read). Each syntax of the definition
+// is tried, and the form counts only if the format's own parser reads it back with the same calls,
+// because a form that the parser cannot read must not be enforced. One sample has two calls, to
+// learn the separator; another has one call, which shows what comes after the last. The work is
+// limited (budget_), because a template may write any text.
 #include "tenon/format/written_form.h"
 
 #include <algorithm>
@@ -21,9 +29,9 @@ namespace {
 
 using message::ToolCall;
 
-constexpr std::size_t kMostAround = 256;  // bytes before the calls, and behind
+constexpr std::size_t kMostAround = 256;  // bytes before the calls, and after them
 
-// A stretch of the text, and what stands there.
+// A stretch of the text, and the slot that it is.
 struct SlotAt {
   std::size_t begin = 0;
   std::size_t end = 0;
@@ -35,14 +43,14 @@ class FormReader {
  public:
   FormReader(const Format& format, const Syntax& syntax, const CallSample& sample)
       : format_(format), syntax_(syntax), calls_(sample.calls), before_(sample.before) {
-    // What the prompt ends with begins the call.
+    // The end of the prompt begins the call.
     if (!format.prompt_end.empty() && sample.before.ends_with(format.prompt_end)) {
       prompt_end_ = format.prompt_end;
     }
     text_ = prompt_end_ + sample.text;
   }
 
-  /// The form from the first place on at which the calls can be read so.
+  /// The form, from the first place on at which the calls can be read.
   std::optional<Syntax> read() {
     const std::size_t last = text_.find(calls_.front().name);
     if (last == std::string::npos) return std::nullopt;
@@ -61,12 +69,12 @@ class FormReader {
     }
     return std::nullopt;
   }
-  /// Of the form that was read: the calls as the sample has them, alone.
+  /// For the form that was read: the sample's calls alone.
   [[nodiscard]] std::string calls_text() const {
     const std::size_t begin = std::max(calls_at_.first, prompt_end_.size());
     return text_.substr(begin, calls_at_.second - begin);
   }
-  /// The same with what comes before and behind.
+  /// The same with the text before and after them.
   [[nodiscard]] std::string whole_text(const Syntax& form) const {
     return text_.substr(prompt_end_.size(), calls_at_.second - prompt_end_.size()) + form.behind;
   }
@@ -84,7 +92,7 @@ class FormReader {
       }
       Pattern call;
       if (!follow(syntax_.call, &calls_[i], call)) return false;
-      // White space before a call is the separator's, or what opens the first.
+      // White space before a call belongs to the separator, or to the opening of the first.
       Pattern& before = i == 0 ? form_.open : form_.separator;
       while (call.front().kind == Piece::Kind::space) {
         before.push_back(call.front());
@@ -95,7 +103,7 @@ class FormReader {
     }
     Pattern close;
     if (!follow_or_space(syntax_.close, close)) return false;
-    // White space behind the calls is no section's end.
+    // White space after the calls does not end a section.
     if (count_literals(close) == 0) {
       for (const Piece& piece : close) at_ -= piece.text.size();
       close.clear();
@@ -107,7 +115,7 @@ class FormReader {
     return static_cast<std::size_t>(
         std::ranges::count(pattern, Piece::Kind::literal, &Piece::kind));
   }
-  // A pattern, or white space where the template leaves out its markers.
+  // Follows a pattern, or white space if the template leaves out its markers.
   bool follow_or_space(const Pattern& pattern, Pattern& out) {
     const std::size_t begin = at_;
     if (follow(pattern, nullptr, out)) {
@@ -120,7 +128,7 @@ class FormReader {
     return true;
   }
 
-  // `call`: null where there are no slots.
+  // `call` is null if there are no slots.
   bool follow(const Pattern& pattern, const ToolCall* call, Pattern& out) {
     for (std::size_t i = 0; i < pattern.size(); ++i) {
       if (!follow_piece(pattern[i], next_literal(pattern, i), call, out)) return false;
@@ -224,7 +232,7 @@ class FormReader {
     }
     return std::string::npos;
   }
-  // The end of the object that begins at `begin`, if it is the arguments of `call`.
+  // The end of the object that begins at `begin`, if it has the arguments of `call`.
   [[nodiscard]] std::optional<std::size_t> arguments_end(const ToolCall& call, std::size_t begin) {
     if (begin >= text_.size() || text_[begin] != '{') return std::nullopt;
     const std::size_t end = object_end(begin);
@@ -246,7 +254,7 @@ class FormReader {
     return true;
   }
 
-  // An object is spelled out: what is not a slot is literal.
+  // Writes an object out: everything that is not a slot is literal.
   bool take_object(const ToolCall& call, Pattern& out) {
     if (at_ >= text_.size() || text_[at_] != '{') return false;
     const std::size_t end = object_end(at_);
@@ -279,7 +287,7 @@ class FormReader {
     at_ = end;
     return true;
   }
-  // The member that holds the id, where the template counts calls itself: text, or a number.
+  // The member with the id, if the template numbers calls itself: text, or a number.
   void add_member_id(std::size_t end, std::vector<SlotAt>& slots) {
     for (const std::string& key : syntax_.object.id) {
       std::size_t at = text_.find(json::quoted(key), at_);
@@ -296,7 +304,7 @@ class FormReader {
     }
   }
 
-  // White space between two parameters belongs to each: behind it, or before it.
+  // White space between two parameters belongs to each of them, after it or before it.
   bool take_parameters(const ToolCall& call, const Piece& piece, Pattern& out) {
     const auto arguments = json::parse(call.arguments);
     Pattern core = syntax_.parameter;
@@ -364,7 +372,7 @@ class FormReader {
 
   // ---- Around the calls -------------------------------------------------------------------------
 
-  // Without the reasoning, which has its place in any form.
+  // Without the reasoning, which has its place in every form.
   std::string before_calls(std::size_t begin) const {
     if (begin < prompt_end_.size()) return {};
     std::string_view rest = std::string_view(text_).substr(0, begin).substr(prompt_end_.size());
@@ -375,7 +383,7 @@ class FormReader {
                return rest.substr(words).starts_with(marker);
              });
     };
-    // Where thinking is switched off some templates write its end alone.
+    // If thinking is switched off, some templates write only its end.
     const bool has_reasoning = starts_in_reasoning(format_, before_) ||
                                begins_with(format_.reasoning_open) ||
                                begins_with(format_.reasoning_close);
@@ -388,7 +396,7 @@ class FormReader {
     if (end > 0 && rest.find_first_not_of(kSpace) == std::string_view::npos) return {};
     return std::string(rest);
   }
-  // White space, and markers that are no content. What follows them ends the turn.
+  // White space, and markers that are not content. What follows them ends the turn.
   std::string behind_calls() const {
     std::string_view rest = std::string_view(text_).substr(at_);
     std::size_t end = 0;
@@ -413,7 +421,8 @@ class FormReader {
   std::string prompt_end_;
   std::string text_;
   std::size_t at_ = 0;
-  std::size_t budget_ = std::size_t{1} << 20;  // bytes of objects: a template may write any braces
+  // Bytes of objects, because a template may write any braces.
+  std::size_t budget_ = std::size_t{1} << 20;
   Syntax form_;
   std::pair<std::size_t, std::size_t> calls_at_;
 };
@@ -436,7 +445,7 @@ bool is_read(const std::shared_ptr<const Format>& format, const CallSample& samp
          std::ranges::equal(fold.message().tool_calls, sample.calls, is_same);
 }
 
-/// The form of one sample, by the first of the format's ways to write calls that fits.
+/// The form of one sample, by the first of the format's syntaxes that fits.
 std::optional<Syntax> form_of(const std::shared_ptr<const Format>& format,
                               const CallSample& sample) {
   std::vector<const Syntax*> ways;
@@ -448,7 +457,7 @@ std::optional<Syntax> form_of(const std::shared_ptr<const Format>& format,
     auto form = reader.read();
     if (!form || !is_read(format, {sample.before, reader.whole_text(*form), sample.calls}))
       continue;
-    // What the definition writes by itself stays as it is there.
+    // If the definition writes it in the same way, nothing changes.
     const auto own = render_calls(*format, sample.calls);
     if (own && *own == reader.calls_text() && form->layout == Layout::asked) {
       Syntax first = format->syntaxes.front();
@@ -470,7 +479,7 @@ std::shared_ptr<const Format> as_written(const std::shared_ptr<const Format>& fo
     if (format->syntaxes.empty() || sample.calls.empty()) continue;
     auto form = form_of(format, sample);
     if (!form) continue;
-    // A single call says nothing of what is between two.
+    // A single call does not show what comes between two.
     if (sample.calls.size() == 1 && !forms.empty()) form->separator = forms.front().separator;
     forms.push_back(*std::move(form));
   }

@@ -6,15 +6,16 @@
 #include "tenon/format/detect.h"
 #include "tenon/format/format.h"
 
-/// The form in which a model's own template writes calls: what the model has learnt.
+/// The form in which a model's own template writes calls, which is the form that the model has
+/// learnt.
 namespace tenon::format {
 
-/// `format` whose grammar has the form of `samples` beside the first of the definition, and no
-/// other: white space around and between markers, the separator of two calls, what opens and closes
-/// them, the order of an object's members, ids, and what comes before the first call and behind the
-/// last. The definition says what these can be, since the parser has to read all of it. `format`
-/// itself where none of the samples can be told apart into the definition's parts. As it is read
-/// and rendered the format stays what it is.
+/// `format` with a grammar that has the form of `samples` beside the first form of the definition,
+/// and no other: white space around and between markers, the separator of two calls, the text that
+/// opens and closes them, the order of an object's members, ids, and what comes before the first
+/// call and after the last. The definition limits all of these, because the parser must read them.
+/// Returns `format` itself if no sample can be split into the definition's parts. Reading and
+/// rendering are unchanged.
 ///
 ///     format = as_written(format, {*write_turn({first, second}), *write_turn({first})});
 ///
