@@ -1,3 +1,5 @@
+#include <map>
+#include <string_view>
 #include <vector>
 
 #include "tenon/jinja/ast.h"
@@ -20,6 +22,7 @@ class Resolver {
   explicit Resolver(Program& program)
       : p_(program),
         top_(program.constants.size(), kNone),
+        root_slots_(program.constants.size(), kNone),
         global_of_(program.constants.size(), kNone) {}
 
   void run() {
@@ -27,9 +30,7 @@ class Resolver {
     open_scope();
     analyze(p_.body);
     place(p_.body);
-    for (std::size_t i = 0; i < bindings_.size(); ++i) {
-      if (bindings_[i].slot != kNone) root_slots_.push_back({bindings_[i].name, bindings_[i].slot});
-    }
+    for (const Binding& binding : bindings_) root_slots_[binding.name] = binding.slot;
     p_.root_loads = close_scope();
     p_.slot_count = slot_counts_.back();
     for (const std::uint32_t block : p_.template_blocks) place_template_block(p_.blocks[block]);
@@ -96,11 +97,15 @@ class Resolver {
     return global_of_[name];
   }
   // Names are interned, but a name that occurs only in the resolver may be a constant of its own.
+  // What was found of a name is kept: each statement asks, and looks at all constants otherwise.
   std::uint32_t name_constant(std::string_view text) {
-    for (std::uint32_t i = 0; i < p_.constants.size(); ++i) {
-      if (p_.constants[i].is(Tag::string) && p_.text_of(i) == text && is_interned(i)) return i;
+    const auto [known, is_new] = known_names_.emplace(text, kNone);
+    for (std::uint32_t i = 0; is_new && i < p_.constants.size(); ++i) {
+      if (!p_.constants[i].is(Tag::string) || p_.text_of(i) != text || !is_interned(i)) continue;
+      known->second = i;
+      break;
     }
-    return kNone;
+    return known->second;
   }
   [[nodiscard]] bool is_interned(std::uint32_t constant) {
     if (interned_.empty()) {
@@ -474,10 +479,9 @@ class Resolver {
   }
 
   // A block sees the context and the names that the template sets at its top level, but nothing
-  // around it.
+  // around it: no scope is open here, so no name is bound.
   void place_template_block(BlockNode& block) {
     const Hard hard(is_soft_);
-    top_.assign(top_.size(), kNone);
     loop_depth_ = for_depth_ = 0;
     is_in_block_ = true;
     slot_counts_.assign(1, 0);
@@ -507,12 +511,9 @@ class Resolver {
     if (top == kNone || bindings_[top].slot == kNone) {
       node.flags = static_cast<std::uint8_t>(Place::global);
       node.a = global(node.b);
-      if (!is_in_block_) return;
-      for (const auto& [name, slot] : root_slots_) {
-        if (name != node.b) continue;
-        node.flags = static_cast<std::uint8_t>(Place::exported);
-        node.d = slot;
-      }
+      if (!is_in_block_ || root_slots_[node.b] == kNone) return;
+      node.flags = static_cast<std::uint8_t>(Place::exported);
+      node.d = root_slots_[node.b];
       return;
     }
     node.flags = static_cast<std::uint8_t>(Place::local);
@@ -536,19 +537,16 @@ class Resolver {
     is_soft_ = was_soft;
   }
 
-  struct RootSlot {
-    std::uint32_t name, slot;
-  };
-
   Program& p_;
-  std::vector<std::uint32_t> top_;        // by name: its innermost binding
-  std::vector<std::uint32_t> global_of_;  // by name: index into Program::globals
+  std::vector<std::uint32_t> top_;         // by name: its innermost binding
+  std::vector<std::uint32_t> root_slots_;  // by name: its slot at the template's top level
+  std::vector<std::uint32_t> global_of_;   // by name: index into Program::globals
   std::vector<Binding> bindings_;
   std::vector<std::uint32_t> scope_starts_;
   std::vector<std::uint32_t> slot_counts_;  // one for each enclosing function
   std::vector<std::uint32_t> stored_;       // names assigned in this scope, in order
   std::vector<bool> interned_;
-  std::vector<RootSlot> root_slots_;
+  std::map<std::string_view, std::uint32_t> known_names_;
   std::uint32_t scope_ = 0;
   std::size_t loop_depth_ = 0;  // enclosing loops that a break could end
   std::size_t for_depth_ = 0;   // all enclosing for statements

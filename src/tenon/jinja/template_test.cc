@@ -1,5 +1,6 @@
 #include "tenon/jinja/template.h"
 
+#include <ctime>
 #include <random>
 #include <string>
 #include <string_view>
@@ -601,6 +602,39 @@ TEST(Limits, LongWordsAndManyNamesCostInProportion) {
   const auto spread = render("{{ dict(**many) | length }}", context, {}, few);
   ASSERT_TRUE(spread) << spread.error().message;
   EXPECT_EQ(spread->text, "20000");
+}
+
+// What a template has a thousand of costs a thousand times what one costs, whatever else it has.
+TEST(Limits, LargeTemplatesAreCompiledInTimeInProportion) {
+  struct GrowthRow {
+    const char* name;
+    std::string_view first;   // so many times, N for its number
+    std::string_view second;  // and then so many times
+  };
+  const GrowthRow rows[] = {
+      {"Blocks", "{% block bN %}{% endblock %}", "{% set xN = 1 %}"},
+      {"NamesOfTheTopLevelInABlock", "{% set xN = 1 %}", "{% block bN %}{{ yN }}{% endblock %}"},
+      {"Loops", "{{ xN }}", "{% for i in y %}{{ loop.index }}{% endfor %}"},
+      {"Macros", "{{ xN }}",
+       "{% macro mN() %}{{ caller() }}{{ varargs }}{{ kwargs }}{% endmacro %}"},
+      {"CallsOfMacros", "{{ xN }}", "{% call m() %}{{ caller() }}{% endcall %}"},
+  };
+  const auto seconds = [](const GrowthRow& row, int count) {
+    std::string source;
+    for (const std::string_view part : {row.first, row.second}) {
+      for (int i = 0; i < count; ++i) {
+        for (const char c : part) c == 'N' ? source += std::to_string(i) : source += c;
+      }
+    }
+    const std::clock_t begun = std::clock();
+    const auto compiled = Template::compile(source);
+    EXPECT_TRUE(compiled) << row.name << ": " << compiled.error().message;
+    return static_cast<double>(std::clock() - begun) / CLOCKS_PER_SEC;
+  };
+  for (const GrowthRow& row : rows) {
+    const double few = seconds(row, 1000);
+    EXPECT_LT(seconds(row, 16'000), 30 * few + 0.05) << row.name << ", a thousand: " << few;
+  }
 }
 
 TEST(Limits, RangesAreTheSandboxs) {
