@@ -159,7 +159,7 @@ TEST_P(SplitData, OfPublicCasesAreTheSame) {
   const auto formats = all();
   std::size_t number = 0;
   for (std::string line; std::getline(file, line);) {
-    if (number++ % 16 != 0 && !is_long_test() && !is_own()) continue;
+    if (number++ % 32 != 0 && !is_long_test() && !is_own()) continue;
     const auto row = json::parse(line);
     ASSERT_TRUE(row);
     auto format = find(text_at(*row, "/format"));

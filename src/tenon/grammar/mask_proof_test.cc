@@ -362,11 +362,12 @@ TEST_P(MaskProof, MaskIsWhatCanBeAccepted) {
   const auto index = index_of(name);
   if (!index) GTEST_SKIP() << why_skipped(Data::large);
 
-  const std::uint32_t schemas = is_tiny ? (is_long_test() ? 4000 : 60) : is_long_test() ? 150 : 3;
+  const std::uint32_t schemas = is_tiny ? (is_long_test() ? 4000 : 24) : is_long_test() ? 150 : 2;
   const Effort effort = is_tiny ? Effort{} : Effort{.trials = is_long_test() ? 3U : 2U};
   MaskCounts random;
   for (std::uint32_t seed = 0; seed < schemas && !HasFailure(); ++seed) {
-    walk(random_subject(1000 + seed), option_set(seed), index, effort, seed, random);
+    walk(random_subject(1000 + proof_seed() * schemas + seed), option_set(seed), index, effort,
+         seed, random);
   }
   EXPECT_GE(random.walked * 2, schemas);
 
@@ -377,8 +378,10 @@ TEST_P(MaskProof, MaskIsWhatCanBeAccepted) {
   for (Subject& own : subjects_of(Data::own, is_long_test() ? 1 : is_tiny ? 5 : 20, SIZE_MAX)) {
     subjects.push_back(std::move(own));
   }
+  Sample sample(2);
   for (const Subject& subject : subjects) {
     if (HasFailure()) break;
+    if (!sample.takes_next()) continue;
     const Effort once{.trials = is_tiny ? 6U : 1U};
     walk(subject, option_set(seed), index, once, seed, real);
     if (!subject.texts.empty()) {
@@ -419,7 +422,9 @@ TEST_P(MaskProof, MasksOfOtherGrammarsToo) {
   if (!index) GTEST_SKIP() << why_skipped(Data::large);
   const bool is_tiny = GetParam() == std::string_view("tiny");
   const Effort effort{.trials = is_tiny ? 20U : 1U};
+  Sample sample(2);
   for (const Row& row : kRows) {
+    if (!sample.takes_next()) continue;
     const auto rules = read_rules(row.source, row.syntax);
     ASSERT_TRUE(rules) << row.source << ": " << rules.error().message;
     const auto make = [&] {
@@ -457,8 +462,8 @@ TEST(SharedMaskProof, WhatIsSharedIsOfTheSameLanguage) {
       subject.schema = *json::parse(subject.name);
       const auto grammar = mask_grammar_of(subject.schema, {}, index);
       if (!grammar) continue;  // no value fits
-      RandomJson random(1);
-      for (int i = 0; i < 3; ++i) {
+      RandomJson random(1 + proof_seed());
+      for (int i = 0; i < (is_long_test() ? 3 : 1); ++i) {
         Walk walk(*grammar, *mask_grammar_of(subject.schema, {}, index), subject.name);
         EXPECT_TRUE(go(walk, {.steps = 8, .trials = 8}, random)) << walk.where();
       }
@@ -473,16 +478,18 @@ class PatternMaskProof : public ::testing::TestWithParam<const char*> {};
 TEST_P(PatternMaskProof, CharactersAndCountsAreToldApart) {
   const auto index = index_of(GetParam());
   if (!index) GTEST_SKIP() << why_skipped(Data::large);
+  Sample sample(GetParam() == std::string_view("llama3") ? 3 : 1);
   for (const std::string_view pattern :
        {R"(^(?:\\S+\\s+){0,12}\\S+$)", R"(^[\\S ]{0,20}$)", R"(^[\u0430-\u044f ]+$)",
         R"(^[^\u0400-\u04ff]*$)", R"(^[^\u4e00]{2,30}$)", R"(^(?:[a-z]{1,9}[- ]?){0,30}$)",
         R"(^ {0,30}x$)", R"(^(?:=|-){0,11}$)", R"(^.{3,40}x$)", R"(\\u00e9|\\u4e00)"}) {
+    if (!sample.takes_next()) continue;
     Subject subject;
     subject.name = R"({"type": "string", "pattern": ")" + std::string(pattern) + R"("})";
     const auto schema = json::parse(subject.name);
     ASSERT_TRUE(schema) << subject.name;
     subject.schema = *schema;
-    RandomJson random(1);
+    RandomJson random(1 + proof_seed());
     for (int i = 0; i < (is_long_test() ? 20 : 2); ++i) {
       const auto grammar = mask_grammar_of(subject.schema, {}, index);
       ASSERT_TRUE(grammar) << subject.name;

@@ -13,6 +13,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/base/long_for_test.h"
 #include "tenon/grammar/grammar_for_test.h"
 #include "tenon/grammar/print.h"
 
@@ -190,24 +191,26 @@ void expect_texts(const Rules& rules, const std::vector<std::string>& texts,
 // These grammars often have left recursion, through rules and empty parts.
 TEST(Rules, RandomGrammarsReadWhatTheySay) {
   const std::vector<std::string> texts = all_texts(4);
-  std::mt19937 random(11);
+  std::mt19937 random(11 + proof_seed());
   RulesCounts counts;
-  for (int i = 0; i < 100; ++i) {
+  const int count = is_long_test() ? 100 : 30;
+  for (int i = 0; i < count; ++i) {
     SCOPED_TRACE(i);
     const Rules rules = random_rules(random);
     expect_texts(rules, texts, texts_of(rules, texts), counts);
   }
-  EXPECT_GT(counts.with_texts, 50);
-  EXPECT_LT(counts.over_limits, 10);
+  EXPECT_GT(counts.with_texts, count / 2);
+  EXPECT_LT(counts.over_limits, count / 10);
 }
 
 // A stop may begin in one part and end in another.
 TEST(Rules, RandomGrammarsReadWhatHasNoStop) {
   const std::vector<std::vector<std::string>> all_stops{{"ab"}, {"bb", "aab"}, {"baa", "b"}};
   const std::vector<std::string> texts = all_texts(5);
-  std::mt19937 random(13);
+  std::mt19937 random(13 + proof_seed());
   RulesCounts counts;
-  for (int i = 0; i < 60; ++i) {
+  const int count = is_long_test() ? 60 : 15;
+  for (int i = 0; i < count; ++i) {
     Rules rules = random_rules(random);
     const std::set<std::string> read = texts_of(rules, texts);
     const NodeId whole = rules.root();
@@ -223,8 +226,8 @@ TEST(Rules, RandomGrammarsReadWhatHasNoStop) {
       expect_texts(rules, texts, wanted, counts);
     }
   }
-  EXPECT_GT(counts.with_texts, 90);
-  EXPECT_LT(counts.over_limits, 20);
+  EXPECT_GT(counts.with_texts, count * 3 / 2);
+  EXPECT_LT(counts.over_limits, count / 3);
 }
 
 struct StopRow {
@@ -285,9 +288,10 @@ TEST(Rules, RandomGrammarsArePrintedAsTheyAre) {
                               {"EBNF", print_ebnf, Syntax::gbnf},
                               {"Lark", print_lark, Syntax::lark}};
   const std::vector<std::string> texts = all_texts(4);
-  std::mt19937 random(12);
+  std::mt19937 random(12 + proof_seed());
   std::map<std::string, int> printed;
-  for (int i = 0; i < 100; ++i) {
+  const int count = is_long_test() ? 100 : 30;
+  for (int i = 0; i < count; ++i) {
     const Rules rules = random_rules(random);
     const std::set<std::string> wanted = texts_of(rules, texts);
     for (const Dialect& dialect : dialects) {
@@ -299,7 +303,8 @@ TEST(Rules, RandomGrammarsArePrintedAsTheyAre) {
       ASSERT_EQ(texts_of(*again, texts), wanted) << i << ", " << dialect.name << '\n' << text->text;
     }
   }
-  for (const Dialect& dialect : dialects) EXPECT_GT(printed[dialect.name], 10) << dialect.name;
+  for (const Dialect& dialect : dialects)
+    EXPECT_GT(printed[dialect.name], count / 10) << dialect.name;
 }
 
 }  // namespace

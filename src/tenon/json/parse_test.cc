@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tenon/base/long_for_test.h"
 #include "tenon/json/test_rows.h"
 #include "tenon/json/value.h"
 
@@ -59,12 +60,14 @@ INSTANTIATE_TEST_SUITE_P(Rfc8259, ValidParse, ::testing::ValuesIn(kValidTexts), 
 INSTANTIATE_TEST_SUITE_P(Rfc8259, InvalidParse, ::testing::ValuesIn(kInvalidTexts), parse_row_name);
 
 // Each row is tried with every byte dropped, and with each of these bytes put before and in place
-// of every byte: about 150 000 texts, some valid and some not.
+// of every byte: about 150 000 texts, some valid and some not. Quick: every fourth of them.
 TEST(Parse, AgreesWithTheOracleAroundEveryRow) {
   constexpr std::string_view kBytes =
       " \n\t\v{}[],:\"\\/u0159+-.eEtfnlax\x01\x7f\x80\xA9\xC3\xE2\xED\xF0\xF4\xFF";
   std::size_t accepted = 0;
-  const auto check = [&accepted](const std::string& text) {
+  Sample sample(4);
+  const auto check = [&](const std::string& text) {
+    if (!sample.takes_next()) return;
     // The oracle skips a byte order mark and takes a NUL for the end of the text.
     if (text.starts_with("\xEF\xBB\xBF") || text.find('\0') != std::string::npos) return;
     const bool is_valid = parse(text).has_value();
@@ -83,7 +86,7 @@ TEST(Parse, AgreesWithTheOracleAroundEveryRow) {
       }
     }
   }
-  EXPECT_GT(accepted, 10000u);
+  EXPECT_GT(accepted, is_long_test() ? 10000u : 2500u);
 }
 
 struct ErrorRow {

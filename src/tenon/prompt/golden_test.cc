@@ -30,8 +30,18 @@ class Goldens : public testing::TestWithParam<Data> {
  protected:
   void SetUp() override {
     if (!is_there(GetParam())) GTEST_SKIP() << why_skipped(GetParam());
-    const auto templates = reference_templates(GetParam());
-    for (const auto& [name, reference] : templates) {
+  }
+
+  /// A set's templates and conversations. Hundreds of templates are compiled once for all tests.
+  struct References {
+    std::map<std::string, Source> sources;
+    std::map<std::string, json::Object> conversations;
+  };
+  static const References& references() {
+    static std::map<Data, References> made;
+    const auto [found, is_new] = made.try_emplace(GetParam());
+    if (!is_new || !is_there(GetParam())) return found->second;
+    for (const auto& [name, reference] : reference_templates(GetParam())) {
       Source source;
       const auto compiled = jinja::Template::compile(reference.source);
       if (compiled) source.compiled = *compiled;
@@ -40,9 +50,10 @@ class Goldens : public testing::TestWithParam<Data> {
       if (auto chat = ChatTemplate::compile(reference.source, options)) source.chat = *chat;
       if (!reference.bos_token.empty()) source.tokens["bos_token"] = reference.bos_token;
       if (!reference.eos_token.empty()) source.tokens["eos_token"] = reference.eos_token;
-      sources_[name] = std::move(source);
+      found->second.sources[name] = std::move(source);
     }
-    conversations_ = reference_conversations(GetParam());
+    found->second.conversations = reference_conversations(GetParam());
+    return found->second;
   }
 
   /// How many there must be at least, in our own set and in the large one.
@@ -57,8 +68,8 @@ class Goldens : public testing::TestWithParam<Data> {
     return context;
   }
 
-  std::map<std::string, Source> sources_;
-  std::map<std::string, json::Object> conversations_;
+  const std::map<std::string, Source>& sources_ = references().sources;
+  const std::map<std::string, json::Object>& conversations_ = references().conversations;
   PromptOptions options_{.now_unix_s = 1795176000};  // 2026-11-20 12:00:00
 };
 

@@ -88,6 +88,7 @@ TEST_P(TaintProof, NoDataBecomesAControlToken) {
   };
 
   const auto conversations = reference_conversations(data);
+  Sample sample(data == Data::own ? 2 : 1);
   std::size_t number = 0;
   std::size_t prompts = 0;
   std::ptrdiff_t most = 0;
@@ -105,6 +106,7 @@ TEST_P(TaintProof, NoDataBecomesAControlToken) {
       for (const bool is_shaped : {true, false}) {
         if (!is_whole && !is_shaped) continue;
         for (const Place& place : places) {
+          if (!sample.takes_next()) continue;
           const auto render = [&](const std::string& text) {
             json::Object attacked = with_text_at(context, place, text);
             attacked["bos_token"] = reference.bos_token;
@@ -112,21 +114,23 @@ TEST_P(TaintProof, NoDataBecomesAControlToken) {
             return (*compiled)->render_context(std::move(attacked),
                                                {.shape = is_shaped, .now_unix_s = 1795176000});
           };
-          const auto harmless = render("x");
-          const auto empty = render("");
           const auto attacked = render(all_controls);
           if (!attacked) continue;
-          const std::ptrdiff_t allowed =
-              std::max(harmless ? controls_of(*harmless) : 0, empty ? controls_of(*empty) : 0);
+          const std::ptrdiff_t found = controls_of(*attacked);
+          const auto harmless = render("x");
+          std::ptrdiff_t allowed = harmless ? controls_of(*harmless) : 0;
+          if (found > allowed) {  // an empty text may leave more of the template
+            const auto empty = render("");
+            allowed = std::max(allowed, empty ? controls_of(*empty) : 0);
+          }
           most = std::max(most, allowed);
           ++prompts;
-          EXPECT_LE(controls_of(*attacked), allowed)
-              << name << " over " << id << " at " << place.pointer;
+          EXPECT_LE(found, allowed) << name << " over " << id << " at " << place.pointer;
         }
       }
     }
   }
-  EXPECT_GT(prompts, data == Data::own ? 300U : is_long_test() ? 20'000U : 200U);
+  EXPECT_GT(prompts, is_long_test() ? (data == Data::own ? 300U : 20'000U) : 150U);
   EXPECT_GT(most, 5);  // the vocabulary has control tokens of some templates
 }
 
