@@ -12,6 +12,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/base/long_for_test.h"
+
 namespace tenon::chat {
 namespace {
 
@@ -677,9 +679,11 @@ std::string transcript_of(const Order& row, std::size_t cut, std::size_t size) {
 }
 
 TEST(Turn, TextStaysBeforeTheCallsThatAreToldBehindItHoweverItIsCut) {
+  Sample sample(4);
   for (const Order& row : kOrders) {
     for (std::size_t cut = 0; cut < 60; ++cut) {
       for (const std::size_t size : {1U, 2U, 1000U}) {
+        if (!sample.takes_next()) continue;
         ASSERT_EQ(transcript_of(row, cut, size), row.transcript)
             << row.name << " " << cut << " " << size;
       }

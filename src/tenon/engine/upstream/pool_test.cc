@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/base/long_for_test.h"
 #include "tenon/engine/recording_sink.h"
 #include "tenon/engine/scripted.h"
 
@@ -399,7 +400,7 @@ TEST(Pool, CancelsPausesAndEndsInTime) {
 
 // Runs end, move to other servers and are dropped while the pool is destroyed.
 TEST(Pool, MayBeDestroyedWhileRunsGoOn) {
-  for (int i = 0; i < 50; ++i) {
+  for (int i = 0; i < (is_long_test() ? 50 : 18); ++i) {
     Fleet fleet(i % 2 == 0 ? "ffl" : "lfm");
     auto pool = connect_pool(fleet.servers(), kPoolOptions);
     ASSERT_TRUE(pool);
