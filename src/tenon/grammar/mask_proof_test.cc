@@ -354,6 +354,22 @@ TEST(MaskProof, CountsRunOutWithinTokens) {
   }
 }
 
+/// Masks that all grammars of a vocabulary share are kept by what a string may hold: a schema in
+/// which a count and a pattern both demand characters must leave no wrong mask to the others.
+TEST(MaskProof, CountsAndPatternsShareNoMask) {
+  const auto index = index_of("tiny");
+  const json::Value any_text = json::Object{{"type", "string"}, {"maxLength", 100}};
+  for (const std::string pattern :
+       {"^.{3,}$", "^.+$", "^.{60,}$|^http://a/b$", "^[^x]{2,}.{9,}$"}) {
+    json::Value schema = any_text;
+    (*schema.if_object())["pattern"] = pattern;
+    for (const json::Value& next : {schema, any_text}) {
+      const std::string text = '"' + std::string(70, 'a') + '"';
+      follow({.schema = next, .texts = {}, .name = pattern}, text, index, {.trials = 100}, 1);
+    }
+  }
+}
+
 class MaskProof : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(MaskProof, MaskIsWhatCanBeAccepted) {

@@ -533,7 +533,9 @@ class StringScanner final : public Scanner {
     if (!repetition || (counts && repetition->max != regex::ExprSet::kUnbounded)) {
       return std::nullopt;
     }
-    std::uint64_t least = counts ? content_.least_left(content) : repetition->min;
+    // A language may demand characters in addition to the count.
+    std::uint64_t least =
+        std::max<std::uint64_t>(counts ? content_.least_left(content) : 0, repetition->min);
     std::uint64_t most = counts ? content_.most_left(content) : repetition->max;
     most = std::min<std::uint64_t>(most, longest);
     least = std::min<std::uint64_t>(least, longest + 1);
