@@ -647,6 +647,8 @@ TEST(RenderBatch, AnswersEachLineInOrder) {
        R"({"id":3,"output":"","shaping":["content null made empty in 1 message"]})"},
       {R"({"id":3,"template":"{% for m in messages %}{% for c in m.tool_calls %}{{ c.id }}{{ c.function.arguments }}{% endfor %}{% endfor %}","messages":[{"role":"assistant","content":"","tool_calls":[{"id":"call_1","function":{"name":"f","arguments":"{}"}}]}],"shape":true})",
        R"({"id":3,"output":"functions.f:0{}","shaping":["ids written in the model's form in 1 call"],"ids":{"call_1":"functions.f:0"}})"},
+      {R"({"id":3,"template":"{% for m in messages %}{{ m }};{% endfor %}","messages":[{"role":"assistant","content":null,"tool_calls":null,"reasoning":"r"},{"role":"user","content":"q"}],"clean_up":true})",
+       R"({"id":3,"output":"{'thinking': 'r', 'role': 'assistant', 'reasoning': 'r', 'reasoning_content': 'r'};{'role': 'user', 'content': 'q'};"})"},
       {R"({"id":4,"template":"{{ strftime_now('%F') }}","context":{},"now":"2026-11-20T12:00:00"})",
        R"({"id":4,"output":"2026-11-20"})"},
       {R"({"id":5,"template":"{{ 1 // 0 }}","context":{}})",

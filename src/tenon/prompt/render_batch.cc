@@ -135,11 +135,35 @@ std::string text_of(const json::Object& object, std::string_view key) {
   return value == nullptr || value->if_string() == nullptr ? std::string() : *value->if_string();
 }
 
+// What transformers does to messages since version 5: keys that are null go, and reasoning has each
+// of the names under which templates read it.
+void clean_up_messages(json::Object& context) {
+  json::Value* messages = context.find("messages");
+  if (messages == nullptr || messages->if_array() == nullptr) return;
+  for (json::Value& item : *messages->if_array()) {
+    if (item.if_object() == nullptr) continue;
+    json::Object cleaned;
+    json::Value reasoning;
+    for (const std::string_view name : {"reasoning_content", "thinking", "reasoning"}) {
+      const json::Value* value = item.find(name);
+      if (value == nullptr || value->is_null()) continue;
+      reasoning = *value;
+      cleaned.set("thinking", reasoning);
+      break;
+    }
+    for (const json::Member& member : *item.if_object()) {
+      if (!member.value.is_null()) cleaned.set(member.key, member.value);
+    }
+    if (!reasoning.is_null()) cleaned.set("reasoning_content", std::move(reasoning));
+    item = std::move(cleaned);
+  }
+}
+
 Status check_members(const json::Object& request) {
   if (request.contains("messages")) {
     return json::check_members(
         request, {"template", "messages", "tools", "documents", "add_generation_prompt",
-                  "bos_token", "eos_token", "kwargs", "shape", "options", "now"});
+                  "bos_token", "eos_token", "kwargs", "shape", "clean_up", "options", "now"});
   }
   if (request.contains("template")) {
     return json::check_members(request, {"template", "context", "options", "shape", "now"});
@@ -168,9 +192,12 @@ Expected<Prompt> render_prompt(const json::Object& request, Compiler& compiler,
   }
   const Expected<bool> shape = flag(request, "shape", false);
   if (!shape) return Unexpected(shape.error());
+  const Expected<bool> cleans = flag(request, "clean_up", false);
+  if (!cleans) return Unexpected(cleans.error());
   if (request.contains("messages") && *shape) {
     Expected<json::Object> context = chat_context(request);
     if (!context) return Unexpected(context.error());
+    if (*cleans) clean_up_messages(*context);
     if (request.contains("options")) {
       return Unexpected(wrong("options: has no effect where shape is true"));
     }
@@ -186,6 +213,7 @@ Expected<Prompt> render_prompt(const json::Object& request, Compiler& compiler,
   if (request.contains("messages")) {
     Expected<json::Object> context = chat_context(request);
     if (!context) return Unexpected(context.error());
+    if (*cleans) clean_up_messages(*context);
     return render_context(**compiled, *std::move(context), options);
   }
   const auto given = member(request, "context", &json::Value::if_object);

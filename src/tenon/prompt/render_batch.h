@@ -25,10 +25,13 @@ struct RenderBatchOptions {
 ///
 ///     template, context, options?: {trim_blocks, lstrip_blocks}, shape?  plain Jinja
 ///     template, messages, tools?, documents?, add_generation_prompt?,
-///               bos_token?, eos_token?, kwargs?, options?, shape?       as transformers renders it
+///               bos_token?, eos_token?, kwargs?, options?, shape?,
+///               clean_up?                                               as transformers renders it
 ///     format, tools, tool_calls                                         see RenderCalls
 ///
-/// and, with a template, `now?` (ISO 8601); other members are refused. The answer is `{"output"}`,
+/// With `clean_up` messages are first made what transformers 5 makes of them: keys that are null
+/// go, and reasoning has the names `reasoning_content` and `thinking`, whichever it came under.
+/// And, with a template, `now?` (ISO 8601); other members are refused. The answer is `{"output"}`,
 /// with `spans` where they are asked for, `shaping` where history was rewritten, and `ids` where
 /// ids of calls were: the client's, each with the one that the model reads.
 void render_batch(std::istream& in, std::ostream& out, const RenderBatchOptions& options = {});
