@@ -87,8 +87,8 @@ int base_of(std::string_view digits) {
   }
 }
 
-/// Takes digits, which underscores may group, off the beginning of `text`; false if it begins with
-/// no digit.
+/// Takes digits off the beginning of `text`, which lines may group; false where it begins with no
+/// digit.
 bool take_digits(std::string_view& text, int base, std::string& digits) {
   const std::size_t before = digits.size();
   while (!text.empty()) {
@@ -209,8 +209,10 @@ std::size_t JsonFilter::copy_string(std::string_view bytes, std::string& copy) {
   std::size_t plain = 0;
   while (plain < bytes.size()) {
     const auto byte = static_cast<unsigned char>(bytes[plain]);
-    if (byte == '"' || byte == '\\' || byte < 0x20 || byte == static_cast<unsigned char>(quote_))
+    if (byte == '"' || byte == '\\' || byte < 0x20 || byte == static_cast<unsigned char>(quote_) ||
+        may_end_by_own(byte)) {
       break;
+    }
     ++plain;
   }
   copy.append(bytes.substr(0, plain));
@@ -218,7 +220,10 @@ std::size_t JsonFilter::copy_string(std::string_view bytes, std::string& copy) {
   if (plain == bytes.size()) return plain;
   const auto byte = static_cast<unsigned char>(bytes[plain]);
   if (byte != static_cast<unsigned char>(quote_)) is_fresh_ = false;
-  if (byte == '"' && quote_ != '"') {
+  if (may_end_by_own(byte)) {
+    state_ = State::own_end;
+    matched_ = 1;
+  } else if (byte == '"' && quote_ != '"') {
     copy += "\\\"";
   } else if (byte == static_cast<unsigned char>(quote_) && ends_by_follower()) {
     state_ = State::closing;
@@ -234,6 +239,26 @@ std::size_t JsonFilter::copy_string(std::string_view bytes, std::string& copy) {
     append_control(copy, byte);
   }
   return plain + 1;
+}
+
+// The format's own quote is no text: it ends a string that began with another one.
+bool JsonFilter::step_own_end(unsigned char byte, std::string& copy) {
+  if (byte == static_cast<unsigned char>(own_quote_[matched_])) {
+    if (++matched_ < own_quote_.size()) return true;
+    matched_ = 0;
+    mended_ = true;
+    copy += '"';
+    end_string();
+    return true;
+  }
+  const std::string_view held = own_quote_.substr(0, matched_);
+  matched_ = 0;
+  state_ = State::string;
+  append_raw(copy, held.substr(0, 1));
+  for (const char each : held.substr(1)) {
+    if (!step(static_cast<unsigned char>(each), copy)) return false;
+  }
+  return step(byte, copy);
 }
 
 void JsonFilter::end_string() {
@@ -402,6 +427,8 @@ bool JsonFilter::step(unsigned char byte, std::string& copy) {
       return step_bare_equals(byte, copy);
     case State::stray_quote:
       return step_stray_quote(byte);
+    case State::own_end:
+      return step_own_end(byte, copy);
     case State::quote:
       return step_quote(byte, copy);
     case State::bare_text:
@@ -480,7 +507,7 @@ bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
     return true;
   }
   if (is_python() && !wants_key && byte == '(') byte = '[';  // a tuple
-  const bool is_single = byte == '\'' && (is_python() || (is_bare() && !wants_key));
+  const bool is_single = byte == '\'' && (is_python() || is_bare());
   const bool is_quote = byte == '"' || is_single;
   if ((byte == '}' && wants_key) ||
       (byte == ']' && (state_ == State::first_item || (state_ == State::value && has_comma_)))) {
@@ -1114,7 +1141,9 @@ void JsonFilter::finish(std::string& copy) {
     if (!may_be_number) copy += '"';
     append_raw(copy, may_be_number ? number : number_);
   }
-  if (state_ == State::raw) append_raw(copy, own_quote_.substr(0, matched_));
+  if (state_ == State::raw || state_ == State::own_end) {
+    append_raw(copy, own_quote_.substr(0, matched_));
+  }
   if (state_ == State::bare_equals) append_raw(copy, number_);
   if (state_ == State::closing) end_closing(copy);
   if (high_surrogate_ != 0) copy.append("\\u").append(high_text_, 4);
@@ -1151,6 +1180,7 @@ void JsonFilter::close(std::string& copy) {
   bool has_key = state_ == State::colon;
   switch (state_) {
     case State::raw:
+    case State::own_end:
       append_raw(copy, own_quote_.substr(0, matched_));
       [[fallthrough]];
     case State::string:
@@ -1241,6 +1271,20 @@ std::optional<std::string> whole_json(std::string_view text, JsonFilter::Numbers
   filter.finish(json);
   if (filter.status() != JsonFilter::Status::done) return std::nullopt;
   return json;
+}
+
+std::optional<std::string> whole_python(std::string_view text) {
+  JsonFilter filter(JsonFilter::Want::keywords);
+  std::string json;
+  const std::string call = "(v=" + std::string(trimmed(text)) + ")";
+  if (filter.feed(call, json) != call.size() || filter.status() != JsonFilter::Status::done) {
+    return std::nullopt;
+  }
+  constexpr std::string_view kBefore = R"({"v": )";
+  const bool is_one = json.starts_with(kBefore) && json.ends_with('}') && json::parse(json) &&
+                      json::parse(json)->if_object()->size() == 1;
+  if (!is_one) return std::nullopt;
+  return json.substr(kBefore.size(), json.size() - kBefore.size() - 1);
 }
 
 }  // namespace tenon::format

@@ -86,8 +86,9 @@ class JsonFilter {
     keyword,      // in the name of a keyword
     equals,       // after it
     bare_key,     // in a key without quotes
-    bare_equals,  // after `=` in such a key; held, because a value may have begun
-    stray_quote,  // in the format's own quote after a string in other quotes
+    bare_equals,  // behind `=` in such a key: held, since a value may have begun
+    stray_quote,  // in the format's own quote behind a string in other quotes
+    own_end,      // in it inside a string in other quotes, which it ends: matched_ bytes are held
     quote,        // in the format's own quote that begins a string
     raw,          // in such a string; matched_ bytes that may be its end are held
     bare_text,    // in a string without quotes
@@ -118,6 +119,7 @@ class JsonFilter {
   void begin_number(unsigned char byte, std::string& copy);
   void begin_string(unsigned char byte, std::string& copy);
   bool step_prefix(unsigned char byte, std::string& copy);
+  bool step_own_end(unsigned char byte, std::string& copy);
   bool step_held_number(unsigned char byte, std::string& copy);
   bool end_held_number(std::string& copy);
   void stream_held_number(std::string& copy);
@@ -163,7 +165,12 @@ class JsonFilter {
   [[nodiscard]] bool ends_by_follower() const {
     return is_python() || (is_bare() && quote_ == '\'');
   }
-  /// Bytes with which a keyword's name may begin.
+  /// The string that is open, in other quotes than the format's, may end at the format's own.
+  [[nodiscard]] bool may_end_by_own(unsigned char byte) const {
+    return is_bare() && own_quote_.size() > 1 &&
+           byte == static_cast<unsigned char>(own_quote_.front());
+  }
+  /// Bytes that a keyword's name may begin with.
   [[nodiscard]] static bool is_keyword_byte(unsigned char byte);
 
   State state_ = State::begin;
@@ -203,5 +210,8 @@ class JsonFilter {
 /// repairs; nothing if it is not one.
 [[nodiscard]] std::optional<std::string> whole_json(
     std::string_view text, JsonFilter::Numbers numbers = JsonFilter::Numbers::as_json);
+
+/// The same of a value in Python's notation, `{'a': True}`.
+[[nodiscard]] std::optional<std::string> whole_python(std::string_view text);
 
 }  // namespace tenon::format

@@ -675,9 +675,16 @@ void ParameterReader::step_value(char byte, std::string& copy) {
 // The end marker has been read. It counts if another parameter or the end follows it.
 void ParameterReader::step_after_value(char byte, std::string& copy) {
   pending_ += byte;
-  std::string_view after = std::string_view(pending_).substr(close_size_);
-  after = without_space(after);
-  const Follow what = after.empty() || after == "\\" ? Follow::beginning : follow(after);
+  std::string_view after = without_space(std::string_view(pending_).substr(close_size_));
+  // Some models write it twice. Of an element the second one may end what it is in.
+  const bool may_repeat = !closes_by_any_ && !is_quoted_ && levels_.back().close != close_;
+  bool is_repeated = false;
+  while (may_repeat && after.starts_with(close_)) {
+    after = without_space(after.substr(close_.size()));
+    is_repeated = true;
+  }
+  const bool may_go_on = after.empty() || after == "\\" || (may_repeat && begins(close_, after));
+  const Follow what = may_go_on ? Follow::beginning : follow(after);
   if (what == Follow::beginning && pending_.size() - close_size_ < kMaxGap) return;
   if (what == Follow::nothing && begins_guarded(pending_)) return end_damaged(after, copy);
   if (what == Follow::beginning || what == Follow::nothing) {
@@ -687,6 +694,7 @@ void ParameterReader::step_after_value(char byte, std::string& copy) {
     for (const char c : std::string_view(again).substr(1)) step(c, copy);
     return;
   }
+  mended_ = mended_ || is_repeated;
   end_value(copy);
   const std::string text(after);
   pending_.clear();
@@ -772,7 +780,16 @@ JsonFilter::Numbers ParameterReader::numbers() const {
   return may_be_text ? JsonFilter::Numbers::as_json : JsonFilter::Numbers::mended;
 }
 
-// A value that is JSON is copied unchanged; Python's words for JSON's are also accepted.
+// What is an object or a list by its schema, in Python's notation.
+std::optional<std::string> ParameterReader::python_value() const {
+  const std::string_view text = trimmed(value_);
+  const bool may_be =
+      (types_ & kText) == 0 && ((text.starts_with('{') && (types_ & kObject) != 0) ||
+                                (text.starts_with('[') && (types_ & kArray) != 0));
+  return may_be ? whole_python(text) : std::nullopt;
+}
+
+// A value that is JSON is copied as it is written; Python's words for JSON's are taken too.
 void ParameterReader::write_whole(std::string& whole) {
   std::string& copy = target(whole);
   const bool may_be_empty = !syntax_->item.empty() && kind_ == Kind::json;
@@ -780,6 +797,8 @@ void ParameterReader::write_whole(std::string& whole) {
     copy += (types_ & kObject) != 0 ? "{}" : "[]";  // an element without children
   } else if (const auto json = whole_json(value_, numbers()); json && may_be(*json)) {
     copy += *json;
+  } else if (const auto python = python_value()) {
+    copy += *python;
   } else {
     json::append_quoted(copy, value_);
   }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,15 +40,15 @@ class JsonStrings {
 };
 
 /// Reads arguments that are written one by one between markers, and writes them as one JSON object
-/// on the way. A value is text if the tool's schema says so, and is then passed on as it comes.
-/// Otherwise it is read as JSON when it is complete, and is text if it is not JSON. A value's end
-/// marker counts only if another parameter or the end of the call follows, because a value may
-/// contain its own end marker. Inside a string of a value that is JSON by its schema or type,
-/// nothing is a marker. If each marker begins with a control token (Syntax::guard), no value
-/// contains that token: a damaged marker ends its value, and the text after it up to the next
-/// intact marker is left out. If the syntax says so (Syntax::item), a value that is not text by its
-/// schema may consist of such elements itself; they are an object or an array by the schema, or by
-/// the name of the first.
+/// on the fly. A value is text where the tool's schema says so, and then its bytes are passed on as
+/// they come; otherwise it is read as JSON once it is whole, and is text if it is no JSON. A
+/// value's end marker counts only where another parameter or the call's end follows: a value may
+/// hold its own end marker. One that is written twice ends it as well. In a string of a value that
+/// is JSON by its schema or by its type nothing is a marker. Where each marker begins with a
+/// control token (Syntax::guard) no value has that: a damaged marker ends its value, and what it is
+/// followed by up to the next whole one is left out. Where the syntax says so (Syntax::item), a
+/// value that is no text by its schema may consist of such elements itself, which are an object or
+/// an array, as the schema says or the name of the first.
 class ParameterReader {
  public:
   enum class Status : std::uint8_t { open, done, bad };
@@ -123,6 +124,7 @@ class ParameterReader {
   void end_value(std::string& copy);
   void write_whole(std::string& copy);
   [[nodiscard]] bool may_be(std::string_view json) const;
+  [[nodiscard]] std::optional<std::string> python_value() const;
   [[nodiscard]] JsonFilter::Numbers numbers() const;
   void note_key();
   void find_heads();

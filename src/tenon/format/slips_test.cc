@@ -66,6 +66,55 @@ const SlipRow kSlips[] = {
      "12 or so}",
      "",
      {{"get_weather", R"({"days": null})"}}},
+    // Python's notation.
+    {"AnObjectAsPythonHasIt",
+     "seed_oss",
+     "<seed:tool_call>\n<function=note>\n<parameter=title>{'a': True}</parameter>\n"
+     "<parameter=more>{'a': True, 'b': [None, 'it\\'s']}</parameter>\n"
+     "<parameter=tags>['x', 2]</parameter>\n</function>\n</seed:tool_call>",
+     "",
+     "",
+     {{"note",
+       R"({"title": "{'a': True}", "more": {"a": true, "b": [null, "it's"]}, "tags": ["x", 2]})"}}},
+    {"AnObjectThatPythonHasNot",
+     "seed_oss",
+     "<seed:tool_call>\n<function=note>\n<parameter=more>{'a': True} or so</parameter>\n"
+     "</function>\n</seed:tool_call>",
+     "",
+     "",
+     {{"note", R"({"more": "{'a': True} or so"})"}}},
+    // Line breaks where the template has none.
+    {"LinesBetweenMarkers",
+     "step3",
+     "<｜tool_calls_begin｜>\n<｜tool_call_begin｜>function<｜tool_sep｜>\n<steptml:invoke "
+     "name=\"get_weather\">\n<steptml:parameter name=\"city\">Paris</steptml:parameter>\n"
+     "<steptml:parameter name=\"days\">3</steptml:parameter>\n</steptml:invoke>\n"
+     "<｜tool_call_end｜>\n<｜tool_calls_end｜>",
+     "",
+     "",
+     {{"get_weather", R"({"city": "Paris", "days": 3})"}}},
+    // End markers that come twice.
+    {"AnEndOfATextTwice",
+     "glm45",
+     "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value></arg_value>\n"
+     "<arg_key>days</arg_key>\n<arg_value>3</arg_value>\n</arg_value>\n</tool_call>",
+     "",
+     "",
+     {{"get_weather", R"({"city": "Paris", "days": 3})"}}},
+    {"AnEndOfAParameterTwice",
+     "qwen3_coder",
+     "<tool_call>\n<function=get_weather>\n<parameter=days>\n3\n</parameter>\n</parameter>\n"
+     "<parameter=city>\nParis\n</parameter></parameter></parameter>\n</function>\n</tool_call>",
+     "",
+     "",
+     {{"get_weather", R"({"days": 3, "city": "Paris"})"}}},
+    {"AnEndThatIsTextTwice",
+     "glm45",
+     "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>a</arg_value></arg_value> b"
+     "</arg_value>\n</tool_call>",
+     "",
+     "",
+     {{"get_weather", R"({"city": "a</arg_value></arg_value> b"})"}}},
     // Attributes.
     {"NoType", "deepseek_v4",
      "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter "
@@ -280,6 +329,30 @@ const SlipRow kSlips[] = {
      "",
      "",
      {{"get_weather", R"({"city":"Paris","days":3})"}}},
+    {"AKeyInApostrophes",
+     "gemma4",
+     "<|tool_call>call:get_weather{'city':'Paris', 'days' : 3}<tool_call|>",
+     "",
+     "",
+     {{"get_weather", R"({"city":"Paris", "days" : 3})"}}},
+    {"OtherQuotesThatTheFormatsOwnEnds",
+     "gemma4",
+     "<|tool_call>call:get_weather{city:\"Paris<|\"|>,days:3}<tool_call|>",
+     "",
+     "",
+     {{"get_weather", R"({"city":"Paris","days":3})"}}},
+    {"ApostrophesThatTheFormatsOwnEnds",
+     "gemma4",
+     "<|tool_call>call:note{title:'It's <|x|> or <|\"|>,tags:['a<|\"|>,<|\"|>b<|\"|>]}<tool_call|>",
+     "",
+     "",
+     {{"note", R"({"title":"It's <|x|> or ","tags":["a","b"]})"}}},
+    {"OtherQuotesAroundABeginningOfTheFormatsOwn",
+     "functiongemma",
+     "<start_function_call>call:get_weather{city:\"a <esc\",days:3}<end_function_call>",
+     "",
+     "",
+     {{"get_weather", R"({"city":"a <esc","days":3})"}}},
     // Reasoning and markers beside calls.
     {"ACallInOpenThoughts",
      "gemma4",
@@ -447,6 +520,30 @@ TEST_P(Slips, HaveOneReadingHoweverTheyAreCut) {
 
 INSTANTIATE_TEST_SUITE_P(Table, Slips, ::testing::ValuesIn(kSlips),
                          [](const auto& test) { return std::string(test.param.name); });
+
+// A head is read up to 512 bytes and one more; what is longer is text, as it came.
+TEST(StreamParser, HeadsAreBounded) {
+  const std::string begin = "<|channel|>";
+  const std::string end = " final<|message|>";
+  for (const std::size_t size : {511U, 512U, 513U, 514U, 600U}) {
+    SCOPED_TRACE(size);
+    const std::string head = begin + std::string(size - begin.size() - end.size(), 'x') + end;
+    const Outcome outcome = parse(find("harmony"), head + "Yes.", slip_options());
+    EXPECT_EQ(outcome.content, size <= 513 ? "Yes." : head + "Yes.");
+  }
+}
+
+// Each of these heads is held as far as a head may be and then read again from the next one on,
+// until there is nothing left to pay for that; however the text is cut it is what came.
+TEST(StreamParser, HeadsThatAreNoneArePaidFor) {
+  for (const std::size_t count : {8U, 40U, 47U, 48U, 60U}) {
+    SCOPED_TRACE(count);
+    std::string text;
+    for (std::size_t i = 0; i < count; ++i) text += "<|channel|>";
+    text += "Yes.";
+    EXPECT_EQ(parse(find("harmony"), text, slip_options()).content, text);
+  }
+}
 
 // An id that names no tool is a call of the only one if its arguments are.
 TEST(StreamParser, tool_calling_AnIdWithoutANameOfTheOnlyTool) {

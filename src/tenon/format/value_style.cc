@@ -29,7 +29,7 @@ bool is_element_name(std::string_view name) {
 }
 
 bool is_bare_key(std::string_view key, const ValueStyle& style) {
-  return style.has_bare_keys && !key.empty() &&
+  return style.has_bare_keys && !key.empty() && key.front() != '\'' &&
          key.find_first_of(" \t\r\n{}[],:\"\\<>") == std::string_view::npos;
 }
 
