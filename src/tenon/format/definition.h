@@ -181,7 +181,14 @@ enum class Layout : std::uint8_t {
   any,      ///< Any, such as one line per member.
 };
 
-/// One way to write calls. A format may have several; it writes the first.
+/// How values that are no text are written, beside the way of the pattern's slot.
+enum class Notation : std::uint8_t {
+  own,     ///< In no other.
+  python,  ///< Of parameters: as Python's repr has them.
+  json,    ///< Of Python's keywords: as JSON.
+};
+
+/// One way to write calls; a format may have several, of which the first is the one it writes.
 struct Syntax {
   Pattern open;       ///< Begins a section of calls; empty: each call stands alone.
   Pattern separator;  ///< Between calls.
@@ -214,6 +221,7 @@ struct Syntax {
                        ///< example.
   std::string behind;  ///< May follow the last call and the end of its section.
   Layout layout = Layout::asked;
+  Notation notation = Notation::own;
 
   // For a format with fallbacks.
   std::size_t rank = 0;  ///< 0: the format's own; else the place of its fallback in the order.

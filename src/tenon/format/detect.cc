@@ -7,6 +7,7 @@
 
 #include "tenon/base/utf8.h"
 #include "tenon/format/definition.h"
+#include "tenon/format/read_back.h"
 #include "tenon/format/space.h"
 #include "tenon/json/value.h"
 #include "tenon/message/event.h"
@@ -32,28 +33,9 @@ std::size_t words(std::string_view text) {
       std::ranges::count_if(text, [](char c) { return kSpace.find(c) == std::string_view::npos; }));
 }
 
-bool same(const ToolCall& read, const ToolCall& meant) {
-  if (read.name != meant.name) return false;
-  const auto left = json::parse(read.arguments);
-  const auto right = json::parse(meant.arguments);
-  return left && right && *left == *right;
-}
-
-message::Fold parse(const std::shared_ptr<const Format>& format, const CallSample& sample) {
-  ParseOptions options{.prompt_tail = sample.before};
-  for (const ToolCall& call : sample.calls) options.tools.push_back(call.name);
-  StreamParser parser(format, std::move(options));
-  std::vector<message::ChatEvent> events;
-  parser.feed(sample.text, false, events);
-  parser.finish(false, events);
-  message::Fold fold;
-  for (const message::ChatEvent& event : events) fold.add(event);
-  return fold;
-}
-
 Reading judge(const message::Fold& fold, const CallSample& sample) {
   const message::Message& message = fold.message();
-  return {.is_right = std::ranges::equal(message.tool_calls, sample.calls, same),
+  return {.is_right = same_calls(message.tool_calls, sample.calls),
           .begins_right = !message.tool_calls.empty() &&
                           message.tool_calls.front().name == sample.calls.front().name,
           .diagnostics = fold.diagnostics().size(),
@@ -61,7 +43,7 @@ Reading judge(const message::Fold& fold, const CallSample& sample) {
 }
 
 Reading read(const std::shared_ptr<const Format>& format, const CallSample& sample) {
-  return judge(parse(format, sample), sample);
+  return judge(fold_of(format, sample), sample);
 }
 
 /// The bytes of the rule's markers, so that the most specific rule wins; 0: the rule does not
@@ -281,7 +263,7 @@ Detection detect(const Clues& clues) {
 
 std::optional<std::vector<ToolCall>> read_back(const std::shared_ptr<const Format>& format,
                                                const CallSample& sample) {
-  const message::Fold fold = parse(format, sample);
+  const message::Fold fold = fold_of(format, sample);
   const Reading reading = judge(fold, sample);
   if (!reading.is_right || reading.unread > 0 || reading.diagnostics > 0) return std::nullopt;
   return fold.message().tool_calls;

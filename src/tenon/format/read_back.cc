@@ -19,7 +19,48 @@ bool is_same(const message::ToolCall& written, const message::ToolCall& read) {
   return written.name == read.name && one && other && *one == *other;
 }
 
+// By which a parser knows values that could be text: of a sample it is known what they are.
+json::Value schema_of(const message::ToolCall& call) {
+  json::Object properties;
+  const auto arguments = json::parse(call.arguments);
+  if (arguments && arguments->if_object() != nullptr) {
+    for (const json::Member& member : *arguments->if_object()) {
+      const bool is_object = member.value.if_object() != nullptr;
+      if (is_object || member.value.if_array() != nullptr) {
+        properties.set(member.key, json::Object{{"type", is_object ? "object" : "array"}});
+      }
+    }
+  }
+  return json::Object{{"type", "object"}, {"properties", std::move(properties)}};
+}
+
 }  // namespace
+
+bool same_calls(std::span<const message::ToolCall> some,
+                std::span<const message::ToolCall> others) {
+  return std::ranges::equal(some, others, is_same);
+}
+
+message::Fold fold_of(const std::shared_ptr<const Format>& format, const CallSample& sample) {
+  ParseOptions options{.prompt_tail = sample.before};
+  for (const message::ToolCall& call : sample.calls) {
+    options.tools.push_back(call.name);
+    options.schemas.push_back(schema_of(call));
+  }
+  StreamParser parser(format, std::move(options));
+  std::vector<message::ChatEvent> events;
+  parser.feed(sample.text, false, events);
+  parser.finish(/*truncated=*/false, events);
+  message::Fold fold;
+  for (const message::ChatEvent& event : events) fold.add(event);
+  return fold;
+}
+
+bool reads(const std::shared_ptr<const Format>& format, const CallSample& sample) {
+  const message::Fold fold = fold_of(format, sample);
+  return trimmed(fold.message().text()).empty() &&
+         same_calls(fold.message().tool_calls, sample.calls);
+}
 
 Written write_and_read(const Format& format, const Syntax& syntax,
                        std::span<const message::Tool> tools,
@@ -44,7 +85,7 @@ Written write_and_read(const Format& format, const Syntax& syntax,
   for (const message::ChatEvent& event : events) fold.add(event);
   const std::vector<message::ToolCall>& read = fold.message().tool_calls;
   written.is_read = fold.diagnostics().empty() && trimmed(fold.message().text()).empty() &&
-                    std::ranges::equal(calls, read, is_same);
+                    same_calls(calls, read);
   return written;
 }
 

@@ -1,6 +1,7 @@
 #include "tenon/format/tool_grammar.h"
 
 #include <algorithm>
+#include <deque>
 #include <functional>
 #include <initializer_list>
 #include <map>
@@ -970,7 +971,8 @@ class Builder {
   }
   static bool is_filled_alike(const Syntax& a, const Syntax& b) {
     return a.parameter == b.parameter && a.string_quote == b.string_quote && a.item == b.item &&
-           a.entities == b.entities && a.layout == b.layout && a.object == b.object;
+           a.entities == b.entities && a.layout == b.layout && a.notation == b.notation &&
+           a.object == b.object;
   }
   // Until the name has come, the arguments of all tools are read in parallel.
   static constexpr std::size_t kMostBehindArguments = 32;
@@ -1113,6 +1115,7 @@ class Builder {
       schemas_.emplace(parameters_);
       referred_.clear();
       elements_.clear();
+      kept_parts_.clear();
       f();
     }
   }
@@ -1684,7 +1687,7 @@ class Builder {
     const json::Value& schema = schemas_->of(reference);
     auto values = listed_values(schema);
     if (!values || (types_of(schema, parameters_) & kText) == 0) {
-      return syntax().item.empty() || values ? json_of_part(reference)
+      return syntax().item.empty() || values ? in_notation(reference, depth)
                                              : element(schema, depth, may_be_empty);
     }
     keep_writable(*values, value_stop(std::nullopt));
@@ -1699,6 +1702,13 @@ class Builder {
                              : json::dumps(value, {.ensure_ascii = false, .keep_numbers = true})));
     }
     return rules_.choice(std::move(ways));
+  }
+  // As JSON, and in Python's notation where the model's template writes that.
+  NodeId in_notation(const json::Value& reference, int depth) {
+    const NodeId as_json = json_of_part(reference);
+    if (syntax().notation != Notation::python) return as_json;
+    style_ = ValueStyle::python();
+    return rules_.choice({as_json, value(kept_parts_.emplace_back(reference), depth)});
   }
   NodeId element(const json::Value& schema, int depth, bool may_be_empty) {
     const Types types = types_of(schema, parameters_);
@@ -1760,12 +1770,18 @@ class Builder {
     if (properties.empty()) {
       list = is_open(schema) ? pairs(name_node(), "=", schema, 0) : rules_.literal("");
     } else {
-      list = members(
-          properties, required_names(schema), style_.separator, [&](const json::Member& property) {
-            return rules_.sequence({rules_.literal(property.key + "="), value(property.value, 0)});
-          });
+      list = members(properties, required_names(schema), style_.separator,
+                     [&](const json::Member& property) {
+                       return rules_.sequence(
+                           {rules_.literal(property.key + "="), keyword_value(property.value)});
+                     });
     }
     return rules_.sequence({rules_.literal(is_behind_paren ? "" : "("), list, rules_.literal(")")});
+  }
+  NodeId keyword_value(const json::Value& schema) {
+    const NodeId as_python = value(schema, 0);
+    if (syntax().notation != Notation::json || is_nothing(schema)) return as_python;
+    return rules_.choice({as_python, json_of_part(schema)});
   }
   NodeId members_object() {
     check_schema();
@@ -2096,6 +2112,7 @@ class Builder {
   json::Value parameters_;               // its schema
   std::optional<WholeSchemas> schemas_;  // of parameters_
   ValueStyle style_;                     // of values that are not written as JSON
+  std::deque<json::Value> kept_parts_;   // of parameters_, which rules are made of
   std::optional<NodeId> free_text_;
   std::map<const json::Value*, grammar::RuleId> referred_;  // by place in parameters_
   std::map<std::pair<const json::Value*, Types>, grammar::RuleId> elements_;

@@ -20,7 +20,10 @@
 
 #include "tenon/format/definition.h"
 #include "tenon/format/entities.h"
+#include "tenon/format/read_back.h"
 #include "tenon/format/space.h"
+#include "tenon/format/value_style.h"
+#include "tenon/json/object_end.h"
 #include "tenon/json/value.h"
 #include "tenon/message/event.h"
 
@@ -31,7 +34,10 @@ using message::ToolCall;
 
 constexpr std::size_t kMostAround = 256;  // bytes before the calls, and after them
 
-// A stretch of the text, and the slot that it is.
+// As Python writes values of plain words.
+constexpr ValueStyle kPythonRepr = {"True", "False", "None", ", ", ": ", "'", false, false};
+
+// A stretch of the text, and what stands there.
 struct SlotAt {
   std::size_t begin = 0;
   std::size_t end = 0;
@@ -173,7 +179,7 @@ class FormReader {
         take_space(out);
         return take_object(*call, out);
       case Kind::keywords:
-        return is_at("(") && take_up_to(")", piece, out) && skip(")");
+        return is_at("(") && take_keywords(*call, piece, out);
       case Kind::members:
         return is_at("{") && take_up_to("}", piece, out) && skip("}");
       case Kind::parameters:
@@ -213,38 +219,24 @@ class FormReader {
     if (!space.empty()) out.push_back({Piece::Kind::space, std::move(space)});
   }
 
-  // The end of the JSON object that begins at `begin`, or npos.
-  std::size_t object_end(std::size_t begin) {
-    std::size_t depth = 0;
-    bool in_string = false;
-    for (std::size_t i = begin; i < text_.size() && budget_ > 0; ++i, --budget_) {
-      const char c = text_[i];
-      if (in_string) {
-        if (c == '\\') ++i;
-        if (c == '"') in_string = false;
-      } else if (c == '"') {
-        in_string = true;
-      } else if (c == '{' || c == '[') {
-        ++depth;
-      } else if ((c == '}' || c == ']') && --depth == 0) {
-        return i + 1;
-      }
-    }
-    return std::string::npos;
-  }
-  // The end of the object that begins at `begin`, if it has the arguments of `call`.
+  // The end of the object that begins at `begin`, if it is the arguments of `call`.
   [[nodiscard]] std::optional<std::size_t> arguments_end(const ToolCall& call, std::size_t begin) {
     if (begin >= text_.size() || text_[begin] != '{') return std::nullopt;
-    const std::size_t end = object_end(begin);
+    const std::size_t end = json::object_end(text_, begin, budget_);
     if (end == std::string::npos) return std::nullopt;
     const std::string_view text = std::string_view(text_).substr(begin, end - begin);
     const auto read = json::parse(text);
     const auto meant = json::parse(call.arguments);
     if (!read || !meant || *read != *meant) return std::nullopt;
-    if (text != json::dumps(*read, {.ensure_ascii = false, .keep_numbers = true})) {
-      form_.layout = text == json::to_string(*read) ? Layout::compact : Layout::any;
-    }
+    note_layout(*read, text);
     return end;
+  }
+  void note_layout(const json::Value& value, std::string_view text) {
+    const bool is_asked =
+        text == json::dumps(value, {.ensure_ascii = false, .keep_numbers = true}) ||
+        text == json::dumps(value, {.keep_numbers = true});
+    if (is_asked) return;
+    form_.layout = text == json::to_string(value) ? Layout::compact : Layout::any;
   }
   bool take_arguments(const ToolCall& call, const Piece& piece, Pattern& out) {
     const auto end = arguments_end(call, at_);
@@ -254,10 +246,25 @@ class FormReader {
     return true;
   }
 
-  // Writes an object out: everything that is not a slot is literal.
+  bool take_keywords(const ToolCall& call, const Piece& piece, Pattern& out) {
+    const std::size_t begin = at_;
+    if (!take_up_to(")", piece, out) || !skip(")")) return false;
+    const std::string_view text = std::string_view(text_).substr(begin, at_ - begin);
+    const auto arguments = json::parse(call.arguments);
+    for (const json::Member& member : *arguments->if_object()) {
+      if (member.value.if_object() == nullptr) continue;
+      const bool is_json =
+          text.find("=" + json::dumps(member.value, {.ensure_ascii = false})) != text.npos ||
+          text.find("=" + json::to_string(member.value)) != text.npos;
+      if (is_json) form_.notation = Notation::json;
+    }
+    return true;
+  }
+
+  // An object is spelled out: what is not a slot is literal.
   bool take_object(const ToolCall& call, Pattern& out) {
     if (at_ >= text_.size() || text_[at_] != '{') return false;
-    const std::size_t end = object_end(at_);
+    const std::size_t end = json::object_end(text_, at_, budget_);
     if (end == std::string::npos) return false;
     std::vector<SlotAt> slots;
     for (std::size_t begin = at_ + 1; begin < end && slots.empty(); ++begin) {
@@ -359,7 +366,7 @@ class FormReader {
         }
         case Piece::Kind::value:
           take_space(out);
-          if (!take(text != nullptr ? *text : json::to_string(member.value), piece, out)) {
+          if (text != nullptr ? !take(*text, piece, out) : !take_value(member.value, piece, out)) {
             return false;
           }
           break;
@@ -367,6 +374,21 @@ class FormReader {
           if (!follow_piece(piece, {}, nullptr, out)) return false;
       }
     }
+    return true;
+  }
+
+  // One that is no text: as JSON, or in Python's notation.
+  bool take_value(const json::Value& value, const Piece& piece, Pattern& out) {
+    for (const std::string& json : {json::dumps(value, {.ensure_ascii = false}), json::dumps(value),
+                                    json::to_string(value)}) {
+      if (!take(json, piece, out)) continue;
+      note_layout(value, json);
+      return true;
+    }
+    std::string python;
+    append_value(python, value, kPythonRepr);
+    if (!take(python, piece, out)) return false;
+    form_.notation = Notation::python;
     return true;
   }
 
@@ -427,25 +449,7 @@ class FormReader {
   std::pair<std::size_t, std::size_t> calls_at_;
 };
 
-bool is_read(const std::shared_ptr<const Format>& format, const CallSample& sample) {
-  ParseOptions options{.prompt_tail = sample.before};
-  for (const ToolCall& call : sample.calls) options.tools.push_back(call.name);
-  StreamParser parser(format, std::move(options));
-  std::vector<message::ChatEvent> events;
-  parser.feed(sample.text, false, events);
-  parser.finish(false, events);
-  message::Fold fold;
-  for (const message::ChatEvent& event : events) fold.add(event);
-  const auto is_same = [](const ToolCall& read, const ToolCall& meant) {
-    const auto left = json::parse(read.arguments);
-    const auto right = json::parse(meant.arguments);
-    return read.name == meant.name && left && right && *left == *right;
-  };
-  return trimmed(fold.message().text()).empty() &&
-         std::ranges::equal(fold.message().tool_calls, sample.calls, is_same);
-}
-
-/// The form of one sample, by the first of the format's syntaxes that fits.
+/// The form of one sample, by the first of the format's ways to write calls that fits.
 std::optional<Syntax> form_of(const std::shared_ptr<const Format>& format,
                               const CallSample& sample) {
   std::vector<const Syntax*> ways;
@@ -455,11 +459,11 @@ std::optional<Syntax> form_of(const std::shared_ptr<const Format>& format,
     if (way->rank > 0) continue;
     FormReader reader(*format, *way, sample);
     auto form = reader.read();
-    if (!form || !is_read(format, {sample.before, reader.whole_text(*form), sample.calls}))
-      continue;
-    // If the definition writes it in the same way, nothing changes.
+    if (!form || !reads(format, {sample.before, reader.whole_text(*form), sample.calls})) continue;
+    // What the definition writes by itself stays as it is there.
     const auto own = render_calls(*format, sample.calls);
-    if (own && *own == reader.calls_text() && form->layout == Layout::asked) {
+    const bool is_plain = form->layout == Layout::asked && form->notation == Notation::own;
+    if (own && *own == reader.calls_text() && is_plain) {
       Syntax first = format->syntaxes.front();
       first.before = form->before;
       first.behind = form->behind;
@@ -468,6 +472,21 @@ std::optional<Syntax> form_of(const std::shared_ptr<const Format>& format,
     return form;
   }
   return std::nullopt;
+}
+
+// How values are written is the same in all forms that differ in nothing else than what is around
+// calls.
+void add_form(std::vector<Syntax>& forms, Syntax form) {
+  bool is_known = false;
+  for (Syntax& other : forms) {
+    if (other.call != form.call || other.parameter != form.parameter) continue;
+    if (form.layout != Layout::asked) other.layout = form.layout;
+    if (form.notation != Notation::own) other.notation = form.notation;
+    is_known = is_known || (other.open == form.open && other.separator == form.separator &&
+                            other.close == form.close && other.before == form.before &&
+                            other.behind == form.behind);
+  }
+  if (!is_known) forms.push_back(std::move(form));
 }
 
 }  // namespace
@@ -481,7 +500,7 @@ std::shared_ptr<const Format> as_written(const std::shared_ptr<const Format>& fo
     if (!form) continue;
     // A single call does not show what comes between two.
     if (sample.calls.size() == 1 && !forms.empty()) form->separator = forms.front().separator;
-    forms.push_back(*std::move(form));
+    add_form(forms, *std::move(form));
   }
   if (forms.empty()) return format;
   auto written = std::make_shared<Format>(*format);

@@ -187,8 +187,13 @@ std::vector<format::CallSample> form_samples(const jinja::Template& chat_templat
   const message::ToolCall second{
       .name = "probeother",
       .arguments = R"({"probekey": "probesecond", "probelast": "probethird"})"};
+  // How values inside values are written, and letters beyond ASCII.
+  const message::ToolCall nested{
+      .name = "probetool",
+      .arguments =
+          R"({"probekey": "probevälue", "probelast": {"probeflag": true, "probelist": ["probe ü"]}})"};
   std::vector<format::CallSample> samples;
-  for (const auto& calls : {std::vector{first, second}, std::vector{first}}) {
+  for (const auto& calls : {std::vector{first, second}, std::vector{first}, std::vector{nested}}) {
     if (auto sample = write_turn(chat_template, capabilities, tokens, calls)) {
       samples.push_back(*std::move(sample));
     }

@@ -24,7 +24,7 @@ namespace tenon::prompt {
                                                            std::string_view content = {});
 
 /// Turns by which format::as_written() knows the template's form: two calls, where the template
-/// takes two, and one.
+/// takes two, one, and one with values inside a value.
 [[nodiscard]] std::vector<format::CallSample> form_samples(const jinja::Template& chat_template,
                                                            const Capabilities& capabilities,
                                                            const PromptOptions& tokens);

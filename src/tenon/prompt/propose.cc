@@ -10,6 +10,7 @@
 #include "tenon/format/detect.h"
 #include "tenon/format/format.h"
 #include "tenon/format/write_definition.h"
+#include "tenon/json/object_end.h"
 #include "tenon/json/value.h"
 
 namespace tenon::prompt {
@@ -41,26 +42,6 @@ struct Range {
   std::size_t end = 0;
 };
 
-// The end of the JSON object that begins at `begin`, or npos.
-std::size_t object_end(std::string_view text, std::size_t begin) {
-  std::size_t depth = 0;
-  bool in_string = false;
-  for (std::size_t i = begin; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '{' || c == '[') {
-      ++depth;
-    } else if ((c == '}' || c == ']') && --depth == 0) {
-      return i + 1;
-    }
-  }
-  return std::string_view::npos;
-}
-
 struct Found {
   Range at;
   json::Value value;
@@ -71,7 +52,8 @@ template <class Holds>
 std::optional<Found> object_around(std::string_view text, std::size_t before, const Holds& holds) {
   for (std::size_t begin = before; begin-- > 0;) {
     if (text[begin] != '{') continue;
-    const std::size_t end = object_end(text, begin);
+    std::size_t budget = text.size();
+    const std::size_t end = json::object_end(text, begin, budget);
     if (end == std::string_view::npos || end <= before) continue;
     auto value = json::parse(text.substr(begin, end - begin));
     if (value && holds(*value)) return Found{{begin, end}, *std::move(value)};
