@@ -19,6 +19,7 @@
 #include "tenon/format/detect.h"
 #include "tenon/format/tool_grammar.h"
 #include "tenon/prompt/chat_template.h"
+#include "tenon/prompt/habits.h"
 #include "tenon/prompt/plain_text.h"
 #include "tenon/repair/rules.h"
 
@@ -593,6 +594,20 @@ void warn_of_other_calls(const std::string& where, const format::Format& named,
             "' does, not as tool_call_format '" + name + "'");
 }
 
+// A template may have been changed so that a word in a message brings text that the model takes for
+// its own template's. Switches such as /no_think work the same way, so that it is told, no more.
+void tell_words(const std::string& where, const prompt::ChatTemplate& chat_template) {
+  constexpr std::size_t kMostTold = 8;
+  std::size_t told = 0;
+  for (const prompt::WordGate& gate : prompt::word_gates(chat_template)) {
+    if (gate.adds.empty() || told == kMostTold) continue;
+    ++told;
+    log::info(where + "where a message of the " + gate.role + " holds " + json::quoted(gate.word) +
+              ", its chat template writes " + json::quoted(gate.adds) +
+              " (`tenon inspect` lists these words)");
+  }
+}
+
 }  // namespace
 
 Refusal no_prompts(const Model& model) {
@@ -660,6 +675,7 @@ Expected<std::shared_ptr<Model>> Model::create(ModelOptions options,
                                              .generic_fallback = options.generic_fallback});
   if (!compiled) return Unexpected(std::move(compiled).error());
   if (*format != nullptr) warn_of_other_calls(where, **format, **compiled);
+  tell_words(where, **compiled);
   const bool reasons =
       has_reasoning((*compiled)->format().get(), options, source, engine->tokenizer());
   return std::make_shared<EngineModel>(std::move(options), std::move(engine), *std::move(compiled),

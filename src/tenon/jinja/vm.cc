@@ -251,6 +251,7 @@ Flow Vm::run(ListRef body) {
   for (std::uint32_t i = 0; i < body.size; ++i) {
     const Node& node = program_.nodes[program_.lists[body.begin + i]];
     step();
+    position_ = node.position;
     if (node.op == Op::text) {
       put(program_.constants[node.a].bytes(), false);
     } else if (node.op == Op::print) {
@@ -265,7 +266,6 @@ Flow Vm::run(ListRef body) {
 
 Flow Vm::run_statement(const Node& node) {
   check_stack();
-  position_ = node.position;
   switch (node.op) {
     case Op::loop:
       return run_loop(program_.loops[node.a]);

@@ -1,17 +1,22 @@
 #include "tenon/prompt/habits.h"
 
 #include <algorithm>
+#include <charconv>
+#include <chrono>
 #include <set>
 #include <string_view>
 #include <utility>
 
 #include "tenon/jinja/lexer.h"
+#include "tenon/jinja/template.h"
 
 namespace tenon::prompt {
 namespace {
 
 constexpr std::size_t kMostShown = 80;
 constexpr std::size_t kMostWords = 512;
+constexpr std::size_t kMostParts = 8;  // of a word that is put together
+constexpr std::chrono::seconds kMostTime{5};
 
 json::Object habit_turn(std::string_view role, std::string_view content) {
   return {{"role", role}, {"content", content}};
@@ -43,16 +48,65 @@ json::Object tool_result(std::string_view id, std::string_view content) {
   return result;
 }
 
-std::optional<Prompt> habit_prompt(const ChatTemplate& chat_template, json::Array messages,
-                                   bool add_generation_prompt) {
+std::string shown_from(std::string_view text, std::size_t begin) {
+  begin = std::min(begin, text.size());
+  while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0U) == 0x80U) --begin;
+  std::size_t end = std::min(begin + kMostShown, text.size());
+  while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
+  return std::string(text.substr(begin, end - begin));
+}
+
+json::Object habit_context(const ChatTemplate& chat_template, json::Array messages,
+                           bool add_generation_prompt) {
   json::Object context{{"messages", std::move(messages)},
                        {"add_generation_prompt", add_generation_prompt}};
   if (chat_template.capabilities().tools) context.set("tools", offered_tool());
+  return context;
+}
+
+std::optional<Prompt> habit_prompt(const ChatTemplate& chat_template, json::Object context) {
   PromptOptions options;
   options.now_unix_s = 1;
   auto prompt = chat_template.render_context(std::move(context), options);
   if (!prompt) return std::nullopt;
   return *std::move(prompt);
+}
+
+// A prompt, and what it was made of.
+struct Made {
+  json::Object context;
+  std::string text;
+};
+
+// The line that writes the byte at `at`: a render that may write no more than what is before it
+// fails there.
+std::size_t line_at(const jinja::Template& chat_template, const Made& made, std::size_t at) {
+  jinja::RenderOptions options;
+  options.now_unix_s = 1;
+  const auto whole = render_context(chat_template, made.context, options);
+  if (!whole || whole->text != made.text) return 0;
+  options.max_output_bytes = at;
+  const auto cut = render_context(chat_template, made.context, options);
+  constexpr std::string_view kLine = "line ";
+  if (cut || cut.error().code != Errc::limit_exceeded || !cut.error().message.starts_with(kLine)) {
+    return 0;
+  }
+  std::size_t line = 0;
+  const std::string_view number = std::string_view(cut.error().message).substr(kLine.size());
+  std::from_chars(number.data(), number.data() + number.size(), line);
+  return line;
+}
+
+PrefixBreak break_at(const ChatTemplate& chat_template, std::size_t message, const Made& before,
+                     const Made& now) {
+  const auto at = static_cast<std::size_t>(std::ranges::mismatch(before.text, now.text).in1 -
+                                           before.text.begin());
+  PrefixBreak found{message, shown_from(before.text, at), shown_from(now.text, at)};
+  if (const auto plain = jinja::Template::compile(chat_template.source(), {.superset = true})) {
+    found.was_line = line_at(**plain, before, at);
+    found.is_line = line_at(**plain, now, at);
+  }
+  return found;
 }
 
 json::Array three_questions(const Capabilities& can) {
@@ -71,14 +125,6 @@ json::Array three_questions(const Capabilities& can) {
   return messages;
 }
 
-std::string shown_from(std::string_view text, std::size_t begin) {
-  begin = std::min(begin, text.size());
-  while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0U) == 0x80U) --begin;
-  std::size_t end = std::min(begin + kMostShown, text.size());
-  while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
-  return std::string(text.substr(begin, end - begin));
-}
-
 /// The text that the template itself wrote.
 std::string own_text(const Prompt& prompt) {
   std::string own;
@@ -88,19 +134,54 @@ std::string own_text(const Prompt& prompt) {
   return own;
 }
 
-// Strings of the template's expressions.
-std::set<std::string> strings_in(const std::string& source) {
-  std::set<std::string> strings;
+/// What is looked for in messages: a string of the template, or several of one tag together.
+struct Word {
+  std::string text;
+  std::vector<std::string> parts;
+};
+
+// The strings of each of the template's tags.
+std::vector<std::vector<std::string>> strings_of_tags(const std::string& source) {
+  std::vector<std::vector<std::string>> tags(1);
   const std::string text = jinja::normalize_newlines(source);
   for (const jinja::Lexeme& lexeme : jinja::tokenize(text, true, true)) {
-    if (lexeme.token != jinja::Token::string || strings.size() == kMostWords) continue;
+    const bool is_begin =
+        lexeme.token == jinja::Token::block_begin || lexeme.token == jinja::Token::variable_begin;
+    if (is_begin && !tags.back().empty()) tags.emplace_back();
+    if (lexeme.token != jinja::Token::string) continue;
     std::string word = text.substr(lexeme.begin, lexeme.size);
-    const bool is_word = word.size() > 1 && word.size() <= kMostShown &&
-                         word.find('\\') == std::string::npos &&
-                         word.find_first_not_of(" \t\n") != std::string::npos;
-    if (is_word) strings.insert(std::move(word));
+    const bool is_word =
+        !word.empty() && word.size() <= kMostShown && word.find('\\') == std::string::npos;
+    if (is_word) tags.back().push_back(std::move(word));
   }
-  return strings;
+  return tags;
+}
+
+std::vector<Word> words_of(const std::string& source) {
+  std::vector<Word> words;
+  std::set<std::string> known;
+  const auto add = [&](std::string text, const std::vector<std::string>& parts) {
+    const bool is_word = text.size() > 1 && text.find_first_not_of(" \t\n") != std::string::npos;
+    if (!is_word || words.size() == kMostWords || !known.insert(text).second) return;
+    words.push_back({std::move(text), parts});
+  };
+  const auto tags = strings_of_tags(source);
+  for (const auto& strings : tags) {
+    for (const std::string& one : strings) add(one, {one});
+  }
+  std::ranges::sort(words, {}, &Word::text);
+  for (const auto& strings : tags) {
+    if (strings.size() < 2 || strings.size() > kMostParts) continue;
+    std::string joined;
+    std::string spaced;
+    for (const std::string& one : strings) {
+      joined += one;
+      spaced += (spaced.empty() ? "" : " ") + one;
+    }
+    add(std::move(joined), strings);
+    add(std::move(spaced), strings);
+  }
+  return words;
 }
 
 // What `longer` has and `shorter` has not, between what both begin and end with.
@@ -120,21 +201,19 @@ std::string added(std::string_view shorter, std::string_view longer) {
 
 std::optional<PrefixBreak> prefix_break(const ChatTemplate& chat_template) {
   const json::Array all = three_questions(chat_template.capabilities());
-  std::string before;
+  Made before;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (*all[i].find("role") != json::Value("assistant")) continue;
     // The prompt for the answer, then with the answer.
     for (const bool has_answer : {false, true}) {
       json::Array messages;
       for (std::size_t j = 0; j < i + (has_answer ? 1 : 0); ++j) messages.push_back(all[j]);
-      const auto prompt = habit_prompt(chat_template, std::move(messages), !has_answer);
+      Made now{habit_context(chat_template, std::move(messages), !has_answer), {}};
+      auto prompt = habit_prompt(chat_template, now.context);
       if (!prompt) return std::nullopt;
-      if (!prompt->text.starts_with(before)) {
-        const auto at = static_cast<std::size_t>(std::ranges::mismatch(before, prompt->text).in1 -
-                                                 before.begin());
-        return PrefixBreak{i, shown_from(before, at), shown_from(prompt->text, at)};
-      }
-      before = prompt->text;
+      now.text = std::move(prompt->text);
+      if (!now.text.starts_with(before.text)) return break_at(chat_template, i, before, now);
+      before = std::move(now);
     }
   }
   return std::nullopt;
@@ -151,9 +230,10 @@ std::vector<WordGate> word_gates(const ChatTemplate& chat_template) {
       messages.emplace_back(question_to_a_tool("probeid01"));
       messages.emplace_back(tool_result("probeid01", text));
     }
-    return habit_prompt(chat_template, std::move(messages), true);
+    return habit_prompt(chat_template, habit_context(chat_template, std::move(messages), true));
   };
-  const std::set<std::string> words = strings_in(chat_template.source());
+  const auto end = std::chrono::steady_clock::now() + kMostTime;
+  const std::vector<Word> words = words_of(chat_template.source());
   std::vector<WordGate> gates;
   for (const std::string_view role : {"user", "system", "tool"}) {
     if ((role == "system" && !can.system) || (role == "tool" && !(can.calls && can.tool_results))) {
@@ -162,11 +242,25 @@ std::vector<WordGate> word_gates(const ChatTemplate& chat_template) {
     const auto plain = prompt_with(role, "word");
     if (!plain) continue;
     const std::string own = own_text(*plain);
-    for (const std::string& word : words) {
-      const auto prompt = prompt_with(role, word);
+    std::set<std::string> found;  // that do it alone
+    std::vector<std::string> together;
+    for (const Word& word : words) {
+      if (std::chrono::steady_clock::now() > end) return gates;
+      const bool is_told =
+          word.parts == together || std::ranges::any_of(word.parts, [&](const std::string& part) {
+            return found.contains(part);
+          });
+      if (is_told) continue;
+      const auto prompt = prompt_with(role, word.text);
       if (!prompt) continue;
       const std::string text = own_text(*prompt);
-      if (text != own) gates.push_back({word, std::string(role), added(own, text)});
+      if (text == own) continue;
+      gates.push_back({word.text, std::string(role), added(own, text)});
+      if (word.parts.size() == 1) {
+        found.insert(word.text);
+      } else {
+        together = word.parts;
+      }
     }
   }
   return gates;
@@ -179,6 +273,8 @@ json::Object habits_of(const ChatTemplate& chat_template) {
     habits.set("prefix_breaks_at", "message " + std::to_string(broken->message));
     habits.set("prefix_was", broken->was);
     habits.set("prefix_is", broken->is);
+    if (broken->was_line > 0) habits.set("prefix_was_line", std::to_string(broken->was_line));
+    if (broken->is_line > 0) habits.set("prefix_is_line", std::to_string(broken->is_line));
   }
   json::Array gates;
   for (const WordGate& gate : word_gates(chat_template)) {

@@ -18,6 +18,10 @@ struct PrefixBreak {
   std::size_t message = 0;  ///< The message, from 0, that the earlier prompt was for.
   std::string was;          ///< What stood there, as far as 80 bytes.
   std::string is;           ///< And what stands there once more messages follow.
+  /// The lines of the template, from 1, that write the one and the other; 0: not known, as where
+  /// the history was rewritten or nothing stands there.
+  std::size_t was_line = 0;
+  std::size_t is_line = 0;
 };
 
 /// The first break in a conversation of three questions, with calls and reasoning where the
@@ -32,8 +36,10 @@ struct WordGate {
 };
 
 /// Tries each string in the template's expressions, 512 at most, in a message of the user, of the
-/// system and of a tool. Only the template's own text is compared, never what it makes of data. A
-/// word that is put together from parts, or that needs other words beside it, is not found.
+/// system and of a tool; then the strings of each tag together, with and without spaces between
+/// them, for words that are put together from parts or needed beside each other. Only the
+/// template's own text is compared, never what it makes of data. Stops after 5 seconds. A word
+/// whose parts stand in several tags, or are turned round, is not found.
 [[nodiscard]] std::vector<WordGate> word_gates(const ChatTemplate& chat_template);
 
 /// Both, as `tenon inspect` prints them.
