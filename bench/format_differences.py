@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Where SGLang's tool parsers read something else than ours, over texts of our grammars and slips of them.
+"""Where SGLang's tool parsers read something else than ours: texts of our grammars, and slips.
 
     python bench/format_differences.py SITE [--tenon build/release/bin/tenon] [--all]
 
-SITE is a folder in which SGLang's wheel is unpacked (`pip download --no-deps sglang`, `unzip`). Only its
-`srt/function_call` is imported; what that imports beside (torch, transformers, SGLang's server) is a stub. Python
-needs pydantic, orjson and partial_json_parser. Each format writes some calls (`tenon render`), each text is changed
-in the ways of CHANGES, and both sides read it. One line for each kind of difference of a format, with the first text
-and what each side made of it; `--all`: a line for each text. Nothing is judged here: docs/formats-evidence.md has the
-verdicts.
+SITE is a folder in which SGLang's wheel is unpacked (`pip download --no-deps sglang`, `unzip`). Only
+its `srt/function_call` is imported; what that imports beside (torch, transformers, SGLang's server)
+is a stub. Python needs pydantic, orjson, regex and partial_json_parser. Each format writes some
+calls (`tenon render`), each text is changed in the ways of CHANGES, and both sides read it. One
+entry for each kind of difference of a format, with the first text and what each side made of it;
+`--all`: an entry for each text. Nothing is judged here: docs/formats-evidence.md has the verdicts.
 """
 
 import argparse
@@ -111,7 +111,9 @@ CHANGES = {
     "cut in the middle": lambda text: text[: len(text) // 2],
     "without its last byte": lambda text: text[:-1],
     "twice": lambda text: text + text,
-    "an unknown tool": lambda text: text.replace("book_seat", "book_boat").replace("read_clock", "read_cloud"),
+    "an unknown tool": lambda text: text.replace("book_seat", "book_boat").replace(
+        "read_clock", "read_cloud"
+    ),
     "no line breaks": lambda text: text.replace("\n", ""),
     "line breaks between tags": lambda text: text.replace("><", ">\n<"),
     "a number with zeros": lambda text: first_of(first_of(text, "-3", "-03"), "7", "07"),
@@ -154,7 +156,6 @@ class Stubs(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def create_module(self, spec):
         module = Stub(spec.name)
         if spec.name == "sglang.srt.environ":
-            module.envs = types.SimpleNamespace()
             module.envs = type("Envs", (), {"__getattr__": lambda self, name: Switch()})()
         return module
 
@@ -171,7 +172,9 @@ def peers(site):
 
 
 def as_object(value):
-    return json.loads(json.dumps(value), object_hook=lambda members: types.SimpleNamespace(**members))
+    return json.loads(
+        json.dumps(value), object_hook=lambda members: types.SimpleNamespace(**members)
+    )
 
 
 def peer_tools():
@@ -193,7 +196,9 @@ def read_theirs(detector, text):
 
 def batch(tenon, command, requests):
     lines = "".join(json.dumps(request) + "\n" for request in requests)
-    done = subprocess.run([tenon, command, "--batch"], input=lines, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [tenon, command, "--batch"], input=lines, capture_output=True, text=True, check=True
+    )
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
@@ -219,7 +224,10 @@ def texts(tenon):
                 {
                     "id": f"call0000{i}",
                     "type": "function",
-                    "function": {"name": tool, "arguments": json.dumps(arguments, ensure_ascii=False)},
+                    "function": {
+                        "name": tool,
+                        "arguments": json.dumps(arguments, ensure_ascii=False),
+                    },
                 }
                 for i, (tool, arguments) in enumerate(calls)
             ],
@@ -239,7 +247,9 @@ def texts(tenon):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("site", type=pathlib.Path)
     parser.add_argument("--tenon", default=str(ROOT / "build/release/bin/tenon"))
     parser.add_argument("--all", action="store_true")
@@ -261,8 +271,13 @@ def main():
         kinds.setdefault((peer, change), []).append((name, text, ours, theirs))
     for (peer, change), found in kinds.items():
         for name, text, ours, theirs in found if arguments.all else found[:1]:
-            print(f"{peer}, {change} ({len(found)}), {name}: {text!r}\n    ours   {ours}\n    theirs {theirs}")
-    print(f"{same} of {len(rows)} texts are read as the same calls; {len(kinds)} kinds of differences")
+            print(
+                f"{peer}, {change} ({len(found)}), {name}: {text!r}\n"
+                f"    ours   {ours}\n    theirs {theirs}"
+            )
+    print(
+        f"{same} of {len(rows)} texts are read as the same calls; {len(kinds)} kinds of differences"
+    )
     return 0
 
 

@@ -9,7 +9,7 @@ namespace tenon {
 
 /// Whether `make test-long` runs the test: then it may take minutes.
 inline bool is_long_test() {
-  const char* value = std::getenv("TENON_LONG");  // NOLINT(concurrency-mt-unsafe): nobody sets it
+  const char* value = std::getenv("TENON_LONG");  // NOLINT(concurrency-mt-unsafe): never set here
   return value != nullptr && *value != '\0';
 }
 

@@ -184,8 +184,8 @@ enum class Layout : std::uint8_t {
 /// How values that are no text are written, beside the way of the pattern's slot.
 enum class Notation : std::uint8_t {
   own,     ///< In no other.
-  python,  ///< Of parameters: as Python's repr has them.
-  json,    ///< Of Python's keywords: as JSON.
+  python,  ///< As Python's repr has them; for parameters.
+  json,    ///< As JSON; for Python's keywords.
 };
 
 /// One way to write calls; a format may have several, of which the first is the one it writes.

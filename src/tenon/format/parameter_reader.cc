@@ -676,8 +676,10 @@ void ParameterReader::step_value(char byte, std::string& copy) {
 void ParameterReader::step_after_value(char byte, std::string& copy) {
   pending_ += byte;
   std::string_view after = without_space(std::string_view(pending_).substr(close_size_));
-  // Some models write it twice. Of an element the second one may end what it is in.
-  const bool may_repeat = !closes_by_any_ && !is_quoted_ && levels_.back().close != close_;
+  // Some models write it twice. In a text the first may be its own, and the second may end the
+  // element that the value is in.
+  const bool may_repeat =
+      (types_ & kText) == 0 && !closes_by_any_ && !is_quoted_ && levels_.back().close != close_;
   bool is_repeated = false;
   while (may_repeat && after.starts_with(close_)) {
     after = without_space(after.substr(close_.size()));

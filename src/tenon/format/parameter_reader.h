@@ -43,12 +43,12 @@ class JsonStrings {
 /// on the fly. A value is text where the tool's schema says so, and then its bytes are passed on as
 /// they come; otherwise it is read as JSON once it is whole, and is text if it is no JSON. A
 /// value's end marker counts only where another parameter or the call's end follows: a value may
-/// hold its own end marker. One that is written twice ends it as well. In a string of a value that
-/// is JSON by its schema or by its type nothing is a marker. Where each marker begins with a
-/// control token (Syntax::guard) no value has that: a damaged marker ends its value, and what it is
-/// followed by up to the next whole one is left out. Where the syntax says so (Syntax::item), a
-/// value that is no text by its schema may consist of such elements itself, which are an object or
-/// an array, as the schema says or the name of the first.
+/// hold its own end marker. After a value that is no text by its schema it may come twice. In a
+/// string of a value that is JSON by its schema or by its type nothing is a marker. Where each
+/// marker begins with a control token (Syntax::guard) no value has that: a damaged marker ends its
+/// value, and what it is followed by up to the next whole one is left out. Where the syntax says so
+/// (Syntax::item), a value that is no text by its schema may consist of such elements itself, which
+/// are an object or an array, as the schema says or the name of the first.
 class ParameterReader {
  public:
   enum class Status : std::uint8_t { open, done, bad };

@@ -94,20 +94,27 @@ const SlipRow kSlips[] = {
      "",
      {{"get_weather", R"({"city": "Paris", "days": 3})"}}},
     // End markers that come twice.
-    {"AnEndOfATextTwice",
+    {"AnEndOfANumberTwice",
+     "glm45",
+     "<tool_call>get_weather\n<arg_key>days</arg_key>\n<arg_value>3</arg_value></arg_value>\n"
+     "<arg_key>full</arg_key>\n<arg_value>true</arg_value>\n</arg_value>\n</tool_call>",
+     "",
+     "",
+     {{"get_weather", R"({"days": 3, "full": true})"}}},
+    {"AnEndOfAListThrice",
+     "qwen3_coder",
+     "<tool_call>\n<function=note>\n<parameter=tags>\n[1]\n</parameter></parameter>\n</parameter>\n"
+     "<parameter=title>\nParis\n</parameter>\n</function>\n</tool_call>",
+     "",
+     "",
+     {{"note", R"({"tags": [1], "title": "Paris"})"}}},
+    {"AnEndOfATextTwiceIsOfTheText",
      "glm45",
      "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value></arg_value>\n"
-     "<arg_key>days</arg_key>\n<arg_value>3</arg_value>\n</arg_value>\n</tool_call>",
+     "</tool_call>",
      "",
      "",
-     {{"get_weather", R"({"city": "Paris", "days": 3})"}}},
-    {"AnEndOfAParameterTwice",
-     "qwen3_coder",
-     "<tool_call>\n<function=get_weather>\n<parameter=days>\n3\n</parameter>\n</parameter>\n"
-     "<parameter=city>\nParis\n</parameter></parameter></parameter>\n</function>\n</tool_call>",
-     "",
-     "",
-     {{"get_weather", R"({"days": 3, "city": "Paris"})"}}},
+     {{"get_weather", R"({"city": "Paris</arg_value>"})"}}},
     {"AnEndThatIsTextTwice",
      "glm45",
      "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>a</arg_value></arg_value> b"

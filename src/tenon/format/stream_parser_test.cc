@@ -505,7 +505,7 @@ TEST(StreamParser, TypesParametersByTheSchema) {
        R"(["</p></f></call>", "\"</p></f>"])"},
       {R"({"type": "object"})", R"({"</p></f>": "</p><p=b>"})", R"({"</p></f>": "</p><p=b>"})"},
       {R"({"type": "array"})", R"(["x)", R"("[\"x")"},
-      {R"({"type": "array"})", R"(['x"y'])", R"("['x\"y']")"},
+      {R"({"type": "array"})", R"(['x"y'])", R"(["x\"y"])"},
       {R"({"type": "integer"})", R"(say "x)", R"("say \"x")"},
       {R"({"$ref": "#/$defs/text"})", "12", R"("12")"},
       {R"({"allOf": [{"$ref": "#/$defs/text"}, {}]})", "12", R"("12")"},

@@ -1026,7 +1026,9 @@ class Builder {
     syntax_ = &form;
     json_ = options_.json;
     if (form.layout == Layout::compact) json_.whitespace = JsonOptions::Whitespace::compact;
-    if (form.layout == Layout::any) json_.whitespace = JsonOptions::Whitespace::any;
+    if (form.layout != Layout::any) return;
+    json_.whitespace = JsonOptions::Whitespace::any;
+    json_.max_whitespace = kMaxSpaces;  // a line break, and four spaces for each level
   }
   // White space around calls, if it is not known what the model's template writes there.
   NodeId edge_space() { return rules_.add(node::Pattern{"[ \\n]{0,2}"}); }

@@ -6,7 +6,8 @@
 namespace tenon::json {
 
 /// Where the object or list that begins at `begin` ends, by its brackets and strings alone; npos if
-/// it does not. Each byte looked at is taken off `budget`, and where that is used up there is none.
+/// it does not. Each byte looked at is taken off `budget`, and where that is used up the answer is
+/// npos.
 inline std::size_t object_end(std::string_view text, std::size_t begin, std::size_t& budget) {
   std::size_t depth = 0;
   bool in_string = false;

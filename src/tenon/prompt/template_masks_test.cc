@@ -170,9 +170,9 @@ TEST_P(TemplateMasks, AllowWhatTheTemplateWrites) {
               << " templates' own are allowed and read\n";
   }
   std::cout << right << " of " << all << " turns\n";
-  // Those that are refused still: calls of Python's values as a parameter, escapes that JSON does
-  // not need, words and calls in two messages, and a template that leaves out a marker.
-  EXPECT_GE(right, GetParam() == Data::own ? 58U : 420U);
+  // Those that are refused still: words and calls in two messages, an end of thoughts or of the
+  // prompt that is written again, and white space between calls that is not the same everywhere.
+  EXPECT_GE(right, GetParam() == Data::own ? 58U : 434U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Templates, TemplateMasks, testing::Values(Data::own, Data::large),
