@@ -5,10 +5,13 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <mutex>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -54,6 +57,7 @@ struct BenchOptions {
   std::int64_t seed = -1;  // negative: the requests are taken evenly
   std::int64_t max_tokens = 512;
   std::int64_t timeout_s = 600;  // for one answer
+  std::int64_t at_once = 1;      // requests
   std::int64_t failures = 0;
   std::string json;
 };
@@ -271,36 +275,111 @@ void keep(const bench::Row& row, const Answered& answered, std::size_t failures,
                           .given = bench::described(answered.given)});
 }
 
-// Asks each row in all ways before the next row, so that the second way finds the prompt in the
-// cache. A row that only one of them has answered does not count.
+// The rows that are asked, by several threads. Each has the answers of every way, or none yet.
+class Questions {
+ public:
+  Questions(const BenchOptions& options, const std::vector<bench::Set>& sets,
+            const std::vector<Asked>& all, const CancelToken& cancel)
+      : options_(options),
+        sets_(sets),
+        all_(all),
+        cancel_(cancel),
+        places_(chosen(sets, options)),
+        answers_(places_.size()),
+        progress_(places_.size()) {
+    progress_.show(0, {});
+  }
+
+  [[nodiscard]] std::size_t size() const { return places_.size(); }
+
+  // Asks one after the other until none is left, a way failed or it was interrupted. The second way
+  // of a row finds its prompt in the cache.
+  void ask_on() {
+    while (const auto i = next()) {
+      const bench::Row row = row_of(*i);
+      std::vector<Answered> answers;
+      for (const Asked& one : all_) {
+        auto answered = ask(one, row, cancel_);
+        if (cancel_.is_cancelled()) return;
+        if (!answered) return fail(std::move(answered.error()));
+        answers.push_back(*std::move(answered));
+      }
+      put(*i, std::move(answers));
+    }
+  }
+
+  // What only one way has answered does not count.
+  void keep_in(std::vector<Asked>& all, bench::Report& report) const {
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      if (answers_[i].empty()) continue;
+      ++report.asked;
+      const bench::Row row = row_of(i);
+      for (std::size_t way = 0; way < all.size(); ++way) {
+        keep(row, answers_[i][way], static_cast<std::size_t>(options_.failures), all[way].round);
+      }
+    }
+  }
+
+  [[nodiscard]] const std::optional<Complaint>& failure() const { return failure_; }
+
+ private:
+  [[nodiscard]] std::optional<std::size_t> next() {
+    const std::lock_guard lock(mutex_);
+    if (failure_ || cancel_.is_cancelled() || next_ == places_.size()) return std::nullopt;
+    return next_++;
+  }
+
+  [[nodiscard]] bench::Row row_of(std::size_t i) const {
+    bench::Row row = sets_[places_[i].set].row(places_[i].row);
+    row.request.sampling.temperature = 0;
+    row.request.tool_choice = choice_of(row, options_.choice);
+    row.request.max_tokens = static_cast<std::uint32_t>(options_.max_tokens);
+    return row;
+  }
+
+  void put(std::size_t i, std::vector<Answered> answers) {
+    const std::lock_guard lock(mutex_);
+    right_.add(answers.front().verdict.is_right);
+    answers_[i] = std::move(answers);
+    progress_.show(++done_, right_);
+  }
+
+  void fail(Complaint why) {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = std::move(why);
+  }
+
+  const BenchOptions& options_;
+  const std::vector<bench::Set>& sets_;
+  const std::vector<Asked>& all_;
+  const CancelToken& cancel_;
+  const std::vector<Place> places_;
+  std::mutex mutex_;
+  std::vector<std::vector<Answered>> answers_;  // all below: guarded by mutex_
+  Progress progress_;
+  std::size_t next_ = 0;
+  std::size_t done_ = 0;
+  bench::Figure right_;
+  std::optional<Complaint> failure_;
+};
+
 OrComplaint<void> ask_all(const BenchOptions& options, const std::vector<bench::Set>& sets,
                           std::vector<Asked>& all, bench::Report& report) {
   const Interruption interruption(/*ends=*/true);
-  const std::vector<Place> places = chosen(sets, options);
-  report.of = places.size();
-  Progress progress(places.size());
-  progress.show(0, {});
-  bench::Figure right;
-  for (const Place& place : places) {
-    bench::Row row = sets[place.set].row(place.row);
-    row.request.sampling.temperature = 0;
-    row.request.tool_choice = choice_of(row, options.choice);
-    row.request.max_tokens = static_cast<std::uint32_t>(options.max_tokens);
-    std::vector<Answered> answers;
-    for (const Asked& one : all) {
-      auto answered = ask(one, row, interruption.token());
-      if (!answered) return Failure<Complaint>(std::move(answered.error()));
-      if (interruption.token().is_cancelled()) {
-        return complaint(kSignal + interruption.signal(), "the rest was not asked: interrupted");
-      }
-      answers.push_back(*std::move(answered));
+  Questions questions(options, sets, all, interruption.token());
+  report.of = questions.size();
+  {
+    std::vector<std::jthread> others;
+    for (std::int64_t i = 1; i < options.at_once; ++i) {
+      others.emplace_back([&questions] { questions.ask_on(); });
     }
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      keep(row, answers[i], static_cast<std::size_t>(options.failures), all[i].round);
-    }
-    right.add(answers.front().verdict.is_right);
-    progress.show(++report.asked, right);
+    questions.ask_on();
   }
+  questions.keep_in(all, report);
+  if (interruption.token().is_cancelled()) {
+    return complaint(kSignal + interruption.signal(), "the rest was not asked: interrupted");
+  }
+  if (questions.failure()) return Failure<Complaint>(*questions.failure());
   return {};
 }
 
@@ -412,6 +491,10 @@ Command add_bench(App tenon) {
       .add_option("--timeout", options->timeout_s,
                   "Most seconds that an answer may take (default 600; 0: any)")
       .between(0, 1 << 30);
+  model
+      .add_option("--at-once", options->at_once,
+                  "So many requests at the same time (default 1): sooner done, and each is slower")
+      .between(std::int64_t{1}, std::int64_t{64});
   model.add_option("--failures", options->failures, "Shows so many wrong answers of each way")
       .between(std::int64_t{0}, std::int64_t{1} << 40);
   model.add_option("--json", options->json,

@@ -7,6 +7,7 @@ import pty
 import signal
 import subprocess
 import threading
+import time
 
 import pytest
 from data import LARGE, over_each_set
@@ -217,6 +218,34 @@ def test_a_part_is_taken_evenly(tmp_path):
     report = json.loads(run.stdout)
     assert report["requests"] == 5 and list(report["constrained"]["categories"]) == ["c0", "c2", "c4", "c6", "c8"]
     assert report["sets"] == [{"file": "stdin", "requests": 10, "left_out": 0}]
+
+
+def test_several_at_once_come_to_the_same(tmp_path):
+    figures = []
+    for at_once in (1, 4):
+        with scripted(tmp_path, ROWS) as (options, upstream):
+            run = bench(*options, "--at-once", at_once, "--failures", "99")
+            assert run.returncode == 0, run.stderr
+            assert len(upstream.bodies) == 2 * len(ROWS)
+        report = json.loads((tmp_path / "out.json").read_text())
+        assert report["asked"] == len(ROWS)
+        figures.append([(way["total"], way["categories"], way["failures"]) for way in (report["constrained"], report["unconstrained"])])
+    assert figures[0] == figures[1], "in the order of the set, too"
+
+
+def test_requests_are_at_work_together(tmp_path):
+    with scripted(tmp_path, ROWS, most=0) as (options, upstream):
+        program = subprocess.Popen([str(TENON), "bench", "model", *map(str, options), "--at-once", "3"], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE, cwd=ROOT, preexec_fn=heed_signals)
+        deadline = time.monotonic() + 60
+        while len(upstream.bodies) < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert len(upstream.bodies) == 3, "the other answers wait"
+        program.send_signal(signal.SIGTERM)
+        upstream.released.set()
+        _, said = program.communicate(timeout=60)
+    assert program.returncode == 128 + signal.SIGTERM and b"interrupted" in said
+    assert json.loads((tmp_path / "out.json").read_text())["asked"] == 0
 
 
 def test_a_sample_is_drawn_by_its_seed():
