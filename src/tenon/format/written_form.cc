@@ -7,9 +7,12 @@
 //
 // The text is tried from each place at which calls may begin (read). Each syntax of the definition
 // is tried, and the form counts only if the format's own parser reads it back with the same calls,
-// because a form that the parser cannot read must not be enforced. One sample has two calls, to
-// learn the separator; another has one call, which shows what comes after the last. The work is
-// limited (budget_), because a template may write any text.
+// because a form that the parser cannot read must not be enforced.
+//
+// There are up to three samples. Two calls show the separator, one call shows what comes after the
+// last, and a call with values inside a value and letters beyond ASCII shows how the template
+// writes values: as JSON or in Python's notation, and with which white space. The work is limited
+// (budget_), because a template may write any text.
 #include "tenon/format/written_form.h"
 
 #include <algorithm>
@@ -34,7 +37,7 @@ using message::ToolCall;
 
 constexpr std::size_t kMostAround = 256;  // bytes before the calls, and after them
 
-// As Python writes values of plain words.
+// How Python writes values whose strings need no escapes.
 constexpr ValueStyle kPythonRepr = {"True", "False", "None", ", ", ": ", "'", false, false};
 
 // A stretch of the text, and what stands there.
@@ -261,7 +264,7 @@ class FormReader {
     return true;
   }
 
-  // An object is spelled out: what is not a slot is literal.
+  // Writes an object out: everything that is not a slot is literal.
   bool take_object(const ToolCall& call, Pattern& out) {
     if (at_ >= text_.size() || text_[at_] != '{') return false;
     const std::size_t end = json::object_end(text_, at_, budget_);
@@ -377,7 +380,7 @@ class FormReader {
     return true;
   }
 
-  // One that is no text: as JSON, or in Python's notation.
+  // Takes a value that is not text: as JSON, or in Python's notation.
   bool take_value(const json::Value& value, const Piece& piece, Pattern& out) {
     for (const std::string& json : {json::dumps(value, {.ensure_ascii = false}), json::dumps(value),
                                     json::to_string(value)}) {

@@ -23,10 +23,20 @@
 #include "tenon/schema/schema.h"
 
 /// What a term means for each type of value: docs/masks.md, "Types are taken apart first".
+///
+/// A term is a boolean expression over the nodes of a schema. Shapes answers what it allows, one
+/// type at a time: constants(), text(), numbers(), arrays() and objects(). The answer for numbers,
+/// arrays and objects is a list of shapes, and a value fits the term if it fits one of them. All
+/// conditions of one shape hold together, so json_frames.h can read a value by a shape without any
+/// knowledge of the schema.
+///
+/// A shape may have more values than it stands for, because the exact alternatives would be too
+/// many, or because a keyword cannot be followed while a value is read. Then `needs_check` is set,
+/// and a finished value must be compared with its term (Shapes::fits).
+///
+/// Shapes also says whether a term has any value at all (is_satisfiable), how many it has
+/// (finite_size), and gives examples (some_values). shape.cc describes how all this is computed.
 namespace tenon::grammar {
-
-/// A shape may have more values than it stands for. Then `needs_check` says that a finished value
-/// must be compared with its term (Shapes::fits).
 
 /// Strings: those of the language that have so many characters and are not excluded; or, if
 /// `values` are given, exactly these.
@@ -113,8 +123,8 @@ using Constants = std::bitset<3>;
 class Shapes {
  public:
   struct Limits {
-    std::size_t max_alternatives = 64;  ///< Of a product of unions; more become a check.
-    std::size_t max_union = 1000;       ///< Of a union alone; more become a check.
+    std::size_t max_alternatives = 64;  ///< In a product of unions; more become a check.
+    std::size_t max_union = 1000;       ///< In a union alone; more become a check.
     /// How often two shapes are compared, for one term and in all; beyond that they become a check.
     std::size_t max_tests = 300;
     std::size_t max_all_tests = 5000;

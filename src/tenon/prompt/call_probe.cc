@@ -11,7 +11,7 @@
 namespace tenon::prompt {
 namespace {
 
-// Words that no template holds. The ids are such that every rule of ids lets them through.
+// Words that no template contains, and ids that every template accepts.
 constexpr std::string_view kProbeUser = "probeuser";
 constexpr std::string_view kProbeAnswer = "probeanswer";
 constexpr std::string_view kProbeResult = "proberesult";
@@ -33,7 +33,7 @@ std::string_view type_of(const json::Value& value) {
   return value.if_number()->to_int64() ? "integer" : "number";
 }
 
-// A tool that takes what `call` passes on.
+// A tool whose parameters fit the arguments of `call`.
 json::Value tool_of(const message::ToolCall& call) {
   json::Object properties;
   json::Array required;
@@ -64,10 +64,10 @@ json::Value probe_call_json(const message::ToolCall& call) {
                                 {"arguments", arguments ? *std::move(arguments) : json::Value()}}}};
 }
 
-// Where the turn begins in `text`: behind the prompt if it goes on from there; else at a border
-// before the first difference, since a difference may lie inside a marker (`<think>`,
-// `<tool_call>`). What stands before the question is not compared: some templates declare tools
-// beside the last message alone.
+// Where the turn begins in `text`: behind the prompt if the text continues it, else at a border
+// before the first difference, because a difference may lie inside a marker (`<think>`,
+// `<tool_call>`). The text before the question is not compared, because some templates declare
+// tools only beside the last message.
 std::size_t turn_begin(std::string_view text, std::string_view prompt) {
   const std::size_t question = text.find(kProbeUser);
   const std::size_t asked = prompt.find(kProbeUser);
@@ -83,8 +83,8 @@ std::size_t turn_begin(std::string_view text, std::string_view prompt) {
   return border == std::string_view::npos ? 0 : border + 1;
 }
 
-// How many bytes of `end`, which ends a turn without calls, end `text` as well: all, or from a
-// marker on, where some templates write the instructions once more.
+// How many bytes of `end`, with which a turn without calls ends, `text` ends with too. That is all
+// of them, or those from a marker on, because some templates repeat the instructions there.
 std::size_t shared_end(std::string_view text, std::string_view end) {
   if (text.ends_with(end)) return end.size();
   const std::size_t same = static_cast<std::size_t>(
@@ -108,7 +108,7 @@ class Writing {
     if (!tokens_.bos_token.empty()) context.set("bos_token", tokens_.bos_token);
     if (!tokens_.eos_token.empty()) context.set("eos_token", tokens_.eos_token);
     std::ignore =
-        shape(context, can_, {});  // ids and arguments in the form that the template takes
+        shape(context, can_, {});  // ids and arguments in the form that the template needs
     jinja::RenderOptions limits;
     limits.max_steps = 100'000;
     limits.max_output_bytes = std::size_t{1} << 20;
@@ -150,7 +150,7 @@ std::optional<format::CallSample> write_turn(const jinja::Template& chat_templat
 
   json::Array messages{probe_message("user", kProbeUser), turn};
   auto text = writing.render(messages, false);
-  if (!text) {  // it may know calls only with their results
+  if (!text) {  // some templates write calls only if their results follow
     for (const message::ToolCall& call : calls) {
       json::Object result = probe_message("tool", kProbeResult);
       result.set("tool_call_id", call.id);
@@ -164,7 +164,7 @@ std::optional<format::CallSample> write_turn(const jinja::Template& chat_templat
   const std::size_t begin = turn_begin(*text, prompt.value_or(""));
   format::CallSample sample{text->substr(0, begin), text->substr(begin), calls};
 
-  // What ends any turn is no part of the call.
+  // The text that ends every turn does not belong to the call.
   const auto plain = writing.render(
       {probe_message("user", kProbeUser), probe_message("assistant", kProbeAnswer)}, false);
   const std::size_t answer = plain ? plain->rfind(kProbeAnswer) : std::string::npos;
@@ -187,7 +187,7 @@ std::vector<format::CallSample> form_samples(const jinja::Template& chat_templat
   const message::ToolCall second{
       .name = "probeother",
       .arguments = R"({"probekey": "probesecond", "probelast": "probethird"})"};
-  // How values inside values are written, and letters beyond ASCII.
+  // Shows how values inside values and letters beyond ASCII are written.
   const message::ToolCall nested{
       .name = "probetool",
       .arguments =

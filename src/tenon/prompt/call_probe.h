@@ -13,23 +13,23 @@
 /// How a chat template writes calls into history: what its model has learnt to write.
 namespace tenon::prompt {
 
-/// The turn of an assistant that makes `calls`, without the frame that any turn has. Calls without
-/// an id get one. Nothing where the template fails at it, where it shows no calls, or fewer than
-/// these, or where the turn is longer than 16 KB. Of `tokens` bos and eos are read. `content`: what
-/// it says beside the calls.
+/// The text of an assistant's turn with `calls` as the template writes it, without the frame that
+/// every turn has. Calls without an id get one. `content` is the text beside the calls, and from
+/// `tokens` only bos and eos are read. Empty if the template fails, if it writes fewer calls than
+/// these, or if the turn is longer than 16 KB.
 [[nodiscard]] std::optional<format::CallSample> write_turn(const jinja::Template& chat_template,
                                                            const Capabilities& capabilities,
                                                            const PromptOptions& tokens,
                                                            std::vector<message::ToolCall> calls,
                                                            std::string_view content = {});
 
-/// Turns by which format::as_written() knows the template's form: two calls, where the template
-/// takes two, one, and one with values inside a value.
+/// The turns from which format::as_written() learns the template's form: one with two calls (if the
+/// template writes two), one with one call, and one whose arguments hold values inside a value.
 [[nodiscard]] std::vector<format::CallSample> form_samples(const jinja::Template& chat_template,
                                                            const Capabilities& capabilities,
                                                            const PromptOptions& tokens);
 
-/// What detection reads: a turn with one call, and one with two where the template takes two.
+/// The turns that detection reads: one with one call, and one with two if the template writes two.
 [[nodiscard]] std::vector<format::CallSample> call_samples(const jinja::Template& chat_template,
                                                            const Capabilities& capabilities,
                                                            const PromptOptions& tokens);

@@ -11,14 +11,15 @@
 namespace tenon::prompt {
 namespace {
 
-// Templates as there are: what a turn with calls is, and what is only the frame of any turn.
+// Templates of each kind: which text is the turn with calls, and which is the frame of every turn.
 constexpr std::string_view kTagged =
     "{%- for m in messages %}<|im_start|>{{ m.role }}\n"
     "{% if m.tool_calls %}{% for c in m.tool_calls %}"
     "<tool_call>\n{{ c.function | tojson }}\n</tool_call>{{ '' if loop.last else '\n' }}"
     "{% endfor %}{% else %}{{ m.content }}{% endif %}<|im_end|>\n{% endfor %}"
     "{%- if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
-// The prompt begins a section that the turn does not: the first difference lies inside a marker.
+// The prompt begins a section that the turn does not begin, so the first difference lies inside a
+// marker.
 constexpr std::string_view kThinking =
     "{%- for m in messages %}<|{{ m.role }}|>"
     "{% if m.tool_calls %}{% for c in m.tool_calls %}"
@@ -112,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, CallSamples, testing::ValuesIn(kCallProbeRows),
 
 class DetectFormat : public testing::TestWithParam<Data> {};
 
-// Every template that writes calls is decided by one.
+// The format of every template that writes calls is found.
 TEST_P(DetectFormat, GoesByRenderedCalls) {
   if (!is_there(GetParam())) GTEST_SKIP() << why_skipped(GetParam());
   const auto templates = reference_templates(GetParam());
@@ -133,7 +134,7 @@ TEST_P(DetectFormat, GoesByRenderedCalls) {
     }
     if (*row.find("decided_by") != json::Value("rendered")) continue;
     EXPECT_EQ(found.by, format::DecidedBy::call) << name << ": " << found.evidence;
-    if (GetParam() == Data::own) {  // the large set has names of its own
+    if (GetParam() == Data::own) {  // the large set has other names
       ASSERT_NE(found.format, nullptr) << name;
       EXPECT_EQ(json::Value(format::info(*found.format).name), *row.find("format")) << name;
     }

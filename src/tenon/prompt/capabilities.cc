@@ -9,10 +9,22 @@
 
 #include "tenon/prompt/schema_shape.h"
 
+// Finds out what a template can express. Each question is one small conversation whose texts are
+// words that no template contains (kUser, kTool, ...): the template is rendered under tight limits,
+// and the answer is whether all of these words came out (shows). A template that fails to render
+// cannot express the conversation.
+//
+// The questions build on each other, so the order in probe() matters. First comes the form of
+// content (contents), because every later message is written in that form, and last the parts that
+// need calls and results to work. Members of `found_` that were set already decide how the next
+// conversation is written: see content(), calling() and arguments().
+//
+// For JSON Schemas one tool has a probe word in every part of a schema at once. If the template
+// fails, the set of parts is halved until the part that it fails at is found (schemas).
 namespace tenon::prompt {
 namespace {
 
-// Words that no template holds. The id is one that every rule of ids lets through.
+// Words that no template contains, and ids that every template accepts.
 constexpr std::string_view kUser = "probeuser";
 constexpr std::string_view kSecond = "probesecond";
 constexpr std::string_view kAnswer = "probeanswer";
@@ -88,10 +100,10 @@ class Prober {
   void without_user();
   void reasoning();
 
-  // What comes of it; nothing where the template fails.
+  // The text; empty if the template fails.
   std::optional<std::string> render(Messages messages, json::Value tools = nullptr,
                                     json::Object more = {}) const;
-  // True if it renders and has all of `wanted`.
+  // True if there is a text and it contains all of `wanted`.
   bool shows(const std::optional<std::string>& output,
              std::initializer_list<std::string_view> wanted) const;
 
@@ -112,13 +124,14 @@ class Prober {
     result.set("name", kTool);
     return result;
   }
-  // As the template takes them, once that is found.
+  // In the form that the template needs, once `found_.arguments` is known.
   json::Value arguments() const {
     json::Value object = arguments_object(kValue);
     return found_.arguments == Arguments::text ? json::to_string(object) : object;
   }
   json::Value offered() const { return json::Array{plain_tool()}; }
-  // A list of types as Python prints it, in a declaration that is not printed so as a whole.
+  // Whether a list of types is printed as Python prints lists, in a declaration that the template
+  // otherwise writes part by part.
   bool prints_type_lists() const {
     const json::Object property{{"type", json::Array{"string", "null"}}, {"description", "what"}};
     auto output = render({user()}, json::Array{tool(property)});
@@ -166,7 +179,7 @@ bool Prober::shows(const std::optional<std::string>& output,
   return true;
 }
 
-// A list that is printed as Python writes it is not understood.
+// The template has printed a list of parts as Python does, so it does not know such lists.
 bool is_dumped(const std::string& output) {
   return output.find("'text'") != std::string::npos || output.find("\"text\"") != std::string::npos;
 }
@@ -205,7 +218,7 @@ void Prober::developers() {
   if (!shows(developer, {kSystem, kUser})) return;
   const json::Object system = message("system", content(kLast));
   if (found_.system && !shows(render({system, said, user()}), {kSystem, kLast, kUser})) return;
-  // A template that writes whatever word stands in `role` does not know this one.
+  // A template that writes any word that stands in `role` does not know this role.
   constexpr std::string_view kRole = "developer";
   constexpr std::string_view kUnknown = "proberole";
   std::string replaced = *developer;
@@ -240,7 +253,7 @@ void Prober::tools() {
   found_.nested = SchemaForm::whole;  // nothing helps
 }
 
-// A tool with all of `probes`; where the template fails at it, its halves.
+// Renders a tool with all of `probes`. If the template fails, each half is tried by itself.
 void Prober::schemas(std::span<const SchemaProbe> probes) {
   if (!found_.tools || probes.empty()) return;
   json::Value offer = plain_tool();
@@ -282,7 +295,7 @@ void Prober::calls() {
     Messages messages{user(), calling({call(kId, kTool, arguments)}), result(kId, kResult)};
     auto output = render(messages, offered());
     if (output) return output;
-    messages.pop_back();  // it may know calls and no results
+    messages.pop_back();  // the template may know calls, but no results
     return render(std::move(messages), offered());
   };
   const std::string text = R"({"probekey": "probevalue"})";
@@ -294,12 +307,13 @@ void Prober::calls() {
     const auto of_text = turn(text);
     as_object = shows(of_object, {kValue});
     as_text = shows(of_text, {text});
-    // Markup of the object makes jinja2 escape the text around it.
+    // The template marks the object as Markup, and so jinja2 escapes the text around it.
     if (as_object && as_text && has_escapes(*of_object) && !has_escapes(*of_text)) {
       as_object = false;
     }
     if (as_object && as_text && without_spaces(*of_object) != without_spaces(*of_text)) {
-      // Text inside the template's own braces is no object; an object as Python prints it no JSON.
+      // Either text stands inside braces that the template writes, and then the template needs an
+      // object; or an object is printed as Python prints it, and then the template needs text.
       as_text = of_object->find("{'" + std::string(kKey)) != std::string::npos;
       as_object = !as_text;
     }
@@ -347,7 +361,7 @@ std::size_t count_of(std::string_view word, std::string_view text) {
   return count;
 }
 
-// `answered` are a user's question, a call and its result.
+// `answered` is a user's question, a call and its result.
 void Prober::results(const json::Array& answered) {
   const auto output = render(answered, offered());
   found_.tool_results = shows(output, {kResult});
@@ -378,7 +392,7 @@ void Prober::answers_to_results(const json::Array& answered) {
   }
 }
 
-// Whether two answers, with a turn of calls between them, count as neighbours.
+// Whether two answers count as neighbours although a turn of calls stands between them.
 void Prober::alternation() {
   if (!found_.alternation || !found_.calls || !found_.tool_results) return;
   const json::Object calls = calling({call(kId, kTool, arguments())});
@@ -400,7 +414,7 @@ void Prober::without_user() {
     for (const Messages& end : ends) {
       Messages messages{system};
       if (way == WithoutUser::system_text) messages[0].if_object()->set("role", "user");
-      // Where the assistant may not come first, shaping puts such a message there.
+      // Shaping inserts such a message if the assistant may not come first.
       if (way == WithoutUser::empty_message || (!found_.assistant_first && !end.empty())) {
         if (way != WithoutUser::system_text) messages.emplace_back(user(""));
       }
@@ -442,7 +456,7 @@ void Prober::ids() {
   }
 }
 
-// The marker at the end of `text` or at its beginning: <...>, [...] or <|...|>.
+// The marker at the end or at the beginning of `text`: <...>, [...] or <|...|>.
 std::string marker_at_end(std::string_view text) {
   const std::size_t last = text.find_last_not_of(" \t\r\n");
   if (last == std::string_view::npos || (text[last] != '>' && text[last] != ']')) return {};

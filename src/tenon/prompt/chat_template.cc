@@ -28,7 +28,7 @@ ChatTemplate::ChatTemplate(std::string source, std::shared_ptr<const jinja::Temp
   }
   const std::string* role = format_ == nullptr ? nullptr : format::result_role(*format_);
   if (role == nullptr) return;
-  // What the template itself puts around results must not come around the format's.
+  // The template must not put its own markers around results that the format writes.
   const bool is_native = *role == "tool" && capabilities_.tool_results;
   const bool is_written =
       !is_native && writes_role(*compiled_, *role, options.bos_token, options.eos_token);
@@ -44,8 +44,8 @@ Expected<std::shared_ptr<const ChatTemplate>> ChatTemplate::compile(std::string_
       new ChatTemplate(std::string(source), *std::move(compiled), options));
 }
 
-// What shaping may count on. A model that is told how to call by the fallback's example must not
-// see other ways of the template's own beside it.
+// The capabilities that shaping uses. The fallback's example tells the model how to call, so the
+// model must not see another way of the template's beside it.
 Capabilities ChatTemplate::capabilities_for(const json::Object& context) const {
   Capabilities capabilities = capabilities_;
   const json::Value* tools = context.find("tools");
@@ -73,7 +73,7 @@ Expected<Prompt> ChatTemplate::render_context(json::Object context,
 
 namespace {
 
-// Behind the system's messages.
+// Puts an empty user message behind the system's messages.
 bool put_empty_user(json::Object& context) {
   json::Value* messages = context.find("messages");
   json::Array* list = messages == nullptr ? nullptr : messages->if_array();
@@ -88,7 +88,7 @@ bool put_empty_user(json::Object& context) {
 
 }  // namespace
 
-// For conversations that the template refuses in ways that the probes did not find.
+// For conversations that the template refuses in ways that the probes have not found.
 std::optional<Prompt> ChatTemplate::render_otherwise(const json::Object& context,
                                                      const PromptOptions& options) const {
   const Capabilities native = capabilities_for(context);
@@ -124,7 +124,7 @@ std::optional<Prompt> ChatTemplate::render_otherwise(const json::Object& context
 
 Expected<Prompt> ChatTemplate::render_shaped(json::Object context, const PromptOptions& options,
                                              const Capabilities& capabilities) const {
-  // Nobody can guess what quotes the format's markers, so no data holds it.
+  // The quotes around the format's markers cannot be guessed, so no data contains them.
   const std::string quote = random_id("tenon");
   const Writer writer{.format = format_.get(),
                       .shows_call = is_generic_,

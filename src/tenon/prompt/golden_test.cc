@@ -14,8 +14,8 @@
 #include "tenon/prompt/reference_for_test.h"
 #include "tenon/prompt/render_batch.h"
 
-/// Templates over conversations, against what transformers renders; and that no byte of a
-/// conversation ever counts as the template's. Over our own templates, and over the large set of
+/// Compares what templates render for conversations with transformers, and checks that no byte of a
+/// conversation counts as the template's. Runs over our own templates, and over the large set of
 /// real ones.
 namespace tenon::prompt {
 namespace {
@@ -97,7 +97,7 @@ TEST_P(Goldens, AreRenderedToTheByte) {
   EXPECT_GT(count, least(300, 10'000));
 }
 
-// The defaults have room: whatever renders does so within a fiftieth of them.
+// The default limits have room: every template that renders needs at most a fiftieth of them.
 TEST_P(Goldens, AreFarFromTheLimits) {
   const jinja::RenderOptions usual;
   const jinja::RenderOptions few{.max_steps = usual.max_steps / 50,
@@ -117,7 +117,8 @@ TEST_P(Goldens, AreFarFromTheLimits) {
   }
 }
 
-// U+E000, which no template holds, behind every string of a conversation that is no keyword of it.
+// Puts U+E000, which no template contains, behind every string of a conversation that is not a
+// keyword.
 constexpr std::string_view kMark = "\xEE\x80\x80";
 
 void mark(json::Value& value, std::string_view key) {
@@ -157,8 +158,8 @@ TEST_P(Goldens, NoByteOfTheConversationCountsAsTheTemplates) {
 
 // --- shaping
 
-// What rendering shows is what the reference found, template by template. Names that are left out
-// are those where the reference looked with `content: null` or only for an error.
+// The capabilities of each template are those that the reference found. Names are left out where
+// the reference tried `content: null`, or looked only for an error.
 TEST_P(Goldens, CapabilitiesAreThoseOfTheReference) {
   std::size_t wrong = 0;
   std::size_t count = 0;
@@ -181,8 +182,8 @@ TEST_P(Goldens, CapabilitiesAreThoseOfTheReference) {
     }
   }
   EXPECT_GT(count, least(60, 800));
-  // Kimi K2 needs the superset, which the reference has not (4); idefics3 and three Granites by
-  // other names of the switch.
+  // Four are Kimi K2, which needs the superset that the reference lacks; idefics3 and three
+  // Granites have other names for the switch.
   EXPECT_LE(wrong, least(0, 8));
 }
 
@@ -194,8 +195,8 @@ json::Object cut_off(const json::Object& context, std::size_t messages) {
   return begun;
 }
 
-// Wherever a template lets a prompt begin as the one a turn before did, shaping does, too; and
-// nearly every conversation has a prompt.
+// If a template lets a prompt begin with the prompt of the turn before, shaping does not change
+// that. Nearly every conversation has a prompt.
 TEST_P(Goldens, ShapedTurnsBeginAsTheTurnBefore) {
   std::size_t turns = 0;
   std::size_t kept = 0;
@@ -231,7 +232,7 @@ TEST_P(Goldens, ShapedTurnsBeginAsTheTurnBefore) {
   EXPECT_GT(turns, least(150, is_long_test() ? 9'000 : 2'000));
   EXPECT_GT(kept, turns * 9 / 10);
   EXPECT_LT(refused, turns / 30);
-  // These write a message by what comes after it.
+  // These templates write a message in a way that depends on later messages.
   broken.erase("hfjs-meta-llama-Llama-Guard-3-11B-Vision");
   broken.erase("gguf-deepseek-r1-8b");
   broken.erase("lc-deepseek-ai-DeepSeek-R1-Distill-Llama-8B");
@@ -293,8 +294,8 @@ TEST_P(Goldens, EveryLanguageCaseHolds) {
 
 // --- tools for every model
 
-// Which families of models have support of their own, and which are taught by the prompt
-// (docs/templates.md). CodeLlama's template is Llama 2's.
+// Which families of models support tools themselves, and which learn calls from the prompt
+// (docs/templates.md). CodeLlama has Llama 2's template.
 TEST_P(Goldens, TheModelMatrix) {
   struct Row {
     std::string_view family;
@@ -331,8 +332,8 @@ TEST_P(Goldens, TheModelMatrix) {
   }
 }
 
-// Whatever the template: the model reads of the tool, of what was called (where more than one call
-// is allowed) and of what came of it.
+// With every template the model reads the tool, the calls (if more than one call is allowed) and
+// their results.
 TEST_P(Goldens, NothingOfAToolTurnIsLost) {
   json::Value messages = *json::parse(
       R"([{"role": "user", "content": "how is it?"},)"
@@ -346,7 +347,7 @@ TEST_P(Goldens, NothingOfAToolTurnIsLost) {
       R"( "parameters": {"type": "object", "properties": {"city": {"type": "string", "description": "where"}}, "required": ["city"]}}}])");
   std::map<std::string, std::string> lost;
   std::size_t taught = 0;
-  // With words beside calls, which some templates leave out; but never the calls.
+  // Some templates leave out text beside calls, but none leaves out the calls.
   for (const std::string_view said : {"", "Let me see."}) {
     messages.if_array()->at(1).if_object()->set("content", said);
     for (const auto& [name, source] : sources_) {
@@ -372,8 +373,8 @@ TEST_P(Goldens, NothingOfAToolTurnIsLost) {
     }
   }
   EXPECT_GE(taught, least(6, 50));
-  // Judges of conversations, which write nothing of assistants; and those that want tools under
-  // another name, whatever is asked.
+  // Templates that judge conversations and do not write assistant messages, and templates that
+  // expect tools under another name.
   for (const char* name :
        {"gguf-granite3-guardian-2b", "gguf-shieldgemma-27b", "gguf-firefunction-v2-70b",
         "lc-fireworks-ai-llama-3-firefunction-v2", "hfjs-fireworks-ai-firefunction-v1"}) {
@@ -382,7 +383,7 @@ TEST_P(Goldens, NothingOfAToolTurnIsLost) {
   EXPECT_TRUE(lost.empty()) << testing::PrintToString(lost);
 }
 
-// Histories as clients send them: none ends as an error, and what was said is in the prompt.
+// Histories as clients send them: none fails, and their text is in the prompt.
 TEST_P(Goldens, HistoriesThatClientsSendReachTheModel) {
   struct HistoryCase {
     std::string_view name;
@@ -472,7 +473,7 @@ TEST_P(Goldens, HistoriesThatClientsSendReachTheModel) {
     }
   }
   std::erase_if(lost, [](const auto& entry) { return entry.second.empty(); });
-  // As above: judges, and tools under another name.
+  // As above: templates that judge, and templates with tools under another name.
   for (const char* name :
        {"gguf-granite3-guardian-2b", "gguf-shieldgemma-27b", "gguf-firefunction-v2-70b",
         "lc-fireworks-ai-llama-3-firefunction-v2", "hfjs-fireworks-ai-firefunction-v1"}) {

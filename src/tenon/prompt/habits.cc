@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMostShown = 80;
 constexpr std::size_t kMostWords = 512;
-constexpr std::size_t kMostParts = 8;  // of a word that is put together
+constexpr std::size_t kMostParts = 8;  // from which one word is put together
 constexpr std::chrono::seconds kMostTime{5};
 
 json::Object habit_turn(std::string_view role, std::string_view content) {
@@ -72,14 +72,14 @@ std::optional<Prompt> habit_prompt(const ChatTemplate& chat_template, json::Obje
   return *std::move(prompt);
 }
 
-// A prompt, and what it was made of.
+// A prompt, and the messages that it was made from.
 struct Made {
   json::Object context;
   std::string text;
 };
 
-// The line that writes the byte at `at`: a render that may write no more than what is before it
-// fails there.
+// The line that writes the byte at `at`. It is found by rendering again with a limit on the output
+// of `at` bytes: the error is then at this line.
 std::size_t line_at(const jinja::Template& chat_template, const Made& made, std::size_t at) {
   jinja::RenderOptions options;
   options.now_unix_s = 1;
@@ -134,7 +134,7 @@ std::string own_text(const Prompt& prompt) {
   return own;
 }
 
-/// What is looked for in messages: a string of the template, or several of one tag together.
+/// A word to try in messages: a string of the template, or several strings of one tag together.
 struct Word {
   std::string text;
   std::vector<std::string> parts;
@@ -184,7 +184,7 @@ std::vector<Word> words_of(const std::string& source) {
   return words;
 }
 
-// What `longer` has and `shorter` has not, between what both begin and end with.
+// The part of `longer` that lies between the beginning and the end that it shares with `shorter`.
 std::string added(std::string_view shorter, std::string_view longer) {
   const auto begin =
       static_cast<std::size_t>(std::ranges::mismatch(shorter, longer).in2 - longer.begin());
@@ -204,7 +204,7 @@ std::optional<PrefixBreak> prefix_break(const ChatTemplate& chat_template) {
   Made before;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (*all[i].find("role") != json::Value("assistant")) continue;
-    // The prompt for the answer, then with the answer.
+    // First the prompt for the answer, then the prompt that has the answer.
     for (const bool has_answer : {false, true}) {
       json::Array messages;
       for (std::size_t j = 0; j < i + (has_answer ? 1 : 0); ++j) messages.push_back(all[j]);
@@ -242,7 +242,7 @@ std::vector<WordGate> word_gates(const ChatTemplate& chat_template) {
     const auto plain = prompt_with(role, "word");
     if (!plain) continue;
     const std::string own = own_text(*plain);
-    std::set<std::string> found;  // that do it alone
+    std::set<std::string> found;  // words that change the text by themselves
     std::vector<std::string> together;
     for (const Word& word : words) {
       if (std::chrono::steady_clock::now() > end) return gates;

@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kPlainHabits =
     "{%- for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
     "{%- if add_generation_prompt %}<|assistant|>{% endif %}";
-// Reasoning is written of the last answer alone.
+// Only the last answer's reasoning is written.
 constexpr std::string_view kDropsReasoning =
     "{%- for m in messages %}<|{{ m.role }}|>\n"
     "{%- if m.reasoning_content and loop.last %}\n"
@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(
                  {"system: /quick -> "}}),
     [](const auto& info) { return std::string(info.param.name); });
 
-// What the reference templates do, as a number: a change of it is looked at.
+// How many of the reference templates have such habits. If a number changes, find out why.
 class HabitsOfReference : public testing::TestWithParam<Data> {};
 
 TEST_P(HabitsOfReference, AreFoundForEveryTemplate) {

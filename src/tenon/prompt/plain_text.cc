@@ -13,21 +13,21 @@ std::size_t pair_at(std::string_view text, std::size_t at) {
   return std::size_t{byte(at)} << 8U | byte(at + 1);
 }
 
-// Of the character that begins at `at`.
+// The length in bytes of the character that begins at `at`.
 std::size_t character_end(std::string_view text, std::size_t at) {
   std::size_t end = at + 1;
   while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) ++end;
   return end;
 }
 
-// Whose text it is, from span to span: asked for places that only grow.
+// Tells template from data. The places that are asked for must only grow.
 class Origins {
  public:
   explicit Origins(const std::vector<jinja::Span>& spans) : spans_(spans) {}
 
   struct Stretch {
     bool has_data = false;
-    std::size_t border = 0;  // between template and data, the first one inside; 0: there is none
+    std::size_t border = 0;  // the first border between template and data inside; 0: no border
   };
   Stretch of(std::size_t begin, std::size_t end) {
     while (next_ < spans_.size() && spans_[next_].end <= begin) ++next_;
@@ -54,7 +54,7 @@ PlainText::PlainText(const vocab::Tokenizer& tokenizer) {
     const auto id = static_cast<vocab::TokenId>(i);
     if (!tokenizer.is_control(id)) continue;
     const std::string_view text = tokenizer.bytes(id);
-    // A single character cannot be cut, and is no marker.
+    // A single character cannot be cut in two, and is not a marker.
     if (text.empty() || character_end(text, 0) == text.size()) continue;
     controls_.insert(text);
     lengths.insert(text.size());
@@ -75,7 +75,7 @@ std::string PlainText::of(const Prompt& prompt) const {
       const Origins::Stretch stretch = origins.of(at, at + length);
       if (!stretch.has_data) continue;
       const auto before = std::ranges::upper_bound(cuts, at);
-      if (before != cuts.end() && *before < at + length) continue;  // it is in pieces already
+      if (before != cuts.end() && *before < at + length) continue;  // a cut lies inside it already
       const std::size_t cut = stretch.border > 0 ? stretch.border : character_end(text, at);
       cuts.insert(std::ranges::upper_bound(cuts, cut), cut);
     }

@@ -13,11 +13,11 @@
 
 namespace tenon::prompt {
 
-/// Prompts as text, for servers that take nothing else and read a control token wherever its text
-/// stands. Where text from outside spells one, alone or with the template's text beside it, a zero
-/// width space (U+200B) stands behind its first character: to a reader the text is as it was, to
-/// the tokenizer it is text. That is all that can be done there, and less than token ids do: what a
-/// server takes for control tokens beside this tokenizer's is not known here.
+/// Prompts as text, for servers that accept only text and read a control token wherever its text
+/// stands. If text from outside spells a control token, alone or together with the template's text
+/// beside it, a zero width space (U+200B) is put behind its first character. A reader sees the same
+/// text, and the tokenizer sees no control token. This protects less than token ids do: a server
+/// may know control tokens that this tokenizer does not have.
 ///
 ///     const PlainText plain(tokenizer);
 ///     send(plain.of(prompt));   // "<|im_end|>" of a user is "<\u200b|im_end|>" now
@@ -32,7 +32,7 @@ class PlainText {
  private:
   std::unordered_set<std::string_view> controls_;
   std::vector<std::size_t> lengths_;         // of the controls, in bytes, each once, shortest first
-  std::bitset<std::size_t{1} << 16> pairs_;  // of bytes that controls begin with
+  std::bitset<std::size_t{1} << 16> pairs_;  // the two bytes that each control begins with
 };
 
 }  // namespace tenon::prompt

@@ -62,8 +62,8 @@ TEST(PlainText, CutsWhatOutsidersSpell) {
   }
 }
 
-// All texts of few pieces, cut between template and data in every way: what a server reads has the
-// template's control tokens, all of them, and no other.
+// All texts of a few pieces, divided between template and data in every way: a server reads all of
+// the template's control tokens, and no other.
 TEST(PlainText, GivesNoControlTokenToData) {
   const PlainText plain(tokenizer());
   const std::string_view pieces[] = {"<", "<|im_end", "|>", ">", "c>", "｜", "a", "<|im_end|>"};

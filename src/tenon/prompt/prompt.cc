@@ -42,7 +42,7 @@ json::Value to_template_json(const message::Message& message) {
   result["role"] = message::role_name(message.role);
   result["content"] = content_json(message);
   if (!message.reasoning.empty()) {
-    // transformers gives it under both names; templates read the one they know.
+    // transformers gives it under both names, and each template reads the one that it knows.
     result["reasoning_content"] = message.reasoning;
     result["thinking"] = message.reasoning;
   }
@@ -97,15 +97,15 @@ json::Object template_context(const message::ChatRequest& request, const PromptO
 
 namespace {
 
-// Roles of messages in the protocols and in the templates of models. Templates make markers of them
-// (`<|observation|>`), so no other word may count as the template's own.
+// The roles of messages in protocols and in models' templates. Templates make markers of them
+// (`<|observation|>`), so no other word may count as the template's text.
 constexpr std::string_view kRoles[] = {
     "system",      "developer", "user",        "assistant",     "tool",
     "tools",       "function",  "model",       "human",         "observation",
     "environment", "ipython",   "tool_result", "tool_response", "function result",
     "tool_call",   "tool_calls"};
 
-// What the template may take for its own text: the role of each message, where it is one of kRoles.
+// The data that counts as the template's text: the role of each message, if it is one of kRoles.
 std::unordered_set<const json::Value*> roles_in(const json::Object& context) {
   std::unordered_set<const json::Value*> roles;
   const json::Value* messages = context.find("messages");
@@ -146,19 +146,19 @@ using Ids = std::vector<vocab::TokenId>;
 
 constexpr std::string_view kBlank = " \t\r\n";
 
-// A template span around its control tokens. Some control tokens swallow the white space beside
-// them: `head` and `tail` are without it.
+// The parts of a template span around its control tokens. `head` and `tail` are without the white
+// space that some control tokens swallow beside them.
 struct Parts {
   std::string_view head;  // before the first control token
   std::span<const vocab::TokenId> middle;
   std::string_view tail;  // after the last one
 };
 
-// `ids` are `text` with control tokens on, one of them at least. They spell the text byte by byte,
-// but for white space beside a control token, which it may swallow, and a space that the tokenizer
-// may put before text that begins the span or follows a control token. Nothing where they do not:
-// the tokenizer has changed the text (or put a space before one), and nobody can tell where a token
-// stood.
+// Splits `text`, whose tokens are `ids` with control tokens on, at least one of them. The tokens
+// must spell the text byte by byte, with two exceptions: a control token may swallow white space
+// beside it, and the tokenizer may put a space before text that begins the span or follows a
+// control token. Empty if they do not: the tokenizer has changed the text, so the place of a token
+// in it is unknown.
 std::optional<Parts> split_at_controls(const vocab::Tokenizer& tokenizer, std::string_view text,
                                        const Ids& ids) {
   std::optional<std::size_t> first;  // control token
@@ -166,7 +166,7 @@ std::optional<Parts> split_at_controls(const vocab::Tokenizer& tokenizer, std::s
   std::size_t head_end = 0;
   std::size_t tail_begin = 0;
   std::size_t at = 0;
-  bool is_apart = true;  // no text before this token: the start, or a control token
+  bool is_apart = true;  // this token is the first, or follows a control token
   for (std::size_t i = 0; i < ids.size(); ++i) {
     std::string_view bytes = tokenizer.bytes(ids[i]);
     const bool is_control = tokenizer.is_control(ids[i]);
@@ -200,8 +200,9 @@ std::optional<Parts> split_at_controls(const vocab::Tokenizer& tokenizer, std::s
 
 }  // namespace
 
-// Only a template span can hold control tokens. What lies between two of them is one text, wherever
-// template and data meet in it: the model was trained on tokens that reach across such borders.
+// Only a template span can hold control tokens. All that lies between two of them is tokenised as
+// one text, even if template and data meet in it, because the model was trained on tokens that
+// reach across such borders.
 Status tokenize(const vocab::Tokenizer& tokenizer, const Prompt& prompt,
                 std::vector<vocab::TokenId>& ids) {
   const std::size_t first = ids.size();

@@ -45,8 +45,8 @@ struct Habits {
   bool lower_case = false;   // changes the text
 };
 
-/// Bytes are their own ids; "<s>", "<|im_start|>" and "<|im_end|>" are 256, 257, 258 where controls
-/// are on; "ab" is 259.
+/// The id of a byte is the byte; "<s>", "<|im_start|>" and "<|im_end|>" are 256, 257 and 258 if
+/// control tokens are on; "ab" is 259.
 class FakeTokenizer : public vocab::Tokenizer {
  public:
   explicit FakeTokenizer(Habits habits = {}) : habits_(habits) {}
@@ -152,14 +152,14 @@ TEST(Prompt, TextFromOutsideNeverBecomesAControlToken) {
   };
   const std::size_t expected = controls_in(ids_of(""));
   EXPECT_EQ(expected, 5U);
-  // Whole, and cut so that template and data could meet to one.
+  // In one piece, and cut so that template and data together could be a control token.
   for (const char* text :
        {"<|im_end|>", "<|im_start|>", "<s>", "im_end|>", "<|im_end|", "<|im_end|><|im_start|>x"}) {
     EXPECT_EQ(controls_in(ids_of(text)), expected) << text;
   }
 }
 
-// Templates make their markers of literals and a role, which is a word of the protocol.
+// Templates build markers from literals and a role, which is a word of the protocol.
 TEST(Prompt, MarkersMadeOfARoleAreTheTemplates) {
   struct RoleRow {
     const char* name;
@@ -222,7 +222,7 @@ TEST(Prompt, TokensReachAcrossTheBordersOfData) {
   EXPECT_EQ(ids, (std::vector<vocab::TokenId>{256, 259, 'x', 259, 258, ' ', 257, '\n', 'y', 258}));
 }
 
-// However the text is divided among template and data, the tokens are those of the whole text.
+// The tokens are those of the whole text, in every way to divide it between template and data.
 TEST(Prompt, TokensAreThoseOfTheWholeText) {
   constexpr std::string_view kPieces[] = {"a",   "b",   "ab",           " ",          "\n",
                                           "\n ", "<s>", "<|im_start|>", "<|im_end|>", "<|im_"};
@@ -234,7 +234,7 @@ TEST(Prompt, TokensAreThoseOfTheWholeText) {
     const FakeTokenizer tokenizer(habit);
     Prompt prompt;
     for (auto spans = 1 + dice() % 6; spans > 0; --spans) {
-      // No white space and no border that a marker could reach across: both are the template's.
+      // Without white space, and without a border inside a marker: both belong to the template.
       const bool is_data = spans % 2 == 0;
       const std::size_t begin = prompt.text.size();
       if (is_data || (begin == 0 && habit.adds_space)) prompt.text += "b";
@@ -367,8 +367,8 @@ TEST(Prompt, ArgumentsAreShapedAndSaid) {
 }
 
 // Templates are compiled once and rendered from many threads: for ThreadSanitizer.
-// What no probe looks for is tried in other ways, and what was done is said; a reason that stays is
-// told in the template's words.
+// If a template refuses something that no probe looks for, other ways are tried and the log says
+// so. If they fail too, the error is the template's.
 TEST(ChatTemplate, WhatIsRefusedIsTriedOtherwise) {
   struct OtherRow {
     const char* name;
@@ -403,8 +403,8 @@ TEST(ChatTemplate, WhatIsRefusedIsTriedOtherwise) {
   }
 }
 
-// mistral-common's templates mark the JSON of an object as safe, which makes jinja2 escape the
-// quotes around it: they are right with text.
+// mistral-common's templates mark the JSON of an object as safe, and so jinja2 escapes the quotes
+// around it. They are right with text.
 TEST(ChatTemplate, ArgumentsAreTextWhereAnObjectEscapesWhatIsAroundIt) {
   const auto chat_template = compiled(
       "{%- for m in messages -%}{%- if m.tool_calls -%}[TOOL_CALLS][{%- for t in m.tool_calls -%}"
@@ -415,7 +415,7 @@ TEST(ChatTemplate, ArgumentsAreTextWhereAnObjectEscapesWhatIsAroundIt) {
       "{%- else -%}{%- if loop.last and tools -%}{{ tools | tojson | safe }}{%- endif -%}"
       "[INST]{{ m.content }}[/INST]{%- endif -%}{%- endfor -%}");
   EXPECT_EQ(chat_template->capabilities().arguments, Arguments::text);
-  // xlam reads a list behind this marker, too, and writes one without.
+  // xlam also reads a list behind this marker, and writes one without it.
   ASSERT_NE(chat_template->format(), nullptr);
   EXPECT_EQ(format::info(*chat_template->format()).name, "mistral_v3");
   for (const char* arguments : {R"({"a": "b"})", R"("{\"a\": \"b\"}")"}) {
@@ -481,7 +481,7 @@ TEST(ChatTemplate, ThePlainOneTakesWhateverIsSaid) {
             "<content>7</content>\n</tool_response>\n\nassistant:");
 }
 
-// Markers that the format writes become control tokens; the same in data do not.
+// Markers that the format writes become control tokens; the same text in data does not.
 TEST(ChatTemplate, MarkersThatTheFormatWritesAreTheTemplates) {
   const auto format = format::compile(
       "name = 'turns'\n[[syntax]]\ncall = '<|im_start|>${object}<|im_end|>'\n"
@@ -508,7 +508,7 @@ TEST(ChatTemplate, MarkersThatTheFormatWritesAreTheTemplates) {
   EXPECT_EQ(own, "u.;a<|im_start|>.<|im_end|>;u<s>.;");
 }
 
-// The interface of RuvLLM's ADR-010: native and generic.
+// The interface of RuvLLM's ADR-010, with native and with generic support.
 TEST(ChatTemplate, FormatsWithToolsAndParsesCalls) {
   constexpr std::string_view kNative =
       "{% for t in tools %}<tools>{{ t.function.name }}</tools>{% endfor %}"
@@ -554,8 +554,8 @@ TEST(ChatTemplate, FormatsWithToolsAndParsesCalls) {
   EXPECT_EQ(calls.error().message, "model does not support tool calling");
 }
 
-// A model that has learnt no form of calls sees one before the first message of the user; a format
-// that is chosen, and a conversation that the assistant begins, have none.
+// A model that has not learnt a form of calls sees an example before the user's first message.
+// There is no example if the format was chosen, or if the assistant begins the conversation.
 TEST(ChatTemplate, ShowsACallToModelsThatKnowNone) {
   constexpr std::string_view kShown =
       "user\nWhat time is it in Oslo?<|im_end|>\n<|im_start|>assistant\n<tool_call>\n"
@@ -578,8 +578,8 @@ TEST(ChatTemplate, ShowsACallToModelsThatKnowNone) {
   EXPECT_EQ(chosen->format_with_tools(messages, tools)->text.find("get_time"), std::string::npos);
 }
 
-// How the official template of Llama 4 asks for calls, by which its models write them as bare JSON
-// objects. The template is ours, in the shape of that one.
+// Llama 4's official template asks for calls in a way that makes its models write bare JSON
+// objects. This template is ours, and has the same shape.
 TEST(ChatTemplate, TellsLlama4HowToCall) {
   const auto chat_template = compiled(R"({{- bos_token }}
 {%- for message in messages %}

@@ -13,13 +13,28 @@
 #include "tenon/json/object_end.h"
 #include "tenon/json/value.h"
 
+// Proposes a definition by looking at what a template writes for known calls.
+//
+// First the body of one call is found in the text of a turn with that call (body_of). Four forms
+// are tried: a JSON object with name and arguments (object_body), a name followed by a JSON object
+// (named_body), Python's keywords or bare keys (keyword_body), and parameters between markers
+// (parameter_body). Each finds the probe words in the text and makes a pattern of what stands
+// between them.
+//
+// Then definition() compares a turn with one call and a turn with two. The text before the first
+// body, between the two and after the last gives the markers of a section, of a call and the
+// separator (frame_of); they are cut only where a word, a tag or white space ends (is_border).
+//
+// At last check() compiles the definition, reads each sample back, and writes it again. A
+// definition that does not read its own samples is refused; one that would write them in another
+// way is given with a comment.
 namespace tenon::prompt {
 namespace {
 
 using format::CallSample;
 using message::ToolCall;
 
-// No word is a part of another, and none is in a template.
+// No word is a part of another, and no template contains one.
 const ToolCall kOne{.name = "probetool", .arguments = R"({"probekey": "probevalue"})"};
 const ToolCall kOtherName{.name = "probeother", .arguments = R"({"probelast": "probesecond"})"};
 const ToolCall kPair{.name = "probetool",
@@ -36,7 +51,7 @@ std::string shown(std::string_view text) {
   return json::quoted(text.substr(0, kMost)) + (text.size() > kMost ? "..." : "");
 }
 
-// A stretch of a text.
+// A part of a text.
 struct Range {
   std::size_t begin = 0;
   std::size_t end = 0;
@@ -47,7 +62,7 @@ struct Found {
   json::Value value;
 };
 
-// The innermost JSON object that begins before `before` and holds what `holds` asks for.
+// The innermost JSON object around the place `before` for which `holds` is true.
 template <class Holds>
 std::optional<Found> object_around(std::string_view text, std::size_t before, const Holds& holds) {
   for (std::size_t begin = before; begin-- > 0;) {
@@ -61,7 +76,7 @@ std::optional<Found> object_around(std::string_view text, std::size_t before, co
   return std::nullopt;
 }
 
-// A marker neither ends nor begins in the middle of a word, a tag or a run of white space.
+// Whether a marker may begin or end here: not within a word, a tag or a run of white space.
 bool is_border(std::string_view text, std::size_t at) {
   if (at == 0 || at >= text.size()) return true;
   constexpr std::string_view kSpace = " \n\t";
@@ -88,7 +103,7 @@ std::size_t common_end(std::string_view a, std::string_view b) {
   return size;
 }
 
-// What stands around each of several things, and what around all of them.
+// The text around each of several things, and the text around all of them.
 struct Frame {
   std::string open;
   std::string before;
@@ -97,7 +112,7 @@ struct Frame {
   std::string close;
 };
 
-// From the text before the first, between two, and after the last.
+// Finds the frame from the text before the first thing, between two, and after the last.
 Frame frame_of(std::string_view first, std::string_view between, std::string_view last) {
   std::size_t after = common_begin(last, between);
   std::size_t before = common_end(first, between);
@@ -110,13 +125,13 @@ Frame frame_of(std::string_view first, std::string_view between, std::string_vie
           .close = std::string(last.substr(after))};
 }
 
-// One call as a pattern: the part of the sample's text that it stands for, and keys of the syntax.
+// One call as a pattern, the part of the sample's text that it describes, and keys of the syntax.
 struct Body {
   Range at;
   std::string call;                 // from the call's first slot to its last
   std::string end;                  // a literal that must follow the last slot
-  std::vector<std::string> lines;   // of the syntax, and
-  std::vector<std::string> tables;  // behind it
+  std::vector<std::string> lines;   // keys of the syntax
+  std::vector<std::string> tables;  // tables of the definition beside the syntax
 };
 
 class Proposer {
@@ -131,12 +146,12 @@ class Proposer {
   [[nodiscard]] std::optional<Body> named_body(const CallSample& sample) const;
   [[nodiscard]] std::optional<Body> keyword_body(const CallSample& sample) const;
   [[nodiscard]] std::optional<Body> parameter_body(const CallSample& sample) const;
-  // The name and what stands between it and `arguments` as a pattern; nothing without a name.
+  // A pattern of the name and the text between it and `arguments`; empty if there is no name.
   [[nodiscard]] std::optional<Body> head(const CallSample& sample, std::size_t arguments) const;
   [[nodiscard]] std::string definition(const CallSample& one, const Body& body) const;
   [[nodiscard]] std::optional<Body> body_of(const CallSample& sample) const;
   [[nodiscard]] std::optional<CallSample> sample_of(std::vector<ToolCall> calls) const;
-  // What is to be said about the definition, as comments.
+  // Checks the definition. Returns notes about it as comments of TOML.
   [[nodiscard]] Expected<std::string> check(const std::string& toml_text) const;
 
   const ChatTemplate& template_;
@@ -145,7 +160,7 @@ class Proposer {
   std::string reasoning_close_ = template_.capabilities().reasoning_close;
 };
 
-// Without the reasoning that may come first: `<think>...</think>`, or the end of it.
+// The sample without reasoning before the calls: `<think>...</think>`, or only its end.
 std::optional<CallSample> Proposer::sample_of(std::vector<ToolCall> calls) const {
   auto sample = template_.write_turn(std::move(calls));
   if (!sample || reasoning_close_.empty()) return sample;
@@ -168,7 +183,7 @@ std::optional<Found> arguments_in(const CallSample& sample) {
                        [&wanted](const json::Value& value) { return value == *wanted; });
 }
 
-// The key in `object` whose value is `wanted`; "" if there is none.
+// The key in `object` whose value is `wanted`; "" if no member has it.
 std::string key_of(const json::Value& object, const json::Value& wanted) {
   for (const json::Member& member : *object.if_object()) {
     if (member.value == wanted) return member.key;
@@ -199,7 +214,7 @@ std::optional<Body> Proposer::object_body(const CallSample& sample) const {
     object += ", id = " + format::as_toml(std::vector<std::string>{id_key}) + ", writes_id = true";
     if (holder->value.if_object()->begin()->key == id_key) object += ", id_first = true";
   }
-  // An object around it, as {"type": "function", "function": {...}}, is read and not written.
+  // An object around it, such as {"type": "function", "function": {...}}, is read, but not written.
   const auto wrapper = object_around(sample.text, body.at.begin, [&](const json::Value& value) {
     return !key_of(value, holder->value).empty();
   });
@@ -245,7 +260,7 @@ std::optional<Body> Proposer::head(const CallSample& sample, std::size_t argumen
   return body;
 }
 
-// The name, and the arguments as a JSON object.
+// The name, followed by the arguments as a JSON object.
 std::optional<Body> Proposer::named_body(const CallSample& sample) const {
   const auto arguments = arguments_in(sample);
   if (!arguments) return std::nullopt;
@@ -307,7 +322,7 @@ std::optional<Body> Proposer::parameter_body(const CallSample& sample) const {
   if (typed_key == typed_text.npos || typed_value == typed_text.npos) return std::nullopt;
   const std::string_view other = between(typed_text, typed_key, 8, typed_value);
   std::string type(middle);
-  if (other != middle) {  // the words that tell text from the rest
+  if (other != middle) {  // words in the marker say whether the value is text
     const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
     std::size_t begin = 0;
     while (begin < std::min(middle.size(), other.size()) && middle[begin] == other[begin]) ++begin;
@@ -325,7 +340,7 @@ std::optional<Body> Proposer::parameter_body(const CallSample& sample) const {
   } else {
     type = format::as_pattern(middle);
   }
-  // `sample` has one parameter: the same frame around it.
+  // `sample` has one parameter, with the same frame around it.
   const std::size_t begin = sample.text.find("probetool");
   const std::size_t value = sample.text.find("probevalue");
   if (begin == std::string::npos || value == std::string::npos) return std::nullopt;
@@ -351,13 +366,14 @@ std::string Proposer::definition(const CallSample& one, const Body& body) const 
   Frame frame{.before = std::string(text.substr(0, body.at.begin)),
               .after = std::string(text.substr(body.at.end))};
   bool several = false;
-  // Two calls of one name and arguments: the second is the first over again, but for its id.
+  // Two calls with the same name and arguments, so the second is the first again, except for its
+  // id.
   if (const auto two = sample_of({kOne, kOne})) {
     const std::string_view both = two->text;
     const std::string_view whole = text.substr(body.at.begin, body.at.end - body.at.begin);
     const std::size_t first = both.find(whole);
     std::size_t second = both.rfind(kOne.name);
-    // The second body begins as far before its name as the first one does.
+    // The second body begins as many bytes before its name as the first body does.
     const std::size_t lead = whole.find(kOne.name);
     if (first != both.npos && second >= lead && second - lead > first) {
       second -= lead;
@@ -378,7 +394,7 @@ std::string Proposer::definition(const CallSample& one, const Body& body) const 
            "\nclose = " + format::as_toml(std::vector{reasoning_close_}) + "\n";
   }
   const bool is_section = !frame.open.empty() && !(frame.close + frame.separator).empty();
-  if (!is_section && several && !frame.close.empty()) {  // what ends the turn, not the calls
+  if (!is_section && several && !frame.close.empty()) {  // it ends the turn, not the calls
     out += "\n[content]\ndrop = " + format::as_toml(std::vector{frame.close}) + "\n";
     frame.close.clear();
   }
@@ -416,7 +432,7 @@ Expected<std::string> Proposer::check(const std::string& toml_text) const {
     const auto sample = sample_of(calls);
     if (!sample) continue;
     auto read = format::read_back(*compiled, *sample);
-    if (!read && calls.front() == kTyped) {  // some templates print Python's values
+    if (!read && calls.front() == kTyped) {  // some templates print values as Python does
       notes += "# Values that are not text are not read back as the template writes them:\n# " +
                shown(sample->text) + "\n";
       continue;
@@ -437,7 +453,7 @@ Expected<std::string> Proposer::check(const std::string& toml_text) const {
 
 Expected<std::string> Proposer::run() {
   auto one = sample_of({kOne});
-  if (one && reasoning_close_.empty() && one->text.starts_with("</")) {  // as </think>
+  if (one && reasoning_close_.empty() && one->text.starts_with("</")) {  // such as </think>
     const std::size_t end = one->text.find('>');
     if (end != std::string::npos) {
       reasoning_close_ = one->text.substr(0, end + 1);

@@ -8,11 +8,11 @@
 
 namespace tenon::prompt {
 
-/// A definition (TOML, docs/formats.md) of the format in which `chat_template` writes calls, called
-/// `name` in the letters of a format's name. It is found by comparing what is written for one call
-/// and for two, for other names, arguments and kinds of values, and it is checked: it reads back
-/// each of these, and writes the same text. Fails with `unsupported` and what it is that cannot be
-/// seen or said.
+/// Proposes a definition (TOML, docs/formats.md) of the format in which `chat_template` writes
+/// calls. Its name is `name` in the letters that a format's name may have. The definition is found
+/// by comparing the text of one call and of two, and of other names, arguments and types of values.
+/// It is checked: it must read back each of these texts, and comments in it say where it would
+/// write another one. Fails with `unsupported`, naming what cannot be found or expressed.
 ///
 ///     const auto definition = propose(**chat_template, "my-model");
 ///     if (definition) std::cout << *definition;

@@ -10,7 +10,7 @@
 namespace tenon::prompt {
 namespace {
 
-// How a template of this test writes a call `c`; around it all are the same.
+// How a template of this test writes a call `c`. Everything around it is the same in all of them.
 std::string chat(std::string_view before, std::string_view call, std::string_view between,
                  std::string_view after) {
   return "{%- for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}{% if m.tool_calls %}" +

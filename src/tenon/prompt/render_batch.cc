@@ -20,7 +20,7 @@ Error wrong(std::string message) {
   return {Errc::invalid, std::move(message)};
 }
 
-// The member `key` if it is there and not null; fails where it is of another kind.
+// The member `key`, if it is there and not null. Fails if it has another type.
 template <class T>
 Expected<const T*> member(const json::Object& object, std::string_view key,
                           const T* (json::Value::*as)() const) {
@@ -46,7 +46,7 @@ Expected<bool> flag(const json::Object& object, std::string_view key, bool other
   return *value->if_bool();
 }
 
-/// Templates of a batch are often the same: the last one of each kind is kept.
+/// The last template of each kind is kept, because the templates of a batch are often the same.
 class Compiler {
  public:
   Expected<std::shared_ptr<const jinja::Template>> compile(const std::string& source,
@@ -63,7 +63,7 @@ class Compiler {
     return compiled;
   }
 
-  /// With what it takes, for shaping.
+  /// The template with its capabilities, for shaping.
   Expected<std::shared_ptr<const ChatTemplate>> compile_chat(const std::string& source,
                                                              const ChatTemplate::Options& options) {
     const bool is_same = last_chat_ && source == last_chat_->source() &&
@@ -104,7 +104,7 @@ Expected<jinja::CompileOptions> compile_options(const json::Object& request) {
   return options;
 }
 
-// The context that transformers would hand to the template.
+// The context that transformers would give the template.
 Expected<json::Object> chat_context(const json::Object& request) {
   json::Object context;
   context["messages"] = *request.find("messages");
@@ -118,7 +118,8 @@ Expected<json::Object> chat_context(const json::Object& request) {
   if (!more) return Unexpected(more.error());
   if (*more != nullptr) {
     for (const json::Member& keyword : **more) {
-      // The line itself says these; the tokens would count as the template's text.
+      // The line has members of its own for these. The tokens among them would count as the
+      // template's text.
       constexpr std::string_view kTaken[] = {"messages", "tools", "bos_token", "eos_token",
                                              "add_generation_prompt"};
       if (std::ranges::find(kTaken, keyword.key) != std::end(kTaken)) {
@@ -135,8 +136,8 @@ std::string text_of(const json::Object& object, std::string_view key) {
   return value == nullptr || value->if_string() == nullptr ? std::string() : *value->if_string();
 }
 
-// What transformers does to messages since version 5: keys that are null go, and reasoning has each
-// of the names under which templates read it.
+// What transformers does to messages since version 5: it removes keys with null, and gives
+// reasoning each of the names under which templates read it.
 void clean_up_messages(json::Object& context) {
   json::Value* messages = context.find("messages");
   if (messages == nullptr || messages->if_array() == nullptr) return;

@@ -11,14 +11,14 @@
 
 namespace tenon::prompt {
 
-/// Answers a line that renders tool calls in a format (`format`, `tools`, `tool_calls`): the layers
-/// above know formats.
+/// Answers a line that renders tool calls in a format (`format`, `tools`, `tool_calls`). The caller
+/// provides it, because it knows which formats there are.
 using RenderCalls = std::function<Expected<json::Value>(const json::Object& request)>;
 
 struct RenderBatchOptions {
-  bool spans = false;         ///< Answers hold `spans`, too.
-  std::string template_name;  ///< What errors call the template; "": they begin with the line.
-  RenderCalls render_calls;   ///< Empty: such lines are refused as unsupported.
+  bool spans = false;         ///< Answers have `spans`, too.
+  std::string template_name;  ///< The template's name in errors; "": they begin with the line.
+  RenderCalls render_calls;   ///< Empty: lines with `format` are refused as unsupported.
 };
 
 /// `tenon render --batch`, in the manner of json::answer_lines. A line holds
@@ -29,18 +29,19 @@ struct RenderBatchOptions {
 ///               clean_up?                                               as transformers renders it
 ///     format, tools, tool_calls                                         see RenderCalls
 ///
-/// With `clean_up` messages are first made what transformers 5 makes of them: keys that are null
-/// go, and reasoning has the names `reasoning_content` and `thinking`, whichever it came under.
-/// And, with a template, `now?` (ISO 8601); other members are refused. The answer is `{"output"}`,
-/// with `spans` where they are asked for, `shaping` where history was rewritten, and `ids` where
-/// ids of calls were: the client's, each with the one that the model reads.
+/// With `clean_up`, messages are first changed as transformers 5 changes them: keys with null are
+/// removed, and reasoning gets both names, `reasoning_content` and `thinking`. A line with a
+/// template may also have `now` (ISO 8601); other members are refused. The answer is `{"output"}`,
+/// with `spans` if they are asked for, `shaping` if history was rewritten, and `ids` if ids of
+/// calls were rewritten: each of the client's with the one that the model reads.
 void render_batch(std::istream& in, std::ostream& out, const RenderBatchOptions& options = {});
 
-/// One line of it.
+/// Answers one line.
 [[nodiscard]] Expected<json::Object> render_line(const json::Object& request,
                                                  const RenderBatchOptions& options = {});
 
-/// Seconds since 1970 of "2026-11-20", "2026-11-20T12:00:00", with fraction, Z or +hh:mm if there.
+/// Seconds since 1970 of "2026-11-20" or "2026-11-20T12:00:00"; a fraction, Z and +hh:mm may
+/// follow.
 [[nodiscard]] Expected<std::int64_t> parse_iso_time(std::string_view text);
 
 }  // namespace tenon::prompt

@@ -34,7 +34,7 @@ enum Part : std::uint8_t {
 };
 constexpr std::size_t kParts = 23;
 
-// Those that a keyword of a type says, whose value is a number or a word.
+// The parts that are one keyword whose value is a number or a word.
 struct Constraint {
   Part part;
   std::string_view key;
@@ -63,7 +63,7 @@ bool is_number(Part part) {
          (constraint != nullptr && part != part_pattern && part != part_format);
 }
 
-// What JSON Schema calls its own, and templates look for among names.
+// Keywords of JSON Schema that some templates look for among the names of properties.
 constexpr std::string_view kNames[] = {
     "description", "type",  "properties", "required", "nullable", "enum",   "items",
     "title",       "name",  "default",    "format",   "const",    "anyOf",  "oneOf",
@@ -86,7 +86,7 @@ json::Value branches(const std::string& word) {
                      json::Object{{"type", "integer"}}};
 }
 
-// A schema with `word` in this part. Its own description is another part.
+// A schema with `word` in this part. The schema's description is a part by itself.
 json::Value schema_with(Part part, const std::string& word) {
   json::Object schema{{"type", "string"}, {"description", "what"}};
   switch (part) {
@@ -142,14 +142,14 @@ json::Value schema_with(Part part, const std::string& word) {
   return schema;
 }
 
-// The kind of `schema`'s enum.
+// The part that `schema`'s enum counts as.
 Part enum_part(const json::Object& schema) {
   const json::Value* type = schema.find("type");
   if (type == nullptr) return part_enum_untyped;
   return *type == json::Value("string") ? part_enum_of_text : part_enum_of_numbers;
 }
 
-// The parts that `schema` has itself, as bits.
+// The parts that `schema` has, without those of schemas inside it, as bits.
 std::uint32_t parts_of(const json::Object& schema) {
   std::uint32_t parts = bit_of(part_name);
   const auto add = [&](std::string_view key, Part part) {
@@ -181,7 +181,7 @@ std::uint32_t name_bit(std::string_view name) {
 
 using Lost = bool (*)(const SchemaLosses&, SchemaPlace, std::string_view, const json::Object&);
 
-// Whether `lost` holds of `schema` or of what is inside.
+// Whether `lost` is true for `schema` or for a schema inside it.
 bool holds(const SchemaLosses& losses, SchemaPlace place, std::string_view name,
            const json::Value& value, Lost lost) {
   const json::Object* schema = value.if_object();
@@ -209,7 +209,7 @@ std::vector<SchemaProbe> schema_probes() {
   for (const SchemaPlace place : kPlaces) {
     for (std::size_t i = 0; i < kParts; ++i) {
       const auto part = static_cast<Part>(i);
-      if (part == part_name && place == SchemaPlace::item) continue;  // an item has none
+      if (part == part_name && place == SchemaPlace::item) continue;  // an item has no name
       SchemaProbe probe{.place = place, .bit = bit_of(part)};
       probe.word = is_number(part) ? word("7654") : word("probepart");
       probe.name = part == part_name ? probe.word : word("probeproperty");
@@ -236,7 +236,7 @@ json::Value probed_parameters(std::span<const SchemaProbe> probes) {
   json::Object definitions;
   for (const SchemaProbe& probe : probes) {
     if (probe.schema.find("$ref") != nullptr) {
-      // What it refers to must be there, too.
+      // The definition that it refers to must be there, too.
       definitions.set("the" + probe.word.substr(2),
                       json::Object{{"type", "string"}, {"enum", json::Array{probe.word}}});
     }

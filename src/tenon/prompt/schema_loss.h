@@ -9,52 +9,53 @@
 
 #include "tenon/json/value.h"
 
-/// Which parts of a tool's JSON Schema a chat template leaves out, by rendering a tool with each.
+/// Which parts of a tool's JSON Schema a chat template leaves out. It is found by rendering tools
+/// that have each of these parts.
 namespace tenon::prompt {
 
-/// Where a part stands among a tool's parameters. What is deeper counts as what it stands in.
+/// The schema that a part belongs to. A deeper schema counts as the one that contains it.
 enum class SchemaPlace : std::uint8_t {
-  parameter,     ///< Of a parameter itself.
-  property,      ///< Of a property of one that is an object.
-  item,          ///< Of the items of one that is a list.
-  item_property  ///< Of a property of such an item.
+  parameter,     ///< A parameter of the tool.
+  property,      ///< A property of a parameter that is an object.
+  item,          ///< The items of a parameter that is a list.
+  item_property  ///< A property of such an item.
 };
 inline constexpr std::size_t kSchemaPlaces = 4;
 
-/// What is left out. Empty for templates that write schemas as JSON.
+/// The parts that are left out. Empty for templates that write schemas as JSON.
 struct SchemaLosses {
   std::array<std::uint32_t, kSchemaPlaces> parts{};  ///< A bit for each kind of part.
-  /// Those that the template fails at.
+  /// The parts at which the template fails.
   std::array<std::uint32_t, kSchemaPlaces> failing{};
-  /// Names that a parameter or property cannot have, since the template takes them for keywords.
+  /// Names that a parameter or property cannot have, because the template reads them as keywords.
   std::array<std::uint32_t, kSchemaPlaces> names{};
 
   [[nodiscard]] bool any() const { return *this != SchemaLosses{}; }
   bool operator==(const SchemaLosses&) const = default;
 };
 
-/// A part of a schema with a word in it that only it holds.
+/// A part of a schema that contains a word which stands in no other part.
 struct SchemaProbe {
   SchemaPlace place = SchemaPlace::parameter;
   bool is_name = false;
-  std::uint32_t bit = 0;  ///< Of SchemaLosses::parts, or of names.
+  std::uint32_t bit = 0;  ///< In SchemaLosses::parts, or in names.
   std::string word;
-  std::string name;  ///< Of the parameter or property.
+  std::string name;  ///< The name of the parameter or property.
   json::Value schema;
 };
 
-/// One for each part at each place.
+/// A probe for each part at each place.
 [[nodiscard]] std::vector<SchemaProbe> schema_probes();
-/// `parameters` of a tool that has all of `probes`.
+/// The `parameters` of a tool with all of `probes`.
 [[nodiscard]] json::Value probed_parameters(std::span<const SchemaProbe> probes);
 
-/// Whether the template leaves out some of `schema`, which has this name at this place.
+/// Whether the template leaves out a part of `schema`, which has this name at this place.
 [[nodiscard]] bool loses(const SchemaLosses& losses, SchemaPlace place, std::string_view name,
                          const json::Value& schema);
-/// The same for what the template fails at.
+/// Whether the template fails at a part of `schema`.
 [[nodiscard]] bool fails_at(const SchemaLosses& losses, SchemaPlace place,
                             const json::Value& schema);
-/// Whether a description at this place would be left out, or the parameter of this name.
+/// Whether the template would leave out the parameter with this name, or its description.
 [[nodiscard]] bool hides_description(const SchemaLosses& losses, std::string_view name);
 
 }  // namespace tenon::prompt

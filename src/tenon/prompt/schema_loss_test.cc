@@ -12,7 +12,7 @@
 namespace tenon::prompt {
 namespace {
 
-/// Declares a tool as types: of properties inside, names and types alone.
+/// Declares a tool with types; of inner properties it writes only names and types.
 constexpr std::string_view kLosesTypes =
     "{%- macro kind(s) -%}{%- if s.type == 'object' and s.properties -%}{ "
     "{%- for k, v in s.properties.items() -%}{{ k }}: {{ kind(v) }} {%- endfor -%} }"
@@ -26,7 +26,7 @@ constexpr std::string_view kLosesTypes =
     "-%}"
     "){%- endfor -%}{%- for m in messages -%}{{ m.role }}: {{ m.content }}\n{%- endfor -%}";
 
-/// Takes some names for keywords wherever they stand.
+/// Reads some names as keywords, wherever they stand.
 constexpr std::string_view kLosesKeywords =
     "{%- macro fields(p) -%}{%- for k, v in p | dictsort -%}{%- if k not in ['description', "
     "'type', "
@@ -38,14 +38,14 @@ constexpr std::string_view kLosesKeywords =
     "{ {{- fields(t.function.parameters.properties) -}} }{%- endfor -%}"
     "{%- for m in messages -%}{{ m.role }}: {{ m.content }}\n{%- endfor -%}";
 
-/// Names parameters, and says nothing more of them.
+/// Writes only the names of parameters.
 constexpr std::string_view kLosesAllButNames =
     "{%- for t in tools or [] -%}{{ t.function.name }}({{ t.function.parameters.properties | "
     "join(', ') "
     "}}): {{ t.function.description }}{%- endfor -%}"
     "{%- for m in messages -%}{{ m.role }}: {{ m.content }}\n{%- endfor -%}";
 
-/// Fails at a list that does not say of what.
+/// Fails at a list without `items`.
 constexpr std::string_view kNeedsItems =
     "{%- for t in tools or [] -%}{{ t.function.name }}:"
     "{%- for k, v in t.function.parameters.properties.items() -%}{{ k }}="
@@ -165,7 +165,7 @@ INSTANTIATE_TEST_SUITE_P(
             R"({"t": {"type": "string"}})"}),
     [](const auto& info) { return std::string(info.param.name); });
 
-// A thousand properties that refer to one large definition: it is not written a thousand times.
+// If a thousand properties refer to one large definition, it is not written a thousand times.
 TEST(SchemaLoss, DefinitionsAreRepeatedWithinBounds) {
   const auto compiled = ChatTemplate::compile(kLosesTypes, {.generic_fallback = false});
   ASSERT_TRUE(compiled) << compiled.error().message;
@@ -190,7 +190,7 @@ TEST(SchemaLoss, DefinitionsAreRepeatedWithinBounds) {
       << prompt->text.substr(0, 200);
 }
 
-// In jinja2 `schema['items'] is defined` is true of every dict: it is its method.
+// In jinja2 `schema['items'] is defined` is true for every dict, because dicts have that method.
 TEST(SchemaLoss, TheBundledModelTakesListsWithoutItems) {
   const auto file = vocab::GgufFile::open(TENON_SOURCE_DIR "/models/tenon-tiny.gguf");
   ASSERT_TRUE(file) << file.error().message;

@@ -19,7 +19,7 @@ bool has_inside(const json::Object& schema) {
   return items != nullptr && items->if_object() != nullptr && has_inside(*items->if_object());
 }
 
-// The one type that stands for a list of them.
+// The one type that is written instead of a list of types.
 bool choose_type(json::Object& schema) {
   json::Value* type = schema.find("type");
   if (type == nullptr || type->if_array() == nullptr) return false;
@@ -33,7 +33,7 @@ bool choose_type(json::Object& schema) {
   return true;
 }
 
-// The type of a schema that says it by other means.
+// The type of a schema that has no `type`, as its other keywords say.
 json::Value type_of(const json::Object& schema) {
   for (const std::string_view key : {"anyOf", "oneOf"}) {
     const json::Value* branches = schema.find(key);
@@ -49,7 +49,8 @@ json::Value type_of(const json::Object& schema) {
 
 bool simplify(json::Value& schema, const Capabilities& capabilities);
 
-// The schema of one property. It says itself what it is, so that nothing of it is lost.
+// Shapes the schema of one property. What the template cannot express goes into the property's
+// description, so nothing is lost.
 bool simplify_property(json::Value& property, const Capabilities& capabilities) {
   json::Object* object = property.if_object();
   if (object == nullptr) {
@@ -116,7 +117,7 @@ std::string text_member(const json::Object& object, std::string_view key) {
   return value == nullptr || value->if_string() == nullptr ? std::string() : *value->if_string();
 }
 
-// `description` with a schema behind it.
+// `description`, followed by a schema.
 std::string with_schema(std::string description, const json::Value& schema) {
   const std::string text = json::dumps(schema, {.ensure_ascii = false, .keep_numbers = true});
   if (description.empty()) return "JSON Schema: " + text;
@@ -142,7 +143,7 @@ void each_reference(const json::Value& schema, std::string_view before, const Fo
   }
 }
 
-// The definitions of `all`, which stand under `key`, that `schema` needs.
+// The definitions that `schema` needs, out of `all`, which stand under `key`.
 json::Object used_definitions(const json::Value& schema, const std::string& key,
                               const json::Object& all) {
   json::Object used;
@@ -160,12 +161,13 @@ json::Object used_definitions(const json::Value& schema, const std::string& key,
   return used;
 }
 
-// Bytes of definitions that may be repeated in one tool: each property has those that it needs, and
-// a request has thousands of properties. Beyond it, all stand in the tool's own description once.
+// How many bytes of definitions may be repeated in one tool. Each property has the definitions that
+// it needs, and a request may have thousands of properties. Beyond this limit all definitions stand
+// once, in the tool's description.
 constexpr std::size_t kMaxRepeated = std::size_t{128} << 10U;
 
-// A schema that stands alone: with the definitions that it needs, as long as there is room in
-// `left`.
+// A schema with the definitions that it needs, so that it can stand alone, as long as `left` has
+// room for them.
 json::Value standing_alone(json::Object schema, const json::Object& parameters, std::size_t& left) {
   json::Value whole = std::move(schema);
   if (left == 0) return whole;
@@ -179,9 +181,9 @@ json::Value standing_alone(json::Object schema, const json::Object& parameters, 
   return whole;
 }
 
-// What the template leaves out of `parameters`, as they were sent, goes into the descriptions of
-// `properties`, as they are now, or where the template does not write these into the tool's own.
-// True if there was something.
+// Puts what the template leaves out of `parameters` (as they were sent) into the descriptions of
+// `properties` (as they are now), or into the tool's description if the template does not write
+// those. True if something was left out.
 bool write_losses(json::Object& function, json::Object& properties, const json::Object& parameters,
                   const SchemaLosses& losses) {
   const json::Value* sent = parameters.find("properties");

@@ -5,12 +5,13 @@
 
 namespace tenon::prompt {
 
-/// Moves what `property`, an object's schema, says of its inside into its description, so far as
+/// Moves the inner part of `property`, the schema of an object, into its description, as far as
 /// `form` asks for.
 void describe(json::Object& property, SchemaForm form);
 
-/// Gives `tool` the shape `{"type": "function", "function": {...}}` and what the template misses in
-/// it, and simplifies of its schema what the template cannot take. True if something was changed.
+/// Gives `tool` the shape `{"type": "function", "function": {...}}`, adds members that the template
+/// needs, and simplifies the parts of its schema that the template cannot express. True if
+/// something was changed.
 bool shape_tool(json::Value& tool, const Capabilities& capabilities);
 
 }  // namespace tenon::prompt

@@ -14,6 +14,20 @@
 #include "tenon/base/hash.h"
 #include "tenon/prompt/schema_shape.h"
 
+// Rewrites a conversation so that a template can express it (shape.h lists the rules). Each member
+// function of Shaper applies one rule in one pass over the messages, and run() calls them in an
+// order in which no later rule undoes an earlier one: content first, then which messages there are,
+// then calls and results, ids and arguments, then the roles and their alternation, and at last the
+// form of content that the template needs.
+//
+// answer_calls() is the pass that keeps state. `turn_` has the calls of the last message that is
+// not a result, and whether the prompt will contain them. A result whose call is in the prompt
+// stays. Other results wait in `results_`, and flush() writes them before the next message as one:
+// as lines of the user, or in the format's own form.
+//
+// Each pass takes linear time. OpenCalls finds the call that a result answers by its id, and looks
+// at each call a bounded number of times. Everything that was changed is counted and becomes one
+// sentence of the log (say, say_count).
 namespace tenon::prompt {
 namespace {
 
@@ -98,7 +112,7 @@ json::Value take_content(json::Value& message) {
   return content == nullptr ? json::Value() : std::move(*content);
 }
 
-/// Calls of one message, and which of them have been answered.
+/// The calls of one message, and which of them have been answered.
 class OpenCalls {
  public:
   void add(const std::string& id, std::string name) {
@@ -108,9 +122,10 @@ class OpenCalls {
   }
   [[nodiscard]] bool empty() const { return names_.empty(); }
 
-  /// The name of the call that a result with `id` answers, which is answered then: the next one of
-  /// that id, or without one where either has none. Null: there is none. Each call is looked at a
-  /// bounded number of times.
+  /// Marks the call that a result with `id` answers, and returns its name. It is the next open call
+  /// with that id; a result without an id answers the next open call, and a call without an id may
+  /// be answered by any result. Null if there is no such call. Each call is looked at a bounded
+  /// number of times.
   const std::string* answer(const std::string& id) {
     if (id.empty()) return take(next_);
     for (const std::string& key : {id, std::string()}) {
@@ -136,22 +151,22 @@ class OpenCalls {
   std::vector<std::string> names_;
   std::vector<bool> is_answered_;
   std::unordered_map<std::string, std::deque<std::size_t>> by_id_;
-  std::size_t next_ = 0;  // none before it is open
+  std::size_t next_ = 0;  // all calls before it are answered
 };
 
-/// The last message that is no result, and what it means for the results behind it.
+/// The last message that is not a result, and what it means for the results behind it.
 struct Turn {
   OpenCalls calls;
-  bool keeps_results = true;  ///< What they answer is in the prompt, and the template takes them.
+  bool keeps_results = true;  ///< Their calls are in the prompt, and the template writes results.
   bool keeps_orphans = false;
 };
 
-// An id that every rule of ids lets through.
+// The form of an id that every template accepts.
 format::IdShape short_id() {
   return {.prefix = "", .length = 9};
 }
 
-// The ids that the model knows; absent: any.
+// The form of ids that the model knows; absent: any.
 std::optional<format::IdShape> id_shape(const Capabilities& can, const Writer& writer) {
   if (can.ids == IdForm::nine_alphanumerics) return short_id();
   if (writer.format == nullptr || !can.calls || can.ids != IdForm::any) return std::nullopt;
@@ -169,7 +184,7 @@ class Shaper {
         id_shape_(id_shape(capabilities, writer)) {}
 
   void run();
-  /// Says in the system message which tools there are.
+  /// Describes the tools in the system message.
   void describe(const std::vector<message::Tool>& tools);
   void show_call(json::Array::iterator first);
 
@@ -218,14 +233,14 @@ class Shaper {
   Shaping& shaping_;
   const std::optional<format::IdShape> id_shape_;
   Turn turn_;
-  std::vector<format::ToolResult> results_;  // that cannot stay; not yet in a message
-  bool are_lines_ = true;                    // what they become: lines, or the format's text
+  std::vector<format::ToolResult> results_;  // cannot stay, and are not yet in a message
+  bool are_lines_ = true;                    // they become lines, else the format's text
   std::size_t calls_written_ = 0;            // by the format
   std::size_t results_written_ = 0;
   std::unordered_map<std::string, std::string> names_;  // of all calls so far, by id
   std::unordered_set<std::string> used_ids_;
   std::size_t call_count_ = 0;
-  std::size_t next_index_ = 0;  // of ids that are made
+  std::size_t next_index_ = 0;  // for ids that are made
   std::size_t named_ = 0;
 };
 
@@ -236,7 +251,7 @@ void Shaper::fill_content() {
   std::size_t objects = 0;
   for (json::Value& message : messages_) {
     if (message.if_object() == nullptr) continue;
-    // An empty list would count as calls where a template only asks for the key.
+    // An empty list would count as calls in a template that only asks whether the key exists.
     const bool calls_none = message.find("tool_calls") != nullptr && calls_of(message) == nullptr;
     if (calls_none) message.if_object()->erase("tool_calls");
     json::Value* content = message.find("content");
@@ -258,7 +273,7 @@ void Shaper::fill_content() {
       ++objects;
     } else if (content->if_array() != nullptr && !can_.list_content) {
       std::optional<std::string> text = text_of(*content);
-      if (!text) continue;  // pictures and the like: the template must know them
+      if (!text) continue;  // the template must know pictures and similar parts
       *content = *std::move(text);
       ++lists;
     }
@@ -280,7 +295,7 @@ void Shaper::name_developers() {
   say_count(count, "role developer made system", "message");
 }
 
-// Text or parts, or reasoning.
+// Whether the message has text, parts or reasoning.
 bool says_something(const json::Value& message) {
   const json::Value* content = message.find("content");
   const bool is_empty = content == nullptr || content->is_null() || *content == json::Value("") ||
@@ -298,13 +313,13 @@ void Shaper::leave_out_empty_answers() {
   say_count(count, "empty content left out", "assistant's message");
 }
 
-// Results stand right behind their calls: what came between them comes after them, where the
-// template would not see whose results they are.
+// Puts results directly behind their calls, and the messages between them after the results, if the
+// template would otherwise not know which call a result belongs to.
 void Shaper::gather_results() {
   if (!can_.tool_results || (can_.orphan_results && !can_.alternation_skips_calls)) return;
   std::size_t count = 0;
   json::Array kept;
-  json::Array between;  // since the last calls, but for their results
+  json::Array between;  // messages since the last calls, without their results
   kept.reserve(messages_.size());
   OpenCalls open;
   const auto end_turn = [&] {
@@ -335,7 +350,7 @@ void Shaper::gather_results() {
   say_count(count, "put behind its call", "tool result");
 }
 
-// Where nothing says which call a result answers, its place does.
+// If the prompt does not say which call a result answers, the place of the result must say it.
 void Shaper::order_results() {
   if (can_.tool_results && can_.result_ids) return;
   std::size_t count = 0;
@@ -364,7 +379,7 @@ void Shaper::order_results() {
   say_count(count, "put in the order of the calls", "turn's results");
 }
 
-// Reasoning and text as one piece of reasoning, which the template takes beside calls.
+// Joins reasoning and text to one piece of reasoning, which the template can write beside calls.
 bool Shaper::join_reasoning(json::Value& message) const {
   if (can_.reasoning_beside_text) return false;
   const std::string text = text_of_message(message);
@@ -379,7 +394,7 @@ bool Shaper::join_reasoning(json::Value& message) const {
   return has_reasoning;
 }
 
-// Text that the template does not write beside calls comes in a message before them.
+// Puts text that the template does not write beside calls into a message before them.
 void Shaper::part_texts() {
   if (!can_.calls) return;
   const bool by_format = can_.null_beside_calls && writer_.format != nullptr;
@@ -410,7 +425,8 @@ void Shaper::part_texts() {
   say_count(parted, "text put before the calls", "message");
 }
 
-// Joins results to their calls. Those that cannot stay become one user message.
+// Finds the call of each result. Results that cannot stay become one message, the user's or of the
+// format's role.
 void Shaper::answer_calls() {
   json::Array kept;
   kept.reserve(messages_.size());
@@ -438,7 +454,7 @@ void Shaper::answer_calls() {
 
 void Shaper::begin_turn(json::Value& message) {
   const bool by_format = hides_calls(message);
-  // A template that knows nothing of tools writes a result as it writes any message.
+  // A template that knows no tools writes a result as it writes any other message.
   const bool has_native_results = can_.tools || can_.calls || !has_result_role();
   are_lines_ = !has_result_role() || (can_.tool_results && !by_format);
   turn_ = {.keeps_results =
@@ -453,7 +469,7 @@ void Shaper::begin_turn(json::Value& message) {
   }
 }
 
-// False: nothing is left of the message.
+// False: the message has become empty and is left out.
 bool Shaper::write_or_remove_calls(json::Value& message) {
   const json::Array* calls = calls_of(message);
   if (calls == nullptr) return true;
@@ -462,7 +478,7 @@ bool Shaper::write_or_remove_calls(json::Value& message) {
   return true;
 }
 
-// The rule of Llama 3.1: where the template takes one call per turn, several are left out.
+// The rule of Llama 3.1: several calls are left out if the template writes only one per turn.
 bool Shaper::remove_calls(json::Value& message) {
   say("Removing " + std::to_string(calls_of(message)->size()) +
       " parallel tool_calls from assistant message (Llama 3.1 limitation)");
@@ -479,16 +495,16 @@ bool Shaper::hides_calls(json::Value& message) const {
   return !can_.calls || (can_.null_beside_calls && !message.find("content")->is_null());
 }
 
-// Whether results from `at` on may stay that answer no call: where the template takes one call per
-// turn, only one that comes alone.
+// Whether results from `at` on may stay although they answer no call. If the template writes one
+// call per turn, only a single result may.
 bool Shaper::orphans_may_stay(std::size_t at) const {
   if (!can_.tool_results || !can_.orphan_results) return false;
   const bool is_alone = at + 1 == messages_.size() || role_of(messages_[at + 1]) != "tool";
   return is_alone || can_.parallel_calls || !can_.calls;
 }
 
-// A result stays as it is, or becomes a line in results_: if its call or the role of results are
-// not in the prompt, or if it answers no call and the template cannot take that.
+// A result stays as it is, or it goes to results_: because its call or the role of results is not
+// in the prompt, or because it answers no call and the template cannot express that.
 void Shaper::answer(json::Value& message, json::Array& kept) {
   const std::string id(text_at(message, "tool_call_id"));
   const bool has_calls = !turn_.calls.empty();
@@ -535,8 +551,8 @@ void Shaper::flush(json::Array& kept) {
   results_.clear();
 }
 
-// The arguments of a call as the text of a JSON object; text that is none is its only member, so
-// that nothing is lost and the prompt goes through.
+// The arguments of a call as the text of a JSON object. Other text becomes the only member of such
+// an object, so nothing is lost and the template can be rendered.
 std::string arguments_of(json::Value& call) {
   const json::Value* arguments = function_of(call).find("arguments");
   if (arguments == nullptr || arguments->is_null()) return "{}";
@@ -553,7 +569,7 @@ std::string arguments_of(json::Value& call) {
                      {.ensure_ascii = false, .keep_numbers = true});
 }
 
-// Puts the calls of `message` behind its text, as the model would have written them.
+// Writes the calls of `message` behind its text, as the model would have written them.
 void Shaper::write_calls(json::Value& message) {
   std::vector<message::ToolCall> calls;
   for (json::Value& call : *calls_of(message)) {
@@ -564,7 +580,7 @@ void Shaper::write_calls(json::Value& message) {
                      .arguments = arguments_of(call)});
   }
   Expected<std::string> written = format::render_calls(*writer_.format, calls, text_options());
-  if (!written) return;  // a format that writes no calls
+  if (!written) return;  // the format cannot write calls
   message.if_object()->erase("tool_calls");
   calls_written_ += calls.size();
   json::Value& content = (*message.if_object())["content"];
@@ -588,8 +604,8 @@ void Shaper::describe(const std::vector<message::Tool>& tools) {
   if (writer_.shows_call && last != messages_.end() && role_of(*last) == "user") show_call(last);
 }
 
-// Small models that are only told how to call answer in words or write a program; those that have
-// seen a call make one (docs/benchmarks.md).
+// Small models that only read a description of calls answer in words or write a program. Models
+// that have seen a call make one (docs/benchmarks.md).
 void Shaper::show_call(json::Array::iterator first) {
   const auto call = format::render_calls(
       *writer_.format,
@@ -624,8 +640,8 @@ std::string id_from(std::uint64_t number, const format::IdShape& shape) {
   return id;
 }
 
-// An id of the form that is demanded, made of the client's and of what stands before: a longer
-// history gives the same ones.
+// An id in the form that is demanded. It is made from the client's id and from what stands before,
+// so a longer history gives the same ids.
 std::string Shaper::id_for(std::string_view id, std::string_view name) {
   const std::size_t index = call_count_++;
   if (can_.ids == IdForm::function_and_index) {
@@ -642,7 +658,7 @@ std::string Shaper::id_for(std::string_view id, std::string_view name) {
     return std::string(id);
   }
   const std::string seed = id.empty() ? "#" + std::to_string(index) : std::string(id);
-  // A definition's ids may be too short for all calls of a conversation: then some come again.
+  // A definition's ids may be too short for all calls of a conversation; then some are used again.
   constexpr std::uint64_t kMostTries = 1000;
   const std::uint64_t first = siphash13(seed, 0, 0);
   std::string made;
@@ -655,7 +671,7 @@ std::string Shaper::id_for(std::string_view id, std::string_view name) {
 
 void Shaper::rewrite_ids() {
   if (!id_shape_ && can_.ids != IdForm::function_and_index && can_.absent_ids) return;
-  std::unordered_map<std::string, std::string> last;  // what an id of the client's was made of late
+  std::unordered_map<std::string, std::string> last;  // the newest id made for a client's id
   std::vector<std::string> unanswered;                // made ids of the last message with calls
   std::size_t next = 0;
   std::size_t count = 0;
@@ -685,7 +701,7 @@ void Shaper::rewrite_ids() {
       } else if (next < unanswered.size()) {
         set(message, "tool_call_id", unanswered[next]);
       } else if (!id.empty() || !can_.absent_ids) {
-        // Its call is gone.
+        // Its call is not in the history.
         std::string made = id_for(id, text_at(message, "name"));
         if (made != id) set(message, "tool_call_id", made);
         if (!id.empty()) last[id] = std::move(made);
@@ -707,7 +723,7 @@ void Shaper::write_arguments() {
       json::Value* arguments = function_of(call).find("arguments");
       if (arguments == nullptr) continue;
       if (const std::string* text = arguments->if_string()) {
-        // No text at all is how some clients write no arguments.
+        // Some clients write empty text for a call without arguments.
         if (text->empty()) *arguments = "{}";
         if (can_.arguments == Arguments::either || can_.arguments == Arguments::text) continue;
         Expected<json::Value> parsed = json::parse(*text);
@@ -730,7 +746,7 @@ void Shaper::write_arguments() {
   say_count(closed, "an object made JSON text", "call");
 }
 
-// Into the first message if that is a user's, else in front of it.
+// Puts `text` into the first message if that is a user's, else in front of it.
 void Shaper::place_before_user(std::string text) {
   if (messages_.empty() || role_of(messages_[0]) != "user") {
     messages_.insert(messages_.begin(), plain("user", std::move(text)));
@@ -767,7 +783,7 @@ void Shaper::place_systems() {
   say("system text put before the first user's");
 }
 
-// Templates look for a user's message, or write the system's text only with one.
+// Some templates need a user message, or write the system's text only if there is one.
 void Shaper::place_user() {
   if (can_.without_user == WithoutUser::nothing || messages_.empty()) return;
   const auto is_user = [](const json::Value& message) { return role_of(message) == "user"; };
@@ -793,8 +809,9 @@ void Shaper::begin_with_user() {
   say("an empty user message put before the first assistant's");
 }
 
-// Users and answers take turns, whatever turns of calls stand between them: neighbours are joined,
-// and between others of one role comes an empty message of the other.
+// Makes user and assistant messages alternate without counting turns of calls. Neighbours with one
+// role are joined. Between two messages of one role that turns of calls separate, an empty message
+// of the other role is put.
 void Shaper::alternate_without_calls() {
   std::size_t joined = 0;
   std::size_t filled = 0;
@@ -869,7 +886,7 @@ void Shaper::alternate() {
     say(counted(count, "message") + " joined to the one before, since roles alternate");
 }
 
-// Templates whose alternation does not count the turns of tools want an answer to them.
+// Templates whose alternation does not count turns of tools need an answer to them.
 void Shaper::answer_results() {
   if (!can_.answer_to_results) return;
   std::size_t count = 0;

@@ -17,7 +17,7 @@ json::Value parsed(std::string_view text) {
   return value ? *std::move(value) : json::Value();
 }
 
-/// What templates of today take; rows change what they are about.
+/// The capabilities of a current template; each row changes those that it is about.
 constexpr auto kModern = [] {
   return Capabilities{.list_content = true,
                       .system = true,
@@ -165,7 +165,7 @@ INSTANTIATE_TEST_SUITE_P(
              "3 messages joined to the one before, since roles alternate"}}),
     row_name);
 
-// Histories as clients send them, where a template is strict.
+// Histories as clients send them, with strict templates.
 const auto kSkipsCalls = [](Capabilities& c) {
   c.alternation = c.alternation_skips_calls = true;
   c.assistant_first = c.middle_system = c.orphan_results = false;
@@ -372,7 +372,7 @@ INSTANTIATE_TEST_SUITE_P(Calls, ShapesMessages,
                                  {"ids written in the model's form in 3 calls"}}),
                          row_name);
 
-// A result whose call is gone has an id, too.
+// A result whose call is not in the history gets an id, too.
 TEST(ShapesIds, OrphansHaveTheFormToo) {
   Capabilities capabilities = kModern();
   capabilities.orphan_results = true;
@@ -697,7 +697,7 @@ TEST(ShapesTools, NoneAreAnEmptyListWhereTheTemplateWalksOverThem) {
   EXPECT_EQ(json::to_string(context), R"({"tools":[]})");
 }
 
-// Nothing here may take time in the square of a request's size: with it, this would take minutes.
+// Shaping must not take time in the square of a request's size; this would then take minutes.
 TEST(Shape, LongConversationsAreShapedInLinearTime) {
   constexpr std::size_t kMany = 40'000;
   Capabilities capabilities = kModern();

@@ -11,16 +11,17 @@
 #include "tenon/prompt/reference_for_test.h"
 #include "tenon/vocab/tokenizer_file.h"
 
-/// The proof that no text from outside becomes a control token: every control token of a
-/// vocabulary, in every place of a conversation that is data, through every template, down to token
-/// ids. Over our own templates and vocabularies. Over the large set: the vocabulary of the bundled
-/// model and every twentieth template; with TENON_LONG=1 all templates and those of large models.
+/// Proves that no text from outside becomes a control token. Every control token of a vocabulary is
+/// put into every place of a conversation that is data, rendered by every template, and tokenised.
+/// Runs over our own templates and vocabularies. Over the large set it runs with the bundled
+/// model's vocabulary and every twentieth template; with TENON_LONG=1 with all templates, and with
+/// the vocabularies of large models.
 namespace tenon::prompt {
 namespace {
 
 using Ids = std::vector<vocab::TokenId>;
 
-/// A place of a conversation that holds data: a string, or the first key of an object.
+/// A place of a conversation with data: a string, or the first key of an object.
 struct Place {
   std::string pointer;
   bool is_key = false;
@@ -119,7 +120,7 @@ TEST_P(TaintProof, NoDataBecomesAControlToken) {
           const std::ptrdiff_t found = controls_of(*attacked);
           const auto harmless = render("x");
           std::ptrdiff_t allowed = harmless ? controls_of(*harmless) : 0;
-          if (found > allowed) {  // an empty text may leave more of the template
+          if (found > allowed) {  // with an empty text the template may write more of its own
             const auto empty = render("");
             allowed = std::max(allowed, empty ? controls_of(*empty) : 0);
           }

@@ -1,6 +1,6 @@
-// What a model's own template writes is what its mask allows and its parser reads, for every
-// template that writes calls: a call, two of them, arguments that are nested or not there, other
-// alphabets, and words beside a call.
+// For every template that writes calls, the mask allows what the template writes, and the parser
+// reads it: one call, two calls, nested and empty arguments, other alphabets, and text beside a
+// call.
 #include <algorithm>
 #include <iostream>
 #include <map>
@@ -64,7 +64,7 @@ std::vector<Turn> turns() {
 
 enum class Verdict : std::uint8_t { right, refused, misread };
 
-// What is left behind an end that the mask allows is the end of the turn.
+// Behind an end that the mask allows, only the end of the turn is left.
 class Judge {
  public:
   explicit Judge(std::shared_ptr<const format::Format> format) : format_(std::move(format)) {
@@ -74,7 +74,7 @@ class Judge {
   }
 
   Verdict of(format::CallSample sample, bool has_words, std::string& why) const {
-    // Where thinking is off some templates write the end of thoughts that the prompt has begun.
+    // If thinking is off, some templates write the end of reasoning that the prompt has begun.
     for (const std::string& close : format_->reasoning_close) {
       if (sample.text.starts_with(close)) sample.before += format_->reasoning_open.front();
     }
@@ -170,8 +170,8 @@ TEST_P(TemplateMasks, AllowWhatTheTemplateWrites) {
               << " templates' own are allowed and read\n";
   }
   std::cout << right << " of " << all << " turns\n";
-  // Those that are refused still: words and calls in two messages, an end of thoughts or of the
-  // prompt that is written again, and white space between calls that is not the same everywhere.
+  // Still refused: text and calls in two messages, an end of reasoning or of the prompt that is
+  // written again, and white space between calls that differs from call to call.
   EXPECT_GE(right, GetParam() == Data::own ? 58U : 434U);
 }
 

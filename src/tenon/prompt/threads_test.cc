@@ -1,6 +1,6 @@
-// Bugs of others that lie between a conversation and its prompt, each row named after the thread in
-// which it was reported (`unsloth#7426`: its number in that project) and written anew with the
-// smallest template that shows it. docs/threads.md lists the rows.
+// Bugs of other projects that lie between a conversation and its prompt. Each row is named after
+// the thread in which the bug was reported (`unsloth#7426`: its number in that project), and has
+// the smallest template that shows it, which is ours. docs/threads.md lists the rows.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -16,7 +16,7 @@
 namespace tenon::prompt {
 namespace {
 
-// What templates of these families do, without the rest.
+// Templates that do what those of these families do, and nothing else.
 constexpr std::string_view kThreadsChatMl =
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}";
 constexpr std::string_view kLlama =
@@ -71,13 +71,13 @@ constexpr std::string_view kGemma =
     "{{ v }}{% endfor %}{% endif %}{{ '}' }}{% endfor %}{% else %}{{ m.role }}:{{ m.content }};"
     "{% endif %}{% endfor %}";
 
-/// A conversation that a template of a family refuses or loses.
+/// A conversation that a family's template refuses or loses.
 struct HistoryRow {
   const char* thread;
   const char* what;  ///< What was reported.
   std::string_view chat_template;
   std::string_view messages;
-  std::vector<std::string> parts;  ///< Of the prompt, in this order.
+  std::vector<std::string> parts;  ///< Parts of the prompt, in this order.
 };
 
 const HistoryRow kHistories[] = {
@@ -206,7 +206,7 @@ TEST(Threads, HistoriesReachThePrompt) {
   }
 }
 
-// Three ways to say that a call has no text beside it: one prompt.
+// Three ways to say that a call has no text beside it give one prompt.
 TEST(Threads, AbsentContentIsOneThing) {
   const struct {
     const char* thread;
@@ -236,7 +236,7 @@ TEST(Threads, AbsentContentIsOneThing) {
   }
 }
 
-/// Text from outside that is spelled like control tokens.
+/// Text from outside that looks like control tokens.
 struct InjectionRow {
   const char* thread;
   const char* what;
@@ -296,7 +296,7 @@ TEST(Threads, TextFromOutsideIsText) {
     EXPECT_EQ(std::count_if(ids.begin(), ids.end(),
                             [&](vocab::TokenId id) { return tokenizer.is_control(id); }),
               row.tokens);
-    std::vector<vocab::TokenId> careless;  // what the row is about
+    std::vector<vocab::TokenId> careless;  // with control tokens on everywhere
     ASSERT_TRUE(tokenizer.encode(prompt->text, vocab::Controls::on, true, careless));
     EXPECT_GT(std::count_if(careless.begin(), careless.end(),
                             [&](vocab::TokenId id) { return tokenizer.is_control(id); }),
