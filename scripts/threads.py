@@ -68,10 +68,10 @@ ROW = re.compile(
 
 HEAD = """# Bugs of others
 
-Threads of other projects in which users reported that calls were lost, garbled or refused, or that a
-schema ended a server. Each is a row of a test here: the smallest text, schema or conversation that
-shows what was reported, written anew, and what must come of it. Texts are read whole, byte by byte,
-and cut in two at every place.
+Threads of other projects in which users reported that calls were lost, garbled or refused, or that
+a schema ended a server. Each is a row of a test here: the smallest text, schema or conversation
+that shows what was reported, written anew, and what must come of it. Texts are read whole, byte by
+byte, and cut in two at every place.
 
 `scripts/threads.py` writes this page from the tests' rows, and the test `build.threads` fails when
 it differs from them.
