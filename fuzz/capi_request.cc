@@ -75,12 +75,12 @@ void parse(tenon_text options) {
   tenon_parser_free(parser);
 }
 
-void mend(tenon_text tool) {
+void repair(tenon_text tool) {
   tenon_mender* mender = nullptr;
   if (!made(tenon_mender_new(tool, kNothing, &mender), mender)) return;
-  tenon_text mended = kNothing;
-  promise(tenon_mender_feed(mender, tool, &mended) == nullptr, "it takes any text");
-  promise(tenon_mender_finish(mender, 0, &mended) == nullptr, "it ends");
+  tenon_text repaired = kNothing;
+  promise(tenon_mender_feed(mender, tool, &repaired) == nullptr, "it takes any text");
+  promise(tenon_mender_finish(mender, 0, &repaired) == nullptr, "it ends");
   tenon_mender_free(mender);
 }
 
@@ -128,7 +128,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
       parse(request);
       break;
     case 'm':
-      mend(request);
+      repair(request);
       break;
     case 'r':
       render(request);

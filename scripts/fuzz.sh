@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # scripts/fuzz.sh [name...]: runs each libFuzzer target (or those named) for TIME seconds (60).
 # New inputs are kept in build/fuzz/corpus/<name>; a crash is left in build/fuzz/crashes and becomes
-# a file of the target's corpus in the commit that mends it.
+# a file of the target's corpus in the commit that fixes it.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 

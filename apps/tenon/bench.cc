@@ -470,7 +470,7 @@ Command add_bench(App tenon) {
       model
           .add_option("--way", options->way,
                       "held: answers are held to the tools; free: as the model writes, nothing is "
-                      "held or mended; both (default)")
+                      "held or repaired; both (default)")
           .one_of({"free", "held", "both"});
   model
       .add_option("--choice", options->choice,

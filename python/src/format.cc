@@ -82,22 +82,22 @@ void bind_parser(nb::module_& m) {
           "feed",
           [](Mender& self, Text arguments) {
             const Turn::Taken taken = self.turn.take();
-            tenon_text mended{};
+            tenon_text repaired{};
             check(without_gil(arguments.text.size >= kLongText, [&] {
-              return tenon_mender_feed(self.handle.get(), arguments.text, &mended);
+              return tenon_mender_feed(self.handle.get(), arguments.text, &repaired);
             }));
-            return str_of(mended);
+            return str_of(repaired);
           },
           arg("arguments"))
       .def(
           "finish",
           [](Mender& self, bool is_incomplete) {
             const Turn::Taken taken = self.turn.take();
-            tenon_text mended{};
+            tenon_text repaired{};
             check(without_gil(true, [&] {
-              return tenon_mender_finish(self.handle.get(), is_incomplete ? 1 : 0, &mended);
+              return tenon_mender_finish(self.handle.get(), is_incomplete ? 1 : 0, &repaired);
             }));
-            return str_of(mended);
+            return str_of(repaired);
           },
           nb::arg("is_incomplete") = false)
       .def_prop_ro("repairs", [](Mender& self) {

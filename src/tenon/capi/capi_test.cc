@@ -637,21 +637,21 @@ TEST(Capi, ParsersReadTokens) {
 
 // ---- Repair --------------------------------------------------------------------------------
 
-TEST(Capi, MendersMendAndTellWhat) {
+TEST(Capi, MendersRepairAndTellWhat) {
   const auto mender =
       made(tenon_mender_new,
            text(R"({"type": "function", "function": {"name": "f", "parameters": {"type": "object",
                "properties": {"n": {"type": "integer"}, "all": {"type": "boolean"}}}}})"),
            text(""));
-  std::string mended;
+  std::string repaired;
   tenon_text piece{nullptr, 0};
   for (const char* const arguments : {"{\"n\": \"4", "2\", \"all\": \"tr", "ue\"}"}) {
     ASSERT_EQ(told(tenon_mender_feed(mender.get(), text(arguments), &piece)), "ok");
-    mended += read(piece);
+    repaired += read(piece);
   }
   ASSERT_EQ(told(tenon_mender_finish(mender.get(), 0, &piece)), "ok");
-  mended += read(piece);
-  EXPECT_EQ(mended, R"({"n": 42, "all": true})");
+  repaired += read(piece);
+  EXPECT_EQ(repaired, R"({"n": 42, "all": true})");
   const std::string repairs = string_of(tenon_mender_repairs, mender.get());
   EXPECT_THAT(repairs, HasSubstr(R"({"kind":"type_fixed","path":"/n","message":)"));
 }
@@ -664,14 +664,14 @@ TEST(Capi, MendersGiveWholeCharacters) {
                                   {"type": "object", "properties": {"n": {"type": "integer"}}}}})"),
              text(""));
     tenon_text piece{nullptr, 0};
-    std::string mended;
+    std::string repaired;
     for (const std::string& part : {arguments.substr(0, cut), arguments.substr(cut)}) {
       ASSERT_EQ(told(tenon_mender_feed(mender.get(), {part.data(), part.size()}, &piece)), "ok");
       EXPECT_TRUE(utf8::is_valid(read(piece))) << cut;
-      mended += read(piece);
+      repaired += read(piece);
     }
     ASSERT_EQ(told(tenon_mender_finish(mender.get(), 0, &piece)), "ok");
-    EXPECT_EQ(mended + read(piece), "{\"a\": \"\u00e9\u2603\U0001f600\", \"n\": 4}") << cut;
+    EXPECT_EQ(repaired + read(piece), "{\"a\": \"\u00e9\u2603\U0001f600\", \"n\": 4}") << cut;
   }
 }
 
@@ -683,10 +683,10 @@ TEST(Capi, MendersFollowRulesOfTheCaller) {
            text("[[rule]]\ntools = [\"f\"]\nfield = \"d\"\nvalue = \"none\"\n"));
   tenon_text piece{nullptr, 0};
   ASSERT_EQ(told(tenon_mender_feed(mender.get(), text("{}"), &piece)), "ok");
-  std::string mended = read(piece);
+  std::string repaired = read(piece);
   ASSERT_EQ(told(tenon_mender_finish(mender.get(), 0, &piece)), "ok");
-  mended += read(piece);
-  EXPECT_EQ(mended, R"({"d": "none"})");
+  repaired += read(piece);
+  EXPECT_EQ(repaired, R"({"d": "none"})");
 }
 
 }  // namespace

@@ -1,5 +1,3 @@
-#include "tenon/repair/mender.h"
-
 #include <memory>
 #include <string>
 #include <utility>
@@ -8,13 +6,14 @@
 #include "tenon/capi/handle.h"
 #include "tenon/capi/tools.h"
 #include "tenon/json/value.h"
+#include "tenon/repair/argument_repairer.h"
 #include "tenon/schema/schema.h"
 
 struct tenon_mender {
   std::unique_ptr<const tenon::json::Value> schema;  // the mender views it
-  tenon::repair::ArgumentMender mender;
-  std::string mended;
-  std::string tail;  // of `mended`: an unfinished character, for the next call
+  tenon::repair::ArgumentRepairer mender;
+  std::string repaired;
+  std::string tail;  // of `repaired`: an unfinished character, for the next call
   bool is_finished = false;
 };
 
@@ -22,8 +21,8 @@ namespace tenon::capi {
 namespace {
 
 // Sets all members except the views.
-Expected<repair::MendedTool> tool_with(const message::Tool& tool, tenon_text rules) {
-  repair::MendedTool made{.name = tool.name};
+Expected<repair::RepairedTool> tool_with(const message::Tool& tool, tenon_text rules) {
+  repair::RepairedTool made{.name = tool.name};
   if (!tool.parameters.is_null()) {
     auto schema = schema::Schema::compile(tool.parameters);
     if (!schema) return Unexpected(schema.error());
@@ -38,20 +37,20 @@ Expected<repair::MendedTool> tool_with(const message::Tool& tool, tenon_text rul
 }
 
 template <class Feed>
-tenon_error* mended_by(tenon_mender* mender, tenon_text* mended, Feed feed) noexcept {
-  clear(mended);
-  return guarded({{mender, "mender"}, {mended, "mended"}}, [&]() -> Status {
+tenon_error* repaired_by(tenon_mender* mender, tenon_text* repaired, Feed feed) noexcept {
+  clear(repaired);
+  return guarded({{mender, "mender"}, {repaired, "repaired"}}, [&]() -> Status {
     if (mender->is_finished) {
       return Unexpected(Error{Errc::invalid, "the arguments have been finished"});
     }
-    mender->mended = std::exchange(mender->tail, {});
+    mender->repaired = std::exchange(mender->tail, {});
     feed();
     if (!mender->is_finished) {
-      const std::size_t whole = mender->mended.size() - utf8::open_tail(mender->mended);
-      mender->tail = mender->mended.substr(whole);
-      mender->mended.resize(whole);
+      const std::size_t whole = mender->repaired.size() - utf8::open_tail(mender->repaired);
+      mender->tail = mender->repaired.substr(whole);
+      mender->repaired.resize(whole);
     }
-    *mended = text_of(mender->mended);
+    *repaired = text_of(mender->repaired);
     return {};
   });
 }
@@ -77,7 +76,7 @@ tenon_error* tenon_mender_new(tenon_text tool, tenon_text rules, tenon_mender** 
     auto own = std::make_unique<json::Value>(std::move(read->parameters));
     if (made->schema != nullptr) made->source = own.get();
     *mender = new tenon_mender{.schema = std::move(own),
-                               .mender = repair::ArgumentMender(*std::move(made))};
+                               .mender = repair::ArgumentRepairer(*std::move(made))};
     return {};
   });
 }
@@ -86,15 +85,15 @@ void tenon_mender_free(tenon_mender* mender) {
   delete mender;
 }
 
-tenon_error* tenon_mender_feed(tenon_mender* mender, tenon_text arguments, tenon_text* mended) {
-  return capi::mended_by(mender, mended,
-                         [&] { mender->mender.feed(capi::view(arguments), mender->mended); });
+tenon_error* tenon_mender_feed(tenon_mender* mender, tenon_text arguments, tenon_text* repaired) {
+  return capi::repaired_by(mender, repaired,
+                           [&] { mender->mender.feed(capi::view(arguments), mender->repaired); });
 }
 
-tenon_error* tenon_mender_finish(tenon_mender* mender, int is_incomplete, tenon_text* mended) {
-  return capi::mended_by(mender, mended, [&] {
+tenon_error* tenon_mender_finish(tenon_mender* mender, int is_incomplete, tenon_text* repaired) {
+  return capi::repaired_by(mender, repaired, [&] {
     mender->is_finished = true;
-    mender->mender.finish(is_incomplete != 0, mender->mended);
+    mender->mender.finish(is_incomplete != 0, mender->repaired);
   });
 }
 

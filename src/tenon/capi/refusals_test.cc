@@ -193,7 +193,7 @@ const NullRow kNulls[] = {
      [](auto&, auto&) { return tenon_mender_new(text(kTool), text(""), nullptr); }},
     {"tenon_mender_feed", "mender",
      [](auto&, auto& r) { return tenon_mender_feed(nullptr, text("{"), &r.text); }},
-    {"tenon_mender_finish", "mended",
+    {"tenon_mender_finish", "repaired",
      [](auto& h, auto&) { return tenon_mender_finish(h.mender.get(), 0, nullptr); }},
     {"tenon_mender_repairs", "mender",
      [](auto&, auto& r) { return tenon_mender_repairs(nullptr, &r.string); }},
@@ -606,13 +606,13 @@ const Row kRows[] = {
        return tenon_parser_feed(h.parser.get(), text("a"), 0, &r.events, &r.count);
      }},
 
-    {"MendedToolIsNone", "invalid: tool.type is required",
+    {"RepairedToolIsNone", "invalid: tool.type is required",
      [](auto&, auto& r) { return tenon_mender_new(text("{}"), text(""), &r.mender); }},
-    {"MendedToolIsNoJson", "invalid: tool: line 1",
+    {"RepairedToolIsNoJson", "invalid: tool: line 1",
      [](auto&, auto& r) { return tenon_mender_new(text(""), text(""), &r.mender); }},
     {"MendingRulesAreWrong", "invalid: rules:1",
      [](auto&, auto& r) { return tenon_mender_new(text(kTool), text("a ="), &r.mender); }},
-    {"MendedBehindTheEnd", "invalid: the arguments have been finished",
+    {"RepairedBehindTheEnd", "invalid: the arguments have been finished",
      [](auto& h, auto& r) {
        EXPECT_EQ(told(tenon_mender_finish(h.mender.get(), 0, &r.text)), "ok");
        return tenon_mender_feed(h.mender.get(), text("{"), &r.text);

@@ -56,17 +56,17 @@ bool CallCheck::can_judge(std::string_view tool) const {
   return std::ranges::find(texts_, tool) == texts_.end();
 }
 
-std::unique_ptr<repair::ArgumentMender> CallCheck::mender(const std::string& tool,
-                                                          const json::Value& schema) {
+std::unique_ptr<repair::ArgumentRepairer> CallCheck::repairer(const std::string& tool,
+                                                              const json::Value& schema) {
   if (rules_ == nullptr || !can_judge(tool)) return nullptr;
-  repair::MendedTool mended{.name = tool, .rules = rules_};
+  repair::RepairedTool repaired{.name = tool, .rules = rules_};
   if (!schema.is_null()) {
     const auto& known = compiled(tool, schema);
     if (!known) return nullptr;  // fault() reports it
-    mended.schema = *known;
-    mended.source = &schema;
+    repaired.schema = *known;
+    repaired.source = &schema;
   }
-  return std::make_unique<repair::ArgumentMender>(std::move(mended));
+  return std::make_unique<repair::ArgumentRepairer>(std::move(repaired));
 }
 
 std::string CallCheck::fault(const std::string& tool, const json::Value& schema,

@@ -12,7 +12,7 @@
 
 #include "tenon/base/expected.h"
 #include "tenon/json/value.h"
-#include "tenon/repair/mender.h"
+#include "tenon/repair/argument_repairer.h"
 #include "tenon/repair/rules.h"
 #include "tenon/schema/schema.h"
 
@@ -52,8 +52,8 @@ class CallCheck {
   /// Whether fault() checks everything that a call of `tool` must satisfy.
   [[nodiscard]] bool can_judge(std::string_view tool) const;
   /// For one call of `tool`; `schema` must outlive it. Null: its arguments stay as they are.
-  [[nodiscard]] std::unique_ptr<repair::ArgumentMender> mender(const std::string& tool,
-                                                               const json::Value& schema);
+  [[nodiscard]] std::unique_ptr<repair::ArgumentRepairer> repairer(const std::string& tool,
+                                                                   const json::Value& schema);
   /// A sentence with the first few violations of the tool's schema in the arguments. "": they are
   /// valid.
   [[nodiscard]] std::string fault(const std::string& tool, const json::Value& schema,

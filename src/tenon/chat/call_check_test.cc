@@ -35,15 +35,15 @@ TEST(CallCheck, TellsHowACallBreaksItsSchema) {
   }
 }
 
-TEST(CallCheck, MendsWhatItKnows) {
+TEST(CallCheck, RepairsWhatItKnows) {
   const json::Value schema = *json::parse(kSchema);
   const auto schemas = std::make_shared<CompiledSchemas>();
   CallCheck calls(repair::Rules::builtin(), {"text"}, schemas);
-  EXPECT_NE(calls.mender("f", schema), nullptr);
-  EXPECT_NE(calls.mender("any", {}), nullptr) << "its tool may have rules";
-  EXPECT_EQ(calls.mender("text", schema), nullptr);
-  EXPECT_EQ(calls.mender("odd", *json::parse(R"({"type": "objekt"})")), nullptr);
-  EXPECT_EQ(CallCheck(nullptr, {}, schemas).mender("f", schema), nullptr);
+  EXPECT_NE(calls.repairer("f", schema), nullptr);
+  EXPECT_NE(calls.repairer("any", {}), nullptr) << "its tool may have rules";
+  EXPECT_EQ(calls.repairer("text", schema), nullptr);
+  EXPECT_EQ(calls.repairer("odd", *json::parse(R"({"type": "objekt"})")), nullptr);
+  EXPECT_EQ(CallCheck(nullptr, {}, schemas).repairer("f", schema), nullptr);
   EXPECT_TRUE(calls.can_judge("f"));
   EXPECT_FALSE(calls.can_judge("text"));
 }

@@ -747,12 +747,12 @@ TEST(Model, WarnsOfAFormatThatItsTemplateDoesNotWrite) {
   }
 }
 
-TEST(Model, MendsUnlessItIsSwitchedOff) {
+TEST(Model, RepairsUnlessItIsSwitchedOff) {
   const struct {
     const char* name;
     ModelOptions options;
     std::optional<bool> normalize;
-    bool is_mended;
+    bool is_repaired;
   } rows[] = {
       {"ByDefault", {.name = "m", .format = "hermes"}, {}, true},
       {"NotForThisRequest", {.name = "m", .format = "hermes"}, false, false},
@@ -775,20 +775,20 @@ TEST(Model, MendsUnlessItIsSwitchedOff) {
     log::set_sink(nullptr, log::Level::info);
     ASSERT_EQ(fold.message().tool_calls.size(), 1U) << row.name;
     EXPECT_EQ(fold.message().tool_calls[0].arguments,
-              row.is_mended ? R"({"command": "ls", "description": "Execute: ls"})"
-                            : R"({"command": "ls"})")
+              row.is_repaired ? R"({"command": "ls", "description": "Execute: ls"})"
+                              : R"({"command": "ls"})")
         << row.name;
     EXPECT_EQ(fold.finish().guarantee,
-              row.is_mended ? message::Guarantee::repaired : message::Guarantee::unenforced);
+              row.is_repaired ? message::Guarantee::repaired : message::Guarantee::unenforced);
     const bool is_logged =
         std::ranges::find(logged(),
                           "[NORMALIZATION] Added default description for bash command: ls") !=
         logged().end();
-    EXPECT_EQ(is_logged, row.is_mended) << row.name;
+    EXPECT_EQ(is_logged, row.is_repaired) << row.name;
   }
 }
 
-TEST(Model, MendsWithoutValuesInTheLogWhereContentsAreNotLogged) {
+TEST(Model, RepairsWithoutValuesInTheLogWhereContentsAreNotLogged) {
   ModelSetting setting(
       "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"n\": \"5\"}}\n</tool_call>",
       {.name = "m", .format = "hermes"});
@@ -804,7 +804,7 @@ TEST(Model, MendsWithoutValuesInTheLogWhereContentsAreNotLogged) {
   EXPECT_EQ(logged(), std::vector<std::string>{"[NORMALIZATION] Fixed n type"});
 }
 
-TEST(Model, MendsCallsOfEveryFormat) {
+TEST(Model, RepairsCallsOfEveryFormat) {
   const json::Value schema =
       *json::parse(R"({"type": "object", "properties": {"name": {"type": "string"},
       "count": {"type": "integer"}}, "required": ["name", "count"]})");
@@ -824,7 +824,7 @@ TEST(Model, MendsCallsOfEveryFormat) {
 }
 
 // Arguments that a mask constrained fit as they are; those it did not fully constrain are repaired.
-TEST(Model, MendsOfMaskedAnswersOnlyWhatIsLoose) {
+TEST(Model, RepairsOnlyWhatAMaskLeavesOpen) {
   for (const bool is_strict : {true, false}) {
     ModelSetting setting(
         "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"n\": \"3\"}}\n</tool_call>",
@@ -907,7 +907,7 @@ TEST(Model, CallsInOtherFormsAndOfOtherNames) {
        "hermes",
        repaired,
        {"name_fixed"}},
-      {"NotWhereNothingIsMended",
+      {"NotWhereNothingIsRepaired",
        options(UnknownTool::repair, false),
        kMisspelt,
        false,

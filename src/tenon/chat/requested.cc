@@ -109,7 +109,7 @@ bool takes_other_forms(const ChatRequest& request, bool where_required) {
          !wants_calls_as_text(request);
 }
 
-bool mends(const ChatRequest& request, const ModelOptions& options) {
+bool repairs_arguments(const ChatRequest& request, const ModelOptions& options) {
   return options.repair_rules != nullptr && request.normalize.value_or(options.normalize);
 }
 
@@ -119,8 +119,9 @@ std::unique_ptr<CallCheck> make_check(const ChatRequest& request, const ModelOpt
   for (const message::Tool* tool : callable_tools(request)) {
     if (tool->grammar) texts.push_back(tool->name);
   }
-  return std::make_unique<CallCheck>(mends(request, options) ? options.repair_rules : nullptr,
-                                     std::move(texts), std::move(schemas));
+  return std::make_unique<CallCheck>(
+      repairs_arguments(request, options) ? options.repair_rules : nullptr, std::move(texts),
+      std::move(schemas));
 }
 
 void take_request(const ChatRequest& request, const ModelOptions& options, bool is_held,
@@ -141,7 +142,7 @@ void take_request(const ChatRequest& request, const ModelOptions& options, bool 
   turn.parse.id_prefix = request.call_id_prefix;
   if (is_held || turn.parse.tools.empty()) return;
   turn.parse.any_tool = options.on_unknown_tool == UnknownTool::forward;
-  if (options.on_unknown_tool == UnknownTool::repair && mends(request, options)) {
+  if (options.on_unknown_tool == UnknownTool::repair && repairs_arguments(request, options)) {
     turn.parse.corrected_name = [names = turn.parse.tools](const std::string& name) {
       const std::string* const meant = repair::misspelt(name, names);
       return meant != nullptr ? *meant : std::string();

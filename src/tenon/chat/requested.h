@@ -31,7 +31,8 @@ namespace tenon::chat {
 /// calls, or, with `where_required` (ModelOptions::required_in_other_forms), must be calls.
 [[nodiscard]] bool takes_other_forms(const message::ChatRequest& request, bool where_required);
 
-[[nodiscard]] bool mends(const message::ChatRequest& request, const ModelOptions& options);
+[[nodiscard]] bool repairs_arguments(const message::ChatRequest& request,
+                                     const ModelOptions& options);
 /// A check for calls of the request's tools.
 [[nodiscard]] std::unique_ptr<CallCheck> make_check(const message::ChatRequest& request,
                                                     const ModelOptions& options,

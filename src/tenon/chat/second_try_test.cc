@@ -110,7 +110,7 @@ TEST(SecondTry, IsGivenWhereACallDoesNotFit) {
   const SecondTryRow rows[] = {
       {"Fits", {{.text = kRight}}, 1, "", {R"({"n": 3})"}, validated, {}},
       {"NoCall", {{.text = "Hello"}}, 1, "Hello", {}, unenforced, {}},
-      {"Mended",
+      {"Repaired",
        {{.text = call(R"({"n": "3"})")}},
        1,
        "",

@@ -207,8 +207,9 @@ void ToldCalls::end_arguments(bool is_cut, std::vector<ChatEvent>& out) {
     rest += call_.hold.release();
   }
   if (!rest.empty()) out.emplace_back(message::CallArguments{.text = std::move(rest)});
-  if (filter.is_mended()) {
-    out.emplace_back(diagnostic("mended_arguments", "arguments were not JSON and could be mended"));
+  if (filter.is_repaired()) {
+    out.emplace_back(
+        diagnostic("mended_arguments", "arguments were not JSON and could be repaired"));
   }
   if (is_spoilt || !call_.misfits.empty()) {
     out.emplace_back(diagnostic("spoilt_call", "the arguments of '" + call_.name +

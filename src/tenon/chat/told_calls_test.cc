@@ -69,7 +69,7 @@ const ToldCallsRow kToldCallsRows[] = {
     {"CutBeforeArguments", {{0, "f", ""}}, "f({})", true},
     {"CutWithOneThatWaits", {{0, "f", "{"}, {1, "g", "{"}}, "f({!g({!", true},
     {"NoJson", {{0, "f", "{a}"}}, "f({}[spoilt_call])'a}'"},
-    {"Mended",
+    {"Repaired",
      {{0, "f", "{\"a\": [1, ], \"b\": \"x"}, {0, "", "\ny\", \"c\": True,}"}},
      "f({\"a\": [1], \"b\": \"x\\ny\", \"c\": true}[mended_arguments])"},
     {"NotClosed", {{0, "f", "{\"a\": [1, {\"b"}}, "f({\"a\": [1, {}]}[spoilt_call])"},

@@ -16,7 +16,7 @@
 // after the other: told calls wait in told_ while the parser is inside a call, and text beside an
 // open told call waits in asides_. From pass() on, content goes through the stop matcher and then
 // to the sink. A call may first be held back as a possible repeat of the last one (holds_repeat);
-// then its arguments are repaired as they pass (mender_) and validated when they are whole
+// then its arguments are repaired as they pass (repairer_) and validated when they are whole
 // (end_call). guarantee_ starts at `masked` and is weakened by each thing that no mask enforced.
 // is_over_ says that the answer is complete although the engine may still send tokens: a stop
 // string, a first call that is the only one wanted, or a second repeat.
@@ -364,16 +364,16 @@ void Turn::begin_call(const message::CallBegin& begin) {
   if (is_stranger) weaken(Guarantee::unenforced);
   // Arguments that a mask constrained are valid; rewriting them would only weaken the guarantee.
   if (check_ != nullptr && !is_stranger && (is_loose || !is_masked_)) {
-    mender_ = check_->mender(begin.name, known_schema_of(begin.name));
+    repairer_ = check_->repairer(begin.name, known_schema_of(begin.name));
   }
   emit(begin);
 }
 
 void Turn::pass_arguments(message::CallArguments arguments) {
-  if (mender_ != nullptr) {
-    std::string mended;
-    mender_->feed(arguments.text, mended);
-    arguments.text = std::move(mended);
+  if (repairer_ != nullptr) {
+    std::string repaired;
+    repairer_->feed(arguments.text, repaired);
+    arguments.text = std::move(repaired);
   }
   if (arguments.text.empty()) return;
   if (check_ != nullptr) call_.arguments += arguments.text;
@@ -381,21 +381,21 @@ void Turn::pass_arguments(message::CallArguments arguments) {
 }
 
 void Turn::end_call(const message::CallEnd& end) {
-  const auto mender = std::move(mender_);
-  if (mender != nullptr) {
+  const auto repairer = std::move(repairer_);
+  if (repairer != nullptr) {
     message::CallArguments rest{.index = end.index};
-    mender->finish(end.incomplete, rest.text);
+    repairer->finish(end.incomplete, rest.text);
     pass_arguments(std::move(rest));
   }
   emit(end);
-  if (mender != nullptr) {
-    for (const repair::Repair& repair : mender->repairs()) {
+  if (repairer != nullptr) {
+    for (const repair::Repair& repair : repairer->repairs()) {
       weaken(Guarantee::repaired);
       const bool is_shown = log::content(repair.message) == repair.message;
       log::info("[NORMALIZATION] " + (is_shown ? repair.message : repair.masked));
       sink_->on_event(message::Diagnostic{repair.kind, repair.message}, {});
     }
-    for (const std::string& member : mender->unplaced()) {
+    for (const std::string& member : repairer->unplaced()) {
       tell("unplaced_argument", "the call was cut before it had a place for " + member);
     }
   }

@@ -16,7 +16,7 @@
 #include "tenon/engine/run_slot.h"
 #include "tenon/format/format.h"
 #include "tenon/message/event.h"
-#include "tenon/repair/mender.h"
+#include "tenon/repair/argument_repairer.h"
 #include "tenon/schema/schema.h"
 
 namespace tenon::chat {
@@ -135,10 +135,10 @@ class Turn final : public engine::EventSink {
   // events of one that may be equal to it.
   message::ToolCall last_;
   std::vector<message::ChatEvent> held_back_;
-  std::size_t held_bytes_ = 0;                      // of arguments in held_back_
-  std::size_t repeats_ = 0;                         // since last_
-  message::ToolCall call_;                          // the present one, if check_ validates it
-  std::unique_ptr<repair::ArgumentMender> mender_;  // for the present call
+  std::size_t held_bytes_ = 0;                          // of arguments in held_back_
+  std::size_t repeats_ = 0;                             // since last_
+  message::ToolCall call_;                              // the present one, if check_ validates it
+  std::unique_ptr<repair::ArgumentRepairer> repairer_;  // for the present call
   bool is_over_ = false;  // what the engine still sends is not part of the answer
 
   engine::RunSlot<engine::Run> run_;

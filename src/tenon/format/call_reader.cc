@@ -105,7 +105,7 @@ void CallReader::start(const Syntax& syntax, const Pattern& pattern, const IdRul
   }
   place_ = Place::begin;
   level_ = 0;
-  has_name_ = has_arguments_ = arguments_done_ = escaped_ = has_escape_ = mended_ = false;
+  has_name_ = has_arguments_ = arguments_done_ = escaped_ = has_escape_ = repaired_ = false;
   is_guess_ = false;
   name_quote_ = '\0';
   filter_.restart(JsonFilter::Want::object);
@@ -639,7 +639,7 @@ std::size_t CallReader::feed_coded(std::string_view bytes) {
       return 1;
     }
     place_ = Place::in_coded;
-    mended_ = true;
+    repaired_ = true;
   }
   std::string_view rest = decoded;
   const std::size_t size_before = arguments_.size();
@@ -684,11 +684,11 @@ void CallReader::end_member() {
 
 void CallReader::end_arguments() {
   arguments_done_ = true;
-  mended_ = mended_ || filter_.is_mended();
+  repaired_ = repaired_ || filter_.is_repaired();
   // A word is copied when it is complete, so there was nothing else.
   if (arguments_ != "null") return;
   arguments_ = "{}";
-  mended_ = true;
+  repaired_ = true;
 }
 
 void CallReader::end_object() {

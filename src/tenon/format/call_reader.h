@@ -63,7 +63,7 @@ class CallReader {
   /// The name as it is written in the call; name() is the tool for which it stands.
   [[nodiscard]] const std::string& written_name() const { return written_name_; }
   [[nodiscard]] const std::string& id() const { return id_; }
-  [[nodiscard]] bool is_mended() const { return mended_ || parameters_.is_mended(); }
+  [[nodiscard]] bool is_repaired() const { return repaired_ || parameters_.is_repaired(); }
   /// What the call says beyond name and arguments, for people: the first member that is neither
   /// part of a call nor its type, or the text in place of a word of the format. Empty: nothing.
   [[nodiscard]] const std::string& ignored() const { return ignored_; }
@@ -140,7 +140,7 @@ class CallReader {
   bool arguments_done_ = false;
   bool escaped_ = false;  // inside a collected JSON string, after a backslash
   bool has_escape_ = false;
-  bool mended_ = false;
+  bool repaired_ = false;
   bool used_tail_ = false;
   bool is_unknown_ = false;
   bool is_guess_ = false;   // the only tool there is, so its arguments must be its own

@@ -175,7 +175,7 @@ void JsonFilter::restart(Want want, std::string_view quote) {
   status_ = Status::open;
   want_ = want;
   own_quote_ = quote;
-  is_key_ = mended_ = has_comma_ = has_keyword_ = false;
+  is_key_ = repaired_ = has_comma_ = has_keyword_ = false;
   is_fresh_ = is_triple_ = holds_brace_ = is_raw_ = has_stray_ = is_behind_string_ = false;
   held_.clear();
   quote_ = '"';
@@ -235,7 +235,7 @@ std::size_t JsonFilter::copy_string(std::string_view bytes, std::string& copy) {
   } else if (byte == '\\') {
     state_ = State::escape;
   } else {
-    mended_ = true;
+    repaired_ = true;
     append_control(copy, byte);
   }
   return plain + 1;
@@ -246,7 +246,7 @@ bool JsonFilter::step_own_end(unsigned char byte, std::string& copy) {
   if (byte == static_cast<unsigned char>(own_quote_[matched_])) {
     if (++matched_ < own_quote_.size()) return true;
     matched_ = 0;
-    mended_ = true;
+    repaired_ = true;
     copy += '"';
     end_string();
     return true;
@@ -305,7 +305,7 @@ bool JsonFilter::step_closing(unsigned char byte, std::string& copy) {
     end_closing(copy);
     return step(byte, copy);
   }
-  mended_ = mended_ || !is_triple_;
+  repaired_ = repaired_ || !is_triple_;
   has_stray_ = true;
   for (; matched_ > 0; --matched_) copy.append(quote_ == '"' ? "\\\"" : "'");
   append_raw(copy, comma_space_);
@@ -457,7 +457,7 @@ bool JsonFilter::step(unsigned char byte, std::string& copy) {
       return begin_value(byte, copy);
     case State::colon:
       if (is_bare() && byte == '=') {
-        mended_ = true;
+        repaired_ = true;
         byte = ':';
       }
       if (is_space(static_cast<char>(byte)) || byte == ':') {
@@ -511,7 +511,7 @@ bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
   const bool is_quote = byte == '"' || is_single;
   if ((byte == '}' && wants_key) ||
       (byte == ']' && (state_ == State::first_item || (state_ == State::value && has_comma_)))) {
-    if (has_comma_ && !is_python()) mended_ = true;
+    if (has_comma_ && !is_python()) repaired_ = true;
     has_comma_ = false;
     state_ = State::after;
     return step_after(byte, copy);
@@ -591,7 +591,7 @@ void JsonFilter::begin_string(unsigned char byte, std::string& copy) {
   is_fresh_ = true;
   is_triple_ = is_raw_ = has_stray_ = false;
   if (is_bare() && byte == '\'') {  // without escapes, as in the format's own quotes
-    mended_ = is_raw_ = true;
+    repaired_ = is_raw_ = true;
   }
   state_ = State::string;
 }
@@ -615,7 +615,7 @@ bool JsonFilter::step_prefix(unsigned char byte, std::string& copy) {
 
 std::optional<std::string> JsonFilter::held_number() const {
   const std::string_view text = trimmed(number_);
-  if (numbers_ == Numbers::mended) return as_json_number(text);
+  if (numbers_ == Numbers::repaired) return as_json_number(text);
   return is_number(text) ? std::optional(std::string(text)) : std::nullopt;
 }
 
@@ -627,7 +627,7 @@ bool JsonFilter::end_held_number(std::string& copy) {
     return false;
   }
   const std::string_view text = trimmed(number_);
-  mended_ = mended_ || (*number != text && !(is_python() && is_of_python(text)));
+  repaired_ = repaired_ || (*number != text && !(is_python() && is_of_python(text)));
   flush_comma(copy);
   copy.append(*number).append(std::string_view(number_).substr(text.size()));
   end_value();
@@ -746,7 +746,7 @@ bool JsonFilter::step_bare_equals(unsigned char byte, std::string& copy) {
     state_ = State::bare_key;
     return step_bare_key(byte, copy);
   }
-  mended_ = true;
+  repaired_ = true;
   copy += "\":";
   state_ = State::value;
   is_key_ = false;
@@ -784,7 +784,7 @@ bool JsonFilter::begin_bare_text(std::string_view held, unsigned char byte, std:
     status_ = Status::bad;
     return false;
   }
-  mended_ = true;
+  repaired_ = true;
   flush_comma(copy);
   copy += '"';
   append_raw(copy, held);
@@ -824,7 +824,7 @@ bool JsonFilter::step_after(unsigned char byte, std::string& copy) {
   byte = as_json(byte);
   if (is_behind_string_ && byte == static_cast<unsigned char>(own_quote_.front())) {
     is_behind_string_ = false;
-    mended_ = true;
+    repaired_ = true;
     matched_ = 1;
     if (own_quote_.size() > 1) state_ = State::stray_quote;
     return true;
@@ -924,7 +924,7 @@ bool JsonFilter::step_word(unsigned char byte, std::string& copy) {
     return false;
   }
   if (++matched_ == word.written.size()) {
-    if (word.written != word.json && !is_python()) mended_ = true;
+    if (word.written != word.json && !is_python()) repaired_ = true;
     flush_comma(copy);
     comma_space_.clear();
     if (is_bare()) return true;
@@ -991,7 +991,7 @@ void JsonFilter::end_code(std::string& copy) {
   }
   const bool is_whole = is_octal || number_.size() == 8;
   if (!is_whole || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) {
-    mended_ = true;
+    repaired_ = true;
     copy.append("\\\\U").append(number_);  // the characters as they are written
     return;
   }
@@ -1014,7 +1014,7 @@ void JsonFilter::step_escape(unsigned char byte, std::string& copy) {
   state_ = State::string;
   copy += '\\';
   if (std::string_view("\"\\/bfnrt").find(static_cast<char>(byte)) == std::string_view::npos) {
-    mended_ = true;
+    repaired_ = true;
     copy += '\\';  // `\d` meant these two characters
     if (byte < 0x20) {
       append_control(copy, byte);
@@ -1048,7 +1048,7 @@ void JsonFilter::end_unicode(std::string& copy) {
     high_surrogate_ = unit_;
     for (std::size_t i = 0; i < 4; ++i) high_text_[i] = escape_[i];
   } else if (unit_ >= 0xDC00 && unit_ <= 0xDFFF) {
-    mended_ = true;
+    repaired_ = true;
     copy += "\\ufffd";
   } else {
     copy.append("\\u").append(escape_, 4);
@@ -1063,7 +1063,7 @@ void JsonFilter::flush_escape(std::string& copy) {
   if (state_ == State::unicode)
     copy.append(digits_ == 4 ? "\\\\u" : "\\\\x").append(escape_ + (4 - digits_), matched_);
   if (state_ == State::escape || state_ == State::unicode) {
-    mended_ = true;
+    repaired_ = true;
     state_ = State::string;
   }
 }
@@ -1071,7 +1071,7 @@ void JsonFilter::flush_escape(std::string& copy) {
 void JsonFilter::drop_surrogate(std::string& copy) {
   if (high_surrogate_ == 0) return;
   high_surrogate_ = 0;
-  mended_ = true;
+  repaired_ = true;
   copy += "\\ufffd";
 }
 
@@ -1202,7 +1202,7 @@ void JsonFilter::close(std::string& copy) {
       } else if (is_number(number + '0')) {
         copy += number + '0';
       } else {
-        mended_ = true;
+        repaired_ = true;
         json::append_quoted(copy, number_);
       }
       break;

@@ -14,7 +14,7 @@ namespace tenon::format {
 ///  - mistakes of models with one certain meaning are repaired on the way: line breaks and other
 ///    control characters inside strings, invalid escapes (`\d`), lone surrogates, trailing commas,
 ///    Python's True, False and None, numbers that JSON does not have but that have one meaning
-///    (`007`, `+1`, `.5`, `1_000`, `0x1F`). `is_mended()` reports it; everything else is copied
+///    (`007`, `+1`, `.5`, `1_000`, `0x1F`). `is_repaired()` reports it; everything else is copied
 ///    unchanged;
 ///  - at any other error it stops before the byte that does not fit, and `close` appends the least
 ///    text that makes the copy valid JSON.
@@ -43,10 +43,10 @@ class JsonFilter {
   enum class Want : std::uint8_t { any, object, keywords, members };
   enum class Status : std::uint8_t { open, done, bad };
   /// Whether numbers that JSON does not have are repaired, or are not numbers (`007` may be text).
-  enum class Numbers : std::uint8_t { mended, as_json };
+  enum class Numbers : std::uint8_t { repaired, as_json };
   static constexpr unsigned kMaxDepth = 256;
 
-  explicit JsonFilter(Want want = Want::any, Numbers numbers = Numbers::mended)
+  explicit JsonFilter(Want want = Want::any, Numbers numbers = Numbers::repaired)
       : numbers_(numbers) {
     restart(want);
   }
@@ -70,7 +70,7 @@ class JsonFilter {
   [[nodiscard]] bool holds_no_number() const { return state_ == State::number && is_spoilt(); }
 
   [[nodiscard]] Status status() const { return status_; }
-  [[nodiscard]] bool is_mended() const { return mended_; }
+  [[nodiscard]] bool is_repaired() const { return repaired_; }
   [[nodiscard]] bool has_begun() const { return state_ != State::begin; }
   /// For keywords: one has been named, or the parentheses are empty.
   [[nodiscard]] bool has_keyword() const { return has_keyword_ || status_ == Status::done; }
@@ -174,11 +174,11 @@ class JsonFilter {
   [[nodiscard]] static bool is_keyword_byte(unsigned char byte);
 
   State state_ = State::begin;
-  Numbers numbers_ = Numbers::mended;
+  Numbers numbers_ = Numbers::repaired;
   Status status_ = Status::open;
   Want want_ = Want::any;
   bool is_key_ = false;  // the open string or word is a key
-  bool mended_ = false;
+  bool repaired_ = false;
   bool has_keyword_ = false;
   char quote_ = '"';               // of the open string; Python has two
   bool is_fresh_ = false;          // of Python: the string is empty so far

@@ -20,7 +20,7 @@ struct JsonFilterRow {
   std::string_view closed;  // after close, where the value was not done
   Status status = Status::done;
   std::string_view rest = "";
-  bool mended = false;
+  bool repaired = false;
 };
 
 void PrintTo(const JsonFilterRow& row, std::ostream* os) {
@@ -82,7 +82,7 @@ const JsonFilterRow kJsonFilterRows[] = {
     {"ALineBeforeTheLetterOfABase", "[1, 0_b1]", "[1", "[1]", Status::bad, "]"},
     {"ALineBehindThePoint", "[1, 1._5]", "[1", "[1]", Status::bad, "]"},
     {"GroupsBehindPointAndExponent", "[1.2_5, 1e1_0]", "[1.25, 1e10]", "", Status::done, "", true},
-    {"NumberAtTheTopIsMended", "042 ", "42", "", Status::done, " ", true},
+    {"NumberAtTheTopIsRepaired", "042 ", "42", "", Status::done, " ", true},
     {"NothingBegun", " ", "", "", Status::open},
     {"BadAfterValue", R"({"a": 1 "b": 2})", R"({"a": 1 )", R"({"a": 1 })", Status::bad,
      R"("b": 2})"},
@@ -179,7 +179,7 @@ const JsonFilterRow kMembers[] = {
     {"NoKey", "{:1}", "{", "{}", Status::bad, ":1}"},
 };
 
-void check_every_cut(const JsonFilterRow& row, JsonFilter::Want want, bool checks_mended) {
+void check_every_cut(const JsonFilterRow& row, JsonFilter::Want want, bool checks_repaired) {
   for (std::size_t cut = 0; cut <= row.text.size() + 1; ++cut) {
     SCOPED_TRACE(cut);
     JsonFilter filter;
@@ -197,7 +197,7 @@ void check_every_cut(const JsonFilterRow& row, JsonFilter::Want want, bool check
     EXPECT_EQ(filter.status(), row.status);
     EXPECT_EQ(row.text.substr(used), row.rest);
     if (row.status == Status::done) {
-      EXPECT_TRUE(!checks_mended || filter.is_mended() == row.mended);
+      EXPECT_TRUE(!checks_repaired || filter.is_repaired() == row.repaired);
       EXPECT_TRUE(json::parse(copy)) << copy;
       continue;
     }
@@ -210,7 +210,7 @@ void check_every_cut(const JsonFilterRow& row, JsonFilter::Want want, bool check
 class JsonFilterRows : public ::testing::TestWithParam<JsonFilterRow> {};
 
 TEST_P(JsonFilterRows, AreTheSameWhereverTheyAreCut) {
-  check_every_cut(GetParam(), JsonFilter::Want::any, /*checks_mended=*/true);
+  check_every_cut(GetParam(), JsonFilter::Want::any, /*checks_repaired=*/true);
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, JsonFilterRows, ::testing::ValuesIn(kJsonFilterRows),
@@ -219,7 +219,7 @@ INSTANTIATE_TEST_SUITE_P(Table, JsonFilterRows, ::testing::ValuesIn(kJsonFilterR
 class JsonFilterKeywords : public ::testing::TestWithParam<JsonFilterRow> {};
 
 TEST_P(JsonFilterKeywords, AreTheSameWhereverTheyAreCut) {
-  check_every_cut(GetParam(), JsonFilter::Want::keywords, /*checks_mended=*/false);
+  check_every_cut(GetParam(), JsonFilter::Want::keywords, /*checks_repaired=*/false);
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, JsonFilterKeywords, ::testing::ValuesIn(kKeywords),
@@ -228,7 +228,7 @@ INSTANTIATE_TEST_SUITE_P(Table, JsonFilterKeywords, ::testing::ValuesIn(kKeyword
 class JsonFilterMembers : public ::testing::TestWithParam<JsonFilterRow> {};
 
 TEST_P(JsonFilterMembers, AreTheSameWhereverTheyAreCut) {
-  check_every_cut(GetParam(), JsonFilter::Want::members, /*checks_mended=*/false);
+  check_every_cut(GetParam(), JsonFilter::Want::members, /*checks_repaired=*/false);
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, JsonFilterMembers, ::testing::ValuesIn(kMembers),
@@ -258,7 +258,7 @@ TEST(JsonFilter, LongNumbersOfMembers) {
   for (const Case& row : cases) {
     SCOPED_TRACE(row.text);
     check_every_cut({"", row.text, row.copy, row.closed, row.status, row.rest},
-                    JsonFilter::Want::members, /*checks_mended=*/false);
+                    JsonFilter::Want::members, /*checks_repaired=*/false);
   }
 }
 

@@ -133,7 +133,7 @@ void ParameterReader::start(const Syntax& syntax, std::string_view end, std::str
 }
 
 void ParameterReader::restart() {
-  repeated_ = mended_ = false;
+  repeated_ = repaired_ = false;
   pending_.clear();
   space_.clear();
   value_.clear();
@@ -198,7 +198,7 @@ void ParameterReader::step_gap(char byte, std::string& copy) {
   if (pending_.empty() || pending_ == "\\") return;
   Follow what = follow(pending_);
   while (what == Follow::nothing && is_guarded()) {  // a damaged marker
-    mended_ = true;
+    repaired_ = true;
     pending_.erase(0, 1);
     if (pending_.empty()) return;
     what = follow(pending_);
@@ -576,7 +576,7 @@ ParameterReader::Follow ParameterReader::wrong_end(std::string_view text) const 
 }
 
 void ParameterReader::end_early(Follow what, std::string& copy) {
-  mended_ = true;
+  repaired_ = true;
   end_value(copy);
   const std::string text = std::exchange(pending_, {});
   if (what == Follow::end) {
@@ -599,7 +599,7 @@ bool ParameterReader::begins_guarded(std::string_view text) const {
 // The value is over. `rest` is not an allowed marker.
 void ParameterReader::end_damaged(std::string_view rest, std::string& copy) {
   const std::string text(rest);
-  mended_ = true;
+  repaired_ = true;
   end_value(copy);
   pending_.clear();
   place_ = Place::gap;
@@ -696,7 +696,7 @@ void ParameterReader::step_after_value(char byte, std::string& copy) {
     for (const char c : std::string_view(again).substr(1)) step(c, copy);
     return;
   }
-  mended_ = mended_ || is_repeated;
+  repaired_ = repaired_ || is_repeated;
   end_value(copy);
   const std::string text(after);
   pending_.clear();
@@ -779,7 +779,7 @@ bool ParameterReader::may_be(std::string_view json) const {
 // If the value may be text, `007` is text.
 JsonFilter::Numbers ParameterReader::numbers() const {
   const bool may_be_text = kind_ != Kind::json || (types_ & kText) != 0;
-  return may_be_text ? JsonFilter::Numbers::as_json : JsonFilter::Numbers::mended;
+  return may_be_text ? JsonFilter::Numbers::as_json : JsonFilter::Numbers::repaired;
 }
 
 // What is an object or a list by its schema, in Python's notation.

@@ -73,7 +73,7 @@ class ParameterReader {
   /// One of the first kMaxKeys keys has come again; it is written again.
   [[nodiscard]] bool has_repeated() const { return repeated_; }
   /// Some value ended without its marker.
-  [[nodiscard]] bool is_mended() const { return mended_; }
+  [[nodiscard]] bool is_repaired() const { return repaired_; }
   /// Resets everything.
   void restart();
 
@@ -151,7 +151,7 @@ class ParameterReader {
   std::size_t at_ = 0;  // index in the parameter's pattern
   bool used_outer_ = false;
   bool repeated_ = false;
-  bool mended_ = false;
+  bool repaired_ = false;
   const json::Value* value_schema_ = nullptr;  // of the value; null: unknown
   Types types_ = kAnyType;                     // of the value, by its schema
   bool is_begun_ = false;                      // some of the value has been written

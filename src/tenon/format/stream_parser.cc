@@ -966,8 +966,8 @@ void StreamParser::Impl::tell_of_call() {
 
 void StreamParser::Impl::end_call(bool incomplete) {
   flush_arguments();
-  if (reader.is_mended())
-    diagnose("mended_arguments", "arguments were not JSON and could be mended");
+  if (reader.is_repaired())
+    diagnose("mended_arguments", "arguments were not JSON and could be repaired");
   if (!reader.ignored().empty()) {
     diagnose("ignored_member", "the call of '" + reader.name() + "' has " + reader.ignored() +
                                    ", which is no part of a call");

@@ -1166,12 +1166,12 @@ TEST(StreamParser, LosesNothingOfAnyText) {
     for (const auto& [name, arguments] : whole.calls) {
       ASSERT_TRUE(json::parse(arguments)) << text << " -> " << arguments;
     }
-    bool mended = std::any_of(whole.codes.begin(), whole.codes.end(), [](const auto& code) {
+    bool repaired = std::any_of(whole.codes.begin(), whole.codes.end(), [](const auto& code) {
       return code == "mended_arguments" || code == "spoilt_call" || code == "incomplete_call";
     });
     for (const auto& call : whole.calls)
-      mended = mended || call.second == "{}";  // perhaps left out
-    if (mended) continue;                      // arguments are then not a part of the text
+      repaired = repaired || call.second == "{}";  // perhaps left out
+    if (repaired) continue;                        // arguments are then not a part of the text
     std::vector<std::string_view> sent;
     for (const ChatEvent& event : whole_events) {
       if (const auto* content = std::get_if<message::ContentDelta>(&event))

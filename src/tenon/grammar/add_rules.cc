@@ -197,7 +197,7 @@ Expected<FrameId> Adder::add() {
   find_what_can_be_empty();
   make_non_empty();
   find_what_can_be_read();
-  mend_left_recursion();
+  remove_left_recursion();
   if (error_) return Unexpected(*error_);
   find_what_can_be_read();
   const ItemId root = kFirstNode + rules_.root();
@@ -669,15 +669,15 @@ std::vector<std::vector<RuleId>> Adder::first_rules() {
   return result;
 }
 
-void Adder::mend_left_recursion() {
+void Adder::remove_left_recursion() {
   in_cycle_.resize(bodies_.size(), kNever);
   for (const std::vector<RuleId>& cycle : cycles_of(first_rules())) {
     if (error_) return;
-    mend(cycle);
+    rewrite(cycle);
   }
 }
 
-void Adder::mend(const std::vector<RuleId>& cycle) {
+void Adder::rewrite(const std::vector<RuleId>& cycle) {
   const auto size = static_cast<std::uint32_t>(cycle.size());
   const auto set_members = [&](bool are_in) {
     for (std::uint32_t i = 0; i < size; ++i) {

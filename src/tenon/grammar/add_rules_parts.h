@@ -120,8 +120,8 @@ class Adder {
   }
 
   [[nodiscard]] std::vector<std::vector<RuleId>> first_rules();
-  void mend_left_recursion();
-  void mend(const std::vector<RuleId>& cycle);
+  void remove_left_recursion();
+  void rewrite(const std::vector<RuleId>& cycle);
   ItemId without_steps(ItemId text, ItemId begin, std::unordered_map<ItemId, ItemId>& done,
                        int depth);
   Corners corners_of(ItemId body);

@@ -120,16 +120,16 @@ PlayedHub::Fault first_times(int times, std::string bytes) {
   };
 }
 
-struct Mended {
+struct Retried {
   const char* name;
   std::string answer;  // the answer to the first requests for the file
   int times = 1;
 };
 
-TEST(Pull, MendsWhatAnotherAttemptMends) {
+TEST(Pull, AnotherAttemptGetsTheFile) {
   const std::string half = kBytes.substr(0, kBytes.size() / 2);
   const std::string length = "Content-Length: " + std::to_string(kBytes.size()) + "\r\n";
-  const Mended rows[] = {
+  const Retried rows[] = {
       {"Busy", http_answer("503 Service Unavailable", "", "")},
       {"TooMany", http_answer("429 Too Many Requests", "Retry-After: 0\r\n", ""), 3},
       {"Broken", http_answer("500 Internal Server Error", "", ""), 3},
@@ -143,9 +143,9 @@ TEST(Pull, MendsWhatAnotherAttemptMends) {
        "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 5-9/10\r\n"
        "Content-Length: 5\r\n\r\nabcde"},
   };
-  for (const Mended& row : rows) {
+  for (const Retried& row : rows) {
     const PlayedHub hub(kFiles, first_times(row.times, row.answer));
-    const TestCache cache(hub, "mends");
+    const TestCache cache(hub, "retried");
     int waits = 0;
     const auto model = pull(named("owner/repo"), cache.settings, [&](const Event& event) {
       waits += event.kind == Event::Kind::wait ? 1 : 0;

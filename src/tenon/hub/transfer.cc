@@ -53,7 +53,7 @@ bool is_redirect(unsigned status) {
   return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
 
-bool may_be_mended(unsigned status) {
+bool may_succeed_later(unsigned status) {
   return status == 408 || status == 429 || status >= 500;
 }
 
@@ -237,7 +237,7 @@ Error Transfer::refusal(const Exchange& exchange) const {
                             " has no right to it: check the name"
                       : "; there is no such repository, or it is private: check the name, and for "
                         "a private one set HF_TOKEN";
-  } else if (may_be_mended(exchange.status)) {
+  } else if (may_succeed_later(exchange.status)) {
     return {Errc::unavailable, text + "; try again later"};
   }
   return {Errc::invalid, std::move(text)};
@@ -251,7 +251,7 @@ Status Transfer::wait_before_next(const Exchange& exchange, unsigned attempts,
   if (has_failed && (exchange.is_final || exchange.end.error().code != Errc::unavailable)) {
     return exchange.end;
   }
-  if (!has_failed && !may_be_mended(exchange.status)) return Unexpected(refusal(exchange));
+  if (!has_failed && !may_succeed_later(exchange.status)) return Unexpected(refusal(exchange));
   Error why = has_failed ? exchange.end.error() : refusal(exchange);
   if (attempts >= max_attempts) {
     why.message += " (" + std::to_string(attempts) + " attempts)";

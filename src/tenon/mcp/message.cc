@@ -33,22 +33,24 @@ bool is_low(int unit) {
 // strings, so it is enough to look at escapes.
 std::string with_whole_pairs(std::string_view text) {
   constexpr std::size_t kEscape = 6;  // bytes of \uXXXX
-  std::string mended(text);
-  for (std::size_t at = mended.find('\\'); at != std::string::npos; at = mended.find('\\', at)) {
-    const int unit = at + 1 < mended.size() && mended[at + 1] == 'u' ? hex4(mended, at + 2) : -1;
+  std::string repaired(text);
+  for (std::size_t at = repaired.find('\\'); at != std::string::npos;
+       at = repaired.find('\\', at)) {
+    const int unit =
+        at + 1 < repaired.size() && repaired[at + 1] == 'u' ? hex4(repaired, at + 2) : -1;
     if (unit < 0) {
       at += 2;
       continue;
     }
-    const bool has_next = mended.compare(at + kEscape, 2, "\\u") == 0;
-    if (is_high(unit) && has_next && is_low(hex4(mended, at + kEscape + 2))) {
+    const bool has_next = repaired.compare(at + kEscape, 2, "\\u") == 0;
+    if (is_high(unit) && has_next && is_low(hex4(repaired, at + kEscape + 2))) {
       at += 2 * kEscape;
       continue;
     }
-    if (is_high(unit) || is_low(unit)) mended.replace(at, kEscape, "\\ufffd");
+    if (is_high(unit) || is_low(unit)) repaired.replace(at, kEscape, "\\ufffd");
     at += kEscape;
   }
-  return mended;
+  return repaired;
 }
 
 /// Reads the members of an object that may be damaged anywhere, as far as possible.
@@ -155,9 +157,9 @@ Expected<json::Value> parse_message(std::string_view text) {
   constexpr json::ParseOptions kLimits{.max_depth = 128, .max_values = std::size_t{1} << 20};
   auto parsed = json::parse(text, kLimits);
   if (parsed || parsed.error().code != Errc::invalid) return parsed;
-  const std::string mended = with_whole_pairs(text);
-  if (mended == text) return parsed;
-  return json::parse(mended, kLimits);
+  const std::string repaired = with_whole_pairs(text);
+  if (repaired == text) return parsed;
+  return json::parse(repaired, kLimits);
 }
 
 Glance glance_at(std::string_view text) {

@@ -29,7 +29,7 @@
  * cannot fail return 0 or nothing for it.
  *
  * Threads. Vocabularies, schemas, grammars, templates, formats, services: any number of threads at
- * a time. Matchers, parsers, menders, conversations: one thread at a time. A function to which
+ * a time. Matchers, parsers, repairers, conversations: one thread at a time. A function to which
  * another rule applies says so.
  *
  * A child of fork() has none of the library's threads. Services, calls, conversations and toolboxes
@@ -407,9 +407,9 @@ TENON_API TENON_CHECKED tenon_error* tenon_mender_new(tenon_text tool, tenon_tex
 TENON_API void tenon_mender_free(tenon_mender* mender);
 /* Returns whole characters: an unfinished one comes with the next call. */
 TENON_API TENON_CHECKED tenon_error* tenon_mender_feed(tenon_mender* mender, tenon_text arguments,
-                                                       tenon_text* mended);
+                                                       tenon_text* repaired);
 TENON_API TENON_CHECKED tenon_error* tenon_mender_finish(tenon_mender* mender, int is_incomplete,
-                                                         tenon_text* mended);
+                                                         tenon_text* repaired);
 /* [{"kind", "path", "message"}]. */
 TENON_API TENON_CHECKED tenon_error* tenon_mender_repairs(const tenon_mender* mender,
                                                           tenon_string** repairs);

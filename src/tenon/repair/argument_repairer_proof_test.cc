@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "tenon/base/long_for_test.h"
-#include "tenon/repair/mend_for_test.h"
+#include "tenon/repair/repair_for_test.h"
 
 namespace tenon::repair {
 namespace {
@@ -109,10 +109,10 @@ class Cases {
   std::mt19937 dice_;
 };
 
-// Whether `mended` has all values of `written`, perhaps with other types.
-bool keeps(const Value& written, const Value& mended) {
+// Whether `repaired` has all values of `written`, perhaps with other types.
+bool keeps(const Value& written, const Value& repaired) {
   const json::Object* before = written.if_object();
-  const json::Object* after = mended.if_object();
+  const json::Object* after = repaired.if_object();
   if (before == nullptr || after == nullptr) return true;
   if (after->size() < before->size()) return false;
   for (const auto& [key, value] : *before) {
@@ -122,10 +122,10 @@ bool keeps(const Value& written, const Value& mended) {
   return true;
 }
 
-TEST(MenderProof, RandomCallsAreMendedTheSameHoweverTheyAreCut) {
+TEST(ArgumentRepairerProof, RandomCallsAreRepairedTheSameHoweverTheyAreCut) {
   Cases cases(7);
   const std::size_t rounds = is_long_test() ? 100'000 : 1'000;
-  std::size_t mended_calls = 0;
+  std::size_t repaired_calls = 0;
   std::size_t made_valid = 0;
   for (std::size_t i = 0; i < rounds; ++i) {
     const Value source = cases.object(3);
@@ -134,24 +134,26 @@ TEST(MenderProof, RandomCallsAreMendedTheSameHoweverTheyAreCut) {
     const std::string text = cases.text_of(written);
     const std::string where = "schema " + json::to_string(source) + "\n arguments " + text;
 
-    const Mended whole = mend(tool.get(), text, text.size());
-    const Mended pieces = mend(tool.get(), text, 1 + cases.roll(5));
+    const Repaired whole = repair_arguments(tool.get(), text, text.size());
+    const Repaired pieces = repair_arguments(tool.get(), text, 1 + cases.roll(5));
     ASSERT_EQ(whole, pieces) << where;
     const auto value = json::parse(whole.text);
-    ASSERT_TRUE(value) << where << "\n mended " << whole.text;
+    ASSERT_TRUE(value) << where << "\n repaired " << whole.text;
     const bool was_valid = tool.schema().is_valid(written).value_or(false);
     const bool is_valid = tool.schema().is_valid(*value).value_or(false);
-    ASSERT_TRUE(is_valid || !was_valid) << where << "\n mended " << whole.text;
+    ASSERT_TRUE(is_valid || !was_valid) << where << "\n repaired " << whole.text;
     if (whole.repairs.empty()) {
-      ASSERT_EQ(*value, written) << where << "\n mended " << whole.text;
+      ASSERT_EQ(*value, written) << where << "\n repaired " << whole.text;
     } else {
-      ++mended_calls;
+      ++repaired_calls;
       made_valid += !was_valid && is_valid ? 1U : 0U;
     }
-    ASSERT_TRUE(keeps(written, *value)) << where << "\n mended " << whole.text;
-    ASSERT_EQ(*json::parse(mend(tool.get(), whole.text, whole.text.size()).text), *value) << where;
+    ASSERT_TRUE(keeps(written, *value)) << where << "\n repaired " << whole.text;
+    ASSERT_EQ(*json::parse(repair_arguments(tool.get(), whole.text, whole.text.size()).text),
+              *value)
+        << where;
   }
-  EXPECT_GT(mended_calls, rounds / 10);
+  EXPECT_GT(repaired_calls, rounds / 10);
   EXPECT_GT(made_valid, rounds / 50);
 }
 

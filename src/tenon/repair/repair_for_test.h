@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tenon/json/value.h"
-#include "tenon/repair/mender.h"
+#include "tenon/repair/argument_repairer.h"
 #include "tenon/schema/schema.h"
 
 namespace tenon::repair {
@@ -26,38 +26,39 @@ class ToolForTest {
   ToolForTest& operator=(const ToolForTest&) = delete;
   ~ToolForTest() = default;
 
-  [[nodiscard]] const MendedTool& get() const { return tool_; }
+  [[nodiscard]] const RepairedTool& get() const { return tool_; }
   [[nodiscard]] const schema::Schema& schema() const { return *tool_.schema; }
 
  private:
   const json::Value source_;
-  MendedTool tool_;
+  RepairedTool tool_;
 };
 
-struct Mended {
+struct Repaired {
   std::string text;
   std::vector<std::string> repairs;  // kind path: message
 
-  bool operator==(const Mended&) const = default;
+  bool operator==(const Repaired&) const = default;
 };
 
 /// `arguments` after repair, fed in pieces of `size` bytes.
-inline Mended mend(const MendedTool& tool, std::string_view arguments, std::size_t size) {
-  ArgumentMender mender(tool);
-  Mended mended;
+inline Repaired repair_arguments(const RepairedTool& tool, std::string_view arguments,
+                                 std::size_t size) {
+  ArgumentRepairer repairer(tool);
+  Repaired repaired;
   for (std::size_t at = 0; at < arguments.size(); at += size) {
-    mender.feed(arguments.substr(at, size), mended.text);
+    repairer.feed(arguments.substr(at, size), repaired.text);
   }
-  mender.finish(false, mended.text);
-  for (const Repair& repair : mender.repairs()) {
-    mended.repairs.push_back(repair.kind + " " + repair.path + ": " + repair.message);
+  repairer.finish(false, repaired.text);
+  for (const Repair& repair : repairer.repairs()) {
+    repaired.repairs.push_back(repair.kind + " " + repair.path + ": " + repair.message);
   }
-  return mended;
+  return repaired;
 }
 
-inline Mended mend(std::string_view name, std::string_view schema, std::string_view arguments,
-                   std::size_t size) {
-  return mend(ToolForTest(name, schema).get(), arguments, size);
+inline Repaired repair_arguments(std::string_view name, std::string_view schema,
+                                 std::string_view arguments, std::size_t size) {
+  return repair_arguments(ToolForTest(name, schema).get(), arguments, size);
 }
 
 }  // namespace tenon::repair

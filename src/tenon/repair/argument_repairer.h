@@ -27,10 +27,10 @@ struct Repair {
 };
 
 /// What repair needs to know of a tool.
-struct MendedTool {
+struct RepairedTool {
   std::string name;
   std::shared_ptr<const schema::Schema> schema;  ///< Null: nothing is known of its arguments.
-  /// The JSON from which `schema` was compiled, for `default`; it must outlive the mender. Null
+  /// The JSON from which `schema` was compiled, for `default`; it must outlive the repairer. Null
   /// without a schema.
   const json::Value* source = nullptr;
   std::shared_ptr<const Rules> rules = Rules::builtin();
@@ -38,10 +38,10 @@ struct MendedTool {
 
 /// Repairs the arguments of one call while they are generated.
 ///
-///     ArgumentMender mender(tool);
-///     for (std::string_view piece : pieces) mender.feed(piece, out);
-///     mender.finish(false, out);
-///     for (const Repair& repair : mender.repairs()) tell(repair);
+///     ArgumentRepairer repairer(tool);
+///     for (std::string_view piece : pieces) repairer.feed(piece, out);
+///     repairer.finish(false, out);
+///     for (const Repair& repair : repairer.repairs()) tell(repair);
 ///
 /// Takes JSON text in pieces; where it is cut makes no difference. Text that may still change is
 /// held back, everything else is passed on unchanged: a value whose type does not fit its place is
@@ -58,10 +58,10 @@ struct MendedTool {
 /// that is not JSON, is passed on.
 ///
 /// The work is linear in the text, with at most three levels of JSON in strings; the memory is that
-/// of the text held back. One mender serves one call.
-class ArgumentMender {
+/// of the text held back. One repairer serves one call.
+class ArgumentRepairer {
  public:
-  explicit ArgumentMender(MendedTool tool);
+  explicit ArgumentRepairer(RepairedTool tool);
 
   void feed(std::string_view text, std::string& out);
   /// `incomplete`: the text was cut, so nothing is added to it. Text that was held back is passed
@@ -92,7 +92,7 @@ class ArgumentMender {
     std::optional<Place> items;  // the place of all items that follow
   };
 
-  ArgumentMender(MendedTool tool, Place root, unsigned level);
+  ArgumentRepairer(RepairedTool tool, Place root, unsigned level);
 
   void take(const json::Lexer::Piece& piece, std::string_view text, std::string& out);
   void begin_value(json::Token token, std::string& out);
@@ -121,14 +121,14 @@ class ArgumentMender {
   [[nodiscard]] std::optional<std::string> default_of(const Nodes& nodes) const;
   [[nodiscard]] std::optional<std::string> filled(const Frame& frame,
                                                   const std::string& pattern) const;
-  std::string mended(const Place& place, const std::string& text, const std::string& path);
+  std::string repaired(const Place& place, const std::string& text, const std::string& path);
   std::optional<std::string> nested(const Place& place, const std::string& text,
                                     const std::string& path);
   void narrow(Frame& frame, const std::string& text);
   void tell(std::string kind, std::string path, std::string what, const std::string& values,
             const std::optional<std::string>& line = std::nullopt);
 
-  const MendedTool tool_;
+  const RepairedTool tool_;
   const std::vector<const Rule*> rules_;  // of the tool
   const Place root_;
   const unsigned level_;  // of JSON in strings

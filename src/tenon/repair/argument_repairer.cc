@@ -1,4 +1,4 @@
-#include "tenon/repair/mender.h"
+#include "tenon/repair/argument_repairer.h"
 
 #include <algorithm>
 #include <array>
@@ -23,7 +23,7 @@ using schema::Schema;
 // behind. When an object ends, required members that are missing are added (finish_object).
 //
 // A repair is made only if the schema refuses the value, the new value fits, and there is exactly
-// one choice. JSON inside a string is repaired by an ArgumentMender of its own, up to kMaxLevel.
+// one choice. JSON inside a string is repaired by an ArgumentRepairer of its own, up to kMaxLevel.
 using schema::Type;
 using schema::Types;
 
@@ -67,18 +67,18 @@ bool contains(const std::vector<std::string>& names, std::string_view name) {
 
 }  // namespace
 
-ArgumentMender::ArgumentMender(MendedTool tool)
-    : ArgumentMender(
+ArgumentRepairer::ArgumentRepairer(RepairedTool tool)
+    : ArgumentRepairer(
           tool, tool.schema == nullptr ? Place{} : place_of(*tool.schema, {{tool.schema->root()}}),
           1) {}
 
-ArgumentMender::ArgumentMender(MendedTool tool, Place root, unsigned level)
+ArgumentRepairer::ArgumentRepairer(RepairedTool tool, Place root, unsigned level)
     : tool_(std::move(tool)),
       rules_(level > 1 ? std::vector<const Rule*>() : tool_.rules->of(tool_.name)),
       root_(std::move(root)),
       level_(level) {}
 
-void ArgumentMender::feed(std::string_view text, std::string& out) {
+void ArgumentRepairer::feed(std::string_view text, std::string& out) {
   while (!is_broken_) {
     const json::Lexer::Piece piece = lexer_.next(text);
     if (piece.size == 0 && !piece.ends) {
@@ -95,7 +95,7 @@ void ArgumentMender::feed(std::string_view text, std::string& out) {
   out += text;
 }
 
-void ArgumentMender::finish(bool incomplete, std::string& out) {
+void ArgumentRepairer::finish(bool incomplete, std::string& out) {
   // A number at the top level ends with the text.
   if (in_value_ && !incomplete && frames_.empty()) return end_value(out);
   for (Frame& frame : frames_) {
@@ -111,8 +111,8 @@ void ArgumentMender::finish(bool incomplete, std::string& out) {
   in_value_ = false;
 }
 
-void ArgumentMender::take(const json::Lexer::Piece& piece, std::string_view text,
-                          std::string& out) {
+void ArgumentRepairer::take(const json::Lexer::Piece& piece, std::string_view text,
+                            std::string& out) {
   if (in_value_) return go_on_in_value(piece, text, out);
   switch (piece.token) {
     case Token::space:
@@ -140,12 +140,12 @@ void ArgumentMender::take(const json::Lexer::Piece& piece, std::string_view text
   }
 }
 
-void ArgumentMender::end_key() {
+void ArgumentRepairer::end_key() {
   const auto key = json::parse(std::string_view(pending_).substr(key_at_));
   frames_.back().key = key && key->if_string() != nullptr ? *key->if_string() : std::string();
 }
 
-Place ArgumentMender::next_place() {
+Place ArgumentRepairer::next_place() {
   if (frames_.empty()) return root_;
   Frame& frame = frames_.back();
   if (frame.is_object) {
@@ -174,14 +174,14 @@ Place ArgumentMender::next_place() {
   return place;
 }
 
-std::string ArgumentMender::next_path() const {
+std::string ArgumentRepairer::next_path() const {
   if (frames_.empty()) return {};
   const Frame& frame = frames_.back();
   return frame.path +
          (frame.is_object ? pointer_step(frame.key) : "/" + std::to_string(frame.index));
 }
 
-bool ArgumentMender::is_allowed(Token token) const {
+bool ArgumentRepairer::is_allowed(Token token) const {
   switch (token) {
     case Token::string:
       return place_.types.contains(Type::string);
@@ -194,7 +194,7 @@ bool ArgumentMender::is_allowed(Token token) const {
   }
 }
 
-void ArgumentMender::begin_value(Token token, std::string& out) {
+void ArgumentRepairer::begin_value(Token token, std::string& out) {
   place_ = next_place();
   Frame* const frame = frames_.empty() ? nullptr : &frames_.back();
   const bool is_member = frame != nullptr && frame->is_object;
@@ -228,15 +228,15 @@ void ArgumentMender::begin_value(Token token, std::string& out) {
   if (!is_member_held_) pass_pending(out);
 }
 
-void ArgumentMender::go_on_in_value(const json::Lexer::Piece& piece, std::string_view text,
-                                    std::string& out) {
+void ArgumentRepairer::go_on_in_value(const json::Lexer::Piece& piece, std::string_view text,
+                                      std::string& out) {
   if (passes_) out += text;
   if (keeps_) value_ += text;
   const bool is_over = lexer_.depth() == depth_ && piece.ends;
   if (is_over) end_value(out);
 }
 
-void ArgumentMender::end_value(std::string& out) {
+void ArgumentRepairer::end_value(std::string& out) {
   in_value_ = false;
   Frame* const frame = frames_.empty() ? nullptr : &frames_.back();
   if (is_member_held_) {
@@ -245,7 +245,7 @@ void ArgumentMender::end_value(std::string& out) {
     return;
   }
   if (!passes_) {
-    value_ = mended(place_, value_, next_path());
+    value_ = repaired(place_, value_, next_path());
     out += value_;
   }
   if (frame == nullptr) return;
@@ -258,7 +258,7 @@ void ArgumentMender::end_value(std::string& out) {
 }
 
 // Keeps only the ways through anyOf that this member or item fits. If it fits none, all are kept.
-void ArgumentMender::narrow(Frame& frame, const std::string& text) {
+void ArgumentRepairer::narrow(Frame& frame, const std::string& text) {
   if (frame.ways.size() < 2) return;
   const auto value = json::parse(text);
   if (!value) return;
@@ -273,7 +273,7 @@ void ArgumentMender::narrow(Frame& frame, const std::string& text) {
   frame.items.reset();
 }
 
-void ArgumentMender::enter(bool is_object, std::string& out) {
+void ArgumentRepairer::enter(bool is_object, std::string& out) {
   Frame frame{.is_object = is_object, .path = next_path()};
   const Type type = is_object ? Type::object : Type::array;
   for (const Nodes& nodes : place_.choices) {
@@ -286,7 +286,7 @@ void ArgumentMender::enter(bool is_object, std::string& out) {
   frames_.push_back(std::move(frame));
 }
 
-void ArgumentMender::leave(std::string_view bracket, std::string& out) {
+void ArgumentRepairer::leave(std::string_view bracket, std::string& out) {
   Frame frame = std::move(frames_.back());
   if (frame.is_object) finish_object(frame, out);
   out += std::exchange(pending_, {});
@@ -298,7 +298,7 @@ void ArgumentMender::leave(std::string_view bracket, std::string& out) {
 }
 
 // Passes on the text before the value. Its comma is dropped if all members before it are held back.
-void ArgumentMender::pass_pending(std::string& out) {
+void ArgumentRepairer::pass_pending(std::string& out) {
   std::string_view text = pending_;
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   const bool is_first = !frames_.empty() && frames_.back().written == 0;
@@ -312,7 +312,7 @@ void ArgumentMender::pass_pending(std::string& out) {
 // --------------------------------------------------------------------------------- What is missing
 
 // Whether the schema names the field.
-bool ArgumentMender::lists(const Frame& frame, std::string_view key) const {
+bool ArgumentRepairer::lists(const Frame& frame, std::string_view key) const {
   for (const Nodes& way : frame.ways) {
     for (const schema::NodeId node : way) {
       const schema::ObjectRules* rules = tool_.schema->node(node).objects.get();
@@ -324,13 +324,13 @@ bool ArgumentMender::lists(const Frame& frame, std::string_view key) const {
   return false;
 }
 
-bool ArgumentMender::is_known(const Frame& frame, std::string_view key) const {
+bool ArgumentRepairer::is_known(const Frame& frame, std::string_view key) const {
   return lists(frame, key) ||
          (frame.path.empty() &&
           std::ranges::any_of(rules_, [&](const Rule* rule) { return rule->field == key; }));
 }
 
-bool ArgumentMender::is_required(const Frame& frame, std::string_view key) const {
+bool ArgumentRepairer::is_required(const Frame& frame, std::string_view key) const {
   return std::ranges::any_of(frame.ways, [&](const Nodes& way) {
     return std::ranges::any_of(way, [&](schema::NodeId node) {
       const schema::ObjectRules* rules = tool_.schema->node(node).objects.get();
@@ -339,7 +339,7 @@ bool ArgumentMender::is_required(const Frame& frame, std::string_view key) const
   });
 }
 
-bool ArgumentMender::is_forbidden(const Frame& frame, std::string_view key) const {
+bool ArgumentRepairer::is_forbidden(const Frame& frame, std::string_view key) const {
   return !frame.ways.empty() && std::ranges::all_of(frame.ways, [&](const Nodes& way) {
     const Nodes nodes = member_of(*tool_.schema, way, key);
     return std::ranges::any_of(
@@ -347,7 +347,7 @@ bool ArgumentMender::is_forbidden(const Frame& frame, std::string_view key) cons
   });
 }
 
-bool ArgumentMender::is_referred_to(std::string_view key) const {
+bool ArgumentRepairer::is_referred_to(std::string_view key) const {
   const std::string slot = "${" + std::string(key) + "}";
   return std::ranges::any_of(rules_, [&](const Rule* rule) {
     return rule->value.find(slot) != std::string::npos || rule->log.find(slot) != std::string::npos;
@@ -355,8 +355,8 @@ bool ArgumentMender::is_referred_to(std::string_view key) const {
 }
 
 // The fields not yet seen for which `key` may stand.
-std::vector<std::string> ArgumentMender::targets_of(const Frame& frame, std::string_view key,
-                                                    bool is_held) const {
+std::vector<std::string> ArgumentRepairer::targets_of(const Frame& frame, std::string_view key,
+                                                      bool is_held) const {
   std::vector<std::string> targets;
   if (frame.ways.size() > 1) return targets;
   const auto consider = [&](const std::string& field) {
@@ -384,15 +384,15 @@ std::vector<std::string> ArgumentMender::targets_of(const Frame& frame, std::str
   return targets;
 }
 
-void ArgumentMender::finish_object(Frame& frame, std::string& out) {
+void ArgumentRepairer::finish_object(Frame& frame, std::string& out) {
   place_noted(frame, out);
   if (frames_.size() == 1) apply_rules(frame, out);
   if (frame.ways.size() == 1) add_defaults(frame, out);
 }
 
 // Writes a member at the end of the object, if its value fits.
-bool ArgumentMender::add(Frame& frame, std::string_view key, const std::string& text,
-                         std::string& out) {
+bool ArgumentRepairer::add(Frame& frame, std::string_view key, const std::string& text,
+                           std::string& out) {
   const auto value = json::parse(text);
   if (!value) return false;
   for (const Nodes& way : frame.ways) {
@@ -406,7 +406,7 @@ bool ArgumentMender::add(Frame& frame, std::string_view key, const std::string& 
   return true;
 }
 
-void ArgumentMender::place_noted(Frame& frame, std::string& out) {
+void ArgumentRepairer::place_noted(Frame& frame, std::string& out) {
   // The fields for which members may stand.
   std::vector<std::pair<std::size_t, std::string>> targets;
   for (std::size_t i = 0; i < frame.noted.size(); ++i) {
@@ -428,7 +428,7 @@ void ArgumentMender::place_noted(Frame& frame, std::string& out) {
       if (!frame.ways.empty()) {
         const Place place =
             place_of(*tool_.schema, {member_of(*tool_.schema, frame.ways.front(), field)});
-        if (!place.is_open) text = mended(place, text, frame.path + pointer_step(field));
+        if (!place.is_open) text = repaired(place, text, frame.path + pointer_step(field));
       }
       if (add(frame, field, text, out)) {
         const std::string what = noted.is_held ? "Renamed " + noted.key + " to " + field
@@ -449,8 +449,8 @@ void ArgumentMender::place_noted(Frame& frame, std::string& out) {
 
 // `pattern` with the values of the fields that it names; nothing if one of them is missing or not
 // text.
-std::optional<std::string> ArgumentMender::filled(const Frame& frame,
-                                                  const std::string& pattern) const {
+std::optional<std::string> ArgumentRepairer::filled(const Frame& frame,
+                                                    const std::string& pattern) const {
   std::string text;
   std::size_t at = 0;
   while (true) {
@@ -474,7 +474,7 @@ std::optional<std::string> ArgumentMender::filled(const Frame& frame,
   }
 }
 
-void ArgumentMender::apply_rules(Frame& frame, std::string& out) {
+void ArgumentRepairer::apply_rules(Frame& frame, std::string& out) {
   for (const Rule* rule : rules_) {
     if (rule->value.empty() || contains(frame.seen, rule->field)) continue;
     if (!is_required(frame, rule->field)) continue;
@@ -486,7 +486,7 @@ void ArgumentMender::apply_rules(Frame& frame, std::string& out) {
   }
 }
 
-std::optional<std::string> ArgumentMender::default_of(const Nodes& nodes) const {
+std::optional<std::string> ArgumentRepairer::default_of(const Nodes& nodes) const {
   const auto ways = ways_of(*tool_.schema, nodes);
   if (!ways || ways->empty()) return std::nullopt;
   // The properties on which all ways agree.
@@ -512,7 +512,7 @@ std::optional<std::string> ArgumentMender::default_of(const Nodes& nodes) const 
   return takes_null ? std::optional<std::string>("null") : std::nullopt;
 }
 
-void ArgumentMender::add_defaults(Frame& frame, std::string& out) {
+void ArgumentRepairer::add_defaults(Frame& frame, std::string& out) {
   const Nodes way = frame.ways.front();
   for (const schema::NodeId node : way) {
     const schema::ObjectRules* rules = tool_.schema->node(node).objects.get();
@@ -530,8 +530,8 @@ void ArgumentMender::add_defaults(Frame& frame, std::string& out) {
 // ------------------------------------------------------------------------------------------ Values
 
 // `text`, or the value that it stands for if only that one fits.
-std::string ArgumentMender::mended(const Place& place, const std::string& text,
-                                   const std::string& path) {
+std::string ArgumentRepairer::repaired(const Place& place, const std::string& text,
+                                       const std::string& path) {
   const auto value = json::parse(text);
   if (!value || place.is_open) return text;
   const auto holds = [&](const std::string& candidate) {
@@ -593,10 +593,10 @@ std::string ArgumentMender::mended(const Place& place, const std::string& text,
 }
 
 // Repairs JSON inside a string as if it stood in the place itself.
-std::optional<std::string> ArgumentMender::nested(const Place& place, const std::string& text,
-                                                  const std::string& path) {
+std::optional<std::string> ArgumentRepairer::nested(const Place& place, const std::string& text,
+                                                    const std::string& path) {
   if (level_ >= kMaxLevel || tool_.schema == nullptr) return std::nullopt;
-  ArgumentMender inner(tool_, place, level_ + 1);
+  ArgumentRepairer inner(tool_, place, level_ + 1);
   std::string out;
   inner.feed(text, out);
   inner.finish(false, out);
@@ -609,8 +609,8 @@ std::optional<std::string> ArgumentMender::nested(const Place& place, const std:
 }
 
 // `line`: the message that replaces the usual one.
-void ArgumentMender::tell(std::string kind, std::string path, std::string what,
-                          const std::string& values, const std::optional<std::string>& line) {
+void ArgumentRepairer::tell(std::string kind, std::string path, std::string what,
+                            const std::string& values, const std::optional<std::string>& line) {
   if (repairs_.size() >= kMaxRepairs) return;
   std::string message = shortened(line ? *line : what + values);
   repairs_.push_back({std::move(kind), std::move(path), std::move(message), std::move(what)});

@@ -1,4 +1,4 @@
-#include "tenon/repair/mender.h"
+#include "tenon/repair/argument_repairer.h"
 
 #include <string>
 #include <string_view>
@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tenon/repair/mend_for_test.h"
+#include "tenon/repair/repair_for_test.h"
 
 namespace tenon::repair {
 namespace {
@@ -36,13 +36,13 @@ constexpr std::string_view kClosed =
         "required": ["file_path"], "additionalProperties": false})";
 
 // Arguments that `repairs` does not name must be unchanged.
-TEST(ArgumentMender, MendsWhatHasOneReading) {
+TEST(ArgumentRepairer, RepairsWhatHasOneReading) {
   const struct {
     std::string_view name;
     std::string_view tool;
     std::string_view schema;
     std::string_view arguments;
-    std::string_view mended;
+    std::string_view repaired;
     std::vector<std::string> repairs;
   } rows[] = {
       {"RequiredByRule",
@@ -243,7 +243,7 @@ TEST(ArgumentMender, MendsWhatHasOneReading) {
        R"({"opts": {"deep": true}, "tags": [1,2]})",
        {R"(type_fixed /opts: Fixed opts type: "{\"deep\": true}" -> {"deep": true})",
         R"(type_fixed /tags: Fixed tags type: "[1,2]" -> [1,2])"}},
-      {"MendedJsonInAString",
+      {"RepairedJsonInAString",
        "process",
        kProcess,
        R"({"opts": "{\"deep\": \"true\"}"})",
@@ -337,15 +337,16 @@ TEST(ArgumentMender, MendsWhatHasOneReading) {
       {"EverythingAllowed", "any", "true", R"({"id": "1"})", R"({"id": "1"})", {}},
   };
   for (const auto& row : rows) {
-    const Mended mended = mend(row.tool, row.schema, row.arguments, row.arguments.size() + 1);
-    EXPECT_EQ(mended.text, row.mended) << row.name;
-    EXPECT_EQ(mended.repairs, row.repairs) << row.name;
+    const Repaired repaired =
+        repair_arguments(row.tool, row.schema, row.arguments, row.arguments.size() + 1);
+    EXPECT_EQ(repaired.text, row.repaired) << row.name;
+    EXPECT_EQ(repaired.repairs, row.repairs) << row.name;
   }
 }
 
-TEST(ArgumentMender, PassesOnWhatCannotChange) {
+TEST(ArgumentRepairer, PassesOnWhatCannotChange) {
   const ToolForTest tool("process", kProcess);
-  ArgumentMender mender(tool.get());
+  ArgumentRepairer repairer(tool.get());
   const struct {
     std::string_view in;
     std::string_view out;
@@ -360,17 +361,17 @@ TEST(ArgumentMender, PassesOnWhatCannotChange) {
   };
   for (const auto& piece : pieces) {
     std::string out;
-    mender.feed(piece.in, out);
+    repairer.feed(piece.in, out);
     EXPECT_EQ(out, piece.out) << piece.in;
   }
 }
 
 // A call that was cut keeps its bytes and gets no others.
-TEST(ArgumentMender, LeavesWhatWasCut) {
+TEST(ArgumentRepairer, LeavesWhatWasCut) {
   const struct {
     std::string_view schema;
     std::string_view arguments;
-    std::string_view mended;
+    std::string_view repaired;
     std::vector<std::string> unplaced;
   } rows[] = {
       {kBash, R"({"command": "ls")", R"({"command": "ls")", {}},
@@ -383,36 +384,36 @@ TEST(ArgumentMender, LeavesWhatWasCut) {
   };
   for (const auto& row : rows) {
     const ToolForTest tool("bash", row.schema);
-    ArgumentMender mender(tool.get());
+    ArgumentRepairer repairer(tool.get());
     std::string out;
-    mender.feed(row.arguments, out);
-    mender.finish(true, out);
-    EXPECT_EQ(out, row.mended);
-    EXPECT_EQ(mender.unplaced(), row.unplaced) << row.arguments;
+    repairer.feed(row.arguments, out);
+    repairer.finish(true, out);
+    EXPECT_EQ(out, row.repaired);
+    EXPECT_EQ(repairer.unplaced(), row.unplaced) << row.arguments;
   }
 }
 
-TEST(ArgumentMender, TellsWithoutValues) {
+TEST(ArgumentRepairer, TellsWithoutValues) {
   const ToolForTest tool("bash", kBash);
-  ArgumentMender mender(tool.get());
+  ArgumentRepairer repairer(tool.get());
   std::string out;
-  mender.feed(R"({"command": "secret"})", out);
-  mender.finish(false, out);
-  ASSERT_EQ(mender.repairs().size(), 1U);
-  EXPECT_EQ(mender.repairs()[0].masked, "Added default description for bash");
+  repairer.feed(R"({"command": "secret"})", out);
+  repairer.finish(false, out);
+  ASSERT_EQ(repairer.repairs().size(), 1U);
+  EXPECT_EQ(repairer.repairs()[0].masked, "Added default description for bash");
 }
 
 // Only a few members of one object are held back, even if a model never stops writing them.
-TEST(ArgumentMender, HoldsFewMembersOfAnObject) {
+TEST(ArgumentRepairer, HoldsFewMembersOfAnObject) {
   std::string text = "{";
   for (int i = 0; i < 50'000; ++i) text += R"("filePath": "a", )";
   text += R"("n": 1})";
   const ToolForTest tool("any", kClosed);
-  ArgumentMender mender(tool.get());
+  ArgumentRepairer repairer(tool.get());
   std::string out;
-  mender.feed(text, out);
+  repairer.feed(text, out);
   EXPECT_GT(out.size(), text.size() - 1000);
-  mender.finish(false, out);
+  repairer.finish(false, out);
   EXPECT_NEAR(static_cast<double>(out.size()), static_cast<double>(text.size()), 16.0);
   EXPECT_TRUE(json::parse(out));
 }
