@@ -391,8 +391,8 @@ bench::Report report_on(const BenchOptions& options, const config::ModelConfig& 
       .engine = model.capabilities().kind,
       .format = model.format() == nullptr ? "" : format::info(*model.format()).name,
       // The constrained way comes first.
-      .holding =
-          std::string(engine::holding_name(all.front().engine->inner().capabilities().holding)),
+      .constrained_by = std::string(
+          engine::constrained_by_name(all.front().engine->inner().capabilities().constrained_by)),
       .choice = options.choice,
       .max_tokens = static_cast<std::size_t>(options.max_tokens)};
   for (const bench::Set& set : sets) {

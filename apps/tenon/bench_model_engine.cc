@@ -13,7 +13,8 @@ using Clock = std::chrono::steady_clock;
 // none. A printed grammar is left out of the request.
 engine::Capabilities capabilities_of(const engine::Engine& engine, bool holds) {
   engine::Capabilities can = engine.capabilities();
-  if (!holds && can.holding == engine::Holding::masks) can.holding = engine::Holding::none;
+  if (!holds && can.constrained_by == engine::ConstrainedBy::masks)
+    can.constrained_by = engine::ConstrainedBy::none;
   return can;
 }
 

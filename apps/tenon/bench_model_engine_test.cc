@@ -14,15 +14,15 @@
 namespace tenon::app::bench {
 namespace {
 
-using engine::Holding;
+using engine::ConstrainedBy;
 using engine::Script;
 using engine::ScriptedEngine;
 
-std::shared_ptr<ScriptedEngine> scripted(Holding holding, Script script) {
+std::shared_ptr<ScriptedEngine> scripted(ConstrainedBy constrained_by, Script script) {
   return std::make_shared<ScriptedEngine>(
       ScriptedEngine::Options{
           .chat_template = "{% for m in messages %}{{ m.content }}{% endfor %}{{ tools | tojson }}",
-          .holding = holding},
+          .constrained_by = constrained_by},
       std::vector<Script>{std::move(script)});
 }
 
@@ -38,23 +38,26 @@ engine::RunEnd play(WatchedEngine& engine, engine::GenerateRequest request) {
 
 TEST(WatchedEngine, HoldsOnlyWhereItIsTo) {
   struct Row {
-    Holding inner;
+    ConstrainedBy inner;
     bool holds;
-    Holding told;
+    ConstrainedBy told;
     bool is_printed;
   };
   const Row rows[] = {
-      {Holding::masks, true, Holding::masks, false}, {Holding::masks, false, Holding::none, false},
-      {Holding::gbnf, true, Holding::gbnf, true},    {Holding::gbnf, false, Holding::gbnf, false},
-      {Holding::ebnf, false, Holding::ebnf, false},  {Holding::none, false, Holding::none, false},
-      {Holding::none, true, Holding::none, false},
+      {ConstrainedBy::masks, true, ConstrainedBy::masks, false},
+      {ConstrainedBy::masks, false, ConstrainedBy::none, false},
+      {ConstrainedBy::gbnf, true, ConstrainedBy::gbnf, true},
+      {ConstrainedBy::gbnf, false, ConstrainedBy::gbnf, false},
+      {ConstrainedBy::ebnf, false, ConstrainedBy::ebnf, false},
+      {ConstrainedBy::none, false, ConstrainedBy::none, false},
+      {ConstrainedBy::none, true, ConstrainedBy::none, false},
   };
   for (const Row& row : rows) {
     const auto inner = scripted(row.inner, {.text = "ab"});
     WatchedEngine engine(inner, row.holds);
-    EXPECT_EQ(engine.capabilities().holding, row.told);
+    EXPECT_EQ(engine.capabilities().constrained_by, row.told);
     engine::GenerateRequest request{.prompt = {'a'}};
-    if (row.inner == Holding::gbnf || row.inner == Holding::ebnf) {
+    if (row.inner == ConstrainedBy::gbnf || row.inner == ConstrainedBy::ebnf) {
       request.printed = std::make_shared<const std::string>("root ::= \"a\"");
     }
     play(engine, std::move(request));
@@ -73,7 +76,7 @@ TEST(WatchedEngine, AModelOnItIsHeldOrNot) {
   ASSERT_TRUE(request) << request.error().message;
   request->max_tokens = 200;
   const auto inner = scripted(
-      Holding::masks,
+      ConstrainedBy::masks,
       {.text =
            "<tool_call>\n{\"name\": \"water\", \"arguments\": {\"litres\": \"2\"}}\n</tool_call>"});
   for (const bool holds : {true, false}) {
@@ -91,7 +94,7 @@ TEST(WatchedEngine, AModelOnItIsHeldOrNot) {
 
 TEST(WatchedEngine, CountsWhatEndedByItself) {
   const auto inner =
-      scripted(Holding::none, {.text = "abc", .delay = std::chrono::milliseconds(1)});
+      scripted(ConstrainedBy::none, {.text = "abc", .delay = std::chrono::milliseconds(1)});
   WatchedEngine engine(inner, true);
   play(engine, {.prompt = {'a', 'b', 'c', 'd', 'e'}});
   const Speed one = engine.speed();
@@ -103,7 +106,8 @@ TEST(WatchedEngine, CountsWhatEndedByItself) {
   EXPECT_EQ(engine.speed().prompt_tokens, 6U);
   EXPECT_EQ(engine.speed().generated_tokens, 3U) << "no token comes after the first";
 
-  const auto broken = scripted(Holding::none, {.text = "abc", .end = message::FinishReason::error});
+  const auto broken =
+      scripted(ConstrainedBy::none, {.text = "abc", .end = message::FinishReason::error});
   WatchedEngine other(broken, true);
   EXPECT_EQ(play(other, {.prompt = {'a'}}).reason, message::FinishReason::error);
   EXPECT_EQ(other.speed().prompt_tokens, 0U);

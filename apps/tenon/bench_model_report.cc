@@ -309,7 +309,7 @@ json::Object to_json(const Report& report) {
       {"model", report.model},
       {"engine", report.engine},
       {"format", report.format.empty() ? json::Value() : json::Value(report.format)},
-      {"holding", report.holding},
+      {"holding", report.constrained_by},
       {"sets", std::move(sets)},
       {"requests", report.of},
       {"asked", report.asked},

@@ -46,9 +46,9 @@ struct SetSummary {
 struct Report {
   std::string model;
   std::string engine;
-  std::string format;   ///< "": none.
-  std::string holding;  ///< engine::holding_name()
-  std::string choice;   ///< For all requests: "auto", "required" or "named".
+  std::string format;          ///< "": none.
+  std::string constrained_by;  ///< engine::constrained_by_name()
+  std::string choice;          ///< For all requests: "auto", "required" or "named".
   std::vector<SetSummary> sets;
   std::size_t max_tokens = 0;
   std::size_t asked = 0;     ///< Requests that every round has answered.

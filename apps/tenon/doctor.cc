@@ -104,7 +104,7 @@ json::Object report_of(const config::ModelConfig& config) {
                                    : json::Value(std::uint64_t{can.context_tokens}));
   report.set("max_concurrent", std::uint64_t{can.max_concurrent});
   if (can.assumes_concurrent) report.set("max_concurrent_is", "assumed");
-  report.set("holding", engine::holding_name(can.holding));
+  report.set("holding", engine::constrained_by_name(can.constrained_by));
   report.set("prompt", engine::takes_name(can.takes));
   if (const engine::Engine* engine = (*model)->engine()) {
     report.set("vocabulary", std::uint64_t{engine->tokenizer().size()});

@@ -271,7 +271,8 @@ TEST(Service, tool_calling_StreamAddsUpToTheWholeAnswer) {
 
 // The tool takes no arguments, so the model cannot write those that it would like to.
 TEST(Service, tool_calling_SaysThatCallsWereMasked) {
-  const Ready setting({{.text = std::string(kCall)}}, {}, {.holding = engine::Holding::masks});
+  const Ready setting({{.text = std::string(kCall)}}, {},
+                      {.constrained_by = engine::ConstrainedBy::masks});
   const Value whole = setting.chat("").json();
   EXPECT_EQ(text_at(whole, "/choices/0/message/tool_calls/0/function/arguments"), "{}");
   EXPECT_EQ(text_at(whole, "/tenon/guarantee"), "masked");
@@ -290,7 +291,7 @@ TEST(Service, tool_calling_SaysThatCallsWereMasked) {
 TEST(Service, AnswersInAResponseFormatOrSaysWhyNot) {
   constexpr std::string_view kFields = R"("tool_choice": "none", "response_format":
       {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "array"}}})";
-  const Ready held({{.text = "Here: [1]"}}, {}, {.holding = engine::Holding::masks});
+  const Ready held({{.text = "Here: [1]"}}, {}, {.constrained_by = engine::ConstrainedBy::masks});
   EXPECT_EQ(text_at(held.chat(kFields).json(), "/choices/0/message/content"), "[1]");
   const Ready free({{.text = "Here: [1]"}});
   const Reply refused = free.chat(kFields);
@@ -546,7 +547,7 @@ TEST(Service, tool_calling_AnswersInAnthropicsDialect) {
 
 // Whatever code finds the error, the message has the client's name of the field.
 TEST(Service, tool_calling_EachDialectHasItsOwnNamesForFields) {
-  const Ready setting({{.text = "x"}}, {}, {.holding = engine::Holding::masks});
+  const Ready setting({{.text = "x"}}, {}, {.constrained_by = engine::ConstrainedBy::masks});
   constexpr std::string_view kSchema = R"({"type": "nonsense"})";
   const auto chat = [&](std::string_view fields) {
     return R"({"model": "m", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 9, )" +

@@ -183,18 +183,18 @@ struct tenon_generation {
 
   // Call under the lock. Whether a constrained answer may end here.
   bool is_whole() {
-    return matcher == nullptr || !is_held || matcher->matcher.is_finished() ||
+    return matcher == nullptr || !is_constrained || matcher->matcher.is_finished() ||
            matcher->matcher.is_accepting();
   }
 
   // Call under the lock. False: the grammar does not allow the token.
   bool accept(vocab::TokenId id) {
-    if (matcher == nullptr || !is_held) return true;
+    if (matcher == nullptr || !is_constrained) return true;
     if (matcher->matcher.accept(id)) return true;
     const auto& limit = matcher->matcher.error();
     if (!limit) return false;
     tenon::log::warn("the answer is not held to its grammar any more: " + limit->message);
-    is_held = false;
+    is_constrained = false;
     return true;
   }
 
@@ -205,7 +205,7 @@ struct tenon_generation {
     end.usage.prompt_tokens = static_cast<std::uint32_t>(request.prompt.size());
     end.usage.completion_tokens = given;
     if (reason == message::FinishReason::error) end.error = std::move(error);
-    end.is_held = matcher != nullptr && is_held;
+    end.is_constrained = matcher != nullptr && is_constrained;
     flags->is_over = true;
     --shared->unfinished;
     gone = std::move(sink);
@@ -213,9 +213,9 @@ struct tenon_generation {
     shared->bell->ring();
   }
 
-  Reader sink;              // guarded by mutex; null: it has got its end
-  std::uint32_t given = 0;  // tokens so far; guarded by mutex
-  bool is_held = true;      // guarded by mutex
+  Reader sink;                 // guarded by mutex; null: it has got its end
+  std::uint32_t given = 0;     // tokens so far; guarded by mutex
+  bool is_constrained = true;  // guarded by mutex
 };
 
 namespace tenon::capi {
@@ -227,7 +227,7 @@ struct CallerEngine::Impl {
         capabilities{.kind = "caller",
                      .context_tokens = given.context_tokens,
                      .max_concurrent = std::max(given.max_concurrent, 1U),
-                     .holding = engine::Holding::masks},
+                     .constrained_by = engine::ConstrainedBy::masks},
         thread([this] { work(); }) {}
 
   using Generations = std::list<std::shared_ptr<tenon_generation>>;

@@ -251,15 +251,15 @@ Judge judge_of_masks(const vocab::Vocab& vocab) {
   };
 }
 
-Expected<grammar::Printed> print(const grammar::Rules& rules, engine::Holding holding,
+Expected<grammar::Printed> print(const grammar::Rules& rules, engine::ConstrainedBy constrained_by,
                                  Allowance& shared) {
-  return holding == engine::Holding::gbnf ? grammar::print_gbnf(rules, shared)
-                                          : grammar::print_ebnf(rules, shared);
+  return constrained_by == engine::ConstrainedBy::gbnf ? grammar::print_gbnf(rules, shared)
+                                                       : grammar::print_ebnf(rules, shared);
 }
 
-Judge judge_of_printed(engine::Holding holding) {
-  return [holding](const grammar::Rules& rules, Trials& trials) -> Status {
-    const auto printed = print(rules, holding, trials.printing());
+Judge judge_of_printed(engine::ConstrainedBy constrained_by) {
+  return [constrained_by](const grammar::Rules& rules, Trials& trials) -> Status {
+    const auto printed = print(rules, constrained_by, trials.printing());
     if (!printed) return Unexpected(printed.error());
     return {};
   };
@@ -444,10 +444,11 @@ struct Constraints::Shared {
 
 // The grammars for an upstream, in the language that it reads.
 struct Constraints::Printing {
-  Printing(engine::Holding of, std::size_t max_bytes) : holding(of), cache(max_bytes) {}
+  Printing(engine::ConstrainedBy of, std::size_t max_bytes)
+      : constrained_by(of), cache(max_bytes) {}
   Expected<Constraint> constraint(const Question& question);
 
-  const engine::Holding holding;
+  const engine::ConstrainedBy constrained_by;
   grammar::BoundedCache<std::string, Constraint> cache;
   std::atomic<std::uint64_t> compilations = 0;
   std::atomic<std::uint64_t> hits = 0;
@@ -459,13 +460,13 @@ Expected<Constraint> Constraints::Printing::constraint(const Question& question)
     ++hits;
     return *known;
   }
-  const auto judged = judge(question, judge_of_printed(holding));
+  const auto judged = judge(question, judge_of_printed(constrained_by));
   if (!judged) return Unexpected(judged.error());
   Allowance shared(grammar::kLowerSteps, Limits::kUnlimited);
   const auto print_of = [&](const Question& asked) -> Expected<grammar::Printed> {
     const auto rules = rules_of(asked, *judged);
     if (!rules) return Unexpected(rules.error());
-    return print(*rules, holding, shared);
+    return print(*rules, constrained_by, shared);
   };
   auto printed = print_of(question);
   // Excluding the tools' names from text in every escaped spelling takes too many rules. Then only
@@ -498,9 +499,9 @@ Constraints::Constraints(std::shared_ptr<const format::Format> format,
     : format_(std::move(format)),
       tokenizer_(tokenizer),
       options_(std::move(options)),
-      printing_(options_.holding == engine::Holding::masks
+      printing_(options_.constrained_by == engine::ConstrainedBy::masks
                     ? nullptr
-                    : std::make_shared<Printing>(options_.holding, options_.cache_bytes)) {}
+                    : std::make_shared<Printing>(options_.constrained_by, options_.cache_bytes)) {}
 
 // Made at the first request and not with the model: the index of 128,000 tokens takes 40 ms and 13
 // MB.

@@ -38,7 +38,7 @@ namespace tenon::chat {
 class Constraints {
  public:
   struct Options {
-    engine::Holding holding = engine::Holding::masks;  ///< Must not be `none`.
+    engine::ConstrainedBy constrained_by = engine::ConstrainedBy::masks;  ///< Must not be `none`.
     message::ArgumentOrder argument_order = message::ArgumentOrder::schema;
     std::size_t cache_bytes = kGrammarCacheBytes;
     /// The format with calls in other forms (format::with_fallbacks, held), for answers that may

@@ -165,8 +165,8 @@ TEST(Constraints, HoldAnswersToTheRequest) {
   expect_held(hermes(), rows());
 }
 
-Constraints printing(engine::Holding holding) {
-  return {format::find("hermes"), constraint_tokenizer(), {.holding = holding}};
+Constraints printing(engine::ConstrainedBy constrained_by) {
+  return {format::find("hermes"), constraint_tokenizer(), {.constrained_by = constrained_by}};
 }
 
 // Compiles what was printed for an upstream over bytes; markers are text in it.
@@ -188,10 +188,12 @@ Constraint read_back(const Constraint& printed) {
 
 TEST(Constraints, ThatArePrintedHoldTheSameAnswers) {
   const vocab::ByteTokenizer bytes;
-  for (const engine::Holding holding : {engine::Holding::gbnf, engine::Holding::ebnf}) {
-    const Constraints constraints = printing(holding);
+  for (const engine::ConstrainedBy constrained_by :
+       {engine::ConstrainedBy::gbnf, engine::ConstrainedBy::ebnf}) {
+    const Constraints constraints = printing(constrained_by);
     for (const ConstraintRow& row : rows()) {
-      SCOPED_TRACE(std::string(row.name) + " as " + std::string(engine::holding_name(holding)));
+      SCOPED_TRACE(std::string(row.name) + " as " +
+                   std::string(engine::constrained_by_name(constrained_by)));
       if (row.change == any_order) continue;  // the model refuses it for upstreams
       ChatRequest asked = constraint_request();
       row.change(asked);
@@ -202,7 +204,8 @@ TEST(Constraints, ThatArePrintedHoldTheSameAnswers) {
       EXPECT_EQ(constraint->unenforced, row.change == not_strict ? std::vector<std::string>{"f"}
                                                                  : std::vector<std::string>{});
       EXPECT_EQ(constraints.of(asked, kTail)->printed, constraint->printed);
-      if (holding != engine::Holding::gbnf) continue;  // EBNF is tested with xgrammar itself
+      if (constrained_by != engine::ConstrainedBy::gbnf)
+        continue;  // EBNF is tested with xgrammar itself
       const Constraint back = read_back(*constraint);
       for (const std::string& text : row.right) EXPECT_TRUE(takes(back, text, bytes)) << text;
       for (const std::string& text : row.wrong) EXPECT_FALSE(takes(back, text, bytes)) << text;
@@ -215,7 +218,7 @@ TEST(Constraints, ThatArePrintedHoldTheSameAnswers) {
 
 // A grammar of rules cannot count members, so such a schema is checked when the call has come.
 TEST(Constraints, ThatArePrintedTellWhatTheyLeaveOut) {
-  const Constraints constraints = printing(engine::Holding::gbnf);
+  const Constraints constraints = printing(engine::ConstrainedBy::gbnf);
   ChatRequest asked = constraint_request();
   asked.tools[0].parameters = *json::parse(
       R"({"type": "object", "properties": {"a": {"type": "array", "uniqueItems": true}}})");
@@ -247,7 +250,7 @@ TEST(Constraints, ThatArePrintedHoldBareJson) {
   for (const Bare& row : rows) {
     SCOPED_TRACE(row.format);
     const Constraints constraints(format::find(row.format), constraint_tokenizer(),
-                                  {.holding = engine::Holding::gbnf});
+                                  {.constrained_by = engine::ConstrainedBy::gbnf});
     const auto constraint = constraints.of(constraint_request(), kTail);
     ASSERT_TRUE(constraint) << constraint.error().error.message;
     ASSERT_NE(constraint->printed, nullptr) << constraint->diagnostics.front().message;
@@ -264,7 +267,7 @@ TEST(Constraints, ThatArePrintedHoldBareJson) {
 
 // Whatever the answers are constrained to.
 TEST(Constraints, OfTheSameToolsShareTheirSchemas) {
-  const Constraints constraints = printing(engine::Holding::ebnf);
+  const Constraints constraints = printing(engine::ConstrainedBy::ebnf);
   ChatRequest asked = constraint_request();
   asked.tools[0].strict = false;
   const auto one = constraints.of(asked, kTail);
@@ -523,7 +526,7 @@ TEST(Constraints, OfManyGrammarsShareTheirSteps) {
     int looks;
   } rows[] = {
       {"Masks", hermes(), 9},
-      {"Printed", printing(engine::Holding::gbnf), 5},
+      {"Printed", printing(engine::ConstrainedBy::gbnf), 5},
   };
   Sample sample(2);
   for (const auto& row : rows) {
@@ -642,7 +645,7 @@ TEST(Constraints, HoldTheTextToAGrammar) {
       for (const std::string& text : row.right) EXPECT_TRUE(takes(*constraint, text)) << text;
       for (const std::string& text : row.wrong) EXPECT_FALSE(takes(*constraint, text)) << text;
       // For an upstream it is printed in the upstream's language.
-      const auto printed = printing(engine::Holding::ebnf).of(asked, kTail);
+      const auto printed = printing(engine::ConstrainedBy::ebnf).of(asked, kTail);
       ASSERT_TRUE(printed) << printed.error().error.message;
       EXPECT_NE(printed->printed, nullptr);
     }

@@ -43,7 +43,7 @@ class MessageModel final : public Model {
   [[nodiscard]] Failure<Refusal> cannot(const std::string& param, std::string_view why) const;
   /// Whether the engine honours `tool_choice` and `response_format`.
   [[nodiscard]] bool honours_choice() const {
-    return capabilities().holding == engine::Holding::json_schema;
+    return capabilities().constrained_by == engine::ConstrainedBy::json_schema;
   }
   [[nodiscard]] engine::GenerateRequest generate_request(const ChatRequest& request) const;
   [[nodiscard]] TurnOptions turn_options(const ChatRequest& request) const;
@@ -102,7 +102,7 @@ engine::GenerateRequest MessageModel::generate_request(const ChatRequest& reques
       .time_limit = patience::time_left()};
   if (request.response_format.kind == message::ResponseFormat::Kind::json) {
     generate.printed = std::make_shared<const std::string>(R"("json")");
-    generate.must_hold = true;
+    generate.must_be_constrained = true;
   }
   return generate;
 }
@@ -112,8 +112,8 @@ TurnOptions MessageModel::turn_options(const ChatRequest& request) const {
                       .drops_repeats = options_.drops_repeats.value_or(false),
                       .tells_calls = true,
                       .counts_tokens = false};
-  take_request(request, options_, /*is_held=*/false, options);
-  options.held = message::Guarantee::upstream;  // for the text; calls are validated
+  take_request(request, options_, /*is_constrained=*/false, options);
+  options.when_constrained = message::Guarantee::upstream;  // for the text; calls are validated
   options.unenforced = options.parse.tools;
   if (offers_tools(request)) options.check = make_check(request, options_, schemas_);
   options.diagnostics.push_back(

@@ -33,7 +33,8 @@
 // engine's sink. Engines differ in what they can be constrained by, and that decides the rest of
 // the way:
 //  - masks and printed grammars: Constraints (constraint.h).
-//  - only JSON Schemas (Ollama): schema_constraint() for a response format, calls_to_hold() for a
+//  - only JSON Schemas (Ollama): schema_constraint() for a response format, calls_to_constrain()
+//  for a
 //    demanded call, whose markers are then written into the prompt.
 //  - nothing: open_call() begins a demanded call for the model; calls are validated when they come.
 
@@ -73,8 +74,8 @@ std::vector<std::string> control_markers(const format::Format* format,
                                          const engine::Capabilities& engine,
                                          const vocab::Tokenizer& tokenizer) {
   std::vector<std::string> controls;
-  const bool is_printed =
-      engine.holding == engine::Holding::gbnf || engine.holding == engine::Holding::ebnf;
+  const bool is_printed = engine.constrained_by == engine::ConstrainedBy::gbnf ||
+                          engine.constrained_by == engine::ConstrainedBy::ebnf;
   if (format == nullptr || is_printed || engine.takes != engine::Takes::tokens) return controls;
   for (const std::string& marker : format::markers(*format)) {
     if (tokenizer.control_token(marker)) controls.push_back(marker);
@@ -148,19 +149,19 @@ class EngineModel final : public Model {
         engine_(std::move(engine)),
         template_(std::move(chat_template)),
         format_(template_->format()),
-        unheld_format_(with_others(format_.get(), options_, format::AnswerMode::free)),
-        held_format_(with_others(format_.get(), options_, format::AnswerMode::held)),
+        free_format_(with_others(format_.get(), options_, format::AnswerMode::free)),
+        constrained_format_(with_others(format_.get(), options_, format::AnswerMode::held)),
         control_markers_(
-            control_markers(unheld_format_.get(), engine_->capabilities(), engine_->tokenizer())),
-        markers_(unheld_format_ == nullptr ? nullptr
-                                           : std::make_shared<const std::vector<std::string>>(
-                                                 format::markers(*unheld_format_))),
+            control_markers(free_format_.get(), engine_->capabilities(), engine_->tokenizer())),
+        markers_(free_format_ == nullptr ? nullptr
+                                         : std::make_shared<const std::vector<std::string>>(
+                                               format::markers(*free_format_))),
         ends_(more_ends(options_, format_.get(), engine_->tokenizer())),
         constraints_(format_, engine_->tokenizer(),
-                     {.holding = engine_->capabilities().holding,
+                     {.constrained_by = engine_->capabilities().constrained_by,
                       .argument_order = options_.argument_order,
                       .cache_bytes = options_.grammar_cache_bytes,
-                      .with_others = held_format_,
+                      .with_others = constrained_format_,
                       .required_in_others = options_.required_in_other_forms,
                       .reasoning = reasons,
                       .ends = ends_}),
@@ -187,26 +188,27 @@ class EngineModel final : public Model {
   OrRefusal<prompt::Prompt> render(const ChatRequest& request) const;
   void append_prefill(const ChatRequest& request, prompt::Prompt& prompt) const;
   void close_reasoning(prompt::Prompt& prompt) const;
-  [[nodiscard]] std::optional<format::CallsAsJson> calls_to_hold(const ChatRequest& request) const;
+  [[nodiscard]] std::optional<format::CallsAsJson> calls_to_constrain(
+      const ChatRequest& request) const;
   Status check_bytes(const prompt::Prompt& prompt) const;
   OrRefusal<Constraint> constrain(const ChatRequest& request, const prompt::Prompt& prompt) const;
   OrRefusal<Opening> open_call(const ChatRequest& request, std::vector<vocab::TokenId>& ids) const;
   engine::GenerateRequest generate_request(const ChatRequest& request) const;
   [[nodiscard]] bool is_taught() const;
   [[nodiscard]] bool closes_calls(const ChatRequest& request) const;
-  TurnOptions turn_options(const ChatRequest& request, bool is_held,
+  TurnOptions turn_options(const ChatRequest& request, bool is_constrained,
                            format::SchemaList schemas) const;
   std::string text_of(const ChatRequest& request, const Prepared& prepared) const;
   OrRefusal<Constraint> schema_constraint(const ChatRequest& request) const;
-  std::unique_ptr<CallCheck> check_of(const ChatRequest& request, bool is_held) const;
+  std::unique_ptr<CallCheck> check_of(const ChatRequest& request, bool is_constrained) const;
 
   const ModelOptions options_;
   const std::shared_ptr<engine::Engine> engine_;
   const std::shared_ptr<const prompt::ChatTemplate> template_;
   const std::shared_ptr<const format::Format> format_;  // null: tools are refused
   // With calls in other forms: for unconstrained answers, and for those constrained by masks.
-  const std::shared_ptr<const format::Format> unheld_format_;
-  const std::shared_ptr<const format::Format> held_format_;
+  const std::shared_ptr<const format::Format> free_format_;
+  const std::shared_ptr<const format::Format> constrained_format_;
   const std::vector<std::string> control_markers_;
   const std::shared_ptr<const std::vector<std::string>> markers_;  // of the format; null: none
   const std::vector<vocab::TokenId> ends_;
@@ -216,8 +218,8 @@ class EngineModel final : public Model {
 };
 
 // An engine that constrains answers to schemas constrains the whole answer, including its calls.
-bool is_held_to_schema(const ChatRequest& request, const engine::Capabilities& engine) {
-  return engine.holding == engine::Holding::json_schema &&
+bool is_constrained_by_schema(const ChatRequest& request, const engine::Capabilities& engine) {
+  return engine.constrained_by == engine::ConstrainedBy::json_schema &&
          request.response_format.kind == message::ResponseFormat::Kind::json;
 }
 
@@ -276,7 +278,7 @@ OrRefusal<prompt::Prompt> EngineModel::render(const ChatRequest& request) const 
 // closed.
 void EngineModel::append_prefill(const ChatRequest& request, prompt::Prompt& prompt) const {
   const std::string& prefill = request.prefill;
-  if (prefill.empty() && !is_held_to_schema(request, engine_->capabilities())) return;
+  if (prefill.empty() && !is_constrained_by_schema(request, engine_->capabilities())) return;
   close_reasoning(prompt);
   if (!prefill.empty()) append(prefill, /*is_data=*/true, prompt);
 }
@@ -289,10 +291,12 @@ void EngineModel::close_reasoning(prompt::Prompt& prompt) const {
 
 // For an engine that can be constrained to JSON alone: how a demanded call, which must then be the
 // whole answer, is written around its JSON. That text is put into the prompt.
-std::optional<format::CallsAsJson> EngineModel::calls_to_hold(const ChatRequest& request) const {
-  const bool is_due = engine_->capabilities().holding == engine::Holding::json_schema &&
-                      plain_text_ != nullptr && offers_tools(request) &&
-                      request.tool_choice.mode == ToolMode::required && request.prefill.empty();
+std::optional<format::CallsAsJson> EngineModel::calls_to_constrain(
+    const ChatRequest& request) const {
+  const bool is_due =
+      engine_->capabilities().constrained_by == engine::ConstrainedBy::json_schema &&
+      plain_text_ != nullptr && offers_tools(request) &&
+      request.tool_choice.mode == ToolMode::required && request.prefill.empty();
   if (!is_due) return std::nullopt;
   return format::calls_as_json(*format_, callable_tools(request), request.parallel_tool_calls);
 }
@@ -332,29 +336,31 @@ bool EngineModel::closes_calls(const ChatRequest& request) const {
 }
 
 engine::GenerateRequest EngineModel::generate_request(const ChatRequest& request) const {
-  return {.sampling = request.sampling,
-          .max_tokens = request.max_tokens.value_or(options_.default_max_tokens),
-          .logprobs = request.logprobs,
-          .top_logprobs = request.top_logprobs,
-          .time_limit = patience::time_left(),
-          .must_hold = request.response_format.kind != message::ResponseFormat::Kind::text,
-          .ends = ends_,
-          .markers = markers_,
-          .ends_whole = closes_calls(request)};
+  return {
+      .sampling = request.sampling,
+      .max_tokens = request.max_tokens.value_or(options_.default_max_tokens),
+      .logprobs = request.logprobs,
+      .top_logprobs = request.top_logprobs,
+      .time_limit = patience::time_left(),
+      .must_be_constrained = request.response_format.kind != message::ResponseFormat::Kind::text,
+      .ends = ends_,
+      .markers = markers_,
+      .ends_whole = closes_calls(request)};
 }
 
-TurnOptions EngineModel::turn_options(const ChatRequest& request, bool is_held,
+TurnOptions EngineModel::turn_options(const ChatRequest& request, bool is_constrained,
                                       format::SchemaList schemas) const {
-  const bool has_others = is_held ? takes_other_forms(request, options_.required_in_other_forms)
-                                  : !wants_calls_as_text(request);
-  const auto& others = is_held ? held_format_ : unheld_format_;
+  const bool has_others = is_constrained
+                              ? takes_other_forms(request, options_.required_in_other_forms)
+                              : !wants_calls_as_text(request);
+  const auto& others = is_constrained ? constrained_format_ : free_format_;
   const auto& format = has_others ? others : format_;
   TurnOptions options{.format = request.continuation ? nullptr : format,
                       .counts_tokens = engine_->capabilities().takes == engine::Takes::tokens};
   options.drops_repeats = options_.drops_repeats.value_or(is_taught());
   options.parse.control_markers = control_markers_;
   options.parse.schemas = std::move(schemas);
-  take_request(request, options_, is_held, options);
+  take_request(request, options_, is_constrained, options);
   return options;
 }
 
@@ -366,11 +372,12 @@ OrRefusal<Constraint> EngineModel::constrain(const ChatRequest& request,
                       "; that of '" + options_.name + "' is '" + engine_->capabilities().kind + "'",
                   std::string(param), "unsupported_parameter");
   };
-  const engine::Holding holding = engine_->capabilities().holding;
-  const bool is_schema = is_held_to_schema(request, engine_->capabilities());
-  if (holding != engine::Holding::none && holding != engine::Holding::json_schema) {
+  const engine::ConstrainedBy constrained_by = engine_->capabilities().constrained_by;
+  const bool is_schema = is_constrained_by_schema(request, engine_->capabilities());
+  if (constrained_by != engine::ConstrainedBy::none &&
+      constrained_by != engine::ConstrainedBy::json_schema) {
     // Printed grammars cannot express this either.
-    const bool is_masked = holding == engine::Holding::masks;
+    const bool is_masked = constrained_by == engine::ConstrainedBy::masks;
     if (!is_masked && request.close_calls == true) return cannot("tenon.close_calls", "masks");
     if (!is_masked && request.argument_order == message::ArgumentOrder::any) {
       return cannot("tenon.argument_order", "masks");
@@ -417,9 +424,11 @@ OrRefusal<Constraint> EngineModel::schema_constraint(const ChatRequest& request)
 
 // Checks calls if no grammar constrains them, if the grammar allows more than the schema, or if the
 // parser might find a call in what the grammar takes for text.
-std::unique_ptr<CallCheck> EngineModel::check_of(const ChatRequest& request, bool is_held) const {
+std::unique_ptr<CallCheck> EngineModel::check_of(const ChatRequest& request,
+                                                 bool is_constrained) const {
   if (!offers_tools(request)) return nullptr;
-  if (is_held && format::is_exact(*format_) && request.tool_choice.mode == ToolMode::required) {
+  if (is_constrained && format::is_exact(*format_) &&
+      request.tool_choice.mode == ToolMode::required) {
     return nullptr;
   }
   return make_check(request, options_, schemas_);
@@ -475,7 +484,7 @@ OrRefusal<Prepared> EngineModel::prepare_asked(const ChatRequest& request) const
   if (request.continuation) return prepare_continuation(request);
   OrRefusal<prompt::Prompt> prompt = render(request);
   if (!prompt) return Failure<Refusal>(std::move(prompt.error()));
-  const auto calls = calls_to_hold(request);
+  const auto calls = calls_to_constrain(request);
   if (calls) close_reasoning(*prompt);
   if (Status fits = check_bytes(*prompt); !fits) return engine_refusal(fits.error(), "messages");
   std::vector<vocab::TokenId> tokens;
@@ -552,7 +561,7 @@ OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request
   // Calls are checked even if an upstream was asked to constrain them.
   options.check = check_of(request, generate.grammar != nullptr);
   options.is_masked = generate.grammar != nullptr;
-  if (generate.printed != nullptr) options.held = message::Guarantee::upstream;
+  if (generate.printed != nullptr) options.when_constrained = message::Guarantee::upstream;
   if (generate.grammar == nullptr && generate.printed == nullptr) {
     for (const message::Tool* tool : callable_tools(request)) {
       if (tool->grammar) options.unenforced.push_back(tool->name);

@@ -71,7 +71,7 @@ struct ModelSetting {
                         ModelOptions options = {.name = "m", .format = "hermes"},
                         std::uint32_t context_tokens = 4096, bool takes_grammars = false) {
     ScriptedEngine::Options engine_options;
-    if (takes_grammars) engine_options.holding = engine::Holding::masks;
+    if (takes_grammars) engine_options.constrained_by = engine::ConstrainedBy::masks;
     engine_options.chat_template = kModelTemplate;
     engine_options.context_tokens = context_tokens;
     engine = std::make_shared<ScriptedEngine>(
@@ -128,7 +128,7 @@ TEST(Model, HoldsAContinuationToAResponseFormat) {
 
 TEST(Model, RefusesWhatNoPrintedGrammarSays) {
   ScriptedEngine::Options options{.chat_template = std::string(kModelTemplate),
-                                  .holding = engine::Holding::gbnf};
+                                  .constrained_by = engine::ConstrainedBy::gbnf};
   const auto model = Model::create(
       {.name = "m", .format = "hermes"},
       std::make_shared<ScriptedEngine>(options, std::vector<engine::Script>{{.text = "x"}}));
@@ -183,10 +183,10 @@ TEST(Model, TurnsEndByWhatTheFormatAndTheModelsFilesName) {
   const ModelSetting plain("x");
   ModelOptions options{.name = "m", .own_format = *format};
   options.turn_ends = {id(plain, "<tool_response>"), id(plain, "<|im_end|>"), 'a', 100'000, -1};
-  for (const bool is_held : {false, true}) {
+  for (const bool is_constrained : {false, true}) {
     for (const char* end : {"</tool_response>", "<tool_response>", "<|im_end|>"}) {
       SCOPED_TRACE(end);
-      ModelSetting setting("Hello" + std::string(end) + "more", options, 4096, is_held);
+      ModelSetting setting("Hello" + std::string(end) + "more", options, 4096, is_constrained);
       const message::Fold fold = setting.answer(ask("hi", {"f"}));
       EXPECT_EQ(fold.message().text(), "Hello");
       EXPECT_EQ(fold.finish().reason, FinishReason::stop);
@@ -287,7 +287,7 @@ TEST_P(tool_calling_Required, BeginsTheCallForTheModel) {
 INSTANTIATE_TEST_SUITE_P(Choices, tool_calling_Required, ::testing::ValuesIn(kOpened),
                          [](const auto& test) { return std::string(test.param.name); });
 
-struct Held {
+struct Constrained {
   std::string_view name;
   message::ToolChoice choice;
   std::string_view wanted;  // what the model would like to write
@@ -295,7 +295,7 @@ struct Held {
   std::vector<message::ToolCall> calls;
 };
 
-const Held kHeld[] = {
+const Constrained kConstrained[] = {
     {"Text", {}, "Hello", "Hello", {}},
     {"Call",
      {},
@@ -316,7 +316,7 @@ const Held kHeld[] = {
 };
 
 TEST(Model, tool_calling_HoldsAnEngineThatTakesGrammarsToTheTools) {
-  for (const Held& row : kHeld) {
+  for (const Constrained& row : kConstrained) {
     SCOPED_TRACE(row.name);
     ModelSetting setting(row.wanted, {.name = "m", .format = "hermes"}, 4096,
                          /*takes_grammars=*/true);
@@ -845,7 +845,7 @@ struct Strayed {
   const char* name;
   ModelOptions options;
   std::string_view answer;
-  bool is_held;
+  bool is_constrained;
 
   std::string_view content;
   std::string_view call;    // its name; "": there is no call
@@ -937,7 +937,7 @@ TEST(Model, CallsInOtherFormsAndOfOtherNames) {
   };
   for (const Strayed& row : rows) {
     SCOPED_TRACE(row.name);
-    ModelSetting setting(row.answer, row.options, 4096, row.is_held);
+    ModelSetting setting(row.answer, row.options, 4096, row.is_constrained);
     const message::Fold fold = setting.answer(ask("hi", {"get_it"}));
     EXPECT_EQ(fold.message().text(), row.content);
     const auto& calls = fold.message().tool_calls;
@@ -954,7 +954,7 @@ TEST(Model, CallsInOtherFormsAndOfOtherNames) {
 // The grammar for an upstream knows no other forms, so it guarantees none of them.
 TEST(Model, CallsInOtherFormsAreNotTheUpstreamsGuarantee) {
   ScriptedEngine::Options options{.chat_template = std::string(kModelTemplate),
-                                  .holding = engine::Holding::gbnf};
+                                  .constrained_by = engine::ConstrainedBy::gbnf};
   const auto model =
       Model::create({.name = "m", .format = "hermes"},
                     std::make_shared<ScriptedEngine>(

@@ -124,14 +124,14 @@ std::unique_ptr<CallCheck> make_check(const ChatRequest& request, const ModelOpt
       std::move(schemas));
 }
 
-void take_request(const ChatRequest& request, const ModelOptions& options, bool is_held,
+void take_request(const ChatRequest& request, const ModelOptions& options, bool is_constrained,
                   TurnOptions& turn) {
   turn.stop = request.stop;
   turn.parallel_tool_calls = request.parallel_tool_calls;
   using Kind = message::ResponseFormat::Kind;
   turn.has_response_format = request.response_format.kind != Kind::text;
   // The rest of an answer with a prefill is not JSON by itself.
-  if (request.response_format.kind == Kind::json && !is_held && request.prefill.empty()) {
+  if (request.response_format.kind == Kind::json && !is_constrained && request.prefill.empty()) {
     if (auto schema = response_schema(request)) turn.text_schema = *std::move(schema);
   }
   const bool has_schemas = turn.parse.schemas.size() > 0;
@@ -140,7 +140,7 @@ void take_request(const ChatRequest& request, const ModelOptions& options, bool 
     if (!has_schemas) turn.parse.schemas.push_back(tool->parameters);
   }
   turn.parse.id_prefix = request.call_id_prefix;
-  if (is_held || turn.parse.tools.empty()) return;
+  if (is_constrained || turn.parse.tools.empty()) return;
   turn.parse.any_tool = options.on_unknown_tool == UnknownTool::forward;
   if (options.on_unknown_tool == UnknownTool::repair && repairs_arguments(request, options)) {
     turn.parse.corrected_name = [names = turn.parse.tools](const std::string& name) {

@@ -38,9 +38,9 @@ namespace tenon::chat {
                                                     const ModelOptions& options,
                                                     std::shared_ptr<CompiledSchemas> schemas);
 /// Sets the members of `turn` that come from the request, except the tools' schemas if they are set
-/// already. `is_held`: a mask constrains the answer, so no call is of an unknown tool.
-void take_request(const message::ChatRequest& request, const ModelOptions& options, bool is_held,
-                  TurnOptions& turn);
+/// already. `is_constrained`: a mask constrains the answer, so no call is of an unknown tool.
+void take_request(const message::ChatRequest& request, const ModelOptions& options,
+                  bool is_constrained, TurnOptions& turn);
 
 /// The Answer through which the client controls the turn.
 [[nodiscard]] std::unique_ptr<Answer> answer_of(std::shared_ptr<Turn> turn,

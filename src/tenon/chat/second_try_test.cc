@@ -79,10 +79,10 @@ message::ChatRequest second_try_request() {
 
 struct SecondTrySetting {
   explicit SecondTrySetting(std::vector<Script> scripts, std::string format = "hermes",
-                            engine::Holding holding = engine::Holding::none) {
+                            engine::ConstrainedBy constrained_by = engine::ConstrainedBy::none) {
     engine = std::make_shared<ScriptedEngine>(
         ScriptedEngine::Options{.chat_template = std::string(kSecondTryTemplate),
-                                .holding = holding},
+                                .constrained_by = constrained_by},
         std::move(scripts));
     auto created = Model::create({.name = "m", .format = std::move(format)}, engine);
     EXPECT_TRUE(created) << created.error().message;
@@ -198,7 +198,7 @@ TEST(SecondTry, ThatFailsWithDiagnosticsLeavesTheFirst) {
   const Script wrong{.text = R"({"name": "f", "parameters": {"n": "three"}})"};
   for (const auto end : {FinishReason::error, FinishReason::cancelled}) {
     const SecondTrySetting setting({wrong, {.text = "", .end = end}}, "llama3_json",
-                                   engine::Holding::gbnf);
+                                   engine::ConstrainedBy::gbnf);
     const auto client = std::make_shared<Client>();
     // Names with so many letters take too many rules for the grammar's text to exclude them.
     message::ChatRequest asked = second_try_request();

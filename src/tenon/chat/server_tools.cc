@@ -309,10 +309,10 @@ class ServerTools final : public Model {
 
  private:
   [[nodiscard]] bool takes_tools(const ChatRequest& request) const {
-    const engine::Holding holding = capabilities().holding;
+    const engine::ConstrainedBy constrained_by = capabilities().constrained_by;
     const bool holds_text = request.response_format.kind != message::ResponseFormat::Kind::text;
-    const bool holds_both =
-        holding != engine::Holding::none && holding != engine::Holding::json_schema;
+    const bool holds_both = constrained_by != engine::ConstrainedBy::none &&
+                            constrained_by != engine::ConstrainedBy::json_schema;
     return format() != nullptr && common_->options.max_rounds > 1 && !request.continuation &&
            request.prefill.empty() && request.tool_choice.mode != message::ToolMode::none &&
            request.tool_choice.allowed.empty() && (!holds_text || holds_both);

@@ -53,7 +53,7 @@ Turn::Turn(TurnOptions options, std::shared_ptr<message::ChatSink> sink)
       unenforced_(std::move(options.unenforced)),
       has_response_format_(options.has_response_format),
       text_schema_(std::move(options.text_schema)),
-      held_(options.held),
+      when_constrained_(options.when_constrained),
       is_masked_(options.is_masked),
       forwards_(options.parse.any_tool),
       diagnostics_(std::move(options.diagnostics)),
@@ -178,14 +178,14 @@ void Turn::on_end(const engine::RunEnd& end) {
     }
     flush_content();
   }
-  if (!end.unheld.empty()) {
-    log::warn("not_held: " + std::string(log::content(end.unheld)));
-    sink_->on_event(message::Diagnostic{"not_held", end.unheld}, {});
+  if (!end.unconstrained_because.empty()) {
+    log::warn("not_held: " + std::string(log::content(end.unconstrained_because)));
+    sink_->on_event(message::Diagnostic{"not_held", end.unconstrained_because}, {});
   }
   message::Finish finish{
       .reason = reason(end), .usage = usage(end), .error = end.error, .denial = end.denial};
   finish.stop_sequence = stops_.matched();
-  finish.guarantee = guarantee(finish, end.is_held);
+  finish.guarantee = guarantee(finish, end.is_constrained);
   if (calls_ > 0) finish.format = claimed_by_;
   is_over_ = true;
   // The sink may own the answer, which owns this turn, so the sink is released before the last
@@ -207,23 +207,24 @@ message::Usage Turn::usage(const engine::RunEnd& end) const {
   return usage;
 }
 
-Guarantee Turn::guarantee(const message::Finish& finish, bool is_held) {
+Guarantee Turn::guarantee(const message::Finish& finish, bool is_constrained) {
   if (calls_ > 0) {
     // Without a check, calls that no mask constrained were not validated.
     const Guarantee free = check_ == nullptr ? Guarantee::unenforced : Guarantee::validated;
-    return std::min(guarantee_, is_held ? held_ : free);
+    return std::min(guarantee_, is_constrained ? when_constrained_ : free);
   }
   const bool is_whole = finish.reason == FinishReason::stop && finish.stop_sequence.empty();
-  if (!has_response_format_) return is_held ? held_ : Guarantee::unenforced;
-  return is_whole ? guarantee_of_text(is_held) : Guarantee::unenforced;
+  if (!has_response_format_) return is_constrained ? when_constrained_ : Guarantee::unenforced;
+  return is_whole ? guarantee_of_text(is_constrained) : Guarantee::unenforced;
 }
 
 // For text in a response format, which is validated even if an upstream was asked to constrain it.
-Guarantee Turn::guarantee_of_text(bool is_held) {
+Guarantee Turn::guarantee_of_text(bool is_constrained) {
   const bool is_in_full = std::ranges::find(unenforced_, std::string()) == unenforced_.end();
-  if (text_schema_ == nullptr) return is_held && is_in_full ? held_ : Guarantee::unenforced;
+  if (text_schema_ == nullptr)
+    return is_constrained && is_in_full ? when_constrained_ : Guarantee::unenforced;
   const std::string fault = fault_of(text_, *text_schema_);
-  if (fault.empty()) return is_held && is_in_full ? held_ : Guarantee::validated;
+  if (fault.empty()) return is_constrained && is_in_full ? when_constrained_ : Guarantee::validated;
   tell("invalid_content", "the answer does not fit the response format: " + fault);
   return Guarantee::unenforced;
 }

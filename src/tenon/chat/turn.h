@@ -42,7 +42,7 @@ struct TurnOptions {
   /// Validates a text in a response format once it is whole; null: no need, or no way, to do so.
   std::shared_ptr<const schema::Schema> text_schema;
   /// The guarantee of an answer that the engine has constrained.
-  message::Guarantee held = message::Guarantee::masked;
+  message::Guarantee when_constrained = message::Guarantee::masked;
   bool is_masked = false;  ///< Only calls of tools in `unenforced` are repaired: the others fit.
   std::vector<message::Diagnostic> diagnostics;  ///< Events that come first.
   /// Repairs and validates calls; what is still wrong is reported as `invalid_arguments`. Null:
@@ -86,8 +86,8 @@ class Turn final : public engine::EventSink {
   [[nodiscard]] const json::Value& known_schema_of(std::string_view tool) const;
   void weaken(message::Guarantee to);
   void tell(std::string code, std::string message);
-  [[nodiscard]] message::Guarantee guarantee(const message::Finish& finish, bool is_held);
-  [[nodiscard]] message::Guarantee guarantee_of_text(bool is_held);
+  [[nodiscard]] message::Guarantee guarantee(const message::Finish& finish, bool is_constrained);
+  [[nodiscard]] message::Guarantee guarantee_of_text(bool is_constrained);
   void pass_content(std::string text);
   void flush_content();
   [[nodiscard]] message::Usage usage(const engine::RunEnd& end) const;
@@ -119,7 +119,7 @@ class Turn final : public engine::EventSink {
   const bool has_response_format_;
   const std::shared_ptr<const schema::Schema> text_schema_;
   std::string text_;  // the answer's text, if it is to be validated
-  const message::Guarantee held_;
+  const message::Guarantee when_constrained_;
   const bool is_masked_;
   const bool forwards_;  // passes on calls of tools that the client did not send, too
   std::vector<message::Diagnostic> diagnostics_;

@@ -470,7 +470,7 @@ TEST(Turn, GuaranteesOnlyWholeCallsThatAGrammarHeld) {
     SCOPED_TRACE(row.name);
     auto recorder = std::make_shared<TurnRecorder>();
     TurnOptions options{.format = format::find("hermes"), .unenforced = row.unenforced};
-    options.held = row.held;
+    options.when_constrained = row.held;
     options.is_masked = row.is_masked && row.held == message::Guarantee::masked;
     options.check =
         std::make_unique<CallCheck>(repair::Rules::builtin(), std::vector<std::string>{"t"},
@@ -482,8 +482,8 @@ TEST(Turn, GuaranteesOnlyWholeCallsThatAGrammarHeld) {
     for (const char& byte : row.text) turn.on_token({.bytes = std::string_view(&byte, 1)});
     const bool is_cut = !row.text.ends_with("}}");
     if (!is_cut) turn.on_token({.bytes = "\n</tool_call>", .is_control = true});
-    turn.on_end(
-        {.reason = is_cut ? FinishReason::length : FinishReason::stop, .is_held = row.is_masked});
+    turn.on_end({.reason = is_cut ? FinishReason::length : FinishReason::stop,
+                 .is_constrained = row.is_masked});
     ASSERT_EQ(recorder->fold.message().tool_calls.size(), 1u);
     EXPECT_EQ(recorder->fold.finish().guarantee, row.guarantee);
     if (!row.arguments.empty()) {
@@ -496,7 +496,7 @@ TEST(Turn, GuaranteesOnlyWholeCallsThatAGrammarHeld) {
 }
 
 TEST(Turn, GuaranteesWholeJsonThatAGrammarHeld) {
-  struct Held {
+  struct Constrained {
     std::string_view name;
     engine::RunEnd end;
     std::vector<std::string> unenforced;
@@ -504,15 +504,19 @@ TEST(Turn, GuaranteesWholeJsonThatAGrammarHeld) {
     message::Guarantee guarantee;
   };
   using message::Guarantee;
-  const engine::RunEnd masked{.reason = FinishReason::stop, .is_held = true};
-  const Held rows[] = {
+  const engine::RunEnd masked{.reason = FinishReason::stop, .is_constrained = true};
+  const Constrained rows[] = {
       {"Masked", masked, {"f"}, {}, Guarantee::masked},
       {"Free", {.reason = FinishReason::stop}, {}, {}, Guarantee::unenforced},
-      {"Cut", {.reason = FinishReason::length, .is_held = true}, {}, {}, Guarantee::unenforced},
+      {"Cut",
+       {.reason = FinishReason::length, .is_constrained = true},
+       {},
+       {},
+       Guarantee::unenforced},
       {"StoppedByAWord", masked, {}, {"}"}, Guarantee::unenforced},
       {"KeywordsLeftOut", masked, {""}, {}, Guarantee::unenforced},
   };
-  for (const Held& row : rows) {
+  for (const Constrained& row : rows) {
     SCOPED_TRACE(row.name);
     auto recorder = std::make_shared<TurnRecorder>();
     Turn turn({.stop = row.stop, .unenforced = row.unenforced, .has_response_format = true},
@@ -533,7 +537,7 @@ TEST(Turn, JudgesTheJsonThatNoMaskHeld) {
     std::string_view told{};
   };
   const engine::RunEnd free{.reason = FinishReason::stop};
-  const engine::RunEnd held{.reason = FinishReason::stop, .is_held = true};
+  const engine::RunEnd held{.reason = FinishReason::stop, .is_constrained = true};
   const Judged rows[] = {
       {"FitsThoughNobodyHeldIt", R"({"a": 1})", free, Guarantee::validated},
       {"FitsAndWasHeldElsewhere", R"({"a": 1})", held, Guarantee::upstream},
@@ -550,7 +554,9 @@ TEST(Turn, JudgesTheJsonThatNoMaskHeld) {
   for (const Judged& row : rows) {
     SCOPED_TRACE(row.name);
     auto recorder = std::make_shared<TurnRecorder>();
-    Turn turn({.has_response_format = true, .text_schema = *schema, .held = Guarantee::upstream},
+    Turn turn({.has_response_format = true,
+               .text_schema = *schema,
+               .when_constrained = Guarantee::upstream},
               recorder);
     for (const char byte : row.text) turn.on_token({.bytes = std::string_view(&byte, 1)});
     turn.on_end(row.end);

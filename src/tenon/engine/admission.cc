@@ -75,9 +75,9 @@ Status check_request(const GenerateRequest& request, const Capabilities& capabil
   if (request.top_logprobs < 0 || request.top_logprobs > kMaxTopLogprobs) {
     return invalid("top_logprobs must be between 0 and " + std::to_string(kMaxTopLogprobs));
   }
-  const bool is_printed =
-      capabilities.holding != Holding::none && capabilities.holding != Holding::masks;
-  if ((request.grammar != nullptr && capabilities.holding != Holding::masks) ||
+  const bool is_printed = capabilities.constrained_by != ConstrainedBy::none &&
+                          capabilities.constrained_by != ConstrainedBy::masks;
+  if ((request.grammar != nullptr && capabilities.constrained_by != ConstrainedBy::masks) ||
       (request.printed != nullptr && !is_printed)) {
     return invalid("grammar is given, but a '" + capabilities.kind +
                    "' engine cannot hold answers to one");

@@ -17,17 +17,17 @@ void add(UpstreamStats& to, const UpstreamStats& other) {
 
 }  // namespace
 
-std::string_view holding_name(Holding holding) {
-  switch (holding) {
-    case Holding::none:
+std::string_view constrained_by_name(ConstrainedBy constrained_by) {
+  switch (constrained_by) {
+    case ConstrainedBy::none:
       return "none";
-    case Holding::masks:
+    case ConstrainedBy::masks:
       return "masks";
-    case Holding::gbnf:
+    case ConstrainedBy::gbnf:
       return "gbnf";
-    case Holding::ebnf:
+    case ConstrainedBy::ebnf:
       return "ebnf";
-    case Holding::json_schema:
+    case ConstrainedBy::json_schema:
       return "json_schema";
   }
   return "";

@@ -21,7 +21,7 @@ namespace tenon::engine {
 using vocab::TokenId;
 
 /// How an engine constrains answers to a grammar.
-enum class Holding : std::uint8_t {
+enum class ConstrainedBy : std::uint8_t {
   none,         ///< Not at all: calls are validated once they have come.
   masks,        ///< Token by token, by GenerateRequest::grammar.
   gbnf,         ///< By GenerateRequest::printed, in the language of llama.cpp.
@@ -29,7 +29,7 @@ enum class Holding : std::uint8_t {
   json_schema,  ///< JSON only, by `printed`: a JSON Schema, or `"json"` for any object.
 };
 
-[[nodiscard]] std::string_view holding_name(Holding holding);
+[[nodiscard]] std::string_view constrained_by_name(ConstrainedBy constrained_by);
 
 /// What an engine starts a run from.
 enum class Takes : std::uint8_t {
@@ -58,12 +58,12 @@ struct GenerateRequest {
   std::chrono::milliseconds time_limit{0};  ///< 0: no limit.
   /// The part of it that an upstream may take until its first byte; 0: all of it.
   std::chrono::milliseconds first_limit{0};
-  /// The language of the answer, in one of two forms, as Capabilities::holding says; null: any
-  /// text. The first is over this engine's vocabulary; in the second, markers are text.
+  /// The language of the answer, in one of two forms, as Capabilities::constrained_by says; null:
+  /// any text. The first is over this engine's vocabulary; in the second, markers are text.
   std::shared_ptr<grammar::Grammar> grammar;
   std::shared_ptr<const std::string> printed;
   /// The client asked for the grammar explicitly, so an unconstrained answer is an error.
-  bool must_hold = false;
+  bool must_be_constrained = false;
   /// Tokens that end the turn, besides the tokenizer's own. Upstreams that get no grammar end turns
   /// as they know their models.
   std::vector<TokenId> ends;
@@ -102,9 +102,9 @@ struct RunEnd {
   /// The whole answer was constrained to the request's grammar; for upstreams, as far as we asked
   /// for it. False without a grammar, and if a limit of the grammar was reached: from there on the
   /// model was unconstrained.
-  bool is_held = false;
+  bool is_constrained = false;
   /// Why a requested grammar was not applied: the upstream refused it; else "".
-  std::string unheld{};
+  std::string unconstrained_because{};
 };
 
 /// A piece of a call, from an engine that reads its model's calls itself. A member that is "" has
@@ -144,7 +144,7 @@ struct Capabilities {
   std::uint32_t context_tokens = 0;  ///< Prompt and answer together.
   std::uint32_t max_concurrent = 1;  ///< Runs that advance at the same time.
   bool assumes_concurrent = false;   ///< The server did not tell max_concurrent: a usual number.
-  Holding holding = Holding::none;
+  ConstrainedBy constrained_by = ConstrainedBy::none;
   /// An upstream: its tokenizer may ask over the network, and keep its caller waiting.
   bool is_remote = false;
   Takes takes = Takes::tokens;

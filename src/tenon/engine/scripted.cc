@@ -59,7 +59,7 @@ struct ScriptedEngine::Impl {
         capabilities{.kind = "scripted",
                      .context_tokens = options.context_tokens,
                      .max_concurrent = options.max_concurrent,
-                     .holding = options.holding,
+                     .constrained_by = options.constrained_by,
                      .is_remote = options.is_remote},
         queue_limit(options.queue_limit),
         choice(std::move(chosen)),
@@ -178,7 +178,7 @@ void ScriptedEngine::Impl::finish(Play& play, FinishReason reason, Error error) 
   end.usage.prompt_tokens = static_cast<std::uint32_t>(play.request.prompt.size());
   end.usage.completion_tokens = play.given;
   if (reason == FinishReason::error) end.error = std::move(error);
-  end.is_held = play.matcher.has_value();
+  end.is_constrained = play.matcher.has_value();
   play.flags->is_over = true;
   play.sink->on_end(end);
 }

@@ -47,7 +47,7 @@ class ScriptedEngine final : public Engine {
     std::uint32_t context_tokens = 16384;
     std::uint32_t max_concurrent = 8;
     std::uint32_t queue_limit = 64;
-    Holding holding = Holding::none;
+    ConstrainedBy constrained_by = ConstrainedBy::none;
     bool is_remote = false;
   };
 

@@ -81,14 +81,14 @@ TEST(ScriptedEngine, EndsAtAFullContext) {
   EXPECT_EQ(played.end.reason, FinishReason::length);
 }
 
-struct Held {
+struct Constrained {
   std::string_view pattern;  // for the whole answer
   std::string_view script;
   std::string_view text;
   FinishReason reason = FinishReason::stop;
 };
 
-const Held kHeld[] = {
+const Constrained kConstrained[] = {
     {"abc", "abc", "abc"},
     {"abc", "Well, a big cat", "abc"},
     {"abc", "abcdef", "abc"},
@@ -97,9 +97,9 @@ const Held kHeld[] = {
 };
 
 TEST(ScriptedEngine, LeavesOutWhatTheGrammarForbids) {
-  for (const Held& row : kHeld) {
+  for (const Constrained& row : kConstrained) {
     SCOPED_TRACE(row.script);
-    ScriptedEngine engine({.holding = Holding::masks},
+    ScriptedEngine engine({.constrained_by = ConstrainedBy::masks},
                           std::vector<Script>{{.text = std::string(row.script)}});
     const auto rules = grammar::read_rules(row.pattern, grammar::Syntax::regex);
     ASSERT_TRUE(rules);
@@ -111,9 +111,9 @@ TEST(ScriptedEngine, LeavesOutWhatTheGrammarForbids) {
     const Played played = play(engine, request);
     EXPECT_EQ(played.text, row.text);
     EXPECT_EQ(played.end.reason, row.reason);
-    EXPECT_TRUE(played.end.is_held);
+    EXPECT_TRUE(played.end.is_constrained);
     EXPECT_EQ(engine.requests().back().grammar, request.grammar);
-    EXPECT_FALSE(play(engine, prompt_of("x")).end.is_held);
+    EXPECT_FALSE(play(engine, prompt_of("x")).end.is_constrained);
   }
 }
 

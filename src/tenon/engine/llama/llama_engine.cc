@@ -313,7 +313,7 @@ Expected<std::unique_ptr<LlamaEngine>> load_checked(const LlamaOptions& options)
                                   Capabilities{.kind = "llama",
                                                .context_tokens = planned.context_tokens,
                                                .max_concurrent = planned.max_concurrent,
-                                               .holding = Holding::masks},
+                                               .constrained_by = ConstrainedBy::masks},
                                   read_sampling_defaults(*file), planned, *std::move(decoder));
 }
 

@@ -532,7 +532,7 @@ TEST_F(LlamaEngineTest, AnswersAreTextsOfTheirGrammar) {
   for (const LlamaEngineStarted& each : started) {
     ASSERT_TRUE(each.sink->wait_end());
     EXPECT_EQ(each.sink->end()->reason, FinishReason::stop);
-    EXPECT_TRUE(each.sink->end()->is_held);
+    EXPECT_TRUE(each.sink->end()->is_constrained);
     const std::string text = each.sink->text();
     EXPECT_TRUE(holds(grammar, text)) << text;
     std::vector<TokenId> begin = each.sink->ids();

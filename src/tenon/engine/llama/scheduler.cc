@@ -785,7 +785,7 @@ void Scheduler::end(Task& task, FinishReason reason, Error error) {
   if (task.constraint) {
     add(counters_.mask_nanoseconds, static_cast<std::size_t>(task.constraint->mask_time().count()));
   }
-  ended.is_held = task.constraint != nullptr && !task.constraint->is_free();
+  ended.is_constrained = task.constraint != nullptr && !task.constraint->is_free();
   ended.usage.prompt_tokens = static_cast<std::uint32_t>(task.prompt_size);
   ended.usage.completion_tokens = task.answered;
   ended.usage.cached_tokens = task.cached;

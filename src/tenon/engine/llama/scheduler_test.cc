@@ -371,12 +371,12 @@ TEST(Scheduler, ABurstComputesASharedBeginningOnce) {
 // This model cannot copy a part of another run's tokens, so waiting for them would be in vain.
 TEST(Scheduler, NobodyWaitsForWhatCannotBeCopied) {
   std::atomic<bool> is_open = true;
-  std::atomic<bool> is_held = false;
+  std::atomic<bool> is_constrained = false;
   std::atomic<std::size_t> most_prompts = 0;  // in one step
   auto scheduler = make({.forgets_parts = false,
                          .before =
                              [&](const FakeDecoder::Step& step, const auto&) {
-                               is_held = !is_open;
+                               is_constrained = !is_open;
                                while (!is_open) std::this_thread::sleep_for(1ms);
                                const bool are_prompts = step.size() >= 2 * sequences_of(step);
                                if (are_prompts && sequences_of(step) > most_prompts) {
@@ -392,7 +392,7 @@ TEST(Scheduler, NobodyWaitsForWhatCannotBeCopied) {
   // The four come during a step of another run, so they begin together.
   is_open = false;
   const Started other = start(*scheduler, greedy({7}, 1));
-  while (!is_held) std::this_thread::sleep_for(1ms);
+  while (!is_constrained) std::this_thread::sleep_for(1ms);
   std::vector<Started> started;
   for (std::uint32_t i = 0; i < 4; ++i) {
     started.push_back(start(*scheduler, greedy(joined(tools, random_tokens(10, i)), 5)));
@@ -879,7 +879,7 @@ GenerateRequest held(std::string_view pattern, Tokens prompt, std::uint32_t max_
   return request;
 }
 
-struct Held {
+struct Constrained {
   std::string_view name;
   std::string_view pattern;
   std::uint32_t max_tokens;
@@ -889,7 +889,7 @@ struct Held {
   std::uint64_t forced;
 };
 
-const Held kHeld[] = {
+const Constrained kConstrained[] = {
     {"AllIsForced", "call", 0, "call", FinishReason::stop, 0, 4},
     {"OneChoice", R"x(\{"unit": "(?:C|F)"\})x", 0, R"(\{"unit": "[CF]"\})", FinishReason::stop, 1,
      12},
@@ -902,10 +902,10 @@ const Held kHeld[] = {
     {"AnyText", "[^]*", 9, "[^]*", FinishReason::length, 9, 0},
 };
 
-class HeldAnswers : public ::testing::TestWithParam<Held> {};
+class ConstrainedAnswers : public ::testing::TestWithParam<Constrained> {};
 
-TEST_P(HeldAnswers, AreTextsOfTheirGrammar) {
-  const Held& row = GetParam();
+TEST_P(ConstrainedAnswers, AreTextsOfTheirGrammar) {
+  const Constrained& row = GetParam();
   for (const std::uint32_t batch : {3U, 64U}) {
     auto scheduler = make({.batch_tokens = batch}, {.context_tokens = 64, .max_concurrent = 3});
     const Started started = start(*scheduler, held(row.pattern, {7, 1, 1}, row.max_tokens));
@@ -913,14 +913,14 @@ TEST_P(HeldAnswers, AreTextsOfTheirGrammar) {
     const std::string text = started.sink->text();
     EXPECT_TRUE(holds(grammar_of_pattern(row.answer, tokenizer()), text)) << text;
     EXPECT_EQ(end.reason, row.reason);
-    EXPECT_TRUE(end.is_held);
+    EXPECT_TRUE(end.is_constrained);
     EXPECT_EQ(end.usage.completion_tokens, started.sink->ids().size());
     EXPECT_EQ(scheduler->stats().generated_tokens, row.chosen);
     EXPECT_EQ(scheduler->stats().forced_tokens, row.forced);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Grammars, HeldAnswers, ::testing::ValuesIn(kHeld),
+INSTANTIATE_TEST_SUITE_P(Grammars, ConstrainedAnswers, ::testing::ValuesIn(kConstrained),
                          [](const auto& test) { return std::string(test.param.name); });
 
 // The model wants to end at once, and may not until the text is whole.
@@ -964,7 +964,7 @@ TEST_P(Loads, HoldEveryRunToItsOwnGrammar) {
   for (std::uint32_t i = 0; i < kRuns; ++i) {
     SCOPED_TRACE(i);
     const RunEnd end = end_of(started[i]);
-    EXPECT_EQ(end.is_held, i % 3 != 2);
+    EXPECT_EQ(end.is_constrained, i % 3 != 2);
     const std::string text = started[i].sink->text();
     if (i % 3 == 2) {
       EXPECT_EQ(started[i].sink->ids(), expected_answer(random_tokens(1 + (i * 37) % 60, i), 20));
@@ -1359,7 +1359,7 @@ TEST(Scheduler, AGrammarAtItsLimitLetsGo) {
                  tokenizer(), {.machine = {.max_cells = 100}});
   const Started started = start(*scheduler, std::move(request));
   const RunEnd end = end_of(started);
-  EXPECT_FALSE(end.is_held);
+  EXPECT_FALSE(end.is_constrained);
   EXPECT_EQ(end.reason, FinishReason::length);
   EXPECT_EQ(end.usage.completion_tokens, 200U);
 }
@@ -1447,7 +1447,7 @@ TEST(Scheduler, AnswersThatEndWholeDoWhateverTheirLimit) {
           EXPECT_EQ(end.reason, most < row.shortest ? FinishReason::length : FinishReason::stop);
         }
         EXPECT_EQ(holds(grammar, text), most >= row.shortest) << text;
-        EXPECT_TRUE(end.is_held);
+        EXPECT_TRUE(end.is_constrained);
       }
     }
   }

@@ -418,7 +418,7 @@ Status ChatServer::meet() {
                    .context_tokens = model->context_tokens,
                    .max_concurrent = kManyAtATime,
                    .assumes_concurrent = true,
-                   .holding = is_exo() ? Holding::none : Holding::json_schema,
+                   .constrained_by = is_exo() ? ConstrainedBy::none : ConstrainedBy::json_schema,
                    .takes = Takes::messages};
   return {};
 }

@@ -395,7 +395,8 @@ TEST(ChatServer, tool_calling_PassesOnWhatTheDialectKnows) {
     ASSERT_TRUE(engine) << engine.error().message;
     EXPECT_EQ((*engine)->capabilities().context_tokens, 512u);
     EXPECT_EQ((*engine)->capabilities().takes, Takes::messages);
-    EXPECT_EQ((*engine)->capabilities().holding, is_exo ? Holding::none : Holding::json_schema);
+    EXPECT_EQ((*engine)->capabilities().constrained_by,
+              is_exo ? ConstrainedBy::none : ConstrainedBy::json_schema);
     EXPECT_TRUE((*engine)->check());
     GenerateRequest request = request_of(full_request());
     request.max_tokens = 9;

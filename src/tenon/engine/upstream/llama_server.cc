@@ -161,7 +161,7 @@ Status LlamaServer::meet() {
   capabilities_ = {.kind = "llama-server",
                    .context_tokens = context_in(*props),
                    .max_concurrent = std::max(1u, count_at(*props, "/total_slots")),
-                   .holding = Holding::gbnf,
+                   .constrained_by = ConstrainedBy::gbnf,
                    .is_remote = true};
   if (capabilities_.context_tokens == 0) {
     return Unexpected(unavailable(remote_->url() + "/props does not tell the context's size"));

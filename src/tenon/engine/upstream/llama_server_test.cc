@@ -192,7 +192,7 @@ TEST(LlamaServer, AsksForWhatTheRequestWants) {
   ASSERT_TRUE(engine) << engine.error().message;
   EXPECT_EQ((*engine)->capabilities().context_tokens, 512u);
   EXPECT_EQ((*engine)->capabilities().max_concurrent, 3u);
-  EXPECT_EQ((*engine)->capabilities().holding, Holding::gbnf);
+  EXPECT_EQ((*engine)->capabilities().constrained_by, ConstrainedBy::gbnf);
   EXPECT_EQ((*engine)->chat_template(), "T");
   auto sink = std::make_shared<RecordingSink>();
   GenerateRequest request{.prompt = {5, 6}, .max_tokens = 9};
@@ -215,14 +215,14 @@ TEST(LlamaServer, AsksForWhatTheRequestWants) {
   EXPECT_EQ(json::to_string(*body.find("logit_bias")), "[[4,-1.5]]");
   EXPECT_EQ(body.find("top_p"), nullptr);
   EXPECT_EQ(body.find("grammar"), nullptr);
-  EXPECT_FALSE(sink->end()->is_held);
+  EXPECT_FALSE(sink->end()->is_constrained);
   auto held = std::make_shared<RecordingSink>();
   GenerateRequest with_grammar{.prompt = {5}};
   with_grammar.printed = std::make_shared<const std::string>("root ::= \"a\"");
   const auto held_run = (*engine)->start(with_grammar, held);
   ASSERT_TRUE(held_run && held->wait_end());
   EXPECT_EQ(*fake.body().find("grammar"), Value("root ::= \"a\""));
-  EXPECT_TRUE(held->end()->is_held);
+  EXPECT_TRUE(held->end()->is_constrained);
   EXPECT_EQ(json::to_string(*body.find("preserved_tokens")), R"(["<call>","</call>"])");
   EXPECT_FALSE((*engine)->start({.prompt = std::vector<TokenId>(512, 1)}, sink));
   EXPECT_FALSE((*engine)->start({.prompt = {256}}, sink));

@@ -143,7 +143,7 @@ Status Ollama::meet() {
                    .context_tokens = context,
                    .max_concurrent = 1,  // the server's default: envconfig/config.go:250
                    .assumes_concurrent = true,
-                   .holding = Holding::json_schema,
+                   .constrained_by = ConstrainedBy::json_schema,
                    .takes = Takes::text};
   return {};
 }

@@ -181,7 +181,7 @@ TEST(Ollama, AsksForWhatTheRequestWants) {
   ASSERT_TRUE(engine) << engine.error().message;
   EXPECT_EQ(fake.asked(), R"(/api/show {"model":"b"})");
   EXPECT_EQ((*engine)->capabilities().context_tokens, 512u);
-  EXPECT_EQ((*engine)->capabilities().holding, Holding::json_schema);
+  EXPECT_EQ((*engine)->capabilities().constrained_by, ConstrainedBy::json_schema);
   EXPECT_EQ((*engine)->capabilities().takes, Takes::text);
   EXPECT_TRUE((*engine)->check());
   EXPECT_EQ((*engine)->chat_template(), "T");
@@ -196,7 +196,7 @@ TEST(Ollama, AsksForWhatTheRequestWants) {
             R"("truncate":false,"shift":false,"options":{"num_ctx":512,"num_predict":9,)"
             R"("temperature":0.0,"top_k":3,"repeat_penalty":1.0,"seed":7,)"
             R"("stop":["<end>","<eom>"]},"format":{"type": "object"}})");
-  EXPECT_TRUE(sink->end()->is_held);
+  EXPECT_TRUE(sink->end()->is_constrained);
   request.max_tokens = 0;
   request.printed = nullptr;
   request.sampling = {};  // the model's Modelfile decides
@@ -206,7 +206,7 @@ TEST(Ollama, AsksForWhatTheRequestWants) {
   EXPECT_NE(fake.asked().find(R"({"num_ctx":512,"num_predict":510,"stop":)"), std::string::npos)
       << fake.asked();
   EXPECT_EQ(fake.asked().find("format"), std::string::npos);
-  EXPECT_FALSE(whole->end()->is_held);
+  EXPECT_FALSE(whole->end()->is_constrained);
   request.logprobs = true;
   EXPECT_EQ((*engine)->start(request, sink).error().code, Errc::invalid);
   request.logprobs = false;

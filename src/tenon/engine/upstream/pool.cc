@@ -172,7 +172,7 @@ class Attempts final : public EventSink, public std::enable_shared_from_this<Att
   std::shared_ptr<EventSink> sink_;
   std::unique_ptr<Pending> pending_;  // null: the answer has begun
   Balancer::Ticket ticket_;           // of the present attempt
-  std::string unheld_;
+  std::string unconstrained_because_;
 
   RunSlot<Run> run_;
 };
@@ -284,11 +284,11 @@ bool Attempts::goes_on_elsewhere(const RunEnd& end) {
   if (run_.is_cancelled()) return false;
   if (end.error.code == Errc::invalid) {
     // If the server accepts the request without the grammar, the grammar was the cause.
-    if (pending_->request.printed == nullptr || pending_->request.must_hold) return false;
+    if (pending_->request.printed == nullptr || pending_->request.must_be_constrained) return false;
     pending_->request.printed = nullptr;
     pending_->refusal = end;
     pending_->tried.reset(ticket_.server);
-    unheld_ = "the server refused the grammar: " + end.error.message;
+    unconstrained_because_ = "the server refused the grammar: " + end.error.message;
   }
   return launch().has_value();
 }
@@ -298,7 +298,7 @@ void Attempts::end(RunEnd end) {
   if (is_refused && pending_->refusal && end.error.code == Errc::invalid) {
     end = *std::move(pending_->refusal);
   }
-  if (!is_refused) end.unheld = std::move(unheld_);
+  if (!is_refused) end.unconstrained_because = std::move(unconstrained_because_);
   run_.clear();
   const std::shared_ptr<EventSink> sink = std::move(sink_);
   sink->on_end(end);
@@ -405,7 +405,8 @@ Status Pool::compare(const std::string& url, const Engine& engine) const {
     return invalid("upstream " + url + ": has not the same " + std::string(in) +
                    " as the other servers of the model");
   };
-  if (engine.capabilities().holding != capabilities_.holding) return differs("grammars");
+  if (engine.capabilities().constrained_by != capabilities_.constrained_by)
+    return differs("grammars");
   if (engine.capabilities().takes != capabilities_.takes) return differs("way to be asked");
   if (is_open_ && capabilities_.knows_controls && !engine.capabilities().knows_controls) {
     return differs("answers to /tokenize");

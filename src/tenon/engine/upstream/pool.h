@@ -25,8 +25,8 @@ struct PoolServer {
 ///
 /// A run whose server fails before its first token goes to another server, to each of them once;
 /// `time_limit` holds for all attempts together. A run that a server refuses with a grammar is
-/// tried once more without it (RunEnd::unheld says so). Servers are checked while nothing is heard
-/// of them. A server that is not there at the start joins when it comes.
+/// tried once more without it (RunEnd::unconstrained_because says so). Servers are checked while
+/// nothing is heard of them. A server that is not there at the start joins when it comes.
 ///
 /// The servers must have the same vocabulary and constrain answers in the same way. The context is
 /// that of the smallest; if contexts or chat templates differ, the log says so. A server that comes

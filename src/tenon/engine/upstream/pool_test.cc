@@ -63,7 +63,7 @@ Expected<Script> behave(char how, const GenerateRequest& request) {
 struct Fleet {
   explicit Fleet(std::string_view all, ScriptedEngine::Options engine = {})
       : behaviours(all.size()) {
-    engine.holding = Holding::gbnf;
+    engine.constrained_by = ConstrainedBy::gbnf;
     for (std::size_t i = 0; i < all.size(); ++i) {
       behaviours[i] = all[i];
       engines.push_back(nullptr);
@@ -111,8 +111,8 @@ struct PoolRow {
   std::string_view error = {};
   std::string_view asked;  // how many runs each server got
   bool has_grammar = false;
-  std::string_view unheld = {};
-  bool must_hold = false;
+  std::string_view unconstrained_because = {};
+  bool must_be_constrained = false;
 };
 
 const PoolRow kPoolRows[] = {
@@ -144,13 +144,13 @@ TEST(Pool, GoesOnElsewhereBeforeTheFirstTokenOnly) {
     auto sink = std::make_shared<RecordingSink>();
     GenerateRequest request{.prompt = {1, 2, 3}};
     if (row.has_grammar) request.printed = std::make_shared<const std::string>("root ::= .*");
-    request.must_hold = row.must_hold;
+    request.must_be_constrained = row.must_be_constrained;
     const auto run = (*pool)->start(request, sink);
     ASSERT_TRUE(run) << run.error().message;
     ASSERT_TRUE(sink->wait_end());
     EXPECT_EQ(sink->text(), row.text);
     EXPECT_EQ(sink->end()->reason, row.reason);
-    EXPECT_EQ(sink->end()->unheld, row.unheld);
+    EXPECT_EQ(sink->end()->unconstrained_because, row.unconstrained_because);
     if (row.reason == FinishReason::error) {
       EXPECT_NE(sink->end()->error.message.find(row.error), std::string::npos);
     }
@@ -337,7 +337,7 @@ const Unlike kUnlike[] = {
     {"Size", [](auto& second) { second.controls.push_back("<x>"); }, "vocabulary"},
     {"ATokensText", [](auto& second) { second.controls[2] = "<x>"; }, "vocabulary"},
     {"EndOfTurn", [](auto& second) { second.eos = "<|im_start|>"; }, "vocabulary"},
-    {"Grammars", [](auto& second) { second.holding = Holding::ebnf; }, "grammars"},
+    {"Grammars", [](auto& second) { second.constrained_by = ConstrainedBy::ebnf; }, "grammars"},
     {"Template", [](auto& second) { second.chat_template = "x"; }, ""},
 };
 

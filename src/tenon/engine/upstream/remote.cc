@@ -233,7 +233,7 @@ class Generation {
         blames_(blames),
         idle_limit_(server.silence_limit.count() == 0 ? Clock::duration::max()
                                                       : kIdleSilences * server.silence_limit),
-        is_held_(request.printed != nullptr),
+        is_constrained_(request.printed != nullptr),
         is_by_token_(request.chat == nullptr && request.text.empty()),
         guessed_prompt_(static_cast<std::uint32_t>(question_bytes / kQuestionBytesPerToken)),
         prompt_tokens_(request.chat == nullptr ? std::optional(known_tokens(request))
@@ -278,7 +278,7 @@ class Generation {
   void on_end(const Status& transfer) {
     // The last line, and a document, may lack a line end. Text that was cut is not valid JSON.
     if (!text_.empty() && transfer) on_data(text_);
-    RunEnd end{.reason = reason(), .usage = usage(), .is_held = is_held_};
+    RunEnd end{.reason = reason(), .usage = usage(), .is_constrained = is_constrained_};
     if (end.reason == FinishReason::error) {
       Trouble trouble = this->trouble(transfer);
       end.error = std::move(trouble.error);
@@ -456,7 +456,7 @@ class Generation {
   const BlamesRequest blames_;
   const Clock::duration idle_limit_;
   std::atomic<Clock::time_point> moved_at_ = Clock::now();  // when the last piece came
-  const bool is_held_;
+  const bool is_constrained_;
   const bool is_by_token_;  // each piece says how many tokens it has
   const std::uint32_t guessed_prompt_;
   std::optional<std::uint32_t> prompt_tokens_;

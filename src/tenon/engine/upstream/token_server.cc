@@ -219,7 +219,7 @@ Status TokenServer::meet() {
                    .context_tokens = model->context_tokens,
                    .max_concurrent = kManyAtATime,
                    .assumes_concurrent = true,
-                   .holding = Holding::ebnf};
+                   .constrained_by = ConstrainedBy::ebnf};
   if (capabilities_.context_tokens > 0) return {};
   return Unexpected(Error{Errc::unavailable, remote_->url() + "/v1/models does not tell the " +
                                                  "context's size (max_model_len)"});

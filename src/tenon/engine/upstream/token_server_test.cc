@@ -270,7 +270,7 @@ TEST(TokenServer, AsksForWhatTheRequestWants) {
     auto engine = connect(test.dialect, fake);
     ASSERT_TRUE(engine) << engine.error().message;
     EXPECT_EQ((*engine)->capabilities().context_tokens, 512u);
-    EXPECT_EQ((*engine)->capabilities().holding, Holding::ebnf);
+    EXPECT_EQ((*engine)->capabilities().constrained_by, ConstrainedBy::ebnf);
     EXPECT_EQ((*engine)->chat_template(), "T");
     auto sink = std::make_shared<RecordingSink>();
     GenerateRequest request{.prompt = {5, 6}, .max_tokens = 9, .ends = {256}};
