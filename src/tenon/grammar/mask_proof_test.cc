@@ -81,6 +81,26 @@ std::shared_ptr<VocabIndex> index_of(const std::string& name) {
   return std::make_shared<VocabIndex>(parse_tokens(*file));
 }
 
+/// Bytes, pairs of letters and runs of one character, each also behind a quote. Large vocabularies
+/// have such tokens; the bundled one lacks them.
+std::shared_ptr<VocabIndex> index_with_runs() {
+  std::vector<Token> tokens(256);
+  for (std::size_t byte = 0; byte < 256; ++byte) tokens[byte].bytes = static_cast<char>(byte);
+  const auto add = [&](const std::string& text) {
+    for (const std::string& bytes : {text, '"' + text}) tokens.push_back({.bytes = bytes});
+  };
+  for (char a = 'a'; a <= 'z'; ++a) {
+    tokens.push_back({.bytes = {'"', a}});
+    for (char b = 'a'; b <= 'z'; ++b) add({a, b});
+  }
+  for (const char c : {'=', '-', ' ', '1'}) {
+    for (std::size_t size = 3; size <= 20; ++size) add(std::string(size, c));
+  }
+  tokens.push_back({.bytes = "<end>", .kind = Token::Kind::control});
+  const auto end = static_cast<TokenId>(tokens.size() - 1);
+  return std::make_shared<VocabIndex>(*vocab::Vocab::make(std::move(tokens), {end}));
+}
+
 // ---- Schemas ----------------------------------------------------------------------------------
 
 struct Subject {
@@ -340,17 +360,20 @@ TEST(MaskProof, CountsRunOutWithinTokens) {
       {"^[^x]{0,5}.{0,5}[^e]*$", "of the moon"},
       {"^(?:.{0,4}|[b-y]{0,30})[^a]{0,6}$", "moonlight"},
       {"^.{0,5}\\p{L}{0,7}[0-9]*$", "a b elephant7"},
+      {"^(?:a{0,9} ){0,5}(?:a{0,12} ){0,7}$", "            "},
+      {"^(?:[a-c]{0,9}=){0,6}(?:[a-c]{0,12}=){0,5}[d-f]$", "==========d"},
   };
-  const auto index = index_of("tiny");
-  for (const Row& row : rows) {
-    const json::Value schema =
-        json::Object{{"type", "string"}, {"pattern", std::string(row.pattern)}};
-    const std::string text = '"' + std::string(row.text) + '"';
-    ASSERT_TRUE(
-        (*schema::Schema::compile(schema, {}))->is_valid(*json::parse(text)).value_or(false))
-        << row.pattern;
-    follow({.schema = schema, .texts = {}, .name = std::string(row.pattern)}, text, index,
-           {.trials = text.size()}, 1);
+  for (const auto& index : {index_of("tiny"), index_with_runs()}) {
+    for (const Row& row : rows) {
+      const json::Value schema =
+          json::Object{{"type", "string"}, {"pattern", std::string(row.pattern)}};
+      const std::string text = '"' + std::string(row.text) + '"';
+      ASSERT_TRUE(
+          (*schema::Schema::compile(schema, {}))->is_valid(*json::parse(text)).value_or(false))
+          << row.pattern;
+      follow({.schema = schema, .texts = {}, .name = std::string(row.pattern)}, text, index,
+             {.trials = text.size()}, 1);
+    }
   }
 }
 
@@ -367,6 +390,36 @@ TEST(MaskProof, CountsAndPatternsShareNoMask) {
       const std::string text = '"' + std::string(70, 'a') + '"';
       follow({.schema = next, .texts = {}, .name = pattern}, text, index, {.trials = 100}, 1);
     }
+  }
+}
+
+/// Languages that have texts of certain lengths only, held to lengths. Rows with one pattern follow
+/// each other, so that a mask which the first leaves to the second must be right for both.
+TEST(MaskProof, CountsMeetLanguagesOfCertainLengths) {
+  const auto index = index_with_runs();
+  const std::uint64_t longest = index->vocab().trie().max_depth();
+  const std::string number = "^x?(?:[a-m]|[n-z][0-9]{" + std::to_string(longest - 1) + "})*$";
+  const std::string pairs = "^(?:(?:[a-m]{2})*|[n-z](?:[a-m]{2})*)$";
+  struct Row {
+    std::string pattern;
+    std::uint64_t least, most;
+    std::string text;
+  };
+  const Row rows[] = {
+      {"^(?:a{20}|b{21})*$", 100, 100, std::string(100, 'a')},
+      {pairs, 100, 201, std::string(100, 'a')},
+      {pairs, 201, 201, "n" + std::string(200, 'a')},
+      {number, 0, 1000, "abcde"},
+      {number, 0, longest, "abcde"},
+  };
+  for (const Row& row : rows) {
+    const json::Value schema = json::Object{{"type", "string"},
+                                            {"pattern", row.pattern},
+                                            {"minLength", static_cast<std::int64_t>(row.least)},
+                                            {"maxLength", static_cast<std::int64_t>(row.most)}};
+    const std::string text = '"' + row.text + '"';
+    follow({.schema = schema, .texts = {}, .name = row.pattern}, text, index,
+           {.trials = text.size()}, 1);
   }
 }
 

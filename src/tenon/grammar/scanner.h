@@ -86,7 +86,7 @@ class Scanner {
   struct Ways {
     Way inside;
     Way whole;
-    regex::Fingerprint exact;  ///< A key of `whole` that no guess has.
+    regex::Fingerprint exact;  ///< A key of both together that no guess has.
   };
   /// If `may_guess` is false, no way is a guess.
   [[nodiscard]] virtual Ways ways(State state, std::uint32_t /*longest*/, bool /*may_guess*/) {

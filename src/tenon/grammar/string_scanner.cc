@@ -172,8 +172,10 @@ class Content {
     const auto bound = rest ? exprs_->completion_bound(*rest) : std::optional<std::uint64_t>(0);
     const std::uint64_t most = most_left(id);
     const bool leaves_room = !counts() || (bound && most >= longest && most - longest >= *bound);
-    const auto free = leaves_room && rest ? exprs_->free_part(*rest) : std::nullopt;
+    auto free = leaves_room && rest ? exprs_->free_part(*rest) : std::nullopt;
     const bool is_far_from_end = leaves_room && least_left(id) == 0;
+    // If the texts have only some lengths, the count may fit none of those to which a text leads.
+    if (free && !is_far_from_end && !exprs_->grows_by_one(*free)) free.reset();
     std::optional<regex::Expr> far;
     if (may_guess && rest && !free && is_far_from_end) {
       const auto [known, is_new] = far_.try_emplace(*rest);
@@ -482,10 +484,13 @@ class StringScanner final : public Scanner {
     const regex::Fingerprint counted = with(least, most);
     if (ahead.free) return {.inside = *shared, .whole = by_itself(counted), .exact = counted};
     const regex::Fingerprint exact =
-        with(std::min<std::uint64_t>(least, longest + 1), ahead.is_far_from_end ? longest : most);
+        ahead.is_far_from_end ? with(0, regex::Lengths::kUnbounded) : counted;
     if (ahead.far) return {.inside = *shared, .whole = *shared, .exact = exact};
+    // A text that ends within a token has at most `longest` characters, whatever may come later.
+    const regex::Fingerprint ended =
+        with(std::min<std::uint64_t>(least, longest + 1), std::min<std::uint64_t>(most, longest));
     return {.inside = by_itself(ahead.is_far_from_end ? key : counted),
-            .whole = by_itself(exact),
+            .whole = by_itself(ended),
             .exact = exact};
   }
   std::optional<At> begin(const Way& way) override {

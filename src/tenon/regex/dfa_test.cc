@@ -244,6 +244,9 @@ TEST(ExprSet, MakesCountsFar) {
       {"OneOfTwo", "(?:a{0,9}|b{1,5})c", true, "aaaa"},
       {"CountsOfCounts", "(?:a{2,9}b?){0,30}c", true, "aabaab"},
       {"LookAhead", "(?=a)[a-z]{0,20}", false, ""},
+      {"TwoThatBecomeOne", "(?:a{0,9}b){0,5}(?:a{0,12}b){0,7}", true, "b", false},
+      {"OneAndAFew", "(?:a{0,9}b){0,5}(?:a{0,12}b){0,3}", true, "bbbbbbb"},
+      {"OneAndAFewRunOut", "(?:a{0,9}b){0,5}(?:a{0,12}b){0,3}", true, "bbbbbbbb", false},
   };
   for (const Row& row : rows) {
     ExprSet exprs(kDfaRoomy);

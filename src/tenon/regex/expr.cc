@@ -389,16 +389,26 @@ std::optional<Expr> ExprSet::free_part(Expr expr) const {
     if (node.kind != Kind::repeat || node.min != 0 || node.max != kUnbounded) continue;
     if (!can_be_completed(tail(part))) continue;
     // The ASCII characters of the set; the others count only as a whole.
-    ByteSet ascii;
-    const Node& character = nodes_[node.first];
-    for (const Expr one :
-         character.kind == Kind::any_of ? list_of(character) : std::span(&node.first, 1)) {
-      if (nodes_[one].kind == Kind::bytes) ascii |= byte_sets_[nodes_[one].first];
-    }
+    ByteSet ascii = single_bytes(node.first);
     if (first != kAnything) ascii &= ByteSet::range(0, 0x7F);
     if (is_made_of(expr, node.first, ascii, 0, visits)) return first;
   }
   return std::nullopt;
+}
+
+// NUL is no character of a text.
+bool ExprSet::grows_by_one(Expr repetition) const {
+  return !(single_bytes(nodes_[repetition].first) & ByteSet::range(0x01, 0x7F)).is_empty();
+}
+
+// The bytes that are alternatives of `expr` by themselves.
+ByteSet ExprSet::single_bytes(Expr expr) const {
+  ByteSet bytes;
+  const Node& node = nodes_[expr];
+  for (const Expr one : node.kind == Kind::any_of ? list_of(node) : std::span(&expr, 1)) {
+    if (nodes_[one].kind == Kind::bytes) bytes |= byte_sets_[nodes_[one].first];
+  }
+  return bytes;
 }
 
 bool ExprSet::is_made_of(Expr expr, Expr character, const ByteSet& ascii, unsigned depth,
@@ -472,8 +482,8 @@ std::optional<Expr> ExprSet::far(Expr expr, std::unordered_map<Expr, Expr>& know
       const auto body = far(node.first, known, depth + 1);
       // Counts of a repeated repetition would be multiplied.
       if (!body || (*body != node.first && nodes_[*body].kind == Kind::repeat)) break;
-      // If many rounds are required, the way to the end would be as long. A token comes to the end of
-      // a count of any character, and absorbed_characters() relies on such counts.
+      // If many rounds are required, the way to the end would be as long. A token comes to the end
+      // of a count of any character, and absorbed_characters() relies on such counts.
       const bool is_lifted = node.min <= kFew && node.max > kFew && node.max != kUnbounded &&
                              !nodes_[node.first].is_plain;
       result = repeat(*body, node.min, is_lifted ? kFar : node.max);
@@ -512,9 +522,12 @@ void ExprSet::for_each_node(std::span<const Expr> exprs, const Visit& visit) con
   }
 }
 
+// Two repetitions with far counts can become one, whose count would stay far for as many rounds as
+// one of them has.
 bool ExprSet::are_counts_far(std::span<const Expr> derivatives) const {
+  constexpr std::uint32_t kNear = kFar / 2;
   const auto is_far = [](std::uint32_t count) {
-    return count == kUnbounded || count < kFar / 2 || count >= kFar - kFew;
+    return count == kUnbounded || count < kNear || (count >= kFar - kFew && count < kFar + kNear);
   };
   bool are_far = true;
   for_each_node(derivatives, [&](const Node& node) {

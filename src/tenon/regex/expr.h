@@ -132,6 +132,9 @@ class ExprSet {
   /// each text of `expr` begins one of its texts, so the same texts can come first in both.
   /// Nothing: not known. Decided by the structure alone, like completion_bound.
   [[nodiscard]] std::optional<Expr> free_part(Expr expr) const;
+  /// Whether a text of `repetition`, a result of free_part(), can be made one character longer, so
+  /// that longer texts have every length. False: not known.
+  [[nodiscard]] bool grows_by_one(Expr repetition) const;
   /// `expr` in which every repetition of at most kFew to more than kFew times is so long that no
   /// text reaches its end. The same texts can come first in both, except those that pass through a
   /// repetition more than kFew times. Nothing: there is no such repetition, or its effect is not
@@ -286,6 +289,7 @@ class ExprSet {
   enum class Where : std::uint8_t { anywhere, at_the_end };
   ByteSet find_bytes(Expr expr, Where where, unsigned depth);
   std::optional<ByteSet> find_signs(Expr expr, unsigned depth);
+  [[nodiscard]] ByteSet single_bytes(Expr expr) const;
   [[nodiscard]] bool is_made_of(Expr expr, Expr character, const ByteSet& ascii, unsigned depth,
                                 std::size_t& visits) const;
   template <class Visit>
