@@ -54,8 +54,10 @@ constexpr std::size_t kUsualFraction = 17;
 constexpr std::size_t kUsualZeros = 6;         // at the beginning of a fraction, in addition
 constexpr std::size_t kMaxExponentDigits = 3;  // that is beyond doubles
 constexpr std::int64_t kMostExponent = 999;
-constexpr std::int64_t kMaxPlaces = 380;  // of a bound or a step, before and after the point
+constexpr std::int64_t kMaxPlaces = 380;  // of a bound or a step
 constexpr unsigned kMaxStepBits = 4096;   // of the common multiple of all steps
+// Of all steps that numbers must not be multiples of, together: each prefix is divided by all.
+constexpr std::size_t kMaxNoStepBits = 4096;
 constexpr std::uint64_t kMostRemainders = 1'000'000;
 constexpr std::uint64_t kManyValues = 100'000;
 // A step that is not a multiple of any of `no_multiples` leaves gaps, but short ones.
@@ -611,7 +613,10 @@ class OneNumberScanner final : public NumberScanner {
     const auto is_one = [](const std::string& m) { return m == "1"; };
     if (set_.no_multiples.empty() && std::ranges::all_of(set_.multiples, is_one)) return;
     Integer common = step_;
-    for (const Integer& step : no_steps_) common = boost::multiprecision::lcm(common, step);
+    for (const Integer& step : no_steps_) {
+      if (common > kMostRemainders) break;
+      common = boost::multiprecision::lcm(common, step);
+    }
     if (common > 0 && common <= kMostRemainders) {
       modulus_ = static_cast<std::uint64_t>(common);
     } else {
@@ -647,7 +652,8 @@ class OneNumberScanner final : public NumberScanner {
         steps += std::max<std::int64_t>(power_of(decimal_of(step)) + 1, 0);
       }
     }
-    whole = std::max(whole, steps);
+    // A longer text is not read, so longer numbers need not be looked for.
+    whole = std::min(std::max(whole, steps), static_cast<std::int64_t>(kMaxTextLength) - kMore);
     if (whole >= static_cast<std::int64_t>(kUsualWhole)) {
       most_whole_digits_ = static_cast<std::size_t>(whole + kMore);
     }
@@ -1084,8 +1090,8 @@ bool is_multiple(const Decimal& value, const std::string& step) {
 
 bool has_too_many_places(const Decimal& value) {
   if (value.is_zero()) return false;
-  return value.exponent < -kMaxPlaces ||
-         value.exponent + static_cast<std::int64_t>(value.size()) > kMaxPlaces;
+  const std::int64_t whole = value.exponent + static_cast<std::int64_t>(value.size());
+  return std::max<std::int64_t>(whole, 1) - std::min<std::int64_t>(value.exponent, 0) > kMaxPlaces;
 }
 
 }  // namespace
@@ -1114,8 +1120,8 @@ bool NumberSet::holds_rules(const std::string& text) const {
 Status check_places(std::string_view number) {
   if (!has_too_many_places(decimal_of(number))) return {};
   return Unexpected(Error{Errc::limit_exceeded, "has more than " + std::to_string(kMaxPlaces) +
-                                                    " digits before or after the point, which no "
-                                                    "number that is written here has"});
+                                                    " digits, which no number that is written "
+                                                    "here has"});
 }
 
 Status check_steps(const NumberSet& set) {
@@ -1129,6 +1135,16 @@ Status check_steps(const NumberSet& set) {
                               "the common multiple of all multipleOf that apply "
                               "together has more than " +
                                   std::to_string(kMaxStepBits) + " bits"});
+    }
+  }
+  std::size_t bits = 0;
+  for (const std::string& m : set.no_multiples) {
+    const Integer digits = digits_of(decimal_of(m));
+    bits += digits == 0 ? 1 : boost::multiprecision::msb(digits) + 1;
+    if (bits > kMaxNoStepBits) {
+      return Unexpected(Error{Errc::limit_exceeded,
+                              "the multipleOf that must not apply together have more than " +
+                                  std::to_string(kMaxNoStepBits) + " bits"});
     }
   }
   return {};

@@ -36,10 +36,10 @@ struct NumberSet {
   auto operator<=>(const NumberSet&) const = default;
 };
 
-/// Fails with limit_exceeded if a bound or a multiple has more places before or after the point
-/// than the numbers written here. The message needs a subject before it.
+/// Fails with limit_exceeded if a bound or a multiple is longer, written without an exponent, than
+/// the numbers written here. The message needs a subject before it.
 [[nodiscard]] Status check_places(std::string_view number);
-/// Fails with limit_exceeded if the common multiple is too large.
+/// Fails with limit_exceeded if the common multiple is too large, or the list of forbidden ones.
 [[nodiscard]] Status check_steps(const NumberSet& set);
 
 /// An upper bound on the size of the set, if it is small.

@@ -378,6 +378,7 @@ TEST(NumberScanner, NumbersWithMorePlacesThanAreWrittenAreRefused) {
   EXPECT_TRUE(check_places("1e-300"));
   EXPECT_FALSE(check_places("1e400"));
   EXPECT_FALSE(check_places("0." + std::string(5000, '1')));
+  EXPECT_FALSE(check_places("1" + std::string(300, '0') + "." + std::string(300, '1')));
   NumberSet primes{.multiples = {"1e300", "7e-300"}};
   EXPECT_TRUE(check_steps(primes));
   for (int i = 3; i < 5000; i += 2) primes.multiples.push_back(std::to_string(i));

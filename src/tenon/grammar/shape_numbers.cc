@@ -198,7 +198,9 @@ std::optional<NumberShape> Shapes::settled(NumberShape shape) {
   NumberSet rest = std::move(shape.set);
   std::vector<std::string> values = std::move(*rest.values);
   rest.values.reset();
-  if (!spend(kStepsPerNumber * values.size() * (1 + rest.excluded.size()))) return std::nullopt;
+  const std::size_t rules =
+      1 + rest.excluded.size() + rest.multiples.size() + rest.no_multiples.size();
+  if (!spend(kStepsPerNumber * values.size() * rules)) return std::nullopt;
   std::erase_if(values, [&](const std::string& value) { return !rest.contains(value); });
   if (values.empty()) return std::nullopt;
   shape.set = {.values = std::move(values), .integers_are_spelled = rest.integers_are_spelled};
