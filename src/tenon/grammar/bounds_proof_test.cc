@@ -254,6 +254,28 @@ TEST(BoundsProof, LargeSchemasAreAnsweredRightly) {
           {below}}});
 }
 
+/// That no value may be a multiple of any of these steps, of 300 digits each.
+json::Value long_steps_that_must_not_apply() {
+  json::Array all;
+  for (int i = 0; i < 300; ++i) {
+    std::string digits = std::string(299, '7') + "1";
+    digits[static_cast<std::size_t>(i)] = '3';
+    all.push_back(
+        json::Object{{"not", json::Object{{"multipleOf", json::Number{std::move(digits)}}}}});
+  }
+  return json::Object{{"type", "integer"}, {"multipleOf", 3}, {"allOf", std::move(all)}};
+}
+
+/// Alternatives that all refer to one long list.
+json::Value branches_of_one_list(const std::function<json::Value(std::int64_t)>& branch) {
+  json::Array list;
+  for (int i = 0; i < 50'000; ++i) list.push_back("a" + std::to_string(i));
+  json::Array branches;
+  for (std::int64_t i = 0; i < 100; ++i) branches.push_back(branch(i));
+  return json::Object{{"$defs", json::Object{{"list", json::Object{{"enum", std::move(list)}}}}},
+                      {"oneOf", std::move(branches)}};
+}
+
 // A schema beyond all limits is refused with a message.
 TEST(BoundsProof, WhatIsPastAllBoundsIsRefused) {
   const std::pair<const char*, json::Value> refusals[] = {
@@ -291,6 +313,18 @@ TEST(BoundsProof, WhatIsPastAllBoundsIsRefused) {
        })},
       {"a chain of dependentSchemas", chain([](const json::Value& next) {
          return json::Object{{"type", "object"}, {"dependentSchemas", json::Object{{"a", next}}}};
+       })},
+      // These took from ten seconds to hours.
+      {"long steps that must not apply", long_steps_that_must_not_apply()},
+      {"branches that share a list", branches_of_one_list([](std::int64_t i) {
+         return json::Object{{"$ref", "#/$defs/list"}, {"maxLength", i + 1}};
+       })},
+      {"branches whose members share a list", branches_of_one_list([](std::int64_t i) {
+         const json::Value list = json::Object{{"$ref", "#/$defs/list"}};
+         return json::Object{{"type", "object"},
+                             {"properties", json::Object{{"a", list}, {"b", list}}},
+                             {"required", json::Array{"a", "b"}},
+                             {"maxProperties", i + 2}};
        })},
   };
   for (const auto& [name, schema] : refusals) {

@@ -1,6 +1,7 @@
 // Shapes of strings.
 
 #include <algorithm>
+#include <bit>
 
 #include "tenon/grammar/shape.h"
 #include "tenon/grammar/shape_parts.h"
@@ -23,6 +24,13 @@ constexpr std::uint64_t kMaxPatternSteps = 2'000'000;
 // Strings cannot contain NUL here, so a value with NUL counts as impossible.
 bool is_written(std::string_view text) {
   return text.find('\0') == std::string_view::npos;
+}
+
+// For a text that is copied or merged.
+constexpr std::uint64_t kStepsPerWord = 3;
+
+std::size_t words_of(const StringShape& shape) {
+  return shape.excluded.size() + (shape.values ? shape.values->size() : 0);
 }
 
 std::size_t bytes_of(const std::vector<std::string>& words) {
@@ -106,7 +114,11 @@ StringShape Shapes::compute_string_shape(Term term) {
       const std::vector<Term> parts(span.begin(), span.end());
       std::vector<StringShape> shapes;
       shapes.reserve(parts.size());
-      for (const Term part : parts) shapes.push_back(string_shape(part));
+      for (const Term part : parts) {
+        const StringShape& shape = string_shape(part);
+        if (!spend(1 + kStepsPerWord * words_of(shape))) return {.values = {{}}};
+        shapes.push_back(shape);
+      }
       return terms_.kind(term) == Terms::Kind::all_of ? all_of(std::move(shapes))
                                                       : any_of(std::move(shapes));
     }
@@ -157,7 +169,10 @@ StringShape Shapes::string_rules(NodeId id) {
 
 StringShape Shapes::narrowed(std::vector<std::string> values, std::span<const StringShape> by) {
   for (const StringShape& shape : by) {
-    spend(values.size());
+    // Each is looked for by halves in the lists, and read by the automaton.
+    constexpr std::size_t kBytesPerStep = 4;
+    const auto halves = static_cast<std::uint64_t>(std::bit_width(words_of(shape)));
+    if (!spend(values.size() * (2 + 2 * halves) + bytes_of(values) / kBytesPerStep)) break;
     std::erase_if(values, [&](const std::string& value) { return !holds(shape, value); });
   }
   const bool is_superset =
@@ -178,7 +193,7 @@ StringShape Shapes::all_of(std::vector<StringShape> shapes) {
     result.is_text |= shape.is_text;
     result.is_superset |= shape.is_superset;
     languages.push_back(shape.language);
-    spend(1 + result.excluded.size() + shape.excluded.size());
+    spend(1 + kStepsPerWord * (result.excluded.size() + shape.excluded.size()));
     merge_sorted(result.excluded, shape.excluded);
   }
   result.language = exprs_->all_of(languages);

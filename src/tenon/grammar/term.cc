@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "tenon/json/decimal.h"
 
@@ -19,8 +20,6 @@ constexpr std::size_t kMaxSetsOfBranches = 32;
 // The number of branches of a oneOf for which all pairs are compared.
 constexpr std::size_t kMaxOverlapping = 2000;
 
-using Keys = std::vector<std::string>;  // of values, sorted; equal for equal values
-
 // Nothing for arrays and objects.
 std::optional<std::string> key_of(const json::Value& value) {
   if (value.if_string() != nullptr) return '"' + *value.if_string();
@@ -34,91 +33,11 @@ std::optional<std::string> key_of(const json::Value& value) {
   return key + 'e' + std::to_string(decimal.exponent) + std::string(decimal.huge);
 }
 
-// Simple facts that distinguish schemas: a superset of the values that fit.
-struct Facts {
-  Types types = Types::all();
-  std::optional<Keys> values;           // without arrays and objects
-  std::map<std::string, Keys> members;  // required members with one of these values
-};
-
-std::optional<Keys> keys_of(const schema::Enumeration& values) {
-  Keys keys;
-  for (const json::Value& value : values.values()) {
-    auto key = key_of(value);
-    if (!key) return std::nullopt;
-    keys.push_back(std::move(*key));
-  }
-  std::ranges::sort(keys);
-  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
-  return keys;
-}
-
 constexpr int kMaxDepth = 8;      // of nested references
 constexpr int kMaxVisits = 1000;  // of schemas for one branch; the same one may come many times
-
-void collect(const schema::Schema& schema, NodeId id, int depth, int& visits, Facts& facts) {
-  if (++visits > kMaxVisits) return;
-  const schema::Node& node = schema.node(id);
-  facts.types = facts.types & node.types;
-  if (node.values && !facts.values) facts.values = keys_of(*node.values);
-  if (depth == kMaxDepth) return;
-  if (node.objects) {
-    for (const std::string& name : node.objects->required) {
-      const schema::Property* const property = node.objects->find(name);
-      if (property == nullptr || facts.members.contains(name)) continue;
-      Facts inner;
-      collect(schema, property->node, depth + 1, visits, inner);
-      if (inner.values) facts.members.emplace(name, std::move(*inner.values));
-    }
-  }
-  for (const NodeId part : node.all_of) collect(schema, part, depth + 1, visits, facts);
-}
-
-bool are_disjoint(const Keys& a, const Keys& b) {
-  return std::ranges::none_of(a,
-                              [&](const auto& key) { return std::ranges::binary_search(b, key); });
-}
-
-bool are_disjoint(const Facts& a, const Facts& b) {
-  const Types both = a.types & b.types;
-  if (both.empty()) return true;
-  if (a.values && b.values) return are_disjoint(*a.values, *b.values);
-  if (a.values || b.values || both != Types(Type::object)) return false;
-  return std::ranges::any_of(a.members, [&](const auto& member) {
-    const auto other = b.members.find(member.first);
-    return other != b.members.end() && are_disjoint(member.second, other->second);
-  });
-}
-
-// Whether no two of many lists have a common key.
-bool are_all_disjoint(const std::vector<const Keys*>& lists) {
-  Keys all;
-  for (const Keys* list : lists) {
-    if (list == nullptr) return false;
-    all.insert(all.end(), list->begin(), list->end());
-  }
-  std::ranges::sort(all);
-  return std::ranges::adjacent_find(all) == all.end();
-}
-
-bool are_all_disjoint(const std::vector<Facts>& branches) {
-  std::vector<const Keys*> lists;
-  lists.reserve(branches.size());
-  for (const Facts& facts : branches) lists.push_back(facts.values ? &*facts.values : nullptr);
-  if (are_all_disjoint(lists)) return true;
-  const auto is_object = [](const Facts& facts) {
-    return !facts.values && facts.types == Types(Type::object);
-  };
-  if (!std::ranges::all_of(branches, is_object)) return false;
-  return std::ranges::any_of(branches.front().members, [&](const auto& member) {
-    lists.clear();
-    for (const Facts& facts : branches) {
-      const auto other = facts.members.find(member.first);
-      lists.push_back(other == facts.members.end() ? nullptr : &other->second);
-    }
-    return are_all_disjoint(lists);
-  });
-}
+// The values that are compared to find out which branches are disjoint, in all of a schema. After
+// so many, branches count as ones that may overlap.
+constexpr std::uint64_t kMaxCompared = 10'000'000;
 
 // Calls visit(node) for `id` and all nodes that apply to the same value, except those in `seen`.
 template <class Visit>
@@ -148,6 +67,119 @@ void visit_in_place(const schema::Schema& schema, NodeId id, std::vector<bool>& 
 }
 
 }  // namespace
+
+// Simple facts that distinguish schemas: a superset of the values that fit.
+struct Terms::Facts {
+  Types types = Types::all();
+  const Keys* values = nullptr;                     // without arrays and objects
+  std::map<std::string_view, const Keys*> members;  // required members with one of these values
+};
+
+// Null: it lists arrays or objects, or nothing. Many branches may refer to one list.
+const Terms::Keys* Terms::keys_of(NodeId id) {
+  const schema::Node& node = schema_->node(id);
+  if (!node.values) return nullptr;
+  const auto [place, is_new] = keys_.try_emplace(id);
+  std::optional<Keys>& keys = place->second;
+  if (is_new) {
+    keys.emplace();
+    for (const json::Value& value : node.values->values()) {
+      auto key = key_of(value);
+      if (!key) {
+        keys.reset();
+        break;
+      }
+      keys->push_back(std::move(*key));
+    }
+    steps_ += 1 + node.values->values().size();
+    if (keys) {
+      std::ranges::sort(*keys);
+      keys->erase(std::unique(keys->begin(), keys->end()), keys->end());
+    }
+  }
+  return keys ? &*keys : nullptr;
+}
+
+void Terms::collect(NodeId id, int depth, int& visits, Facts& facts) {
+  if (++visits > kMaxVisits) return;
+  const schema::Node& node = schema_->node(id);
+  facts.types = facts.types & node.types;
+  if (facts.values == nullptr) facts.values = keys_of(id);
+  if (depth == kMaxDepth) return;
+  if (node.objects) {
+    for (const std::string& name : node.objects->required) {
+      if (visits > kMaxVisits) return;
+      const schema::Property* const property = node.objects->find(name);
+      if (property == nullptr || facts.members.contains(name)) continue;
+      Facts inner;
+      collect(property->node, depth + 1, visits, inner);
+      if (inner.values != nullptr) facts.members.emplace(name, inner.values);
+    }
+  }
+  for (const NodeId part : node.all_of) collect(part, depth + 1, visits, facts);
+}
+
+bool Terms::may_compare(std::size_t keys) {
+  constexpr std::uint64_t kKeysPerStep = 4;
+  compared_ += keys;
+  steps_ += keys / kKeysPerStep;
+  return compared_ <= kMaxCompared;
+}
+
+// False: they may overlap.
+bool Terms::are_disjoint(const Keys& a, const Keys& b) {
+  if (&a == &b) return a.empty();
+  const Keys& few = a.size() < b.size() ? a : b;
+  const Keys& many = &few == &a ? b : a;
+  return may_compare(few.size()) && std::ranges::none_of(few, [&](const auto& key) {
+           return std::ranges::binary_search(many, key);
+         });
+}
+
+bool Terms::are_disjoint(const Facts& a, const Facts& b) {
+  const Types both = a.types & b.types;
+  if (both.empty()) return true;
+  if (a.values != nullptr && b.values != nullptr) return are_disjoint(*a.values, *b.values);
+  if (a.values != nullptr || b.values != nullptr || both != Types(Type::object)) return false;
+  return std::ranges::any_of(a.members, [&](const auto& member) {
+    const auto other = b.members.find(member.first);
+    return other != b.members.end() && are_disjoint(*member.second, *other->second);
+  });
+}
+
+// Whether no two of many lists have a common key. False: they may have one.
+bool Terms::are_all_disjoint(std::vector<const Keys*> lists) {
+  std::ranges::sort(lists);
+  if (lists.front() == nullptr || std::ranges::adjacent_find(lists) != lists.end()) return false;
+  std::size_t count = 0;
+  for (const Keys* list : lists) count += list->size();
+  if (!may_compare(count)) return false;
+  std::vector<std::string_view> all;
+  all.reserve(count);
+  for (const Keys* list : lists) all.insert(all.end(), list->begin(), list->end());
+  std::ranges::sort(all);
+  return std::ranges::adjacent_find(all) == all.end();
+}
+
+bool Terms::are_all_disjoint(const std::vector<Facts>& branches) {
+  std::vector<const Keys*> lists;
+  lists.reserve(branches.size());
+  for (const Facts& facts : branches) lists.push_back(facts.values);
+  if (are_all_disjoint(lists)) return true;
+  const auto is_object = [](const Facts& facts) {
+    return facts.values == nullptr && facts.types == Types(Type::object);
+  };
+  if (!std::ranges::all_of(branches, is_object)) return false;
+  return std::ranges::any_of(branches.front().members, [&](const auto& member) {
+    lists.clear();
+    for (const Facts& facts : branches) {
+      const auto other = facts.members.find(member.first);
+      lists.push_back(other == facts.members.end() ? nullptr : other->second);
+    }
+    steps_ += lists.size();
+    return are_all_disjoint(lists);
+  });
+}
 
 Terms::Terms(std::shared_ptr<const schema::Schema> schema) : schema_(std::move(schema)) {
   entries_.push_back({.kind = Kind::nothing});
@@ -256,7 +288,8 @@ Term Terms::one_of(const schema::Node& node) {
   for (const NodeId id : ids) {
     branches.push_back(this->node(id));
     int visits = 0;
-    collect(*schema_, id, 0, visits, facts.emplace_back());
+    collect(id, 0, visits, facts.emplace_back());
+    steps_ += static_cast<std::uint64_t>(visits);
   }
   if (are_all_disjoint(facts)) return any_of(std::move(branches));
   if (ids.size() > kMaxOverlapping) {
@@ -269,14 +302,17 @@ Term Terms::one_of(const schema::Node& node) {
   std::vector<Term> others;
   others.reserve(branches.size());
   for (const Term branch : branches) others.push_back(negation(branch));
-  std::vector<Term> one;
+  std::vector<std::vector<Term>> only;  // by branch
+  for (const Term branch : branches) only.push_back({branch});
   for (std::size_t i = 0; i < branches.size(); ++i) {
-    std::vector<Term> only{branches[i]};
-    for (std::size_t j = 0; j < branches.size(); ++j) {
-      if (j != i && !are_disjoint(facts[i], facts[j])) only.push_back(others[j]);
+    for (std::size_t j = i + 1; j < branches.size(); ++j) {
+      if (are_disjoint(facts[i], facts[j])) continue;
+      only[i].push_back(others[j]);
+      only[j].push_back(others[i]);
     }
-    one.push_back(all_of(std::move(only)));
   }
+  std::vector<Term> one;
+  for (std::vector<Term>& parts : only) one.push_back(all_of(std::move(parts)));
   return any_of(std::move(one));
 }
 
@@ -301,7 +337,8 @@ Term Terms::any_of_evaluating(NodeId id) {
   std::vector<Set> sets;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     int visits = 0;
-    collect(*schema_, ids[i], 0, visits, facts.emplace_back());
+    collect(ids[i], 0, visits, facts.emplace_back());
+    steps_ += static_cast<std::uint64_t>(visits);
     const bool branch_evaluates = evaluates(ids[i]);
     const std::size_t before = sets.size();
     sets.push_back({{i}, branch_evaluates});

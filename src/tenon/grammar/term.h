@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -81,6 +82,8 @@ class Terms {
     std::uint32_t count = 0;
   };
   using Key = std::pair<std::uint64_t, std::vector<Term>>;
+  using Keys = std::vector<std::string>;  // of values, sorted; equal for equal values
+  struct Facts;
 
   Term intern(const Entry& entry, std::uint64_t what, std::vector<Term> parts);
   Term combine(Kind kind, std::vector<Term> parts);
@@ -89,6 +92,13 @@ class Terms {
   Term any_of_evaluating(schema::NodeId id);
   Term either(Term a, Term b);
   [[nodiscard]] bool evaluates(schema::NodeId id) const;
+  const Keys* keys_of(schema::NodeId id);
+  void collect(schema::NodeId id, int depth, int& visits, Facts& facts);
+  bool may_compare(std::size_t keys);
+  bool are_disjoint(const Keys& a, const Keys& b);
+  bool are_disjoint(const Facts& a, const Facts& b);
+  bool are_all_disjoint(std::vector<const Keys*> lists);
+  bool are_all_disjoint(const std::vector<Facts>& branches);
 
   std::shared_ptr<const schema::Schema> schema_;
   std::vector<Entry> entries_;
@@ -97,6 +107,8 @@ class Terms {
   std::map<schema::NodeId, Term> definitions_;
   std::vector<bool> is_asked_;  // by node
   std::set<schema::NodeId> evaluates_more_;
+  std::map<schema::NodeId, std::optional<Keys>> keys_;
+  std::uint64_t compared_ = 0;  // keys
   std::optional<Error> error_;
   std::uint64_t steps_ = 0;
 };
