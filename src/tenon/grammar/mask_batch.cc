@@ -56,7 +56,7 @@ Status check_members(const json::Object& request) {
   }
   return json::check_members(
       request, {"schema", "draft", "documents", "assert_format", "whitespace", "property_order",
-                "lenient", "tests", "special"});
+                "unicode_escapes", "lenient", "tests", "special"});
 }
 
 }  // namespace

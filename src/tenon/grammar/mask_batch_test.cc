@@ -62,6 +62,10 @@ TEST(MaskBatch, Verdicts) {
        R"({"schema": {"properties": {"a": {}, "b": {}}}, "property_order": "schema",
            "tests": [{"text": "{\"a\": 1, \"b\": 2}"}, {"text": "{\"b\": 1, \"a\": 2}"}]})",
        "+ 11 "},
+      {"UnicodeEscapes",
+       R"({"schema": {"type": "string"}, "unicode_escapes": "controls",
+           "tests": [{"text": "\"\\u0061\""}, {"text": "\"\\u0001\""}]})",
+       "5 + "},
       {"Draft",
        R"({"schema": {"items": [{"type": "null"}]}, "draft": "draft7", "tests": [{"text": "[1]"}]})",
        "1 "},
@@ -159,7 +163,7 @@ TEST(MaskBatch, Refuses) {
        "draft: is not known here; there are tools, "},
       {"UnknownMember", R"({"schema": {}, "texts": []})", Errc::invalid,
        "texts: is not known here; there are schema, draft, documents, assert_format, whitespace, "
-       "property_order, lenient, tests, special"},
+       "property_order, unicode_escapes, lenient, tests, special"},
       {"NotLenient", R"({"schema": {"maximum": 1e999}})", Errc::limit_exceeded, ""},
       {"Unsatisfiable", R"({"schema": false})", Errc::unsatisfiable, ""},
   };
