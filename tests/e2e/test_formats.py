@@ -65,6 +65,11 @@ ADDED = {"added_tokens_decoder": {"6": {"content": "<start_function_call>"}, "7"
 EXPORTED = [
     ("functiongemma-270m-it", {"tokenizer_config.json": {}}, "functiongemma"),
     ("renamed", {"tokenizer_config.json": ADDED}, "functiongemma"),
+    ("its-tokenizer", {"tokenizer.json": {"added_tokens": [{"id": 6, "content": "<start_function_call>", "special": True}]}}, "functiongemma"),
+    ("its-added-tokens", {"added_tokens.json": {"<start_function_call>": 6}}, "functiongemma"),
+    ("its-map", {"special_tokens_map.json": {"additional_special_tokens": ["<start_function_call>"]}}, "functiongemma"),
+    ("its-extra-tokens", {"tokenizer_config.json": {"extra_special_tokens": {"call": "<start_function_call>"}}}, "functiongemma"),
+    ("its-damaged-tokenizer", {"tokenizer.json": "{"}, None),
     ("NousResearch-Hermes-3", {"tokenizer_config.json": {}}, "hermes"),
     ("x", {"tokenizer_config.json": {"chat_template": {"tool_use": "...", "default": "..."}}}, "json"),
     ("list", {"tokenizer_config.json": {"chat_template": [{"name": "default", "template": "x"},

@@ -79,6 +79,47 @@ std::vector<std::string> added_tokens(const json::Value& config) {
   return texts;
 }
 
+// Appends the texts of tokens: each a string or an object with the string as `content`, in a list,
+// or as the values of an object.
+void append_tokens(const json::Value* tokens, std::vector<std::string>& texts) {
+  const auto append = [&texts](const json::Value& token) {
+    const json::Value* text = token.if_object() == nullptr ? &token : token.find("content");
+    if (text != nullptr && text->if_string() != nullptr && !text->if_string()->empty()) {
+      texts.push_back(*text->if_string());
+    }
+  };
+  if (tokens == nullptr) return;
+  if (const json::Array* list = tokens->if_array()) {
+    for (const json::Value& token : *list) append(token);
+  } else if (const json::Object* by_name = tokens->if_object()) {
+    for (const json::Member& token : *by_name) append(token.value);
+  }
+}
+
+// The tokens of a folder whose tokenizer_config.json has no `added_tokens_decoder`: what a
+// configuration calls special, and what added_tokens.json or tokenizer.json add to the vocabulary
+// (transformers 5 writes them only there). These are clues, so a file that cannot be read is none.
+std::vector<std::string> tokens_of_files(const fs::path& folder) {
+  std::vector<std::string> texts;
+  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
+    const auto config = read_json((folder / name).string());
+    if (!config) continue;
+    for (const char* key :
+         {"additional_special_tokens", "extra_special_tokens", "model_specific_special_tokens"}) {
+      append_tokens(config->find(key), texts);
+    }
+  }
+  if (const auto ids = read_json((folder / "added_tokens.json").string())) {
+    if (const json::Object* by_text = ids->if_object()) {
+      for (const json::Member& token : *by_text) texts.push_back(token.key);
+    }
+  }
+  if (const auto tokenizer = read_json((folder / "tokenizer.json").string())) {
+    append_tokens(tokenizer->find("added_tokens"), texts);
+  }
+  return texts;
+}
+
 // A token is a string, or an object that has the string as `content`.
 std::string token_text(const json::Value& config, std::string_view key) {
   const json::Value* token = config.find(key);
@@ -158,6 +199,7 @@ Expected<ModelTemplate> from_folder(const fs::path& folder) {
     found.has_tool_template = false;
   }
   if (found.source.empty()) take_plain(found);
+  if (found.controls.empty()) found.controls = tokens_of_files(folder);
   return found;
 }
 
