@@ -444,6 +444,7 @@ TEST_P(Goldens, HistoriesThatClientsSendReachTheModel) {
       R"([{"type": "function", "function": {"name": "find_book", "description": "Finds it",)"
       R"( "parameters": {"type": "object", "properties": {"title": {"type": "string", "description": "what"}}, "required": ["title"]}}}])");
   std::map<std::string, std::string> lost;
+  std::size_t cells = 0;
   for (const HistoryCase& row : cases) {
     std::string text = "[" + std::string(row.messages) + "]";
     for (const auto& [word, message] : parts) {
@@ -463,6 +464,7 @@ TEST_P(Goldens, HistoriesThatClientsSendReachTheModel) {
           {"messages", *messages}, {"tools", tools}, {"add_generation_prompt", true}};
       for (const json::Member& token : source.tokens) context[token.key] = token.value;
       const auto prompt = source.chat->render_context(std::move(context), options_);
+      ++cells;
       std::string& missing = lost[name];
       if (!prompt) missing += std::string(row.name) + ": " + prompt.error().message + "; ";
       for (const std::string& word : row.words) {
@@ -473,6 +475,8 @@ TEST_P(Goldens, HistoriesThatClientsSendReachTheModel) {
     }
   }
   std::erase_if(lost, [](const auto& entry) { return entry.second.empty(); });
+  std::cout << sources_.size() << " templates, " << std::size(cases) << " histories, " << cells
+            << " prompts; something is lost in " << lost.size() << " templates\n";
   // As above: templates that judge, and templates with tools under another name.
   for (const char* name :
        {"gguf-granite3-guardian-2b", "gguf-shieldgemma-27b", "gguf-firefunction-v2-70b",

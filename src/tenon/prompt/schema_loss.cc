@@ -31,8 +31,12 @@ enum Part : std::uint8_t {
   part_format,
   part_min_items,
   part_max_items,
+  part_other_members,  // additionalProperties with a schema
+  part_members_by_pattern,
+  part_tuple,  // prefixItems
 };
-constexpr std::size_t kParts = 23;
+constexpr std::size_t kParts = 26;
+static_assert(kParts <= 32);
 
 // The parts that are one keyword whose value is a number or a word.
 struct Constraint {
@@ -123,6 +127,25 @@ json::Value schema_with(Part part, const std::string& word) {
       schema.erase("type");
       schema.set("$ref", "#/$defs/the" + word);
       break;
+    case part_other_members:
+    case part_members_by_pattern: {
+      json::Object inner{{"type", "object"},
+                         {"properties", json::Object{{word, json::Object{{"type", "string"}}}}}};
+      schema.set("type", "object");
+      schema.set("properties", json::Object{{"known", json::Object{{"type", "string"}}}});
+      if (part == part_other_members) {
+        schema.set("additionalProperties", std::move(inner));
+      } else {
+        schema.set("patternProperties", json::Object{{"^x", std::move(inner)}});
+      }
+      break;
+    }
+    case part_tuple:
+      schema.set("type", "array");
+      schema.set("items", json::Object{{"type", "string"}});
+      schema.set("prefixItems",
+                 json::Array{json::Object{{"type", "string"}, {"enum", json::Array{word}}}});
+      break;
     case part_bare_object:
     case part_bare_list:
       schema.set("type", part == part_bare_object ? "object" : "array");
@@ -163,6 +186,12 @@ std::uint32_t parts_of(const json::Object& schema) {
   add("oneOf", part_one_of);
   add("allOf", part_all_of);
   add("$ref", part_reference);
+  add("patternProperties", part_members_by_pattern);
+  add("prefixItems", part_tuple);
+  const json::Value* others = schema.find("additionalProperties");
+  if (others != nullptr && others->if_object() != nullptr && !others->if_object()->empty()) {
+    parts |= bit_of(part_other_members);
+  }
   for (const Constraint& constraint : kConstraints) add(constraint.key, constraint.part);
   const json::Value* type = schema.find("type");
   if (type != nullptr && *type == json::Value("object") && !schema.contains("properties")) {

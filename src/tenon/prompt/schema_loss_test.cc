@@ -129,6 +129,21 @@ INSTANTIATE_TEST_SUITE_P(
             "\"$defs\": {\"u~\": {\"items\": {}}}} */b: any;)",
             R"({"x/y z": {"type": "string"}, "u~": {"items": {}}})"},
         LossRow{
+            "MembersThatHaveNoNames", kLosesTypes,
+            R"({"a": {"type": "object", "properties": {}, "additionalProperties": {"type": "object", "properties": {"price": {"type": "number"}}}}, "b": {"type": "object", "properties": {"c": {"type": "string"}}, "additionalProperties": false}})",
+            "// Does it\nf(/* JSON Schema: {\"type\": \"object\", \"properties\": {}, "
+            "\"additionalProperties\": {\"type\": \"object\", \"properties\": {\"price\": "
+            "{\"type\": "
+            "\"number\"}}}} */a: any;b: {c: string};)"},
+        LossRow{
+            "MembersByPatternAndTuples", kLosesTypes,
+            R"({"a": {"type": "object", "properties": {"c": {"type": "string"}}, "patternProperties": {"^x": {"type": "number"}}}, "b": {"type": "array", "items": {"type": "string"}, "prefixItems": [{"type": "number"}]}})",
+            "// Does it\nf(/* JSON Schema: {\"type\": \"object\", \"properties\": {\"c\": "
+            "{\"type\": \"string\"}}, \"patternProperties\": {\"^x\": {\"type\": \"number\"}}} "
+            "*/a: "
+            "{c: string};/* JSON Schema: {\"type\": \"array\", \"items\": {\"type\": \"string\"}, "
+            "\"prefixItems\": [{\"type\": \"number\"}]} */b: string[];)"},
+        LossRow{
             "BoundsOfNumbersAndTexts", kLosesTypes,
             R"({"a": {"type": "integer", "minimum": 1, "maximum": 9}, "b": {"type": "string", "pattern": "^x"}})",
             "// Does it\nf(/* JSON Schema: {\"type\": \"integer\", \"minimum\": 1, \"maximum\": 9} "
