@@ -45,6 +45,11 @@ std::string_view without_quotes(std::string_view text) {
   return is_quoted ? text.substr(1, text.size() - 2) : text;
 }
 
+/// Brackets and quotes alone are no name of a tool.
+bool is_word(std::string_view name) {
+  return name.find_first_not_of("[]{}()\"':, \t\r\n") != std::string_view::npos;
+}
+
 /// The tool of `tools` for which `name` is another spelling; empty: none.
 std::string_view spelled_name(std::string_view name, const ToolSchemas& tools) {
   name = without_quotes(name);
@@ -426,8 +431,10 @@ void CallReader::set_name(std::string name) {
   }
   if (known_.any) return;
   std::string meant = known_.corrected != nullptr ? (*known_.corrected)(name_) : std::string();
-  is_unknown_ = meant.empty();
-  if (is_unknown_) return fail();
+  if (meant.empty()) {
+    is_unknown_ = is_word(name_);
+    return fail();
+  }
   name_ = std::move(meant);
 }
 

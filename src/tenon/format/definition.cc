@@ -1039,6 +1039,12 @@ std::optional<LinkError> link(Format& format, std::size_t max_literals) {
     format.head.between = linker.set_of({piece.text});
     format.drops |= format.head.between;
   }
+  format.ends = linker.set_of(format.stop);
+  for (const Syntax& syntax : format.syntaxes) {
+    for (const std::vector<Mark>* marks : {&syntax.call_tail, &syntax.close_marks}) {
+      for (const Mark& mark : *marks) format.ends -= LiteralSet::of(mark.literal);
+    }
+  }
   if (!format.head.end.empty()) format.head.end_literal = linker.id_of(format.head.end);
   format.head.openers = linker.set_of(format.head.begin);
   format.head.first_openers = linker.set_of(format.head.begin_first);

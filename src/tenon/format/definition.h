@@ -345,6 +345,7 @@ class Format : public std::enable_shared_from_this<Format> {
   LiteralSet reasoning_closers;
   LiteralSet content_openers;
   LiteralSet drops;
+  LiteralSet ends;  ///< The turn's ends: behind a call, nothing after one is part of the answer.
   // For a format with fallbacks.
   bool has_gated = false;  ///< Some syntax belongs to a fallback.
   // Also for such a format; strong literals only.

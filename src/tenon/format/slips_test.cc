@@ -388,17 +388,63 @@ const SlipRow kSlips[] = {
      "<|tool_call>call:nothing{}<tool_call|>",
      "",
      {}},
-    {"WordsBehindTheEndOfTheTurnAreContent", "functiongemma",
+    // Behind a call the turn's end is its end; what follows is what the model thinks a tool
+    // returns.
+    {"WordsBehindACallAndTheEndOfTheTurn", "functiongemma",
      "<start_function_call>call:get_time{}<end_function_call><start_function_response>response:get_"
-     "time{value:9}",
-     "response:get_time{value:9}", "", kTime},
+     "time{value:9}<end_function_response>It is nine.",
+     "", "", kTime},
+    {"WhiteSpaceBeforeTheEndOfTheTurn", "functiongemma",
+     "<start_function_call>call:get_time{}<end_function_call>\n<end_of_turn>\n<start_of_turn>user\n"
+     "Thanks!",
+     "", "", kTime},
+    {"WordsBetweenACallAndTheEndOfTheTurn", "functiongemma",
+     "<start_function_call>call:get_time{}<end_function_call>Look.<end_of_turn>And then.",
+     "Look.And then.", "", kTime},
+    {"AnObservationOfTheModelsOwn", "glm45",
+     "<tool_call>get_time\n</tool_call><|observation|>\n<tool_response>9</tool_response>", "", "",
+     kTime},
+    {"AQuotedObservation",
+     "glm45",
+     "It says <|observation|> here.",
+     "It says <|observation|> here.",
+     "",
+     {}},
+    {"ATurnOfTheUserBehindACall", "gemma4",
+     "<|tool_call>call:get_time{}<tool_call|><turn|>\n<|turn>user\nThanks!", "", "", kTime},
     {"WordsBehindAQuotedEndOfTheTurnAreContent",
      "glm4",
      "The turn ends with <|observation|>, and the user goes on.",
      "The turn ends with , and the user goes on.",
      "",
      {}},
+    // Marks that are left out, and white space that comes between them.
+    {"NoMarkBeforeTheArguments", "mistral_v11", "[TOOL_CALLS]get_time{}", "", "", kTime},
+    {"NoMarkBeforeTheArgumentsOfACallWithAnId", "mistral_small32", "[TOOL_CALLS]get_time{}", "", "",
+     kTime},
+    {"ANameInPlaceOfTheArray", "mistral_v3", "[TOOL_CALLS]get_time{}", "", "", kTime},
+    {"LinesBetweenMarks", "plamo3",
+     "<|plamo:begin_tool_requests:plamo|>\n<|plamo:begin_tool_request:plamo|>\n"
+     "<|plamo:begin_tool_name:plamo|>get_time<|plamo:end_tool_name:plamo|>\n"
+     "<|plamo:begin_tool_arguments:plamo|>\n<|plamo:constrain|>json<|plamo:msg|>{}"
+     "<|plamo:end_tool_arguments:plamo|>\n<|plamo:end_tool_request:plamo|>\n"
+     "<|plamo:end_tool_requests:plamo|>",
+     "", "", kTime},
     // Heads of messages.
+    {"WordsToTheUserBetweenCalls",
+     "muse_glimmer",
+     " to=commentary<|message|>I look it up.<|eom|>",
+     "I look it up.",
+     "",
+     {}},
+    {"AnExampleInWordsToTheUser",
+     "muse_glimmer",
+     " to=commentary<|message|>Write <atem:function_calls>\n<atem:invoke name=\"get_time\">\n"
+     "</atem:invoke>\n</atem:function_calls>.<|eom|>",
+     "Write <atem:function_calls>\n<atem:invoke name=\"get_time\">\n</atem:invoke>\n"
+     "</atem:function_calls>.",
+     "",
+     {}},
     {"ATypeInTheHeadOfAnAnswer",
      "harmony",
      "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final "

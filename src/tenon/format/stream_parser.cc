@@ -114,6 +114,7 @@ struct StreamParser::Impl {
   void begin_behind_prompt();
   void run(std::string_view bytes);
   std::size_t read(std::string_view bytes);
+  std::size_t leave_out(std::string_view bytes);
 
   // Text.
   std::size_t read_text(std::string_view bytes);
@@ -192,11 +193,13 @@ struct StreamParser::Impl {
   bool in_section = false;
   bool junk = false;  // there was text since the last marker
   bool seen_marker = false;
-  bool at_head = false;     // a message begins here
-  bool in_answer = false;   // the head of this message says that it is for the user
-  bool in_head = false;     // `held` is the beginning of a head
-  bool by_head = false;     // of the call: a head began it
-  bool owes_close = false;  // a call has ended the reasoning, whose own end may still come
+  bool has_ended = false;     // the turn ended behind a call; what comes now is no part of it
+  bool tells_of_end = false;  // that something came behind the end has not been told yet
+  bool at_head = false;       // a message begins here
+  bool in_answer = false;     // the head of this message says that it is for the user
+  bool in_head = false;       // `held` is the beginning of a head
+  bool by_head = false;       // of the call: a head began it
+  bool owes_close = false;    // a call has ended the reasoning, whose own end may still come
   Lead lead;  // the text since the reasoning or the last call, without text that is held
   const Syntax* section = nullptr;
   std::size_t closed = 0;      // number of its close marks that have come
@@ -223,6 +226,7 @@ struct StreamParser::Impl {
   Diagnostic suspicion;            // for a failed call: reported if its bytes turn out to be text
   Diagnostic unknown;    // set if one of the syntaxes tried here read a name that is not a tool's
   std::string stranger;  // the last such name
+  Diagnostic broken;     // set if one of the syntaxes tried here has a marker that is a call's
   std::string why_code;  // why the call that is being tried failed
   std::string why_text;
 
@@ -252,7 +256,7 @@ void StreamParser::Impl::reset() {
   node = Automaton::kRoot;
   spaces = Spaces::first;
   reasoning = in_section = junk = seen_marker = in_call = committed = is_next = false;
-  owes_close = in_head = by_head = in_answer = false;
+  owes_close = in_head = by_head = in_answer = has_ended = tells_of_end = false;
   at_head = true;
   lead.begin();
   section = syntax = nullptr;
@@ -278,7 +282,7 @@ void StreamParser::Impl::reset() {
   controls.clear();
   taken = 0;
   prompt_bytes = 0;
-  suspicion = unknown = {};
+  suspicion = unknown = broken = {};
   stranger.clear();
   if (options.parse_reasoning && starts_in_reasoning(*format, options.prompt_tail)) {
     begin_reasoning();
@@ -351,7 +355,18 @@ void StreamParser::Impl::run(std::string_view bytes) {
 }
 
 std::size_t StreamParser::Impl::read(std::string_view bytes) {
+  if (has_ended) return leave_out(bytes);
   return in_call ? read_call(bytes) : in_head ? read_head(bytes) : read_text(bytes);
+}
+
+// Behind a call and the marker that ends the turn the model only imagines what the tool returns.
+std::size_t StreamParser::Impl::leave_out(std::string_view bytes) {
+  if (tells_of_end && bytes.find_first_not_of(kSpace) != std::string_view::npos) {
+    tells_of_end = false;
+    diagnose("behind_end",
+             "what stands behind a call and the marker that ends the turn is left out");
+  }
+  return bytes.size();
 }
 
 void StreamParser::Impl::finish(bool truncated) {
@@ -464,7 +479,7 @@ void StreamParser::Impl::refresh() {
     expected |= section->next.literals - heads();
   }
   if (junk) expected &= format->strong;
-  if (calls > 0 && !junk) expected |= format->stray_ends;
+  if (calls > 0 && !junk) expected |= format->stray_ends | format->ends;
   add_openers();
   active |= expected;
   gated -= active;
@@ -620,6 +635,11 @@ void StreamParser::Impl::act_on(LiteralId id) {
       }
       if (mark_in(section->separator_marks) < section->separator_marks.size()) return at_marker();
     }
+  }
+  if (!reasoning && calls > 0 && !junk && format->ends.contains(id)) {
+    at_marker();
+    has_ended = tells_of_end = true;
+    return;
   }
   std::size_t index = 0;
   const std::size_t from = retrying && retry_literal == id ? retry_from : 0;
@@ -1009,7 +1029,9 @@ void StreamParser::Impl::fail_call() {
   if (why_code == "unknown_tool" && !is_marked && !is_next) why_code = "near_miss";
   // With a known name a short marker is enough; but a single bracket occurs in any text.
   const bool is_named = reader.has_name() && format->literals[call_literal].size() > 1;
-  if (!retrying) unknown = {};
+  if (!retrying) unknown = broken = {};
+  // The syntaxes that are tried here later may know the marker as one of other formats.
+  if (is_marked && !why_code.empty() && broken.code.empty()) broken = {why_code, why_text};
   // It has been reported that a call in markers failed; that the object inside it is not a call
   // either need not be reported again.
   const bool is_told = why_code == "near_miss" && reader.name() == stranger;
@@ -1022,7 +1044,9 @@ void StreamParser::Impl::fail_call() {
   }
   if (!has_other && !unknown.code.empty()) {
     suspicion = std::exchange(unknown, {});
-  } else if (!has_other && !why_code.empty() && (is_marked || is_named)) {
+  } else if (!has_other && !broken.code.empty()) {
+    suspicion = std::exchange(broken, {});
+  } else if (!has_other && !why_code.empty() && is_named) {
     suspicion = {why_code, why_text};
   }
   if (!pay_for_held()) return;
