@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Where SGLang's tool parsers read something else than ours: texts of our grammars, and slips.
+"""Where SGLang's and vLLM's parsers read something else than ours: texts of our grammars, and slips.
 
-    python bench/format_differences.py SITE [--tenon build/release/bin/tenon] [--all]
+    python bench/format_differences.py sglang SITE [--tenon build/release/bin/tenon] [--all]
+    python bench/format_differences.py vllm SITE [--only hermes glm45] [--reasoning]
 
-SITE is a folder in which SGLang's wheel is unpacked (`pip download --no-deps sglang`, `unzip`). Only
-its `srt/function_call` is imported; what that imports beside (torch, transformers, SGLang's server)
-is a stub. Python needs pydantic, orjson, regex and partial_json_parser. Each format writes some
-calls (`tenon render`), each text is changed in the ways of CHANGES, and both sides read it. One
-entry for each kind of difference of a format, with the first text and what each side made of it;
-`--all`: an entry for each text. Nothing is judged here: docs/formats-evidence.md has the verdicts.
+SITE is a folder in which their wheel is unpacked (`pip download --no-deps vllm`, `unzip`). Only their
+parsers are imported; what those import beside (torch, transformers, the server) is a stub. Python
+needs pydantic, orjson, regex and partial_json_parser, for vLLM also openai, ijson and mistral_common.
+Each format writes some calls (`tenon render`), each text is changed in the ways of CHANGES, and both
+sides read it: vLLM's parsers the whole text, and once more token by token. One entry for each kind of
+difference of a format, with the first text and what each side made of it; `--all`: an entry for each
+text. `--reasoning` puts reasoning before the calls, in the markers of the format's definition, and
+compares it, too. Nothing is judged here: docs/formats-evidence.md has the verdicts.
 """
 
 import argparse
@@ -18,12 +21,14 @@ import importlib.machinery
 import json
 import logging
 import pathlib
+import re
 import subprocess
 import sys
+import tomllib
 import types
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-NAMES = {  # SGLang's name: ours
+SGLANG = {  # SGLang's name: ours
     "apertus2509": "apertus",
     "beam": "beam",
     "deepseekv3": "deepseek_v3",
@@ -56,7 +61,55 @@ NAMES = {  # SGLang's name: ours
     "qwen3_coder": "qwen3_coder",
     "step3": "step3",
 }
-STUBS = ("sglang", "transformers", "torch", "xgrammar", "msgspec")
+VLLM = {  # vLLM's tool parser: its reasoning parser or None, ours
+    "apertus": (None, "apertus"),
+    "beam": ("beam", "beam"),
+    "cohere_command4": ("cohere_command4", "cohere_r7b"),
+    "deepseek_v3": ("deepseek_r1", "deepseek_v3"),
+    "deepseek_v31": ("deepseek_v3", "deepseek_v31"),
+    "deepseek_v32": ("deepseek_v3", "deepseek_v32"),
+    "deepseek_v4": ("deepseek_v4", "deepseek_v4"),
+    "deepseek_v41": ("deepseek_v41", "deepseek_v41"),
+    "dots": (None, "dots"),
+    "ernie45": ("ernie45", "ernie45"),
+    "functiongemma": (None, "functiongemma"),
+    "gemma4": ("gemma4", "gemma4"),
+    "gigachat3": (None, "gigachat3"),
+    "glm45": ("glm45", "glm45"),
+    "granite": ("granite", "granite3"),
+    "granite-20b-fc": (None, "granite_20b_fc"),
+    "hermes": ("qwen3", "hermes"),
+    "hunyuan_a13b": ("hunyuan_a13b", "jamba"),
+    "hy_v3": ("hy_v3", "hunyuan_v3"),
+    "hy_v4": ("hy_v4", "hy_v4"),
+    "inkling": ("inkling", "inkling"),
+    "internlm": (None, "internlm2"),
+    "jamba": (None, "jamba"),
+    "k2_horizon": ("k2_horizon", "k2_horizon"),
+    "kimi_k2": ("kimi_k2", "kimi_k2"),
+    "kimi_k3": ("kimi_k3", "kimi_k3"),
+    "lfm2": (None, "lfm2"),
+    "llama3_json": (None, "llama3_json"),
+    "llama4_json": (None, "llama4_json"),
+    "llama4_pythonic": (None, "llama4_pythonic"),
+    "longcat": (None, "longcat"),
+    "mimo": ("mimo", "mimo"),
+    "minicpm5": (None, "minicpm5"),
+    "minimax_m2": ("minimax_m2", "minimax_m2"),
+    "minimax_m3": ("minimax_m3", "minimax_m3"),
+    "mistral": ("mistral", "mistral_v11"),
+    "muse_glimmer": ("muse_glimmer", "muse_glimmer"),
+    "olmo3": ("olmo3", "olmo3"),
+    "phi4_mini_json": (None, "phi4_mini"),
+    "plamo3": ("plamo3", "plamo3"),
+    "poolside_v1": (None, "glm45"),
+    "qwen3_coder": ("qwen3", "qwen3_coder"),
+    "seed_oss": ("seed_oss", "seed_oss"),
+    "step3": ("step3", "step3"),
+    "step3p5": ("step3p5", "qwen3_coder"),
+    "step5": ("step5", "qwen3_coder"),
+    "xlam": (None, "xlam"),
+}
 
 TOOLS = [
     {
@@ -123,10 +176,22 @@ CHANGES = {
     "a brace too many": lambda text: first_of(text, "}", "}}"),
     "a bracket missing": lambda text: first_of(text, "}", ""),
 }
+WITHOUT_REASONING = {  # changes that say nothing new behind reasoning
+    "other quotes",
+    "Python's words",
+    "a number with zeros",
+    "a comma too many",
+    "a brace too many",
+    "no line breaks",
+    "line breaks between tags",
+}
 
 
 class Stub(types.ModuleType):
+    """A module in which every name is a class whose objects hold what they are given."""
+
     __path__ = []
+    bodies = {}  # members of classes of this name
 
     def __getattr__(self, name):
         if name.startswith("__"):
@@ -135,8 +200,11 @@ class Stub(types.ModuleType):
             "__init__": lambda self, *values, **named: self.__dict__.update(named),
             "__init_subclass__": classmethod(lambda cls, **named: None),
             "__getattr__": lambda self, member: Switch(),
+            "__call__": lambda self, *values: values[0] if values else self,
+            **self.bodies,
         }
-        return type(name, (), body)
+        setattr(self, name, type(name, (), body))
+        return getattr(self, name)
 
 
 class Switch:
@@ -148,27 +216,19 @@ class Switch:
 
 
 class Stubs(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def __init__(self, roots, real, modules):
+        self.roots, self.real, self.modules = roots, real, modules
+
     def find_spec(self, name, path, target=None):
-        if name.split(".")[0] not in STUBS or name.startswith("sglang.srt.function_call"):
+        if name.split(".")[0] not in self.roots or name.startswith(self.real):
             return None
         return importlib.machinery.ModuleSpec(name, self, is_package=True)
 
     def create_module(self, spec):
-        module = Stub(spec.name)
-        if spec.name == "sglang.srt.environ":
-            module.envs = type("Envs", (), {"__getattr__": lambda self, name: Switch()})()
-        return module
+        return self.modules.get(spec.name, Stub)(spec.name)
 
     def exec_module(self, module):
         pass
-
-
-def peers(site):
-    logging.disable(logging.CRITICAL)
-    sys.meta_path.insert(0, Stubs())
-    importlib.import_module("sglang.srt").__path__ = [str(site / "sglang" / "srt")]
-    module = importlib.import_module("sglang.srt.function_call.function_call_parser")
-    return module.FunctionCallParser.ToolCallParserEnum
 
 
 def as_object(value):
@@ -177,21 +237,204 @@ def as_object(value):
     )
 
 
-def peer_tools():
-    tools = as_object(TOOLS)
-    for tool, source in zip(tools, TOOLS):
-        tool.function.parameters = source["function"]["parameters"]
-        tool.function.strict = False
-    return tools
+class SgLang:
+    names = {peer: (ours, False) for peer, ours in SGLANG.items()}
+
+    def __init__(self, site):
+        class Environ(Stub):
+            envs = type("Envs", (), {"__getattr__": lambda self, name: Switch()})()
+
+        roots = ("sglang", "transformers", "torch", "xgrammar", "msgspec")
+        real = "sglang.srt.function_call"
+        sys.meta_path.insert(0, Stubs(roots, real, {"sglang.srt.environ": Environ}))
+        importlib.import_module("sglang.srt").__path__ = [str(site / "sglang" / "srt")]
+        module = importlib.import_module("sglang.srt.function_call.function_call_parser")
+        self.detectors = module.FunctionCallParser.ToolCallParserEnum
+
+    def tools(self):
+        tools = as_object(TOOLS)
+        for tool, source in zip(tools, TOOLS):
+            tool.function.parameters = source["function"]["parameters"]
+            tool.function.strict = False
+        return tools
+
+    def read(self, peer, text, reasoning):
+        try:
+            result = self.detectors[peer]().detect_and_parse(text, self.tools())
+            calls = [(call.name, json.loads(call.parameters or "{}")) for call in result.calls]
+            return calls, (result.normal_text or "").strip(), ""
+        except Exception as error:  # whatever theirs raises is what it made of the text
+            return [("raises", type(error).__name__)], "", ""
+
+    read_stream = None
 
 
-def read_theirs(detector, text):
-    try:
-        result = detector().detect_and_parse(text, peer_tools())
-        calls = [(call.name, json.loads(call.parameters or "{}")) for call in result.calls]
-        return calls, (result.normal_text or "").strip()
-    except Exception as error:  # whatever theirs raises is what it made of the text
-        return [("raises", type(error).__name__)], ""
+class Record:
+    """vLLM's messages: what is not given is None, and objects may be given as dictionaries."""
+
+    def __init__(self, *values, **named):
+        if type(self).__name__ == "DeltaMessage":
+            self.tool_calls = []
+        self.__dict__.update(named)
+        if isinstance(named.get("function"), dict):
+            self.function = Record(**named["function"])
+
+    def __init_subclass__(cls, **named):
+        pass
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+    def model_dump(self, **named):
+        return {name: value for name, value in self.__dict__.items() if value is not None}
+
+
+class Vocabulary(dict):
+    """Every marker that a parser asks for is a token."""
+
+    def get(self, text, otherwise=None):
+        if text not in self and re.fullmatch(r"(?s)[<\[|].+|\n", text or ""):
+            self[text] = 1000 + len(self)
+        return super().get(text, otherwise)
+
+
+class Tokenizer:
+    all_special_tokens = []
+    all_special_ids = []
+    init_kwargs = {}
+
+    def __init__(self, special):
+        self.vocabulary = Vocabulary({text: 1000 + i for i, text in enumerate(special)})
+
+    def get_vocab(self):
+        return self.vocabulary
+
+    vocab = property(get_vocab)
+
+    def pieces(self, text):
+        markers = sorted(self.vocabulary, key=len, reverse=True)
+        return re.findall("(?s)" + "|".join([*map(re.escape, markers), r"\w+", "."]), text)
+
+    def encode(self, text, **named):
+        return [
+            self.vocabulary.setdefault(p, 1000 + len(self.vocabulary)) for p in self.pieces(text)
+        ]
+
+    def convert_tokens_to_ids(self, text):
+        return self.vocabulary.get(text)
+
+    def decode(self, ids, **named):
+        texts = {number: text for text, number in self.vocabulary.items()}
+        return "".join(texts[number] for number in ([ids] if isinstance(ids, int) else ids))
+
+
+class VLlm:
+    names = {peer: (ours, bool(reasoning)) for peer, (reasoning, ours) in VLLM.items()}
+
+    def __init__(self, site):
+        class Environment(Stub):
+            def __getattr__(self, name):
+                if name.startswith("__"):
+                    raise AttributeError(name)
+                return 1
+
+        class Records(Stub):
+            def __getattr__(self, name):
+                if name.startswith("__"):
+                    raise AttributeError(name)
+                setattr(self, name, type(name, (Record,), {}))
+                return getattr(self, name)
+
+        class No(Stub):
+            bodies = {"__bool__": lambda self: False}
+
+        class Ids(Stub):
+            make_tool_call_id = staticmethod(lambda **named: "call")
+            get_tool_call_id_type = staticmethod(lambda config: "random")
+
+        entry = "vllm.entrypoints"
+        modules = {
+            "vllm.envs": Environment,
+            "vllm.utils.mistral": No,
+            "vllm.renderers.chat_utils": Ids,
+            f"{entry}.generate.base.protocol": Records,
+            f"{entry}.openai.chat_completion.protocol": Records,
+            f"{entry}.openai.responses.protocol": Records,
+        }
+        roots = ("vllm", "transformers", "torch", "xgrammar", "openai_harmony")
+        real = ("vllm.tool_parsers", "vllm.parser", "vllm.reasoning", "vllm.exceptions")
+        sys.meta_path.insert(0, Stubs(roots, real, modules))
+        sys.modules["vllm.parser.metrics"] = Stub("vllm.parser.metrics")
+        registry = "vllm.tool_parsers.structural_tag_registry"
+        sys.modules[registry] = Stub(registry)
+        package = importlib.import_module("vllm")
+        package.__path__ = [str(site / "vllm")]
+        package.envs = importlib.import_module("vllm.envs")
+        manager = importlib.import_module("vllm.parser.parser_manager").ParserManager
+        records = importlib.import_module(f"{entry}.openai.chat_completion.protocol")
+        tools = []
+        for tool in TOOLS:
+            function = Record(**tool["function"])
+            tools.append(records.ChatCompletionToolsParam(type="function", function=function))
+        self.request = lambda: records.ChatCompletionRequest(
+            tools=tools, tool_choice="auto", include_reasoning=True, messages=[]
+        )
+        self.tools = tools
+        self.parsers = {}
+        for peer, (reasoning, ours) in VLLM.items():
+            for with_reasoning in {False, bool(reasoning)}:
+                self.parsers[peer, with_reasoning] = (
+                    manager.get_parser(peer, reasoning if with_reasoning else None, True),
+                    definition(ours).get("special", []),
+                )
+
+    def parser(self, peer, reasoning):
+        kind, special = self.parsers[peer, reasoning]
+        tokenizer = Tokenizer(special)
+        return kind(tokenizer, self.tools), tokenizer
+
+    @staticmethod
+    def message(calls, content, reasoning):
+        return (
+            [(name, json.loads(arguments or "{}")) for name, arguments in calls],
+            (content or "").strip(),
+            (reasoning or "").strip(),
+        )
+
+    def read(self, peer, text, reasoning):
+        try:
+            parser, tokenizer = self.parser(peer, reasoning)
+            thought, content, calls = parser.parse(
+                text, self.request(), True, tokenizer.encode(text)
+            )
+            calls = [(call.name, call.arguments) for call in calls or []]
+            return self.message(calls, content, thought)
+        except Exception as error:
+            return [("raises", f"{type(error).__name__}: {error}")], "", ""
+
+    def read_stream(self, peer, text, reasoning):
+        try:
+            parser, tokenizer = self.parser(peer, reasoning)
+            calls, texts, request = {}, {"content": "", "reasoning": ""}, self.request()
+            pieces = tokenizer.pieces(text)
+            for i, piece in enumerate(pieces):
+                delta = parser.parse_delta(
+                    piece,
+                    tokenizer.encode(piece),
+                    request,
+                    [],
+                    finished=i + 1 == len(pieces),
+                )
+                for part in texts if delta else ():
+                    texts[part] += getattr(delta, part) or ""
+                for call in delta.tool_calls or [] if delta else ():
+                    whole = calls.setdefault(call.index, ["", ""])
+                    whole[0] += call.function.name or ""
+                    whole[1] += call.function.arguments or ""
+            return self.message(calls.values(), **texts)
+        except Exception as error:
+            return [("raises", f"{type(error).__name__}: {error}")], "", ""
 
 
 def batch(tenon, command, requests):
@@ -211,10 +454,36 @@ def read_ours(answer):
         except ValueError:
             arguments = call["function"]["arguments"]
         calls.append((call["function"]["name"], arguments))
-    return calls, (message.get("content") or "").strip()
+    return (
+        calls,
+        (message.get("content") or "").strip(),
+        (message.get("reasoning_content") or "").strip(),
+    )
 
 
-def texts(tenon):
+def definition(name):
+    return tomllib.loads((ROOT / "formats" / f"{name}.toml").read_text())
+
+
+def thoughts(ours):
+    """Beginnings of answers that think."""
+    found = definition(ours)
+    marks = found.get("reasoning")
+    if not marks:
+        return {}
+    opened, closed = marks["open"][0], marks["close"][0]
+    between = found.get("content", {}).get("between", "")
+    return {
+        "thought": f"{opened}I look it up.{closed}{between}",
+        "thought with lines": f"{opened}\nI look\n\nit up.\n{closed}\n{between}",
+        "empty thought": f"{opened}{closed}{between}",
+        "thought without its end": f"{opened}I look it up.\n",
+        "thought with words that are not its end": f"{opened}I < look > it </up>.{closed}{between}",
+        "thought and words": f"{opened}I look it up.{closed}{between}Let me see.",
+    }
+
+
+def texts(tenon, names, reasoning):
     requests = [
         {
             "id": [peer, name],
@@ -232,52 +501,70 @@ def texts(tenon):
                 for i, (tool, arguments) in enumerate(calls)
             ],
         }
-        for peer, ours in NAMES.items()
+        for peer, (ours, thinks) in names.items()
+        if thinks or not reasoning
         for name, calls in CALLS.items()
     ]
     for request, answer in zip(requests, batch(tenon, "render", requests)):
         if "output" not in answer:
             continue
+        peer, name = request["id"]
         seen = set()
-        for change, apply in CHANGES.items():
-            text = apply(answer["output"])
-            if text not in seen:
-                seen.add(text)
-                yield (*request["id"], change, text)
+        for start, begun in (thoughts(names[peer][0]) if reasoning else {"": ""}).items():
+            for change, apply in CHANGES.items():
+                text = begun + apply(answer["output"])
+                if text not in seen and not (reasoning and change in WITHOUT_REASONING):
+                    seen.add(text)
+                    yield peer, name, f"{start}, {change}" if start else change, text
 
 
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
+    parser.add_argument("peer", choices=["sglang", "vllm"])
     parser.add_argument("site", type=pathlib.Path)
     parser.add_argument("--tenon", default=str(ROOT / "build/release/bin/tenon"))
+    parser.add_argument("--only", nargs="*", help="the peer's names of some of its parsers")
+    parser.add_argument("--reasoning", action="store_true")
     parser.add_argument("--all", action="store_true")
     arguments = parser.parse_args()
-    detectors = peers(arguments.site)
-    rows = [row for row in texts(arguments.tenon) if row[0] in detectors]
+    logging.disable(logging.CRITICAL)
+    theirs = {"sglang": SgLang, "vllm": VLlm}[arguments.peer](arguments.site)
+    names = {
+        peer: name
+        for peer, name in theirs.names.items()
+        if not arguments.only or peer in arguments.only
+    }
+    compared = 3 if arguments.reasoning else 1
+    rows = list(texts(arguments.tenon, names, arguments.reasoning))
     answers = batch(
         arguments.tenon,
         "parse",
-        [{"format": NAMES[peer], "tools": TOOLS, "text": text} for peer, _, _, text in rows],
+        [{"format": names[peer][0], "tools": TOOLS, "text": text} for peer, _, _, text in rows],
     )
     kinds = {}
-    same = 0
+    same = streamed_otherwise = 0
     for (peer, name, change, text), answer in zip(rows, answers):
-        ours, theirs = read_ours(answer), read_theirs(detectors[peer], text)
-        if ours[0] == theirs[0]:
+        ours = read_ours(answer)
+        read = [theirs.read(peer, text, arguments.reasoning)]
+        if theirs.read_stream:
+            read.append(theirs.read_stream(peer, text, arguments.reasoning))
+        streamed_otherwise += read[0][:1] != read[-1][:1]
+        if all(ours[:compared] == one[:compared] for one in read):
             same += 1
             continue
-        kinds.setdefault((peer, change), []).append((name, text, ours, theirs))
+        how = ", its stream alone" if ours[:compared] == read[0][:compared] else ""
+        kinds.setdefault((peer, change + how), []).append((name, text, ours, read))
     for (peer, change), found in kinds.items():
-        for name, text, ours, theirs in found if arguments.all else found[:1]:
-            print(
-                f"{peer}, {change} ({len(found)}), {name}: {text!r}\n"
-                f"    ours   {ours}\n    theirs {theirs}"
-            )
-    print(
-        f"{same} of {len(rows)} texts are read as the same calls; {len(kinds)} kinds of differences"
-    )
+        for name, text, ours, read in found if arguments.all else found[:1]:
+            print(f"{peer}, {change} ({len(found)}), {name}: {text!r}\n    ours   {ours}")
+            print(f"    theirs {read[0]}")
+            if read[0] != read[-1]:
+                print(f"    stream {read[-1]}")
+    print(f"{same} of {len(rows)} texts are read as the same; {len(kinds)} kinds of differences")
+    if theirs.read_stream:
+        print(f"{streamed_otherwise} texts give their stream other calls than their whole text")
     return 0
 
 
