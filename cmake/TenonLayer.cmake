@@ -2,7 +2,7 @@ include(GoogleTest)
 include(${CMAKE_CURRENT_LIST_DIR}/TenonUnity.cmake)
 file(WRITE "${PROJECT_BINARY_DIR}/unit_tests.txt" "")
 
-# tenon_layer(<name> [HEADERS h...] [SOURCES cc...] [ALONE cc...] [TESTS cc...] [USES layer...]
+# tenon_layer(<name> [COLD] [HEADERS h...] [SOURCES cc...] [ALONE cc...] [TESTS cc...] [USES layer...]
 #             [LINKS target...] [HIDES target...] [TEST_LINKS target...])
 #
 # Declares the layer in this folder as target tenon::<name> and, if it has tests, <name>_test.
@@ -12,8 +12,9 @@ file(WRITE "${PROJECT_BINARY_DIR}/unit_tests.txt" "")
 # by the target all_verify_interface_header_sets. LINKS are libraries from outside Tenon that our
 # headers show, HIDES those that only our sources see, TEST_LINKS those that only the tests see.
 # SOURCES are compiled several at a time (TenonUnity.cmake), those that ALONE repeats one at a time.
+# COLD: no token and no byte of an answer waits for this layer, so it is compiled quickly (tenon_cold).
 function(tenon_layer name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;SOURCES;ALONE;TESTS;USES;LINKS;HIDES;TEST_LINKS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "COLD" "" "HEADERS;SOURCES;ALONE;TESTS;USES;LINKS;HIDES;TEST_LINKS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "tenon_layer(${name}): what is '${arg_UNPARSED_ARGUMENTS}'?")
   endif()
@@ -34,6 +35,9 @@ function(tenon_layer name)
     tenon_unity(sources ${target} tenon/${name} SOURCES ${arg_SOURCES} ALONE ${arg_ALONE})
     add_library(tenon_${target} STATIC ${sources})
     target_link_libraries(tenon_${target} PRIVATE ${arg_HIDES})
+    if(arg_COLD)
+      tenon_cold(tenon_${target})
+    endif()
   else()
     add_library(tenon_${target} INTERFACE)
     set(kind INTERFACE)
@@ -81,6 +85,13 @@ function(tenon_layer name)
     endif()
     tenon_test(${target} SOURCES ${tests} ${proofs}
       LINKS tenon_${target} ${arg_HIDES} ${arg_TEST_LINKS} GTest::gmock)
+  endif()
+endfunction()
+
+# tenon_cold(<target>): -O1 in the release preset, which takes a fifth less time to compile than -O2.
+function(tenon_cold target)
+  if(CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo")
+    target_compile_options(${target} PRIVATE -O1)
   endif()
 endfunction()
 
