@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -332,6 +333,60 @@ TEST(BoundsProof, WhatIsPastAllBoundsIsRefused) {
     ASSERT_FALSE(grammar) << name;
     EXPECT_FALSE(grammar.error().message.empty()) << name;
     EXPECT_NE(grammar.error().code, Errc::unsatisfiable) << name;
+  }
+}
+
+/// An object whose members all have one value each, other than the object with these values.
+json::Value object_that_must_differ(int members, bool are_required) {
+  json::Object properties;
+  json::Object excluded;
+  json::Array required;
+  for (int i = 0; i < members; ++i) {
+    const std::string name = "a" + std::to_string(i);
+    properties[name] = json::Object{{"const", i}};
+    excluded[name] = i;
+    if (are_required) required.push_back(name);
+  }
+  return json::Object{{"type", "object"},
+                      {"properties", std::move(properties)},
+                      {"required", std::move(required)},
+                      {"additionalProperties", false},
+                      {"not", json::Object{{"const", std::move(excluded)}}}};
+}
+
+json::Value array_that_must_differ(int items, bool are_required) {
+  json::Array prefix;
+  json::Array excluded;
+  for (int i = 0; i < items; ++i) {
+    prefix.push_back(json::Object{{"const", i}});
+    excluded.emplace_back(i);
+  }
+  return json::Object{{"type", "array"},
+                      {"prefixItems", std::move(prefix)},
+                      {"minItems", are_required ? items : 0},
+                      {"items", false},
+                      {"not", json::Object{{"const", std::move(excluded)}}}};
+}
+
+// As many decisions in a row as there are members or items must not overflow the stack.
+TEST(BoundsProof, ManyMembersAndItemsCanDiffer) {
+  for (const auto& that_must_differ : {object_that_must_differ, array_that_must_differ}) {
+    for (const int size : {3, 300, 20'000}) {
+      for (const bool are_required : {false, true}) {
+        const auto grammar = bounds_grammar_of(that_must_differ(size, are_required));
+        Status filled;
+        std::vector<std::uint32_t> mask(mask_words(bounds_small_index()->vocab().size()));
+        if (grammar) filled = Matcher(*grammar).fill_mask(mask);
+        const std::optional<Error> error = !grammar  ? std::optional(grammar.error())
+                                           : !filled ? std::optional(filled.error())
+                                                     : std::nullopt;
+        EXPECT_TRUE(error || !are_required) << size;
+        if (!error) continue;
+        EXPECT_TRUE(size > 3 || error->code == Errc::unsatisfiable) << size << error->message;
+        EXPECT_TRUE(error->code == Errc::limit_exceeded || error->code == Errc::unsatisfiable)
+            << size << ": " << error->message;
+      }
+    }
   }
 }
 

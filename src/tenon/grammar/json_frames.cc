@@ -617,8 +617,9 @@ class ArrayFrame final : public Frame {
     return choices(at.count, memory);
   }
   // The choices for an item: which of `contained` it fits, as far as that still matters, and which
-  // excluded arrays continue with it.
-  [[nodiscard]] std::vector<Choice> choices(std::uint64_t count, const Memory& memory) {
+  // excluded arrays continue with it. `is_one_enough`: only the first one that is found.
+  [[nodiscard]] std::vector<Choice> choices(std::uint64_t count, const Memory& memory,
+                                            bool is_one_enough = false) {
     std::vector<Choice> result;
     if (count >= most_ || !context_.shapes.spend(1 + memory.taken->size() + memory.like.size())) {
       return result;
@@ -643,7 +644,10 @@ class ArrayFrame final : public Frame {
     if (!memory.like.empty()) all = by_excluded(all, count, memory);
     const bool is_plain = all.size() == 1 && *next == item_term(count) && memory.like.empty() &&
                           memory.numbers == Context::kNoNumbers;
+    // Those that differ from all excluded arrays come last, and need no further decision.
+    if (is_one_enough) std::ranges::reverse(all);
     for (Choice& choice : all) {
+      if (is_one_enough && !result.empty()) break;
       const bool is_possible =
           is_plain || (has_some(choice.term, memory) &&
                        context_.shapes.can_end(shape_, most_, count + 1, choice.fitting) &&
@@ -685,7 +689,19 @@ class ArrayFrame final : public Frame {
     memory.fitting = choice.fitting;
     memory.like = choice.like;
     if (shape_.unique) take(memory, (*choice.like[0]->if_array())[count - 1]);
-    return may_end(count, memory) || !choices(count, memory).empty();
+    if (may_end(count, memory)) return true;
+    constexpr std::size_t kMostInARow = 500;  // because choices() asks this for the next item
+    if (decisions_ == kMostInARow) {
+      context_.machine.fail({Errc::limit_exceeded,
+                             "schema: more than " + std::to_string(kMostInARow) +
+                                 " items in a row leave no choice but to equal an array that is "
+                                 "excluded"});
+      return false;
+    }
+    ++decisions_;
+    const bool has_choice = !choices(count, memory, true).empty();
+    --decisions_;
+    return has_choice;
   }
   [[nodiscard]] bool may_end(const Local& at) const {
     return may_end(at.count, memories_[at.memory]);
@@ -741,6 +757,7 @@ class ArrayFrame final : public Frame {
   std::vector<Memory> memories_;            // the first is that of arrays without memory
   std::map<Memory, std::uint32_t> memory_ids_;
   std::size_t bytes_of_memories_ = 0;
+  std::size_t decisions_ = 0;          // of can_differ() under way
   std::set<std::vector<Term>> taken_;  // sorted; many memories share one
   std::vector<Seen> seen_;
   std::unordered_multimap<std::uint64_t, std::uint32_t> seen_by_hash_;
@@ -1166,7 +1183,7 @@ class ObjectFrame final : public Frame {
         const Term equal = terms.all_of({term, value});
         if (!context_.shapes.is_satisfiable(equal)) continue;
         state.like = like;
-        if (can_differ(state, 0, seen_count(state))) is_done = use(equal, state);
+        if (can_differ(state, seen_count(state))) is_done = use(equal, state);
       }
     });
     return is_done;
@@ -1188,14 +1205,40 @@ class ObjectFrame final : public Frame {
     for (const auto& [term, values] : groups) result.emplace_back(term, intern(values));
     return result;
   }
+  // An object so far, with so many members. Names are decided in their order, from `at` on: a name
+  // that is passed over counts as seen.
+  struct Undecided {
+    State state;
+    std::size_t at = 0;
+    std::size_t members = 0;
+  };
   // Whether an object with so many members can end as one that is not among the excluded ones that
-  // it equals so far. Names are decided in their order, from `at` on: a name that is passed over
-  // counts as seen.
-  [[nodiscard]] bool can_differ(State state, std::size_t at, std::size_t members) {
+  // it equals so far. There may be as many decisions in a row as the schema has names, so this does
+  // not call itself.
+  [[nodiscard]] bool can_differ(const State& state, std::size_t members) {
+    constexpr std::size_t kMostOpen = 10'000;
+    std::vector<Undecided> open{{state, 0, members}};
+    while (!open.empty() && !context_.machine.error()) {
+      const Undecided one = std::move(open.back());
+      open.pop_back();
+      if (differs(one, open)) return true;
+      if (open.size() > kMostOpen) {
+        context_.machine.fail({Errc::limit_exceeded,
+                               "schema: too many ways to differ from an object that is excluded"});
+      }
+    }
+    return false;
+  }
+  // True: it can differ whatever its next names are. Otherwise adds the ways to decide the next
+  // name to `open`.
+  [[nodiscard]] bool differs(const Undecided& one, std::vector<Undecided>& open) {
+    const State& state = one.state;
     if (!context_.shapes.spend(1 + (state.seen.size() + likes_[state.like].size()))) return false;
     if (state.like == 0) return may_finish(state);
+    std::size_t at = one.at;
+    while (at < by_order_.size() && has_seen(state, by_order_[at])) ++at;
     if (at == by_order_.size()) {
-      if (may_close(state) && !is_excluded(state.like, members)) return true;
+      if (may_close(state) && !is_excluded(state.like, one.members)) return true;
       return may_add_others(state) && std::ranges::any_of(others_, [&](const Other& other) {
                return has_way(other.some, [&](std::uint32_t some) {
                  return may_finish(after_other(state, some));
@@ -1203,36 +1246,36 @@ class ObjectFrame final : public Frame {
              });
     }
     const std::uint32_t name = by_order_[at];
-    if (has_seen(state, name)) return can_differ(std::move(state), at + 1, members);
-    if (is_free(state, name)) {
-      bool differs = false;
-      for_each_some(names_[name], [&](Term term, std::uint32_t some) {
+    if (!names_[name].is_required) {
+      Like without;
+      for (const json::Value* value : likes_[state.like]) {
+        if (!value->if_object()->contains(names_[name].name)) without.push_back(value);
+      }
+      State passed = state;
+      passed.like = intern(without);
+      passed.seen[name / 64] |= std::uint64_t{1} << name % 64;
+      open.push_back({std::move(passed), at + 1, one.members});
+    }
+    if (!is_free(state, name)) return false;
+    bool differs = false;
+    for_each_some(names_[name], [&](Term term, std::uint32_t some) {
+      if (differs) return;
+      State next = after_name(state, name, some);
+      const auto groups = by_value(state.like, name);
+      Terms& terms = context_.shapes.terms();
+      std::vector<Term> others{term};
+      for (const auto& [value, like] : groups) others.push_back(terms.negation(value));
+      next.like = 0;
+      differs = may_finish(next) && context_.shapes.is_satisfiable(terms.all_of(std::move(others)));
+      for (const auto& [value, like] : groups) {
         if (differs) return;
-        State next = after_name(state, name, some);
-        const auto groups = by_value(state.like, name);
-        Terms& terms = context_.shapes.terms();
-        std::vector<Term> others{term};
-        for (const auto& [value, like] : groups) others.push_back(terms.negation(value));
-        next.like = 0;
-        differs =
-            may_finish(next) && context_.shapes.is_satisfiable(terms.all_of(std::move(others)));
-        for (const auto& [value, like] : groups) {
-          if (differs) return;
-          next.like = like;
-          differs = context_.shapes.is_satisfiable(terms.all_of({term, value})) &&
-                    can_differ(next, at + 1, members + 1);
+        next.like = like;
+        if (context_.shapes.is_satisfiable(terms.all_of({term, value}))) {
+          open.push_back({next, at + 1, one.members + 1});
         }
-      });
-      if (differs) return true;
-    }
-    if (names_[name].is_required) return false;
-    Like without;
-    for (const json::Value* value : likes_[state.like]) {
-      if (!value->if_object()->contains(names_[name].name)) without.push_back(value);
-    }
-    state.like = intern(without);
-    state.seen[name / 64] |= std::uint64_t{1} << name % 64;
-    return can_differ(std::move(state), at + 1, members);
+      }
+    });
+    return differs;
   }
   // Tries the values that `some_` still requires, and one that meets none of them.
   template <class Named, class Use>

@@ -204,6 +204,7 @@ std::vector<ObjectShape> Shapes::value_of(const json::Value& value, bool negated
   const json::Object* object = value.if_object();
   if (object == nullptr) return negated ? std::vector<ObjectShape>(1) : std::vector<ObjectShape>{};
   if (negated && limits_.excludes_values) return {{.excluded = {&value}}};
+  spend(object->size());
   std::vector<ObjectShape> result;
   ObjectShape whole{.count = {object->size(), object->size()}};
   for (const json::Member& member : *object) {
@@ -217,9 +218,10 @@ std::vector<ObjectShape> Shapes::value_of(const json::Value& value, bool negated
       result.push_back(std::move(other));
     } else {
       whole.extra[member.key] = equal;
-      merge_sorted(whole.required, {member.key});
+      whole.required.push_back(member.key);
     }
   }
+  std::ranges::sort(whole.required);
   if (!negated) return {std::move(whole)};
   for (const Counts& counts : outside(whole.count)) result.push_back({.count = counts});
   return result;
