@@ -418,6 +418,25 @@ const SlipRow kSlips[] = {
      "The turn ends with , and the user goes on.",
      "",
      {}},
+    // A call's marker that is a control token ends thoughts without an end.
+    {"ACallInThoughts", "mistral_v11", "[THINK]Hm.[TOOL_CALLS]get_time[ARGS]{}", "", "Hm.", kTime},
+    {"ACallInThoughtsOfSeed", "seed_oss",
+     "<seed:think>Hm.<seed:tool_call>\n<function=get_time>\n</function>\n</seed:tool_call>", "",
+     "Hm.", kTime},
+    {"ACallInThoughtsOfCommand", "cohere_r7b",
+     "<|START_THINKING|>Hm.<|START_ACTION|>[{\"tool_call_id\": \"0\", \"tool_name\": "
+     "\"get_time\", \"parameters\": {}}]<|END_ACTION|>",
+     "", "Hm.", kTime},
+    {"ACallInThoughtsOfDeepSeek", "deepseek_v31",
+     "<think>Hm.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_time<｜tool▁sep｜>{}"
+     "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+     "", "Hm.", kTime},
+    {"AMarkerThatThoughtsQuote",
+     "mistral_v11",
+     "[THINK]Write [TOOL_CALLS] first.[/THINK]Yes.",
+     "Yes.",
+     "Write [TOOL_CALLS] first.",
+     {}},
     // Marks that are left out, and white space that comes between them.
     {"NoMarkBeforeTheArguments", "mistral_v11", "[TOOL_CALLS]get_time{}", "", "", kTime},
     {"NoMarkBeforeTheArgumentsOfACallWithAnId", "mistral_small32", "[TOOL_CALLS]get_time{}", "", "",
