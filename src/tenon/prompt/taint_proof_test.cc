@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <filesystem>
+#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -133,6 +134,59 @@ TEST_P(TaintProof, NoDataBecomesAControlToken) {
   }
   EXPECT_GT(prompts, is_long_test() ? (data == Data::own ? 300U : 20'000U) : 150U);
   EXPECT_GT(most, 5);  // the vocabulary has control tokens of some templates
+}
+
+// Where no data has a marker in it, the ids are those of the whole text, every marker a token: what
+// the model's own tokenizer gives for the rendered text.
+TEST_P(TaintProof, IdsAreThoseOfTheWholeText) {
+  const Data data = GetParam().data;
+  if (!is_there(data)) GTEST_SKIP() << why_skipped(data);
+  const auto tokenizer = vocab::load_tokenizer(GetParam().vocabulary.string());
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  std::size_t number = 0;
+  std::size_t prompts = 0;
+  std::size_t controls = 0;
+  std::size_t different = 0;
+  const auto conversations = reference_conversations(data);
+  for (const auto& [name, reference] : reference_templates(data)) {
+    if (!is_long_test() && data != Data::own && number++ % 20 != 0) continue;
+    const auto compiled = ChatTemplate::compile(
+        reference.source,
+        {.name = name, .bos_token = reference.bos_token, .eos_token = reference.eos_token});
+    if (!compiled) continue;
+    for (const auto& [id, context] : conversations) {
+      // Their data spells markers, which must not become tokens.
+      if (id == "marks" || id.starts_with("special_tokens")) continue;
+      json::Object with_tokens = context;
+      with_tokens["bos_token"] = reference.bos_token;
+      with_tokens["eos_token"] = reference.eos_token;
+      const auto prompt =
+          (*compiled)->render_context(std::move(with_tokens), {.now_unix_s = 1795176000});
+      if (!prompt) continue;
+      Ids ids;
+      Ids whole;
+      ASSERT_TRUE(tokenize(**tokenizer, *prompt, ids));
+      ASSERT_TRUE((*tokenizer)->encode(prompt->text, vocab::Controls::on, true, whole));
+      if (ids.size() == whole.size() + 1) ids.erase(ids.begin());  // bos, which the text lacks
+      ++prompts;
+      controls += static_cast<std::size_t>(std::ranges::count_if(
+          ids, [&](vocab::TokenId token) { return (*tokenizer)->is_control(token); }));
+      if (ids == whole) continue;
+      const auto at = std::ranges::mismatch(ids, whole).in1 - ids.begin();
+      if (++different <= 20) {
+        std::string near;
+        for (auto i = std::max<std::ptrdiff_t>(0, at - 3);
+             i < std::min<std::ptrdiff_t>(at + 4, std::ssize(ids)); ++i) {
+          near += std::string((*tokenizer)->bytes(ids[static_cast<std::size_t>(i)])) + "|";
+        }
+        std::cout << name << " over " << id << ": other ids from " << at << " on: " << near << '\n';
+      }
+    }
+  }
+  std::cout << prompts - different << " of " << prompts << " prompts with " << controls
+            << " control tokens have the ids of their whole text\n";
+  EXPECT_GT(prompts, 0U);
+  EXPECT_EQ(different, 0U);
 }
 
 std::vector<Subject> subjects() {
