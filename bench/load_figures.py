@@ -8,7 +8,7 @@
 installs it), which is asked for by --kinds, with fewer requests, since it takes minutes; `direct` has nothing between the two ends and shows what they
 take themselves. Each row has a fresh server, warmed by one stream. CPU is the server process's own, so that work of others on the machine
 changes it little; delays are wall time and want a quiet machine. Prints a table and writes build/bench/load.json; exits with 1 where a
-byte was wrong or a stream did not come to its end, since such figures are none.
+byte was wrong or a stream did not come to its end, because such figures are worthless.
 """
 
 import argparse
@@ -82,7 +82,7 @@ def wait_for_port(port, seconds=4):
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
             return
         time.sleep(0.02)
-    raise RuntimeError(f"nobody listens at {port}")
+    raise RuntimeError(f"no server listens at {port}")
 
 
 @contextlib.contextmanager
@@ -200,7 +200,7 @@ def measure(kind, options, *command):
 
 
 def medians(rounds):
-    """Of the figures; of the faults the first."""
+    """The median of the figures, and the first of the faults."""
     return {
         key: statistics.median(r[key] for r in rounds)
         if isinstance(rounds[0][key], (int, float))

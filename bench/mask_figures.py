@@ -58,7 +58,7 @@ class Engine:
 
 
 def requests(per_source):
-    """Of each source as many schemas, evenly spread; the sources mixed."""
+    """As many schemas from each source, evenly spread, with the sources mixed."""
     chosen = []
     for path in sorted((DATA / "masks" / "public").glob("*.jsonl")):
         lines = path.read_text().rstrip("\n").split("\n")

@@ -189,7 +189,7 @@ class Peer:
 
 
 def figures(run, model, rounds):
-    """Of the best round each, in milliseconds. `run(script, size)` is one run, `model` a client of the model."""
+    """Each figure from its best round, in milliseconds. `run(script, size)` is one run, `model` a client of the model."""
 
     def log_of(script, size=1000):
         model.log()

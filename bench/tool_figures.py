@@ -54,7 +54,7 @@ def candidates():
 
 def tool_sets(subjects, most=200):
     """The first ten of them that each server answers with a valid call: the bundled model is small, and many a text of
-    words that it never saw has no end, whoever serves it."""
+    words that it never saw has no end, with any server."""
     rows = []
     for row in candidates()[:most]:
         if all(is_good(subject, requests, row, 0, "choice") for subject in subjects):

@@ -51,7 +51,7 @@ fi
 echo "==> Recursive models, beside rlms"
 "$venv/bin/python" bench/rlm_figures.py --peer-python "$venv/peers/rlms/bin/python" | tee build/bench/rlm.json
 
-echo "==> The server before a model elsewhere, under load, beside nginx"
+echo "==> The server in front of an upstream, under load, beside nginx"
 "$venv/bin/python" bench/load_figures.py --rounds 3 | tee build/bench/load.md
 
 echo "==> The server with the bundled model, beside llama-cpp-python"
