@@ -25,7 +25,7 @@ class Words {
     if (!nb::try_cast(source, tensor_)) {
       raise_error(PyExc_TypeError,
                   "a mask is an array of int32 or uint32 in the CPU's memory, that can be written "
-                  "and has no gaps; this %s is none",
+                  "and has no gaps; this is a %s",
                   Py_TYPE(source.ptr())->tp_name);
     }
     const nb::dlpack::dtype type = tensor_.dtype();

@@ -334,7 +334,7 @@ class _Reader:
     def _enum(self, hint: type[enum.Enum], where: str) -> Json:
         values = [_as_json(member.value) for member in hint]
         if not values or any(value is _NO_JSON for value in values):
-            raise TypeError(f"{where}: the values of {hint.__name__} are none of JSON")
+            raise TypeError(f"{where}: the values of {hint.__name__} cannot be JSON")
         return _enumeration(values)
 
     def _fields(

@@ -49,7 +49,7 @@ class TenonLLM(FunctionCallingLLM):
     service: Any = Field(
         default_factory=Service,
         exclude=True,
-        description="A tenon.Service; the bundled model where there is none.",
+        description="A tenon.Service; without one, the bundled model.",
     )
     model: str | None = Field(
         default=None, description="May be absent where the service has one model."

@@ -299,9 +299,9 @@ def test_a_choice_of_a_tool_of_the_toolbox(script, choice):
     talk = script.talk([("where", {})], "Done.", tools=[where], tool_choice=choice)
     turn = talk.send("Go")
     assert (turn.content, turn.rounds) == ("Done.", 2)
-    with pytest.raises(tenon.InvalidError, match="nobody"):
+    with pytest.raises(tenon.InvalidError, match="nosuch"):
         script.talk(
-            "Hi.", tools=[where], tool_choice={"type": "function", "function": {"name": "nobody"}}
+            "Hi.", tools=[where], tool_choice={"type": "function", "function": {"name": "nosuch"}}
         ).send("Go")
 
 
@@ -355,7 +355,7 @@ def test_results_of_the_caller(script, weather, how):
     with pytest.raises(tenon.Error, match=call["id"]):
         talk.send("Never mind")
     with pytest.raises(tenon.Error):
-        talk.submit({"nobody": "x"})
+        talk.submit({"nosuch": "x"})
     if how == "by id":
         turn = talk.submit({call["id"]: {"sky": "blue"}})
     elif how == "as messages":
@@ -438,14 +438,14 @@ def test_branches_and_saving(script):
 
 def test_refused_requests(script):
     for wrong in (
-        {"model": "nobody"},
+        {"model": "nosuch"},
         {"model": "script", "nobody_knows": 1, "temperature": "hot"},
     ):
         with pytest.raises(tenon.Error):
             Conversation(script.service, **wrong).send("x")
     talk = script.talk("Hi.")
     with pytest.raises(tenon.Error):
-        talk.send({"role": "nobody", "content": "x"})
+        talk.send({"role": "nosuch", "content": "x"})
     assert talk.messages == [] and talk.send("x").content == "Hi."  # what fails changes nothing
 
 
@@ -465,8 +465,8 @@ def test_toolbox():
     ] and one.__name__ == "one"
     with pytest.raises(tenon.Error):
         tools.add(one, name="bad name!", parameters={})
-    with pytest.raises(tenon.Error, match="nobody"):
-        Toolbox(nobody=1)
+    with pytest.raises(tenon.Error, match="nosuch"):
+        Toolbox(nosuch=1)
     tools.close()
     with pytest.raises(ValueError, match="closed"):
         tools.tools()

@@ -275,7 +275,7 @@ def test_vocab_of_tokens(byte_vocab, vocab):
         and byte_vocab.is_control(256)
         and byte_vocab.control("<|end|>") == 256
     )
-    assert byte_vocab.control("<|nobody|>") is None and byte_vocab.token(9999) == b""
+    assert byte_vocab.control("<|nosuch|>") is None and byte_vocab.token(9999) == b""
     assert (
         byte_vocab.decode_bytes([0xC3, 0xA9]) == "é".encode()
         and byte_vocab.decode(numpy.array([0xC3, 0xA9])) == "é"
@@ -301,7 +301,7 @@ def test_text_becomes_tokens_and_text_again(vocab, text):
 
 def test_vocab_of_files(tmp_path):
     with pytest.raises(tenon.UnavailableError):
-        tenon.Vocab.load(tmp_path / "nobody.gguf")
+        tenon.Vocab.load(tmp_path / "nosuch.gguf")
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(tenon.Error, match="tokenizer"):
         tenon.Vocab.load(str(tmp_path / "tokenizer.json"))

@@ -18,8 +18,8 @@ def test_names():
     assert set(tenon.__all__) <= set(dir(tenon))
     for name in tenon.__all__:
         assert getattr(tenon, name) is not None
-    with pytest.raises(AttributeError, match="nobody"):
-        tenon.nobody
+    with pytest.raises(AttributeError, match="nosuch"):
+        tenon.nosuch
 
 
 def test_every_name_of_the_extension_has_a_stub():

@@ -215,7 +215,7 @@ def test_formats(weather):
     assert "get_weather" in tenon.Format("generic_xml").describe_tools([weather])
     assert tenon.Format.detect(chat_template="{{ nothing }}")[0] is None
     with pytest.raises(tenon.Error, match="unknown"):
-        tenon.Format("nobody")
+        tenon.Format("nosuch")
     with pytest.raises(tenon.InvalidError):
         tenon.Format.compile("name = ")
 
@@ -239,10 +239,10 @@ REPAIRS = {
 
 @pytest.mark.parametrize("row", REPAIRS)
 def test_repair(weather, row):
-    arguments, mended, count = REPAIRS[row]
+    arguments, expected, count = REPAIRS[row]
     repaired = tenon.repair(arguments, weather)
-    assert (repaired.arguments, len(repaired.repairs)) == (mended, count)
-    assert repaired.loads() == json.loads(mended)
+    assert (repaired.arguments, len(repaired.repairs)) == (expected, count)
+    assert repaired.loads() == json.loads(expected)
 
 
 def test_repair_of_a_function():

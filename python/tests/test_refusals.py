@@ -1,4 +1,4 @@
-"""What is wrong with an argument is said in a sentence: what, where, and how to mend it; never in the words of the binding."""
+"""An error about an argument is a sentence: what is wrong, where, and what to do; never the words of the binding."""
 
 import re
 import threading
@@ -177,7 +177,7 @@ ROWS = {
     "MaskOfNothing": (
         lambda o: tenon.Matcher(o.grammar).fill_mask("abc"),
         TypeError,
-        "can be written and has no gaps; this str is none",
+        "can be written and has no gaps; this is a str",
     ),
     "FedWithNoUnicode": (
         lambda o: tenon.StreamParser("hermes").feed(LONE),
@@ -194,7 +194,7 @@ ROWS = {
         TypeError,
         "a tenon.Format, or the name of one, is wanted, not int",
     ),
-    "FormatIsUnknown": (lambda o: tenon.StreamParser("nobody"), tenon.UnsupportedError, "nobody"),
+    "FormatIsUnknown": (lambda o: tenon.StreamParser("nosuch"), tenon.UnsupportedError, "nosuch"),
     "CallsWithoutFunction": (
         lambda o: tenon.Format("hermes").render_calls([{"name": "x"}]),
         tenon.InvalidError,
@@ -316,7 +316,7 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("name", ["nobody.gguf", "nobody.toml", "nobody.json", "nobody"])
+@pytest.mark.parametrize("name", ["nosuch.gguf", "nosuch.toml", "nosuch.json", "nosuch"])
 @pytest.mark.parametrize("row", FILES)
 def test_a_file_that_is_not_there(row, name, tmp_path):
     with pytest.raises(

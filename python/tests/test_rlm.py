@@ -329,8 +329,8 @@ def test_on_a_server(upstream, model):
             [{"role": "user", "content": "Find X"}, message, result], tools
         )
         assert response["choices"][0]["message"]["content"] == "done"
-        with pytest.raises(tenon.ApiError, match="nobody"):
-            RLMToolCallingAPI("nobody", "gpt-5", base_url=url).chat_completion(
+        with pytest.raises(tenon.ApiError, match="nosuch"):
+            RLMToolCallingAPI("nosuch", "gpt-5", base_url=url).chat_completion(
                 [{"role": "user", "content": "x"}]
             )
         with pytest.raises(tenon.ApiError):
@@ -391,13 +391,13 @@ def test_arguments():
     assert (
         arguments["query"],
         arguments["n"],
-        arguments.get("nobody", 5),
+        arguments.get("nosuch", 5),
         arguments[0],
         arguments[1:8],
     ) == ("X", [1], 5, "{", '"query"')
     assert list(arguments.keys()) == ["query", "n"] and dict(arguments.items()) == arguments.loads()
     with pytest.raises(KeyError):
-        arguments["nobody"]
+        arguments["nosuch"]
 
 
 def test_helpers():

@@ -81,7 +81,7 @@ def test_other_routes(service):
 
 REFUSALS = {
     "NoMessages": {"messages": []},
-    "NoSuchModel": {"messages": HELLO, "model": "nobody"},
+    "NoSuchModel": {"messages": HELLO, "model": "nosuch"},
     "BadTemperature": {"messages": HELLO, "temperature": -5},
 }
 
@@ -109,7 +109,7 @@ def test_refusals(service, row):
 
 def test_refusals_go_between_processes(service):
     with pytest.raises(tenon.ApiError) as error:
-        service.chat(HELLO, model="nobody")
+        service.chat(HELLO, model="nosuch")
     again = pickle.loads(pickle.dumps(error.value))
     assert (again.status, again.error, str(again)) == (
         error.value.status,
@@ -251,7 +251,7 @@ def test_configurations(model, tmp_path):
     (tmp_path / "tenon.toml").write_text(f'[[model]]\nname = "of-file"\npath = "{model}"\n')
     with tenon.Service.load(tmp_path / "tenon.toml") as service:
         assert service.models == ["of-file"]
-    for wrong in ("[[model]]\nnobody = 1\n", "[[", '[[model]]\nname = "a"\npath = "nobody.gguf"\n'):
+    for wrong in ("[[model]]\nnobody = 1\n", "[[", '[[model]]\nname = "a"\npath = "nosuch.gguf"\n'):
         with pytest.raises(tenon.Error):
             tenon.Service(wrong)
     service.close()

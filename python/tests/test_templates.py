@@ -40,8 +40,8 @@ def test_tools_reach_the_prompt(model, weather):
 def test_refusals(tmp_path):
     with pytest.raises(tenon.InvalidError):
         tenon.ChatTemplate("{% for %}")
-    with pytest.raises(tenon.Error, match="nobody"):
-        tenon.ChatTemplate.load(tmp_path / "nobody")
+    with pytest.raises(tenon.Error, match="nosuch"):
+        tenon.ChatTemplate.load(tmp_path / "nosuch")
     template = tenon.ChatTemplate(SOURCE)
     with pytest.raises(tenon.Error):
         template.render("hello")
