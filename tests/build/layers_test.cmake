@@ -56,8 +56,8 @@ refused(Cycle "Layer 'low' uses 'high', which is not declared above it"
   low/CMakeLists.txt "tenon_layer(low HEADERS low.h USES high)")
 refused(UsesItself "Layer 'low' uses 'low', which is not declared above it"
   low/CMakeLists.txt "tenon_layer(low HEADERS low.h USES low)")
-refused(UnknownLayer "Layer 'high' uses 'nobody', which is not declared above it"
-  high/CMakeLists.txt "tenon_layer(high HEADERS high.h USES nobody)")
+refused(UnknownLayer "Layer 'high' uses 'nosuch', which is not declared above it"
+  high/CMakeLists.txt "tenon_layer(high HEADERS high.h USES nosuch)")
 refused(UnknownWord "what is 'DEPENDS"
   high/CMakeLists.txt "tenon_layer(high DEPENDS low)")
 refused(NameOfAnotherFolder "tenon_layer\\(other\\) belongs into src/tenon/other"

@@ -28,7 +28,7 @@ def functions_of(header):
 
 
 class Installed:
-    """`cmake --install` of the tree that the tests are of, which nobody builds anew for it."""
+    """`cmake --install` of the build that the tests run, which is not built anew for it."""
 
     def __init__(self, prefix):
         self.prefix = prefix

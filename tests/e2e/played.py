@@ -1,6 +1,6 @@
 """A model that is played, for tests of what a model has to choose by itself: to call, to stop calling, what to say.
-It is always right about the questions of models/demo_questions.json. Of others it makes what it can: it calls the first
-tool that it is offered, with the question's own numbers and last word, and then tells the result."""
+It is always right about the questions of models/demo_questions.json. For other questions it calls the first tool that it
+is offered, with the question's own numbers and last word, and then tells the result."""
 import contextlib
 import json
 import re

@@ -35,7 +35,7 @@ def row(category, question, *calls, tools=TOOLS, **expect):
 ROWS = {
     "exact": (row("single", "exact", wanted("sow", plant=["oak"], litres=[2, ""])), call("sow", {"plant": "oak"})),
     "loose": (row("single", "loose", wanted("sow", plant=["Oak"])), call("sow", {"plant": "oak."})),
-    "mended": (row("single", "mended", wanted("water", plant=["oak"], litres=[2])), call("water", {"plant": "oak", "litres": "2"})),
+    "repaired": (row("single", "repaired", wanted("water", plant=["oak"], litres=[2])), call("water", {"plant": "oak", "litres": "2"})),
     "other": (row("single", "other", wanted("prune", plant=["oak"])), call("sow", {"plant": "oak"})),
     "stranger": (row("single", "stranger", wanted("prune", plant=["oak"])), call("dig", {"plant": "oak"})),
     "both": (row("parallel", "both", wanted("water", plant=["a"]), wanted("water", plant=["b"])),
@@ -106,24 +106,24 @@ def test_figures_are_those_of_the_answers(tmp_path):
     assert report["sets"] == [{"file": str(tmp_path / "set.jsonl"), "requests": len(ROWS), "left_out": 0}]
     held, free = report["constrained"], report["unconstrained"]
     assert list(held["categories"]) == ["single", "parallel", "no_tool", "follow_up"]
-    for round, mended in ((held, 1), (free, 0)):
+    for round, repaired in ((held, 1), (free, 0)):
         total = round["total"]
         assert total["requests"] == sum(part["requests"] for part in round["categories"].values()) == len(ROWS)
         assert count(total["called"]) == (5, 6), "the stranger's call is text"
         assert count(total["json"]) == (7, 7)
-        assert count(total["valid"]) == (5 + mended, 7), "that of the stranger is none, and a text is no integer"
+        assert count(total["valid"]) == (5 + repaired, 7), "the stranger's call is invalid, and a text is not an integer"
         assert count(total["right_tool"]) == (4, 6)
-        assert count(total["exact_arguments"]) == (2 + mended, 6)
-        assert count(total["loose_arguments"]) == (3 + mended, 6)
+        assert count(total["exact_arguments"]) == (2 + repaired, 6)
+        assert count(total["loose_arguments"]) == (3 + repaired, 6)
         assert count(total["abstention"]) == (3, 4)
-        assert count(total["right"]) == (4 + mended, 10)
+        assert count(total["right"]) == (4 + repaired, 10)
         assert count(round["categories"]["follow_up"]["right"]) == (1, 2)
         assert total["right_tool"]["chance"] == pytest.approx((5 / 3 + 1 / 9) / 6)
         assert total["right_tool"]["first_tool"] == pytest.approx(2 / 6)
         assert total["abstention"]["chance"] == pytest.approx(1 / 4)
         assert total["right"]["never_calling"] == pytest.approx(2 / 10)
         assert round["categories"]["no_tool"]["right_tool"]["share"] is None
-        wrong = {name for name in ROWS if name not in ("exact", "both", "none", "says") and not (name == "mended" and mended)}
+        wrong = {name for name in ROWS if name not in ("exact", "both", "none", "says") and not (name == "repaired" and repaired)}
         assert {failure["id"] for failure in round["failures"]} == wrong
         assert round["seconds"] > 0 and round["generated_tokens_per_s"] > 0
     # The table has the same, and the wrong answers.
@@ -359,7 +359,7 @@ def test_progress_is_for_terminals(tmp_path):
         with subprocess.Popen([str(TENON), "bench", "model", *map(str, options)], stdout=subprocess.PIPE, stderr=inner) as process:
             os.close(inner)
             shown = b""
-            with contextlib.suppress(OSError):  # EIO: nobody is left who could write
+            with contextlib.suppress(OSError):  # EIO: all writers are gone
                 while piece := os.read(screen, 4096):
                     shown += piece
             out = process.stdout.read()

@@ -256,7 +256,7 @@ def test_other_dialects_are_answered(there):
     assert [item["type"] for item in answer["output"] if item["type"] != "reasoning"] == ["message", "function_call"]
 
 
-def test_calls_are_validated_and_mended(there):
+def test_calls_are_validated_and_repaired(there):
     there.upstream.script = there.answer("", [("get_weather", '{"city": 5}')])
     answer = there.ask(tools=[WEATHER])[1]
     assert answer["tenon"]["guarantee"] in ("unenforced", "repaired")
@@ -383,9 +383,9 @@ def test_what_a_server_refuses_has_its_own_status(there, upstream, after, status
     assert ("no: " in error["message"]) == (upstream not in (401, 403)), error
 
 
-# Of an answer that nobody has counted, and of one that is ended early, in every dialect.
+# Usage of an answer that was not counted, and of one that is ended early, in every dialect.
 @pytest.mark.parametrize("stop", [None, "!"])
-def test_usage_that_nobody_told_is_said_to_be_estimated(there, stop):
+def test_usage_that_was_not_told_is_estimated(there, stop):
     whole = there.upstream.script
     there.upstream.script = whole if stop else b"".join(
         chunk({"content": text}) for text in ("Hi", "!")) + chunk({}, "stop") + b"data: [DONE]\n\n"

@@ -89,7 +89,7 @@ def test_logprobs_stand_where_their_tokens_do(client):
 
 
 def test_logit_bias_forbids_a_token(client, server):
-    """Of two that may come."""
+    """The token comes from the two that may come."""
     ask = {**ASK, "max_tokens": 1, "extra_body": {"response_format": {
         "type": "json_schema", "json_schema": {"name": "n", "schema": {"enum": [1, 2]}}}}}
     text = client.completions.create(**ask).choices[0].text

@@ -223,7 +223,7 @@ def test_before_the_first_word_a_gateway_asks_another_server_where_one_dies(tmp_
 
 # ---- the service
 
-# Of the system's service manager, or about a user and folders that are not here.
+# Lines about the system's service manager, or about a user and folders that do not exist here.
 NOT_OF_A_USER = re.compile(r"^(User|Group|StateDirectory|StateDirectoryMode|WorkingDirectory|EnvironmentFile|Environment|ExecStart|Protect\w+|Private\w+|Capability\w+|"
                            r"Restrict\w+|System\w+|Remove\w+|Lock\w+|No\w+|Wants|After|WantedBy)=")
 MANAGER = """
@@ -239,7 +239,7 @@ def is_healthy(port):
 
 
 def pid_at(port):
-    """Of the `tenon serve` that was started with this port."""
+    """The process id of the `tenon serve` that was started with this port."""
     for entry in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             words = (entry / "cmdline").read_bytes().split(b"\0")

@@ -81,7 +81,7 @@ def truth_of(answer):
 
 
 def chat_calls(message):
-    """Of the SDK's message; it has no word for a custom tool's call in a stream, and keeps what came."""
+    """The calls of the SDK's message. It does not know custom tools' calls in streams, and keeps what came."""
     for call in message.tool_calls or []:
         if call.type == "custom":
             custom = call.custom if isinstance(call.custom, dict) else call.custom.to_dict()
@@ -93,7 +93,7 @@ def chat_calls(message):
 def of_chat(completion):
     choice = completion.choices[0]
     reasoning = (choice.message.model_extra or {}).get("reasoning_content")
-    # Without text and calls the whole answer says "", as nobody knows yet at a stream's beginning.
+    # Without text and calls the whole answer says "", because a stream's beginning cannot know it yet.
     return {"content": choice.message.content or None, "reasoning": reasoning,
             "calls": list(chat_calls(choice.message)), "finish": choice.finish_reason,
             "usage": completion.usage and usage_of_chat(completion.usage),
@@ -264,7 +264,7 @@ def check_messages(wire, answer, truth):
         expected.append(part)
 
     def parts_of(message):
-        """Of a call that was cut any object may be made."""
+        """A call that was cut may become any object."""
         got = list(message_parts(message))
         if cut is not None:
             assert isinstance(got[cut]["arguments"], dict)

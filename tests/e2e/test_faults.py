@@ -65,7 +65,7 @@ def judge_stream(text, is_whole):
             for one in choice["delta"].get("tool_calls", []):
                 arguments += one["function"].get("arguments", "")
             reasons += [choice["finish_reason"]] if choice["finish_reason"] else []
-    # Of a call that has no name yet its bytes are content: they were the model's.
+    # The bytes of a call without a name yet are content, because the model wrote them.
     assert "I look. \nDone.".startswith(content) or (TEXT.startswith(content) and not is_whole), content
     assert '{"city": "Paris"}'.startswith(arguments), arguments
     if is_whole:

@@ -29,7 +29,7 @@ REFUSALS = [
     ("deep", "[" * 100_000, 400, None, "limit_exceeded"),
     ("empty", "", 400, None, "invalid_json"),
     ("model_is_a_number", {"model": 3, "messages": user("hi")}, 400, "model", None),
-    ("unknown_model", base(model="nobody"), 404, "model", "model_not_found"),
+    ("unknown_model", base(model="nosuch"), 404, "model", "model_not_found"),
     ("no_messages", GREEDY, 400, "messages", None),
     ("messages_empty", base(messages=[]), 400, "messages", None),
     ("messages_is_a_string", base(messages="hi"), 400, "messages", None),
@@ -48,8 +48,8 @@ REFUSALS = [
     ("tool_without_function", base(tools=[{"type": "function"}]), 400, "tools[0].function", None),
     ("tool_name_missing", base(tools=[{"type": "function", "function": {}}]), 400, "tools[0].function.name", None),
     ("tool_choice_unknown", base(tools=[WEATHER], tool_choice="perhaps"), 400, "tool_choice", None),
-    ("tool_choice_names_nobody", base(tools=[WEATHER], tool_choice={
-        "type": "function", "function": {"name": "nobody"}}), 400, "tool_choice", None),
+    ("tool_choice_names_no_tool", base(tools=[WEATHER], tool_choice={
+        "type": "function", "function": {"name": "nosuch"}}), 400, "tool_choice", None),
     ("logit_bias_is_a_list", base(logit_bias=[1]), 400, "logit_bias", None),
     ("prompt_too_long", base(messages=user("word " * 40_000)), 400, "messages", "context_length_exceeded"),
 ]
@@ -82,7 +82,7 @@ def test_oversized_body_is_413(server):
 
 @pytest.mark.parametrize("method,path,status", [
     ("GET", "/nowhere", 404), ("GET", PATH, 405), ("DELETE", "/v1/models", 405), ("POST", "/health", 405),
-    ("GET", "/v1/models/nobody", 404)])
+    ("GET", "/v1/models/nosuch", 404)])
 def test_wrong_path_or_method(server, method, path, status):
     answer = requests.request(method, server.url + path, timeout=10)
     assert answer.status_code == status
@@ -92,7 +92,7 @@ def test_wrong_path_or_method(server, method, path, status):
 
 def test_sdk_maps_errors_to_its_classes(client):
     with pytest.raises(openai.NotFoundError):
-        client.chat.completions.create(**{**base(), "model": "nobody"})
+        client.chat.completions.create(**{**base(), "model": "nosuch"})
     with pytest.raises(openai.BadRequestError) as error:
         client.chat.completions.create(**base(temperature=-1))
     assert error.value.param == "temperature"

@@ -97,7 +97,7 @@ def test_the_whole_loop(claude_played):
 
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
 def test_the_tool_runner_of_the_sdk(claude_played, streams):
-    """It asks for a thread first, and goes on without one where there is none."""
+    """It asks for a thread first, and goes on without one if the server refuses."""
     ran = []
 
     @anthropic.beta_tool
@@ -174,7 +174,7 @@ def test_a_stop_sequence_is_named(claude_played):
 
 
 ERRORS = [
-    ("unknown_model", {"model": "nobody"}, anthropic.NotFoundError, "not_found_error"),
+    ("unknown_model", {"model": "nosuch"}, anthropic.NotFoundError, "not_found_error"),
     ("no_messages", {"messages": []}, anthropic.BadRequestError, "invalid_request_error"),
     ("image", {"messages": [{"role": "user", "content": [{"type": "image", "source": {
         "type": "base64", "media_type": "image/png", "data": "x"}}]}]}, anthropic.BadRequestError, "invalid_request_error"),

@@ -76,7 +76,7 @@ def test_models_come_and_go_by_use_and_memory(tmp_path):
         assert loaded(server) == ["b", "c"]
         assert metric(server, "tenon_engine_decodes_total", "b") == generated, "what an engine has counted stays"
         assert requests.get(server.url + "/v1/models/second", timeout=10).json()["id"] == "b"
-        assert ask(server, "nobody").status_code == 404
+        assert ask(server, "nosuch").status_code == 404
 
 
 def test_a_model_in_use_stays_and_the_request_is_refused_with_numbers(tmp_path):

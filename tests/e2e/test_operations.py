@@ -98,7 +98,7 @@ def test_keys_have_limits_and_responses_of_their_own(tmp_path):
 
 def test_a_public_address_needs_a_key(tmp_path):
     empty = tmp_path / "empty.txt"
-    empty.write_text("# nobody\n")
+    empty.write_text("# no keys\n")
     plain = tmp_path / "plain.txt"
     plain.write_text("sk-a-key-in-the-clear\n")
     for arguments, said in [((), "needs an API key"), (("--api-keys", str(empty)), "there is no key in it"),
@@ -171,7 +171,7 @@ def test_sighup_takes_over_what_can_change(tmp_path):
         assert models(bob) == ["tiny"] and models(ann) == 401
 
         for text, said in [
-                (config_text(api_keys_file="nobody.txt"), "nobody.txt: No such file"),
+                (config_text(api_keys_file="nosuch.txt"), "nosuch.txt: No such file"),
                 (config_text(api_keys_file="keys.txt", speed=3), "tenon.toml:3:9: unknown key server.speed"),
                 (config_text(api_keys_file="keys.txt", log_level="loud"), "server.log_level must be"),
                 (config_text(("tiny", "other"), api_keys_file="keys.txt").replace(str(MODEL), "/nowhere.gguf"), "/nowhere.gguf"),

@@ -138,7 +138,7 @@ def test_servers_come_and_go(tmp_path):
             assert [upstream_metric(tenon, "up", url) for url in urls] == [1, 1, 0]
             assert upstream_metric(tenon, "requests_total", first.url, outcome="answered") == 3
             assert upstream_metric(tenon, "first_token_seconds_total", first.url) > 0
-            # One that closes connections costs nobody an answer, and is left alone soon. So does one that has gone.
+            # A server that closes connections costs no client an answer, and is soon left alone, like one that is gone.
             first.mood = "closes"
             for i in range(8):
                 assert ask(tenon, f"again {i}")["choices"][0]["message"]["content"] == "Hello"
@@ -155,7 +155,7 @@ def test_servers_come_and_go(tmp_path):
             finally:
                 third.stop()
             with pytest.raises(urllib.error.HTTPError) as refused:
-                ask(tenon, "nobody is left")
+                ask(tenon, "no server is left")
             assert refused.value.code == 503
             assert tenon.is_alive()
     finally:

@@ -286,7 +286,7 @@ def test_engines_accept_what_real_schemas_do(engine, data):
             lines.append({"schema": case["schema"], "texts": [json.dumps(value, ensure_ascii=False) for value in values],
                           "valid": [test["valid"] for test in case["tests"]], "in_order": False})
     counts = judge(*engine, lines)
-    assert counts["schemas"] > 0.95 * len(lines)  # some are no schemas, some are of values that are none
+    assert counts["schemas"] > 0.95 * len(lines)  # some are not schemas, some have no values
     assert counts["exact"] > 0.8 * counts["schemas"]
     assert counts["out of order"] < 0.1 * counts["valid"]
     assert counts["too large"] < 0.01 * counts["schemas"]

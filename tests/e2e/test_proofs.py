@@ -241,7 +241,7 @@ def test_being_held_to_schemas_costs_no_accuracy_on_tools_never_seen(server):
         wanted = [(call["function"]["name"], call["function"]["arguments"]) for call in messages[-1]["tool_calls"]]
         body = {"model": "tenon-tiny", "messages": messages[:-1], "tools": tools, "temperature": 0, "max_tokens": 300}
         calls, finish, _ = answer_of(session, server.url, body)
-        if finish != "length":  # a call that is cut is none of the right ones
+        if finish != "length":  # a call that is cut does not count
             faults += faults_of(calls, tools)
             right["held"] += [(call["name"], json.loads(call["arguments"])) for call in calls] == wanted
         right["free"] += evaluate.read_calls(judge.reply(tools, messages[:-1])) == wanted

@@ -29,7 +29,7 @@ def hub():
 
 @pytest.fixture
 def env(hub, tmp_path):
-    """Of a command that knows this hub and a cache of its own, and nothing of the user's."""
+    """The environment of a command with this hub and a cache of its own, and nothing of the user's."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING", "OLLAMA", "TENON_MODEL"))}
     return {**kept, "HOME": str(tmp_path / "home"), "XDG_CACHE_HOME": "", "HF_HOME": str(tmp_path / "hf"), "HF_ENDPOINT": hub.url}
 

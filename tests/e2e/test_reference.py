@@ -11,7 +11,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("doxygen"), reason="scripts/set
 
 
 def test_the_reference_has_every_function(tmp_path):
-    """Doxygen fails on warnings: links of pages to headings, parameters that are none."""
+    """Doxygen fails on warnings: broken links to headings, documented parameters that do not exist."""
     done = subprocess.run([sys.executable, str(ROOT / "scripts/docs.py"), str(tmp_path)], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-4000:]
     page = re.sub("<[^>]+>", "", (tmp_path / "html/tenon_8h.html").read_text())

@@ -11,7 +11,7 @@ EDIT = {"type": "function", "function": {"name": "edit", "parameters": {
     "type": "object", "properties": {"file_path": {"type": "string"}, "replaceAll": {"type": "boolean"}, "n": {"type": "integer"}},
     "required": ["file_path"], "additionalProperties": False}}}
 WRITTEN = {"filePath": "a.txt", "replaceAll": "true", "n": 3}
-MENDED = {"replaceAll": True, "n": 3, "file_path": "a.txt"}
+REPAIRED = {"replaceAll": True, "n": 3, "file_path": "a.txt"}
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +28,11 @@ def ask(server, **fields):
     return client_of(server).chat.completions.create(model="scripted", messages=user("go"), tools=[EDIT], **fields)
 
 
-def test_a_call_is_mended_and_told(spoilt):
+def test_a_call_is_repaired_and_told(spoilt):
     server, _ = spoilt
     answer = ask(server)
     (made,) = answer.choices[0].message.tool_calls
-    assert json.loads(made.function.arguments) == MENDED
+    assert json.loads(made.function.arguments) == REPAIRED
     assert answer.tenon["guarantee"] == "repaired"
     assert [repair["code"] for repair in answer.tenon["repairs"]] == ["type_fixed", "field_renamed"]
     assert '[NORMALIZATION] Fixed replaceAll type: "true" -> true' in server.log.read_text()

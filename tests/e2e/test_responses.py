@@ -295,7 +295,7 @@ def test_a_history_is_summed_up_and_carried_on(played_client):
 
 
 ERRORS = [
-    ("unknown_model", {"model": "nobody"}, openai.NotFoundError, "model"),
+    ("unknown_model", {"model": "nosuch"}, openai.NotFoundError, "model"),
     ("no_input", {"input": []}, openai.BadRequestError, "input"),
     ("image", {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]},
      openai.BadRequestError, "input[0].content[0].type"),

@@ -233,7 +233,7 @@ def test_pauses_in_the_dialect_of_messages(tmp_path):
         assert "['ROW']" in policy.calls[-1]["messages"][-1]["content"]
 
 
-def test_nobody_goes_on_with_the_session_of_another_key(tmp_path):
+def test_a_session_of_another_key_cannot_be_continued(tmp_path):
     mine, line = make_key("mine")
     other, other_line = make_key("other")
     (tmp_path / "keys.txt").write_text(line + other_line)
@@ -242,7 +242,7 @@ def test_nobody_goes_on_with_the_session_of_another_key(tmp_path):
         body = ask("q", tools=TOOLS)
         _, paused = post(server, "/v1/chat/completions", body, bearer(mine))
         goes_on = resumed(body, paused, ["r"])
-        # To another key these are calls that nobody made here: a new run, with all of it as its history.
+        # For another key these calls were not made here, so a new run begins, with all of it as its history.
         policy.answer = turns("```repl\nprint('kept' in globals())\n```", "FINAL(no)")
         _, reply = post(server, "/v1/chat/completions", goes_on, bearer(other))
         assert reply["choices"][0]["message"]["content"] == "no"

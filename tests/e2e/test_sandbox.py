@@ -30,7 +30,7 @@ def attacks(file):
 
 
 def command(user, *arguments):
-    """The command line of `tenon sandbox` for this user; skips where there can be none."""
+    """The command line of `tenon sandbox` for this user; skips if it cannot run here."""
     if user == "self":
         return [str(TENON), "sandbox", *arguments]
     if os.getuid() != 0:
@@ -56,7 +56,7 @@ def require(tier, user):
 
 @pytest.fixture(scope="module")
 def listener():
-    """A TCP port and an abstract Unix socket of the host that greet whoever connects."""
+    """A TCP port and an abstract Unix socket of the host that greet every client."""
     tcp, unix = socket.socket(), socket.socket(socket.AF_UNIX)
     tcp.bind(("127.0.0.1", 0))
     unix.bind("\0seedstest")
@@ -123,7 +123,7 @@ def test_attacks_are_refused(tier, user, file, listener, tmp_path):
         if "BREACH" in said or SECRET in json.dumps(report):
             allowed[name] = report
     assert not allowed
-    assert not connections, "somebody got through to a socket of the host"
+    assert not connections, "a worker reached a socket of the host"
     assert not [mark for mark in marks if os.path.exists(mark)]
     assert pathlib.Path("/proc/sys/kernel/core_pattern").read_text() == core_pattern
     assert descendants() <= before, "an attack left a process"
@@ -155,7 +155,7 @@ def test_limits_are_told_by_name(tier):
 
 
 def orphans():
-    """Processes of bubblewrap that nobody waits for any more."""
+    """Processes of bubblewrap that have ended and are not waited for."""
     found = set()
     for entry in pathlib.Path("/proc").iterdir():
         if entry.name.isdigit():

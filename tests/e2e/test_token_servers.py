@@ -153,7 +153,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def sglang_events(self):
         """sglang/srt/managers/tokenizer_manager.py:2631-2670; sglang/srt/entrypoints/http_server.py:951-975: what is refused
-        is an event, too. Of a grammar it is sglang/srt/constrained/grammar_manager.py:328-330 with
+        is an event, too. A grammar is refused by sglang/srt/constrained/grammar_manager.py:328-330 with
         sglang/srt/managers/schedule_batch.py:332-346."""
         ids, step = self.server.script, self.server.step
         if self.server.fault == "refuse":

@@ -89,7 +89,7 @@ def test_stream_gives_the_same_message(request, which, question):
         whole.message.content or None, [(c["name"], c["arguments"]) for c in calls_of(whole.message)], whole.finish_reason)
 
 
-# Of which no call is short, and so none whole after a few tokens.
+# A tool whose calls are all long, so none is whole after a few tokens.
 TALE = {"type": "function", "function": {"name": "tell", "parameters": {
     "type": "object", "properties": {"tale": {"type": "string", "minLength": 60, "maxLength": 80}}, "required": ["tale"],
     "additionalProperties": False}}}
@@ -275,7 +275,7 @@ def test_prompt_is_tokenised_as_the_model_was_trained(server):
         assert prompt["tokens"] == whole["tokens"]
 
 
-# Of each example a part of what it prints.
+# Each example with a part of what it prints.
 EXAMPLES = {"basic": "Function: get_weather\nArguments: {", "multi_turn": f"It is so: {12234585 * 48838483920}\n",
             "openai_sdk": "name='search_docs'", "streaming": "Tool calls: [{"}
 

@@ -146,7 +146,7 @@ def test_a_server_that_was_started_anew_is_used_again(tmp_path):
 
 
 def test_the_bundled_model_runs_a_command(tmp_path):
-    """Of a call that can be written in one way; the last of two answers has no tools."""
+    """The call can be written in one way only. The last of the two answers has no tools."""
     tools = tmp_path / "tools.json"
     tools.write_text(json.dumps([{**only("Paris")["function"], "command": [
         sys.executable, "-c", "import json, sys; print('rain in', json.load(sys.stdin)['location'])"]}]))
@@ -237,11 +237,11 @@ def test_a_model_that_never_stops_calling_is_stopped(tmp_path):
 
 
 WRONG = {
-    "nobody to ask": (["--tools", "$TOOLS"], 2, "--yes"),
+    "no user to ask": (["--tools", "$TOOLS"], 2, "--yes"),
     "no such file": (["--mcp", "/nowhere.json"], 3, "/nowhere.json"),
     "no servers": (["--mcp", "$TOOLS"], 3, "mcpServers"),
     "server that ends": (["--mcp", "$ENDS"], 4, "exit status 9; it said: no luck"),
-    "command that is none": (["--tools", "$WRONG"], 3, "command must be a list"),
+    "command that is not a list": (["--tools", "$WRONG"], 3, "command must be a list"),
     "no such model": (["--config", "$CONFIG", "--model", "other"], 3, "has no model 'other'"),
 }
 
@@ -481,7 +481,7 @@ def test_tools_end_with_the_program(name, tmp_path):
             os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
-# A server of tools that goes on when nobody talks to it any more.
+# A server of tools that goes on after its client has gone.
 STAYS = """
 import json, os, pathlib, sys, time
 pathlib.Path(sys.argv[1] + ".new").write_text(str(os.getpid()))

@@ -83,7 +83,7 @@ def test_no_sentence_of_the_blind_set_is_among_the_requests():
             # What a slot takes is any text, so short templates would match much that is nothing like them.
             parts = [re.escape(words_of(part)) for part in re.split(r"\{\w+\}", template)]
             if sum(len(part.split()) for part in parts) > 4 and re.search("^" + ".+".join(parts) + "$", text, re.MULTILINE):
-                pytest.fail(f"{path.name}: {template}", pytrace=False)  # without the text: nobody is to read it
+                pytest.fail(f"{path.name}: {template}", pytrace=False)  # the text must stay unread, so it is not shown
 
 
 def test_no_name_of_the_blind_set_is_among_those_of_the_tools():

@@ -26,7 +26,7 @@ def begin_of_a_call(server):
 
 
 def answer(server, model, begin):
-    """Of a model that calls wherever it may, and goes on for ever."""
+    """An answer of a model that calls wherever it may, and goes on for ever."""
     fields = {**GREEDY, "model": model, "messages": user("What now?"), "tools": [DIGIT],
               "logit_bias": {**endless(server, model), str(begin): 100}}
     return requests.post(server.url + "/v1/chat/completions", json=fields, timeout=60).json()

@@ -93,7 +93,7 @@ assert turn.content.strip() == "It is cloudy." and turn.rounds == 2
 
 # A refusal is an error that says why.
 try:
-    ChatTenon(service=service, model="nobody").invoke("x")
+    ChatTenon(service=service, model="nosuch").invoke("x")
     raise AssertionError("it was not refused")
 except tenon.ApiError as error:
     assert error.status == 404, error

@@ -47,7 +47,7 @@ for name, format, tools, text in cases():
     kind = kinds[format]
     reasoning, content, calls = kind(tokens, request.tools).parse(text, request, enable_auto_tools=True)
     got = content or "", [(call.name, call.arguments) for call in calls or []]
-    # Of content that is white space beside calls the server makes none.
+    # The server drops content that is only white space beside calls.
     assert got == want or (got[1] == want[1] and want[1] and not want[0].strip() and not got[0]), (name, got, want)
     assert reasoning is None and len({call.id for call in calls or []}) == len(calls or [])
     for pieces in splits(name, text):
@@ -180,7 +180,7 @@ for _ in range(400):
     free = logits[1].clone()
     got = processor.apply(logits)
     assert torch.equal(got[1], free) and got.dtype == torch.float32
-    assert bool((got[[0, 2], len(vocab):] == float("-inf")).all()), "tokens that nobody knows"
+    assert bool((got[[0, 2], len(vocab):] == float("-inf")).all()), "tokens beyond the vocabulary"
     for row in (0, 2):
         if not is_over(row):
             outputs[row].append(int(torch.argmax(got[row])) if row == 0 else script[len(outputs[row])])
@@ -212,7 +212,7 @@ assert processor.apply(logits) is logits
 validate_logits_processors_parameters(names, params(SCHEMA))
 validate_logits_processors_parameters(names, params(CALLS))
 validate_logits_processors_parameters(names, params({"response_format": {"type": "json_schema", "json_schema": {"name": "x", **SCHEMA}}}))
-for wrong in ('{"schema": {"type": "banana"}}', "[1]", "{", '{"grammar": "root ::= x", "syntax": "ebnf"}', '{"tools": [], "format": "nobody"}'):
+for wrong in ('{"schema": {"type": "banana"}}', "[1]", "{", '{"grammar": "root ::= x", "syntax": "ebnf"}', '{"tools": [], "format": "nosuch"}'):
     try:
         validate_logits_processors_parameters(names, SamplingParams(extra_args={"tenon": wrong}))
         raise AssertionError(f"{wrong} was let in")

@@ -36,5 +36,5 @@ test("tokens are counted", async () => {
 });
 
 test("an unknown model is a NotFoundError", async () => {
-  await assert.rejects(client.messages.create({ ...request(calling[0]), model: "nobody" }), Anthropic.NotFoundError);
+  await assert.rejects(client.messages.create({ ...request(calling[0]), model: "nosuch" }), Anthropic.NotFoundError);
 });

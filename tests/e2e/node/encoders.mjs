@@ -60,7 +60,7 @@ async function checkResponses({ truth, responses }) {
     const kind = item.type === "function_call" ? "call" : "custom";
     return { kind, id: item.call_id, name: item.name, text: kind === "call" ? item.arguments : null };
   });
-  // Of a custom tool's call the input is compared with the whole answer's.
+  // The input of a custom tool's call is compared with the whole answer's.
   const expected = truth.parts.map((part) => (isCall(part) ? { kind: part.kind, ...callOf(part), ...(part.kind === "custom" && { text: null }) } : part));
   streams(responses);
   const streamed = await openai.responses.stream({ model: "m", input: "hi" }).finalResponse();
@@ -78,7 +78,7 @@ async function checkResponses({ truth, responses }) {
 const plain = (value) => JSON.parse(JSON.stringify(value));
 
 async function checkMessages({ truth, messages }) {
-  // Of a call that was cut any object may be made.
+  // A call that was cut may become any object.
   const read = (message) => message.content.map((block, index) => {
     if (block.type === "text") return { kind: "content", text: block.text };
     if (block.type === "thinking") return { kind: "reasoning", text: block.thinking };

@@ -55,7 +55,7 @@ test("models are listed", async () => {
 });
 
 test("an unknown model is a NotFoundError", async () => {
-  await assert.rejects(client.chat.completions.create({ ...request(calling[0]), model: "nobody" }), OpenAI.NotFoundError);
+  await assert.rejects(client.chat.completions.create({ ...request(calling[0]), model: "nosuch" }), OpenAI.NotFoundError);
 });
 
 test("Responses: a stream is the whole, and the loop goes on from it", async () => {

@@ -59,5 +59,5 @@ test("an object fits its schema, whole and streamed", async () => {
 });
 
 test("errors keep their status and are not repeated", async () => {
-  await assert.rejects(generateText({ ...ask, model: tenon("nobody") }), (error) => error.statusCode === 404 && !error.isRetryable);
+  await assert.rejects(generateText({ ...ask, model: tenon("nosuch") }), (error) => error.statusCode === 404 && !error.isRetryable);
 });
