@@ -28,7 +28,7 @@ bool has(const format::Pattern& pattern, std::initializer_list<Piece::Kind> kind
   });
 }
 
-/// Of the first syntax; calls that are held until they are whole are a family of their own.
+/// The family of the first syntax. Calls that are held back until they are whole form one.
 std::string_view family_of(const format::Format& format) {
   if (format.syntaxes.empty()) return "none";
   const format::Syntax& syntax = format.syntaxes.front();

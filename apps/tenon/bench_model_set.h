@@ -53,7 +53,7 @@ struct Row {
 };
 
 /// Fails with `invalid` at the first thing that is wrong, named by its path in the line:
-/// "expect.calls[0].name: 'get_wether' is none of the tools".
+/// "expect.calls[0].name: 'get_wether' is not one of the tools".
 [[nodiscard]] Expected<Row> parse_row(std::string_view line);
 
 /// The lines of a file. They are kept as text and parsed at each use, so that a set with many tools

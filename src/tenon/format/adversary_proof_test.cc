@@ -1,4 +1,4 @@
-// The proof that whoever chooses from the masks cannot get a wrong call: samplers that do what
+// Proves that no choice from the masks leads to a wrong call: samplers that do what
 // models do at their worst, over a vocabulary as large as a model's, in every format. Each call
 // must be one of the tools', valid by its schema, and no mask may be empty. Quick: a few calls over
 // the bundled model's vocabulary; with TENON_LONG=1 100,000 of each format over Llama-3's (a
@@ -286,7 +286,7 @@ TEST_P(Adversaries, GetNoCallThatIsWrong) {
 }
 
 /// Texts that might be calls in another spelling: a call with white space, escapes, signs and
-/// words where there were none, or without some of its bytes.
+/// additional words, or without some of its bytes.
 class Spellings {
  public:
   explicit Spellings(unsigned seed) : dice_(seed) {}

@@ -209,7 +209,7 @@ struct Syntax {
   bool parameter_end_optional = false;
   bool several = true;
   bool holds_call = false;   ///< Nothing is passed on until the call is complete: for bare JSON.
-  bool needs_tools = false;  ///< Only the names make it a call: without known names there is none.
+  bool needs_tools = false;  ///< Only known names make it a call.
   std::size_t table = 0;     ///< The index of its [[syntax]] in the definition.
   bool borrowed = false;  ///< It is from another format, which is itself a fallback if this one is
                           ///< to be a fallback.

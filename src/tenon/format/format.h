@@ -45,7 +45,7 @@ struct FormatInfo {
 [[nodiscard]] const FormatInfo& info(const Format& format);
 
 /// The format with this name or alias, from the embedded definitions and those registered since.
-/// Null if there is none. Thread-safe.
+/// Null if no format has it. Thread-safe.
 [[nodiscard]] std::shared_ptr<const Format> find(std::string_view name);
 /// The same, but fails with `unsupported` and names similar formats: "unknown tool_call_format:
 /// ...".

@@ -148,7 +148,7 @@ const JsonFilterRow kKeywords[] = {
     {"NotACall", "x", "", "", Status::bad, "x"},
 };
 
-// Of members, whose quote is <q>.
+// Members, whose quote is <q>.
 const JsonFilterRow kMembers[] = {
     {"None", "{} x", "{}", "", Status::done, " x"},
     {"Values", "{a:1,b:<q>x<q>,c:[<q>y<q>,null,{d:true}]}",

@@ -33,7 +33,7 @@ class Lead {
   [[nodiscard]] bool admits(Place place) const;
 
   /// Texts that must not occur before a call: a fence, words of examples, and words that introduce
-  /// what somebody else has written. The grammar excludes the same texts.
+  /// what another person has written. The grammar excludes the same texts.
   [[nodiscard]] static const std::vector<std::string>& stops();
   /// A pattern of texts that do not end between two backticks or two quotation marks, which is also
   /// required.

@@ -12,8 +12,8 @@
 /// The commands for formats, without their command lines: JSON lines in, JSON lines out.
 namespace tenon::format {
 
-/// Finds the format of a chat template (prompt::ChatTemplate::detect); null if there is none. Fails
-/// if the template does not compile.
+/// Finds the format of a chat template (prompt::ChatTemplate::detect); null if it has no format.
+/// Fails if the template does not compile.
 using Detector =
     std::function<Expected<std::shared_ptr<const Format>>(std::string_view chat_template)>;
 

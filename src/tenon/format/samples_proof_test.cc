@@ -209,8 +209,8 @@ std::string fault_of(const Format& format, Side& side, Side& plain,
   if (outcome.calls.empty()) return "no call";
   if (!outcome.content.empty()) return "content " + ::testing::PrintToString(outcome.content);
   for (const std::string& code : outcome.codes) {
-    // Names that nobody has declared may come twice where each stands by itself, and what looks
-    // like a call in the reasoning may be said to be none.
+    // Undeclared names may come twice where each stands by itself, and what looks
+    // like a call in the reasoning may be reported as no call.
     const bool is_expected = code == "repeated_key" || has_reasoning;
     if (!is_expected) return "diagnostic " + code;
   }

@@ -183,7 +183,7 @@ struct StreamParser::Impl {
   std::vector<std::vector<Place>> controls_of;
   ToolSchemas tools;  // pointers into options.schemas
 
-  // Of text.
+  // State of the mode text.
   enum class Spaces : std::uint8_t { first, after_marker, dropped, plain };
   Automaton::Node node = Automaton::kRoot;
   LiteralSet active;              // literals that may come now
@@ -209,7 +209,7 @@ struct StreamParser::Impl {
   bool space_is_text = false;  // in reasoning: this run of white space is too long to be held
   std::string text;            // content or reasoning to be sent
 
-  // Of a call.
+  // State of the mode call.
   bool in_call = false;
   bool committed = false;
   bool is_next = false;  // in a section that is already open

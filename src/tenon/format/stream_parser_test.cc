@@ -565,7 +565,7 @@ TEST(StreamParser, ElementsMayHoldElements) {
       {R"({"type": "integer"})", "[<a>1[</a>", R"("[<a>1[</a>")"},
       {R"({})", "[<a>1[</a>[<item>x[</item>", R"({"a": 1, "item": "x"})"},
       {R"({})", "[<item>1[</item>[<item>[<a>x[</a>[</item>", R"([1, {"a": "x"}])"},
-      {R"({})", "[<a>1[</b>[<c>2[</a>", R"({"a": 1, "c": 2})"},  // any name ends what nobody knows
+      {R"({})", "[<a>1[</b>[<c>2[</a>", R"({"a": 1, "c": 2})"},  // any name ends an unknown element
       {R"({})", "[<a>[</a>", R"({"a": ""})"},
   };
   const auto format = compile(kElements, "test");
@@ -1074,7 +1074,7 @@ call = ">>>${name}\n${arguments}"
     EXPECT_EQ(parse(*format, text, with_tools()), outcome) << text;
   }
   EXPECT_EQ(parse(*format, "all\nget_time\n{}", {}), Outcome{"get_time\n{}"}) << "no tools";
-  // A marker that nobody writes by chance says nothing either where the prompt has written it.
+  // A marker that is not written by chance does not count if the prompt has written it.
   const auto glm4 = find("glm4");
   EXPECT_EQ(parse(glm4, "Hello there", with_tools()), Outcome{"Hello there"});
   EXPECT_EQ(parse(glm4, "Hello", with_tools()), Outcome{"Hello"});

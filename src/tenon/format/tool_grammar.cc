@@ -320,7 +320,7 @@ class Builder {
     std::vector<NodeId> parts;
     auto piece = pattern.begin();
     for (; piece != pattern.end(); ++piece) {
-      // White space before a marker, as the parser accepts it; before the first part there is none.
+      // White space before a marker, as the parser accepts it; not before the first part.
       if (!parts.empty()) parts.push_back(any_space());
       if (piece->kind == Piece::Kind::word) {
         parts.push_back(rules_.add(node::Pattern{R"([^\s<>{}"]*)"}));

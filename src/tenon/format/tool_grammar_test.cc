@@ -70,8 +70,8 @@ bool has_bit(const std::vector<std::uint32_t>& mask, vocab::TokenId token) {
   return (mask[id / 32] >> id % 32 & 1U) != 0;
 }
 
-// Of a call that has come in part the next token is no end, but for the marker that ends the call
-// where that ends the turn, too.
+// Inside a call the next token does not end the turn, except for a marker that ends both the call
+// and the turn.
 TEST(ToolGrammar, NoTurnEndsInsideACall) {
   ParseOptions options;
   for (const Tool& tool : all_tools()) {
@@ -114,8 +114,8 @@ TEST(ToolGrammar, NoTurnEndsInsideACall) {
   EXPECT_GT(with_stops, 5U);
 }
 
-// What the renderer writes is a sentence, for every format and with its markers as tokens and as
-// text; what the schemas refuse is none.
+// The grammar allows what the renderer writes, for every format and with its markers as tokens and
+// as text. It does not allow what the schemas refuse.
 TEST(ToolGrammar, EveryFormatTakesRightCallsOnly) {
   const std::pair<std::string, std::string> rights[] = {
       {"weather", R"({"city": "Rome"})"},
@@ -400,7 +400,7 @@ TEST(ToolGrammar, CallsBehindThePromptAreNoText) {
   EXPECT_TRUE(answers.hold("\nget it\n{}"));
 }
 
-// Where the parser begins reasoning the grammar does: a call in it is none.
+// The grammar begins reasoning where the parser does: a call in it does not count.
 TEST(ToolGrammar, ReasoningIsNoText) {
   const ParseOptions options{.tools = {"now"}};
   for (const auto& format : all_writable()) {

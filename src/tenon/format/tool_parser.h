@@ -33,7 +33,7 @@ class ToolParser {
     std::vector<message::Diagnostic> diagnostics;
   };
 
-  /// A parser for the format with that name or alias. Fails with `unsupported` if there is none.
+  /// A parser for the format with that name or alias. Fails with `unsupported` if no format has it.
   [[nodiscard]] static Expected<ToolParser> create(std::string_view format, ParseOptions options);
   ToolParser(std::shared_ptr<const Format> format, ParseOptions options);
 

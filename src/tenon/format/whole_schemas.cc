@@ -26,7 +26,7 @@ constexpr unsigned kMaxSteps = 500;
 constexpr std::array<std::string_view, 14> kNotes = {
     "$schema", "$id",      "$anchor",    "$comment", "$defs",     "definitions", "title",
     "default", "examples", "deprecated", "readOnly", "writeOnly", "description", "nullable"};
-// Of two bounds the lower applies; for other keywords the higher.
+// The lower of two bounds applies; for other keywords the higher.
 constexpr std::array<std::string_view, 3> kMost = {"maxLength", "maxItems", "maxProperties"};
 constexpr std::array<std::string_view, 3> kLeast = {"minLength", "minItems", "minProperties"};
 // Keywords that belong together.

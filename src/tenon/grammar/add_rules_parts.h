@@ -59,7 +59,7 @@ class Adder {
   Expected<FrameId> add();
 
  private:
-  // Of a regular node.
+  // For a regular node.
   struct Language {
     Expr expr = ExprSet::kNothing;
     std::uint32_t height = 0;

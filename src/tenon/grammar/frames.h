@@ -16,7 +16,7 @@ namespace tenon::grammar {
 
 /// Reads one byte of a set, which must not be empty.
 [[nodiscard]] std::unique_ptr<Frame> make_byte(const regex::ByteSet& bytes);
-/// Reads these bytes, or nothing if there are none.
+/// Reads these bytes, which may be empty.
 [[nodiscard]] std::unique_ptr<Frame> make_literal(std::string bytes);
 /// Reads the items one after the other.
 [[nodiscard]] std::unique_ptr<Frame> make_sequence(std::vector<FrameId> items);

@@ -40,7 +40,7 @@ struct JsonOptions {
 };
 
 /// Adds the JSON values of a schema to a machine and returns the frame that reads one. Fails with
-/// `unsatisfiable` if there are none, and with limit_exceeded or unsupported, naming what cannot be
+/// `unsatisfiable` if no text fits, and with limit_exceeded or unsupported, naming what cannot be
 /// enforced (with `lenient` it is appended to `relaxed` instead). Places of the schema are compiled
 /// when the text reaches them. A limit that is reached then makes states dead later, and
 /// machine.error() says why.

@@ -20,9 +20,9 @@ struct LowerOptions {
   /// The largest count that is written as one repetition, for engines that unroll repetitions.
   /// Larger ones are written as repetitions of repetitions.
   std::uint32_t max_block = 1'000;
-  std::size_t max_states = 600;        ///< Of one automaton.
-  std::size_t max_tree_nodes = 8'000;  ///< Of one lexeme.
-  std::size_t max_nodes = 400'000;     ///< Of the whole grammar; each needs about 10 bytes of text.
+  std::size_t max_states = 600;        ///< In one automaton.
+  std::size_t max_tree_nodes = 8'000;  ///< In one lexeme.
+  std::size_t max_nodes = 400'000;     ///< In the whole grammar; each needs about 10 bytes of text.
   /// The allowance for steps: those of expressions, and those of finding which values fit, at some
   /// 50 ns each. Null: the grammar has kLowerSteps of its own.
   Allowance* shared = nullptr;

@@ -536,8 +536,8 @@ class ParameterWriter {
     parts.push_back(rules_.add(node::Complement{rules_.choice(declared)}));
     return rules_.add(node::Lexeme{rules_.add(node::Both{std::move(parts)})});
   }
-  // The schema of undeclared members; null: there are none. If the schema does not mention them,
-  // models write only declared ones.
+  // The schema of undeclared members; null: they are not allowed. If the schema does not mention
+  // them, models write only declared ones.
   static Part others_of(const Part& part) {
     const Part others = below(part, "additionalProperties");
     if (others.schema != nullptr) return others;

@@ -49,7 +49,7 @@ std::optional<std::uint32_t> Source::take_number() {
 Error Source::error_at(std::size_t at, std::string message, Errc code) const {
   const std::string_view before = text_.substr(0, at);
   const auto line = 1 + std::ranges::count(before, '\n');
-  const std::size_t line_begin = before.rfind('\n') + 1;  // 0 where there is none
+  const std::size_t line_begin = before.rfind('\n') + 1;  // 0 on the first line
   const std::size_t column = 1 + utf8::length(before.substr(line_begin));
   return {code, "line " + std::to_string(line) + ", column " + std::to_string(column) + ": " +
                     std::move(message)};

@@ -84,7 +84,7 @@ std::string verdict_of(const Group& group, const std::shared_ptr<VocabIndex>& in
   return "right";
 }
 
-// Of the groups that are not right.
+// The groups that are not right.
 std::map<std::string, std::string> listed_verdicts() {
   std::map<std::string, std::string> verdicts;
   std::ifstream lines(std::filesystem::path(TENON_SOURCE_DIR) / "tests" / "golden" /

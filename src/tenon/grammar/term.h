@@ -31,9 +31,9 @@ class Terms {
     node,      ///< All rules and references of a node.
     rules,     ///< Its own rules: types, values and the rules for each type.
     value,     ///< The values that are equal to one value.
-    all_of,    ///< Of parts.
-    any_of,    ///< Of parts.
-    negation,  ///< Of its only part.
+    all_of,    ///< Its parts, all together.
+    any_of,    ///< Its parts, any of them.
+    negation,  ///< Its only part, negated.
   };
   static constexpr Term kNothing = 0;
   static constexpr Term kAnything = 1;

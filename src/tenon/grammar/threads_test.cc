@@ -40,7 +40,7 @@ std::string pattern(std::string_view body) {
   return R"({"type": "string", "pattern": ")" + std::string(body) + R"("})";
 }
 
-/// A schema, values of it and texts that are none.
+/// A schema, values that fit it and texts that do not.
 struct ThreadsSchemaRow {
   const char* thread;
   const char* what;  ///< What was reported.

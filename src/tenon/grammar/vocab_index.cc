@@ -32,7 +32,7 @@ constexpr std::size_t kMaxAsked = 10'000;
 constexpr regex::ByteSet kPlainCharacters = regex::plain_characters();
 constexpr std::size_t kPartBytes = std::size_t{32} << 20U;
 
-// The bytes of JSON strings, without quotes and escapes. Of characters beyond ASCII, any pattern
+// The bytes of JSON strings, without quotes and escapes. For characters beyond ASCII, any pattern
 // can distinguish where they begin and end, and which of them UTF-8 allows.
 ByteClasses text_classes() {
   ByteClasses classes;

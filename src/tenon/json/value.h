@@ -273,7 +273,7 @@ inline Value& Value::operator=(Value&& other) noexcept {
 [[nodiscard]] std::string_view kind_name(Kind kind);
 
 struct ParseOptions {
-  std::size_t max_depth = 256;                     ///< Of nested arrays and objects.
+  std::size_t max_depth = 256;                     ///< For nested arrays and objects.
   std::size_t max_bytes = std::size_t{256} << 20;  ///< The size of the text.
   std::size_t max_values = std::size_t{16} << 20;  ///< Values of any kind, keys not counted.
 };

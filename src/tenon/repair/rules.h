@@ -49,7 +49,7 @@ class Rules {
 [[nodiscard]] std::string without_spelling(std::string_view name);
 
 /// The one of `names` of which `name` is a misspelling: another case, other `-` and `_`. Null if
-/// there is none, or more than one.
+/// no name fits, or more than one does.
 [[nodiscard]] const std::string* misspelt(std::string_view name,
                                           const std::vector<std::string>& names);
 

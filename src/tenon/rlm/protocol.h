@@ -35,7 +35,7 @@ struct RootAnswer {
 /// block that is not closed runs to the end of the output, unless `is_cut`: the output was ended by
 /// its length. FINAL and FINAL_VAR count at the beginning of a line outside of all blocks. The text
 /// of FINAL ends at the parenthesis that matches its first one, if it ends its line; else at the
-/// last parenthesis that ends a line before the next cell; if there is none, the text is everything
+/// last parenthesis that ends a line before the next cell; if no line does, the text is everything
 /// that follows. Linear.
 ///
 ///     RootAnswer answer = read_answer("```repl\nx = f(1)\n```\nFINAL_VAR(x)", false);

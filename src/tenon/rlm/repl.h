@@ -84,9 +84,9 @@ struct Variable {
 /// a token that ends it within 100 ms and kills the worker, as interrupt() does.
 class Repl {
  public:
-  static constexpr std::size_t kMaxErrorChars = 9000;  ///< Of a traceback.
-  static constexpr std::size_t kMaxVariables = 1000;   ///< Of the variables that are listed.
-  static constexpr std::size_t kMaxNameChars = 200;    ///< Of names and types.
+  static constexpr std::size_t kMaxErrorChars = 9000;  ///< In a traceback.
+  static constexpr std::size_t kMaxVariables = 1000;   ///< Variables that are listed.
+  static constexpr std::size_t kMaxNameChars = 200;    ///< In names and types.
 
   explicit Repl(std::unique_ptr<Worker> worker);
   ~Repl();

@@ -38,7 +38,7 @@ using Final = RootAnswer::Final;
 
 constexpr std::size_t kMaxInlineResult = 32'000;  // characters of a tool's result
 constexpr std::size_t kPreview = 1000;            // characters of a longer one
-// Of cells and the answers to their questions.
+// Sizes of cells and of the answers to their questions.
 constexpr std::size_t kMaxRunNotes = std::size_t{32} << 20U;
 constexpr unsigned kMaxChildren = 4;                       // at the same time, at one depth
 constexpr std::chrono::milliseconds kReplayTime{600'000};  // of a cell, at most

@@ -99,7 +99,7 @@ struct Outcome {
   std::string text;      ///< The answer.
   bool is_cut = false;   ///< It is the text that existed when a limit was reached.
   std::string forced{};  ///< The limit at which the answer was demanded: "max_iterations", ...
-  std::vector<message::Diagnostic> diagnostics;  ///< Of the turn with the calls.
+  std::vector<message::Diagnostic> diagnostics;  ///< From the turn with the calls.
   Error error;
 };
 

@@ -20,7 +20,7 @@ namespace tenon::rlm {
 
 /// A question of a cell, with its answers.
 struct AskedRecord {
-  std::string hash;  ///< Of kind, model and prompts.
+  std::string hash;  ///< A hash of kind, model and prompts.
   std::vector<std::string> texts;
 
   bool operator==(const AskedRecord&) const = default;

@@ -23,9 +23,9 @@ struct Task {
 /// A longer question becomes the last piece of the context.
 inline constexpr std::size_t kMaxQuestionChars = 32'000;
 
-/// The context is the text of system and developer messages. If there are none, it is everything
-/// before the last message of the user. A question longer than kMaxQuestionChars is added at its
-/// end. Earlier messages that are not context are the history.
+/// The context is the text of system and developer messages. Without such messages, it is
+/// everything before the last message of the user. A question longer than kMaxQuestionChars is
+/// added at its end. Earlier messages that are not context are the history.
 [[nodiscard]] Task task_of(const std::vector<message::Message>& messages);
 
 /// What a request brings for earlier calls: the messages after the last one of the assistant.

@@ -32,7 +32,7 @@ class PrefixSearch {
   }
 
  private:
-  // The child of `node` by `byte`; 0 if there is none, since the root is not a child.
+  // The child of `node` by `byte`; 0 if it has no such child, because the root is not a child.
   [[nodiscard]] std::uint32_t child(std::uint32_t node, std::uint8_t byte) const {
     const std::uint32_t end = trie_.end_of(node);
     std::uint32_t at = node + 1;
