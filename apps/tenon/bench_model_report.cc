@@ -285,7 +285,7 @@ std::string table(const Report& report) {
     const Figure right = report.rounds.front().total().right;
     out +=
         "\nIn brackets: what comes of drawing among the tools (and no call), and of always calling "
-        "the first,\nby one who knows all else. Of never calling: " +
+        "the first,\nwith everything else right. Never calling gets " +
         percent(right.never, right.of) + " right.\n";
   }
   for (const Round& round : report.rounds) out += speed_line(round) + notes(round);

@@ -93,7 +93,7 @@ Expected<WantedCall> read_call(const json::Value& value, const message::ChatRequ
   }
   WantedCall call{.name = *name->if_string()};
   if (!has_tool(request, call.name)) {
-    return wrong(path + ".name", quoted_name(call.name) + " is none of the tools");
+    return wrong(path + ".name", quoted_name(call.name) + " is not one of the tools");
   }
   for (const json::Member& member : *value.if_object()) {
     if (values == Values::lists && member.key != "name" && member.key != "arguments") {

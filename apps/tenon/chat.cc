@@ -239,7 +239,7 @@ OrComplaint<std::unique_ptr<chat::Toolbox>> make_toolbox(const ChatOptions& opti
   }
   if (!toolbox->tools().list().empty() && !options.yes && isatty(STDIN_FILENO) != 1) {
     return complaint(kUsage,
-                     "tools would be run, and nobody is there to be asked, since the input is no "
+                     "tools would be run, and no user can be asked, because the input is not a "
                      "terminal: --yes allows all of them");
   }
   return toolbox;
@@ -309,13 +309,13 @@ Command add_chat(App tenon) {
                  "Most answers of the model to one question, those with calls included")
       .between(1, 1000);
   app.add_flag("--remember", options->remembers,
-               "A call that comes again is not run again: its result is that of before");
+               "A repeated call is not run again: it gets the result from before");
   app.add_option("--tool-timeout", options->tool_timeout_s, "Seconds that a tool may take")
       .between(1, 86'400);
   app.footer(
       "A tool of --tools with a \"command\" is run: it gets its arguments as JSON on stdin, and "
       "its\n"
-      "stdout is the result. Of a tool without one you are the tool: the next line is its result.\n"
+      "stdout is the result. A tool without a command is you: type its result on the next line.\n"
       "Example:\n  tenon chat --tools examples/tools.json\n"
       "  tenon chat --mcp mcp.json\n  echo 'Hello!' | tenon chat");
   return {app, [options] { return run_chat(*options); }};

@@ -148,11 +148,11 @@ void MaskSession::explain(const std::vector<Piece>& pieces, std::size_t accepted
   if (matcher_.is_finished()) {
     out << "the text has ended";
   } else if (refused.token) {
-    out << "the token " << in_quotes(refused.bytes) << " is none of those that may";
+    out << "the token " << in_quotes(refused.bytes) << " is not one of those that may";
   } else {
     const std::string next = next_bytes();
     out << (before.empty() ? "" : "its ") << "byte " << before.size() << " ("
-        << byte_name(static_cast<std::uint8_t>(refused.bytes[0])) << ") is none of "
+        << byte_name(static_cast<std::uint8_t>(refused.bytes[0])) << ") is not one of "
         << (next.empty() ? "those that may, for no byte may" : next);
   }
   if (matcher_.is_accepting()) out << "; the text may also end there";

@@ -114,9 +114,10 @@ OrComplaint<config::Config> configure(const RlmOptions& options) {
     return *std::move(read);
   }
   if (!options.model.empty()) {
-    return complaint(kUsage, "--model " + options.model +
-                                 " names a model of a configuration, and there is none" +
-                                 (options.root.empty() ? "" : " beside --root"));
+    return complaint(kUsage,
+                     "--model " + options.model +
+                         " names a model of a configuration, but no configuration is given" +
+                         (options.root.empty() ? "" : " beside --root"));
   }
   auto root = config::model_from_path(options.root, fetch_view());
   if (!root) return complaint(root.error());

@@ -271,7 +271,7 @@ def test_several_sets_are_one(tmp_path):
 @pytest.mark.parametrize(("line", "said"), [
     ("nonsense", "line 2: line 1, column"), ("{}", "line 2: messages: is missing"),
     (json.dumps({**row("a", "x"), "expect": {"call": []}}), "line 2: expect.call: is not known"),
-    (json.dumps(row("a", "x", wanted("dig"))), "line 2: expect.calls[0].name: 'dig' is none of the tools"),
+    (json.dumps(row("a", "x", wanted("dig"))), "line 2: expect.calls[0].name: 'dig' is not one of the tools"),
     (json.dumps({**row("a", "x"), "tools": [{"type": "function"}]}), "line 2: tools[0]"),
     ("[" * 100000, "line 2: "), ('{"a":' * 5000, "line 2: ")])
 def test_a_bad_line_is_named(tmp_path, line, said):

@@ -309,8 +309,8 @@ def test_mask_explains_what_is_typed(tmp_path):
     lines = ['{"city": ', ":why 5", '"Graz"', ":why x", ", ", ":back", "}", ":text", ":clear"]
     run = tenon("mask", "--vocab", MODEL_FILE, schema, stdin="\n".join(lines) + "\n")
     assert run.returncode == 1, run.stderr  # two lines ask for what may not come
-    assert '"5" may not come next: byte 0 (5) is none of "\n' in run.stdout
-    assert '"x" may not come next: byte 0 (x) is none of ,  }\n' in run.stdout
+    assert '"5" may not come next: byte 0 (5) is not one of "\n' in run.stdout
+    assert '"x" may not come next: byte 0 (x) is not one of ,  }\n' in run.stdout
     assert '  must go on with "\\""' in run.stdout
     assert "2 of 16405 tokens may come next; the text may end here\n" in run.stdout
     assert '\n{"city": "Graz"}\n' in run.stdout
@@ -326,7 +326,7 @@ def test_mask_explains_what_is_typed(tmp_path):
     grammar.write_text('root ::= "yes" | "no"')
     run = tenon("mask", "--vocab", MODEL_FILE, "--syntax", "gbnf", grammar, stdin="yellow\n")
     assert run.returncode == 1
-    assert '"ye" may, but its byte 2 (l) is none of s\n' in run.stdout
+    assert '"ye" may, but its byte 2 (l) is not one of s\n' in run.stdout
 
 
 def test_mask_reads_line_ends_and_control_tokens(tmp_path):
@@ -339,11 +339,11 @@ def test_mask_reads_line_ends_and_control_tokens(tmp_path):
     begin = '1 of 16405 tokens may come next\n  must go on with "a\\n"\n  "a"\n'
     called = '1 of 16405 tokens may come next\n  must go on with "\\\\n"\n  "\\\\"\n'
     assert run.stdout == "".join([
-        begin, called, '"<|im_end|>" may not come next: the token "<|im_end|>" is none of those that may\n',
-        begin, '"\\n" may not come next: byte 0 (line end) is none of a\n',
-        called, '"<|im_end|>" may not come next: byte 0 (<) is none of \\\n',
+        begin, called, '"<|im_end|>" may not come next: the token "<|im_end|>" is not one of those that may\n',
+        begin, '"\\n" may not come next: byte 0 (line end) is not one of a\n',
+        called, '"<|im_end|>" may not come next: byte 0 (<) is not one of \\\n',
         '2 of 16405 tokens may come next; the text may end here\n  "<|endoftext|>" "<|im_end|>"\n',
-        '"x" may not come next: byte 0 (x) is none of those that may, for no byte may; the text may also end there\n',
+        '"x" may not come next: byte 0 (x) is not one of those that may, for no byte may; the text may also end there\n',
         "the text has ended\n", '"x" may not come next: the text has ended\n',
         "a\n<|im_end|>\\n<|im_end|>\n", begin, '"a" may come next\n'])
 

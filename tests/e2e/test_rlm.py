@@ -372,7 +372,7 @@ def test_the_command_needs_something_to_do(tmp_path):
     run = tenon("rlm", " ")
     assert run.returncode == 2 and "neither a question nor a --context" in run.stderr
     run = tenon("rlm", "--root", TINY, "--model", "a:b", "q")
-    assert run.returncode == 2 and "names a model of a configuration, and there is none beside --root" in run.stderr
+    assert run.returncode == 2 and "names a model of a configuration, but no configuration is given beside --root" in run.stderr
 
 
 def test_a_demanded_answer_is_told_by_the_exit_status(tmp_path):

@@ -212,7 +212,7 @@ def test_every_property_of_a_tool_reaches_the_prompt(server):
 def test_limits_of_recursive_models_belong_to_those(server, path, body):
     answer = requests.post(server.url + path, timeout=30, json={"model": "tenon-tiny", "rlm": {"max_depth": 1}, **body})
     assert answer.status_code == 400
-    assert answer.json()["error"]["message"] == 'rlm belongs to recursive models, and "tenon-tiny" is none'
+    assert answer.json()["error"]["message"] == 'rlm belongs to recursive models, and "tenon-tiny" is not one'
 
 
 FALLBACK = """

@@ -72,7 +72,7 @@ Result<void, ApiError> KeptConversations::put(std::string_view owner, const std:
                                       .code = "invalid_value"});
   }
   if (store_ == nullptr) {
-    return Failure<ApiError>(store_failed({Errc::unavailable, "there is none"}));
+    return Failure<ApiError>(store_failed({Errc::unavailable, "there is no store"}));
   }
   if (const Status kept = store_->put(place_in_store(owner, id), text); !kept) {
     return Failure<ApiError>(store_failed(kept.error()));

@@ -95,7 +95,7 @@ Result<Value, ApiError> page_of_items(json::Array items, std::string_view query)
     if (begin == items.end()) {
       return Failure<ApiError>(
           wrong_query("invalid_value", "after",
-                      "after names " + shown(page->after) + ", which is none of the items"));
+                      "after names " + shown(page->after) + ", which is not one of the items"));
     }
     ++begin;
   }

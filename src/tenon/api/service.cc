@@ -252,10 +252,10 @@ trace::Context trace_of(const http::Request& request) {
 // Why the model cannot accept the request's field for recursive models.
 std::optional<ApiError> refused_rlm(const message::ChatRequest& chat, const chat::Model& model) {
   if (chat.rlm.is_null() || model.takes_rlm()) return std::nullopt;
-  return ApiError{
-      .message = "rlm belongs to recursive models, and " + json::quoted(model.name()) + " is none",
-      .param = "rlm",
-      .code = "unsupported_parameter"};
+  return ApiError{.message = "rlm belongs to recursive models, and " + json::quoted(model.name()) +
+                             " is not one",
+                  .param = "rlm",
+                  .code = "unsupported_parameter"};
 }
 
 // The tokens of the prompt: counted, or estimated if it does not fit or an upstream makes it.

@@ -301,7 +301,7 @@ TEST(Service, AnswersInAResponseFormatOrSaysWhyNot) {
 }
 
 TEST(Service, tool_calling_OfAnUnknownToolStaysContentAndIsReported) {
-  const std::string text = "<tool_call>\n{\"name\": \"nobody\", \"arguments\": {}}\n</tool_call>";
+  const std::string text = "<tool_call>\n{\"name\": \"nosuch\", \"arguments\": {}}\n</tool_call>";
   const Ready setting({{.text = text}});
   const Value whole = setting.chat("").json();
   EXPECT_EQ(text_at(whole, "/choices/0/message/content"), text);

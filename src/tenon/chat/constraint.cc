@@ -516,7 +516,7 @@ const Expected<std::shared_ptr<Constraints::Shared>>& Constraints::shared() cons
       shared_ = std::make_shared<Shared>(std::make_shared<grammar::VocabIndex>(*vocab),
                                          options_.cache_bytes);
     } else {
-      log::warn("answers are not held to grammars: " + vocab.error().message);
+      log::warn("answers are not constrained by grammars: " + vocab.error().message);
       shared_ = Unexpected(vocab.error());
     }
   }
@@ -532,9 +532,9 @@ Result<Constraint, Refusal> Constraints::of(const ChatRequest& request,
   if (printing_ == nullptr) {
     const auto& shared = this->shared();
     if (!shared && holds_text) {
-      return refuse_tools({Errc::unsupported,
-                           std::string(kResponseFormat) +
-                               ": the model's answers cannot be held: " + shared.error().message},
+      return refuse_tools({Errc::unsupported, std::string(kResponseFormat) +
+                                                  ": the model's answers cannot be constrained: " +
+                                                  shared.error().message},
                           "unsupported_parameter");
     }
     if (!shared) return Constraint{};
@@ -564,7 +564,8 @@ Result<Constraint, Refusal> Constraints::of(const ChatRequest& request,
   const auto held = printing_ == nullptr ? (*this->shared())->constraint(std::move(question))
                                          : printing_->constraint(question);
   if (!held && is_our_limit(held.error()) && !holds_text && !is_about_tool(held.error())) {
-    const std::string message = "the answer is not held to the tools: " + held.error().message;
+    const std::string message =
+        "the answer is not constrained by the tools: " + held.error().message;
     log::warn(std::string(log::content(message)));
     return Constraint{.diagnostics = {{"not_held", message}}};
   }

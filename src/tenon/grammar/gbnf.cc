@@ -651,7 +651,7 @@ class GbnfReader {
     if (!code || *code > CodePointSet::kLast || is_surrogate(*code)) {
       fail(in_.error_at(begin,
                         "this escape is no character: \\x has 2 hexadecimal digits, \\u has 4, \\U "
-                        "has 8 and reaches U+10FFFF; surrogates are none"));
+                        "has 8 and reaches U+10FFFF, without surrogates"));
       return 0;
     }
     return *code;

@@ -192,10 +192,10 @@ TEST(Gbnf, Refuses) {
       {"ClassAtTheEnd", "root ::= [a-", kInvalid, "line 1, column 10: this '[' is not closed"},
       {"ShortEscape", R"(root ::= "\x4")", kInvalid,
        "line 1, column 11: this escape is no character: \\x has 2 hexadecimal digits, \\u has 4, "
-       "\\U has 8 and reaches U+10FFFF; surrogates are none"},
+       "\\U has 8 and reaches U+10FFFF, without surrogates"},
       {"Surrogate", R"(root ::= "\ud83d")", kInvalid,
        "line 1, column 11: this escape is no character: \\x has 2 hexadecimal digits, \\u has 4, "
-       "\\U has 8 and reaches U+10FFFF; surrogates are none"},
+       "\\U has 8 and reaches U+10FFFF, without surrogates"},
       {"NothingToRepeat", "root ::= \"x\" | *", kInvalid,
        "line 1, column 16: here is nothing to repeat; write it before the '*'"},
       {"Repetition", "root ::= \"x\"{,}", kInvalid,

@@ -413,7 +413,7 @@ void Session::give_up(std::int64_t id, std::string_view method) {
   if (method != "initialize" && method != "server/discover" && !is_told) {
     (void)transport_->send(
         notification("notifications/cancelled",
-                     {{"requestId", id}, {"reason", "nobody waits for it any more"}}),
+                     {{"requestId", id}, {"reason", "the client no longer waits for it"}}),
         0, {});
   }
   transport_->abandon(id);

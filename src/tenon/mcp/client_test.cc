@@ -611,9 +611,9 @@ def answer(method, params, id):
   EXPECT_EQ(
       told->text,
       R"([{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3, )"
-      R"("reason": "nobody waits for it any more"}}, {"jsonrpc": "2.0", "method": )"
-      R"("notifications/cancelled", "params": {"requestId": 4, "reason": "nobody waits for )"
-      R"(it any more"}}])");
+      R"("reason": "the client no longer waits for it"}}, {"jsonrpc": "2.0", "method": )"
+      R"("notifications/cancelled", "params": {"requestId": 4, "reason": "the client )"
+      R"(no longer waits for it"}}])");
 }
 
 TEST(Client, tool_calling_TellsProgressAndChanges) {

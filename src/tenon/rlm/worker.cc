@@ -38,7 +38,7 @@ std::string signal_text(int number) {
     case SIGXCPU:
       return "it reached the limit of CPU time";
     case SIGKILL:
-      return "it was killed, by the system for want of memory or by somebody";
+      return "it was killed, by the system for lack of memory or by another process";
     case SIGSEGV:
       return "it crashed (SIGSEGV)";
     case SIGABRT:

@@ -61,7 +61,7 @@ std::optional<TokenId> GgufReader::id(std::string_view name) const {
 Status GgufReader::read_tokens() {
   const std::vector<std::string_view> tokens = file_.strings("tokenizer.ggml.tokens");
   const std::vector<std::int64_t> types = file_.integers("tokenizer.ggml.token_type");
-  if (tokens.empty()) return Unexpected(error(Errc::invalid, "tokens: there are none"));
+  if (tokens.empty()) return Unexpected(error(Errc::invalid, "tokens: the list is empty"));
   if (tokens.size() > static_cast<std::size_t>(kMostTokens)) {
     return Unexpected(
         error(Errc::limit_exceeded, "tokens: more than " + std::to_string(kMostTokens)));
@@ -72,8 +72,8 @@ Status GgufReader::read_tokens() {
   types_.assign(tokens.size(), Type::normal);
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (types[i] < 1 || types[i] > 6) {
-      return Unexpected(error(Errc::invalid, "token_type[" + std::to_string(i) +
-                                                 "]: " + std::to_string(types[i]) + " is none"));
+      return Unexpected(error(Errc::invalid, "token_type[" + std::to_string(i) + "]: " +
+                                                 std::to_string(types[i]) + " is not a type"));
     }
     types_[i] = static_cast<Type>(types[i]);
   }
@@ -172,7 +172,7 @@ Expected<std::unique_ptr<const Model>> GgufReader::merging_model(bool of_bytes,
     return bytes ? found.find(*bytes) : std::nullopt;
   };
   const std::vector<std::string_view> lines = file_.strings("tokenizer.ggml.merges");
-  if (lines.empty()) return Unexpected(error(Errc::invalid, "merges: there are none"));
+  if (lines.empty()) return Unexpected(error(Errc::invalid, "merges: the list is empty"));
   std::vector<BpeModel::Merge> merges;
   merges.reserve(lines.size());
   for (std::size_t i = 0; i < lines.size(); ++i) {

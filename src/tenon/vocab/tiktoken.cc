@@ -139,7 +139,7 @@ class TiktokenReader {
   }
 
   static Unexpected no_special(const std::string& text) {
-    return Unexpected(Error{Errc::invalid, "'" + text + "' is none of the special tokens"});
+    return Unexpected(Error{Errc::invalid, "'" + text + "' is not one of the special tokens"});
   }
 
   const TiktokenOptions& options_;
