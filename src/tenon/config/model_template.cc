@@ -98,7 +98,8 @@ void append_tokens(const json::Value* tokens, std::vector<std::string>& texts) {
 
 // The tokens of a folder whose tokenizer_config.json has no `added_tokens_decoder`: what a
 // configuration calls special, and what added_tokens.json or tokenizer.json add to the vocabulary
-// (transformers 5 writes them only there). These are clues, so a file that cannot be read is none.
+// (transformers 5 writes them only there). These are clues, so a file that cannot be read is
+// ignored.
 std::vector<std::string> tokens_of_files(const fs::path& folder) {
   std::vector<std::string> texts;
   for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {

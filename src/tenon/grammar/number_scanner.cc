@@ -56,7 +56,8 @@ constexpr std::size_t kMaxExponentDigits = 3;  // that is beyond doubles
 constexpr std::int64_t kMostExponent = 999;
 constexpr std::int64_t kMaxPlaces = 380;  // of a bound or a step
 constexpr unsigned kMaxStepBits = 4096;   // of the common multiple of all steps
-// Of all steps that numbers must not be multiples of, together: each prefix is divided by all.
+// The limit for all steps that numbers must not be multiples of, together: each prefix is divided
+// by all of them.
 constexpr std::size_t kMaxNoStepBits = 4096;
 constexpr std::uint64_t kMostRemainders = 1'000'000;
 constexpr std::uint64_t kManyValues = 100'000;
