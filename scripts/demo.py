@@ -172,9 +172,9 @@ def report(outcomes, is_bundled):
     due = [outcome for outcome in outcomes if outcome.is_call_due]
     others = [outcome for outcome in outcomes if not outcome.is_call_due]
     print(
-        f"\nOf {len(due)} questions where a call is due: a call came in {sum(outcome.has_called for outcome in due)}, it was the wanted "
-        f"one in {sum(outcome.are_calls_right for outcome in due)}, and the last sentence told its result in "
-        f"{sum(outcome.is_answer_right for outcome in due)}.\nOf {len(others)} where none is due: none came in "
+        f"\nA call is due in {len(due)} questions: the model called in {sum(outcome.has_called for outcome in due)}, it was the wanted "
+        f"call in {sum(outcome.are_calls_right for outcome in due)}, and the last sentence told its result in "
+        f"{sum(outcome.is_answer_right for outcome in due)}.\nNo call is due in {len(others)}: the model did not call in "
         f"{sum(not outcome.has_called for outcome in others)}. {over}"
     )
     return 0
