@@ -3,7 +3,7 @@
 #
 #   scripts/setup.sh build    Debian packages, .venv, libllama: enough to compile
 #   scripts/setup.sh demo     and OpenAI's client, with which the demo asks
-#   scripts/setup.sh test     and what the tests need: Python and Node packages
+#   scripts/setup.sh test     and what the tests need: Debian, Python and Node packages
 #   scripts/setup.sh clients  the environments of the clients that the tests talk to Tenon with; nothing else
 #   scripts/setup.sh clients-long   and those of the heavy ones
 #   scripts/setup.sh python   and the tools that build the Python package
@@ -14,6 +14,8 @@
 #   scripts/setup.sh fuzz     and clang 19 with libFuzzer
 #   scripts/setup.sh docs     and doxygen
 #   scripts/setup.sh train    and what training needs: PyTorch in .venv-train, WordNet
+#
+# Each that installs Debian packages also installs ccache, and those for tests and fuzzers mold, where that asks for no password.
 #
 # Each part leaves a stamp that names what it was made from; a part is redone when that changes. libllama and llama-server are
 # built once for all clones of a user: what was built is kept in TENON_CACHE, by default ~/.cache/tenon.
@@ -136,9 +138,9 @@ mkdir -p "$stamps"
 
 # ---- Faster compilations ------------------------------------------------------------------------
 
-# All works without them: ccache, whose answers all clones share, and mold, a faster linker of what has sanitizers. They come after
-# what is needed, when apt has its lists, and before anything is configured. They are installed where that asks for no password, and
-# are tried once for a .venv: where they cannot be installed, no later command waits for that again.
+# Everything works without these two: ccache, whose answers all clones share, and mold, which links programs with sanitizers faster.
+# They come after the packages that are needed, when apt has its lists, and before anything is configured. They are installed where
+# that asks for no password, and are tried once for a .venv: where they cannot be installed, no later command waits for that again.
 faster=()
 command -v ccache >/dev/null || faster+=(ccache)
 case $want in test | fuzz) command -v mold >/dev/null || faster+=(mold) ;; esac

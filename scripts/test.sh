@@ -23,8 +23,8 @@ rm -rf "$results"
 mkdir -p "$results"
 started=$SECONDS
 
-# shown TITLE COMMAND...: like stage, but with the output in sight: it names the tests. It also says how much time the processors
-# worked: what is far less than all cores had is time in which tests waited.
+# shown TITLE COMMAND...: like stage, but with the output in sight: it names the tests. It also says how long the processors worked.
+# Where that is far less than the cores had, tests waited.
 TIMEFORMAT='    %0R s, %0U s of user and %0S s of system time'
 shown() {
   local title=$1

@@ -1,4 +1,4 @@
-"""How `make test` spreads the tests over processes (pytest-xdist, one process per core)."""
+"""How `make test` spreads the tests over processes (pytest-xdist, one process more than there are cores)."""
 
 import re
 

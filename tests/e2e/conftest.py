@@ -1,6 +1,6 @@
 """One `tenon serve` on the bundled model for each process that runs tests, and clients to talk to it.
 
-`make test` runs as many processes beside each other as there are cores (pytest-xdist), each with the tests of a file at a time.
+`make test` runs one process more than there are cores (pytest-xdist), each with the tests of a file at a time.
 A fixture of the session exists once per process. A test that must not run beside others has the marker `serial`."""
 import fcntl
 import pathlib
