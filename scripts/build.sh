@@ -10,6 +10,7 @@ options=("${@:3}")
 mkdir -p build
 exec 9>"build/.$preset.lock"
 flock 9  # ninja does not expect a second one in the same folder
+unset NINJA_STATUS  # stages.sh reads how far ninja is from the form that ninja has by itself
 
 build() {
   cmake --preset "$preset" "${options[@]}" >build/configure-"$preset".log 2>&1 || { cat build/configure-"$preset".log; return 1; }

@@ -90,7 +90,7 @@ end_to_end() {
 # process, what does not run beside others.
 end_to_end_tests() {
   end_to_end e2e --serial never --numprocesses $(($(nproc) + 1)) "$@"
-  end_to_end e2e-serial --serial only "$@"
+  end_to_end e2e-serial --serial only "$@" --numprocesses 0
 }
 
 scripts/setup.sh test </dev/null || fail "Set-up failed; nothing was tested."
