@@ -27,14 +27,24 @@ Unexpected failed(std::string_view doing, const fs::path& path, const std::error
   return unavailable("cannot " + std::string(doing) + " " + path.string() + ": " + error.message());
 }
 
+// A name beside `path` that no other thread or process writes to.
+fs::path fresh_name(const fs::path& path) {
+  static std::atomic<unsigned> count{0};
+  return path.string() + "." + std::to_string(::getpid()) + "." + std::to_string(count++) + ".tmp";
+}
+
+// Whether a file system has no symbolic links, or lets this user make none.
+bool is_without_links(const std::error_code& error) {
+  return error == std::errc::operation_not_permitted || error == std::errc::not_supported ||
+         error == std::errc::operation_not_supported || error == std::errc::function_not_supported;
+}
+
 // Writes to a temporary file and renames it, so that other processes never see half of the text.
 Status write_whole(const fs::path& path, std::string_view text) {
-  static std::atomic<unsigned> count{0};
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
   if (error) return failed("make the folder", path.parent_path(), error);
-  const fs::path fresh =
-      path.string() + "." + std::to_string(::getpid()) + "." + std::to_string(count++) + ".tmp";
+  const fs::path fresh = fresh_name(path);
   if (std::ofstream file(fresh, std::ios::binary); !(file << text << std::flush)) {
     return failed("write", fresh, std::error_code(errno, std::generic_category()));
   }
@@ -149,15 +159,16 @@ Status Cache::link(const std::string& repository, const std::string& commit,
   fs::create_directories(from.parent_path(), error);
   if (error) return failed("make the folder", from.parent_path(), error);
   const fs::path target = to.lexically_relative(from.parent_path());
-  const fs::path fresh = from.string() + "." + std::to_string(::getpid()) + ".tmp";
-  fs::remove(fresh, error);
+  const fs::path fresh = fresh_name(from);
+  fs::remove(fresh, error);  // what a process of the same number left
   fs::create_symlink(target, fresh, error);
-  if (error) {
-    // On a file system without links the blob itself is moved there, as the hub's own client does.
+  if (is_without_links(error)) {
+    // The blob itself is moved there, as the hub's own client does.
     fs::rename(to, from, error);
     if (error) return failed("make the link", from, error);
     return {};
   }
+  if (error) return failed("make the link", from, error);
   fs::rename(fresh, from, error);
   if (error) return failed("make the link", from, error);
   return {};

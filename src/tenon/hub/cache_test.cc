@@ -4,6 +4,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -40,6 +41,21 @@ TEST_F(CacheTest, HasTheLayoutOfTheHubsOwnClient) {
   EXPECT_EQ(cache_.lock("o/r", kHash), folder + "/.locks/models--o--r/" + kHash + ".lock");
   EXPECT_EQ(cache_.pointer("o/r", kCommit, "a/b.gguf"),
             folder + "/models--o--r/snapshots/" + kCommit + "/a/b.gguf");
+}
+
+TEST_F(CacheTest, ThreadsMayLinkTheSameFileAtOnce) {
+  put(cache_.blob("o/r", kHash), "bytes");
+  for (int round = 0; round < 50; ++round) {
+    const std::string name = std::to_string(round) + ".gguf";
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&] { EXPECT_TRUE(cache_.link("o/r", kCommit, name, kHash)); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    ASSERT_EQ(text(cache_.pointer("o/r", kCommit, name)), "bytes");
+    ASSERT_EQ(text(cache_.blob("o/r", kHash)), "bytes") << "the blob stays where it is";
+  }
+  EXPECT_EQ(cache_.files("o/r", kCommit).size(), 50U);
 }
 
 TEST_F(CacheTest, LinksAndFindsFiles) {
