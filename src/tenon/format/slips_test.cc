@@ -419,7 +419,13 @@ const SlipRow kSlips[] = {
      "",
      {}},
     // A call's marker that is a control token ends thoughts without an end.
-    {"ACallInThoughts", "mistral_v11", "[THINK]Hm.[TOOL_CALLS]get_time[ARGS]{}", "", "Hm.", kTime},
+    // Mistral's models quote calls in their thoughts: llama.cpp's tests have such an answer.
+    {"ACallThatThoughtsQuote",
+     "mistral_v11",
+     "[THINK]As [TOOL_CALLS]get_time[ARGS]{} says.[/THINK]Yes.",
+     "Yes.",
+     "As [TOOL_CALLS]get_time[ARGS]{} says.",
+     {}},
     {"ACallInThoughtsOfSeed", "seed_oss",
      "<seed:think>Hm.<seed:tool_call>\n<function=get_time>\n</function>\n</seed:tool_call>", "",
      "Hm.", kTime},
