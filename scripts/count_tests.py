@@ -32,7 +32,7 @@ for report in sorted(results.glob("*.xml")):
         else:
             passed += 1
 
-for reason, count in untested.most_common(20):
+for reason, count in untested.most_common():
     print(f"{count} x {reason}")
 if failed:
     print("Failed:", *(f"  {name}" for name in failed), sep="\n")

@@ -1281,8 +1281,9 @@ std::optional<std::string> whole_python(std::string_view text) {
     return std::nullopt;
   }
   constexpr std::string_view kBefore = R"({"v": )";
-  const bool is_one = json.starts_with(kBefore) && json.ends_with('}') && json::parse(json) &&
-                      json::parse(json)->if_object()->size() == 1;
+  const auto read = json::parse(json);
+  const bool is_one =
+      json.starts_with(kBefore) && json.ends_with('}') && read && read->if_object()->size() == 1;
   if (!is_one) return std::nullopt;
   return json.substr(kBefore.size(), json.size() - kBefore.size() - 1);
 }

@@ -33,12 +33,6 @@ fs::path fresh_name(const fs::path& path) {
   return path.string() + "." + std::to_string(::getpid()) + "." + std::to_string(count++) + ".tmp";
 }
 
-// Whether a file system has no symbolic links, or lets this user make none.
-bool is_without_links(const std::error_code& error) {
-  return error == std::errc::operation_not_permitted || error == std::errc::not_supported ||
-         error == std::errc::operation_not_supported || error == std::errc::function_not_supported;
-}
-
 // Writes to a temporary file and renames it, so that other processes never see half of the text.
 Status write_whole(const fs::path& path, std::string_view text) {
   std::error_code error;
@@ -162,13 +156,12 @@ Status Cache::link(const std::string& repository, const std::string& commit,
   const fs::path fresh = fresh_name(from);
   fs::remove(fresh, error);  // what a process of the same number left
   fs::create_symlink(target, fresh, error);
-  if (is_without_links(error)) {
-    // The blob itself is moved there, as the hub's own client does.
+  if (error) {
+    // On a file system without links the blob itself is moved there, as the hub's own client does.
     fs::rename(to, from, error);
     if (error) return failed("make the link", from, error);
     return {};
   }
-  if (error) return failed("make the link", from, error);
   fs::rename(fresh, from, error);
   if (error) return failed("make the link", from, error);
   return {};
