@@ -127,7 +127,7 @@ def test_the_demo_counts_what_another_model_does():
     done = subprocess.run([sys.executable, str(ROOT / "scripts" / "demo.py"), "--tenon", str(TENON), "--model",
                            str(ROOT / "models" / "tenon-tiny.gguf")], capture_output=True, text=True, timeout=300, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "5 questions where a call is due: a call came in" in done.stdout and "3 where none is due" in done.stdout, done.stdout
+    assert "A call is due in 5 questions: the model called in" in done.stdout and "No call is due in 3:" in done.stdout, done.stdout
     wrong = subprocess.run([sys.executable, str(ROOT / "scripts" / "demo.py"), "--model", "nonsense"], capture_output=True, text=True)
     assert wrong.returncode == 4 and "qwen2.5-coder-0.5b" in wrong.stderr, wrong.stderr
 
