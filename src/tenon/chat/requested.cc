@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/chat/quoted_calls.h"
 #include "tenon/format/asked.h"
 #include "tenon/repair/rules.h"
 #include "tenon/schema/schema.h"
@@ -70,35 +71,30 @@ namespace {
 
 // What looks like a call in a tool's result may be quoted in the answer.
 bool is_call_in_result(const ChatRequest& request, const std::vector<std::string>& names) {
-  std::size_t left = std::size_t{1} << 20U;     // bytes of the latest results that are searched
-  std::shared_ptr<const format::Format> forms;  // linked once, and only if a result needs it
+  std::size_t left = std::size_t{1} << 20U;  // bytes of the latest results that are searched
   for (auto one = request.messages.rbegin(); one != request.messages.rend() && left > 0; ++one) {
     if (one->role != message::Role::tool) continue;
     const std::string text = one->text().substr(0, left);
     left -= text.size();
-    const bool has_name = std::ranges::any_of(
-        names, [&text](const std::string& name) { return text.find(name) != text.npos; });
-    if (!has_name) continue;
-    if (!forms) forms = format::with_fallbacks(*format::fallback(), format::Fallbacks::all);
-    format::StreamParser parser(forms, {.tools = names});
-    std::vector<message::ChatEvent> events;
-    parser.feed(text, /*is_control=*/false, events);
-    parser.finish(/*truncated=*/false, events);
-    if (parser.call_count() > 0) return true;
+    if (shows_call(text, names)) return true;
   }
   return false;
 }
 
 }  // namespace
 
+// What stands in the question is quoted by an answer to it.
 bool wants_calls_as_text(const ChatRequest& request) {
+  constexpr std::size_t kMostAsked = std::size_t{1} << 20U;
   if (!offers_tools(request) || request.tool_choice.mode != ToolMode::automatic) return false;
   std::vector<std::string> names;
   for (const message::Tool* tool : callable_tools(request)) names.push_back(tool->name);
   if (is_call_in_result(request, names)) return true;
   const auto last = std::ranges::find(request.messages.rbegin(), request.messages.rend(),
                                       message::Role::user, &message::Message::role);
-  return last != request.messages.rend() && format::asks_about_calls(last->text(), names);
+  if (last == request.messages.rend()) return false;
+  const std::string text = last->text();
+  return format::asks_about_calls(text, names) || shows_call(text.substr(0, kMostAsked), names);
 }
 
 bool takes_other_forms(const ChatRequest& request, bool where_required) {

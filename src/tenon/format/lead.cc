@@ -49,8 +49,9 @@ const std::vector<std::string>& Lead::stops() {
       "e shows:", "og shows:", "ows the fol",
       "e wrote:", "er wrote:", "odel wrote:", "It wrote:", "ote the fol", "odel printed",
       "ogram printed", "ommand printed", "It printed", "odel output", "It output", "utput was",
-      "eturned:", "eturned the fol", "eplied:", "esponded:", "ogged:", "The content",
-      "ere are the con", "ere is the con", "ere made", "equest body",
+      "esult was", "ormat is", "erver sent", "eturned:", "eturned the fol",
+      "eplied:", "esponded:", "ogged:", "The content", "ere are the con", "ere is the con",
+      "ere made", "equest body",
       "ou are a helpful",  // the system prompt of another model
   };
   return kStops;
