@@ -1,7 +1,11 @@
 #include "tenon/engine/upstream/chat_server.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -9,6 +13,7 @@
 #include "tenon/engine/admission.h"
 #include "tenon/engine/sampling_fields.h"
 #include "tenon/engine/upstream/remote.h"
+#include "tenon/json/lexer.h"
 #include "tenon/json/value.h"
 #include "tenon/vocab/byte_tokenizer.h"
 
@@ -63,8 +68,56 @@ void mark_failure(Value& content) {
   }
 }
 
+// OpenAI's API takes names of these characters and of this length only.
+constexpr std::size_t kMaxNameBytes = 64;
+
+bool is_legal(char byte) {
+  return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+         (byte >= '0' && byte <= '9') || byte == '_' || byte == '-';
+}
+
+/// The names of a request's tools as the server may take them, and back. A name that is legal is
+/// sent as it is.
+class SentNames {
+ public:
+  explicit SentNames(const std::vector<message::Tool>& tools) {
+    for (const message::Tool& tool : tools) {
+      if (as_legal(tool.name) == tool.name) taken_.insert(tool.name);
+    }
+    for (const message::Tool& tool : tools) static_cast<void>(add(tool.name));
+  }
+
+  /// Also for a name in the history that is none of the request's tools.
+  std::string add(const std::string& name) {
+    std::string sent = as_legal(name);
+    if (sent == name) return sent;
+    if (const auto known = sent_.find(name); known != sent_.end()) return known->second;
+    for (unsigned number = 2; !taken_.insert(sent).second; ++number) {
+      const std::string suffix = '_' + std::to_string(number);
+      sent = as_legal(name).substr(0, kMaxNameBytes - suffix.size()) + suffix;
+    }
+    meant_.emplace(sent, name);
+    return sent_.emplace(name, std::move(sent)).first->second;
+  }
+  [[nodiscard]] std::string meant(const std::string& sent) const {
+    const auto found = meant_.find(sent);
+    return found == meant_.end() ? sent : found->second;
+  }
+
+ private:
+  static std::string as_legal(std::string name) {
+    std::ranges::replace_if(name, [](char byte) { return !is_legal(byte); }, '_');
+    name.resize(std::min(name.size(), kMaxNameBytes));
+    return name;
+  }
+
+  std::set<std::string> taken_;
+  std::map<std::string, std::string> sent_;
+  std::map<std::string, std::string> meant_;
+};
+
 // The message as the client sent it: chat_completion_message_param.py and the types it names.
-Value message_of(const message::Message& message) {
+Value message_of(const message::Message& message, SentNames& names) {
   json::Object out{{"role", role_of(message)}, {"content", content_of(message)}};
   if (const Value* const failed = message.extra.find("is_error");
       message.role == Role::tool && failed != nullptr && *failed == Value(true)) {
@@ -76,11 +129,13 @@ Value message_of(const message::Message& message) {
     calls.emplace_back(json::Object{
         {"id", call.id},
         {"type", "function"},
-        {"function", json::Object{{"name", call.name}, {"arguments", call.arguments}}}});
+        {"function", json::Object{{"name", names.add(call.name)}, {"arguments", call.arguments}}}});
   }
   if (!calls.empty()) out.set("tool_calls", std::move(calls));
   if (!message.tool_call_id.empty()) out.set("tool_call_id", message.tool_call_id);
-  if (!message.name.empty()) out.set("name", message.name);
+  if (!message.name.empty()) {
+    out.set("name", message.role == Role::tool ? names.add(message.name) : message.name);
+  }
   for (const json::Member& member : message.extra) {
     const bool is_mark = message.role == Role::tool && member.key == "is_error";
     if (!is_mark && !out.contains(member.key)) out.set(member.key, member.value);
@@ -88,26 +143,44 @@ Value message_of(const message::Message& message) {
   return out;
 }
 
-Value tool_of(const message::Tool& tool) {
-  if (tool.raw.if_object() != nullptr) return tool.raw;
-  json::Object function{{"name", tool.name}, {"description", tool.description}};
-  if (!tool.parameters.is_null()) function.set("parameters", tool.parameters);
-  if (tool.strict) function.set("strict", *tool.strict);
+// OpenAI's API refuses an object schema without `properties`, which means that there are none.
+void complete_parameters(Value& function) {
+  Value* const parameters = function.find("parameters");
+  if (parameters == nullptr || parameters->find("properties") != nullptr) return;
+  const Value* const type = parameters->find("type");
+  if (type != nullptr && *type == Value("object")) {
+    parameters->if_object()->set("properties", json::Object());
+  }
+}
+
+Value tool_of(const message::Tool& tool, SentNames& names) {
+  if (tool.raw.if_object() != nullptr) {
+    Value raw = tool.raw;
+    Value* const function = raw.find("function");
+    if (function == nullptr || function->if_object() == nullptr) return raw;
+    function->if_object()->set("name", names.add(tool.name));
+    complete_parameters(*function);
+    return raw;
+  }
+  Value function = json::Object{{"name", names.add(tool.name)}, {"description", tool.description}};
+  if (!tool.parameters.is_null()) function.if_object()->set("parameters", tool.parameters);
+  if (tool.strict) function.if_object()->set("strict", *tool.strict);
+  complete_parameters(function);
   return json::Object{{"type", "function"}, {"function", std::move(function)}};
 }
 
 template <class T, class Encode>
-json::Array list_of(const std::vector<T>& all, const Encode& encode) {
+json::Array list_of(const std::vector<T>& all, const Encode& encode, SentNames& names) {
   json::Array list;
-  for (const T& one : all) list.push_back(encode(one));
+  for (const T& one : all) list.push_back(encode(one, names));
   return list;
 }
 
 // The choice is one tool, or any of the tools that are sent.
-Value tool_choice_of(const message::ToolChoice& choice) {
+Value tool_choice_of(const message::ToolChoice& choice, SentNames& names) {
   if (choice.allowed.size() != 1) return "required";
   return json::Object{{"type", "function"},
-                      {"function", json::Object{{"name", choice.allowed.front()}}}};
+                      {"function", json::Object{{"name", names.add(choice.allowed.front())}}}};
 }
 
 // OpenAI requires the schema's name, which has no effect.
@@ -144,21 +217,22 @@ void set_template_kwargs(json::Object& body, const json::Object& variables, bool
   if (rest.size() > 0) body.set("chat_template_kwargs", std::move(rest));
 }
 
-json::Object body_of(const GenerateRequest& request, const std::string& model, bool is_exo) {
+json::Object body_of(const GenerateRequest& request, const std::string& model, bool is_exo,
+                     SentNames& names) {
   const ChatRequest& chat = *request.chat;
   json::Object body{{"model", model},
-                    {"messages", list_of(chat.messages, message_of)},
+                    {"messages", list_of(chat.messages, message_of, names)},
                     {"stream", true},
                     {"stream_options", json::Object{{"include_usage", true}}}};
   // Many servers, EXO and Ollama among them, do not know the newer max_completion_tokens.
   if (request.max_tokens > 0) body.set("max_tokens", std::uint64_t{request.max_tokens});
   set_choice(body, request.sampling);
   set_template_kwargs(body, chat.template_kwargs, is_exo);
-  if (!chat.tools.empty()) body.set("tools", list_of(chat.tools, tool_of));
+  if (!chat.tools.empty()) body.set("tools", list_of(chat.tools, tool_of, names));
   if (is_exo) return body;
   if (!chat.tools.empty()) {
     if (chat.tool_choice.mode == message::ToolMode::required) {
-      body.set("tool_choice", tool_choice_of(chat.tool_choice));
+      body.set("tool_choice", tool_choice_of(chat.tool_choice, names));
     }
     if (!chat.parallel_tool_calls) body.set("parallel_tool_calls", false);
   }
@@ -201,13 +275,19 @@ std::string arguments_of(const Value* arguments) {
 /// chat_completion_chunk.py, chat_completion.py.
 class ChatReader {
  public:
-  ChatReader(bool is_exo, const std::vector<message::Tool>& tools) : is_exo_(is_exo) {
-    for (const message::Tool& tool : tools) tools_.push_back(tool.name);
+  ChatReader(bool is_exo, const std::vector<message::Tool>& tools, SentNames names)
+      : is_exo_(is_exo), names_(std::move(names)) {
+    for (const message::Tool& tool : tools) tools_.push_back(names_.add(tool.name));
   }
 
-  Delta operator()(const Value& event);
+  Delta operator()(const Value& event) {
+    Delta delta = read(event);
+    for (Delta::Call& call : delta.calls) call.name = names_.meant(call.name);
+    return delta;
+  }
 
  private:
+  Delta read(const Value& event);
   [[nodiscard]] bool is_of_another(const Value& event);
   void read_message(const Value& message, Delta& delta);
   void read_calls(const json::Array& calls, Delta& delta);
@@ -217,7 +297,7 @@ class ChatReader {
     std::uint32_t number = 0;  // its CallPiece::index
     std::string name;          // so far
     bool is_named = false;     // the name is whole, and was passed on
-    std::string arguments;     // so far; only for calls without an id
+    json::Lexer arguments{};   // which end where their JSON is whole
   };
   Told& told_of(std::uint32_t index, const std::string& id, const std::string& name, Delta& delta);
   [[nodiscard]] bool begins_another(const Told& told, const std::string& id,
@@ -228,13 +308,14 @@ class ChatReader {
   static void read_end(const std::string& reason, Delta& delta);
 
   const bool is_exo_;
+  SentNames names_;
   std::string id_;                // of the answer
   std::uint32_t call_count_ = 0;  // calls begun so far
   std::vector<std::string> tools_;
   std::map<std::uint32_t, Told> told_;  // by the server's index: its last call
 };
 
-Delta ChatReader::operator()(const Value& event) {
+Delta ChatReader::read(const Value& event) {
   Delta delta;
   if (event.is_null()) {  // the end
     for (auto& [index, told] : told_) tell_name(told, delta);
@@ -261,6 +342,9 @@ Delta ChatReader::operator()(const Value& event) {
       for (auto& [index, told] : told_) tell_name(told, delta);
     }
     read_end(reason, delta);
+    const Value* error = choice.find("error");
+    const std::string words = error == nullptr ? std::string() : words_of(*error);
+    if (!words.empty()) delta.failure = unavailable("the server says: " + words);
     break;
   }
   return delta;
@@ -308,7 +392,7 @@ void ChatReader::read_calls(const json::Array& calls, Delta& delta) {
     // Some servers repeat the name with each piece.
     const bool is_again = call.name == told.name && !begins_a_tool(told.name + call.name);
     if (!told.is_named && !is_again) told.name += std::exchange(call.name, {});
-    if (told.id.empty()) told.arguments += call.arguments;
+    static_cast<void>(told.arguments.feed(call.arguments));
     if (!told.is_named && (!call.arguments.empty() || is_whole(told.name))) {
       told.is_named = true;
       call.name = told.name;
@@ -329,11 +413,11 @@ ChatReader::Told& ChatReader::told_of(std::uint32_t index, const std::string& id
     for (auto& [earlier, other] : told_) {
       if (earlier != index) tell_name(other, delta);
     }
-    told = {.id = id, .number = std::max(index, call_count_), .name = {}, .arguments = {}};
+    told = {.id = id, .number = std::max(index, call_count_), .name = {}};
     call_count_ = told.number + 1;
   } else if (!name.empty() && begins_another(told, id, name)) {
     tell_name(told, delta);
-    told = {.id = id, .number = call_count_++, .name = {}, .arguments = {}};
+    told = {.id = id, .number = call_count_++, .name = {}};
   } else if (told.id.empty()) {
     told.id = id;
   }
@@ -343,9 +427,13 @@ ChatReader::Told& ChatReader::told_of(std::uint32_t index, const std::string& id
 // Whether a piece with a name, which is not the first of its index, belongs to another call.
 bool ChatReader::begins_another(const Told& told, const std::string& id,
                                 const std::string& name) const {
-  if (!id.empty() && !told.id.empty()) return id != told.id;
+  const bool is_whole = told.is_named && told.arguments.is_complete();
+  if (!id.empty() && !told.id.empty()) {
+    // Some servers give all calls one id, too; those that repeat it repeat the call's own name.
+    return id != told.id || (is_whole && name != told.name);
+  }
   // While the arguments are incomplete, the name is only repeated.
-  if (told.is_named) return told.arguments.empty() || json::parse(told.arguments).has_value();
+  if (told.is_named) return is_whole || told.arguments.is_empty();
   return std::ranges::find(tools_, told.name) != tools_.end() && !begins_a_tool(told.name + name);
 }
 
@@ -368,13 +456,25 @@ void ChatReader::tell_name(Told& told, Delta& delta) {
 
 void ChatReader::read_end(const std::string& reason, Delta& delta) {
   if (reason.empty()) return;
-  // vLLM and SGLang send `abort` for an answer that was broken off.
-  if (reason == "error" || reason == "content_filter" || reason == "abort") {
+  std::string word = reason;
+  std::ranges::transform(word, word.begin(), [](char byte) {
+    return byte >= 'A' && byte <= 'Z' ? static_cast<char>(byte - 'A' + 'a') : byte;
+  });
+  // vLLM and SGLang send `abort` for an answer that was broken off, DeepSeek and GLM the reasons
+  // with two words.
+  constexpr std::string_view kBroken[] = {"abort",         "aborted",
+                                          "cancel",        "cancelled",
+                                          "canceled",      "error",
+                                          "failed",        "timeout",
+                                          "interrupted",   "content_filter",
+                                          "engine_dead",   "server_error",
+                                          "network_error", "insufficient_system_resource"};
+  if (std::ranges::find(kBroken, word) != std::end(kBroken)) {
     delta.failure = unavailable("the server ends the answer by '" + reason + "'");
     return;
   }
-  delta.end =
-      reason == "length" || reason == "max_tokens" ? FinishReason::length : FinishReason::stop;
+  const bool is_cut = word == "length" || word == "max_tokens" || word == "model_length";
+  delta.end = is_cut ? FinishReason::length : FinishReason::stop;
 }
 
 // ---- the engine -----------------------------------------------------------------------------
@@ -448,9 +548,11 @@ Expected<std::unique_ptr<Run>> ChatServer::start(GenerateRequest request,
   if (const auto unknown = is_exo() ? unknown_to_exo(request) : std::nullopt) {
     return refused(*unknown);
   }
-  return remote_->generate(
-      "/chat/completions", json::to_string(Value(body_of(request, model_, is_exo()))), request,
-      ChatReader(is_exo(), request.chat->tools), std::move(sink), Framing::chat);
+  SentNames names(request.chat->tools);
+  const std::string body = json::to_string(Value(body_of(request, model_, is_exo(), names)));
+  return remote_->generate("/chat/completions", body, request,
+                           ChatReader(is_exo(), request.chat->tools, std::move(names)),
+                           std::move(sink), Framing::chat);
 }
 
 // Accepts both `https://host` and the base address that OpenAI's clients take, with any path.

@@ -279,6 +279,38 @@ const Case kCases[] = {
      FinishReason::error, "too hot"},
     {"ErrorByItsTypeInWords", "event: error\ndata: no room\n\n", "", FinishReason::error,
      "no room"},
+    {"ErrorByItsTypeInAList",
+     "event: error\ndata: {\"detail\":[{\"loc\":[],\"msg\":\"no room\"}]}\n\n", "",
+     FinishReason::error, "no room"},
+    {"ErrorByItsTypeInAReason", "event: error\ndata: {\"detail\":{\"reason\":\"no room\"}}\n\n", "",
+     FinishReason::error, "no room"},
+    {"ErrorByItsTypeAsText", "event: error\ndata: \"no room\"\n\n", "", FinishReason::error,
+     "no room"},
+    {"ErrorByItsObject", "data: {\"object\":\"error\",\"message\":\"no room\"}\n\n", "",
+     FinishReason::error, "no room"},
+    {"ErrorOfAChoice",
+     chunk(R"({"content":"a"})") +
+         chunk("{}", R"(,"finish_reason":"error","error":{"message":"no room"})"),
+     "a", FinishReason::error, "no room"},
+    {"ErrorOnALineOfItsOwn", chunk(R"({"content":"a"})") + "error: {\"message\":\"no room\"}\n\n",
+     "a", FinishReason::error, "no room"},
+    {"ErrorWithoutAField", chunk(R"({"content":"a"})") + "{\"error\":\"no room\"}\n", "a",
+     FinishReason::error, "no room"},
+    {"ErrorWithTheAddress", "event: error\ndata: {\"message\":\"lost http://localhost:81/v1\"}\n\n",
+     "", FinishReason::error, "lost the server/v1"},
+    {"OneIdForAll",
+     chunk(R"({"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]})") +
+         chunk(
+             R"({"tool_calls":[{"index":0,"id":"a","function":{"name":"g","arguments":"{}"}}]})") +
+         kStop,
+     "[0 f {}][1 g {}]"},
+    {"Cancelled", chunk(R"({"content":"a"})", R"(,"finish_reason":"cancelled")"), "a",
+     FinishReason::error, "cancelled"},
+    {"OutOfResources",
+     chunk(R"({"content":"a"})", R"(,"finish_reason":"insufficient_system_resource")"), "a",
+     FinishReason::error, "insufficient_system_resource"},
+    {"EndInCapitals", chunk(R"({"content":"a"})", R"(,"finish_reason":"MAX_TOKENS")"), "a",
+     FinishReason::length},
     {"BrokenOff", chunk(R"({"content":"a"})", R"(,"finish_reason":"abort")"), "a",
      FinishReason::error, "abort"},
     {"ThinkingParts",
@@ -322,6 +354,38 @@ TEST(ChatServer, tool_calling_ReadsAnswersHoweverTheyAreCut) {
   }
 }
 
+// OpenAI's API takes names of [a-zA-Z0-9_-]{1,64}, and wants `properties` in an object's schema.
+TEST(ChatServer, tool_calling_SendsLegalNamesAndReadsThemBack) {
+  const ChatServerFake fake(
+      chunk(R"({"tool_calls":[{"index":0,"function":{"name":"look_up_2","arguments":"{}"}}]})") +
+      kStop);
+  auto engine = connect(fake, ChatDialect::openai);
+  ASSERT_TRUE(engine) << engine.error().message;
+  message::ChatRequest chat;
+  chat.messages = {{.role = message::Role::assistant,
+                    .tool_calls = {{.id = "1", .name = "look/up", .arguments = "{}"}}},
+                   {.role = message::Role::tool, .content = "t", .tool_call_id = "1"}};
+  for (const std::string& name : {std::string("look_up"), std::string("look.up"),
+                                  std::string("look/up"), std::string(70, 'x')}) {
+    chat.tools.push_back({.name = name, .parameters = json::Object{{"type", "object"}}});
+  }
+  chat.tools[1].raw = json::Object{
+      {"type", "function"}, {"function", json::Object{{"name", "look.up"}, {"strict", true}}}};
+  chat.tool_choice = {.mode = message::ToolMode::required, .allowed = {"look/up"}};
+  auto sink = std::make_shared<ChatRecord>();
+  auto run = (*engine)->start(request_of(chat), sink);
+  ASSERT_TRUE(run && sink->wait_end());
+  EXPECT_EQ(sink->all(), "[0 look.up {}]");
+  for (const std::string& part :
+       {std::string(R"("function":{"name":"look_up_3","arguments":"{}"})"),
+        std::string(
+            R"("name":"look_up","description":"","parameters":{"type":"object","properties":{}}})"),
+        std::string(R"({"name":"look_up_2","strict":true})"), '"' + std::string(64, 'x') + '"',
+        std::string(R"("tool_choice":{"type":"function","function":{"name":"look_up_3"}})")}) {
+    EXPECT_NE(fake.asked().find(part), std::string::npos) << part << "\n" << fake.asked();
+  }
+}
+
 message::ChatRequest full_request() {
   message::ChatRequest chat;
   chat.messages = {{.role = message::Role::developer, .content = "d"},
@@ -348,7 +412,7 @@ constexpr std::string_view kMessages =
     R"("function":{"name":"f","arguments":"{}"}}]},)"
     R"({"role":"tool","content":"t","tool_call_id":"1"}],"stream":true,"stream_options":{"include_usage":true},)";
 constexpr std::string_view kTools =
-    R"("tools":[{"type":"function","function":{"name":"f","description":"F","parameters":{"type":"object"}}}])";
+    R"("tools":[{"type":"function","function":{"name":"f","description":"F","parameters":{"type":"object","properties":{}}}}])";
 
 TEST(ChatServer, tool_calling_SaysInWordsThatAToolFailed) {
   struct Row {

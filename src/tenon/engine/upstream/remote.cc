@@ -55,6 +55,14 @@ std::optional<std::uint32_t> told_at(const Value& value, std::string_view pointe
   return static_cast<std::uint32_t>(count);
 }
 
+namespace {
+
+bool is_digit(char byte) {
+  return byte >= '0' && byte <= '9';
+}
+
+}  // namespace
+
 std::string ids_text(const std::vector<TokenId>& ids) {
   std::string out = "[";
   out.reserve(7 * ids.size() + 2);
@@ -65,6 +73,28 @@ std::string ids_text(const std::vector<TokenId>& ids) {
 
 bool blames_request(unsigned status, std::string_view /*said*/) {
   return status == 400 || status == 413 || status == 422;
+}
+
+std::string words_of(const Value& error, unsigned depth) {
+  constexpr unsigned kMostDepth = 4;
+  constexpr std::size_t kMostItems = 4;
+  if (const std::string* text = error.if_string()) return *text;
+  if (depth >= kMostDepth) return {};
+  std::string words;
+  if (const json::Array* items = error.if_array()) {
+    for (const Value& item : std::span(*items).first(std::min(items->size(), kMostItems))) {
+      const std::string more = words_of(item, depth + 1);
+      if (!more.empty()) words += (words.empty() ? "" : "; ") + more;
+    }
+    return words;
+  }
+  for (const std::string_view key : {"message", "error", "detail", "msg", "reason", "error_message",
+                                     "description", "errors", "title"}) {
+    const Value* member = error.find(key);
+    if (member != nullptr) words = words_of(*member, depth + 1);
+    if (!words.empty()) break;
+  }
+  return words;
 }
 
 Error unavailable(std::string message) {
@@ -110,8 +140,9 @@ constexpr std::size_t kMaxErrorBytes = std::size_t{64} << 10;
 constexpr std::size_t kMaxLineBytes = http::SseDecoder::kDefaultMaxEventBytes;
 constexpr std::size_t kMaxDocumentBytes = std::size_t{64} << 20;
 
-// An error message of a server, in the shapes of llama-server, vLLM and SGLang ({"error":
-// {"message", "code"}}), of OpenAI's API, whose codes are words, and of Ollama ({"error": "..."}).
+// An error message of a server, in any shape that words_of() reads, among them those of
+// llama-server, vLLM and SGLang ({"error": {"message", "code"}}), of OpenAI's API, whose codes are
+// words, and of FastAPI ({"detail": [{"msg"}]}).
 struct Fault {
   std::string said;
   unsigned status = 0;
@@ -126,13 +157,9 @@ constexpr std::array<std::pair<std::string_view, unsigned>, 5> kCodes = {
      {"engine_busy", 429}}};  // another Tenon server's
 
 Fault fault_in(const Value& answer) {
-  Fault fault{text_at(answer, "/error/message"), count_at(answer, "/error/code")};
-  if (fault.said.empty()) fault.said = text_at(answer, "/error");
-  if (fault.said.empty() && answer.find("error") == nullptr) {  // the event's type says "error"
-    fault.said = text_at(answer, "/message");
-    if (fault.said.empty()) fault.said = text_at(answer, "/detail");
-    fault.status = count_at(answer, "/code");
-  }
+  Fault fault{words_of(answer), count_at(answer, "/error/code")};
+  // The event's type says that it is an error.
+  if (answer.find("error") == nullptr) fault.status = count_at(answer, "/code");
   const std::string code = text_at(answer, "/error/code");
   for (const auto& [word, status] : kCodes) {
     if (code == word) fault.status = status;
@@ -163,10 +190,58 @@ std::uint32_t retry_after_of(const std::vector<http::Header>& headers) {
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(*then - now, 0, UINT32_MAX));
 }
 
+std::string said_in(std::string_view body) {
+  const auto document = json::parse(body);
+  return document ? fault_in(*document).said : std::string();
+}
+
+// The host in `url`, with its port.
+std::string authority_in(const std::string& url) {
+  const std::string::size_type scheme = url.find("://");
+  const std::string::size_type begin = scheme == url.npos ? 0 : scheme + 3;
+  return url.substr(begin, url.find('/', begin) - begin);
+}
+
+// The names of the server's host as it may name itself: a word that is an ordinary word is none.
+std::vector<std::string> names_of_host(const std::string& url) {
+  const std::string authority = authority_in(url);
+  const bool has_port = authority.rfind(':') != authority.npos && !authority.ends_with(']');
+  const std::string host = has_port ? authority.substr(0, authority.rfind(':')) : authority;
+  const bool is_local = host == "localhost" || host == "[::1]" || host.starts_with("127.");
+  if (is_local) return {"localhost", "[::1]", "127.0.0.1", host};
+  return host.find_first_of(".:") == host.npos ? std::vector<std::string>{authority}
+                                               : std::vector<std::string>{host};
+}
+
+// Clients must not learn where the server listens; only the log has the address. The scheme before
+// a host and the port behind it go too.
+std::string without_address(std::string message, const std::string& url) {
+  constexpr std::string_view kInstead = "the server";
+  for (const std::string& host : names_of_host(url)) {
+    if (host.empty()) continue;
+    for (auto at = message.find(host); at != message.npos; at = message.find(host, at)) {
+      std::size_t begin = at;
+      std::size_t end = at + host.size();
+      for (const std::string_view scheme : {"https://", "http://"}) {
+        if (std::string_view(message).substr(0, begin).ends_with(scheme)) begin -= scheme.size();
+      }
+      if (end + 1 < message.size() && message[end] == ':' && is_digit(message[end + 1])) {
+        ++end;
+        while (end < message.size() && is_digit(message[end])) ++end;
+      }
+      const bool begins = begin == 0 && std::string_view(message).substr(end).starts_with(": ");
+      const std::string_view instead = begins ? std::string_view() : kInstead;
+      message.replace(begin, end - begin + (begins ? 2 : 0), instead);
+      at = begin + instead.size();
+    }
+  }
+  return message;
+}
+
 // As refusal(); the details that clients must not see go to the log.
 Trouble refused(unsigned status, const std::string& said, const ServerAddress& to,
                 BlamesRequest blames) {
-  Trouble trouble = refusal(status, said, blames);
+  Trouble trouble = refusal(status, without_address(said, to.url), blames);
   if (status == 401 || status == 403) {
     log::error("upstream " + to.url + ": status " + std::to_string(status) + " for " +
                (to.api_key.empty()     ? "being asked without a key: the model has no api_key_env"
@@ -175,28 +250,6 @@ Trouble refused(unsigned status, const std::string& said, const ServerAddress& t
                (said.empty() ? "" : ": " + std::string(log::content(said))));
   }
   return trouble;
-}
-
-std::string said_in(std::string_view body) {
-  const auto document = json::parse(body);
-  return document ? fault_in(*document).said : std::string();
-}
-
-// Clients must not learn where the server listens; only the log has the address.
-std::string without_address(std::string message, const std::string& url) {
-  const std::string::size_type scheme = url.find("://");
-  const auto path = url.find('/', scheme == url.npos ? 0 : scheme + 3);
-  const std::string origin = url.substr(0, path);
-  const std::string host = origin.substr(scheme == origin.npos ? 0 : scheme + 3);
-  for (const std::string& address : {origin + ": ", origin, host}) {
-    if (address.empty()) continue;
-    for (auto at = message.find(address); at != message.npos; at = message.find(address, at)) {
-      const std::string_view instead = address.ends_with(": ") ? "" : "the server";
-      message.replace(at, address.size(), instead);
-      at += instead.size();
-    }
-  }
-  return message;
 }
 
 // What a piece costs a reader that keeps the answer, besides its text.
@@ -297,6 +350,7 @@ class Generation {
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr int kIdleSilences = 5;
+  static constexpr std::size_t kLastBytes = 4096;
 
   static std::uint32_t known_tokens(const GenerateRequest& request) {
     return static_cast<std::uint32_t>(request.prompt.size());
@@ -307,6 +361,8 @@ class Generation {
     const Status fed = decoder_.feed(bytes, events);
     if (!events.empty() && !std::exchange(has_come_, true)) error_body_.clear();
     if (!has_come_ && !type_.starts_with("text/event-stream")) error_body_ += bytes;
+    last_bytes_.append(bytes);
+    if (last_bytes_.size() > 2 * kLastBytes) last_bytes_.erase(0, last_bytes_.size() - kLastBytes);
     for (const http::SseEvent& event : events) {
       event.type == "error" ? on_error(event.data) : on_data(event.data);
     }
@@ -356,11 +412,28 @@ class Generation {
       return refused(status_, said_in(error_body_), server_, blames_);
     if (failure_) return *failure_;
     if (!has_come_ && !error_body_.empty()) return no_stream();
+    if (const std::string said = said_last(); !said.empty()) {
+      return refused(0, said, server_, blames_);
+    }
     if (transfer) return unavailable("the answer broke off");
     log::warn("upstream " + transfer.error().message);
     const Errc code = transfer.error().code;
     return Error{code == Errc::limit_exceeded ? Errc::unavailable : code,
                  without_address(transfer.error().message, server_.url)};
+  }
+
+  // Some servers write their error as a line of the stream that is no event: `error: {...}` of
+  // llama.cpp, or the JSON alone.
+  std::string said_last() const {
+    std::string_view rest = last_bytes_;
+    while (!rest.empty() && (rest.back() == '\n' || rest.back() == '\r')) rest.remove_suffix(1);
+    std::string_view line = rest.substr(rest.rfind('\n') + 1);
+    constexpr std::string_view kName = "error:";
+    const bool is_named = line.starts_with(kName);
+    if (is_named) line.remove_prefix(kName.size());
+    const auto document = json::parse(line);
+    const bool is_error = document && (is_named || document->find("error") != nullptr);
+    return is_error ? fault_in(*document).said : std::string();
   }
 
   // With status 200 a server may still answer with an error document, and a proxy with a page.
@@ -383,7 +456,10 @@ class Generation {
     const auto event = json::parse(data);
     if (!event) return fail(unavailable("an event is not JSON: " + event.error().message));
     if (event->is_null()) return fail(unavailable("an event is no object"));
-    if (const Value* error = event->find("error"); error != nullptr && !error->is_null()) {
+    const Value* error = event->find("error");
+    const bool is_error =
+        text_at(*event, "/object") == "error" || text_at(*event, "/type") == "error";
+    if (is_error || (error != nullptr && !error->is_null())) {
       const Fault fault = fault_in(*event);
       return fail(refused(fault.status, fault.said, server_, blames_));
     }
@@ -465,6 +541,7 @@ class Generation {
   std::uint32_t retry_after_s_ = 0;
   std::string type_;
   std::string error_body_;  // what came with another status, or instead of a stream
+  std::string last_bytes_;  // of the stream
   bool has_come_ = false;   // an event has come
   http::SseDecoder decoder_;
   bool is_document_ = false;

@@ -142,6 +142,9 @@ struct ListedModel {
 [[nodiscard]] Trouble refusal(unsigned status, const std::string& said,
                               BlamesRequest blames = blames_request);
 
+/// What an error says in words: its message, detail, reason or the like, at any depth up to 4; a
+/// list's are joined. "" if there are none.
+[[nodiscard]] std::string words_of(const json::Value& error, unsigned depth = 0);
 /// The value at a place of a server's answer; "" or 0 if it is absent.
 [[nodiscard]] std::string text_at(const json::Value& value, std::string_view pointer);
 [[nodiscard]] std::uint32_t count_at(const json::Value& value, std::string_view pointer);
