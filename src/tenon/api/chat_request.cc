@@ -10,6 +10,7 @@
 
 #include "tenon/api/left_out_content.h"
 #include "tenon/api/request_reader.h"
+#include "tenon/message/build.h"
 #include "tenon/schema/tool.h"
 
 // How a request is decoded
@@ -76,27 +77,12 @@ class ChatDecoder : public RequestReader {
   bool function_call(const Value& value);
   bool audio(const Value&) { return refuse("audio", "this server answers in text only"); }
   bool web_search(const Value&) {
-    return refuse("web_search_options", "this server does not search the web");
+    return leave_out("web_search_options", "this server does not search the web");
   }
   bool moderation(const Value&) { return refuse("moderation", "this server does not moderate"); }
   bool enable_thinking(const Value& value) {
     return RequestReader::enable_thinking(value, "enable_thinking");
   }
-  bool json_schema(const Value& value) { return bare_schema(value, "json_schema"); }
-  bool guided_json(const Value& value) { return bare_schema(value, "guided_json"); }
-  bool guided_choice(const Value& value) { return choice_of(value, "guided_choice"); }
-  bool guided_regex(const Value& value) {
-    return answer_grammar(value, "guided_regex", message::TextGrammar::Syntax::regex);
-  }
-  bool regex(const Value& value) {
-    return answer_grammar(value, "regex", message::TextGrammar::Syntax::regex);
-  }
-  bool guided_grammar(const Value& value) { return ebnf_or_lark(value, "guided_grammar"); }
-  bool grammar(const Value& value) { return ebnf_or_lark(value, "grammar"); }
-  bool ebnf(const Value& value) {
-    return answer_grammar(value, "ebnf", message::TextGrammar::Syntax::gbnf);
-  }
-  bool structural_tag_field(const Value& value) { return structural_tag(value, "structural_tag"); }
 
  private:
   bool decode_message(const Value& value, const std::string& path, Message& out);
@@ -106,6 +92,7 @@ class ChatDecoder : public RequestReader {
   bool tool_call(const Value& value, const std::string& path, message::ToolCall& out);
   bool arguments(const Value& function, const std::string& path, message::ToolCall& out);
   bool custom_call(const Value& value, const std::string& path, message::ToolCall& out);
+  static bool hosted_call(const Value& value, const std::string& type, message::ToolCall& out);
   bool earlier_call(const Value& value, const std::string& path, Message& out);
   bool tool(const Value& value, const std::string& path, Tool& out);
   bool function(const Value& value, const std::string& path, Tool& out);
@@ -129,7 +116,7 @@ class ChatDecoder : public RequestReader {
 using enum Effect;
 
 // tools comes before tool_choice, because tool_choice names tools.
-constexpr auto kChatFields = std::to_array<Field<ChatDecoder>>({
+constexpr auto kOwnChatFields = std::to_array<Field<ChatDecoder>>({
     {{"model", honoured, false, "#ModelName"}, &ChatDecoder::model},
     {{"messages", honoured, true, "#ChatMessages"}, &ChatDecoder::messages},
     {{"tools", honoured, false, "#ChatTools"}, &ChatDecoder::tools},
@@ -162,22 +149,12 @@ constexpr auto kChatFields = std::to_array<Field<ChatDecoder>>({
     {{"enable_thinking", honoured, false, "#Boolean"}, &ChatDecoder::enable_thinking},
     {{"chat_template_kwargs", honoured, false, "#TemplateKwargs"}, &ChatDecoder::template_kwargs},
     {{"response_format", honoured, false, "#ResponseFormat"}, &ChatDecoder::response_format},
-    {{"json_schema", honoured, false, "#JsonSchema"}, &ChatDecoder::json_schema},
-    {{"guided_json", honoured, false, "#JsonSchema"}, &ChatDecoder::guided_json},
-    {{"guided_choice", honoured, false, "#Strings"}, &ChatDecoder::guided_choice},
-    {{"guided_regex", honoured, false, "#String"}, &ChatDecoder::guided_regex},
-    {{"guided_grammar", honoured, false, "#String"}, &ChatDecoder::guided_grammar},
-    {{"structured_outputs", honoured, false, "#StructuredOutputs"},
-     &ChatDecoder::structured_outputs},
-    {{"grammar", honoured, false, "#String"}, &ChatDecoder::grammar},
-    {{"regex", honoured, false, "#String"}, &ChatDecoder::regex},
-    {{"ebnf", honoured, false, "#String"}, &ChatDecoder::ebnf},
-    {{"structural_tag", honoured, false, "{}"}, &ChatDecoder::structural_tag_field},
     {{"tenon", honoured, false, "#Tenon"}, &ChatDecoder::tenon},
     {{"rlm", honoured, false, "#Rlm"}, &ChatDecoder::rlm},
     {{"modalities", refused, false, "#Modalities"}, &ChatDecoder::modalities},
     {{"audio", refused}, &ChatDecoder::audio},
-    {{"web_search_options", refused}, &ChatDecoder::web_search},
+    {{"web_search_options", without_effect, false, R"({"type": "object"})"},
+     &ChatDecoder::web_search},
     {{"moderation", refused}, &ChatDecoder::moderation},
     {{"metadata", without_effect}, nullptr, Kind::object},
     {{"prediction", without_effect}, nullptr, Kind::object},
@@ -190,6 +167,7 @@ constexpr auto kChatFields = std::to_array<Field<ChatDecoder>>({
     {{"user", without_effect}, nullptr, Kind::string},
     {{"verbosity", without_effect}, nullptr, Kind::string},
 });
+constexpr auto kChatFields = joined(kOwnChatFields, kTextFields<ChatDecoder>);
 
 // ---- messages
 
@@ -259,6 +237,10 @@ bool ChatDecoder::content(const Value& value, const std::string& path, Message& 
     return true;
   }
   const json::Array* items = value.if_array();
+  if (items == nullptr && out.role == Role::tool) {  // a result as the tool returned it
+    out.content = json::to_string(value);
+    return true;
+  }
   if (items == nullptr) {
     return fail("invalid_type", path,
                 path + " must be a string or an array of parts, not " +
@@ -318,11 +300,15 @@ bool ChatDecoder::tool_call(const Value& value, const std::string& path, message
   if (!kind(value, Kind::object, path)) return false;
   // Clients that send back what they have read include the index of the stream, and OpenAI's SDK
   // the parsed arguments; neither adds information.
-  bool is_custom = false;
-  if (!kind_of_tool(present(value, "type"), path, is_custom)) return false;
-  if (!only(value, path, {"type", "id", "index", is_custom ? "custom" : "function"})) return false;
+  const Value* type = present(value, "type");
+  const std::string* word = type == nullptr ? nullptr : type->if_string();
   const Value* id = present(value, "id");
   if (id != nullptr && !string(*id, in(path, "id"), out.id)) return false;
+  const bool is_hosted = word != nullptr && *word != "function" && *word != "custom";
+  if (is_hosted && present(value, "function") == nullptr) return hosted_call(value, *word, out);
+  bool is_custom = false;
+  if (!is_hosted && !kind_of_tool(type, path, is_custom)) return false;
+  if (!only(value, path, {"type", "id", "index", is_custom ? "custom" : "function"})) return false;
   if (is_custom) return custom_call(value, path, out);
   const Value* function = required(value, path, "function", Kind::object);
   const std::string where = in(path, "function");
@@ -330,6 +316,16 @@ bool ChatDecoder::tool_call(const Value& value, const std::string& path, message
   if (!only(*function, where, {"name", "arguments", "parsed_arguments"})) return false;
   if (!required_string(*function, where, "name", out.name)) return false;
   return arguments(*function, where, out);
+}
+
+// `{"type": "web_search", "web_search": {...}}`: what another server ran. To the model it is a call
+// of a tool with the type's name.
+bool ChatDecoder::hosted_call(const Value& value, const std::string& type, message::ToolCall& out) {
+  out.name = message::is_tool_name(type) ? type : "hosted_tool";
+  const Value* given = present(value, type);
+  out.arguments =
+      given != nullptr && given->if_object() != nullptr ? json::to_string(*given) : "{}";
+  return true;
 }
 
 // Arguments are JSON in a text, or the object itself.
@@ -374,10 +370,10 @@ bool ChatDecoder::custom_call(const Value& value, const std::string& path, messa
 
 bool ChatDecoder::tool(const Value& value, const std::string& path, Tool& out) {
   if (!kind(value, Kind::object, path)) return false;
+  if (is_hosted_tool(value)) return leave_out(path, kRunsNoTools);
   const Value* type = required(value, path, "type");
   bool is_custom = false;
   if (type == nullptr) return false;
-  if (is_hosted_tool(value)) return leave_out(path, kRunsNoTools);
   if (!kind_of_tool(type, path, is_custom)) return false;
   if (is_custom) return custom_tool(value, path, out);
   const std::string where = in(path, "function");

@@ -156,9 +156,12 @@ const ChatRefused kRefusedFields[] = {
     {"ResponseFormatWithoutSchema",
      R"("response_format": {"type": "json_schema", "json_schema": {"name": "n"}})",
      "response_format.json_schema.schema", "missing_required_parameter"},
-    {"ResponseFormatWithoutName",
-     R"("response_format": {"type": "json_schema", "json_schema": {"schema": {}}})",
-     "response_format.json_schema.name", "missing_required_parameter"},
+    {"ResponseFormatNameOfOtherType",
+     R"("response_format": {"type": "json_schema", "json_schema": {"name": 1, "schema": {}}})",
+     "response_format.json_schema.name", "invalid_type"},
+    {"ResponseFormatJsonWithoutSchema", R"("response_format": {"type": "json"})",
+     "response_format.schema", "missing_required_parameter"},
+    {"FormatOfAnotherWord", R"("format": "xml")", "format", "invalid_value"},
     {"ResponseFormatSchemaOfOtherType",
      R"("response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": 1}})",
      "response_format.json_schema.schema", "invalid_type"},
@@ -702,6 +705,19 @@ const HeldTextRow kHeldTexts[] = {
     {R"("structured_outputs": {"grammar": "start: \"a\""})", Syntax::lark, R"(start: "a")"},
     {R"("response_format": {"type": "grammar", "grammar": "root ::= \"a\""})", Syntax::gbnf,
      R"(root ::= "a")"},
+    {R"("response_format": {"type": "regex", "value": "a+"})", Syntax::regex, "a+"},
+    {R"("response_format": {"type": "regex", "pattern": "a+"})", Syntax::regex, "a+"},
+};
+
+// Fields that ask for JSON by the schema {"type": "object"}, or by any.
+constexpr std::string_view kHeldJson[] = {
+    R"("structured_outputs": {"json": {"type": "object"}})",
+    R"("response_format": {"type": "json_schema", "schema": {"type": "object"}})",
+    R"("response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "object"}}})",
+    R"("response_format": {"type": "json", "value": {"type": "object"}})",
+    R"("response_format": {"type": "json", "schema": {"type": "object"}})",
+    R"("format": {"type": "object"})",
+    R"("format": "json")",
 };
 
 Result<ChatCompletionRequest, ApiError> held_text(std::string_view fields) {
@@ -718,12 +734,39 @@ TEST(ChatRequest, HoldsTheTextAsLocalServersDo) {
     EXPECT_EQ(format.grammar.syntax, row.syntax) << row.fields;
     EXPECT_EQ(format.grammar.definition, row.definition) << row.fields;
   }
-  const auto none = held_text(R"("grammar": "", "structured_outputs": {})");
+  const auto none = held_text(R"("grammar": "", "format": "", "structured_outputs": {})");
   ASSERT_TRUE(none);
   EXPECT_EQ(none->chat.response_format.kind, message::ResponseFormat::Kind::text);
-  const auto json = held_text(R"("structured_outputs": {"json": {"type": "object"}})");
-  ASSERT_TRUE(json);
-  EXPECT_EQ(json->chat.response_format.kind, message::ResponseFormat::Kind::json);
+  for (const std::string_view fields : kHeldJson) {
+    const auto json = held_text(fields);
+    ASSERT_TRUE(json) << fields << json.error().message;
+    const message::ResponseFormat& format = json->chat.response_format;
+    EXPECT_EQ(format.kind, message::ResponseFormat::Kind::json) << fields;
+    const bool has_schema = fields.find("object") != std::string_view::npos;
+    EXPECT_EQ(json::to_string(format.schema), has_schema ? R"({"type":"object"})" : "null");
+  }
+}
+
+// A tool's result may be any JSON, and a call one of a tool that another server ran.
+TEST(ChatRequest, ReadsResultsAndCallsAsOthersWriteThem) {
+  const auto decoded = decode_chat_completion(*json::parse(R"({"messages": [
+      {"role": "user", "content": "x"},
+      {"role": "assistant", "tool_calls": [
+          {"id": "a", "type": "web_search", "web_search": {"q": "y"}},
+          {"id": "b", "type": "code_interpreter"},
+          {"id": "c", "type": "builtin_function", "function": {"name": "$s", "arguments": "{}"}}]},
+      {"role": "tool", "tool_call_id": "a", "content": {"found": [1, 2.50]}},
+      {"role": "tool", "tool_call_id": "b", "content": 5}]})"));
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  const auto& messages = decoded->chat.messages;
+  ASSERT_EQ(messages.size(), 4U);
+  std::string calls;
+  for (const message::ToolCall& call : messages[1].tool_calls) {
+    calls += call.id + ' ' + call.name + call.arguments + ';';
+  }
+  EXPECT_EQ(calls, R"(a web_search{"q":"y"};b code_interpreter{};c $s{};)");
+  EXPECT_EQ(messages[2].text(), R"({"found":[1,2.50]})");
+  EXPECT_EQ(messages[3].text(), "5");
 }
 
 TEST(ChatRequest, RefusesTextsThatCannotBeHeld) {

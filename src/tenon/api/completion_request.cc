@@ -47,7 +47,7 @@ class CompletionDecoder : public RequestReader {
 
 using enum Effect;
 
-constexpr auto kCompletionFields = std::to_array<Field<CompletionDecoder>>({
+constexpr auto kOwnCompletionFields = std::to_array<Field<CompletionDecoder>>({
     {{"model", honoured, false, "#ModelName"}, &CompletionDecoder::model},
     {{"prompt", honoured, false, "#Prompt"}, &CompletionDecoder::prompt},
     {{"suffix", honoured, false, "#String"}, &CompletionDecoder::suffix},
@@ -72,6 +72,7 @@ constexpr auto kCompletionFields = std::to_array<Field<CompletionDecoder>>({
     {{"response_format", honoured, false, "#ResponseFormat"}, &CompletionDecoder::response_format},
     {{"user", without_effect}, nullptr, Kind::string},
 });
+constexpr auto kCompletionFields = joined(kOwnCompletionFields, kTextFields<CompletionDecoder>);
 
 // A text, token ids, or a list of texts or of lists of ids; all items are of the first one's kind.
 bool CompletionDecoder::prompt(const Value& value) {

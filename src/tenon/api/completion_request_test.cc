@@ -132,6 +132,19 @@ TEST(CompletionRequest, ReadsTheRest) {
   EXPECT_EQ(decoded->chat.response_format.kind, message::ResponseFormat::Kind::json);
 }
 
+TEST(CompletionRequest, HoldsTheTextAsLocalServersDo) {
+  for (const std::string_view fields :
+       {R"("guided_choice": ["a", "b"])", R"("guided_regex": "a|b")",
+        R"("grammar": "root ::= \"a\"")", R"("structured_outputs": {"choice": ["a"]})"}) {
+    const auto decoded = completion_decode(fields);
+    ASSERT_TRUE(decoded) << fields << decoded.error().message;
+    EXPECT_EQ(decoded->chat.response_format.kind, message::ResponseFormat::Kind::grammar) << fields;
+  }
+  const auto json = completion_decode(R"("json_schema": {"type": "object"})");
+  ASSERT_TRUE(json) << json.error().message;
+  EXPECT_EQ(json->chat.response_format.kind, message::ResponseFormat::Kind::json);
+}
+
 // The create() parameters of the OpenAI Python SDK 3.52: none is dropped in silence.
 TEST(CompletionRequest, EveryFieldOfTheSdkHasItsPlace) {
   std::set<std::string_view> known;

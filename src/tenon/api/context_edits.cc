@@ -106,6 +106,52 @@ std::uint64_t guessed_tokens(const ChatRequest& request) {
   return bytes_in(request) / 4;
 }
 
+std::size_t drop_oldest(ChatRequest& request,
+                        const std::function<bool(const ChatRequest& request)>& fits) {
+  const std::vector<Message>& all = request.messages;
+  std::size_t asked = all.size();  // the user's last text
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].role == Role::user) asked = i;
+  }
+  std::vector<std::vector<std::size_t>> parts;  // those that may go, oldest first
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].role == Role::system || all[i].role == Role::developer || i == asked) continue;
+    const bool is_result = all[i].role == Role::tool && !parts.empty();
+    if (!is_result) parts.emplace_back();
+    parts.back().push_back(i);
+  }
+  const bool ends_with_part =
+      !parts.empty() && (asked == all.size() || parts.back().front() > asked);
+  const std::size_t may_go = parts.size() - (ends_with_part ? 1 : 0);
+  if (may_go == 0) return 0;
+  const auto without = [&](std::size_t count) {
+    std::vector<bool> goes(all.size(), false);
+    for (std::size_t i = 0; i < count; ++i) {
+      for (const std::size_t at : parts[i]) goes[at] = true;
+    }
+    ChatRequest rest = request;
+    rest.messages.clear();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (!goes[i]) rest.messages.push_back(all[i]);
+    }
+    return rest;
+  };
+  std::size_t least = 1;
+  std::size_t most = may_go;
+  if (!fits(without(most))) return 0;
+  while (least < most) {
+    const std::size_t middle = least + (most - least) / 2;
+    if (fits(without(middle))) {
+      most = middle;
+    } else {
+      least = middle + 1;
+    }
+  }
+  const std::size_t before = all.size();
+  request = without(most);
+  return before - request.messages.size();
+}
+
 json::Array apply_edits(const std::vector<ContextEdit>& edits, ChatRequest& request,
                         const CountTokens& count) {
   json::Array applied;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -8,7 +9,7 @@
 #include "tenon/json/value.h"
 #include "tenon/message/message.h"
 
-/// Applies `context_management` of a Messages request, which removes parts of its prompt.
+/// Removes parts of a prompt: `context_management` of Messages, `truncation` of Responses.
 namespace tenon::api {
 
 /// `clear_tool_uses_20250919` or `clear_thinking_20251015`, with the defaults for values that the
@@ -34,6 +35,15 @@ using CountTokens = std::function<std::uint64_t(const message::ChatRequest& requ
 
 /// The estimated tokens of a prompt if there is no tokenizer: a quarter of its bytes.
 [[nodiscard]] std::uint64_t guessed_tokens(const message::ChatRequest& request);
+
+/// Leaves the oldest parts of the conversation out, as few as make `fits` true: a part is a
+/// message, or a message with calls and their results. Instructions, the last text of the user's
+/// and the part that the conversation ends with stay. Returns how many messages were left out; 0
+/// also if nothing can help, and then `request` is unchanged. `fits` is called a logarithmic number
+/// of times.
+[[nodiscard]] std::size_t drop_oldest(
+    message::ChatRequest& request,
+    const std::function<bool(const message::ChatRequest& request)>& fits);
 
 /// Applies the edits in order: results of tools that are cleared are replaced by a sentence that
 /// says so. Returns `applied_edits` for the answer. `count` is called only if an edit depends on it

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -117,6 +118,57 @@ TEST(ContextEdits, AreNotAppliedTwice) {
   const ContextEdit edit{.type = "t", .trigger = 1, .keep = 1};
   ChatRequest request = three_uses();
   EXPECT_EQ(apply_edits({edit, edit}, request, guessed_tokens).size(), 1U);
+}
+
+struct DropRow {
+  std::string_view name;
+  std::size_t room;  // how many messages fit
+  std::size_t dropped;
+  std::string_view left;  // the texts of what stays
+};
+
+// s: instructions, u: the user's texts, a: answers, c: a call, r: its results
+constexpr DropRow kDropRows[] = {
+    {"TheOldestGoes", 6, 1, "s a2 c r3 r4 u5 "},
+    {"AsFewAsCanBe", 5, 2, "s c r3 r4 u5 "},
+    {"ResultsGoWithTheirCall", 4, 5, "s u5 "},
+    {"TheLastTextStays", 1, 0, "s u1 a2 c r3 r4 u5 "},
+};
+
+TEST(ContextEdits, TheOldestMessagesAreDroppedFirst) {
+  for (const DropRow& row : kDropRows) {
+    ChatRequest request;
+    const std::pair<Role, std::string> said[] = {
+        {Role::system, "s"}, {Role::user, "u1"}, {Role::assistant, "a2"}, {Role::assistant, "c"},
+        {Role::tool, "r3"},  {Role::tool, "r4"}, {Role::user, "u5"},
+    };
+    for (const auto& [role, text] : said)
+      request.messages.push_back({.role = role, .content = text});
+    const std::size_t dropped = drop_oldest(
+        request, [&](const ChatRequest& rest) { return rest.messages.size() <= row.room; });
+    std::string left;
+    for (const message::Message& message : request.messages) left += message.text() + ' ';
+    EXPECT_EQ(left, row.left) << row.name;
+    EXPECT_EQ(dropped, row.dropped) << row.name;
+  }
+}
+
+// While tools are at work, the user's text stands first, and the last results stay.
+TEST(ContextEdits, ALoopKeepsItsQuestionAndItsLastResults) {
+  ChatRequest request;
+  for (const auto& [role, text] :
+       {std::pair{Role::user, "u"}, std::pair{Role::assistant, "c1"}, std::pair{Role::tool, "r1"},
+        std::pair{Role::assistant, "c2"}, std::pair{Role::tool, "r2"}}) {
+    request.messages.push_back({.role = role, .content = text});
+  }
+  const auto fits = [](std::size_t room) {
+    return [room](const ChatRequest& rest) { return rest.messages.size() <= room; };
+  };
+  EXPECT_EQ(drop_oldest(request, fits(2)), 0U);
+  EXPECT_EQ(drop_oldest(request, fits(3)), 2U);
+  std::string left;
+  for (const message::Message& message : request.messages) left += message.text();
+  EXPECT_EQ(left, "uc2r2");
 }
 
 // A history of any length is searched once.

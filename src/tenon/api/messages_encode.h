@@ -24,6 +24,7 @@ struct MessageHead {
   bool omits_thinking = false;       ///< Thinking is counted but not shown.
   bool is_json = false;              ///< Text must fit a schema, which the guarantee covers.
   json::Value context_management{};  ///< `{"applied_edits"}`; null: no edits were asked for.
+  std::uint64_t guessed_tokens = 0;  ///< Of the prompt, if they are not known before the answer.
 };
 
 /// A message is a list of blocks, in the order in which the model wrote them: text, thinking, and
@@ -31,7 +32,8 @@ struct MessageHead {
 /// call was cut, the stream has the bytes that came, and the whole answer has an object made from
 /// them.
 ///
-/// `message_start` has the number of the prompt's tokens if it is known before the answer, else 0.
+/// `message_start` has the number of the prompt's tokens if it is known before the answer, else the
+/// head's guess.
 /// `message_delta` says how many were cached and has the final number, which the SDKs use.
 class MessagesEncoder final : public AnswerEncoder {
  public:
@@ -40,7 +42,9 @@ class MessagesEncoder final : public AnswerEncoder {
 
   [[nodiscard]] Dialect dialect() const override { return Dialect::anthropic; }
   [[nodiscard]] std::span<const FieldName> field_names() const override { return kMessagesNames; }
-  void set_prompt_tokens(std::uint64_t count) override { prompt_tokens_ = count; }
+  void set_prompt_tokens(std::uint64_t count) override {
+    prompt_tokens_ = count > 0 ? count : head_.guessed_tokens;
+  }
   void begin(std::string& out) override;
   void add(unsigned choice, const message::ChatEvent& event,
            const std::vector<message::TokenLogprob>& logprobs, std::string& out) override;

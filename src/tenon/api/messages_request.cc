@@ -56,7 +56,7 @@ class MessagesDecoder : public RequestReader {
   bool output_config(const Value& value);
   // The earlier name of `output_config.format`.
   bool earlier_format(const Value& value) { return output_format(value, "output_format"); }
-  bool container(const Value&) { return refuse("container", "this server has no containers"); }
+  bool container(const Value&) { return leave_out("container", "this server has no containers"); }
   bool compaction(const Value&) { return refuse("compaction", "nothing is ever cut or summed up"); }
   // This code tells the SDKs that they must send all messages each time.
   bool thread(const Value&) {
@@ -67,7 +67,8 @@ class MessagesDecoder : public RequestReader {
   bool context_management(const Value& value);
   bool mcp_servers(const Value& value) {
     if (value.if_array() != nullptr && value.if_array()->empty()) return true;
-    return refuse("mcp_servers", "this server connects to no others for its clients");
+    return kind(value, Kind::array, "mcp_servers") &&
+           leave_out("mcp_servers", "this server connects to no others for its clients");
   }
 
  private:
@@ -105,7 +106,7 @@ class MessagesDecoder : public RequestReader {
 using enum Effect;
 
 // tools comes before tool_choice, which names tools, and system before messages, which follow it.
-constexpr auto kMessagesFields = std::to_array<Field<MessagesDecoder>>({
+constexpr auto kOwnMessagesFields = std::to_array<Field<MessagesDecoder>>({
     {{"model", honoured, false, "#ModelName"}, &MessagesDecoder::model},
     {{"system", honoured, false, "#System"}, &MessagesDecoder::system},
     {{"messages", honoured, true, "#AnthropicMessages"}, &MessagesDecoder::messages},
@@ -126,8 +127,8 @@ constexpr auto kMessagesFields = std::to_array<Field<MessagesDecoder>>({
      &MessagesDecoder::context_management},
     {{"tenon", honoured, false, "#Tenon"}, &MessagesDecoder::tenon},
     {{"rlm", honoured, false, "#Rlm"}, &MessagesDecoder::rlm},
-    {{"container", refused}, &MessagesDecoder::container},
-    {{"mcp_servers", refused, false, "#EmptyList"}, &MessagesDecoder::mcp_servers},
+    {{"container", without_effect, false, "{}"}, &MessagesDecoder::container},
+    {{"mcp_servers", without_effect, false, R"({"type": "array"})"}, &MessagesDecoder::mcp_servers},
     {{"compaction", refused}, &MessagesDecoder::compaction},
     {{"thread", refused}, &MessagesDecoder::thread},
     {{"billing_policy", without_effect}, nullptr, Kind::object},
@@ -140,6 +141,7 @@ constexpr auto kMessagesFields = std::to_array<Field<MessagesDecoder>>({
     {{"service_tier", without_effect}, nullptr, Kind::string},
     {{"speed", without_effect}, nullptr, Kind::string},
 });
+constexpr auto kMessagesFields = joined(kOwnMessagesFields, kTextFields<MessagesDecoder>);
 
 // ---- messages
 
@@ -252,9 +254,13 @@ bool MessagesDecoder::tool_use(const Value& block, const std::string& path, Mess
   message::ToolCall call;
   if (!required_string(block, path, "id", call.id)) return false;
   if (!required_string(block, path, "name", call.name)) return false;
-  const Value* input = required(block, path, "input", Kind::object);
-  if (input == nullptr) return false;
-  call.arguments = json::to_string(*input);
+  // Some clients send back the text that the input's pieces made.
+  const Value* input = required(block, path, "input");
+  const std::string* text = input == nullptr ? nullptr : input->if_string();
+  const auto object = text == nullptr ? Expected<Value>(Value()) : json::parse(*text);
+  const bool is_text = object && object->if_object() != nullptr;
+  if (input == nullptr || !(is_text || kind(*input, Kind::object, in(path, "input")))) return false;
+  call.arguments = json::to_string(is_text ? *object : *input);
   out.tool_calls.push_back(std::move(call));
   return true;
 }

@@ -78,7 +78,7 @@ const MessagesRefusedRow kMessagesRefused[] = {
      "messages[0].content[0].source.type", "invalid_value"},
     {"InputIsText",
      messages(R"({"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "f",
-                  "input": "{}"}]}, {"role": "user", "content": "x"})"),
+                  "input": "[]"}]}, {"role": "user", "content": "x"})"),
      "messages[0].content[0].input", "invalid_type"},
     {"CallByTheUser", messages_user(R"({"type": "tool_use", "id": "a", "name": "f", "input": {}})"),
      "messages[0].content[0].type", "invalid_value"},

@@ -176,10 +176,12 @@ bool RequestReader::text_grammar(const Value& value, const std::string& path,
   return true;
 }
 
+// The name and the description say nothing that an answer depends on; local engines need neither.
 bool RequestReader::answer_schema(const Value& value, const std::string& path) {
-  if (required(value, path, "name", Kind::string) == nullptr || !holds_text(path)) return false;
-  if (const Value* text = present(value, "description")) {
-    if (!kind(*text, Kind::string, in(path, "description"))) return false;
+  if (!holds_text(path)) return false;
+  for (const std::string_view key : {"name", "description"}) {
+    const Value* text = present(value, key);
+    if (text != nullptr && !kind(*text, Kind::string, in(path, key))) return false;
   }
   message::ResponseFormat& format = chat_.response_format;
   format.kind = message::ResponseFormat::Kind::json;
@@ -192,14 +194,24 @@ bool RequestReader::answer_schema(const Value& value, const std::string& path) {
   return true;
 }
 
-// A misspelt type of a function is not a hosted tool, so this looks for members of functions.
+// A misspelt type of a function is not a hosted tool, so this looks for members of functions. Some
+// clients write a function of the server's own that has a name alone (`builtin_function`), and some
+// a single member instead of a type (`{"google_search": {}}`).
 bool RequestReader::is_hosted_tool(const Value& value) {
-  const Value* type = present(value, "type");
-  const std::string* name = type == nullptr ? nullptr : type->if_string();
-  if (name == nullptr || *name == "function" || *name == "custom") return false;
   const auto has = [&](std::string_view key) { return present(value, key) != nullptr; };
+  const Value* type = present(value, "type");
+  if (type == nullptr) {
+    const json::Object* members = value.if_object();
+    return members != nullptr && members->size() == 1 && !has("function") && !has("custom") &&
+           members->begin()->value.if_object() != nullptr;
+  }
+  const std::string* name = type->if_string();
+  if (name == nullptr || *name == "function" || *name == "custom") return false;
   const bool is_flat = has("name") && (has("parameters") || has("input_schema"));
-  return !is_flat && !has("function") && !has("custom");
+  const Value* function = present(value, "function");
+  const bool is_own = function != nullptr && name->starts_with("builtin") &&
+                      present(*function, "parameters") == nullptr;
+  return !is_flat && (function == nullptr || is_own) && !has("custom");
 }
 
 // Two fields may each constrain the answer's text; only one of them can.
@@ -284,8 +296,7 @@ bool RequestReader::structured_outputs(const Value& value) {
       is_right = structural_tag(member.value, where);
     } else if (member.key == "json_object") {
       bool is_wanted = false;
-      is_right = boolean(member.value, where, is_wanted) && (!is_wanted || holds_text(where));
-      if (is_wanted) chat_.response_format.kind = ResponseFormat::Kind::json;
+      is_right = boolean(member.value, where, is_wanted) && (!is_wanted || any_json(where));
     } else {
       // Options for white space and the like, which the grammar itself decides here.
       is_right = leave_out(where, "what is asked for is held as it stands");
@@ -308,6 +319,18 @@ bool RequestReader::bare_schema(const Value& value, const std::string& path) {
     format.schema = value;
   }
   return kind(format.schema, Kind::object, path);
+}
+
+bool RequestReader::format(const Value& value) {
+  if (value == Value("")) return true;
+  return value == Value("json") ? any_json("format") : bare_schema(value, "format");
+}
+
+// The answer's text must be JSON, by any schema.
+bool RequestReader::any_json(const std::string& path) {
+  if (!holds_text(path)) return false;
+  chat_.response_format.kind = ResponseFormat::Kind::json;
+  return true;
 }
 
 bool RequestReader::enable_thinking(const Value& value, const std::string& path) {
@@ -418,10 +441,21 @@ bool RequestReader::logprob_count(const Value& value, std::string_view path) {
 
 bool RequestReader::response_format(const Value& value) {
   if (!kind(value, Kind::object, "response_format")) return false;
-  const std::string_view type =
-      required_word(value, "response_format", "type",
-                    {"text", "json_object", "json_schema", "grammar", "structural_tag"});
+  const std::string_view type = required_word(
+      value, "response_format", "type",
+      {"text", "json_object", "json_schema", "grammar", "structural_tag", "regex", "json"});
   if (type.empty()) return false;
+  // As in Text Generation Inference and at providers that took it over.
+  if (type == "regex" || type == "json") {
+    const std::string_view key = present(value, "value") != nullptr ? "value"
+                                 : type == "regex"                  ? "pattern"
+                                                                    : "schema";
+    const Value* wanted = required(value, "response_format", key);
+    const std::string where = in("response_format", key);
+    if (wanted == nullptr || !only(value, "response_format", {"type", key})) return false;
+    return type == "json" ? bare_schema(*wanted, where)
+                          : answer_grammar(*wanted, where, message::TextGrammar::Syntax::regex);
+  }
   // As in llama.cpp, vLLM and SGLang.
   if (type == "structural_tag") return structural_tag(value, "response_format");
   if (type == "grammar") {
@@ -441,6 +475,11 @@ bool RequestReader::response_format(const Value& value) {
 
 bool RequestReader::json_schema(const Value& value) {
   const std::string path = "response_format.json_schema";
+  // llama.cpp's clients write the schema beside the type.
+  if (present(value, "schema") != nullptr) {
+    return only(value, "response_format", {"type", "schema", "name", "strict"}) &&
+           answer_schema(value, "response_format");
+  }
   if (!only(value, "response_format", {"type", "json_schema"})) return false;
   const Value* wanted = required(value, "response_format", "json_schema");
   if (wanted == nullptr || !kind(*wanted, Kind::object, path)) return false;

@@ -88,6 +88,16 @@ template <const auto& kFields>
   return kInfos;
 }
 
+/// The table `fields` with the rows of `more` behind it.
+template <class Decoder, std::size_t N, std::size_t M>
+[[nodiscard]] constexpr std::array<Field<Decoder>, N + M> joined(
+    const std::array<Field<Decoder>, N>& fields, const std::array<Field<Decoder>, M>& more) {
+  std::array<Field<Decoder>, N + M> all{};
+  for (std::size_t i = 0; i < N; ++i) all[i] = fields[i];
+  for (std::size_t i = 0; i < M; ++i) all[N + i] = more[i];
+  return all;
+}
+
 /// Why a hosted tool is left out.
 inline constexpr std::string_view kRunsNoTools = "this server runs no tools for its clients";
 
@@ -137,6 +147,26 @@ class RequestReader : protected FieldReader {
   bool structural_tag(const json::Value& value, const std::string& path);
   /// vLLM's object with one of these constraints.
   bool structured_outputs(const json::Value& value);
+  // Fields of local engines, each of which constrains the answer's text: kTextFields lists them.
+  bool json_schema_field(const json::Value& value) { return bare_schema(value, "json_schema"); }
+  bool guided_json(const json::Value& value) { return bare_schema(value, "guided_json"); }
+  bool guided_choice(const json::Value& value) { return choice_of(value, "guided_choice"); }
+  bool guided_regex(const json::Value& value) {
+    return answer_grammar(value, "guided_regex", message::TextGrammar::Syntax::regex);
+  }
+  bool guided_grammar(const json::Value& value) { return ebnf_or_lark(value, "guided_grammar"); }
+  bool grammar(const json::Value& value) { return ebnf_or_lark(value, "grammar"); }
+  bool regex(const json::Value& value) {
+    return answer_grammar(value, "regex", message::TextGrammar::Syntax::regex);
+  }
+  bool ebnf(const json::Value& value) {
+    return answer_grammar(value, "ebnf", message::TextGrammar::Syntax::gbnf);
+  }
+  bool structural_tag_field(const json::Value& value) {
+    return structural_tag(value, "structural_tag");
+  }
+  /// Ollama's: "json", or a schema; "" means nothing.
+  bool format(const json::Value& value);
   bool template_kwargs(const json::Value& value);
   bool tenon(const json::Value& value);
   /// The recursive model checks its content.
@@ -262,6 +292,7 @@ class RequestReader : protected FieldReader {
   bool holds_text(const std::string& path);
   bool set_grammar(const std::string& path, message::TextGrammar grammar);
   bool each_name_once();
+  bool any_json(const std::string& path);
   bool tool_name(const json::Value& value, const std::string& path, std::string& out);
   bool input_format(const json::Value& value, const std::string& path, bool nests_grammar,
                     std::optional<message::TextGrammar>& out);
@@ -272,5 +303,22 @@ class RequestReader : protected FieldReader {
 
   std::string held_by_;  // the field that constrains the answer's text
 };
+
+/// The fields of local engines that constrain the answer's text, the same in all dialects.
+template <class Decoder>
+inline constexpr auto kTextFields = std::to_array<Field<Decoder>>({
+    {{"json_schema", Effect::honoured, false, "#JsonSchema"}, &Decoder::json_schema_field},
+    {{"guided_json", Effect::honoured, false, "#JsonSchema"}, &Decoder::guided_json},
+    {{"guided_choice", Effect::honoured, false, "#Strings"}, &Decoder::guided_choice},
+    {{"guided_regex", Effect::honoured, false, "#String"}, &Decoder::guided_regex},
+    {{"guided_grammar", Effect::honoured, false, "#String"}, &Decoder::guided_grammar},
+    {{"structured_outputs", Effect::honoured, false, "#StructuredOutputs"},
+     &Decoder::structured_outputs},
+    {{"grammar", Effect::honoured, false, "#String"}, &Decoder::grammar},
+    {{"regex", Effect::honoured, false, "#String"}, &Decoder::regex},
+    {{"ebnf", Effect::honoured, false, "#String"}, &Decoder::ebnf},
+    {{"structural_tag", Effect::honoured, false, "{}"}, &Decoder::structural_tag_field},
+    {{"format", Effect::honoured, false, "{}"}, &Decoder::format},
+});
 
 }  // namespace tenon::api

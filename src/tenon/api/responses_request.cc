@@ -119,17 +119,24 @@ class ResponsesDecoder : public RequestReader {
   bool text(const Value& value);
   bool reasoning(const Value& value);
   bool background(const Value& value);
-  // Nothing is ever cut from a prompt: one that does not fit is an error, as with "disabled".
-  bool truncation(const Value& value) { return one_of(value, "truncation", {"auto", "disabled"}); }
+  bool truncation(const Value& value) {
+    out_.truncates = value == Value("auto");
+    return one_of(value, "truncation", {"auto", "disabled"});
+  }
   bool stop(const Value& value) { return stops(value, "stop"); }
   bool enable_thinking(const Value& value) {
     return RequestReader::enable_thinking(value, "enable_thinking");
   }
   bool context_management(const Value& value) {
     if (value.if_array() != nullptr && value.if_array()->empty()) return true;
-    return leave_out("context_management", "nothing is ever cut from a prompt");
+    return leave_out("context_management", "ask for truncation or /v1/responses/compact");
   }
   bool conversation(const Value& value);
+  // Codex sends it with every request, so that strict servers take it too.
+  bool client_metadata(const Value& value) {
+    return kind(value, Kind::object, "client_metadata") &&
+           (refuses_unknown_ || leave_out("client_metadata", "this server keeps no telemetry"));
+  }
   bool moderation(const Value&) { return refuse("moderation", "this server does not moderate"); }
   bool personality(const Value&) { return refuse("personality", "say it in instructions"); }
   bool prompt(const Value&) { return refuse("prompt", "this server keeps no prompt templates"); }
@@ -186,7 +193,7 @@ using enum Effect;
 
 // In the order of the conversation: instructions, earlier items, the input. tools comes before
 // tool_choice, which names tools.
-constexpr auto kResponsesFields = std::to_array<Field<ResponsesDecoder>>({
+constexpr auto kOwnResponsesFields = std::to_array<Field<ResponsesDecoder>>({
     {{"model", honoured, false, "#ModelName"}, &ResponsesDecoder::model},
     {{"instructions", honoured, false, "#String"}, &ResponsesDecoder::instructions},
     {{"previous_response_id", honoured, false, "#String"}, &ResponsesDecoder::previous},
@@ -227,7 +234,8 @@ constexpr auto kResponsesFields = std::to_array<Field<ResponsesDecoder>>({
     {{"prompt", refused}, &ResponsesDecoder::prompt},
     {{"truncation", honoured, false, "#Truncation"}, &ResponsesDecoder::truncation},
     {{"access_programs", without_effect}, nullptr, Kind::object},
-    {{"client_metadata", without_effect}, nullptr, Kind::object},
+    {{"client_metadata", without_effect, false, R"({"type": "object"})"},
+     &ResponsesDecoder::client_metadata},
     {{"image", without_effect}, nullptr, Kind::object},
     {{"max_tool_calls", without_effect, false, "#Number"}, nullptr, Kind::number},
     {{"prompt_cache_key", without_effect}, nullptr, Kind::string},
@@ -238,6 +246,7 @@ constexpr auto kResponsesFields = std::to_array<Field<ResponsesDecoder>>({
     {{"service_tier", without_effect}, nullptr, Kind::string},
     {{"user", without_effect}, nullptr, Kind::string},
 });
+constexpr auto kResponsesFields = joined(kOwnResponsesFields, kTextFields<ResponsesDecoder>);
 
 bool ResponsesDecoder::word(const Value& value, const std::string& path, std::string_view& out) {
   if (!kind(value, Kind::string, path)) return false;
@@ -583,7 +592,9 @@ bool ResponsesDecoder::result(const Value& value, const std::string& path) {
   if (!optional_string(value, path, "name", message.name)) return false;
   const Value* output = required(value, path, "output");
   Texts parts;
-  if (output == nullptr || !texts(*output, in(path, "output"), Parts::past, parts)) {
+  if (output != nullptr && output->if_object() != nullptr) {  // as the tool returned it
+    parts.push_back(json::to_string(*output));
+  } else if (output == nullptr || !texts(*output, in(path, "output"), Parts::past, parts)) {
     return false;
   }
   if (parts.size() > 1) {

@@ -31,6 +31,7 @@ struct ResponsesRequest {
   bool background = false;  ///< The answer goes on without its client.
   /// The conversation whose items come before `input`, and to which new items are added; "": none.
   std::string conversation;
+  bool truncates = false;  ///< `truncation: auto`: the oldest parts that do not fit are left out.
   bool wants_sealed = false;  ///< `include` asks for encrypted reasoning, which clients keep.
   json::Object echo;          ///< What the response repeats of the request.
   /// All items that the model reads, those of earlier responses first, each with its id.

@@ -147,6 +147,15 @@ std::string request_id(const http::Request& request) {
 std::string canonical_path(std::string path) {
   constexpr std::string_view kTwice = "/v1/v1/";
   constexpr std::string_view kAlias = "/api/v1/";
+  // A base address that ends in a slash, and one that lacks "/v1".
+  for (const std::string_view doubled : {"//", "/v1//", "/v1/v1//"}) {
+    while (path.starts_with(doubled)) path.erase(doubled.size() - 1, 1);
+  }
+  for (const std::string_view bare : {"/chat/completions", "/completions", "/responses",
+                                      "/messages", "/conversations", "/models"}) {
+    const std::string_view rest = std::string_view(path).substr(std::min(bare.size(), path.size()));
+    if (path.starts_with(bare) && (rest.empty() || rest.front() == '/')) path.insert(0, "/v1");
+  }
   if (path.starts_with(kTwice)) path.erase(0, std::string_view("/v1").size());
   if (path.compare(0, kAlias.size(), kAlias) == 0) path.erase(0, std::string_view("/api").size());
   if (path == "/api/generate") path = "/v1/chat/completions";
@@ -381,6 +390,7 @@ struct Service::Impl {
   void cancel_response(Call& call);
   using Keep = std::function<bool(const Value& response)>;
   Keep keeper(const Call& call, const std::string& id, const ResponsesRequest& request);
+  static void truncate(const chat::Model& model, ResponsesRequest& request);
   void respond_in_background(Call& call, chat::Model& model, Asked asked, const std::string& id,
                              Keep keep);
   void compact(Call& call);
@@ -896,6 +906,8 @@ void Service::Impl::messages(Call& call) {
   const auto model = model_for(request->chat.model, &Impl::messages, call);
   if (model == nullptr) return;
   Value applied = edit(*model, *request);
+  // An upstream that makes the prompt itself says how long it was only at the end.
+  const std::uint64_t guessed = model->engine() == nullptr ? guessed_tokens(request->chat) : 0;
   auto encoder = std::make_unique<MessagesEncoder>(MessageHead{
       .id = random_id("msg_"),
       .model = request->chat.model,
@@ -904,6 +916,7 @@ void Service::Impl::messages(Call& call) {
       .omits_thinking = request->omits_thinking,
       .is_json = wants_json(request->chat),
       .context_management = std::move(applied),
+      .guessed_tokens = guessed,
   });
   start(call, *model,
         {.encoder = std::move(encoder),
@@ -978,6 +991,7 @@ void Service::Impl::responses(Call& call) {
   const auto model = model_for(request->chat.model, &Impl::responses, call);
   if (model == nullptr) return;
   request->echo.set("model", request->chat.model);  // the request may lack it
+  if (request->truncates) truncate(*model, *request);
   Keep keep = keeper(call, id, *request);
   ResponseHead head{.id = id,
                     .created_at = unix_time(),
@@ -1000,6 +1014,26 @@ void Service::Impl::responses(Call& call) {
               .left_out = std::move(request->left_out)};
   if (!request->background) return start(call, *model, std::move(asked));
   respond_in_background(call, *model, std::move(asked), id, std::move(keep));
+}
+
+// Leaves the oldest messages out if the prompt does not fit into the model's context with room for
+// the answer. An upstream that makes the prompt itself says by itself what does not fit.
+void Service::Impl::truncate(const chat::Model& model, ResponsesRequest& request) {
+  const std::uint32_t context = model.capabilities().context_tokens;
+  if (context == 0 || model.engine() == nullptr) return;
+  const std::uint32_t answer = std::min(request.chat.max_tokens.value_or(context / 4), context / 4);
+  const auto fits = [&](const message::ChatRequest& chat) {
+    const auto prepared = model.prepare(chat);
+    if (!prepared) return prepared.error().code != "context_length_exceeded";
+    return prepared->tokens.size() + answer <= context;
+  };
+  if (fits(request.chat)) return;
+  const std::size_t dropped = drop_oldest(request.chat, fits);
+  if (dropped == 0) return;
+  request.left_out.push_back(
+      {.code = std::string(kLeftOut),
+       .message = "input is left out: its oldest " + std::to_string(dropped) +
+                  " messages, which do not fit into the model's context (truncation: auto)"});
 }
 
 // A function that stores the response and adds new items to its conversation. Null if neither is

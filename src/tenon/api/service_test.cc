@@ -763,6 +763,37 @@ TEST(Service, RefusesInTheBackgroundAtOnce) {
   EXPECT_EQ(refused.error_code(), "context_length_exceeded");
 }
 
+TEST(Service, LeavesTheOldestMessagesOutIfTheClientAllowsIt) {
+  const Ready setting({{.text = "x"}, {.text = "y"}}, {}, {.context_tokens = 400});
+  const std::string history =
+      R"("input": [{"role": "user", "content": "first )" + std::string(500, 'a') +
+      R"("}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "last"}]})";
+  const Reply refused = setting.ask("POST", "/v1/responses", "{" + history);
+  EXPECT_EQ(refused.error_code(), "context_length_exceeded") << refused.body;
+  const Reply reply = setting.ask("POST", "/v1/responses", R"({"truncation": "auto", )" + history);
+  ASSERT_EQ(reply.status, 200u) << reply.body;
+  EXPECT_EQ(text_at(reply.json(), "/tenon/repairs/0/code"), "left_out");
+  EXPECT_NE(text_at(reply.json(), "/tenon/repairs/0/message").find("oldest 1 message"),
+            std::string::npos);
+  // What always fits is not cut.
+  const Reply whole =
+      setting.ask("POST", "/v1/responses", R"({"truncation": "auto", "input": "short"})");
+  EXPECT_EQ(json::at_pointer(whole.json(), "/tenon/repairs/0"), nullptr) << whole.body;
+}
+
+// Base addresses that end in a slash, in /v1 twice, or lack it.
+TEST(Service, AnswersWhereClientsAskByMistake) {
+  const Ready setting({{.text = "x"}, {.text = "x"}, {.text = "x"}, {.text = "x"}});
+  for (const std::string path : {"/v1//chat/completions", "//v1/chat/completions",
+                                 "/v1/v1/chat/completions", "/chat/completions"}) {
+    const Reply reply =
+        setting.ask("POST", path, R"({"messages": [{"role": "user", "content": "x"}]})");
+    EXPECT_EQ(reply.status, 200u) << path << reply.body;
+  }
+  EXPECT_EQ(setting.ask("GET", "/models").status, 200u);
+  EXPECT_EQ(setting.ask("GET", "/modelsx").status, 404u);
+}
+
 TEST(Service, SumsUpAHistoryThatLaterRequestsCarry) {
   const Ready setting({{.text = "They paint a boat blue."}, {.text = "Blue."}});
   const Value compacted = setting
