@@ -127,6 +127,35 @@ class Absorbing {
   std::vector<std::uint32_t> known_;  // by state
 };
 
+// Whether a scanner continues with all tokens below a node of the vocabulary's own trie, by their
+// characters.
+class FreeBelow {
+ public:
+  FreeBelow(Scanner& scanner, const VocabIndex& index, const TokenTrie& trie)
+      : scanner_(scanner),
+        below_(&trie == &index.vocab().trie() ? index.characters_below().data() : nullptr) {}
+
+  // `nodes`: how many there are below the node.
+  bool operator()(Scanner::State state, std::uint32_t node, std::uint32_t nodes) {
+    constexpr std::uint32_t kFewNodes = 4;
+    if (below_ == nullptr || nodes < kFewNodes || state >= kMostKept) return false;
+    if (state >= known_.size()) known_.resize(2 * std::size_t{state} + 64, kUnknown);
+    if (known_[state] == kUnknown) {
+      const regex::Dfa::FreeText free = scanner_.free_text(state);
+      known_[state] = VocabIndex::characters(free.ascii, free.has_common);
+    }
+    return (below_[node] & ~known_[state]) == 0;
+  }
+
+ private:
+  static constexpr Scanner::State kMostKept = 100'000;
+  static constexpr VocabIndex::Characters kUnknown = ~VocabIndex::Characters{0};
+
+  Scanner& scanner_;
+  const VocabIndex::Characters* below_;        // null: it is another trie
+  std::vector<VocabIndex::Characters> known_;  // by state
+};
+
 }  // namespace
 
 MaskBuilder::MaskBuilder(Machine& machine, std::shared_ptr<VocabIndex> index)
@@ -400,8 +429,13 @@ bool MaskBuilder::scan(const TokenTrie& trie, const Frame::Lexeme& lexeme,
   std::uint32_t visited = 0;
   // For other borders, a token that is the rest of the lexeme leaves nothing for what comes after.
   const bool ends_inside = scanner.border(lexeme.state) != Scanner::Border::quote;
+  FreeBelow is_free(scanner, *index_, trie);
   const auto visit = [&](std::uint32_t node, Scanner::State state) {
     ++visited;
+    if (is_free(state, node, trie.end_of(node) - node - 1)) {
+      for (const TokenId token : trie.tokens_below(node)) set_bit(scratch_, token);
+      return false;
+    }
     if (!scanner.is_final(state) || ends_inside) {
       for (const TokenId token : trie.tokens_at(node)) set_bit(scratch_, token);
     }
@@ -490,6 +524,7 @@ bool MaskBuilder::scan_exceptions(const Frame::Lexeme& lexeme, const TokenTrie& 
   std::vector<Fate> fates;  // by state of the table
   Steps steps(scanner);
   Absorbing absorbs_all(scanner);
+  FreeBelow is_free(scanner, *index_, trie);
   const VocabIndex::PlainHeights& heights = index_->plain_heights();
   const auto is_settled = [&](Scanner::State state) {
     if (state >= steps.table().states) return scanner.is_final(state);
@@ -508,8 +543,9 @@ bool MaskBuilder::scan_exceptions(const Frame::Lexeme& lexeme, const TokenTrie& 
       node = trie.end_of(node);
     } else {
       path_[depth] = state;
-      const bool is_skipped =
-          (is_whole_trie && absorbs_all(state, heights[node])) || is_settled(state);
+      const bool is_skipped = (is_whole_trie && absorbs_all(state, heights[node])) ||
+                              is_settled(state) ||
+                              is_free(state, node, trie.end_of(node) - node - 1);
       node = is_skipped ? trie.end_of(node) : node + 1;
     }
   }

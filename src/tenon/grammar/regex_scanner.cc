@@ -62,6 +62,9 @@ class RegexScanner final : public Scanner {
     if (start == kDead) return std::nullopt;
     return AllBut{.text = {text_.get(), start}, .signs = all_but->signs};
   }
+  regex::Dfa::FreeText free_text(State state) override {
+    return is_covered_ ? regex::Dfa::FreeText{} : dfa_->free_text(state);
+  }
   bool is_covered() const override { return is_covered_; }
   regex::ByteSet last_bytes() override { return exprs_->last_bytes(language_); }
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "tenon/regex/byte_set.h"
+#include "tenon/regex/dfa.h"
 #include "tenon/regex/expr.h"
 #include "tenon/vocab/token_trie.h"
 
@@ -107,6 +108,9 @@ class Scanner {
   /// Any text of up to so many characters can come next, if all are printable ASCII and none is a
   /// quote or a backslash. 0: not known.
   [[nodiscard]] virtual std::uint32_t absorbs(State /*state*/) { return 0; }
+
+  /// Any text of these characters can come next, and a byte can follow it. Empty: not known.
+  [[nodiscard]] virtual regex::Dfa::FreeText free_text(State /*state*/) { return {}; }
 
   /// Every text that continues from `text` continues from this state, except some that have one of
   /// `signs`.

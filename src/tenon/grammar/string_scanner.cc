@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tenon/grammar/int_map.h"
+#include "tenon/regex/common_characters.h"
 #include "tenon/regex/dfa.h"
 
 namespace tenon::grammar {
@@ -119,6 +120,12 @@ class Content {
     return status.has_value();
   }
   [[nodiscard]] const std::function<void(const Error&)>& on_error() const { return on_error_; }
+  /// Empty where counts or words could make a difference. A least count does not: a text of free
+  /// characters can be made as long as it has to be.
+  [[nodiscard]] regex::Dfa::FreeText free_text(ContentState id) {
+    if (looks_at_words(id) || most_ != regex::Lengths::kUnbounded) return {};
+    return dfa_.free_text(in_language(id));
+  }
   /// The same state without exclusions.
   [[nodiscard]] ContentState base(ContentState id) {
     if (is_plain_ || is_list_) return id;
@@ -519,6 +526,12 @@ class StringScanner final : public Scanner {
     if (!is_text(state) || content_.counts() || content_.has_exclusions(contents_[state])) return 0;
     const auto language = content_.language(contents_[state]);
     return language ? content_.exprs()->absorbed_characters(*language) : 0;
+  }
+  regex::Dfa::FreeText free_text(State state) override {
+    if (!is_text(state)) return {};
+    regex::Dfa::FreeText free = content_.free_text(contents_[state]);
+    free.ascii &= regex::plain_characters();
+    return free;
   }
   std::optional<At> any_text() override { return simple(any_text_); }
   bool is_any_text(State state) const override {

@@ -154,6 +154,89 @@ std::vector<std::uint16_t> heights_of(const TokenTrie& trie, const Wanted& is_wa
   return heights;
 }
 
+// ---- Characters ---------------------------------------------------------------------------------
+
+constexpr unsigned kCommonBit = 62;
+constexpr unsigned kOtherBit = 63;
+
+// A bit for each character of ASCII. Small letters and frequent signs have one of their own, two
+// capital letters share one, and all control characters but those of lines have that of everything
+// else.
+constexpr std::array<std::uint8_t, 128> character_bits() {
+  std::array<std::uint8_t, 128> bits{};
+  bits.fill(kOtherBit);
+  std::uint8_t next = 0;
+  for (unsigned c = 'a'; c <= 'z'; ++c) bits[c] = next++;
+  for (unsigned c = 'A'; c <= 'Z'; ++c) bits[c] = static_cast<std::uint8_t>(next + (c - 'A') / 2);
+  next += 13;
+  for (const char c : std::string_view(" _-./:\"\\,{}<>()'=")) {
+    bits[static_cast<std::uint8_t>(c)] = next++;
+  }
+  for (const std::string_view group : {"01", "23456789", "\t\n\r", "[]", "!?;", "#$%&*+@^`|~"}) {
+    for (const char c : group) bits[static_cast<std::uint8_t>(c)] = next;
+    ++next;
+  }
+  return bits;
+}
+constexpr std::array<std::uint8_t, 128> kCharacterBits = character_bits();
+
+// The bit of the character at the beginning of `text`, of which the last bytes may be missing.
+unsigned bit_of_character(std::string_view text) {
+  const auto first = static_cast<std::uint8_t>(text[0]);
+  if (first < 0x80) return kCharacterBits[first];
+  const bool is_common =
+      std::ranges::any_of(regex::common_characters(), [&](std::span<const regex::Utf8Range> bytes) {
+        return text.size() <= bytes.size() &&
+               std::ranges::equal(text, bytes.first(text.size()),
+                                  [](char byte, regex::Utf8Range range) {
+                                    const auto value = static_cast<std::uint8_t>(byte);
+                                    return range.first <= value && value <= range.last;
+                                  });
+      });
+  return is_common ? kCommonBit : kOtherBit;
+}
+
+// The number of bytes of a character by its first byte; 1 for bytes that begin none.
+std::size_t character_length(std::uint8_t first) {
+  if (first < 0xC2) return 1;
+  return first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+}
+
+// A node within a character has all bits, because characters are followed from their first byte.
+std::vector<VocabIndex::Characters> find_characters_below(const TokenTrie& trie) {
+  using Characters = VocabIndex::Characters;
+  std::vector<Characters> below(trie.node_count(), 0);
+  std::vector<std::uint32_t> parents(trie.node_count(), 0);
+  std::vector<Characters> own(trie.node_count(), 0);
+  std::vector<bool> is_within(trie.node_count(), false);
+  struct Place {
+    std::uint32_t node = 0;
+    std::uint32_t begin = 0;  // of the character, as a depth
+    std::size_t left = 0;     // bytes of it that are missing
+  };
+  std::vector<Place> path(trie.max_depth() + 1);
+  std::string text;
+  for (std::uint32_t node = 1; node < trie.node_count(); ++node) {
+    const std::uint32_t depth = trie.depth(node);
+    const Place& above = path[depth - 1];
+    text.resize(depth - 1);
+    text += static_cast<char>(trie.symbol(node));
+    const bool goes_on = above.left > 0;
+    Place& here = path[depth];
+    here = {.node = node,
+            .begin = goes_on ? above.begin : depth - 1,
+            .left = (goes_on ? above.left : character_length(trie.symbol(node))) - 1};
+    parents[node] = above.node;
+    own[node] = Characters{1} << bit_of_character(std::string_view(text).substr(here.begin));
+    is_within[node] = here.left > 0;
+  }
+  for (std::uint32_t node = trie.node_count(); node-- > 1;) {
+    below[parents[node]] |= below[node] | own[node];
+    if (is_within[node]) below[node] = ~Characters{0};
+  }
+  return below;
+}
+
 // The border of the tokens for which `split` returns the end of the first part and the end of what
 // is between the parts.
 using Ends = std::optional<std::pair<std::size_t, std::size_t>>;
@@ -224,6 +307,7 @@ VocabIndex::VocabIndex(std::shared_ptr<const vocab::Vocab> vocab)
       insides_(kPartBytes),
       closings_(kPartBytes / 4),
       openings_(kPartBytes / 4) {
+  characters_below_ = find_characters_below(vocab_->trie());
   const ByteClasses mail = mail_classes();
   const ByteClasses rich_in_bytes = without_units(rich_classes());
   keep(make_quotient(vocab_->trie().quotient(mail, regex::common_character_length), mail));
@@ -242,6 +326,17 @@ VocabIndex::VocabIndex(std::shared_ptr<const vocab::Vocab> vocab)
   for (const std::uint8_t byte : {'"', '\\'}) static_cast<void>(containing(byte));
   static_cast<void>(plain_heights());
   static_cast<void>(beyond_ascii());
+}
+
+VocabIndex::Characters VocabIndex::characters(const regex::ByteSet& ascii, bool has_common) {
+  Characters result = 0;
+  Characters without = 0;
+  for (unsigned byte = 0; byte < 0x80; ++byte) {
+    const bool is_there = ascii.contains(static_cast<std::uint8_t>(byte));
+    (is_there ? result : without) |= Characters{1} << kCharacterBits[byte];
+  }
+  if (has_common) result |= Characters{1} << kCommonBit;
+  return result & ~(without | Characters{1} << kOtherBit);
 }
 
 const VocabIndex::Border& VocabIndex::border(const regex::ByteSet& alphabet) {
@@ -367,8 +462,8 @@ std::size_t VocabIndex::memory_bytes() const {
            border.height.size() * sizeof(std::uint16_t) +
            border.tokens.size() * (3 * sizeof(std::uint32_t) + sizeof(std::uint16_t));
   };
-  std::size_t bytes = of_border(quotes_) + insides_.memory_bytes() + closings_.memory_bytes() +
-                      openings_.memory_bytes();
+  std::size_t bytes = of_border(quotes_) + characters_below_.size() * sizeof(Characters) +
+                      insides_.memory_bytes() + closings_.memory_bytes() + openings_.memory_bytes();
   const std::lock_guard lock(mutex_);
   for (const auto& trie : containing_) bytes += trie ? trie->memory_bytes() : 0;
   if (beyond_ascii_) bytes += beyond_ascii_->memory_bytes();

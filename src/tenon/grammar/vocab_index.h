@@ -42,6 +42,17 @@ class VocabIndex {
   /// Those of the vocabulary's own trie.
   [[nodiscard]] const PlainHeights& plain_heights();
 
+  /// A set of characters, each bit of which stands for one character or several: letters and signs
+  /// of ASCII, all common characters (regex/common_characters.h), everything else.
+  using Characters = std::uint64_t;
+  /// The bits of which all characters are in the set. The bit of everything else is not set.
+  [[nodiscard]] static Characters characters(const regex::ByteSet& ascii, bool has_common);
+  /// By node of the vocabulary's own trie: the characters that the tokens of the subtree have below
+  /// the node.
+  [[nodiscard]] const std::vector<Characters>& characters_below() const {
+    return characters_below_;
+  }
+
   struct Quotient {
     vocab::ByteClasses classes;  ///< also of kUnit, if common characters are units of the trie
     std::array<std::uint8_t, 256> representative{};  ///< class -> one of its bytes
@@ -135,6 +146,7 @@ class VocabIndex {
   std::shared_ptr<const vocab::Vocab> vocab_;
   Border quotes_;
   vocab::TokenTrie long_tokens_;
+  std::vector<Characters> characters_below_;
   mutable std::mutex mutex_;  // guards the next seven members
   std::array<std::unique_ptr<const vocab::TokenTrie>, 256> containing_;
   std::vector<Kept> quotients_;

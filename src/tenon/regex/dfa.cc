@@ -165,6 +165,104 @@ Dfa::State Dfa::meet_common(State state) {
   return common;
 }
 
+// Follows all characters at once. Where few of them may follow, the character that led there is
+// left out; elsewhere those that lead to a dead state or to the end are. Then fewer states are
+// reached, so the search begins again, until nothing more is left out.
+class Dfa::FreeSearch {
+ public:
+  explicit FreeSearch(Dfa& dfa) : dfa_(dfa), ascii_(dfa.class_count_, 0) {
+    for (unsigned byte = 0; byte < 0x80; ++byte) ++ascii_[dfa.classes_[byte]];
+  }
+
+  FreeText run(State state) {
+    constexpr int kMostRounds = 12;
+    for (int i = 0; i < kMostRounds; ++i) {
+      bool has_changed = false;
+      if (!follow(state, has_changed)) return {};
+      if (!has_changed) return result();
+    }
+    return {};
+  }
+
+ private:
+  static constexpr std::size_t kMostStates = 32;
+  static constexpr std::size_t kMostSteps = 20'000;  // of all searches in one automaton
+
+  struct Reached {
+    State state;
+    std::size_t through;  // a class, or their number for common characters
+  };
+
+  // False: there are too many states.
+  bool follow(State state, bool& has_changed) {
+    const std::size_t common = ascii_.size();
+    reached_.assign(1, {state, common});
+    for (std::size_t i = 0; i < reached_.size() && !has_changed; ++i) {
+      dfa_.free_steps_ += common + 1;
+      if (reached_.size() > kMostStates || dfa_.free_steps_ > kMostSteps) return false;
+      const Reached from = reached_[i];
+      ending_.clear();
+      std::uint32_t followed = 0;
+      std::uint32_t ended = 0;
+      for (std::size_t c = 0; c < common; ++c) {
+        if (ascii_[c] == 0) continue;
+        followed += ascii_[c];
+        if (enter(dfa_.step_class(from.state, c), c)) continue;
+        ended += ascii_[c];
+        ending_.push_back(c);
+      }
+      if (i > 0 && 2 * ended > followed) {
+        has_changed = true;
+        leave_out(from.through);
+        continue;
+      }
+      if (has_common_) {
+        const std::optional<State> next = dfa_.step_common(from.state);
+        if (!next || !enter(*next, common)) ending_.push_back(common);
+      }
+      has_changed = !ending_.empty();
+      for (const std::size_t c : ending_) leave_out(c);
+    }
+    return true;
+  }
+  void leave_out(std::size_t c) {
+    if (c < ascii_.size()) {
+      ascii_[c] = 0;
+    } else {
+      has_common_ = false;
+    }
+  }
+  bool enter(State next, std::size_t through) {
+    if (dfa_.language(next) == ExprSet::kEpsilon) return false;
+    const Expected<bool> is_live = dfa_.is_live(next);
+    if (!is_live || !*is_live) return false;
+    if (std::ranges::find(reached_, next, &Reached::state) == reached_.end()) {
+      reached_.push_back({next, through});
+    }
+    return true;
+  }
+  [[nodiscard]] FreeText result() const {
+    FreeText free{.ascii = {}, .has_common = has_common_};
+    for (unsigned byte = 0; byte < 0x80; ++byte) {
+      if (ascii_[dfa_.classes_[byte]] > 0) free.ascii.insert(static_cast<std::uint8_t>(byte));
+    }
+    return free;
+  }
+
+  Dfa& dfa_;
+  std::vector<std::uint32_t> ascii_;  // by class: its bytes of ASCII; 0: left out
+  bool has_common_ = true;
+  std::vector<Reached> reached_;
+  std::vector<std::size_t> ending_;  // classes
+};
+
+Dfa::FreeText Dfa::free_text(State state) {
+  if (const auto known = free_.find(state); known != free_.end()) return known->second;
+  const FreeText found = FreeSearch(*this).run(state);
+  free_.emplace(state, found);
+  return found;
+}
+
 ByteSet Dfa::loops(State state) {
   std::vector<bool> does_loop(class_count_);
   for (std::size_t c = 0; c < class_count_; ++c) {

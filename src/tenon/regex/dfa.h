@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "tenon/base/expected.h"
@@ -47,6 +48,14 @@ class Dfa {
   /// The state to which every common character (common_characters.h) leads from `state`. Nothing if
   /// they lead to different states.
   [[nodiscard]] std::optional<State> step_common(State state);
+  /// Characters in any order and number: each sequence of them leads from `state` to a live state
+  /// after which a byte may follow.
+  struct FreeText {
+    ByteSet ascii;
+    bool has_common = false;  ///< Also every common character.
+  };
+  /// As many such characters as a short search finds; none if it finds none.
+  [[nodiscard]] FreeText free_text(State state);
   /// The bytes that do not change `state`.
   [[nodiscard]] ByteSet loops(State state);
 
@@ -82,6 +91,8 @@ class Dfa {
     std::vector<std::vector<std::vector<std::uint8_t>>> sequences;
   };
 
+  class FreeSearch;
+
   State add(Expr language);
   State meet(State state, std::uint8_t byte);
   State meet_common(State state);
@@ -100,6 +111,8 @@ class Dfa {
   std::vector<State> steps_;     // [state * class_count_ + class]
   std::vector<State> state_of_;  // by expression; kUnknown: not made yet
   Common common_;
+  std::unordered_map<State, FreeText> free_;
+  std::size_t free_steps_ = 0;  // of all calls of free_text()
   std::uint32_t searches_ = 0;
   State guide_ = kFailed;  // the last state that is_live() found to be live
 };

@@ -167,6 +167,77 @@ TEST(Dfa, KnowsTheBytesThatChangeNothing) {
   EXPECT_EQ(dfa.loops(walk(dfa, "?")), ByteSet::all());  // a dead state stays dead
 }
 
+// ---- free text ----------------------------------------------------------------------------------
+
+struct Free {
+  std::string_view name;
+  std::string_view pattern;
+  std::string_view text;    // before
+  std::string_view free;    // characters that are
+  std::string_view others;  // characters that are not
+  bool has_common;
+};
+
+const Free kFree[] = {
+    {"AnyText", ".*", "", "aZ0 \"", "\n", true},
+    {"AllButOne", "[^k]*", "", "aZ0 ", "k", true},
+    {"EndsWithALetter", ".*n", "", "anZ", "\n", true},
+    {"BeginsOrEnds", "k.*|.*n", "", "akn", "\n", true},
+    {"BeginsWithALetter", "k.*", "", "k", "a", false},
+    {"BehindTheLetter", "k.*", "k", "ak", "\n", true},
+    {"EscapesAndAnEnd", R"((?:[^"\\]|\\[nt])*")", "", "ant ", "\"\\", true},
+    {"LettersOnly", "[a-z]+", "", "az", "A1 ", false},
+    {"WordsBetweenDots", "(?:[a-z]+\\.)*[a-z]+", "a", "az", "A1", false},
+    {"Counted", ".{0,100}", "", "", "a", false},
+    {"TheEnd", "a", "a", "", "a", false},
+    {"LookAhead", "(?=.*b).*", "", "ab", "\n", true},
+};
+
+class FreeTexts : public ::testing::TestWithParam<Free> {};
+
+TEST_P(FreeTexts, AreFoundAndStayLive) {
+  const Free& row = GetParam();
+  ExprSet exprs(kDfaRoomy);
+  Dfa dfa(exprs, whole(exprs, row.pattern));
+  const Dfa::State from = walk(dfa, row.text);
+  const Dfa::FreeText free = dfa.free_text(from);
+  for (const char c : row.free) {
+    EXPECT_TRUE(free.ascii.contains(static_cast<std::uint8_t>(c))) << c;
+  }
+  for (const char c : row.others) {
+    EXPECT_FALSE(free.ascii.contains(static_cast<std::uint8_t>(c))) << c;
+  }
+  EXPECT_EQ(free.has_common, row.has_common);
+  // Every text of up to two free characters is live, and so is a byte behind it.
+  std::vector<std::string> characters;
+  for (unsigned byte = 0; byte < 0x80; ++byte) {
+    if (free.ascii.contains(static_cast<std::uint8_t>(byte))) {
+      characters.emplace_back(1, static_cast<char>(byte));
+    }
+  }
+  if (free.has_common) {
+    for (const std::string_view common : {"é", "ß", "中", "–", "ﬁ"})
+      characters.emplace_back(common);
+  }
+  std::vector<std::string> texts{""};
+  for (int length = 1; length <= 2; ++length) {
+    std::vector<std::string> longer;
+    for (const std::string& text : texts) {
+      for (const std::string& character : characters) longer.push_back(text + character);
+    }
+    for (const std::string& text : longer) {
+      Dfa::State state = from;
+      for (const char byte : text) state = dfa.step(state, static_cast<std::uint8_t>(byte));
+      EXPECT_TRUE(dfa.is_live(state).value_or(false)) << row.pattern << ": " << text;
+      EXPECT_NE(dfa.language(state), ExprSet::kEpsilon) << row.pattern << ": " << text;
+    }
+    texts = std::move(longer);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Patterns, FreeTexts, ::testing::ValuesIn(kFree),
+                         [](const auto& param) { return std::string(param.param.name); });
+
 TEST(Dfa, NumbersItsStatesInTheOrderOfMeetingThem) {
   ExprSet exprs(kDfaRoomy);
   Dfa dfa(exprs, whole(exprs, "a{0,1000000}b"));
