@@ -77,12 +77,18 @@ std::string_view name_in_id(std::string_view id, const IdRule& rule, const ToolS
   return {};
 }
 
-/// An id that contains no name: letters and a number.
+/// An id that contains no name: letters and a number, or a number behind the text before the name.
 bool is_plain_id(std::string_view id, const IdRule& rule) {
+  std::string_view before = rule.name_before;
+  before = before.substr(0, before.find_last_not_of(kAroundNames) + 1);
+  if (!before.empty() && id.starts_with(before)) {
+    id.remove_prefix(before.size());
+    return id.find_first_not_of("0123456789._:-") == std::string_view::npos;
+  }
   const auto is_plain = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-';
   };
-  return !id.starts_with(rule.name_before) && std::ranges::all_of(id, is_plain) &&
+  return std::ranges::all_of(id, is_plain) &&
          std::ranges::any_of(id, [](char c) { return c >= '0' && c <= '9'; });
 }
 
@@ -255,6 +261,7 @@ std::size_t CallReader::feed_field(std::string_view bytes, Piece::Kind kind) {
         std::string_view("_-./:").find(bytes.front()) != std::string_view::npos ||
         word_begin_ == kNowhere;
     if (follower.kind == Piece::Kind::keywords && !may_be_name) fail();
+    if (kind == Piece::Kind::word && (byte == '[' || byte == '(')) fail();
     const bool may_go_on =
         (kind != Piece::Kind::name && kind != Piece::Kind::word) || may_be_word(end) ||
         (before_parameters &&
@@ -314,9 +321,14 @@ void CallReader::note_word(char byte) {
   }
   if (word_begin_ == kNowhere && !is_space(byte)) word_begin_ = at;
   // White space written as two characters.
-  const bool is_code = byte == 'n' && at > 0 && text_[at - 1] == '\\';
-  if (word_begin_ != kNowhere && word_end_ == kNowhere && is_code) {
-    word_end_ = at - 1;
+  if (at > 0 && text_[at - 1] == '\\' && is_space_code(byte)) {
+    if (word_begin_ == at - 1) {
+      word_begin_ = kNowhere;
+    } else if (word_end_ == kNowhere) {
+      word_end_ = at - 1;
+    } else if (behind_word_ == at - 1) {
+      behind_word_ = kNowhere;
+    }
     return;
   }
   const bool ends = std::string_view("<>{}\" \t\r\n").find(byte) != std::string_view::npos;
@@ -328,7 +340,7 @@ void CallReader::note_word(char byte) {
 bool CallReader::may_be_word(std::string_view end) const {
   if (word_end_ == kNowhere || behind_word_ == kNowhere) return true;
   const std::string_view text = text_;
-  if (end.starts_with(text.substr(behind_word_))) return true;
+  if (end.starts_with(text.substr(behind_word_)) || text.substr(behind_word_) == "\\") return true;
   // `end` may begin with characters of a name.
   for (std::size_t from = word_end_; from-- > 0 && word_end_ - from < end.size();) {
     if (end.starts_with(text.substr(from))) return true;
@@ -386,8 +398,7 @@ bool CallReader::begins_parameters(char byte) {
 }
 
 void CallReader::end_field(Piece::Kind kind) {
-  std::string field(trimmed(text_));
-  while (field.ends_with("\\n") && kind == Piece::Kind::name) field.resize(field.size() - 2);
+  std::string field(kind == Piece::Kind::name ? without_space_around(text_) : trimmed(text_));
   if (syntax_->entities) field = without_entities(field);
   if (kind == Piece::Kind::name) {
     set_name(std::move(field));
@@ -442,7 +453,7 @@ std::size_t CallReader::feed_arguments(std::string_view bytes) {
   const bool is_keywords = piece().kind == Piece::Kind::keywords;
   if (is_keywords && !filter_.has_begun()) filter_.restart(JsonFilter::Want::keywords);
   if (piece().kind == Piece::Kind::members && !filter_.has_begun()) {
-    filter_.restart(JsonFilter::Want::members, syntax_->string_quote);
+    filter_.restart(JsonFilter::Want::members, syntax_->string_quote, syntax_->tail_text);
   }
   // Byte by byte until the call is certain: its arguments have begun, or its first keyword has been
   // named.
@@ -455,6 +466,7 @@ std::size_t CallReader::feed_arguments(std::string_view bytes) {
     if (is_guess_) settle_guess();
   }
   if (filter_.status() == JsonFilter::Status::done) {
+    used_tail_ = filter_.has_used_end();
     end_arguments();
     next_piece();
   }
@@ -511,17 +523,18 @@ bool CallReader::step_object(char byte) {
     case Place::in_key:
     case Place::in_name:
     case Place::in_id:
-      if (byte != '"' || escaped_) {
+    case Place::in_ignored:
+      if (byte != quote_ || escaped_) {
         escaped_ = byte == '\\' && !escaped_;
         has_escape_ = has_escape_ || escaped_;
         text_ += byte;
         return text_.size() <= kMaxField && static_cast<unsigned char>(byte) >= 0x20;
       }
-      if (has_escape_) text_ = unescaped(text_);
+      if (has_escape_ && quote_ == '"') text_ = unescaped(text_);
       if (place_ == Place::in_key) {
         place_ = Place::colon;
-      } else if (place_ == Place::in_id) {
-        id_ = text_;
+      } else if (place_ == Place::in_id || place_ == Place::in_ignored) {
+        if (place_ == Place::in_id) id_ = text_;
         end_member();
       } else {
         set_name(text_);
@@ -547,7 +560,8 @@ bool CallReader::step_object(char byte) {
       place_ = Place::in_key;
       text_.clear();
       escaped_ = has_escape_ = false;
-      return byte == '"';
+      quote_ = byte;
+      return begins_string(byte);
     case Place::colon:
       place_ = Place::value;
       return byte == ':';
@@ -566,6 +580,16 @@ bool CallReader::step_object(char byte) {
   }
 }
 
+// The strings of the object may stand between apostrophes in the model's own form. In other forms
+// the mask takes such an object for text.
+bool CallReader::begins_string(char byte) {
+  if (byte == '\'' && syntax_->rank == 0) {
+    repaired_ = true;
+    return true;
+  }
+  return byte == '"';
+}
+
 bool CallReader::is_arguments_key() const {
   const bool may_be_schema = syntax_->rank > 0 && syntax_->needs_tools && level_ > 0;
   return may_be_schema ? holds(wrapped_arguments(syntax_->object), text_)
@@ -578,13 +602,15 @@ bool CallReader::may_come_before_name(char byte) const {
   const ObjectKeys& keys = syntax_->object;
   if (keys.name_is_key || (byte == '{' && holds(keys.wrapper, text_))) return true;
   const bool is_known = holds(keys.name, text_) || holds(keys.id, text_) || text_ == kTypeKey;
-  return byte == '"' && is_known;
+  return (byte == '"' || byte == '\'') && is_known;
 }
 
 bool CallReader::begin_member_value(char byte) {
   const ObjectKeys& keys = syntax_->object;
   if (syntax_->name_first && !has_name_ && !may_come_before_name(byte)) return false;
   const bool name_is_key = keys.name_is_key && !has_name_;
+  const bool is_string = begins_string(byte);
+  quote_ = byte;
   if (name_is_key) {
     set_name(text_);
     if (status_ == Status::bad) return false;
@@ -593,9 +619,9 @@ bool CallReader::begin_member_value(char byte) {
     has_arguments_ = true;
     if (syntax_->name_first && has_name_) status_ = Status::named;
     filter_.restart(JsonFilter::Want::any);
-    if (byte == '"') {
+    if (is_string) {
       place_ = Place::coded_start;
-      decoder_.restart();
+      decoder_.restart(byte);
       text_.clear();
       if (name_is_key) status_ = Status::named;
       return true;
@@ -606,9 +632,9 @@ bool CallReader::begin_member_value(char byte) {
     if (name_is_key) status_ = Status::named;
     return true;
   }
-  if (!has_name_ && byte == '"' && holds(keys.name, text_)) {
+  if (!has_name_ && is_string && holds(keys.name, text_)) {
     place_ = Place::in_name;
-  } else if (byte == '"' && id_.empty() && holds(keys.id, text_)) {
+  } else if (is_string && id_.empty() && holds(keys.id, text_)) {
     place_ = Place::in_id;
   } else if (!has_name_ && byte == '{' && level_ < kMaxWrappers && holds(keys.wrapper, text_)) {
     place_ = Place::first_key;
@@ -617,8 +643,11 @@ bool CallReader::begin_member_value(char byte) {
   } else {
     // A bare object with other members is not a call, so its end is not waited for.
     if ((syntax_->holds_call || syntax_->name_first) && text_ != kTypeKey) return false;
-    place_ = Place::in_other;
+    place_ = is_string && byte == '\'' ? Place::in_ignored : Place::in_other;
     if (text_ != kTypeKey) ignore("the member '" + text_ + "'");
+    text_.clear();
+    escaped_ = has_escape_ = false;
+    if (place_ == Place::in_ignored) return true;
     filter_.restart(JsonFilter::Want::any);
     std::string other;
     return filter_.feed(std::string_view(&byte, 1), other) == 1;
@@ -638,6 +667,10 @@ std::size_t CallReader::feed_coded(std::string_view bytes) {
     text_ += bytes.front();
     if (!ended && text_.size() < kMaxField && trimmed(decoded).empty()) return 1;
     if (ended || !trimmed(decoded).starts_with('{')) {
+      if (quote_ == '\'') {
+        fail();
+        return 0;
+      }
       begin_text();
       if (filter_.status() == JsonFilter::Status::done) {
         end_arguments();

@@ -84,6 +84,7 @@ class CallReader {
     value,
     in_name,
     in_id,
+    in_ignored,  // a string between apostrophes that says nothing
     in_arguments,
     in_coded,
     coded_start,
@@ -109,6 +110,7 @@ class CallReader {
   bool step_object(char byte);
   [[nodiscard]] bool may_come_before_name(char byte) const;
   [[nodiscard]] bool is_arguments_key() const;
+  bool begins_string(char byte);
   bool begin_member_value(char byte);
   void end_arguments();
   void end_member();
@@ -145,6 +147,7 @@ class CallReader {
   bool is_unknown_ = false;
   bool is_guess_ = false;   // the only tool there is, so its arguments must be its own
   char name_quote_ = '\0';  // the quote with which the field begins
+  char quote_ = '"';        // of the key, name or id that is read in an object
   JsonFilter filter_;
   AttributeReader attributes_;
   ParameterReader parameters_;

@@ -974,6 +974,18 @@ std::optional<std::pair<std::string, std::string>> nested_markers(const Format& 
   return std::nullopt;
 }
 
+/// See Syntax::bracket.
+char bracket_of(const Pattern& call) {
+  char bracket = '\0';
+  for (const Piece& piece : call) {
+    using Kind = Piece::Kind;
+    if (piece.kind == Kind::keywords) bracket = ')';
+    if (piece.kind == Kind::object || piece.kind == Kind::arguments || piece.kind == Kind::members)
+      bracket = '}';
+  }
+  return bracket;
+}
+
 /// See Syntax::guard; empty if the markers have no token in common.
 std::string guard_of(const Format& format, const Syntax& syntax) {
   const auto literal_behind = [](const Pattern& pattern, Piece::Kind slot) {
@@ -1023,6 +1035,7 @@ std::optional<LinkError> link(Format& format, std::size_t max_literals) {
     }
     syntax.call_tail = linker.marks_of(syntax.call);
     if (!syntax.call_tail.empty()) syntax.tail_text = format.literals[syntax.call_tail[0].literal];
+    syntax.bracket = bracket_of(syntax.call);
     syntax.close_marks = linker.marks_of(syntax.close);
     syntax.read_parameter = with_attributes(syntax.parameter);
     syntax.guard = guard_of(format, syntax);

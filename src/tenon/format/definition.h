@@ -237,6 +237,7 @@ struct Syntax {
   Start next;                   ///< For `call`.
   std::vector<Mark> call_tail;  ///< What follows the last slot of the call.
   std::string tail_text;        ///< Its first literal.
+  char bracket = '\0';          ///< With which the last slot of the call ends; 0: with no bracket.
   std::vector<Mark> close_marks;
   std::vector<Mark> separator_marks;
   Pattern read_parameter;  ///< `parameter` for reading.

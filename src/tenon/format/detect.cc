@@ -35,11 +35,16 @@ std::size_t words(std::string_view text) {
 
 Reading judge(const message::Fold& fold, const CallSample& sample) {
   const message::Message& message = fold.message();
-  return {.is_right = same_calls(message.tool_calls, sample.calls),
+  const std::size_t unread = words(message.content.value_or(""));
+  // Python's notation with more around it: the template prints whole messages.
+  const bool is_printed =
+      unread > 0 && std::ranges::find(fold.diagnostics(), "mended_arguments",
+                                      &message::Diagnostic::code) != fold.diagnostics().end();
+  return {.is_right = !is_printed && same_calls(message.tool_calls, sample.calls),
           .begins_right = !message.tool_calls.empty() &&
                           message.tool_calls.front().name == sample.calls.front().name,
           .diagnostics = fold.diagnostics().size(),
-          .unread = words(message.content.value_or(""))};
+          .unread = unread};
 }
 
 Reading read(const std::shared_ptr<const Format>& format, const CallSample& sample) {

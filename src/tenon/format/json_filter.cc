@@ -39,6 +39,11 @@ struct Word {
 constexpr Word kWords[] = {{"true", "true"}, {"false", "false"}, {"null", "null"},
                            {"True", "true"}, {"False", "false"}, {"None", "null"}};
 
+const Word* word_of(std::string_view text) {
+  const auto* const found = std::ranges::find(kWords, text, &Word::written);
+  return found == std::end(kWords) ? nullptr : found;
+}
+
 bool is_digit(unsigned char byte) {
   return byte >= '0' && byte <= '9';
 }
@@ -46,6 +51,10 @@ bool is_digit(unsigned char byte) {
 bool is_number(std::string_view text) {
   const auto value = json::parse(text);
   return value && value->if_number() != nullptr;
+}
+
+bool is_bare_value(std::string_view text) {
+  return is_number(trimmed(text)) || word_of(trimmed(text)) != nullptr;
 }
 
 bool begins_number(std::string_view text) {
@@ -170,11 +179,13 @@ bool is_structural(unsigned char byte) {
 
 }  // namespace
 
-void JsonFilter::restart(Want want, std::string_view quote) {
+void JsonFilter::restart(Want want, std::string_view quote, std::string_view end) {
   state_ = State::begin;
   status_ = Status::open;
   want_ = want;
   own_quote_ = quote;
+  end_ = end;
+  has_used_end_ = false;
   is_key_ = repaired_ = has_comma_ = has_keyword_ = false;
   is_fresh_ = is_triple_ = holds_brace_ = is_raw_ = has_stray_ = is_behind_string_ = false;
   held_.clear();
@@ -290,7 +301,7 @@ bool JsonFilter::step_closing(unsigned char byte, std::string& copy) {
     return true;
   }
   const bool is_next_string = byte == '"' || byte == '\'';
-  if (is_whole && is_next_string && is_python() && !has_stray_ &&
+  if (is_whole && is_next_string && !is_bare() && !has_stray_ &&
       !comma_space_.empty()) {  // together they are one
     quote_ = static_cast<char>(byte);
     is_fresh_ = true;
@@ -299,8 +310,9 @@ bool JsonFilter::step_closing(unsigned char byte, std::string& copy) {
     return true;
   }
   const bool is_own = is_bare() && byte == static_cast<unsigned char>(own_quote_.front());
+  const bool ends_list = byte == ']' || (byte == ')' && is_python());
   const bool may_follow =
-      is_own || byte == ',' || byte == '}' || (is_key_ ? byte == ':' : byte == ')' || byte == ']');
+      is_own || byte == ',' || byte == '}' || (is_key_ ? byte == ':' : ends_list);
   if (is_whole && (may_follow || is_triple_ || !has_room)) {
     end_closing(copy);
     return step(byte, copy);
@@ -426,11 +438,13 @@ bool JsonFilter::step(unsigned char byte, std::string& copy) {
     case State::bare_equals:
       return step_bare_equals(byte, copy);
     case State::stray_quote:
-      return step_stray_quote(byte);
+      return step_stray_quote(byte, copy);
     case State::own_end:
       return step_own_end(byte, copy);
     case State::quote:
       return step_quote(byte, copy);
+    case State::end_mark:
+      return step_end_mark(byte, copy);
     case State::bare_text:
       return step_bare_text(byte, copy);
     case State::bare_number:
@@ -507,7 +521,10 @@ bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
     return true;
   }
   if (is_python() && !wants_key && byte == '(') byte = '[';  // a tuple
-  const bool is_single = byte == '\'' && (is_python() || is_bare());
+  // A value that may be text by its schema is text in apostrophes (Numbers::as_json).
+  const bool may_be_single =
+      is_python() || is_bare() || (depth_ > 0 && numbers_ == Numbers::repaired);
+  const bool is_single = byte == '\'' && may_be_single;
   const bool is_quote = byte == '"' || is_single;
   if ((byte == '}' && wants_key) ||
       (byte == ']' && (state_ == State::first_item || (state_ == State::value && has_comma_)))) {
@@ -590,9 +607,8 @@ void JsonFilter::begin_string(unsigned char byte, std::string& copy) {
   quote_ = static_cast<char>(byte);
   is_fresh_ = true;
   is_triple_ = is_raw_ = has_stray_ = false;
-  if (is_bare() && byte == '\'') {  // without escapes, as in the format's own quotes
-    repaired_ = is_raw_ = true;
-  }
+  if (!is_python() && byte == '\'') repaired_ = true;
+  if (is_bare() && byte == '\'') is_raw_ = true;  // as in the format's own quotes
   state_ = State::string;
 }
 
@@ -757,10 +773,9 @@ bool JsonFilter::step_bare_equals(unsigned char byte, std::string& copy) {
   return step(byte, copy);
 }
 
-bool JsonFilter::step_stray_quote(unsigned char byte) {
+bool JsonFilter::step_stray_quote(unsigned char byte, std::string& copy) {
   if (byte != static_cast<unsigned char>(own_quote_[matched_])) {
-    status_ = Status::bad;
-    return false;
+    return begin_end_mark(byte, copy);
   }
   if (++matched_ == own_quote_.size()) state_ = State::after;
   return true;
@@ -768,6 +783,7 @@ bool JsonFilter::step_stray_quote(unsigned char byte) {
 
 bool JsonFilter::step_quote(unsigned char byte, std::string& copy) {
   if (byte != static_cast<unsigned char>(own_quote_[matched_])) {
+    if (is_key_) return begin_end_mark(byte, copy);
     return begin_bare_text(own_quote_.substr(0, matched_), byte, copy);
   }
   if (++matched_ < own_quote_.size()) return true;
@@ -780,20 +796,32 @@ bool JsonFilter::step_quote(unsigned char byte, std::string& copy) {
 
 // A string without quotes begins with `held` and `byte`.
 bool JsonFilter::begin_bare_text(std::string_view held, unsigned char byte, std::string& copy) {
-  if (state_ == State::quote && is_key_) {
-    status_ = Status::bad;
-    return false;
-  }
   repaired_ = true;
   flush_comma(copy);
   copy += '"';
-  append_raw(copy, held);
   is_key_ = false;
+  matched_ = 0;
   state_ = State::bare_text;
-  return step_bare_text(byte, copy);
+  // `held` has no byte that ends the text, but it may have the beginning of the end marker.
+  for (const char each : held) step_bare_text(static_cast<unsigned char>(each), copy);
+  return status_ == Status::open && step_bare_text(byte, copy);
 }
 
+// Bytes that may be the marker behind the object are held, counted in `matched_`.
 bool JsonFilter::step_bare_text(unsigned char byte, std::string& copy) {
+  while (matched_ > 0 && byte != static_cast<unsigned char>(end_[matched_])) {
+    std::size_t keep = matched_ - std::size_t{1};
+    const std::string_view held = end_.substr(0, matched_);
+    while (!held.ends_with(end_.substr(0, keep))) --keep;
+    append_raw(copy, held.substr(0, matched_ - keep));
+    matched_ = static_cast<std::uint8_t>(keep);
+  }
+  if (!end_.empty() && byte == static_cast<unsigned char>(end_[matched_])) {
+    if (++matched_ < end_.size()) return true;
+    copy += '"';
+    end_value();
+    return end_by_mark(copy);
+  }
   if (byte == ',' || byte == '}' || byte == ']') {
     copy += '"';
     end_value();
@@ -803,21 +831,67 @@ bool JsonFilter::step_bare_text(unsigned char byte, std::string& copy) {
   return true;
 }
 
+// The bytes that began like the format's own quote may be those of the marker behind the object.
+bool JsonFilter::begin_end_mark(unsigned char byte, std::string& copy) {
+  const std::string_view held = own_quote_.substr(0, matched_);
+  if (!end_.starts_with(held) || end_ == held) {
+    status_ = Status::bad;
+    return false;
+  }
+  state_ = State::end_mark;
+  return step_end_mark(byte, copy);
+}
+
+bool JsonFilter::step_end_mark(unsigned char byte, std::string& copy) {
+  if (byte != static_cast<unsigned char>(end_[matched_])) {
+    status_ = Status::bad;
+    return false;
+  }
+  if (++matched_ < end_.size()) return true;
+  return end_by_mark(copy);
+}
+
+// The marker behind the object has come, and brackets are missing.
+bool JsonFilter::end_by_mark(std::string& copy) {
+  matched_ = 0;
+  has_used_end_ = repaired_ = true;
+  close(copy);
+  return true;
+}
+
 // When the value ends it is known whether it is a number or not (a date, for example).
 bool JsonFilter::step_bare_number(unsigned char byte, std::string& copy) {
   const bool ends = byte == ',' || byte == '}' || byte == ']';
   if (!ends && number_.size() < kMaxNumber) {
     number_ += static_cast<char>(byte);
-    return true;
+    if (end_.empty() || !number_.ends_with(end_)) return true;
+    number_.resize(number_.size() - end_.size());
+    end_bare_number(copy);
+    return end_by_mark(copy);
   }
   if (!ends && begins_number(trimmed(number_))) {
     stream_held_number(copy);
     return step(byte, copy);
   }
-  if (!ends || !is_number(trimmed(number_))) return begin_bare_text(number_, byte, copy);
-  copy += number_;
-  end_value();
+  if (!ends || !is_bare_value(number_)) return begin_bare_text(number_, byte, copy);
+  end_bare_number(copy);
   return step_after(byte, copy);
+}
+
+// A number or one of JSON's words as it is, and else a string.
+void JsonFilter::end_bare_number(std::string& copy) {
+  const std::string_view text = trimmed(number_);
+  if (!is_number(text) && word_of(text) == nullptr) {
+    repaired_ = true;
+    copy += '"';
+    append_raw(copy, number_);
+    copy += '"';
+  } else if (const Word* const word = word_of(text); word != nullptr) {
+    copy += word->json;
+  } else {
+    copy += number_;
+  }
+  end_value();
 }
 
 bool JsonFilter::step_after(unsigned char byte, std::string& copy) {
@@ -906,7 +980,13 @@ bool JsonFilter::step_word(unsigned char byte, std::string& copy) {
       return true;
     }
     if (byte != ',' && byte != '}' && byte != ']') {
-      return begin_bare_text(std::string(word.written) + comma_space_, byte, copy);
+      const std::string held = std::string(word.written) + comma_space_;
+      if (end_.empty() || byte != static_cast<unsigned char>(end_.front())) {
+        return begin_bare_text(held, byte, copy);
+      }
+      number_ = held;  // the marker behind the object may come
+      state_ = State::bare_number;
+      return step_bare_number(byte, copy);
     }
     copy.append(word.json).append(comma_space_);
     end_value();
@@ -1001,8 +1081,8 @@ void JsonFilter::end_code(std::string& copy) {
 }
 
 void JsonFilter::step_escape(unsigned char byte, std::string& copy) {
-  if ((is_python() || is_raw_) && step_python_escape(byte, copy)) return;
-  if (byte == 'u' || (is_python() && byte == 'x')) {
+  if ((has_python_escapes() || is_raw_) && step_python_escape(byte, copy)) return;
+  if (byte == 'u' || (has_python_escapes() && byte == 'x')) {
     state_ = State::unicode;
     matched_ = 0;
     digits_ = byte == 'u' ? 4 : 2;
@@ -1144,6 +1224,7 @@ void JsonFilter::finish(std::string& copy) {
   if (state_ == State::raw || state_ == State::own_end) {
     append_raw(copy, own_quote_.substr(0, matched_));
   }
+  if (state_ == State::bare_text) append_raw(copy, end_.substr(0, matched_));
   if (state_ == State::bare_equals) append_raw(copy, number_);
   if (state_ == State::closing) end_closing(copy);
   if (high_surrogate_ != 0) copy.append("\\u").append(high_text_, 4);
@@ -1168,6 +1249,8 @@ bool JsonFilter::is_spoilt() const {
 std::string JsonFilter::left_out() const {
   if (state_ == State::stray_quote) return std::string(own_quote_.substr(0, matched_));
   std::string bytes = has_comma_ ? "," + comma_space_ : std::string();
+  if (state_ == State::end_mark) return bytes.append(end_.substr(0, matched_));
+  if (state_ == State::quote) return bytes.append(own_quote_.substr(0, matched_));
   if (!is_spoilt()) return is_held() ? std::string() : bytes;
   if (state_ == State::word) return bytes.append(kWords[word_].written.substr(0, matched_));
   return bytes + number_;
@@ -1193,12 +1276,13 @@ void JsonFilter::close(std::string& copy) {
       has_key = is_key_;
       break;
     case State::bare_text:
+      append_raw(copy, end_.substr(0, matched_));
       copy += '"';
       break;
     case State::bare_number: {
       const std::string number(trimmed(number_));
-      if (is_number(number)) {
-        copy += number;
+      if (is_bare_value(number)) {
+        copy += word_of(number) != nullptr ? word_of(number)->json : number;
       } else if (is_number(number + '0')) {
         copy += number + '0';
       } else {

@@ -13,9 +13,9 @@ namespace tenon::format {
 ///
 ///  - mistakes of models with one certain meaning are repaired on the way: line breaks and other
 ///    control characters inside strings, invalid escapes (`\d`), lone surrogates, trailing commas,
-///    Python's True, False and None, numbers that JSON does not have but that have one meaning
-///    (`007`, `+1`, `.5`, `1_000`, `0x1F`). `is_repaired()` reports it; everything else is copied
-///    unchanged;
+///    Python's True, False and None, strings between apostrophes inside an object or a list,
+///    numbers that JSON does not have but that have one meaning (`007`, `+1`, `.5`, `1_000`,
+///    `0x1F`). `is_repaired()` reports it; everything else is copied unchanged;
 ///  - at any other error it stops before the byte that does not fit, and `close` appends the least
 ///    text that makes the copy valid JSON.
 ///
@@ -50,8 +50,10 @@ class JsonFilter {
       : numbers_(numbers) {
     restart(want);
   }
-  /// `quote`: the quote around strings of `members`; it must outlive the reading.
-  void restart(Want want, std::string_view quote = {});
+  /// For `members`, `quote` is the quote around strings, and `end` the marker behind the object: it
+  /// also ends values without quotes, and everything that is open then. Both must outlive the
+  /// reading.
+  void restart(Want want, std::string_view quote = {}, std::string_view end = {});
 
   /// Appends to `copy` and returns the number of bytes used: all of them, unless the value is done
   /// or bad at the next one. Space before the value is used but not copied.
@@ -70,6 +72,8 @@ class JsonFilter {
   [[nodiscard]] bool holds_no_number() const { return state_ == State::number && is_spoilt(); }
 
   [[nodiscard]] Status status() const { return status_; }
+  /// The marker behind the object was read, since its brackets were missing.
+  [[nodiscard]] bool has_used_end() const { return has_used_end_; }
   [[nodiscard]] bool is_repaired() const { return repaired_; }
   [[nodiscard]] bool has_begun() const { return state_ != State::begin; }
   /// For keywords: one has been named, or the parentheses are empty.
@@ -90,6 +94,7 @@ class JsonFilter {
     stray_quote,  // in the format's own quote behind a string in other quotes
     own_end,      // in it inside a string in other quotes, which it ends: matched_ bytes are held
     quote,        // in the format's own quote that begins a string
+    end_mark,     // in the marker behind the object, where its bracket is missing
     raw,          // in such a string; matched_ bytes that may be its end are held
     bare_text,    // in a string without quotes
     bare_number,  // in a number of members, or a string without quotes that begins like one; held
@@ -131,10 +136,14 @@ class JsonFilter {
   bool step_keyword(unsigned char byte, std::string& copy);
   bool step_bare_key(unsigned char byte, std::string& copy);
   bool step_bare_equals(unsigned char byte, std::string& copy);
-  bool step_stray_quote(unsigned char byte);
+  bool step_stray_quote(unsigned char byte, std::string& copy);
   bool step_quote(unsigned char byte, std::string& copy);
   bool step_bare_text(unsigned char byte, std::string& copy);
+  bool begin_end_mark(unsigned char byte, std::string& copy);
+  bool step_end_mark(unsigned char byte, std::string& copy);
+  bool end_by_mark(std::string& copy);
   bool step_bare_number(unsigned char byte, std::string& copy);
+  void end_bare_number(std::string& copy);
   bool begin_bare_text(std::string_view held, unsigned char byte, std::string& copy);
   std::size_t copy_raw(std::string_view bytes, std::string& copy);
   void end_string();
@@ -162,9 +171,9 @@ class JsonFilter {
   [[nodiscard]] bool is_python() const { return want_ == Want::keywords; }
   [[nodiscard]] bool is_bare() const { return want_ == Want::members; }
   /// The byte after the quote decides whether the open string ends.
-  [[nodiscard]] bool ends_by_follower() const {
-    return is_python() || (is_bare() && quote_ == '\'');
-  }
+  [[nodiscard]] bool ends_by_follower() const { return is_python() || quote_ == '\''; }
+  /// The open string may have Python's escapes.
+  [[nodiscard]] bool has_python_escapes() const { return is_python() || quote_ == '\''; }
   /// The string that is open, in other quotes than the format's, may end at the format's own.
   [[nodiscard]] bool may_end_by_own(unsigned char byte) const {
     return is_bare() && own_quote_.size() > 1 &&
@@ -189,10 +198,12 @@ class JsonFilter {
   bool holds_brace_ = false;    // Python's `{` is held; held_ is the text after it, of a set or an
                                 // object
   std::string_view own_quote_;  // of members
-  bool has_comma_ = false;      // a comma is held, with the space after it in comma_space_
-  std::uint8_t word_ = 0;       // which of kWords
-  std::uint8_t matched_ = 0;    // bytes of that word, or hex digits
-  std::uint8_t digits_ = 4;     // hex digits of the escape: four, or two of Python's \xXX
+  std::string_view end_;        // of members: the marker behind the object
+  bool has_used_end_ = false;
+  bool has_comma_ = false;    // a comma is held, with the space after it in comma_space_
+  std::uint8_t word_ = 0;     // which of kWords
+  std::uint8_t matched_ = 0;  // bytes of that word, or hex digits
+  std::uint8_t digits_ = 4;   // hex digits of the escape: four, or two of Python's \xXX
   unsigned depth_ = 0;
   std::uint16_t unit_ = 0;            // the \uXXXX being read
   std::uint16_t high_surrogate_ = 0;  // held until its low one comes

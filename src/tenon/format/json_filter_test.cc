@@ -46,6 +46,13 @@ const JsonFilterRow kJsonFilterRows[] = {
     {"TrailingCommasGo", "{\"a\": [1, ], \"b\": 2 , }", "{\"a\": [1], \"b\": 2 }", "", Status::done,
      "", true},
     {"PythonWords", "[True, False, None]", "[true, false, null]", "", Status::done, "", true},
+    {"StringsInApostrophes", R"({'a': 'it\'s "b"', "c": ['d', "e'f", 'g\n\x41\u00e9'], 'h' : {}})",
+     R"({"a": "it's \"b\"", "c": ["d", "e'f", "g\n\u0041\u00e9"], "h" : {}})", "", Status::done, "",
+     true},
+    {"AnApostropheInThem", "{'a': 'it's so', 'b': ''}", R"({"a": "it's so", "b": ""})", "",
+     Status::done, "", true},
+    {"AnApostropheAtTheTop", "'a'", "", "", Status::bad, "'a'"},
+    {"AnOpenStringInApostrophes", "{'a': 'b'", R"({"a": "b)", R"({"a": "b"})", Status::open},
     {"OpenString", R"({"a": "b)", R"({"a": "b)", R"({"a": "b"})", Status::open},
     {"OpenEscapeIsHeld", R"({"a": "b\)", R"({"a": "b)", R"({"a": "b\\"})", Status::open},
     {"OpenUnicodeIsHeld", R"({"a": "b\u00)", R"({"a": "b)", R"({"a": "b\\u00"})", Status::open},
@@ -179,11 +186,30 @@ const JsonFilterRow kMembers[] = {
     {"NoKey", "{:1}", "{", "{}", Status::bad, ":1}"},
 };
 
-void check_every_cut(const JsonFilterRow& row, JsonFilter::Want want, bool checks_repaired) {
+// The marker behind members is </e>, and their brackets are missing.
+const JsonFilterRow kMembersWithoutBrackets[] = {
+    {"BehindWords", "{a:Paris</e> x", R"({"a":"Paris"})", "", Status::done, " x"},
+    {"BehindANumber", "{a:{b:[1, 2</e>x", R"({"a":{"b":[1, 2]}})", "", Status::done, "x"},
+    {"BehindANumberAndSpace", "{a:1 </e>", R"({"a":1 })", "", Status::done, ""},
+    {"BehindADate", "{a:2024-01-02</e>", R"({"a":"2024-01-02"})", "", Status::done, ""},
+    {"BehindAWord", "{a:true</e>", R"({"a":true})", "", Status::done, ""},
+    {"BehindAWordAndSpace", "{a:null </e>", R"({"a":null})", "", Status::done, ""},
+    {"InPlaceOfAKey", "{</e>x", "{}", "", Status::done, "x"},
+    {"InPlaceOfTheNextKey", "{a:1,</e>", R"({"a":1})", "", Status::done, ""},
+    {"BeginningsOfTheMarker", "{a:x</</e>", R"({"a":"x</"})", "", Status::done, ""},
+    {"NearTheMarker", "{a:x</f>,b:true<q>}", R"({"a":"x</f>","b":"true<q>"})", "", Status::done,
+     ""},
+    {"AnOpenMarker", "{a:x</", R"({"a":"x)", R"({"a":"x</"})", Status::open},
+    {"InAString", "{a:<q></e><q>}", R"({"a":"</e>"})", "", Status::done, ""},
+    {"NoKey", "{a:1,</f>", R"({"a":1)", R"({"a":1})", Status::bad, "f>"},
+};
+
+void check_every_cut(const JsonFilterRow& row, JsonFilter::Want want, bool checks_repaired,
+                     std::string_view end = {}) {
   for (std::size_t cut = 0; cut <= row.text.size() + 1; ++cut) {
     SCOPED_TRACE(cut);
     JsonFilter filter;
-    filter.restart(want, "<q>");
+    filter.restart(want, "<q>", end);
     std::string copy;
     std::size_t used = 0;
     const bool bytewise = cut > row.text.size();
@@ -232,6 +258,16 @@ TEST_P(JsonFilterMembers, AreTheSameWhereverTheyAreCut) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, JsonFilterMembers, ::testing::ValuesIn(kMembers),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+class JsonFilterMembersWithoutBrackets : public ::testing::TestWithParam<JsonFilterRow> {};
+
+TEST_P(JsonFilterMembersWithoutBrackets, AreTheSameWhereverTheyAreCut) {
+  check_every_cut(GetParam(), JsonFilter::Want::members, /*checks_repaired=*/false, "</e>");
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, JsonFilterMembersWithoutBrackets,
+                         ::testing::ValuesIn(kMembersWithoutBrackets),
                          [](const auto& test) { return std::string(test.param.name); });
 
 // A number is held, as it may turn out to be a date, but not without end.

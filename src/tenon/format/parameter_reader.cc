@@ -48,15 +48,6 @@ bool begins(std::string_view literal, std::string_view text) {
   return literal.starts_with(text);
 }
 
-// White space at the beginning is dropped, also a line break that is written as two characters.
-std::string_view without_space(std::string_view text) {
-  constexpr std::string_view kCode = "\\n";
-  while (!text.empty() && (is_space(text.front()) || text.starts_with(kCode))) {
-    text.remove_prefix(is_space(text.front()) ? 1 : kCode.size());
-  }
-  return text;
-}
-
 }  // namespace
 
 // The text that ends the call, from the literal after its parameters on, as in the pattern.
@@ -194,7 +185,7 @@ void ParameterReader::step(char byte, std::string& copy) {
 void ParameterReader::step_gap(char byte, std::string& copy) {
   if (pending_.empty() && is_space(byte)) return;
   pending_ += byte;
-  if (without_space(pending_).empty()) pending_.clear();
+  if (without_space_before(pending_).empty()) pending_.clear();
   if (pending_.empty() || pending_ == "\\") return;
   Follow what = follow(pending_);
   while (what == Follow::nothing && is_guarded()) {  // a damaged marker
@@ -311,7 +302,7 @@ void ParameterReader::step_head(char byte, std::string& copy) {
   if (piece.kind == Piece::Kind::literal) {
     if (field_.empty() && is_space(byte)) return;
     field_ += byte;
-    if (without_space(field_).empty()) field_.clear();
+    if (without_space_before(field_).empty()) field_.clear();
     if (field_.empty() || field_ == "\\") return;
     if (!begins(piece.text, field_) && behind_type() != 0) at_ = behind_type();
     const std::string& text = (*parameter_)[at_].text;
@@ -675,14 +666,14 @@ void ParameterReader::step_value(char byte, std::string& copy) {
 // The end marker has been read. It counts if another parameter or the end follows it.
 void ParameterReader::step_after_value(char byte, std::string& copy) {
   pending_ += byte;
-  std::string_view after = without_space(std::string_view(pending_).substr(close_size_));
+  std::string_view after = without_space_before(std::string_view(pending_).substr(close_size_));
   // Some models write it twice. In a text the first may be its own, and the second may end the
   // element that the value is in.
   const bool may_repeat =
       (types_ & kText) == 0 && !closes_by_any_ && !is_quoted_ && levels_.back().close != close_;
   bool is_repeated = false;
   while (may_repeat && after.starts_with(close_)) {
-    after = without_space(after.substr(close_.size()));
+    after = without_space_before(after.substr(close_.size()));
     is_repeated = true;
   }
   const bool may_go_on = after.empty() || after == "\\" || (may_repeat && begins(close_, after));

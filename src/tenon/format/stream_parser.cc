@@ -131,6 +131,8 @@ struct StreamParser::Impl {
   void put_content(std::string_view text);
   void put_reasoning(std::string_view text);
   void on_junk();
+  [[nodiscard]] bool may_have_stray_brackets() const;
+  void drop_space();
   void at_marker(std::string_view space = {});
   void refresh();
   void begin_reasoning();
@@ -169,6 +171,9 @@ struct StreamParser::Impl {
   }
   [[nodiscard]] bool may_stand(LiteralId id, std::size_t before) const;
   [[nodiscard]] bool syntax_of(LiteralId id, std::size_t from, std::size_t& index) const;
+  [[nodiscard]] bool shares_section(const Syntax& other) const;
+  [[nodiscard]] bool syntax_in_section(LiteralId id, std::size_t from, std::size_t& index) const;
+  [[nodiscard]] bool other_syntax(LiteralId id, std::size_t& from) const;
 
   // Events.
   [[nodiscard]] bool is_open_end_marker() const;
@@ -204,6 +209,7 @@ struct StreamParser::Impl {
   const Syntax* section = nullptr;
   std::size_t closed = 0;      // number of its close marks that have come
   std::span<const Mark> tail;  // what should follow the last call
+  char bracket = '\0';         // with which the last call ends; 0: with none
   std::string_view edge;       // white space that belongs to the last marker
   std::string held_space;
   bool space_is_text = false;  // in reasoning: this run of white space is too long to be held
@@ -239,7 +245,8 @@ struct StreamParser::Impl {
   std::size_t retry_depth = 0;  // the number of these bytes
   LiteralSet tried;             // literals that failed there
   LiteralId retry_literal = 0;
-  std::size_t retry_from = 0;  // for retry_literal, the first syntax not tried yet
+  std::size_t retry_from = 0;    // for retry_literal, the first syntax not tried yet
+  bool retries_section = false;  // ... as syntax_in_section counts
 
   // Control tokens that came in as such, as far as they may be part of a marker. Places are byte
   // offsets in the answer.
@@ -262,6 +269,7 @@ void StreamParser::Impl::reset() {
   section = syntax = nullptr;
   closed = 0;
   tail = {};
+  bracket = '\0';
   edge = {};
   held_space.clear();
   text.clear();
@@ -388,7 +396,7 @@ void StreamParser::Impl::finish(bool truncated) {
   }
   if (is_open_end_marker()) node = Automaton::kRoot;
   release_node(0);
-  if (!seen_marker || reasoning) text += held_space;
+  if (!seen_marker || reasoning || !trimmed(held_space).empty()) text += held_space;
   held_space.clear();
   flush_text();
 }
@@ -476,7 +484,9 @@ void StreamParser::Impl::refresh() {
   if (in_section) {
     for (const Mark& mark : closes()) expected |= bit(mark.literal);
     for (const Mark& mark : section->separator_marks) expected |= bit(mark.literal);
-    expected |= section->next.literals - heads();
+    for (const Syntax& s : format->syntaxes) {
+      if (shares_section(s) && may_call(s)) expected |= s.next.literals - heads();
+    }
   }
   if (junk) expected &= format->strong;
   if (calls > 0 && !junk) expected |= format->stray_ends | format->ends;
@@ -644,8 +654,8 @@ void StreamParser::Impl::act_on(LiteralId id) {
   std::size_t index = 0;
   const std::size_t from = retrying && retry_literal == id ? retry_from : 0;
   // Inside a section the same literal may begin the next call or a new section.
-  if (in_section && (section->next.literals - heads()).contains(id) && from == 0) {
-    return start_call(static_cast<std::size_t>(section - format->syntaxes.data()), id, true);
+  if (in_section && (from == 0 || retries_section) && syntax_in_section(id, from, index)) {
+    return start_call(index, id, true);
   }
   if (syntax_of(id, from, index)) return start_call(index, id, false);
   if (format->content_openers.contains(id)) {
@@ -777,9 +787,24 @@ void StreamParser::Impl::at_marker(std::string_view space) {
   flush_text();
   seen_marker = true;
   junk = at_head = false;
-  if (spaces == Spaces::first || spaces == Spaces::after_marker) held_space.clear();
+  if (spaces == Spaces::first || spaces == Spaces::after_marker) drop_space();
   if (!reasoning) spaces = Spaces::after_marker;
   refresh();
+}
+
+// Behind a call, before a marker that is due there, a model may write brackets too many.
+bool StreamParser::Impl::may_have_stray_brackets() const {
+  return bracket != '\0' && !junk && spaces == Spaces::after_marker &&
+         (!tail.empty() || in_section);
+}
+
+// The held white space belongs to the marker behind it, and so do brackets in it.
+void StreamParser::Impl::drop_space() {
+  const std::string_view brackets = trimmed(held_space);
+  if (!brackets.empty()) {
+    diagnose("stray_marker", "'" + std::string(brackets) + "' ends no call; it is left out");
+  }
+  held_space.clear();
 }
 
 void StreamParser::Impl::put(std::string_view bytes) {
@@ -801,7 +826,12 @@ void StreamParser::Impl::put(std::string_view bytes) {
 
 void StreamParser::Impl::put_content(std::string_view bytes) {
   if (spaces != Spaces::plain) {
-    const std::size_t word = std::min(bytes.find_first_not_of(kSpace), bytes.size());
+    const bool has_brackets = may_have_stray_brackets();
+    const auto is_held = [&](char byte) {
+      return is_space(byte) || (has_brackets && byte == bracket);
+    };
+    const auto word =
+        static_cast<std::size_t>(std::ranges::find_if_not(bytes, is_held) - bytes.begin());
     if (spaces != Spaces::dropped) held_space.append(bytes.substr(0, word));
     bytes.remove_prefix(word);
     if (bytes.empty() && held_space.size() <= kMaxSpace) return;
@@ -872,6 +902,38 @@ bool StreamParser::Impl::syntax_of(LiteralId id, std::size_t from, std::size_t& 
     if (begins && may_call(s) && may_stand(s, lead)) return true;
   }
   return false;
+}
+
+// Whether calls of `other` may stand in the section that is open: it begins and ends alike.
+bool StreamParser::Impl::shares_section(const Syntax& other) const {
+  return &other == section || (other.rank == section->rank && !other.open.empty() &&
+                               other.open == section->open && other.close == section->close);
+}
+
+// The syntax of the next call in the open section: that of the calls before it (`from` 0), or the
+// first other one, from `from` - 1 on, that has the same section.
+bool StreamParser::Impl::syntax_in_section(LiteralId id, std::size_t from,
+                                           std::size_t& index) const {
+  const auto begins = [&](const Syntax& s) {
+    return (s.next.literals - heads()).contains(id) && may_call(s);
+  };
+  index = static_cast<std::size_t>(section - format->syntaxes.data());
+  if (from == 0 && begins(*section)) return true;
+  for (index = from == 0 ? 0 : from - 1; index < format->syntaxes.size(); ++index) {
+    const Syntax& s = format->syntaxes[index];
+    if (&s != section && shares_section(s) && begins(s)) return true;
+  }
+  return false;
+}
+
+// Whether the marker of the call that failed may begin another one; `from` says where the search
+// goes on.
+bool StreamParser::Impl::other_syntax(LiteralId id, std::size_t& from) const {
+  std::size_t unused = 0;
+  const bool is_in_section = is_next && in_section;
+  from = is_in_section && syntax == section ? 1 : syntax_index + (is_in_section ? 2 : 1);
+  return !by_head &&
+         (is_in_section ? syntax_in_section(id, from, unused) : syntax_of(id, from, unused));
 }
 
 void StreamParser::Impl::start_call(std::size_t index, LiteralId id, bool in_section_now) {
@@ -953,7 +1015,7 @@ void StreamParser::Impl::commit() {
     end_reasoning();
     owes_close = true;
   }
-  if (spaces == Spaces::first || spaces == Spaces::after_marker) held_space.clear();
+  if (spaces == Spaces::first || spaces == Spaces::after_marker) drop_space();
   spaces = Spaces::after_marker;
   flush_text();
   tell_of_call();
@@ -1003,6 +1065,7 @@ void StreamParser::Impl::end_call(bool incomplete) {
     closed = 0;
   }
   tail = syntax->call_tail;
+  bracket = syntax->bracket;
   if (reader.has_used_tail()) tail = tail.subspan(1);
   at_marker();
 }
@@ -1020,8 +1083,8 @@ void StreamParser::Impl::spoil_call() {
 void StreamParser::Impl::fail_call() {
   assert(!committed);
   in_call = false;
-  std::size_t unused = 0;
-  const bool has_other = !is_next && !by_head && syntax_of(call_literal, syntax_index + 1, unused);
+  std::size_t from = 0;
+  const bool has_other = other_syntax(call_literal, from);
   // If the prompt has written the marker, any text may follow it.
   const bool is_marked =
       format->strong.contains(call_literal) && prompt_bytes == 0 && !syntax->needs_tools;
@@ -1054,11 +1117,12 @@ void StreamParser::Impl::fail_call() {
   if (by_head) tried |= format->head.openers | format->head.first_openers;
   if (has_other) {
     retry_literal = call_literal;
-    retry_from = syntax_index + 1;
+    retry_from = from;
+    retries_section = is_next && in_section;
   } else {
     // Also the same marker without the white space before it, unless that begins more syntaxes.
     (is_next ? syntax->next : syntax->first).literals.for_each([&](LiteralId id) {
-      if (id == call_literal || !syntax_of(id, syntax_index + 1, unused)) tried |= bit(id);
+      if (id == call_literal || !other_syntax(id, from)) tried |= bit(id);
     });
   }
   read_again();

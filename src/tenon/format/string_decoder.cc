@@ -48,7 +48,7 @@ bool StringDecoder::step(char byte, std::string& text) {
     if (const std::size_t i = kLetters.find(byte); i != std::string_view::npos) {
       text += kMeanings[i];
     } else {
-      if (byte != '"' && byte != '\\' && byte != '/') text += '\\';
+      if (byte != quote_ && byte != '"' && byte != '\\' && byte != '/') text += '\\';
       text += byte;
     }
     return false;
@@ -58,7 +58,7 @@ bool StringDecoder::step(char byte, std::string& text) {
     return false;
   }
   if (high_ != 0) unit(0, text);
-  if (byte == '"') return true;
+  if (byte == quote_) return true;
   text += byte;
   return false;
 }

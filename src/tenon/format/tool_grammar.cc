@@ -723,6 +723,9 @@ class Builder {
     }
     return parts.empty() ? rules_.choice({}) : rules_.sequence(std::move(parts));
   }
+  static std::string within(std::string_view quote, std::string_view text) {
+    return std::string(quote).append(text).append(quote);
+  }
   // One of the names that may be called, between quotes. If they are too many for one automaton,
   // any name counts as one.
   NodeId known_name(std::string_view quote) {
@@ -731,10 +734,13 @@ class Builder {
     std::vector<NodeId> ways;
     for (const Tool* tool : tools_) {
       size += tool->name.size();
-      ways.push_back(rules_.literal(quote.empty() ? tool->name : json::quoted(tool->name)));
+      ways.push_back(
+          rules_.literal(quote == "\"" ? json::quoted(tool->name) : within(quote, tool->name)));
     }
     if (size > kMaxBytes) {
-      return rules_.add(node::Pattern{quote.empty() ? R"([^\s(){}\[\]"]+)" : R"("[^"]+")"});
+      const std::string bare = R"([^\s(){}\[\]"]+)";
+      const std::string quoted = "[^" + std::string(quote) + "]+";
+      return rules_.add(node::Pattern{quote.empty() ? bare : within(quote, quoted)});
     }
     return rules_.choice(std::move(ways));
   }
@@ -744,7 +750,7 @@ class Builder {
     const NodeId colon = rules_.sequence({any_space(), rules_.literal(":"), any_space()});
     std::vector<std::string_view> names;
     for (const Tool* tool : tools_) names.push_back(tool->name);
-    std::vector<NodeId> spellings{known_name("\"")};
+    std::vector<NodeId> spellings{known_name("\""), known_name("'")};
     std::vector<NodeId> ways;
     if (options_.bars_escapes) {
       spellings.push_back(with_escapes(names));
@@ -753,7 +759,10 @@ class Builder {
     }
     const NodeId name = rules_.choice(std::move(spellings));
     if (keys.name_is_key) return rules_.sequence({name, colon});
-    for (const std::string& key : keys.name) ways.push_back(rules_.literal(json::quoted(key)));
+    for (const std::string& key : keys.name) {
+      ways.push_back(rules_.literal(json::quoted(key)));
+      ways.push_back(rules_.literal(within("'", key)));
+    }
     return rules_.sequence({rules_.choice(std::move(ways)), colon, name});
   }
   // JSON strings that write a character of `texts` with an unnecessary escape, so they may be one
@@ -870,8 +879,10 @@ class Builder {
     const ObjectKeys& keys = syntax().object;
     std::vector<NodeId> barred;
     if (pattern.front().kind == Piece::Kind::object && !keys.name_is_key) {
+      const std::string& name = keys.name.front();
       barred.push_back(rules_.sequence({any_space(), rules_.literal("{"), any_space(),
-                                        rules_.literal(json::quoted(keys.name.front()))}));
+                                        rules_.choice({rules_.literal(json::quoted(name)),
+                                                       rules_.literal(within("'", name))})}));
     }
     return without(first_text(), std::move(barred));
   }

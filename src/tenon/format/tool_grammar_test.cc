@@ -345,10 +345,16 @@ TEST(ToolGrammar, SpellingsOfNamesAreHeld) {
   const std::vector<Tool> tools{{.name = "get/it", .parameters = *json::parse(kWeather)}};
   const ParseOptions options{.tools = {"get/it"}, .schemas = {*json::parse(kWeather)}};
   const std::pair<std::string_view, std::string_view> spellings[] = {
-      {"\"name\"", R"("n\u0061me")"},       {"\"name\"", R"("\u006E\u0061\u006d\u0065")"},
-      {"\"get/it\"", R"("get\/it")"},       {"\"get/it\"", R"("g\u0065t/it")"},
-      {"\"get/it\"", R"("get\u002Fit")"},   {"\"get/it\"", R"("g\u0065t\u002f\u0069t")"},
-      {"\"name\": \"", "\"name\"\n\n: \""}, {"{\"", "{\n\n \""},
+      {"\"name\"", R"("n\u0061me")"},
+      {"\"name\"", R"("\u006E\u0061\u006d\u0065")"},
+      {"\"get/it\"", R"("get\/it")"},
+      {"\"get/it\"", R"("g\u0065t/it")"},
+      {"\"get/it\"", R"("get\u002Fit")"},
+      {"\"get/it\"", R"("g\u0065t\u002f\u0069t")"},
+      {"\"name\": \"", "\"name\"\n\n: \""},
+      {"{\"", "{\n\n \""},
+      {"\"name\"", "'name'"},
+      {"\"get/it\"", "'get/it'"},
   };
   std::size_t calls = 0;
   for (const auto& format : all_writable()) {
