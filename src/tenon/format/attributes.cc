@@ -26,6 +26,7 @@ void AttributeReader::start(const Piece& head) {
   size_ = matched_ = 0;
   attribute_ = nullptr;
   text_.clear();
+  ignored_.clear();
   values_.assign(head.attributes.size(), {});
   given_.assign(head.attributes.size(), false);
 }
@@ -116,11 +117,17 @@ void AttributeReader::begin_value() {
 }
 
 void AttributeReader::end_value() {
+  bool is_of_use = false;
   if (attribute_ != nullptr) {
     const auto at = static_cast<std::size_t>(attribute_ - head_->attributes.data());
+    const bool is_word = std::ranges::all_of(text_, is_attribute_byte);
+    const bool is_content =
+        attribute_->kind != Piece::Kind::index && attribute_->kind != Piece::Kind::type;
+    is_of_use = !given_[at] && (is_content || is_word);
     if (!given_[at]) values_[at] = text_;
     given_[at] = true;
   }
+  if (!is_of_use && ignored_.empty()) ignored_ = text_;
   attribute_ = nullptr;
   text_.clear();
   place_ = Place::gap;

@@ -26,6 +26,8 @@ class AttributeReader {
   [[nodiscard]] const std::string* value(Piece::Kind kind) const;
   /// The value of the slot so far, if it is being read.
   [[nodiscard]] const std::string* open_value(Piece::Kind kind) const;
+  /// The value of an attribute that says nothing, such as one of another name; empty: none.
+  [[nodiscard]] const std::string& ignored() const { return ignored_; }
   /// `<tag />`
   [[nodiscard]] bool closes_itself() const { return closes_itself_; }
 
@@ -49,6 +51,7 @@ class AttributeReader {
   const Attribute* attribute_ = nullptr;  // the attribute whose value is being read; null: it is
                                           // not needed
   std::string text_;
+  std::string ignored_;
   std::vector<std::string> values_;  // by index of the head's attributes
   std::vector<bool> given_;
 };

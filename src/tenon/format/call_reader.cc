@@ -200,6 +200,9 @@ std::size_t CallReader::feed_attributes(std::string_view bytes) {
     }
     if (status_ == Status::bad) return 0;
   }
+  if (!attributes_.ignored().empty()) {
+    ignore("the attribute " + json::quoted(attributes_.ignored()));
+  }
   const bool closes_itself = attributes_.closes_itself();
   next_piece();
   const std::size_t body = after_spaces(at_);
@@ -261,7 +264,9 @@ std::size_t CallReader::feed_field(std::string_view bytes, Piece::Kind kind) {
         std::string_view("_-./:").find(bytes.front()) != std::string_view::npos ||
         word_begin_ == kNowhere;
     if (follower.kind == Piece::Kind::keywords && !may_be_name) fail();
-    if (kind == Piece::Kind::word && (byte == '[' || byte == '(')) fail();
+    const bool is_of_words = byte < 0x80 && byte != '[' && byte != '(';
+    if (kind == Piece::Kind::word && !is_of_words) fail();
+    if (kind == Piece::Kind::id && !may_be_id(end)) fail();
     const bool may_go_on =
         (kind != Piece::Kind::name && kind != Piece::Kind::word) || may_be_word(end) ||
         (before_parameters &&
@@ -287,6 +292,16 @@ std::size_t CallReader::feed_field(std::string_view bytes, Piece::Kind kind) {
   if (follower.kind != Piece::Kind::literal) return 0;  // the brace belongs to the arguments
   next_piece();
   return 1;
+}
+
+// Whether the last byte of text_ may stand in an id or in `end` behind it. An id that ran on over
+// brackets and markers would take arguments away.
+bool CallReader::may_be_id(std::string_view end) const {
+  if (std::string_view("<>{}[]").find(text_.back()) == std::string_view::npos) return true;
+  for (std::size_t size = 1; size <= std::min(end.size(), text_.size()); ++size) {
+    if (text_.ends_with(end.substr(0, size))) return true;
+  }
+  return false;
 }
 
 // The marker that ends a parameter's value, without its key.
@@ -372,6 +387,7 @@ std::size_t CallReader::feed_parameters(std::string_view bytes) {
   const std::size_t used = parameters_.feed(bytes, arguments_);
   if (parameters_.status() == ParameterReader::Status::bad) fail();
   if (parameters_.status() == ParameterReader::Status::done) {
+    note_left_over();
     used_tail_ = parameters_.has_used_outer();
     arguments_done_ = true;
     status_ = Status::done;
@@ -419,9 +435,19 @@ void CallReader::end_field(Piece::Kind kind) {
     set_name(std::string(name));
   } else if (kind == Piece::Kind::skip && !field.empty() && field != trimmed(piece().text)) {
     ignore("'" + field + "' in place of '" + std::string(trimmed(piece().text)) + "'");
+  } else if (kind == Piece::Kind::word && piece().text.empty() && !field.empty() &&
+             !known_.tools->contains(field)) {
+    ignore("'" + field + "' before its name");
+  } else if (kind == Piece::Kind::word && (field.ends_with('.') || field.ends_with(','))) {
+    fail();  // it ends a sentence
   } else if (kind == Piece::Kind::again && !field.empty() && field != name_) {
     ignore("'" + field + "' for its name when it comes again");
   }
+}
+
+void CallReader::note_left_over() {
+  const std::string_view text = trimmed(parameters_.left_over());
+  if (!text.empty()) ignore("the text " + json::quoted(text));
 }
 
 void CallReader::ignore(std::string what) {
@@ -767,6 +793,7 @@ std::string CallReader::finish() {
   if (is_whole() || !has_arguments_) return {};
   if (piece().kind == Piece::Kind::parameters) {
     parameters_.finish(arguments_);
+    note_left_over();
     return {};
   }
   const std::string rest = end_coded();
@@ -779,6 +806,7 @@ std::string CallReader::close() {
   if (arguments_done_) return frame_;
   arguments_done_ = true;
   if (has_arguments_ && piece().kind == Piece::Kind::parameters) {
+    note_left_over();
     return parameters_.close(arguments_);
   }
   const std::string rest = end_coded();

@@ -121,8 +121,10 @@ class CallReader {
   [[nodiscard]] std::string_view value_close() const;
   [[nodiscard]] bool has_stray(std::string_view stray) const;
   [[nodiscard]] bool may_be_word(std::string_view end) const;
+  [[nodiscard]] bool may_be_id(std::string_view end) const;
   void set_name(std::string name);
   void ignore(std::string what);
+  void note_left_over();
   [[nodiscard]] bool is_in_strange_key() const;
   void fail() { status_ = Status::bad; }
   [[nodiscard]] const Piece& piece() const { return (*pattern_)[at_]; }

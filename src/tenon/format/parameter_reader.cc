@@ -35,6 +35,7 @@ namespace {
 constexpr std::size_t kMaxParameterField = 512;
 constexpr std::size_t kMaxKeyInEnd = 64;  // for an end marker with another key
 constexpr std::size_t kMaxGap = 256;
+constexpr std::size_t kMaxLeftOver = 100;  // of text that is reported
 // Between two values: white space, key, type and the literals around them.
 constexpr std::size_t kMaxFrame = 4 * kMaxParameterField;
 // A value that is not text by its schema is held up to this size; a longer one is text.
@@ -125,6 +126,7 @@ void ParameterReader::start(const Syntax& syntax, std::string_view end, std::str
 
 void ParameterReader::restart() {
   repeated_ = repaired_ = false;
+  left_over_.clear();
   pending_.clear();
   space_.clear();
   value_.clear();
@@ -190,6 +192,7 @@ void ParameterReader::step_gap(char byte, std::string& copy) {
   Follow what = follow(pending_);
   while (what == Follow::nothing && is_guarded()) {  // a damaged marker
     repaired_ = true;
+    if (left_over_.size() < kMaxLeftOver) left_over_ += pending_.front();
     pending_.erase(0, 1);
     if (pending_.empty()) return;
     what = follow(pending_);
@@ -349,6 +352,10 @@ void ParameterReader::end_field() {
     if (is_guarded() && !is_name) status_ = Status::bad;  // it belongs to another marker
   } else {
     type_ = syntax_->entities ? without_entities(text) : std::move(text);
+    const bool is_word = type_ == text_word_ || std::ranges::all_of(type_, [](char c) {
+                           return is_name_byte(static_cast<unsigned char>(c));
+                         });
+    if (!is_word && left_over_.empty()) left_over_ = type_.substr(0, kMaxLeftOver);
   }
   field_.clear();
 }
@@ -380,6 +387,7 @@ void ParameterReader::end_attributes(std::string& copy) {
   const bool is_known =
       type != nullptr && (other_word_ == "*" || *type == text_word_ || *type == other_word_);
   if (is_known) type_ = *type;
+  if (left_over_.empty()) left_over_ = attributes_.ignored().substr(0, kMaxLeftOver);
   ++at_;
   begin_value(copy);
   if (!attributes_.closes_itself()) return;

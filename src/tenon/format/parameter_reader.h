@@ -72,6 +72,8 @@ class ParameterReader {
   [[nodiscard]] bool has_used_outer() const { return used_outer_; }
   /// One of the first kMaxKeys keys has come again; it is written again.
   [[nodiscard]] bool has_repeated() const { return repeated_; }
+  /// Text between two parameters that belongs to neither: the beginning of it; empty: none.
+  [[nodiscard]] const std::string& left_over() const { return left_over_; }
   /// Some value ended without its marker.
   [[nodiscard]] bool is_repaired() const { return repaired_; }
   /// Resets everything.
@@ -148,6 +150,7 @@ class ParameterReader {
   Place place_ = Place::gap;
   Kind kind_ = Kind::either;
   AttributeReader attributes_;
+  std::string left_over_;
   std::size_t at_ = 0;  // index in the parameter's pattern
   bool used_outer_ = false;
   bool repeated_ = false;

@@ -145,6 +145,16 @@ const SlipRow kSlips[] = {
      "",
      "",
      {{"get_weather", R"({"city":"Paris","days":3})"}}},
+    // Markers that are damaged take nothing away.
+    {"AHeadThatRunsOn", "harmony",
+     "<|channel|>commentary to=functions.note json{\"title\": \"a\"}<|call|><|start|>assistant"
+     "<|channel|>commentary to=functions.get_time<|message|>{}<|call|>",
+     "<|channel|>commentary to=functions.note json{\"title\": \"a\"}<|call|>", "", kTime},
+    {"AnIdThatRunsOn", "kimi_k2",
+     "<|tool_call_begin|>functions.note:0<|tool_call_x|>{\"title\": \"a\"}<|tool_call_end|>"
+     "<|tool_call_begin|>functions.get_time:1<|tool_call_argument_begin|>{}<|tool_call_end|>",
+     "<|tool_call_begin|>functions.note:0<|tool_call_x|>{\"title\": \"a\"}<|tool_call_end|>", "",
+     kTime},
     // Calls of several syntaxes in one section.
     {"JsonAndThenParameters",
      "kimi_k3",

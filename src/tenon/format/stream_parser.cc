@@ -149,6 +149,7 @@ struct StreamParser::Impl {
   }
   void start_head(LiteralId id);
   std::size_t read_head(std::string_view bytes);
+  [[nodiscard]] bool is_no_head() const;
   void end_head();
   void fail_head();
   void call_by_head(std::string_view recipient);
@@ -690,11 +691,22 @@ std::size_t StreamParser::Impl::read_head(std::string_view bytes) {
     if (held.ends_with(format->head.end) &&
         has_its_controls(format->head.end_literal, place + used)) {
       end_head();
-    } else if (held.size() > kMaxHead || held.back() == '\n') {
+    } else if (held.size() > kMaxHead || is_no_head()) {
       fail_head();
     }
   }
   return used;
+}
+
+// The last byte shows that this is a message: a head has words only, and no marker that ends one.
+bool StreamParser::Impl::is_no_head() const {
+  if (std::string_view("\n\r{}\"").find(held.back()) != std::string_view::npos) return true;
+  const HeadRule& rule = format->head;
+  bool is_over = false;
+  (rule.closers | rule.between | format->ends).for_each([&](LiteralId id) {
+    is_over = is_over || held.ends_with(format->literals[id]);
+  });
+  return is_over;
 }
 
 // The head is complete and decides what the message is.
