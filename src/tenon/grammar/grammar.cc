@@ -62,16 +62,29 @@ const Error* Grammar::refusal_after(std::string_view read) const {
 
 void Grammar::refuse(std::string read, const Error& error) {
   constexpr std::size_t kMostRefusals = 8;
-  ++refused_;
+  const std::uint64_t fraction = mask_fraction();
+  halvings_ = std::min(halvings_ + 1, kMostHalvings);
+  filled_ = 0;
   if (read.size() > kLongestRefused) return;
   if (refusals_.size() == kMostRefusals) refusals_.erase(refusals_.begin());
-  refusals_.push_back({std::move(read), error});
+  refusals_.push_back({std::move(read), error, fraction});
 }
 
-// A request for many answers, each on another way, would otherwise pay for many masks that fail.
+// What few steps refused may be tried again when there are more.
+void Grammar::count_filled_mask() {
+  constexpr unsigned kMasksPerHalving = 256;
+  if (halvings_ == 0 || ++filled_ < kMasksPerHalving) return;
+  filled_ = 0;
+  --halvings_;
+  std::erase_if(refusals_,
+                [&](const Refusal& refusal) { return refusal.fraction > mask_fraction(); });
+}
+
+// A request for many answers, each on another way, would otherwise pay for many masks that fail. As
+// others use the grammar too, masks that are filled give the steps back: a text that costs much is
+// then paid for by many that do not.
 std::uint64_t Grammar::mask_fraction() const {
-  constexpr unsigned kMostHalvings = 4;
-  return std::uint64_t{1} << std::min(refused_, kMostHalvings);
+  return std::uint64_t{1} << halvings_;
 }
 
 std::size_t Grammar::bytes() const {

@@ -79,13 +79,16 @@ class Grammar {
   struct Refusal {
     std::string read;  // the text that led there: Matcher::all_read()
     Error error;
+    std::uint64_t fraction;  // of the steps of a mask
   };
 
   static constexpr std::size_t kLongestRefused = 10'000;  // longest remembered text
+  static constexpr unsigned kMostHalvings = 4;
 
   // All of these are called with the lock.
   [[nodiscard]] const Error* refusal_after(std::string_view read) const;
   void refuse(std::string read, const Error& error);
+  void count_filled_mask();
   [[nodiscard]] std::uint64_t mask_fraction() const;
   [[nodiscard]] bool has_failed() const { return build_ && run_->machine->error(); }
   Status begin(std::unique_ptr<Machine> machine, FrameId root);
@@ -104,7 +107,8 @@ class Grammar {
   std::uint32_t until_look_ = 0;   // uses until the bytes are counted again
   std::size_t full_at_ = 0;        // the number of bytes that are too many
   std::vector<Refusal> refusals_;  // of masks, the most recent ones
-  unsigned refused_ = 0;           // total number of refused masks
+  unsigned halvings_ = 0;          // of the steps of a mask: see mask_fraction()
+  unsigned filled_ = 0;            // masks since the last halving was taken back
 };
 
 }  // namespace tenon::grammar

@@ -164,6 +164,39 @@ TEST(Grammar, MasksThatReachALimitAreTriedOnce) {
   EXPECT_TRUE(other.fill_mask(mask));
 }
 
+// One client's texts must not leave others with fewer steps for good.
+TEST(Grammar, MasksThatAreFilledGiveStepsBack) {
+  Rules rules;
+  rules.set_root(*add_gbnf(rules, R"(root ::= "x" one | "y" other
+                                     one ::= "a" one | "a" one one | "b"
+                                     other ::= "a" other | "a" other other | "b")"));
+  const auto make = [&] {
+    return *Grammar::make(
+        [&](Machine& machine) { return add_rules(machine, rules, index()->vocab()); }, index(),
+        {.machine = {.max_mask_steps = 4'000}});
+  };
+  std::vector<std::uint32_t> mask(mask_words(index()->vocab().size()));
+  const auto fills = [&](const std::shared_ptr<Grammar>& grammar, const std::string& text) {
+    Matcher matcher(grammar);
+    EXPECT_TRUE(matcher.accept_bytes(text));
+    return matcher.fill_mask(mask).has_value();
+  };
+  const auto other = [](std::size_t count) { return "y" + std::string(count, 'a'); };
+  // The longest text that still has its mask.
+  std::size_t most = 1;
+  for (std::size_t step = 256; step > 0; step /= 2) {
+    if (most + step < 400 && fills(make(), other(most + step))) most += step;
+  }
+  ASSERT_LT(most, 390U);
+  const auto grammar = make();
+  for (std::size_t i = 0; i < 8; ++i) {
+    EXPECT_FALSE(fills(grammar, "x" + std::string(400 + i, 'a')));
+  }
+  EXPECT_FALSE(fills(grammar, other(most))) << "a sixteenth of the steps is left";
+  for (int i = 0; i < 4 * 256; ++i) ASSERT_TRUE(fills(grammar, ""));
+  EXPECT_TRUE(fills(grammar, other(most)));
+}
+
 // No question about a schema takes longer than two seconds.
 TEST(Grammar, SchemasThatAskForMuchAreAnsweredSoon) {
   struct Row {

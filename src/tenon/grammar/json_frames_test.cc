@@ -1,5 +1,6 @@
 #include "tenon/grammar/json_frames.h"
 
+#include <ctime>
 #include <memory>
 #include <random>
 #include <string>
@@ -10,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "tenon/base/long_for_test.h"
+#include "tenon/base/sanitizers_for_test.h"
 #include "tenon/grammar/matcher.h"
 #include "tenon/json/value.h"
 
@@ -518,6 +520,16 @@ TEST(Json, ItemsThatMustDifferBeginOnlyWhatIsLeft) {
            "patternProperties": {"^k": {"enum": ["a", "b"]}, "n$": {"enum": ["b", "c"]}}}})",
        {R"([{"kn": "b", "k1": "a"}, {"kn": "b"}, {}])", R"([{}, {"xn": "c"}])"},
        {R"([{"kn": "a)", R"([{"kn": "b"}, {"kn": "b"},)", R"([{}, {},)"}},
+      {"NamesThatCountOnce",
+       R"({"type": "array", "uniqueItems": true, "items": {"type": "object", "additionalProperties": false,
+           "patternProperties": {"^[ab]$": {"const": 1}, "b": {}}, "minProperties": 1, "maxProperties": 1}})",
+       {R"([{"a": 1}, {"b": 1}, {"bb": 1}, {"xb")"},
+       {R"([{"a": 1}, {"a")", R"([{"a": 1}, {"b": 1}, {"b": 1)"}},
+      {"FewNamesAndARoomForTwo",
+       R"({"type": "array", "uniqueItems": true, "items": {"type": "object", "additionalProperties": false,
+           "patternProperties": {"^[ab]$": {"const": 1}}, "minProperties": 1, "maxProperties": 2}})",
+       {R"([{"a": 1}, {"b": 1}, {"a": 1, "b": 1}])"},
+       {R"([{"a": 1}, {"b": 1}, {"a": 1, "b": 1},)", R"([{"a": 1}, {"a": 1, "b": 1}, {"a)"}},
       {"ExcludedAltogether",
        R"({"type": "array", "items": {"enum": [[1], [2]]}, "not": {"const": [[1], [2]]}, "maxItems": 2})",
        {"[[1], [1]]", "[[2], [2]]", "[[1]]"},
@@ -531,6 +543,40 @@ TEST(Json, ItemsThatMustDifferBeginOnlyWhatIsLeft) {
     for (const char* text : row.legal) EXPECT_TRUE(Matcher(*grammar).accept_bytes(text)) << text;
     for (const char* text : row.refused) EXPECT_FALSE(Matcher(*grammar).accept_bytes(text)) << text;
   }
+}
+
+// Each item excludes one more text from a list: that is not compared text by text.
+TEST(Json, ManyItemsOfAListMayDiffer) {
+  std::string schema = R"({"type": "array", "uniqueItems": true, "items": {"enum": [)";
+  std::string text = "[";
+  for (int i = 0; i < 300; ++i) {
+    const std::string word = "\"v" + std::to_string(i) + "\"";
+    schema += (i > 0 ? ", " : "") + word;
+    if (i < 200) text += (i > 0 ? ", " : "") + word;
+  }
+  const auto grammar = json_frames_grammar_of(schema + "]}}", {});
+  ASSERT_TRUE(grammar) << grammar.error().message;
+  Matcher matcher(*grammar);
+  EXPECT_TRUE(matcher.accept_bytes(text)) << (matcher.error() ? matcher.error()->message : "");
+  EXPECT_FALSE(matcher.accept_bytes(", \"v199"));
+  EXPECT_TRUE(matcher.accept_bytes(", \"v200\"]"));
+}
+
+// With several patterns and a bound, trying values one by one took 50 ms for each of these places.
+TEST(Json, ItemsOfManyNamesAreNotTriedOneByOne) {
+  constexpr int kGrammars = 20;
+  const std::clock_t begun = std::clock();
+  for (int i = 0; i < kGrammars; ++i) {
+    const std::string schema = R"({"type": "array", "uniqueItems": true, "items": {"type": "object",
+        "patternProperties": {"\\d": {"type": "boolean"}, "[A-Z]": {"type": "boolean"}},
+        "maxProperties": )" + std::to_string(3 + i) +
+                               "}}";
+    const auto grammar = json_frames_grammar_of(schema, {});
+    ASSERT_TRUE(grammar) << grammar.error().message;
+    EXPECT_TRUE(Matcher(*grammar).accept_bytes(R"([{"A1": true}, {"A1": false}, {"x)"));
+    EXPECT_FALSE(Matcher(*grammar).accept_bytes(R"([{"A1": true}, {"A1": true}})"));
+  }
+  EXPECT_LT(std::clock() - begun, with_sanitizers(1) * CLOCKS_PER_SEC);
 }
 
 // A name or an item that no rule for the value evaluates is not begun.

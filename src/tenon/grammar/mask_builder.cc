@@ -131,14 +131,18 @@ class Absorbing {
 // characters.
 class FreeBelow {
  public:
-  FreeBelow(Scanner& scanner, const VocabIndex& index, const TokenTrie& trie)
+  FreeBelow(Scanner& scanner, VocabIndex& index, const TokenTrie& trie)
       : scanner_(scanner),
-        below_(&trie == &index.vocab().trie() ? index.characters_below().data() : nullptr) {}
+        absorbs_all_(scanner),
+        is_own_(&trie == &index.vocab().trie()),
+        below_(index.characters_below().data()),
+        heights_(index.plain_heights().data()) {}
 
   // `nodes`: how many there are below the node.
   bool operator()(Scanner::State state, std::uint32_t node, std::uint32_t nodes) {
     constexpr std::uint32_t kFewNodes = 4;
-    if (below_ == nullptr || nodes < kFewNodes || state >= kMostKept) return false;
+    if (!is_own_ || nodes < kFewNodes || state >= kMostKept) return false;
+    if (absorbs_all_(state, heights_[node])) return true;
     if (state >= known_.size()) known_.resize(2 * std::size_t{state} + 64, kUnknown);
     if (known_[state] == kUnknown) {
       const regex::Dfa::FreeText free = scanner_.free_text(state);
@@ -146,13 +150,20 @@ class FreeBelow {
     }
     return (below_[node] & ~known_[state]) == 0;
   }
+  // Whether a token has one of `characters` below the node.
+  [[nodiscard]] bool has_below(std::uint32_t node, VocabIndex::Characters characters) const {
+    return !is_own_ || (below_[node] & characters) != 0;
+  }
 
  private:
   static constexpr Scanner::State kMostKept = 100'000;
   static constexpr VocabIndex::Characters kUnknown = ~VocabIndex::Characters{0};
 
   Scanner& scanner_;
-  const VocabIndex::Characters* below_;        // null: it is another trie
+  Absorbing absorbs_all_;
+  bool is_own_;  // the trie is the vocabulary's own
+  const VocabIndex::Characters* below_;
+  const std::uint16_t* heights_;
   std::vector<VocabIndex::Characters> known_;  // by state
 };
 
@@ -523,9 +534,7 @@ bool MaskBuilder::scan_exceptions(const Frame::Lexeme& lexeme, const TokenTrie& 
   enum class Fate : std::uint8_t { unknown, settled, open };
   std::vector<Fate> fates;  // by state of the table
   Steps steps(scanner);
-  Absorbing absorbs_all(scanner);
   FreeBelow is_free(scanner, *index_, trie);
-  const VocabIndex::PlainHeights& heights = index_->plain_heights();
   const auto is_settled = [&](Scanner::State state) {
     if (state >= steps.table().states) return scanner.is_final(state);
     if (state >= fates.size()) fates.resize(steps.table().states, Fate::unknown);
@@ -543,9 +552,8 @@ bool MaskBuilder::scan_exceptions(const Frame::Lexeme& lexeme, const TokenTrie& 
       node = trie.end_of(node);
     } else {
       path_[depth] = state;
-      const bool is_skipped = (is_whole_trie && absorbs_all(state, heights[node])) ||
-                              is_settled(state) ||
-                              is_free(state, node, trie.end_of(node) - node - 1);
+      const bool is_skipped =
+          is_settled(state) || is_free(state, node, trie.end_of(node) - node - 1);
       node = is_skipped ? trie.end_of(node) : node + 1;
     }
   }
@@ -828,6 +836,17 @@ void MaskBuilder::walk_lexeme(Walk& walk, std::uint32_t root, CellId cell,
   machine_.add_work(1);
   std::uint32_t visited = 0;
   bool is_stopped = false;
+  // Where every text stays inside the lexeme, only a byte that can come after it makes a
+  // difference.
+  std::optional<FreeBelow> is_free;
+  VocabIndex::Characters next = 0;
+  if (is_large && &trie == &index_->vocab().trie()) {
+    const StateId after = machine_.resumed(parent);
+    if (after != 0 && !machine_.has_questions(after)) {
+      is_free.emplace(scanner, *index_, trie);
+      next = VocabIndex::characters_with(machine_.readable(after));
+    }
+  }
   descend_from(
       trie, root, alphabet, path_,
       [&](Scanner::State from, std::uint8_t byte) {
@@ -842,6 +861,14 @@ void MaskBuilder::walk_lexeme(Walk& walk, std::uint32_t root, CellId cell,
           const auto tokens = trie.tokens_at(node);
           walk.found.insert(walk.found.end(), tokens.begin(), tokens.end());
         };
+        if (is_free && !is_free->has_below(node, next) &&
+            (*is_free)(state, node, trie.end_of(node) - node - 1)) {
+          if (with_inside) {
+            const auto tokens = trie.tokens_below(node);
+            walk.found.insert(walk.found.end(), tokens.begin(), tokens.end());
+          }
+          return false;
+        }
         const bool is_final = scanner.is_final(state);
         if (with_inside && !is_final && !scanner.is_covered()) add();
         if (scanner.is_accepting(state)) {

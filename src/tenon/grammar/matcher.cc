@@ -184,6 +184,7 @@ Status Matcher::fill_mask(std::span<std::uint32_t> mask) {
       if (is_certain) grammar_->refuse(all_read(), *machine().error());
       return Unexpected(*machine().error());
     }
+    grammar_->count_filled_mask();
     if (std::ranges::all_of(mask, [](std::uint32_t word) { return word == 0; })) {
       return Unexpected(Error{Errc::unsatisfiable,
                               "nothing can follow after byte " + std::to_string(text_.size()) +

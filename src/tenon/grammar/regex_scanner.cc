@@ -62,6 +62,9 @@ class RegexScanner final : public Scanner {
     if (start == kDead) return std::nullopt;
     return AllBut{.text = {text_.get(), start}, .signs = all_but->signs};
   }
+  std::uint32_t absorbs(State state) override {
+    return is_covered_ ? 0 : exprs_->absorbed_characters(dfa_->language(state));
+  }
   regex::Dfa::FreeText free_text(State state) override {
     return is_covered_ ? regex::Dfa::FreeText{} : dfa_->free_text(state);
   }

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -255,7 +256,9 @@ class Solver {
       if (term.then == rule && term.text) steps.push_back(*term.text);
     }
     std::erase_if(equation, [&](const Term& term) { return term.then == rule; });
-    if (steps.empty() || close_behind_first(equation, steps)) return;
+    if (steps.empty() || close_behind_first(equation, steps) || close_between(equation, steps)) {
+      return;
+    }
     const NodeId loop = result_.repeat(result_.choice(std::move(steps)), 0, node::kUnbounded);
     for (Term& term : equation) term.text = both(loop, term.text);
   }
@@ -291,6 +294,53 @@ class Solver {
     if (!others.empty()) tails.push_back(result_.sequence({z, result_.choice(std::move(others))}));
     const NodeId loop = result_.repeat(result_.sequence({z, first}), 0, node::kUnbounded);
     equation.push_back({result_.sequence({first, loop, result_.choice(std::move(tails))})});
+    return true;
+  }
+  // If each step is one of the ends W and then the same Z: A = W Z A | W | Y becomes
+  // W (Z W)* (Z Y)? | Y. So a list of items of several kinds, some of which may be nested, is not
+  // read in two ways at once.
+  bool close_between(Equation& equation, const std::vector<NodeId>& steps) {
+    const auto ends = [](const Term& term) { return term.then == kNoRule; };
+    if (!std::ranges::all_of(equation, ends)) return false;
+    const auto behind = [&](const std::vector<NodeId>& step, const Term& end) {
+      const std::vector<NodeId> item = end.text ? parts_of(*end.text) : std::vector<NodeId>{};
+      const bool begins_so = !item.empty() && item.size() < step.size() &&
+                             std::equal(
+                                 item.begin(), item.end(), step.begin(),
+                                 [&](NodeId a, NodeId b) { return are_same(a, b); });
+      return begins_so ? std::span(step).subspan(item.size()) : std::span<const NodeId>();
+    };
+    std::vector<NodeId> separator;
+    std::vector<bool> is_item(equation.size());
+    for (const NodeId step : steps) {
+      const std::vector<NodeId> parts = parts_of(step);
+      bool is_known = false;
+      for (std::size_t i = 0; i < equation.size() && !is_known; ++i) {
+        const std::span<const NodeId> rest = behind(parts, equation[i]);
+        if (rest.empty()) continue;
+        if (separator.empty()) separator.assign(rest.begin(), rest.end());
+        is_known =
+            std::ranges::equal(rest, separator, [&](NodeId a, NodeId b) { return are_same(a, b); });
+        if (is_known) is_item[i] = true;
+      }
+      if (!is_known) return false;
+    }
+    std::vector<NodeId> items;
+    std::vector<NodeId> others;
+    for (std::size_t i = 0; i < equation.size(); ++i) {
+      (is_item[i] ? items : others).push_back(node_of(equation[i].text));
+    }
+    const NodeId item = result_.choice(std::move(items));
+    const NodeId z = result_.sequence(std::move(separator));
+    const NodeId loop = result_.repeat(result_.sequence({z, item}), 0, node::kUnbounded);
+    std::vector<NodeId> list{item, loop};
+    equation.clear();
+    for (const NodeId other : others) equation.push_back({other});
+    if (!others.empty()) {
+      const NodeId last = result_.sequence({z, result_.choice(std::move(others))});
+      list.push_back(result_.repeat(last, 0, 1));
+    }
+    equation.push_back({result_.sequence(std::move(list))});
     return true;
   }
   [[nodiscard]] std::vector<NodeId> parts_of(NodeId id) const {

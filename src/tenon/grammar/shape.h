@@ -345,6 +345,8 @@ class Shapes {
   template <class Shape>
   bool has_value_but_excluded(const Shape& shape);
   bool is_boundless(Term term, bool with_numbers);
+  bool has_more_names(const ObjectShape& shape, std::size_t than);
+  bool has_more_names(const ArrayShape& /*shape*/, std::size_t /*than*/) { return false; }
   struct Sampling;
   bool sample(Sampling& sampling, Term term, std::size_t most, int depth, Samples& into);
   bool sample(Sampling& sampling, const StringShape& shape, std::size_t most, Samples& into);

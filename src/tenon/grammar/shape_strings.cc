@@ -39,6 +39,30 @@ std::size_t bytes_of(const std::vector<std::string>& words) {
   return bytes;
 }
 
+bool is_all_but_some(const StringShape& shape) {
+  return !shape.values && shape.language == ExprSet::kAnything && shape.length == Counts{};
+}
+
+// Makes one shape of those that only exclude words, because items that must differ exclude one word
+// each. Returns the number of their words.
+std::size_t join_exclusions(std::vector<StringShape>& shapes) {
+  if (std::ranges::count_if(shapes, is_all_but_some) < 2) return 0;
+  StringShape joined;
+  for (StringShape& shape : shapes) {
+    if (!is_all_but_some(shape)) continue;
+    joined.excluded.insert(joined.excluded.end(), shape.excluded.begin(), shape.excluded.end());
+    joined.is_text |= shape.is_text;
+    joined.is_superset |= shape.is_superset;
+  }
+  std::ranges::sort(joined.excluded);
+  const auto repeated = std::ranges::unique(joined.excluded);
+  joined.excluded.erase(repeated.begin(), repeated.end());
+  std::erase_if(shapes, is_all_but_some);
+  const std::size_t words = joined.excluded.size();
+  shapes.push_back(std::move(joined));
+  return words;
+}
+
 std::uint32_t bounded(std::uint64_t count) {
   return count >= ExprSet::kUnbounded ? ExprSet::kUnbounded : static_cast<std::uint32_t>(count);
 }
@@ -181,6 +205,7 @@ StringShape Shapes::narrowed(std::vector<std::string> values, std::span<const St
 }
 
 StringShape Shapes::all_of(std::vector<StringShape> shapes) {
+  spend(kStepsPerWord * join_exclusions(shapes));
   const auto list =
       std::ranges::find_if(shapes, [](const auto& s) { return s.values.has_value(); });
   if (list != shapes.end()) return narrowed(std::move(*std::exchange(list->values, {})), shapes);
@@ -201,9 +226,6 @@ StringShape Shapes::all_of(std::vector<StringShape> shapes) {
 }
 
 StringShape Shapes::any_of(std::vector<StringShape> shapes) {
-  const auto is_all_but_some = [](const StringShape& shape) {
-    return !shape.values && shape.language == ExprSet::kAnything && shape.length == Counts{};
-  };
   std::erase_if(shapes, [](const auto& s) { return s.values && s.values->empty(); });
   if (shapes.empty()) return {.values = {{}}};
   if (shapes.size() == 1) return std::move(shapes.front());

@@ -482,6 +482,7 @@ bool Shapes::has_value_but_excluded(const Shape& shape) {
     has_guessed_ = true;
     return true;
   }
+  if (has_more_names(shape, shape.excluded.size())) return true;
   Shape all = shape;
   all.excluded.clear();
   const Numbered excluded(shape.excluded);
@@ -495,6 +496,22 @@ bool Shapes::has_value_but_excluded(const Shape& shape) {
 }
 template bool Shapes::has_value_but_excluded(const ArrayShape& shape);
 template bool Shapes::has_value_but_excluded(const ObjectShape& shape);
+
+// Whether one of more than `than` names can be added to the smallest object, if there is one, which
+// makes as many different objects. Such objects are not looked for one by one: with several
+// patterns and conditions on some member, 20,000 tries find none (50 ms).
+bool Shapes::has_more_names(const ObjectShape& shape, std::size_t than) {
+  constexpr std::size_t kMost = 256;
+  const std::size_t needed = shape.required.size() + shape.some.size();
+  if (than > kMost || needed >= shape.count.most || shape.count.least > kMost) return false;
+  const std::size_t most = than + needed + static_cast<std::size_t>(shape.count.least);
+  bool needs_check = false;
+  const std::vector<OtherNames> all_others = others(shape, needs_check);
+  return !needs_check && !shape.needs_check &&
+         std::ranges::any_of(all_others, [&](const OtherNames& other) {
+           return other.some == 0 && !few_names(other, most);
+         });
+}
 
 bool Shapes::is_boundless(Term term, bool with_numbers) {
   // False while the question is open, because the array's items may be arrays of the same kind.

@@ -339,6 +339,18 @@ VocabIndex::Characters VocabIndex::characters(const regex::ByteSet& ascii, bool 
   return result & ~(without | Characters{1} << kOtherBit);
 }
 
+VocabIndex::Characters VocabIndex::characters_with(const regex::ByteSet& bytes) {
+  constexpr Characters kBeyondAscii = Characters{1} << kCommonBit | Characters{1} << kOtherBit;
+  Characters result = 0;
+  for (unsigned byte = 0; byte < 0x80; ++byte) {
+    if (bytes.contains(static_cast<std::uint8_t>(byte))) {
+      result |= Characters{1} << kCharacterBits[byte];
+    }
+  }
+  const bool has_others = !(bytes & regex::ByteSet::range(0x80, 0xFF)).is_empty();
+  return has_others ? result | kBeyondAscii : result;
+}
+
 const VocabIndex::Border& VocabIndex::border(const regex::ByteSet& alphabet) {
   const std::lock_guard lock(mutex_);
   std::unique_ptr<const Border>& slot = borders_[alphabet.words()];

@@ -47,6 +47,8 @@ class VocabIndex {
   using Characters = std::uint64_t;
   /// The bits of which all characters are in the set. The bit of everything else is not set.
   [[nodiscard]] static Characters characters(const regex::ByteSet& ascii, bool has_common);
+  /// The bits of which at least one character has one of `bytes`.
+  [[nodiscard]] static Characters characters_with(const regex::ByteSet& bytes);
   /// By node of the vocabulary's own trie: the characters that the tokens of the subtree have below
   /// the node.
   [[nodiscard]] const std::vector<Characters>& characters_below() const {

@@ -178,15 +178,18 @@ class Dfa::FreeSearch {
     constexpr int kMostRounds = 12;
     for (int i = 0; i < kMostRounds; ++i) {
       bool has_changed = false;
-      if (!follow(state, has_changed)) return {};
+      if (!follow(state, has_changed)) break;
       if (!has_changed) return result();
     }
+    dfa_.free_steps_ += kStepsPerFailure;
     return {};
   }
 
  private:
   static constexpr std::size_t kMostStates = 32;
-  static constexpr std::size_t kMostSteps = 20'000;  // of all searches in one automaton
+  static constexpr std::size_t kMostSteps = 4000;  // of all searches in one automaton
+  // Where counts make many states, one search after the other finds nothing.
+  static constexpr std::size_t kStepsPerFailure = 1000;
 
   struct Reached {
     State state;
