@@ -28,18 +28,6 @@ constexpr const char* kErrors[] = {"Error",
                                    "UnavailableError",
                                    "InternalError"};
 
-// Names in the library's messages that differ in C and Python.
-constexpr std::pair<std::string_view, std::string_view> kNames[] = {
-    {"tenon_vocab_with_ends()", "Vocab.with_ends()"}};
-
-std::string in_names_of_python(std::string message) {
-  for (const auto& [name, ours] : kNames) {
-    const std::size_t at = message.find(name);
-    if (at != std::string::npos) message.replace(at, name.size(), ours);
-  }
-  return message;
-}
-
 // Raises for a str that is not valid Unicode, if that is why the last call failed.
 [[noreturn]] void raise_no_unicode(const char* what) {
   PyObject *type = nullptr, *error = nullptr, *trace = nullptr;
@@ -170,9 +158,8 @@ nb::object loads(tenon_text json) {
 void check(tenon_error* error) {
   if (error == nullptr) return;
   const tenon_code code = tenon_error_code(error);
-  const std::string text = in_names_of_python(std::string(view(tenon_error_message(error))));
+  const nb::object message = str_of(tenon_error_message(error));
   tenon_error_free(error);
-  const nb::object message = str_of({text.data(), text.size()});
   PyErr_SetObject(error_class(code), message.ptr());
   nb::raise_python_error();
 }

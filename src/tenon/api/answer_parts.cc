@@ -116,7 +116,9 @@ json::Value GuaranteeNote::encode() const {
   json::Array list;
   for (const auto* const repairs : {&left_out_, &repairs_}) {
     for (const message::Diagnostic& repair : *repairs) {
-      list.emplace_back(json::Object{{"code", repair.code}, {"message", repair.message}});
+      json::Object entry{{"code", repair.code}, {"message", repair.message}};
+      if (!repair.path.empty()) entry.set("path", repair.path);
+      list.emplace_back(std::move(entry));
     }
   }
   json::Object note{

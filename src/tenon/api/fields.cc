@@ -47,8 +47,9 @@ bool FieldReader::leave_out(std::string_view path, std::string_view why) {
     const std::string place = path.size() <= kMostOfPath
                                   ? std::string(path)
                                   : utf8::sanitized(path.substr(0, kMostOfPath)) + "...";
-    left_out_.push_back(
-        {.code = std::string(kLeftOut), .message = place + " is left out: " + std::string(why)});
+    left_out_.push_back({.code = std::string(kLeftOut),
+                         .message = place + " is left out: " + std::string(why),
+                         .path = place});
   }
   return true;
 }

@@ -40,7 +40,8 @@ LeftOutRead left_out_read(const Result<Request, ApiError>& decoded) {
   }
   for (const message::Diagnostic& each : decoded->left_out) {
     EXPECT_EQ(each.code, "left_out");
-    read.left_out.push_back(each.message.substr(0, each.message.find(" is left out")));
+    EXPECT_TRUE(each.message.starts_with(each.path + " is left out: ")) << each.message;
+    read.left_out.push_back(each.path);
   }
   return read;
 }

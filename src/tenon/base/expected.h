@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <tl/expected.hpp>
 
@@ -34,9 +35,28 @@ enum class Errc : std::uint8_t {
   return "invalid";
 }
 
+/// What went wrong, and where. Programs read `code`, `path` and `line`; the message is for people,
+/// and no code takes it apart.
 struct Error {
   Errc code;
   std::string message;  ///< One sentence for a person, without a final full stop.
+  /// The place in the caller's input: a JSON pointer, or a field of a request. Empty: not known.
+  std::string path = {};
+  std::uint32_t line = 0;  ///< The line of the caller's text, from 1. 0: not known.
+
+  /// An error at a place. The message is `path: reason`.
+  [[nodiscard]] static Error at(Errc code, std::string path, std::string_view reason) {
+    std::string message = path;
+    message.append(": ").append(reason);
+    return {code, std::move(message), std::move(path)};
+  }
+  /// The message of an error that at() made, without the place. Else the whole message.
+  [[nodiscard]] std::string_view reason() const {
+    const std::string_view whole = message;
+    const bool is_at_path =
+        !path.empty() && whole.starts_with(path) && whole.substr(path.size()).starts_with(": ");
+    return is_at_path ? whole.substr(path.size() + 2) : whole;
+  }
 
   bool operator==(const Error&) const = default;
 };

@@ -1,5 +1,6 @@
 #include "tenon/capi/tools.h"
 
+#include <initializer_list>
 #include <utility>
 
 #include "tenon/api/chat_request.h"
@@ -12,21 +13,15 @@ json::Object a_message() {
   return {{"role", "user"}, {"content", ""}};
 }
 
-Expected<message::ChatRequest> decoded(json::Object fields) {
+// The caller has given one field alone and has its own name for it.
+Expected<message::ChatRequest> decoded(json::Object fields,
+                                       std::initializer_list<api::FieldName> names = {}) {
   auto request = api::decode_chat_completion(std::move(fields), {.refuses_unknown_fields = true});
   if (request) return std::move(request->chat);
-  const api::ApiError& error = request.error();
+  const api::ApiError error =
+      api::renamed(std::move(request.error()), {names.begin(), names.size()});
   const bool is_ours = error.code.name() == "unsupported_parameter";
-  return Unexpected(Error{is_ours ? Errc::unsupported : Errc::invalid, error.message});
-}
-
-// Replaces the server's name of a field by the caller's; the caller has given only that field.
-Unexpected renamed(Error error, std::string_view field, std::string_view name) {
-  for (std::size_t at = 0; (at = error.message.find(field, at)) != std::string::npos;) {
-    error.message.replace(at, field.size(), name);
-    at += name.size();
-  }
-  return Unexpected(std::move(error));
+  return Unexpected(Error{is_ours ? Errc::unsupported : Errc::invalid, error.message, error.param});
 }
 
 }  // namespace
@@ -44,18 +39,20 @@ Expected<std::vector<message::Tool>> tools_of(json::Value list) {
 }
 
 Expected<message::Tool> tool_of(json::Value tool) {
-  auto tools = tools_of(json::Array{std::move(tool)});
-  if (!tools) return renamed(std::move(tools.error()), "tools[0]", "tool");
-  return std::move(tools->front());
+  auto request = decoded({{"model", "model"},
+                          {"messages", json::Array{a_message()}},
+                          {"tools", json::Array{std::move(tool)}}},
+                         {{"tools[0]", "tool"}});
+  if (!request) return Unexpected(request.error());
+  return std::move(request->tools.front());
 }
 
 Expected<std::vector<message::ToolCall>> calls_of(json::Value list) {
   const json::Array messages{a_message(),
                              json::Object{{"role", "assistant"}, {"tool_calls", std::move(list)}}};
-  auto request = decoded({{"model", "model"}, {"messages", messages}});
-  if (!request) {
-    return renamed(std::move(request.error()), "messages[1].tool_calls", "calls");
-  }
+  auto request =
+      decoded({{"model", "model"}, {"messages", messages}}, {{"messages[1].tool_calls", "calls"}});
+  if (!request) return Unexpected(request.error());
   return std::move(request->messages.at(1).tool_calls);
 }
 

@@ -185,17 +185,16 @@ Expected<std::vector<Relaxed>> relaxed_of(const json::Value& source, const JsonO
   return relaxed;
 }
 
-// Takes the keyword that `error` names by its JSON pointer out of `schema`, which then allows more.
+// Takes the keyword that `error.path` points at out of `schema`, which then allows more.
 // No value if there is no such keyword, or if the schema might allow less without it.
 std::optional<Relaxed> take_out(json::Value& schema, const Error& error) {
-  const std::string pointer = error.message.substr(0, error.message.find(": "));
+  const std::string& pointer = error.path;
   const std::size_t last = pointer.rfind('/');
   if (last == std::string::npos || pointer.front() != '/') return std::nullopt;
   for (const std::string_view narrows : {"/not/", "/if/", "/oneOf/"}) {
     if (pointer.find(narrows) != std::string::npos) return std::nullopt;
   }
-  Relaxed out{pointer.substr(0, last), pointer.substr(last + 1),
-              error.message.substr(std::min(pointer.size() + 2, error.message.size()))};
+  Relaxed out{pointer.substr(0, last), pointer.substr(last + 1), std::string(error.reason())};
   // `schema` is not const; only at_pointer() returns a pointer to const.
   auto* place = const_cast<json::Value*>(json::at_pointer(schema, out.schema_path));
   json::Object* members = place == nullptr ? nullptr : place->if_object();
@@ -224,19 +223,24 @@ Expected<std::vector<Relaxed>> left_out(json::Value& source, const JsonOptions& 
 // Follows the tool's name in Relaxed::schema_path. No name has a '#'.
 constexpr char kBehindName = '#';
 
-// Errors about the response format, or about one tool, begin with one of these: `tools[3]` is
-// followed by the rest of the path in the request.
+// The paths of errors about the response format, or about one tool: `tools[3]` is followed by the
+// rest of the path in the request. An error about all of them has no path.
 constexpr std::string_view kResponseFormat = "response_format";
 constexpr std::string_view kOfTool = "tools[";
 constexpr std::string_view kGrammar = "].custom.format.grammar.definition";
 constexpr std::string_view kParameters = "].function.parameters";
 
-std::string place_of(std::size_t tool, std::string_view what) {
-  return std::string(kOfTool) + std::to_string(tool) + std::string(what) + ": ";
+std::string path_of(std::size_t tool, std::string_view what) {
+  return std::string(kOfTool) + std::to_string(tool) + std::string(what);
 }
 
 bool is_about_tool(const Error& error) {
-  return error.message.starts_with(kOfTool);
+  return error.path.starts_with(kOfTool);
+}
+
+// A place inside one of several schemas tells nothing about the place in the request.
+Unexpected about_all(const Error& error) {
+  return Unexpected(Error{error.code, error.message});
 }
 
 // Whether the engine can be constrained to these rules.
@@ -270,7 +274,7 @@ Judge judge_of_printed(engine::ConstrainedBy constrained_by) {
 Status check_grammar(const Question& question, const Tool& tool, std::size_t place,
                      const Judge& holds, Trials& trials) {
   const auto failed = [&](const Error& error) {
-    return Unexpected(Error{error.code, place_of(place, kGrammar) + error.message});
+    return Unexpected(Error::at(error.code, path_of(place, kGrammar), error.message));
   };
   const auto input = format::read_input_grammar(*tool.grammar);
   if (!input) return failed(input.error());
@@ -303,7 +307,7 @@ Status judge_content(const Question& question, const Judge& holds, Trials& trial
   const ResponseFormat& response = question.response;
   if (response.kind == ResponseFormat::Kind::text) return {};
   const auto failed = [](const Error& error) {
-    return Unexpected(Error{error.code, std::string(kResponseFormat) + ": " + error.message});
+    return Unexpected(Error::at(error.code, std::string(kResponseFormat), error.message));
   };
   if (response.kind == ResponseFormat::Kind::grammar) {
     auto rules = format::read_text_grammar(response.grammar);
@@ -347,8 +351,8 @@ Expected<Judged> judge(const Question& question, const Judge& holds) {
     }
     const std::string place = tool.name + kBehindName;
     const auto in_tool = [&](const Error& error) {
-      return Unexpected(Error{error.code, place_of(question.places[i], kParameters) + "tool '" +
-                                              tool.name + "': " + error.message});
+      return Unexpected(Error::at(error.code, path_of(question.places[i], kParameters),
+                                  "tool '" + tool.name + "': " + error.message));
     };
     if (Status done = take_objects_only(tool.parameters); !done) return in_tool(done.error());
     const auto relaxed = left_out(tool.parameters, question.options.json, trials);
@@ -383,8 +387,10 @@ Expected<FrameId> build(const Question& question, const Judged& judged, Machine&
                         const vocab::Vocab& vocab) {
   machine.relaxed().insert(machine.relaxed().end(), judged.left_out.begin(), judged.left_out.end());
   const auto rules = rules_of(question, judged);
-  if (!rules) return Unexpected(rules.error());
-  return grammar::add_rules(machine, *rules, vocab);
+  if (!rules) return about_all(rules.error());
+  const auto frame = grammar::add_rules(machine, *rules, vocab);
+  if (!frame) return about_all(frame.error());
+  return frame;
 }
 
 // Returns a function that makes the grammar each time it is called, from one thread at a time.
@@ -402,13 +408,9 @@ auto builder_of(Question question, std::shared_ptr<grammar::VocabIndex> index) {
 }
 
 Failure<Refusal> refuse_tools(Error error, std::string_view code = "invalid_value") {
-  std::string param = "tools";
-  if (error.message.starts_with(kResponseFormat)) param = kResponseFormat;
-  if (is_about_tool(error)) {
-    param = error.message.substr(0, error.message.find(": "));
-    // The message of a schema's error names the tool itself.
-    if (param.ends_with(kParameters)) error.message.erase(0, param.size() + 2);
-  }
+  std::string param = error.path.empty() ? "tools" : error.path;
+  // The message of a schema's error names the tool itself.
+  if (param.ends_with(kParameters)) error.message = error.reason();
   return Failure<Refusal>(
       {.error = std::move(error), .param = std::move(param), .code = std::string(code)});
 }
@@ -465,8 +467,10 @@ Expected<Constraint> Constraints::Printing::constraint(const Question& question)
   Allowance shared(grammar::kLowerSteps, Limits::kUnlimited);
   const auto print_of = [&](const Question& asked) -> Expected<grammar::Printed> {
     const auto rules = rules_of(asked, *judged);
-    if (!rules) return Unexpected(rules.error());
-    return print(*rules, constrained_by, shared);
+    if (!rules) return about_all(rules.error());
+    auto text = print(*rules, constrained_by, shared);
+    if (!text) return about_all(text.error());
+    return text;
   };
   auto printed = print_of(question);
   // Excluding the tools' names from text in every escaped spelling takes too many rules. Then only
@@ -532,10 +536,10 @@ Result<Constraint, Refusal> Constraints::of(const ChatRequest& request,
   if (printing_ == nullptr) {
     const auto& shared = this->shared();
     if (!shared && holds_text) {
-      return refuse_tools({Errc::unsupported, std::string(kResponseFormat) +
-                                                  ": the model's answers cannot be constrained: " +
-                                                  shared.error().message},
-                          "unsupported_parameter");
+      return refuse_tools(
+          Error::at(Errc::unsupported, std::string(kResponseFormat),
+                    "the model's answers cannot be constrained: " + shared.error().message),
+          "unsupported_parameter");
     }
     if (!shared) return Constraint{};
   }

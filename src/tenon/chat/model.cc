@@ -61,12 +61,6 @@ Failure<Refusal> engine_refusal(Error error, std::string param) {
   return Failure<Refusal>(refusal_of(std::move(error), std::move(param)));
 }
 
-// The field that an error of engine::check_request is about: its message begins with the name.
-std::string field_of(const Error& error) {
-  const std::string_view first = std::string_view(error.message).substr(0, error.message.find(' '));
-  return first == "the" ? "messages" : std::string(first);
-}
-
 // The markers of the format that must be control tokens. Empty for an upstream that gets printed
 // grammars, because there a marker counts in any spelling, and so it must for the parser. Empty
 // also for engines that take text, which cannot tell control tokens from text.
@@ -542,7 +536,7 @@ OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request
   generate.printed = std::move(prepared->constraint.printed);
   const Status checked =
       engine::check_request(generate, engine_->capabilities(), engine_->tokenizer());
-  if (!checked) return engine_refusal(checked.error(), field_of(checked.error()));
+  if (!checked) return engine_refusal(checked.error(), checked.error().path);
 
   TurnOptions options =
       turn_options(request, generate.grammar != nullptr, std::move(prepared->constraint.schemas));

@@ -6,8 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "tenon/base/failure.h"
-
 namespace tenon::engine {
 namespace {
 
@@ -25,6 +23,17 @@ std::string number(double value) {
   return text;
 }
 
+// The field is named by the first word of the message.
+Unexpected invalid_field(std::string_view field, std::string_view what) {
+  std::string message(field);
+  message.append(" ").append(what);
+  return Unexpected(Error{Errc::invalid, std::move(message), std::string(field)});
+}
+
+Unexpected invalid_prompt(std::string message, Errc code = Errc::invalid) {
+  return Unexpected(Error{code, std::move(message), "messages"});
+}
+
 Status check_sampling(const message::Sampling& sampling, std::size_t vocab_size) {
   constexpr double kLargest = std::numeric_limits<float>::max();
   const Range ranges[] = {
@@ -39,17 +48,18 @@ Status check_sampling(const message::Sampling& sampling, std::size_t vocab_size)
   for (const Range& range : ranges) {
     if (range.value >= range.least && range.value <= range.most) continue;  // false for a NaN
     if (range.most == kLargest) {
-      return invalid(std::string(range.name) + " must be at least " + number(range.least));
+      return invalid_field(range.name, "must be at least " + number(range.least));
     }
-    return invalid(std::string(range.name) + " must be between " + number(range.least) + " and " +
-                   number(range.most));
+    return invalid_field(range.name,
+                         "must be between " + number(range.least) + " and " + number(range.most));
   }
   for (const auto& [id, bias] : sampling.logit_bias) {
     if (id < 0 || static_cast<std::size_t>(id) >= vocab_size) {
-      return invalid("logit_bias names token " + std::to_string(id) +
-                     ", but the model has tokens 0 to " + std::to_string(vocab_size - 1));
+      return invalid_field("logit_bias", "names token " + std::to_string(id) +
+                                             ", but the model has tokens 0 to " +
+                                             std::to_string(vocab_size - 1));
     }
-    if (!std::isfinite(bias)) return invalid("logit_bias must be finite numbers");
+    if (!std::isfinite(bias)) return invalid_field("logit_bias", "must be finite numbers");
   }
   return {};
 }
@@ -58,29 +68,31 @@ Status check_sampling(const message::Sampling& sampling, std::size_t vocab_size)
 
 Status check_request(const GenerateRequest& request, const Capabilities& capabilities,
                      const vocab::Tokenizer& tokenizer) {
-  if (request.prompt.empty()) return invalid("the prompt has no tokens");
+  if (request.prompt.empty()) return invalid_prompt("the prompt has no tokens");
   if (request.prompt.size() >= capabilities.context_tokens) {
-    return Unexpected(Error{Errc::limit_exceeded, "the prompt has " +
-                                                      std::to_string(request.prompt.size()) +
-                                                      " tokens, but the model's context holds " +
-                                                      std::to_string(capabilities.context_tokens) +
-                                                      " for prompt and answer together"});
+    return invalid_prompt("the prompt has " + std::to_string(request.prompt.size()) +
+                              " tokens, but the model's context holds " +
+                              std::to_string(capabilities.context_tokens) +
+                              " for prompt and answer together",
+                          Errc::limit_exceeded);
   }
   for (const TokenId id : request.prompt) {
     if (id < 0 || static_cast<std::size_t>(id) >= tokenizer.size()) {
-      return invalid("the prompt has token " + std::to_string(id) +
-                     ", but the model has tokens 0 to " + std::to_string(tokenizer.size() - 1));
+      return invalid_prompt("the prompt has token " + std::to_string(id) +
+                            ", but the model has tokens 0 to " +
+                            std::to_string(tokenizer.size() - 1));
     }
   }
   if (request.top_logprobs < 0 || request.top_logprobs > kMaxTopLogprobs) {
-    return invalid("top_logprobs must be between 0 and " + std::to_string(kMaxTopLogprobs));
+    return invalid_field("top_logprobs",
+                         "must be between 0 and " + std::to_string(kMaxTopLogprobs));
   }
   const bool is_printed = capabilities.constrained_by != ConstrainedBy::none &&
                           capabilities.constrained_by != ConstrainedBy::masks;
   if ((request.grammar != nullptr && capabilities.constrained_by != ConstrainedBy::masks) ||
       (request.printed != nullptr && !is_printed)) {
-    return invalid("grammar is given, but a '" + capabilities.kind +
-                   "' engine cannot hold answers to one");
+    return invalid_field(
+        "grammar", "is given, but a '" + capabilities.kind + "' engine cannot hold answers to one");
   }
   return check_sampling(request.sampling, tokenizer.size());
 }

@@ -130,7 +130,7 @@ std::vector<std::pair<const char*, Error>> Shapes::too_long(const schema::Number
 // Numbers that are written here have at most so many places.
 void Shapes::check_places(const schema::Node& node) {
   for (const auto& [keyword, error] : too_long(*node.numbers)) {
-    fail({error.code, node.location + "/" + keyword + ": " + error.message});
+    fail(Error::at(error.code, node.location + "/" + keyword, error.message));
   }
 }
 

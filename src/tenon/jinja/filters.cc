@@ -305,10 +305,9 @@ class Filter {
       return vm_.iterate(value_);
     } catch (const Fault& fault) {
       constexpr std::string_view kKind = "TypeError";
-      if (!fault.message.starts_with(kKind)) throw;
-      const std::string_view message = vm_.arena().copy(fault.message);
+      if (fault.kind != kKind) throw;
       auto* walk = vm_.arena().make<FailingIterator>();
-      *walk = {{FailingIterator::advance, "generator"}, kKind, message.substr(kKind.size() + 2)};
+      *walk = {{FailingIterator::advance, "generator"}, kKind, vm_.arena().copy(fault.message)};
       return walk;
     }
   }

@@ -49,18 +49,22 @@ std::string expression_at(std::string_view source, std::size_t position) {
 // Turns a position into "line 3, column 7: ...", followed by the expression there and its values.
 Error error_of(const Fault& failure, const Program& program) {
   const std::string name = program.name.empty() ? "" : program.name + ", ";
+  std::string what = failure.message;
+  if (!failure.kind.empty()) what.insert(0, std::string(failure.kind) + ": ");
   if (failure.position == Fault::kNoPosition) {
-    return {failure.code, (program.name.empty() ? "" : program.name + ": ") + failure.message};
+    return {failure.code, (program.name.empty() ? "" : program.name + ": ") + what};
   }
   const LineColumn at = locate(program.source, failure.position);
   std::string message = name + "line " + std::to_string(at.line) + ", column " +
-                        std::to_string(at.column) + ": " + failure.message;
+                        std::to_string(at.column) + ": " + what;
   if (!failure.is_raised) {
     const std::string expression = expression_at(program.source, failure.position);
     if (!expression.empty()) message += ", in '" + expression + "'";
     if (!failure.values.empty()) message += " (" + failure.values + ")";
   }
-  return {failure.code, std::move(message)};
+  return {.code = failure.code,
+          .message = std::move(message),
+          .line = static_cast<std::uint32_t>(at.line)};
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ struct Fault {
   std::uint32_t position = kNoPosition;  // byte in the source
   std::string values = {};               // of the operands, described for a person
   bool is_raised = false;                // raised by the template itself, with its own message
+  std::string_view kind = {};            // the error's name in Python, which lives forever
 };
 
 /// Bump allocation with a cap. Never runs destructors.

@@ -80,7 +80,8 @@ Rendered Vm::render() {
 // --- failing
 
 void Vm::fail(std::string_view kind, std::string message) const {
-  throw Fault{Errc::invalid, std::string(kind) + ": " + std::move(message), position_};
+  throw Fault{
+      .code = Errc::invalid, .message = std::move(message), .position = position_, .kind = kind};
 }
 
 void Vm::fail_limit(std::string message) const {

@@ -61,6 +61,7 @@ struct CallEnd {
 struct Diagnostic {
   std::string code;  ///< A stable name, such as "unknown_tool" or "unclosed_call".
   std::string message;
+  std::string path = {};  ///< What of the request it is about, such as `tools[1]`; may be empty.
   bool operator==(const Diagnostic&) const = default;
 };
 

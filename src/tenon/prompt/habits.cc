@@ -1,7 +1,6 @@
 #include "tenon/prompt/habits.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <set>
 #include <string_view>
@@ -87,14 +86,7 @@ std::size_t line_at(const jinja::Template& chat_template, const Made& made, std:
   if (!whole || whole->text != made.text) return 0;
   options.max_output_bytes = at;
   const auto cut = render_context(chat_template, made.context, options);
-  constexpr std::string_view kLine = "line ";
-  if (cut || cut.error().code != Errc::limit_exceeded || !cut.error().message.starts_with(kLine)) {
-    return 0;
-  }
-  std::size_t line = 0;
-  const std::string_view number = std::string_view(cut.error().message).substr(kLine.size());
-  std::from_chars(number.data(), number.data() + number.size(), line);
-  return line;
+  return !cut && cut.error().code == Errc::limit_exceeded ? cut.error().line : 0;
 }
 
 PrefixBreak break_at(const ChatTemplate& chat_template, std::size_t message, const Made& before,

@@ -197,11 +197,7 @@ ScopeId Compiler::entered(ScopeId scope, PlaceId place) {
 
 void Compiler::fail(Keyword keyword, std::string_view what, Errc code) {
   if (error_) return;
-  error_ = Error{code, documents_.location(task_.place)
-                           .append("/")
-                           .append(row_of(keyword).name)
-                           .append(": ")
-                           .append(what)};
+  error_ = documents_.error(task_.place, keyword, code, what);
 }
 
 // Reading keywords --------------------------------------------------------------------------------
@@ -214,7 +210,8 @@ void Compiler::read(Node& node) {
   }
   const json::Object* const schema = value.if_object();
   if (schema == nullptr) {
-    error_ = Error{Errc::invalid, place_name(node) + ": must be a schema, an object or a boolean"};
+    error_ = Error{Errc::invalid, place_name(node) + ": must be a schema, an object or a boolean",
+                   node.location};
     return;
   }
   read_keywords(*schema);
@@ -605,7 +602,8 @@ Status Compiler::check_cycles() const {
       if (states[next] == State::open) {
         return Unexpected(Error{
             Errc::invalid,
-            place_name(nodes_[next]) + ": refers to itself without going down into the instance"});
+            place_name(nodes_[next]) + ": refers to itself without going down into the instance",
+            nodes_[next].location});
       }
       if (states[next] == State::unseen) open(next);
     }

@@ -82,7 +82,7 @@ Expected<PlaceId> Documents::open(std::string_view address, const json::Value& d
   if (const std::string* name = object ? string_at(*object, Keyword::schema) : nullptr) {
     const auto named = dialect_of(*name);
     if (!named) {
-      return Unexpected(Error{named.error().code, label + "/$schema: " + named.error().message});
+      return Unexpected(Error::at(named.error().code, label + "/$schema", named.error().message));
     }
     dialect = *named;
   }
@@ -176,7 +176,7 @@ Expected<ResourceId> Documents::find_resource(PlaceId from, Keyword keyword,
 // References --------------------------------------------------------------------------------------
 
 Error Documents::error(PlaceId id, Keyword keyword, Errc code, std::string_view what) const {
-  return {code, location(id).append("/").append(row_of(keyword).name).append(": ").append(what)};
+  return Error::at(code, location(id).append("/").append(row_of(keyword).name), what);
 }
 
 Expected<Target> Documents::resolve(PlaceId from, Keyword keyword, std::string_view reference) {

@@ -70,6 +70,8 @@ class Documents {
   [[nodiscard]] PlaceId place_of(const json::Value& value) const { return by_value_.at(&value); }
   /// A JSON pointer, after "address#" if the place is in another document.
   [[nodiscard]] std::string location(PlaceId id) const;
+  /// An error about `keyword` of the schema at a place.
+  [[nodiscard]] Error error(PlaceId id, Keyword keyword, Errc code, std::string_view what) const;
 
  private:
   Expected<PlaceId> open(std::string_view address, const json::Value& document);
@@ -84,7 +86,6 @@ class Documents {
   void push_children(PlaceId id, const json::Object& schema, std::vector<Place>& open) const;
   ResourceId add_resource(std::string address, const Dialect& dialect, PlaceId root);
   Expected<PlaceId> at_pointer(ResourceId resource, const std::string& pointer);
-  [[nodiscard]] Error error(PlaceId id, Keyword keyword, Errc code, std::string_view what) const;
 
   const CompileOptions& options_;
   Budget& budget_;

@@ -27,11 +27,12 @@ constexpr const char* kSettings =
     "PRAGMA journal_size_limit = 16777216;"
     "PRAGMA trusted_schema = OFF;";
 
-Error error_of(sqlite3* connection, int code) {
+// `words` say what happened.
+Error error_of(sqlite3* connection, int code, std::string_view words) {
   const char* file = sqlite3_db_filename(connection, "main");
   const std::string name = file == nullptr || *file == '\0' ? "the store in memory" : file;
   const int kind = code & 0xff;
-  const std::string what = name + ": " + sqlite3_errmsg(connection);
+  const std::string what = name + ": " + std::string(words);
   if (kind == SQLITE_NOTADB) {
     return {Errc::invalid, what + ": name another file, or move this one away"};
   }
@@ -41,6 +42,10 @@ Error error_of(sqlite3* connection, int code) {
                                "one is made; `sqlite3 FILE .recover` reads what can be saved"};
   }
   return {Errc::unavailable, what};
+}
+
+Error error_of(sqlite3* connection, int code) {
+  return error_of(connection, code, sqlite3_errmsg(connection));
 }
 
 // SQLite would make the file readable for everybody. Its companion files take this file's
@@ -190,11 +195,8 @@ Status Database::check() {
   if (!row) return Unexpected(row.error());
   if (!*row || statement->text(0) == "ok") return {};
   const std::string found(statement->text(0));
-  Error error = error_of(connection_.get(), SQLITE_CORRUPT);
-  const std::size_t at = error.message.find(sqlite3_errmsg(connection_.get()));
-  error.message.replace(at, std::strlen(sqlite3_errmsg(connection_.get())),
-                        "the file is damaged (" + found + ")");
-  return Unexpected(std::move(error));
+  return Unexpected(
+      error_of(connection_.get(), SQLITE_CORRUPT, "the file is damaged (" + found + ")"));
 }
 
 Expected<std::int64_t> Database::number_of(const char* sql) {
