@@ -22,7 +22,7 @@
 // dialects. is_past_ says that the present block stands before an answer of the assistant, or in a
 // result: content that cannot be read is then left out with a text in its place, because the
 // session must go on; in a new message it is refused. context_management only becomes ContextEdits
-// here; service.cc applies them.
+// here; messages_routes.cc applies them.
 
 namespace tenon::api {
 namespace {

@@ -1,0 +1,116 @@
+#include "tenon/api/live_answers.h"
+
+#include <chrono>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "tenon/base/log.h"
+
+namespace tenon::api {
+namespace {
+
+// Reports what was left out in the answer's `tenon.repairs`, and in a header, which comes earlier.
+void tell_left_out(Call& call, Asked& asked) {
+  if (asked.left_out.empty()) return;
+  std::string nowhere;
+  for (unsigned choice = 0; choice < asked.choices; ++choice) {
+    for (const message::Diagnostic& part : asked.left_out) {
+      if (asked.stream) {
+        asked.encoder->add(choice, part, {}, nowhere);
+      } else {
+        asked.encoder->keep(choice, part, {});
+      }
+    }
+  }
+  add_left_out(call, asked.left_out);
+}
+
+}  // namespace
+
+std::optional<ApiError> refused_rlm(const message::ChatRequest& chat, const chat::Model& model) {
+  if (chat.rlm.is_null() || model.takes_rlm()) return std::nullopt;
+  return ApiError{.message = "rlm belongs to recursive models, and " + json::quoted(model.name()) +
+                             " is not one",
+                  .param = "rlm",
+                  .code = "unsupported_parameter"};
+}
+
+Ticker::Ticker(std::function<void()> tick) : tick_(std::move(tick)), thread_([this] { run(); }) {}
+
+Ticker::~Ticker() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+void Ticker::run() {
+  std::unique_lock lock(mutex_);
+  while (!wake_.wait_for(lock, std::chrono::seconds(1), [this] { return ends_; })) {
+    lock.unlock();
+    try {
+      tick_();
+    } catch (const std::exception& thrown) {
+      log::error(std::string("api: a tick failed: ") + thrown.what());
+    }
+    lock.lock();
+  }
+}
+
+void LiveAnswers::start(Call& call, chat::Model& model, Asked asked) {
+  if (const auto refused = refused_rlm(asked.chat, model)) return respond_error(call, *refused);
+  if (asked.choices > 1 && model.takes_rlm()) {
+    return respond_error(call, {.message = "n must be 1: " + json::quoted(model.name()) +
+                                           " is a recursive model, whose runs are sessions",
+                                .param = "n",
+                                .code = "unsupported_parameter"});
+  }
+  asked.chat.owner = call.key.name();
+  const bool is_stream = asked.stream;
+  tell_left_out(call, asked);
+  Workers& writers = asked.chat.logprobs ? runner_.large() : runner_.quick();
+  auto answer = std::make_shared<ChatAnswer>(
+      ChatAnswer::Options{.encoder = std::move(asked.encoder),
+                          .model = model.name(),
+                          .chat = std::make_unique<message::ChatRequest>(std::move(asked.chat)),
+                          .prompts = std::move(asked.prompts),
+                          .choices = asked.choices,
+                          .stream = is_stream,
+                          .headers = std::move(call.headers),
+                          .about = call.about,
+                          .running = std::move(call.running),
+                          .key = std::move(call.key)},
+      std::move(call.exchange), metrics_, writers);
+  {
+    const std::lock_guard lock(mutex_);
+    under_way_.push_back(answer);
+  }
+  // If the answers were cut before this one was in the list, it is cut here.
+  if (runner_.is_cutting()) return answer->cut(is_stopping());
+  answer->start(model);
+}
+
+std::vector<std::shared_ptr<ChatAnswer>> LiveAnswers::live() {
+  std::vector<std::shared_ptr<ChatAnswer>> live;
+  const std::lock_guard lock(mutex_);
+  std::erase_if(under_way_, [](const auto& each) { return each.expired(); });
+  live.reserve(under_way_.size());
+  for (const auto& each : under_way_) {
+    if (auto answer = each.lock()) live.push_back(std::move(answer));
+  }
+  return live;
+}
+
+void LiveAnswers::keep_alive() {
+  const auto now = std::chrono::steady_clock::now();
+  for (const auto& answer : live()) answer->keep_alive(now);
+}
+
+void LiveAnswers::cut() {
+  for (const auto& answer : live()) answer->cut(is_stopping());
+}
+
+}  // namespace tenon::api

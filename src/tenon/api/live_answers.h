@@ -1,0 +1,73 @@
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "tenon/api/answer_encoder.h"
+#include "tenon/api/call.h"
+#include "tenon/api/call_runner.h"
+#include "tenon/api/chat_answer.h"
+#include "tenon/chat/responder.h"
+
+namespace tenon::api {
+
+/// A decoded request, and the encoder of its answer.
+struct Asked {
+  std::unique_ptr<AnswerEncoder> encoder;
+  message::ChatRequest chat;
+  std::vector<message::Continuation> prompts{};
+  unsigned choices = 1;
+  bool stream = false;
+  std::vector<message::Diagnostic> left_out{};  ///< From the request.
+};
+
+/// Why the model cannot accept the request's field for recursive models.
+[[nodiscard]] std::optional<ApiError> refused_rlm(const message::ChatRequest& chat,
+                                                  const chat::Model& model);
+
+/// Calls a function every second on a thread of its own, until destroyed.
+class Ticker {
+ public:
+  explicit Ticker(std::function<void()> tick);
+  ~Ticker();
+  Ticker(const Ticker&) = delete;
+  Ticker& operator=(const Ticker&) = delete;
+
+ private:
+  void run();
+
+  const std::function<void()> tick_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool ends_ = false;  // guarded by mutex_
+  std::thread thread_;
+};
+
+/// Starts answers, keeps their streams alive and cuts them when the server stops. An answer runs by
+/// itself (chat_answer.h). Thread-safe.
+class LiveAnswers {
+ public:
+  /// Both must outlive it.
+  LiveAnswers(CallRunner& runner, Metrics& metrics) : runner_(runner), metrics_(metrics) {}
+
+  void start(Call& call, chat::Model& model, Asked asked);
+  /// Ends every answer under way. The runner has been cut before, so no answer begins after this.
+  void cut();
+
+ private:
+  std::vector<std::shared_ptr<ChatAnswer>> live();
+  void keep_alive();
+
+  CallRunner& runner_;
+  Metrics& metrics_;
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<ChatAnswer>> under_way_;  // guarded by mutex_
+  Ticker ticker_{[this] { keep_alive(); }};           // last: it uses the members above
+};
+
+}  // namespace tenon::api

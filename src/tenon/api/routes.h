@@ -1,0 +1,29 @@
+#pragma once
+
+#include <vector>
+
+#include "tenon/api/router.h"
+#include "tenon/api/service_parts.h"
+
+/// The routes of the server, a file for each group. Each function returns its group; the handlers
+/// use `parts`, which must outlive them. A handler decodes the body, then either answers or goes on
+/// in with_model() with the model that the request names.
+namespace tenon::api {
+
+[[nodiscard]] std::vector<Route> chat_routes(ServiceParts& parts);
+[[nodiscard]] std::vector<Route> messages_routes(ServiceParts& parts);
+[[nodiscard]] std::vector<Route> responses_routes(ServiceParts& parts);
+[[nodiscard]] std::vector<Route> conversation_routes(ServiceParts& parts);
+/// Text to tokens and back.
+[[nodiscard]] std::vector<Route> token_routes(ServiceParts& parts);
+/// What the server tells about itself: models, health, metrics, pages.
+[[nodiscard]] std::vector<Route> server_routes(ServiceParts& parts);
+
+[[nodiscard]] std::vector<Route> all_routes(ServiceParts& parts);
+
+/// The handler of a route, for a function of the parts and the call.
+[[nodiscard]] inline Task with_parts(ServiceParts& parts, void (*serve)(ServiceParts&, Call&)) {
+  return [&parts, serve](Call& call) { serve(parts, call); };
+}
+
+}  // namespace tenon::api
