@@ -24,8 +24,9 @@ import pathlib
 import re
 import subprocess
 import sys
-import tomllib
 import types
+
+import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SGLANG = {  # SGLang's name: ours
