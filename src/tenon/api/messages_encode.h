@@ -24,7 +24,7 @@ struct MessageHead {
   bool omits_thinking = false;       ///< Thinking is counted but not shown.
   bool is_json = false;              ///< Text must fit a schema, which the guarantee covers.
   json::Value context_management{};  ///< `{"applied_edits"}`; null: no edits were asked for.
-  std::uint64_t guessed_tokens = 0;  ///< Of the prompt, if they are not known before the answer.
+  std::uint64_t guessed_tokens = 0;  ///< The prompt's, if not known before the answer.
 };
 
 /// A message is a list of blocks, in the order in which the model wrote them: text, thinking, and

@@ -87,7 +87,7 @@ class SentNames {
     for (const message::Tool& tool : tools) static_cast<void>(add(tool.name));
   }
 
-  /// Also for a name in the history that is none of the request's tools.
+  /// Also for a name in the history that no tool of the request has.
   std::string add(const std::string& name) {
     std::string sent = as_legal(name);
     if (sent == name) return sent;
@@ -143,7 +143,8 @@ Value message_of(const message::Message& message, SentNames& names) {
   return out;
 }
 
-// OpenAI's API refuses an object schema without `properties`, which means that there are none.
+// OpenAI's API refuses an object schema without `properties`, which means that it has no
+// properties.
 void complete_parameters(Value& function) {
   Value* const parameters = function.find("parameters");
   if (parameters == nullptr || parameters->find("properties") != nullptr) return;

@@ -202,7 +202,7 @@ std::string authority_in(const std::string& url) {
   return url.substr(begin, url.find('/', begin) - begin);
 }
 
-// The names of the server's host as it may name itself: a word that is an ordinary word is none.
+// The names by which the server may call its own host. An ordinary word is not searched for alone.
 std::vector<std::string> names_of_host(const std::string& url) {
   const std::string authority = authority_in(url);
   const bool has_port = authority.rfind(':') != authority.npos && !authority.ends_with(']');

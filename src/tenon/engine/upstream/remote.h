@@ -143,7 +143,7 @@ struct ListedModel {
                               BlamesRequest blames = blames_request);
 
 /// What an error says in words: its message, detail, reason or the like, at any depth up to 4; a
-/// list's are joined. "" if there are none.
+/// list's are joined. "" if it has no words.
 [[nodiscard]] std::string words_of(const json::Value& error, unsigned depth = 0);
 /// The value at a place of a server's answer; "" or 0 if it is absent.
 [[nodiscard]] std::string text_at(const json::Value& value, std::string_view pointer);
