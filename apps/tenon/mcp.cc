@@ -1,0 +1,293 @@
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "command.h"
+
+#include "tenon/config/model_template.h"
+#include "tenon/format/json_filter.h"
+#include "tenon/format/parse_batch.h"
+#include "tenon/http/server.h"
+#include "tenon/json/value.h"
+#include "tenon/mcp/tool_server.h"
+#include "tenon/prompt/render_batch.h"
+#include "tenon/repair/argument_repairer.h"
+#include "tenon/schema/schema.h"
+#include "tenon/schema/validate_batch.h"
+
+// `tenon mcp`: what agents ask of Tenon, as tools of the Model Context Protocol. Each tool answers
+// a line of a command's `--batch`; the protocol is mcp::ToolServer's, and this file brings its
+// messages over pipes or HTTP.
+
+namespace tenon::app {
+namespace {
+
+using json::Object;
+using json::Value;
+
+constexpr std::size_t kMaxMessageBytes = std::size_t{16} << 20;
+
+struct McpOptions {
+  std::optional<int> port;
+};
+
+// ---- tools
+
+Value schema_of(std::string_view json) {
+  return json::parse(json).value_or(Value());  // a constant of this file
+}
+
+// A call's arguments as a line of `--batch`: the members that the tool has, and no others.
+Expected<Object> line_of(const Object& arguments, const Value& schema) {
+  const Value* properties = schema.find("properties");
+  for (const json::Member& member : arguments) {
+    if (properties->find(member.key) == nullptr) {
+      return Unexpected(
+          Error{Errc::invalid, "this tool has no argument " + member.key.substr(0, 64)});
+    }
+  }
+  const Value* required = schema.find("required");
+  for (const Value& name : *required->if_array()) {
+    if (!arguments.contains(*name.if_string())) {
+      return Unexpected(Error{Errc::invalid, "the argument " + *name.if_string() + " is missing"});
+    }
+  }
+  return arguments;
+}
+
+template <class Answer>
+mcp::OfferedTool tool(std::string name, std::string title, std::string description,
+                      std::string_view schema, Answer answer) {
+  Value parameters = schema_of(schema);
+  return {.name = std::move(name),
+          .title = std::move(title),
+          .description = std::move(description),
+          .input_schema = parameters,
+          .run = [parameters, answer = std::move(answer)](const Object& arguments) {
+            return line_of(arguments, parameters).and_then(answer);
+          }};
+}
+
+std::string text_member(const Object& object, std::string_view key) {
+  const Value* member = object.find(key);
+  const std::string* text = member == nullptr ? nullptr : member->if_string();
+  return text == nullptr ? std::string() : *text;
+}
+
+// Arguments as a model wrote them, first made JSON and then fitted to the schema.
+Expected<Object> repair(const Object& line) {
+  const Value* source = line.find("schema");
+  const auto schema = schema::Schema::compile(*source);
+  if (!schema) return Unexpected(schema.error());
+  const Value* given = line.find("arguments");
+  const std::string* text = given->if_string();
+  const std::string written = text == nullptr ? json::to_string(*given) : *text;
+  std::string copy;
+  format::JsonFilter filter(format::JsonFilter::Want::object);
+  const std::size_t used = filter.feed(written, copy);
+  const std::string left_out = filter.left_out() + written.substr(used);
+  filter.close(copy);
+  if (copy.empty()) {
+    return Unexpected(Error{Errc::invalid, "arguments do not begin as an object of JSON"});
+  }
+  repair::ArgumentRepairer repairer(
+      {.name = text_member(line, "tool"), .schema = *schema, .source = source});
+  std::string repaired;
+  repairer.feed(copy, repaired);
+  repairer.finish(/*incomplete=*/false, repaired);
+  const auto value = json::parse(repaired);
+  if (!value) return Unexpected(value.error());
+  const auto violations = (*schema)->validate(*value);
+  if (!violations) return Unexpected(violations.error());
+  json::Array repairs;
+  if (filter.is_repaired()) {
+    repairs.emplace_back(Object{{"kind", "mended_arguments"},
+                                {"path", ""},
+                                {"message", "the text was not JSON and could be made so"}});
+  }
+  for (const repair::Repair& each : repairer.repairs()) {
+    repairs.emplace_back(
+        Object{{"kind", each.kind}, {"path", each.path}, {"message", each.message}});
+  }
+  return Object{{"arguments", *value},
+                {"valid", violations->empty()},
+                {"errors", schema::violations_json(*violations)},
+                {"repairs", std::move(repairs)},
+                {"left_out", left_out}};
+}
+
+std::vector<mcp::OfferedTool> offered_tools() {
+  std::vector<mcp::OfferedTool> tools;
+  tools.push_back(tool("validate_json", "Validate JSON",
+                       "Says whether a value fits a JSON Schema, and each place where it does not.",
+                       R"({"type": "object", "properties": {
+          "schema": {"type": ["object", "boolean"], "description": "The JSON Schema"},
+          "instance": {"description": "The value"},
+          "instance_text": {"type": "string", "description": "The value as text, instead of instance"},
+          "draft": {"type": "string", "description": "draft4 to draft2020-12, if $schema is absent"},
+          "assert_format": {"type": "boolean", "description": "Whether format constrains"}},
+          "required": ["schema"], "additionalProperties": false})",
+                       [](const Object& line) { return schema::validate_line(line); }));
+  tools.push_back(tool(
+      "repair_arguments", "Repair arguments",
+      "Makes the arguments of a tool call valid: slips of JSON, wrong types and misspelt fields "
+      "are repaired where there is one meaning, and each change is told.",
+      R"({"type": "object", "properties": {
+          "arguments": {"type": ["string", "object"], "description": "As the model wrote them"},
+          "schema": {"type": "object", "description": "The tool's parameters, a JSON Schema"},
+          "tool": {"type": "string", "description": "The tool's name, for rules about it"}},
+          "required": ["arguments", "schema"], "additionalProperties": false})",
+      repair));
+  tools.push_back(tool("parse_tool_calls", "Parse tool calls",
+                       "Reads text, reasoning and tool calls out of a model's output.",
+                       R"({"type": "object", "properties": {
+          "text": {"type": "string", "description": "The model's output"},
+          "format": {"type": "string", "description": "Name of the tool-call format, as tenon formats lists it"},
+          "template": {"type": "string", "description": "The model's chat template, instead of format"},
+          "tools": {"type": "array", "description": "The tools of the request, as in Chat Completions"}},
+          "required": ["text"], "additionalProperties": false})",
+                       [](const Object& line) {
+                         return format::parse_line(line, /*events=*/false,
+                                                   config::format_of_template);
+                       }));
+  tools.push_back(
+      tool("render_prompt", "Render a prompt",
+           "Renders a conversation by a chat template, and says which bytes of the prompt are the "
+           "template's and which are data.",
+           R"({"type": "object", "properties": {
+          "template": {"type": "string", "description": "The chat template, in Jinja"},
+          "messages": {"type": "array", "description": "As in Chat Completions"},
+          "tools": {"type": "array", "description": "As in Chat Completions"},
+          "add_generation_prompt": {"type": "boolean"},
+          "bos_token": {"type": "string"}, "eos_token": {"type": "string"},
+          "kwargs": {"type": "object", "description": "Further variables of the template"}},
+          "required": ["template", "messages"], "additionalProperties": false})",
+           [](const Object& line) { return prompt::render_line(line, {.spans = true}); }));
+  return tools;
+}
+
+// ---- pipes
+
+// The next line, without its end; no value at the end of the input. A line over the limit is cut
+// behind it, so that it is no JSON.
+std::optional<std::string> next_line(std::istream& in) {
+  std::string line;
+  for (int byte = in.get(); byte != std::istream::traits_type::eof(); byte = in.get()) {
+    if (byte == '\n') return line;
+    if (line.size() <= kMaxMessageBytes) line += static_cast<char>(byte);
+  }
+  return line.empty() ? std::nullopt : std::optional(line);
+}
+
+int answer_lines(const mcp::ToolServer& server) {
+  while (auto line = next_line(std::cin)) {
+    if (line->find_first_not_of(" \t\r") == std::string::npos) continue;
+    if (const auto answer = server.answer_text(*line)) std::cout << *answer << std::endl;
+  }
+  return kOk;
+}
+
+// ---- HTTP
+
+bool is_local_origin(std::string_view origin) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!origin.starts_with(scheme)) continue;
+    const std::string_view host = origin.substr(scheme.size());
+    const std::string_view name = host.substr(0, host.rfind(':'));
+    return name == "localhost" || name == "127.0.0.1" || host == "localhost" || host == "127.0.0.1";
+  }
+  return false;
+}
+
+http::Response refused(unsigned status, std::string message) {
+  const Object error{{"code", -32600}, {"message", std::move(message)}};
+  return {.status = status,
+          .body = json::to_string(Object{{"jsonrpc", "2.0"}, {"id", nullptr}, {"error", error}})};
+}
+
+// Streamable HTTP without sessions: each message is a POST, and its answer is JSON. A page in a
+// browser may not ask: its origin would tell (DNS rebinding).
+http::Response answer_request(const mcp::ToolServer& server, const http::Request& request) {
+  if (request.path != "/mcp") return refused(404, "the tools are at /mcp");
+  const std::string_view origin = request.header("origin");
+  if (!origin.empty() && !is_local_origin(origin)) return refused(403, "this origin may not ask");
+  if (request.method != "POST") {
+    http::Response response = refused(405, "this path takes POST only");
+    response.headers.push_back({"allow", "POST"});
+    return response;
+  }
+  const std::string_view revision = request.header("mcp-protocol-version");
+  if (!revision.empty() && !mcp::ToolServer::knows_revision(revision)) {
+    return refused(400, "this revision of the protocol is not known");
+  }
+  if (const std::string_view method = request.header("mcp-method"); !method.empty()) {
+    constexpr int kHeaderMismatch = -32020;
+    const auto message = json::parse(request.body);
+    const Value* told = message ? message->find("method") : nullptr;
+    if (told == nullptr || *told != Value(method)) {
+      const Object error{{"code", kHeaderMismatch}, {"message", "Mcp-Method is not the method"}};
+      return {
+          .status = 400,
+          .body = json::to_string(Object{{"jsonrpc", "2.0"}, {"id", nullptr}, {"error", error}})};
+    }
+  }
+  auto answer = server.answer_text(request.body);
+  if (!answer) return {.status = 202, .body = ""};
+  return {.body = *std::move(answer)};
+}
+
+int serve_http(const mcp::ToolServer& server, std::uint16_t port) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before threads begin, which inherit it
+  auto http = http::Server::start({.port = port, .threads = 2, .max_body_bytes = kMaxMessageBytes},
+                                  [&server](const std::shared_ptr<http::Exchange>& exchange) {
+                                    exchange->respond(answer_request(server, exchange->request()));
+                                  });
+  if (!http) return complain({kEngine, http.error().message});
+  std::cout << "Tools are at http://127.0.0.1:" << (*http)->port() << "/mcp" << std::endl;
+  int signal = 0;
+  sigwait(&signals, &signal);
+  (*http)->stop(std::chrono::seconds(2));
+  return kOk;
+}
+
+int run_mcp(const McpOptions& options) {
+  const mcp::ToolServer server(
+      {.name = "tenon",
+       .title = "Tenon",
+       .version = std::string(kVersion),
+       .instructions = "Tools about tool calls: check and repair their JSON, read them out of a "
+                       "model's output, and see the prompt that a model reads."},
+      offered_tools());
+  return options.port ? serve_http(server, static_cast<std::uint16_t>(*options.port))
+                      : answer_lines(server);
+}
+
+}  // namespace
+
+Command add_mcp(App tenon) {
+  const App app = tenon.add_subcommand(
+      "mcp", "Offers validation, repair, parsing and rendering to agents (Model Context Protocol)");
+  auto options = std::make_shared<McpOptions>();
+  app.add_option(
+         "--http", options->port,
+         "Serves at http://127.0.0.1:PORT/mcp, instead of over stdin and stdout; 0: any port")
+      .between(0, 65'535);
+  app.footer(
+      "Example: an entry of an agent's mcpServers\n"
+      "  {\"mcpServers\": {\"tenon\": {\"command\": \"tenon\", \"args\": [\"mcp\"]}}}");
+  return {app, [options] { return run_mcp(*options); }};
+}
+
+}  // namespace tenon::app

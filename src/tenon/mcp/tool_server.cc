@@ -1,0 +1,203 @@
+#include "tenon/mcp/tool_server.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+// The messages are those of the specification's schema.ts: revision 2025-11-25 for clients that
+// begin with `initialize`, and 2026-07-28 for those that do not.
+namespace tenon::mcp {
+namespace {
+
+constexpr std::string_view kServedModern = "2026-07-28";
+constexpr std::string_view kServedBefore[] = {"2025-11-25", "2025-06-18", "2025-03-26",
+                                              "2024-11-05"};
+constexpr std::string_view kServedRevisionKey = "io.modelcontextprotocol/protocolVersion";
+constexpr std::string_view kServedInfoKey = "io.modelcontextprotocol/serverInfo";
+
+enum ServedCode : int {
+  kServedParseError = -32700,
+  kServedInvalidRequest = -32600,
+  kUnknownMethod = -32601,
+  kServedInvalidParams = -32602,
+  kServedUnsupported = -32022,
+};
+
+json::Object served_error(ServedCode code, std::string message) {
+  return {{"code", static_cast<int>(code)}, {"message", std::move(message)}};
+}
+
+json::Object served_reply(const json::Value& id, std::string_view member, json::Object content) {
+  return {{"jsonrpc", "2.0"}, {"id", id}, {std::string(member), std::move(content)}};
+}
+
+std::string served_text(const json::Value& object, std::string_view key) {
+  const json::Value* member = object.find(key);
+  const std::string* text = member == nullptr ? nullptr : member->if_string();
+  return text == nullptr ? std::string() : *text;
+}
+
+// The revision that a request without a handshake names; "" if it names none.
+std::string revision_asked(const json::Value& params) {
+  const json::Value* meta = params.find("_meta");
+  return meta == nullptr ? std::string() : served_text(*meta, kServedRevisionKey);
+}
+
+// What each result of the revision without handshakes has.
+void mark_complete(json::Object& result, std::string_view method) {
+  constexpr int kListsStayMs = 3'600'000;
+  result.set("resultType", "complete");
+  if (method == "tools/list" || method == "server/discover") {
+    result.set("ttlMs", kListsStayMs);
+    result.set("cacheScope", "public");
+  }
+}
+
+json::Object failed_call(std::string text) {
+  return {{"content", json::Array{json::Object{{"type", "text"}, {"text", std::move(text)}}}},
+          {"isError", true}};
+}
+
+}  // namespace
+
+ToolServer::ToolServer(ServerInfo info, std::vector<OfferedTool> tools)
+    : info_(std::move(info)), tools_(std::move(tools)) {}
+
+bool ToolServer::knows_revision(std::string_view revision) {
+  return revision == kServedModern ||
+         std::ranges::find(kServedBefore, revision) != std::end(kServedBefore);
+}
+
+std::optional<std::string> ToolServer::answer_text(std::string_view text) const {
+  const auto message = json::parse(text);
+  if (!message) {
+    const json::Object error =
+        served_error(kServedParseError, "not JSON: " + message.error().message);
+    return json::to_string(served_reply(nullptr, "error", error));
+  }
+  const auto answer = this->answer(*message);
+  return answer ? std::optional(json::to_string(*answer)) : std::nullopt;
+}
+
+std::optional<json::Value> ToolServer::answer(const json::Value& message) const {
+  const json::Array* list = message.if_array();
+  if (list == nullptr) return answer_one(message);
+  if (list->empty() || list->size() > kMaxBatch) {
+    return served_reply(nullptr, "error",
+                        served_error(kServedInvalidRequest, "a list has 1 to 64 messages"));
+  }
+  json::Array answers;
+  for (const json::Value& one : *list) {
+    if (auto answer = answer_one(one)) answers.push_back(*std::move(answer));
+  }
+  if (answers.empty()) return std::nullopt;
+  return answers;
+}
+
+std::optional<json::Value> ToolServer::answer_one(const json::Value& message) const {
+  if (message.if_object() == nullptr) {
+    return served_reply(nullptr, "error",
+                        served_error(kServedInvalidRequest, "a message is an object"));
+  }
+  const json::Value* id = message.find("id");
+  const json::Value* method = message.find("method");
+  // Notifications need no answer, and answers of the client are to questions that were not asked.
+  if (id == nullptr || id->is_null()) return std::nullopt;
+  const bool is_answer = message.find("result") != nullptr || message.find("error") != nullptr;
+  if (method == nullptr && is_answer) return std::nullopt;
+  if (id->if_string() == nullptr && id->if_number() == nullptr) {
+    return served_reply(nullptr, "error",
+                        served_error(kServedInvalidRequest, "an id is a text or a number"));
+  }
+  if (method == nullptr || method->if_string() == nullptr) {
+    return served_reply(*id, "error",
+                        served_error(kServedInvalidRequest, "a request has a method"));
+  }
+  static const json::Value kNone = json::Object();
+  const json::Value* params = message.find("params");
+  if (params == nullptr || params->is_null()) params = &kNone;
+  if (params->if_object() == nullptr) {
+    return served_reply(*id, "error", served_error(kServedInvalidParams, "params is an object"));
+  }
+  const std::string revision = revision_asked(*params);
+  if (!revision.empty() && revision != kServedModern) {
+    json::Object error = served_error(kServedUnsupported, "Unsupported protocol version");
+    error.set("data", json::Object{{"supported", json::Array{std::string(kServedModern)}},
+                                   {"requested", revision}});
+    return served_reply(*id, "error", std::move(error));
+  }
+  const std::string& name = *method->if_string();
+  Answer answer = result_of(name, *params);
+  if (!answer) return served_reply(*id, "error", std::move(answer.error()));
+  if (!revision.empty()) {
+    mark_complete(*answer, name);
+    answer->set("_meta", json::Object{{std::string(kServedInfoKey), identity()}});
+  }
+  return served_reply(*id, "result", *std::move(answer));
+}
+
+ToolServer::Answer ToolServer::result_of(std::string_view method, const json::Value& params) const {
+  if (method == "initialize") return initialized(params);
+  if (method == "server/discover") return about();
+  if (method == "ping") return json::Object();
+  if (method == "tools/list") return list();
+  if (method == "tools/call") return call(params);
+  return Failure<json::Object>(served_error(kUnknownMethod, "Method not found"));
+}
+
+json::Object ToolServer::initialized(const json::Value& params) const {
+  const std::string asked = served_text(params, "protocolVersion");
+  const bool is_known = std::ranges::find(kServedBefore, asked) != std::end(kServedBefore);
+  json::Object result = about();
+  result.erase("supportedVersions");
+  result.set("protocolVersion", is_known ? asked : std::string(kServedBefore[0]));
+  return result;
+}
+
+json::Object ToolServer::identity() const {
+  return {{"name", info_.name}, {"title", info_.title}, {"version", info_.version}};
+}
+
+json::Object ToolServer::about() const {
+  json::Object about{{"supportedVersions", json::Array{std::string(kServedModern)}},
+                     {"capabilities", json::Object{{"tools", json::Object{}}}},
+                     {"serverInfo", identity()}};
+  if (!info_.instructions.empty()) about.set("instructions", info_.instructions);
+  return about;
+}
+
+json::Object ToolServer::list() const {
+  json::Array tools;
+  for (const OfferedTool& tool : tools_) {
+    tools.emplace_back(json::Object{
+        {"name", tool.name},
+        {"title", tool.title},
+        {"description", tool.description},
+        {"inputSchema", tool.input_schema},
+        {"annotations", json::Object{{"readOnlyHint", true}, {"openWorldHint", false}}}});
+  }
+  return {{"tools", std::move(tools)}};
+}
+
+ToolServer::Answer ToolServer::call(const json::Value& params) const {
+  const std::string name = served_text(params, "name");
+  const auto tool = std::ranges::find(tools_, name, &OfferedTool::name);
+  if (tool == tools_.end()) {
+    return Failure<json::Object>(
+        served_error(kServedInvalidParams, "Unknown tool: " + name.substr(0, 64)));
+  }
+  static const json::Value kNone = json::Object();
+  const json::Value* arguments = params.find("arguments");
+  if (arguments == nullptr || arguments->is_null()) arguments = &kNone;
+  if (arguments->if_object() == nullptr) return failed_call("arguments must be an object");
+  auto result = tool->run(*arguments->if_object());
+  if (!result) return failed_call(result.error().message);
+  json::Value structured = *std::move(result);
+  std::string text = json::to_string(structured);
+  return json::Object{
+      {"content", json::Array{json::Object{{"type", "text"}, {"text", std::move(text)}}}},
+      {"structuredContent", std::move(structured)},
+      {"isError", false}};
+}
+
+}  // namespace tenon::mcp
