@@ -186,10 +186,10 @@ class Dfa::FreeSearch {
   }
 
  private:
-  static constexpr std::size_t kMostStates = 32;
+  static constexpr std::size_t kMostStates = 16;
   static constexpr std::size_t kMostSteps = 4000;  // of all searches in one automaton
   // Where counts make many states, one search after the other finds nothing.
-  static constexpr std::size_t kStepsPerFailure = 1000;
+  static constexpr std::size_t kStepsPerFailure = 2000;
 
   struct Reached {
     State state;
