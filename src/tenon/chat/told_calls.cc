@@ -23,48 +23,6 @@ message::Diagnostic diagnostic(std::string_view code, std::string text) {
 
 }  // namespace
 
-std::string MemberHold::pass(std::string_view json) {
-  std::string out;
-  for (const char byte : json) {
-    if (is_string_) {
-      put(byte, out);
-      const bool is_end = byte == '"' && !is_escaped_;
-      is_escaped_ = byte == '\\' && !is_escaped_;
-      is_string_ = !is_end;
-      if (is_end && is_member_) is_named_ = true;
-      continue;
-    }
-    const bool is_apart = is_blank({&byte, 1}) || byte == ':' || byte == ',';
-    const bool begins_name = byte == '"' && is_member_ && !is_named_;
-    if (!is_apart && !begins_name) begin_value(out);
-    if (byte == ',' && !is_object_.empty()) {
-      is_member_ = is_object_.back();
-      is_named_ = false;
-    }
-    put(byte, out);
-    is_string_ = byte == '"';
-    if (byte == '{' || byte == '[') {
-      is_object_.push_back(byte == '{');
-      is_member_ = byte == '{';
-      is_named_ = false;
-    }
-    if ((byte == '}' || byte == ']') && !is_object_.empty()) is_object_.pop_back();
-  }
-  if (held_.size() > kMaxHeld) out += release();
-  return out;
-}
-
-void MemberHold::begin_value(std::string& out) {
-  out += release();
-  is_member_ = false;
-}
-
-std::string MemberHold::end_without(std::string_view rest) {
-  held_.clear();
-  is_member_ = false;
-  return std::string(rest.substr(rest.find_last_not_of("]}") + 1));
-}
-
 void ToldCalls::feed(const engine::CallPiece& piece, std::vector<ChatEvent>& out) {
   if (over_.contains(piece.index)) {
     if (is_blank(piece.arguments)) return;

@@ -12,43 +12,11 @@
 #include "tenon/engine/engine.h"
 #include "tenon/format/format.h"
 #include "tenon/format/json_filter.h"
+#include "tenon/format/member_hold.h"
 #include "tenon/json/value.h"
 #include "tenon/message/event.h"
 
 namespace tenon::chat {
-
-/// Holds the beginning of an object's member back until its value begins, in valid JSON text that
-/// comes in pieces. If no value comes, the member was never passed on.
-///
-///     MemberHold hold;
-///     hold.pass(R"({"a": 1, "b")");   // `{"a": 1`
-///     hold.pass(": 2}");              // `, "b": 2}`
-class MemberHold {
- public:
-  /// A longer name is passed on at once.
-  static constexpr std::size_t kMaxHeld = 4096;
-
-  /// What may be passed on now, of the held text and of `json`.
-  [[nodiscard]] std::string pass(std::string_view json);
-  /// Whether a member's name, or its beginning, is held.
-  [[nodiscard]] bool has_name() const { return held_.find('"') != std::string::npos; }
-  /// Passes on what is held.
-  [[nodiscard]] std::string release() { return std::exchange(held_, {}); }
-  /// Leaves the held member out. `rest` would have ended the text with a value for it; only its
-  /// closing brackets are returned.
-  [[nodiscard]] std::string end_without(std::string_view rest);
-
- private:
-  void put(char byte, std::string& out) { (is_member_ ? held_ : out) += byte; }
-  void begin_value(std::string& out);
-
-  std::string held_;
-  std::vector<bool> is_object_;  // the open levels
-  bool is_member_ = false;       // a member has begun, and its value has not
-  bool is_named_ = false;        // the member's name is complete
-  bool is_string_ = false;
-  bool is_escaped_ = false;
-};
 
 /// The calls of an answer whose engine reports them itself (Takes::messages), as events of one call
 /// after the other:
@@ -92,7 +60,7 @@ class ToldCalls {
     bool is_passed = false;   // its name is known, and its beginning was passed on
     bool is_cut = false;      // too much of it had to wait
     format::JsonFilter filter{};
-    MemberHold hold{};
+    format::MemberHold hold{};
     std::string misfits;            // text that the filter did not accept
     std::size_t waiting_bytes = 0;  // its part of waiting_bytes_
   };

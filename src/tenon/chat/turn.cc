@@ -58,6 +58,9 @@ Turn::Turn(TurnOptions options, std::shared_ptr<message::ChatSink> sink)
       forwards_(options.parse.any_tool),
       diagnostics_(std::move(options.diagnostics)),
       check_(std::move(options.check)) {
+  if (options.tells_calls && !options.parse.tools.empty()) {
+    markers_.emplace(markers_of_all_formats());
+  }
   if (options.tells_calls) told_calls_ = std::make_unique<ToldCalls>(options.parse);
   if (options.format != nullptr) {
     parser_ =
@@ -170,6 +173,7 @@ void Turn::on_end(const engine::RunEnd& end) {
       const bool broke_off =
           end.reason == FinishReason::error || end.reason == FinishReason::cancelled;
       if (broke_off) std::erase_if(events_, is_text);
+      if (broke_off && markers_) markers_->drop();
       pass_all();
     } else {
       std::string rest;
@@ -431,6 +435,11 @@ void Turn::tell(std::string code, std::string message) {
 }
 
 void Turn::pass_content(std::string text) {
+  if (markers_) text = markers_->pass(std::move(text));
+  search_stops(std::move(text));
+}
+
+void Turn::search_stops(std::string text) {
   if (text.empty()) return;
   if (!stops_.is_active()) return emit(message::ContentDelta{std::move(text)});
   std::string visible;
@@ -442,6 +451,8 @@ void Turn::pass_content(std::string text) {
 }
 
 void Turn::flush_content() {
+  if (is_over_) return;
+  if (markers_) search_stops(markers_->release());
   if (is_over_ || !stops_.is_active()) return;
   std::string held;
   stops_.flush(held);

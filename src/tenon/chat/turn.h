@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -9,6 +10,7 @@
 
 #include "tenon/base/utf8.h"
 #include "tenon/chat/call_check.h"
+#include "tenon/chat/marker_hold.h"
 #include "tenon/chat/responder.h"
 #include "tenon/chat/stop_matcher.h"
 #include "tenon/chat/told_calls.h"
@@ -90,6 +92,7 @@ class Turn final : public engine::EventSink {
   [[nodiscard]] message::Guarantee guarantee_of_text(bool is_constrained);
   void pass_content(std::string text);
   void flush_content();
+  void search_stops(std::string text);
   [[nodiscard]] message::Usage usage(const engine::RunEnd& end) const;
   void emit(const message::ChatEvent& event);
   void stop_generation();
@@ -110,6 +113,7 @@ class Turn final : public engine::EventSink {
   std::vector<Aside> asides_;  // text that came while a told call was open
   bool is_parser_in_call_ = false;
   std::string claimed_by_{kToldFormat};  // the format of the first call
+  std::optional<MarkerHold> markers_;    // of answers whose engine reads calls itself
   StopMatcher stops_;
   Opening opening_;
   const bool parallel_;

@@ -129,6 +129,8 @@ void CallReader::start(const Syntax& syntax, const Pattern& pattern, const IdRul
   frame_.clear();
   coded_.clear();
   arguments_.clear();
+  completion_.clear();
+  completes_value_ = false;
   parameters_.restart();
 }
 
@@ -816,10 +818,10 @@ std::string CallReader::close() {
   }
   const std::string left_out = this->left_out() + rest;
   const bool is_spoilt = filter_.status() == JsonFilter::Status::bad;
-  std::string end;
-  filter_.close(end);
+  completes_value_ = filter_.is_holding() && filter_.left_out().empty();
+  filter_.close(completion_);
   // It closes nothing, so there is nothing else.
-  arguments_ += is_spoilt && end == "null" ? "{}" : end;
+  if (is_spoilt && completion_ == "null") completion_ = "{}";
   return left_out;
 }
 

@@ -48,9 +48,13 @@ class CallReader {
   /// Called if the text was cut off: what is held goes to `arguments` unchanged, so that they are
   /// the beginning of JSON. Returns the bytes that were used and are not in them, like `close`.
   std::string finish();
-  /// Called if the text has ended otherwise. Makes `arguments` valid JSON, and returns the bytes
-  /// that were used and are not in them.
+  /// Called if the text has ended otherwise. `arguments` and `completion` together are valid JSON.
+  /// Returns the bytes that were used and are not in them.
   std::string close();
+  /// What makes the arguments valid JSON after `close`.
+  [[nodiscard]] const std::string& completion() const { return completion_; }
+  /// The completion ends a value that the text has begun; it does not supply one.
+  [[nodiscard]] bool completes_value() const { return completes_value_; }
 
   [[nodiscard]] Status status() const { return status_; }
   [[nodiscard]] bool has_name() const { return has_name_; }
@@ -166,6 +170,8 @@ class CallReader {
   std::string frame_;  // of an object: the text since its last complete member, without arguments
   std::string coded_;  // of arguments that are a string: what the filter holds, as it is written
   std::string arguments_;
+  std::string completion_;
+  bool completes_value_ = false;
 };
 
 }  // namespace tenon::format

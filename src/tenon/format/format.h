@@ -52,6 +52,8 @@ struct FormatInfo {
 [[nodiscard]] Expected<std::shared_ptr<const Format>> named(std::string_view name);
 /// Every known format, in the order of names.
 [[nodiscard]] std::vector<std::shared_ptr<const Format>> all();
+/// The texts of `format` that do not occur in text by chance: its control tokens and tags.
+[[nodiscard]] std::vector<std::string> strong_markers(const Format& format);
 /// The format for models whose templates know no tools; such a model learns it from the prompt
 /// alone.
 [[nodiscard]] std::shared_ptr<const Format> fallback();

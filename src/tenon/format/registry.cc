@@ -165,6 +165,14 @@ Expected<std::shared_ptr<const Format>> named(std::string_view name) {
   return Unexpected(Error{Errc::unsupported,
                           std::move(message) + "; `tenon formats` lists those that there are"});
 }
+std::vector<std::string> strong_markers(const Format& format) {
+  std::vector<std::string> markers;
+  for (std::size_t id = 0; id < format.literals.size(); ++id) {
+    if (format.strong.contains(static_cast<LiteralId>(id))) markers.push_back(format.literals[id]);
+  }
+  return markers;
+}
+
 std::vector<std::shared_ptr<const Format>> all() {
   return registry().all();
 }

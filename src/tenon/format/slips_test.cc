@@ -63,9 +63,9 @@ const SlipRow kSlips[] = {
     {"WordsBehindANumber",
      "mistral_v11",
      R"([TOOL_CALLS]get_weather[ARGS]{"days": 12 or so})",
-     "12 or so}",
+     R"("days": 12 or so})",
      "",
-     {{"get_weather", R"({"days": null})"}}},
+     {{"get_weather", "{}"}}},
     // Python's notation.
     {"AnObjectAsPythonHasIt",
      "seed_oss",

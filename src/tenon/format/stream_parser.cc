@@ -11,6 +11,7 @@
 #include "tenon/format/definition.h"
 #include "tenon/format/format.h"
 #include "tenon/format/lead.h"
+#include "tenon/format/member_hold.h"
 #include "tenon/format/space.h"
 
 // Two modes. In text, an automaton searches for all markers at once, and a set says which of them
@@ -181,6 +182,8 @@ struct StreamParser::Impl {
   [[nodiscard]] std::span<const Mark> closes() const;
   void flush_text();
   void flush_arguments();
+  void send_arguments(std::string json);
+  std::string complete_arguments();
   void diagnose(std::string code, std::string text);
 
   std::shared_ptr<const Format> format;
@@ -221,6 +224,7 @@ struct StreamParser::Impl {
   bool committed = false;
   bool is_next = false;  // in a section that is already open
   CallReader reader;
+  MemberHold hold;  // of the call's arguments
   const Syntax* syntax = nullptr;
   std::size_t syntax_index = 0;
   LiteralId call_literal = 0;
@@ -387,8 +391,13 @@ void StreamParser::Impl::finish(bool truncated) {
   settle_held();
   if (in_call) {
     const bool whole = reader.is_whole();
-    const std::string left_out = truncated ? reader.finish() : reader.close();
-    flush_arguments();
+    std::string left_out = truncated ? reader.finish() : reader.close();
+    if (truncated) {
+      flush_arguments();
+      send_arguments(hold.release());
+    } else {
+      left_out = complete_arguments() + left_out;
+    }
     diagnose(whole ? "unclosed_call" : "incomplete_call",
              whole ? "the text ends before the call's end marker"
                    : "the text ends inside the call's arguments");
@@ -1070,6 +1079,7 @@ void StreamParser::Impl::end_call(bool incomplete) {
     diagnose("repeated_key", "a parameter of '" + reader.name() + "' was given twice");
   out->emplace_back(CallEnd{calls - 1, incomplete});
   in_call = committed = false;
+  hold = {};
   lead.begin_behind_call();
   if (syntax->has_section() && (!is_next || in_section)) {
     in_section = true;
@@ -1083,10 +1093,11 @@ void StreamParser::Impl::end_call(bool incomplete) {
 }
 
 void StreamParser::Impl::spoil_call() {
-  const std::string left_out = reader.close();
+  std::string left_out = reader.close();
   diagnose("spoilt_call", "the arguments of '" + reader.name() +
                               "' could not be parsed to their end: they were closed where they "
                               "broke off, and the rest is content");
+  left_out = complete_arguments() + left_out;
   end_call(false);
   put(left_out);
 }
@@ -1183,8 +1194,30 @@ void StreamParser::Impl::flush_text() {
 
 void StreamParser::Impl::flush_arguments() {
   if (!in_call || !committed || reader.arguments().empty()) return;
-  out->emplace_back(CallArguments{calls - 1, reader.arguments()});
+  send_arguments(hold.pass(reader.arguments()));
   reader.arguments().clear();
+}
+
+void StreamParser::Impl::send_arguments(std::string json) {
+  if (!json.empty()) out->emplace_back(CallArguments{calls - 1, std::move(json)});
+}
+
+// Sends what the reader has closed. A member whose value never came is no argument: null is a value
+// that the model did not write and that the schema may refuse. Returns the member's text.
+std::string StreamParser::Impl::complete_arguments() {
+  flush_arguments();
+  std::string member;
+  const bool has_value =
+      reader.completes_value() || reader.completion().find_first_of("{[") != std::string::npos;
+  if (hold.has_name() && !has_value) {
+    member = hold.held();
+    send_arguments(hold.end_without(reader.completion()));
+  } else {
+    std::string end = hold.pass(reader.completion());
+    end += hold.release();
+    send_arguments(std::move(end));
+  }
+  return member;
 }
 
 void StreamParser::Impl::diagnose(std::string code, std::string message) {
