@@ -89,12 +89,14 @@ class SentNames {
 
   /// Also for a name in the history that no tool of the request has.
   std::string add(const std::string& name) {
-    std::string sent = as_legal(name);
-    if (sent == name) return sent;
+    const std::string stem = as_legal(name);
+    if (stem == name) return stem;
     if (const auto known = sent_.find(name); known != sent_.end()) return known->second;
-    for (unsigned number = 2; !taken_.insert(sent).second; ++number) {
-      const std::string suffix = '_' + std::to_string(number);
-      sent = as_legal(name).substr(0, kMaxNameBytes - suffix.size()) + suffix;
+    std::string sent = stem;
+    while (!taken_.insert(sent).second) {
+      const std::string suffix =
+          '_' + std::to_string(++numbers_.try_emplace(stem, 1U).first->second);
+      sent = stem.substr(0, kMaxNameBytes - suffix.size()) + suffix;
     }
     meant_.emplace(sent, name);
     return sent_.emplace(name, std::move(sent)).first->second;
@@ -105,13 +107,14 @@ class SentNames {
   }
 
  private:
-  static std::string as_legal(std::string name) {
-    std::ranges::replace_if(name, [](char byte) { return !is_legal(byte); }, '_');
-    name.resize(std::min(name.size(), kMaxNameBytes));
-    return name;
+  static std::string as_legal(std::string_view name) {
+    std::string legal(name.substr(0, kMaxNameBytes));
+    std::ranges::replace_if(legal, [](char byte) { return !is_legal(byte); }, '_');
+    return legal;
   }
 
   std::set<std::string> taken_;
+  std::map<std::string, unsigned> numbers_;  // the last one that was tried, by stem
   std::map<std::string, std::string> sent_;
   std::map<std::string, std::string> meant_;
 };

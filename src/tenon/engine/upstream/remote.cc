@@ -15,6 +15,7 @@
 #include "tenon/base/log.h"
 #include "tenon/base/patience.h"
 #include "tenon/base/trace.h"
+#include "tenon/base/utf8.h"
 #include "tenon/http/message.h"
 #include "tenon/http/sse.h"
 
@@ -213,10 +214,18 @@ std::vector<std::string> names_of_host(const std::string& url) {
                                                : std::vector<std::string>{host};
 }
 
+// As much of a server's words as a person reads.
+std::string shortened(std::string words) {
+  constexpr std::size_t kMostWords = 2048;
+  if (words.size() <= kMostWords) return words;
+  return utf8::sanitized(std::string_view(words).substr(0, kMostWords)) + "...";
+}
+
 // Clients must not learn where the server listens; only the log has the address. The scheme before
 // a host and the port behind it go too.
 std::string without_address(std::string message, const std::string& url) {
   constexpr std::string_view kInstead = "the server";
+  message = shortened(std::move(message));
   for (const std::string& host : names_of_host(url)) {
     if (host.empty()) continue;
     for (auto at = message.find(host); at != message.npos; at = message.find(host, at)) {
@@ -247,7 +256,7 @@ Trouble refused(unsigned status, const std::string& said, const ServerAddress& t
                (to.api_key.empty()     ? "being asked without a key: the model has no api_key_env"
                 : to.key_place.empty() ? "the key that it was asked with"
                                        : to.key_place) +
-               (said.empty() ? "" : ": " + std::string(log::content(said))));
+               (said.empty() ? "" : ": " + std::string(log::content(shortened(said)))));
   }
   return trouble;
 }
@@ -465,7 +474,10 @@ class Generation {
     }
     const Delta delta = read_(*event);
     take(delta);
-    if (delta.failure) fail(*delta.failure);
+    if (!delta.failure) return;
+    Trouble trouble = *delta.failure;
+    trouble.error.message = without_address(std::move(trouble.error.message), server_.url);
+    fail(std::move(trouble));
   }
 
   // After the end of an answer only its counts may come.
