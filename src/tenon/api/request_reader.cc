@@ -202,8 +202,12 @@ bool RequestReader::is_hosted_tool(const Value& value) {
   const Value* type = present(value, "type");
   if (type == nullptr) {
     const json::Object* members = value.if_object();
-    return members != nullptr && members->size() == 1 && !has("function") && !has("custom") &&
-           members->begin()->value.if_object() != nullptr;
+    if (members == nullptr || members->size() != 1 || has("function") || has("custom")) {
+      return false;
+    }
+    const Value& only = members->begin()->value;  // a function under a misspelt key has a name
+    return only.if_object() != nullptr && present(only, "name") == nullptr &&
+           present(only, "parameters") == nullptr && present(only, "input_schema") == nullptr;
   }
   const std::string* name = type->if_string();
   if (name == nullptr || *name == "function" || *name == "custom") return false;

@@ -50,7 +50,9 @@ std::string canonical_path(std::string path) {
   constexpr std::string_view kAlias = "/api/v1/";
   // A base address that ends in a slash, and one that lacks "/v1".
   for (const std::string_view doubled : {"//", "/v1//", "/v1/v1//"}) {
-    while (path.starts_with(doubled)) path.erase(doubled.size() - 1, 1);
+    if (!path.starts_with(doubled)) continue;
+    const std::size_t one = doubled.size() - 1;  // the first of the slashes stays
+    path.erase(one, std::min(path.find_first_not_of('/', one), path.size()) - one);
   }
   for (const std::string_view bare : {"/chat/completions", "/completions", "/responses",
                                       "/messages", "/conversations", "/models"}) {

@@ -58,6 +58,9 @@ TEST(Router, KnowsOtherSpellingsOfAPath) {
       {"/v1/v1/messages", "/v1/messages"},
       {"/api/generate", "/v1/chat/completions"},
       {"/v1/models//", "/v1/models"},
+      {"///v1///models", "/v1/models"},
+      {"/v1/v1//messages", "/v1/messages"},
+      {std::string(64 << 10, '/'), "/"},
       {"/", "/"},
       {"/api", "/api"},
   };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,9 +20,30 @@ constexpr std::size_t kMaxReadBytes = std::size_t{4} << 20;
 constexpr std::size_t kMaxOpen = 256;
 constexpr int kMaxStrings = 3;  // JSON in a string in a string
 
-bool has_name(std::string_view text, const Names& names) {
+// Whether a name may stand in the text. With many names and a long text it is not looked for.
+bool may_have_name(std::string_view text, const Names& names) {
+  constexpr std::size_t kMaxSearched = std::size_t{64} << 20;
+  if (names.empty()) return false;
+  if (text.size() > kMaxSearched / names.size()) return true;
   return std::ranges::any_of(
       names, [&](const std::string& name) { return text.find(name) != std::string_view::npos; });
+}
+
+// Where one of the names stands in quotes, in order. What stands between any two quotes that follow
+// each other is looked up, so it does not matter which of them begin a string.
+std::vector<std::size_t> quoted_names(std::string_view text, const Names& names) {
+  const std::set<std::string_view> known(names.begin(), names.end());
+  std::size_t longest = 0;
+  for (const std::string& name : names) longest = std::max(longest, name.size());
+  std::vector<std::size_t> found;
+  for (std::size_t at = text.find('"'); at != std::string_view::npos;) {
+    const std::size_t next = text.find('"', at + 1);
+    if (next == std::string_view::npos) break;
+    const std::string_view between = text.substr(at + 1, next - at - 1);
+    if (between.size() <= longest && known.contains(between)) found.push_back(at);
+    at = next;
+  }
+  return found;
 }
 
 bool looks_like_call(const json::Value& object, const Names& names) {
@@ -42,6 +64,8 @@ bool looks_like_call(const json::Value& object, const Names& names) {
 // Braces are matched without regard to strings: an object that this cuts wrongly is no JSON, and
 // the objects inside it are still seen.
 bool holds_object(std::string_view text, const Names& names) {
+  const std::vector<std::size_t> named = quoted_names(text, names);
+  if (named.empty()) return false;
   std::vector<std::size_t> open;
   std::size_t left = kMaxReadBytes;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -50,9 +74,12 @@ bool holds_object(std::string_view text, const Names& names) {
       open.push_back(i);
     }
     if (text[i] != '}' || open.empty()) continue;
-    const std::string_view object = text.substr(open.back(), i + 1 - open.back());
+    const std::size_t begin = open.back();
+    const std::string_view object = text.substr(begin, i + 1 - begin);
     open.pop_back();
-    if (object.size() > std::min(kMaxObjectBytes, left) || !has_name(object, names)) continue;
+    const auto name = std::ranges::lower_bound(named, begin);
+    const bool is_named = name != named.end() && *name < i;
+    if (object.size() > std::min(kMaxObjectBytes, left) || !is_named) continue;
     left -= object.size();
     const auto value = json::parse(object);
     if (value && looks_like_call(*value, names)) return true;
@@ -88,7 +115,7 @@ std::string unescaped(std::string_view text) {
 }  // namespace
 
 bool shows_call(std::string_view text, const Names& names) {
-  if (!has_name(text, names)) return false;
+  if (!may_have_name(text, names)) return false;
   std::string copy;
   for (int depth = 0; depth <= kMaxStrings; ++depth) {
     if (has_call_in_a_form(text, names) || holds_object(text, names)) return true;

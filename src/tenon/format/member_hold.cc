@@ -17,6 +17,7 @@ std::string MemberHold::pass(std::string_view json) {
     const bool begins_name = byte == '"' && is_member_ && !is_named_;
     if (!is_apart && !begins_name) begin_value(out);
     if (byte == ',' && !is_object_.empty()) {
+      is_passed_ = false;
       is_member_ = is_object_.back();
       is_named_ = false;
     }
@@ -24,12 +25,16 @@ std::string MemberHold::pass(std::string_view json) {
     is_string_ = byte == '"';
     if (byte == '{' || byte == '[') {
       is_object_.push_back(byte == '{');
+      is_passed_ = false;
       is_member_ = byte == '{';
       is_named_ = false;
     }
     if ((byte == '}' || byte == ']') && !is_object_.empty()) is_object_.pop_back();
   }
-  if (held_.size() > kMaxHeld) out += release();
+  if (held_.size() > kMaxHeld) {
+    out += release();
+    is_passed_ = true;
+  }
   return out;
 }
 
@@ -50,6 +55,7 @@ std::size_t MemberHold::pass_text(std::string_view json, std::string& out) {
 void MemberHold::begin_value(std::string& out) {
   out += release();
   is_member_ = false;
+  is_passed_ = false;
 }
 
 std::string MemberHold::end_without(std::string_view rest) {

@@ -21,8 +21,10 @@ class MemberHold {
 
   /// What may be passed on now, of the held text and of `json`.
   [[nodiscard]] std::string pass(std::string_view json);
-  /// Whether a member's name, or its beginning, is held.
-  [[nodiscard]] bool has_name() const { return held_.find('"') != std::string::npos; }
+  /// Whether a member's name, or its beginning, is held, and nothing of it was passed on.
+  [[nodiscard]] bool has_name() const {
+    return !is_passed_ && held_.find('"') != std::string::npos;
+  }
   [[nodiscard]] const std::string& held() const { return held_; }
   /// Passes on what is held.
   [[nodiscard]] std::string release() { return std::exchange(held_, {}); }
@@ -41,6 +43,7 @@ class MemberHold {
   bool is_named_ = false;        // the member's name is complete
   bool is_string_ = false;
   bool is_escaped_ = false;
+  bool is_passed_ = false;  // the beginning of the member's name was too long to hold
 };
 
 }  // namespace tenon::format

@@ -68,6 +68,11 @@ TEST(MemberHold, PassesALongNameOnAtOnce) {
   const std::string json = "{\"" + std::string(MemberHold::kMaxHeld, 'x');
   EXPECT_EQ(hold.pass(json), json);
   EXPECT_FALSE(hold.has_name());
+  // Its end is no name of its own: what was passed on cannot be left out.
+  EXPECT_EQ(hold.pass("x\":"), "");
+  EXPECT_FALSE(hold.has_name());
+  EXPECT_EQ(hold.pass(" 1, \"b\""), "x\": 1");
+  EXPECT_TRUE(hold.has_name());
 }
 
 }  // namespace
