@@ -115,7 +115,7 @@ void ModelDoor::cut() {
   }
 }
 
-void ModelDoor::stop() {
+void ModelDoor::stop_upstream_workers() {
   const std::lock_guard lock(apart_mutex_);
   for (auto& [model, workers] : apart_) workers->stop();
 }

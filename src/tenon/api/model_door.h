@@ -44,8 +44,8 @@ class ModelDoor {
 
   /// Answers all calls that wait for a model with an error.
   void cut();
-  /// Ends the threads. The runner's have ended.
-  void stop();
+  /// Ends the threads of upstream models. Call it after CallRunner::stop().
+  void stop_upstream_workers();
   /// Ends the threads that load models; their tasks use the models.
   void stop_loading() { loads_.stop(); }
 

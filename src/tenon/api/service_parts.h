@@ -33,12 +33,12 @@ struct ServiceParts {
   ~ServiceParts() {
     door.stop_loading();
     runner.stop();
-    door.stop();
+    door.stop_upstream_workers();
   }
   ServiceParts(const ServiceParts&) = delete;
   ServiceParts& operator=(const ServiceParts&) = delete;
 
-  const ServiceOptions options;
+  const ServiceOptions options;  ///< Without its access, which Service keeps.
   const std::int64_t started = unix_time();
   const std::string fingerprint = "fp_tenon_" + options.version;
   const KeptResponses kept;
