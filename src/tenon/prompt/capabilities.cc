@@ -344,6 +344,13 @@ void Prober::calls() {
        result(kId, kResult), result(kSecondId, kLast)},
       offered());
   found_.parallel_calls = shows(two, {kValue, kOther});
+  if (two && !found_.parallel_calls && found_.calls) {
+    const auto apart =
+        render({user(), calling({call(kId, kTool, arguments(kValue))}), result(kId, kResult),
+                calling({call(kSecondId, kTool, arguments(kOther))}), result(kSecondId, kLast)},
+               offered());
+    found_.calls_apart = shows(apart, {kValue, kResult, kOther, kLast});
+  }
   if (found_.list_content && found_.tool_results) {
     Messages listed = one;
     listed[2].if_object()->set("content", parts(kResult));

@@ -61,10 +61,13 @@ struct Capabilities {
   bool empty_answers = true;    ///< An assistant message without text.
   WithoutUser without_user = WithoutUser::nothing;
 
-  bool tools = false;                 ///< The tools that are offered.
-  bool calls = false;                 ///< Calls of earlier turns.
-  bool null_beside_calls = false;     ///< Calls need `content: null` beside them.
-  bool parallel_calls = false;        ///< More than one call in a turn.
+  bool tools = false;              ///< The tools that are offered.
+  bool calls = false;              ///< Calls of earlier turns.
+  bool null_beside_calls = false;  ///< Calls need `content: null` beside them.
+  bool parallel_calls = false;     ///< More than one call in a turn.
+  /// The template writes only the first call of a message, but each of several messages with one
+  /// call and its result. False if it refuses several calls.
+  bool calls_apart = false;
   bool text_beside_calls = true;      ///< Text and calls of one message.
   bool reasoning_beside_text = true;  ///< Reasoning, text and calls of one message.
   bool tool_results = false;          ///< Messages with the role tool.

@@ -198,6 +198,7 @@ class Shaper {
   void leave_out_empty_answers();
   void gather_results();
   void order_results();
+  void part_calls();
   void part_texts();
   [[nodiscard]] bool join_reasoning(json::Value& message) const;
   void answer_calls();
@@ -377,6 +378,48 @@ void Shaper::order_results() {
     for (std::size_t i = 0; i < from.size(); ++i) messages_[from[i]] = std::move(results[i].second);
   }
   say_count(count, "put in the order of the calls", "turn's results");
+}
+
+// Gives each call of a turn a message of its own, with its results behind it, if the template would
+// leave out all calls but the first. Templates that refuse several calls have another rule
+// (remove_calls).
+void Shaper::part_calls() {
+  if (!can_.calls_apart) return;
+  std::size_t count = 0;
+  json::Array kept;
+  kept.reserve(messages_.size());
+  for (std::size_t at = 0; at < messages_.size(); ++at) {
+    json::Array* calls = calls_of(messages_[at]);
+    if (calls == nullptr || calls->size() < 2) {
+      kept.push_back(std::move(messages_[at]));
+      continue;
+    }
+    ++count;
+    // The results by call; one that names none of them belongs to the last.
+    std::unordered_map<std::string, std::size_t> places;
+    for (const json::Value& call : *calls) places.emplace(text_at(call, "id"), places.size());
+    const bool has_ids = places.size() == calls->size();
+    std::vector<json::Array> results(calls->size());
+    std::size_t end = at + 1;
+    for (; end < messages_.size() && role_of(messages_[end]) == "tool"; ++end) {
+      const auto found = places.find(std::string(text_at(messages_[end], "tool_call_id")));
+      const std::size_t place = !has_ids                ? end - at - 1
+                                : found == places.end() ? calls->size() - 1
+                                                        : found->second;
+      results[std::min(place, calls->size() - 1)].push_back(std::move(messages_[end]));
+    }
+    json::Array each = std::move(*calls);
+    for (std::size_t i = 0; i < each.size(); ++i) {
+      json::Value message = i == 0 ? std::move(messages_[at]) : plain("assistant", "");
+      if (i > 0 && can_.null_beside_calls) set(message, "content", json::Value());
+      set(message, "tool_calls", json::Array{std::move(each[i])});
+      kept.push_back(std::move(message));
+      for (json::Value& result : results[i]) kept.push_back(std::move(result));
+    }
+    at = end - 1;
+  }
+  messages_ = std::move(kept);
+  say_count(count, "given one message for each call", "turn");
 }
 
 // Joins reasoning and text to one piece of reasoning, which the template can write beside calls.
@@ -921,6 +964,7 @@ void Shaper::run() {
   leave_out_empty_answers();
   gather_results();
   order_results();
+  part_calls();
   part_texts();
   answer_calls();
   rewrite_ids();

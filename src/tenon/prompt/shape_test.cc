@@ -253,124 +253,125 @@ INSTANTIATE_TEST_SUITE_P(
                     "Flushed 1 tool results as single user message"}}),
     row_name);
 
-INSTANTIATE_TEST_SUITE_P(Calls, ShapesMessages,
-                         testing::Values(
-                             // The three lines of the log are those of the document on tool calling
-                             // in EXO.
-                             ShapeRow{
-                                 "SeveralCallsOfATemplateThatTakesOne",
-                                 kShapeOneCall,
-                                 R"([{"role":"user","content":"do it"},{"role":"assistant","content":null,"tool_calls":[{"id":"c0","function":{"name":"bash","arguments":"{}"}},{"id":"c1","function":{"name":"write","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c0","content":"RES0"},{"role":"tool","tool_call_id":"c1","content":"RES1"}])",
-                                 R"([{"role":"user","content":"do it"},{"role":"user","content":"Tool 'bash' returned: RES0\nTool 'write' returned: RES1"}])",
-                                 {"content null made empty in 1 message",
-                                  "Removing 2 parallel tool_calls from assistant message (Llama "
-                                  "3.1 limitation)",
-                                  "Buffering tool result from 'bash'",
-                                  "Buffering tool result from 'write'",
-                                  "Flushed 2 tool results as single user message"}},
-                             ShapeRow{
-                                 "TheTextBesideThemStays",
-                                 kShapeOneCall,
-                                 R"([{"role":"assistant","content":"Both.","tool_calls":[{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"g"}}]},{"role":"tool","tool_call_id":"b","content":[{"type":"text","text":"1"},{"type":"text","text":"2"}]},{"role":"tool","tool_call_id":"a","name":"own","content":"3"},{"role":"user","content":"u"}])",
-                                 R"([{"role":"assistant","content":"Both."},{"role":"user","content":"Tool 'g' returned: 1\n2\nTool 'own' returned: 3"},{"role":"user","content":"u"}])",
-                                 {"Removing 2 parallel tool_calls from assistant message (Llama "
-                                  "3.1 limitation)",
-                                  "Buffering tool result from 'g'",
-                                  "Buffering tool result from 'own'",
-                                  "Flushed 2 tool results as single user message"}},
-                             ShapeRow{
-                                 "PicturesBesideThemStay",
-                                 kShapeOneCall,
-                                 R"([{"role":"assistant","content":[{"type":"image"}],"tool_calls":[{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"g"}}]}])",
-                                 R"([{"role":"assistant","content":[{"type":"image"}]}])",
-                                 {"Removing 2 parallel tool_calls from assistant message (Llama "
-                                  "3.1 limitation)"}},
-                             ShapeRow{
-                                 "ReasoningBesideThemStays",
-                                 kShapeOneCall,
-                                 R"([{"role":"assistant","content":"","reasoning_content":"hm","tool_calls":[{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"g"}}]}])",
-                                 R"([{"role":"assistant","content":"","reasoning_content":"hm"}])",
-                                 {"Removing 2 parallel tool_calls from assistant message (Llama "
-                                  "3.1 limitation)"}},
-                             ShapeRow{
-                                 "ASingleCallStaysNative",
-                                 kShapeOneCall,
-                                 R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"1"}])",
-                                 R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"1"}])",
-                                 {}},
-                             ShapeRow{
-                                 "ResultsOfNoCallBecomeAUsers",
-                                 kNothing,
-                                 R"([{"role":"user","content":"go"},{"role":"tool","tool_call_id":"zz","content":"ORPHAN1"},{"role":"tool","tool_call_id":"yy","content":"ORPHAN2"}])",
-                                 R"([{"role":"user","content":"go"},{"role":"user","content":"Tool 'unknown' returned: ORPHAN1\nTool 'unknown' returned: ORPHAN2"}])",
-                                 {"Buffering tool result from 'unknown'",
-                                  "Buffering tool result from 'unknown'",
-                                  "Flushed 2 tool results as single user message"}},
-                             ShapeRow{
-                                 "TheyStayWhereTheTemplateTakesThem",
-                                 [](Capabilities& c) { c.orphan_results = true; },
-                                 R"([{"role":"user","content":"go"},{"role":"tool","name":"f","content":"1"},{"role":"tool","tool_call_id":"yy","content":"2"}])",
-                                 R"([{"role":"user","content":"go"},{"role":"tool","name":"f","content":"1"},{"role":"tool","tool_call_id":"yy","content":"2"}])",
-                                 {}},
-                             ShapeRow{
-                                 "OneAloneStaysWhereTheTemplateTakesOneCall",
-                                 [](Capabilities& c) {
-                                   c.orphan_results = true;
-                                   c.parallel_calls = false;
-                                 },
-                                 R"([{"role":"tool","content":"1"},{"role":"user","content":"u"},{"role":"tool","content":"2"},{"role":"tool","content":"3"}])",
-                                 R"([{"role":"tool","content":"1"},{"role":"user","content":"u"},{"role":"user","content":"Tool 'unknown' returned: 2\nTool 'unknown' returned: 3"}])",
-                                 {"Buffering tool result from 'unknown'",
-                                  "Buffering tool result from 'unknown'",
-                                  "Flushed 2 tool results as single user message"}},
-                             ShapeRow{
-                                 "ASecondResultOfOneCallBecomesAUsers",
-                                 kNothing,
-                                 R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":"1"},{"role":"tool","tool_call_id":"a","content":"2"}])",
-                                 R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":"1"},{"role":"user","content":"Tool 'f' returned: 2"}])",
-                                 {"Buffering tool result from 'f'",
-                                  "Flushed 1 tool results as single user message"}},
-                             ShapeRow{
-                                 "WithoutARoleForResultsTheyAreAUsers",
-                                 [](Capabilities& c) { c.tool_results = false; },
-                                 R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":"1"}])",
-                                 R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"user","content":"Tool 'f' returned: 1"}])",
-                                 {"Buffering tool result from 'f'",
-                                  "Flushed 1 tool results as single user message"}},
-                             ShapeRow{
-                                 "ResultsGetTheNameOfTheirCall",
-                                 [](Capabilities& c) { c.result_names = true; },
-                                 R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"g"}}]},{"role":"tool","tool_call_id":"b","content":"1"},{"role":"tool","content":"2"}])",
-                                 R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"g"}}]},{"role":"tool","tool_call_id":"b","content":"1","name":"g"},{"role":"tool","content":"2","name":"f"}])",
-                                 {"the name of its tool written in 2 tool results"}},
-                             ShapeRow{"JsonTextBecomesAnObject",
-                                      [](Capabilities& c) { c.arguments = Arguments::object; },
-                                      R"([{"role":"assistant","content":"","tool_calls":[{"function":{"arguments":"{\"b\":1.0,\"a\":[]}"}},{"function":{"arguments":""}},{"function":{"arguments":"[1]"}},{"arguments":"{"},{"arguments":"\"{\\\"a\\\": 7}\""}]}])",
-                                      R"([{"role":"assistant","content":"","tool_calls":[{"function":{"arguments":{"b":1.0,"a":[]}}},{"function":{"arguments":{}}},{"function":{"arguments":{"arguments":"[1]"}}},{"arguments":{"arguments":"{"}},{"arguments":{"a":7}}]}])",
-                                      {"JSON text made an object in 3 calls",
-                                       "arguments that are no JSON object made a member of one in "
-                                       "2 "
-                                       "calls"}},
-                             ShapeRow{
-                                 "AnEmptyAnswerBetweenResultsAndTheUser",
-                                 [](Capabilities& c) { c.answer_to_results = ""; },
-                                 R"([{"role":"user","content":"q"},{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":"1"},{"role":"user","content":"more"}])",
-                                 R"([{"role":"user","content":"q"},{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":"1"},{"role":"assistant","content":""},{"role":"user","content":"more"}])",
-                                 {"an empty answer put between results and a user's message in 1 "
-                                  "place"}},
-                             ShapeRow{
-                                 "AnObjectBecomesJsonText",
-                                 [](Capabilities& c) { c.arguments = Arguments::text; },
-                                 R"([{"role":"assistant","content":"","tool_calls":[{"function":{"arguments":{"b":"é","c":1e3}}},{"function":{"arguments":"{ }"}},{"function":{"arguments":""}}]}])",
-                                 R"([{"role":"assistant","content":"","tool_calls":[{"function":{"arguments":"{\"b\": \"é\", \"c\": 1e3}"}},{"function":{"arguments":"{ }"}},{"function":{"arguments":"{}"}}]}])",
-                                 {"an object made JSON text in 1 call"}},
-                             ShapeRow{
-                                 "IdsOfFunctionAndIndex",
-                                 [](Capabilities& c) { c.ids = IdForm::function_and_index; },
-                                 R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"g"}}]},{"role":"tool","tool_call_id":"b","content":"1"},{"role":"tool","tool_call_id":"a","content":"2"},{"role":"assistant","content":"","tool_calls":[{"id":"functions.f:2","function":{"name":"f"}},{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"functions.f:2","content":"3"},{"role":"tool","content":"4"}])",
-                                 R"([{"role":"assistant","content":"","tool_calls":[{"id":"functions.f:0","function":{"name":"f"}},{"id":"functions.g:1","function":{"name":"g"}}]},{"role":"tool","tool_call_id":"functions.g:1","content":"1"},{"role":"tool","tool_call_id":"functions.f:0","content":"2"},{"role":"assistant","content":"","tool_calls":[{"id":"functions.f:2","function":{"name":"f"}},{"id":"functions.f:3","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"functions.f:2","content":"3"},{"role":"tool","content":"4","tool_call_id":"functions.f:3"}])",
-                                 {"ids written in the model's form in 3 calls"}}),
-                         row_name);
+INSTANTIATE_TEST_SUITE_P(
+    Calls, ShapesMessages,
+    testing::Values(
+        // The three lines of the log are those of the document on tool calling
+        // in EXO.
+        ShapeRow{
+            "SeveralCallsOfATemplateThatTakesOne",
+            kShapeOneCall,
+            R"([{"role":"user","content":"do it"},{"role":"assistant","content":null,"tool_calls":[{"id":"c0","function":{"name":"bash","arguments":"{}"}},{"id":"c1","function":{"name":"write","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c0","content":"RES0"},{"role":"tool","tool_call_id":"c1","content":"RES1"}])",
+            R"([{"role":"user","content":"do it"},{"role":"user","content":"Tool 'bash' returned: RES0\nTool 'write' returned: RES1"}])",
+            {"content null made empty in 1 message",
+             "Removing 2 parallel tool_calls from assistant message (Llama "
+             "3.1 limitation)",
+             "Buffering tool result from 'bash'", "Buffering tool result from 'write'",
+             "Flushed 2 tool results as single user message"}},
+        // A template that writes only the first of several calls.
+        ShapeRow{
+            "SeveralCallsOfATemplateThatDropsAllButOne",
+            [](Capabilities& c) {
+              c.parallel_calls = false;
+              c.calls_apart = true;
+            },
+            R"([{"role":"user","content":"do it"},{"role":"assistant","content":"Both.","tool_calls":[{"id":"c0","function":{"name":"bash","arguments":"{}"}},{"id":"c1","function":{"name":"write","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c1","content":"RES1"},{"role":"tool","tool_call_id":"c0","content":"RES0"},{"role":"user","content":"u"}])",
+            R"([{"role":"user","content":"do it"},{"role":"assistant","content":"Both.","tool_calls":[{"id":"c0","function":{"name":"bash","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c0","content":"RES0"},{"role":"assistant","content":"","tool_calls":[{"id":"c1","function":{"name":"write","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c1","content":"RES1"},{"role":"user","content":"u"}])",
+            {"given one message for each call in 1 turn"}},
+        ShapeRow{
+            "TheTextBesideThemStays",
+            kShapeOneCall,
+            R"([{"role":"assistant","content":"Both.","tool_calls":[{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"g"}}]},{"role":"tool","tool_call_id":"b","content":[{"type":"text","text":"1"},{"type":"text","text":"2"}]},{"role":"tool","tool_call_id":"a","name":"own","content":"3"},{"role":"user","content":"u"}])",
+            R"([{"role":"assistant","content":"Both."},{"role":"user","content":"Tool 'g' returned: 1\n2\nTool 'own' returned: 3"},{"role":"user","content":"u"}])",
+            {"Removing 2 parallel tool_calls from assistant message (Llama "
+             "3.1 limitation)",
+             "Buffering tool result from 'g'", "Buffering tool result from 'own'",
+             "Flushed 2 tool results as single user message"}},
+        ShapeRow{
+            "PicturesBesideThemStay",
+            kShapeOneCall,
+            R"([{"role":"assistant","content":[{"type":"image"}],"tool_calls":[{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"g"}}]}])",
+            R"([{"role":"assistant","content":[{"type":"image"}]}])",
+            {"Removing 2 parallel tool_calls from assistant message (Llama "
+             "3.1 limitation)"}},
+        ShapeRow{
+            "ReasoningBesideThemStays",
+            kShapeOneCall,
+            R"([{"role":"assistant","content":"","reasoning_content":"hm","tool_calls":[{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"g"}}]}])",
+            R"([{"role":"assistant","content":"","reasoning_content":"hm"}])",
+            {"Removing 2 parallel tool_calls from assistant message (Llama "
+             "3.1 limitation)"}},
+        ShapeRow{
+            "ASingleCallStaysNative",
+            kShapeOneCall,
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"1"}])",
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"1"}])",
+            {}},
+        ShapeRow{
+            "ResultsOfNoCallBecomeAUsers",
+            kNothing,
+            R"([{"role":"user","content":"go"},{"role":"tool","tool_call_id":"zz","content":"ORPHAN1"},{"role":"tool","tool_call_id":"yy","content":"ORPHAN2"}])",
+            R"([{"role":"user","content":"go"},{"role":"user","content":"Tool 'unknown' returned: ORPHAN1\nTool 'unknown' returned: ORPHAN2"}])",
+            {"Buffering tool result from 'unknown'", "Buffering tool result from 'unknown'",
+             "Flushed 2 tool results as single user message"}},
+        ShapeRow{
+            "TheyStayWhereTheTemplateTakesThem",
+            [](Capabilities& c) { c.orphan_results = true; },
+            R"([{"role":"user","content":"go"},{"role":"tool","name":"f","content":"1"},{"role":"tool","tool_call_id":"yy","content":"2"}])",
+            R"([{"role":"user","content":"go"},{"role":"tool","name":"f","content":"1"},{"role":"tool","tool_call_id":"yy","content":"2"}])",
+            {}},
+        ShapeRow{
+            "OneAloneStaysWhereTheTemplateTakesOneCall",
+            [](Capabilities& c) {
+              c.orphan_results = true;
+              c.parallel_calls = false;
+            },
+            R"([{"role":"tool","content":"1"},{"role":"user","content":"u"},{"role":"tool","content":"2"},{"role":"tool","content":"3"}])",
+            R"([{"role":"tool","content":"1"},{"role":"user","content":"u"},{"role":"user","content":"Tool 'unknown' returned: 2\nTool 'unknown' returned: 3"}])",
+            {"Buffering tool result from 'unknown'", "Buffering tool result from 'unknown'",
+             "Flushed 2 tool results as single user message"}},
+        ShapeRow{
+            "ASecondResultOfOneCallBecomesAUsers",
+            kNothing,
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":"1"},{"role":"tool","tool_call_id":"a","content":"2"}])",
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":"1"},{"role":"user","content":"Tool 'f' returned: 2"}])",
+            {"Buffering tool result from 'f'", "Flushed 1 tool results as single user message"}},
+        ShapeRow{
+            "WithoutARoleForResultsTheyAreAUsers",
+            [](Capabilities& c) { c.tool_results = false; },
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":"1"}])",
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"user","content":"Tool 'f' returned: 1"}])",
+            {"Buffering tool result from 'f'", "Flushed 1 tool results as single user message"}},
+        ShapeRow{
+            "ResultsGetTheNameOfTheirCall", [](Capabilities& c) { c.result_names = true; }, R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"g"}}]},{"role":"tool","tool_call_id":"b","content":"1"},{"role":"tool","content":"2"}])", R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"g"}}]},{"role":"tool","tool_call_id":"b","content":"1","name":"g"},{"role":"tool","content":"2","name":"f"}])", {"the name of its tool written in 2 tool results"}},
+        ShapeRow{
+            "JsonTextBecomesAnObject",
+            [](Capabilities& c) { c.arguments = Arguments::object; },
+            R"([{"role":"assistant","content":"","tool_calls":[{"function":{"arguments":"{\"b\":1.0,\"a\":[]}"}},{"function":{"arguments":""}},{"function":{"arguments":"[1]"}},{"arguments":"{"},{"arguments":"\"{\\\"a\\\": 7}\""}]}])",
+            R"([{"role":"assistant","content":"","tool_calls":[{"function":{"arguments":{"b":1.0,"a":[]}}},{"function":{"arguments":{}}},{"function":{"arguments":{"arguments":"[1]"}}},{"arguments":{"arguments":"{"}},{"arguments":{"a":7}}]}])",
+            {"JSON text made an object in 3 calls",
+             "arguments that are no JSON object made a member of one in "
+             "2 "
+             "calls"}},
+        ShapeRow{"AnEmptyAnswerBetweenResultsAndTheUser",
+                 [](Capabilities& c) { c.answer_to_results = ""; },
+                 R"([{"role":"user","content":"q"},{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":"1"},{"role":"user","content":"more"}])",
+                 R"([{"role":"user","content":"q"},{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"a","content":"1"},{"role":"assistant","content":""},{"role":"user","content":"more"}])",
+                 {"an empty answer put between results and a user's message in 1 "
+                  "place"}},
+        ShapeRow{
+            "AnObjectBecomesJsonText",
+            [](Capabilities& c) { c.arguments = Arguments::text; },
+            R"([{"role":"assistant","content":"","tool_calls":[{"function":{"arguments":{"b":"é","c":1e3}}},{"function":{"arguments":"{ }"}},{"function":{"arguments":""}}]}])",
+            R"([{"role":"assistant","content":"","tool_calls":[{"function":{"arguments":"{\"b\": \"é\", \"c\": 1e3}"}},{"function":{"arguments":"{ }"}},{"function":{"arguments":"{}"}}]}])",
+            {"an object made JSON text in 1 call"}},
+        ShapeRow{
+            "IdsOfFunctionAndIndex",
+            [](Capabilities& c) { c.ids = IdForm::function_and_index; },
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"g"}}]},{"role":"tool","tool_call_id":"b","content":"1"},{"role":"tool","tool_call_id":"a","content":"2"},{"role":"assistant","content":"","tool_calls":[{"id":"functions.f:2","function":{"name":"f"}},{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"functions.f:2","content":"3"},{"role":"tool","content":"4"}])",
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"functions.f:0","function":{"name":"f"}},{"id":"functions.g:1","function":{"name":"g"}}]},{"role":"tool","tool_call_id":"functions.g:1","content":"1"},{"role":"tool","tool_call_id":"functions.f:0","content":"2"},{"role":"assistant","content":"","tool_calls":[{"id":"functions.f:2","function":{"name":"f"}},{"id":"functions.f:3","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"functions.f:2","content":"3"},{"role":"tool","content":"4","tool_call_id":"functions.f:3"}])",
+            {"ids written in the model's form in 3 calls"}}),
+    row_name);
 
 // A result whose call is not in the history gets an id, too.
 TEST(ShapesIds, OrphansHaveTheFormToo) {
