@@ -12,6 +12,7 @@
 
 #include "command.h"
 
+#include "tenon/api/auth.h"
 #include "tenon/config/model_template.h"
 #include "tenon/format/json_filter.h"
 #include "tenon/format/parse_batch.h"
@@ -94,7 +95,9 @@ Expected<Object> repair(const Object& line) {
   format::JsonFilter filter(format::JsonFilter::Want::object);
   const std::size_t used = filter.feed(written, copy);
   const std::string left_out = filter.left_out() + written.substr(used);
+  const std::size_t read = copy.size();
   filter.close(copy);
+  const bool is_closed_here = copy.size() > read;
   if (copy.empty()) {
     return Unexpected(Error{Errc::invalid, "arguments do not begin as an object of JSON"});
   }
@@ -112,6 +115,10 @@ Expected<Object> repair(const Object& line) {
     repairs.emplace_back(Object{{"kind", "mended_arguments"},
                                 {"path", ""},
                                 {"message", "the text was not JSON and could be made so"}});
+  }
+  if (is_closed_here) {
+    repairs.emplace_back(Object{
+        {"kind", "completed"}, {"path", ""}, {"message", "the text broke off; its end was added"}});
   }
   for (const repair::Repair& each : repairer.repairs()) {
     repairs.emplace_back(
@@ -197,28 +204,20 @@ int answer_lines(const mcp::ToolServer& server) {
 
 // ---- HTTP
 
-bool is_local_origin(std::string_view origin) {
-  for (const std::string_view scheme : {"http://", "https://"}) {
-    if (!origin.starts_with(scheme)) continue;
-    const std::string_view host = origin.substr(scheme.size());
-    const std::string_view name = host.substr(0, host.rfind(':'));
-    return name == "localhost" || name == "127.0.0.1" || host == "localhost" || host == "127.0.0.1";
-  }
-  return false;
-}
-
 http::Response refused(unsigned status, std::string message) {
   const Object error{{"code", -32600}, {"message", std::move(message)}};
   return {.status = status,
           .body = json::to_string(Object{{"jsonrpc", "2.0"}, {"id", nullptr}, {"error", error}})};
 }
 
-// Streamable HTTP without sessions: each message is a POST, and its answer is JSON. A page in a
-// browser may not ask: its origin would tell (DNS rebinding).
+// Streamable HTTP without sessions: each message is a POST, and its answer is JSON. Pages of other
+// origins may not ask, nor pages that came under a name that their owner points here.
 http::Response answer_request(const mcp::ToolServer& server, const http::Request& request) {
   if (request.path != "/mcp") return refused(404, "the tools are at /mcp");
-  const std::string_view origin = request.header("origin");
-  if (!origin.empty() && !is_local_origin(origin)) return refused(403, "this origin may not ask");
+  if (!api::admits_host(request, {})) {
+    return refused(403, "this server answers to names of this machine only, like localhost");
+  }
+  if (!api::admits_origin(request, {})) return refused(403, "this origin may not ask");
   if (request.method != "POST") {
     http::Response response = refused(405, "this path takes POST only");
     response.headers.push_back({"allow", "POST"});

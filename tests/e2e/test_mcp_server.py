@@ -90,6 +90,15 @@ def test_a_failure_is_told_to_the_model(tool, arguments, why):
     assert result.is_error and why in result.content[0].text, result
 
 
+def test_an_end_that_was_added_is_told():
+    async def ask(client):
+        return await client.call_tool("repair_arguments", {"schema": SCHEMA, "arguments": '{"city": "Bl'})
+    with over("pipes") as server:
+        told = asked(server, "legacy", ask).structured_content
+    assert told["arguments"] == {"city": "Bl"}, told
+    assert "completed" in [repair["kind"] for repair in told["repairs"]], told
+
+
 def test_a_line_that_is_no_message_ends_nothing():
     lines = ["", "{", "5", '{"jsonrpc": "2.0", "method": "notifications/initialized"}', "x" * (17 << 20),
              '{"jsonrpc": "2.0", "id": 7, "method": "ping"}']
@@ -101,7 +110,8 @@ def test_a_line_that_is_no_message_ends_nothing():
 
 @pytest.mark.parametrize("method, path, headers, status", [
     ("POST", "/mcp", {}, 200),
-    ("POST", "/mcp", {"Origin": "http://localhost:3000"}, 200),
+    ("POST", "/mcp", {"Origin": "http://localhost:3000"}, 403),  # a page of another server here
+    ("POST", "/mcp", {"Host": "evil.example"}, 403),             # that its owner points here
     ("POST", "/mcp", {"Mcp-Method": "ping"}, 200),
     ("POST", "/mcp", {"Origin": "http://evil.example"}, 403),
     ("POST", "/mcp", {"Origin": "http://localhost.evil.example"}, 403),

@@ -30,7 +30,7 @@ struct ServerInfo {
   std::string instructions;
 };
 
-/// Answers the messages of clients that look for tools. It keeps nothing between messages, so that
+/// Answers the messages of MCP clients. It keeps nothing between messages, so that
 /// it speaks both eras of the protocol at once: revisions up to 2025-11-25, which begin with
 /// `initialize`, and 2026-07-28, whose requests each name their revision in `_meta`. Nothing that a
 /// client sends is trusted. Thread-safe if the tools are.
