@@ -161,7 +161,6 @@ void ToldCalls::end_arguments(bool is_cut, std::vector<ChatEvent>& out) {
     const bool has_value = filter.is_holding() && !filter.holds_no_number();
     filter.close(rest);
     const bool is_begun = call_.hold.has_name() && !has_value;
-    if (is_begun) more_ += call_.hold.held();
     rest = is_begun ? call_.hold.end_without(rest) : call_.hold.pass(rest);
     rest += call_.hold.release();
   }

@@ -32,6 +32,12 @@
 namespace tenon::format {
 namespace {
 
+// The word of a piece `word`, such as that of a fence, as the parser reads it: of ASCII, without
+// brackets and quotes (after a name, a parenthesis would begin a Python call), and no end of a
+// sentence. The short one has no backtick.
+constexpr const char* kWord = R"(([!#-')-;=?-Z\\-z|~]*[!#-')-+\-/-;=?-Z\\-z|~])?)";
+constexpr const char* kShortWord = R"(([!#-')-;=?-Z\\-_a-z|~]{0,23}[!#-')-+\-/-;=?-Z\\-_a-z|~])?)";
+
 namespace node = grammar::node;
 using grammar::JsonOptions;
 using grammar::NodeId;
@@ -323,7 +329,7 @@ class Builder {
       // White space before a marker, as the parser accepts it; not before the first part.
       if (!parts.empty()) parts.push_back(any_space());
       if (piece->kind == Piece::Kind::word) {
-        parts.push_back(rules_.add(node::Pattern{R"([^\s<>{}"]*)"}));
+        parts.push_back(rules_.add(node::Pattern{kWord}));
       } else if (piece->kind == Piece::Kind::literal) {
         parts.push_back(rules_.literal(piece->text));
         if (parts.size() == 1 && !syntax.needs_tools && is_tag(piece->text)) break;
@@ -639,8 +645,7 @@ class Builder {
     const auto is_space = [](const Piece& piece) { return piece.kind == Piece::Kind::space; };
     for (auto piece = pattern.begin(); piece != pattern.end(); ++piece) {
       if (piece->kind == Piece::Kind::word) {
-        // Without a parenthesis, because after a name it would begin a Python call.
-        parts.push_back(rules_.add(node::Pattern{R"([^\s<>{}"`\[(]{0,24})"}));
+        parts.push_back(rules_.add(node::Pattern{kShortWord}));
       } else if (piece->kind == Piece::Kind::space) {
         // An attribute must follow white space.
         const auto next = std::next(piece);
@@ -712,7 +717,7 @@ class Builder {
           parts.insert(parts.end(), {space, rules_.literal("{")});
           break;
         case Piece::Kind::word:
-          parts.insert(parts.end(), {space, rules_.add(node::Pattern{R"([^\s<>{}"]*)"})});
+          parts.insert(parts.end(), {space, rules_.add(node::Pattern{kWord})});
           continue;
         case Piece::Kind::object:
           return named_member(syntax.object);
