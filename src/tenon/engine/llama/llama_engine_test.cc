@@ -389,7 +389,8 @@ TEST_F(LlamaEngineTest, RefusesAPromptWithoutRoomForAnAnswer) {
   EXPECT_EQ(refused.error(),
             (Error{Errc::limit_exceeded,
                    "the prompt has 2048 tokens, but the model's context holds 2048 for prompt and "
-                   "answer together"}));
+                   "answer together",
+                   "messages"}));
   GenerateRequest fits = endless("a", 0);
   fits.prompt.assign(2040, id);
   const LlamaEngineStarted started = start(fits);
