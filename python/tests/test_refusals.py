@@ -86,7 +86,7 @@ ROWS = {
     "VocabWithoutEnds": (
         lambda o: tenon.Grammar(tenon.Vocab(BYTES, []), {"schema": True}),
         tenon.InvalidError,
-        r"name it by tenon_vocab_with_ends\(\) \(in Python Vocab\.with_ends\(\)\)$",
+        r"name it by with_ends\(\)$",
     ),
     "IdsAreAText": (lambda o: o.vocab.decode("ab"), TypeError, r"ids\[0\] must be an int, not str"),
     "IdIsLarge": (

@@ -155,9 +155,9 @@ const std::shared_ptr<grammar::VocabIndex>& Vocabulary::index() const {
 
 Status Vocabulary::check_ends() const {
   if (!tokens_->ends().empty()) return {};
-  return Unexpected(Error{Errc::invalid,
-                          "the vocabulary does not say with which token a text ends: name it by "
-                          "tenon_vocab_with_ends() (in Python Vocab.with_ends())"});
+  return Unexpected(
+      Error{Errc::invalid,
+            "the vocabulary does not say with which token a text ends: name it by with_ends()"});
 }
 
 Expected<std::shared_ptr<grammar::Grammar>> Vocabulary::grammar_of(std::string_view request) const {
