@@ -227,9 +227,9 @@ http::Response answer_request(const mcp::ToolServer& server, const http::Request
   if (!revision.empty() && !mcp::ToolServer::knows_revision(revision)) {
     return refused(400, "this revision of the protocol is not known");
   }
+  const auto message = json::parse(request.body);
   if (const std::string_view method = request.header("mcp-method"); !method.empty()) {
     constexpr int kHeaderMismatch = -32020;
-    const auto message = json::parse(request.body);
     const Value* told = message ? message->find("method") : nullptr;
     if (told == nullptr || *told != Value(method)) {
       const Object error{{"code", kHeaderMismatch}, {"message", "Mcp-Method is not the method"}};
@@ -238,9 +238,10 @@ http::Response answer_request(const mcp::ToolServer& server, const http::Request
           .body = json::to_string(Object{{"jsonrpc", "2.0"}, {"id", nullptr}, {"error", error}})};
     }
   }
-  auto answer = server.answer_text(request.body);
-  if (!answer) return {.status = 202, .body = ""};
-  return {.body = *std::move(answer)};
+  if (!message) return {.body = *server.answer_text(request.body)};  // an error, with the reason
+  const auto answer = server.answer(*message);
+  return answer ? http::Response{.body = json::to_string(*answer)}
+                : http::Response{.status = 202, .body = ""};
 }
 
 int serve_http(const mcp::ToolServer& server, std::uint16_t port) {

@@ -133,9 +133,9 @@ void render(ServiceParts& parts, Call& call) {
 }  // namespace
 
 std::vector<Route> chat_routes(ServiceParts& parts) {
-  return {{"POST", "/v1/chat/completions", with_parts(parts, chat_completions), Route::kBody},
-          {"POST", "/v1/chat/completions/render", with_parts(parts, render), Route::kBody},
-          {"POST", "/v1/completions", with_parts(parts, completions), Route::kBody}};
+  return routes_of(parts, {{"POST", "/v1/chat/completions", chat_completions},
+                           {"POST", "/v1/chat/completions/render", render},
+                           {"POST", "/v1/completions", completions}});
 }
 
 }  // namespace tenon::api

@@ -86,17 +86,14 @@ void delete_item(ServiceParts& parts, Call& call) {
 }  // namespace
 
 std::vector<Route> conversation_routes(ServiceParts& parts) {
-  const auto row = [&parts](std::string_view method, std::string_view path, auto serve) {
-    return Route{method, path, with_parts(parts, serve), Route::kBody};
-  };
-  return {row("POST", "/v1/conversations", create_conversation),
-          row("GET", "/v1/conversations/{id}", get_conversation),
-          row("POST", "/v1/conversations/{id}", update_conversation),
-          row("DELETE", "/v1/conversations/{id}", delete_conversation),
-          row("POST", "/v1/conversations/{id}/items", add_items),
-          row("GET", "/v1/conversations/{id}/items", list_items),
-          row("GET", "/v1/conversations/{id}/items/{item}", get_item),
-          row("DELETE", "/v1/conversations/{id}/items/{item}", delete_item)};
+  return routes_of(parts, {{"POST", "/v1/conversations", create_conversation},
+                           {"GET", "/v1/conversations/{id}", get_conversation},
+                           {"POST", "/v1/conversations/{id}", update_conversation},
+                           {"DELETE", "/v1/conversations/{id}", delete_conversation},
+                           {"POST", "/v1/conversations/{id}/items", add_items},
+                           {"GET", "/v1/conversations/{id}/items", list_items},
+                           {"GET", "/v1/conversations/{id}/items/{item}", get_item},
+                           {"DELETE", "/v1/conversations/{id}/items/{item}", delete_item}});
 }
 
 }  // namespace tenon::api

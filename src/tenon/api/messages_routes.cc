@@ -77,8 +77,8 @@ void count_tokens(ServiceParts& parts, Call& call) {
 }  // namespace
 
 std::vector<Route> messages_routes(ServiceParts& parts) {
-  return {{"POST", "/v1/messages", with_parts(parts, messages), Route::kBody},
-          {"POST", "/v1/messages/count_tokens", with_parts(parts, count_tokens), Route::kBody}};
+  return routes_of(parts, {{"POST", "/v1/messages", messages},
+                           {"POST", "/v1/messages/count_tokens", count_tokens}});
 }
 
 }  // namespace tenon::api

@@ -271,16 +271,13 @@ void cancel_response(ServiceParts& parts, Call& call) {
 }  // namespace
 
 std::vector<Route> responses_routes(ServiceParts& parts) {
-  const auto row = [&parts](std::string_view method, std::string_view path, auto serve) {
-    return Route{method, path, with_parts(parts, serve), Route::kBody};
-  };
-  return {row("POST", "/v1/responses", responses),
-          row("POST", "/v1/responses/input_tokens", input_tokens),
-          row("GET", "/v1/responses/{id}", get_response),
-          row("DELETE", "/v1/responses/{id}", delete_response),
-          row("GET", "/v1/responses/{id}/input_items", list_input_items),
-          row("POST", "/v1/responses/{id}/cancel", cancel_response),
-          row("POST", "/v1/responses/compact", compact)};
+  return routes_of(parts, {{"POST", "/v1/responses", responses},
+                           {"POST", "/v1/responses/input_tokens", input_tokens},
+                           {"GET", "/v1/responses/{id}", get_response},
+                           {"DELETE", "/v1/responses/{id}", delete_response},
+                           {"GET", "/v1/responses/{id}/input_items", list_input_items},
+                           {"POST", "/v1/responses/{id}/cancel", cancel_response},
+                           {"POST", "/v1/responses/compact", compact}});
 }
 
 }  // namespace tenon::api

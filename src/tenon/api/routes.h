@@ -1,5 +1,7 @@
 #pragma once
 
+#include <initializer_list>
+#include <string_view>
 #include <vector>
 
 #include "tenon/api/router.h"
@@ -21,9 +23,14 @@ namespace tenon::api {
 
 [[nodiscard]] std::vector<Route> all_routes(ServiceParts& parts);
 
-/// The handler of a route, for a function of the parts and the call.
-[[nodiscard]] inline Task with_parts(ServiceParts& parts, void (*serve)(ServiceParts&, Call&)) {
-  return [&parts, serve](Call& call) { serve(parts, call); };
-}
+/// A route whose handler is a function of the parts and the call. Most have a body.
+struct RouteRow {
+  std::string_view method;
+  std::string_view path;
+  void (*serve)(ServiceParts& parts, Call& call);
+  unsigned traits = Route::kBody;
+};
+[[nodiscard]] std::vector<Route> routes_of(ServiceParts& parts,
+                                           std::initializer_list<RouteRow> rows);
 
 }  // namespace tenon::api

@@ -139,20 +139,23 @@ void page(ServiceParts& parts, Call& call) {
 }  // namespace
 
 std::vector<Route> server_routes(ServiceParts& parts) {
+  constexpr unsigned kPlain = 0;
+  constexpr unsigned kAlways = Route::kOpen | Route::kEarly;
+  std::vector<Route> routes = routes_of(parts, {{"GET", "/v1/models", list_models, kPlain},
+                                                {"GET", "/v1/models/{name}", get_model, kPlain},
+                                                {"GET", "/metrics", metrics_text, Route::kEarly},
+                                                {"GET", "/version", version, Route::kEarly},
+                                                {"GET", "/health", health, kAlways},
+                                                {"GET", "/ready", health, kAlways},
+                                                {"GET", "/v1/health", health, kAlways},
+                                                {"GET", "/", page, kPlain}});
   const Task document = [&parts, text = std::make_shared<OpenApiText>()](Call& call) {
     respond(call, {.body = *text->of(parts)});
   };
-  constexpr unsigned kAlways = Route::kOpen | Route::kEarly;
-  return {{"GET", "/v1/models", with_parts(parts, list_models)},
-          {"GET", "/v1/models/{name}", with_parts(parts, get_model)},
-          {"GET", "/metrics", with_parts(parts, metrics_text), Route::kEarly},
-          {"GET", "/version", with_parts(parts, version), Route::kEarly},
-          {"GET", "/health", with_parts(parts, health), kAlways},
-          {"GET", "/ready", with_parts(parts, health), kAlways},
-          {"GET", "/v1/health", with_parts(parts, health), kAlways},
-          {"GET", "/openapi.json", document},
-          {"GET", "/v1/openapi.json", document},
-          {"GET", "/", with_parts(parts, page)}};
+  for (const std::string_view path : {"/openapi.json", "/v1/openapi.json"}) {
+    routes.push_back({"GET", path, document, kPlain});
+  }
+  return routes;
 }
 
 }  // namespace tenon::api

@@ -75,6 +75,15 @@ ApiError nothing_here() {
 
 }  // namespace
 
+std::vector<Route> routes_of(ServiceParts& parts, std::initializer_list<RouteRow> rows) {
+  std::vector<Route> routes;
+  for (const RouteRow& row : rows) {
+    routes.push_back({row.method, row.path,
+                      [&parts, serve = row.serve](Call& call) { serve(parts, call); }, row.traits});
+  }
+  return routes;
+}
+
 std::vector<Route> all_routes(ServiceParts& parts) {
   std::vector<Route> all;
   for (const auto group : {chat_routes, messages_routes, responses_routes, conversation_routes,

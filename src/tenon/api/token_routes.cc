@@ -72,8 +72,7 @@ void detokenize(ServiceParts& parts, Call& call) {
 }  // namespace
 
 std::vector<Route> token_routes(ServiceParts& parts) {
-  return {{"POST", "/tokenize", with_parts(parts, tokenize), Route::kBody},
-          {"POST", "/detokenize", with_parts(parts, detokenize), Route::kBody}};
+  return routes_of(parts, {{"POST", "/tokenize", tokenize}, {"POST", "/detokenize", detokenize}});
 }
 
 }  // namespace tenon::api

@@ -153,20 +153,6 @@ ParseOptions options_of_notes() {
   return {.tools = {"note", "find"}, .schemas = {*note, *find}};
 }
 
-Outcome fed(StreamParser& parser, std::string_view text, const std::vector<std::size_t>& cuts,
-            bool truncated) {
-  parser.reset();
-  std::vector<message::ChatEvent> events;
-  std::size_t begin = 0;
-  for (const std::size_t cut : cuts) {
-    parser.feed(text.substr(begin, cut - begin), false, events);
-    begin = cut;
-  }
-  parser.feed(text.substr(begin), false, events);
-  parser.finish(truncated, events);
-  return outcome_of(events);
-}
-
 std::vector<std::size_t> random_cuts(std::size_t size, Damage& damage) {
   std::vector<std::size_t> cuts(1 + damage.random(9));
   for (std::size_t& cut : cuts) cut = damage.random(size + 1);
@@ -194,7 +180,7 @@ TEST_P(Mutations, LoseNoLetter) {
   for (std::size_t i = 0; i < count; ++i) {
     const std::string text = damage.changed(units_of(answers[i % answers.size()]));
     const bool truncated = damage.random(4) == 0;
-    const Outcome whole = fed(parser, text, {}, truncated);
+    const Outcome whole = outcome_at_cuts(parser, text, {}, truncated);
     Letters wanted;
     count_letters(text, wanted);
     Letters found;
@@ -207,8 +193,9 @@ TEST_P(Mutations, LoseNoLetter) {
     }
     std::vector<std::size_t> bytes(text.size());
     for (std::size_t at = 0; at < bytes.size(); ++at) bytes[at] = at;
-    EXPECT_EQ(fed(parser, text, bytes, truncated), whole) << text;
-    EXPECT_EQ(fed(parser, text, random_cuts(text.size(), damage), truncated), whole) << text;
+    EXPECT_EQ(outcome_at_cuts(parser, text, bytes, truncated), whole) << text;
+    EXPECT_EQ(outcome_at_cuts(parser, text, random_cuts(text.size(), damage), truncated), whole)
+        << text;
     if (::testing::Test::HasFailure()) break;
   }
   EXPECT_GT(calls, count / 5);

@@ -55,6 +55,21 @@ inline std::vector<message::ChatEvent> events_of(StreamParser& parser, std::stri
   return events;
 }
 
+/// The outcome of the text cut at these places, which are in order.
+inline Outcome outcome_at_cuts(StreamParser& parser, std::string_view text,
+                               const std::vector<std::size_t>& cuts, bool truncated) {
+  parser.reset();
+  std::vector<message::ChatEvent> events;
+  std::size_t begin = 0;
+  for (const std::size_t cut : cuts) {
+    parser.feed(text.substr(begin, cut - begin), false, events);
+    begin = cut;
+  }
+  parser.feed(text.substr(begin), false, events);
+  parser.finish(truncated, events);
+  return outcome_of(events);
+}
+
 /// The outcome of the whole text, after checking that every cut in two and every piece size gives
 /// the same.
 inline Outcome parse(const std::shared_ptr<const Format>& format, std::string_view text,
@@ -67,12 +82,7 @@ inline Outcome parse(const std::shared_ptr<const Format>& format, std::string_vi
         << "pieces of " << chunk << " bytes of " << text;
   }
   for (std::size_t cut = 1; cut < text.size(); ++cut) {
-    parser.reset();
-    std::vector<message::ChatEvent> events;
-    parser.feed(text.substr(0, cut), false, events);
-    parser.feed(text.substr(cut), false, events);
-    parser.finish(truncated, events);
-    const Outcome outcome = outcome_of(events);
+    const Outcome outcome = outcome_at_cuts(parser, text, {cut}, truncated);
     EXPECT_EQ(outcome, whole) << "cut at " << cut << " of " << text;
     if (outcome != whole) break;
   }

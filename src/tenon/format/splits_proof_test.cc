@@ -44,10 +44,10 @@ class Splits {
   void check(const std::shared_ptr<const Format>& format, const ParseOptions& options,
              std::string_view text, bool truncated) {
     StreamParser parser(format, options);
-    const Outcome whole = fed(parser, text, {}, truncated);
+    const Outcome whole = outcome_at_cuts(parser, text, {}, truncated);
     const auto expect = [&](const std::vector<std::size_t>& cuts) {
       ++count_;
-      const Outcome outcome = fed(parser, text, cuts, truncated);
+      const Outcome outcome = outcome_at_cuts(parser, text, cuts, truncated);
       EXPECT_EQ(outcome, whole) << format->info.name << (truncated ? ", truncated" : "")
                                 << ", cut at " << ::testing::PrintToString(cuts) << ": " << text;
       return outcome == whole;
@@ -81,20 +81,6 @@ class Splits {
   [[nodiscard]] std::size_t count() const { return count_; }
 
  private:
-  static Outcome fed(StreamParser& parser, std::string_view text,
-                     const std::vector<std::size_t>& cuts, bool truncated) {
-    parser.reset();
-    std::vector<message::ChatEvent> events;
-    std::size_t begin = 0;
-    for (const std::size_t cut : cuts) {
-      parser.feed(text.substr(begin, cut - begin), false, events);
-      begin = cut;
-    }
-    parser.feed(text.substr(begin), false, events);
-    parser.finish(truncated, events);
-    return outcome_of(events);
-  }
-
   /// A marker is a token, other text is one in every four bytes.
   static std::vector<std::size_t> token_cuts(const Format& format, std::string_view text) {
     std::vector<std::size_t> cuts;
