@@ -13,10 +13,10 @@
 #include <tenon.h>
 
 #include "tenon/format/format.h"
-#include "tenon/grammar/grammar.h"
-#include "tenon/grammar/matcher.h"
-#include "tenon/grammar/read_rules.h"
-#include "tenon/grammar/rules.h"
+#include "tenon/grammar/front/read_rules.h"
+#include "tenon/grammar/machine/grammar.h"
+#include "tenon/grammar/machine/matcher.h"
+#include "tenon/grammar/rules/rules.h"
 #include "tenon/vocab/tokenizer_file.h"
 #include "tenon/vocab/vocab.h"
 

@@ -19,9 +19,9 @@
 
 #include "tenon/engine/llama/llama_engine.h"
 #include "tenon/engine/llama/sampler.h"
-#include "tenon/grammar/grammar.h"
-#include "tenon/grammar/read_rules.h"
-#include "tenon/grammar/rules.h"
+#include "tenon/grammar/front/read_rules.h"
+#include "tenon/grammar/machine/grammar.h"
+#include "tenon/grammar/rules/rules.h"
 #include "tenon/vocab/vocab.h"
 
 namespace tenon::engine {

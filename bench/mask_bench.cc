@@ -13,9 +13,9 @@
 #include <benchmark/benchmark.h>
 
 #include "tenon/base/data_for_test.h"
-#include "tenon/grammar/grammar_cache.h"
-#include "tenon/grammar/json_frames.h"
-#include "tenon/grammar/matcher.h"
+#include "tenon/grammar/json/json_frames.h"
+#include "tenon/grammar/machine/grammar_cache.h"
+#include "tenon/grammar/machine/matcher.h"
 #include "tenon/json/value.h"
 #include "tenon/schema/schema.h"
 #include "tenon/vocab/tokenizer_file.h"

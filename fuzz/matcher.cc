@@ -6,7 +6,7 @@
 #include "fuzz.h"
 #include "matcher_calls.h"
 
-#include "tenon/grammar/json_frames.h"
+#include "tenon/grammar/json/json_frames.h"
 #include "tenon/json/value.h"
 #include "tenon/schema/schema.h"
 

@@ -10,8 +10,8 @@
 
 #include "fuzz.h"
 
-#include "tenon/grammar/matcher.h"
-#include "tenon/grammar/read_rules.h"
+#include "tenon/grammar/front/read_rules.h"
+#include "tenon/grammar/machine/matcher.h"
 
 /// What fuzz targets of grammars share: calls of a matcher in any order, held against a matcher
 /// that has read the same afresh.

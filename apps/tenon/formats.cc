@@ -7,11 +7,11 @@
 
 #include "command.h"
 
+#include "tenon/batch/describe_format.h"
+#include "tenon/batch/parse.h"
 #include "tenon/config/files.h"
 #include "tenon/format/format.h"
-#include "tenon/format/parse_batch.h"
 #include "tenon/format/response_template.h"
-#include "tenon/format/show.h"
 #include "tenon/json/value.h"
 
 namespace tenon::app {
@@ -26,7 +26,7 @@ struct FormatsOptions {
 };
 
 int print_table() {
-  const json::Value formats = format::formats_json();
+  const json::Value formats = batch::formats_json();
   std::size_t width = 0;
   for (const json::Value& format : *formats.if_array()) {
     width = std::max(width, format.find("name")->if_string()->size());
@@ -61,7 +61,7 @@ void print_part(const json::Object& shown, const char* key, std::string_view tit
 int show(const FormatsOptions& options) {
   const auto format = format::named(options.name);
   if (!format) return complain({kBadInput, format.error().message});
-  const auto shown = format::describe(**format, options.to);
+  const auto shown = batch::describe(**format, options.to);
   if (!shown) return complain({kBadInput, shown.error().message});
   if (options.json) {
     std::cout << json::to_string(*shown) << '\n';
@@ -116,7 +116,7 @@ int run_formats(const FormatsOptions& options, App show_app, App import_app) {
   if (show_app.parsed()) return show(options);
   if (import_app.parsed()) return import(options);
   if (!options.json) return print_table();
-  std::cout << json::to_string(format::formats_json()) << '\n';
+  std::cout << json::to_string(batch::formats_json()) << '\n';
   return kOk;
 }
 

@@ -1,3 +1,5 @@
+#include "tenon/batch/grammar.h"
+
 #include <iostream>
 #include <memory>
 #include <string>
@@ -7,10 +9,9 @@
 #include "command.h"
 #include "rules_options.h"
 
+#include "tenon/batch/tool_request.h"
 #include "tenon/config/files.h"
-#include "tenon/format/call_request.h"
 #include "tenon/format/format.h"
-#include "tenon/grammar/print_batch.h"
 #include "tenon/json/lines.h"
 #include "tenon/json/value.h"
 
@@ -44,11 +45,11 @@ OrComplaint<json::Object> answer_about_calls(const GrammarOptions& options, App 
                        options.tool_choice == "required";
   json::Value choice(options.tool_choice);
   if (!is_mode) choice = json::Object{{"function", json::Object{{"name", options.tool_choice}}}};
-  auto answer = format::print_calls({{"tools", *std::move(tools)},
-                                     {"format", options.format},
-                                     {"tool_choice", std::move(choice)},
-                                     {"whitespace", options.rules.whitespace},
-                                     {"to", options.to}});
+  auto answer = batch::print_calls({{"tools", *std::move(tools)},
+                                    {"format", options.format},
+                                    {"tool_choice", std::move(choice)},
+                                    {"whitespace", options.rules.whitespace},
+                                    {"to", options.to}});
   if (!answer) return complaint(kBadInput, options.tools_file + ": " + answer.error().message);
   return *std::move(answer);
 }
@@ -58,7 +59,7 @@ OrComplaint<json::Object> answer_of(const GrammarOptions& options, App app) {
   auto request = request_of(options.rules, app);
   if (!request) return request;
   (*request)["to"] = options.to;
-  auto answer = grammar::print_line(*request);
+  auto answer = batch::print_line(*request);
   if (!answer) {
     return complaint(kBadInput,
                      config::input_name(options.rules.file) + ": " + answer.error().message);
@@ -74,8 +75,7 @@ int run_grammar(const GrammarOptions& options, App app) {
     if (refused) refused = refuse_rules_options(app, kWhy);
     if (!refused) return complain(refused.error());
     json::answer_lines(std::cin, std::cout, [](const json::Object& request) {
-      return request.contains("tools") ? format::print_calls(request)
-                                       : grammar::print_line(request);
+      return request.contains("tools") ? batch::print_calls(request) : batch::print_line(request);
     });
     return kOk;
   }

@@ -1,3 +1,5 @@
+#include "tenon/batch/mask.h"
+
 #include <cstdint>
 #include <iostream>
 #include <memory>
@@ -13,11 +15,10 @@
 #include "terminal.h"
 #include <unistd.h>
 
+#include "tenon/batch/grammar_request.h"
+#include "tenon/batch/tool_request.h"
 #include "tenon/config/files.h"
-#include "tenon/format/call_request.h"
-#include "tenon/grammar/mask_batch.h"
-#include "tenon/grammar/request.h"
-#include "tenon/grammar/vocab_index.h"
+#include "tenon/grammar/machine/vocab_index.h"
 #include "tenon/json/value.h"
 #include "tenon/vocab/tokenizer_file.h"
 #include "tenon/vocab/vocab.h"
@@ -76,7 +77,7 @@ OrComplaint<std::shared_ptr<grammar::Grammar>> compile(
   const auto refused = [&](const Error& error) {
     return complaint(kBadInput, options.rules.file + ": " + error.message);
   };
-  auto read = grammar::requested_rules(*request, {});
+  auto read = batch::requested_rules(*request, {});
   if (!read) return refused(read.error());
   // The grammar may be evicted and made again long after this, with the same result.
   const auto relaxed = std::make_shared<std::vector<grammar::Relaxed>>();
@@ -127,8 +128,7 @@ int run_mask(const MaskOptions& options, App app) {
   auto loaded = load(options);
   if (!loaded) return complain(loaded.error());
   if (options.batch) {
-    return grammar::MaskBatch(loaded->tokenizer, loaded->index, format::requested_calls)
-        .run(std::cin, std::cout);
+    return batch::MaskBatch(loaded->tokenizer, loaded->index).run(std::cin, std::cout);
   }
   auto grammar = compile(options, app, loaded->index);
   if (!grammar) return complain(grammar.error());

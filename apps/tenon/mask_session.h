@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tenon/base/expected.h"
-#include "tenon/grammar/matcher.h"
+#include "tenon/grammar/machine/matcher.h"
 #include "tenon/vocab/vocab.h"
 
 /// `tenon mask` for people: each typed line is tested against a grammar.

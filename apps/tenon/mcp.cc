@@ -13,16 +13,16 @@
 #include "command.h"
 
 #include "tenon/api/auth.h"
+#include "tenon/batch/parse.h"
+#include "tenon/batch/render.h"
+#include "tenon/batch/validate.h"
 #include "tenon/config/model_template.h"
 #include "tenon/format/json_filter.h"
-#include "tenon/format/parse_batch.h"
 #include "tenon/http/server.h"
 #include "tenon/json/value.h"
 #include "tenon/mcp/tool_server.h"
-#include "tenon/prompt/render_batch.h"
 #include "tenon/repair/argument_repairer.h"
 #include "tenon/schema/schema.h"
-#include "tenon/schema/validate_batch.h"
 
 // `tenon mcp`: what agents ask of Tenon, as tools of the Model Context Protocol. Each tool answers
 // a line of a command's `--batch`; the protocol is mcp::ToolServer's, and this file brings its
@@ -126,7 +126,7 @@ Expected<Object> repair(const Object& line) {
   }
   return Object{{"arguments", *value},
                 {"valid", violations->empty()},
-                {"errors", schema::violations_json(*violations)},
+                {"errors", batch::violations_json(*violations)},
                 {"repairs", std::move(repairs)},
                 {"left_out", left_out}};
 }
@@ -142,7 +142,7 @@ std::vector<mcp::OfferedTool> offered_tools() {
           "draft": {"type": "string", "description": "draft4 to draft2020-12, if $schema is absent"},
           "assert_format": {"type": "boolean", "description": "Whether format constrains"}},
           "required": ["schema"], "additionalProperties": false})",
-                       [](const Object& line) { return schema::validate_line(line); }));
+                       [](const Object& line) { return batch::validate_line(line); }));
   tools.push_back(tool(
       "repair_arguments", "Repair arguments",
       "Makes the arguments of a tool call valid: slips of JSON, wrong types and misspelt fields "
@@ -153,18 +153,16 @@ std::vector<mcp::OfferedTool> offered_tools() {
           "tool": {"type": "string", "description": "The tool's name, for rules about it"}},
           "required": ["arguments", "schema"], "additionalProperties": false})",
       repair));
-  tools.push_back(tool("parse_tool_calls", "Parse tool calls",
-                       "Reads text, reasoning and tool calls out of a model's output.",
-                       R"({"type": "object", "properties": {
+  tools.push_back(
+      tool("parse_tool_calls", "Parse tool calls",
+           "Reads text, reasoning and tool calls out of a model's output.",
+           R"({"type": "object", "properties": {
           "text": {"type": "string", "description": "The model's output"},
           "format": {"type": "string", "description": "Name of the tool-call format, as tenon formats lists it"},
           "template": {"type": "string", "description": "The model's chat template, instead of format"},
           "tools": {"type": "array", "description": "The tools of the request, as in Chat Completions"}},
           "required": ["text"], "additionalProperties": false})",
-                       [](const Object& line) {
-                         return format::parse_line(line, /*events=*/false,
-                                                   config::format_of_template);
-                       }));
+           [](const Object& line) { return batch::parse_line(line, /*events=*/false); }));
   tools.push_back(
       tool("render_prompt", "Render a prompt",
            "Renders a conversation by a chat template, and says which bytes of the prompt are the "
@@ -177,7 +175,7 @@ std::vector<mcp::OfferedTool> offered_tools() {
           "bos_token": {"type": "string"}, "eos_token": {"type": "string"},
           "kwargs": {"type": "object", "description": "Further variables of the template"}},
           "required": ["template", "messages"], "additionalProperties": false})",
-           [](const Object& line) { return prompt::render_line(line, {.spans = true}); }));
+           [](const Object& line) { return batch::render_line(line, {.spans = true}); }));
   return tools;
 }
 

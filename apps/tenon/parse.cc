@@ -1,3 +1,5 @@
+#include "tenon/batch/parse.h"
+
 #include <iostream>
 #include <memory>
 #include <string>
@@ -6,7 +8,6 @@
 
 #include "tenon/config/files.h"
 #include "tenon/config/model_template.h"
-#include "tenon/format/parse_batch.h"
 #include "tenon/json/value.h"
 
 namespace tenon::app {
@@ -45,7 +46,7 @@ int run_parse(const ParseOptions& options, App app) {
     const auto refused = refuse_options(app, {"--format", "--template", "--tools", "FILE"},
                                         "with --batch: each line of stdin says its own");
     if (!refused) return complain(refused.error());
-    format::parse_batch(std::cin, std::cout, options.events, config::format_of_template);
+    batch::parse_batch(std::cin, std::cout, options.events);
     return kOk;
   }
   if (options.format.empty() == options.template_file.empty()) {
@@ -53,7 +54,7 @@ int run_parse(const ParseOptions& options, App app) {
   }
   const auto request = parse_request_of(options);
   if (!request) return complain({kBadInput, request.error().message});
-  const auto answer = format::parse_line(*request, options.events, config::format_of_template);
+  const auto answer = batch::parse_line(*request, options.events);
   if (!answer) return complain({kBadInput, answer.error().message});
   std::cout << json::dumps(*answer, {.ensure_ascii = false, .indent = 2, .item_separator = ","})
             << '\n';

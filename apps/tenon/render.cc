@@ -1,3 +1,5 @@
+#include "tenon/batch/render.h"
+
 #include <iostream>
 #include <memory>
 #include <string>
@@ -9,11 +11,10 @@
 #include "terminal.h"
 #include <unistd.h>
 
+#include "tenon/batch/parse.h"
 #include "tenon/config/files.h"
 #include "tenon/config/model_template.h"
-#include "tenon/format/parse_batch.h"
 #include "tenon/json/value.h"
-#include "tenon/prompt/render_batch.h"
 
 namespace tenon::app {
 namespace {
@@ -28,10 +29,8 @@ struct RenderOptions {
   std::string messages_file = "-";
 };
 
-prompt::RenderBatchOptions batch_options(bool spans, std::string template_name = {}) {
-  return {.spans = spans,
-          .template_name = std::move(template_name),
-          .render_calls = format::render_line};
+batch::RenderBatchOptions batch_options(bool spans, std::string template_name = {}) {
+  return {.spans = spans, .template_name = std::move(template_name)};
 }
 
 // The template to render, with its tokens: a file, or the model's own.
@@ -138,7 +137,7 @@ int print_render(const json::Object& answer, const RenderOptions& options,
 int run_render(const RenderOptions& options, App app) {
   if (const auto checked = check(options, app); !checked) return complain(checked.error());
   if (options.batch) {
-    prompt::render_batch(std::cin, std::cout, batch_options(options.spans));
+    batch::render_batch(std::cin, std::cout, batch_options(options.spans));
     return kOk;
   }
   const auto chat_template = template_for(options);
@@ -147,7 +146,7 @@ int run_render(const RenderOptions& options, App app) {
   if (!request) return complain(request.error());
   add_template(*chat_template, *request);
   const auto answer =
-      prompt::render_line(*request, batch_options(options.spans, chat_template->where));
+      batch::render_line(*request, batch_options(options.spans, chat_template->where));
   if (!answer) {
     const std::string& error = answer.error().message;
     return complain({kBadInput, error + hint(error, *chat_template)});

@@ -1,3 +1,5 @@
+#include "tenon/batch/validate.h"
+
 #include <iostream>
 #include <memory>
 #include <string>
@@ -10,7 +12,6 @@
 #include "tenon/config/files.h"
 #include "tenon/json/value.h"
 #include "tenon/schema/schema.h"
-#include "tenon/schema/validate_batch.h"
 
 namespace tenon::app {
 namespace {
@@ -26,7 +27,7 @@ struct ValidateOptions {
 OrComplaint<std::vector<schema::Violation>> violations_of(const ValidateOptions& options) {
   const auto request = request_of(options.schema);
   if (!request) return Failure<Complaint>(request.error());
-  const auto compile_options = schema::compile_options_of(*request);
+  const auto compile_options = batch::compile_options_of(*request);
   if (!compile_options) return complaint(kUsage, compile_options.error().message);
   const auto source = config::read_json(options.schema_file);
   if (!source) return complaint(kBadInput, source.error().message);
@@ -47,7 +48,7 @@ int run_validate(const ValidateOptions& options, App app) {
         app, {"--json", "--assert-format", "--draft", "--document", "SCHEMA", "INSTANCE"},
         "with --batch: each line of stdin says its own");
     if (!refused) return complain(refused.error());
-    schema::validate_batch(std::cin, std::cout);
+    batch::validate_batch(std::cin, std::cout);
     return kOk;
   }
   if (options.schema_file.empty()) {
@@ -57,7 +58,7 @@ int run_validate(const ValidateOptions& options, App app) {
   if (!violations) return complain(violations.error());
   if (options.json) {
     const json::Object answer{{"valid", violations->empty()},
-                              {"errors", schema::violations_json(*violations)}};
+                              {"errors", batch::violations_json(*violations)}};
     std::cout << json::to_string(answer) << '\n';
   } else {
     for (const schema::Violation& violation : *violations) {

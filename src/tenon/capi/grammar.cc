@@ -1,14 +1,15 @@
+#include "tenon/batch/grammar.h"
+
 #include <string>
 #include <utility>
 
+#include "tenon/batch/grammar_request.h"
+#include "tenon/batch/tool_request.h"
 #include "tenon/capi/format.h"
 #include "tenon/capi/handle.h"
 #include "tenon/capi/matcher.h"
 #include "tenon/capi/tools.h"
 #include "tenon/capi/vocab.h"
-#include "tenon/format/call_request.h"
-#include "tenon/grammar/print_batch.h"
-#include "tenon/grammar/request.h"
 #include "tenon/json/value.h"
 
 namespace tenon::capi {
@@ -46,7 +47,7 @@ Expected<json::Object> printed(tenon_text text, std::string_view to) {
     return Unexpected(Error{Errc::invalid, "request: must be a JSON object"});
   }
   (*members)["to"] = to;
-  return members->contains("tools") ? format::print_calls(*members) : grammar::print_line(*members);
+  return members->contains("tools") ? batch::print_calls(*members) : batch::print_line(*members);
 }
 
 }  // namespace
@@ -101,7 +102,7 @@ void tenon_grammar_free(tenon_grammar* grammar) {
 tenon_error* tenon_grammar_relaxed(const tenon_grammar* grammar, tenon_string** relaxed) {
   capi::clear(relaxed);
   return capi::guarded({{grammar, "grammar"}, {relaxed, "relaxed"}}, [&]() -> Status {
-    const json::Value list = tenon::grammar::answer_of(grammar->grammar->relaxed());
+    const json::Value list = tenon::batch::answer_of(grammar->grammar->relaxed());
     *relaxed = capi::new_string(json::to_string(list));
     return {};
   });

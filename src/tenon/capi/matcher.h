@@ -7,7 +7,7 @@
 #include <tenon.h>
 
 #include "tenon/capi/vocab.h"
-#include "tenon/grammar/matcher.h"
+#include "tenon/grammar/machine/matcher.h"
 
 struct tenon_grammar {
   std::shared_ptr<const tenon::capi::Vocabulary> vocabulary;  // must outlive the grammar

@@ -4,12 +4,12 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/batch/line.h"
 #include "tenon/capi/format.h"
 #include "tenon/capi/handle.h"
 #include "tenon/capi/tools.h"
 #include "tenon/capi/vocab.h"
 #include "tenon/format/format.h"
-#include "tenon/grammar/request.h"
 #include "tenon/json/value.h"
 #include "tenon/message/event.h"
 #include "tenon/repair/rules.h"
@@ -35,7 +35,7 @@ constexpr std::string_view kUnknownTool[] = {"content", "repair", "forward"};
 
 // Reads whether calls of unknown tools are accepted, and how.
 Status take_unknown(const json::Object& members, ParseOptions& options) {
-  const auto chosen = grammar::chosen(members, "on_unknown_tool", kUnknownTool, 0);
+  const auto chosen = batch::chosen(members, "on_unknown_tool", kUnknownTool, 0);
   if (!chosen) return Unexpected(chosen.error());
   const auto what = static_cast<UnknownTool>(*chosen);
   if (what == UnknownTool::forward) options.any_tool = true;
@@ -85,7 +85,7 @@ Expected<Asked> asked_in(tenon_text text) {
   }
   for (const auto& [name, member] : {std::pair("fallbacks", &asked.fallbacks),
                                      std::pair("parse_reasoning", &options.parse_reasoning)}) {
-    const auto given = grammar::flag(*members, name, *member);
+    const auto given = batch::flag(*members, name, *member);
     if (!given) return Unexpected(given.error());
     *member = *given;
   }

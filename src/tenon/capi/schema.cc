@@ -2,13 +2,14 @@
 
 #include <memory>
 
+#include "tenon/batch/validate.h"
 #include "tenon/capi/handle.h"
-#include "tenon/schema/validate_batch.h"
 
 struct tenon_schema {
   std::shared_ptr<const tenon::schema::Schema> schema;
 };
 
+namespace batch = tenon::batch;
 namespace capi = tenon::capi;
 namespace schema = tenon::schema;
 using tenon::Status;
@@ -20,7 +21,7 @@ tenon_error* tenon_schema_compile(tenon_text source, tenon_text options, tenon_s
     const auto members =
         capi::object_in(options, "options", {"draft", "documents", "assert_format"});
     if (!members) return Unexpected(members.error());
-    const auto given = schema::compile_options_of(*members);
+    const auto given = batch::compile_options_of(*members);
     if (!given) return Unexpected(given.error());
     const auto value = capi::json_in(source, "schema");
     if (!value) return Unexpected(value.error());
@@ -43,7 +44,7 @@ tenon_error* tenon_schema_validate(const tenon_schema* schema, tenon_text instan
     if (!value) return Unexpected(value.error());
     const auto found = schema->schema->validate(*value);
     if (!found) return Unexpected(found.error());
-    *violations = capi::new_string(tenon::json::to_string(schema::violations_json(*found)));
+    *violations = capi::new_string(tenon::json::to_string(batch::violations_json(*found)));
     return {};
   });
 }

@@ -3,16 +3,16 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/batch/line.h"
+#include "tenon/batch/render.h"
 #include "tenon/capi/format.h"
 #include "tenon/capi/handle.h"
 #include "tenon/capi/vocab.h"
 #include "tenon/config/model_format.h"
 #include "tenon/config/model_template.h"
-#include "tenon/grammar/request.h"
 #include "tenon/json/value.h"
 #include "tenon/prompt/capabilities.h"
 #include "tenon/prompt/prompt.h"
-#include "tenon/prompt/render_batch.h"
 
 struct tenon_prompt {
   tenon::prompt::Prompt prompt;
@@ -38,7 +38,7 @@ Expected<prompt::ChatTemplate::Options> compile_options(tenon_text text) {
   }
   for (const auto& [name, member] : {std::pair("generic_fallback", &options.generic_fallback),
                                      std::pair("superset", &options.superset)}) {
-    const auto given = grammar::flag(*members, name, *member);
+    const auto given = batch::flag(*members, name, *member);
     if (!given) return Unexpected(given.error());
     *member = *given;
   }
@@ -64,14 +64,14 @@ Expected<prompt::PromptOptions> prompt_options(json::Object& request,
   for (const auto& [name, member] :
        {std::pair("shape", &options.shape),
         std::pair("add_generation_prompt", &options.add_generation_prompt)}) {
-    const auto given = grammar::flag(request, name, *member);
+    const auto given = batch::flag(request, name, *member);
     if (!given) return Unexpected(given.error());
     *member = *given;
   }
   const auto now = string_member(request, "now");
   if (!now) return Unexpected(now.error());
   if (!now->empty()) {
-    const auto time = prompt::parse_iso_time(*now);
+    const auto time = batch::parse_iso_time(*now);
     if (!time) return Unexpected(Error{time.error().code, "now: " + time.error().message});
     options.now_unix_s = *time;
   }

@@ -7,12 +7,13 @@
 #include <string>
 #include <utility>
 
+#include "tenon/batch/grammar_request.h"
+#include "tenon/batch/line.h"
 #include "tenon/capi/handle.h"
 #include "tenon/capi/token_table.h"
 #include "tenon/config/model_format.h"
-#include "tenon/grammar/matcher.h"
-#include "tenon/grammar/request.h"
-#include "tenon/grammar/rules.h"
+#include "tenon/grammar/machine/matcher.h"
+#include "tenon/grammar/rules/rules.h"
 #include "tenon/json/lines.h"
 #include "tenon/vocab/tokenizer_file.h"
 
@@ -41,7 +42,7 @@ Expected<grammar::Rules> rules_of(std::string_view text) {
   }
   const json::Object& members = *request->if_object();
   if (const Status known = check_request(members); !known) return Unexpected(known.error());
-  return grammar::requested_rules(members, {.whitespace = grammar::JsonOptions::Whitespace::any});
+  return batch::requested_rules(members, {.whitespace = grammar::JsonOptions::Whitespace::any});
 }
 
 // tokenizer.json has priority, because it has more information than a GGUF file.
@@ -83,7 +84,7 @@ Expected<vocab::TiktokenOptions> tiktoken_options(tenon_text text) {
     return Unexpected(
         Error{Errc::invalid, "pattern: is missing: the file does not say how a text is cut"});
   }
-  const auto adds_bos = grammar::flag(*members, "adds_bos", false);
+  const auto adds_bos = batch::flag(*members, "adds_bos", false);
   if (!adds_bos) return Unexpected(adds_bos.error());
   options.adds_bos = *adds_bos;
   const json::Value* const special = members->find("special");

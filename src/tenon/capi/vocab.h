@@ -12,7 +12,7 @@
 #include "tenon/base/expected.h"
 #include "tenon/chat/constraint.h"
 #include "tenon/format/format.h"
-#include "tenon/grammar/grammar_cache.h"
+#include "tenon/grammar/machine/grammar_cache.h"
 #include "tenon/vocab/tokenizer.h"
 #include "tenon/vocab/vocab.h"
 

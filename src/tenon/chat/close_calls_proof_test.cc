@@ -16,8 +16,8 @@
 #include "tenon/format/definition.h"
 #include "tenon/format/format.h"
 #include "tenon/format/tool_grammar.h"
-#include "tenon/grammar/matcher.h"
-#include "tenon/grammar/token_set.h"
+#include "tenon/grammar/machine/matcher.h"
+#include "tenon/grammar/machine/token_set.h"
 #include "tenon/schema/schema.h"
 #include "tenon/vocab/tokenizer_file.h"
 

@@ -12,7 +12,7 @@
 #include "tenon/chat/responder.h"
 #include "tenon/engine/engine.h"
 #include "tenon/format/format.h"
-#include "tenon/grammar/vocab_index.h"
+#include "tenon/grammar/machine/vocab_index.h"
 #include "tenon/message/message.h"
 #include "tenon/vocab/tokenizer.h"
 

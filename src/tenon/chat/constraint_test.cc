@@ -16,9 +16,9 @@
 #include "tenon/base/long_for_test.h"
 #include "tenon/base/sanitizers_for_test.h"
 #include "tenon/format/definition.h"
-#include "tenon/grammar/gbnf.h"
-#include "tenon/grammar/matcher.h"
-#include "tenon/grammar/token_set.h"
+#include "tenon/grammar/front/gbnf.h"
+#include "tenon/grammar/machine/matcher.h"
+#include "tenon/grammar/machine/token_set.h"
 #include "tenon/vocab/byte_tokenizer.h"
 
 namespace tenon::chat {

@@ -13,7 +13,7 @@
 #include "tenon/base/expected.h"
 #include "tenon/engine/engine.h"
 #include "tenon/format/format.h"
-#include "tenon/grammar/grammar.h"
+#include "tenon/grammar/machine/grammar.h"
 #include "tenon/message/event.h"
 #include "tenon/message/message.h"
 #include "tenon/prompt/prompt.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tenon/base/expected.h"
-#include "tenon/grammar/grammar.h"
+#include "tenon/grammar/machine/grammar.h"
 #include "tenon/message/event.h"
 #include "tenon/message/message.h"
 #include "tenon/vocab/tokenizer.h"

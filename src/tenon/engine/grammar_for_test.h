@@ -4,10 +4,10 @@
 #include <string_view>
 #include <utility>
 
-#include "tenon/grammar/grammar.h"
-#include "tenon/grammar/matcher.h"
-#include "tenon/grammar/read_rules.h"
-#include "tenon/grammar/rules.h"
+#include "tenon/grammar/front/read_rules.h"
+#include "tenon/grammar/machine/grammar.h"
+#include "tenon/grammar/machine/matcher.h"
+#include "tenon/grammar/rules/rules.h"
 #include "tenon/vocab/tokenizer.h"
 #include "tenon/vocab/vocab.h"
 

@@ -12,7 +12,7 @@
 
 #include "tenon/engine/admission.h"
 #include "tenon/engine/run_flags.h"
-#include "tenon/grammar/matcher.h"
+#include "tenon/grammar/machine/matcher.h"
 
 namespace tenon::engine {
 namespace {

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "tenon/engine/recording_sink.h"
-#include "tenon/grammar/read_rules.h"
+#include "tenon/grammar/front/read_rules.h"
 
 namespace tenon::engine {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "tenon/format/definition.h"
 #include "tenon/format/tool_grammar.h"
-#include "tenon/grammar/matcher.h"
+#include "tenon/grammar/machine/matcher.h"
 #include "tenon/vocab/byte_tokenizer.h"
 #include "tenon/vocab/vocab.h"
 

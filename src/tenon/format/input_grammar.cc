@@ -3,8 +3,8 @@
 #include <utility>
 #include <vector>
 
-#include "tenon/grammar/read_rules.h"
-#include "tenon/grammar/spell.h"
+#include "tenon/grammar/front/read_rules.h"
+#include "tenon/grammar/rules/spell.h"
 #include "tenon/json/value.h"
 #include "tenon/regex/syntax.h"
 

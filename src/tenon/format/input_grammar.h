@@ -1,7 +1,7 @@
 #pragma once
 
 #include "tenon/base/expected.h"
-#include "tenon/grammar/rules.h"
+#include "tenon/grammar/rules/rules.h"
 #include "tenon/message/message.h"
 
 namespace tenon::format {

@@ -23,7 +23,7 @@
 #include "tenon/format/outcome_for_test.h"
 #include "tenon/format/sample_tools_for_test.h"
 #include "tenon/format/space.h"
-#include "tenon/grammar/token_set.h"
+#include "tenon/grammar/machine/token_set.h"
 #include "tenon/json/value.h"
 
 namespace tenon::format {

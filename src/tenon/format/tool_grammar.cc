@@ -23,7 +23,7 @@
 #include "tenon/format/schema_types.h"
 #include "tenon/format/value_style.h"
 #include "tenon/format/whole_schemas.h"
-#include "tenon/grammar/spell.h"
+#include "tenon/grammar/rules/spell.h"
 #include "tenon/json/value.h"
 #include "tenon/regex/byte_set.h"
 #include "tenon/regex/code_points.h"

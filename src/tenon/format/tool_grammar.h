@@ -6,8 +6,8 @@
 
 #include "tenon/base/expected.h"
 #include "tenon/format/format.h"
-#include "tenon/grammar/json_frames.h"
-#include "tenon/grammar/rules.h"
+#include "tenon/grammar/json/json_frames.h"
+#include "tenon/grammar/rules/rules.h"
 #include "tenon/message/message.h"
 #include "tenon/schema/schema.h"
 #include "tenon/vocab/tokenizer.h"

@@ -11,8 +11,8 @@
 #include <gtest/gtest.h>
 
 #include "tenon/base/long_for_test.h"
-#include "tenon/grammar/json_frames.h"
-#include "tenon/grammar/matcher.h"
+#include "tenon/grammar/json/json_frames.h"
+#include "tenon/grammar/machine/matcher.h"
 #include "tenon/grammar/random_json.h"
 #include "tenon/json/value.h"
 #include "tenon/schema/schema.h"

@@ -1,4 +1,4 @@
-#include "tenon/grammar/end_search.h"
+#include "tenon/grammar/machine/end_search.h"
 
 #include <memory>
 #include <string>
@@ -7,8 +7,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tenon/grammar/grammar_for_test.h"
-#include "tenon/grammar/json_frames.h"
+#include "tenon/grammar/front/grammar_for_test.h"
+#include "tenon/grammar/json/json_frames.h"
 #include "tenon/json/value.h"
 #include "tenon/schema/schema.h"
 

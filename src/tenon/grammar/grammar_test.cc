@@ -1,6 +1,6 @@
 // Grammars over time: made again when they are full, shared by threads, kept by their source; and
 // the text that they force.
-#include "tenon/grammar/grammar.h"
+#include "tenon/grammar/machine/grammar.h"
 
 #include <ctime>
 #include <filesystem>
@@ -14,11 +14,11 @@
 #include <gtest/gtest.h>
 
 #include "tenon/base/sanitizers_for_test.h"
-#include "tenon/grammar/gbnf.h"
-#include "tenon/grammar/grammar_cache.h"
-#include "tenon/grammar/json_frames.h"
-#include "tenon/grammar/matcher.h"
-#include "tenon/grammar/rules.h"
+#include "tenon/grammar/front/gbnf.h"
+#include "tenon/grammar/json/json_frames.h"
+#include "tenon/grammar/machine/grammar_cache.h"
+#include "tenon/grammar/machine/matcher.h"
+#include "tenon/grammar/rules/rules.h"
 #include "tenon/json/value.h"
 #include "tenon/schema/schema.h"
 #include "tenon/vocab/tokenizer_file.h"

@@ -10,10 +10,10 @@
 #include <gtest/gtest.h>
 
 #include "tenon/base/long_for_test.h"
-#include "tenon/grammar/frames.h"
+#include "tenon/grammar/json/string_scanner.h"
+#include "tenon/grammar/machine/frames.h"
+#include "tenon/grammar/machine/matcher.h"
 #include "tenon/grammar/mask_walks.h"
-#include "tenon/grammar/matcher.h"
-#include "tenon/grammar/string_scanner.h"
 #include "tenon/regex/language.h"
 #include "tenon/regex/spelling.h"
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tenon/base/file.h"
-#include "tenon/grammar/json_frames.h"
-#include "tenon/grammar/matcher.h"
+#include "tenon/grammar/json/json_frames.h"
+#include "tenon/grammar/machine/matcher.h"
 #include "tenon/schema/schema.h"
 #include "tenon/vocab/tokenizer_file.h"
 

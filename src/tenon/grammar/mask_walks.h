@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "tenon/grammar/vocab_index.h"
+#include "tenon/grammar/machine/vocab_index.h"
 #include "tenon/json/value.h"
 
 namespace tenon::grammar {

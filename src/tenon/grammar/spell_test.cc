@@ -1,4 +1,4 @@
-#include "tenon/grammar/spell.h"
+#include "tenon/grammar/rules/spell.h"
 
 #include <memory>
 #include <stdexcept>
@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tenon/grammar/grammar_for_test.h"
+#include "tenon/grammar/front/grammar_for_test.h"
 #include "tenon/json/value.h"
 
 namespace tenon::grammar {

@@ -9,8 +9,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tenon/grammar/grammar_for_test.h"
-#include "tenon/grammar/json_frames.h"
+#include "tenon/grammar/front/grammar_for_test.h"
+#include "tenon/grammar/json/json_frames.h"
 #include "tenon/json/value.h"
 #include "tenon/schema/schema.h"
 

@@ -12,7 +12,6 @@
 #include "tenon/prompt/chat_template.h"
 #include "tenon/prompt/prompt.h"
 #include "tenon/prompt/reference_for_test.h"
-#include "tenon/prompt/render_batch.h"
 
 /// Compares what templates render for conversations with transformers, and checks that no byte of a
 /// conversation counts as the template's. Runs over our own templates, and over the large set of
@@ -256,40 +255,6 @@ TEST_P(Goldens, TheRuleOfLlama31) {
   const auto single = source.chat->render_context(context_of(source, "call_single"), options_);
   ASSERT_TRUE(single);
   EXPECT_NE(single->text.find("<|start_header_id|>ipython<|end_header_id|>"), std::string::npos);
-}
-
-TEST_P(Goldens, EveryLanguageCaseHolds) {
-  const json::Value fallback =
-      parsed_reference(read_reference(GetParam(), "templates/jinja_context.json"));
-  std::istringstream cases(read_reference(GetParam(), "templates/jinja_public.jsonl"));
-  std::stringstream requests;
-  std::vector<json::Value> rows;
-  for (std::string line; std::getline(cases, line);) {
-    json::Value row = parsed_reference(line);
-    json::Object request{{"id", static_cast<std::int64_t>(rows.size())},
-                         {"template", *row.find("template")},
-                         {"now", "2026-11-20T12:00:00"}};
-    const bool has_own = row.find("context")->if_object() != nullptr;
-    request["context"] = has_own ? *row.find("context") : fallback;
-    if (const json::Value* options = row.find("options"); options != nullptr)
-      request["options"] = *options;
-    requests << json::to_string(request) << '\n';
-    rows.push_back(std::move(row));
-  }
-  std::stringstream answers;
-  render_batch(requests, answers);
-  std::size_t at = 0;
-  for (std::string line; std::getline(answers, line); ++at) {
-    const json::Value answer = parsed_reference(line);
-    const json::Value& row = rows.at(at);
-    if (row.find("address_in_output") != nullptr) continue;
-    const json::Value* output = answer.find("output");
-    EXPECT_EQ(output != nullptr, *row.find("ok")->if_bool()) << line << json::to_string(row);
-    if (output != nullptr && *row.find("ok")->if_bool()) {
-      EXPECT_EQ(*output->if_string(), *row.find("output")->if_string()) << json::to_string(row);
-    }
-  }
-  EXPECT_EQ(at, rows.size());
 }
 
 // --- tools for every model

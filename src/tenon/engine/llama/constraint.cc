@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "tenon/base/log.h"
-#include "tenon/grammar/token_set.h"
+#include "tenon/grammar/machine/token_set.h"
 
 namespace tenon::engine {
 namespace {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tenon/grammar/matcher.h"
+#include "tenon/grammar/machine/matcher.h"
 #include "tenon/vocab/tokenizer.h"
 
 namespace tenon::engine {

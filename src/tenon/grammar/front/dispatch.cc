@@ -1,0 +1,184 @@
+#include "tenon/grammar/front/dispatch.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "tenon/base/budget.h"
+#include "tenon/regex/code_points.h"
+#include "tenon/regex/syntax.h"
+
+namespace tenon::grammar {
+
+namespace {
+
+using regex::CodePointSet;
+
+NodeId any_character(Rules& rules) {
+  return rules.add(node::Characters{CodePointSet::all()});
+}
+
+// Text that ends with `trigger` and contains none of `stops` before it, not even overlapping the
+// trigger: with "<<" as stop and trigger, the text "<<<" has its trigger at the beginning.
+NodeId up_to(Rules& rules, const std::string& trigger, const std::vector<std::string>& stops) {
+  const NodeId any = rules.add(node::Text{});
+  const NodeId more = rules.repeat(any_character(rules), 1, node::kUnbounded);
+  std::vector<NodeId> words;
+  words.reserve(stops.size());
+  for (const std::string& stop : stops) words.push_back(rules.literal(stop));
+  const NodeId late = rules.sequence({any, rules.choice(std::move(words)), more});
+  const NodeId all = rules.sequence({any, rules.literal(trigger)});
+  return rules.add(node::Lexeme{rules.add(node::Both{{all, rules.add(node::Complement{late})}})});
+}
+
+NodeId dispatched(Rules& rules, NodeId text, NodeId first, NodeId next, bool at_least_one,
+                  bool only_first) {
+  if (only_first) return at_least_one ? first : rules.choice({text, next});
+  const NodeId more = rules.repeat(next, 0, node::kUnbounded);
+  return at_least_one ? rules.sequence({first, more, text}) : rules.sequence({more, text});
+}
+
+// The smallest automaton that reads the suffixes of a text, and so every part of it: A. Blumer et
+// al., The smallest automaton recognizing the subwords of a text, Theor. Comput. Sci. 40, 1985.
+class SuffixAutomaton {
+ public:
+  struct State {
+    std::size_t length = 0;
+    std::optional<std::size_t> link;
+    std::map<std::size_t, std::size_t> next;  // by letter
+  };
+
+  explicit SuffixAutomaton(const std::vector<std::size_t>& letters) {
+    for (const std::size_t letter : letters) extend(letter);
+  }
+  [[nodiscard]] const std::vector<State>& states() const { return states_; }
+
+ private:
+  void extend(std::size_t letter) {
+    const std::size_t made = states_.size();
+    states_.push_back({.length = states_[last_].length + 1, .link = 0, .next = {}});
+    std::optional<std::size_t> at = last_;
+    last_ = made;
+    while (at && !states_[*at].next.contains(letter)) {
+      states_[*at].next[letter] = made;
+      at = states_[*at].link;
+    }
+    if (!at) return;
+    const std::size_t known = states_[*at].next[letter];
+    if (states_[known].length == states_[*at].length + 1) {
+      states_[made].link = known;
+      return;
+    }
+    const std::size_t split = states_.size();
+    State copy = states_[known];
+    copy.length = states_[*at].length + 1;
+    states_.push_back(std::move(copy));
+    for (; at; at = states_[*at].link) {
+      const auto next = states_[*at].next.find(letter);
+      if (next == states_[*at].next.end() || next->second != known) break;
+      next->second = split;
+    }
+    states_[known].link = split;
+    states_[made].link = split;
+  }
+
+  std::vector<State> states_{State{}};
+  std::size_t last_ = 0;
+};
+
+}  // namespace
+
+NodeId add_dispatch(Rules& rules, NodeId text, NodeId tag, bool at_least_one, bool only_first) {
+  return dispatched(rules, text, tag, rules.sequence({text, tag}), at_least_one, only_first);
+}
+
+NodeId add_dispatch(Rules& rules, Dispatch dispatch) {
+  std::map<std::string, std::vector<NodeId>> by_trigger;
+  for (const Dispatch::Way& way : dispatch.ways) by_trigger[way.trigger].push_back(way.rest);
+  std::vector<NodeId> firsts;
+  std::vector<NodeId> nexts;
+  for (auto& [trigger, rests] : by_trigger) {
+    const NodeId rest = rules.choice(std::move(rests));
+    firsts.push_back(rules.sequence({rules.literal(trigger), rest}));
+    nexts.push_back(rules.sequence({up_to(rules, trigger, dispatch.stops), rest}));
+  }
+  const NodeId text = rules.add(node::Text{std::move(dispatch.stops)});
+  return dispatched(rules, text, rules.choice(std::move(firsts)), rules.choice(std::move(nexts)),
+                    dispatch.at_least_one, dispatch.only_first);
+}
+
+NodeId add_shortest(Rules& rules, NodeId part) {
+  const NodeId longer =
+      rules.sequence({part, rules.repeat(any_character(rules), 1, node::kUnbounded)});
+  return rules.add(
+      node::Lexeme{rules.add(node::Both{{part, rules.add(node::Complement{longer})}})});
+}
+
+NodeId add_max_chars(Rules& rules, NodeId part, std::uint32_t most) {
+  const NodeId any = any_character(rules);
+  const NodeId ended = rules.add(node::Both{{part, rules.repeat(any, most, node::kUnbounded)}});
+  const NodeId beyond = rules.sequence({ended, rules.repeat(any, 1, node::kUnbounded)});
+  return rules.add(
+      node::Lexeme{rules.add(node::Both{{part, rules.add(node::Complement{beyond})}})});
+}
+
+NodeId add_max_tokens(Rules& rules, NodeId part, std::uint32_t most) {
+  // If the part can be empty, so can this.
+  const NodeId some = rules.add(node::Tokens{rules.add(node::Lexeme{part}), most});
+  const NodeId empty = rules.add(node::Lexeme{rules.add(node::Both{{part, rules.literal("")}})});
+  return rules.choice({empty, some});
+}
+
+Expected<NodeId> add_pattern(Rules& rules, std::string_view source, std::string flags) {
+  Budget budget("regex", {.max_steps = 10'000'000, .max_bytes = 64 << 20});
+  constexpr auto kDialect = regex::Dialect::ecma262;
+  std::string rest(source);
+  // As in Python, flags for the whole pattern may come first.
+  if (rest.starts_with("(?")) {
+    const std::size_t end = rest.find_first_not_of("ims", 2);
+    if (end != rest.npos && end > 2 && rest[end] == ')') {
+      flags += rest.substr(2, end - 2);
+      rest.erase(0, end + 1);
+    }
+  }
+  for (std::size_t at = rest.find("(?P<"); at != rest.npos; at = rest.find("(?P<", at + 1)) {
+    const bool is_escaped = at > 0 && rest[at - 1] == '\\';
+    if (!is_escaped) rest.erase(at + 2, 1);
+  }
+  // It is parsed by itself first, so that places in errors are places in the source.
+  if (const auto parsed = regex::parse(rest, kDialect, budget); !parsed) {
+    return Unexpected(parsed.error());
+  }
+  std::ranges::sort(flags);
+  const auto twice = std::ranges::unique(flags);
+  flags.erase(twice.begin(), twice.end());
+  if (!flags.empty()) rest = "(?" + flags + ":" + rest + ")";
+  return rules.add(node::Pattern{std::move(rest), kDialect});
+}
+
+NodeId add_substring(Rules& rules, const std::vector<std::string>& chunks) {
+  std::map<std::string, std::size_t> numbers;  // of distinct chunks
+  std::vector<std::size_t> letters;
+  for (const std::string& chunk : chunks) {
+    if (!chunk.empty()) letters.push_back(numbers.try_emplace(chunk, numbers.size()).first->second);
+  }
+  std::vector<NodeId> texts(numbers.size());
+  for (const auto& [chunk, letter] : numbers) texts[letter] = rules.literal(chunk);
+  const SuffixAutomaton automaton(letters);
+  const auto& states = automaton.states();
+  std::vector<RuleId> names;
+  names.reserve(states.size());
+  for (std::size_t i = 0; i < states.size(); ++i) names.push_back(rules.declare("rest"));
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    std::vector<NodeId> ways{rules.literal("")};
+    for (const auto& [letter, next] : states[i].next) {
+      ways.push_back(rules.sequence({texts[letter], rules.add(node::Rule{names[next]})}));
+    }
+    rules.define(names[i], rules.choice(std::move(ways)));
+  }
+  return rules.add(node::Rule{names[0]});
+}
+
+}  // namespace tenon::grammar

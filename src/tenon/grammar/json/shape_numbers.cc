@@ -1,0 +1,239 @@
+// Shapes of numbers.
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+
+#include "tenon/grammar/json/shape.h"
+#include "tenon/grammar/json/shape_parts.h"
+#include "tenon/json/decimal.h"
+
+namespace tenon::grammar {
+
+using schema::NodeId;
+using schema::Type;
+
+namespace {
+
+// For a number that is read as a decimal.
+constexpr std::uint64_t kStepsPerNumber = 4;
+
+bool is_less_number(const std::string& a, const std::string& b) {
+  return json::compare(json::decimal_of(a), json::decimal_of(b)) < 0;
+}
+
+bool is_integer(const std::string& text) {
+  return text.find_first_of(".eE") == std::string::npos;
+}
+
+// Sorts, and removes duplicates.
+void sort_numbers(std::vector<std::string>& numbers) {
+  std::ranges::sort(numbers, is_less_number);
+  const auto is_same = [](const std::string& a, const std::string& b) {
+    return json::compare(json::decimal_of(a), json::decimal_of(b)) == 0;
+  };
+  numbers.erase(std::unique(numbers.begin(), numbers.end(), is_same), numbers.end());
+}
+
+}  // namespace
+
+std::vector<NumberShape> Shapes::rules_of(NodeId id, bool negated, NumberShape*) {
+  const schema::Node& node = terms_.schema().node(id);
+  const bool integers = node.types.contains(Type::integer);
+  const bool fractions = node.types.contains(Type::fraction);
+  bool is_left_out = false;
+  if (node.numbers && is_relaxed_) {
+    is_left_out = !too_long(*node.numbers).empty();
+  } else if (node.numbers) {
+    check_places(node);
+  }
+  const auto is_written = [&](const std::string& number) {
+    return !is_left_out || grammar::check_places(number).has_value();
+  };
+  std::vector<NumberShape> result;
+  std::vector<std::string> values;
+  if (node.values) {
+    for (const json::Value& value : node.values->values()) {
+      if (value.if_number() != nullptr) values.push_back(value.if_number()->text);
+    }
+  }
+  if (negated) {
+    if ((!integers && !fractions) || is_left_out) return std::vector<NumberShape>(1);
+    if (!integers) result.push_back({{.multiples = {"1"}}});
+    if (!fractions) result.push_back({{.no_multiples = {"1"}}});
+    if (node.values) result.push_back({{.excluded = std::move(values)}});
+    if (node.numbers) {
+      const schema::NumberRules& rules = *node.numbers;
+      if (rules.minimum) {
+        result.push_back(
+            {{.maximum = NumberSet::Bound{rules.minimum->value.text, !rules.minimum->exclusive}}});
+      }
+      if (rules.maximum) {
+        result.push_back(
+            {{.minimum = NumberSet::Bound{rules.maximum->value.text, !rules.maximum->exclusive}}});
+      }
+      if (rules.multiple_of) result.push_back({{.no_multiples = {rules.multiple_of->text}}});
+    }
+    return result;
+  }
+  if (!integers && !fractions) return result;
+  NumberShape shape;
+  if (!fractions) shape.set.multiples.emplace_back("1");
+  if (!integers) shape.set.no_multiples.emplace_back("1");
+  const bool is_whole = !fractions || (!values.empty() && std::ranges::all_of(values, is_integer));
+  shape.set.integers_are_spelled = node.integers_are_spelled() || (spells_integers_ && is_whole);
+  if (node.numbers) {
+    const schema::NumberRules& rules = *node.numbers;
+    if (rules.minimum && is_written(rules.minimum->value.text)) {
+      shape.set.minimum = {rules.minimum->value.text, rules.minimum->exclusive};
+    }
+    if (rules.maximum && is_written(rules.maximum->value.text)) {
+      shape.set.maximum = {rules.maximum->value.text, rules.maximum->exclusive};
+    }
+    if (rules.multiple_of && is_written(rules.multiple_of->text)) {
+      shape.set.multiples.push_back(rules.multiple_of->text);
+    }
+  }
+  if (!node.values) return {std::move(shape)};
+  if (auto met = meet(shape, {of_values(std::move(values))})) result.push_back(std::move(*met));
+  return result;
+}
+
+std::vector<NumberShape> Shapes::value_of(const json::Value& value, bool negated, NumberShape*) {
+  const json::Number* number = value.if_number();
+  if (negated) {
+    NumberShape shape;
+    if (number != nullptr) shape.set.excluded.push_back(number->text);
+    return {std::move(shape)};
+  }
+  if (number == nullptr) return {};
+  return {{of_values({number->text})}};
+}
+
+std::vector<std::pair<const char*, Error>> Shapes::too_long(const schema::NumberRules& rules) {
+  std::vector<std::pair<const char*, Error>> result;
+  const auto check = [&](const char* keyword, const std::string& number) {
+    if (const Status checked = grammar::check_places(number); !checked) {
+      result.emplace_back(keyword, checked.error());
+    }
+  };
+  if (rules.minimum) {
+    check(rules.minimum->exclusive ? "exclusiveMinimum" : "minimum", rules.minimum->value.text);
+  }
+  if (rules.maximum) {
+    check(rules.maximum->exclusive ? "exclusiveMaximum" : "maximum", rules.maximum->value.text);
+  }
+  if (rules.multiple_of) check("multipleOf", rules.multiple_of->text);
+  return result;
+}
+
+// Numbers that are written here have at most so many places.
+void Shapes::check_places(const schema::Node& node) {
+  for (const auto& [keyword, error] : too_long(*node.numbers)) {
+    fail(Error::at(error.code, node.location + "/" + keyword, error.message));
+  }
+}
+
+// The numbers of `values` that can be written.
+NumberSet Shapes::of_values(std::vector<std::string> values) {
+  for (const std::string& value : values) {
+    const Status checked = grammar::check_places(value);
+    if (!checked)
+      fail({checked.error().code, "the value " + value + " " + checked.error().message});
+  }
+  spend(kStepsPerNumber * values.size());
+  sort_numbers(values);
+  return {.values = std::move(values)};
+}
+
+std::optional<NumberShape> Shapes::meet(const NumberShape& a, const NumberShape& b) {
+  spend(1 + a.set.excluded.size() + b.set.excluded.size());
+  if (a.set.values && b.set.values) {
+    spend(kStepsPerNumber * (a.set.values->size() + b.set.values->size()));
+  }
+  NumberShape result = a;
+  const auto tighter = [](std::optional<NumberSet::Bound>& into,
+                          const std::optional<NumberSet::Bound>& from, bool is_minimum) {
+    if (!from) return;
+    if (!into) {
+      into = from;
+      return;
+    }
+    const auto order = json::compare(json::decimal_of(from->value), json::decimal_of(into->value));
+    if (order == 0) {
+      into->exclusive = into->exclusive || from->exclusive;
+    } else if ((order > 0) == is_minimum) {
+      into = from;
+    }
+  };
+  tighter(result.set.minimum, b.set.minimum, true);
+  tighter(result.set.maximum, b.set.maximum, false);
+  merge_sorted(result.set.multiples, b.set.multiples);
+  merge_sorted(result.set.no_multiples, b.set.no_multiples);
+  merge_sorted(result.set.excluded, b.set.excluded);
+  result.set.integers_are_spelled |= b.set.integers_are_spelled;
+  result.needs_check |= b.needs_check;
+  if (a.set.values && b.set.values) {
+    result.set.values.emplace();
+    std::ranges::set_intersection(*a.set.values, *b.set.values,
+                                  std::back_inserter(*result.set.values), is_less_number);
+  } else if (b.set.values) {
+    result.set.values = b.set.values;
+  }
+  if (result.set.values) return settled(std::move(result));
+  if (result.set.minimum && result.set.maximum) {
+    const auto order = json::compare(json::decimal_of(result.set.minimum->value),
+                                     json::decimal_of(result.set.maximum->value));
+    if (order > 0) return std::nullopt;
+    if (order == 0 && (result.set.minimum->exclusive || result.set.maximum->exclusive ||
+                       !result.set.contains(result.set.minimum->value))) {
+      return std::nullopt;
+    }
+  }
+  return result;
+}
+
+// With a list of values, only the notation of integers still matters.
+std::optional<NumberShape> Shapes::settled(NumberShape shape) {
+  NumberSet rest = std::move(shape.set);
+  std::vector<std::string> values = std::move(*rest.values);
+  rest.values.reset();
+  const std::size_t rules =
+      1 + rest.excluded.size() + rest.multiples.size() + rest.no_multiples.size();
+  if (!spend(kStepsPerNumber * values.size() * rules)) return std::nullopt;
+  std::erase_if(values, [&](const std::string& value) { return !rest.contains(value); });
+  if (values.empty()) return std::nullopt;
+  shape.set = {.values = std::move(values), .integers_are_spelled = rest.integers_are_spelled};
+  if (rest.integers_are_spelled) shape.set.multiples = {"1"};
+  return shape;
+}
+
+// Joins lists of values to one list.
+void Shapes::unite(std::vector<NumberShape>& shapes) {
+  const auto is_list = [](const NumberShape& shape) {
+    return shape.set.values && !shape.needs_check && !shape.set.integers_are_spelled;
+  };
+  const auto lists = std::stable_partition(shapes.begin(), shapes.end(), std::not_fn(is_list));
+  if (shapes.end() - lists < 2) return;
+  std::vector<std::string> values;
+  for (auto list = lists; list != shapes.end(); ++list) {
+    values.insert(values.end(), list->set.values->begin(), list->set.values->end());
+  }
+  shapes.erase(lists, shapes.end());
+  spend(kStepsPerNumber * values.size());
+  sort_numbers(values);
+  shapes.push_back({{.values = std::move(values)}});
+}
+
+bool Shapes::is_possible(const NumberShape& shape) {
+  if (shape.set.values) return !shape.set.values->empty();
+  if (const Status checked = check_steps(shape.set); !checked) {
+    fail(checked.error());
+    return false;
+  }
+  constexpr std::uint64_t kStepsPerScanner = 50;
+  if (!spend(kStepsPerScanner + kStepsPerNumber * shape.set.excluded.size())) return true;
+  return make_number_scanner(shape.set)->start() != Scanner::kDead;
+}
+
+}  // namespace tenon::grammar

@@ -1,0 +1,119 @@
+#include "tenon/grammar/machine/regex_scanner.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "tenon/regex/dfa.h"
+
+namespace tenon::grammar {
+
+namespace {
+
+using vocab::ByteClasses;
+
+class RegexScanner final : public Scanner {
+ public:
+  RegexScanner(Machine& machine, std::shared_ptr<regex::ExprSet> exprs, regex::Expr language,
+               bool is_covered)
+      : machine_(machine), exprs_(std::move(exprs)), language_(language), is_covered_(is_covered) {}
+
+  // The automaton is made when it is first needed, because most lexemes of a large grammar are
+  // never read.
+  State start() override {
+    if (!dfa_) dfa_.emplace(*exprs_, language_);
+    return if_live(regex::Dfa::kStart);
+  }
+  State step(State state, std::uint8_t byte) override {
+    assert(state != kDead);
+    return if_live(dfa_->step(state, byte));
+  }
+  bool is_accepting(State state) const override { return dfa_->is_accepting(state); }
+  bool is_final(State state) const override {
+    return dfa_->language(state) == regex::ExprSet::kEpsilon;
+  }
+  std::uint16_t kind(State, std::uint8_t byte) const override { return dfa_->byte_classes()[byte]; }
+  std::uint32_t least(State state) override { return exprs_->least_bytes(dfa_->language(state)); }
+  std::optional<ByteClasses> classes(State state) override {
+    ByteClasses classes;
+    classes.of = exprs_->byte_classes(dfa_->language(state));
+    classes.count = *std::ranges::max_element(classes.of) + 1U;
+    if (classes.count >= ByteClasses::kNone) return std::nullopt;
+    return classes;
+  }
+
+  Ways ways(State state, std::uint32_t /*longest*/, bool /*may_guess*/) override {
+    regex::Fingerprint key = exprs_->fingerprint(dfa_->language(state));
+    if (key != regex::Fingerprint{}) key.high += kPlain;
+    const Way way{.key = key, .state = state, .instead = {}};
+    return {.inside = way, .whole = way, .exact = key};
+  }
+
+  std::optional<AllBut> as_all_but(State state) override {
+    const auto all_but = exprs_->as_all_but(dfa_->language(state));
+    if (!all_but || all_but->text == dfa_->language(state)) return std::nullopt;
+    if (text_ == nullptr)
+      text_ = std::make_unique<RegexScanner>(machine_, exprs_, all_but->text, false);
+    if (text_->language_ != all_but->text) return std::nullopt;
+    const State start = text_->start();
+    if (start == kDead) return std::nullopt;
+    return AllBut{.text = {text_.get(), start}, .signs = all_but->signs};
+  }
+  std::uint32_t absorbs(State state) override {
+    return is_covered_ ? 0 : exprs_->absorbed_characters(dfa_->language(state));
+  }
+  regex::Dfa::FreeText free_text(State state) override {
+    return is_covered_ ? regex::Dfa::FreeText{} : dfa_->free_text(state);
+  }
+  bool is_covered() const override { return is_covered_; }
+  regex::ByteSet last_bytes() override { return exprs_->last_bytes(language_); }
+
+  // The automata count against the limits of the expressions; each scanner counts its share.
+  std::size_t memory_bytes() const override {
+    return exprs_->bytes_used() / static_cast<std::size_t>(exprs_.use_count()) +
+           lives_.capacity() * sizeof(Life);
+  }
+
+ private:
+  // Distinguishes it from the key of the same language as JSON text.
+  static constexpr std::uint64_t kPlain = 0x706C;
+  enum class Life : std::uint8_t { unknown, live, dead };
+
+  State if_live(State state) {
+    if (state >= lives_.size()) lives_.resize(state + 1, Life::unknown);
+    if (lives_[state] == Life::unknown) {
+      const Expected<bool> is_live =
+          is_covered_ ? dfa_->language(state) != regex::ExprSet::kNothing : dfa_->is_live(state);
+      if (const Status status = exprs_->status(); !status) {
+        machine_.fail(status.error());
+        return kDead;
+      }
+      if (!is_live) {  // this is not a verdict
+        machine_.fail(is_live.error());
+        return kDead;
+      }
+      lives_[state] = *is_live ? Life::live : Life::dead;
+    }
+    return lives_[state] == Life::live ? state : kDead;
+  }
+
+  Machine& machine_;
+  std::shared_ptr<regex::ExprSet> exprs_;
+  regex::Expr language_;
+  bool is_covered_;
+  std::optional<regex::Dfa> dfa_;
+  std::vector<Life> lives_;             // by state
+  std::unique_ptr<RegexScanner> text_;  // of as_all_but()
+};
+
+}  // namespace
+
+std::shared_ptr<Scanner> make_regex_scanner(Machine& machine, std::shared_ptr<regex::ExprSet> exprs,
+                                            regex::Expr language, bool is_covered) {
+  return std::make_shared<RegexScanner>(machine, std::move(exprs), language, is_covered);
+}
+
+}  // namespace tenon::grammar
