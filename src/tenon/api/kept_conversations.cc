@@ -1,6 +1,8 @@
 #include "tenon/api/kept_conversations.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "tenon/api/fields.h"
@@ -47,6 +49,33 @@ ItemPlace split_place(std::string_view place) {
           .item = place.substr(std::min(place.size(), at + 1))};
 }
 
+bool is_id(const std::string& id) {
+  return is_kept_id(id) && id.starts_with("conv_");
+}
+
+// The document that a text is; null: it is something else.
+Result<Value, ApiError> read_document(std::string_view text) {
+  auto document = json::parse(text);
+  if (!document) return Failure<ApiError>(store_failed(document.error()));
+  const bool is_one = document->if_object() != nullptr && document->find("items") != nullptr &&
+                      document->find("items")->if_array() != nullptr &&
+                      document->find("conversation") != nullptr;
+  return is_one ? *std::move(document) : Value();
+}
+
+Result<std::string, ApiError> text_to_keep(const Value& document) {
+  std::string text = json::to_string(document);
+  if (text.size() <= KeptConversations::kMaxBytes &&
+      document.find("items")->if_array()->size() <= KeptConversations::kMaxItems) {
+    return text;
+  }
+  return Failure<ApiError>(ApiError{
+      .message = "a conversation has at most " + std::to_string(KeptConversations::kMaxItems) +
+                 " items and " + std::to_string(KeptConversations::kMaxBytes) + " bytes",
+      .param = "items",
+      .code = "invalid_value"});
+}
+
 }  // namespace
 
 Result<Value, ApiError> KeptConversations::create(std::string_view owner, json::Array items,
@@ -57,41 +86,50 @@ Result<Value, ApiError> KeptConversations::create(std::string_view owner, json::
                                                             {"created_at", now},
                                                             {"metadata", std::move(metadata)}}},
                               {"items", std::move(items)}});
-  if (auto kept = put(owner, id, document); !kept) return Failure<ApiError>(kept.error());
-  return std::move(*document.find("conversation"));
-}
-
-Result<void, ApiError> KeptConversations::put(std::string_view owner, const std::string& id,
-                                              const Value& document) {
-  const std::string text = json::to_string(document);
-  if (text.size() > kMaxBytes || document.find("items")->if_array()->size() > kMaxItems) {
-    return Failure<ApiError>(ApiError{.message = "a conversation has at most " +
-                                                 std::to_string(kMaxItems) + " items and " +
-                                                 std::to_string(kMaxBytes) + " bytes",
-                                      .param = "items",
-                                      .code = "invalid_value"});
-  }
+  const auto text = text_to_keep(document);
+  if (!text) return Failure<ApiError>(text.error());
   if (store_ == nullptr) {
     return Failure<ApiError>(store_failed({Errc::unavailable, "there is no store"}));
   }
-  if (const Status kept = store_->put(place_in_store(owner, id), text); !kept) {
+  if (const Status kept = store_->put(place_in_store(owner, id), *text); !kept) {
     return Failure<ApiError>(store_failed(kept.error()));
   }
-  return {};
+  return std::move(*document.find("conversation"));
+}
+
+Result<Value, ApiError> KeptConversations::change(std::string_view owner, const std::string& id,
+                                                  const Edit& edit) {
+  Result<Value, ApiError> result = Failure<ApiError>(no_conversation(id));
+  if (store_ == nullptr || !is_id(id)) return result;
+  const Status done =
+      store_->change(place_in_store(owner, id),
+                     [&](std::optional<std::string> kept) -> std::optional<std::string> {
+                       if (!kept) return std::nullopt;
+                       auto document = read_document(*kept);
+                       if (!document) {
+                         result = Failure<ApiError>(document.error());
+                         return std::nullopt;
+                       }
+                       if (document->is_null()) return std::nullopt;
+                       result = edit(*document);
+                       if (!result) return std::nullopt;
+                       auto text = text_to_keep(*document);
+                       if (!text) {
+                         result = Failure<ApiError>(text.error());
+                         return std::nullopt;
+                       }
+                       return *std::move(text);
+                     });
+  if (!done) return Failure<ApiError>(store_failed(done.error()));
+  return result;
 }
 
 Result<Value, ApiError> KeptConversations::find(std::string_view owner,
                                                 const std::string& id) const {
-  if (store_ == nullptr || !is_kept_id(id) || !id.starts_with("conv_")) return Value();
+  if (store_ == nullptr || !is_id(id)) return Value();
   auto kept = store_->get(place_in_store(owner, id));
   if (!kept) return Failure<ApiError>(store_failed(kept.error()));
-  if (!*kept) return Value();
-  auto document = json::parse(**kept);
-  if (!document) return Failure<ApiError>(store_failed(document.error()));
-  const bool is_one = document->if_object() != nullptr && document->find("items") != nullptr &&
-                      document->find("items")->if_array() != nullptr &&
-                      document->find("conversation") != nullptr;
-  return is_one ? *std::move(document) : Value();
+  return *kept ? read_document(**kept) : Value();
 }
 
 Result<Value, ApiError> KeptConversations::existing(std::string_view owner,
@@ -110,31 +148,28 @@ Result<Value, ApiError> KeptConversations::get(std::string_view owner,
 
 Result<Value, ApiError> KeptConversations::update(std::string_view owner, const std::string& id,
                                                   json::Object metadata) {
-  const std::lock_guard lock(mutex_);
-  auto kept = existing(owner, id);
-  if (!kept) return kept;
-  kept->find("conversation")->if_object()->set("metadata", std::move(metadata));
-  if (auto done = put(owner, id, *kept); !done) return Failure<ApiError>(done.error());
-  return std::move(*kept->find("conversation"));
+  return change(owner, id, [&](Value& document) -> Result<Value, ApiError> {
+    Value& conversation = *document.find("conversation");
+    conversation.if_object()->set("metadata", std::move(metadata));
+    return conversation;
+  });
 }
 
 Result<Value, ApiError> KeptConversations::erase(std::string_view owner, const std::string& id) {
-  const std::lock_guard lock(mutex_);
   if (auto kept = existing(owner, id); !kept) return kept;
   const auto erased = store_->erase(place_in_store(owner, id));
   if (!erased) return Failure<ApiError>(store_failed(erased.error()));
+  if (!*erased) return Failure<ApiError>(no_conversation(id));  // somebody else was quicker
   return Value(json::Object{{"id", id}, {"object", "conversation.deleted"}, {"deleted", true}});
 }
 
 Result<Value, ApiError> KeptConversations::add(std::string_view owner, const std::string& id,
                                                const json::Array& items) {
-  const std::lock_guard lock(mutex_);
-  auto kept = existing(owner, id);
-  if (!kept) return kept;
-  json::Array& all = items_in(*kept);
-  all.insert(all.end(), items.begin(), items.end());
-  if (auto done = put(owner, id, *kept); !done) return Failure<ApiError>(done.error());
-  return page_of_items(items, "order=asc&limit=100");
+  return change(owner, id, [&](Value& document) -> Result<Value, ApiError> {
+    json::Array& all = items_in(document);
+    all.insert(all.end(), items.begin(), items.end());
+    return page_of_items(items, "order=asc&limit=100");
+  });
 }
 
 Result<Value, ApiError> KeptConversations::list(std::string_view owner, const std::string& id,
@@ -157,16 +192,13 @@ Result<Value, ApiError> KeptConversations::item(std::string_view owner,
 Result<Value, ApiError> KeptConversations::erase_item(std::string_view owner,
                                                       std::string_view place) {
   const ItemPlace wanted = split_place(place);
-  const std::lock_guard lock(mutex_);
-  auto kept = existing(owner, wanted.conversation);
-  if (!kept) return kept;
-  const auto found = with_id(items_in(*kept), wanted.item);
-  if (found == items_in(*kept).end()) return Failure<ApiError>(no_item(wanted.item));
-  items_in(*kept).erase(found);
-  if (auto done = put(owner, wanted.conversation, *kept); !done) {
-    return Failure<ApiError>(done.error());
-  }
-  return std::move(*kept->find("conversation"));
+  return change(owner, wanted.conversation, [&](Value& document) -> Result<Value, ApiError> {
+    json::Array& items = items_in(document);
+    const auto found = with_id(items, wanted.item);
+    if (found == items.end()) return Failure<ApiError>(no_item(wanted.item));
+    items.erase(found);
+    return *document.find("conversation");
+  });
 }
 
 }  // namespace tenon::api

@@ -2,8 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -15,8 +15,8 @@ namespace tenon::api {
 
 /// Conversations of OpenAI's Responses: lists of items that requests name instead of sending them,
 /// and to which their input and output are added. They belong to owners of keys as KeptResponses
-/// do, and are in the same store. Thread-safe; every method waits for the store. If two processes
-/// share a store and change one conversation at the same time, one of the changes may be lost.
+/// do, and are in the same store. Thread-safe; every method waits for the store. Changes of one
+/// conversation come one after the other, also where two processes share a store.
 class KeptConversations {
  public:
   static constexpr std::size_t kMaxItems = 4096;  ///< In one conversation.
@@ -51,11 +51,13 @@ class KeptConversations {
  private:
   [[nodiscard]] Result<json::Value, ApiError> existing(std::string_view owner,
                                                        const std::string& id) const;
-  [[nodiscard]] Result<void, ApiError> put(std::string_view owner, const std::string& id,
-                                           const json::Value& document);
+  /// Changes the document of a conversation and keeps it, and returns what `edit` does. If that is
+  /// an error, nothing is changed.
+  using Edit = std::function<Result<json::Value, ApiError>(json::Value& document)>;
+  [[nodiscard]] Result<json::Value, ApiError> change(std::string_view owner, const std::string& id,
+                                                     const Edit& edit);
 
   const std::shared_ptr<store::ResponseStore> store_;
-  std::mutex mutex_;  // held from reading a conversation until its change is written
 };
 
 }  // namespace tenon::api

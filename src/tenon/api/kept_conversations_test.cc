@@ -1,10 +1,15 @@
 #include "tenon/api/kept_conversations.h"
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
+
+#include "tenon/base/ids.h"
 
 namespace tenon::api {
 namespace {
@@ -70,6 +75,27 @@ TEST(KeptConversations, AreThereForTheirOwnersOnly) {
   }
   EXPECT_EQ(told(all.item("ann", id + "/a")), kMissing) << "there is no such item";
   EXPECT_EQ(told(all.item("ann", id)), kMissing);
+}
+
+// As two servers have that share a store.
+TEST(KeptConversations, NoItemIsLostWhereTwoAdd) {
+  const std::string folder = testing::TempDir() + "tenon_conversations_" + random_id("");
+  std::filesystem::create_directory(folder);
+  const store::StoreOptions options{.path = folder + "/tenon.db"};
+  KeptConversations first(*store::ResponseStore::open(options));
+  KeptConversations second(*store::ResponseStore::open(options));
+  const std::string id = id_of(first.create("ann", {}, {}, 7));
+  std::vector<std::thread> threads;
+  for (KeptConversations* server : {&first, &second}) {
+    threads.emplace_back([&, server] {
+      for (int i = 0; i < 20; ++i) EXPECT_TRUE(server->add("ann", id, items_named({"a"})));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const auto kept = second.find("ann", id);
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->find("items")->if_array()->size(), 40U);
+  std::filesystem::remove_all(folder);
 }
 
 TEST(KeptConversations, HaveABound) {

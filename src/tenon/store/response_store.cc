@@ -38,6 +38,8 @@ struct ResponseStore::Impl {
 
   Status prepare();
   [[nodiscard]] std::int64_t expiry() const;
+  [[nodiscard]] Status check_size(std::string_view id, std::string_view document) const;
+  Expected<std::optional<std::string>> get(std::string_view id);
   Status insert(std::string_view id, std::string_view document);
   Status sweep();
   Expected<Size> size();
@@ -80,6 +82,23 @@ Status ResponseStore::Impl::prepare() {
 std::int64_t ResponseStore::Impl::expiry() const {
   const std::int64_t ttl = options.ttl.count();
   return ttl > 0 ? options.now() + ttl : 0;
+}
+
+Status ResponseStore::Impl::check_size(std::string_view id, std::string_view document) const {
+  if (id.size() + document.size() <= options.max_bytes) return {};
+  return Unexpected(
+      Error{Errc::limit_exceeded, "a document of " + std::to_string(document.size()) +
+                                      " bytes is larger than the whole store may be, " +
+                                      std::to_string(options.max_bytes) + " bytes"});
+}
+
+Expected<std::optional<std::string>> ResponseStore::Impl::get(std::string_view id) {
+  const auto row = select_one.bind(id).bind(options.now()).next();
+  if (!row) return Unexpected(row.error());
+  std::optional<std::string> found;
+  if (*row) found.emplace(select_one.text(0));
+  select_one.reset();
+  return found;
 }
 
 Status ResponseStore::Impl::insert(std::string_view id, std::string_view document) {
@@ -131,12 +150,7 @@ Expected<std::unique_ptr<ResponseStore>> ResponseStore::open(StoreOptions option
 }
 
 Status ResponseStore::put(std::string_view id, std::string_view document) {
-  if (id.size() + document.size() > impl_->options.max_bytes) {
-    return Unexpected(
-        Error{Errc::limit_exceeded, "a document of " + std::to_string(document.size()) +
-                                        " bytes is larger than the whole store may be, " +
-                                        std::to_string(impl_->options.max_bytes) + " bytes"});
-  }
+  if (Status fits = impl_->check_size(id, document); !fits) return fits;
   const std::lock_guard lock(impl_->mutex);
   Transaction transaction(impl_->database);
   Status done = transaction.begin();
@@ -146,15 +160,24 @@ Status ResponseStore::put(std::string_view id, std::string_view document) {
   return done;
 }
 
+Status ResponseStore::change(std::string_view id, const Change& change) {
+  const std::lock_guard lock(impl_->mutex);
+  Transaction transaction(impl_->database);  // one that writes: other processes wait for it
+  if (Status begun = transaction.begin(); !begun) return begun;
+  auto kept = impl_->get(id);
+  if (!kept) return Unexpected(kept.error());
+  const std::optional<std::string> changed = change(*std::move(kept));
+  if (!changed) return {};
+  Status done = impl_->check_size(id, *changed);
+  if (done) done = impl_->insert(id, *changed);
+  if (done) done = impl_->sweep();
+  if (done) done = transaction.commit();
+  return done;
+}
+
 Expected<std::optional<std::string>> ResponseStore::get(std::string_view id) {
   const std::lock_guard lock(impl_->mutex);
-  Statement& select = impl_->select_one;
-  const auto row = select.bind(id).bind(impl_->options.now()).next();
-  if (!row) return Unexpected(row.error());
-  std::optional<std::string> found;
-  if (*row) found.emplace(select.text(0));
-  select.reset();
-  return found;
+  return impl_->get(id);
 }
 
 Expected<bool> ResponseStore::touch(std::string_view id) {

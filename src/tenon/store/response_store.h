@@ -47,6 +47,12 @@ class ResponseStore {
   /// larger than max_bytes.
   [[nodiscard]] Status put(std::string_view id, std::string_view document);
   [[nodiscard]] Expected<std::optional<std::string>> get(std::string_view id);
+  /// Replaces the document by what `change` makes of it. No other thread and no other process
+  /// changes it in between. `change` gets nullopt if there is no such document; where it returns
+  /// nullopt, nothing is changed. It runs while the store is held: it must not call the store, and
+  /// must not wait.
+  using Change = std::function<std::optional<std::string>(std::optional<std::string> document)>;
+  [[nodiscard]] Status change(std::string_view id, const Change& change);
   /// Makes the document as new as if it had just been put. False: there is no such document.
   [[nodiscard]] Expected<bool> touch(std::string_view id);
   /// False: there was no such document.

@@ -259,6 +259,28 @@ TEST(ResponseStore, ServesManyThreadsAndTwoConnections) {
   EXPECT_EQ(found(*first, "1_0"), "1_0");
 }
 
+TEST(ResponseStore, ChangesOneAfterTheOther) {
+  const Folder folder;
+  const auto first = opened({.path = folder.file(), .max_bytes = 1000});
+  const auto second = opened({.path = folder.file(), .max_bytes = 1000});
+  const auto one_more = [](std::optional<std::string> text) { return text.value_or("") + "x"; };
+  constexpr int kEach = 50;
+  std::vector<std::thread> threads;
+  for (ResponseStore* store : {first.get(), second.get(), first.get()}) {
+    threads.emplace_back([&, store] {
+      for (int i = 0; i < kEach; ++i) EXPECT_TRUE(store->change("id", one_more));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(found(*second, "id"), std::string(std::size_t{3} * kEach, 'x'));
+  // Nothing, and what is too large, leave the document as it is.
+  EXPECT_TRUE(first->change("id", [](const auto&) { return std::nullopt; }));
+  const Status large = first->change("id", [](const auto&) { return std::string(1000, 'y'); });
+  ASSERT_FALSE(large);
+  EXPECT_EQ(large.error().code, Errc::limit_exceeded);
+  EXPECT_EQ(found(*first, "id"), std::string(std::size_t{3} * kEach, 'x'));
+}
+
 std::string document_of(std::uint32_t i) {
   return std::string(100 + i % 5000, static_cast<char>('a' + i % 26));
 }
