@@ -194,6 +194,51 @@ Status Matcher::fill_mask(std::span<std::uint32_t> mask) {
   });
 }
 
+Expected<std::size_t> Matcher::fill_draft_masks(const DraftTree& tree,
+                                                std::span<std::uint32_t> masks,
+                                                std::size_t row_words) {
+  assert(masks.size() == tree.tokens.size() * row_words);
+  std::ranges::fill(masks, 0U);
+  const auto order = preorder(tree);
+  if (!order) return Unexpected(order.error());
+  const std::size_t before = accepted_count();
+  auto reached = fill_nodes(tree, *order, masks, row_words);
+  rollback(accepted_count() - before);
+  if (!reached) std::ranges::fill(masks, 0U);
+  return reached;
+}
+
+// Leaves the tokens of some nodes accepted.
+Expected<std::size_t> Matcher::fill_nodes(const DraftTree& tree,
+                                          std::span<const std::int32_t> order,
+                                          std::span<std::uint32_t> masks, std::size_t row_words) {
+  constexpr std::size_t kCannotCome = std::numeric_limits<std::size_t>::max();
+  const std::size_t words = mask_words(grammar_->index_->vocab().size());
+  const std::size_t before = accepted_count();
+  std::vector<std::size_t> depths(order.size(), kCannotCome);
+  std::size_t reached = 0;
+  for (const std::int32_t id : order) {
+    const auto node = static_cast<std::size_t>(id);
+    if (node == 0) {
+      depths[node] = 0;
+    } else {
+      const std::size_t depth = depths[static_cast<std::size_t>(tree.parents[node])];
+      if (depth == kCannotCome) continue;
+      rollback(accepted_count() - before - depth);
+      if (!accept(tree.tokens[node])) {
+        if (error_) return Unexpected(*error_);
+        continue;
+      }
+      depths[node] = depth + 1;
+    }
+    ++reached;
+    const Status filled = fill_mask(masks.subspan(node * row_words, words));
+    // A text that leaves nothing to come has an empty mask.
+    if (!filled && filled.error().code != Errc::unsatisfiable) return Unexpected(filled.error());
+  }
+  return reached;
+}
+
 bool Matcher::is_accepting() {
   return !finished_ && use([&] { return machine().is_accepting(points_.back().state); });
 }

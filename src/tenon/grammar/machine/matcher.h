@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tenon/base/expected.h"
+#include "tenon/grammar/machine/draft_tree.h"
 #include "tenon/grammar/machine/grammar.h"
 #include "tenon/grammar/machine/token_set.h"
 #include "tenon/vocab/tokenizer.h"
@@ -44,6 +45,7 @@ class Matcher {
   [[nodiscard]] std::size_t validate_draft(std::span<const vocab::TokenId> tokens);
   /// Undoes the last `count` successful calls of accept and accept_bytes.
   void rollback(std::size_t count);
+  [[nodiscard]] const Grammar& grammar() const { return *grammar_; }
   /// The number of calls that can be undone.
   [[nodiscard]] std::size_t accepted_count() const { return points_.size() - 1; }
 
@@ -54,6 +56,15 @@ class Matcher {
   /// `unsatisfiable` if nothing can come next, which happens only with grammars whose values must
   /// be checked as a whole.
   [[nodiscard]] Status fill_mask(std::span<std::uint32_t> mask);
+  /// Fills a mask for each node of a tree of guessed tokens, row after row of `row_words` words
+  /// each (at least those of a mask; words beyond are 0): what may follow the text so far, the
+  /// tokens on the way to the node, and the node's own. A node whose token is not allowed there has
+  /// an empty mask, and so have those behind it, and those behind an end token. Accepts none of the
+  /// tokens. Returns the number of nodes that may come. Fails with `invalid` if it is no tree
+  /// (preorder()), and with `limit_exceeded` as fill_mask does; then all masks are empty.
+  [[nodiscard]] Expected<std::size_t> fill_draft_masks(const DraftTree& tree,
+                                                       std::span<std::uint32_t> masks,
+                                                       std::size_t row_words);
   /// True if the text may end here.
   [[nodiscard]] bool is_accepting();
   /// True if the text must end here: only an end token can come next.
@@ -98,6 +109,8 @@ class Matcher {
   Machine& machine() { return *grammar_->run_->machine; }
   StateId next(StateId from, vocab::TokenId token, std::string_view text, std::size_t before);
   bool advance(vocab::TokenId token, std::string_view bytes);
+  Expected<std::size_t> fill_nodes(const DraftTree& tree, std::span<const std::int32_t> order,
+                                   std::span<std::uint32_t> masks, std::size_t row_words);
   std::string find_forced(std::size_t max_bytes, StateId& state);
   bool find_forced_by_asking(StateId& state);
   bool may_extend(std::string_view bytes, StateId state);

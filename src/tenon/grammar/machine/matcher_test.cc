@@ -1,8 +1,10 @@
 #include "tenon/grammar/machine/matcher.h"
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -282,6 +284,80 @@ TEST(Matcher, DraftsAreJudgedWithoutBeingAccepted) {
   Matcher matcher(matcher_grammar_of(sums(), small_vocab()));
   const std::vector<TokenId> draft{'1', '+', '(', ')', '1'};
   EXPECT_EQ(matcher.validate_draft(draft), 3U);
+  EXPECT_EQ(matcher.accepted_count(), 0U);
+}
+
+// A tree of nodes whose tokens are allowed or not, an end token among them.
+struct GuessedTree {
+  std::vector<TokenId> tokens{0};
+  std::vector<std::int32_t> parents{-1};
+};
+GuessedTree guess(Matcher matcher, std::size_t vocab_size, std::mt19937& random) {
+  GuessedTree tree;
+  std::vector<Matcher> at{std::move(matcher)};
+  while (tree.tokens.size() < 12) {
+    const std::size_t parent = random() % at.size();
+    std::vector<TokenId> may = allowed(at[parent], vocab_size);
+    const bool is_wild = may.empty() || random() % 4 == 0;
+    const auto token =
+        is_wild ? static_cast<TokenId>(random() % vocab_size) : may[random() % may.size()];
+    at.push_back(at[parent]);
+    (void)at.back().accept(
+        token);  // where it cannot come, its children are guessed as its siblings
+    tree.tokens.push_back(token);
+    tree.parents.push_back(static_cast<std::int32_t>(parent));
+  }
+  return tree;
+}
+
+TEST(Matcher, MasksOfADraftTreeAreThoseOfItsPaths) {
+  const auto vocab = small_vocab();
+  const std::size_t words = mask_words(vocab->size());
+  const std::size_t row_words = words + 2;
+  for (const auto build : kBuilders) {
+    Matcher matcher(matcher_grammar_of(build(), vocab));
+    std::mt19937 random(11);
+    for (int round = 0; round < 40; ++round) {
+      const GuessedTree tree = guess(matcher, vocab->size(), random);
+      const std::size_t accepted = matcher.accepted_count();
+      std::vector<std::uint32_t> masks(tree.tokens.size() * row_words, 0xffffffffU);
+      const auto reached = matcher.fill_draft_masks({tree.tokens, tree.parents}, masks, row_words);
+      ASSERT_TRUE(reached) << reached.error().message;
+      EXPECT_EQ(matcher.accepted_count(), accepted);
+      std::size_t can_come = 0;
+      for (std::size_t node = 0; node < tree.tokens.size(); ++node) {
+        std::vector<TokenId> path;
+        for (std::size_t at = node; at != 0; at = static_cast<std::size_t>(tree.parents[at])) {
+          path.insert(path.begin(), tree.tokens[at]);
+        }
+        Matcher fork = matcher;
+        std::vector<std::uint32_t> wanted(row_words);
+        if (std::ranges::all_of(path, [&](TokenId token) { return fork.accept(token); })) {
+          ++can_come;
+          ASSERT_TRUE(fork.fill_mask(std::span(wanted).first(words)));
+        }
+        const std::span row = std::span(masks).subspan(node * row_words, row_words);
+        ASSERT_EQ(std::vector(row.begin(), row.end()), wanted) << node;
+      }
+      EXPECT_EQ(*reached, can_come);
+      const auto next = allowed(matcher, vocab->size());
+      if (!matcher.accept(next[random() % next.size()]) || matcher.is_finished()) {
+        matcher.rollback(matcher.accepted_count());
+      }
+    }
+  }
+}
+
+TEST(Matcher, WhatIsNoDraftTreeChangesNothing) {
+  const auto vocab = small_vocab();
+  Matcher matcher(matcher_grammar_of(sums(), vocab));
+  const std::vector<TokenId> tokens{0, '1', '+'};
+  const std::vector<std::int32_t> circle{-1, 2, 1};
+  std::vector<std::uint32_t> masks(3 * mask_words(vocab->size()), 0xffffffffU);
+  const auto reached = matcher.fill_draft_masks({tokens, circle}, masks, mask_words(vocab->size()));
+  ASSERT_FALSE(reached);
+  EXPECT_EQ(reached.error().code, Errc::invalid);
+  EXPECT_TRUE(std::ranges::all_of(masks, [](std::uint32_t word) { return word == 0; }));
   EXPECT_EQ(matcher.accepted_count(), 0U);
 }
 
