@@ -2,7 +2,7 @@
 # `make test`: builds with sanitizers and for release, runs every test, and closes with one line:
 #   N passed, N failed, N skipped
 # A stage that fails does not keep the later ones from running. --long adds what takes minutes: tests
-# marked long, ThreadSanitizer over the layers with threads, a minute of each fuzzer.
+# marked long, ThreadSanitizer over the layers with threads, a minute of each fuzzer, an hour of the search for costly grammars.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 source scripts/stages.sh
@@ -128,6 +128,9 @@ if [ "$long" ]; then
   fi
   scripts/setup.sh fuzz && shown "Fuzzers, a minute each" scripts/fuzz.sh ||
     echo "a fuzzer" >>"$results/broken"
+  shown "Search for grammars that cost too much (an hour)" \
+    python3 tests/cost_search.py --minutes 60 --slack 8 --save "$results/costly.jsonl" ||
+    echo "the search for grammars that cost too much" >>"$results/broken"
 fi
 
 printf '==> All stages: %d s\n' $((SECONDS - started))

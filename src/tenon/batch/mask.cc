@@ -1,14 +1,18 @@
 #include "tenon/batch/mask.h"
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <ctime>
 #include <optional>
+#include <random>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "tenon/base/utf8.h"
 #include "tenon/batch/grammar_request.h"
 #include "tenon/batch/line.h"
 #include "tenon/batch/tool_request.h"
@@ -47,15 +51,83 @@ Status check_mask_members(const json::Object& request) {
   if (request.contains("tools")) {
     return json::check_members(
         request, {"tools", "format", "tool_choice", "parallel_tool_calls", "prompt_tail",
-                  "whitespace", "property_order", "lenient", "tests"});
+                  "whitespace", "property_order", "lenient", "tests", "walks"});
   }
   if (request.contains("grammar")) {
-    return json::check_members(request, {"grammar", "syntax", "tests", "special"});
+    return json::check_members(request, {"grammar", "syntax", "tests", "special", "walks"});
   }
   return json::check_members(
       request, {"schema", "draft", "documents", "assert_format", "whitespace", "property_order",
-                "unicode_escapes", "lenient", "tests", "special"});
+                "unicode_escapes", "lenient", "tests", "special", "walks"});
 }
+
+struct Walk {
+  std::uint32_t seed = 0;
+  std::size_t most = 0;  // tokens
+};
+
+Expected<std::vector<Walk>> walks_of(const json::Object& request) {
+  constexpr std::size_t kMostWalks = 100;
+  constexpr std::int64_t kMostTokens = 10'000;
+  std::vector<Walk> walks;
+  const json::Value* const member = request.find("walks");
+  if (member == nullptr) return walks;
+  const json::Array* const all = member->if_array();
+  if (all == nullptr || all->size() > kMostWalks) {
+    return Unexpected(wrong_member(
+        "walks", "must be an array of at most " + std::to_string(kMostWalks) + " objects"));
+  }
+  const auto number_in = [](const json::Value& walk, std::string_view name) {
+    const json::Value* const found = walk.find(name);
+    const json::Number* const number = found == nullptr ? nullptr : found->if_number();
+    return number == nullptr ? std::optional<std::int64_t>() : number->to_int64();
+  };
+  for (const json::Value& each : *all) {
+    const auto number = number_in(each, "seed");
+    const auto tokens = number_in(each, "most");
+    if (!number || !std::in_range<std::uint32_t>(*number) || !tokens || *tokens < 0 ||
+        *tokens > kMostTokens) {
+      return Unexpected(wrong_member(
+          "walks",
+          "each must have a seed from 0 to 4294967295 and most, a number of tokens up to " +
+              std::to_string(kMostTokens)));
+    }
+    walks.push_back({static_cast<std::uint32_t>(*number), static_cast<std::size_t>(*tokens)});
+  }
+  return walks;
+}
+
+// Chooses among the tokens of a mask: any, one of the shortest or one of the longest of a few. Each
+// walk has one of these habits, since texts of any tokens rarely come to the end of a string, and
+// those of short tokens are no words.
+class Chooser {
+ public:
+  explicit Chooser(std::uint32_t seed) : random_(seed), habit_(seed % 3) {}
+
+  // -1: the mask is empty.
+  TokenId choose(std::span<const std::uint32_t> mask, const vocab::Vocab& vocab) {
+    allowed_.clear();
+    for (std::size_t word = 0; word < mask.size(); ++word) {
+      for (std::uint32_t bits = mask[word]; bits != 0; bits &= bits - 1) {
+        allowed_.push_back(static_cast<TokenId>(word * 32) + std::countr_zero(bits));
+      }
+    }
+    if (allowed_.empty()) return -1;
+    const auto any = [&] { return allowed_[random_() % allowed_.size()]; };
+    TokenId best = any();
+    for (int i = 0; habit_ != 0 && i < 7; ++i) {
+      const TokenId other = any();
+      const bool is_shorter = vocab.bytes(other).size() < vocab.bytes(best).size();
+      if (is_shorter == (habit_ == 1)) best = other;
+    }
+    return best;
+  }
+
+ private:
+  std::mt19937 random_;
+  std::uint32_t habit_;
+  std::vector<TokenId> allowed_;
+};
 
 }  // namespace
 
@@ -91,6 +163,8 @@ Expected<json::Object> MaskBatch::answer(const json::Object& request) {
 
   const auto lenient = flag(request, "lenient", false);
   if (!lenient) return Unexpected(lenient.error());
+  const auto walks = walks_of(request);
+  if (!walks) return Unexpected(walks.error());
 
   const double begun = cpu_us();
   auto rules = rules_of(request);
@@ -112,37 +186,57 @@ Expected<json::Object> MaskBatch::answer(const json::Object& request) {
 
   json::Array verdicts;
   json::Array mask_us;
+  const auto fill = [&](grammar::Matcher& matcher) -> Status {
+    const double before = cpu_us();
+    const Status filled = matcher.fill_mask(mask);
+    mask_us.emplace_back(us_since(before));
+    // The text so far leaves nothing that fits: that is a verdict on the text, not an error.
+    if (!filled && filled.error().code != Errc::unsatisfiable) return Unexpected(filled.error());
+    return {};
+  };
+  // A token of the mask that is not accepted: a limit, at a byte of the text.
+  const auto limit_at = [](const grammar::Matcher& matcher, std::int64_t at) {
+    Error limit = matcher.error().value_or(Error{Errc::limit_exceeded, "grammar: a limit"});
+    limit.message += ", at byte " + std::to_string(at) + " of the text";
+    return Unexpected(std::move(limit));
+  };
   for (std::vector<TokenId>& text : texts) {
     grammar::Matcher matcher(*grammar);
     std::int64_t at = 0;
     bool accepted = true;
     if (!index_->vocab().ends().empty()) text.push_back(index_->vocab().ends()[0]);
     for (const TokenId token : text) {
-      const double before = cpu_us();
-      if (const Status filled = matcher.fill_mask(mask); !filled) {
-        // The text so far leaves nothing that fits: that is a verdict on the text, not an error.
-        if (filled.error().code != Errc::unsatisfiable) return Unexpected(filled.error());
-      }
-      mask_us.emplace_back(us_since(before));
+      if (const Status filled = fill(matcher); !filled) return Unexpected(filled.error());
       accepted = has_bit(mask, token);
       if (!accepted) break;
-      if (!matcher.accept(token)) {
-        // The token was in the mask, so this is a limit.
-        Error limit = matcher.error().value_or(Error{Errc::limit_exceeded, "grammar: a limit"});
-        limit.message += ", at byte " + std::to_string(at) + " of the text";
-        return Unexpected(std::move(limit));
-      }
+      if (!matcher.accept(token)) return limit_at(matcher, at);
       at += static_cast<std::int64_t>(index_->vocab().bytes(token).size());
     }
     json::Object verdict{{"accepted", accepted}};
     if (!accepted) verdict["at"] = at;
     verdicts.emplace_back(std::move(verdict));
   }
+  json::Array walked;
+  for (const Walk& walk : *walks) {
+    grammar::Matcher matcher(*grammar);
+    Chooser chooser(walk.seed);
+    std::string text;
+    for (std::size_t i = 0; i < walk.most && !matcher.is_finished(); ++i) {
+      if (const Status filled = fill(matcher); !filled) return Unexpected(filled.error());
+      const TokenId token = chooser.choose(mask, index_->vocab());
+      if (token < 0) break;
+      if (!matcher.accept(token)) return limit_at(matcher, static_cast<std::int64_t>(text.size()));
+      if (!matcher.is_finished()) text += index_->vocab().bytes(token);
+    }
+    walked.push_back(
+        json::Object{{"text", utf8::sanitized(text)}, {"ended", matcher.is_finished()}});
+  }
   json::Object answer;
   answer["compile_us"] = compile_us;
   answer["first_mask_us"] = first_mask_us;
   answer["tests"] = std::move(verdicts);
   answer["mask_us"] = std::move(mask_us);
+  if (request.contains("walks")) answer["walks"] = std::move(walked);
   if (*lenient) answer["relaxed"] = answer_of(std::move(relaxed));
   return answer;
 }

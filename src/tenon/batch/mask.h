@@ -20,11 +20,15 @@ namespace tenon::batch {
 ///     tools, format       or these, beside them tool_choice?, parallel_tool_calls?: calls
 ///     whitespace?, property_order?, lenient?   of a schema or tools; whitespace is "any"
 ///     tests               [{"text"}]
+///     walks?              [{"seed", "most"}]: texts of tokens that masks allow, chosen at random,
+///     of
+///                         at most so many tokens
 ///     special?            true: names of control tokens in the texts are these tokens, as they
 ///                         always are with `tools`; else they are text
 ///
 /// and is answered with `{"compile_us", "first_mask_us", "tests": [{"accepted", "at"}], "mask_us":
-/// [...]}`, with `lenient` also "relaxed", as json::answer_lines does. A text is accepted if each
+/// [...]}`, with `walks` also "walks": [{"text", "ended"}], with `lenient` also "relaxed", as
+/// json::answer_lines does. A text is accepted if each
 /// of its tokens, and the end token after them, is in the mask made before it; `at` is the byte of
 /// the first token that is not. Times are CPU time of this thread; `mask_us` has one entry for each
 /// mask of the whole vocabulary.

@@ -28,6 +28,35 @@ json::Object request_of(std::string_view line) {
   return *value->if_object();
 }
 
+// Texts chosen from masks are texts of the grammar, or begin one, and the same seed chooses the
+// same.
+TEST(MaskBatch, WalksAreTextsOfTheGrammar) {
+  MaskBatch batch = batch_for_test();
+  const std::string_view grammar = R"("grammar": "root ::= [ab]+ \"c\"", "syntax": "gbnf")";
+  const auto walked = [&](std::string_view walks) {
+    const auto answer = batch.answer(
+        request_of("{" + std::string(grammar) + ", \"walks\": " + std::string(walks) + "}"));
+    EXPECT_TRUE(answer) << answer.error().message;
+    return *answer;
+  };
+  constexpr std::string_view kWalks =
+      R"([{"seed": 0, "most": 40}, {"seed": 1, "most": 40}, {"seed": 2, "most": 3}])";
+  const json::Object answer = walked(kWalks);
+  const json::Array& walks = *answer.find("walks")->if_array();
+  ASSERT_EQ(walks.size(), 3U);
+  std::size_t masks = 0;
+  for (const json::Value& walk : walks) {
+    const std::string& text = *walk.find("text")->if_string();
+    const bool ended = *walk.find("ended")->if_bool();
+    EXPECT_EQ(text.find_first_not_of("ab"), ended ? text.size() - 1 : std::string::npos) << text;
+    EXPECT_EQ(text.ends_with('c'), ended) << text;
+    masks += text.size() + (ended ? 1 : 0);
+  }
+  EXPECT_EQ(answer.find("mask_us")->if_array()->size(), masks);
+  EXPECT_EQ(json::to_string(walked(kWalks)["walks"]), json::to_string(json::Value(walks)));
+  EXPECT_FALSE(walked("[]").find("walks")->if_array()->size());
+}
+
 // Each text's verdict: "+", or the byte at which it is refused.
 TEST(MaskBatch, Verdicts) {
   struct Row {
@@ -139,6 +168,12 @@ TEST(MaskBatch, Refuses) {
       {"Whitespace", R"({"schema": {}, "whitespace": "none"})", Errc::invalid,
        "whitespace: must be one of compact, spaced, pretty, any"},
       {"Tests", R"({"schema": {}, "tests": 1})", Errc::invalid, "tests: must be an array"},
+      {"Walks", R"({"schema": {}, "walks": 1})", Errc::invalid,
+       "walks: must be an array of at most"},
+      {"WalkWithoutSeed", R"({"schema": {}, "walks": [{"most": 1}]})", Errc::invalid,
+       "walks: each must have a seed"},
+      {"WalkTooLong", R"({"schema": {}, "walks": [{"seed": 1, "most": 10001}]})", Errc::invalid,
+       "walks: each must have a seed"},
       {"Text", R"({"schema": {}, "tests": [{}]})", Errc::invalid,
        "tests: each must have the string text"},
       {"Special", R"({"schema": {}, "special": 1})", Errc::invalid,
