@@ -33,8 +33,39 @@ std::optional<std::string> key_of(const json::Value& value) {
   return key + 'e' + std::to_string(decimal.exponent) + std::string(decimal.huge);
 }
 
+// The texts that match `^word$` or `^(one|other)$`, where the words have no signs of patterns but
+// escaped ones. Nothing: it is another pattern.
+std::optional<std::vector<std::string>> words_of(std::string_view pattern) {
+  if (!pattern.starts_with('^') || !pattern.ends_with('$')) return std::nullopt;
+  pattern = pattern.substr(1, pattern.size() - 2);
+  const bool is_group = pattern.starts_with('(') && pattern.ends_with(')');
+  if (is_group) {
+    pattern = pattern.substr(1, pattern.size() - 2);
+    if (pattern.starts_with("?:")) pattern.remove_prefix(2);
+  }
+  std::vector<std::string> words(1);
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    char c = pattern[i];
+    if (c == '|' && is_group) {
+      words.emplace_back();
+      continue;
+    }
+    constexpr std::string_view kSigns = "^$\\.*+?()[]{}|";
+    constexpr std::string_view kEscaped = "^$\\.*+?()[]{}|/-";
+    if (c == '\\' && i + 1 < pattern.size() &&
+        kEscaped.find(pattern[i + 1]) != std::string_view::npos) {
+      c = pattern[++i];
+    } else if (kSigns.find(c) != std::string_view::npos) {
+      return std::nullopt;
+    }
+    words.back() += c;
+  }
+  return words;
+}
+
 constexpr int kMaxDepth = 8;      // of nested references
 constexpr int kMaxVisits = 1000;  // of schemas for one branch; the same one may come many times
+constexpr std::size_t kBytesPerStep = 16;  // of a pattern
 // The values that are compared to find out which branches are disjoint, in all of a schema. After
 // so many, branches count as ones that may overlap.
 constexpr std::uint64_t kMaxCompared = 10'000'000;
@@ -75,13 +106,25 @@ struct Terms::Facts {
   std::map<std::string_view, const Keys*> members;  // required members with one of these values
 };
 
-// Null: it lists arrays or objects, or nothing. Many branches may refer to one list.
+// Null: it lists arrays or objects, or nothing. Many branches may refer to one list. A pattern of a
+// few words is a list too.
 const Terms::Keys* Terms::keys_of(NodeId id) {
   const schema::Node& node = schema_->node(id);
-  if (!node.values) return nullptr;
+  const bool has_pattern =
+      node.strings && node.strings->pattern && node.types == Types(Type::string);
+  if (!node.values && !has_pattern) return nullptr;
   const auto [place, is_new] = keys_.try_emplace(id);
   std::optional<Keys>& keys = place->second;
-  if (is_new) {
+  if (is_new && !node.values) {
+    const std::string& pattern = node.strings->pattern->text;
+    steps_ += 1 + pattern.size() / kBytesPerStep;
+    if (auto words = words_of(pattern)) {
+      keys.emplace();
+      for (const std::string& word : *words) keys->push_back('"' + word);
+      std::ranges::sort(*keys);
+      keys->erase(std::unique(keys->begin(), keys->end()), keys->end());
+    }
+  } else if (is_new) {
     keys.emplace();
     for (const json::Value& value : node.values->values()) {
       auto key = key_of(value);
