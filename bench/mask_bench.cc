@@ -15,6 +15,7 @@
 #include "tenon/base/data_for_test.h"
 #include "tenon/grammar/json/json_frames.h"
 #include "tenon/grammar/machine/grammar_cache.h"
+#include "tenon/grammar/machine/mask_pool.h"
 #include "tenon/grammar/machine/matcher.h"
 #include "tenon/json/value.h"
 #include "tenon/schema/schema.h"
@@ -169,6 +170,43 @@ void mask_again(benchmark::State& state, const Place& place) {
     benchmark::DoNotOptimize(mask.data());
   }
 }
+
+// ---- Batches ------------------------------------------------------------------------------------
+
+/// Masks of 32 texts, over so many grammars and with so many threads beside the caller's; each text
+/// moves on by a byte and back, so that the masks are known. A call is one batch.
+void batch_of_32(benchmark::State& state) {
+  if (!vocab_index()) return state.SkipWithError("the vocabulary is not at hand");
+  constexpr std::size_t kTexts = 32;
+  std::vector<std::shared_ptr<Grammar>> grammars;
+  for (std::int64_t i = 0; i < state.range(0); ++i) {
+    const Place& place = kPlaces[static_cast<std::size_t>(i) % std::size(kPlaces)];
+    grammars.push_back(*grammar_of(*json::parse(place.schema)));
+  }
+  std::vector<Matcher> matchers;
+  std::vector<std::vector<std::uint32_t>> masks(
+      kTexts, std::vector<std::uint32_t>(mask_words(vocab_index()->vocab().size())));
+  std::vector<MaskRow> rows;
+  for (std::size_t i = 0; i < kTexts; ++i) {
+    const std::size_t of = i % grammars.size();
+    matchers.emplace_back(grammars[of]);
+    if (!matchers.back().accept_bytes(kPlaces[of % std::size(kPlaces)].text)) {
+      return state.SkipWithError("refused");
+    }
+  }
+  for (std::size_t i = 0; i < kTexts; ++i) rows.push_back({&matchers[i], masks[i], {}});
+  MaskPool pool(static_cast<std::size_t>(state.range(1)));
+  for (auto _ : state) pool.fill_masks(rows);
+}
+
+BENCHMARK(batch_of_32)
+    ->ArgNames({"grammars", "threads"})
+    ->Args({1, 0})
+    ->Args({1, 1})
+    ->Args({10, 0})
+    ->Args({10, 1})
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
 
 const bool kRegistered = [] {
   for (const Place& place : kPlaces) {
