@@ -1,7 +1,7 @@
 #include "tenon/jinja/builtins.h"
 
-#include <array>
 #include <cstddef>
+#include <iterator>
 
 namespace tenon::jinja {
 namespace {
@@ -13,71 +13,20 @@ constexpr std::string_view name_of(std::string_view enumerator) {
 
 #define TENON_JINJA_TEXT(name) name_of(#name),
 constexpr std::string_view kMethods[] = {TENON_JINJA_METHODS(TENON_JINJA_TEXT)};
-constexpr std::string_view kFilters[] = {TENON_JINJA_FILTERS(TENON_JINJA_TEXT)};
-constexpr std::string_view kTests[] = {TENON_JINJA_TESTS(TENON_JINJA_TEXT)};
 constexpr std::string_view kFunctions[] = {TENON_JINJA_FUNCTIONS(TENON_JINJA_TEXT)};
 #undef TENON_JINJA_TEXT
 
-constexpr std::size_t hash_of(std::string_view name) {
-  std::size_t hash = 2166136261U;
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
-  return hash ^ hash >> 13;
-}
-
-// A hash table over a list of names, which the compiler computes.
-template <std::size_t N>
-struct Index {
-  static constexpr std::size_t kSlots = 1024;
-  std::array<std::uint8_t, kSlots> slots{};  // name number + 1
-
-  constexpr explicit Index(const std::string_view (&names)[N]) {
-    static_assert(N < 255);
-    for (std::size_t i = 0; i < N; ++i) {
-      std::size_t slot = hash_of(names[i]) % kSlots;
-      while (slots[slot] != 0) slot = (slot + 1) % kSlots;
-      slots[slot] = static_cast<std::uint8_t>(i + 1);
-    }
-  }
-  [[nodiscard]] std::uint32_t find(const std::string_view (&names)[N],
-                                   std::string_view name) const {
-    for (std::size_t slot = hash_of(name) % kSlots; slots[slot] != 0; slot = (slot + 1) % kSlots) {
-      if (names[slots[slot] - 1U] == name) return slots[slot] - 1U;
-    }
-    return kNoBuiltin;
-  }
-};
-
-constexpr Index kMethodIndex(kMethods);
-constexpr Index kFilterIndex(kFilters);
-constexpr Index kTestIndex(kTests);
-constexpr Index kFunctionIndex(kFunctions);
+constexpr NameIndex<std::size(kMethods)> kMethodIndex(kMethods);
+constexpr NameIndex<std::size(kFunctions)> kFunctionIndex(kFunctions);
 
 }  // namespace
 
 std::uint32_t method_of_name(std::string_view name) {
-  return kMethodIndex.find(kMethods, name);
-}
-
-std::uint32_t filter_of_name(std::string_view name, bool superset) {
-  const std::uint32_t id = kFilterIndex.find(kFilters, name);
-  const bool is_extra = id == static_cast<std::uint32_t>(FilterId::from_json) ||
-                        id == static_cast<std::uint32_t>(FilterId::fromjson);
-  return is_extra && !superset ? kNoBuiltin : id;
-}
-
-std::uint32_t test_of_name(std::string_view name) {
-  // jinja2 also knows the comparisons by their operators; select() can name them.
-  if (name == "==") name = "eq";
-  if (name == "!=") name = "ne";
-  if (name == ">") name = "gt";
-  if (name == ">=") name = "ge";
-  if (name == "<") name = "lt";
-  if (name == "<=") name = "le";
-  return kTestIndex.find(kTests, name);
+  return kMethodIndex.find(name);
 }
 
 std::uint32_t function_of_name(std::string_view name) {
-  return kFunctionIndex.find(kFunctions, name);
+  return kFunctionIndex.find(name);
 }
 
 std::string_view method_name(MethodId id) {

@@ -3,10 +3,11 @@
 #include <cstdint>
 #include <string_view>
 
-/// The names that every template can use: methods of values, filters, tests and global functions.
-namespace tenon::jinja {
+#include "tenon/jinja/name_index.h"
 
-inline constexpr std::uint32_t kNoBuiltin = ~0U;
+/// The names that every template can use: methods of values and global functions. Filters and tests
+/// are rows of their own tables (filters.cc, tests.cc).
+namespace tenon::jinja {
 
 // clang-format off: it does not finish when it fills these lines.
 // Each list is written once: the enumerators are made here, the texts in builtins.cc.
@@ -25,21 +26,6 @@ inline constexpr std::uint32_t kNoBuiltin = ~0U;
   X(translate) X(unescape) X(striptags) X(update) X(upper) X(values) X(zfill) X(name) \
   X(arguments) X(catch_kwargs) X(catch_varargs) X(caller)
 
-#define TENON_JINJA_FILTERS(X) \
-  X(abs) X(attr) X(batch) X(capitalize) X(center) X(count) X(d) X(default_) X(dictsort) X(e) \
-  X(escape) X(filesizeformat) X(first) X(float_) X(forceescape) X(format) X(groupby) X(indent) \
-  X(int_) X(items) X(join) X(last) X(length) X(list) X(lower) X(map) X(max) X(min) X(pprint) \
-  X(random) X(reject) X(rejectattr) X(replace) X(reverse) X(round) X(safe) X(select) \
-  X(selectattr) X(slice) X(sort) X(string) X(striptags) X(sum) X(title) X(tojson) X(trim) \
-  X(truncate) X(unique) X(upper) X(urlencode) X(urlize) X(wordcount) X(wordwrap) X(xmlattr) \
-  X(from_json) X(fromjson)
-
-#define TENON_JINJA_TESTS(X) \
-  X(boolean) X(callable) X(defined) X(divisibleby) X(eq) X(equalto) X(escaped) X(even) X(false_) \
-  X(filter) X(float_) X(ge) X(greaterthan) X(gt) X(in) X(integer) X(iterable) X(le) X(lessthan) \
-  X(lower) X(lt) X(mapping) X(ne) X(none) X(number) X(odd) X(sameas) X(sequence) X(string) \
-  X(test) X(true_) X(undefined) X(upper)
-
 #define TENON_JINJA_FUNCTIONS(X) \
   X(range) X(dict) X(lipsum) X(cycler) X(joiner) X(namespace_) X(raise_exception) \
   X(strftime_now)
@@ -49,17 +35,13 @@ inline constexpr std::uint32_t kNoBuiltin = ~0U;
 // NOLINTBEGIN(readability-identifier-naming): keywords of C++ get an underscore at the end.
 #define TENON_JINJA_ENUMERATOR(name) name,
 enum class MethodId : std::uint32_t { TENON_JINJA_METHODS(TENON_JINJA_ENUMERATOR) };
-enum class FilterId : std::uint32_t { TENON_JINJA_FILTERS(TENON_JINJA_ENUMERATOR) };
-enum class TestId : std::uint32_t { TENON_JINJA_TESTS(TENON_JINJA_ENUMERATOR) };
 enum class FunctionId : std::uint32_t { TENON_JINJA_FUNCTIONS(TENON_JINJA_ENUMERATOR) };
 #undef TENON_JINJA_ENUMERATOR
 // NOLINTEND(readability-identifier-naming)
 // NOLINTEND(performance-enum-size)
 
-/// The number of a name, or kNoBuiltin. `superset` adds the names that only GGUF templates use.
+/// The number of a name, or kNoBuiltin.
 [[nodiscard]] std::uint32_t method_of_name(std::string_view name);
-[[nodiscard]] std::uint32_t filter_of_name(std::string_view name, bool superset);
-[[nodiscard]] std::uint32_t test_of_name(std::string_view name);
 [[nodiscard]] std::uint32_t function_of_name(std::string_view name);
 
 [[nodiscard]] std::string_view method_name(MethodId id);

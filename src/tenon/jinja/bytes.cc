@@ -1,9 +1,11 @@
+#include "tenon/jinja/bytes.h"
+
 #include <string>
 #include <string_view>
 
 #include "tenon/base/utf8.h"
+#include "tenon/jinja/string_methods.h"
 #include "tenon/jinja/unicode.h"
-#include "tenon/jinja/vm.h"
 
 /// Methods of Python's bytes. They call the methods of str on a text in which each byte beyond
 /// ASCII is a character of the private use area, because no method of str takes such a character
@@ -21,89 +23,90 @@ bool is_alike(unsigned char byte, M id) {
   return id != M::splitlines || (byte != '\v' && byte != '\f');
 }
 
-Value text_of_bytes(Vm& vm, const Value& bytes, M id) {
+Value text_of_bytes(Runtime& rt, const Value& bytes, M id) {
   std::string text;
   for (const char c : bytes.bytes()) {
     const auto byte = static_cast<unsigned char>(c);
     utf8::append(text, is_alike(byte, id) ? byte : kPrivate + byte);
   }
-  return vm.string_copy(text, bytes.is_data());
+  return rt.string_copy(text, bytes.is_data());
 }
 
-Value bytes_of_text(Vm& vm, const Value& string) {
-  const Text text = vm.text_of(string);
+Value bytes_of_text(Runtime& rt, const Value& string) {
+  const Text text = rt.text_of(string);
   std::string bytes;
   for (std::size_t at = 0; at < text.bytes.size();) {
     const char32_t point = unicode::next(text.bytes, at);
     bytes += static_cast<char>(point < 0x80 ? point : point - kPrivate);
   }
-  return vm.make_bytes(bytes, text.is_data || text.runs != nullptr);
+  return make_bytes(rt, bytes, text.is_data || text.runs != nullptr);
 }
 
 // The argument that a method of str gets in place of the one that the method of bytes was given.
-Value argument_for_text(Vm& vm, const Value& given, M id) {
-  if (given.is(Tag::bytes)) return text_of_bytes(vm, given, id);
-  if (given.is_string()) vm.type_error("a bytes-like object is required, not 'str'");
+Value argument_for_text(Runtime& rt, const Value& given, M id) {
+  if (given.is(Tag::bytes)) return text_of_bytes(rt, given, id);
+  if (given.is_string()) rt.type_error("a bytes-like object is required, not 'str'");
   const bool is_list = given.is_list() || given.is(Tag::tuple);
   if (!is_list || (id != M::join && !given.is(Tag::tuple))) return given;
-  const auto size = static_cast<std::uint32_t>(vm.length(given).value_or(0));
-  Value list = vm.make_list(size, given.is_data(), given.is(Tag::tuple) ? Tag::tuple : Tag::list);
+  const auto size = static_cast<std::uint32_t>(rt.length(given).value_or(0));
+  Value list = rt.make_list(size, given.is_data(), given.is(Tag::tuple) ? Tag::tuple : Tag::list);
   for (std::uint32_t i = 0; i < size; ++i) {
-    const Value item = vm.item_at(given, i);
+    const Value item = rt.item_at(given, i);
     if (!item.is(Tag::bytes)) {
-      vm.type_error("sequence item " + std::to_string(i) + ": expected a bytes-like object, " +
-                    std::string(vm.type_name(item)) + " found");
+      rt.type_error("sequence item " + std::to_string(i) + ": expected a bytes-like object, " +
+                    std::string(type_name(item)) + " found");
     }
-    vm.append(list, text_of_bytes(vm, item, id));
+    rt.append(list, text_of_bytes(rt, item, id));
   }
   return list;
 }
 
-Value hex_of(Vm& vm, const Value& bytes) {
+Value hex_of(Runtime& rt, const Value& bytes) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text;
   for (const char c : bytes.bytes()) {
     text += kDigits[static_cast<unsigned char>(c) >> 4U];
     text += kDigits[static_cast<unsigned char>(c) & 15U];
   }
-  return vm.string_copy(text, bytes.is_data());
+  return rt.string_copy(text, bytes.is_data());
 }
 
 }  // namespace
 
-Value Vm::make_bytes(std::string_view bytes, bool is_data) {
-  Value value = string_copy(bytes, is_data);
+Value make_bytes(TextBuffer& out, std::string_view bytes, bool is_data) {
+  Value value = out.string_copy(bytes, is_data);
   value.tag = Tag::bytes;
   return value;
 }
 
-Value Vm::call_bytes_method(const Value& self, MethodId id, const Args& args) {
-  charge(self.size);
+Value call_bytes_method(Runtime& rt, const Value& self, MethodId id, const Args& args) {
+  rt.charge(self.size);
   if (id == M::decode) {
     Value bound[2];
-    bind(args, "decode", {"encoding", "errors"}, 0, bound);
+    bind_arguments(rt, args, "decode", {"encoding", "errors"}, 0, bound);
     if (utf8::is_valid(self.bytes())) return make_string(self.bytes(), self.is_data());
-    fail("UnicodeDecodeError", "'utf-8' codec can't decode the bytes");
+    rt.fail("UnicodeDecodeError", "'utf-8' codec can't decode the bytes");
   }
   if (id == M::hex) {
-    positional_only(args, "hex", 0, 0);
-    return hex_of(*this, self);
+    positional_only(rt, args, "hex", 0, 0);
+    return hex_of(rt, self);
   }
-  auto* items = args.size == 0 ? nullptr : arena_.array<Value>(args.size);
+  auto* items = args.size == 0 ? nullptr : rt.arena().array<Value>(args.size);
   for (std::uint32_t i = 0; i < args.size; ++i) {
-    items[i] = argument_for_text(*this, args.items[i], id);
+    items[i] = argument_for_text(rt, args.items[i], id);
   }
-  auto* keywords = args.keyword_count == 0 ? nullptr : arena_.array<Keyword>(args.keyword_count);
+  auto* keywords =
+      args.keyword_count == 0 ? nullptr : rt.arena().array<Keyword>(args.keyword_count);
   for (std::uint32_t i = 0; i < args.keyword_count; ++i) {
-    keywords[i] = {args.keywords[i].key, argument_for_text(*this, args.keywords[i].value, id)};
+    keywords[i] = {args.keywords[i].key, argument_for_text(rt, args.keywords[i].value, id)};
   }
-  const Value result = call_string_method(text_of_bytes(*this, self, id), id,
+  const Value result = call_string_method(rt, text_of_bytes(rt, self, id), id,
                                           {items, args.size, keywords, args.keyword_count});
-  if (result.is_string()) return bytes_of_text(*this, result);
+  if (result.is_string()) return bytes_of_text(rt, result);
   if (!result.is(Tag::list) && !result.is(Tag::tuple)) return result;
-  Value list = make_list(result.list->size, result.is_data(), result.tag);
+  Value list = rt.make_list(result.list->size, result.is_data(), result.tag);
   for (std::uint32_t i = 0; i < result.list->size; ++i) {
-    append(list, bytes_of_text(*this, result.list->items[i]));
+    rt.append(list, bytes_of_text(rt, result.list->items[i]));
   }
   return list;
 }

@@ -1,7 +1,10 @@
-#include <chrono>
-#include <ctime>
+#include "tenon/jinja/dates.h"
 
-#include "tenon/jinja/vm.h"
+#include <chrono>
+#include <string>
+#include <string_view>
+
+#include "tenon/jinja/runtime.h"
 
 /// strftime_now: datetime.now().strftime(format) in the C locale. A time given by the caller is
 /// read as UTC, the system's clock in the local time zone, as in Python.
@@ -206,29 +209,38 @@ class DateWriter {
 
 }  // namespace
 
-Value Vm::strftime(const Value& format) {
-  if (!format.is_string()) {
-    type_error("strftime() argument 1 must be str, not " + std::string(type_name(format)));
-  }
-  const Text pattern = text_of(format);
-  const std::string_view text = pattern.bytes;
-  charge(text.size());
-  if (text.size() > std::size_t{1} << 16) fail_limit("a date format is longer than 65536 bytes");
-  std::tm time{};
-  if (now_ == 0) {
-    // The clock is read once per rendering, so that two parts of a prompt have the same day.
-    now_ = std::chrono::duration_cast<std::chrono::seconds>(
-               std::chrono::system_clock::now().time_since_epoch())
-               .count();
+std::int64_t Clock::unix_s() {
+  if (unix_s_ == 0) {
+    unix_s_ = std::chrono::duration_cast<std::chrono::seconds>(
+                  std::chrono::system_clock::now().time_since_epoch())
+                  .count();
     is_local_ = true;
   }
-  const std::time_t seconds = now_;
+  return unix_s_;
+}
+
+std::optional<std::tm> Clock::now() {
+  const std::time_t seconds = unix_s();
+  std::tm time{};
   if ((is_local_ ? localtime_r(&seconds, &time) : gmtime_r(&seconds, &time)) == nullptr) {
-    value_error("the time is out of range");
+    return std::nullopt;
   }
+  return time;
+}
+
+Value formatted_now(Runtime& rt, const Value& format) {
+  if (!format.is_string()) {
+    rt.type_error("strftime() argument 1 must be str, not " + std::string(type_name(format)));
+  }
+  const Text pattern = rt.text_of(format);
+  const std::string_view text = pattern.bytes;
+  rt.charge(text.size());
+  if (text.size() > std::size_t{1} << 16) rt.fail_limit("a date format is longer than 65536 bytes");
+  const std::optional<std::tm> time = rt.clock().now();
+  if (!time) rt.value_error("the time is out of range");
   // If the pattern is part template and part data, the whole result counts as data.
-  return string_copy(DateWriter(time, now_).write(text),
-                     pattern.is_data || pattern.runs != nullptr);
+  return rt.string_copy(DateWriter(*time, rt.clock().unix_s()).write(text),
+                        pattern.is_data || pattern.runs != nullptr);
 }
 
 }  // namespace tenon::jinja

@@ -1,8 +1,14 @@
+#include "tenon/jinja/dumps.h"
+
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 #include "tenon/base/utf8.h"
 #include "tenon/jinja/numbers.h"
-#include "tenon/jinja/vm.h"
+#include "tenon/jinja/operators.h"
+#include "tenon/jinja/sorting.h"
+#include "tenon/jinja/unicode.h"
 
 /// The tojson filter of transformers: Python's json.dumps, with the origin of every byte.
 namespace tenon::jinja {
@@ -10,48 +16,48 @@ namespace {
 
 class Dumper {
  public:
-  Dumper(Vm& vm, const Value (&options)[4]) : vm_(vm) {
-    ensure_ascii_ = !options[0].is(Tag::missing) && vm.truth(options[0]);
+  Dumper(Runtime& rt, const Value* options) : rt_(rt) {
+    ensure_ascii_ = !options[0].is(Tag::missing) && rt.truth(options[0]);
     const Value& indent = options[1];
     if (indent.is_string()) {
-      indent_ = vm.text_of(indent).bytes;
+      indent_ = rt.text_of(indent).bytes;
       is_indented_ = true;
     } else if (!indent.is(Tag::missing) && !indent.is(Tag::none)) {
-      indent_width_ = std::max<std::int64_t>(0, vm.index_of(indent, "indent"));
+      indent_width_ = std::max<std::int64_t>(0, index_of(rt, indent));
       is_indented_ = true;
     }
     if (is_indented_) item_separator_ = ",";
     if (!options[2].is(Tag::missing) && !options[2].is(Tag::none)) {
-      const Value both = vm.collect(options[2]);
+      const Value both = rt.collect(options[2]);
       if (both.list->size != 2 || !both.list->items[0].is_string() ||
           !both.list->items[1].is_string()) {
-        vm.value_error("separators must be a pair of strings");
+        rt.value_error("separators must be a pair of strings");
       }
-      item_separator_ = vm.text_of(both.list->items[0]).bytes;
-      key_separator_ = vm.text_of(both.list->items[1]).bytes;
+      item_separator_ = rt.text_of(both.list->items[0]).bytes;
+      key_separator_ = rt.text_of(both.list->items[1]).bytes;
     }
-    sort_keys_ = !options[3].is(Tag::missing) && vm.truth(options[3]);
+    sort_keys_ = !options[3].is(Tag::missing) && rt.truth(options[3]);
   }
 
   void dump(const Value& value) {
     const bool is_data = value.is_data();
     switch (value.tag) {
       case Tag::none:
-        vm_.put("null", is_data);
+        rt_.put("null", is_data);
         return;
       case Tag::boolean:
-        vm_.put(value.boolean ? "true" : "false", is_data);
+        rt_.put(value.boolean ? "true" : "false", is_data);
         return;
       case Tag::integer:
       case Tag::big_integer:
-        vm_.repr(value);
+        rt_.repr(value);
         return;
       case Tag::real:
         dump_real(value);
         return;
       case Tag::string:
       case Tag::rope:
-        dump_string(vm_.text_of(value));
+        dump_string(rt_.text_of(value));
         return;
       case Tag::list:
       case Tag::json_list:
@@ -63,7 +69,7 @@ class Dumper {
         dump_dict(value);
         return;
       default:
-        vm_.type_error("Object of type " + std::string(vm_.type_name(value)) +
+        rt_.type_error("Object of type " + std::string(type_name(value)) +
                        " is not JSON serializable");
     }
   }
@@ -71,9 +77,9 @@ class Dumper {
  private:
   void dump_real(const Value& value) {
     if (std::isfinite(value.real)) {
-      vm_.repr(value);
+      rt_.repr(value);
     } else {
-      vm_.put(std::isnan(value.real) ? "NaN"
+      rt_.put(std::isnan(value.real) ? "NaN"
               : value.real > 0       ? "Infinity"
                                      : "-Infinity",
               value.is_data());
@@ -87,14 +93,14 @@ class Dumper {
   }
 
   void dump_string(const Text& text) {
-    vm_.charge(text.bytes.size() / 4);
+    rt_.charge(text.bytes.size() / 4);
     std::uint32_t run = 0;
     const auto origin_at = [&](std::size_t at) {
       if (text.runs == nullptr) return text.is_data;
       while (run + 1 < text.run_count && at >= text.runs[run].end) ++run;
       return text.runs[run].is_data;
     };
-    vm_.put("\"", origin_at(0));
+    rt_.put("\"", origin_at(0));
     std::size_t begin = 0;
     for (std::size_t at = 0; at < text.bytes.size();) {
       const char c = text.bytes[at];
@@ -102,38 +108,38 @@ class Dumper {
         ++at;
         continue;
       }
-      vm_.put_text(text, begin, at);
+      rt_.put_text(text, begin, at);
       const bool is_data = origin_at(at);
       const char32_t point = unicode::next(text.bytes, at);
       begin = at;
       put_escape(point, is_data);
     }
-    vm_.put_text(text, begin, text.bytes.size());
-    vm_.put("\"", origin_at(text.bytes.empty() ? 0 : text.bytes.size() - 1));
+    rt_.put_text(text, begin, text.bytes.size());
+    rt_.put("\"", origin_at(text.bytes.empty() ? 0 : text.bytes.size() - 1));
   }
 
   void put_escape(char32_t point, bool is_data) {
     switch (point) {
       case '"':
-        vm_.put("\\\"", is_data);
+        rt_.put("\\\"", is_data);
         return;
       case '\\':
-        vm_.put("\\\\", is_data);
+        rt_.put("\\\\", is_data);
         return;
       case '\n':
-        vm_.put("\\n", is_data);
+        rt_.put("\\n", is_data);
         return;
       case '\r':
-        vm_.put("\\r", is_data);
+        rt_.put("\\r", is_data);
         return;
       case '\t':
-        vm_.put("\\t", is_data);
+        rt_.put("\\t", is_data);
         return;
       case '\f':
-        vm_.put("\\f", is_data);
+        rt_.put("\\f", is_data);
         return;
       case '\b':
-        vm_.put("\\b", is_data);
+        rt_.put("\\b", is_data);
         return;
       default:
         break;
@@ -147,85 +153,86 @@ class Dumper {
       size = std::snprintf(buffer, sizeof(buffer), "\\u%04x\\u%04x", 0xD800 + (rest >> 10),
                            0xDC00 + (rest & 0x3FF));
     }
-    vm_.put({buffer, static_cast<std::size_t>(size)}, is_data);
+    rt_.put({buffer, static_cast<std::size_t>(size)}, is_data);
   }
 
   void new_line(bool is_data) {
-    vm_.put("\n", is_data);
+    rt_.put("\n", is_data);
     if (indent_.data() != nullptr) {
-      for (std::int64_t i = 0; i < level_; ++i) vm_.put(indent_, is_data);
+      for (std::int64_t i = 0; i < level_; ++i) rt_.put(indent_, is_data);
     } else {
-      vm_.put_repeated(
+      rt_.put_repeated(
           " ", indent_width_ > (std::int64_t{1} << 40) ? indent_width_ : indent_width_ * level_,
           is_data);
     }
   }
 
   void dump_list(const Value& list) {
-    const Vm::Deeper deeper(vm_);
+    const Budget::Deeper deeper(rt_);
     const bool is_data = list.is_data();
-    const std::int64_t size = *vm_.length(list);
-    if (size == 0) return vm_.put("[]", is_data);
-    vm_.put("[", is_data);
+    const std::int64_t size = *rt_.length(list);
+    if (size == 0) return rt_.put("[]", is_data);
+    rt_.put("[", is_data);
     ++level_;
     for (std::int64_t i = 0; i < size; ++i) {
-      if (i != 0) vm_.put(item_separator_, is_data);
+      if (i != 0) rt_.put(item_separator_, is_data);
       if (is_indented_) new_line(is_data);
-      dump(vm_.item_at(list, i));
+      dump(rt_.item_at(list, i));
     }
     --level_;
     if (is_indented_) new_line(is_data);
-    vm_.put("]", is_data);
+    rt_.put("]", is_data);
   }
 
   void dump_dict(const Value& dict) {
-    const Vm::Deeper deeper(vm_);
+    const Budget::Deeper deeper(rt_);
     const bool is_data = dict.is_data();
-    const std::size_t size = vm_.entry_count(dict);
-    if (size == 0) return vm_.put("{}", is_data);
+    const std::size_t size = entry_count(dict);
+    if (size == 0) return rt_.put("{}", is_data);
     Value order;
     if (sort_keys_) {
-      order = vm_.make_list(static_cast<std::uint32_t>(size));
-      Value keys = vm_.make_list(static_cast<std::uint32_t>(size));
+      order = rt_.make_list(static_cast<std::uint32_t>(size));
+      Value keys = rt_.make_list(static_cast<std::uint32_t>(size));
       for (std::size_t i = 0; i < size; ++i) {
         Value key;
         Value value;
-        vm_.entry_at(dict, i, key, value);
-        vm_.append(order, make_int(static_cast<std::int64_t>(i)));
-        vm_.append(keys, key);
+        rt_.entry_at(dict, i, key, value);
+        rt_.append(order, make_int(static_cast<std::int64_t>(i)));
+        rt_.append(keys, key);
       }
-      vm_.sort_values(order.list->items, keys.list->items, static_cast<std::uint32_t>(size), false);
+      sort_values(rt_, order.list->items, keys.list->items, static_cast<std::uint32_t>(size),
+                  false);
     }
-    vm_.put("{", is_data);
+    rt_.put("{", is_data);
     ++level_;
     for (std::size_t i = 0; i < size; ++i) {
       Value key;
       Value value;
-      vm_.entry_at(dict, sort_keys_ ? static_cast<std::size_t>(order.list->items[i].integer) : i,
+      rt_.entry_at(dict, sort_keys_ ? static_cast<std::size_t>(order.list->items[i].integer) : i,
                    key, value);
-      if (i != 0) vm_.put(item_separator_, is_data);
+      if (i != 0) rt_.put(item_separator_, is_data);
       if (is_indented_) new_line(is_data);
       dump_key(key);
-      vm_.put(key_separator_, is_data);
+      rt_.put(key_separator_, is_data);
       dump(value);
     }
     --level_;
     if (is_indented_) new_line(is_data);
-    vm_.put("}", is_data);
+    rt_.put("}", is_data);
   }
 
   void dump_key(const Value& key) {
-    if (key.is_string()) return dump_string(vm_.text_of(key));
+    if (key.is_string()) return dump_string(rt_.text_of(key));
     if (!key.is_number() && !key.is(Tag::none)) {
-      vm_.type_error("keys must be str, int, float, bool or None, not " +
-                     std::string(vm_.type_name(key)));
+      rt_.type_error("keys must be str, int, float, bool or None, not " +
+                     std::string(type_name(key)));
     }
-    vm_.put("\"", key.is_data());
+    rt_.put("\"", key.is_data());
     dump(key);
-    vm_.put("\"", key.is_data());
+    rt_.put("\"", key.is_data());
   }
 
-  Vm& vm_;
+  Runtime& rt_;
   bool ensure_ascii_ = false;
   bool is_indented_ = false;
   bool sort_keys_ = false;
@@ -238,53 +245,51 @@ class Dumper {
 
 }  // namespace
 
-Value Vm::dumps(const Value& value, const Args& args) {
-  Value options[4];
-  bind(args, "tojson", {"ensure_ascii", "indent", "separators", "sort_keys"}, 0, options);
-  Dumper dumper(*this, options);
-  const Mark mark = begin_text();
+Value dumps(Runtime& rt, const Value& value, const Value* options) {
+  Dumper dumper(rt, options);
+  const TextBuffer::Mark mark = rt.begin_text();
   dumper.dump(value);
-  return end_text(mark);
+  return rt.end_text(mark);
 }
 
 namespace {
 
 // The values of a parsed text as values of the template, which it may change.
-Value own(Vm& vm, const json::Value& value, bool is_data) {
-  const Vm::Deeper deeper(vm);
+Value own(Runtime& rt, const json::Value& value, bool is_data) {
+  const Budget::Deeper deeper(rt);
   if (const json::Array* array = value.if_array()) {
-    Value list = vm.make_list(static_cast<std::uint32_t>(array->size()), is_data);
-    for (const json::Value& item : *array) vm.append(list, own(vm, item, is_data));
+    Value list = rt.make_list(static_cast<std::uint32_t>(array->size()), is_data);
+    for (const json::Value& item : *array) rt.append(list, own(rt, item, is_data));
     return list;
   }
   if (const json::Object* object = value.if_object()) {
-    Value dict = vm.make_dict(is_data);
+    Value dict = rt.make_dict(is_data);
     for (const json::Member& member : object->members()) {
-      vm.set(dict, vm.string_copy(member.key, is_data), own(vm, member.value, is_data));
+      rt.set(dict, rt.string_copy(member.key, is_data), own(rt, member.value, is_data));
     }
     return dict;
   }
-  if (const std::string* text = value.if_string()) return vm.string_copy(*text, is_data);
-  Value result = vm.import(value);
+  if (const std::string* text = value.if_string()) return rt.string_copy(*text, is_data);
+  Value result = rt.import(value);
   result.flags = is_data ? kData : 0;
   return result;
 }
 
 }  // namespace
 
-Value Vm::from_json(const Value& text) {
+Value from_json(Runtime& rt, const Value& text) {
   if (!text.is_string()) {
-    type_error("the JSON object must be str, not " + std::string(type_name(text)));
+    rt.type_error("the JSON object must be str, not " + std::string(type_name(text)));
   }
-  const Text source = text_of(text);
-  charge(source.bytes.size());
+  const Text source = rt.text_of(text);
+  rt.charge(source.bytes.size());
   json::ParseOptions limits;
   limits.max_depth = 128;
   limits.max_bytes = std::size_t{4} << 20;
   limits.max_values = std::size_t{1} << 18;
   const Expected<json::Value> parsed = json::parse(source.bytes, limits);
-  if (!parsed) value_error(parsed.error().message);
-  return own(*this, *parsed, text.is_data() || source.runs != nullptr);
+  if (!parsed) rt.value_error(parsed.error().message);
+  return own(rt, *parsed, text.is_data() || source.runs != nullptr);
 }
 
 }  // namespace tenon::jinja

@@ -1,10 +1,16 @@
+#include "tenon/jinja/format.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "tenon/base/utf8.h"
+#include "tenon/jinja/builtins.h"
+#include "tenon/jinja/indexing.h"
+#include "tenon/jinja/markup.h"
 #include "tenon/jinja/numbers.h"
-#include "tenon/jinja/vm.h"
+#include "tenon/jinja/operators.h"
+#include "tenon/jinja/unicode.h"
 
 /// Python's two ways of filling in text: `%` and str.format with its specifications.
 ///
@@ -56,7 +62,7 @@ std::string grouped(const std::string& number, char separator, std::size_t each)
 }
 
 /// Puts `prefix` (sign, 0x) and `digits` into a field; zeros for padding go between them.
-void put_number(Vm& vm, const Spec& spec, const std::string& prefix, const std::string& digits,
+void put_number(Runtime& rt, const Spec& spec, const std::string& prefix, const std::string& digits,
                 bool is_data) {
   const std::int64_t missing =
       spec.width - static_cast<std::int64_t>(prefix.size() + unicode::length(digits));
@@ -65,11 +71,11 @@ void put_number(Vm& vm, const Spec& spec, const std::string& prefix, const std::
                             : align == '>' || align == '=' ? missing
                             : align == '^'                 ? missing / 2
                                                            : 0;
-  if (align != '=') vm.put_repeated(spec.fill, left, spec.fill_is_data);
-  vm.put(prefix, is_data);
-  if (align == '=') vm.put_repeated(spec.fill, left, spec.fill_is_data);
-  vm.put(digits, is_data);
-  vm.put_repeated(spec.fill, missing - left, spec.fill_is_data);
+  if (align != '=') rt.put_repeated(spec.fill, left, spec.fill_is_data);
+  rt.put(prefix, is_data);
+  if (align == '=') rt.put_repeated(spec.fill, left, spec.fill_is_data);
+  rt.put(digits, is_data);
+  rt.put_repeated(spec.fill, missing - left, spec.fill_is_data);
 }
 
 std::string sign_of(bool is_negative, char sign) {
@@ -77,16 +83,16 @@ std::string sign_of(bool is_negative, char sign) {
   return sign == '-' ? "" : std::string(1, sign);
 }
 
-void check_precision(Vm& vm, std::int64_t precision) {
-  if (precision > 32) vm.charge(static_cast<std::size_t>(precision) * 16);
+void check_precision(Runtime& rt, std::int64_t precision) {
+  if (precision > 32) rt.charge(static_cast<std::size_t>(precision) * 16);
   if (precision > kMaxPrecision) {
-    vm.fail_limit("a number is asked for with more than " + std::to_string(kMaxPrecision) +
+    rt.fail_limit("a number is asked for with more than " + std::to_string(kMaxPrecision) +
                   " digits");
   }
 }
 
-std::string real_digits(Vm& vm, double value, const Spec& spec) {
-  check_precision(vm, spec.precision);
+std::string real_digits(Runtime& rt, double value, const Spec& spec) {
+  check_precision(rt, spec.precision);
   const double magnitude = std::fabs(value);
   if (spec.type == '\0' && spec.precision < 0) return repr_of_double(magnitude);
   if (spec.type == '%') {
@@ -101,28 +107,28 @@ std::string real_digits(Vm& vm, double value, const Spec& spec) {
   return digits;
 }
 
-void format_real(Vm& vm, double value, Spec spec, bool is_data) {
-  std::string digits = real_digits(vm, value, spec);
+void format_real(Runtime& rt, double value, Spec spec, bool is_data) {
+  std::string digits = real_digits(rt, value, spec);
   if (spec.grouping != '\0') digits = grouped(digits, spec.grouping, 3);
   const bool is_negative = std::signbit(value) && !std::isnan(value);
-  put_number(vm, spec, sign_of(is_negative, spec.sign), digits, is_data);
+  put_number(rt, spec, sign_of(is_negative, spec.sign), digits, is_data);
 }
 
-void format_int(Vm& vm, const Value& value, const Spec& spec) {
+void format_int(Runtime& rt, const Value& value, const Spec& spec) {
   const bool is_data = value.is_data();
   BigInt number = big_of(value);
   if (std::string_view("eEfFgG%").find(spec.type) != std::string_view::npos && spec.type != '\0') {
-    return format_real(vm, number.to_double(), spec, is_data);
+    return format_real(rt, number.to_double(), spec, is_data);
   }
-  if (spec.precision >= 0) vm.value_error("Precision not allowed in integer format specifier");
+  if (spec.precision >= 0) rt.value_error("Precision not allowed in integer format specifier");
   if (spec.type == 'c') {
     const auto point = number.to_int64().value_or(-1);
     if (point < 0 || point >= 0x110000 || (point >= 0xD800 && point < 0xE000)) {
-      vm.fail("OverflowError", "%c arg not in range(0x110000)");
+      rt.fail("OverflowError", "%c arg not in range(0x110000)");
     }
     std::string character;
     utf8::append(character, static_cast<char32_t>(point));
-    return put_number(vm, spec, "", character, is_data);
+    return put_number(rt, spec, "", character, is_data);
   }
   unsigned base = 10;
   std::string prefix;
@@ -145,21 +151,21 @@ void format_int(Vm& vm, const Value& value, const Spec& spec) {
       if (spec.alternate) prefix = "0b";
       break;
     default:
-      vm.value_error(std::string("Unknown format code '") + spec.type +
+      rt.value_error(std::string("Unknown format code '") + spec.type +
                      "' for object of type 'int'");
   }
   const bool is_negative = number.is_negative();
   if (is_negative) number = -number;
-  vm.charge_decimals(number.limbs().size());
+  rt.charge_decimals(number.limbs().size());
   std::string digits = number.to_string(base);
   if (spec.type == 'X') {
     for (char& c : digits) c = c >= 'a' ? static_cast<char>(c - 32) : c;
   }
   if (spec.grouping != '\0') digits = grouped(digits, spec.grouping, base == 10 ? 3 : 4);
-  put_number(vm, spec, sign_of(is_negative, spec.sign) + prefix, digits, is_data);
+  put_number(rt, spec, sign_of(is_negative, spec.sign) + prefix, digits, is_data);
 }
 
-void format_text(Vm& vm, const Text& text, const Spec& spec) {
+void format_text(Runtime& rt, const Text& text, const Spec& spec) {
   std::size_t end = text.bytes.size();
   if (spec.precision >= 0) {
     end = unicode::offset(text.bytes, static_cast<std::size_t>(spec.precision));
@@ -171,12 +177,12 @@ void format_text(Vm& vm, const Text& text, const Spec& spec) {
                             : align == '>' ? missing
                             : align == '^' ? missing / 2
                                            : 0;
-  vm.put_repeated(spec.fill, left, spec.fill_is_data);
-  vm.put_text(text, 0, end);
-  vm.put_repeated(spec.fill, missing - left, spec.fill_is_data);
+  rt.put_repeated(spec.fill, left, spec.fill_is_data);
+  rt.put_text(text, 0, end);
+  rt.put_repeated(spec.fill, missing - left, spec.fill_is_data);
 }
 
-Spec read_spec(Vm& vm, const Text& written) {
+Spec read_spec(Runtime& rt, const Text& written) {
   const std::string_view text = written.bytes;
   Spec spec;
   std::size_t at = 0;
@@ -212,50 +218,46 @@ Spec read_spec(Vm& vm, const Text& written) {
   if (at < text.size() && text[at] == '.') {
     ++at;
     if (at >= text.size() || !is_width_digit(text[at]))
-      vm.value_error("Format specifier missing precision");
+      rt.value_error("Format specifier missing precision");
     spec.precision = read_number(text, at);
   }
   if (at < text.size()) spec.type = text[at++];
-  if (at != text.size()) vm.value_error("Invalid format specifier");
+  if (at != text.size()) rt.value_error("Invalid format specifier");
   return spec;
 }
 
-}  // namespace
-
-void Vm::format_value(const Value& value, const Text& written) {
-  if (written.bytes.empty()) return print(value);
-  const Spec spec = read_spec(*this, written);
-  if (value.is_int()) return format_int(*this, value, spec);
+void format_value(Runtime& rt, const Value& value, const Text& written) {
+  if (written.bytes.empty()) return rt.print(value);
+  const Spec spec = read_spec(rt, written);
+  if (value.is_int()) return format_int(rt, value, spec);
   if (value.is(Tag::real)) {
     if (std::string_view("eEfFgGn%").find(spec.type) == std::string_view::npos &&
         spec.type != '\0') {
-      value_error(std::string("Unknown format code '") + spec.type +
-                  "' for object of type 'float'");
+      rt.value_error(std::string("Unknown format code '") + spec.type +
+                     "' for object of type 'float'");
     }
-    return format_real(*this, value.real, spec, value.is_data());
+    return format_real(rt, value.real, spec, value.is_data());
   }
   if (!value.is_string()) {
-    type_error("unsupported format string passed to " + std::string(type_name(value)) +
-               ".__format__");
+    rt.type_error("unsupported format string passed to " + std::string(type_name(value)) +
+                  ".__format__");
   }
   if (spec.type != '\0' && spec.type != 's') {
-    value_error(std::string("Unknown format code '") + spec.type + "' for object of type 'str'");
+    rt.value_error(std::string("Unknown format code '") + spec.type + "' for object of type 'str'");
   }
-  if (spec.align == '=') value_error("'=' alignment not allowed in string format specifier");
-  if (spec.sign != '-') value_error("Sign not allowed in string format specifier");
-  if (spec.alternate) value_error("Alternate form (#) not allowed in string format specifier");
-  if (spec.grouping != '\0') value_error("Cannot specify ',' with 's'.");
-  format_text(*this, text_of(value), spec);
+  if (spec.align == '=') rt.value_error("'=' alignment not allowed in string format specifier");
+  if (spec.sign != '-') rt.value_error("Sign not allowed in string format specifier");
+  if (spec.alternate) rt.value_error("Alternate form (#) not allowed in string format specifier");
+  if (spec.grouping != '\0') rt.value_error("Cannot specify ',' with 's'.");
+  format_text(rt, rt.text_of(value), spec);
 }
 
 // --- "%s" % value
 
-namespace {
-
 class Percent {
  public:
-  Percent(Vm& vm, const Value& format, const Value& arguments)
-      : vm_(vm), text_(vm.text_of(format)), arguments_(arguments) {
+  Percent(Runtime& rt, const Value& format, const Value& arguments)
+      : rt_(rt), text_(rt.text_of(format)), arguments_(arguments) {
     is_mapping_ = !arguments.is(Tag::tuple) && !arguments.is_string() &&
                   (arguments.is_mapping() || arguments.is_list() || arguments.is(Tag::range) ||
                    arguments.is(Tag::undefined));
@@ -265,12 +267,12 @@ class Percent {
     const std::string_view bytes = text_.bytes;
     for (std::size_t at = 0; at < bytes.size();) {
       const std::size_t sign = std::min(bytes.find('%', at), bytes.size());
-      vm_.put_text(text_, at, sign);
+      rt_.put_text(text_, at, sign);
       at = sign;
       if (at < bytes.size()) at = conversion(at + 1);
     }
     if (!is_mapping_ && used_ < count()) {
-      vm_.type_error("not all arguments converted during string formatting");
+      rt_.type_error("not all arguments converted during string formatting");
     }
   }
 
@@ -280,31 +282,31 @@ class Percent {
   }
   Value next_argument() {
     if (arguments_.is(Tag::tuple)) {
-      if (used_ >= arguments_.list->size) vm_.type_error("not enough arguments for format string");
+      if (used_ >= arguments_.list->size) rt_.type_error("not enough arguments for format string");
       return arguments_.list->items[used_++];
     }
-    if (used_++ > 0) vm_.type_error("not enough arguments for format string");
+    if (used_++ > 0) rt_.type_error("not enough arguments for format string");
     return arguments_;
   }
 
   std::size_t conversion(std::size_t at) {
     const std::string_view bytes = text_.bytes;
-    vm_.step();
+    rt_.step();
     Spec spec;
     Value value;
     const auto check = [&] {
-      if (at >= bytes.size()) vm_.value_error("incomplete format");
+      if (at >= bytes.size()) rt_.value_error("incomplete format");
     };
     if (at < bytes.size() && bytes[at] == '(') {
       int depth = 1;
       const std::size_t begin = ++at;
       for (; at < bytes.size() && depth > 0; ++at)
         depth += bytes[at] == '(' ? 1 : bytes[at] == ')' ? -1 : 0;
-      if (depth > 0) vm_.value_error("incomplete format key");
-      if (!arguments_.is_mapping()) vm_.type_error("format requires a mapping");
+      if (depth > 0) rt_.value_error("incomplete format key");
+      if (!arguments_.is_mapping()) rt_.type_error("format requires a mapping");
       const std::string_view key = bytes.substr(begin, at - 1 - begin);
-      value = vm_.get(arguments_, key);
-      if (value.is(Tag::missing)) vm_.fail("KeyError", "'" + std::string(key) + "'");
+      value = rt_.get(arguments_, key);
+      if (value.is(Tag::missing)) rt_.fail("KeyError", "'" + std::string(key) + "'");
     }
     bool left = false;
     bool zero = false;
@@ -328,8 +330,8 @@ class Percent {
       if (at < bytes.size() && bytes[at] == '*') {
         ++at;
         const Value star = next_argument();
-        if (!star.is_int()) vm_.type_error("* wants int");
-        return vm_.index_of(star, "width");
+        if (!star.is_int()) rt_.type_error("* wants int");
+        return index_of(rt_, star);
       }
       return read_number(bytes, at);
     };
@@ -346,11 +348,11 @@ class Percent {
     check();
     const char type = bytes[at++];
     if (type == '%') {
-      vm_.put_text(text_, at - 1, at);
+      rt_.put_text(text_, at - 1, at);
       return at;
     }
     if (std::string_view("diuoxXeEfFgGcrsa").find(type) == std::string_view::npos) {
-      vm_.value_error(std::string("unsupported format character '") + type + "'");
+      rt_.value_error(std::string("unsupported format character '") + type + "'");
     }
     if (value.is(Tag::missing)) value = next_argument();
     spec.align = left ? '<' : '>';
@@ -369,70 +371,68 @@ class Percent {
   void put_text(const Value& value, char type, const Spec& spec) {
     Value string = value;
     if (type == 's') {
-      string = vm_.to_string(value);
+      string = rt_.to_string(value);
     } else if (type == 'a') {
-      string = vm_.ascii(value);
+      string = ascii(rt_, value);
     } else {
-      const Vm::Mark mark = vm_.begin_text();
-      vm_.repr(value);
-      string = vm_.end_text(mark);
+      string = rt_.to_repr(value);
     }
-    format_text(vm_, vm_.text_of(string), spec);
+    format_text(rt_, rt_.text_of(string), spec);
   }
 
   void put_number_as(const Value& value, char type, Spec spec) {
-    if (value.is(Tag::undefined)) vm_.fail_undefined(value);
+    if (value.is(Tag::undefined)) rt_.fail_undefined(value);
     if (type == 'c') {
       if (value.is_string()) {
-        const Text text = vm_.text_of(value);
-        if (unicode::length(text.bytes) != 1) vm_.type_error("%c requires int or char");
+        const Text text = rt_.text_of(value);
+        if (unicode::length(text.bytes) != 1) rt_.type_error("%c requires int or char");
         spec.fill = " ";
-        return format_text(vm_, text, spec);
+        return format_text(rt_, text, spec);
       }
-      if (!value.is_int()) vm_.type_error("%c requires int or char");
+      if (!value.is_int()) rt_.type_error("%c requires int or char");
       spec.type = 'c';
       spec.precision = -1;
-      return format_int(vm_, value, spec);
+      return format_int(rt_, value, spec);
     }
     const bool is_real = std::string_view("eEfFgG").find(type) != std::string_view::npos;
     if (!value.is_number()) {
-      if (is_real) vm_.type_error("must be real number, not " + std::string(vm_.type_name(value)));
-      vm_.type_error(std::string("%") + type + " format: a real number is required, not " +
-                     std::string(vm_.type_name(value)));
+      if (is_real) rt_.type_error("must be real number, not " + std::string(type_name(value)));
+      rt_.type_error(std::string("%") + type + " format: a real number is required, not " +
+                     std::string(type_name(value)));
     }
     if (is_real) {
       spec.type = type;
-      return format_real(vm_, value.is(Tag::real) ? value.real : big_of(value).to_double(), spec,
+      return format_real(rt_, value.is(Tag::real) ? value.real : big_of(value).to_double(), spec,
                          value.is_data());
     }
     if (value.is(Tag::real)) {
       if (type == 'x' || type == 'X' || type == 'o') {
-        vm_.type_error(std::string("%") + type + " format: an integer is required, not float");
+        rt_.type_error(std::string("%") + type + " format: an integer is required, not float");
       }
       if (!std::isfinite(value.real))
-        vm_.fail("OverflowError", "cannot convert float infinity to integer");
+        rt_.fail("OverflowError", "cannot convert float infinity to integer");
     }
     BigInt number = value.is(Tag::real) ? BigInt::from_double(value.real) : big_of(value);
     const bool is_negative = number.is_negative();
     if (is_negative) number = -number;
-    vm_.charge_decimals(number.limbs().size());
+    rt_.charge_decimals(number.limbs().size());
     const unsigned base = type == 'o' ? 8 : type == 'x' || type == 'X' ? 16 : 10;
     std::string digits = number.to_string(base);
     if (type == 'X') {
       for (char& c : digits) c = c >= 'a' ? static_cast<char>(c - 32) : c;
     }
     if (spec.precision > 0) {
-      check_precision(vm_, spec.precision);
+      check_precision(rt_, spec.precision);
       if (digits.size() < static_cast<std::size_t>(spec.precision)) {
         digits.insert(0, static_cast<std::size_t>(spec.precision) - digits.size(), '0');
       }
     }
     std::string prefix = sign_of(is_negative, spec.sign);
     if (spec.alternate && base != 10) prefix += base == 8 ? "0o" : type == 'x' ? "0x" : "0X";
-    put_number(vm_, spec, prefix, digits, value.is_data());
+    put_number(rt_, spec, prefix, digits, value.is_data());
   }
 
-  Vm& vm_;
+  Runtime& rt_;
   Text text_;
   const Value& arguments_;
   bool is_mapping_ = false;
@@ -441,10 +441,10 @@ class Percent {
 
 }  // namespace
 
-Value Vm::percent(const Value& format, const Value& arguments) {
-  const Mark mark = begin_text();
-  Percent(*this, format, arguments).run();
-  Value value = end_text(mark);
+Value percent(Runtime& rt, const Value& format, const Value& arguments) {
+  const TextBuffer::Mark mark = rt.begin_text();
+  Percent(rt, format, arguments).run();
+  Value value = rt.end_text(mark);
   value.flags |= format.flags & kMarkup;
   return value;
 }
@@ -455,11 +455,11 @@ namespace {
 
 class Formatter {
  public:
-  Formatter(Vm& vm, const Args& args, const Value* mapping)
-      : vm_(vm), args_(args), mapping_(mapping) {}
+  Formatter(Runtime& rt, const Args& args, const Value* mapping)
+      : rt_(rt), args_(args), mapping_(mapping) {}
 
   void run(const Text& text, int depth) {
-    if (depth > 2) vm_.value_error("Max string recursion exceeded");
+    if (depth > 2) rt_.value_error("Max string recursion exceeded");
     const std::string_view bytes = text.bytes;
     std::size_t begin = 0;
     for (std::size_t at = 0; at < bytes.size();) {
@@ -468,19 +468,19 @@ class Formatter {
         ++at;
         continue;
       }
-      vm_.step();
-      vm_.put_text(text, begin, at);
+      rt_.step();
+      rt_.put_text(text, begin, at);
       if (at + 1 < bytes.size() && bytes[at + 1] == c) {
-        vm_.put_text(text, at, at + 1);
+        rt_.put_text(text, at, at + 1);
         at += 2;
       } else if (c == '}') {
-        vm_.value_error("Single '}' encountered in format string");
+        rt_.value_error("Single '}' encountered in format string");
       } else {
         at = field(text, at + 1, depth);
       }
       begin = at;
     }
-    vm_.put_text(text, begin, bytes.size());
+    rt_.put_text(text, begin, bytes.size());
   }
 
  private:
@@ -489,30 +489,30 @@ class Formatter {
     // A field's name may hold brackets with anything inside; its specification may hold fields.
     std::size_t at = begin;
     while (at < bytes.size() && bytes[at] != '}' && bytes[at] != ':' && bytes[at] != '!') {
-      if (bytes[at] == '{') vm_.value_error("unexpected '{' in field name");
+      if (bytes[at] == '{') rt_.value_error("unexpected '{' in field name");
       if (bytes[at] == '[') {
         while (at < bytes.size() && bytes[at] != ']') ++at;
-        if (at >= bytes.size()) vm_.value_error("expected '}' before end of string");
+        if (at >= bytes.size()) rt_.value_error("expected '}' before end of string");
       }
       ++at;
     }
-    if (at >= bytes.size()) vm_.value_error("expected '}' before end of string");
+    if (at >= bytes.size()) rt_.value_error("expected '}' before end of string");
     Value value = look_up(bytes.substr(begin, at - begin));
     if (bytes[at] == '!') {
       const char conversion = at + 1 < bytes.size() ? bytes[at + 1] : '\0';
       if (conversion != 's' && conversion != 'r' && conversion != 'a') {
-        vm_.value_error("Unknown conversion specifier");
+        rt_.value_error("Unknown conversion specifier");
       }
       at += 2;
       if (at >= bytes.size() || (bytes[at] != ':' && bytes[at] != '}')) {
-        vm_.value_error("expected ':' after conversion specifier");
+        rt_.value_error("expected ':' after conversion specifier");
       }
       if (conversion == 'a') {
-        value = vm_.ascii(value);
+        value = ascii(rt_, value);
       } else {
-        const Vm::Mark mark = vm_.begin_text();
-        conversion == 's' ? vm_.print(value) : vm_.repr(value);
-        value = vm_.end_text(mark);
+        const TextBuffer::Mark mark = rt_.begin_text();
+        conversion == 's' ? rt_.print(value) : rt_.repr(value);
+        value = rt_.end_text(mark);
       }
     }
     Value spec = make_string({});
@@ -522,13 +522,13 @@ class Formatter {
       for (; at < bytes.size() && (nested > 0 || bytes[at] != '}'); ++at) {
         nested += bytes[at] == '{' ? 1 : bytes[at] == '}' ? -1 : 0;
       }
-      if (at >= bytes.size()) vm_.value_error("expected '}' before end of string");
-      const Value raw = vm_.substring(text, start, at);
-      const Vm::Mark mark = vm_.begin_text();
-      run(vm_.text_of(raw), depth + 1);
-      spec = vm_.end_text(mark);
+      if (at >= bytes.size()) rt_.value_error("expected '}' before end of string");
+      const Value raw = rt_.substring(text, start, at);
+      const TextBuffer::Mark mark = rt_.begin_text();
+      run(rt_.text_of(raw), depth + 1);
+      spec = rt_.end_text(mark);
     }
-    vm_.format_value(value, vm_.text_of(spec));
+    format_value(rt_, value, rt_.text_of(spec));
     return at + 1;
   }
 
@@ -536,24 +536,25 @@ class Formatter {
     std::size_t at = std::min(name.find_first_of(".["), name.size());
     Value value = first(name.substr(0, at));
     while (at < name.size()) {
-      vm_.step();
+      rt_.step();
       if (name[at] == '.') {
         const std::size_t end = std::min(name.find_first_of(".[", at + 1), name.size());
-        const std::string_view attribute = vm_.arena().copy(name.substr(at + 1, end - at - 1));
-        if (attribute.empty()) vm_.value_error("Empty attribute in format string");
-        value = vm_.attribute(value, attribute, method_of_name(attribute));
+        const std::string_view field = rt_.arena().copy(name.substr(at + 1, end - at - 1));
+        if (field.empty()) rt_.value_error("Empty attribute in format string");
+        value = attribute(rt_, value, field, method_of_name(field));
         at = end;
       } else if (name[at] == '[') {
         const std::size_t end = name.find(']', at);
-        if (end == std::string_view::npos) vm_.value_error("Missing ']' in format string");
+        if (end == std::string_view::npos) rt_.value_error("Missing ']' in format string");
         const std::string_view index = name.substr(at + 1, end - at - 1);
-        if (index.empty()) vm_.value_error("Empty attribute in format string");
-        value = vm_.item(value, index.find_first_not_of("0123456789") == std::string_view::npos
-                                    ? number_of(index)
-                                    : make_string(vm_.arena().copy(index)));
+        if (index.empty()) rt_.value_error("Empty attribute in format string");
+        value = item(rt_, value,
+                     index.find_first_not_of("0123456789") == std::string_view::npos
+                         ? number_of(index)
+                         : make_string(rt_.arena().copy(index)));
         at = end + 1;
       } else {
-        vm_.value_error("Only '.' or '[' may follow ']' in format field specifier");
+        rt_.value_error("Only '.' or '[' may follow ']' in format field specifier");
       }
     }
     return value;
@@ -566,27 +567,27 @@ class Formatter {
   Value first(std::string_view name) {
     if (name.empty() || name.find_first_not_of("0123456789") == std::string_view::npos) {
       if (name.empty() == is_numbered_ && (is_numbered_ || next_ > 0)) {
-        vm_.value_error("cannot switch between manual and automatic field numbering");
+        rt_.value_error("cannot switch between manual and automatic field numbering");
       }
       is_numbered_ = !name.empty();
       const std::int64_t index = name.empty() ? next_++ : number_of(name).integer;
       if (index >= args_.size) {
-        vm_.fail("IndexError", "Replacement index " + std::to_string(index) +
+        rt_.fail("IndexError", "Replacement index " + std::to_string(index) +
                                    " out of range for positional args tuple");
       }
       return args_.items[index];
     }
     if (mapping_ != nullptr) {
-      const Value found = vm_.item(*mapping_, make_string(name));
+      const Value found = item(rt_, *mapping_, make_string(name));
       if (!found.is(Tag::undefined)) return found;
     }
     for (std::uint32_t i = 0; i < args_.keyword_count; ++i) {
-      if (vm_.text_of(args_.keywords[i].key).bytes == name) return args_.keywords[i].value;
+      if (rt_.text_of(args_.keywords[i].key).bytes == name) return args_.keywords[i].value;
     }
-    vm_.fail("KeyError", "'" + std::string(name) + "'");
+    rt_.fail("KeyError", "'" + std::string(name) + "'");
   }
 
-  Vm& vm_;
+  Runtime& rt_;
   const Args& args_;
   const Value* mapping_;
   std::int64_t next_ = 0;
@@ -595,11 +596,11 @@ class Formatter {
 
 }  // namespace
 
-Value Vm::format_string(const Value& format, const Args& args, const Value* mapping) {
-  const Text text = text_of(format);
-  const Mark mark = begin_text();
-  Formatter(*this, args, mapping).run(text, 0);
-  Value value = end_text(mark);
+Value format_string(Runtime& rt, const Value& format, const Args& args, const Value* mapping) {
+  const Text text = rt.text_of(format);
+  const TextBuffer::Mark mark = rt.begin_text();
+  Formatter(rt, args, mapping).run(text, 0);
+  Value value = rt.end_text(mark);
   value.flags |= format.flags & kMarkup;
   return value;
 }

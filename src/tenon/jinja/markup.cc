@@ -1,13 +1,17 @@
+#include "tenon/jinja/markup.h"
+
 #include <algorithm>
 #include <iterator>
 #include <string>
 #include <string_view>
 
 #include "tenon/base/utf8.h"
+#include "tenon/jinja/filter.h"
+#include "tenon/jinja/string_methods.h"
 #include "tenon/jinja/unicode.h"
-#include "tenon/jinja/vm.h"
 
-/// Text as HTML and as ASCII: the results of Python's html.unescape() and ascii().
+/// Text as HTML and as ASCII: the results of markupsafe's functions, and of Python's
+/// html.unescape() and ascii().
 namespace tenon::jinja {
 namespace {
 
@@ -100,51 +104,118 @@ Reference name_at(std::string_view text) {
 
 }  // namespace
 
-Value Vm::unescape_html(const Value& string) {
-  const Text text = text_of(string);
-  charge(text.bytes.size());
-  const Mark mark = begin_text();
+Value unescape_html(TextBuffer& out, const Value& string) {
+  const Text text = out.text_of(string);
+  out.charge(text.bytes.size());
+  const TextBuffer::Mark mark = out.begin_text();
   std::size_t begin = 0;
   for (std::size_t at = text.bytes.find('&'); at != std::string_view::npos;
        at = text.bytes.find('&', at)) {
-    step();
+    out.step();
     const std::string_view rest = text.bytes.substr(at);
     const Reference found = rest.substr(0, 2) == "&#" ? number_at(rest) : name_at(rest);
     if (found.length == 0) {
       ++at;
       continue;
     }
-    put_text(text, begin, at);
-    put(found.text, text.is_data_at(at));
+    out.put_text(text, begin, at);
+    out.put(found.text, text.is_data_at(at));
     at += found.length;
     begin = at;
   }
-  put_text(text, begin, text.bytes.size());
-  return end_text(mark);
+  out.put_text(text, begin, text.bytes.size());
+  return out.end_text(mark);
 }
 
-Value Vm::ascii(const Value& value) {
-  const Mark whole = begin_text();
-  repr(value);
-  const Value shown = end_text(whole);
-  const Text text = text_of(shown);
+Value ascii(Runtime& rt, const Value& value) {
+  const Value shown = rt.to_repr(value);
+  const Text text = rt.text_of(shown);
   if (unicode::is_ascii(text.bytes)) return shown;
-  charge(text.bytes.size() * 2);
-  const Mark mark = begin_text();
+  rt.charge(text.bytes.size() * 2);
+  const TextBuffer::Mark mark = rt.begin_text();
   for (std::size_t at = 0; at < text.bytes.size();) {
     const std::size_t begin = at;
     const char32_t point = unicode::next(text.bytes, at);
     if (point < 0x80) {
-      put_text(text, begin, at);
+      rt.put_text(text, begin, at);
       continue;
     }
     constexpr std::string_view kDigits = "0123456789abcdef";
     const unsigned digits = point < 0x100 ? 2 : point < 0x10000 ? 4 : 8;
     std::string escape = digits == 2 ? "\\x" : digits == 4 ? "\\u" : "\\U";
     for (unsigned i = digits; i-- > 0;) escape += kDigits[(point >> (4 * i)) & 15U];
-    put(escape, text.is_data_at(begin));
+    rt.put(escape, text.is_data_at(begin));
   }
-  return end_text(mark);
+  return rt.end_text(mark);
+}
+
+Value escaped(Runtime& rt, const Value& value, bool force) {
+  if (value.is_string() && value.is_markup() && !force) return value;
+  const Value string = rt.to_string(value);
+  const Text text = rt.text_of(string);
+  rt.charge(text.bytes.size());
+  const TextBuffer::Mark mark = rt.begin_text();
+  std::size_t begin = 0;
+  for (std::size_t at = 0; at < text.bytes.size(); ++at) {
+    std::string_view escape;
+    switch (text.bytes[at]) {
+      case '&':
+        escape = "&amp;";
+        break;
+      case '<':
+        escape = "&lt;";
+        break;
+      case '>':
+        escape = "&gt;";
+        break;
+      case '\'':
+        escape = "&#39;";
+        break;
+      case '"':
+        escape = "&#34;";
+        break;
+      default:
+        continue;
+    }
+    rt.put_text(text, begin, at);
+    const Value character = rt.substring(text, at, at + 1);
+    rt.put(escape, character.is_data());
+    begin = at + 1;
+  }
+  rt.put_text(text, begin, text.bytes.size());
+  return markup(rt.end_text(mark));
+}
+
+// Removes runs of tags and comments; the text that is left is separated by single spaces.
+Value without_tags(Runtime& rt, const Value& value) {
+  const Value string = rt.to_string(value);
+  const Text all = rt.text_of(string);
+  rt.charge(all.bytes.size());
+  // markupsafe 3 removes comments first and tags second, each search from the left.
+  const auto strip = [&](const Text& from, std::string_view open, std::string_view close) {
+    const TextBuffer::Mark mark = rt.begin_text();
+    std::size_t begin = 0;
+    while (true) {
+      const std::size_t start = from.bytes.find(open, begin);
+      if (start == std::string_view::npos) break;
+      const std::size_t end = from.bytes.find(close, start);
+      if (end == std::string_view::npos) break;
+      rt.step();
+      rt.put_text(from, begin, start);
+      begin = end + close.size();
+    }
+    rt.put_text(from, begin, from.bytes.size());
+    return rt.end_text(mark);
+  };
+  const Value no_comments = strip(all, "<!--", "-->");
+  const Value no_tags = strip(rt.text_of(no_comments), "<", ">");
+  const Value words = call_string_method(rt, no_tags, MethodId::split, {});
+  const TextBuffer::Mark mark = rt.begin_text();
+  for (std::uint32_t i = 0; i < words.list->size; ++i) {
+    if (i != 0) rt.put(" ", false);
+    rt.put_string(words.list->items[i]);
+  }
+  return unescape_html(rt, rt.end_text(mark));
 }
 
 }  // namespace tenon::jinja

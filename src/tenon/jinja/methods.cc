@@ -1,819 +1,348 @@
+#include "tenon/jinja/methods.h"
+
 #include <algorithm>
-#include <limits>
-#include <utility>
-#include <vector>
+#include <bit>
+#include <cmath>
 
-#include "tenon/base/utf8.h"
-#include "tenon/jinja/vm.h"
+#include "tenon/jinja/bytes.h"
+#include "tenon/jinja/functions.h"
+#include "tenon/jinja/numbers.h"
+#include "tenon/jinja/operators.h"
+#include "tenon/jinja/sorting.h"
+#include "tenon/jinja/string_methods.h"
 
-/// Python's str methods. They work on code points, and every byte of the result keeps its origin.
-///
-/// StringMethod is one call: `run` is a switch over the number of the method, which the compiler of
-/// the template has found, and each `do_` function binds its arguments with Python's errors.
-/// Results that are a part of the string (strip, split, partition) are views made by part(),
-/// without copying. Results that are made anew (replace, join, center) are written with Vm::put and
-/// take the origin of each piece, and letters with changed case take the origin of the letter.
-/// Searches use unicode::find, which is linear for any input. The whole text is charged once for
-/// the call, and four times its size if every character is looked at.
+/// The methods of all values except strings and bytes. They are numbered when the template is
+/// compiled, so a call is a switch over MethodId, first on the type of `self`, and no name is
+/// looked up while rendering. Lists and dicts of the template can be changed only with
+/// CompileOptions::superset, because the sandbox of transformers refuses that. Methods charge steps
+/// in proportion to their work.
 namespace tenon::jinja {
 namespace {
 
 using M = MethodId;
 
-constexpr std::size_t kNowhere = std::string_view::npos;
-
-bool is_space_at(std::string_view text, std::size_t& at) {
-  return unicode::is_space(unicode::next(text, at));
-}
-
-bool has_point(std::string_view set, char32_t wanted) {
-  for (std::size_t at = 0; at < set.size();) {
-    if (unicode::next(set, at) == wanted) return true;
-  }
-  return false;
-}
-
-// Shrinks [begin, end): removes characters of `set` (null: white space) from its ends.
-void strip(std::string_view text, const std::string_view* set, bool left, bool right,
-           std::size_t& begin, std::size_t& end) {
-  const auto goes = [set](char32_t point) {
-    return set == nullptr ? unicode::is_space(point) : has_point(*set, point);
+// Where a search for `item` begins and ends, by the arguments of index().
+Value index_in_sequence(Runtime& rt, const Value& self, const Args& args) {
+  positional_only(rt, args, "index", 1, 3);
+  const std::int64_t size = *rt.length(self);
+  const auto bound = [&](std::uint32_t i, std::int64_t otherwise) {
+    if (args.size <= i) return otherwise;
+    const std::int64_t at = index_of(rt, args.items[i]);
+    return at < 0 ? std::max<std::int64_t>(0, at + size) : std::min(at, size);
   };
-  while (left && begin < end) {
-    std::size_t next = begin;
-    if (!goes(unicode::next(text, next))) break;
-    begin = next;
+  const std::int64_t end = bound(2, size);
+  for (std::int64_t i = bound(1, 0); i < end; ++i) {
+    rt.step();
+    const Value item = rt.item_at(self, i);
+    if (identical(item, args.items[0]) || rt.equal(item, args.items[0])) return make_int(i);
   }
-  while (right && begin < end) {
-    std::size_t previous = end;
-    if (!goes(unicode::previous(text, previous))) break;
-    end = previous;
+  rt.value_error(rt.described(args.items[0]) + " is not in " + std::string(type_name(self)));
+}
+
+Value count_in_sequence(Runtime& rt, const Value& self, const Args& args) {
+  positional_only(rt, args, "count", 1, 1);
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < *rt.length(self); ++i) {
+    rt.step();
+    const Value item = rt.item_at(self, i);
+    count += identical(item, args.items[0]) || rt.equal(item, args.items[0]);
+  }
+  return make_int(count);
+}
+
+// The methods by which GGUF templates change the lists that they make themselves.
+Value change_list(Runtime& rt, Value self, M id, const Args& args) {
+  List& list = *self.list;
+  const auto place = [&](const Value& index) {
+    const std::int64_t at = index_of(rt, index);
+    return at < 0 ? at + list.size : at;
+  };
+  switch (id) {
+    case M::append:
+      positional_only(rt, args, "append", 1, 1);
+      rt.append(self, args.items[0]);
+      return none_value();
+    case M::extend: {
+      positional_only(rt, args, "extend", 1, 1);
+      const Value more = rt.collect(args.items[0]);
+      for (std::uint32_t i = 0; i < more.list->size; ++i) rt.append(self, more.list->items[i]);
+      return none_value();
+    }
+    case M::insert: {
+      positional_only(rt, args, "insert", 2, 2);
+      const auto at =
+          static_cast<std::uint32_t>(std::clamp<std::int64_t>(place(args.items[0]), 0, list.size));
+      rt.append(self, args.items[1]);
+      rt.charge(list.size);
+      std::rotate(list.items + at, list.items + list.size - 1, list.items + list.size);
+      return none_value();
+    }
+    case M::pop: {
+      positional_only(rt, args, "pop", 0, 1);
+      const std::int64_t at = args.size == 0 ? std::int64_t{list.size} - 1 : place(args.items[0]);
+      if (list.size == 0) rt.fail("IndexError", "pop from empty list");
+      if (at < 0 || at >= list.size) rt.fail("IndexError", "pop index out of range");
+      const Value item = list.items[at];
+      rt.charge(list.size);
+      std::copy(list.items + at + 1, list.items + list.size, list.items + at);
+      --list.size;
+      return item;
+    }
+    case M::remove: {
+      const Value at = index_in_sequence(rt, self, args);
+      std::copy(list.items + at.integer + 1, list.items + list.size, list.items + at.integer);
+      --list.size;
+      return none_value();
+    }
+    case M::clear:
+      positional_only(rt, args, "clear", 0, 0);
+      list.size = 0;
+      return none_value();
+    case M::reverse:
+      positional_only(rt, args, "reverse", 0, 0);
+      rt.charge(list.size);
+      std::reverse(list.items, list.items + list.size);
+      return none_value();
+    default: {
+      Value bound[2];
+      bind_arguments(rt, args, "sort", {"key", "reverse"}, 0, bound);
+      if (!bound[0].is(Tag::missing) && !bound[0].is(Tag::none))
+        rt.type_error("sort() takes no key here");
+      sort_values(rt, list.items, list.items, list.size,
+                  !bound[1].is(Tag::missing) && rt.truth(bound[1]));
+      return none_value();
+    }
   }
 }
 
-/// One call of a method of `self`.
-class StringMethod {
- public:
-  StringMethod(Vm& vm, const Value& self, M id, const Args& args)
-      : vm_(vm), self_(self), id_(id), args_(args), text_(vm.text_of(self)), bytes_(text_.bytes) {
-    vm_.charge(bytes_.size() / 4);
+Value call_list_method(Runtime& rt, const Value& self, M id, const Args& args) {
+  switch (id) {
+    case M::index:
+      return index_in_sequence(rt, self, args);
+    case M::count:
+      return count_in_sequence(rt, self, args);
+    case M::copy:
+      positional_only(rt, args, "copy", 0, 0);
+      return rt.collect(self);
+    default:
+      return change_list(rt, self, id, args);
   }
+}
 
-  Value run() {
-    switch (id_) {
-      case M::strip:
-        return do_strip(true, true);
-      case M::lstrip:
-        return do_strip(true, false);
-      case M::rstrip:
-        return do_strip(false, true);
-      case M::split:
-        return do_split(false);
-      case M::rsplit:
-        return do_split(true);
-      case M::splitlines:
-        return do_splitlines();
-      case M::partition:
-        return do_partition(false);
-      case M::rpartition:
-        return do_partition(true);
-      case M::upper:
-        return none(), vm_.mapped_case(self_, unicode::Case::upper);
-      case M::lower:
-        return none(), vm_.mapped_case(self_, unicode::Case::lower);
-      case M::casefold:
-        return none(), vm_.mapped_case(self_, unicode::Case::fold);
-      case M::title:
-        return none(), do_title();
-      case M::capitalize:
-        return none(), do_capitalize();
-      case M::swapcase:
-        return none(), do_swapcase();
-      case M::startswith:
-        return do_affix(true);
-      case M::endswith:
-        return do_affix(false);
-      case M::removeprefix:
-        return do_remove(true);
-      case M::removesuffix:
-        return do_remove(false);
-      case M::find:
-        return do_find(false, false);
-      case M::rfind:
-        return do_find(true, false);
-      case M::index:
-        return do_find(false, true);
-      case M::rindex:
-        return do_find(true, true);
-      case M::count:
-        return do_count();
-      case M::replace:
-        return do_replace();
-      case M::join:
-        return do_join();
-      case M::center:
-      case M::ljust:
-      case M::rjust:
-        return do_justify();
-      case M::zfill:
-        return do_zfill();
-      case M::expandtabs:
-        return do_expandtabs();
-      case M::format:
-        return vm_.format_string(self_, args_, nullptr);
-      case M::format_map: {
-        vm_.positional_only(args_, "format_map", 1, 1);
-        return vm_.format_string(self_, {}, &args_.items[0]);
+Value change_dict(Runtime& rt, Value self, M id, const Args& args) {
+  switch (id) {
+    case M::update: {
+      const Value more = make_mapping(rt, args);
+      for (std::uint32_t i = 0; i < more.dict->size; ++i) {
+        rt.set(self, more.dict->entries[i].key, more.dict->entries[i].value);
       }
-      case M::encode:
-        return do_encode();
-      case M::translate:
-        return do_translate();
-      case M::maketrans:
-        return do_maketrans();
-      case M::striptags:
-        return vm_.call_filter(static_cast<std::uint32_t>(FilterId::striptags), self_, {});
-      case M::unescape:
-        return none(), vm_.unescape_html(self_);
-      default:
-        return make_bool((none(), test()));
+      return none_value();
+    }
+    case M::setdefault: {
+      positional_only(rt, args, "setdefault", 1, 2);
+      const Value found = rt.get(self, args.items[0]);
+      if (!found.is(Tag::missing)) return found;
+      const Value value = args.size > 1 ? args.items[1] : none_value();
+      rt.set(self, args.items[0], value);
+      return value;
+    }
+    case M::pop: {
+      positional_only(rt, args, "pop", 1, 2);
+      Value value;
+      if (rt.erase(*self.dict, args.items[0], value)) return value;
+      if (args.size > 1) return args.items[1];
+      rt.fail("KeyError", rt.described(args.items[0]));
+    }
+    case M::popitem: {
+      positional_only(rt, args, "popitem", 0, 0);
+      if (self.dict->size == 0) rt.fail("KeyError", "'popitem(): dictionary is empty'");
+      const Value key = self.dict->entries[self.dict->size - 1].key;
+      Value value;
+      rt.erase(*self.dict, key, value);
+      return rt.pair(key, value, false);
+    }
+    default: {
+      positional_only(rt, args, "clear", 0, 0);
+      const Value empty = rt.make_dict();
+      *self.dict = *empty.dict;
+      return none_value();
     }
   }
+}
 
- private:
-  void none() const { vm_.positional_only(args_, method_name(id_), 0, 0); }
-  [[nodiscard]] std::string name() const { return std::string(method_name(id_)) + "()"; }
-
-  // Argument `i` as text. Fails as Python does if it is something else.
-  Text text_argument(std::uint32_t i) {
-    if (!args_.items[i].is_string()) {
-      vm_.type_error(name() + " argument " + std::to_string(i + 1) + " must be str, not " +
-                     std::string(vm_.type_name(args_.items[i])));
-    }
-    return vm_.text_of(args_.items[i]);
-  }
-  Value part(std::size_t begin, std::size_t end) {
-    Value value = vm_.substring(text_, begin, end);
-    value.flags |= self_.flags & kMarkup;
+Value call_dict_method(Runtime& rt, const Value& self, M id, const Args& args) {
+  const auto view = [&](View::Kind kind) {
+    positional_only(rt, args, "dict view", 0, 0);
+    Value value;
+    value.tag = Tag::view;
+    value.flags = self.flags;
+    value.view = rt.arena().make<View>(self, kind);
     return value;
+  };
+  switch (id) {
+    case M::get: {
+      positional_only(rt, args, "get", 1, 2);
+      static_cast<void>(args.items[0].is(Tag::string) ? 0 : rt.hash(args.items[0]));
+      const Value found = rt.get(self, args.items[0]);
+      if (!found.is(Tag::missing)) return found;
+      return args.size > 1 ? args.items[1] : none_value();
+    }
+    case M::keys:
+      return view(View::Kind::keys);
+    case M::values:
+      return view(View::Kind::values);
+    case M::items:
+      return view(View::Kind::items);
+    case M::copy: {
+      positional_only(rt, args, "copy", 0, 0);
+      Args copied;
+      copied.items = &self;
+      copied.size = 1;
+      return make_mapping(rt, copied);
+    }
+    case M::fromkeys: {
+      positional_only(rt, args, "fromkeys", 1, 2);
+      Value dict = rt.make_dict();
+      Iterator* walk = rt.iterate(args.items[0]);
+      Value key;
+      while (rt.next(*walk, key)) rt.set(dict, key, args.size > 1 ? args.items[1] : none_value());
+      return dict;
+    }
+    default:
+      return change_dict(rt, self, id, args);
   }
+}
 
-  // Working on each character costs more than a search.
-  void charge_characters() const { vm_.charge(bytes_.size() * 4); }
+// int.to_bytes(length=1, byteorder='big', *, signed=False)
+Value to_bytes(Runtime& rt, const Value& self, const Args& args) {
+  Value bound[3];
+  bind_arguments(rt, args, "to_bytes", {"length", "byteorder", "signed"}, 0, bound);
+  if (args.size > 2) rt.type_error("to_bytes() takes at most 2 positional arguments");
+  const std::int64_t length = bound[0].is(Tag::missing) ? 1 : index_of(rt, bound[0]);
+  if (length < 0) rt.value_error("length argument must be non-negative");
+  std::string_view order = "big";
+  if (!bound[1].is(Tag::missing)) {
+    if (!bound[1].is_string()) {
+      rt.type_error("to_bytes() argument 'byteorder' must be str, not " +
+                    std::string(type_name(bound[1])));
+    }
+    order = rt.text_of(bound[1]).bytes;
+  }
+  if (order != "big" && order != "little") {
+    rt.value_error("byteorder must be either 'little' or 'big'");
+  }
+  const bool is_signed = !bound[2].is(Tag::missing) && rt.truth(bound[2]);
+  const BigInt number = big_of(self);
+  if (number.is_negative() && !is_signed) {
+    rt.fail("OverflowError", "can't convert negative int to unsigned");
+  }
+  // A negative number n has the bits of ~(-n - 1).
+  const BigInt magnitude = number.is_negative() ? -number - BigInt(1) : number;
+  const std::size_t bits = magnitude.is_zero() ? 0 : magnitude.bits() + (is_signed ? 1 : 0);
+  const auto size = static_cast<std::size_t>(length);
+  if ((bits + 7) / 8 > size) {
+    rt.fail("OverflowError", "int too big to convert");
+  }
+  rt.arena().foresee(size);
+  rt.charge(size);
+  std::string bytes(size, '\0');
+  const auto& limbs = magnitude.limbs();
+  for (std::size_t i = 0; i < size; ++i) {
+    const std::uint32_t limb = i / 4 < limbs.size() ? limbs[i / 4] : 0;
+    const auto byte = static_cast<unsigned char>(limb >> (8 * (i % 4)));
+    const auto written = static_cast<unsigned char>(number.is_negative() ? ~byte : byte);
+    bytes[order == "little" ? i : size - 1 - i] = static_cast<char>(written);
+  }
+  return make_bytes(rt, bytes, self.is_data());
+}
 
-  Value do_strip(bool left, bool right) {
-    vm_.positional_only(args_, method_name(id_), 0, 1);
-    std::size_t begin = 0;
-    std::size_t end = bytes_.size();
-    if (args_.size == 0 || args_.items[0].is(Tag::none)) {
-      strip(bytes_, nullptr, left, right, begin, end);
-    } else {
-      if (!args_.items[0].is_string()) {
-        vm_.type_error(std::string(method_name(id_)) + " arg must be None or str");
-      }
-      const std::string_view set = vm_.text_of(args_.items[0]).bytes;
-      vm_.charge(bytes_.size() / 16 * (set.size() / 16 + 1));
-      strip(bytes_, &set, left, right, begin, end);
+Value call_number_method(Runtime& rt, const Value& self, M id, const Args& args) {
+  if (id == M::to_bytes) return to_bytes(rt, self, args);
+  positional_only(rt, args, method_name(id), 0, 0);
+  const bool is_data = self.is_data();
+  switch (id) {
+    case M::conjugate:
+      return self.is(Tag::boolean) ? make_int(self.boolean, is_data) : self;
+    case M::bit_length:
+      return make_int(static_cast<std::int64_t>(big_of(self).bits()), is_data);
+    case M::bit_count: {
+      std::int64_t count = 0;
+      const BigInt number = big_of(self);
+      for (const std::uint32_t limb : number.limbs()) count += std::popcount(limb);
+      return make_int(count, is_data);
     }
-    vm_.charge((begin + bytes_.size() - end) * 4);
-    if (begin == 0 && end == bytes_.size()) return self_;
-    return part(begin, end);
-  }
-
-  Value do_split(bool from_right) {
-    Value bound[2];
-    vm_.bind(args_, method_name(id_), {"sep", "maxsplit"}, 0, bound);
-    std::int64_t most = bound[1].is(Tag::missing) ? -1 : vm_.index_of(bound[1], "maxsplit");
-    if (most < 0) most = std::numeric_limits<std::int64_t>::max();
-    Value list = vm_.make_list(4, self_.is_data());
-    if (bound[0].is(Tag::missing) || bound[0].is(Tag::none)) {
-      from_right ? split_space_right(list, most) : split_space(list, most);
-    } else {
-      if (!bound[0].is_string()) {
-        vm_.type_error("must be str or None, not " + std::string(vm_.type_name(bound[0])));
-      }
-      const std::string_view separator = vm_.text_of(bound[0]).bytes;
-      if (separator.empty()) vm_.value_error("empty separator");
-      from_right ? split_at_right(list, separator, most) : split_at(list, separator, most);
-    }
-    if (from_right) std::reverse(list.list->items, list.list->items + list.list->size);
-    return list;
-  }
-  void add(Value& list, std::size_t begin, std::size_t end) {
-    vm_.step();
-    vm_.append(list, part(begin, end));
-  }
-  void split_at(Value& list, std::string_view separator, std::int64_t most) {
-    std::size_t begin = 0;
-    for (; most > 0; --most) {
-      const std::size_t at = unicode::find(bytes_, separator, begin);
-      if (at == kNowhere) break;
-      add(list, begin, at);
-      begin = at + separator.size();
-    }
-    add(list, begin, bytes_.size());
-  }
-  void split_at_right(Value& list, std::string_view separator, std::int64_t most) {
-    std::size_t end = bytes_.size();
-    for (; most > 0; --most) {
-      const std::size_t at = unicode::find_last(bytes_.substr(0, end), separator);
-      if (at == kNowhere) break;
-      add(list, at + separator.size(), end);
-      end = at;
-    }
-    add(list, 0, end);
-  }
-  void split_space(Value& list, std::int64_t most) {
-    charge_characters();
-    std::size_t at = 0;
-    while (true) {
-      std::size_t end = bytes_.size();
-      strip(bytes_, nullptr, true, false, at, end);
-      if (at >= bytes_.size()) return;
-      if (most-- <= 0) {
-        std::size_t last = bytes_.size();
-        strip(bytes_, nullptr, false, true, at, last);
-        add(list, at, bytes_.size());
-        return;
-      }
-      const std::size_t begin = at;
-      std::size_t next = at;
-      while (next < bytes_.size() && !is_space_at(bytes_, next)) at = next;
-      add(list, begin, at);
-    }
-  }
-  void split_space_right(Value& list, std::int64_t most) {
-    charge_characters();
-    std::size_t at = bytes_.size();
-    while (true) {
-      std::size_t begin = 0;
-      strip(bytes_, nullptr, false, true, begin, at);
-      if (at == 0) return;
-      if (most-- <= 0) {
-        add(list, 0, at);
-        return;
-      }
-      const std::size_t end = at;
-      while (at > 0) {
-        std::size_t previous = at;
-        if (unicode::is_space(unicode::previous(bytes_, previous))) break;
-        at = previous;
-      }
-      add(list, at, end);
-    }
-  }
-
-  Value do_splitlines() {
-    Value bound;
-    vm_.bind(args_, "splitlines", {"keepends"}, 0, &bound);
-    const bool keeps = !bound.is(Tag::missing) && vm_.truth(bound);
-    charge_characters();
-    Value list = vm_.make_list(4, self_.is_data());
-    std::size_t begin = 0;
-    for (std::size_t at = 0; at < bytes_.size();) {
-      const std::size_t end = at;
-      const char32_t point = unicode::next(bytes_, at);
-      const bool ends = (point >= '\n' && point <= '\r') || (point >= 0x1C && point <= 0x1E) ||
-                        point == 0x85 || point == 0x2028 || point == 0x2029;
-      if (!ends) continue;
-      if (point == '\r' && at < bytes_.size() && bytes_[at] == '\n') ++at;
-      add(list, begin, keeps ? at : end);
-      begin = at;
-    }
-    if (begin < bytes_.size()) add(list, begin, bytes_.size());
-    return list;
-  }
-
-  Value do_partition(bool from_right) {
-    vm_.positional_only(args_, method_name(id_), 1, 1);
-    const Text separator = text_argument(0);
-    if (separator.bytes.empty()) vm_.value_error("empty separator");
-    const std::size_t at = from_right ? unicode::find_last(bytes_, separator.bytes)
-                                      : unicode::find(bytes_, separator.bytes);
-    Value tuple = vm_.make_list(3, self_.is_data(), Tag::tuple);
-    const Value empty = part(0, 0);
-    if (at == kNowhere) {
-      if (from_right) {
-        vm_.append(tuple, empty);
-        vm_.append(tuple, empty);
-      }
-      vm_.append(tuple, self_);
-      if (!from_right) {
-        vm_.append(tuple, empty);
-        vm_.append(tuple, empty);
-      }
-      return tuple;
-    }
-    vm_.append(tuple, part(0, at));
-    vm_.append(tuple, args_.items[0]);
-    vm_.append(tuple, part(at + separator.bytes.size(), bytes_.size()));
-    return tuple;
-  }
-
-  // Appends what `change` makes of each character, with the character's origin.
-  template <class F>
-  Value map_points(F change) {
-    charge_characters();
-    const Vm::Mark mark = vm_.begin_text();
-    std::string piece;
-    std::uint32_t run = 0;
-    bool is_data = text_.runs != nullptr ? text_.runs[0].is_data : text_.is_data;
-    for (std::size_t at = 0; at < bytes_.size();) {
-      if (text_.runs != nullptr && at >= text_.runs[run].end) {
-        vm_.put(piece, is_data);
-        piece.clear();
-        is_data = text_.runs[++run].is_data;
-      }
-      const std::size_t begin = at;
-      const char32_t point = unicode::next(bytes_, at);
-      change(piece, point, begin);
-    }
-    vm_.put(piece, is_data);
-    Value value = vm_.end_text(mark);
-    value.flags |= self_.flags & kMarkup;
-    return value;
-  }
-
-  // Python's rule for a capital sigma: it is final if a cased letter comes before it and none
-  // after.
-  void append_lower(std::string& out, char32_t point, std::size_t begin) const {
-    if (point != 0x3A3) return unicode::append_mapped(out, point, unicode::Case::lower);
-    bool is_final = false;
-    for (std::size_t at = begin; at > 0;) {
-      const char32_t before = unicode::previous(bytes_, at);
-      if (unicode::is(before, unicode::kIgnorable)) continue;
-      is_final = unicode::is(before, unicode::kCased);
+    case M::is_integer:
+      return make_bool(std::isfinite(self.real) && std::trunc(self.real) == self.real);
+    case M::as_integer_ratio:
+      if (self.is_int()) return rt.pair(negate(rt, self, true), make_int(1), is_data);
       break;
-    }
-    for (std::size_t at = begin + 2; is_final && at < bytes_.size();) {
-      const char32_t after = unicode::next(bytes_, at);
-      if (unicode::is(after, unicode::kIgnorable)) continue;
-      is_final = !unicode::is(after, unicode::kCased);
+    default:
       break;
-    }
-    utf8::append(out, is_final ? 0x3C2 : 0x3C3);
   }
-
- public:
-  Value do_case(unicode::Case to) {
-    return map_points([&](std::string& out, char32_t point, std::size_t begin) {
-      if (to == unicode::Case::lower) {
-        append_lower(out, point, begin);
-      } else {
-        unicode::append_mapped(out, point, to);
-      }
-    });
-  }
-  Value do_capitalize() {
-    return map_points([&](std::string& out, char32_t point, std::size_t begin) {
-      if (begin == 0) {
-        unicode::append_mapped(out, point, unicode::Case::title);
-      } else {
-        append_lower(out, point, begin);
-      }
-    });
-  }
-  Value do_title() {
-    bool was_cased = false;
-    return map_points([&](std::string& out, char32_t point, std::size_t begin) {
-      if (was_cased) {
-        append_lower(out, point, begin);
-      } else {
-        unicode::append_mapped(out, point, unicode::Case::title);
-      }
-      was_cased = unicode::is(point, unicode::kUpper | unicode::kLower | unicode::kTitle);
-    });
-  }
-  /// jinja2's title filter: words begin after space and brackets, not after apostrophes.
-  Value do_title_words() {
-    bool starts = true;
-    return map_points([&](std::string& out, char32_t point, std::size_t begin) {
-      const bool separates = point == '-' || point == '(' || point == '{' || point == '[' ||
-                             point == '<' || unicode::is_space(point);
-      if (starts && !separates) {
-        unicode::append_mapped(out, point, unicode::Case::upper);
-      } else {
-        append_lower(out, point, begin);
-      }
-      starts = separates;
-    });
-  }
-
- private:
-  Value do_swapcase() {
-    return map_points([&](std::string& out, char32_t point, std::size_t begin) {
-      if (unicode::is(point, unicode::kUpper)) {
-        append_lower(out, point, begin);
-      } else if (unicode::is(point, unicode::kLower)) {
-        unicode::append_mapped(out, point, unicode::Case::upper);
-      } else {
-        utf8::append(out, point);
-      }
-    });
-  }
-
-  // Reads the optional start and end arguments from number `first` on, as byte offsets. False if
-  // start lies beyond the text's end.
-  bool bounds(std::uint32_t first, std::size_t& begin, std::size_t& end) {
-    begin = 0;
-    end = bytes_.size();
-    if (args_.size <= first) return true;
-    vm_.charge(bytes_.size());
-    const auto size = static_cast<std::int64_t>(unicode::length(bytes_));
-    const auto place = [&](std::uint32_t i, std::int64_t otherwise) {
-      if (args_.size <= i || args_.items[i].is(Tag::none)) return otherwise;
-      const std::int64_t at = vm_.index_of(args_.items[i], "slice");
-      return at < 0 ? std::max<std::int64_t>(0, at + size) : at;
-    };
-    const std::int64_t start = place(first, 0);
-    const std::int64_t stop = std::min(place(first + 1, size), size);
-    if (start > size) return false;
-    begin = unicode::offset(bytes_, static_cast<std::size_t>(start));
-    end = unicode::offset(bytes_, static_cast<std::size_t>(stop));
-    return true;
-  }
-
-  Value do_affix(bool is_prefix) {
-    vm_.positional_only(args_, method_name(id_), 1, 3);
-    std::size_t begin = 0;
-    std::size_t end = 0;
-    const bool is_inside = bounds(1, begin, end);
-    const auto has = [&](const Value& affix) {
-      const std::string_view wanted = vm_.text_of(affix).bytes;
-      if (!is_inside || begin > end) return false;
-      const std::string_view text = bytes_.substr(begin, end - begin);
-      return is_prefix ? text.starts_with(wanted) : text.ends_with(wanted);
-    };
-    const Value& affix = args_.items[0];
-    if (affix.is_string()) return make_bool(has(affix));
-    if (!affix.is(Tag::tuple)) {
-      vm_.type_error(std::string(method_name(id_)) +
-                     " first arg must be str or a tuple of str, not " +
-                     std::string(vm_.type_name(affix)));
-    }
-    for (std::uint32_t i = 0; i < affix.list->size; ++i) {
-      const Value& candidate = affix.list->items[i];
-      if (!candidate.is_string()) {
-        vm_.type_error("tuple for " + std::string(method_name(id_)) +
-                       " must only contain str, not " + std::string(vm_.type_name(candidate)));
-      }
-      if (has(candidate)) return make_bool(true);
-    }
-    return make_bool(false);
-  }
-
-  Value do_remove(bool is_prefix) {
-    vm_.positional_only(args_, method_name(id_), 1, 1);
-    const std::string_view affix = text_argument(0).bytes;
-    if (is_prefix) return bytes_.starts_with(affix) ? part(affix.size(), bytes_.size()) : self_;
-    return !affix.empty() && bytes_.ends_with(affix) ? part(0, bytes_.size() - affix.size())
-                                                     : self_;
-  }
-
-  Value do_find(bool from_right, bool must_exist) {
-    vm_.positional_only(args_, method_name(id_), 1, 3);
-    const std::string_view wanted = text_argument(0).bytes;
-    std::size_t begin = 0;
-    std::size_t end = 0;
-    std::size_t at = kNowhere;
-    if (bounds(1, begin, end) && begin <= end) {
-      const std::string_view text = bytes_.substr(begin, end - begin);
-      at = from_right ? unicode::find_last(text, wanted) : unicode::find(text, wanted);
-    }
-    if (at == kNowhere) {
-      if (must_exist) vm_.value_error("substring not found");
-      return make_int(-1);
-    }
-    vm_.charge(begin + at);
-    return make_int(static_cast<std::int64_t>(unicode::length(bytes_.substr(0, begin + at))));
-  }
-
-  Value do_count() {
-    vm_.positional_only(args_, "count", 1, 3);
-    const std::string_view wanted = text_argument(0).bytes;
-    std::size_t begin = 0;
-    std::size_t end = 0;
-    if (!bounds(1, begin, end) || begin > end) return make_int(0);
-    const std::string_view text = bytes_.substr(begin, end - begin);
-    if (wanted.empty()) return make_int(static_cast<std::int64_t>(unicode::length(text)) + 1);
-    std::int64_t count = 0;
-    for (std::size_t at = unicode::find(text, wanted); at != kNowhere;
-         at = unicode::find(text, wanted, at + wanted.size())) {
-      vm_.step();
-      ++count;
-    }
-    return make_int(count);
-  }
-
-  Value do_replace() {
-    vm_.positional_only(args_, "replace", 2, 3);
-    const std::string_view old = text_argument(0).bytes;
-    const Text replacement = text_argument(1);
-    std::int64_t most = args_.size > 2 ? vm_.index_of(args_.items[2], "count") : -1;
-    if (most < 0) most = std::numeric_limits<std::int64_t>::max();
-    if (!old.empty() && unicode::find(bytes_, old) == kNowhere) return self_;
-    const Vm::Mark mark = vm_.begin_text();
-    std::size_t begin = 0;
-    if (old.empty()) {
-      for (; most > 0; --most) {
-        vm_.step();
-        vm_.put_text(replacement);
-        if (begin >= bytes_.size()) break;
-        std::size_t next = begin;
-        static_cast<void>(unicode::next(bytes_, next));
-        vm_.put_text(text_, begin, next);
-        begin = next;
-      }
-    }
-    for (; !old.empty() && most > 0; --most) {
-      const std::size_t at = unicode::find(bytes_, old, begin);
-      if (at == kNowhere) break;
-      vm_.step();
-      vm_.put_text(text_, begin, at);
-      vm_.put_text(replacement);
-      begin = at + old.size();
-    }
-    vm_.put_text(text_, begin, bytes_.size());
-    Value value = vm_.end_text(mark);
-    value.flags |= self_.flags & kMarkup;
-    return value;
-  }
-
-  Value do_join() {
-    vm_.positional_only(args_, "join", 1, 1);
-    const Vm::Mark mark = vm_.begin_text();
-    Iterator* walk = vm_.iterate(args_.items[0]);
-    Value item;
-    for (std::int64_t i = 0; vm_.next(*walk, item); ++i) {
-      if (!item.is_string()) {
-        vm_.type_error("sequence item " + std::to_string(i) + ": expected str instance, " +
-                       std::string(vm_.type_name(item)) + " found");
-      }
-      if (i != 0) vm_.put_text(text_);
-      vm_.put_string(item);
-    }
-    Value value = vm_.end_text(mark);
-    value.flags |= self_.flags & kMarkup;
-    return value;
-  }
-
-  Value do_justify() {
-    vm_.positional_only(args_, method_name(id_), 1, 2);
-    const std::int64_t width = vm_.index_of(args_.items[0], "width");
-    Text fill{" "};
-    if (args_.size > 1) {
-      fill = text_argument(1);
-      if (unicode::length(fill.bytes) != 1) {
-        vm_.type_error("The fill character must be exactly one character long");
-      }
-    }
-    const std::int64_t missing = width - static_cast<std::int64_t>(unicode::length(bytes_));
-    if (missing <= 0) return self_;
-    const std::int64_t left = id_ == M::ljust   ? 0
-                              : id_ == M::rjust ? missing
-                                                : missing / 2 + (missing & width & 1);
-    const bool of_data = fill.is_data_at(0);
-    const Vm::Mark mark = vm_.begin_text();
-    vm_.put_repeated(fill.bytes, left, of_data);
-    vm_.put_text(text_);
-    vm_.put_repeated(fill.bytes, missing - left, of_data);
-    return vm_.end_text(mark);
-  }
-
-  Value do_zfill() {
-    vm_.positional_only(args_, "zfill", 1, 1);
-    const std::int64_t missing =
-        vm_.index_of(args_.items[0], "width") - static_cast<std::int64_t>(unicode::length(bytes_));
-    if (missing <= 0) return self_;
-    const bool is_signed = !bytes_.empty() && (bytes_[0] == '-' || bytes_[0] == '+');
-    const Vm::Mark mark = vm_.begin_text();
-    vm_.put_text(text_, 0, is_signed ? 1 : 0);
-    vm_.put_repeated("0", missing, false);
-    vm_.put_text(text_, is_signed ? 1 : 0, bytes_.size());
-    return vm_.end_text(mark);
-  }
-
-  Value do_expandtabs() {
-    Value bound;
-    vm_.bind(args_, "expandtabs", {"tabsize"}, 0, &bound);
-    const std::int64_t size = bound.is(Tag::missing) ? 8 : vm_.index_of(bound, "tabsize");
-    charge_characters();
-    const Vm::Mark mark = vm_.begin_text();
-    std::int64_t column = 0;
-    for (std::size_t at = 0; at < bytes_.size();) {
-      const std::size_t begin = at;
-      const char32_t point = unicode::next(bytes_, at);
-      if (point == '\t') {
-        const std::int64_t spaces = size > 0 ? size - column % size : 0;
-        vm_.put_repeated(" ", spaces, false);
-        column += spaces;
-      } else {
-        vm_.put_text(text_, begin, at);
-        column = point == '\n' || point == '\r' ? 0 : column + 1;
-      }
-    }
-    return vm_.end_text(mark);
-  }
-
-  Value do_encode() {
-    Value bound[2];
-    vm_.bind(args_, "encode", {"encoding", "errors"}, 0, bound);
-    std::string encoding = "utf-8";
-    if (!bound[0].is(Tag::missing)) {
-      if (!bound[0].is_string()) {
-        vm_.type_error("encode() argument 'encoding' must be str, not " +
-                       std::string(vm_.type_name(bound[0])));
-      }
-      encoding.clear();
-      for (const char c : vm_.text_of(bound[0]).bytes) {
-        if (c != '-' && c != '_') encoding += static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
-      }
-    } else {
-      encoding = "utf8";
-    }
-    if (encoding != "utf8" && !(encoding == "ascii" && unicode::is_ascii(bytes_))) {
-      vm_.fail("UnsupportedError", "only UTF-8 is supported as an encoding");
-    }
-    Value value = make_string(bytes_, self_.is_data() || text_.runs != nullptr);
-    value.tag = Tag::bytes;
-    return value;
-  }
-
-  Value do_translate() {
-    vm_.positional_only(args_, "translate", 1, 1);
-    const Value& table = args_.items[0];
-    charge_characters();
-    const Vm::Mark mark = vm_.begin_text();
-    for (std::size_t at = 0; at < bytes_.size();) {
-      const std::size_t begin = at;
-      const char32_t point = unicode::next(bytes_, at);
-      const Value key = make_int(point);
-      const Value found = table.is_mapping() ? vm_.get(table, key) : vm_.item(table, key);
-      if (found.is(Tag::missing) || found.is(Tag::undefined)) {
-        vm_.put_text(text_, begin, at);
-      } else if (found.is_string()) {
-        vm_.put_string(found);
-      } else if (found.is(Tag::integer)) {
-        if (found.integer < 0 || found.integer >= 0x110000 ||
-            (found.integer >= 0xD800 && found.integer < 0xE000)) {
-          vm_.value_error("character mapping must be in range(0x110000)");
-        }
-        std::string character;
-        utf8::append(character, static_cast<char32_t>(found.integer));
-        vm_.put(character, found.is_data());
-      } else if (!found.is(Tag::none)) {
-        vm_.type_error("character mapping must return integer, None or str");
-      }
-    }
-    return vm_.end_text(mark);
-  }
-
-  Value do_maketrans() {
-    vm_.positional_only(args_, "maketrans", 1, 3);
-    Value table = vm_.make_dict();
-    const auto point_of = [&](const Text& text, std::size_t& at) {
-      const bool is_data = text.is_data_at(at);
-      return make_int(unicode::next(text.bytes, at), is_data);
-    };
-    if (args_.size == 1) {
-      if (!args_.items[0].is_mapping()) {
-        vm_.type_error("if you give only one argument to maketrans it must be a dict");
-      }
-      for (std::size_t i = 0; i < vm_.entry_count(args_.items[0]); ++i) {
-        Value key;
-        Value value;
-        vm_.entry_at(args_.items[0], i, key, value);
-        if (key.is_string()) {
-          const Text text = vm_.text_of(key);
-          std::size_t at = 0;
-          if (unicode::length(text.bytes) != 1) {
-            vm_.value_error("string keys in translate table must be of length 1");
-          }
-          key = point_of(text, at);
-        }
-        vm_.set(table, key, value);
-      }
-      return table;
-    }
-    const Text from = text_argument(0);
-    const Text to = text_argument(1);
-    if (unicode::length(from.bytes) != unicode::length(to.bytes)) {
-      vm_.value_error("the first two maketrans arguments must have equal length");
-    }
-    for (std::size_t i = 0, j = 0; i < from.bytes.size();) {
-      const Value key = point_of(from, i);
-      vm_.set(table, key, point_of(to, j));
-    }
-    if (args_.size > 2) {
-      const Text gone = text_argument(2);
-      for (std::size_t i = 0; i < gone.bytes.size();)
-        vm_.set(table, point_of(gone, i), none_value());
-    }
-    return table;
-  }
-
-  // The predicates (isalpha, isdigit, ...).
-  [[nodiscard]] bool test() const {
-    charge_characters();
-    if (id_ == M::isascii) return unicode::is_ascii(bytes_);
-    if (id_ == M::isprintable) return all(unicode::kPrintable);
-    if (bytes_.empty()) return false;
-    switch (id_) {
-      case M::isalnum:
-        return all(unicode::kAlpha | unicode::kDecimal | unicode::kDigit | unicode::kNumeric);
-      case M::isalpha:
-        return all(unicode::kAlpha);
-      case M::isdecimal:
-        return all(unicode::kDecimal);
-      case M::isdigit:
-        return all(unicode::kDigit);
-      case M::isnumeric:
-        return all(unicode::kNumeric);
-      case M::isspace:
-        return all(unicode::kSpace);
-      case M::isidentifier: {
-        std::size_t at = 0;
-        const char32_t first = unicode::next(bytes_, at);
-        return (first == '_' || unicode::is(first, unicode::kIdStart)) && all(unicode::kIdContinue);
-      }
-      case M::istitle:
-        return is_title();
-      default:
-        return is_cased_as(id_ == M::isupper);
-    }
-  }
-  [[nodiscard]] bool all(unsigned flags) const {
-    for (std::size_t at = 0; at < bytes_.size();) {
-      if (!unicode::is(unicode::next(bytes_, at), static_cast<std::uint16_t>(flags))) return false;
-    }
-    return true;
-  }
-  [[nodiscard]] bool is_cased_as(bool is_upper) const {
-    const std::uint16_t wanted = is_upper ? unicode::kUpper : unicode::kLower;
-    const auto other = static_cast<std::uint16_t>(unicode::kTitle |
-                                                  (is_upper ? unicode::kLower : unicode::kUpper));
-    bool found = false;
-    for (std::size_t at = 0; at < bytes_.size();) {
-      const char32_t point = unicode::next(bytes_, at);
-      if (unicode::is(point, other)) return false;
-      found |= unicode::is(point, wanted);
-    }
-    return found;
-  }
-  [[nodiscard]] bool is_title() const {
-    bool found = false;
-    bool was_cased = false;
-    for (std::size_t at = 0; at < bytes_.size();) {
-      const char32_t point = unicode::next(bytes_, at);
-      if (unicode::is(point, unicode::kUpper | unicode::kTitle)) {
-        if (was_cased) return false;
-        was_cased = found = true;
-      } else if (unicode::is(point, unicode::kLower)) {
-        if (!was_cased) return false;
-        found = true;
-      } else {
-        was_cased = false;
-      }
-    }
-    return found;
-  }
-
-  Vm& vm_;
-  const Value& self_;
-  M id_;
-  const Args& args_;
-  Text text_;
-  std::string_view bytes_;
-};
+  rt.fail("UnsupportedError",
+          std::string(type_name(self)) + "." + std::string(method_name(id)) + " is not supported");
+}
 
 }  // namespace
 
-Value Vm::call_string_method(const Value& self, MethodId id, const Args& args) {
-  return StringMethod(*this, self, id, args).run();
-}
-
-Value Vm::mapped_case(const Value& string, unicode::Case to) {
-  if (string.is(Tag::string) && unicode::is_ascii(string.bytes())) {
-    charge(string.size / 4);
-    char* bytes = static_cast<char*>(arena_.allocate(string.size));
-    const bool is_upper = to == unicode::Case::upper;
-    const char first = is_upper ? 'a' : 'A';
-    for (std::uint32_t i = 0; i < string.size; ++i) {
-      const char c = string.text[i];
-      bytes[i] = c >= first && c <= first + 25 ? static_cast<char>(c ^ 0x20) : c;
+Value call_method(Runtime& rt, const Value& self, MethodId id, const Args& args) {
+  switch (self.tag) {
+    case Tag::string:
+    case Tag::rope:
+      return call_string_method(rt, self, id, args);
+    case Tag::list:
+    case Tag::json_list:
+    case Tag::tuple:
+    case Tag::range:
+      return call_list_method(rt, self, id, args);
+    case Tag::dict:
+    case Tag::json_dict:
+    case Tag::function:
+      return call_dict_method(rt, self, id, args);
+    case Tag::boolean:
+    case Tag::integer:
+    case Tag::big_integer:
+    case Tag::real:
+      return call_number_method(rt, self, id, args);
+    case Tag::bytes:
+      return call_bytes_method(rt, self, id, args);
+    case Tag::view: {
+      positional_only(rt, args, "isdisjoint", 1, 1);
+      Iterator* walk = rt.iterate(args.items[0]);
+      Value item;
+      while (rt.next(*walk, item)) {
+        if (rt.contains(self, item)) return make_bool(false);
+      }
+      return make_bool(true);
     }
-    Value value = string;
-    value.text = bytes;
-    return value;
+    case Tag::cycler: {
+      positional_only(rt, args, method_name(id), 0, 0);
+      Cycler& cycler = *self.cycler;
+      if (id == M::reset) {
+        cycler.at = 0;
+        return none_value();
+      }
+      const Value item = cycler.items[cycler.at];
+      cycler.at = (cycler.at + 1) % cycler.size;
+      return item;
+    }
+    case Tag::loop: {
+      if (args.keyword_count != 0) rt.type_error("takes no keyword arguments");
+      Loop& loop = *self.loop;
+      if (id == M::cycle) {
+        if (args.size == 0) rt.type_error("no items for cycling given");
+        return args
+            .items[static_cast<std::uint64_t>(std::max<std::int64_t>(0, loop.index0)) % args.size];
+      }
+      Value values = rt.make_list(args.size, false, Tag::tuple);
+      for (std::uint32_t i = 0; i < args.size; ++i) rt.append(values, args.items[i]);
+      if (!loop.changed.is(Tag::missing) && rt.equal(loop.changed, values)) return make_bool(false);
+      loop.changed = values;
+      return make_bool(true);
+    }
+    default:
+      rt.type_error("'" + std::string(type_name(self)) + "' object is not callable");
   }
-  return StringMethod(*this, string, MethodId::lower, {}).do_case(to);
-}
-
-Value Vm::title_words(const Value& string) {
-  return StringMethod(*this, string, MethodId::title, {}).do_title_words();
-}
-Value Vm::capitalized(const Value& string) {
-  return StringMethod(*this, string, MethodId::capitalize, {}).do_capitalize();
 }
 
 }  // namespace tenon::jinja

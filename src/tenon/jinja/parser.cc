@@ -9,9 +9,11 @@
 #include "tenon/jinja/ast.h"
 #include "tenon/jinja/big_int.h"
 #include "tenon/jinja/builtins.h"
+#include "tenon/jinja/filters.h"
 #include "tenon/jinja/lexer.h"
 #include "tenon/jinja/numbers.h"
 #include "tenon/jinja/template.h"
+#include "tenon/jinja/tests.h"
 #include "tenon/jinja/unicode.h"
 
 /// jinja2's parser, by recursive descent: one function per level of binding, in jinja2's order

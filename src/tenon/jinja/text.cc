@@ -1,20 +1,24 @@
+#include "tenon/jinja/text.h"
+
 #include <algorithm>
+#include <utility>
 #include <vector>
 
-#include "tenon/jinja/vm.h"
+#include "tenon/jinja/unicode.h"
 
 /// The output buffer, and strings that know where their bytes came from. Most strings have one
 /// origin and are a pointer and a length. Sums are ropes, whose parts are joined only when the
 /// bytes are needed. Strings of mixed origin carry their runs.
 namespace tenon::jinja {
 
-void Vm::put(std::string_view bytes, bool is_data) {
+void TextBuffer::put(std::string_view bytes, bool is_data) {
   if (bytes.empty()) return;
-  if (bytes.size() > options_.max_output_bytes - std::min(out_.size(), options_.max_output_bytes)) {
-    fail_limit("the template writes more than " + std::to_string(options_.max_output_bytes) +
+  if (bytes.size() >
+      options().max_output_bytes - std::min(out_.size(), options().max_output_bytes)) {
+    fail_limit("the template writes more than " + std::to_string(options().max_output_bytes) +
                " bytes");
   }
-  steps_ += bytes.size() / 64;
+  count(bytes.size() / 64);
   out_.append(bytes);
   const auto end = static_cast<std::uint32_t>(out_.size());
   if (runs_.size() > floor_ && runs_.back().is_data == is_data) {
@@ -24,16 +28,16 @@ void Vm::put(std::string_view bytes, bool is_data) {
   }
 }
 
-void Vm::put_repeated(std::string_view bytes, std::int64_t times, bool is_data) {
+void TextBuffer::put_repeated(std::string_view bytes, std::int64_t times, bool is_data) {
   if (times <= 0 || bytes.empty()) return;
-  if (static_cast<std::uint64_t>(times) > options_.max_output_bytes / bytes.size()) {
-    fail_limit("the template writes more than " + std::to_string(options_.max_output_bytes) +
+  if (static_cast<std::uint64_t>(times) > options().max_output_bytes / bytes.size()) {
+    fail_limit("the template writes more than " + std::to_string(options().max_output_bytes) +
                " bytes");
   }
   for (std::int64_t i = 0; i < times; ++i) put(bytes, is_data);
 }
 
-void Vm::put_text(const Text& text, std::size_t begin, std::size_t end) {
+void TextBuffer::put_text(const Text& text, std::size_t begin, std::size_t end) {
   if (begin >= end) return;
   if (text.runs == nullptr) {
     put(text.bytes.substr(begin, end - begin), text.is_data);
@@ -50,7 +54,7 @@ void Vm::put_text(const Text& text, std::size_t begin, std::size_t end) {
   }
 }
 
-void Vm::put_string(const Value& string) {
+void TextBuffer::put_string(const Value& string) {
   if (string.is(Tag::string)) {
     put(string.bytes(), string.is_data());
     return;
@@ -79,38 +83,50 @@ void Vm::put_string(const Value& string) {
   }
 }
 
-Vm::Mark Vm::begin_text() {
+TextBuffer::Mark TextBuffer::begin_text() {
   const Mark mark{out_.size(), runs_.size(), floor_};
   floor_ = runs_.size();
   return mark;
 }
 
-void Vm::drop_text(const Mark& mark) {
+void TextBuffer::drop_text(const Mark& mark) {
   out_.resize(mark.size);
   runs_.resize(mark.runs);
   floor_ = mark.floor;
 }
 
-Value Vm::end_text(const Mark& mark) {
-  const std::string_view bytes = arena_.copy(std::string_view(out_).substr(mark.size));
+Value TextBuffer::end_text(const Mark& mark) {
+  const std::string_view bytes = arena().copy(std::string_view(out_).substr(mark.size));
   const std::size_t count = runs_.size() - mark.runs;
   Value value = make_string(bytes, count == 1 && runs_[mark.runs].is_data);
   if (count > 1) {
-    auto* runs = arena_.array<Run>(count);
+    auto* runs = arena().array<Run>(count);
     for (std::size_t i = 0; i < count; ++i) {
       runs[i] = runs_[mark.runs + i];
       runs[i].end -= static_cast<std::uint32_t>(mark.size);
     }
     value.tag = Tag::rope;
     value.flags = kMixed;
-    value.rope = arena_.make<Rope>(Value{}, Value{}, bytes.data(), static_cast<const Run*>(runs),
-                                   static_cast<std::uint32_t>(count));
+    value.rope = arena().make<Rope>(Value{}, Value{}, bytes.data(), static_cast<const Run*>(runs),
+                                    static_cast<std::uint32_t>(count));
   }
   drop_text(mark);
   return value;
 }
 
-Text Vm::text_of(const Value& string) {
+Rendered TextBuffer::take_rendered() {
+  Rendered rendered;
+  rendered.text = std::move(out_);
+  rendered.spans.reserve(runs_.size());
+  std::size_t begin = 0;
+  for (const Run& run : runs_) {
+    rendered.spans.push_back({begin, run.end, run.is_data});
+    begin = run.end;
+  }
+  return rendered;
+}
+
+Text TextBuffer::text_of(const Value& string) {
   if (string.is(Tag::string)) return {string.bytes(), nullptr, 0, string.is_data()};
   Rope& rope = *string.rope;
   if (rope.text == nullptr) flatten(rope, string.size);
@@ -118,9 +134,9 @@ Text Vm::text_of(const Value& string) {
 }
 
 // The buffer is filled from the end: most ropes grew on their left, so the stack stays short.
-void Vm::flatten(Rope& rope, std::uint32_t size) {
+void TextBuffer::flatten(Rope& rope, std::uint32_t size) {
   charge(size);
-  char* const text = static_cast<char*>(arena_.allocate(size));
+  char* const text = static_cast<char*>(arena().allocate(size));
   std::uint32_t at = size;
   std::vector<Run> runs;  // backwards
   const auto prepend = [&](std::string_view bytes, bool is_data) {
@@ -152,7 +168,7 @@ void Vm::flatten(Rope& rope, std::uint32_t size) {
     }
   }
   if (runs.size() > 1) {
-    auto* kept = arena_.array<Run>(runs.size());
+    auto* kept = arena().array<Run>(runs.size());
     std::reverse_copy(runs.begin(), runs.end(), kept);
     rope.runs = kept;
     rope.run_count = static_cast<std::uint32_t>(runs.size());
@@ -160,7 +176,7 @@ void Vm::flatten(Rope& rope, std::uint32_t size) {
   rope.text = text;
 }
 
-Value Vm::substring(const Text& text, std::size_t begin, std::size_t end) {
+Value TextBuffer::substring(const Text& text, std::size_t begin, std::size_t end) {
   if (begin >= end) return make_string({}, text.runs == nullptr && text.is_data);
   const std::string_view bytes = text.bytes.substr(begin, end - begin);
   if (text.runs == nullptr) return make_string(bytes, text.is_data);
@@ -170,7 +186,7 @@ Value Vm::substring(const Text& text, std::size_t begin, std::size_t end) {
   if (first->end >= end) return make_string(bytes, first->is_data);
   const Run* const final = std::upper_bound(first, last, end - 1, ends_behind);
   const auto count = static_cast<std::size_t>(final - first) + 1;
-  auto* runs = arena_.array<Run>(count);
+  auto* runs = arena().array<Run>(count);
   for (std::size_t i = 0; i < count; ++i) {
     runs[i] = first[i];
     runs[i].end = static_cast<std::uint32_t>(std::min<std::size_t>(first[i].end, end) - begin);
@@ -178,28 +194,28 @@ Value Vm::substring(const Text& text, std::size_t begin, std::size_t end) {
   Value value = make_string(bytes);
   value.tag = Tag::rope;
   value.flags = kMixed;
-  value.rope = arena_.make<Rope>(Value{}, Value{}, bytes.data(), static_cast<const Run*>(runs),
-                                 static_cast<std::uint32_t>(count));
+  value.rope = arena().make<Rope>(Value{}, Value{}, bytes.data(), static_cast<const Run*>(runs),
+                                  static_cast<std::uint32_t>(count));
   return value;
 }
 
-Value Vm::string_copy(std::string_view bytes, bool is_data) {
-  return make_string(arena_.copy(bytes), is_data);
+Value TextBuffer::string_copy(std::string_view bytes, bool is_data) {
+  return make_string(arena().copy(bytes), is_data);
 }
 
-Value Vm::concat(const Value& left, const Value& right) {
+Value TextBuffer::concat(const Value& left, const Value& right) {
   if (left.size == 0) return right;
   if (right.size == 0) return left;
   const std::uint64_t size = std::uint64_t{left.size} + right.size;
-  if (size > options_.max_allocated_bytes || size > ~0U) {
-    fail_limit("a string grows longer than " + std::to_string(options_.max_allocated_bytes) +
+  if (size > options().max_allocated_bytes || size > ~0U) {
+    fail_limit("a string grows longer than " + std::to_string(options().max_allocated_bytes) +
                " bytes");
   }
   const bool is_mixed =
       left.is_data() != right.is_data() || ((left.flags | right.flags) & kMixed) != 0;
   constexpr std::uint64_t kCopied = 128;  // up to this size a copy costs less than a rope
   if (!is_mixed && size <= kCopied && left.is(Tag::string) && right.is(Tag::string)) {
-    char* bytes = static_cast<char*>(arena_.allocate(size));
+    char* bytes = static_cast<char*>(arena().allocate(size));
     std::copy_n(left.text, left.size, bytes);
     std::copy_n(right.text, right.size, bytes + left.size);
     return make_string({bytes, size}, left.is_data());
@@ -208,11 +224,11 @@ Value Vm::concat(const Value& left, const Value& right) {
   value.tag = Tag::rope;
   value.flags = is_mixed ? kMixed : left.is_data() ? kData : 0;
   value.size = static_cast<std::uint32_t>(size);
-  value.rope = arena_.make<Rope>(left, right, nullptr, nullptr, 0U);
+  value.rope = arena().make<Rope>(left, right, nullptr, nullptr, 0U);
   return value;
 }
 
-std::size_t Vm::length_of_text(const Value& string) {
+std::size_t TextBuffer::length_of_text(const Value& string) {
   const Text text = text_of(string);
   charge(text.bytes.size());
   return unicode::length(text.bytes);

@@ -49,6 +49,9 @@ struct Record {
   ++at;
   return byte;
 }
+[[nodiscard]] inline bool next_is_space(std::string_view text, std::size_t& at) {
+  return is_space(next(text, at));
+}
 /// Returns the character that ends at `at` and moves `at` to its beginning.
 [[nodiscard]] char32_t previous_wide(std::string_view text, std::size_t& at);
 [[nodiscard]] inline char32_t previous(std::string_view text, std::size_t& at) {

@@ -2,100 +2,16 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
-#include <new>
 #include <string>
 #include <string_view>
-#include <type_traits>
-#include <utility>
 
-#include "tenon/base/expected.h"
+#include "tenon/jinja/arena.h"
 #include "tenon/json/value.h"
 
 /// Values while a template runs. All of them live in one arena, which is dropped as a whole when
 /// the rendering ends: values are not counted and have no destructors, so nothing recurses when a
 /// deep value is dropped.
 namespace tenon::jinja {
-
-/// A failure of compiling or rendering inside this layer. It is thrown where it happens, and the
-/// functions of Template turn it into an Error with line and column.
-struct Fault {
-  static constexpr std::uint32_t kNoPosition = ~0U;
-
-  Errc code;
-  std::string message;
-  std::uint32_t position = kNoPosition;  // byte in the source
-  std::string values = {};               // of the operands, described for a person
-  bool is_raised = false;                // raised by the template itself, with its own message
-  std::string_view kind = {};            // the error's name in Python, which lives forever
-};
-
-/// Bump allocation with a cap. Never runs destructors.
-class Arena {
- public:
-  explicit Arena(std::size_t max_bytes) : max_bytes_(max_bytes) {}
-  Arena(const Arena&) = delete;
-  Arena& operator=(const Arena&) = delete;
-  ~Arena() {
-    while (chunks_ != nullptr) {
-      Chunk* next = chunks_->next;
-      std::free(chunks_);
-      chunks_ = next;
-    }
-  }
-
-  /// Memory aligned to 8 bytes. Throws Fault(limit_exceeded) before the cap is passed.
-  void* allocate(std::size_t bytes) {
-    if (bytes <= static_cast<std::size_t>(end_ - at_)) {
-      char* result = at_;
-      at_ += (bytes + 7) & ~std::size_t{7};
-      if (at_ > end_) at_ = end_;
-      return result;
-    }
-    return allocate_slow(bytes);
-  }
-  template <class T, class... A>
-  T* make(A&&... arguments) {
-    static_assert(std::is_trivially_destructible_v<T>);
-    return new (allocate(sizeof(T))) T{std::forward<A>(arguments)...};
-  }
-  template <class T>
-  T* array(std::size_t count) {
-    static_assert(std::is_trivially_destructible_v<T>);
-    if (count > max_bytes_ / sizeof(T)) spent();
-    return static_cast<T*>(allocate(count * sizeof(T)));
-  }
-  std::string_view copy(std::string_view text) {
-    if (text.empty()) return {};
-    char* bytes = static_cast<char*>(allocate(text.size()));
-    std::memcpy(bytes, text.data(), text.size());
-    return {bytes, text.size()};
-  }
-  /// Fails at once if `bytes` more would exceed the cap.
-  void foresee(std::size_t bytes) const {
-    if (bytes > max_bytes_ - used_) spent();
-  }
-  /// The same for `times` as many bytes; the product may be larger than 64 bits.
-  void foresee_times(std::size_t bytes, std::uint64_t times) const {
-    if (bytes != 0 && times > (max_bytes_ - used_) / bytes) spent();
-  }
-
- private:
-  struct Chunk {
-    Chunk* next;
-  };
-  [[noreturn]] void spent() const;
-  void* allocate_slow(std::size_t bytes);
-
-  std::size_t max_bytes_;
-  std::size_t used_ = 0;  // in whole chunks
-  std::size_t next_chunk_ = 4096;
-  Chunk* chunks_ = nullptr;
-  alignas(8) char first_[4096];
-  char* at_ = first_;
-  char* end_ = first_ + sizeof(first_);
-};
 
 enum class Tag : std::uint8_t {
   missing,  // no value at all: an unset slot, an absent argument
@@ -302,5 +218,51 @@ struct Joiner {
   Value separator;
   bool is_used;
 };
+
+class Values;
+
+/// A walk over something iterable. Each kind of walk derives from it and lives in the arena. `next`
+/// makes items with the Values that it gets; a walk that needs more keeps a pointer to it.
+struct Iterator {
+  bool (*next)(Values& values, Iterator& self, Value& item);
+  const char* type_name;  // "generator", ...
+};
+
+struct Frame;
+struct MacroNode;
+struct ForNode;
+
+struct Macro {
+  const MacroNode* node;
+  Frame* frame;  // the frame in which it was defined
+};
+
+/// The `loop` of a for statement.
+struct Loop {
+  Iterator* source;
+  Value iterable;
+  const ForNode* node;
+  Frame* frame;  // the frame around a recursive loop
+  std::int64_t index0 = -1;
+  std::int64_t length = -1;  // -1: not known yet
+  std::int64_t depth0 = 0;
+  Value after, current, before, changed;
+};
+
+/// The name of a value's type in Python: "str", "dict".
+[[nodiscard]] std::string_view type_name(const Value& value);
+/// What jinja2 calls an object of this type in messages: "dict object".
+[[nodiscard]] std::string object_name(Tag tag);
+/// Python's `is`.
+[[nodiscard]] bool identical(const Value& a, const Value& b);
+/// The entries of a dict of either kind.
+[[nodiscard]] std::size_t entry_count(const Value& mapping);
+[[nodiscard]] Value of_iterator(Iterator* iterator, bool is_data = false);
+
+/// Undefined values, by the reason. `name` and `hint` must outlive the rendering.
+[[nodiscard]] Value undefined_name(std::string_view name);
+[[nodiscard]] Value undefined_hint(std::string_view hint);
+[[nodiscard]] Value undefined_attribute(const Value& object, std::string_view name);
+[[nodiscard]] Value unsafe_attribute(const Value& object, std::string_view name);
 
 }  // namespace tenon::jinja

@@ -1,119 +1,45 @@
 #include "tenon/jinja/vm.h"
 
 #include <algorithm>
-#include <chrono>
 #include <unordered_set>
+#include <vector>
+
+#include "tenon/jinja/filters.h"
+#include "tenon/jinja/functions.h"
+#include "tenon/jinja/indexing.h"
+#include "tenon/jinja/methods.h"
+#include "tenon/jinja/operators.h"
+#include "tenon/jinja/tests.h"
+#include "tenon/jinja/unicode.h"
 
 // Renders a compiled template by walking its nodes: `run` for statements, `eval` for expressions.
 // Names have slots already (resolver.cc), so a variable is an index into a frame, and a frame of a
 // macro knows the frame around its definition. Output goes into one buffer; an inner text (a macro,
-// a set block, a filter block) is written behind
-/// the outer one, and end_text() cuts it off again as a value.
+// a set block, a filter block) is written behind the outer one, and end_text() cuts it off again as
+// a value.
 //
 // Break and continue are values (Flow) that statements hand up to the loop. Everything else that
 // ends a rendering is thrown as Fault. Work is bounded three ways: step() counts nodes, items and
 // bytes, the arena counts memory, and check_stack() measures the native stack, because a template
 // can nest calls of macros, filters and tests in each other.
 //
-// This file has statements and expressions; the other parts of Vm are in the files that vm.h names.
+// This file has statements and expressions, calls.cc calls of macros. What works on values alone is
+// not here: Vm is the last of the classes that budget.h names, and operators, methods, filters and
+// tests are functions that take the Runtime below it.
 namespace tenon::jinja {
-namespace {
-
-// The native stack that a rendering may use. The sanitizers' frames are several times as large.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr std::ptrdiff_t kMaxStackBytes = 4 << 20;
-#else
-constexpr std::ptrdiff_t kMaxStackBytes = 1 << 20;
-#endif
-
-}  // namespace
-
-void Arena::spent() const {
-  throw Fault{Errc::limit_exceeded,
-              "the template needs more than " + std::to_string(max_bytes_) + " bytes of memory"};
-}
-
-void* Arena::allocate_slow(std::size_t bytes) {
-  foresee(bytes);
-  std::size_t size = std::max(next_chunk_, bytes + 8);
-  size = std::min(size, std::max(bytes + 8, max_bytes_ - used_));
-  auto* chunk = static_cast<Chunk*>(std::malloc(sizeof(Chunk) + size));
-  if (chunk == nullptr) throw Fault{Errc::unavailable, "out of memory"};
-  used_ += size;
-  next_chunk_ = std::min(next_chunk_ * 2, std::size_t{1} << 20);
-  chunk->next = chunks_;
-  chunks_ = chunk;
-  char* begin = reinterpret_cast<char*>(chunk + 1);
-  if (bytes >= size / 2 && end_ - at_ > 1024) return begin;  // keep the room that is left
-  at_ = begin + ((bytes + 7) & ~std::size_t{7});
-  end_ = begin + size;
-  return begin;
-}
 
 Vm::Vm(const Program& program, const json::Object& context, const RenderOptions& options)
-    : program_(program),
-      context_(context),
-      options_(options),
-      arena_(options.max_allocated_bytes),
-      stack_end_(static_cast<const char*>(__builtin_frame_address(0)) - kMaxStackBytes),
-      now_(options.now_unix_s) {
-  globals_ = arena_.array<Value>(program.globals.size());
+    : Runtime(program, options), context_(context) {
+  globals_ = arena().array<Value>(program.globals.size());
   std::fill_n(globals_, program.globals.size(), Value{});
-  out_.reserve(std::min<std::size_t>(program.source.size() + 1024, 65536));
+  reserve(std::min<std::size_t>(program.source.size() + 1024, 65536));
 }
 
 Rendered Vm::render() {
-  root_ = frame_ = make_frame(program_.slot_count, nullptr);
-  load(program_.root_loads);
-  run(program_.body);
-  Rendered rendered;
-  rendered.text = std::move(out_);
-  rendered.spans.reserve(runs_.size());
-  std::size_t begin = 0;
-  for (const Run& run : runs_) {
-    rendered.spans.push_back({begin, run.end, run.is_data});
-    begin = run.end;
-  }
-  return rendered;
-}
-
-// --- failing
-
-void Vm::fail(std::string_view kind, std::string message) const {
-  throw Fault{
-      .code = Errc::invalid, .message = std::move(message), .position = position_, .kind = kind};
-}
-
-void Vm::fail_limit(std::string message) const {
-  throw Fault{Errc::limit_exceeded, std::move(message), position_};
-}
-
-void Vm::fail_steps() const {
-  fail_limit("the template takes more than " + std::to_string(options_.max_steps) + " steps");
-}
-
-void Vm::fail_depth() const {
-  fail_limit("the template calls itself more than " + std::to_string(options_.max_call_depth) +
-             " deep, or its calls take more than " + std::to_string(kMaxStackBytes) +
-             " bytes of stack");
-}
-
-void Vm::fail_undefined(const Value& value) const {
-  const std::string name(value.text == nullptr ? "" : std::string_view(value.text, value.size));
-  switch (static_cast<Lack>(value.lack)) {
-    case Lack::name:
-      fail("UndefinedError", "'" + name + "' is undefined");
-    case Lack::attribute:
-      fail("UndefinedError", "'" + object_name(value.of) + "' has no attribute '" + name + "'");
-    case Lack::element:
-      fail("UndefinedError", object_name(value.of) + " has no element " + name);
-    case Lack::hint:
-      fail("UndefinedError", name);
-    case Lack::unsafe:
-      fail("SecurityError",
-           "access to attribute '" + name + "' of '" + object_name(value.of) + "' is unsafe");
-  }
-  fail("UndefinedError", name);
+  root_ = frame_ = make_frame(program().slot_count, nullptr);
+  load(program().root_loads);
+  run(program().body);
+  return take_rendered();
 }
 
 namespace {
@@ -176,43 +102,17 @@ void Vm::say_values(Fault& fault, std::initializer_list<const Value*> values) co
   }
 }
 
-Value Vm::undefined_name(std::string_view name) const {
-  Value value = make_string(name);
-  value.tag = Tag::undefined;
-  value.lack = static_cast<std::uint8_t>(Lack::name);
-  return value;
-}
-
-Value Vm::undefined_hint(std::string_view hint) const {
-  Value value = undefined_name(hint);
-  value.lack = static_cast<std::uint8_t>(Lack::hint);
-  return value;
-}
-
-Value Vm::undefined_attribute(const Value& object, std::string_view name) const {
-  Value value = undefined_name(name);
-  value.lack = static_cast<std::uint8_t>(Lack::attribute);
-  value.of = object.tag;
-  return value;
-}
-
-Value Vm::unsafe_attribute(const Value& object, std::string_view name) const {
-  Value value = undefined_attribute(object, name);
-  value.lack = static_cast<std::uint8_t>(Lack::unsafe);
-  return value;
-}
-
 // --- frames
 
 Frame* Vm::make_frame(std::uint32_t slots, Frame* outer) {
-  auto* values = arena_.array<Value>(slots);
+  auto* values = arena().array<Value>(slots);
   std::fill_n(values, slots, Value{});
-  return arena_.make<Frame>(outer, values);
+  return arena().make<Frame>(outer, values);
 }
 
 void Vm::load(LoadRef loads) {
   for (std::uint32_t i = 0; i < loads.size; ++i) {
-    const Load& load = program_.loads[loads.begin + i];
+    const Load& load = program().loads[loads.begin + i];
     Value& slot = frame_->slots[load.slot];
     if (load.kind == Load::Kind::unset) {
       slot = Value{};
@@ -229,7 +129,7 @@ void Vm::load(LoadRef loads) {
 const Value& Vm::global(std::uint32_t index) {
   Value& value = globals_[index];
   if (value.tag != Tag::missing) return value;
-  const std::string_view name = program_.text_of(program_.globals[index]);
+  const std::string_view name = program().text_of(program().globals[index]);
   if (const json::Value* found = context_.find(name)) {
     value = import(*found);
     // The model's own control tokens count as the template's text, although they are in the
@@ -250,11 +150,11 @@ const Value& Vm::global(std::uint32_t index) {
 
 Flow Vm::run(ListRef body) {
   for (std::uint32_t i = 0; i < body.size; ++i) {
-    const Node& node = program_.nodes[program_.lists[body.begin + i]];
+    const Node& node = program().nodes[program().lists[body.begin + i]];
     step();
-    position_ = node.position;
+    set_position(node.position);
     if (node.op == Op::text) {
-      put(program_.constants[node.a].bytes(), false);
+      put(program().constants[node.a].bytes(), false);
     } else if (node.op == Op::print) {
       print(eval(node.a));
     } else {
@@ -269,7 +169,7 @@ Flow Vm::run_statement(const Node& node) {
   check_stack();
   switch (node.op) {
     case Op::loop:
-      return run_loop(program_.loops[node.a]);
+      return run_loop(program().loops[node.a]);
     case Op::branch:
       return run_branch(node);
     case Op::set:
@@ -282,10 +182,10 @@ Flow Vm::run_statement(const Node& node) {
     case Op::scope:
       return run_block(node);
     case Op::macro: {
-      const MacroNode& macro = program_.macros[node.a];
+      const MacroNode& macro = program().macros[node.a];
       Value value;
       value.tag = Tag::macro;
-      value.macro = arena_.make<Macro>(&macro, frame_);
+      value.macro = arena().make<Macro>(&macro, frame_);
       assign(macro.target, value);
       return Flow::normal;
     }
@@ -293,7 +193,7 @@ Flow Vm::run_statement(const Node& node) {
       run_call_block(node);
       return Flow::normal;
     case Op::block:
-      run_template_block(program_.blocks[node.a]);
+      run_template_block(program().blocks[node.a]);
       return Flow::normal;
     case Op::unloadable:
       static_cast<void>(eval(node.a));
@@ -308,14 +208,14 @@ Flow Vm::run_statement(const Node& node) {
 }
 
 Flow Vm::run_branch(const Node& node) {
-  const std::uint32_t* arms = &program_.lists[node.a];
+  const std::uint32_t* arms = &program().lists[node.a];
   for (std::uint32_t i = 0; i < node.b; i += 2) {
     if (!truth(eval(arms[i]))) continue;
-    const Node& body = program_.nodes[arms[i + 1]];
+    const Node& body = program().nodes[arms[i + 1]];
     return run({body.a, body.b});
   }
   if (node.c == kNoNode) return Flow::normal;
-  const Node& body = program_.nodes[node.c];
+  const Node& body = program().nodes[node.c];
   return run({body.a, body.b});
 }
 
@@ -338,19 +238,21 @@ class Restore {
 /// The `if` of a for statement as a generator: the condition is evaluated when the loop wants the
 /// next item.
 struct ConditionIterator : Iterator {
+  Vm* vm;
   Iterator* source;
   const ForNode* node;
   Frame* frame;
 
-  static bool advance(Vm& vm, Iterator& self, Value& item) {
+  static bool advance(Values&, Iterator& self, Value& item) {
     auto& me = static_cast<ConditionIterator&>(self);
+    Vm& vm = *me.vm;
     const Restore restore(vm.frame_);
     vm.frame_ = me.frame;
     while (vm.next(*me.source, item)) {
       vm.assign(me.node->test_target, item);
       if (!vm.truth(vm.eval(me.node->test))) continue;
       // Python's generator yields its targets; several targets are a tuple.
-      if (vm.program_.nodes[me.node->test_target].op == Op::tuple && !item.is(Tag::tuple)) {
+      if (vm.program().nodes[me.node->test_target].op == Op::tuple && !item.is(Tag::tuple)) {
         item = vm.collect(item);
         item.tag = Tag::tuple;
       }
@@ -366,20 +268,20 @@ Flow Vm::run_loop(const ForNode& node) {
     Loop loop{};
     loop.node = &node;
     loop.frame = frame_;
-    print(call_recursive(*this, loop, iterable));
+    print(call_recursive(loop, iterable));
     return Flow::normal;
   }
   Iterator* source = on({&iterable}, [&] { return iterate(iterable); });
   Value counted = iterable;
   if (node.test != kNoNode) {
     load(node.test_loads);
-    auto* condition = arena_.make<ConditionIterator>();
-    *condition = {{ConditionIterator::advance, "generator"}, source, &node, frame_};
+    auto* condition = arena().make<ConditionIterator>();
+    *condition = {{ConditionIterator::advance, "generator"}, this, source, &node, frame_};
     source = condition;
     counted = of_iterator(condition);
   }
   if (!node.has_loop) return run_loop_body(node, *source, nullptr);
-  auto* loop = arena_.make<Loop>();
+  auto* loop = arena().make<Loop>();
   loop->source = source;
   loop->iterable = counted;
   loop->node = &node;
@@ -408,51 +310,51 @@ Flow Vm::run_loop_body(const ForNode& node, Iterator& source, Loop* loop) {
   return run(node.otherwise);  // a break here ends the enclosing loop
 }
 
-Value call_recursive(Vm& vm, Loop& parent, const Value& iterable) {
-  if (++vm.call_depth_ > vm.options_.max_call_depth) vm.fail_depth();
-  vm.check_stack();
+Value Vm::call_recursive(const Loop& parent, const Value& iterable) {
+  enter_call();
+  check_stack();
   const ForNode& node = *parent.node;
-  const Restore restore(vm.frame_);
-  vm.frame_ = vm.make_frame(node.slot_count, parent.frame);
-  auto* loop = vm.arena_.make<Loop>();
+  const Restore restore(frame_);
+  frame_ = make_frame(node.slot_count, parent.frame);
+  auto* loop = arena().make<Loop>();
   loop->node = &node;
   loop->frame = parent.frame;
   loop->depth0 = parent.source == nullptr ? 0 : parent.depth0 + 1;
-  loop->source = vm.iterate(iterable);
+  loop->source = iterate(iterable);
   loop->iterable = iterable;
   if (node.test != kNoNode) {
-    vm.load(node.test_loads);
-    auto* condition = vm.arena_.make<ConditionIterator>();
-    *condition = {{ConditionIterator::advance, "generator"}, loop->source, &node, vm.frame_};
+    load(node.test_loads);
+    auto* condition = arena().make<ConditionIterator>();
+    *condition = {{ConditionIterator::advance, "generator"}, this, loop->source, &node, frame_};
     loop->source = condition;
-    loop->iterable = vm.of_iterator(condition);
+    loop->iterable = of_iterator(condition);
   }
-  const Vm::Mark mark = vm.begin_text();
-  vm.run_loop_body(node, *loop->source, loop);
-  --vm.call_depth_;
-  return vm.end_text(mark);
+  const Mark mark = begin_text();
+  run_loop_body(node, *loop->source, loop);
+  leave_call();
+  return end_text(mark);
 }
 
-Value Vm::call_loop(Loop& loop, const Args& args) {
-  positional_only(args, "loop", 1, 1);
+Value Vm::call_loop(const Loop& loop, const Args& args) {
+  positional_only(*this, args, "loop", 1, 1);
   if (!loop.node->is_recursive) {
     type_error("The loop must have the 'recursive' marker to be called recursively.");
   }
-  return call_recursive(*this, loop, args.items[0]);
+  return call_recursive(loop, args.items[0]);
 }
 
 Flow Vm::run_block(const Node& node) {
-  const BlockNode& block = program_.blocks[node.a];
+  const BlockNode& block = program().blocks[node.a];
   if (node.op == Op::with) {
     // The scope is entered before the values are computed, so they are not read from its slots.
     std::vector<Value> values;
     values.reserve(block.values.size);
     for (std::uint32_t i = 0; i < block.values.size; ++i) {
-      values.push_back(eval(program_.lists[block.values.begin + i]));
+      values.push_back(eval(program().lists[block.values.begin + i]));
     }
     load(block.loads);
     for (std::uint32_t i = 0; i < block.targets.size; ++i) {
-      assign(program_.lists[block.targets.begin + i], values[i]);
+      assign(program().lists[block.targets.begin + i], values[i]);
     }
     return run(block.body);
   }
@@ -472,7 +374,7 @@ Flow Vm::run_block(const Node& node) {
     return flow;
   }
   Value value = end_text(mark);
-  if (block.filter != kNoNode) value = eval_filter(program_.nodes[block.filter], &value);
+  if (block.filter != kNoNode) value = eval_filter(program().nodes[block.filter], &value);
   if (node.op == Op::filter_block) {
     if (!value.is_string()) {  // jinja2 joins the blocks' texts
       type_error("sequence item 0: expected str instance, " + std::string(type_name(value)) +
@@ -488,38 +390,38 @@ Flow Vm::run_block(const Node& node) {
 void Vm::run_call_block(const Node& node) {
   Value caller;
   caller.tag = Tag::macro;
-  caller.macro = arena_.make<Macro>(&program_.macros[node.a], frame_);
-  print(eval_call(program_.nodes[node.b], &caller));
+  caller.macro = arena().make<Macro>(&program().macros[node.a], frame_);
+  print(eval_call(program().nodes[node.b], &caller));
 }
 
 void Vm::run_template_block(const BlockNode& block) {
   if (block.is_required) {
     fail("TemplateRuntimeError",
-         "Required block '" + std::string(program_.text_of(block.name)) + "' not found");
+         "Required block '" + std::string(program().text_of(block.name)) + "' not found");
   }
-  if (++call_depth_ > options_.max_call_depth) fail_depth();
+  enter_call();
   const Restore restore(frame_);
   frame_ = make_frame(block.slot_count, nullptr);
   load(block.loads);
   run(block.body);
-  --call_depth_;
+  leave_call();
 }
 
 // --- assignment
 
 void Vm::assign(NodeId target, const Value& value) {
-  const Node& node = program_.nodes[target];
+  const Node& node = program().nodes[target];
   if (node.op == Op::tuple) return unpack(node, value);
   if (node.op == Op::ns_ref) {
     const Value space = eval_name(node);
-    const std::string_view name = program_.text_of(node.c);
+    const std::string_view name = program().text_of(node.c);
     if (name[0] == '_') {
       fail("SecurityError",
            "Chat templates cannot store underscore-prefixed attributes on a namespace, but got '" +
                std::string(name) + "'. Please rename the attribute.");
     }
     Value attributes = space;
-    set(attributes, program_.constants[node.c], value);
+    set(attributes, program().constants[node.c], value);
     return;
   }
   frame_->slots[node.a] = value;
@@ -527,7 +429,7 @@ void Vm::assign(NodeId target, const Value& value) {
 
 void Vm::check_spaces(ListRef spaces) {
   for (std::uint32_t i = 0; i < spaces.size; ++i) {
-    const Node& node = program_.nodes[program_.lists[spaces.begin + i]];
+    const Node& node = program().nodes[program().lists[spaces.begin + i]];
     if (!eval_name(node).is(Tag::name_space)) {
       fail("TemplateRuntimeError", "cannot assign attribute on non-namespace object");
     }
@@ -543,7 +445,7 @@ void Vm::unpack(const Node& target, const Value& value) {
   Value item;
   std::uint32_t count = 0;
   for (; count < target.b && next(*source, item); ++count) {
-    assign(program_.lists[target.a + count], item);
+    assign(program().lists[target.a + count], item);
   }
   if (count < target.b) {
     value_error("not enough values to unpack (expected " + std::to_string(target.b) + ", got " +
@@ -563,7 +465,7 @@ Value Vm::eval_name(const Node& node) {
       for (std::uint32_t hop = 0; hop < node.d; ++hop) frame = frame->outer;
       const Value& value = frame->slots[node.a];
       if (!value.is(Tag::missing)) return value;
-      return undefined_name(program_.text_of(node.b));
+      return undefined_name(program().text_of(node.b));
     }
     case Place::exported: {
       const Value& value = root_->slots[node.d];
@@ -576,36 +478,37 @@ Value Vm::eval_name(const Node& node) {
 }
 
 Value Vm::eval(NodeId id) {
-  const Node& node = program_.nodes[id];
-  if (node.op == Op::constant) return program_.constants[node.a];
+  const Node& node = program().nodes[id];
+  if (node.op == Op::constant) return program().constants[node.a];
   if (node.op == Op::name) return eval_name(node);
   step();
   check_stack();
   switch (node.op) {
     case Op::get_attr: {
       const Value object = eval(node.a);
-      position_ = node.position;
-      return on({&object}, [&] { return attribute(object, program_.text_of(node.b), node.c); });
+      set_position(node.position);
+      return on({&object},
+                [&] { return attribute(*this, object, program().text_of(node.b), node.c); });
     }
     case Op::get_item: {
       const Value object = eval(node.a);
       const Value index = eval(node.b);
-      position_ = node.position;
-      return on({&object, &index}, [&] { return item(object, index); });
+      set_position(node.position);
+      return on({&object, &index}, [&] { return item(*this, object, index); });
     }
     case Op::get_slice: {
       const Value object = eval(node.a);
       const Slice bounds = eval_slice(node);
-      position_ = node.position;
+      set_position(node.position);
       if (node.flags != 0 && !object.is_string() && !object.is_list() && !object.is(Tag::tuple)) {
         return undefined_attribute(object, {});
       }
-      return slice(object, bounds);
+      return slice(*this, object, bounds);
     }
     case Op::slice: {
       Value value;
       value.tag = Tag::slice;
-      value.slice = arena_.make<Slice>(eval_slice(node));
+      value.slice = arena().make<Slice>(eval_slice(node));
       return value;
     }
     case Op::call:
@@ -619,8 +522,8 @@ Value Vm::eval(NodeId id) {
     case Op::negative:
     case Op::positive: {
       const Value operand = eval(node.a);
-      position_ = node.position;
-      return on({&operand}, [&] { return negate(operand, node.op == Op::positive); });
+      set_position(node.position);
+      return on({&operand}, [&] { return negate(*this, operand, node.op == Op::positive); });
     }
     case Op::logic_and: {
       const Value left = eval(node.a);
@@ -639,8 +542,8 @@ Value Vm::eval(NodeId id) {
     case Op::power: {
       const Value left = eval(node.a);
       const Value right = eval(node.b);
-      position_ = node.position;
-      return on({&left, &right}, [&] { return binary(node.op, left, right); });
+      set_position(node.position);
+      return on({&left, &right}, [&] { return binary(*this, node.op, left, right); });
     }
     case Op::concat:
       return eval_concat(node);
@@ -670,23 +573,23 @@ Value Vm::eval_display(const Node& node) {
   if (node.op == Op::dict) {
     Value dict = make_dict();
     for (std::uint32_t i = 0; i < node.b; i += 2) {
-      const Value key = eval(program_.lists[node.a + i]);
-      const Value value = eval(program_.lists[node.a + i + 1]);
-      position_ = node.position;
+      const Value key = eval(program().lists[node.a + i]);
+      const Value value = eval(program().lists[node.a + i + 1]);
+      set_position(node.position);
       set(dict, key, value);
     }
     return dict;
   }
   Value list = make_list(node.b, false, node.op == Op::tuple ? Tag::tuple : Tag::list);
-  for (std::uint32_t i = 0; i < node.b; ++i) append(list, eval(program_.lists[node.a + i]));
+  for (std::uint32_t i = 0; i < node.b; ++i) append(list, eval(program().lists[node.a + i]));
   return list;
 }
 
 Value Vm::eval_concat(const Node& node) {
-  Value sum = to_string(eval(program_.lists[node.a]));
+  Value sum = to_string(eval(program().lists[node.a]));
   for (std::uint32_t i = 1; i < node.b; ++i) {
-    const Value part = to_string(eval(program_.lists[node.a + i]));
-    position_ = node.position;
+    const Value part = to_string(eval(program().lists[node.a + i]));
+    set_position(node.position);
     sum = concat(sum, part);
   }
   sum.flags &= static_cast<std::uint8_t>(~kMarkup);
@@ -716,11 +619,11 @@ bool Vm::compare(Compare op, const Value& left, const Value& right) {
 }
 
 Value Vm::eval_compare(const Node& node) {
-  Value left = eval(program_.lists[node.a]);
+  Value left = eval(program().lists[node.a]);
   for (std::uint32_t i = 1; i < node.b; i += 2) {
-    const auto op = static_cast<Compare>(program_.lists[node.a + i]);
-    const Value right = eval(program_.lists[node.a + i + 1]);
-    position_ = node.position;
+    const auto op = static_cast<Compare>(program().lists[node.a + i]);
+    const Value right = eval(program().lists[node.a + i + 1]);
+    set_position(node.position);
     const bool holds = on({&left, &right}, [&] { return compare(op, left, right); });
     if (!holds || i + 2 >= node.b) return make_bool(holds);
     left = right;
@@ -731,94 +634,93 @@ Value Vm::eval_compare(const Node& node) {
 Value Vm::eval_test(const Node& node) {
   const Value value = eval(node.a);
   // The two most common tests take no arguments.
-  if (node.c == static_cast<std::uint32_t>(TestId::defined) &&
-      program_.arguments[node.b].positional.size == 0) {
+  if (node.c == kDefinedTest && program().arguments[node.b].positional.size == 0) {
     return make_bool(!value.is(Tag::undefined));
   }
   const Args args = eval_args(node.b, nullptr);
-  position_ = node.position;
+  set_position(node.position);
   if (node.c == kNoBuiltin) {
     fail("TemplateRuntimeError",
-         "No test named '" + std::string(program_.text_of(node.d)) + "' found.");
+         "No test named '" + std::string(program().text_of(node.d)) + "' found.");
   }
-  return make_bool(on({&value}, [&] { return call_test(node.c, value, args); }));
+  return make_bool(on({&value}, [&] { return call_test(*this, node.c, value, args); }));
 }
 
 Value Vm::eval_filter(const Node& node, const Value* input) {
   const Value value = node.a == kNoNode ? *input : [&] {
     // The chain of filters of a filter block begins with the block's text.
-    const Node& inner = program_.nodes[node.a];
+    const Node& inner = program().nodes[node.a];
     return input != nullptr && inner.op == Op::filter ? eval_filter(inner, input) : eval(node.a);
   }();
   const Args args = eval_args(node.b, nullptr);
-  position_ = node.position;
+  set_position(node.position);
   if (node.c == kNoBuiltin) {
     fail("TemplateRuntimeError",
-         "No filter named '" + std::string(program_.text_of(node.d)) + "' found.");
+         "No filter named '" + std::string(program().text_of(node.d)) + "' found.");
   }
-  return on({&value}, [&] { return call_filter(node.c, value, args); });
+  return on({&value}, [&] { return call_filter(*this, node.c, value, args); });
 }
 
 Value Vm::eval_call(const Node& node, const Value* caller) {
-  const Node& callee = program_.nodes[node.a];
+  const Node& callee = program().nodes[node.a];
   if (callee.op == Op::get_attr && callee.c != kNoBuiltin) {
     const Value object = eval(callee.a);
     bool is_unsafe = false;
-    if (has_method(object, static_cast<MethodId>(callee.c), is_unsafe) && !is_unsafe) {
+    if (has_method(*this, object, static_cast<MethodId>(callee.c), is_unsafe) && !is_unsafe) {
       const Args args = eval_args(node.b, caller);
-      position_ = callee.position;
+      set_position(callee.position);
       return on({&object},
-                [&] { return call_method(object, static_cast<MethodId>(callee.c), args); });
+                [&] { return call_method(*this, object, static_cast<MethodId>(callee.c), args); });
     }
-    position_ = callee.position;
-    const Value function = attribute(object, program_.text_of(callee.b), callee.c);
+    set_position(callee.position);
+    const Value function = attribute(*this, object, program().text_of(callee.b), callee.c);
     const Args args = eval_args(node.b, caller);
-    position_ = node.position;
+    set_position(node.position);
     return call(function, args);
   }
   const Value function = eval(node.a);
   const Args args = eval_args(node.b, caller);
-  position_ = node.position;
+  set_position(node.position);
   return call(function, args);
 }
 
 Args Vm::eval_args(std::uint32_t index, const Value* caller) {
-  const Arguments& arguments = program_.arguments[index];
+  const Arguments& arguments = program().arguments[index];
   Args args;
   if (arguments.star != kNoNode || arguments.double_star != kNoNode) {
     std::vector<Value> items;
     std::vector<Keyword> keywords;
     items.reserve(arguments.positional.size);
     for (std::uint32_t i = 0; i < arguments.positional.size; ++i) {
-      items.push_back(eval(program_.lists[arguments.positional.begin + i]));
+      items.push_back(eval(program().lists[arguments.positional.begin + i]));
     }
     for (std::uint32_t i = 0; i < arguments.keywords.size; i += 2) {
-      const std::uint32_t* keyword = &program_.lists[arguments.keywords.begin + i];
-      keywords.push_back({program_.constants[keyword[0]], eval(keyword[1])});
+      const std::uint32_t* keyword = &program().lists[arguments.keywords.begin + i];
+      keywords.push_back({program().constants[keyword[0]], eval(keyword[1])});
     }
     if (caller != nullptr) keywords.push_back({make_string("caller"), *caller});
     spread(arguments.star, arguments.double_star, items, keywords);
-    auto* copied = arena_.array<Value>(items.size());
+    auto* copied = arena().array<Value>(items.size());
     std::copy(items.begin(), items.end(), copied);
-    auto* copied_keywords = arena_.array<Keyword>(keywords.size());
+    auto* copied_keywords = arena().array<Keyword>(keywords.size());
     std::copy(keywords.begin(), keywords.end(), copied_keywords);
     return {copied, static_cast<std::uint32_t>(items.size()), copied_keywords,
             static_cast<std::uint32_t>(keywords.size())};
   }
   args.size = arguments.positional.size;
   if (args.size != 0) {
-    auto* items = arena_.array<Value>(args.size);
+    auto* items = arena().array<Value>(args.size);
     for (std::uint32_t i = 0; i < args.size; ++i) {
-      items[i] = eval(program_.lists[arguments.positional.begin + i]);
+      items[i] = eval(program().lists[arguments.positional.begin + i]);
     }
     args.items = items;
   }
   args.keyword_count = arguments.keywords.size / 2 + (caller != nullptr ? 1 : 0);
   if (args.keyword_count != 0) {
-    auto* keywords = arena_.array<Keyword>(args.keyword_count);
+    auto* keywords = arena().array<Keyword>(args.keyword_count);
     for (std::uint32_t i = 0; i < arguments.keywords.size; i += 2) {
-      const std::uint32_t* keyword = &program_.lists[arguments.keywords.begin + i];
-      keywords[i / 2] = {program_.constants[keyword[0]], eval(keyword[1])};
+      const std::uint32_t* keyword = &program().lists[arguments.keywords.begin + i];
+      keywords[i / 2] = {program().constants[keyword[0]], eval(keyword[1])};
     }
     if (caller != nullptr) keywords[args.keyword_count - 1] = {make_string("caller"), *caller};
     args.keywords = keywords;
@@ -833,7 +735,7 @@ void Vm::spread(NodeId star, NodeId double_star, std::vector<Value>& items,
     Iterator* source = iterate(more);
     Value item;
     while (next(*source, item)) {
-      arena_.foresee((items.size() + 1) * sizeof(Value));
+      arena().foresee((items.size() + 1) * sizeof(Value));
       items.push_back(item);
     }
   }
