@@ -9,6 +9,7 @@
 #   scripts/setup.sh python   and the tools that build the Python package
 #   scripts/setup.sh bench    and the peers that the benchmarks stand beside; nginx only with WITH_NGINX=1
 #   scripts/setup.sh llama-server   and the llama-server of libllama's source package, as bin/llama-server of .venv
+#   scripts/setup.sh web      what makes and tests the pages of web/: Node packages and Debian's Chromium
 #   scripts/setup.sh fmt      and clang-format
 #   scripts/setup.sh lint     and clang-tidy too
 #   scripts/setup.sh fuzz     and clang 19 with libFuzzer
@@ -85,6 +86,8 @@ case $want in bench | lint) packages+=(libbenchmark-dev) ;; esac
 [ "$want" != bench ] || [ -z "${WITH_NGINX:-}" ] || packages+=(nginx-light)
 [ "$want" != fuzz ] || packages+=(clang-19 libclang-rt-19-dev)
 [ "$want" != docs ] || packages+=(doxygen)
+[ "$want" != web ] || packages+=(chromium fonts-dejavu-core)
+[ "$want" != web ] || command -v npm >/dev/null || packages+=(nodejs npm)
 [ "$want" != train ] || packages+=(wordnet-base)
 
 root=()
@@ -290,6 +293,7 @@ case $want in
     ;;
   llama-server) set_up_llama_server ;;
   python) python_environment python ;;
+  web) node_client web ;;
   demo) [ -e "$stamps/test" ] || requirements demo ;;  # the tests' packages have it
   train)
     training_environment() {
