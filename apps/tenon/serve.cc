@@ -36,6 +36,7 @@ struct ServeOptions {
   std::optional<std::string> host;
   std::optional<std::int64_t> port;
   std::optional<std::string> api_keys_file;
+  std::optional<std::string> record;
   std::optional<std::string> log_level;
   std::string model;
   std::string hub;     // of the Hugging Face hub, without "hf:"
@@ -109,6 +110,7 @@ OrComplaint<config::Config> configure(const ServeOptions& options, App app) {
   override_with(config.server.host, options.host);
   override_with(config.server.port, options.port);
   override_with(config.server.api_keys_file, options.api_keys_file);
+  override_with(config.server.record, options.record);
   override_with(config.server.log_level, options.log_level);
   if (auto chosen = choose_models(options, app, config); !chosen) {
     return Failure<Complaint>(chosen.error());
@@ -301,6 +303,9 @@ Command add_serve(App tenon) {
   app.add_option("--api-keys", options->api_keys_file,
                  "File with the hashes of API keys, see `tenon key`")
       .envname("TENON_API_KEYS_FILE");
+  app.add_option(
+      "--record", options->record,
+      "Folder: keep there what happens in each answer, for `tenon replay` and /inspector");
   app.add_option("--log-level", options->log_level, "trace, debug, info, warn or error")
       .envname("TENON_LOG_LEVEL");
   const Option model =

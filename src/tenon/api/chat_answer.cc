@@ -27,8 +27,18 @@ class ChatAnswer::ChoiceSink final : public message::ChatSink {
                 const std::vector<message::TokenLogprob>& logprobs) override {
     answer_->on_event(choice_, event, logprobs);
   }
+  bool watches() const override { return recording() != nullptr; }
+  std::uint32_t watched_logprobs() const override {
+    return recording() == nullptr ? 0 : recording()->logprobs();
+  }
+  void on_run(const message::RunBegin& run) override { recording()->run(choice_, run); }
+  void on_made(const message::MadeToken& token) override { recording()->made(choice_, token); }
+  void on_piece(const message::MadePiece& piece) override { recording()->piece(choice_, piece); }
+  void on_run_end(const message::RunEnded& end) override { recording()->run_end(choice_, end); }
 
  private:
+  [[nodiscard]] record::Recording* recording() const { return answer_->options_.recording.get(); }
+
   const std::shared_ptr<ChatAnswer> answer_;
   const unsigned choice_;
 };
@@ -135,6 +145,7 @@ void ChatAnswer::open() {
 
 void ChatAnswer::on_event(unsigned choice, const message::ChatEvent& event,
                           const std::vector<message::TokenLogprob>& logprobs) {
+  if (options_.recording != nullptr) options_.recording->event(choice, event);
   const auto* finish = std::get_if<message::Finish>(&event);
   std::optional<unsigned> status;
   bool ends_later = false;
@@ -212,7 +223,7 @@ void ChatAnswer::complete() {
   http::Response response{.headers = options_.headers};
   json::append(response.body, encoder_->whole(usage_));
   const unsigned status = response.status;
-  exchange_->respond(std::move(response));
+  respond(std::move(response));
   done(status);
 }
 
@@ -238,7 +249,7 @@ void ChatAnswer::fail(const ApiError& error, std::string& out) {
     return;
   }
   status_ = error.status();
-  exchange_->respond(to_response(error, options_.headers, encoder_->dialect()));
+  respond(to_response(error, options_.headers, encoder_->dialect()));
 }
 
 // Call under the lock, before the client can know, so that its next request finds the place free.
@@ -254,7 +265,13 @@ void ChatAnswer::write(std::string bytes) {
     return;
   }
   last_write_ = Clock::now();
+  if (options_.recording != nullptr) options_.recording->sent(bytes);
   exchange_->write(std::move(bytes));
+}
+
+void ChatAnswer::respond(http::Response response) {
+  if (options_.recording != nullptr) options_.recording->sent(response.body);
+  exchange_->respond(std::move(response));
 }
 
 // Refuses the request before anything was sent.
@@ -266,7 +283,7 @@ void ChatAnswer::refuse(const ApiError& error) {
     if (is_over_) return;
     be_over();
     early_.clear();
-    exchange_->respond(to_response(error, options_.headers, encoder_->dialect()));
+    respond(to_response(error, options_.headers, encoder_->dialect()));
   }
   done(status);
 }
@@ -340,7 +357,9 @@ void ChatAnswer::cut(const ApiError& error) {
 }
 
 void ChatAnswer::done(unsigned status) {
-  if (!is_reported_.exchange(true)) options_.running.ended(status);
+  if (is_reported_.exchange(true)) return;
+  if (options_.recording != nullptr) options_.recording->end(status);
+  options_.running.ended(status);
 }
 
 }  // namespace tenon::api

@@ -17,6 +17,7 @@
 #include "tenon/api/workers.h"
 #include "tenon/chat/responder.h"
 #include "tenon/http/server.h"
+#include "tenon/record/recorder.h"
 
 namespace tenon::api {
 
@@ -44,6 +45,7 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
     std::string about;                  ///< The beginning of its log lines.
     RunningRequest running;
     KeyUse key;  ///< Released when the answer is over; counts its tokens.
+    std::shared_ptr<record::Recording> recording;  ///< Null: the answer is not recorded.
   };
 
   /// Choices pause when this many bytes wait for a slow client.
@@ -81,6 +83,7 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
   void may_open();
   void open();
   void write(std::string bytes);
+  void respond(http::Response response);
   void complete();
   void end_stream();
   void refuse(const ApiError& error);

@@ -1,5 +1,6 @@
 #include "tenon/api/live_answers.h"
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <string>
@@ -71,6 +72,16 @@ void LiveAnswers::start(Call& call, chat::Model& model, Asked asked) {
   asked.chat.owner = call.key.name();
   const bool is_stream = asked.stream;
   tell_left_out(call, asked);
+  std::shared_ptr<record::Recording> recording;
+  if (recorder_ != nullptr) {
+    const http::Request& request = call.exchange->request();
+    const auto id = std::ranges::find(call.headers, "x-request-id", &http::Header::name);
+    recording = recorder_->begin({.id = id == call.headers.end() ? std::string() : id->value,
+                                  .model = model.name(),
+                                  .path = request.path,
+                                  .is_stream = is_stream,
+                                  .request = request.body});
+  }
   Workers& writers = asked.chat.logprobs ? runner_.large() : runner_.quick();
   auto answer = std::make_shared<ChatAnswer>(
       ChatAnswer::Options{.encoder = std::move(asked.encoder),
@@ -82,7 +93,8 @@ void LiveAnswers::start(Call& call, chat::Model& model, Asked asked) {
                           .headers = std::move(call.headers),
                           .about = call.about,
                           .running = std::move(call.running),
-                          .key = std::move(call.key)},
+                          .key = std::move(call.key),
+                          .recording = std::move(recording)},
       std::move(call.exchange), metrics_, writers);
   {
     const std::lock_guard lock(mutex_);

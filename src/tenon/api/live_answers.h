@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tenon/api/answer_encoder.h"
@@ -52,8 +53,9 @@ class Ticker {
 /// itself (chat_answer.h). Thread-safe.
 class LiveAnswers {
  public:
-  /// Both must outlive it.
-  LiveAnswers(CallRunner& runner, Metrics& metrics) : runner_(runner), metrics_(metrics) {}
+  /// The first two must outlive it. Without a recorder nothing is recorded.
+  LiveAnswers(CallRunner& runner, Metrics& metrics, std::shared_ptr<record::Recorder> recorder)
+      : runner_(runner), metrics_(metrics), recorder_(std::move(recorder)) {}
 
   void start(Call& call, chat::Model& model, Asked asked);
   /// Ends every answer under way. The runner has been cut before, so no answer begins after this.
@@ -65,6 +67,7 @@ class LiveAnswers {
 
   CallRunner& runner_;
   Metrics& metrics_;
+  const std::shared_ptr<record::Recorder> recorder_;
   std::mutex mutex_;
   std::vector<std::weak_ptr<ChatAnswer>> under_way_;  // guarded by mutex_
   Ticker ticker_{[this] { keep_alive(); }};           // last: it uses the members above

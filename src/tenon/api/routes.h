@@ -21,6 +21,9 @@ namespace tenon::api {
 /// What the server tells about itself: models, health, metrics, pages.
 [[nodiscard]] std::vector<Route> server_routes(ServiceParts& parts);
 
+/// Recordings, and the page that shows them.
+[[nodiscard]] std::vector<Route> inspector_routes(ServiceParts& parts);
+
 [[nodiscard]] std::vector<Route> all_routes(ServiceParts& parts);
 
 /// A route whose handler is a function of the parts and the call. Most have a body.

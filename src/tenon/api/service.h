@@ -11,6 +11,7 @@
 #include "tenon/api/keys.h"
 #include "tenon/chat/model_registry.h"
 #include "tenon/http/server.h"
+#include "tenon/record/recorder.h"
 #include "tenon/store/response_store.h"
 
 /// The server as clients see it: routes, dialects, keys, errors, metrics.
@@ -37,6 +38,9 @@ struct ServiceOptions {
   std::chrono::milliseconds time_limit{0};
   /// Where responses are kept; null: in memory, the last 1,000 of up to 64 MiB.
   std::shared_ptr<store::ResponseStore> store;
+  std::shared_ptr<record::Recorder> recorder;  ///< Null: answers are not recorded.
+  /// The owners of keys who may see recordings; a server without keys shows them to all.
+  std::vector<std::string> inspectors;
   /// Answers requests for "a:b" if a and b are models that are not recursive and no model has that
   /// name; null: such requests get 404.
   std::shared_ptr<chat::Model> pairs;

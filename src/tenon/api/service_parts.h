@@ -49,7 +49,7 @@ struct ServiceParts {
   CallRunner runner{{.max_waiting = options.max_waiting, .time_limit = options.time_limit}};
   ModelDoor door{runner, options.pairs};
   std::atomic<bool> is_ready = false;  ///< The door has its models.
-  LiveAnswers answers{runner, metrics};
+  LiveAnswers answers{runner, metrics, options.recorder};
 };
 
 /// Reads the body with `decode(value, DecodeOptions)`, whose result has a `chat`. The model may be

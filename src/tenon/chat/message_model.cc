@@ -3,6 +3,7 @@
 
 #include "tenon/base/log.h"
 #include "tenon/base/patience.h"
+#include "tenon/chat/made_by.h"
 #include "tenon/chat/requested.h"
 #include "tenon/json/value.h"
 
@@ -54,6 +55,7 @@ class MessageModel final : public Model {
       format_;  // of calls in text; null: none are looked for
   const std::shared_ptr<const format::Format> own_format_;  // null: no format was named
   const std::shared_ptr<CompiledSchemas> schemas_ = std::make_shared<CompiledSchemas>();
+  const MadeBy made_by_;
 };
 
 Failure<Refusal> MessageModel::cannot(const std::string& param, std::string_view why) const {
@@ -134,6 +136,9 @@ Result<std::unique_ptr<Answer>, Refusal> MessageModel::start(
     return Failure<Refusal>(std::move(checked.error()));
   }
   const patience::Scope scope({.deadline = patience::after(options_.time_limit)});
+  if (sink->watches()) {
+    sink->on_run({.made_by = made_by_.of(options_, *engine_, "", own_format_.get())});
+  }
   auto turn = std::make_shared<Turn>(turn_options(request), std::move(sink));
   Expected<std::unique_ptr<engine::Run>> run = engine_->start(generate_request(request), turn);
   if (!run) {

@@ -10,6 +10,7 @@
 #include "tenon/chat/call_opening.h"
 #include "tenon/chat/constraint.h"
 #include "tenon/chat/continuation.h"
+#include "tenon/chat/made_by.h"
 #include "tenon/chat/requested.h"
 #include "tenon/chat/responder.h"
 #include "tenon/chat/turn.h"
@@ -187,12 +188,15 @@ class EngineModel final : public Model {
   Status check_bytes(const prompt::Prompt& prompt) const;
   OrRefusal<Constraint> constrain(const ChatRequest& request, const prompt::Prompt& prompt) const;
   OrRefusal<Opening> open_call(const ChatRequest& request, std::vector<vocab::TokenId>& ids) const;
-  engine::GenerateRequest generate_request(const ChatRequest& request) const;
+  engine::GenerateRequest generate_request(const ChatRequest& request,
+                                           const message::ChatSink& sink) const;
   [[nodiscard]] bool is_taught() const;
   [[nodiscard]] bool closes_calls(const ChatRequest& request) const;
   TurnOptions turn_options(const ChatRequest& request, bool is_constrained,
                            format::SchemaList schemas) const;
   std::string text_of(const ChatRequest& request, const Prepared& prepared) const;
+  message::RunBegin run_begin(Prepared prepared, const std::vector<vocab::TokenId>& tokens,
+                              const Opening& opening) const;
   OrRefusal<Constraint> schema_constraint(const ChatRequest& request) const;
   std::unique_ptr<CallCheck> check_of(const ChatRequest& request, bool is_constrained) const;
 
@@ -209,6 +213,7 @@ class EngineModel final : public Model {
   const Constraints constraints_;
   const std::shared_ptr<CompiledSchemas> schemas_ = std::make_shared<CompiledSchemas>();
   const std::unique_ptr<const prompt::PlainText> plain_text_;  // null: prompts go as tokens
+  const MadeBy made_by_;
 };
 
 // An engine that constrains answers to schemas constrains the whole answer, including its calls.
@@ -329,12 +334,17 @@ bool EngineModel::closes_calls(const ChatRequest& request) const {
   return request.close_calls.value_or(options_.close_calls || is_asked);
 }
 
-engine::GenerateRequest EngineModel::generate_request(const ChatRequest& request) const {
+// Who watches the answer may want more of its tokens than the client. An upstream is not asked for
+// more, because it might refuse.
+engine::GenerateRequest EngineModel::generate_request(const ChatRequest& request,
+                                                      const message::ChatSink& sink) const {
+  const auto watched = capabilities().is_remote ? 0 : static_cast<int>(sink.watched_logprobs());
   return {
       .sampling = request.sampling,
       .max_tokens = request.max_tokens.value_or(options_.default_max_tokens),
-      .logprobs = request.logprobs,
-      .top_logprobs = request.top_logprobs,
+      .logprobs = request.logprobs || watched > 0,
+      .top_logprobs = std::max(request.top_logprobs, watched),
+      .tells_legal = sink.watches(),
       .time_limit = patience::time_left(),
       .must_be_constrained = request.response_format.kind != message::ResponseFormat::Kind::text,
       .ends = ends_,
@@ -524,12 +534,27 @@ std::string EngineModel::text_of(const ChatRequest& request, const Prepared& pre
   return utf8::sanitized(text);
 }
 
+message::RunBegin EngineModel::run_begin(Prepared prepared,
+                                         const std::vector<vocab::TokenId>& tokens,
+                                         const Opening& opening) const {
+  message::RunBegin run{
+      .made_by = made_by_.of(options_, *engine_, template_->source(), format_.get()),
+      .text = std::move(prepared.prompt.text),
+      .tokens = tokens,
+      .changes = std::move(prepared.prompt.shaping)};
+  for (const jinja::Span& span : prepared.prompt.spans) {
+    run.spans.push_back({.begin = span.begin, .end = span.end, .is_data = span.is_data});
+  }
+  for (const auto& [bytes, unused] : opening) run.opening += bytes;
+  return run;
+}
+
 OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request,
                                                       std::shared_ptr<message::ChatSink> sink) {
   const patience::Scope scope({.deadline = patience::after(options_.time_limit)});
   OrRefusal<Prepared> prepared = prepare(request);
   if (!prepared) return Failure<Refusal>(std::move(prepared.error()));
-  engine::GenerateRequest generate = generate_request(request);
+  engine::GenerateRequest generate = generate_request(request, *sink);
   if (plain_text_ != nullptr) generate.text = text_of(request, *prepared);
   generate.prompt = std::move(prepared->tokens);
   generate.grammar = std::move(prepared->constraint.grammar);
@@ -562,6 +587,8 @@ OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request
     }
   }
   options.parse.prompt_tail = template_tail(prepared->prompt, request.prefill.size());
+  if (sink->watches())
+    sink->on_run(run_begin(std::move(*prepared), generate.prompt, options.opening));
   auto turn = std::make_shared<Turn>(std::move(options), std::move(sink));
   const std::size_t prompt_tokens = generate.prompt.size();
   Expected<std::unique_ptr<engine::Run>> run = engine_->start(std::move(generate), turn);

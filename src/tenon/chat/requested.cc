@@ -123,6 +123,7 @@ std::unique_ptr<CallCheck> make_check(const ChatRequest& request, const ModelOpt
 void take_request(const ChatRequest& request, const ModelOptions& options, bool is_constrained,
                   TurnOptions& turn) {
   turn.stop = request.stop;
+  if (request.logprobs) turn.logprobs = static_cast<std::uint32_t>(request.top_logprobs);
   turn.parallel_tool_calls = request.parallel_tool_calls;
   using Kind = message::ResponseFormat::Kind;
   turn.has_response_format = request.response_format.kind != Kind::text;

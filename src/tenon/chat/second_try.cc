@@ -83,11 +83,12 @@ class Errands {
 };
 
 /// One request; the sink of its first answer.
-class Trial final : public message::ChatSink, public std::enable_shared_from_this<Trial> {
+class Trial final : public message::ChatSinkBefore, public std::enable_shared_from_this<Trial> {
  public:
   Trial(const std::shared_ptr<Model>& model, std::shared_ptr<Errands> errands, ChatRequest request,
         std::chrono::milliseconds time_limit, std::shared_ptr<message::ChatSink> sink)
-      : model_(model),
+      : ChatSinkBefore(sink),
+        model_(model),
         errands_(std::move(errands)),
         deadline_(patience::after(time_limit)),
         request_(std::move(request)),
@@ -124,9 +125,9 @@ class Trial final : public message::ChatSink, public std::enable_shared_from_thi
   engine::RunSlot<Answer> answer_;
 };
 
-class Second final : public message::ChatSink {
+class Second final : public message::ChatSinkBefore {
  public:
-  explicit Second(std::shared_ptr<Trial> trial) : trial_(std::move(trial)) {}
+  explicit Second(const std::shared_ptr<Trial>& trial) : ChatSinkBefore(trial), trial_(trial) {}
   void on_event(const ChatEvent& event, const std::vector<TokenLogprob>& logprobs) override {
     trial_->on_second(event, logprobs);
   }

@@ -33,11 +33,12 @@ struct Common {
 };
 
 /// One request; the sink of all of its answers, one after the other.
-class Request final : public message::ChatSink, public std::enable_shared_from_this<Request> {
+class Request final : public message::ChatSinkBefore, public std::enable_shared_from_this<Request> {
  public:
   Request(std::shared_ptr<Common> common, ChatRequest request, ToolSet ours,
           std::shared_ptr<message::ChatSink> sink)
-      : common_(std::move(common)),
+      : ChatSinkBefore(sink),
+        common_(std::move(common)),
         ours_(std::move(ours)),
         request_(std::move(request)),
         sink_(std::move(sink)) {

@@ -45,11 +45,13 @@ bool is_text(const ChatEvent& event) {
 Turn::Turn(TurnOptions options, std::shared_ptr<message::ChatSink> sink)
     : request_(log::about()),
       sink_(std::move(sink)),
+      is_watched_(sink_->watches()),
       stops_(options.stop),
       opening_(std::move(options.opening)),
       parallel_(options.parallel_tool_calls),
       drops_repeats_(options.drops_repeats),
       counts_tokens_(options.counts_tokens),
+      wants_logprobs_(options.logprobs),
       unenforced_(std::move(options.unenforced)),
       has_response_format_(options.has_response_format),
       text_schema_(std::move(options.text_schema)),
@@ -74,9 +76,25 @@ void Turn::on_token(const engine::Token& token) {
   begin();
   tokens_ += token.count;
   pending_tokens_ += token.count;
-  if (token.logprob != nullptr) logprobs_.push_back(*token.logprob);
+  if (is_watched_) {
+    sink_->on_made({.id = token.id,
+                    .bytes = token.bytes,
+                    .is_control = token.is_control,
+                    .count = token.count,
+                    .legal = token.legal,
+                    .logprob = token.logprob,
+                    .top_is_legal = token.top_is_legal});
+  }
+  if (token.logprob != nullptr && wants_logprobs_) keep_logprob(*token.logprob);
   if (token.bytes.empty() || has_to_wait(token.bytes, /*is_reasoning=*/false)) return;
   feed(token.bytes, token.is_control);
+}
+
+// Who watches the answer may have asked for more of the likeliest tokens than the client.
+void Turn::keep_logprob(const message::TokenLogprob& logprob) {
+  logprobs_.push_back(logprob);
+  auto& top = logprobs_.back().top;
+  if (top.size() > *wants_logprobs_) top.resize(*wants_logprobs_);
 }
 
 // Comes from engines that report no tokens, so a piece counts as one.
@@ -84,6 +102,7 @@ void Turn::on_reasoning(std::string_view text) {
   const log::About about(request_);
   if (is_over_ || text.empty()) return;
   begin();
+  if (is_watched_) sink_->on_piece({.is_reasoning = true, .text = text});
   ++tokens_;
   ++pending_tokens_;
   if (has_to_wait(text, /*is_reasoning=*/true)) return;
@@ -132,6 +151,9 @@ void Turn::on_call(const engine::CallPiece& piece) {
   const log::About about(request_);
   if (is_over_ || told_calls_ == nullptr) return;
   begin();
+  if (is_watched_) {
+    sink_->on_piece({.index = piece.index, .name = piece.name, .arguments = piece.arguments});
+  }
   ++tokens_;
   ++pending_tokens_;
   interrupt_text(/*is_marker=*/true);
@@ -181,6 +203,13 @@ void Turn::on_end(const engine::RunEnd& end) {
       pass_content(std::move(rest));
     }
     flush_content();
+  }
+  if (is_watched_) {
+    sink_->on_run_end({.reason = end.reason,
+                       .usage = end.usage,
+                       .is_constrained = end.is_constrained,
+                       .unconstrained_because = end.unconstrained_because,
+                       .error = end.error});
   }
   if (!end.unconstrained_because.empty()) {
     log::warn("not_held: " + std::string(log::content(end.unconstrained_because)));

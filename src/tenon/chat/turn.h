@@ -40,6 +40,8 @@ struct TurnOptions {
   Opening opening;
   /// Tools whose calls no grammar guarantees; "" stands for text in the response format.
   std::vector<std::string> unenforced;
+  /// The client wants log probabilities, with this many of the likeliest tokens; absent: none.
+  std::optional<std::uint32_t> logprobs;
   bool has_response_format = false;  ///< The text must be in a response format.
   /// Validates a text in a response format once it is whole; null: no need, or no way, to do so.
   std::shared_ptr<const schema::Schema> text_schema;
@@ -68,6 +70,7 @@ class Turn final : public engine::EventSink {
 
  private:
   void feed(std::string_view bytes, bool is_control);
+  void keep_logprob(const message::TokenLogprob& logprob);
   void begin();
   void pass_all();
   void pass_told(std::vector<message::ChatEvent>& events);
@@ -102,6 +105,7 @@ class Turn final : public engine::EventSink {
 
   // Used by the engine's thread.
   std::shared_ptr<message::ChatSink> sink_;
+  const bool is_watched_;
   std::unique_ptr<format::StreamParser> parser_;  // null without a format
   utf8::Sanitizer sanitizer_;                     // used if there is no parser
   std::unique_ptr<ToldCalls> told_calls_;         // null if the engine reports no calls
@@ -119,6 +123,7 @@ class Turn final : public engine::EventSink {
   const bool parallel_;
   const bool drops_repeats_;
   const bool counts_tokens_;
+  const std::optional<std::uint32_t> wants_logprobs_;
   const std::vector<std::string> unenforced_;
   const bool has_response_format_;
   const std::shared_ptr<const schema::Schema> text_schema_;

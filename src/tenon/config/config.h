@@ -39,6 +39,11 @@ struct ServerConfig {
   bool keep_sessions = true;  ///< If false, they are kept in memory alone.
   std::int64_t sessions_max_bytes = std::int64_t{1} << 30;
   std::int64_t sessions_ttl_s = std::int64_t{24} * 3600;
+  std::string record;  ///< Folder of recordings (docs/recording.md); "": nothing is recorded.
+  std::int64_t record_max_mb = 1024;    ///< For all of them.
+  std::int64_t record_days = 7;         ///< How long one is kept.
+  std::vector<std::string> inspectors;  ///< Owners of keys who may see recordings.
+  std::int64_t record_logprobs = 0;     ///< How many of the likeliest tokens are kept.
   std::string crash_dir;      ///< Folder of crash reports; "": in the user's state folder.
   bool crash_reports = true;  ///< If false, reports go to stderr alone.
   std::int64_t max_recursive_runs = 64;  ///< At the same time.

@@ -96,6 +96,19 @@ class NamedModel final : public chat::Responder {
   const std::string name_;
 };
 
+// Null: nothing is recorded.
+Expected<std::shared_ptr<record::Recorder>> open_recorder(const ServerConfig& server) {
+  if (server.record.empty()) return nullptr;
+  auto recorder =
+      record::Recorder::open({.folder = server.record,
+                              .tenon_version = TENON_VERSION,
+                              .max_bytes = static_cast<std::uint64_t>(server.record_max_mb) << 20U,
+                              .max_age = std::chrono::hours(24 * server.record_days),
+                              .logprobs = static_cast<std::uint32_t>(server.record_logprobs)});
+  if (!recorder) return at_fault(recorder.error(), "server.record: ");
+  return recorder;
+}
+
 }  // namespace
 
 Expected<api::Access> read_access(const ServerConfig& config) {
@@ -126,6 +139,8 @@ Expected<std::unique_ptr<Instance>> Instance::open(Config config) {
   if (!access) return Unexpected(std::move(access.error()));
   auto store = open_store(config.server);
   if (!store) return Unexpected(std::move(store.error()));
+  auto recorder = open_recorder(config.server);
+  if (!recorder) return Unexpected(std::move(recorder.error()));
   std::unique_ptr<Instance> instance(new Instance(std::move(config)));
   const ServerConfig& server = instance->config_.server;
   instance->host_ = make_host(instance->config_);
@@ -138,6 +153,8 @@ Expected<std::unique_ptr<Instance>> Instance::open(Config config) {
                           .max_waiting = static_cast<std::size_t>(server.max_connections),
                           .time_limit = std::chrono::seconds(server.request_timeout_s),
                           .store = *std::move(store),
+                          .recorder = *std::move(recorder),
+                          .inspectors = server.inspectors,
                           .pairs = instance->pairs_,
                           .sandbox_tier = [host = instance->host_] { return host->tier(); }});
   return instance;

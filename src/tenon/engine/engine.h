@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -55,6 +56,7 @@ struct GenerateRequest {
   std::uint32_t max_tokens = 0;  ///< 0: until the context is full.
   bool logprobs = false;
   int top_logprobs = 0;
+  bool tells_legal = false;  ///< Tokens say how many the mask allowed (Token::legal).
   std::chrono::milliseconds time_limit{0};  ///< 0: no limit.
   /// The part of it that an upstream may take until its first byte; 0: all of it.
   std::chrono::milliseconds first_limit{0};
@@ -88,6 +90,10 @@ struct Token {
   bool is_control = false;
   const message::TokenLogprob* logprob =
       nullptr;  ///< Null unless log probabilities were asked for.
+  /// How many tokens the mask allowed, if the request asks and there was a mask; and which of
+  /// logprob->top it allowed.
+  std::optional<std::uint32_t> legal{};
+  std::span<const bool> top_is_legal{};
   /// How many tokens it stands for: more than one if a server held back half of a character.
   std::uint32_t count = 1;
 };

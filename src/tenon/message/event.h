@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "tenon/message/message.h"
+#include "tenon/message/watch.h"
 
 /// What happens while a model answers: one sequence of events, whatever the format of the model
 /// output and the dialect of the client.
@@ -128,6 +130,44 @@ class ChatSink {
   /// Must not block. `logprobs` are those of the tokens of this event, if the client asked for
   /// them.
   virtual void on_event(const ChatEvent& event, const std::vector<TokenLogprob>& logprobs) = 0;
+
+  /// Whether it wants what follows, which costs time. The same for all of an answer.
+  [[nodiscard]] virtual bool watches() const { return false; }
+  /// How many of the likeliest tokens it wants with each token; 0: no log probabilities.
+  [[nodiscard]] virtual std::uint32_t watched_logprobs() const { return 0; }
+  /// What the answer is made of, between its events. They must not block.
+  virtual void on_run(const RunBegin& /*run*/) {}
+  virtual void on_made(const MadeToken& /*token*/) {}
+  virtual void on_piece(const MadePiece& /*piece*/) {}
+  virtual void on_run_end(const RunEnded& /*end*/) {}
+};
+
+/// A sink before another one, which sees what the answer is made of.
+class ChatSinkBefore : public ChatSink {
+ public:
+  [[nodiscard]] bool watches() const override { return watches_; }
+  [[nodiscard]] std::uint32_t watched_logprobs() const override { return logprobs_; }
+  void on_run(const RunBegin& run) override {
+    if (const auto sink = watcher_.lock()) sink->on_run(run);
+  }
+  void on_made(const MadeToken& token) override {
+    if (const auto sink = watcher_.lock()) sink->on_made(token);
+  }
+  void on_piece(const MadePiece& piece) override {
+    if (const auto sink = watcher_.lock()) sink->on_piece(piece);
+  }
+  void on_run_end(const RunEnded& end) override {
+    if (const auto sink = watcher_.lock()) sink->on_run_end(end);
+  }
+
+ protected:
+  explicit ChatSinkBefore(const std::shared_ptr<ChatSink>& sink)
+      : watcher_(sink), watches_(sink->watches()), logprobs_(sink->watched_logprobs()) {}
+
+ private:
+  const std::weak_ptr<ChatSink> watcher_;  // weak: the sink may own the answer, which owns this
+  const bool watches_;
+  const std::uint32_t logprobs_;
 };
 
 /// Collects events into the message that they describe. A streamed answer and a whole answer are

@@ -1,6 +1,7 @@
 #include "tenon/engine/llama/scheduler.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <exception>
 #include <span>
@@ -73,6 +74,7 @@ Scheduler::Task::Task(GenerateRequest asked, std::shared_ptr<EventSink> to,
                      : std::make_unique<Constraint>(std::move(asked.grammar), tokenizer,
                                                     asked.ends_whole)),
       wants_logprobs(asked.logprobs),
+      tells_legal(asked.tells_legal),
       top_logprobs(static_cast<std::size_t>(asked.top_logprobs)) {}
 
 Scheduler::Scheduler(const Options& options, std::unique_ptr<Decoder> decoder,
@@ -670,6 +672,7 @@ bool Scheduler::take_row(Task& task, std::size_t index) {
     if (*id != chosen) task.sampler.take_instead(chosen, *id, scratch_, logprobs);
   }
   add(counters_.generated_tokens, 1);
+  if (task.tells_legal) look_at(mask, task);
   add_token(task, *id);
   if (ends_turn(task, *id)) {
     end(task, FinishReason::stop);
@@ -689,6 +692,7 @@ bool Scheduler::go_on(Task& task) {
     for (const TokenId id : forced_) {
       if (task.is_cancelled()) return false;  // the sink has cancelled it
       task.sampler.see_answer(id);
+      task.legal = 1;
       add_token(task, id);
       if (ends_turn(task, id)) {
         end(task, FinishReason::stop);
@@ -765,7 +769,27 @@ void Scheduler::give_token(Task& task, TokenId id) {
     fill_logprob(task, id);
     token.logprob = &task.logprob;
   }
+  if (task.tells_legal) {
+    token.legal = task.legal;
+    token.top_is_legal = {task.top_is_legal.data(), task.legal_tops};
+  }
   task.sink->on_token(token);
+}
+
+/// Notes for the next token what the mask allows.
+void Scheduler::look_at(std::span<const std::uint32_t> mask, Task& task) {
+  task.legal.reset();
+  task.legal_tops = 0;
+  if (mask.empty()) return;
+  std::uint32_t count = 0;
+  for (const std::uint32_t word : mask) count += static_cast<std::uint32_t>(std::popcount(word));
+  task.legal = count;
+  if (!task.wants_logprobs) return;
+  task.legal_tops = std::min(raw_logprobs_.top.size(), task.top_is_legal.size());
+  for (std::size_t i = 0; i < task.legal_tops; ++i) {
+    const auto id = static_cast<std::uint32_t>(raw_logprobs_.top[i].first);
+    task.top_is_legal[i] = (mask[id / 32] >> id % 32 & 1U) != 0;
+  }
 }
 
 void Scheduler::fill_logprob(Task& task, TokenId id) {

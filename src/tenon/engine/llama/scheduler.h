@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "tenon/base/expected.h"
+#include "tenon/engine/admission.h"
 #include "tenon/engine/engine.h"
 #include "tenon/engine/llama/constraint.h"
 #include "tenon/engine/llama/decoder.h"
@@ -91,7 +93,12 @@ class Scheduler {
     std::vector<TokenId> draft;  // tokens guessed to follow `tokens`
     std::size_t guessed = 0;     // tokens of `draft` that are in the cache after `done`
     bool wants_logprobs;
+    bool tells_legal;
     std::size_t top_logprobs;
+    std::optional<std::uint32_t>
+        legal{};  // how many tokens the mask allowed, of the token that comes next
+    std::array<bool, kMaxTopLogprobs> top_is_legal{};  // the first legal_tops of raw_logprobs_.top
+    std::size_t legal_tops = 0;
     message::TokenLogprob logprob;  // reused, so that its strings are allocated once
     std::optional<Clock::time_point> deadline;
   };
@@ -164,6 +171,7 @@ class Scheduler {
   [[nodiscard]] bool ends_turn(const Task& task, TokenId id) const {
     return engine::ends_turn(task.ends, tokenizer_, id);
   }
+  void look_at(std::span<const std::uint32_t> mask, Task& task);
   void fill_logprob(Task& task, TokenId id);
   void end_full(Task& task);
   void end(Task& task, message::FinishReason reason, Error error = {});

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenon/base/expected.h"
+#include "tenon/json/value.h"
+
+/// What an answer is made of: what its events do not say, for those who watch it being made
+/// (ChatSink::watches).
+namespace tenon::message {
+
+struct TokenLogprob;
+struct Usage;
+enum class FinishReason : std::uint8_t;
+
+struct PromptSpan {
+  std::size_t begin = 0;  ///< In bytes of the prompt's text.
+  std::size_t end = 0;
+  bool is_data = false;  ///< From a message or a tool; otherwise the template's own text.
+};
+
+/// A model begins to answer. An answer whose tools the server runs has several runs.
+struct RunBegin {
+  /// What makes the answer, as docs/recording.md has it; the runs of one model share it.
+  std::shared_ptr<const json::Object> made_by;
+  std::string text;  ///< The prompt; "" if the engine makes it.
+  std::vector<PromptSpan> spans;
+  std::vector<std::int32_t> tokens;
+  std::vector<std::string> changes;  ///< What shaping changed.
+  std::string opening;  ///< What was written for the model as the beginning of its answer.
+};
+
+/// A generated token. Views are valid only during the call.
+struct MadeToken {
+  std::int32_t id = 0;
+  std::string_view bytes;  ///< "" for a token that ends the turn.
+  bool is_control = false;
+  std::uint32_t count = 1;             ///< How many tokens it stands for.
+  std::optional<std::uint32_t> legal;  ///< How many tokens the mask allowed; none: no mask.
+  const TokenLogprob* logprob = nullptr;
+  std::span<const bool> top_is_legal;  ///< For logprob->top; empty: no mask.
+};
+
+/// Something that an engine reports itself: reasoning, or a part of a call.
+struct MadePiece {
+  bool is_reasoning = false;
+  std::string_view text;    ///< The reasoning.
+  std::uint32_t index = 0;  ///< The call's, as engine::CallPiece has it.
+  std::string_view name;
+  std::string_view arguments;
+};
+
+/// A run is over: engine::RunEnd, as far as the answer depends on it.
+struct RunEnded {
+  FinishReason reason{};
+  const Usage& usage;
+  bool is_constrained = false;
+  std::string_view unconstrained_because;
+  const Error& error;
+};
+
+}  // namespace tenon::message

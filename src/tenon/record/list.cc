@@ -1,0 +1,168 @@
+#include "tenon/record/list.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tenon/record/recorder.h"
+
+namespace tenon::record {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What stands before the request in the first line, and the whole last line, fit into this.
+constexpr std::size_t kEndBytes = 8192;
+
+class File {
+ public:
+  explicit File(const std::string& path)
+      : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)) {
+    struct stat about{};
+    if (file_ < 0 || ::fstat(file_, &about) != 0 || !S_ISREG(about.st_mode)) return;
+    size_ = static_cast<std::uint64_t>(about.st_size);
+    is_good_ = true;
+  }
+  ~File() {
+    if (file_ >= 0) ::close(file_);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  [[nodiscard]] bool is_good() const { return is_good_; }
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+  /// At most `size` bytes from `at` on.
+  [[nodiscard]] std::string read(std::uint64_t at, std::size_t size) const {
+    std::string bytes(size, '\0');
+    std::size_t done = 0;
+    while (done < size) {
+      const ssize_t got =
+          ::pread(file_, bytes.data() + done, size - done, static_cast<off_t>(at + done));
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) break;
+      done += static_cast<std::size_t>(got);
+    }
+    bytes.resize(done);
+    return bytes;
+  }
+
+ private:
+  const int file_;
+  std::uint64_t size_ = 0;
+  bool is_good_ = false;
+};
+
+bool is_name(std::string_view name) {
+  const std::size_t slash = name.find('/');
+  if (slash != 10 || !name.ends_with(".jsonl")) return false;
+  const std::string_view stem = name.substr(slash + 1, name.size() - slash - 1 - 6);
+  const auto is_plain = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-' ||
+           c == '_';
+  };
+  return std::ranges::all_of(name.substr(0, slash), is_plain) && !stem.empty() &&
+         std::ranges::all_of(stem, is_plain);
+}
+
+// The first line without the request, which may be large and comes last.
+std::optional<json::Object> heading_of(const File& file) {
+  std::string begin = file.read(0, kEndBytes);
+  begin.resize(std::min(begin.find('\n'), begin.size()));
+  if (const std::size_t request = begin.find(",\"request\":"); request != std::string::npos) {
+    begin.resize(request);
+    begin += '}';
+  }
+  auto line = json::parse(begin);
+  if (!line || line->if_object() == nullptr || line->find("recording") == nullptr) {
+    return std::nullopt;
+  }
+  return std::move(*line->if_object());
+}
+
+// The line `end`; nothing if it has not been written.
+std::optional<json::Object> ending_of(const File& file) {
+  const std::uint64_t at = file.size() - std::min<std::uint64_t>(file.size(), kEndBytes);
+  std::string_view rest;
+  const std::string tail = file.read(at, kEndBytes);
+  rest = tail;
+  if (!rest.ends_with('\n')) return std::nullopt;
+  rest.remove_suffix(1);
+  const std::size_t before = rest.rfind('\n');
+  auto line = json::parse(before == std::string_view::npos ? rest : rest.substr(before + 1));
+  if (!line || line->if_object() == nullptr || line->find("end") == nullptr) return std::nullopt;
+  return std::move(*line->if_object());
+}
+
+std::optional<json::Value> summary_of(const std::string& folder, const std::string& name) {
+  const File file(folder + "/" + name);
+  if (!file.is_good()) return std::nullopt;
+  auto summary = heading_of(file);
+  if (!summary) return std::nullopt;
+  summary->set("name", name);
+  auto ending = ending_of(file);
+  summary->set("live", !ending.has_value());
+  if (ending) {
+    for (const json::Member& member : *ending) {
+      const bool is_status = member.key == "end";
+      summary->set(is_status ? "status" : member.key == "at" ? "us" : member.key, member.value);
+    }
+  }
+  return json::Value(*std::move(summary));
+}
+
+std::vector<std::string> entries_of(const fs::path& folder, std::error_code& error) {
+  std::vector<std::string> names;
+  for (fs::directory_iterator each(folder, error), end; !error && each != end;
+       each.increment(error)) {
+    names.push_back(each->path().filename().string());
+  }
+  std::ranges::sort(names, std::greater<>());
+  return names;
+}
+
+}  // namespace
+
+Expected<Listed> list_recordings(const std::string& folder, std::string_view before,
+                                 std::size_t limit) {
+  std::error_code error;
+  const std::vector<std::string> days = entries_of(folder, error);
+  if (error) return Unexpected(Error{Errc::unavailable, folder + ": " + error.message()});
+  Listed listed;
+  for (const std::string& day : days) {
+    // A folder that goes away meanwhile has no more recordings.
+    std::error_code ignored;
+    for (const std::string& file : entries_of(fs::path(folder) / day, ignored)) {
+      const std::string name = day + "/" + file;
+      if (!is_name(name) || (!before.empty() && name >= before)) continue;
+      if (listed.recordings.size() == limit) {
+        listed.has_more = true;
+        return listed;
+      }
+      if (auto summary = summary_of(folder, name)) listed.recordings.push_back(*std::move(summary));
+    }
+  }
+  return listed;
+}
+
+Expected<std::string> read_recorded(const std::string& folder, std::string_view name,
+                                    std::uint64_t from) {
+  if (!is_name(name)) {
+    return Unexpected(Error{Errc::invalid, "a recording has a name like DATE/TIME-ID.jsonl"});
+  }
+  const File file(folder + "/" + std::string(name));
+  if (!file.is_good()) {
+    return Unexpected(Error{Errc::unavailable, "there is no such recording: it may be too old"});
+  }
+  if (from >= file.size()) return std::string();
+  const std::uint64_t rest = std::min<std::uint64_t>(file.size() - from, kMaxFileBytes * 2);
+  return file.read(from, static_cast<std::size_t>(rest));
+}
+
+}  // namespace tenon::record

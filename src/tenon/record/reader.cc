@@ -1,0 +1,134 @@
+#include "tenon/record/reader.h"
+
+#include <utility>
+
+#include "tenon/record/members.h"
+#include "tenon/record/recorder.h"
+
+namespace tenon::record {
+namespace {
+
+Unexpected wrong(std::size_t line, std::string what) {
+  return Unexpected(Error{Errc::invalid, "line " + std::to_string(line) + ": " + std::move(what)});
+}
+
+// The value of a hexadecimal digit; -1 for another character.
+int digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+// The bytes that pairs of digits spell, up to the first other character.
+std::string from_hex(std::string_view digits) {
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < digits.size(); i += 2) {
+    const int high = digit(digits[i]);
+    const int low = digit(digits[i + 1]);
+    if (high < 0 || low < 0) break;
+    bytes += static_cast<char>(high * 16 + low);
+  }
+  return bytes;
+}
+
+Step token_of(const json::Value& line) {
+  Step step{.at_us = number_in(line, "at"),
+            .id = static_cast<std::int32_t>(number_in(line, "token")),
+            .bytes = text_in(line, "text"),
+            .is_control = flag_in(line, "control")};
+  if (line.find("hex") != nullptr) step.bytes = from_hex(text_in(line, "hex"));
+  if (line.find("count") != nullptr) step.count = count_in(line, "count");
+  return step;
+}
+
+Step piece_of(const json::Value& line) {
+  const bool is_reasoning = text_in(line, "piece") == "reasoning";
+  return {.kind = is_reasoning ? Step::Kind::reasoning : Step::Kind::call,
+          .at_us = number_in(line, "at"),
+          .bytes = text_in(line, "text"),
+          .index = count_in(line, "index"),
+          .name = text_in(line, "name"),
+          .arguments = text_in(line, "arguments")};
+}
+
+Status read_heading(json::Value line, Read& read) {
+  const json::Value* const version = line.find("recording");
+  if (version == nullptr)
+    return wrong(1, "this is no recording: it does not begin with \"recording\"");
+  if (number_in(line, "recording") != kVersion) {
+    return wrong(1, "the recording has version " + json::to_string(*version) + ", and this is " +
+                        std::to_string(kVersion) + ": read it with the Tenon that wrote it");
+  }
+  if (line.find("request") == nullptr) {
+    return Unexpected(
+        Error{Errc::unsupported,
+              "the recording has no contents (it was made with log_contents = false), so it cannot "
+              "be replayed"});
+  }
+  read.heading = std::move(line);
+  return {};
+}
+
+Status read_line(json::Value line, std::size_t number, Read& read) {
+  const auto run_of = [&]() -> Run* {
+    const auto run = static_cast<std::size_t>(number_in(line, "run"));
+    return run < read.runs.size() ? &read.runs[run] : nullptr;
+  };
+  if (line.find("token") != nullptr || line.find("piece") != nullptr) {
+    Run* const run = run_of();
+    if (run == nullptr) return wrong(number, "there is no such run before this line");
+    run->steps.push_back(line.find("token") != nullptr ? token_of(line) : piece_of(line));
+  } else if (json::Value* made_by = line.find("made_by");
+             made_by != nullptr && made_by->if_object() != nullptr) {
+    read.makers.push_back(std::move(*made_by));
+  } else if (line.find("run_end") != nullptr) {
+    Run* const run = run_of();
+    if (run == nullptr) return wrong(number, "there is no such run before this line");
+    run->end = std::move(line);
+  } else if (line.find("run") != nullptr) {
+    const auto maker = static_cast<std::size_t>(number_in(line, "made_by"));
+    if (maker >= read.makers.size()) return wrong(number, "what made this run is not known");
+    const json::Value* const ids = line.find("ids");
+    const std::size_t tokens =
+        ids == nullptr || ids->if_array() == nullptr ? 0 : ids->if_array()->size();
+    read.runs.push_back({.choice = count_in(line, "choice"),
+                         .made_by = maker,
+                         .prompt_tokens = static_cast<std::uint32_t>(tokens)});
+  } else if (line.find("event") != nullptr || line.find("finish") != nullptr) {
+    read.events.push_back(std::move(line));
+  } else if (line.find("sent") != nullptr) {
+    read.sent += text_in(line, "sent");
+  } else if (line.find("end") != nullptr) {
+    read.status = number_in(line, "end");
+  } else if (line.find("cut") != nullptr) {
+    read.is_cut = true;
+  }
+  return {};
+}
+
+}  // namespace
+
+Expected<Read> read_recording(std::string_view text) {
+  Read read;
+  std::size_t number = 0;
+  while (!text.empty()) {
+    ++number;
+    const std::size_t end = text.find('\n');
+    if (end == std::string_view::npos) {  // the writer was stopped in the middle of it
+      read.is_cut = true;
+      break;
+    }
+    auto line = json::parse(text.substr(0, end));
+    text.remove_prefix(end + 1);
+    if (!line) return wrong(number, line.error().message);
+    if (line->if_object() == nullptr) return wrong(number, "must be an object");
+    const Status done = number == 1 ? read_heading(*std::move(line), read)
+                                    : read_line(*std::move(line), number, read);
+    if (!done) return Unexpected(done.error());
+  }
+  if (number == 0 || read.heading.is_null()) {
+    return wrong(1, "the recording is empty, or its first line is not whole");
+  }
+  return read;
+}
+
+}  // namespace tenon::record

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenon/base/expected.h"
+#include "tenon/json/value.h"
+
+namespace tenon::record {
+
+/// A token or a piece of a run, as the engine made it.
+struct Step {
+  enum class Kind : std::uint8_t { token, reasoning, call };
+  Kind kind = Kind::token;
+  std::int64_t at_us = 0;
+  std::int32_t id = 0;
+  std::string bytes;  ///< The token's, or the text of reasoning.
+  bool is_control = false;
+  std::uint32_t count = 1;
+  std::uint32_t index = 0;  ///< The call's; name and arguments are, too.
+  std::string name;
+  std::string arguments;
+};
+
+struct Run {
+  unsigned choice = 0;
+  std::size_t made_by = 0;  ///< In Read::makers.
+  std::uint32_t prompt_tokens = 0;
+  std::vector<Step> steps;
+  json::Value end;  ///< The line `run_end`; null: the recording ends before the run does.
+};
+
+/// What a recording holds, as far as replaying needs it.
+struct Read {
+  json::Value heading;              ///< The first line.
+  std::vector<json::Value> makers;  ///< The values of `made_by`.
+  std::vector<Run> runs;
+  std::vector<json::Value> events;  ///< The lines `event` and `finish`, in order.
+  std::string sent;                 ///< What the client got.
+  std::int64_t status = 0;          ///< HTTP; 0: the recording ends before the answer does.
+  bool is_cut = false;              ///< The file was full, or its last line is not whole.
+};
+
+/// Reads the text of a recording. A last line that is not whole is left out. Fails with `invalid`,
+/// and the line, if it is no recording or has a newer version; with `unsupported` if it has no
+/// contents.
+[[nodiscard]] Expected<Read> read_recording(std::string_view text);
+
+}  // namespace tenon::record

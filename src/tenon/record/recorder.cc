@@ -1,0 +1,623 @@
+#include "tenon/record/recorder.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <condition_variable>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tenon/base/hex.h"
+#include "tenon/base/log.h"
+#include "tenon/base/utf8.h"
+
+// How a recording is written
+//
+// The threads of an answer append lines to the buffer of its file, under the file's mutex, and
+// nothing else: they never wait for the disk. One thread of the recorder goes round the open files
+// five times a second, takes their buffers and writes them. An answer that has ended is written at
+// once and its file is closed. Before a file is made, the oldest ones are deleted until all are
+// within the limits; the folder is read once, when the recorder is opened.
+
+namespace tenon::record {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+using std::chrono::microseconds;
+
+constexpr std::chrono::milliseconds kRound{200};
+constexpr std::size_t kMaxIdBytes = 80;
+
+std::string system_error() {
+  return std::strerror(errno);  // NOLINT(concurrency-mt-unsafe): glibc's is thread-safe
+}
+
+// One line being written.
+class Line {
+ public:
+  explicit Line(std::string& out) : out_(out) { out_ += '{'; }
+  ~Line() { out_ += "}\n"; }
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+
+  Line& text(std::string_view name, std::string_view value) {
+    json::append_quoted(key(name), value);
+    return *this;
+  }
+  Line& number(std::string_view name, std::int64_t value) {
+    char digits[24];
+    const auto end = std::to_chars(digits, std::end(digits), value).ptr;
+    key(name).append(digits, end);
+    return *this;
+  }
+  Line& flag(std::string_view name, bool value) {
+    key(name) += value ? "true" : "false";
+    return *this;
+  }
+  Line& json(std::string_view name, const json::Value& value) {
+    json::append(key(name), value);
+    return *this;
+  }
+  /// Bytes of a token: as text, or in hexadecimal digits where they are not whole characters.
+  Line& bytes(std::string_view value) {
+    if (utf8::is_valid(value)) return text("text", value);
+    std::string digits;
+    for (const char byte : value) append_hex(digits, static_cast<unsigned char>(byte));
+    return text("hex", digits);
+  }
+
+  std::string& key(std::string_view name) {
+    if (!is_first_) out_ += ',';
+    is_first_ = false;
+    json::append_quoted(out_, name);
+    return out_ += ':';
+  }
+
+ private:
+  std::string& out_;
+  bool is_first_ = true;
+};
+
+struct Name {
+  std::string day;
+  std::string file;
+};
+
+Name name_of(std::int64_t us, std::string_view id) {
+  const std::time_t seconds = us / 1'000'000;
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  char day[16];
+  char time[24];
+  std::strftime(day, sizeof day, "%Y-%m-%d", &utc);
+  const std::size_t length = std::strftime(time, sizeof time, "%H%M%S", &utc);
+  std::snprintf(time + length, sizeof time - length, "-%03d", static_cast<int>(us / 1000 % 1000));
+  std::string safe;
+  for (const char c : id.substr(0, kMaxIdBytes)) {
+    const bool is_plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') ||
+                          (c >= 'a' && c <= 'z') || c == '-' || c == '_';
+    if (is_plain) safe += c;
+  }
+  return {.day = day, .file = std::string(time) + "-" + safe + ".jsonl"};
+}
+
+std::int64_t now_us() {
+  return std::chrono::duration_cast<microseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+struct Recording::State {
+  State(const RecorderOptions& chosen, std::int64_t unix_us) : options(chosen), began_us(unix_us) {}
+
+  /// Appends the line that `write` makes.
+  template <class Write>
+  void add(Write write) {
+    const std::lock_guard lock(mutex);
+    if (is_full || is_over) return;
+    const std::size_t before = waiting.size();
+    write(waiting);
+    if (written + waiting.size() <= options.max_file_bytes) return;
+    waiting.resize(before);
+    Line(waiting).text("cut", "the recording is as large as one may be");
+    is_full = true;
+  }
+  [[nodiscard]] std::int64_t at() const {
+    return std::chrono::duration_cast<microseconds>(Clock::now() - began).count();
+  }
+  /// Keeps what the last line tells. Call it under the lock.
+  void note(const message::ChatEvent& event);
+  /// Writes what waits. False: it failed, or the answer is over and all of it is written.
+  bool write_out();
+
+  const RecorderOptions options;
+  const bool has_contents = log::content("x") == "x";
+  const std::int64_t began_us;
+  const Clock::time_point began = Clock::now();
+  std::string path;
+  std::function<void()> wake;  // the recorder's thread; set before the first line
+
+  std::mutex mutex;  // guards the members below
+  std::string waiting;
+  std::size_t written = 0;
+  bool is_full = false;
+  bool is_over = false;
+  // For the last line, which tells what the answer was.
+  std::uint64_t tokens = 0;
+  std::uint64_t repairs = 0;
+  std::vector<std::string> tools;  // of the calls
+  std::string guarantee;
+  std::string error;
+  std::vector<std::uint32_t> run_of;  // the present run of each choice
+  std::uint32_t runs = 0;
+  std::map<const json::Object*, std::uint32_t> makers;
+  std::vector<std::shared_ptr<const json::Object>> kept;  // so that no address comes twice
+
+  int file = -1;  // used by the recorder's thread alone
+};
+
+void Recording::State::note(const message::ChatEvent& event) {
+  constexpr std::size_t kMostTools = 64;
+  if (const auto* begin = std::get_if<message::CallBegin>(&event)) {
+    if (tools.size() < kMostTools) tools.push_back(begin->name);
+  } else if (std::holds_alternative<message::Diagnostic>(event)) {
+    ++repairs;
+  } else if (const auto* finish = std::get_if<message::Finish>(&event)) {
+    guarantee = message::guarantee_name(finish->guarantee);
+    if (finish->reason == message::FinishReason::error) {
+      error = utf8::sanitized(finish->error.message).substr(0, 400);
+    }
+  }
+}
+
+bool Recording::State::write_out() {
+  std::string bytes;
+  bool ends = false;
+  {
+    const std::lock_guard lock(mutex);
+    bytes.swap(waiting);
+    written += bytes.size();
+    ends = is_over;
+  }
+  std::string_view rest = bytes;
+  while (!rest.empty()) {
+    const ssize_t done = ::write(file, rest.data(), rest.size());
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) {
+      log::warn("recording '" + path + "': " + system_error() + "; the rest is not recorded");
+      ends = true;
+      const std::lock_guard lock(mutex);
+      is_full = true;
+      break;
+    }
+    rest.remove_prefix(static_cast<std::size_t>(done));
+  }
+  if (ends) {
+    ::close(file);
+    file = -1;
+  }
+  return !ends;
+}
+
+Recording::Recording(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+// An answer that is given up without an end is over as well.
+Recording::~Recording() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->is_over = true;
+  }
+  state_->wake();
+}
+
+std::uint32_t Recording::logprobs() const {
+  return state_->has_contents ? state_->options.logprobs : 0;
+}
+
+void Recording::run(unsigned choice, const message::RunBegin& run) {
+  const std::int64_t at = state_->at();
+  const bool has_contents = state_->has_contents;
+  state_->add([&](std::string& out) {
+    State& state = *state_;
+    std::uint32_t maker = 0;
+    if (run.made_by != nullptr) {
+      const auto [known, is_new] =
+          state.makers.emplace(run.made_by.get(), static_cast<std::uint32_t>(state.makers.size()));
+      maker = known->second;
+      if (is_new) {
+        state.kept.push_back(run.made_by);
+        out += "{\"made_by\":";
+        json::append(out, json::Value(*run.made_by));
+        out += "}\n";
+      }
+    }
+    if (state.run_of.size() <= choice) state.run_of.resize(choice + 1);
+    state.run_of[choice] = state.runs++;
+    Line line(out);
+    line.number("run", state.run_of[choice]).number("at", at).number("choice", choice);
+    line.number("made_by", maker);
+    if (has_contents) line.text("text", utf8::sanitized(run.text));
+    std::string& spans = line.key("spans");
+    spans += '[';
+    for (const message::PromptSpan& span : run.spans) {
+      if (spans.back() != '[') spans += ',';
+      spans += '[' + std::to_string(span.begin) + ',' + std::to_string(span.end) +
+               (span.is_data ? ",\"data\"]" : ",\"template\"]");
+    }
+    spans += ']';
+    if (has_contents) {
+      std::string& ids = line.key("ids");
+      ids += '[';
+      for (const std::int32_t id : run.tokens) {
+        if (ids.back() != '[') ids += ',';
+        ids += std::to_string(id);
+      }
+      ids += ']';
+    } else {
+      line.number("tokens", static_cast<std::int64_t>(run.tokens.size()));
+    }
+    if (!run.changes.empty()) {
+      json::Array changes;
+      for (const std::string& change : run.changes) changes.emplace_back(change);
+      if (has_contents) line.json("changes", changes);
+    }
+    if (has_contents && !run.opening.empty()) line.text("opening", utf8::sanitized(run.opening));
+  });
+}
+
+void Recording::made(unsigned choice, const message::MadeToken& token) {
+  const std::int64_t at = state_->at();
+  const bool has_contents = state_->has_contents;
+  state_->add([&](std::string& out) {
+    state_->tokens += token.count;
+    Line line(out);
+    line.number("token", has_contents ? token.id : -1).number("at", at);
+    line.number("run", state_->run_of.size() > choice ? state_->run_of[choice] : 0);
+    if (has_contents) {
+      line.bytes(token.bytes);
+    } else {
+      line.number("bytes", static_cast<std::int64_t>(token.bytes.size()));
+    }
+    if (token.is_control) line.flag("control", true);
+    if (token.count != 1) line.number("count", token.count);
+    if (token.legal) line.number("legal", *token.legal);
+    if (token.logprob == nullptr || !has_contents) return;
+    line.json("logprob", token.logprob->logprob);
+    json::Array top;
+    for (std::size_t i = 0; i < token.logprob->top.size(); ++i) {
+      const auto& [bytes, logprob] = token.logprob->top[i];
+      json::Array one{utf8::sanitized(bytes), logprob};
+      if (i < token.top_is_legal.size()) one.emplace_back(token.top_is_legal[i]);
+      top.emplace_back(std::move(one));
+    }
+    line.json("top", top);
+  });
+}
+
+void Recording::piece(unsigned choice, const message::MadePiece& piece) {
+  const std::int64_t at = state_->at();
+  const bool has_contents = state_->has_contents;
+  const auto put = [&](Line& line, std::string_view name, std::string_view text) {
+    if (has_contents) {
+      line.text(name, utf8::sanitized(text));
+    } else if (!text.empty()) {
+      line.number(std::string(name) + "_bytes", static_cast<std::int64_t>(text.size()));
+    }
+  };
+  state_->add([&](std::string& out) {
+    Line line(out);
+    line.text("piece", piece.is_reasoning ? "reasoning" : "call").number("at", at);
+    line.number("run", state_->run_of.size() > choice ? state_->run_of[choice] : 0);
+    if (piece.is_reasoning) return put(line, "text", piece.text);
+    line.number("index", piece.index);
+    put(line, "name", piece.name);
+    put(line, "arguments", piece.arguments);
+  });
+}
+
+void Recording::run_end(unsigned choice, const message::RunEnded& end) {
+  const std::int64_t at = state_->at();
+  const bool has_contents = state_->has_contents;
+  state_->add([&](std::string& out) {
+    Line line(out);
+    line.text("run_end", message::finish_reason_name(end.reason)).number("at", at);
+    line.number("run", state_->run_of.size() > choice ? state_->run_of[choice] : 0);
+    line.number("prompt_tokens", end.usage.prompt_tokens);
+    line.number("completion_tokens", end.usage.completion_tokens);
+    line.number("cached_tokens", end.usage.cached_tokens);
+    line.number("reasoning_tokens", end.usage.reasoning_tokens);
+    if (end.usage.is_estimated) line.flag("is_estimated", true);
+    line.flag("is_constrained", end.is_constrained);
+    if (!has_contents) return;
+    if (!end.unconstrained_because.empty()) {
+      line.text("unconstrained_because", utf8::sanitized(end.unconstrained_because));
+    }
+    if (end.reason == message::FinishReason::error) {
+      line.text("error", utf8::sanitized(end.error.message));
+    }
+  });
+}
+
+namespace {
+
+// What an event says, after its name and time. Values that came from a model or a client are left
+// out without contents.
+void say(Line& line, const message::ChatEvent& event, bool has_contents) {
+  const auto text = [&](std::string_view name, std::string_view value) {
+    if (has_contents) {
+      line.text(name, value);
+    } else {
+      line.number(std::string(name) + "_bytes", static_cast<std::int64_t>(value.size()));
+    }
+  };
+  if (const auto* content = std::get_if<message::ContentDelta>(&event)) {
+    text("text", content->text);
+  } else if (const auto* reasoning = std::get_if<message::ReasoningDelta>(&event)) {
+    text("text", reasoning->text);
+  } else if (const auto* begin = std::get_if<message::CallBegin>(&event)) {
+    line.number("index", begin->index).text("call_id", begin->id);
+    text("name", begin->name);
+  } else if (const auto* arguments = std::get_if<message::CallArguments>(&event)) {
+    line.number("index", arguments->index);
+    text("text", arguments->text);
+  } else if (const auto* end = std::get_if<message::CallEnd>(&event)) {
+    line.number("index", end->index).flag("incomplete", end->incomplete);
+  } else if (const auto* diagnostic = std::get_if<message::Diagnostic>(&event)) {
+    line.text("code", diagnostic->code);
+    if (has_contents) line.text("message", diagnostic->message);
+    if (has_contents && !diagnostic->path.empty()) line.text("path", diagnostic->path);
+  }
+}
+
+// In the order of ChatEvent's alternatives.
+constexpr std::string_view kEvents[] = {"content",        "reasoning", "call_begin",
+                                        "call_arguments", "call_end",  "diagnostic"};
+static_assert(std::size(kEvents) + 1 == std::variant_size_v<message::ChatEvent>);
+
+}  // namespace
+
+void Recording::event(unsigned choice, const message::ChatEvent& event) {
+  const std::int64_t at = state_->at();
+  const bool has_contents = state_->has_contents;
+  state_->add([&](std::string& out) {
+    Line line(out);
+    const auto* const finish = std::get_if<message::Finish>(&event);
+    state_->note(event);
+    if (finish == nullptr) {
+      line.text("event", kEvents[event.index()]).number("at", at).number("choice", choice);
+      return say(line, event, has_contents);
+    }
+    line.text("finish", message::finish_reason_name(finish->reason)).number("at", at);
+    line.number("choice", choice);
+    line.json("usage", json::Object{{"prompt_tokens", finish->usage.prompt_tokens},
+                                    {"completion_tokens", finish->usage.completion_tokens},
+                                    {"cached_tokens", finish->usage.cached_tokens},
+                                    {"reasoning_tokens", finish->usage.reasoning_tokens}});
+    line.text("guarantee", message::guarantee_name(finish->guarantee));
+    if (!finish->format.empty()) line.text("format", finish->format);
+    const bool has_failed = finish->reason == message::FinishReason::error;
+    if (has_failed && has_contents) line.text("error", utf8::sanitized(finish->error.message));
+  });
+}
+
+void Recording::sent(std::string_view bytes) {
+  if (bytes.empty()) return;
+  const std::int64_t at = state_->at();
+  state_->add([&](std::string& out) {
+    Line line(out);
+    if (state_->has_contents) {
+      line.text("sent", utf8::sanitized(bytes));
+    } else {
+      line.text("sent", "").number("bytes", static_cast<std::int64_t>(bytes.size()));
+    }
+    line.number("at", at);
+  });
+}
+
+void Recording::end(unsigned status) {
+  const std::int64_t at = state_->at();
+  state_->add([&](std::string& out) {
+    const State& state = *state_;
+    json::Array tools;
+    for (const std::string& tool : state.tools) tools.emplace_back(tool);
+    Line line(out);
+    line.number("end", status).number("at", at);
+    line.number("tokens", static_cast<std::int64_t>(state.tokens));
+    line.number("calls", static_cast<std::int64_t>(state.tools.size()));
+    if (state.has_contents) line.json("tools", tools);
+    line.number("repairs", static_cast<std::int64_t>(state.repairs));
+    if (!state.guarantee.empty()) line.text("guarantee", state.guarantee);
+    if (!state.error.empty() && state.has_contents) line.text("error", state.error);
+  });
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->is_over = true;
+  }
+  state_->wake();
+}
+
+struct Recorder::Impl {
+  explicit Impl(RecorderOptions chosen) : options(std::move(chosen)) {}
+
+  Status look();
+  void make_room();
+  void work();
+  void wake() {
+    {
+      const std::lock_guard lock(mutex);
+      is_awake = true;
+    }
+    changed.notify_one();
+  }
+
+  struct File {
+    std::string path;
+    std::uint64_t bytes = 0;
+    std::int64_t began_s = 0;
+  };
+
+  const RecorderOptions options;
+  std::mutex mutex;  // guards the members below
+  std::condition_variable changed;
+  bool is_awake = false;
+  bool ends = false;
+  std::vector<std::shared_ptr<Recording::State>> fresh;  // not yet seen by the thread
+
+  // Used by the thread alone, and before it begins.
+  std::deque<File> files;  // oldest first
+  std::uint64_t bytes = 0;
+  std::vector<std::shared_ptr<Recording::State>> open;
+  std::thread thread;
+};
+
+// The files that are there, oldest first; their names sort by time.
+Status Recorder::Impl::look() {
+  std::error_code error;
+  fs::create_directories(options.folder, error);
+  if (!error) fs::permissions(options.folder, fs::perms::owner_all, error);
+  if (error) {
+    return Unexpected(Error{Errc::unavailable, options.folder + ": " + error.message() +
+                                                   "; recordings need a folder of their own"});
+  }
+  std::vector<std::pair<std::string, File>> found;
+  for (fs::recursive_directory_iterator each(options.folder, error), end; !error && each != end;
+       each.increment(error)) {
+    if (!each->is_regular_file(error) || each->path().extension() != ".jsonl") continue;
+    const auto written = fs::last_write_time(each->path(), error);
+    const auto age = fs::file_time_type::clock::now() - written;
+    const std::int64_t written_s =
+        now_us() / 1'000'000 - std::chrono::duration_cast<std::chrono::seconds>(age).count();
+    found.emplace_back(each->path().lexically_relative(options.folder).string(),
+                       File{each->path().string(), each->file_size(error), written_s});
+  }
+  std::ranges::sort(found, {}, &std::pair<std::string, File>::first);
+  for (auto& [name, file] : found) {
+    bytes += file.bytes;
+    files.push_back(std::move(file));
+  }
+  return {};
+}
+
+// Only files of ended answers are in the list.
+void Recorder::Impl::make_room() {
+  const std::int64_t oldest = now_us() / 1'000'000 - options.max_age.count();
+  while (!files.empty() && (bytes > options.max_bytes || files.front().began_s < oldest)) {
+    std::error_code ignored;
+    fs::remove(files.front().path, ignored);
+    fs::remove(fs::path(files.front().path).parent_path(), ignored);  // only if it is empty
+    bytes -= std::min(bytes, files.front().bytes);
+    files.pop_front();
+  }
+}
+
+void Recorder::Impl::work() {
+  for (bool is_last = false; !is_last;) {
+    {
+      std::unique_lock lock(mutex);
+      const auto must_go = [this] { return is_awake || ends; };
+      if (open.empty()) {
+        changed.wait(lock, must_go);
+      } else {
+        changed.wait_for(lock, kRound, must_go);
+      }
+      is_awake = false;
+      is_last = ends;
+      for (auto& one : fresh) open.push_back(std::move(one));
+      fresh.clear();
+    }
+    std::erase_if(open, [this](const std::shared_ptr<Recording::State>& one) {
+      if (one->file < 0) {
+        one->file =
+            ::open(one->path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW,
+                   S_IRUSR | S_IWUSR);
+      }
+      if (one->file < 0) {
+        log::warn("recording '" + one->path + "': " + system_error() + "; it is not recorded");
+        const std::lock_guard lock(one->mutex);
+        one->is_full = true;
+        one->waiting.clear();
+        return true;
+      }
+      if (one->write_out()) return false;
+      files.push_back(
+          {.path = one->path, .bytes = one->written, .began_s = one->began_us / 1'000'000});
+      bytes += one->written;
+      return true;
+    });
+    make_room();
+  }
+  for (const auto& one : open) {
+    if (one->file < 0) continue;
+    if (one->write_out()) ::close(one->file);
+  }
+}
+
+Recorder::Recorder(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Expected<std::shared_ptr<Recorder>> Recorder::open(RecorderOptions options) {
+  auto impl = std::make_shared<Impl>(std::move(options));
+  if (Status looked = impl->look(); !looked) return Unexpected(looked.error());
+  impl->make_room();
+  impl->thread = std::thread([&work = *impl] { work.work(); });
+  return std::shared_ptr<Recorder>(new Recorder(std::move(impl)));
+}
+
+Recorder::~Recorder() {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->ends = true;
+  }
+  impl_->changed.notify_one();
+  impl_->thread.join();
+}
+
+const std::string& Recorder::folder() const {
+  return impl_->options.folder;
+}
+
+std::shared_ptr<Recording> Recorder::begin(const Heading& heading) {
+  auto state = std::make_shared<Recording::State>(impl_->options, now_us());
+  const Name name = name_of(state->began_us, heading.id);
+  const fs::path folder = fs::path(impl_->options.folder) / name.day;
+  std::error_code ignored;  // opening the file tells
+  if (fs::create_directory(folder, ignored)) fs::permissions(folder, fs::perms::owner_all, ignored);
+  state->path = (folder / name.file).string();
+  state->wake = [weak = std::weak_ptr<Impl>(impl_)] {
+    if (const auto impl = weak.lock()) impl->wake();
+  };
+  state->add([&](std::string& out) {
+    Line line(out);
+    line.number("recording", kVersion).text("tenon", impl_->options.tenon_version);
+    line.text("id", heading.id).number("began", state->began_us).text("model", heading.model);
+    line.text("path", heading.path).flag("stream", heading.is_stream);
+    if (!state->has_contents) return;
+    if (auto request = json::parse(heading.request)) line.json("request", *request);
+  });
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->fresh.push_back(state);
+    impl_->is_awake = true;
+  }
+  impl_->changed.notify_one();
+  return std::shared_ptr<Recording>(new Recording(std::move(state)));
+}
+
+}  // namespace tenon::record

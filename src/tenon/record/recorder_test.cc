@@ -1,0 +1,279 @@
+#include "tenon/record/recorder.h"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/base/ids.h"
+#include "tenon/base/log.h"
+#include "tenon/record/list.h"
+#include "tenon/record/reader.h"
+
+namespace tenon::record {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder for one test.
+class RecordFolder {
+ public:
+  RecordFolder() : path_(fs::temp_directory_path() / random_id("tenon_record_")) {}
+  ~RecordFolder() { fs::remove_all(path_); }
+  RecordFolder(const RecordFolder&) = delete;
+  RecordFolder& operator=(const RecordFolder&) = delete;
+  [[nodiscard]] std::string path() const { return path_.string(); }
+  /// The names of the recordings, newest first.
+  [[nodiscard]] std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    const auto listed = list_recordings(path(), "", 1000);
+    for (const json::Value& one : listed->recordings) {
+      names.push_back(*one.find("name")->if_string());
+    }
+    return names;
+  }
+  [[nodiscard]] std::string text() const { return *read_recorded(path(), names().at(0), 0); }
+
+ private:
+  const fs::path path_;
+};
+
+std::shared_ptr<Recorder> recorder_in(const RecordFolder& folder, RecorderOptions options = {}) {
+  options.folder = folder.path();
+  options.tenon_version = "1.2";
+  auto recorder = Recorder::open(std::move(options));
+  EXPECT_TRUE(recorder) << (recorder ? "" : recorder.error().message);
+  return *recorder;
+}
+
+const Heading kHeading{
+    .id = "req_1", .model = "tiny", .path = "/v1/x", .is_stream = true, .request = R"({"a": [1]})"};
+
+message::RunBegin run_for_test() {
+  return {.made_by = std::make_shared<const json::Object>(json::Object{{"model", "tiny"}}),
+          .text = "<u>hi",
+          .spans = {{.begin = 0, .end = 3}, {.begin = 3, .end = 5, .is_data = true}},
+          .tokens = {7, 8},
+          .changes = {"ids written anew"}};
+}
+
+// An answer in which everything happens once.
+void record_all(Recorder& recorder) {
+  const auto recording = recorder.begin(kHeading);
+  recording->run(0, run_for_test());
+  const message::TokenLogprob logprob{
+      .bytes = "{", .logprob = -0.5, .top = {{"{", -0.5}, {"x", -1.5}}};
+  const bool legal[] = {true, false};
+  recording->made(0,
+                  {.id = 9, .bytes = "{", .legal = 12, .logprob = &logprob, .top_is_legal = legal});
+  recording->made(0, {.id = 10, .bytes = "\xc3"});
+  recording->made(0, {.id = 11, .bytes = "<end>", .is_control = true});
+  recording->piece(0, {.is_reasoning = true, .text = "so"});
+  recording->piece(0, {.index = 1, .name = "f", .arguments = "{}"});
+  recording->event(0, message::CallBegin{.index = 0, .id = "call_1", .name = "f"});
+  recording->event(0, message::Diagnostic{.code = "repaired", .message = "m", .path = "p"});
+  recording->sent("data: x\n\n");
+  recording->run_end(0, {.reason = message::FinishReason::stop,
+                         .usage = {.prompt_tokens = 2, .completion_tokens = 3},
+                         .is_constrained = true,
+                         .unconstrained_because = {},
+                         .error = {}});
+  recording->event(0, message::Finish{.reason = message::FinishReason::tool_calls,
+                                      .guarantee = message::Guarantee::masked,
+                                      .format = "hermes"});
+  recording->end(200);
+}
+
+// `text` without its times, which are different each time.
+std::string without_times(std::string text) {
+  for (const std::string_view name : {"\"at\":", "\"began\":"}) {
+    for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) {
+      const std::size_t begin = at + name.size();
+      text.replace(begin, text.find_first_not_of("0123456789", begin) - begin, "0");
+    }
+  }
+  return text;
+}
+
+TEST(Recorder, WritesEachThingInALine) {
+  const RecordFolder folder;
+  record_all(*recorder_in(folder));
+  EXPECT_EQ(
+      without_times(folder.text()),
+      R"({"recording":1,"tenon":"1.2","id":"req_1","began":0,"model":"tiny","path":"/v1/x","stream":true,"request":{"a":[1]}}
+{"made_by":{"model":"tiny"}}
+{"run":0,"at":0,"choice":0,"made_by":0,"text":"<u>hi","spans":[[0,3,"template"],[3,5,"data"]],"ids":[7,8],"changes":["ids written anew"]}
+{"token":9,"at":0,"run":0,"text":"{","legal":12,"logprob":-0.5,"top":[["{",-0.5,true],["x",-1.5,false]]}
+{"token":10,"at":0,"run":0,"hex":"c3"}
+{"token":11,"at":0,"run":0,"text":"<end>","control":true}
+{"piece":"reasoning","at":0,"run":0,"text":"so"}
+{"piece":"call","at":0,"run":0,"index":1,"name":"f","arguments":"{}"}
+{"event":"call_begin","at":0,"choice":0,"index":0,"call_id":"call_1","name":"f"}
+{"event":"diagnostic","at":0,"choice":0,"code":"repaired","message":"m","path":"p"}
+{"sent":"data: x\n\n","at":0}
+{"run_end":"stop","at":0,"run":0,"prompt_tokens":2,"completion_tokens":3,"cached_tokens":0,"reasoning_tokens":0,"is_constrained":true}
+{"finish":"tool_calls","at":0,"choice":0,"usage":{"prompt_tokens":0,"completion_tokens":0,"cached_tokens":0,"reasoning_tokens":0},"guarantee":"masked","format":"hermes"}
+{"end":200,"at":0,"tokens":3,"calls":1,"tools":["f"],"repairs":1,"guarantee":"masked"}
+)");
+}
+
+TEST(Recorder, WithoutContentsNothingOfAClientOrAModelIsWritten) {
+  const RecordFolder folder;
+  log::set_contents(false);
+  record_all(*recorder_in(folder));
+  log::set_contents(true);
+  EXPECT_EQ(
+      without_times(folder.text()),
+      R"({"recording":1,"tenon":"1.2","id":"req_1","began":0,"model":"tiny","path":"/v1/x","stream":true}
+{"made_by":{"model":"tiny"}}
+{"run":0,"at":0,"choice":0,"made_by":0,"spans":[[0,3,"template"],[3,5,"data"]],"tokens":2}
+{"token":-1,"at":0,"run":0,"bytes":1,"legal":12}
+{"token":-1,"at":0,"run":0,"bytes":1}
+{"token":-1,"at":0,"run":0,"bytes":5,"control":true}
+{"piece":"reasoning","at":0,"run":0,"text_bytes":2}
+{"piece":"call","at":0,"run":0,"index":1,"name_bytes":1,"arguments_bytes":2}
+{"event":"call_begin","at":0,"choice":0,"index":0,"call_id":"call_1","name_bytes":1}
+{"event":"diagnostic","at":0,"choice":0,"code":"repaired"}
+{"sent":"","bytes":9,"at":0}
+{"run_end":"stop","at":0,"run":0,"prompt_tokens":2,"completion_tokens":3,"cached_tokens":0,"reasoning_tokens":0,"is_constrained":true}
+{"finish":"tool_calls","at":0,"choice":0,"usage":{"prompt_tokens":0,"completion_tokens":0,"cached_tokens":0,"reasoning_tokens":0},"guarantee":"masked","format":"hermes"}
+{"end":200,"at":0,"tokens":3,"calls":1,"repairs":1,"guarantee":"masked"}
+)");
+  const auto read = read_recording(folder.text());
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().code, Errc::unsupported);
+}
+
+TEST(Recorder, TheReaderReadsWhatItWrites) {
+  const RecordFolder folder;
+  record_all(*recorder_in(folder));
+  const auto read = read_recording(folder.text());
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->status, 200);
+  EXPECT_EQ(read->sent, "data: x\n\n");
+  EXPECT_FALSE(read->is_cut);
+  ASSERT_EQ(read->runs.size(), 1U);
+  const std::vector<Step>& steps = read->runs[0].steps;
+  ASSERT_EQ(steps.size(), 5U);
+  EXPECT_EQ(steps[1].bytes, "\xc3");
+  EXPECT_TRUE(steps[2].is_control);
+  EXPECT_EQ(steps[3].kind, Step::Kind::reasoning);
+  EXPECT_EQ(steps[4].arguments, "{}");
+  EXPECT_EQ(read->events.size(), 3U);
+}
+
+TEST(Recorder, ALineThatIsNotWholeIsLeftOut) {
+  const RecordFolder folder;
+  record_all(*recorder_in(folder));
+  const std::string text = folder.text();
+  for (std::size_t size = 1; size < text.size(); ++size) {
+    const auto read = read_recording(std::string_view(text).substr(0, size));
+    if (!read) {
+      EXPECT_LE(size, text.find('\n')) << read.error().message;
+    } else {
+      EXPECT_EQ(read->is_cut, text[size - 1] != '\n') << size;
+    }
+  }
+}
+
+TEST(Recorder, RefusesWhatIsNoRecording) {
+  const struct {
+    std::string_view text;
+    std::string_view message;
+  } rows[] = {
+      {"", "line 1: the recording is empty, or its first line is not whole"},
+      {"x\n", "line 1: "},
+      {"[]\n", "line 1: must be an object"},
+      {"{}\n", "line 1: this is no recording: it does not begin with \"recording\""},
+      {"{\"recording\":2}\n", "line 1: the recording has version 2, and this is 1: "},
+      {"{\"recording\":1,\"request\":{}}\n{\"token\":1,\"run\":0}\n",
+       "line 2: there is no such run before this line"},
+      {"{\"recording\":1,\"request\":{}}\n{\"run\":0,\"made_by\":0}\n",
+       "line 2: what made this run is not known"},
+  };
+  for (const auto& row : rows) {
+    const auto read = read_recording(row.text);
+    ASSERT_FALSE(read) << row.text;
+    EXPECT_TRUE(read.error().message.starts_with(row.message)) << read.error().message;
+  }
+}
+
+TEST(Recorder, AFileHasABound) {
+  const RecordFolder folder;
+  {
+    const auto recorder = recorder_in(folder, {.max_file_bytes = 2000});
+    const auto recording = recorder->begin(kHeading);
+    for (int i = 0; i < 1000; ++i) recording->sent("data: something\n\n");
+    recording->end(200);
+  }
+  const std::string text = folder.text();
+  EXPECT_LT(text.size(), 2200U);
+  EXPECT_NE(text.find("{\"cut\":"), std::string::npos);
+  EXPECT_TRUE(read_recording(text)->is_cut);
+}
+
+TEST(Recorder, TheOldestFilesMakeRoom) {
+  const RecordFolder folder;
+  const auto record = [&](Recorder& recorder, const std::string& id) {
+    Heading heading = kHeading;
+    heading.id = id;
+    const auto recording = recorder.begin(heading);
+    recording->sent(std::string(1000, 'x'));
+    recording->end(200);
+  };
+  for (int i = 0; i < 5; ++i) {  // each recorder finds the files of those before
+    record(*recorder_in(folder, {.max_bytes = 3500}), "a" + std::to_string(i));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // names have milliseconds
+  }
+  const std::vector<std::string> names = folder.names();
+  ASSERT_EQ(names.size(), 2U);
+  EXPECT_TRUE(names[0].ends_with("-a4.jsonl")) << names[0];
+  EXPECT_TRUE(names[1].ends_with("-a3.jsonl")) << names[1];
+}
+
+TEST(Recorder, IsItsOwnersOnly) {
+  const RecordFolder folder;
+  record_all(*recorder_in(folder));
+  for (const fs::directory_entry& each : fs::recursive_directory_iterator(folder.path())) {
+    const auto others = fs::perms::group_all | fs::perms::others_all;
+    EXPECT_EQ(each.status().permissions() & others, fs::perms::none) << each.path();
+  }
+}
+
+TEST(Recorder, ReadsNoOtherFile) {
+  const RecordFolder folder;
+  record_all(*recorder_in(folder));
+  const std::string name = folder.names().at(0);
+  const std::string day = name.substr(0, 10);
+  std::ofstream(folder.path() + "/" + day + "/secret.txt") << "s";
+  fs::create_symlink(folder.path() + "/" + day + "/secret.txt",
+                     folder.path() + "/" + day + "/link.jsonl");
+  EXPECT_TRUE(read_recorded(folder.path(), name, 0));
+  for (const std::string& other :
+       {day + "/secret.txt", day + "/link.jsonl", std::string("../x/y.jsonl"), day + "/../" + name,
+        std::string("x"), std::string()}) {
+    EXPECT_FALSE(read_recorded(folder.path(), other, 0)) << other;
+  }
+  EXPECT_EQ(folder.names(), std::vector<std::string>{name});
+}
+
+TEST(Recorder, ListsInPagesAndSaysWhatIsUnderWay) {
+  const RecordFolder folder;
+  const auto recorder = recorder_in(folder);
+  const auto open = recorder->begin(kHeading);
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));  // it is written
+  const auto all = list_recordings(folder.path(), "", 10);
+  ASSERT_TRUE(all);
+  ASSERT_EQ(all->recordings.size(), 1U);
+  EXPECT_EQ(*all->recordings[0].find("live"), json::Value(true));
+  EXPECT_EQ(all->recordings[0].find("request"), nullptr);
+  EXPECT_EQ(list_recordings(folder.path(), folder.names()[0], 10)->recordings.size(), 0U);
+  EXPECT_FALSE(list_recordings(folder.path() + "/none", "", 10));
+}
+
+}  // namespace
+}  // namespace tenon::record

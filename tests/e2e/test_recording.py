@@ -1,0 +1,137 @@
+"""Answers are recorded, and replayed without the model (docs/recording.md)."""
+import json
+import subprocess
+import time
+
+import pytest
+import requests
+from serving import ROOT, TENON, serving
+from tools import user
+
+TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": {
+    "type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}, "required": ["city"]}}}
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("recorded")
+    (folder / "tenon.toml").write_text(
+        f'[server]\nrecord_logprobs = 3\n[[model]]\nname = "tenon-tiny"\npath = "{ROOT / "models" / "tenon-tiny.gguf"}"\n'
+        "max_tokens = 60\nclose_calls = true\n")
+    with serving(folder / "serve.log", "--config", str(folder / "tenon.toml"), "--record", str(folder / "records")) as server:
+        server.records = folder / "records"
+        yield server
+
+
+def replay(file, *options):
+    return subprocess.run([TENON, "replay", *options, file], capture_output=True, text=True, timeout=60)
+
+
+def record(server, path, body, headers=None):
+    """Asks, and returns the answer's text and its recording."""
+    answer = requests.post(server.url + path, json=body, headers=headers, timeout=60)
+    name = answer.headers["x-request-id"]
+    for _ in range(100):
+        files = list(server.records.glob(f"*/*-{name}.jsonl"))
+        if files and '{"end":' in files[0].read_text():
+            return answer.text, files[0]
+        time.sleep(0.05)
+    raise AssertionError(f"there is no whole recording of {name}: {files}")
+
+
+CHAT = {"model": "tenon-tiny", "messages": user("What is the weather in Paris?"), "tools": [TOOL], "seed": 7}
+MESSAGES = {"model": "tenon-tiny", "max_tokens": 60, "messages": user("What is the weather in Paris?"),
+            "tools": [{"name": "get_weather", "input_schema": TOOL["function"]["parameters"]}]}
+RESPONSES = {"model": "tenon-tiny", "input": "What is the weather in Paris?", "store": False,
+             "tools": [{"type": "function", **TOOL["function"]}]}
+
+
+@pytest.mark.parametrize("path, body", [
+    ("/v1/chat/completions", CHAT),
+    ("/v1/chat/completions", {**CHAT, "stream": True}),
+    ("/v1/chat/completions", {**CHAT, "tool_choice": "required", "stream": True, "stream_options": {"include_usage": True}}),
+    ("/v1/chat/completions", {**CHAT, "tools": [], "tool_choice": "none", "stop": ["e"]}),
+    ("/v1/messages", MESSAGES),
+    ("/v1/messages", {**MESSAGES, "stream": True, "tool_choice": {"type": "any"}}),
+    ("/v1/responses", RESPONSES),
+    ("/v1/responses", {**RESPONSES, "stream": True, "tool_choice": "required"}),
+], ids=["chat", "chat-stream", "chat-required", "chat-stop", "messages", "messages-stream", "responses", "responses-stream"])
+def test_a_recording_is_replayed_to_the_byte(recorded, path, body):
+    text, file = record(recorded, path, body)
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert "".join(line["sent"] for line in lines if "sent" in line) == text
+    assert lines[0]["request"] == body and lines[-1]["end"] == 200
+    same = replay(file, "--expect")
+    assert same.returncode == 0, same.stdout + same.stderr
+    assert same.stdout.startswith("the same: ")
+
+
+def test_a_change_is_told(recorded, tmp_path):
+    _, file = record(recorded, "/v1/chat/completions", CHAT)
+    changed = tmp_path / "changed.jsonl"
+    changed.write_text(file.read_text().replace('"finish_reason\\":\\"', '"finish_reason\\":\\"not_'))
+    differs = replay(changed, "--expect")
+    assert differs.returncode == 1 and "line 1 differs" in differs.stdout, differs.stdout + differs.stderr
+
+
+def test_tokens_have_what_the_mask_allowed(recorded):
+    _, file = record(recorded, "/v1/chat/completions", {**CHAT, "tool_choice": "required"})
+    tokens = [line for line in map(json.loads, file.read_text().splitlines()) if "token" in line]
+    assert tokens and all(token["legal"] >= 1 and len(token["top"]) == 3 for token in tokens)
+    assert any(not legal for token in tokens for _, _, legal in token["top"])
+    run = next(line for line in map(json.loads, file.read_text().splitlines()) if "run" in line and "spans" in line)
+    assert run["spans"][0][0] == 0 and run["spans"][-1][1] == len(run["text"].encode())
+    assert len(run["ids"]) > 10
+
+
+def test_recordings_are_listed_and_read(recorded):
+    _, file = record(recorded, "/v1/chat/completions", CHAT)
+    url = recorded.url + "/inspector/api/recordings"
+    listed = requests.get(url, params={"limit": 1}, timeout=60).json()
+    newest = listed["recordings"][0]
+    assert recorded.records / newest["name"] == file and newest["status"] == 200 and not newest["live"]
+    assert requests.get(f"{url}/{newest['name']}", timeout=60).text == file.read_text()
+    assert requests.get(f"{url}/{newest['name']}", params={"from": 10}, timeout=60).text == file.read_text()[10:]
+    for name in ("../tenon.toml", "x", "2026-01-01/none.jsonl"):
+        assert requests.get(f"{url}/{name}", timeout=60).status_code == 404
+
+
+def test_a_server_that_records_nothing_says_so(server):
+    answer = requests.get(server.url + "/inspector/api/recordings", timeout=60)
+    assert answer.status_code == 404 and answer.json()["error"]["code"] == "recording_not_found"
+
+
+def test_only_named_owners_see_recordings(tmp_path):
+    keys = {}
+    for name in ("ann", "bob"):
+        made = json.loads(subprocess.run([TENON, "key", name, "--json"], capture_output=True, text=True, check=True).stdout)
+        keys[name] = made
+    (tmp_path / "keys").write_text("".join(made["line"] + "\n" for made in keys.values()))
+    (tmp_path / "tenon.toml").write_text(
+        f'[server]\nrecord = "records"\ninspectors = ["ann"]\napi_keys_file = "{tmp_path / "keys"}"\n'
+        f'[[model]]\nname = "tenon-tiny"\npath = "{ROOT / "models" / "tenon-tiny.gguf"}"\n')
+    with serving(tmp_path / "serve.log", "--config", str(tmp_path / "tenon.toml")) as server:
+        statuses = {name: requests.get(server.url + "/inspector/api/recordings", timeout=60,
+                                       headers={"Authorization": f"Bearer {made['key']}"}).status_code
+                    for name, made in keys.items()}
+        assert statuses == {"ann": 200, "bob": 403}
+        assert requests.get(server.url + "/inspector/api/recordings", timeout=60).status_code == 401
+        body = {**CHAT, "max_tokens": 5}
+        requests.post(server.url + "/v1/chat/completions", json=body, timeout=60,
+                      headers={"Authorization": f"Bearer {keys['bob']['key']}"})
+    text = "".join(file.read_text() for file in (tmp_path / "records").glob("*/*.jsonl"))
+    assert "weather" in text
+    assert all(made["key"] not in text for made in keys.values())
+
+
+def test_without_contents_a_recording_has_none(tmp_path):
+    (tmp_path / "tenon.toml").write_text(
+        '[server]\nrecord = "records"\nlog_contents = false\n'
+        f'[[model]]\nname = "tenon-tiny"\npath = "{ROOT / "models" / "tenon-tiny.gguf"}"\n')
+    with serving(tmp_path / "serve.log", "--config", str(tmp_path / "tenon.toml")) as server:
+        server.records = tmp_path / "records"
+        _, file = record(server, "/v1/chat/completions", {**CHAT, "tool_choice": "required", "max_tokens": 40})
+    text = file.read_text()
+    assert "weather" not in text and "Paris" not in text
+    refused = replay(file)
+    assert refused.returncode == 3 and "no contents" in refused.stderr
