@@ -159,7 +159,7 @@ Result<Value, ApiError> KeptConversations::erase(std::string_view owner, const s
   if (auto kept = existing(owner, id); !kept) return kept;
   const auto erased = store_->erase(place_in_store(owner, id));
   if (!erased) return Failure<ApiError>(store_failed(erased.error()));
-  if (!*erased) return Failure<ApiError>(no_conversation(id));  // somebody else was quicker
+  if (!*erased) return Failure<ApiError>(no_conversation(id));  // it has gone meanwhile
   return Value(json::Object{{"id", id}, {"object", "conversation.deleted"}, {"deleted", true}});
 }
 
