@@ -417,7 +417,13 @@ void Prober::without_user() {
   if (found_.calls && found_.tool_results) {
     ends.push_back({calling({call(kId, kTool, arguments())}), result(kId, kResult)});
   }
-  const auto takes = [&](WithoutUser way) {
+  // Whether a user's message would bring the tools.
+  const auto may_show_tools = [&](const Messages& end) {
+    Messages messages{system, user()};
+    messages.insert(messages.end(), end.begin(), end.end());
+    return found_.tools && shows(render(std::move(messages), offer), {kTool});
+  };
+  const auto takes = [&](WithoutUser way, bool wants_tools) {
     for (const Messages& end : ends) {
       Messages messages{system};
       if (way == WithoutUser::system_text) messages[0].if_object()->set("role", "user");
@@ -426,15 +432,19 @@ void Prober::without_user() {
         if (way != WithoutUser::system_text) messages.emplace_back(user(""));
       }
       messages.insert(messages.end(), end.begin(), end.end());
-      if (!shows(render(std::move(messages), offer), {kSystem})) return false;
+      const auto output = render(std::move(messages), offer);
+      if (!shows(output, {kSystem})) return false;
+      if (wants_tools && may_show_tools(end) && !shows(output, {kTool})) return false;
     }
     return true;
   };
-  for (const WithoutUser way :
-       {WithoutUser::nothing, WithoutUser::empty_message, WithoutUser::system_text}) {
-    if (!takes(way)) continue;
-    found_.without_user = way;
-    return;
+  for (const bool wants_tools : {true, false}) {
+    for (const WithoutUser way :
+         {WithoutUser::nothing, WithoutUser::empty_message, WithoutUser::system_text}) {
+      if (!takes(way, wants_tools)) continue;
+      found_.without_user = way;
+      return;
+    }
   }
 }
 

@@ -257,7 +257,7 @@ void Shaper::fill_content() {
     if (calls_none) message.if_object()->erase("tool_calls");
     json::Value* content = message.find("content");
     if (content == nullptr) {
-      if (calls_of(message) == nullptr) continue;
+      if (calls_of(message) == nullptr && role_of(message) != "assistant") continue;
       set(message, "content", nullptr);
       content = message.find("content");
     }

@@ -230,6 +230,11 @@ INSTANTIATE_TEST_SUITE_P(
                    R"([{"role":"assistant","content":"","tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}},{"id":"y","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"y","content":"2"},{"role":"tool","tool_call_id":"x","content":"1"}])",
                    R"([{"role":"assistant","content":"","tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}},{"id":"y","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"y","content":"2"},{"role":"tool","tool_call_id":"x","content":"1"}])",
                    {}},
+               ShapeRow{"AnAnswerWithoutContent",
+                        kNothing,
+                        R"([{"role":"user","content":"u"},{"role":"assistant"}])",
+                        R"([{"role":"user","content":"u"},{"role":"assistant","content":""}])",
+                        {"content null made empty in 1 message"}},
                ShapeRow{
                    "AnEmptyUserWhereThereIsNone",
                    [](Capabilities& c) { c.without_user = WithoutUser::empty_message; },
