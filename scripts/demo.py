@@ -33,6 +33,12 @@ def say(label, colour, text):
     print(f"  {paint(colour, f'{label:>9}')}  {text}")
 
 
+def on_one_line(arguments):
+    """The arguments without the line breaks that some models write between their members."""
+    value = parsed(arguments)
+    return json.dumps(value) if "\n" in arguments and value != arguments else arguments
+
+
 def ask_whole(client, request):
     choice = client.chat.completions.create(**request).choices[0]
     calls = [
@@ -40,7 +46,7 @@ def ask_whole(client, request):
         for call in choice.message.tool_calls or []
     ]
     for _, name, arguments in calls:
-        say("calls", "36", f"{name}({arguments})")
+        say("calls", "36", f"{name}({on_one_line(arguments)})")
     return choice.message.content, calls
 
 
@@ -63,7 +69,8 @@ def ask_streaming(client, request):
             arguments = piece.function.arguments if piece.function else ""
             if arguments:
                 calls[piece.index][2] += arguments
-                print(paint("2", "|") + arguments, end="", flush=True)
+                shown = arguments.replace("\n", "\\n")
+                print(paint("2", "|") + shown, end="", flush=True)
     if calls:
         print()
     return content or None, [tuple(calls[index]) for index in sorted(calls)]
