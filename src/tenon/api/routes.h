@@ -21,7 +21,9 @@ namespace tenon::api {
 /// What the server tells about itself: models, health, metrics, pages.
 [[nodiscard]] std::vector<Route> server_routes(ServiceParts& parts);
 
-/// Recordings, and the page that shows them.
+/// The first page, and the inspector's.
+[[nodiscard]] std::vector<Route> page_routes(ServiceParts& parts);
+/// Recordings, which the inspector shows.
 [[nodiscard]] std::vector<Route> inspector_routes(ServiceParts& parts);
 
 [[nodiscard]] std::vector<Route> all_routes(ServiceParts& parts);

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "tenon/api/openapi.h"
-#include "tenon/api/page.h"
 #include "tenon/api/routes.h"
 
 namespace tenon::api {
@@ -126,16 +125,6 @@ class OpenApiText {
   std::shared_ptr<const std::string> text_;  // for those models; guarded by mutex_
 };
 
-void page(ServiceParts& parts, Call& call) {
-  // The address under which the client reached us, perhaps through a proxy.
-  const std::string_view host = call.exchange->request().header("host");
-  const std::string scheme =
-      parts.options.base_url.substr(0, parts.options.base_url.find("://") + 3);
-  const std::string base = host.empty() ? parts.options.base_url : scheme + std::string(host);
-  respond(call, {.content_type = "text/html; charset=utf-8",
-                 .body = start_page(base, parts.options.version, parts.door.models())});
-}
-
 }  // namespace
 
 std::vector<Route> server_routes(ServiceParts& parts) {
@@ -147,8 +136,7 @@ std::vector<Route> server_routes(ServiceParts& parts) {
                                                 {"GET", "/version", version, Route::kEarly},
                                                 {"GET", "/health", health, kAlways},
                                                 {"GET", "/ready", health, kAlways},
-                                                {"GET", "/v1/health", health, kAlways},
-                                                {"GET", "/", page, kPlain}});
+                                                {"GET", "/v1/health", health, kAlways}});
   const Task document = [&parts, text = std::make_shared<OpenApiText>()](Call& call) {
     respond(call, {.body = *text->of(parts)});
   };

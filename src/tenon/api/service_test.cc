@@ -1023,9 +1023,27 @@ TEST(Service, TellsWhatThereIs) {
   EXPECT_EQ(*json::at_pointer(models, "/data/0/capabilities/tool_calls"), Value(true));
   EXPECT_EQ(text_at(setting.ask("GET", "/api/v1/models/alias").json(), "/id"), "m");
   EXPECT_EQ(text_at(setting.ask("GET", "/version").json(), "/version"), "1.2.3");
-  const Reply page = setting.ask("GET", "/");
-  EXPECT_EQ(page.header("content-type").substr(0, 9), "text/html");
-  EXPECT_NE(page.body.find("http://localhost/v1"), std::string::npos);  // as it was asked
+}
+
+TEST(Service, HasPages) {
+  const Ready setting({{.text = "x"}});
+  const struct {
+    std::string_view path;
+    std::string_view type;
+  } rows[] = {{"/", "text/html"},
+              {"/home.js", "text/javascript"},
+              {"/home.css", "text/css"},
+              {"/inspector", "text/html"},
+              {"/inspector/app.js", "text/javascript"},
+              {"/inspector/app.css", "text/css"}};
+  for (const auto& row : rows) {
+    const Reply page = setting.ask("GET", row.path);
+    EXPECT_EQ(page.status, 200U) << row.path;
+    EXPECT_TRUE(page.header("content-type").starts_with(row.type)) << row.path;
+    EXPECT_TRUE(page.header("content-security-policy").starts_with("default-src 'none';"))
+        << row.path;
+    EXPECT_GT(page.body.size(), 100U) << row.path;
+  }
 }
 
 TEST(Service, HasOtherNamesForChatCompletions) {

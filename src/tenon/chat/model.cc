@@ -542,6 +542,11 @@ message::RunBegin EngineModel::run_begin(Prepared prepared,
       .text = std::move(prepared.prompt.text),
       .tokens = tokens,
       .changes = std::move(prepared.prompt.shaping)};
+  if (!capabilities().is_remote) {
+    for (const vocab::TokenId id : tokens) {
+      run.lengths.push_back(static_cast<std::uint32_t>(engine_->tokenizer().bytes(id).size()));
+    }
+  }
   for (const jinja::Span& span : prepared.prompt.spans) {
     run.spans.push_back({.begin = span.begin, .end = span.end, .is_data = span.is_data});
   }

@@ -33,7 +33,8 @@ struct RunBegin {
   std::string text;  ///< The prompt; "" if the engine makes it.
   std::vector<PromptSpan> spans;
   std::vector<std::int32_t> tokens;
-  std::vector<std::string> changes;  ///< What shaping changed.
+  std::vector<std::uint32_t> lengths;  ///< Bytes of each token; empty if only a server knows.
+  std::vector<std::string> changes;    ///< What shaping changed.
   std::string opening;  ///< What was written for the model as the beginning of its answer.
 };
 

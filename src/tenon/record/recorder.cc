@@ -94,6 +94,16 @@ class Line {
   bool is_first_ = true;
 };
 
+template <class Number>
+void put_numbers(std::string& out, const std::vector<Number>& numbers) {
+  out += '[';
+  for (const Number number : numbers) {
+    if (out.back() != '[') out += ',';
+    out += std::to_string(number);
+  }
+  out += ']';
+}
+
 struct Name {
   std::string day;
   std::string file;
@@ -264,13 +274,8 @@ void Recording::run(unsigned choice, const message::RunBegin& run) {
     }
     spans += ']';
     if (has_contents) {
-      std::string& ids = line.key("ids");
-      ids += '[';
-      for (const std::int32_t id : run.tokens) {
-        if (ids.back() != '[') ids += ',';
-        ids += std::to_string(id);
-      }
-      ids += ']';
+      put_numbers(line.key("ids"), run.tokens);
+      if (!run.lengths.empty()) put_numbers(line.key("lengths"), run.lengths);
     } else {
       line.number("tokens", static_cast<std::int64_t>(run.tokens.size()));
     }

@@ -58,6 +58,7 @@ message::RunBegin run_for_test() {
           .text = "<u>hi",
           .spans = {{.begin = 0, .end = 3}, {.begin = 3, .end = 5, .is_data = true}},
           .tokens = {7, 8},
+          .lengths = {3, 2},
           .changes = {"ids written anew"}};
 }
 
@@ -106,7 +107,7 @@ TEST(Recorder, WritesEachThingInALine) {
       without_times(folder.text()),
       R"({"recording":1,"tenon":"1.2","id":"req_1","began":0,"model":"tiny","path":"/v1/x","stream":true,"request":{"a":[1]}}
 {"made_by":{"model":"tiny"}}
-{"run":0,"at":0,"choice":0,"made_by":0,"text":"<u>hi","spans":[[0,3,"template"],[3,5,"data"]],"ids":[7,8],"changes":["ids written anew"]}
+{"run":0,"at":0,"choice":0,"made_by":0,"text":"<u>hi","spans":[[0,3,"template"],[3,5,"data"]],"ids":[7,8],"lengths":[3,2],"changes":["ids written anew"]}
 {"token":9,"at":0,"run":0,"text":"{","legal":12,"logprob":-0.5,"top":[["{",-0.5,true],["x",-1.5,false]]}
 {"token":10,"at":0,"run":0,"hex":"c3"}
 {"token":11,"at":0,"run":0,"text":"<end>","control":true}
