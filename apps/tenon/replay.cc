@@ -44,7 +44,7 @@ OrComplaint<Replayed> replay(const record::Read& read) {
   if (Status added = models.add(*std::move(model)); !added) {
     return complaint(kBadInput, added.error().message);
   }
-  api::Service service({.access = {}, .version = std::string(kVersion), .base_url = ""});
+  api::Service service({.access = {}, .version = std::string(kVersion)});
   service.set_models(std::move(models));
   auto [exchange, answer] =
       http::make_local_exchange({.method = "POST",

@@ -28,8 +28,6 @@ struct Access {
 struct ServiceOptions {
   Access access;
   std::string version;  ///< "0.1.0"
-  /// For the page at "/", if the request names no host: "http://127.0.0.1:8080".
-  std::string base_url;
   /// What would be left out of a request is an error: DecodeOptions.
   bool refuses_unknown = false;
   std::size_t max_waiting = 1024;  ///< Requests that no thread has begun; more get 503.

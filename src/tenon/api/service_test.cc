@@ -152,7 +152,6 @@ struct Setting {
 
   static ServiceOptions with_version(ServiceOptions options) {
     options.version = "1.2.3";
-    options.base_url = "http://here";
     return options;
   }
 

@@ -148,7 +148,6 @@ Expected<std::unique_ptr<Instance>> Instance::open(Config config) {
   instance->service_ = std::make_unique<api::Service>(
       api::ServiceOptions{.access = *std::move(access),
                           .version = TENON_VERSION,
-                          .base_url = base_url_of(server, static_cast<std::uint16_t>(server.port)),
                           .refuses_unknown = server.unknown_fields == "refuse",
                           .max_waiting = static_cast<std::size_t>(server.max_connections),
                           .time_limit = std::chrono::seconds(server.request_timeout_s),
