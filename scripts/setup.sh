@@ -64,7 +64,7 @@ case $want in clients*)
   node_client tests/e2e/clients/ai-sdk
   if [ "$want" = clients-long ]; then
     for name in llama-index crewai mlx-lm; do python_environment clients/$name; done
-    for name in opencode claude-code codex dockerfile; do node_client tests/e2e/clients/$name install; done
+    for name in opencode claude-code codex dockerfile mcp-conformance; do node_client tests/e2e/clients/$name install; done
   fi
   exit
 esac

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <iostream>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -15,6 +16,7 @@
 #include "command.h"
 #include "conversation.h"
 #include "terminal.h"
+#include "user.h"
 #include <unistd.h>
 
 #include "tenon/base/process.h"
@@ -175,6 +177,13 @@ class Chat {
          .approve = [this](const message::ToolCall& call,
                            const std::string& identity) { return is_allowed(call, identity); },
          .on_result = &Chat::show,
+         .on_question =
+             [this](const std::string& server, const json::Value& params) {
+               const std::lock_guard lock(asking_);  // tools that run at a time ask in turn
+               return ask_user(server, params, [this](std::string_view prompt, std::string& line) {
+                 return read(prompt, line);
+               });
+             },
          .memory = memory_,
          .other_tools = [this](const message::ToolCall& call) { return result_of(call); }});
     if (report.refusal) {
@@ -222,6 +231,7 @@ class Chat {
   chat::Conversation talk_;
   const std::shared_ptr<chat::ToolMemory> memory_;  // null: each call is run
   const bool is_terminal_;
+  std::mutex asking_;
   std::set<std::string> allowed_;  // identities of tools that may run without asking
 };
 
@@ -233,7 +243,12 @@ OrComplaint<std::unique_ptr<chat::Toolbox>> make_toolbox(const ChatOptions& opti
     return complaint(added.error());
   }
   if (!options.mcp.empty()) {
-    const auto notes = config::add_servers(options.mcp, *toolbox, /*must_answer=*/true);
+    config::ServerOptions user;
+    if (isatty(STDIN_FILENO) == 1) {
+      user = {.asks_user = true,
+              .on_login = [](const std::string& address) { show_login(address, /*opens=*/true); }};
+    }
+    const auto notes = config::add_servers(options.mcp, *toolbox, /*must_answer=*/true, user);
     if (!notes) return complaint(notes.error());
     for (const std::string& note : *notes) std::cerr << shown(note, STDERR_FILENO) << '\n';
   }

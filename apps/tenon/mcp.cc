@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "command.h"
+#include "mcp_servers.h"
 
 #include "tenon/api/auth.h"
 #include "tenon/batch/parse.h"
@@ -277,6 +278,7 @@ int run_mcp(const McpOptions& options) {
 Command add_mcp(App tenon) {
   const App app = tenon.add_subcommand(
       "mcp", "Offers validation, repair, parsing and rendering to agents (Model Context Protocol)");
+  const auto run_servers = add_mcp_servers(app);
   auto options = std::make_shared<McpOptions>();
   app.add_option(
          "--http", options->port,
@@ -285,7 +287,10 @@ Command add_mcp(App tenon) {
   app.footer(
       "Example: an entry of an agent's mcpServers\n"
       "  {\"mcpServers\": {\"tenon\": {\"command\": \"tenon\", \"args\": [\"mcp\"]}}}");
-  return {app, [options] { return run_mcp(*options); }};
+  return {app, [options, run_servers] {
+            const int status = run_servers();
+            return status >= 0 ? status : run_mcp(*options);
+          }};
 }
 
 }  // namespace tenon::app

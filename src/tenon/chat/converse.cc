@@ -16,7 +16,9 @@ class Loop {
       : conversation_(conversation),
         tools_(tools),
         options_(options),
-        limits_({.cancel = options.cancel, .memory = options.memory}) {
+        limits_({.cancel = options.cancel,
+                 .memory = options.memory,
+                 .on_question = options.on_question}) {
     if (options.time_limit.count() > 0) limits_.deadline = Clock::now() + options.time_limit;
   }
 

@@ -31,6 +31,9 @@ struct ConverseOptions {
   /// Called on that thread with the result of each of the toolbox's tools, before the model gets
   /// it.
   std::function<void(const message::ToolCall&, const ToolResult&)> on_result{};
+  /// As in ToolContext.
+  std::function<std::optional<json::Object>(const std::string& server, const json::Value& params)>
+      on_question{};
   std::shared_ptr<ToolMemory> memory{};  ///< A call that comes again gets its earlier result.
   /// Answers calls of tools that are not the toolbox's. If it returns no value, or is empty, the
   /// conversation stops with those calls.

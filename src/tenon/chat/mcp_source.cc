@@ -62,6 +62,11 @@ class McpSource final : public ToolSource {
       options.on_progress = [this, &context](const mcp::Progress& progress) {
         tell(progress, context);
       };
+      if (context.on_question && options_.asks_user) {
+        options.on_question = [this, &context](const json::Value& params) {
+          return context.on_question(server_.name, params);
+        };
+      }
       auto result = (*client)->call_tool(tool, arguments, options);
       if (result) return ToolOutput{.text = std::move(result->text), .is_error = result->is_error};
       why = std::move(result.error());

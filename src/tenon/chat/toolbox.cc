@@ -233,6 +233,7 @@ struct Job {
   Clock::time_point since = Clock::now();
   ToolContext context{};
   bool is_running = false;
+  bool is_asking = false;  // the user, who may take their time
   bool is_remembered = false;
   bool is_done = false;  // it has a result, though its function may still run
 };
@@ -313,6 +314,7 @@ struct Toolbox::Impl {
   void list_tools();
   [[nodiscard]] bool has_to_be_waited_for(const Source& one) const;
 
+  void add_question(Job& job);
   ToolOutput perform_or_remember(Job& job);
   void work();
   void watch();
@@ -447,7 +449,7 @@ std::string Toolbox::Impl::why_over(const Job& job) const {
   const auto now = Clock::now();
   if (closing.is_cancelled() || job.batch->context.is_over()) return "the call was cancelled";
   if (job.is_running) {
-    return now < job.context.deadline
+    return now < job.context.deadline || job.is_asking
                ? ""
                : "the tool took longer than " + std::to_string(options.time_limit.count()) + " ms";
   }
@@ -472,6 +474,23 @@ void Toolbox::Impl::end(const std::shared_ptr<Job>& job, const ToolOutput& outpu
   lock.unlock();
   done(std::move(batch.results));
   lock.lock();
+}
+
+// Lets the function ask the user. The time that this takes is not the tool's.
+void Toolbox::Impl::add_question(Job& job) {
+  job.context.on_question = [this, &job](const std::string& server, const json::Value& params) {
+    const auto begun = Clock::now();
+    {
+      const std::lock_guard lock(mutex);
+      job.is_asking = true;
+    }
+    auto answer = job.batch->context.on_question(server, params);
+    const std::lock_guard lock(mutex);
+    job.is_asking = false;
+    job.context.deadline =
+        std::min(job.context.deadline + (Clock::now() - begun), job.batch->context.deadline);
+    return answer;
+  };
 }
 
 ToolOutput Toolbox::Impl::perform_or_remember(Job& job) {
@@ -510,6 +529,8 @@ void Toolbox::Impl::work() {
       job->is_running = true;
       job->context.deadline =
           std::min(last_begin + options.time_limit, job->batch->context.deadline);
+      job->context.on_progress = job->batch->context.on_progress;
+      if (job->batch->context.on_question) add_question(*job);
       watch_changed.notify_one();
       lock.unlock();
       output = perform_or_remember(*job);

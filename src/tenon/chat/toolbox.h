@@ -53,6 +53,10 @@ struct ToolContext {
   std::shared_ptr<ToolMemory> memory{};  ///< For Toolbox::start(); null: each call is run.
   /// Called from any thread with the progress of a call, in words. May be empty.
   std::function<void(const std::string& told)> on_progress{};
+  /// Called from any thread, for several calls at a time, when `server` needs to know something of
+  /// the user (mcp::CallOptions::on_question). May be empty.
+  std::function<std::optional<json::Object>(const std::string& server, const json::Value& params)>
+      on_question{};
 
   [[nodiscard]] bool is_over() const {
     return cancel.is_cancelled() || std::chrono::steady_clock::now() >= deadline;

@@ -112,19 +112,33 @@ Status add_commands(const ToolsFile& file, const std::string& path, chat::Toolbo
   return {};
 }
 
-Expected<std::vector<std::string>> add_servers(const std::string& path, chat::Toolbox& toolbox,
-                                               bool must_answer) {
+Expected<std::vector<mcp::ServerConfig>> read_servers(const std::string& path) {
   const auto config = read_json(path);
   if (!config) return at_fault(config.error());
   auto servers = mcp::read_servers(*config);
   if (!servers) return wrong(path, servers.error().message);
+  return servers;
+}
+
+std::string tokens_file() {
+  const std::string folder = state_folder();
+  return folder.empty() ? "" : folder + "/mcp-tokens.json";
+}
+
+Expected<std::vector<std::string>> add_servers(const std::string& path, chat::Toolbox& toolbox,
+                                               bool must_answer, const ServerOptions& options) {
+  auto servers = read_servers(path);
+  if (!servers) return Unexpected(std::move(servers.error()));
   std::vector<std::string> notes;
   for (mcp::ServerConfig& server : *servers) {
     const std::string name = server.name;
     for (const std::string& member : server.ignored) {
       notes.push_back(path + ": mcpServers." + name + "." + member + " has no effect");
     }
-    toolbox.add(chat::mcp_source(std::move(server), {.version = TENON_VERSION}));
+    toolbox.add(chat::mcp_source(std::move(server), {.version = TENON_VERSION,
+                                                     .asks_user = options.asks_user,
+                                                     .tokens = tokens_file(),
+                                                     .on_login = options.on_login}));
   }
   if (!must_answer) return notes;
   const chat::ToolSet tools = toolbox.tools();

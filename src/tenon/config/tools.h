@@ -1,6 +1,6 @@
 #pragma once
 
-#include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,6 +8,7 @@
 #include "tenon/base/expected.h"
 #include "tenon/chat/toolbox.h"
 #include "tenon/json/value.h"
+#include "tenon/mcp/servers.h"
 
 /// Tools from files: those that --tools, --mcp and the keys `tools` and `mcp` of a model name.
 namespace tenon::config {
@@ -28,6 +29,13 @@ struct ToolsFile {
 [[nodiscard]] Status add_commands(const ToolsFile& file, const std::string& path,
                                   chat::Toolbox& toolbox);
 
+/// What a user can do for the servers; by default there is no user.
+struct ServerOptions {
+  bool asks_user = false;  ///< The toolbox's ToolContext has on_question.
+  /// Shows the address of a login (mcp::ClientOptions).
+  std::function<void(const std::string& address)> on_login{};
+};
+
 /// Adds the servers of a file of `mcpServers`. Returns a sentence for each member of the file that
 /// has no effect. With `must_answer` all servers are asked for their tools at once. There is then a
 /// sentence for each server that has told no tools after ten seconds, and it fails if no server has
@@ -35,6 +43,13 @@ struct ToolsFile {
 /// are asked again when tools are needed.
 [[nodiscard]] Expected<std::vector<std::string>> add_servers(const std::string& path,
                                                              chat::Toolbox& toolbox,
-                                                             bool must_answer);
+                                                             bool must_answer,
+                                                             const ServerOptions& options = {});
+
+/// The servers of a file of `mcpServers`. Errors name the path.
+[[nodiscard]] Expected<std::vector<mcp::ServerConfig>> read_servers(const std::string& path);
+
+/// The file with the user's logins at such servers; "": there is no place for it.
+[[nodiscard]] std::string tokens_file();
 
 }  // namespace tenon::config

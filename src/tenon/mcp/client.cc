@@ -41,6 +41,7 @@ constexpr std::int64_t kMissingCapability = -32021;
 constexpr std::int64_t kUnsupportedVersion = -32022;
 constexpr std::size_t kMaxPages = 100;
 constexpr int kMaxQuestions = 10;        // from a server, before it gives a result
+constexpr int kMaxRefusals = 2;          // of a request that gets another token each time
 constexpr std::size_t kMaxText = 4096;   // bytes of an error or of progress
 constexpr std::size_t kMaxBatch = 1000;  // messages in one batch, which 2025-03-26 allows
 
@@ -54,6 +55,10 @@ json::Value notification(std::string_view method, json::Object params = {}) {
 CallOptions within(std::chrono::milliseconds most, CallOptions options) {
   options.deadline = std::min(options.deadline, Clock::now() + most);
   return options;
+}
+
+Clock::time_point later(Clock::time_point time, Clock::duration by) {
+  return time > Clock::time_point::max() - by ? Clock::time_point::max() : time + by;
 }
 
 Unexpected failed(Errc code, std::string message) {
@@ -248,6 +253,32 @@ std::optional<std::string> value_at(const json::Object& arguments,
   return whole ? std::to_string(*whole) : found->if_number()->text;
 }
 
+// The capability to ask a user, by forms.
+json::Object can_ask() {
+  return {{"form", json::Object{}}};
+}
+
+// `content` with the defaults of members that it does not have.
+json::Object with_defaults(json::Object content, const json::Value* properties) {
+  if (properties == nullptr || properties->if_object() == nullptr) return content;
+  for (const json::Member& one : *properties->if_object()) {
+    const json::Value* const value = one.value.find("default");
+    if (value != nullptr && !content.contains(one.key)) content.set(one.key, *value);
+  }
+  return content;
+}
+
+// The answer to a server that wants to know something of the user. What has no answer is declined.
+json::Object answer_to(const json::Value& params, const CallOptions& options) {
+  auto content = options.on_question && text_or(params, "mode", "form") == "form"
+                     ? options.on_question(params)
+                     : std::nullopt;
+  if (!content) return {{"action", "decline"}};
+  return {{"action", "accept"},
+          {"content", with_defaults(*std::move(content),
+                                    json::at_pointer(params, "/requestedSchema/properties"))}};
+}
+
 class Session final : public Client {
  public:
   Session(std::string name, const ClientOptions& options)
@@ -275,22 +306,32 @@ class Session final : public Client {
   }
 
  private:
+  /// What a server asks while it works (before 2026-07-28).
+  struct Question {
+    json::Value id;
+    json::Value params;
+  };
   struct Pending {
     std::optional<Expected<json::Value>> answer;
-    json::Value error;               // the error of the server, as JSON-RPC writes it
-    bool ran_nothing = false;        // the server has not begun the call
-    bool wants_progress = false;     // else progress is dropped
-    std::vector<Progress> progress;  // not yet passed to the caller
+    json::Value error;                   // the error of the server, as JSON-RPC writes it
+    bool ran_nothing = false;            // the server has not begun the call
+    std::optional<Challenge> challenge;  // it was refused for want of a token
+    bool takes_questions = false;        // the caller can ask a user
+    std::vector<Question> questions;     // not yet passed to the caller
+    int asked = 0;                       // how many were passed
+    bool wants_progress = false;         // else progress is dropped
+    std::vector<Progress> progress;      // not yet passed to the caller
   };
   /// How a request ended.
   struct Reply {
     Expected<json::Value> answer;
     json::Value error{};
     bool ran_nothing = false;
+    std::optional<Challenge> challenge{};
   };
 
   Status open_transport(const OpenTransport& open);
-  Status agree(const CallOptions& call);
+  Status agree(const CallOptions& call, std::string_view version = kModern[0], int refusals = 0);
   Status shake_hands(std::optional<std::int64_t> discovering, const CallOptions& call);
   Status take_discovered(const json::Value& told);
   void take_instructions(const json::Value& told);
@@ -318,6 +359,10 @@ class Session final : public Client {
 
   static void tell_progress(Pending& pending, const CallOptions& options,
                             std::unique_lock<std::mutex>& lock);
+  Clock::duration put_questions(Pending& pending, const CallOptions& options,
+                                std::unique_lock<std::mutex>& lock);
+  bool keep_question(const json::Value& message);
+  void refuse(std::int64_t id, Challenge challenge, Error why);
   void on_message(json::Value message);
   void on_one(json::Value message);
   void on_request(const json::Value& message, std::string_view method);
@@ -361,6 +406,23 @@ void Session::tell_progress(Pending& pending, const CallOptions& options,
   lock.lock();
 }
 
+// Asks the caller what the server wants to know, and sends the answers. Returns how long that took.
+Clock::duration Session::put_questions(Pending& pending, const CallOptions& options,
+                                       std::unique_lock<std::mutex>& lock) {
+  const std::vector<Question> questions = std::exchange(pending.questions, {});
+  if (questions.empty()) return {};
+  const auto begun = Clock::now();
+  lock.unlock();
+  for (const Question& one : questions) {
+    (void)transport_->send(
+        json::Object{
+            {"jsonrpc", "2.0"}, {"id", one.id}, {"result", answer_to(one.params, options)}},
+        0, {});
+  }
+  lock.lock();
+  return Clock::now() - begun;
+}
+
 // Sends a request and returns its id.
 Expected<std::int64_t> Session::begin(std::string_view method, json::Object params,
                                       const CallOptions& options,
@@ -369,12 +431,13 @@ Expected<std::int64_t> Session::begin(std::string_view method, json::Object para
   if (closed_) return Unexpected(*closed_);
   const std::int64_t id = ++last_id_;
   pending_[id].wants_progress = static_cast<bool>(options.on_progress);
+  pending_[id].takes_questions = static_cast<bool>(options.on_question);
   lock.unlock();
   json::Object meta;
   if (options.on_progress) meta.set("progressToken", id);
   if (is_modern_) {
     json::Object capabilities;
-    if (options.on_question) capabilities.set("elicitation", json::Object{});
+    if (options.on_question) capabilities.set("elicitation", can_ask());
     meta.set("io.modelcontextprotocol/protocolVersion", version_);
     meta.set("io.modelcontextprotocol/clientInfo",
              json::Object{{"name", "tenon"}, {"version", options_.version}});
@@ -400,7 +463,8 @@ std::optional<Session::Reply> Session::taken(std::int64_t id) {
   if (!pending.answer) pending.answer = Unexpected(*closed_);
   return Reply{.answer = *std::move(pending.answer),
                .error = std::move(pending.error),
-               .ran_nothing = pending.ran_nothing};
+               .ran_nothing = pending.ran_nothing,
+               .challenge = std::move(pending.challenge)};
 }
 
 // Ends a request for which the caller no longer waits.
@@ -424,14 +488,16 @@ Session::Reply Session::await(std::int64_t id, std::string_view method,
   constexpr std::chrono::milliseconds kMoment{20};
   std::unique_lock lock(mutex_);
   Pending& pending = pending_[id];
+  Clock::time_point deadline = options.deadline;
   while (!pending.answer && !closed_) {
     const auto now = Clock::now();
-    if (now >= options.deadline || options.cancel.is_cancelled()) break;
-    changed_.wait_until(lock, std::min(now + kMoment, options.deadline));
+    if (now >= deadline || options.cancel.is_cancelled()) break;
+    changed_.wait_until(lock, std::min(now + kMoment, deadline));
     lock.unlock();
     transport_->tend();
     lock.lock();
     tell_progress(pending, options, lock);
+    deadline = later(deadline, put_questions(pending, options, lock));
   }
   tell_progress(pending, options, lock);  // it came with the answer
   if (auto reply = taken(id)) return *std::move(reply);
@@ -447,9 +513,15 @@ Session::Reply Session::await(std::int64_t id, std::string_view method,
 Session::Reply Session::request(std::string_view method, json::Object params,
                                 const CallOptions& options,
                                 const std::vector<http::Header>& headers) {
-  const auto id = begin(method, std::move(params), options, headers);
-  if (!id) return {.answer = Unexpected(id.error())};
-  return await(*id, method, options);
+  for (int refusals = 0;; ++refusals) {
+    const auto id = begin(method, params, options, headers);
+    if (!id) return {.answer = Unexpected(id.error())};
+    Reply reply = await(*id, method, options);
+    if (!reply.challenge || refusals == kMaxRefusals) return reply;
+    if (Status may = transport_->authorize(*reply.challenge, options); !may) {
+      return {.answer = Unexpected(std::move(may.error()))};
+    }
+  }
 }
 
 Expected<json::Value> Session::ask(std::string_view method, json::Object params,
@@ -461,6 +533,8 @@ Status Session::open_transport(const OpenTransport& open) {
   auto transport = open(
       {.on_message = [this](json::Value message) { on_message(std::move(message)); },
        .on_failed = [this](std::int64_t id, Error why) { answer(id, Unexpected(std::move(why))); },
+       .on_refused = [this](std::int64_t id, Challenge challenge,
+                            Error why) { refuse(id, std::move(challenge), std::move(why)); },
        .on_unreadable = [this](std::string_view text,
                                Error why) { on_unreadable(text, std::move(why)); },
        .on_closed = [this](const Closing& closing) { close(closing); }});
@@ -498,10 +572,10 @@ Status Session::connect(const OpenTransport& open, const CallOptions& call_optio
 }
 
 // The answer to `server/discover` shows which era the server is from.
-Status Session::agree(const CallOptions& call) {
+Status Session::agree(const CallOptions& call, std::string_view version, int refusals) {
   if (options_.expects_handshake) return shake_hands(std::nullopt, call);
   is_modern_ = true;
-  version_ = kModern[0];
+  version_ = version;
   const auto id = begin("server/discover", {}, call);
   if (!id) return Unexpected(id.error());
   const auto latest = std::min(call.deadline, Clock::now() + options_.discover_timeout);
@@ -514,6 +588,10 @@ Status Session::agree(const CallOptions& call) {
     }
   }
   if (!reply) return shake_hands(*id, call);
+  if (reply->challenge && refusals < kMaxRefusals) {
+    if (Status may = transport_->authorize(*reply->challenge, call); !may) return may;
+    return agree(call, version, refusals + 1);
+  }
   if (reply->answer && reply->answer->find("supportedVersions") != nullptr) {
     return take_discovered(*reply->answer);
   }
@@ -521,6 +599,9 @@ Status Session::agree(const CallOptions& call) {
   const auto code = code_of(reply->error);
   if (code == kUnsupportedVersion) {
     const json::Value* const theirs = json::at_pointer(reply->error, "/data/supported");
+    if (const auto common = common_version(kModern, theirs); common && refusals < kMaxRefusals) {
+      return agree(call, *common, refusals + 1);
+    }
     if (!common_version(kShaken, theirs)) return Unexpected(reply->answer.error());
   } else if (code == kMissingCapability || code == kHeaderMismatch) {
     return Unexpected(reply->answer.error());
@@ -552,32 +633,39 @@ Status Session::take_discovered(const json::Value& told) {
 Status Session::shake_hands(std::optional<std::int64_t> discovering, const CallOptions& call) {
   is_modern_ = false;
   version_.clear();
-  const auto id =
-      begin("initialize",
-            {{"protocolVersion", kShaken[0]},
-             {"capabilities", json::Object{}},
-             {"clientInfo", json::Object{{"name", "tenon"}, {"version", options_.version}}}},
-            call);
+  json::Object capabilities;
+  if (options_.asks_user) capabilities.set("elicitation", can_ask());
+  const json::Object params{
+      {"protocolVersion", kShaken[0]},
+      {"capabilities", std::move(capabilities)},
+      {"clientInfo", json::Object{{"name", "tenon"}, {"version", options_.version}}}};
+  const auto id = begin("initialize", params, call);
   if (!id) return Unexpected(id.error());
   std::optional<Reply> reply;
-  while (discovering && !reply) {
+  // A server without a handshake answers `initialize` with an error, and may do so before it has
+  // answered the first question.
+  while (discovering && !(reply && reply->answer)) {
     constexpr std::chrono::milliseconds kMoment{20};
     std::unique_lock lock(mutex_);
     if (auto discovered = taken(*discovering)) {
       discovering.reset();
       if (discovered->answer && discovered->answer->find("supportedVersions") != nullptr) {
         lock.unlock();
-        give_up(*id, "initialize");
+        if (!reply) give_up(*id, "initialize");
         return take_discovered(*discovered->answer);
       }
-    } else if (Clock::now() >= call.deadline || call.cancel.is_cancelled()) {
+    } else if (Clock::now() >= call.deadline || call.cancel.is_cancelled() || closed_) {
       break;
-    } else if (!(reply = taken(*id))) {
+    } else if (reply || !(reply = taken(*id))) {
       changed_.wait_for(lock, kMoment);
     }
   }
   if (!reply) reply = await(*id, "initialize", call);
   if (discovering) give_up(*discovering, "server/discover");
+  if (reply->challenge) {
+    if (Status may = transport_->authorize(*reply->challenge, call); !may) return may;
+    reply = request("initialize", params, call);
+  }
   if (!reply->answer) return Unexpected(reply->answer.error());
   const json::Value& told = *reply->answer;
   const std::string version = text_or(told, "protocolVersion", "none");
@@ -753,22 +841,20 @@ std::vector<http::Header> Session::headers_of(const std::string& name,
   return headers;
 }
 
-// The answers to all questions of a server. Questions that have no answer are declined.
+// The answers to all questions of a server (2026-07-28).
 json::Object Session::answers_to(const json::Object& questions, const CallOptions& options) {
   static const json::Value kNone;
   json::Object answers;
   for (const json::Member& question : questions) {
-    const std::string method = text_or(question.value, "method", "");
     const json::Value* const params = question.value.find("params");
+    const std::string method = text_or(question.value, "method", "");
     json::Object answer;
     if (method == "roots/list") {
       answer.set("roots", json::Array{});
+    } else if (method == "elicitation/create") {
+      answer = answer_to(params == nullptr ? kNone : *params, options);
     } else {
-      auto content = method == "elicitation/create" && options.on_question
-                         ? options.on_question(params == nullptr ? kNone : *params)
-                         : std::nullopt;
-      answer.set("action", content ? "accept" : "decline");
-      if (content) answer.set("content", *std::move(content));
+      answer.set("action", "decline");
     }
     answers.set(question.key, std::move(answer));
   }
@@ -777,7 +863,8 @@ json::Object Session::answers_to(const json::Object& questions, const CallOption
 
 // Calls a tool, and answers what the server asks for meanwhile.
 Session::Reply Session::run_tool(const std::string& name, const json::Object& arguments,
-                                 const CallOptions& options) {
+                                 const CallOptions& call) {
+  CallOptions options = call;
   json::Object params{{"name", name}, {"arguments", arguments}};
   const std::vector<http::Header> headers = headers_of(name, arguments);
   {
@@ -802,7 +889,9 @@ Session::Reply Session::run_tool(const std::string& name, const json::Object& ar
     const json::Value* const asked = reply.answer->find("inputRequests");
     const json::Value* const state = reply.answer->find("requestState");
     if (asked != nullptr && asked->if_object() != nullptr) {
+      const auto begun = Clock::now();
       params.set("inputResponses", answers_to(*asked->if_object(), options));
+      options.deadline = later(options.deadline, Clock::now() - begun);  // the user's time
     }
     if (state != nullptr) params.set("requestState", *state);
   }
@@ -871,12 +960,31 @@ void Session::on_one(json::Value message) {
   answer(*number, std::move(*result));
 }
 
-// The server may ask whether we are alive. It must not ask anything else, because we announce no
-// capability.
+// Hands a question to the caller who waits for the latest call: the server does not say which call
+// it works for. False: no caller takes it.
+bool Session::keep_question(const json::Value& message) {
+  const json::Value* const params = message.find("params");
+  const std::lock_guard lock(mutex_);
+  for (auto one = pending_.rbegin(); one != pending_.rend(); ++one) {
+    Pending& pending = one->second;
+    if (!pending.takes_questions || pending.answer || pending.asked >= kMaxQuestions) continue;
+    ++pending.asked;
+    pending.questions.push_back({*message.find("id"), params == nullptr ? json::Value() : *params});
+    changed_.notify_all();
+    return true;
+  }
+  return false;
+}
+
+// The server may ask whether we are alive, and the user of a call that waits. It must not ask
+// anything else, because we announce no other capability.
 void Session::on_request(const json::Value& message, std::string_view method) {
   json::Object reply{{"jsonrpc", "2.0"}, {"id", *message.find("id")}};
   if (method == "ping") {
     reply.set("result", json::Object{});
+  } else if (method == "elicitation/create" && options_.asks_user) {
+    if (keep_question(message)) return;
+    reply.set("result", json::Object{{"action", "decline"}});
   } else {
     reply.set("error", json::Object{{"code", kNoSuchMethod}, {"message", "not supported"}});
   }
@@ -944,6 +1052,20 @@ void Session::answer(std::int64_t id, Expected<json::Value> answer, json::Value 
   changed_.notify_all();
 }
 
+void Session::refuse(std::int64_t id, Challenge challenge, Error why) {
+  const std::lock_guard lock(mutex_);
+  if (id == subscription_) {
+    subscription_ = 0;
+    pending_.erase(id);
+    return;
+  }
+  const auto found = pending_.find(id);
+  if (found == pending_.end() || found->second.answer) return;
+  found->second.answer = Unexpected(std::move(why));
+  found->second.challenge = std::move(challenge);
+  changed_.notify_all();
+}
+
 void Session::close(const Closing& closing) {
   const std::string words(log::content(closing.said));
   log::info("mcp: " + closing.why.message + (words.empty() ? "" : "; it said: " + words));
@@ -974,11 +1096,15 @@ Expected<std::unique_ptr<Client>> connect_over(std::string name, const OpenTrans
 Expected<std::unique_ptr<Client>> Client::connect(const ServerConfig& server,
                                                   const ClientOptions& options,
                                                   const CallOptions& call) {
+  ClientOptions how = options;
+  // Over HTTP a server of any era answers the first question, so there is no need to guess soon.
+  if (!server.url.empty()) {
+    how.discover_timeout = std::max(options.discover_timeout, options.connect_timeout / 2);
+  }
   const auto open = [&](TransportHandlers handlers) {
-    return (server.url.empty() ? start_stdio : open_http)(server, options.max_message_bytes,
-                                                          std::move(handlers));
+    return (server.url.empty() ? start_stdio : open_http)(server, options, std::move(handlers));
   };
-  return connect_over(server.name, open, options, call);
+  return connect_over(server.name, open, how, call);
 }
 
 }  // namespace tenon::mcp

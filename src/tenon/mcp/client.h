@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -58,7 +59,7 @@ struct CallFailure : Error {
 struct ClientOptions {
   std::chrono::milliseconds connect_timeout{30'000};  ///< For the handshake.
   /// After this time a server that does not answer `server/discover` is asked for a handshake,
-  /// which servers from before 2026-07-28 expect.
+  /// which servers from before 2026-07-28 expect. Over HTTP it is at least half of connect_timeout.
   std::chrono::milliseconds discover_timeout{3'000};
   bool expects_handshake = false;  ///< The server needs a handshake, so `server/discover` is not
                                    ///< asked.
@@ -66,6 +67,12 @@ struct ClientOptions {
   std::size_t max_message_bytes = std::size_t{16} << 20;  ///< Also for a whole list of tools.
   std::size_t max_tools = 1000;
   std::string version = "0";  ///< Our own version, which servers are told.
+  /// A user can be asked (CallOptions::on_question). Servers learn this when the connection begins.
+  bool asks_user = false;
+  std::filesystem::path tokens;  ///< The file of logins (TokenStore); "": none are kept.
+  /// Shows the user the address of a login; a call that needs one then waits for it. Called on the
+  /// calling thread. Empty: such a call fails.
+  std::function<void(const std::string& address)> on_login{};
 };
 
 struct CallOptions {
@@ -75,8 +82,8 @@ struct CallOptions {
   std::function<void(const Progress&)> on_progress{};
   /// Answers a server that needs to know something before it can go on (`elicitation/create`: the
   /// message and the schema of a form). It runs on the calling thread and returns the members of
-  /// the answer, or nothing, which declines. Empty: there is no user to ask, and servers are told
-  /// so.
+  /// the answer, or nothing, which declines; members that it leaves out get their defaults. Empty:
+  /// there is no user to ask, and servers are told so.
   std::function<std::optional<json::Object>(const json::Value& params)> on_question{};
 };
 

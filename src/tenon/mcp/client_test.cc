@@ -497,13 +497,70 @@ def answer(method, params, id):
   EXPECT_NE(answered->text.find(R"("who": {"action": "accept", "content": {"name": "Ada"}})"),
             std::string::npos)
       << answered->text;
-  EXPECT_NE(answered->text.find(R"({"elicitation": {}})"), std::string::npos) << answered->text;
+  EXPECT_NE(answered->text.find(R"({"elicitation": {"form": {}}})"), std::string::npos)
+      << answered->text;
   const auto endless = client->call_tool("endless", {}, {});
   ASSERT_FALSE(endless);
   EXPECT_EQ(endless.error().code, Errc::limit_exceeded) << endless.error().message;
   const auto odd = client->call_tool("odd", {}, {});
   ASSERT_FALSE(odd);
   EXPECT_EQ(odd.error().code, Errc::unsupported) << odd.error().message;
+}
+
+TEST(Client, tool_calling_AServerWithAHandshakeAsksTheUserOfACall) {
+  constexpr std::string_view kAsks = R"PY(
+def initialize(params):
+    global capabilities
+    capabilities = params["capabilities"]
+    return {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}}
+waiting = None
+def answer(method, params, id):
+    global waiting
+    if method == "initialize": return initialize(params)
+    waiting = id
+    form = {"type": "object", "properties": {"name": {"type": "string"}, "age": {"default": 30}}}
+    ask = {"message": "Who?", "requestedSchema": form}
+    if params["name"] == "link": ask = {"message": "Go", "mode": "url", "url": "https://x"}
+    say({"jsonrpc": "2.0", "id": "q1", "method": "elicitation/create", "params": ask})
+def on_other(message):
+    if message.get("id") != "q1": return
+    told = [capabilities, message.get("result"), message.get("error")]
+    say({"jsonrpc": "2.0", "id": waiting,
+         "result": {"content": [{"type": "text", "text": json.dumps(told)}]}})
+)PY";
+  ClientOptions with_user = kSmall;
+  with_user.asks_user = true;
+  const auto name = [](const json::Value&) { return std::optional(json::Object{{"name", "Ada"}}); };
+  const auto none = [](const json::Value&) { return std::optional<json::Object>(); };
+  struct Row {
+    const char* tool;
+    ClientOptions client;
+    CallOptions call;
+    std::string_view told;
+  };
+  const Row rows[] = {
+      {"form",
+       with_user,
+       {.on_question = name},
+       R"([{"elicitation": {"form": {}}}, {"action": "accept", "content": {"name": "Ada", "age": 30}}, null])"},
+      {"form",
+       with_user,
+       {.on_question = none},
+       R"([{"elicitation": {"form": {}}}, {"action": "decline"}, null])"},
+      {"link",
+       with_user,
+       {.on_question = name},
+       R"([{"elicitation": {"form": {}}}, {"action": "decline"}, null])"},
+      {"form", with_user, {}, R"([{"elicitation": {"form": {}}}, {"action": "decline"}, null])"},
+      {"form", kSmall, {}, R"([{}, null, {"code": -32601, "message": "not supported"}])"},
+  };
+  for (const Row& row : rows) {
+    auto client = Client::connect(server(kAsks), row.client);
+    ASSERT_TRUE(client) << client.error().message;
+    const auto result = (*client)->call_tool(row.tool, {}, row.call);
+    ASSERT_TRUE(result) << result.error().message;
+    EXPECT_EQ(result->text, row.told);
+  }
 }
 
 TEST(Client, AsksForToolsAgainAsServersSay) {

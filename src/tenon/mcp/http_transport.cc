@@ -36,12 +36,14 @@ struct Exchange {
   unsigned status = 0;
   bool is_stream = false;
   std::string location;
+  std::optional<Challenge> challenge;  // it was refused for want of a token
   std::string body;
   http::SseDecoder decoder;
   std::string last_event;    // its id, after which the stream can be continued
   bool is_answered = false;  // the request has its answer
   int resumed = 0;           // how often the stream was continued
   std::optional<Error> failure;
+  std::string token;  // that was sent
   // Used under the transport's mutex:
   std::unique_ptr<http::Call> call;
   bool is_taken = false;  // the server has begun to answer, or will never do so
@@ -50,9 +52,11 @@ struct Exchange {
 
 class HttpTransport final : public Transport {
  public:
+  // `authorizer` is null if the configuration has the server's Authorization.
   HttpTransport(const ServerConfig& server, std::size_t max_bytes, TransportHandlers handlers,
-                std::unique_ptr<http::Client> client)
+                std::unique_ptr<Authorizer> authorizer, std::unique_ptr<http::Client> client)
       : server_(server),
+        authorizer_(std::move(authorizer)),
         max_bytes_(max_bytes),
         handlers_(std::move(handlers)),
         client_(*client),
@@ -71,8 +75,10 @@ class HttpTransport final : public Transport {
     calls.clear();
     // A server that does not know DELETE drops the session after a time.
     if (has_session) {
-      (void)client_.fetch(
-          {.method = "DELETE", .url = server_.url, .headers = headers(), .time_limit = kGoodbye});
+      (void)client_.fetch({.method = "DELETE",
+                           .url = server_.url,
+                           .headers = headers(token()),
+                           .time_limit = kGoodbye});
     }
   }
 
@@ -88,6 +94,11 @@ class HttpTransport final : public Transport {
     exchange->is_modern = version != nullptr && version->if_string() != nullptr;
     if (exchange->is_modern) add_modern_headers(message, *version->if_string(), own);
     return ask("POST", json::to_string(message), exchange, std::move(own));
+  }
+
+  Status authorize(const Challenge& challenge, const CallOptions& call) override {
+    if (authorizer_ == nullptr) return Transport::authorize(challenge, call);
+    return authorizer_->renew(challenge, call.deadline, call.cancel);
   }
 
   void abandon(std::int64_t id) override {
@@ -119,9 +130,13 @@ class HttpTransport final : public Transport {
   }
 
  private:
-  std::vector<http::Header> headers() {
+  [[nodiscard]] std::string token() const {
+    return authorizer_ == nullptr ? "" : authorizer_->token();
+  }
+  std::vector<http::Header> headers(const std::string& token) {
     const std::lock_guard lock(mutex_);
     std::vector<http::Header> all = server_.headers;
+    if (!token.empty()) all.push_back({"Authorization", "Bearer " + token});
     all.push_back({"Accept", "application/json, text/event-stream"});
     if (!version_.empty()) all.push_back({"MCP-Protocol-Version", version_});
     if (!session_.empty()) all.push_back({"Mcp-Session-Id", session_});
@@ -168,7 +183,9 @@ class HttpTransport final : public Transport {
     exchange->resumed = broken.resumed + 1;
     const std::lock_guard lock(mutex_);
     if (is_closing_) return false;
-    waiting_.push_back({std::chrono::steady_clock::now() + kBetweenListening, exchange});
+    constexpr std::chrono::milliseconds kLeast{50};
+    const auto pause = std::max(broken.decoder.retry().value_or(kBetweenListening), kLeast);
+    waiting_.push_back({std::chrono::steady_clock::now() + pause, exchange});
     return true;
   }
   void tend() override {
@@ -193,9 +210,10 @@ class HttpTransport final : public Transport {
   Status ask(std::string method, std::string body, const std::shared_ptr<Exchange>& exchange,
              std::vector<http::Header> more = {}) {
     const std::int64_t id = exchange->id;
+    exchange->token = token();
     http::ClientRequest request{.method = std::move(method),
                                 .url = server_.url,
-                                .headers = headers(),
+                                .headers = headers(exchange->token),
                                 .body = std::move(body),
                                 .silence_limit = kLongest,
                                 .max_body_bytes = std::size_t{1} << 40};
@@ -235,6 +253,7 @@ class HttpTransport final : public Transport {
     exchange.status = status;
     const std::string_view type = http::find_header(fields, "content-type");
     exchange.is_stream = status == 200 && type.starts_with("text/event-stream");
+    exchange.challenge = Challenge::of(status, fields, exchange.token);
     exchange.location = http::find_header(fields, "location").substr(0, kMaxExcerpt);
     const std::string_view session = http::find_header(fields, "mcp-session-id");
     const std::lock_guard lock(mutex_);
@@ -299,7 +318,9 @@ class HttpTransport final : public Transport {
   void on_end(const std::shared_ptr<Exchange>& exchange, Status end) {
     const unsigned status = exchange->status;
     const bool is_lost = is_session_lost(*exchange);
-    if (status >= 300 && !exchange->failure && !take_refusal(*exchange)) {
+    // A server may put an error of JSON-RPC into its answer although it wants a token.
+    const bool wants_token = exchange->challenge && authorizer_ != nullptr;
+    if (status >= 300 && !exchange->failure && (wants_token || !take_refusal(*exchange))) {
       exchange->failure = Error{Errc::unavailable, server_.name + " answered with status " +
                                                        std::to_string(status) + excerpt(*exchange)};
     }
@@ -326,6 +347,9 @@ class HttpTransport final : public Transport {
       // It is not known whether other calls were run.
       handlers_.on_closed({.why = {Errc::unavailable, name + " has forgotten the session"},
                            .refused = exchange->id});
+    } else if (exchange->id != 0 && exchange->challenge && authorizer_ != nullptr) {
+      handlers_.on_refused(exchange->id, *std::move(exchange->challenge),
+                           exchange->failure.value_or(Error{Errc::unavailable, name}));
     } else if (exchange->id != 0) {
       // Has no effect if the answer has arrived.
       handlers_.on_failed(exchange->id, exchange->failure.value_or(Error{
@@ -340,11 +364,12 @@ class HttpTransport final : public Transport {
   static std::string excerpt(const Exchange& exchange) {
     std::string text = exchange.body.substr(0, kMaxExcerpt);
     if (!exchange.location.empty()) return ": its url is " + exchange.location;
-    if (exchange.status == 401) return " (its headers need an Authorization)";
+    if (exchange.status == 401) return " (its headers need another Authorization)";
     return text.empty() ? "" : ": " + text;
   }
 
   const ServerConfig server_;
+  const std::unique_ptr<Authorizer> authorizer_;
   const std::size_t max_bytes_;
   const TransportHandlers handlers_;
 
@@ -366,13 +391,25 @@ class HttpTransport final : public Transport {
 
 }  // namespace
 
+Status Transport::authorize(const Challenge& /*challenge*/, const CallOptions& /*call*/) {
+  return Unexpected(Error{Errc::unsupported, "there are no tokens for this server"});
+}
+
 Expected<std::unique_ptr<Transport>> open_http(const ServerConfig& server,
-                                               std::size_t max_message_bytes,
+                                               const ClientOptions& options,
                                                TransportHandlers handlers) {
   auto client = http::Client::create({});
   if (!client) return Unexpected(std::move(client.error()));
-  return std::make_unique<HttpTransport>(server, max_message_bytes, std::move(handlers),
-                                         *std::move(client));
+  std::unique_ptr<Authorizer> authorizer;
+  if (http::find_header(server.headers, "authorization").empty()) {
+    authorizer = std::make_unique<Authorizer>(AuthorizerOptions{.name = server.name,
+                                                                .url = server.url,
+                                                                .oauth = server.oauth,
+                                                                .tokens = options.tokens,
+                                                                .on_login = options.on_login});
+  }
+  return std::make_unique<HttpTransport>(server, options.max_message_bytes, std::move(handlers),
+                                         std::move(authorizer), *std::move(client));
 }
 
 }  // namespace tenon::mcp

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "tenon/json/value.h"
+#include "tenon/mcp/encoding.h"
 #include "tenon/mcp/transport.h"
 
 namespace tenon::mcp {
@@ -133,23 +134,6 @@ class Glancer {
   bool has_version_ = false;
   Glance seen_;
 };
-
-std::string base64(std::string_view bytes) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (std::size_t at = 0; at < bytes.size(); at += 3) {
-    const std::string_view three = bytes.substr(at, 3);
-    std::uint32_t bits = 0;
-    for (std::size_t i = 0; i < 3; ++i) {
-      bits = bits << 8U | (i < three.size() ? static_cast<unsigned char>(three[i]) : 0U);
-    }
-    for (std::size_t i = 0; i < 4; ++i) {
-      out += i <= three.size() ? kDigits[bits >> (18 - 6 * i) & 63U] : '=';
-    }
-  }
-  return out;
-}
 
 }  // namespace
 

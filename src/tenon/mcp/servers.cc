@@ -32,15 +32,15 @@ std::optional<std::string> expanded(std::string_view text, std::string& missing)
   }
 }
 
-constexpr std::string_view kKnown[] = {"disabled",     "type",         "command",      "args",
-                                       "env",          "cwd",          "url",          "headers",
-                                       "includeTools", "excludeTools", "disabledTools"};
+constexpr std::string_view kKnown[] = {"disabled",     "type",         "command",       "args",
+                                       "env",          "cwd",          "url",           "headers",
+                                       "includeTools", "excludeTools", "disabledTools", "oauth"};
 
 constexpr std::string_view kOfCommands[] = {"args", "env", "cwd"};
 
 bool has_effect(std::string_view key, bool is_command) {
   const auto in = [&](const auto& keys) { return std::ranges::find(keys, key) != std::end(keys); };
-  return in(kKnown) && (is_command ? key != "headers" : !in(kOfCommands));
+  return in(kKnown) && (is_command ? key != "headers" && key != "oauth" : !in(kOfCommands));
 }
 
 /// Reads one server. The first error is kept.
@@ -75,6 +75,7 @@ class Reader {
     pairs("headers", [this](std::string key, std::string value) {
       server_.headers.push_back({std::move(key), std::move(value)});
     });
+    if (const json::Value* const oauth = from_.find("oauth")) read_oauth(*oauth);
     if (type == "sse") {
       fail(Errc::unsupported,
            "type \"sse\" is the transport of before 2025-03-26: give the server's url for "
@@ -101,6 +102,41 @@ class Reader {
       out = *std::move(text);
     } else {
       fail(Errc::invalid, key + ": the environment has no variable " + missing);
+    }
+  }
+  void read_oauth(const json::Value& oauth) {
+    if (oauth.if_object() == nullptr) return fail(Errc::invalid, "oauth must be an object");
+    OAuthConfig& read = server_.oauth;
+    std::string grant;
+    const std::pair<std::string_view, std::string*> texts[] = {
+        {"clientId", &read.client_id},
+        {"clientSecret", &read.client_secret},
+        {"clientMetadataUrl", &read.client_metadata_url},
+        {"scope", &read.scope},
+        {"grant", &grant}};
+    for (const json::Member& member : *oauth.if_object()) {
+      const auto text =
+          std::ranges::find(texts, member.key, [](const auto& one) { return one.first; });
+      if (text != std::end(texts)) {
+        take(member.value, "oauth." + member.key, *text->second);
+      } else if (member.key == "callbackPort") {
+        const json::Number* const number = member.value.if_number();
+        const std::int64_t port = number == nullptr ? 0 : number->to_int64().value_or(0);
+        if (port < 1 || port > 65'535) fail(Errc::invalid, "oauth.callbackPort must be a port");
+        read.callback_port = static_cast<std::uint16_t>(port);
+      } else {
+        server_.ignored.push_back("oauth." + member.key);
+      }
+    }
+    read.is_machine = grant == "client_credentials";
+    if (!grant.empty() && !read.is_machine && grant != "authorization_code") {
+      fail(Errc::invalid, "oauth.grant must be \"authorization_code\" or \"client_credentials\"");
+    }
+    if (read.is_machine && read.client_id.empty()) {
+      fail(Errc::invalid, "oauth.grant \"client_credentials\" needs a clientId");
+    }
+    if (!read.client_metadata_url.empty() && !read.client_metadata_url.starts_with("https://")) {
+      fail(Errc::invalid, "oauth.clientMetadataUrl must begin with https://");
     }
   }
   void text(std::string_view key, std::string& out) {
@@ -143,7 +179,7 @@ bool ServerConfig::operator==(const ServerConfig& other) const {
   return name == other.name && command == other.command && environment == other.environment &&
          folder == other.folder && url == other.url &&
          std::ranges::equal(headers, other.headers, is_same) && only_tools == other.only_tools &&
-         without_tools == other.without_tools && ignored == other.ignored;
+         without_tools == other.without_tools && ignored == other.ignored && oauth == other.oauth;
 }
 
 bool ServerConfig::has_tool(const std::string& tool) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,20 @@
 
 namespace tenon::mcp {
 
+/// How Tenon gets tokens (OAuth 2.1) from the authorization server of a server with a url.
+struct OAuthConfig {
+  std::string client_id;      ///< "": Tenon registers itself, or uses client_metadata_url.
+  std::string client_secret;  ///< "": none.
+  /// The https address of a document that describes the client, for servers that take such an
+  /// address as the client's id.
+  std::string client_metadata_url;
+  std::string scope;                ///< Instead of all scopes that the server names.
+  std::uint16_t callback_port = 0;  ///< The port that logins come back to; 0: any free one.
+  bool is_machine = false;          ///< The grant is `client_credentials`: no user logs in.
+
+  bool operator==(const OAuthConfig&) const = default;
+};
+
 /// How a server is reached: by pipes, or at an address.
 struct ServerConfig {
   std::string name;
@@ -19,6 +34,7 @@ struct ServerConfig {
   std::string folder;                    ///< The folder in which the program runs; "": our own.
   std::string url;
   std::vector<http::Header> headers;                   ///< Sent with every request.
+  OAuthConfig oauth;                                   ///< For servers that ask for a token.
   std::optional<std::vector<std::string>> only_tools;  ///< All other tools are left out.
   std::vector<std::string> without_tools;              ///< These tools are left out.
   std::vector<std::string> ignored;  ///< Members of its configuration that have no effect.
@@ -32,11 +48,14 @@ struct ServerConfig {
 ///
 ///     {"mcpServers": {
 ///       "files": {"command": "mcp-server-files", "args": ["/data"], "env": {"LEVEL": "1"}},
-///       "search": {"url": "https://host/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}}}}
+///       "search": {"url": "https://host/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}},
+///       "crm": {"url": "https://crm/mcp", "oauth": {"clientId": "tenon", "scope": "read"}}}}
 ///
 /// `${NAME}` is a variable of our environment; `${NAME:-text}` gives a text for a variable that is
 /// not set. Servers with `"disabled": true` are left out. So are tools that `disabledTools` or
-/// `excludeTools` name, and, if there is `includeTools`, those that it does not name. Fails, naming
+/// `excludeTools` name, and, if there is `includeTools`, those that it does not name. `oauth` may
+/// have clientId, clientSecret, clientMetadataUrl, scope, callbackPort, and grant
+/// ("authorization_code" or "client_credentials"). Fails, naming
 /// server and member, with `invalid`, or with `unsupported` for the transport `sse`, which
 /// 2025-03-26 replaced.
 [[nodiscard]] Expected<std::vector<ServerConfig>> read_servers(const json::Value& config);

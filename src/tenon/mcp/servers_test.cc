@@ -56,6 +56,26 @@ TEST(ReadServers, SaysWhichToolsAreWantedAndWhatHasNoEffect) {
   }
 }
 
+TEST(ReadServers, SaysHowTokensAreGot) {
+  ASSERT_EQ(setenv("TENON_TEST_TOKEN", "s3cret", 1), 0);
+  const auto servers = read(R"({
+      "crm": {"url": "https://h/", "oauth": {"clientId": "me", "clientSecret": "${TENON_TEST_TOKEN}",
+              "scope": "a b", "callbackPort": 8123, "dream": 1}},
+      "job": {"url": "https://h/", "oauth": {"clientId": "me", "grant": "client_credentials"}},
+      "doc": {"url": "https://h/", "oauth": {"clientMetadataUrl": "https://me/client.json",
+              "grant": "authorization_code"}},
+      "near": {"command": "x", "oauth": {}}})");
+  ASSERT_TRUE(servers) << servers.error().message;
+  EXPECT_EQ(
+      (*servers)[0].oauth,
+      (OAuthConfig{
+          .client_id = "me", .client_secret = "s3cret", .scope = "a b", .callback_port = 8123}));
+  EXPECT_EQ((*servers)[0].ignored, (std::vector<std::string>{"oauth.dream"}));
+  EXPECT_TRUE((*servers)[1].oauth.is_machine);
+  EXPECT_EQ((*servers)[2].oauth, (OAuthConfig{.client_metadata_url = "https://me/client.json"}));
+  EXPECT_EQ((*servers)[3].ignored, (std::vector<std::string>{"oauth"}));
+}
+
 TEST(ReadServers, NamesWhatIsWrong) {
   struct Row {
     std::string_view servers;
@@ -75,6 +95,11 @@ TEST(ReadServers, NamesWhatIsWrong) {
       {R"({"a": {"url": "ftp://h"}})", "url is"},
       {R"({"a": {"url": "http://h/", "headers": {"X": "${TENON_TEST_NONE}"}}})",
        "headers.X: the environment has no variable TENON_TEST_NONE"},
+      {R"({"a": {"url": "http://h/", "oauth": 1}})", "oauth must be an object"},
+      {R"({"a": {"url": "http://h/", "oauth": {"callbackPort": 0}}})", "callbackPort"},
+      {R"({"a": {"url": "http://h/", "oauth": {"grant": "password"}}})", "oauth.grant"},
+      {R"({"a": {"url": "http://h/", "oauth": {"grant": "client_credentials"}}})", "a clientId"},
+      {R"({"a": {"url": "http://h/", "oauth": {"clientMetadataUrl": "http://h/"}}})", "https://"},
       {R"({"a": {"type": "sse", "url": "http://h/"}})", "streamable HTTP", Errc::unsupported},
   };
   for (const Row& row : rows) {

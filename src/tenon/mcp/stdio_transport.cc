@@ -262,7 +262,7 @@ class StdioTransport final : public Transport {
 }  // namespace
 
 Expected<std::unique_ptr<Transport>> start_stdio(const ServerConfig& server,
-                                                 std::size_t max_message_bytes,
+                                                 const ClientOptions& options,
                                                  TransportHandlers handlers) {
   auto process = Process::start({.arguments = server.command,
                                  .environment = plain_environment(server.environment),
@@ -270,8 +270,8 @@ Expected<std::unique_ptr<Transport>> start_stdio(const ServerConfig& server,
   if (!process) return Unexpected(std::move(process.error()));
   const int wake = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake < 0) return Unexpected(Error{Errc::unavailable, "there is no eventfd left"});
-  return std::make_unique<StdioTransport>(server.name, *std::move(process), max_message_bytes,
-                                          std::move(handlers), wake);
+  return std::make_unique<StdioTransport>(server.name, *std::move(process),
+                                          options.max_message_bytes, std::move(handlers), wake);
 }
 
 }  // namespace tenon::mcp

@@ -12,6 +12,7 @@
 #include "tenon/base/expected.h"
 #include "tenon/http/message.h"
 #include "tenon/json/value.h"
+#include "tenon/mcp/authorization.h"
 #include "tenon/mcp/client.h"
 #include "tenon/mcp/servers.h"
 
@@ -31,6 +32,8 @@ struct TransportHandlers {
   std::function<void(json::Value message)> on_message;
   /// The request `id` gets no answer.
   std::function<void(std::int64_t id, Error why)> on_failed;
+  /// The server wants a token for the request `id`, or another one, and has not run it.
+  std::function<void(std::int64_t id, Challenge challenge, Error why)> on_refused;
   /// `text` answers a request, but cannot be read.
   std::function<void(std::string_view text, Error why)> on_unreadable;
   std::function<void(Closing closing)> on_closed;
@@ -50,6 +53,8 @@ class Transport {
   [[nodiscard]] virtual bool cancels_by_abandoning() const { return false; }
   /// The caller no longer waits for the answer.
   virtual void abandon(std::int64_t id) = 0;
+  /// Gets a token that may do what the server refused; waits for a login if there is a user.
+  [[nodiscard]] virtual Status authorize(const Challenge& challenge, const CallOptions& call);
   /// Called now and then while a caller waits; does the work that is due.
   virtual void tend() {}
   /// Both sides have agreed on this version of the protocol. Tells the server so with `hello`,
@@ -61,12 +66,12 @@ class Transport {
 
 /// Starts a program that reads and writes one line for each message.
 [[nodiscard]] Expected<std::unique_ptr<Transport>> start_stdio(const ServerConfig& server,
-                                                               std::size_t max_message_bytes,
+                                                               const ClientOptions& options,
                                                                TransportHandlers handlers);
 /// "Streamable HTTP" of 2025-03-26 and later. A message that names its revision in `_meta` gets the
 /// headers of 2026-07-28.
 [[nodiscard]] Expected<std::unique_ptr<Transport>> open_http(const ServerConfig& server,
-                                                             std::size_t max_message_bytes,
+                                                             const ClientOptions& options,
                                                              TransportHandlers handlers);
 
 /// Opens the transport of a session, which gives the server's messages to the handlers.

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tenon/json/value.h"
+
+/// What servers of tools ask of the user at the terminal.
+namespace tenon::app {
+
+/// Reads a line after a prompt. False: there is no more input, or Ctrl-C came.
+using ReadLine = std::function<bool(std::string_view prompt, std::string& line)>;
+
+/// Asks for the members of a form (elicitation/create), each on a line. An empty line takes the
+/// default, or leaves the member out. No value: the user declines, or gives what does not fit three
+/// times. Texts of the server are shown without what a terminal obeys.
+[[nodiscard]] std::optional<json::Object> ask_user(const std::string& server,
+                                                   const json::Value& params, const ReadLine& read);
+
+/// Shows the address of a login on stderr, and opens it: by the program that BROWSER names, or by
+/// xdg-open on a desktop. With `opens` false it is only shown.
+void show_login(const std::string& address, bool opens);
+
+}  // namespace tenon::app
