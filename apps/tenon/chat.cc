@@ -23,6 +23,7 @@
 #include "tenon/base/utf8.h"
 #include "tenon/chat/conversation.h"
 #include "tenon/chat/converse.h"
+#include "tenon/chat/mcp_source.h"
 #include "tenon/chat/toolbox.h"
 #include "tenon/config/tools.h"
 
@@ -31,6 +32,9 @@ namespace {
 
 constexpr std::string_view kHelp =
     "  /tools   the tools that the model may call\n"
+    "  /prompts          texts that servers offer; /prompt SERVER:NAME [ARGUMENT=TEXT ...] asks "
+    "one\n"
+    "  /resources        what servers let read; @SERVER:URI in a question adds its text\n"
     "  /reset   forgets the conversation\n"
     "  /quit    ends it (as do Ctrl-D and an end of input)\n"
     "  /help    this list\n"
@@ -95,14 +99,33 @@ struct ChatOptions {
   std::int64_t max_rounds = 20;
   std::int64_t tool_timeout_s = 60;
   bool remembers = false;
+  bool resources = false;
 };
+
+/// The tools, and the servers that some of them belong to.
+struct Tools {
+  std::unique_ptr<chat::Toolbox> box;
+  std::vector<std::shared_ptr<chat::McpServer>> servers;
+};
+
+// The words of a line, which spaces separate.
+std::vector<std::string> words_of(std::string_view line) {
+  std::vector<std::string> words;
+  while (!line.empty()) {
+    const std::string_view word = line.substr(0, line.find(' '));
+    line.remove_prefix(std::min(word.size() + 1, line.size()));
+    if (!word.empty()) words.emplace_back(word);
+  }
+  return words;
+}
 
 class Chat {
  public:
-  Chat(std::shared_ptr<chat::Model> model, message::ChatRequest request,
-       std::unique_ptr<chat::Toolbox> toolbox, const ChatOptions& options)
+  Chat(std::shared_ptr<chat::Model> model, message::ChatRequest request, Tools tools,
+       const ChatOptions& options)
       : model_(std::move(model)),
-        toolbox_(std::move(toolbox)),
+        toolbox_(std::move(tools.box)),
+        servers_(std::move(tools.servers)),
         options_(options),
         talk_(model_, chat::Conversation::Options{.request = std::move(request)}),
         memory_(options.remembers ? std::make_shared<chat::ToolMemory>() : nullptr),
@@ -120,7 +143,7 @@ class Chat {
         if (!command(line)) break;
         continue;
       }
-      const int status = turn(line);
+      const int status = turn(with_resources(line));
       if (status > kSignal || (status != kOk && !is_terminal_)) return status;
     }
     if (is_terminal_) std::cout << '\n';
@@ -145,6 +168,12 @@ class Chat {
       talk_.reset();
     } else if (line == "/tools") {
       list_tools();
+    } else if (line == "/prompts") {
+      list_prompts();
+    } else if (line == "/resources") {
+      list_resources();
+    } else if (line.starts_with("/prompt ")) {
+      if (const auto text = prompt_of(line)) (void)turn(*text);
     } else {
       if (line != "/help") std::cout << "There is no command " << line << ".\n";
       std::cout << kHelp;
@@ -164,6 +193,123 @@ class Chat {
     }
   }
 
+  static void say(const std::string& line) { std::cout << shown(line, STDOUT_FILENO) << '\n'; }
+
+  // How long a server may take that the user asks.
+  [[nodiscard]] chat::ToolContext moment(const Interruption& interruption) {
+    return {.cancel = interruption.token(),
+            .deadline =
+                std::chrono::steady_clock::now() + std::chrono::seconds(options_.tool_timeout_s),
+            .on_question = [this](const std::string& server, const json::Value& params) {
+              return ask(server, params);
+            }};
+  }
+
+  std::optional<json::Object> ask(const std::string& server, const json::Value& params) {
+    const std::lock_guard lock(asking_);  // tools that run at a time ask in turn
+    return ask_user(server, params, [this](std::string_view prompt, std::string& line) {
+      return read(prompt, line);
+    });
+  }
+
+  void list_prompts() {
+    const Interruption interruption;
+    std::size_t count = 0;
+    for (const auto& server : servers_) {
+      const auto prompts = server->prompts(moment(interruption));
+      if (!prompts) say("  " + server->name() + ": " + prompts.error().message);
+      for (const mcp::Prompt& one : prompts.value_or(std::vector<mcp::Prompt>())) {
+        std::string line = "  " + server->name() + ":" + one.name;
+        for (const auto& argument : one.arguments) {
+          line +=
+              argument.is_required ? " " + argument.name + "=..." : " [" + argument.name + "=...]";
+        }
+        say(line + (one.description.empty() ? "" : "  " + one.description));
+        ++count;
+      }
+    }
+    if (count == 0) say("There are no prompts.");
+  }
+
+  void list_resources() {
+    const Interruption interruption;
+    std::size_t count = 0;
+    for (const auto& server : servers_) {
+      const auto resources = server->resources(moment(interruption));
+      if (!resources) say("  " + server->name() + ": " + resources.error().message);
+      for (const mcp::Resource& one : resources.value_or(std::vector<mcp::Resource>())) {
+        const std::string& about = one.description.empty() ? one.name : one.description;
+        say("  @" + server->name() + ":" + one.uri + (about.empty() ? "" : "  " + about));
+        ++count;
+      }
+    }
+    if (count == 0) say("There are no resources.");
+  }
+
+  // The server that a word such as "files:readme" begins with, and the rest; null: no server has
+  // the name.
+  [[nodiscard]] std::pair<chat::McpServer*, std::string> server_in(std::string_view word) const {
+    for (const auto& server : servers_) {
+      const std::string& name = server->name();
+      if (word.starts_with(name) && word.size() > name.size() && word[name.size()] == ':') {
+        return {server.get(), std::string(word.substr(name.size() + 1))};
+      }
+    }
+    return {nullptr, ""};
+  }
+
+  // The text of "/prompt SERVER:NAME ARGUMENT=TEXT ..."; a text goes on up to the next "NAME=".
+  std::optional<std::string> prompt_of(const std::string& line) {
+    const std::vector<std::string> words = words_of(line);
+    const auto [server, name] = server_in(words.size() > 1 ? words[1] : "");
+    if (server == nullptr) {
+      say("There is no such prompt; /prompts lists them.");
+      return std::nullopt;
+    }
+    json::Object arguments;
+    std::string last;
+    for (std::size_t i = 2; i < words.size(); ++i) {
+      const auto equals = words[i].find('=');
+      if (equals != std::string::npos) {
+        last = words[i].substr(0, equals);
+        arguments.set(last, words[i].substr(equals + 1));
+      } else if (!last.empty()) {
+        arguments.set(last, *arguments.find(last)->if_string() + " " + words[i]);
+      }
+    }
+    const Interruption interruption;
+    const auto messages = server->prompt(name, arguments, moment(interruption));
+    if (!messages) {
+      say(messages.error().message);
+      return std::nullopt;
+    }
+    const bool has_others = std::ranges::any_of(
+        *messages, [](const mcp::PromptMessage& one) { return one.role != "user"; });
+    std::string text;
+    for (const mcp::PromptMessage& one : *messages) {
+      text += (text.empty() ? "" : "\n\n") + (has_others ? one.role + ": " : "") + one.text;
+    }
+    say(text);
+    return text;
+  }
+
+  // The question, with the texts of the resources that it names behind it.
+  std::string with_resources(const std::string& line) {
+    std::string text = line;
+    for (const std::string& word : words_of(line)) {
+      const auto [server, uri] = server_in(word.starts_with('@') ? word.substr(1) : "");
+      if (server == nullptr) continue;
+      const Interruption interruption;
+      const auto content = server->read(uri, moment(interruption));
+      if (!content) {
+        say(content.error().message);
+        continue;
+      }
+      text += "\n\n[" + uri + " of " + server->name() + ", as it was read:]\n" + *content;
+    }
+    return text;
+  }
+
   // Answers, and goes on with the tools' results, until the model writes an answer without a call.
   // A signal that asks the program to end waits until no tool runs.
   int turn(const std::string& question) {
@@ -177,13 +323,8 @@ class Chat {
          .approve = [this](const message::ToolCall& call,
                            const std::string& identity) { return is_allowed(call, identity); },
          .on_result = &Chat::show,
-         .on_question =
-             [this](const std::string& server, const json::Value& params) {
-               const std::lock_guard lock(asking_);  // tools that run at a time ask in turn
-               return ask_user(server, params, [this](std::string_view prompt, std::string& line) {
-                 return read(prompt, line);
-               });
-             },
+         .on_question = [this](const std::string& server,
+                               const json::Value& params) { return ask(server, params); },
          .memory = memory_,
          .other_tools = [this](const message::ToolCall& call) { return result_of(call); }});
     if (report.refusal) {
@@ -227,6 +368,7 @@ class Chat {
 
   const std::shared_ptr<chat::Model> model_;
   const std::unique_ptr<chat::Toolbox> toolbox_;
+  const std::vector<std::shared_ptr<chat::McpServer>> servers_;
   const ChatOptions& options_;
   chat::Conversation talk_;
   const std::shared_ptr<chat::ToolMemory> memory_;  // null: each call is run
@@ -235,29 +377,32 @@ class Chat {
   std::set<std::string> allowed_;  // identities of tools that may run without asking
 };
 
-OrComplaint<std::unique_ptr<chat::Toolbox>> make_toolbox(const ChatOptions& options,
-                                                         const config::ToolsFile& file) {
-  auto toolbox = std::make_unique<chat::Toolbox>(
-      chat::Toolbox::Options{.time_limit = std::chrono::seconds(options.tool_timeout_s)});
-  if (auto added = config::add_commands(file, options.ask.tools_file, *toolbox); !added) {
+OrComplaint<Tools> make_tools(const ChatOptions& options, const config::ToolsFile& file) {
+  Tools tools{.box = std::make_unique<chat::Toolbox>(chat::Toolbox::Options{
+                  .time_limit = std::chrono::seconds(options.tool_timeout_s)})};
+  if (auto added = config::add_commands(file, options.ask.tools_file, *tools.box); !added) {
     return complaint(added.error());
   }
   if (!options.mcp.empty()) {
-    config::ServerOptions user;
-    if (isatty(STDIN_FILENO) == 1) {
-      user = {.asks_user = true,
-              .on_login = [](const std::string& address) { show_login(address, /*opens=*/true); }};
-    }
-    const auto notes = config::add_servers(options.mcp, *toolbox, /*must_answer=*/true, user);
+    config::ServerOptions user{.on_server = [&tools](std::shared_ptr<chat::McpServer> server) {
+      tools.servers.push_back(std::move(server));
+    }};
+    user.asks_user = isatty(STDIN_FILENO) == 1;
+    const auto notes = config::add_servers(options.mcp, *tools.box, /*must_answer=*/true, user);
     if (!notes) return complaint(notes.error());
     for (const std::string& note : *notes) std::cerr << shown(note, STDERR_FILENO) << '\n';
   }
-  if (!toolbox->tools().list().empty() && !options.yes && isatty(STDIN_FILENO) != 1) {
+  if (options.resources) {
+    if (auto added = config::add_resources(tools.servers, *tools.box); !added) {
+      return complaint(added.error());
+    }
+  }
+  if (!tools.box->tools().list().empty() && !options.yes && isatty(STDIN_FILENO) != 1) {
     return complaint(kUsage,
                      "tools would be run, and no user can be asked, because the input is not a "
                      "terminal: --yes allows all of them");
   }
-  return toolbox;
+  return tools;
 }
 
 std::string name_in(const json::Value& tool) {
@@ -301,13 +446,13 @@ int run_chat(const ChatOptions& options) {
   end_programs_with_us();
   const auto file = config::read_tools(options.ask.tools_file);
   if (!file) return complain(file.error());
-  auto toolbox = make_toolbox(options, *file);
-  if (!toolbox) return complain(toolbox.error());
-  auto request = beginning(options.ask, *file, **toolbox);
+  auto tools = make_tools(options, *file);
+  if (!tools) return complain(tools.error());
+  auto request = beginning(options.ask, *file, *tools->box);
   if (!request) return complain(request.error());
   auto model = load_model(options.ask);
   if (!model) return complain(model.error());
-  return Chat(*std::move(model), *std::move(request), *std::move(toolbox), options).run();
+  return Chat(*std::move(model), *std::move(request), *std::move(tools), options).run();
 }
 
 }  // namespace
@@ -319,6 +464,8 @@ Command add_chat(App tenon) {
   add_ask_options(app, options->ask);
   app.add_option("--mcp", options->mcp,
                  "JSON file of mcpServers, as Claude Desktop, Cursor and others read it");
+  app.add_flag("--resources", options->resources,
+               "Tools with which the model lists and reads what the servers of --mcp let read");
   app.add_flag("--yes", options->yes, "Runs tools without asking");
   app.add_option("--max-rounds", options->max_rounds,
                  "Most answers of the model to one question, those with calls included")

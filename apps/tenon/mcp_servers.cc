@@ -33,6 +33,7 @@ struct ServersOptions {
   std::string tool;
   std::string arguments;
   std::string answers;
+  std::string scope;
   bool json = false;
   bool logs_in = false;
   bool no_browser = false;
@@ -66,6 +67,7 @@ class Visit {
     auto server = server_named(options_);
     if (!server) return Failure<Complaint>(std::move(server.error()));
     server_ = *std::move(server);
+    if (!options_.scope.empty()) server_.oauth.scope = options_.scope;
     const std::chrono::milliseconds most = std::chrono::seconds(options_.timeout_s);
     mcp::ClientOptions how{.connect_timeout = most,
                            .list_timeout = most,
@@ -251,6 +253,7 @@ std::function<int()> add_mcp_servers(App mcp) {
   auto options = std::make_shared<ServersOptions>();
   const App login = mcp.add_subcommand("login", "Logs in at a server of tools (OAuth)");
   add_common(login, *options);
+  login.add_option("--scope", options->scope, "Scopes to ask for, besides those that are needed");
   login.add_flag("--no-browser", options->no_browser, "Only shows the address");
   login.footer(
       "Shows the address of the login, opens it in a browser ($BROWSER, xdg-open), and waits.\n"

@@ -1,8 +1,10 @@
 """A server of tools by the official SDK: `python tool_server.py` behind pipes, `python tool_server.py PORT` over HTTP."""
 import asyncio
 import sys
+from typing import Annotated
 
-from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver import Context, Elicit, MCPServer, Resolve
+from pydantic import BaseModel
 
 server = MCPServer("weather", version="1.2.3")
 
@@ -30,6 +32,33 @@ def fail() -> str:
 def add(a: int, b: int = 2) -> dict[str, int]:
     """Adds two numbers"""
     return {"sum": a + b}
+
+
+@server.prompt()
+def forecast(city: str, days: str = "3") -> str:
+    """Asks for a forecast"""
+    return f"What will the weather be in {city} for {days} days?"
+
+
+@server.resource("climate://bled")
+def climate() -> str:
+    """The climate of Bled"""
+    return "Mild, with a lake."
+
+
+class Table(BaseModel):
+    name: str
+    people: int = 2
+
+
+def whom() -> Elicit[Table]:
+    return Elicit("For whom?", Table)
+
+
+@server.tool()
+def book(city: str, table: Annotated[Table, Resolve(whom)]) -> str:
+    """Books a table, once the user has said for whom"""
+    return f"a table in {city} for {table.name} and {table.people - 1} more"
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kBetweenAttempts{5};
 
-class McpSource final : public ToolSource {
+class McpSource final : public McpServer {
  public:
   McpSource(mcp::ServerConfig server, mcp::ClientOptions options)
       : server_(std::move(server)), options_(std::move(options)) {}
@@ -58,15 +58,10 @@ class McpSource final : public ToolSource {
       // The model is not told why: the error may contain what the program wrote as it ended.
       if (!client)
         return Unexpected(Error{client.error().code, server_.name + " is not there now"});
-      mcp::CallOptions options = options_of(context);
+      mcp::CallOptions options = asking(context);
       options.on_progress = [this, &context](const mcp::Progress& progress) {
         tell(progress, context);
       };
-      if (context.on_question && options_.asks_user) {
-        options.on_question = [this, &context](const json::Value& params) {
-          return context.on_question(server_.name, params);
-        };
-      }
       auto result = (*client)->call_tool(tool, arguments, options);
       if (result) return ToolOutput{.text = std::move(result->text), .is_error = result->is_error};
       why = std::move(result.error());
@@ -74,6 +69,25 @@ class McpSource final : public ToolSource {
       if (!result.error().ran_nothing || context.is_over()) break;
     }
     return Unexpected(std::move(why));
+  }
+
+  Expected<std::vector<mcp::Prompt>> prompts(const ToolContext& context) override {
+    return with(context, [&](mcp::Client& client) { return client.list_prompts(asking(context)); });
+  }
+  Expected<std::vector<mcp::PromptMessage>> prompt(const std::string& prompt_name,
+                                                   const json::Object& arguments,
+                                                   const ToolContext& context) override {
+    return with(context, [&](mcp::Client& client) {
+      return client.get_prompt(prompt_name, arguments, asking(context));
+    });
+  }
+  Expected<std::vector<mcp::Resource>> resources(const ToolContext& context) override {
+    return with(context,
+                [&](mcp::Client& client) { return client.list_resources(asking(context)); });
+  }
+  Expected<std::string> read(const std::string& uri, const ToolContext& context) override {
+    return with(context,
+                [&](mcp::Client& client) { return client.read_resource(uri, asking(context)); });
   }
 
   std::string instructions() const override {
@@ -84,6 +98,24 @@ class McpSource final : public ToolSource {
  private:
   static mcp::CallOptions options_of(const ToolContext& context) {
     return {.deadline = context.deadline, .cancel = context.cancel};
+  }
+
+  // The same, with the user to whom the server may put questions.
+  mcp::CallOptions asking(const ToolContext& context) const {
+    mcp::CallOptions options = options_of(context);
+    if (context.on_question && options_.asks_user) {
+      options.on_question = [this, &context](const json::Value& params) {
+        return context.on_question(server_.name, params);
+      };
+    }
+    return options;
+  }
+
+  template <class Ask>
+  auto with(const ToolContext& context, Ask ask) -> decltype(ask(std::declval<mcp::Client&>())) {
+    const auto client = use(context);
+    if (!client) return Unexpected(client.error());
+    return ask(**client);
   }
 
   void tell(const mcp::Progress& progress, const ToolContext& context) const {
@@ -162,7 +194,7 @@ class McpSource final : public ToolSource {
 
 }  // namespace
 
-std::shared_ptr<ToolSource> mcp_source(mcp::ServerConfig server, mcp::ClientOptions options) {
+std::shared_ptr<McpServer> mcp_source(mcp::ServerConfig server, mcp::ClientOptions options) {
   return std::make_shared<McpSource>(std::move(server), std::move(options));
 }
 

@@ -1,5 +1,6 @@
 #include "tenon/config/tools.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <string_view>
 #include <utility>
@@ -120,6 +121,55 @@ Expected<std::vector<mcp::ServerConfig>> read_servers(const std::string& path) {
   return servers;
 }
 
+Status add_resources(std::vector<std::shared_ptr<chat::McpServer>> servers,
+                     chat::Toolbox& toolbox) {
+  const auto listing = [servers](const json::Object&,
+                                 const chat::ToolContext& context) -> Expected<chat::ToolOutput> {
+    std::string text;
+    for (const auto& server : servers) {
+      const auto resources = server->resources(context);
+      if (!resources) {
+        text += server->name() + ": " + resources.error().message + "\n";
+        continue;
+      }
+      for (const mcp::Resource& one : *resources) {
+        text += server->name() + " " + one.uri + " " +
+                (one.description.empty() ? one.name : one.description) + "\n";
+      }
+    }
+    return chat::ToolOutput{.text = text.empty() ? "There are no resources." : trimmed(text)};
+  };
+  const auto reading = [servers](const json::Object& arguments,
+                                 const chat::ToolContext& context) -> Expected<chat::ToolOutput> {
+    const std::string name = text_at(arguments, "/server");
+    const auto found =
+        std::ranges::find_if(servers, [&name](const auto& one) { return one->name() == name; });
+    if (found == servers.end()) return invalid("there is no server " + json::quoted(name));
+    auto text = (*found)->read(text_at(arguments, "/uri"), context);
+    if (!text) return Unexpected(std::move(text.error()));
+    return chat::ToolOutput{.text = *std::move(text)};
+  };
+  const auto string = [](const char* about) {
+    return json::Object{{"type", "string"}, {"description", about}};
+  };
+  if (Status added =
+          toolbox.add(message::function_tool(
+                          "list_resources", "Lists what can be read: server, address, description",
+                          json::Object{{"type", "object"}, {"properties", json::Object{}}}),
+                      listing);
+      !added) {
+    return added;
+  }
+  return toolbox.add(
+      message::function_tool(
+          "read_resource", "Reads a resource that list_resources names",
+          json::Object{{"type", "object"},
+                       {"properties", json::Object{{"server", string("As list_resources has it")},
+                                                   {"uri", string("Its address")}}},
+                       {"required", json::Array{"server", "uri"}}}),
+      reading);
+}
+
 std::string tokens_file() {
   const std::string folder = state_folder();
   return folder.empty() ? "" : folder + "/mcp-tokens.json";
@@ -135,10 +185,11 @@ Expected<std::vector<std::string>> add_servers(const std::string& path, chat::To
     for (const std::string& member : server.ignored) {
       notes.push_back(path + ": mcpServers." + name + "." + member + " has no effect");
     }
-    toolbox.add(chat::mcp_source(std::move(server), {.version = TENON_VERSION,
-                                                     .asks_user = options.asks_user,
-                                                     .tokens = tokens_file(),
-                                                     .on_login = options.on_login}));
+    auto source = chat::mcp_source(
+        std::move(server),
+        {.version = TENON_VERSION, .asks_user = options.asks_user, .tokens = tokens_file()});
+    if (options.on_server) options.on_server(source);
+    toolbox.add(std::move(source));
   }
   if (!must_answer) return notes;
   const chat::ToolSet tools = toolbox.tools();

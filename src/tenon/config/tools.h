@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tenon/base/expected.h"
+#include "tenon/chat/mcp_source.h"
 #include "tenon/chat/toolbox.h"
 #include "tenon/json/value.h"
 #include "tenon/mcp/servers.h"
@@ -32,8 +33,8 @@ struct ToolsFile {
 /// What a user can do for the servers; by default there is no user.
 struct ServerOptions {
   bool asks_user = false;  ///< The toolbox's ToolContext has on_question.
-  /// Shows the address of a login (mcp::ClientOptions).
-  std::function<void(const std::string& address)> on_login{};
+  /// Called with each server, for what it offers besides tools.
+  std::function<void(std::shared_ptr<chat::McpServer>)> on_server{};
 };
 
 /// Adds the servers of a file of `mcpServers`. Returns a sentence for each member of the file that
@@ -45,6 +46,11 @@ struct ServerOptions {
                                                              chat::Toolbox& toolbox,
                                                              bool must_answer,
                                                              const ServerOptions& options = {});
+
+/// Adds two tools: one lists the resources of these servers, the other reads one of them. Fails as
+/// Toolbox::add() does.
+[[nodiscard]] Status add_resources(std::vector<std::shared_ptr<chat::McpServer>> servers,
+                                   chat::Toolbox& toolbox);
 
 /// The servers of a file of `mcpServers`. Errors name the path.
 [[nodiscard]] Expected<std::vector<mcp::ServerConfig>> read_servers(const std::string& path);

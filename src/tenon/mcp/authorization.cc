@@ -27,10 +27,6 @@ constexpr std::size_t kMaxAnswerBytes = std::size_t{1} << 20;
 constexpr std::size_t kMaxTold = 200;  // bytes of a server's words in an error
 constexpr std::size_t kMaxTokenBytes = 16'384;
 
-std::string_view scheme_of(std::string_view url) {
-  return url.substr(0, url.find("://"));
-}
-
 // "https://host:port" of an address.
 std::string_view origin_of(std::string_view url) {
   const auto host = std::min(url.find("://"), url.size() - 3) + 3;
@@ -347,8 +343,12 @@ Status Authorizer::Impl::renew(const Challenge& challenge, const Limits& limits)
 Status Authorizer::Impl::get(const Challenge& challenge, const Limits& limits) {
   const bool can_refresh = !grant.refresh_token.empty() && challenge.error != "insufficient_scope";
   if (!can_refresh && !options.oauth.is_machine && !options.on_login) {
-    return fail("it wants a login (`tenon mcp login " + options.name +
-                " --mcp FILE`), or its headers need an Authorization");
+    const std::string command = "`tenon mcp login " + options.name + " --mcp FILE";
+    if (!challenge.token.empty() && !challenge.scope.empty()) {
+      return fail("its login is not enough: " + command + " --scope '" +
+                  challenge.scope.substr(0, kMaxTold) + "'`");
+    }
+    return fail("it wants a login (" + command + "`), or its headers need an Authorization");
   }
   auto found = discover(challenge);
   if (!found) return Unexpected(std::move(found.error()));
@@ -623,8 +623,7 @@ Status Authorizer::Impl::register_client(const Found& found, const std::string& 
 // ---- tokens
 
 std::string Authorizer::Impl::scope_for(const Found& found, const Challenge& challenge) const {
-  std::string scope = challenge.scope;
-  if (scope.empty()) scope = options.oauth.scope;
+  std::string scope = joined(words(options.oauth.scope + " " + challenge.scope));
   if (scope.empty()) scope = joined(found.scopes);
   // What the present token may do, the next one may do, too.
   if (challenge.error == "insufficient_scope") scope = grant.scope + " " + scope;
@@ -639,15 +638,14 @@ Status Authorizer::Impl::take_token(const Found& found, Fields fields, Grant& ne
   http::ClientRequest request{.method = "POST",
                               .url = found.issuer.token_endpoint,
                               .headers = {{"Content-Type", "application/x-www-form-urlencoded"}}};
+  // Some servers look for the id in the body even if it stands in the header.
+  fields.emplace_back("client_id", next.client_id);
   if (next.client_auth == "client_secret_basic") {
     request.headers.push_back(
         {"Authorization", "Basic " + base64(percent_encoded(next.client_id) + ":" +
                                             percent_encoded(next.client_secret))});
-  } else {
-    fields.emplace_back("client_id", next.client_id);
-    if (next.client_auth == "client_secret_post") {
-      fields.emplace_back("client_secret", next.client_secret);
-    }
+  } else if (next.client_auth == "client_secret_post") {
+    fields.emplace_back("client_secret", next.client_secret);
   }
   request.body = form(fields);
   unsigned status = 0;

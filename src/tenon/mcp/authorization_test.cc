@@ -20,7 +20,7 @@ namespace {
 using json::Object;
 namespace fs = std::filesystem;
 
-auto in(int seconds) {
+auto within_seconds(int seconds) {
   return std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
 }
 
@@ -156,7 +156,7 @@ TEST(Authorizer, ALoginGivesATokenThatIsKept) {
   played.resource.set("scopes_supported", json::Array{"read"});
   Authorizer authorizer(played.options());
   EXPECT_EQ(authorizer.token(), "");
-  const Status renewed = authorizer.renew(unauthorized(), in(20), {});
+  const Status renewed = authorizer.renew(unauthorized(), within_seconds(20), {});
   ASSERT_TRUE(renewed) << renewed.error().message;
   EXPECT_EQ(authorizer.token(), "SECRET-1");
   ASSERT_EQ(played.logins.size(), 1U);
@@ -182,11 +182,11 @@ TEST(Authorizer, ARefreshNeedsNoUser) {
   played.token.set("refresh_token", "REFRESH-1");
   {
     Authorizer first(played.options());
-    ASSERT_TRUE(first.renew(unauthorized(), in(20), {}));
+    ASSERT_TRUE(first.renew(unauthorized(), within_seconds(20), {}));
   }
   played.token = {{"access_token", "SECRET-2"}, {"token_type", "bearer"}};
   Authorizer second(played.options(false));
-  const Status renewed = second.renew(unauthorized("SECRET-1"), in(20), {});
+  const Status renewed = second.renew(unauthorized("SECRET-1"), within_seconds(20), {});
   ASSERT_TRUE(renewed) << renewed.error().message;
   EXPECT_EQ(second.token(), "SECRET-2");
   EXPECT_EQ(field(played.token_requests.back(), "grant_type"), "refresh_token");
@@ -196,7 +196,7 @@ TEST(Authorizer, ARefreshNeedsNoUser) {
   EXPECT_EQ((**kept).refresh_token, "REFRESH-1");
   // A thread whose token is older than the present one gets that.
   const std::size_t asked = played.token_requests.size();
-  EXPECT_TRUE(second.renew(unauthorized("SECRET-1"), in(20), {}));
+  EXPECT_TRUE(second.renew(unauthorized("SECRET-1"), within_seconds(20), {}));
   EXPECT_EQ(played.token_requests.size(), asked);
 }
 
@@ -206,7 +206,7 @@ TEST(Authorizer, AMachineShowsItsSecret) {
   AuthorizerOptions options = played.options(false);
   options.oauth = {.client_id = "me", .client_secret = "s:1", .is_machine = true};
   Authorizer authorizer(options);
-  const Status renewed = authorizer.renew(unauthorized(), in(20), {});
+  const Status renewed = authorizer.renew(unauthorized(), within_seconds(20), {});
   ASSERT_TRUE(renewed) << renewed.error().message;
   EXPECT_EQ(field(played.token_requests[0], "grant_type"), "client_credentials");
   EXPECT_EQ(played.authorizations[0], "Basic " + base64("me:s%3A1"));
@@ -257,8 +257,8 @@ TEST(Authorizer, ServersThatCannotBeTrustedAreRefused) {
     row.change(played);
     Authorizer authorizer(played.options());
     const bool waits = std::string_view(row.name) == "WrongState";
-    const auto deadline =
-        waits ? std::chrono::steady_clock::now() + std::chrono::milliseconds(300) : in(20);
+    const auto deadline = waits ? std::chrono::steady_clock::now() + std::chrono::milliseconds(300)
+                                : within_seconds(20);
     const Status renewed = authorizer.renew(unauthorized(), deadline, {});
     ASSERT_FALSE(renewed);
     EXPECT_NE(renewed.error().message.find(row.why), std::string::npos) << renewed.error().message;
@@ -271,24 +271,32 @@ TEST(Authorizer, ServersThatCannotBeTrustedAreRefused) {
 TEST(Authorizer, WithoutAUserItSaysHowToLogIn) {
   Played played;
   Authorizer authorizer(played.options(false));
-  const Status renewed = authorizer.renew(unauthorized(), in(20), {});
+  const Status renewed = authorizer.renew(unauthorized(), within_seconds(20), {});
   ASSERT_FALSE(renewed);
   EXPECT_NE(renewed.error().message.find("tenon mcp login crm"), std::string::npos);
+  ASSERT_TRUE(Authorizer(played.options()).renew(unauthorized(), within_seconds(20), {}));
+  Authorizer later(played.options(false));
+  const Status more = later.renew(
+      {.status = 403, .error = "insufficient_scope", .scope = "write", .token = "SECRET-1"},
+      within_seconds(20), {});
+  ASSERT_FALSE(more);
+  EXPECT_NE(more.error().message.find("--scope 'write'"), std::string::npos);
+  EXPECT_EQ(more.error().message.find("SECRET"), std::string::npos);
 }
 
 TEST(Authorizer, MoreScopesAreAskedForOnce) {
   Played played;
   Authorizer authorizer(played.options());
-  ASSERT_TRUE(authorizer.renew({.status = 401, .scope = "read"}, in(20), {}));
+  ASSERT_TRUE(authorizer.renew({.status = 401, .scope = "read"}, within_seconds(20), {}));
   const Challenge more{
       .status = 403, .error = "insufficient_scope", .scope = "write", .token = "SECRET-1"};
   played.token.set("access_token", "SECRET-2");
-  ASSERT_TRUE(authorizer.renew(more, in(20), {}));
+  ASSERT_TRUE(authorizer.renew(more, within_seconds(20), {}));
   EXPECT_EQ(field(played.logins.back(), "scope"), "read write");
   EXPECT_EQ(played.registrations, 1);  // the same client, at the same port
   Challenge again = more;
   again.token = "SECRET-2";
-  const Status renewed = authorizer.renew(again, in(20), {});
+  const Status renewed = authorizer.renew(again, within_seconds(20), {});
   ASSERT_FALSE(renewed);
   EXPECT_NE(renewed.error().message.find("for all that it asks for"), std::string::npos);
   EXPECT_EQ(played.logins.size(), 2U);
@@ -299,10 +307,10 @@ TEST(Authorizer, WhatOneIssuerGaveIsNotShownToAnother) {
   first.token.set("refresh_token", "REFRESH-1");
   Played second;
   Authorizer authorizer(first.options());
-  ASSERT_TRUE(authorizer.renew(unauthorized(), in(20), {}));
+  ASSERT_TRUE(authorizer.renew(unauthorized(), within_seconds(20), {}));
   first.resource.set("authorization_servers", json::Array{second.base()});
   second.token.set("access_token", "SECRET-2");
-  const Status renewed = authorizer.renew(unauthorized("SECRET-1"), in(20), {});
+  const Status renewed = authorizer.renew(unauthorized("SECRET-1"), within_seconds(20), {});
   ASSERT_TRUE(renewed) << renewed.error().message;
   EXPECT_EQ(authorizer.token(), "SECRET-2");
   EXPECT_EQ(second.registrations, 1);

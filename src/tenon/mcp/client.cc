@@ -296,6 +296,12 @@ class Session final : public Client {
   Expected<std::vector<Tool>> list_tools(const CallOptions& options) override;
   Result<CallResult, CallFailure> call_tool(const std::string& name, const json::Object& arguments,
                                             const CallOptions& options) override;
+  Expected<std::vector<Prompt>> list_prompts(const CallOptions& options) override;
+  Expected<std::vector<Resource>> list_resources(const CallOptions& options) override;
+  Expected<std::vector<PromptMessage>> get_prompt(const std::string& name,
+                                                  const json::Object& arguments,
+                                                  const CallOptions& options) override;
+  Expected<std::string> read_resource(const std::string& uri, const CallOptions& options) override;
   std::uint64_t tools_version() const override;
   std::string instructions() const override { return instructions_; }
   std::string revision() const override { return version_; }
@@ -334,6 +340,7 @@ class Session final : public Client {
   Status agree(const CallOptions& call, std::string_view version = kModern[0], int refusals = 0);
   Status shake_hands(std::optional<std::int64_t> discovering, const CallOptions& call);
   Status take_discovered(const json::Value& told);
+  void take_capabilities(const json::Value& told);
   void take_instructions(const json::Value& told);
   void subscribe();
 
@@ -348,10 +355,17 @@ class Session final : public Client {
   void give_up(std::int64_t id, std::string_view method);
   std::optional<Reply> taken(std::int64_t id);
 
+  using TakePage = std::function<bool(const json::Value& page, const json::Array& items)>;
+  Expected<std::string> read_pages(std::string_view method, std::string_view member,
+                                   const CallOptions& call, const TakePage& take);
+  Expected<json::Array> list_all(std::string_view method, std::string_view member,
+                                 const CallOptions& call);
   void add_page(const json::Array& page, std::vector<Tool>& tools, std::size_t& bytes);
   std::string add_tool(const json::Value& told, std::vector<Tool>& tools) const;
   Reply run_tool(const std::string& name, const json::Object& arguments,
                  const CallOptions& options);
+  Reply with_answers(std::string_view method, json::Object params, const CallOptions& call,
+                     const std::vector<http::Header>& headers = {});
   Reply follow_task(const json::Value& task, const CallOptions& options);
   static json::Object answers_to(const json::Object& questions, const CallOptions& options);
   [[nodiscard]] std::vector<http::Header> headers_of(const std::string& name,
@@ -376,6 +390,8 @@ class Session final : public Client {
   mutable std::atomic<std::uint64_t> tools_version_ = 0;
   // Set by connect():
   bool has_tools_ = false;
+  bool has_prompts_ = false;
+  bool has_resources_ = false;
   bool is_modern_ = false;
   bool may_change_ = false;  // its tools may change, and it tells subscribers
   bool has_tasks_ = false;   // calls can be tasks
@@ -620,7 +636,7 @@ Status Session::take_discovered(const json::Value& told) {
   }
   is_modern_ = true;
   version_ = *version;
-  has_tools_ = json::at_pointer(told, "/capabilities/tools") != nullptr;
+  take_capabilities(told);
   const json::Value* const changes = json::at_pointer(told, "/capabilities/tools/listChanged");
   may_change_ = changes != nullptr && *changes == json::Value(true);
   take_instructions(told);
@@ -675,11 +691,17 @@ Status Session::shake_hands(std::optional<std::int64_t> discovering, const CallO
                                          " of the protocol, and not " + std::string(kShaken[0]));
   }
   version_ = version;
-  has_tools_ = json::at_pointer(told, "/capabilities/tools") != nullptr;
+  take_capabilities(told);
   has_tasks_ = json::at_pointer(told, "/capabilities/tasks/requests/tools/call") != nullptr;
   take_instructions(told);
   transport_->begin(version, notification("notifications/initialized"), call);
   return {};
+}
+
+void Session::take_capabilities(const json::Value& told) {
+  has_tools_ = json::at_pointer(told, "/capabilities/tools") != nullptr;
+  has_prompts_ = json::at_pointer(told, "/capabilities/prompts") != nullptr;
+  has_resources_ = json::at_pointer(told, "/capabilities/resources") != nullptr;
 }
 
 void Session::take_instructions(const json::Value& told) {
@@ -762,48 +784,55 @@ void Session::add_page(const json::Array& page, std::vector<Tool>& tools, std::s
   }
 }
 
-Expected<std::vector<Tool>> Session::list_tools(const CallOptions& call) {
-  std::vector<Tool> tools;
-  if (!has_tools_) return tools;
-  subscribe();
+// Gives the pages of a list to `take`, until it returns false. Returns why the list ends early, ""
+// if it is whole; fails if there is nothing before the fault.
+Expected<std::string> Session::read_pages(std::string_view method, std::string_view member,
+                                          const CallOptions& call, const TakePage& take) {
   const CallOptions options =
       within(options_.list_timeout, {.deadline = call.deadline, .cancel = call.cancel});
   std::set<std::string> cursors;
   std::optional<std::string> cursor;
-  std::size_t bytes = 0;
-  std::optional<std::int64_t> fresh;  // ms; the shortest time that any page gives
-  std::string fault;
-  for (std::size_t pages = 0; fault.empty(); ++pages) {
+  std::size_t items = 0;
+  for (std::size_t pages = 0;; ++pages) {
     json::Object params;
     if (cursor) params.set("cursor", *cursor);
-    const auto page = ask("tools/list", std::move(params), options);
-    const json::Value* const list = page ? page->find("tools") : nullptr;
+    const auto page = ask(method, std::move(params), options);
+    const json::Value* const list = page ? page->find(member) : nullptr;
     if (list == nullptr || list->if_array() == nullptr) {
-      Error why = page ? Error{Errc::invalid, name_ + ": tools must be an array"} : page.error();
-      if (tools.empty() || !is_open() || call.cancel.is_cancelled()) return Unexpected(why);
-      fault = why.message;
-      break;
+      Error why =
+          page ? Error{Errc::invalid, name_ + ": " + std::string(member) + " must be an array"}
+               : page.error();
+      if (items == 0 || !is_open() || call.cancel.is_cancelled()) return Unexpected(why);
+      return why.message;
     }
-    add_page(*list->if_array(), tools, bytes);
-    if (const json::Value* const ttl = page->find("ttlMs"); ttl && ttl->if_number() != nullptr) {
-      const std::int64_t told = ttl->if_number()->to_int64().value_or(0);
-      fresh = fresh ? std::min(*fresh, told) : told;
-    }
+    items += list->if_array()->size();
     const std::string* const next = text_at(*page, "nextCursor");
-    if (next == nullptr || tools.size() >= options_.max_tools ||
-        bytes > options_.max_message_bytes) {
-      break;
-    }
-    if (!cursors.insert(*next).second) {
-      fault = "the same page comes again";
-    } else if (pages + 1 == kMaxPages) {
-      fault = "it has more than " + std::to_string(kMaxPages) + " pages";
-    }
+    if (!take(*page, *list->if_array()) || next == nullptr) return "";
+    if (!cursors.insert(*next).second) return "the same page comes again";
+    if (pages + 1 == kMaxPages) return "it has more than " + std::to_string(kMaxPages) + " pages";
     cursor = *next;
   }
-  if (!fault.empty()) {
+}
+
+Expected<std::vector<Tool>> Session::list_tools(const CallOptions& call) {
+  std::vector<Tool> tools;
+  if (!has_tools_) return tools;
+  subscribe();
+  std::size_t bytes = 0;
+  std::optional<std::int64_t> fresh;  // ms; the shortest time that any page gives
+  const auto fault = read_pages(
+      "tools/list", "tools", call, [&](const json::Value& page, const json::Array& items) {
+        add_page(items, tools, bytes);
+        if (const json::Value* const ttl = page.find("ttlMs"); ttl && ttl->if_number() != nullptr) {
+          const std::int64_t told = ttl->if_number()->to_int64().value_or(0);
+          fresh = fresh ? std::min(*fresh, told) : told;
+        }
+        return tools.size() < options_.max_tools && bytes <= options_.max_message_bytes;
+      });
+  if (!fault) return Unexpected(fault.error());
+  if (!fault->empty()) {
     log::warn(name_ + ": its list of tools ends after " + std::to_string(tools.size()) + ": " +
-              std::string(log::content(fault)));
+              std::string(log::content(*fault)));
   }
   const std::lock_guard lock(mutex_);
   tools_ = tools;
@@ -861,19 +890,13 @@ json::Object Session::answers_to(const json::Object& questions, const CallOption
   return answers;
 }
 
-// Calls a tool, and answers what the server asks for meanwhile.
-Session::Reply Session::run_tool(const std::string& name, const json::Object& arguments,
-                                 const CallOptions& call) {
+// Asks, and answers what the server asks for before it gives a result (2026-07-28).
+Session::Reply Session::with_answers(std::string_view method, json::Object params,
+                                     const CallOptions& call,
+                                     const std::vector<http::Header>& headers) {
   CallOptions options = call;
-  json::Object params{{"name", name}, {"arguments", arguments}};
-  const std::vector<http::Header> headers = headers_of(name, arguments);
-  {
-    const std::lock_guard lock(mutex_);
-    const auto tool = std::ranges::find(tools_, name, &Tool::name);
-    if (tool != tools_.end() && tool->is_task) params.set("task", json::Object{});
-  }
   for (int questions = 0; questions < kMaxQuestions; ++questions) {
-    Reply reply = request("tools/call", params, options, headers);
+    Reply reply = request(method, params, options, headers);
     if (!reply.answer) return reply;
     if (const json::Value* const task = reply.answer->find("task"); task && params.find("task")) {
       return follow_task(*task, options);
@@ -897,6 +920,18 @@ Session::Reply Session::run_tool(const std::string& name, const json::Object& ar
   }
   return {.answer = failed(Errc::limit_exceeded, name_ + " asks for more and more before it gives "
                                                          "a result")};
+}
+
+Session::Reply Session::run_tool(const std::string& name, const json::Object& arguments,
+                                 const CallOptions& options) {
+  json::Object params{{"name", name}, {"arguments", arguments}};
+  const std::vector<http::Header> headers = headers_of(name, arguments);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto tool = std::ranges::find(tools_, name, &Tool::name);
+    if (tool != tools_.end() && tool->is_task) params.set("task", json::Object{});
+  }
+  return with_answers("tools/call", std::move(params), options, headers);
 }
 
 // Polls a task until it has a result, or the caller no longer waits.
@@ -932,6 +967,104 @@ Result<CallResult, CallFailure> Session::call_tool(const std::string& name,
                                         excerpt(json::to_string(*reply.answer))}});
   }
   return result_of(*told);
+}
+
+// Prompts or resources: as many as there may be tools, and as long.
+Expected<json::Array> Session::list_all(std::string_view method, std::string_view member,
+                                        const CallOptions& call) {
+  json::Array all;
+  std::size_t bytes = 0;
+  const auto fault =
+      read_pages(method, member, call, [&](const json::Value&, const json::Array& items) {
+        for (const json::Value& one : items) {
+          bytes += json::to_string(one).size();
+          if (all.size() == options_.max_tools || bytes > options_.max_message_bytes) return false;
+          all.push_back(one);
+        }
+        return true;
+      });
+  if (!fault) return Unexpected(fault.error());
+  if (!fault->empty()) {
+    log::warn(name_ + ": its list of " + std::string(member) + " ends after " +
+              std::to_string(all.size()) + ": " + std::string(log::content(*fault)));
+  }
+  return all;
+}
+
+Expected<std::vector<Prompt>> Session::list_prompts(const CallOptions& options) {
+  std::vector<Prompt> prompts;
+  if (!has_prompts_) return prompts;
+  const auto all = list_all("prompts/list", "prompts", options);
+  if (!all) return Unexpected(all.error());
+  for (const json::Value& told : *all) {
+    Prompt prompt{.name = text_or(told, "name", ""),
+                  .title = text_or(told, "title", ""),
+                  .description = text_or(told, "description", text_or(told, "title", ""))};
+    if (prompt.name.empty()) continue;
+    const json::Value* const arguments = told.find("arguments");
+    if (arguments != nullptr && arguments->if_array() != nullptr) {
+      for (const json::Value& one : *arguments->if_array()) {
+        const json::Value* const required = one.find("required");
+        prompt.arguments.push_back(
+            {.name = text_or(one, "name", ""),
+             .description = text_or(one, "description", ""),
+             .is_required = required != nullptr && *required == json::Value(true)});
+      }
+    }
+    prompts.push_back(std::move(prompt));
+  }
+  return prompts;
+}
+
+Expected<std::vector<Resource>> Session::list_resources(const CallOptions& options) {
+  std::vector<Resource> resources;
+  if (!has_resources_) return resources;
+  const auto all = list_all("resources/list", "resources", options);
+  if (!all) return Unexpected(all.error());
+  for (const json::Value& told : *all) {
+    if (text_or(told, "uri", "").empty()) continue;
+    resources.push_back({.uri = text_or(told, "uri", ""),
+                         .name = text_or(told, "name", ""),
+                         .title = text_or(told, "title", ""),
+                         .description = text_or(told, "description", ""),
+                         .mime_type = text_or(told, "mimeType", "")});
+  }
+  return resources;
+}
+
+Expected<std::vector<PromptMessage>> Session::get_prompt(const std::string& name,
+                                                         const json::Object& arguments,
+                                                         const CallOptions& options) {
+  json::Object params{{"name", name}};
+  if (!arguments.empty()) params.set("arguments", arguments);
+  const Reply reply = with_answers("prompts/get", std::move(params), options);
+  if (!reply.answer) return Unexpected(reply.answer.error());
+  const json::Value* const messages = reply.answer->find("messages");
+  if (messages == nullptr || messages->if_array() == nullptr) {
+    return failed(Errc::invalid, name_ + ": the messages of a prompt must be an array");
+  }
+  std::vector<PromptMessage> told;
+  for (const json::Value& message : *messages->if_array()) {
+    const json::Value* const content = message.find("content");
+    told.push_back({.role = text_or(message, "role", "user"),
+                    .text = content == nullptr ? "" : shown(*content)});
+  }
+  return told;
+}
+
+Expected<std::string> Session::read_resource(const std::string& uri, const CallOptions& options) {
+  const Reply reply = with_answers("resources/read", {{"uri", uri}}, options);
+  if (!reply.answer) return Unexpected(reply.answer.error());
+  const json::Value* const contents = reply.answer->find("contents");
+  if (contents == nullptr || contents->if_array() == nullptr) {
+    return failed(Errc::invalid, name_ + ": the contents of a resource must be an array");
+  }
+  std::string text;
+  for (const json::Value& one : *contents->if_array()) {
+    if (&one != contents->if_array()->data()) text += '\n';
+    text += shown(json::Object{{"type", "resource"}, {"resource", one}});
+  }
+  return text;
 }
 
 void Session::on_message(json::Value message) {

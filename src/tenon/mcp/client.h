@@ -37,6 +37,33 @@ struct Tool {
   bool is_task = false;  ///< It can only be called as a task (2025-11-25, `taskSupport`).
 };
 
+/// A text that a server offers for users, with places to fill in.
+struct Prompt {
+  struct Argument {
+    std::string name;
+    std::string description;
+    bool is_required = false;
+  };
+  std::string name;
+  std::string title;
+  std::string description;
+  std::vector<Argument> arguments;
+};
+
+struct PromptMessage {
+  std::string role;  ///< "user" or "assistant".
+  std::string text;  ///< As CallResult::text.
+};
+
+/// Something that a server lets read: a file, a page, a row.
+struct Resource {
+  std::string uri;
+  std::string name;
+  std::string title;
+  std::string description;
+  std::string mime_type;
+};
+
 struct CallResult {
   /// The texts of the result, one per line, with a description of pictures and other data. Without
   /// text: the structured content as JSON, or whatever else the server sent.
@@ -120,6 +147,17 @@ class Client {
   [[nodiscard]] virtual Result<CallResult, CallFailure> call_tool(const std::string& name,
                                                                   const json::Object& arguments,
                                                                   const CallOptions& options) = 0;
+  /// Lists all pages, as list_tools() does; empty if the server has none.
+  [[nodiscard]] virtual Expected<std::vector<Prompt>> list_prompts(const CallOptions& options) = 0;
+  [[nodiscard]] virtual Expected<std::vector<Resource>> list_resources(
+      const CallOptions& options) = 0;
+  /// The messages of a prompt; `arguments` are strings.
+  [[nodiscard]] virtual Expected<std::vector<PromptMessage>> get_prompt(
+      const std::string& name, const json::Object& arguments, const CallOptions& options) = 0;
+  /// The text of a resource, which the server need not have listed; data is described as in
+  /// CallResult::text.
+  [[nodiscard]] virtual Expected<std::string> read_resource(const std::string& uri,
+                                                            const CallOptions& options) = 0;
   /// A number that grows when the server says that its tools have changed, and when the time is
   /// over for which it said that they would stay the same (`ttlMs`; at least kMinFresh).
   [[nodiscard]] virtual std::uint64_t tools_version() const = 0;

@@ -563,6 +563,56 @@ def on_other(message):
   }
 }
 
+TEST(Client, ReadsPromptsAndResources) {
+  const auto client = connect(R"PY(
+discovers = True
+def answer(method, params, id):
+    if method == "server/discover":
+        return {"supportedVersions": ["2026-07-28"], "capabilities": {"prompts": {}, "resources": {}}}
+    if method == "prompts/list":
+        if "cursor" in params: return {"prompts": [{"name": "b"}, {"title": "no name"}]}
+        return {"nextCursor": "2", "prompts": [{"name": "a", "title": "A", "arguments": [
+            {"name": "x", "required": True}, {"name": "y", "description": "why"}]}]}
+    if method == "resources/list":
+        if "cursor" in params: return {"resources": 5}
+        return {"nextCursor": "2", "resources": [{"uri": "f:///a", "name": "a", "mimeType": "text/x"}]}
+    if method == "prompts/get" and "requestState" not in params:
+        return {"resultType": "input_required", "requestState": "s"}
+    if method == "prompts/get":
+        return {"messages": [{"role": "user", "content": {"type": "text", "text": params["name"]}},
+            {"role": "assistant", "content": {"type": "image", "mimeType": "image/png", "data": "AAAA"}}]}
+    if params["uri"] == "f:///none": return {}
+    return {"contents": [{"uri": "f:///a", "text": "one"}, {"uri": "f:///b", "blob": "AAAA"}]}
+)PY");
+  ASSERT_NE(client, nullptr);
+  EXPECT_TRUE(client->list_tools({})->empty());
+  const auto prompts = client->list_prompts({});
+  ASSERT_TRUE(prompts) << prompts.error().message;
+  ASSERT_EQ(prompts->size(), 2U);
+  EXPECT_EQ((*prompts)[0].description, "A");
+  ASSERT_EQ((*prompts)[0].arguments.size(), 2U);
+  EXPECT_TRUE((*prompts)[0].arguments[0].is_required);
+  EXPECT_EQ((*prompts)[0].arguments[1].description, "why");
+  const auto messages = client->get_prompt("a", {{"x", "1"}}, {});
+  ASSERT_TRUE(messages) << messages.error().message;
+  ASSERT_EQ(messages->size(), 2U);
+  EXPECT_EQ((*messages)[0].text, "a");
+  EXPECT_EQ((*messages)[1].role, "assistant");
+  EXPECT_EQ((*messages)[1].text, "[image, image/png, 3 bytes: not shown]");
+  const auto resources = client->list_resources({});
+  ASSERT_TRUE(resources) << resources.error().message;
+  ASSERT_EQ(resources->size(), 1U);  // those before the page that is broken
+  EXPECT_EQ((*resources)[0].mime_type, "text/x");
+  const auto text = client->read_resource("f:///a", {});
+  ASSERT_TRUE(text) << text.error().message;
+  EXPECT_EQ(*text, "one\n[resource, unknown type, 3 bytes: not shown]");
+  EXPECT_FALSE(client->read_resource("f:///none", {}));
+  const auto without = connect("");
+  ASSERT_NE(without, nullptr);
+  EXPECT_TRUE(without->list_prompts({})->empty());
+  EXPECT_TRUE(without->list_resources({})->empty());
+}
+
 TEST(Client, AsksForToolsAgainAsServersSay) {
   const auto client = connect(R"PY(
 discovers = True
@@ -824,7 +874,7 @@ TEST(Client, tool_calling_SpeaksOverHttp) {
         {"", "text/plain", "307 Temporary Redirect\r\nLocation: https://x/y",
          "status 307: its url is https://x/y"},
         {"oh no", "text/plain", "500 Internal Server Error", "status 500: oh no"},
-        {"", "text/plain", "401 Unauthorized", "need an Authorization"},
+        {"", "text/plain", "401 Unauthorized", "need another Authorization"},
         {"", "text/plain", "404 Not Found",
          "has forgotten the session and ran nothing: call again"},
     };

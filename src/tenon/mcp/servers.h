@@ -18,7 +18,8 @@ struct OAuthConfig {
   /// The https address of a document that describes the client, for servers that take such an
   /// address as the client's id.
   std::string client_metadata_url;
-  std::string scope;                ///< Instead of all scopes that the server names.
+  std::string scope;                ///< Asked for, with those that a refusal names; "": all
+                                    ///< scopes that the server's description names.
   std::uint16_t callback_port = 0;  ///< The port that logins come back to; 0: any free one.
   bool is_machine = false;          ///< The grant is `client_credentials`: no user logs in.
 
