@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "tenon/base/cancel.h"
 #include "tenon/base/expected.h"
