@@ -1,6 +1,7 @@
 #include "tenon/api/chat_answer.h"
 
 #include <algorithm>
+#include <cassert>
 #include <exception>
 #include <utility>
 #include <variant>
@@ -86,7 +87,7 @@ void ChatAnswer::start(chat::Responder& responder) {
       encoder_->set_prompt_tokens(answers.front()->prompt_tokens());
     answers_ = std::move(answers);
     // The thread that ended the answer meanwhile did not know these choices.
-    if (is_over_ && unfinished_ > 0) unwanted = answers_;
+    if (!is_running(phase_) && unfinished_ > 0) unwanted = answers_;
   }
   for (const auto& answer : unwanted) answer->cancel();
   if (!options_.stream && is_over()) return;
@@ -117,15 +118,43 @@ std::optional<ApiError> ChatAnswer::start_choice(
   return internal_error();
 }
 
+// Call under the lock.
+void ChatAnswer::enter(AnswerPhase next) {
+  assert(may_follow(phase_, next));
+  phase_ = next;
+}
+
+// Call under the lock: all bytes of this phase are written. Ends the stream if it is over with
+// them.
+void ChatAnswer::conclude(AnswerPhase next) {
+  if (phase_ == AnswerPhase::open && next == AnswerPhase::over) exchange_->end_stream();
+  enter(next);
+}
+
 // From here on the stream may begin, which it does with the first event. Until then a failure is an
 // answer with its own status, which clients act on.
 void ChatAnswer::may_open() {
   const std::lock_guard lock(mutex_);
-  may_open_ = true;
-  const bool has_failed = is_over_ && !is_ending_ && early_.empty();
-  if (!has_begun_ || has_failed) return;
-  open();
-  if (is_over_ && !is_ending_) exchange_->end_stream();
+  switch (phase_) {
+    case AnswerPhase::starting:
+      enter(AnswerPhase::ready);
+      return;
+    case AnswerPhase::begun:
+      open();
+      enter(AnswerPhase::open);
+      return;
+    case AnswerPhase::ending_early:
+      open();
+      enter(AnswerPhase::ending);
+      return;
+    case AnswerPhase::ended_early:
+      open();
+      exchange_->end_stream();
+      enter(AnswerPhase::over);
+      return;
+    default:  // refused, failed or given up meanwhile
+      return;
+  }
 }
 
 // Call under the lock. Events are then written as they come; those that came before are sent first.
@@ -139,8 +168,7 @@ void ChatAnswer::open() {
   encoder_->begin(out);
   out += early_;
   early_.clear();
-  is_open_ = true;
-  write(std::move(out));
+  send(std::move(out));
 }
 
 void ChatAnswer::on_event(unsigned choice, const message::ChatEvent& event,
@@ -162,24 +190,29 @@ void ChatAnswer::on_event(unsigned choice, const message::ChatEvent& event,
       const std::uint64_t prompt = choice % choices_each_ == 0 ? finish->usage.prompt_tokens : 0;
       options_.key.spend(prompt + finish->usage.completion_tokens);
     }
-    if (is_over_) return;
+    if (!is_running(phase_)) return;
     if (!has_event_) metrics_.first_event(options_.model, Clock::now() - begun_);
     has_event_ = true;
     const bool is_news = repair == nullptr && (finish == nullptr || !is_failure(finish->reason));
-    has_begun_ = has_begun_ || is_news;
-    if (options_.stream && has_begun_ && may_open_ && !is_open_) open();
+    if (options_.stream && is_news && phase_ == AnswerPhase::starting) enter(AnswerPhase::begun);
+    if (options_.stream && is_news && phase_ == AnswerPhase::ready) {
+      open();
+      enter(AnswerPhase::open);
+    }
     std::string out;
     if (options_.stream) {
       encoder_->add(choice, event, logprobs, out);
     } else {
       encoder_->keep(choice, event, logprobs);
     }
-    if (finish != nullptr) on_finish(choice, *finish, out);
+    std::optional<AnswerPhase> next;
+    if (finish != nullptr) next = on_finish(choice, *finish, out);
     if (!out.empty()) write(std::move(out));
-    if (is_over_) {
-      if (is_open_ && !is_ending_) exchange_->end_stream();
+    if (next) {
+      conclude(*next);
       status = status_;
-      ends_later = is_ending_ || (!options_.stream && unfinished_ == 0);
+      const bool is_ending = *next == AnswerPhase::ending || *next == AnswerPhase::ending_early;
+      ends_later = is_ending || (!options_.stream && unfinished_ == 0);
       if (unfinished_ > 0) unwanted = answers_;
     }
   }
@@ -196,26 +229,29 @@ void ChatAnswer::on_event(unsigned choice, const message::ChatEvent& event,
   }
 }
 
-// Call under the lock. `out` gets the next events of a stream.
-void ChatAnswer::on_finish(unsigned choice, const message::Finish& finish, std::string& out) {
+// Call under the lock. `out` gets the next events of a stream. Returns the phase that follows once
+// they are written; nothing: there are other choices.
+std::optional<AnswerPhase> ChatAnswer::on_finish(unsigned choice, const message::Finish& finish,
+                                                 std::string& out) {
   if (is_failure(finish.reason)) {
     const ApiError error = finish.reason == FinishReason::error
                                ? from_engine(finish.error, finish.denial)
                                : time_is_up();
     log::warn("the answer failed: " + std::string(error.code.name()) + ": " +
               std::string(log::content(error.message)));
-    fail(error, out);
-    return;
+    return fail(error, out);
   }
   message::Usage usage = finish.usage;
   // The choices of a prompt share it, so it counts once.
   if (choice % choices_each_ != 0) usage.prompt_tokens = usage.cached_tokens = 0;
   usage_ += usage;
-  if (--unfinished_ > 0) return;
-  be_over();
-  if (!options_.stream) return;
-  is_ending_ = encoder_->ends_slowly();
-  if (!is_ending_) encoder_->end(usage_, out);
+  if (--unfinished_ > 0) return std::nullopt;
+  options_.key.leave();
+  if (!options_.stream) return AnswerPhase::over;
+  const bool is_early = !is_open(phase_);
+  if (encoder_->ends_slowly()) return is_early ? AnswerPhase::ending_early : AnswerPhase::ending;
+  encoder_->end(usage_, out);
+  return is_early ? AnswerPhase::ended_early : AnswerPhase::over;
 }
 
 // A whole answer is over: no other thread uses its parts any more.
@@ -233,37 +269,40 @@ void ChatAnswer::end_stream() {
   encoder_->end(usage_, out);
   {
     const std::lock_guard lock(mutex_);
-    is_ending_ = false;
     write(std::move(out));
-    if (is_open_) exchange_->end_stream();
+    if (phase_ == AnswerPhase::ending) exchange_->end_stream();
+    enter(phase_ == AnswerPhase::ending ? AnswerPhase::over : AnswerPhase::ended_early);
   }
   done(200);
 }
 
-// Call under the lock: one choice has failed, so the answer fails.
-void ChatAnswer::fail(const ApiError& error, std::string& out) {
-  be_over();
-  const bool has_begun = is_open_ || !early_.empty() || !out.empty();
-  if (options_.stream && has_begun) {
+// Call under the lock: one choice has failed, so the answer fails. Returns the phase that follows
+// once `out` is written. A failure before the first event is an answer of its own. The client's
+// place is free before it can know.
+AnswerPhase ChatAnswer::fail(const ApiError& error, std::string& out) {
+  options_.key.leave();
+  const bool has_begun =
+      is_open(phase_) || (phase_ == AnswerPhase::begun && !(early_.empty() && out.empty()));
+  if (has_begun) {
     encoder_->fail(error, out);
-    return;
+    return is_open(phase_) ? AnswerPhase::over : AnswerPhase::ended_early;
   }
   status_ = error.status();
   respond(to_response(error, options_.headers, encoder_->dialect()));
-}
-
-// Call under the lock, before the client can know, so that its next request finds the place free.
-void ChatAnswer::be_over() {
-  is_over_ = true;
-  options_.key.leave();
+  return AnswerPhase::over;
 }
 
 // Call under the lock.
 void ChatAnswer::write(std::string bytes) {
-  if (!is_open_) {
+  if (is_open(phase_)) {
+    send(std::move(bytes));
+  } else {
     early_ += bytes;
-    return;
   }
+}
+
+// Call under the lock.
+void ChatAnswer::send(std::string bytes) {
   last_write_ = Clock::now();
   if (options_.recording != nullptr) options_.recording->sent(bytes);
   exchange_->write(std::move(bytes));
@@ -280,8 +319,9 @@ void ChatAnswer::refuse(const ApiError& error) {
   const unsigned status = exchange_->is_closed() ? kClientGone : error.status();
   {
     const std::lock_guard lock(mutex_);
-    if (is_over_) return;
-    be_over();
+    if (!is_running(phase_)) return;
+    options_.key.leave();
+    enter(AnswerPhase::over);
     early_.clear();
     respond(to_response(error, options_.headers, encoder_->dialect()));
   }
@@ -292,8 +332,9 @@ void ChatAnswer::refuse(const ApiError& error) {
 void ChatAnswer::give_up(unsigned status) {
   {
     const std::lock_guard lock(mutex_);
-    if (is_over_) return;
-    be_over();
+    if (!is_running(phase_)) return;
+    options_.key.leave();
+    enter(AnswerPhase::over);
   }
   for (const auto& answer : answers()) answer->cancel();
   done(status);
@@ -320,7 +361,7 @@ void ChatAnswer::resume() {
 
 bool ChatAnswer::is_over() const {
   const std::lock_guard lock(mutex_);
-  return is_over_;
+  return !is_running(phase_);
 }
 
 std::vector<std::shared_ptr<chat::Answer>> ChatAnswer::answers() const {
@@ -330,22 +371,26 @@ std::vector<std::shared_ptr<chat::Answer>> ChatAnswer::answers() const {
 
 void ChatAnswer::keep_alive(Clock::time_point now) {
   const std::lock_guard lock(mutex_);
-  if (is_over_ || !may_open_ || now - last_write_ < kKeepAlive) return;
-  if (!is_open_) open();
+  const bool may_write = phase_ == AnswerPhase::ready || phase_ == AnswerPhase::open;
+  if (!may_write || now - last_write_ < kKeepAlive) return;
+  if (phase_ == AnswerPhase::ready) {
+    open();
+    enter(AnswerPhase::open);
+  }
   std::string out;
   encoder_->keep_alive(out);
-  write(std::move(out));
+  send(std::move(out));
 }
 
 void ChatAnswer::cut(const ApiError& error) {
   unsigned status = 0;
   {
     const std::lock_guard lock(mutex_);
-    if (is_over_) return;
+    if (!is_running(phase_)) return;
     std::string out;
-    fail(error, out);
+    const AnswerPhase next = fail(error, out);
     if (!out.empty()) write(std::move(out));
-    if (is_open_) exchange_->end_stream();
+    conclude(next);
     status = status_;
   }
   {

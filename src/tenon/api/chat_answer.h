@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tenon/api/answer_encoder.h"
+#include "tenon/api/answer_phase.h"
 #include "tenon/api/error.h"
 #include "tenon/api/keys.h"
 #include "tenon/api/metrics.h"
@@ -79,17 +80,20 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
                                        std::vector<std::shared_ptr<chat::Answer>>& answers);
   void on_event(unsigned choice, const message::ChatEvent& event,
                 const std::vector<message::TokenLogprob>& logprobs);
-  void on_finish(unsigned choice, const message::Finish& finish, std::string& out);
+  [[nodiscard]] std::optional<AnswerPhase> on_finish(unsigned choice, const message::Finish& finish,
+                                                     std::string& out);
   void may_open();
   void open();
   void write(std::string bytes);
   void respond(http::Response response);
+  void send(std::string bytes);
   void complete();
   void end_stream();
   void refuse(const ApiError& error);
-  void fail(const ApiError& error, std::string& out);
+  [[nodiscard]] AnswerPhase fail(const ApiError& error, std::string& out);
   void give_up(unsigned status);
-  void be_over();
+  void enter(AnswerPhase next);
+  void conclude(AnswerPhase next);
   void pause_if_slow();
   void resume();
   [[nodiscard]] bool is_over() const;
@@ -119,13 +123,9 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
   message::Usage usage_;           // of the choices that have ended
   unsigned unfinished_;
   unsigned status_ = 200;
-  bool may_open_ = false;   // the stream may begin with the next event
-  bool has_begun_ = false;  // there was an event
-  bool is_open_ = false;    // the stream has begun; before, bytes wait in early_
-  bool is_over_ = false;    // nothing more is written, except the end if is_ending_
-  bool is_ending_ = false;  // a worker writes the end of the stream
-  bool has_event_ = false;
-  std::string early_;
+  AnswerPhase phase_ = AnswerPhase::starting;
+  bool has_event_ = false;  // for the metrics
+  std::string early_;       // what waits for the stream to open
   Clock::time_point last_write_ = begun_;
   std::vector<std::shared_ptr<chat::Answer>> answers_;
 };

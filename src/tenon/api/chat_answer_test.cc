@@ -24,9 +24,15 @@ class Told final : public http::Exchange {
     body = std::move(response.body);
     answered_by.set_value(std::this_thread::get_id());
   }
-  void begin_stream(std::string, std::vector<http::Header>) override { status = 200; }
+  void begin_stream(std::string, std::vector<http::Header>) override {
+    status = 200;
+    body += "<begin>";
+  }
   void write(std::string bytes) override { body += bytes; }
-  void end_stream() override {}
+  void end_stream() override {
+    body += "<end>";
+    ended.set_value();
+  }
   std::size_t queued_bytes() const override { return 0; }
   bool is_closed() const override { return false; }
   void on_closed(std::function<void()>) override {}
@@ -36,6 +42,7 @@ class Told final : public http::Exchange {
   std::string retry_after;
   std::string body;
   std::promise<std::thread::id> answered_by;
+  std::promise<void> ended;
 
  private:
   http::Request request_;
@@ -92,6 +99,32 @@ class Failing final : public chat::Responder {
   const bool has_text_;
   const message::Denial denial_;
   std::vector<std::shared_ptr<message::ChatSink>> sinks_;
+};
+
+/// Chat Completions whose end takes long, so that a worker makes it.
+class Slow final : public AnswerEncoder {
+ public:
+  [[nodiscard]] bool ends_slowly() const override { return true; }
+  [[nodiscard]] Dialect dialect() const override { return of_.dialect(); }
+  [[nodiscard]] std::span<const FieldName> field_names() const override {
+    return of_.field_names();
+  }
+  void begin(std::string& out) override { of_.begin(out); }
+  void add(unsigned choice, const message::ChatEvent& event,
+           const std::vector<message::TokenLogprob>& logprobs, std::string& out) override {
+    of_.add(choice, event, logprobs, out);
+  }
+  void end(const message::Usage& usage, std::string& out) override { of_.end(usage, out); }
+  void fail(const ApiError& error, std::string& out) override { of_.fail(error, out); }
+  void keep_alive(std::string& out) override { of_.keep_alive(out); }
+  void keep(unsigned choice, const message::ChatEvent& event,
+            const std::vector<message::TokenLogprob>& logprobs) override {
+    of_.keep(choice, event, logprobs);
+  }
+  [[nodiscard]] json::Value whole(const message::Usage& usage) override { return of_.whole(usage); }
+
+ private:
+  ChatCompletionEncoder of_{ChatCompletionHead{}, ChatCompletionEncoder::Options{.choices = 3}};
 };
 
 ChatAnswer::Options options(Metrics& metrics) {
@@ -151,6 +184,37 @@ TEST(ChatAnswer, TellsWhyAServerElsewhereAnswersNothing) {
       EXPECT_EQ(exchange->status, row.status);
       EXPECT_EQ(exchange->retry_after, row.retry_after);
       EXPECT_NE(exchange->body.find(row.code), std::string::npos) << exchange->body;
+    }
+  }
+}
+
+// An answer may end while its choices are still being started, before its stream can open. Then the
+// stream is sent as a whole, in order, and ends once.
+TEST(ChatAnswer, SendsAStreamThatEndedBeforeItOpened) {
+  for (const bool is_slow : {false, true}) {
+    for (const unsigned choices : {1U, 3U}) {
+      Metrics metrics;
+      Workers workers(1);
+      const auto exchange = std::make_shared<Told>();
+      Prompt engine;
+      ChatAnswer::Options asked = options(metrics);
+      if (is_slow) {
+        asked.encoder = std::make_unique<Slow>();
+      } else {
+        asked.encoder = std::make_unique<ChatCompletionEncoder>(
+            ChatCompletionHead{}, ChatCompletionEncoder::Options{.choices = choices});
+      }
+      asked.stream = true;
+      asked.choices = choices;
+      std::make_shared<ChatAnswer>(std::move(asked), exchange, metrics, workers)->start(engine);
+      exchange->ended.get_future().wait();
+      const std::string& body = exchange->body;
+      EXPECT_TRUE(body.starts_with("<begin>")) << body;
+      EXPECT_TRUE(body.ends_with("data: [DONE]\n\n<end>")) << body;
+      std::size_t said = 0;
+      for (std::size_t at = body.find("hi"); at != std::string::npos; at = body.find("hi", at + 1))
+        ++said;
+      EXPECT_EQ(said, choices) << body;
     }
   }
 }
