@@ -278,6 +278,68 @@ TEST(Capi, MasksBeyondTheVocabularyAreEmpty) {
   EXPECT_LT(*allowed.rbegin(), 259);
 }
 
+TEST(Capi, MasksOfABatchAreThoseOfEachMatcher) {
+  const auto vocab = table({257});
+  const auto pool = made(tenon_mask_pool_new, std::size_t{2});
+  const auto numbers = grammar_of(vocab.get(), R"({"grammar": "1+2", "syntax": "regex"})");
+  const auto letters = grammar_of(vocab.get(), R"({"grammar": "a+b", "syntax": "regex"})");
+  const auto a = made(tenon_matcher_new, numbers.get());
+  const auto b = made(tenon_matcher_new, letters.get());
+  const auto c = made(tenon_matcher_new, numbers.get());
+  EXPECT_EQ(tenon_matcher_accept_bytes(c.get(), text("12")), 1);
+  tenon_matcher* const batch[] = {a.get(), b.get(), c.get()};
+  for (const bool is_mixed : {false, true}) {
+    constexpr std::size_t kWords = 12;
+    const std::size_t mixed[] = {3, 0, 2};
+    std::vector<std::uint32_t> masks(4 * kWords, ~0U);
+    tenon_error* errors[3] = {};
+    ASSERT_EQ(told(tenon_mask_pool_fill_masks(pool.get(), batch, 3, masks.data(), 4, kWords,
+                                              is_mixed ? mixed : nullptr, errors)),
+              "ok");
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(told(errors[i]), "ok");
+      const auto row =
+          masks.begin() + static_cast<std::ptrdiff_t>((is_mixed ? mixed[i] : i) * kWords);
+      EXPECT_EQ(std::vector(row, row + kWords), mask_of(batch[i], kWords)) << i;
+    }
+    const std::size_t spare = is_mixed ? 1 : 3;
+    EXPECT_EQ(masks[spare * kWords], ~0U) << "a row without a matcher is left alone";
+  }
+  EXPECT_EQ(
+      told(tenon_mask_pool_fill_masks(pool.get(), nullptr, 0, nullptr, 0, 0, nullptr, nullptr)),
+      "ok");
+}
+
+TEST(Capi, ADraftTreeHasAMaskForEachNode) {
+  const auto vocab = table({257});
+  const auto grammar = grammar_of(vocab.get(), R"({"grammar": "ab|ac", "syntax": "regex"})");
+  const auto matcher = made(tenon_matcher_new, grammar.get());
+  const std::int32_t tokens[] = {0, 'a', 'b', 'x', 'b', 'c'};
+  const std::int32_t parents[] = {-1, 0, 1, 1, 3, 1};
+  constexpr std::size_t kWords = 9;
+  std::vector<std::uint32_t> masks(6 * kWords, ~0U);
+  std::size_t reached = 0;
+  ASSERT_EQ(told(tenon_matcher_fill_draft_masks(matcher.get(), tokens, parents, 6, masks.data(),
+                                                kWords, &reached)),
+            "ok");
+  EXPECT_EQ(reached, 4U);
+  EXPECT_EQ(tenon_matcher_accepted_count(matcher.get()), 0U);
+  const auto allowed = [&](std::size_t node) {
+    std::set<std::int32_t> ids;
+    const auto row = masks.begin() + static_cast<std::ptrdiff_t>(node * kWords);
+    const std::vector<std::uint32_t> mask(row, row + kWords);
+    for (std::int32_t id = 0; id < 258; ++id) {
+      if (has(mask, id)) ids.insert(id);
+    }
+    return ids;
+  };
+  EXPECT_TRUE(allowed(0).contains('a') && !allowed(0).contains('b'));
+  EXPECT_EQ(allowed(1), (std::set<std::int32_t>{'b', 'c'}));
+  EXPECT_EQ(allowed(2), std::set<std::int32_t>{257});
+  EXPECT_EQ(allowed(3), std::set<std::int32_t>{});
+  EXPECT_EQ(allowed(4), std::set<std::int32_t>{});
+}
+
 TEST(Capi, MatchersGoBackForkAndLookAhead) {
   const auto vocab = table({257});
   auto grammar = grammar_of(vocab.get(), R"({"grammar": "ab+(12|13)x", "syntax": "regex"})");

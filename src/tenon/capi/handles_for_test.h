@@ -18,6 +18,7 @@ struct Free {
   void operator()(tenon_schema* handle) const { tenon_schema_free(handle); }
   void operator()(tenon_grammar* handle) const { tenon_grammar_free(handle); }
   void operator()(tenon_matcher* handle) const { tenon_matcher_free(handle); }
+  void operator()(tenon_mask_pool* handle) const { tenon_mask_pool_free(handle); }
   void operator()(tenon_format* handle) const { tenon_format_free(handle); }
   void operator()(tenon_template* handle) const { tenon_template_free(handle); }
   void operator()(tenon_prompt* handle) const { tenon_prompt_free(handle); }

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "tenon/capi/handle.h"
 
@@ -14,6 +16,7 @@ namespace {
 
 constexpr std::size_t kMostForced = std::size_t{64} << 10;
 constexpr std::size_t kMostTokens = kMostForced;
+constexpr std::size_t kMostPoolThreads = 1'024;
 
 // Sets the handle's error to that of the matcher's last call.
 void note_error(tenon_matcher& matcher) {
@@ -58,6 +61,15 @@ int verdict(const grammar::Matcher& matcher, bool accepted) {
   return matcher.error() ? kCannotTell : 0;
 }
 
+Error too_few_words(std::size_t words, std::size_t needed) {
+  return {Errc::invalid, "mask: has " + std::to_string(words) +
+                             " words, and the vocabulary needs " + std::to_string(needed)};
+}
+
+Error of_matcher(std::size_t at, std::string_view what) {
+  return {Errc::invalid, "matchers[" + std::to_string(at) + "]: " + std::string(what)};
+}
+
 // An id that does not exist is answered without the grammar.
 bool is_token(const tenon_matcher& matcher, std::int32_t id) {
   return id >= 0 && static_cast<std::size_t>(id) < matcher.vocab_size;
@@ -96,15 +108,29 @@ void tenon_matcher_free(tenon_matcher* matcher) {
 tenon_error* tenon_matcher_fill_mask(tenon_matcher* matcher, uint32_t* mask, size_t words) {
   return capi::guarded({{matcher, "matcher"}, {mask, "mask"}}, [&]() -> Status {
     const std::size_t needed = tenon_mask_words(matcher->vocab_size);
-    if (words < needed) {
-      return Unexpected(Error{Errc::invalid, "mask: has " + std::to_string(words) +
-                                                 " words, and the vocabulary needs " +
-                                                 std::to_string(needed)});
-    }
+    if (words < needed) return Unexpected(capi::too_few_words(words, needed));
     const std::span<std::uint32_t> all(mask, words);
     std::ranges::fill(all.subspan(needed), 0U);
     return matcher->matcher.fill_mask(all.first(needed));
   });
+}
+
+tenon_error* tenon_matcher_fill_draft_masks(tenon_matcher* matcher, const int32_t* tokens,
+                                            const int32_t* parents, size_t count, uint32_t* masks,
+                                            size_t words, size_t* reached) {
+  capi::clear(reached);
+  return capi::guarded(
+      {{matcher, "matcher"}, {tokens, "tokens"}, {parents, "parents"}, {masks, "masks"}},
+      [&]() -> Status {
+        const std::size_t needed = tenon_mask_words(matcher->vocab_size);
+        if (words < needed) return Unexpected(capi::too_few_words(words, needed));
+        const auto can_come = matcher->matcher.fill_draft_masks(
+            {.tokens = {tokens, count}, .parents = {parents, count}}, {masks, count * words},
+            words);
+        if (!can_come) return Unexpected(can_come.error());
+        if (reached != nullptr) *reached = *can_come;
+        return {};
+      });
 }
 
 int tenon_matcher_accept(tenon_matcher* matcher, int32_t token) {
@@ -208,4 +234,87 @@ tenon_error* tenon_matcher_tokens_to_end(tenon_matcher* matcher, int32_t* ids, s
     if (!found) return Unexpected(found.error());
     return capi::write_ids(*found, ids, capacity, count);
   });
+}
+
+tenon_error* tenon_mask_pool_new(size_t threads, tenon_mask_pool** pool) {
+  capi::clear(pool);
+  return capi::guarded({{pool, "pool"}}, [&]() -> Status {
+    if (threads > capi::kMostPoolThreads) {
+      return Unexpected(Error{Errc::invalid, "threads: is " + std::to_string(threads) +
+                                                 ", and may be at most " +
+                                                 std::to_string(capi::kMostPoolThreads)});
+    }
+    *pool = new tenon_mask_pool(threads);
+    return {};
+  });
+}
+
+void tenon_mask_pool_free(tenon_mask_pool* pool) {
+  delete pool;
+}
+
+tenon_error* tenon_mask_pool_fill_masks(tenon_mask_pool* pool, tenon_matcher* const* matchers,
+                                        size_t count, uint32_t* masks, size_t mask_rows,
+                                        size_t words, const size_t* rows, tenon_error** errors) {
+  if (errors != nullptr) std::fill_n(errors, count, nullptr);
+  return capi::guarded({{pool, "pool"}}, [&]() -> Status {
+    if (count == 0) return {};
+    if (matchers == nullptr) return Unexpected(capi::null_array("matchers"));
+    if (masks == nullptr) return Unexpected(capi::null_array("masks"));
+    const std::lock_guard lock(pool->mutex);
+    const Status taken = pool->take({matchers, count}, {masks, mask_rows * words}, mask_rows, rows);
+    if (!taken) return taken;
+    pool->pool.fill_masks(pool->rows);
+    Status first;
+    for (std::size_t i = 0; i < count; ++i) {
+      Status& status = pool->rows[i].status;
+      if (status) continue;
+      Error& error = status.error();
+      error.message.insert(0, "matchers[" + std::to_string(i) + "]: ");
+      if (errors != nullptr) {
+        errors[i] = capi::error_of(error);
+      } else if (first) {
+        first = Unexpected(std::move(error));
+      }
+    }
+    return first;
+  });
+}
+
+tenon_mask_pool::tenon_mask_pool(std::size_t threads) : pool(threads) {}
+
+Status tenon_mask_pool::take(std::span<tenon_matcher* const> matchers,
+                             std::span<std::uint32_t> masks, std::size_t mask_rows,
+                             const std::size_t* row_of) {
+  const std::size_t words = mask_rows == 0 ? 0 : masks.size() / mask_rows;
+  rows.clear();
+  is_taken.assign(mask_rows, false);
+  seen.assign(matchers.begin(), matchers.end());
+  std::ranges::sort(seen);
+  for (std::size_t i = 0; i < matchers.size(); ++i) {
+    tenon_matcher* const matcher = matchers[i];
+    if (matcher == nullptr) return Unexpected(capi::of_matcher(i, "is NULL"));
+    if (std::ranges::equal_range(seen, matcher).size() != 1) {
+      return Unexpected(capi::of_matcher(i, "occurs twice, and a text has one row"));
+    }
+    const std::size_t row = row_of == nullptr ? i : row_of[i];
+    if (row >= mask_rows) {
+      return Unexpected(Error{Errc::invalid, "rows: there is no row " + std::to_string(row) +
+                                                 " among " + std::to_string(mask_rows)});
+    }
+    if (is_taken[row]) {
+      return Unexpected(
+          Error{Errc::invalid, "rows: row " + std::to_string(row) + " has two matchers"});
+    }
+    is_taken[row] = true;
+    const std::size_t needed = tenon_mask_words(matcher->vocab_size);
+    if (words < needed) return Unexpected(capi::too_few_words(words, needed));
+    rows.push_back({&matcher->matcher, masks.subspan(row * words, needed), {}});
+  }
+  // Words behind those of a vocabulary are an engine's padding.
+  for (const grammar::MaskRow& row : rows) {
+    const std::size_t begin = static_cast<std::size_t>(row.mask.data() - masks.data());
+    std::ranges::fill(masks.subspan(begin + row.mask.size(), words - row.mask.size()), 0U);
+  }
+  return {};
 }

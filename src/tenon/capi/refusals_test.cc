@@ -30,6 +30,7 @@ struct Handles {
   Owned<tenon_schema> schema = made(tenon_schema_compile, text(kSchema), text(""));
   Owned<tenon_grammar> grammar = made(tenon_grammar_compile, bundled_vocab(), text(kRequest));
   Owned<tenon_matcher> matcher = made(tenon_matcher_new, grammar.get());
+  Owned<tenon_mask_pool> pool = made(tenon_mask_pool_new, std::size_t{1});
   Owned<tenon_format> format = format_named("hermes");
   Owned<tenon_template> chat_template = made(
       tenon_template_compile, text("{{ messages[0].content }}{{ other.a.b if other }}"), text(""));
@@ -138,6 +139,40 @@ const NullRow kNulls[] = {
      [](auto&, auto& r) { return tenon_matcher_copy(nullptr, &r.matcher); }},
     {"tenon_matcher_fill_mask", "matcher",
      [](auto&, auto& r) { return tenon_matcher_fill_mask(nullptr, r.mask, 1); }},
+    {"tenon_matcher_fill_draft_masks", "matcher",
+     [](auto&, auto& r) {
+       return tenon_matcher_fill_draft_masks(nullptr, r.ids, r.ids, 1, r.mask, 1, &r.count);
+     }},
+    {"tenon_matcher_fill_draft_masks", "tokens",
+     [](auto& h, auto& r) {
+       return tenon_matcher_fill_draft_masks(h.matcher.get(), nullptr, r.ids, 1, r.mask, 1,
+                                             &r.count);
+     }},
+    {"tenon_matcher_fill_draft_masks", "parents",
+     [](auto& h, auto& r) {
+       return tenon_matcher_fill_draft_masks(h.matcher.get(), r.ids, nullptr, 1, r.mask, 1,
+                                             &r.count);
+     }},
+    {"tenon_matcher_fill_draft_masks", "masks",
+     [](auto& h, auto& r) {
+       return tenon_matcher_fill_draft_masks(h.matcher.get(), r.ids, r.ids, 1, nullptr, 1,
+                                             &r.count);
+     }},
+    {"tenon_mask_pool_new", "pool", [](auto&, auto&) { return tenon_mask_pool_new(0, nullptr); }},
+    {"tenon_mask_pool_fill_masks", "pool",
+     [](auto& h, auto& r) {
+       tenon_matcher* const one = h.matcher.get();
+       return tenon_mask_pool_fill_masks(nullptr, &one, 1, r.mask, 1, 1, nullptr, nullptr);
+     }},
+    {"tenon_mask_pool_fill_masks", "matchers",
+     [](auto& h, auto& r) {
+       return tenon_mask_pool_fill_masks(h.pool.get(), nullptr, 1, r.mask, 1, 1, nullptr, nullptr);
+     }},
+    {"tenon_mask_pool_fill_masks", "masks",
+     [](auto& h, auto&) {
+       tenon_matcher* const one = h.matcher.get();
+       return tenon_mask_pool_fill_masks(h.pool.get(), &one, 1, nullptr, 1, 1, nullptr, nullptr);
+     }},
     {"tenon_matcher_fill_mask", "mask",
      [](auto& h, auto&) { return tenon_matcher_fill_mask(h.matcher.get(), nullptr, 1); }},
     {"tenon_matcher_rollback", "matcher",
@@ -314,6 +349,7 @@ TEST(Capi, NullIsNothing) {
   tenon_schema_free(nullptr);
   tenon_grammar_free(nullptr);
   tenon_matcher_free(nullptr);
+  tenon_mask_pool_free(nullptr);
   tenon_format_free(nullptr);
   tenon_template_free(nullptr);
   tenon_prompt_free(nullptr);
@@ -515,6 +551,51 @@ const Row kRows[] = {
 
     {"MaskTooSmall", "invalid: mask: has 1 words",
      [](auto& h, auto& r) { return tenon_matcher_fill_mask(h.matcher.get(), r.mask, 1); }},
+    {"DraftMaskTooSmall", "invalid: mask: has 1 words",
+     [](auto& h, auto& r) {
+       const std::int32_t parents[] = {-1};
+       return tenon_matcher_fill_draft_masks(h.matcher.get(), r.ids, parents, 1, r.mask, 1,
+                                             &r.count);
+     }},
+    {"TooManyThreads", "invalid: threads: is 1025, and may be at most 1024",
+     [](auto&, auto&) {
+       tenon_mask_pool* pool = nullptr;
+       return tenon_mask_pool_new(1'025, &pool);
+     }},
+    {"BatchMaskTooSmall", "invalid: mask: has 1 words",
+     [](auto& h, auto& r) {
+       tenon_matcher* const one = h.matcher.get();
+       return tenon_mask_pool_fill_masks(h.pool.get(), &one, 1, r.mask, 1, 1, nullptr, nullptr);
+     }},
+    {"BatchOfNull", "invalid: matchers[0]: is NULL",
+     [](auto& h, auto& r) {
+       tenon_matcher* const one = nullptr;
+       return tenon_mask_pool_fill_masks(h.pool.get(), &one, 1, r.mask, 1, 1, nullptr, nullptr);
+     }},
+    {"BatchWithAMatcherTwice", "invalid: matchers[0]: occurs twice, and a text has one row",
+     [](auto& h, auto&) {
+       tenon_matcher* const two[] = {h.matcher.get(), h.matcher.get()};
+       std::vector<std::uint32_t> masks(2'000);
+       return tenon_mask_pool_fill_masks(h.pool.get(), two, 2, masks.data(), 2, 1'000, nullptr,
+                                         nullptr);
+     }},
+    {"BatchWithoutTheRow", "invalid: rows: there is no row 2 among 2",
+     [](auto& h, auto&) {
+       tenon_matcher* const one = h.matcher.get();
+       const std::size_t row = 2;
+       std::vector<std::uint32_t> masks(2'000);
+       return tenon_mask_pool_fill_masks(h.pool.get(), &one, 1, masks.data(), 2, 1'000, &row,
+                                         nullptr);
+     }},
+    {"BatchWithARowTwice", "invalid: rows: row 1 has two matchers",
+     [](auto& h, auto&) {
+       const auto copy = made(tenon_matcher_copy, h.matcher.get());
+       tenon_matcher* const two[] = {h.matcher.get(), copy.get()};
+       const std::size_t rows[] = {1, 1};
+       std::vector<std::uint32_t> masks(2'000);
+       return tenon_mask_pool_fill_masks(h.pool.get(), two, 2, masks.data(), 2, 1'000, rows,
+                                         nullptr);
+     }},
     {"RollbackBeforeTheStart", "invalid: count: is 1, and only 0 were accepted",
      [](auto& h, auto&) { return tenon_matcher_rollback(h.matcher.get(), 1); }},
     {"NoRoomToTheEnd", "limit_exceeded: the end takes 1 tokens, and there is room for 0",

@@ -236,6 +236,16 @@ TENON_API void tenon_matcher_free(tenon_matcher* matcher);
  * become 0. Fails if a limit of the grammar is reached. */
 TENON_API TENON_CHECKED tenon_error* tenon_matcher_fill_mask(tenon_matcher* matcher, uint32_t* mask,
                                                              size_t words);
+/* Masks for a tree of tokens that a smaller model has guessed: `masks` has `count` rows of `words`
+ * words. Node 0 is the text so far, so tokens[0] is not read and parents[0] is -1; each other node
+ * is a token behind the node parents[i], in any order. Row i becomes what can come behind node i,
+ * and is empty if the node's own token cannot come there. None of the tokens is accepted. `reached`
+ * (may be NULL) becomes the number of nodes that can come. */
+TENON_API TENON_CHECKED tenon_error* tenon_matcher_fill_draft_masks(tenon_matcher* matcher,
+                                                                    const int32_t* tokens,
+                                                                    const int32_t* parents,
+                                                                    size_t count, uint32_t* masks,
+                                                                    size_t words, size_t* reached);
 /* 1: the token can come next, and was accepted; 0: it cannot, and nothing has changed; -1: unknown,
  * see tenon_matcher_error(). */
 TENON_API int tenon_matcher_accept(tenon_matcher* matcher, int32_t token);
@@ -271,6 +281,22 @@ TENON_API TENON_CHECKED tenon_error* tenon_matcher_forced_tokens(tenon_matcher* 
 TENON_API TENON_CHECKED tenon_error* tenon_matcher_tokens_to_end(tenon_matcher* matcher,
                                                                  int32_t* ids, size_t capacity,
                                                                  size_t* count);
+
+/* Fills the masks of a batch of texts in one call. Any number of threads may use one, in turn. */
+typedef struct tenon_mask_pool tenon_mask_pool;
+
+/* Starts `threads` threads, which work beside the one that calls; fewer if the system gives no
+ * more. Matchers of one grammar take turns, so threads help batches of several grammars. */
+TENON_API TENON_CHECKED tenon_error* tenon_mask_pool_new(size_t threads, tenon_mask_pool** pool);
+TENON_API void tenon_mask_pool_free(tenon_mask_pool* pool);
+/* Fills a row of `masks`, an array of `mask_rows` rows of `words` words, for each of `count`
+ * matchers: row rows[i] for matchers[i], or row i if `rows` is NULL. No matcher and no row may
+ * occur twice. Where a limit of a grammar is reached, that row becomes empty, and the others are
+ * filled all the same: `errors`, if it is not NULL, gets an error for each matcher, or NULL, and
+ * they are the caller's; if it is NULL, the first of them is returned. */
+TENON_API TENON_CHECKED tenon_error* tenon_mask_pool_fill_masks(
+    tenon_mask_pool* pool, tenon_matcher* const* matchers, size_t count, uint32_t* masks,
+    size_t mask_rows, size_t words, const size_t* rows, tenon_error** errors);
 
 /* ---- Formats --------------------------------------------------------------------------------- */
 
