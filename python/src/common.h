@@ -101,6 +101,7 @@ struct Free {
   void operator()(tenon_schema* p) const { tenon_schema_free(p); }
   void operator()(tenon_grammar* p) const { tenon_grammar_free(p); }
   void operator()(tenon_matcher* p) const { tenon_matcher_free(p); }
+  void operator()(tenon_mask_pool* p) const { tenon_mask_pool_free(p); }
   void operator()(tenon_format* p) const { tenon_format_free(p); }
   void operator()(tenon_template* p) const { tenon_template_free(p); }
   void operator()(tenon_prompt* p) const { tenon_prompt_free(p); }
@@ -193,6 +194,9 @@ struct Matcher {
   Turn turn;
   /// Call it in its turn, with the GIL. Throws if it was lent for an answer that has ended.
   [[nodiscard]] tenon_matcher* get() const;
+};
+struct MaskPool {
+  Handle<tenon_mask_pool> handle;
 };
 struct Format {
   Handle<tenon_format> handle;

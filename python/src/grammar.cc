@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <deque>
+#include <span>
 
 #include "common.h"
 #include <nanobind/ndarray.h>
@@ -6,19 +8,17 @@
 namespace tenon::python {
 namespace {
 
-/// 32-bit words to write to, of anything with Python's buffer protocol (NumPy) or with DLPack
-/// (PyTorch on the CPU). Nothing is copied.
+/// Rows of 32-bit words to write to, of anything with Python's buffer protocol (NumPy) or with
+/// DLPack (PyTorch on the CPU). Nothing is copied.
 class Words {
  public:
-  /// `row` -1: the array has only one row.
-  Words(nb::handle source, Py_ssize_t row) {
-    if (row < -1) raise_error(PyExc_IndexError, "row is %zd, and they are counted from 0", row);
+  explicit Words(nb::handle source) {
     if (PyObject_CheckBuffer(source.ptr()) != 0) {
       if (PyObject_GetBuffer(source.ptr(), &buffer_, PyBUF_WRITABLE | PyBUF_ND | PyBUF_FORMAT) != 0)
         nb::raise_python_error();
       has_buffer_ = true;
       const bool is_words = buffer_.itemsize == 4 && is_integer(buffer_.format);
-      set(static_cast<std::uint32_t*>(buffer_.buf), buffer_.ndim, is_words, row,
+      set(static_cast<std::uint32_t*>(buffer_.buf), buffer_.ndim, is_words,
           [this](int axis) { return buffer_.shape[axis]; });
       return;
     }
@@ -33,7 +33,7 @@ class Words {
         type.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Int) ||
         type.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::UInt);
     set(static_cast<std::uint32_t*>(tensor_.data()), static_cast<int>(tensor_.ndim()),
-        is_integer_type && type.bits == 32 && type.lanes == 1, row, [this](int axis) {
+        is_integer_type && type.bits == 32 && type.lanes == 1, [this](int axis) {
           return static_cast<Py_ssize_t>(tensor_.shape(static_cast<std::size_t>(axis)));
         });
   }
@@ -43,7 +43,20 @@ class Words {
   Words(const Words&) = delete;
   Words& operator=(const Words&) = delete;
 
-  [[nodiscard]] std::uint32_t* data() const { return data_; }
+  /// The words of one row; `row` -1: the array has only one.
+  [[nodiscard]] std::span<std::uint32_t> row(Py_ssize_t row) const {
+    if (row < -1) raise_error(PyExc_IndexError, "row is %zd, and they are counted from 0", row);
+    if (is_flat_ ? row >= 0 : row < 0 && rows_ != 1) {
+      raise_error(PyExc_ValueError, "a mask has one dimension, or two and the index of a row");
+    }
+    if (row >= static_cast<Py_ssize_t>(rows_)) {
+      raise_error(PyExc_IndexError, "the mask has fewer rows");
+    }
+    return all().subspan(row < 0 ? 0 : static_cast<std::size_t>(row) * size_, size_);
+  }
+  [[nodiscard]] std::span<std::uint32_t> all() const { return {data_, rows_ * size_}; }
+  [[nodiscard]] std::size_t rows() const { return rows_; }
+  /// The words of each row.
   [[nodiscard]] std::size_t size() const { return size_; }
 
  private:
@@ -55,21 +68,18 @@ class Words {
   }
 
   template <typename Shape>
-  void set(std::uint32_t* data, int dimensions, bool is_words, Py_ssize_t row, Shape shape) {
+  void set(std::uint32_t* data, int dimensions, bool is_words, Shape shape) {
     if (!is_words) fail(PyExc_TypeError, "a mask is an array of int32 or uint32");
-    if (dimensions == 1 && row < 0) {
-      data_ = data;
-      size_ = static_cast<std::size_t>(shape(0));
-      return;
-    }
-    if (dimensions != 2 || (row < 0 && shape(0) != 1)) {
+    if (dimensions != 1 && dimensions != 2) {
       fail(PyExc_ValueError, "a mask has one dimension, or two and the index of a row");
     }
-    if (row >= shape(0)) fail(PyExc_IndexError, "the mask has fewer rows");
-    size_ = static_cast<std::size_t>(shape(1));
-    data_ = data + (row < 0 ? 0 : static_cast<std::size_t>(row)) * size_;
+    data_ = data;
+    is_flat_ = dimensions == 1;
+    rows_ = is_flat_ ? 1 : static_cast<std::size_t>(shape(0));
+    size_ = static_cast<std::size_t>(shape(is_flat_ ? 0 : 1));
   }
 
+  // A constructor that throws has no destructor.
   [[noreturn]] void fail(PyObject* type, const char* message) {
     if (has_buffer_) PyBuffer_Release(&buffer_);
     PyErr_SetString(type, message);
@@ -80,15 +90,180 @@ class Words {
   bool has_buffer_ = false;
   Tensor tensor_;
   std::uint32_t* data_ = nullptr;
+  std::size_t rows_ = 0;
   std::size_t size_ = 0;
+  bool is_flat_ = false;
 };
 
 void fill_mask(Matcher& self, nb::handle mask, Py_ssize_t row) {
-  const Words words(mask, row);
+  const Words words(mask);
+  const std::span<std::uint32_t> one = words.row(row);
   const Turn::Taken taken = self.turn.take();
   tenon_matcher* const handle = self.get();
-  check(without_gil(true,
-                    [&] { return tenon_matcher_fill_mask(handle, words.data(), words.size()); }));
+  check(without_gil(true, [&] { return tenon_matcher_fill_mask(handle, one.data(), one.size()); }));
+}
+
+// Numbers of nodes or rows, of an array (NumPy, PyTorch on the CPU) or a sequence; -1 may be one.
+std::vector<std::int64_t> numbers_of(nb::handle source, const char* name) {
+  nb::object list = nb::borrow(source);
+  if (nb::hasattr(source, "tolist")) list = source.attr("tolist")();
+  const nb::object fast = nb::steal(PySequence_Fast(list.ptr(), ""));
+  if (!fast.is_valid()) {
+    PyErr_Clear();
+    raise_error(PyExc_TypeError, "%s must be a sequence of int, not %s", name,
+                Py_TYPE(source.ptr())->tp_name);
+  }
+  const Py_ssize_t count = PySequence_Fast_GET_SIZE(fast.ptr());
+  std::vector<std::int64_t> numbers;
+  numbers.reserve(static_cast<std::size_t>(count));
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* const item = PySequence_Fast_GET_ITEM(fast.ptr(), i);
+    int is_large = 0;
+    const long long number = PyLong_Check(item) ? PyLong_AsLongLongAndOverflow(item, &is_large) : 0;
+    if (!PyLong_Check(item) || is_large != 0) {
+      raise_error(PyExc_TypeError, "%s[%zd] must be an int, not %s", name, i,
+                  Py_TYPE(item)->tp_name);
+    }
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+// As node numbers; what fits none becomes one that no tree has.
+std::vector<std::int32_t> nodes_of(const std::vector<std::int64_t>& numbers) {
+  std::vector<std::int32_t> nodes;
+  nodes.reserve(numbers.size());
+  for (const std::int64_t number : numbers) {
+    nodes.push_back(std::in_range<std::int32_t>(number) ? static_cast<std::int32_t>(number) : -2);
+  }
+  return nodes;
+}
+
+std::size_t fill_tree(Matcher& self, const std::vector<std::int32_t>& tokens,
+                      const std::vector<std::int32_t>& parents, nb::handle masks) {
+  const Words words(masks);
+  if (tokens.size() != parents.size() || words.rows() != parents.size()) {
+    raise_error(error_class(TENON_INVALID),
+                "a tree has as many tokens as parents, and a row of the mask for each: there are "
+                "%zu, %zu and %zu",
+                tokens.size(), parents.size(), words.rows());
+  }
+  const Turn::Taken taken = self.turn.take();
+  tenon_matcher* const handle = self.get();
+  std::size_t reached = 0;
+  check(without_gil(true, [&] {
+    return tenon_matcher_fill_draft_masks(handle, tokens.data(), parents.data(), parents.size(),
+                                          words.all().data(), words.size(), &reached);
+  }));
+  return reached;
+}
+
+std::size_t fill_draft_masks(Matcher& self, nb::handle tokens, nb::handle parents,
+                             nb::handle masks) {
+  return fill_tree(self, nodes_of(numbers_of(tokens, "tokens")),
+                   nodes_of(numbers_of(parents, "parents")), masks);
+}
+
+// The tree as SGLang and xgrammar write it: the first child and the next sibling of each node.
+std::size_t traverse_draft_tree(Matcher& self, nb::handle next_token, nb::handle next_sibling,
+                                nb::handle draft_tokens, nb::handle masks) {
+  const std::vector<std::int64_t> children = numbers_of(next_token, "retrieve_next_token");
+  const std::vector<std::int64_t> siblings = numbers_of(next_sibling, "retrieve_next_sibling");
+  if (siblings.size() != children.size()) {
+    raise_error(error_class(TENON_INVALID),
+                "retrieve_next_token has %zu nodes, and retrieve_next_sibling has %zu",
+                children.size(), siblings.size());
+  }
+  std::vector<std::int32_t> parents(children.size(), -1);
+  for (std::size_t node = 0; node < children.size(); ++node) {
+    std::int64_t child = children[node];
+    for (std::size_t steps = 0; child != -1; ++steps) {
+      if (child < 1 || std::cmp_greater_equal(child, children.size())) {
+        raise_error(error_class(TENON_INVALID), "there is no node %lld behind node %zu",
+                    static_cast<long long>(child), node);
+      }
+      std::int32_t& parent = parents[static_cast<std::size_t>(child)];
+      if (parent != -1) {
+        raise_error(error_class(TENON_INVALID), "node %lld has two parents: %d and %zu",
+                    static_cast<long long>(child), parent, node);
+      }
+      parent = static_cast<std::int32_t>(node);
+      child = siblings[static_cast<std::size_t>(child)];
+    }
+  }
+  return fill_tree(self, nodes_of(numbers_of(draft_tokens, "draft_tokens")), parents, masks);
+}
+
+// The turns of many matchers.
+class Turns {
+ public:
+  explicit Turns(std::vector<Matcher*> matchers) {
+    std::ranges::sort(matchers);
+    const auto [same, end] = std::ranges::unique(matchers);
+    matchers.erase(same, end);  // the C function names one that occurs twice
+    for (Matcher* const matcher : matchers) taken_.emplace_back(matcher->turn);
+  }
+
+ private:
+  std::deque<Turn::Taken> taken_;
+};
+
+void fill_masks(tenon_mask_pool* pool, nb::handle matchers, nb::handle masks, nb::handle rows) {
+  std::vector<Matcher*> all;
+  std::vector<nb::object> owners;
+  if (PySequence_Check(matchers.ptr()) == 0) {
+    raise_error(PyExc_TypeError, "matchers must be a sequence of tenon.Matcher, not %s",
+                Py_TYPE(matchers.ptr())->tp_name);
+  }
+  for (nb::handle each : matchers) {
+    Matcher* matcher = nullptr;
+    if (!nb::try_cast(each, matcher) || matcher == nullptr) {
+      raise_error(PyExc_TypeError, "matchers[%zu] must be a tenon.Matcher, not %s", all.size(),
+                  Py_TYPE(each.ptr())->tp_name);
+    }
+    all.push_back(matcher);
+    owners.push_back(nb::borrow(each));
+  }
+  const Words words(masks);
+  std::vector<std::size_t> places;
+  if (rows.is_none()) {
+    for (std::size_t i = 0; i < all.size(); ++i) places.push_back(i);
+  } else {
+    for (const std::int64_t row : numbers_of(rows, "rows")) {
+      if (row < 0) {
+        raise_error(PyExc_IndexError, "rows[%zu] is %lld, and they are counted from 0",
+                    places.size(), static_cast<long long>(row));
+      }
+      places.push_back(static_cast<std::size_t>(row));
+    }
+  }
+  if (places.size() != all.size()) {
+    raise_error(error_class(TENON_INVALID), "rows has %zu numbers, and there are %zu matchers",
+                places.size(), all.size());
+  }
+  const Turns turns(all);
+  std::vector<tenon_matcher*> handles;
+  handles.reserve(all.size());
+  for (const Matcher* const matcher : all) handles.push_back(matcher->get());
+  std::vector<tenon_error*> errors(all.size(), nullptr);
+  check(without_gil(true, [&] {
+    return tenon_mask_pool_fill_masks(pool, handles.data(), handles.size(), words.all().data(),
+                                      words.rows(), words.size(), places.data(), errors.data());
+  }));
+  nb::dict failed;
+  nb::object first;
+  for (std::size_t i = 0; i < errors.size(); ++i) {
+    if (errors[i] == nullptr) continue;
+    const nb::handle kind = error_class(tenon_error_code(errors[i]));
+    const nb::object error = kind(str_of(tenon_error_message(errors[i])));
+    tenon_error_free(errors[i]);
+    failed[nb::cast(i)] = error;
+    if (!first.is_valid()) first = error;
+  }
+  if (!first.is_valid()) return;
+  first.attr("failed") = failed;
+  PyErr_SetObject(nb::handle(first.type()).ptr(), first.ptr());
+  nb::raise_python_error();
 }
 
 bool verdict(const Matcher& self, int result) {
@@ -156,6 +331,9 @@ void bind_matcher(nb::module_& m) {
       .def_ro("grammar", &Matcher::grammar)
       .def_ro("mask_words", &Matcher::words)
       .def("fill_mask", &fill_mask, arg("mask"), nb::arg("row") = -1)
+      .def("fill_draft_masks", &fill_draft_masks, arg("tokens"), arg("parents"), arg("masks"))
+      .def("traverse_draft_tree", &traverse_draft_tree, arg("retrieve_next_token"),
+           arg("retrieve_next_sibling"), arg("draft_tokens"), arg("masks"))
       .def(
           "accept",
           [](Matcher& self, Token token) {
@@ -285,6 +463,20 @@ void bind_grammar(nb::module_& m) {
       },
       arg("request"), arg("to"));
   bind_matcher(m);
+  nb::class_<MaskPool>(m, "MaskPool")
+      .def(
+          "__init__",
+          [](MaskPool* self, Count threads) {
+            new (self) MaskPool{made<tenon_mask_pool>(
+                [&](tenon_mask_pool** pool) { return tenon_mask_pool_new(threads.count, pool); })};
+          },
+          arg("threads") = 0)
+      .def(
+          "fill_masks",
+          [](MaskPool& self, nb::handle matchers, nb::handle masks, nb::handle rows) {
+            fill_masks(self.handle.get(), matchers, masks, rows);
+          },
+          arg("matchers"), arg("masks"), nb::arg("rows").none() = nb::none());
 }
 
 }  // namespace tenon::python

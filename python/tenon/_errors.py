@@ -8,6 +8,9 @@ from typing import Any
 class Error(Exception):
     """All errors of Tenon."""
 
+    failed: dict[int, Error]
+    """An error that MaskPool.fill_masks() raises has all errors here, by the place of their matcher."""
+
 
 class InvalidError(Error, ValueError):
     """The input breaks the rules of its language: trying again cannot help."""

@@ -41,6 +41,7 @@ class LogitsProcessor:
         if not isinstance(grammar, _tenon.Grammar):
             raise TypeError(f"grammar must be a tenon.Grammar, not {type(grammar).__name__}")
         self._grammar = grammar
+        self._pool = _tenon.MaskPool()
         self._prompt: int | None = None
         self._rows: list[tuple[list[int], _tenon.Matcher]] = []
 
@@ -62,11 +63,10 @@ class LogitsProcessor:
         ]
         words = self._grammar.vocab.mask_words
         masks = numpy.zeros((len(rows), words), numpy.int32)
-        for index, matcher in enumerate(followed):
-            if matcher.is_finished:  # The token is thrown away, but one must be possible.
-                masks[index] = -1
-            else:
-                matcher.fill_mask(masks, index)
+        running = [index for index, matcher in enumerate(followed) if not matcher.is_finished]
+        # The token behind an end is thrown away, but one must be possible.
+        masks[[index for index, matcher in enumerate(followed) if matcher.is_finished]] = -1
+        self._pool.fill_masks([followed[index] for index in running], masks, running)
         if (size := scores.shape[-1]) < len(self._grammar.vocab):
             _check_some_are_left(masks, size, len(self._grammar.vocab))
         return apply_mask(scores, masks)

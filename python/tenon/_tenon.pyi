@@ -169,6 +169,20 @@ class Matcher:
         `mask` is an array of int32 or uint32 with Python's buffer protocol (NumPy) or DLPack on the CPU (PyTorch), of one
         dimension or, with a `row`, two. Words beyond the vocabulary become 0. Other threads run meanwhile.
         """
+    def fill_draft_masks(self, tokens: Ids, parents: Ids, masks: Any) -> int:
+        """Fills a row of `masks` for each node of a tree of guessed tokens: what can come behind it. None is accepted.
+
+        Node 0 is the text so far: its token is not read, and parents[0] is -1. The row of a node whose own token cannot come is
+        empty. Returns how many nodes can come.
+        """
+    def traverse_draft_tree(
+        self,
+        retrieve_next_token: Ids,
+        retrieve_next_sibling: Ids,
+        draft_tokens: Ids,
+        masks: Any,
+    ) -> int:
+        """The same for a tree as SGLang and xgrammar write it: each node's first child and next sibling, or -1."""
     def accept(self, token: int) -> bool:
         """False: the token cannot come next, and nothing has changed."""
     def accept_text(self, text: Text) -> bool: ...
@@ -195,6 +209,17 @@ class Matcher:
         """A short list of ids after which the text may end; [] if it may end here.
 
         LimitExceededError where more than `max_tokens`, or 65,536, would be needed, or the search takes too long.
+        """
+
+class MaskPool:
+    """Fills the masks of a batch in one call. Any number of threads may use one, in turn."""
+
+    def __init__(self, threads: int = 0) -> None:
+        """`threads` beside the one that calls. They help batches of several grammars: matchers of one take turns."""
+    def fill_masks(self, matchers: Sequence[Matcher], masks: Any, rows: Ids | None = None) -> None:
+        """Fills masks[rows[i]], or masks[i], for matchers[i]; `masks` has two dimensions, and is else as for Matcher.fill_mask().
+
+        All rows are filled, even if some fail: those are empty, the first error is raised, and its `failed` is {i: error}.
         """
 
 def print_grammar(

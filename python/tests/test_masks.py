@@ -132,6 +132,152 @@ def test_mask_goes_into_memory_with_dlpack(byte_vocab):
         matcher.fill_mask(Tensor(numpy.zeros(matcher.mask_words, numpy.int64)))
 
 
+@pytest.mark.parametrize("threads", [0, 2])
+@pytest.mark.parametrize("rows", [None, [3, 0, 1]])
+def test_masks_of_a_batch_are_those_of_each_matcher(byte_vocab, threads, rows):
+    pool = tenon.MaskPool(threads)
+    requests = [MASKS[row] for row in ("Regex", "Number", "Gbnf")]
+    matchers = [tenon.Matcher(tenon.Grammar(byte_vocab, request)) for request, _, _ in requests]
+    for matcher, (_, text, _) in zip(matchers, requests, strict=True):
+        assert matcher.accept_text(text)
+    batch = numpy.full((4, byte_vocab.mask_words + 2), -1, numpy.int32)
+    alone = numpy.zeros(byte_vocab.mask_words + 2, numpy.int32)
+    pool.fill_masks(matchers, batch, rows if rows is None else numpy.array(rows))
+    for index, matcher in enumerate(matchers):
+        matcher.fill_mask(alone)
+        assert (batch[index if rows is None else rows[index]] == alone).all(), index
+    assert (batch[3 if rows is None else 2] == -1).all()
+    pool.fill_masks([], batch)
+    tensor = Tensor(numpy.zeros((1, byte_vocab.mask_words), numpy.int32))
+    pool.fill_masks(matchers[:1], tensor)
+    assert (tensor.numbers[0] == batch[0 if rows is None else 3][:-2]).all()
+
+
+BATCHES_REFUSED = {
+    "NoList": (lambda m: (None, numpy.zeros((2, 64), numpy.int32)), TypeError, "sequence of"),
+    "NoMatcher": (
+        lambda m: ([m, 5], numpy.zeros((2, 64), numpy.int32)),
+        TypeError,
+        r"matchers\[1\]",
+    ),
+    "Twice": (lambda m: ([m, m], numpy.zeros((2, 64), numpy.int32)), ValueError, "occurs twice"),
+    "FewRows": (
+        lambda m: ([m, m.copy()], numpy.zeros((1, 64), numpy.int32)),
+        ValueError,
+        "no row 1 among 1",
+    ),
+    "OtherRows": (
+        lambda m: ([m], numpy.zeros((1, 64), numpy.int32), [1, 2]),
+        ValueError,
+        "2 numbers",
+    ),
+    "RowTwice": (
+        lambda m: ([m, m.copy()], numpy.zeros((3, 64), numpy.int32), [1, 1]),
+        ValueError,
+        "row 1 has two",
+    ),
+    "RowBelowZero": (
+        lambda m: ([m], numpy.zeros((3, 64), numpy.int32), [-1]),
+        IndexError,
+        r"rows\[0\] is -1",
+    ),
+    "ShortRows": (lambda m: ([m], numpy.zeros((1, 8), numpy.int32)), ValueError, "8 words"),
+    "Floats": (lambda m: ([m], numpy.zeros((1, 64))), TypeError, "int32"),
+}
+
+
+@pytest.mark.parametrize("row", BATCHES_REFUSED)
+def test_batch_is_refused(byte_vocab, row):
+    arguments, error, message = BATCHES_REFUSED[row]
+    matcher = tenon.Matcher(tenon.Grammar(byte_vocab, MASKS["Regex"][0]))
+    with pytest.raises(error, match=message):
+        tenon.MaskPool().fill_masks(*arguments(matcher))
+    matcher.fill_mask(numpy.zeros(matcher.mask_words, numpy.int32))
+
+
+def test_a_row_that_fails_leaves_the_others_alone(byte_vocab):
+    # More ways to read one text than a grammar may have.
+    many = 21000
+    rules = "\n".join(f'r{i} ::= "a" r{i} "b" | "c"' for i in range(many))
+    root = 'root ::= "x" (' + " | ".join(f"r{i}" for i in range(many)) + ")"
+    wide = tenon.Matcher(
+        tenon.Grammar(byte_vocab, {"grammar": f"{root}\n{rules}", "syntax": "gbnf"})
+    )
+    simple = tenon.Matcher(tenon.Grammar(byte_vocab, MASKS["Regex"][0]))
+    try:
+        wide.accept_text("x")
+    except tenon.LimitExceededError:
+        pass
+    masks = numpy.full((2, byte_vocab.mask_words), -1, numpy.int32)
+    with pytest.raises(tenon.LimitExceededError, match=r"matchers\[0\]: ") as raised:
+        tenon.MaskPool(1).fill_masks([wide, simple], masks)
+    assert list(raised.value.failed) == [0] and raised.value.failed[0] is raised.value
+    assert not masks[0].any() and masks[1, 3] == 6
+
+
+# The tree, its masks by node (None: empty), as parents and as first children and next siblings.
+TREES = {
+    "Root": ([0], [-1], [-1], [-1], [b"a"]),
+    "Line": ([0, 97, 98], [-1, 0, 1], [1, 2, -1], [-1, -1, -1], [b"a", b"bc", None]),
+    "Siblings": (
+        [0, 97, 120, 98, 99, 98],
+        [-1, 0, 0, 1, 1, 2],
+        [1, 3, 5, -1, -1, -1],
+        [-1, 2, -1, 4, -1, -1],
+        [b"a", b"bc", None, None, None, None],
+    ),
+}
+
+
+@pytest.mark.parametrize("row", TREES)
+@pytest.mark.parametrize("kind", [list, numpy.array])
+def test_a_draft_tree_has_a_mask_for_each_node(byte_vocab, row, kind):
+    tokens, parents, children, siblings, expected = TREES[row]
+    matcher = tenon.Matcher(tenon.Grammar(byte_vocab, {"grammar": "a[bc]", "syntax": "regex"}))
+    masks = numpy.full((len(tokens), byte_vocab.mask_words), -1, numpy.int32)
+    again = masks.copy()
+    reached = matcher.fill_draft_masks(kind(tokens), kind(parents), masks)
+    assert (
+        matcher.traverse_draft_tree(kind(children), kind(siblings), kind(tokens), again) == reached
+    )
+    assert (masks == again).all() and matcher.accepted_count == 0
+    bits = numpy.unpackbits(masks.view(numpy.uint8), axis=-1, bitorder="little")
+    for node, text in enumerate(expected):
+        wanted = set(text or b"")
+        assert wanted == set(numpy.flatnonzero(bits[node][:256]).tolist()), node
+
+
+TREES_REFUSED = {
+    "Circle": (lambda m, masks: m.fill_draft_masks([0, 97, 98], [-1, 2, 1], masks), "circle"),
+    "NoRoot": (
+        lambda m, masks: m.fill_draft_masks([0, 97, 98], [0, 0, 1], masks),
+        "first must be -1",
+    ),
+    "FewTokens": (lambda m, masks: m.fill_draft_masks([0, 97], [-1, 0, 1], masks), "2, 3 and 3"),
+    "NodeThatIsNotThere": (
+        lambda m, masks: m.traverse_draft_tree([1, 3, -1], [-1, -1, -1], [0, 97, 98], masks),
+        "no node 3 behind node 1",
+    ),
+    "TwoParents": (
+        lambda m, masks: m.traverse_draft_tree([1, 1, -1], [-1, -1, -1], [0, 97, 98], masks),
+        "node 1 has two parents",
+    ),
+    "SiblingsInACircle": (
+        lambda m, masks: m.traverse_draft_tree([1, -1, -1], [-1, 2, 1], [0, 97, 98], masks),
+        "node 1 has two parents",
+    ),
+}
+
+
+@pytest.mark.parametrize("row", TREES_REFUSED)
+def test_draft_tree_is_refused(byte_vocab, row):
+    call, message = TREES_REFUSED[row]
+    matcher = tenon.Matcher(tenon.Grammar(byte_vocab, MASKS["Regex"][0]))
+    with pytest.raises(tenon.InvalidError, match=message):
+        call(matcher, numpy.zeros((3, byte_vocab.mask_words), numpy.int32))
+    assert matcher.accepted_count == 0
+
+
 REFUSED = {
     "Text": ("abc", TypeError),
     "None": (None, TypeError),
