@@ -73,6 +73,8 @@ class CallReader {
   [[nodiscard]] const std::string& ignored() const { return ignored_; }
   /// Some parameter has come twice.
   [[nodiscard]] bool has_repeated() const { return parameters_.has_repeated(); }
+  /// After done: bytes that were fed and are no part of the call.
+  [[nodiscard]] const std::string& unused() const { return parameters_.unused(); }
   /// The first literal of the call's tail has also been read.
   [[nodiscard]] bool has_used_tail() const { return used_tail_; }
   /// Argument text that has been read and not been taken yet.

@@ -1006,6 +1006,57 @@ std::string guard_of(const Format& format, const Syntax& syntax) {
   return {};
 }
 
+std::string text_of(Pattern::const_iterator from, Pattern::const_iterator to) {
+  std::string text;
+  for (; from != to; ++from) text += from->text;
+  return text;
+}
+
+/// See Syntax::value_breaks and Syntax::call_breaks.
+void link_breaks(const Format& format, Syntax& syntax) {
+  syntax.value_breaks.clear();
+  syntax.call_breaks.clear();
+  const Pattern& call = syntax.call;
+  const auto parameters = std::ranges::find(call, Piece::Kind::parameters, &Piece::kind);
+  if (parameters == call.end()) return;
+  const auto end = std::find_if(parameters, call.end(), [](const Piece& piece) {
+    return piece.kind == Piece::Kind::literal;
+  });
+  std::vector<std::string> followers;
+  const auto add = [&followers](const std::string& text) {
+    for (const std::string& way : {text, std::string(trimmed(text))}) {
+      const bool is_new = !way.empty() && std::ranges::find(followers, way) == followers.end();
+      if (is_new) followers.push_back(way);
+    }
+  };
+  const Piece* const first = first_literal(syntax);
+  if (const std::string tail = text_of(std::next(end), call.end()); !tail.empty()) {
+    followers.push_back(tail);
+  } else {
+    add(text_of(syntax.close.begin(), syntax.close.end()));
+    if (call.front().kind == Piece::Kind::literal) {
+      add(text_of(syntax.separator.begin(), syntax.separator.end()) + call.front().text);
+      add(call.front().text);
+    }
+    for (const std::string& stop : format.stop) add(stop);
+  }
+  for (const std::string& follower : followers) {
+    syntax.value_breaks.push_back(end->text + follower);
+  }
+  syntax.call_breaks = format.stop;
+  std::vector<std::string> begins = {first != nullptr ? first->text : std::string()};
+  for (const Piece& piece : format.between) {
+    if (piece.kind == Piece::Kind::literal) begins.push_back(piece.text);
+  }
+  for (const std::string& text : begins) {
+    const auto is_like = [&text](const std::string& other) {
+      return other.starts_with(text) || text.starts_with(other);
+    };
+    const bool is_clear = !is_like(end->text) && !is_like(syntax.parameter.front().text);
+    if (text.size() >= kStrongSize && is_clear) syntax.call_breaks.push_back(text);
+  }
+}
+
 /// Why the markers of a definition do not work together.
 struct LinkError {
   Errc code = Errc::invalid;
@@ -1039,8 +1090,17 @@ std::optional<LinkError> link(Format& format, std::size_t max_literals) {
     syntax.close_marks = linker.marks_of(syntax.close);
     syntax.read_parameter = with_attributes(syntax.parameter);
     syntax.guard = guard_of(format, syntax);
+    link_breaks(format, syntax);
     syntax.shares_head = std::ranges::any_of(
         format.syntaxes, [&](const Syntax& other) { return shares_head(syntax, other); });
+  }
+  // The parser reads a form's calls as those of its syntax.
+  for (Syntax& form : format.forms) {
+    for (const Syntax& syntax : format.syntaxes) {
+      if (syntax.rank > 0 || syntax.table != form.table) continue;
+      form.guard = syntax.guard;
+      form.value_breaks = syntax.value_breaks;
+    }
   }
   format.reasoning_openers = linker.set_of(format.reasoning_open);
   format.reasoning_closers = linker.set_of(format.reasoning_close);

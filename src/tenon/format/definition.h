@@ -203,10 +203,10 @@ struct Syntax {
   bool entities = false;  ///< Names, keys and types have XML's entities.
   ObjectKeys object;
   bool section_optional = false;  ///< A call may come without its section.
-  /// A parameter's value may end without its marker: at the next parameter of the tool, and, if
-  /// more than one marker ends the call, at those, exactly as in the patterns. If that marker
-  /// contains the key, another key may stand in it before the end of the call.
-  bool parameter_end_optional = false;
+  /// A parameter's value may end without its marker: at the next parameter of the tool, and at the
+  /// end of the call with what follows that, exactly as in the patterns. If that marker contains
+  /// the key, another key may stand in it before the end of the call.
+  bool parameter_end_optional = true;
   bool several = true;
   bool holds_call = false;   ///< Nothing is passed on until the call is complete: for bare JSON.
   bool needs_tools = false;  ///< Only known names make it a call.
@@ -241,6 +241,12 @@ struct Syntax {
   std::vector<Mark> close_marks;
   std::vector<Mark> separator_marks;
   Pattern read_parameter;  ///< `parameter` for reading.
+  /// The end of the call's parameters and what follows it in the patterns, which together end a
+  /// value that has no end marker.
+  std::vector<std::string> value_breaks;
+  /// What ends the call's parameters without their own end: the end of the turn, or the beginning
+  /// of another call or message.
+  std::vector<std::string> call_breaks;
   /// The control token with which each marker of a parameter begins, so no value contains it.
   std::string guard;
   /// Another syntax begins alike up to the arguments, whose beginning decides between the two.

@@ -319,7 +319,7 @@ bool JsonFilter::step_closing(unsigned char byte, std::string& copy) {
   }
   repaired_ = repaired_ || !is_triple_;
   has_stray_ = true;
-  for (; matched_ > 0; --matched_) copy.append(quote_ == '"' ? "\\\"" : "'");
+  for (; matched_ > 0; --matched_) copy.append(quote_ == '"' ? "\\" : "").append(1, quote_);
   append_raw(copy, comma_space_);
   is_fresh_ = false;
   state_ = State::string;
@@ -524,7 +524,8 @@ bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
   // A value that may be text by its schema is text in apostrophes (Numbers::as_json).
   const bool may_be_single =
       is_python() || is_bare() || (depth_ > 0 && numbers_ == Numbers::repaired);
-  const bool is_single = byte == '\'' && may_be_single;
+  const bool is_tick = byte == '`' && is_bare() && !wants_key;
+  const bool is_single = (byte == '\'' && may_be_single) || is_tick;
   const bool is_quote = byte == '"' || is_single;
   if ((byte == '}' && wants_key) ||
       (byte == ']' && (state_ == State::first_item || (state_ == State::value && has_comma_)))) {
@@ -567,7 +568,8 @@ bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
     status_ = Status::bad;
     return false;
   }
-  if (byte >= 'A' && byte != '[' && byte != '{') {  // a word, which is held until it is complete
+  if (!is_quote && byte >= 'A' && byte != '[' &&
+      byte != '{') {  // a word, which is held until it is complete
     state_ = State::word;
     is_key_ = wants_key;
     matched_ = 1;
@@ -607,8 +609,8 @@ void JsonFilter::begin_string(unsigned char byte, std::string& copy) {
   quote_ = static_cast<char>(byte);
   is_fresh_ = true;
   is_triple_ = is_raw_ = has_stray_ = false;
-  if (!is_python() && byte == '\'') repaired_ = true;
-  if (is_bare() && byte == '\'') is_raw_ = true;  // as in the format's own quotes
+  if (!is_python() && byte != '"') repaired_ = true;
+  if (is_bare() && byte != '"') is_raw_ = true;  // as in the format's own quotes
   state_ = State::string;
 }
 

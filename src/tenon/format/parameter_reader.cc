@@ -51,16 +51,6 @@ bool begins(std::string_view literal, std::string_view text) {
 
 }  // namespace
 
-// The text that ends the call, from the literal after its parameters on, as in the pattern.
-std::string whole_end_of(const Syntax& syntax) {
-  std::string text;
-  auto piece = std::ranges::find(syntax.call, Piece::Kind::parameters, &Piece::kind);
-  for (; piece != syntax.call.end(); ++piece) {
-    if (piece->kind == Piece::Kind::literal || !text.empty()) text += piece->text;
-  }
-  return text;
-}
-
 void JsonStrings::feed(char byte) {
   switch (place_) {
     case Place::begin:
@@ -100,7 +90,6 @@ void ParameterReader::start(const Syntax& syntax, std::string_view end, std::str
   parameter_ = &syntax.read_parameter;
   end_ = end;
   outer_ = outer;
-  whole_end_ = syntax.parameter_end_optional ? whole_end_of(syntax) : std::string();
   used_outer_ = false;
   schema_ = schema;
   status_ = Status::open;
@@ -127,6 +116,7 @@ void ParameterReader::start(const Syntax& syntax, std::string_view end, std::str
 void ParameterReader::restart() {
   repeated_ = repaired_ = false;
   left_over_.clear();
+  unused_.clear();
   pending_.clear();
   space_.clear();
   value_.clear();
@@ -143,9 +133,12 @@ std::size_t ParameterReader::feed(std::string_view bytes, std::string& copy) {
     if (place_ == Place::value && is_text_ && is_begun_ && pending_.empty() && space_.empty()) {
       // The bytes before anything that may be the end marker or the white space before it.
       const std::string_view rest = bytes.substr(used);
-      const char stop = value_end().front();
+      const char stops[] = {value_end().front(), parameter_->front().text.front(), end_.front()};
+      const auto is_plain = [&stops](char byte) {
+        return byte != stops[0] && byte != stops[1] && byte != stops[2] && !is_space(byte);
+      };
       std::size_t plain = 0;
-      while (plain < rest.size() && rest[plain] != stop && !is_space(rest[plain])) ++plain;
+      while (plain < rest.size() && is_plain(rest[plain])) ++plain;
       write_text(rest.substr(0, plain), copy);
       used += plain;
       if (used == bytes.size()) break;
@@ -227,6 +220,10 @@ ParameterReader::Follow ParameterReader::follow(std::string_view text) const {
     return Follow::end;
   } else if (begins(end_, text) || begins(outer_, text)) {
     return Follow::beginning;
+  } else {
+    for (const std::string& other : syntax_->call_breaks) {
+      if (begins(other, text)) return text == other ? Follow::end : Follow::beginning;
+    }
   }
   // The marker that ends any element may begin like the one that begins it.
   if (close_lead_.size() > open.size() && text.starts_with(close_lead_)) return Follow::nothing;
@@ -272,7 +269,12 @@ void ParameterReader::begin_head(std::string_view rest, std::string& copy) {
 }
 
 void ParameterReader::end_here(std::string_view text, std::string& copy) {
-  used_outer_ = text != end_;
+  const bool is_end = text == end_;
+  used_outer_ = !is_end && text == outer_;
+  if (!is_end && !used_outer_) {
+    unused_ = text;
+    repaired_ = true;
+  }
   copy += '}';
   status_ = Status::done;
 }
@@ -516,16 +518,18 @@ void ParameterReader::step_value_start(char byte, std::string& copy) {
 }
 
 // Whether `text` in a value, at the beginning of a line if values have lines of their own, is the
-// tool's next parameter or the end of the call.
+// tool's next parameter, or the end of the call and what follows it.
 ParameterReader::Follow ParameterReader::early_end(std::string_view text) {
-  const bool has_lines = (*parameter_)[at_ + 1].kind == Piece::Kind::space;
   if (!syntax_->parameter_end_optional || is_quoted_ || levels_.size() > 1 ||
-      (has_lines && space_ != "\n")) {
+      (is_framed_behind() && space_ != "\n")) {
     return Follow::nothing;
   }
-  if (whole_end_.size() > end_.size() && begins(whole_end_, text)) {
-    return text.size() == whole_end_.size() ? Follow::end : Follow::beginning;
+  bool may_end = false;
+  for (const std::string& end : syntax_->value_breaks) {
+    if (text == end) return Follow::end;
+    may_end = may_end || begins(end, text);
   }
+  if (may_end) return Follow::beginning;
   if (const Follow wrong = wrong_end(text); wrong != Follow::nothing) return wrong;
   const std::string_view open = parameter_->front().text;
   if (begins(open, text)) return Follow::beginning;
@@ -547,12 +551,14 @@ void ParameterReader::find_heads() {
   std::ranges::sort(heads_);
 }
 
-// The beginning of a parameter with this name, up to its value.
+// The beginning of a parameter with this name, as it is written, up to the literal behind the name.
 std::string ParameterReader::head_of(std::string_view key) const {
   std::string head;
-  for (const Piece& piece : *parameter_) {
-    if (piece.kind == Piece::Kind::value) break;
+  bool has_key = false;
+  for (const Piece& piece : syntax_->parameter) {
     head += piece.kind == Piece::Kind::key ? key : piece.text;
+    if (has_key) break;
+    has_key = piece.kind == Piece::Kind::key;
   }
   return head;
 }
@@ -576,19 +582,27 @@ ParameterReader::Follow ParameterReader::wrong_end(std::string_view text) const 
 
 void ParameterReader::end_early(Follow what, std::string& copy) {
   repaired_ = true;
+  space_.clear();
   end_value(copy);
   const std::string text = std::exchange(pending_, {});
   if (what == Follow::end) {
-    used_outer_ = text.ends_with(outer_) && !outer_.empty();
+    if (text.starts_with(end_)) unused_ = text.substr(end_.size());
     copy += '}';
     status_ = Status::done;
     return;
   }
-  // Up to the line break before the value, which is read with the value.
-  const bool is_framed = text.ends_with('\n');
-  const std::size_t open = parameter_->front().text.size();
-  begin_head(std::string_view(text).substr(open, text.size() - open - (is_framed ? 1 : 0)), copy);
-  if (is_framed) step('\n', copy);
+  begin_head(std::string_view(text).substr(parameter_->front().text.size()), copy);
+}
+
+// Whether the text that is held in a value ends the call, if no more comes.
+bool ParameterReader::holds_end() const {
+  return syntax_->parameter_end_optional && place_ == Place::value && levels_.size() == 1 &&
+         !is_quoted_ && pending_.starts_with(end_);
+}
+
+// A line break behind a value belongs to the value's end marker.
+bool ParameterReader::is_framed_behind() const {
+  return (*parameter_)[at_ + 1].kind == Piece::Kind::space;
 }
 
 bool ParameterReader::begins_guarded(std::string_view text) const {
@@ -712,14 +726,15 @@ void ParameterReader::step_after_value(char byte, std::string& copy) {
 // Bytes of the value. One run of white space on each side, as in the pattern, is its frame.
 void ParameterReader::put(std::string_view bytes, std::string& copy) {
   const bool framed_before = (*parameter_)[at_ - 1].kind == Piece::Kind::space;
-  const bool framed_after = (*parameter_)[at_ + 1].kind == Piece::Kind::space;
+  // It may also stand before another parameter, where the end marker is missing.
+  const bool holds_line = is_framed_behind() || syntax_->parameter_end_optional;
   for (const char byte : bytes) {
     strings_.feed(byte);
     if (!is_begun_) {
       is_begun_ = true;
       if (framed_before && byte == '\n') continue;
     }
-    if (framed_after && byte == '\n') {
+    if (holds_line && byte == '\n') {
       if (!space_.empty()) write_text(space_, copy);
       space_ = "\n";
       continue;
@@ -747,6 +762,7 @@ void ParameterReader::write_text(std::string_view bytes, std::string& copy) {
 }
 
 void ParameterReader::end_value(std::string& copy) {
+  if (!is_framed_behind() && !space_.empty()) write_text(std::exchange(space_, {}), copy);
   if (is_text_) {
     target(copy) += '"';
   } else {
@@ -870,6 +886,11 @@ void ParameterReader::finish_value(std::string& copy) {
 std::string ParameterReader::close(std::string& copy) {
   if (status_ == Status::done) return {};
   const bool in_value = place_ == Place::value || place_ == Place::value_start;
+  if (holds_end()) {
+    end_early(Follow::end, copy);
+    unused_.clear();
+    return {};
+  }
   if (in_value && !pending_.empty()) put(std::exchange(pending_, {}), copy);
   if (in_value || place_ == Place::after_value) end_value(copy);
   while (levels_.size() > 1) end_level(copy);

@@ -43,12 +43,15 @@ class JsonStrings {
 /// on the fly. A value is text where the tool's schema says so, and then its bytes are passed on as
 /// they come; otherwise it is read as JSON once it is whole, and is text if it is no JSON. A
 /// value's end marker counts only where another parameter or the call's end follows: a value may
-/// hold its own end marker. After a value that is no text by its schema it may come twice. In a
-/// string of a value that is JSON by its schema or by its type nothing is a marker. Where each
-/// marker begins with a control token (Syntax::guard) no value has that: a damaged marker ends its
-/// value, and what it is followed by up to the next whole one is left out. Where the syntax says so
-/// (Syntax::item), a value that is no text by its schema may consist of such elements itself, which
-/// are an object or an array, as the schema says or the name of the first.
+/// hold its own end marker. Where the syntax allows it, a value also ends without its marker: at
+/// the beginning of another parameter of the tool, and where the call's end is followed by what
+/// comes behind a call (Syntax::value_breaks). After a value that is no text by its schema it may
+/// come twice. In a string of a value that is JSON by its schema or by its type nothing is a
+/// marker. Where each marker begins with a control token (Syntax::guard) no value has that: a
+/// damaged marker ends its value, and what it is followed by up to the next whole one is left out.
+/// Where the syntax says so (Syntax::item), a value that is no text by its schema may consist of
+/// such elements itself, which are an object or an array, as the schema says or the name of the
+/// first.
 class ParameterReader {
  public:
   enum class Status : std::uint8_t { open, done, bad };
@@ -70,6 +73,8 @@ class ParameterReader {
   [[nodiscard]] Status status() const { return status_; }
   /// After done: `outer` ended them.
   [[nodiscard]] bool has_used_outer() const { return used_outer_; }
+  /// After done: bytes that were fed and are no part of the parameters or their end.
+  [[nodiscard]] const std::string& unused() const { return unused_; }
   /// One of the first kMaxKeys keys has come again; it is written again.
   [[nodiscard]] bool has_repeated() const { return repeated_; }
   /// Text between two parameters that belongs to neither: the beginning of it; empty: none.
@@ -107,6 +112,7 @@ class ParameterReader {
   [[nodiscard]] Follow early_end(std::string_view text);
   [[nodiscard]] Follow wrong_end(std::string_view text) const;
   void end_early(Follow what, std::string& copy);
+  [[nodiscard]] bool holds_end() const;
   [[nodiscard]] bool is_guarded() const { return !syntax_->guard.empty(); }
   [[nodiscard]] bool begins_guarded(std::string_view text) const;
   void end_damaged(std::string_view rest, std::string& copy);
@@ -121,6 +127,7 @@ class ParameterReader {
   [[nodiscard]] bool holds_members(const Level& level) const;
   [[nodiscard]] std::string& target(std::string& copy);
   void finish_value(std::string& copy);
+  [[nodiscard]] bool is_framed_behind() const;
   void put(std::string_view bytes, std::string& copy);
   void write_text(std::string_view bytes, std::string& copy);
   void end_value(std::string& copy);
@@ -144,13 +151,13 @@ class ParameterReader {
   const Pattern* parameter_ = nullptr;
   std::string_view end_;
   std::string_view outer_;
-  std::string whole_end_;  // both of them, as they are written
   const json::Value* schema_ = nullptr;
   Status status_ = Status::open;
   Place place_ = Place::gap;
   Kind kind_ = Kind::either;
   AttributeReader attributes_;
   std::string left_over_;
+  std::string unused_;
   std::size_t at_ = 0;  // index in the parameter's pattern
   bool used_outer_ = false;
   bool repeated_ = false;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cassert>
 #include <limits>
+#include <optional>
 #include <set>
 #include <span>
 #include <utility>
@@ -128,11 +129,14 @@ struct StreamParser::Impl {
   void on_literal(LiteralId id);
   void act_on(LiteralId id);
   void release_node(std::uint16_t keep);
+  [[nodiscard]] bool waits_for_longer(LiteralId id) const;
+  void put_held(std::string_view bytes);
   void put(std::string_view text);
   void put_content(std::string_view text);
   void put_reasoning(std::string_view text);
   void on_junk();
   [[nodiscard]] bool may_have_stray_brackets() const;
+  [[nodiscard]] bool may_reopen() const;
   void drop_space();
   void at_marker(std::string_view space = {});
   void refresh();
@@ -159,6 +163,7 @@ struct StreamParser::Impl {
   void start_reader(bool is_marked, bool is_tag);
   [[nodiscard]] bool pay_for_held();
   void read_again();
+  void read_once_more(const std::string& bytes);
   void start_call(std::size_t syntax_index, LiteralId id, bool in_section_now);
   std::size_t read_call(std::string_view bytes);
   void settle_call();
@@ -195,12 +200,14 @@ struct StreamParser::Impl {
   // State of the mode text.
   enum class Spaces : std::uint8_t { first, after_marker, dropped, plain };
   Automaton::Node node = Automaton::kRoot;
-  LiteralSet active;              // literals that may come now
-  LiteralSet gated;               // those of them that only begin a call in another form
-  Spaces spaces = Spaces::first;  // the meaning of white space that comes now
+  LiteralSet active;                 // literals that may come now
+  LiteralSet gated;                  // those of them that only begin a call in another form
+  std::optional<LiteralId> waiting;  // a marker at the beginning of the held bytes, still to act on
+  Spaces spaces = Spaces::first;     // the meaning of white space that comes now
   bool reasoning = false;
   bool in_section = false;
-  bool junk = false;  // there was text since the last marker
+  bool reopens = false;  // of the call: it stands behind the end of its section
+  bool junk = false;     // there was text since the last marker
   bool seen_marker = false;
   bool has_ended = false;     // the turn ended behind a call; what comes now is no part of it
   bool tells_of_end = false;  // that something came behind the end has not been told yet
@@ -266,8 +273,9 @@ struct StreamParser::Impl {
 
 void StreamParser::Impl::reset() {
   node = Automaton::kRoot;
+  waiting.reset();
   spaces = Spaces::first;
-  reasoning = in_section = junk = seen_marker = in_call = committed = is_next = false;
+  reasoning = in_section = junk = seen_marker = in_call = committed = is_next = reopens = false;
   owes_close = in_head = by_head = in_answer = has_ended = tells_of_end = false;
   at_head = true;
   lead.begin();
@@ -406,6 +414,8 @@ void StreamParser::Impl::finish(bool truncated) {
   }
   if (is_open_end_marker()) node = Automaton::kRoot;
   release_node(0);
+  // Brackets too many at the answer's end say nothing.
+  if (may_reopen() && held_space.find_first_not_of(" \t\r\n]}") == std::string::npos) drop_space();
   if (!seen_marker || reasoning || !trimmed(held_space).empty()) text += held_space;
   held_space.clear();
   flush_text();
@@ -498,6 +508,11 @@ void StreamParser::Impl::refresh() {
       if (shares_section(s) && may_call(s)) expected |= s.next.literals - heads();
     }
   }
+  if (may_reopen()) {
+    for (const Syntax& s : format->syntaxes) {
+      if (shares_section(s) && may_call(s)) expected |= s.next.literals - heads();
+    }
+  }
   if (junk) expected &= format->strong;
   if (calls > 0 && !junk) expected |= format->stray_ends | format->ends;
   add_openers();
@@ -528,7 +543,7 @@ std::size_t StreamParser::Impl::read_text(std::string_view bytes) {
     } else {  // the first of the held bytes begin no literal after all
       retrying = false;
       const std::string was = automaton.held(node) + bytes[at];
-      put(std::string_view(was).substr(0, before + 1 - depth));
+      put_held(std::string_view(was).substr(0, before + 1 - depth));
     }
     node = next;
     ++at;
@@ -584,6 +599,11 @@ bool StreamParser::Impl::take(const LiteralSet& ended, std::size_t depth, std::u
     }
   });
   if (best_size == 0) return false;
+  if (best_size == depth && waits_for_longer(best)) {
+    waiting = best;
+    return false;
+  }
+  waiting.reset();
   if (best_size != depth) retrying = false;
   release_node(static_cast<std::uint16_t>(best_size));
   on_literal(best);
@@ -611,7 +631,41 @@ void StreamParser::Impl::release_node(std::uint16_t keep) {
   if (node == Automaton::kRoot) return;
   const std::string bytes = format->automaton.held(node);
   node = Automaton::kRoot;
-  if (bytes.size() > keep) put(std::string_view(bytes).substr(0, bytes.size() - keep));
+  if (bytes.size() > keep) put_held(std::string_view(bytes).substr(0, bytes.size() - keep));
+}
+
+// A marker that says nothing by itself waits while a longer one may come from it, which is taken in
+// its place.
+bool StreamParser::Impl::waits_for_longer(LiteralId id) const {
+  const LiteralSet says_more =
+      format->content_openers | format->reasoning_openers | format->head.between;
+  if (reasoning || !format->drops.contains(id) || says_more.contains(id)) return false;
+  if (std::ranges::any_of(format->syntaxes, [id](const Syntax& s) {
+        return s.first.literals.contains(id) || s.next.literals.contains(id);
+      })) {
+    return false;
+  }
+  const std::string& marker = format->literals[id];
+  bool waits = false;
+  active.for_each([&](LiteralId other) {
+    const std::string& longer = format->literals[other];
+    waits = waits || (longer.size() > marker.size() && longer.starts_with(marker));
+  });
+  return waits;
+}
+
+// Sends held bytes that begin no marker after all, but for one that has waited for them.
+void StreamParser::Impl::put_held(std::string_view bytes) {
+  if (const auto id = std::exchange(waiting, std::nullopt)) {
+    const std::string& marker = format->literals[*id];
+    const std::size_t at = bytes.find(marker);
+    if (at != std::string_view::npos) {
+      put(bytes.substr(0, at));
+      on_literal(*id);
+      bytes.remove_prefix(at + marker.size());
+    }
+  }
+  put(bytes);
 }
 
 void StreamParser::Impl::on_literal(LiteralId id) {
@@ -664,7 +718,8 @@ void StreamParser::Impl::act_on(LiteralId id) {
   std::size_t index = 0;
   const std::size_t from = retrying && retry_literal == id ? retry_from : 0;
   // Inside a section the same literal may begin the next call or a new section.
-  if (in_section && (from == 0 || retries_section) && syntax_in_section(id, from, index)) {
+  const bool is_section = in_section || may_reopen();
+  if (is_section && (from == 0 || retries_section) && syntax_in_section(id, from, index)) {
     return start_call(index, id, true);
   }
   if (syntax_of(id, from, index)) return start_call(index, id, false);
@@ -819,6 +874,12 @@ bool StreamParser::Impl::may_have_stray_brackets() const {
          (!tail.empty() || in_section);
 }
 
+// The section has just ended. Where a model has closed it too early, its calls go on.
+bool StreamParser::Impl::may_reopen() const {
+  return section != nullptr && !in_section && closed > 0 && !junk && !reasoning &&
+         spaces == Spaces::after_marker;
+}
+
 // The held white space belongs to the marker behind it, and so do brackets in it.
 void StreamParser::Impl::drop_space() {
   const std::string_view brackets = trimmed(held_space);
@@ -848,8 +909,10 @@ void StreamParser::Impl::put(std::string_view bytes) {
 void StreamParser::Impl::put_content(std::string_view bytes) {
   if (spaces != Spaces::plain) {
     const bool has_brackets = may_have_stray_brackets();
+    const bool may_go_on = may_reopen();
     const auto is_held = [&](char byte) {
-      return is_space(byte) || (has_brackets && byte == bracket);
+      return is_space(byte) || (has_brackets && byte == bracket) ||
+             (may_go_on && std::string_view(",;]}").find(byte) != std::string_view::npos);
     };
     const auto word =
         static_cast<std::size_t>(std::ranges::find_if_not(bytes, is_held) - bytes.begin());
@@ -961,6 +1024,7 @@ void StreamParser::Impl::start_call(std::size_t index, LiteralId id, bool in_sec
   syntax_index = index;
   syntax = &format->syntaxes[index];
   is_next = in_section_now || !syntax->first.literals.contains(id);
+  reopens = in_section_now && !in_section;
   call_literal = id;
   in_call = true;
   committed = by_head = false;
@@ -1081,15 +1145,29 @@ void StreamParser::Impl::end_call(bool incomplete) {
   in_call = committed = false;
   hold = {};
   lead.begin_behind_call();
-  if (syntax->has_section() && (!is_next || in_section)) {
+  if (syntax->has_section() && (!is_next || in_section || reopens)) {
     in_section = true;
     section = syntax;
     closed = 0;
+  } else if (!in_section) {
+    section = nullptr;
   }
   tail = syntax->call_tail;
   bracket = syntax->bracket;
   if (reader.has_used_tail()) tail = tail.subspan(1);
   at_marker();
+  read_once_more(reader.unused());
+}
+
+// The last bytes that were read, all of which are in `again` if it holds any, are read as text.
+void StreamParser::Impl::read_once_more(const std::string& bytes) {
+  if (bytes.empty()) return;
+  if (!again.empty()) {
+    again_at -= bytes.size();  // `run` will add what was just used
+  } else {
+    again = bytes;
+    again_at = 0;
+  }
 }
 
 void StreamParser::Impl::spoil_call() {

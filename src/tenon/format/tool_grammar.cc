@@ -1627,19 +1627,20 @@ class Builder {
     const bool is_few = properties.size() <= kFew;
     for (const json::Member& property : properties) {
       std::string head = line;
+      bool has_key = false;
       for (auto piece = pattern.begin(); piece != value; ++piece) {
         if (piece->kind == Piece::Kind::key && !is_few) break;
         head += piece->kind == Piece::Kind::key ? property.key : piece->text;
+        if (has_key) break;
+        has_key = piece->kind == Piece::Kind::key;
       }
       stops.push_back(std::move(head));
       if (!is_few) break;
     }
+    for (const std::string& end : syntax().value_breaks) stops.push_back(line + end);
     auto piece = std::ranges::find(syntax().call, Piece::Kind::parameters, &Piece::kind);
     while (piece->kind != Piece::Kind::literal) ++piece;
     const std::string end = piece->text;
-    std::string whole;
-    for (; piece != syntax().call.end(); ++piece) whole += piece->text;
-    if (whole.size() > end.size()) stops.push_back(line + whole);
     const NodeId text = text_until(stops);
     const auto key = std::find_if(value, pattern.end(),
                                   [](const Piece& p) { return p.kind == Piece::Kind::key; });
@@ -1784,11 +1785,12 @@ class Builder {
     style_ = ValueStyle::python();
     const json::Value& schema = schemas_->of(parameters_);
     const json::Object properties = writable_properties(schema, 0);
+    const bool is_compact = syntax().layout == Layout::compact;
     NodeId list = 0;
     if (properties.empty()) {
       list = is_open(schema) ? pairs(name_node(), "=", schema, 0) : rules_.literal("");
     } else {
-      list = members(properties, required_names(schema), style_.separator,
+      list = members(properties, required_names(schema), is_compact ? "," : style_.separator,
                      [&](const json::Member& property) {
                        return rules_.sequence(
                            {rules_.literal(property.key + "="), keyword_value(property.value)});
