@@ -20,10 +20,6 @@ std::string quoted_name(std::string_view name) {
   return "'" + std::string(name) + "'";
 }
 
-bool has_tool(const message::ChatRequest& request, std::string_view name) {
-  return std::ranges::find(request.tools, name, &message::Tool::name) != request.tools.end();
-}
-
 // How arguments say what they accept.
 enum class Values : std::uint8_t {
   lists,   // of accepted values; "" among them: the key may be absent
@@ -84,6 +80,22 @@ Status check_fits(const WantedCall& call, const message::ChatRequest& request,
   return wrong(path, "no call with these arguments fits the tool: " + fault);
 }
 
+// Whether leaving `argument` out says the same: the tool does not require it, and its schema has
+// the wanted value as the default. Rows of the leaderboard name such values, and the leaderboard
+// accepts calls without them.
+bool is_default(const WantedArgument& argument, const message::Tool& tool) {
+  const json::Value* const required = tool.parameters.find("required");
+  const json::Array* const names = required == nullptr ? nullptr : required->if_array();
+  if (names != nullptr && std::ranges::find(*names, json::Value(argument.key)) != names->end()) {
+    return false;
+  }
+  const json::Value* schema = tool.parameters.find("properties");
+  for (const std::string_view key : {std::string_view(argument.key), std::string_view("default")}) {
+    if (schema != nullptr) schema = schema->find(key);
+  }
+  return schema != nullptr && *schema == argument.accepted.front();
+}
+
 Expected<WantedCall> read_call(const json::Value& value, const message::ChatRequest& request,
                                Values values, const std::string& path) {
   if (value.if_object() == nullptr) return wrong(path, "must be an object");
@@ -92,7 +104,8 @@ Expected<WantedCall> read_call(const json::Value& value, const message::ChatRequ
     return wrong(path + ".name", "must be the name of a tool");
   }
   WantedCall call{.name = *name->if_string()};
-  if (!has_tool(request, call.name)) {
+  const auto tool = std::ranges::find(request.tools, call.name, &message::Tool::name);
+  if (tool == request.tools.end()) {
     return wrong(path + ".name", quoted_name(call.name) + " is not one of the tools");
   }
   for (const json::Member& member : *value.if_object()) {
@@ -105,6 +118,7 @@ Expected<WantedCall> read_call(const json::Value& value, const message::ChatRequ
     for (const json::Member& member : *arguments->if_object()) {
       auto argument = read_argument(member, values, path + ".arguments." + member.key);
       if (!argument) return Unexpected(std::move(argument.error()));
+      if (values == Values::single && is_default(*argument, *tool)) argument->may_be_absent = true;
       call.arguments.push_back(*std::move(argument));
     }
   }

@@ -12,7 +12,8 @@ constexpr std::string_view kBenchModelSetTools =
     R"("tools": [{"type": "function", "function": {"name": "water", "parameters": {"type": "object"}}},
                  {"type": "function", "function": {"name": "prune"}},
                  {"type": "function", "function": {"name": "note", "parameters": {"type": "object",
-                   "properties": {"text": {"type": "string"}}, "required": ["text"]}}}])";
+                   "properties": {"text": {"type": "string", "default": "-"},
+                     "pages": {"type": "integer", "default": 1}}, "required": ["text"]}}}])";
 constexpr std::string_view kMessages = R"("messages": [{"role": "user", "content": "Water it"}])";
 
 // `rest` beside tools and a message.
@@ -68,6 +69,12 @@ const Read kRead[] = {
     {"Any", R"("expect": {"calls": null})", "any"},
     {"PlainValues", R"("expected": [{"name": "water", "arguments": {"litres": [2], "how": ""}}])",
      R"(calls water(litres|[2];how|"";))"},
+    {"PlainDefaultsMayBeAbsent",
+     R"("expected": [{"name": "note", "arguments": {"text": "-", "pages": 1}}])",
+     R"(calls note(text|"-";pages?|1;))"},
+    {"PlainOtherThanTheDefault",
+     R"("expected": [{"name": "note", "arguments": {"text": "a", "pages": 2}}])",
+     R"(calls note(text|"a";pages|2;))"},
     {"PlainNone", R"("expected": [])", "none"},
     {"PlainAny", R"("expected": null)", "any"},
     {"NotesAreLeftAlone", R"("expect": {"calls": []}, "note": {"why": 1}, "valid": true)", "none"},
