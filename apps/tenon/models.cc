@@ -185,7 +185,7 @@ void print_table(const std::vector<json::Object>& reports) {
   for (const json::Object& report : reports) {
     const bool is_bundled = text_of(report, "source", "") == "bundled";
     const auto size = report.find("size_bytes")->if_number()->to_int64();
-    std::string format = text_of(report, "format", "none");
+    std::string format = text_of(report, "format", "none (told in the prompt)");
     if (const json::Value* error = report.find("error")) format = "? " + *error->if_string();
     rows.push_back({text_of(report, "name", "") + (is_bundled ? " (bundled)" : ""),
                     shown_size(static_cast<std::uint64_t>(size.value_or(0))),

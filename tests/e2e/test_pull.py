@@ -156,7 +156,7 @@ def test_without_the_network_the_cache_has_to_do(hub, env):
     assert run.returncode == 0 and run.stdout.strip() == str(path)
     assert "not asked for a newer file" in run.stderr, run.stderr
     missing = tenon("pull", "owner/repo:Q8_0", env=cut_off)
-    assert missing.returncode == 4 and "127.0.0.1" in missing.stderr, missing.stderr
+    assert missing.returncode == 4 and "127.0.0.1" in missing.stderr and "names a mirror" in missing.stderr, missing.stderr
 
 
 def test_pulls_at_once_fetch_a_file_once(hub, env):

@@ -211,7 +211,10 @@ Expected<PulledModel> pull(const HubName& name, const Settings& settings,
     cached->note = "the hub was not asked for a newer file (" + why + "); the cache has this one";
     return cached;
   }
-  if (!settings.is_offline) return unavailable(why);
+  if (!settings.is_offline) {
+    return unavailable(
+        why + "; HF_ENDPOINT names a mirror, and --model takes a file that was copied here");
+  }
   return unavailable(name.text() + " is not here (" + cached.error().message +
                      "), and HF_HUB_OFFLINE forbids to fetch it: unset that, or copy the file "
                      "here and name it with --model");
