@@ -49,111 +49,7 @@ std::vector<std::string_view> sentences_of(std::string_view text) {
   return sentences;
 }
 
-/// The text behind `phrase`, if `text` begins with it and it ends a word.
-std::string_view behind(std::string_view text, std::string_view phrase) {
-  if (!text.starts_with(phrase)) return {};
-  text.remove_prefix(phrase.size());
-  return text.empty() || is_word(text.front()) ? std::string_view() : text;
-}
-
-/// Whether `text` begins with one of `phrases`, as words of their own.
-bool begins_with(std::string_view text, std::initializer_list<std::string_view> phrases) {
-  return std::ranges::any_of(phrases, [text](std::string_view phrase) {
-    return text == phrase || !behind(text, phrase).empty();
-  });
-}
-
-/// The sentence without white space and politeness before it.
-std::string_view begin_of(std::string_view sentence) {
-  constexpr std::string_view kPolite[] = {"please",  "now",       "then",      "and",
-                                          "can you", "could you", "would you", "i want you to",
-                                          "kindly",  ","};
-  for (bool goes_on = true; goes_on;) {
-    const std::size_t first = sentence.find_first_not_of(" \t\r\n,");
-    sentence.remove_prefix(std::min(first, sentence.size()));
-    goes_on = false;
-    for (const std::string_view word : kPolite) {
-      const std::string_view rest = behind(sentence, word);
-      if (rest.empty()) continue;
-      sentence = rest;
-      goes_on = true;
-    }
-  }
-  return sentence;
-}
-
-/// Whether the sentence tells the model to call one of the tools: "Use NAME to ...", "Create the
-/// file with NAME". Whatever else it speaks of (a script, documents) is then what the tool works
-/// on. "Use NAME in a script" is not such a sentence, nor is "Write a script with NAME".
-bool orders_call(std::string_view sentence, const std::vector<std::string>& names) {
-  const std::string_view begin = begin_of(sentence);
-  for (const std::string& name : names) {
-    for (const std::string_view verb : {"use", "call", "run", "invoke", "execute", "try", "do"}) {
-      std::string_view rest = behind(begin, verb);
-      for (const std::string_view article : {" the tool", " the function", " the", " tool"}) {
-        const std::string_view shorter = behind(rest, article);
-        if (!shorter.empty()) rest = shorter;
-      }
-      if (!rest.starts_with(' ')) continue;
-      rest.remove_prefix(1);
-      if (rest == name) return true;
-      rest = behind(rest, name);
-      if (!rest.empty() && !begins_with(rest.substr(1), {"in", "from", "inside", "within"})) {
-        return true;
-      }
-    }
-    if (begin.starts_with(name + " ") || begin == name) {
-      // The name as a verb: "write_file a README". In other languages a name may stand first.
-      const std::string_view rest = begin.substr(name.size());
-      if (begins_with(rest.substr(rest.empty() ? 0 : 1), {"a", "an", "the", "my", "this"})) {
-        return true;
-      }
-    }
-    const bool is_means =
-        std::ranges::any_of(std::initializer_list<std::string_view>{"with ", "using ", "via "},
-                            [&](std::string_view word) {
-                              const std::string phrase = std::string(word) + name;
-                              return has_any(sentence, {phrase});
-                            });
-    if (is_means && !begins_with(begin, {"write", "show", "give", "explain", "describe", "document",
-                                         "generate", "teach", "draft", "print", "create", "make",
-                                         "how", "what", "which", "why", "is", "are"})) {
-      return true;
-    }
-  }
-  return false;
-}
-
-/// Whether the user speaks of what assistants do, or did before, and does not ask for more of it.
-bool is_about_assistants(std::string_view sentence) {
-  if (has_any(sentence, {"did you do", "did you send", "did you call", "did you run", "did you use",
-                         "your abilities", "your capabilities", "prompt injection*", "attacker*",
-                         "commit message*", "release notes", "changelog*", "dialogue", "dialog",
-                         "transcript*", "chat of", "conversation between"})) {
-    return true;
-  }
-  const std::string_view begin = begin_of(sentence);
-  if (begins_with(begin, {"why was it", "why was that", "why did it", "why did that"})) return true;
-  const bool is_how = begins_with(begin, {"how do you", "how can i", "how could i"});
-  if (is_how && (has_any(sentence, {"with you"}) ||
-                 (begin.starts_with("how do you") &&
-                  !has_any(sentence, {"say", "spell", "pronounce", "translate", "write", "make",
-                                      "cook", "get"})))) {
-    return true;
-  }
-  if (begins_with(begin, {"define"}) && has_any(sentence, {"tool", "tools", "function"})) {
-    return true;
-  }
-  if (begins_with(begin, {"is this", "is it", "is that"}) && has_any(sentence, {"safe"})) {
-    return true;
-  }
-  return has_any(sentence, {"agent", "agents", "agent's", "assistant", "assistants", "llm", "llms",
-                            "language model*", "small models", "chatbot*"}) &&
-         has_any(sentence, {"call", "calls", "tool*", "prompt*", "abuse*", "attack*", "let",
-                            "never", "inject*"});
-}
-
-bool is_about_calls(std::string_view sentence, bool names_tool, bool orders) {
+bool is_about_calls(std::string_view sentence, bool names_tool) {
   if (has_any(sentence, {"tool call*", "tool-call*", "function call*", "function-call*"})) {
     return true;
   }
@@ -162,8 +58,6 @@ bool is_about_calls(std::string_view sentence, bool names_tool, bool orders) {
                          "don't run anything", "do not run anything", "don't do anything"})) {
     return true;
   }
-  if (orders) return false;
-  if (is_about_assistants(sentence)) return true;
   if (has_any(sentence, {"json you would", "json you'd", "json that you would", "json that you'd",
                          "json would you"})) {
     return true;
@@ -209,8 +103,6 @@ bool is_about_calls(std::string_view sentence, bool names_tool, bool orders) {
 
 bool asks_about_calls(std::string_view request, std::span<const std::string> tools) {
   const std::string low = lowered(request);
-  // A request that quotes a call is about that call: it is to be translated, shortened, explained.
-  if (low.find("\"name\"") != low.npos && low.find("\"arguments\"") != low.npos) return true;
   std::vector<std::string> names;
   for (const std::string& tool : tools) {
     std::string name = lowered(tool);
@@ -222,7 +114,7 @@ bool asks_about_calls(std::string_view request, std::span<const std::string> too
   return std::ranges::any_of(sentences_of(low), [&](std::string_view sentence) {
     const bool names_tool = std::ranges::any_of(
         names, [sentence](const std::string& name) { return has_any(sentence, {name}); });
-    return is_about_calls(sentence, names_tool, names_tool && orders_call(sentence, names));
+    return is_about_calls(sentence, names_tool);
   });
 }
 

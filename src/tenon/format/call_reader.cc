@@ -624,18 +624,12 @@ bool CallReader::is_arguments_key() const {
                        : holds(syntax_->object.arguments, text_);
 }
 
-// A remark of the model. In its own form a mask takes an object with such a member for text.
-bool CallReader::is_note() const {
-  return syntax_->rank > 0 && holds(syntax_->object.notes, text_);
-}
-
 // In a syntax with name_first, only some members may come before the name. Whether the member whose
 // value begins with `byte` is one of them.
 bool CallReader::may_come_before_name(char byte) const {
   const ObjectKeys& keys = syntax_->object;
   if (keys.name_is_key || (byte == '{' && holds(keys.wrapper, text_))) return true;
-  const bool is_known =
-      holds(keys.name, text_) || holds(keys.id, text_) || is_note() || text_ == kTypeKey;
+  const bool is_known = holds(keys.name, text_) || holds(keys.id, text_) || text_ == kTypeKey;
   return (byte == '"' || byte == '\'') && is_known;
 }
 
@@ -676,8 +670,7 @@ bool CallReader::begin_member_value(char byte) {
     return true;
   } else {
     // A bare object with other members is not a call, so its end is not waited for.
-    const bool is_known = text_ == kTypeKey || is_note();
-    if ((syntax_->holds_call || syntax_->name_first) && !is_known) return false;
+    if ((syntax_->holds_call || syntax_->name_first) && text_ != kTypeKey) return false;
     place_ = is_string && byte == '\'' ? Place::in_ignored : Place::in_other;
     if (text_ != kTypeKey) ignore("the member '" + text_ + "'");
     text_.clear();
@@ -788,7 +781,7 @@ bool CallReader::is_in_strange_key() const {
     return std::ranges::any_of(known, [this](const auto& key) { return key.starts_with(text_); });
   };
   return !begins(keys.name) && !begins(keys.arguments) && !begins(keys.id) &&
-         !begins(keys.wrapper) && !begins(keys.notes) && !kTypeKey.starts_with(text_);
+         !begins(keys.wrapper) && !kTypeKey.starts_with(text_);
 }
 
 // What the filter holds and cannot use, as it is written.

@@ -114,7 +114,6 @@ class CallReader {
   std::string end_coded();
   [[nodiscard]] std::string left_out() const;
   bool step_object(char byte);
-  [[nodiscard]] bool is_note() const;
   [[nodiscard]] bool may_come_before_name(char byte) const;
   [[nodiscard]] bool is_arguments_key() const;
   bool begins_string(char byte);

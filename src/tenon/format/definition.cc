@@ -269,7 +269,6 @@ void read_object(TableReader& table, ObjectKeys& keys) {
   table.read("arguments", keys.arguments);
   table.read("id", keys.id);
   table.read("wrapper", keys.wrapper);
-  table.read("notes", keys.notes);
   table.read("name_is_key", keys.name_is_key);
   table.read("writes_id", keys.writes_id);
   table.read("id_first", keys.id_first);
@@ -287,10 +286,6 @@ void read_object(TableReader& table, ObjectKeys& keys) {
   if (table.has("id") &&
       (share(keys.id, keys.arguments) || (!keys.name_is_key && share(keys.id, keys.name)))) {
     table.fail("id", "cannot have a key of the name or the arguments");
-  }
-  if (share(keys.notes, keys.arguments) || share(keys.notes, keys.name) ||
-      share(keys.notes, keys.id) || share(keys.notes, keys.wrapper)) {
-    table.fail("notes", "cannot have a key of the name, the arguments, the id or the wrapper");
   }
 }
 
@@ -664,8 +659,8 @@ bool reads_alike(const Syntax& a, const Syntax& b) {
   const auto parts = [](const Syntax& s) {
     return std::tie(s.open, s.separator, s.close, s.call, s.parameter, s.quote_open, s.quote_close,
                     s.string_quote, s.item, s.entities, s.object.name, s.object.arguments,
-                    s.object.id, s.object.wrapper, s.object.notes, s.object.name_is_key,
-                    s.section_optional, s.needs_tools, s.holds_call);
+                    s.object.id, s.object.wrapper, s.object.name_is_key, s.section_optional,
+                    s.needs_tools, s.holds_call);
   };
   return parts(a) == parts(b);
 }

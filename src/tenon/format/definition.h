@@ -168,9 +168,7 @@ struct ObjectKeys {
   std::vector<std::string> arguments = {"arguments", "parameters"};
   std::vector<std::string> id = {"id"};
   std::vector<std::string> wrapper = {"function"};  ///< Objects that may enclose the other keys.
-  /// Members with the model's remarks, such as `thought`: they are left out.
-  std::vector<std::string> notes;
-  bool name_is_key = false;  ///< `{"the_tool": {...}}`
+  bool name_is_key = false;                         ///< `{"the_tool": {...}}`
   bool writes_id = false;
   bool id_first = false;  ///< Written before the name.
   bool operator==(const ObjectKeys&) const = default;

@@ -34,8 +34,7 @@ bool covers(const Syntax& own, const Syntax& other) {
          are_among(other.object.name, own.object.name) &&
          are_among(other.object.arguments, own.object.arguments) &&
          are_among(other.object.id, own.object.id) &&
-         are_among(other.object.wrapper, own.object.wrapper) &&
-         are_among(other.object.notes, own.object.notes);
+         are_among(other.object.wrapper, own.object.wrapper);
 }
 
 std::string_view first_literal_of(const Syntax& syntax) {

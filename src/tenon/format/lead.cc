@@ -38,11 +38,7 @@ const std::vector<std::string>& Lead::stops() {
   static const std::vector<std::string> kStops = {
       "```",  // another fence: a document, or a program around the object
       // Examples.
-      // "example" as a part of an address or of a file's name is no such word.
-      "xample ", "xample:", "xample,", "xample\n", "xample\r", "xample)", "xample*", "xample. ",
-      "xample.\n", "xample.\r", "xamples ", "xamples:", "xamples,", "xamples\n", "xamples.",
-      "XAMPLE", "e.g.", "E.g.", "or instance", "uch as:", "uch as\n", "uch as {", "uch as <",
-      "uch as [", "uch as `", "uch as \"", "uch as this", "uch as the fol", "ooks like", "ook like",
+      "xample", "XAMPLE", "e.g.", "E.g.", "or instance", "uch as", "ooks like", "ook like",
       "omething like", "jemplo", "xemplo", "xemplu", "esempio", "eispiel", "xemple", "oorbeeld",
       "ład:", "říklad", "xempel", "eksempel", "esimerk", "eğin:", "ontohnya", "ράδειγ", "ример",
       "риклад", "例如", "例え", "比如", "示例", "範例", "예를", "예시", "उदाह", "مثال", "דוגמ",
@@ -55,11 +51,7 @@ const std::vector<std::string>& Lead::stops() {
       "ogram printed", "ommand printed", "It printed", "odel output", "It output", "utput was",
       "esult was", "ormat is", "erver sent", "eturned:", "eturned the fol",
       "eplied:", "esponded:", "ogged:", "The content", "ere are the con", "ere is the con",
-      "ere made", "equest body", "ournal indique", "ournal dit", "ournal contient", "okoll steht",
-      "og steht", "egistro dice", "egistro contiene", "日志", "olleague did", "ent this request",
-      "ent this call",
-      // What is not to be done, or what others should do.
-      "efuse to", "eplace\n", "of this shape", "of this form", "of the form", "ese rows",
+      "ere made", "equest body",
       "ou are a helpful",  // the system prompt of another model
   };
   return kStops;
@@ -76,8 +68,7 @@ const char* Lead::pattern_of(Place place) {
     case Place::line:
       return R"([ \t\r\n]*|[\s\S]*[\r\n][ \t]*)";
     case Place::sentence:
-      return R"([ \t\r\n]*|[^{]*[\r\n][ \t]*|(?:[^{]*[\r\n])?[ \t]*[-*+][ \t]+|)"
-             R"([^{]*[:.!?\uFF1A\u3002\uFF01][ \t\r\n]*)";
+      return R"([ \t\r\n]*|[^{]*[\r\n][ \t]*|[^{]*[:.!?\uFF1A\u3002\uFF01][ \t\r\n]*)";
   }
   return "";
 }
@@ -98,9 +89,7 @@ void Lead::feed(std::string_view bytes) {
     }
     if (is_line_end(byte)) {
       is_line_begun_ = false;
-      is_bullet_ = false;
     } else if (!is_blank(byte)) {
-      is_bullet_ = !is_line_begun_ && (byte == '-' || byte == '*' || byte == '+');
       is_line_begun_ = true;
       has_words_ = has_words_ || !is_behind_call_ || (byte != ',' && byte != ';');
       has_brace_ = has_brace_ || byte == '{';
@@ -118,8 +107,7 @@ bool Lead::admits(Place place) const {
     case Place::line:
       return !is_line_begun_;
     case Place::sentence:
-      return !has_brace_ &&
-             (!is_line_begun_ || ends_sentence(last_) || (is_bullet_ && is_blank(last_byte_)));
+      return !has_brace_ && (!is_line_begun_ || ends_sentence(last_));
   }
   return false;
 }

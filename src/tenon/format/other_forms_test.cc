@@ -220,44 +220,6 @@ TEST(OtherForms, CallsToldOfInWordsAreHeld) {
   }
 }
 
-// A member with the model's remark is dropped. Under a mask it can stand before the name.
-TEST(OtherForms, RemarksBesideACallAreLeftOut) {
-  struct Row {
-    const char* text;
-    bool is_held;  // as a whole by a mask
-  };
-  const Row rows[] = {
-      {R"({"thought": "Rain?", "name": "weather", "arguments": {"city": "Rome"}})", true},
-      {R"({"reasoning": "It \"rains\".", "tool": "weather", "args": {"city": "Rome"}})", true},
-      {R"({"reason": "", "function": {"name": "weather", "arguments": {"city": "Rome"}}})", true},
-      {R"({"name": "weather", "arguments": {"city": "Rome"}, "explanation": "Rain."})", false},
-  };
-  const std::vector<Tool> tools = two_tools();
-  const auto own = find("hermes");
-  const auto held_format = held(*own);
-  const Answers answers(*held_format, {}, false, true, tools);
-  for (const Row& row : rows) {
-    for (const std::string& text :
-         {std::string(row.text), "```json\n" + std::string(row.text) + "\n```"}) {
-      SCOPED_TRACE(text);
-      EXPECT_EQ(answers.hold(text), row.is_held);
-      for (const auto& format : {with_fallbacks(*own), held_format}) {
-        StreamParser parser(format, options_of(tools));
-        const Outcome outcome = outcome_of(events_of(parser, text, 1));
-        EXPECT_EQ(outcome.calls, (Calls{{"weather", R"({"city": "Rome"})"}}));
-        EXPECT_EQ(outcome.content, "");
-      }
-    }
-  }
-  // Any other member makes it text.
-  StreamParser parser(with_fallbacks(*own), options_of(tools));
-  EXPECT_TRUE(
-      outcome_of(events_of(parser,
-                           R"({"price": "5", "name": "weather", "arguments": {"city": "Rome"}})",
-                           7))
-          .calls.empty());
-}
-
 // From where a call can be nothing else it is held: what its schema refuses does not come through.
 TEST(OtherForms, SpoiltArgumentsAreRefusedWhereTheyAreWrong) {
   const std::vector<Tool> tools = two_tools();
@@ -319,7 +281,6 @@ TEST(OtherForms, NoTextOfAMaskHasACallThatItDidNotHold) {
                                      "\"arguments\"",
                                      "\"parameters\"",
                                      "\"type\"",
-                                     "\"thought\": \"w\", ",
                                      "\"function\"",
                                      "{\"city\": \"Rome\"}",
                                      "{\"city\": 7}",
@@ -380,21 +341,10 @@ TEST(OtherForms, NoTextOfAMaskHasACallThatItDidNotHold) {
 
 // The parser's side of the lead and the grammar's say the same of every text.
 TEST(Lead, IsItsPattern) {
-  const std::string_view kParts[] = {"a",    " ",
-                                     "\n",   "\t",
-                                     "\r",   ".",
-                                     ":",    "!",
-                                     "?",    "`",
-                                     "\"",   "'",
-                                     "{",    "}",
-                                     ",",    ";",
-                                     "```",  "example",
-                                     "ex",   "ample",
-                                     "E.g.", "such as",
-                                     "：",   "。",
-                                     "é",    "For instance",
-                                     "-",    "* ",
-                                     ".com"};
+  const std::string_view kParts[] = {
+      "a",  " ",     "\n",   "\t",      "\r", ".",  ":", "!",           "?",
+      "`",  "\"",    "'",    "{",       "}",  ",",  ";", "```",         "example",
+      "ex", "ample", "E.g.", "such as", "：", "。", "é", "For instance"};
   std::mt19937 dice(7);
   std::size_t admitted = 0;
   const auto unquoted = regex::Regex::compile("^" + std::string(Lead::unquoted()) + "$");
@@ -445,30 +395,6 @@ TEST(AsksAboutCalls, ByWhatTheUserSays) {
       {"Don't run anything, just show the JSON you would use for Paris.", true},
       {"Don't run the tests, get the weather.", false},
       {"Gib mir ein Beispiel für get_weather.", true},
-      {"Use get_weather to write my guide of Paris.", false},
-      {"Please call get_weather for the example city.", false},
-      {"Could you use the tool get_weather? I need it for a script.", false},
-      {"get_weather a city of your choice for the docs.", false},
-      {"Fill the docs of Paris with get_weather.", false},
-      {"Use get_weather in a Python script.", true},
-      {"Write a script with get_weather.", true},
-      {"Make an example using get_weather.", true},
-      {"Don't use get_weather, call nothing. Do not call it.", true},
-      {R"(Translate: {"name": "x", "arguments": {}})", true},
-      {"What did you do?", true},
-      {"What did Rome do?", false},
-      {"How do you find the weather?", true},
-      {"How do you say weather in French?", false},
-      {"How could an attacker abuse this?", true},
-      {"Why was it refused?", true},
-      {"Why was Rome sacked?", false},
-      {"Write a commit message for this.", true},
-      {"Write a dialogue between a user and a robot.", true},
-      {"What should an agent never do?", true},
-      {"Find me an insurance agent in Rome.", false},
-      {"Is this page safe?", true},
-      {"Is this week's weather good?", false},
-      {"Define a new tool.", true},
       {"给我一个 get_weather 的示例", true},
       {"Покажи пример get_weather", true},
       {"Was ist das Wetter in Rom?", false},

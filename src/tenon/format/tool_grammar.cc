@@ -353,7 +353,7 @@ class Builder {
     if (piece == pattern.end() || piece->kind == Piece::Kind::literal) return group;
     if (piece->kind == Piece::Kind::object) {
       for (const auto* keys : {&syntax.object.name, &syntax.object.arguments, &syntax.object.id,
-                               &syntax.object.wrapper, &syntax.object.notes}) {
+                               &syntax.object.wrapper}) {
         for (const std::string& key : *keys) group += key + ',';
         group += ';';
       }
@@ -398,7 +398,6 @@ class Builder {
     const NodeId text = rules_.add(node::Pattern{R"("(?:[^"\\]|\\[\s\S])*")"});
     std::vector<std::string> heads = keys.id;
     heads.emplace_back("type");
-    heads.insert(heads.end(), keys.notes.begin(), keys.notes.end());
     const NodeId before = any_number(rules_.sequence({spelled(heads, true), colon, text, comma}));
     std::vector<std::string_view> names;
     for (const Tool* tool : tools_) names.push_back(tool->name);
@@ -509,8 +508,7 @@ class Builder {
     const ObjectKeys& keys = syntax().object;
     for (const auto& [known, node] : objects_) {
       if (known->name == keys.name && known->arguments == keys.arguments && known->id == keys.id &&
-          known->wrapper == keys.wrapper && known->notes == keys.notes &&
-          known->name_is_key == keys.name_is_key) {
+          known->wrapper == keys.wrapper && known->name_is_key == keys.name_is_key) {
         return node;
       }
     }
@@ -518,9 +516,6 @@ class Builder {
     objects_.emplace_back(&keys, made);
     return made;
   }
-  // A remark, which is dropped.
-  static constexpr const char* kNote =
-      R"("(?:[^"\\\x00-\x1F]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*")";
   NodeId make_object_of_other(const ObjectKeys& keys) {
     const NodeId colon = rules_.sequence({spaces(), rules_.literal(":"), spaces()});
     const NodeId comma = rules_.sequence({spaces(), rules_.literal(","), spaces()});
@@ -535,21 +530,17 @@ class Builder {
       with_id = rules_.choice({rules_.sequence({type, id}), rules_.sequence({id, type})});
     }
     const NodeId before = with_id ? rules_.choice({type, *with_id}) : type;
-    const NodeId note = keys.notes.empty()
-                            ? rules_.literal("")
-                            : optional(rules_.sequence({spelled(keys.notes, false), colon,
-                                                        rules_.add(node::Pattern{kNote}), comma}));
     const auto named = [&](bool is_wrapped) {
       const NodeId rest = later("\"", [is_wrapped](Builder& builder) {
         return builder.object_of_other_from_name(is_wrapped);
       });
       return rules_.sequence({spelled(keys.name, false), colon, rest});
     };
-    std::vector<NodeId> ways{rules_.sequence({note, before, named(false)})};
+    std::vector<NodeId> ways{rules_.sequence({before, named(false)})};
     if (!keys.wrapper.empty()) {
       const NodeId wrapper = rules_.sequence({spelled(keys.wrapper, false), colon, open});
       const NodeId rest = rules_.sequence({named(true), close});
-      ways.push_back(rules_.sequence({note, type, wrapper, before, rest}));
+      ways.push_back(rules_.sequence({type, wrapper, before, rest}));
       if (with_id) ways.push_back(rules_.sequence({*with_id, wrapper, type, rest}));
     }
     return rules_.sequence({spaces(), rules_.choice(std::move(ways))});
