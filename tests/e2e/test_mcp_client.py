@@ -41,15 +41,15 @@ def test_tools_are_listed_and_called_without_a_model(transport, tmp_path):
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_a_server_gets_answers_and_their_defaults(transport, tmp_path):
     with servers(transport, tmp_path) as path:
-        answered = mcp("call", "weather", "book", '{"city": "Bled"}', "--answers", '{"name": "Ada"}', file=path)
-        declined = mcp("call", "weather", "book", '{"city": "Bled"}', file=path)
+        answered = mcp("call", "weather", "reserve", '{"city": "Bled"}', "--answers", '{"name": "Ada"}', file=path)
+        declined = mcp("call", "weather", "reserve", '{"city": "Bled"}', file=path)
     assert answered.stdout == "a table in Bled for Ada and 1 more\n", answered.stderr
     assert declined.returncode != 0 and "a table" not in declined.stdout
 
 
 def test_a_server_asks_the_user_at_the_terminal(tmp_path):
     def script(prompt):
-        return "Done." if prompt.rstrip().endswith("assistant") and "<tool_response>" in prompt else call("book", {"city": "Bled"})
+        return "Done." if prompt.rstrip().endswith("assistant") and "<tool_response>" in prompt else call("reserve", {"city": "Bled"})
 
     with servers("stdio", tmp_path) as path, model(tmp_path, script) as (config, upstream), \
             terminal("--config", str(config), "--mcp", str(path), "--yes", "--tool-timeout", "3") as screen:

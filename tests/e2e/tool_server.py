@@ -56,7 +56,7 @@ def whom() -> Elicit[Table]:
 
 
 @server.tool()
-def book(city: str, table: Annotated[Table, Resolve(whom)]) -> str:
+def reserve(city: str, table: Annotated[Table, Resolve(whom)]) -> str:
     """Books a table, once the user has said for whom"""
     return f"a table in {city} for {table.name} and {table.people - 1} more"
 

@@ -246,7 +246,7 @@ Object answers_of(const Value& route, bool has_id) {
   const auto dialect =
       text_of(route, "dialect") == "anthropic" ? Dialect::anthropic : Dialect::openai;
   for (const unsigned status : all_statuses()) {
-    if (status == 404 && !has_id && !has_body) continue;
+    if (status == 404 && !has_id && !has_body && route.find("may_lack") == nullptr) continue;
     if (status == 504 && events.empty()) continue;
     Value response = Object{{"$ref", "#/components/responses/" + error_name(status, dialect)}};
     const std::string_view busy = text_of(route, "busy");

@@ -14,8 +14,8 @@ namespace tenon::chat {
 /// made when it is first asked for. Thread-safe.
 class MadeBy {
  public:
-  /// Always with the same arguments. `chat_template` is "" and `format` null where the engine makes the
-  /// prompt.
+  /// Always with the same arguments. `chat_template` is "" and `format` null where the engine makes
+  /// the prompt.
   [[nodiscard]] std::shared_ptr<const json::Object> of(const ModelOptions& options,
                                                        const engine::Engine& engine,
                                                        std::string_view chat_template,

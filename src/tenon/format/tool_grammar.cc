@@ -1620,6 +1620,8 @@ class Builder {
     const Pattern& pattern = syntax().parameter;
     const auto value = std::ranges::find(pattern, Piece::Kind::value, &Piece::kind);
     if (!syntax().parameter_end_optional || value == pattern.end()) return text_until(stops);
+    // A tool's own grammar meets the stops, and can count with few bytes of them only.
+    if (tool_->grammar) return text_until(stops);
     const bool has_lines = std::next(value)->kind == Piece::Kind::space;
     const std::string line = has_lines ? "\n" : "";
     constexpr std::size_t kFew = 32;
@@ -1644,7 +1646,7 @@ class Builder {
     const NodeId text = text_until(stops);
     const auto key = std::find_if(value, pattern.end(),
                                   [](const Piece& p) { return p.kind == Piece::Kind::key; });
-    if (key == pattern.end() || tool_->grammar) return text;  // it has a grammar of its own
+    if (key == pattern.end()) return text;
     // An end marker with another key.
     const NodeId wrong =
         rules_.sequence({rules_.add(node::Text{}), rules_.literal(std::prev(key)->text),
