@@ -708,7 +708,7 @@ TEST(Turn, TellsFirstWhatItWasTold) {
 
 TEST(Turn, PassesLogprobsOnButNotThoseOfAStopString) {
   auto recorder = std::make_shared<TurnRecorder>();
-  Turn turn({.stop = {"END"}}, recorder);
+  Turn turn({.stop = {"END"}, .logprobs = 0}, recorder);
   for (const std::string_view piece : {"a", "b", "E", "N", "D", "c"}) {
     const message::TokenLogprob logprob{.bytes = std::string(piece)};
     turn.on_token({.bytes = piece, .logprob = &logprob});
