@@ -16,7 +16,7 @@
 #include "tenon/api/service.h"
 #include "tenon/base/file.h"
 #include "tenon/http/local_exchange.h"
-#include "tenon/record/members.h"
+#include "tenon/json/members.h"
 
 namespace tenon::app {
 namespace {
@@ -48,8 +48,8 @@ OrComplaint<Replayed> replay(const record::Read& read) {
   service.set_models(std::move(models));
   auto [exchange, answer] =
       http::make_local_exchange({.method = "POST",
-                                 .target = record::text_in(read.heading, "path"),
-                                 .path = record::text_in(read.heading, "path"),
+                                 .target = json::text_in(read.heading, "path"),
+                                 .path = json::text_in(read.heading, "path"),
                                  .body = json::to_string(*read.heading.find("request")),
                                  .peer = "this process"});
   service.handle_own(std::move(exchange));

@@ -13,15 +13,11 @@
 #include <spawn.h>
 #include <unistd.h>
 
+#include "tenon/json/members.h"
 #include "tenon/schema/schema.h"
 
 namespace tenon::app {
 namespace {
-
-std::string member_text(const json::Value& from, std::string_view key) {
-  const json::Value* const found = from.find(key);
-  return found == nullptr || found->if_string() == nullptr ? "" : *found->if_string();
-}
 
 std::string plain(const json::Value& value) {
   return value.if_string() != nullptr ? *value.if_string() : json::to_string(value);
@@ -46,14 +42,14 @@ std::vector<json::Value> choices_of(const json::Value& schema) {
 
 // "age (how old you are; 1, 2 or 3) [2]: "
 std::string prompt_for(const std::string& name, const json::Value& schema) {
-  std::string about = member_text(schema, "description");
-  if (about.empty()) about = member_text(schema, "title");
+  std::string about = json::text_in(schema, "description");
+  if (about.empty()) about = json::text_in(schema, "title");
   const json::Value* const items = schema.find("items");
   std::string choices;
   for (const json::Value& one : choices_of(items == nullptr ? schema : *items)) {
     choices += (choices.empty() ? "" : ", ") + plain(one);
   }
-  if (member_text(schema, "type") == "boolean") choices = "yes, no";
+  if (json::text_in(schema, "type") == "boolean") choices = "yes, no";
   if (!choices.empty()) about += (about.empty() ? "" : "; ") + choices;
   if (items != nullptr) about += ", several with commas between them";
   std::string prompt = "  " + name + (about.empty() ? "" : " (" + about + ")");
@@ -63,7 +59,7 @@ std::string prompt_for(const std::string& name, const json::Value& schema) {
 
 // What the user wrote, as the type that the schema wants; as text if it is something else.
 json::Value value_of(const std::string& line, const json::Value& schema) {
-  const std::string type = member_text(schema, "type");
+  const std::string type = json::text_in(schema, "type");
   if (type == "boolean") {
     for (const char* const yes : {"y", "yes", "true"}) {
       if (line == yes) return true;
@@ -143,7 +139,7 @@ std::optional<json::Object> ask_user(const std::string& server, const json::Valu
   constexpr int kTries = 3;
   constexpr std::size_t kMaxMessage = 4096;
   const json::Value* const schema = params.find("requestedSchema");
-  std::cout << shown(server + " asks: " + member_text(params, "message").substr(0, kMaxMessage),
+  std::cout << shown(server + " asks: " + json::text_in(params, "message").substr(0, kMaxMessage),
                      STDOUT_FILENO)
             << '\n';
   for (int tries = 0; tries < kTries; ++tries) {

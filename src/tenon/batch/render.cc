@@ -12,6 +12,7 @@
 #include "tenon/batch/parse.h"
 #include "tenon/jinja/template.h"
 #include "tenon/json/lines.h"
+#include "tenon/json/members.h"
 #include "tenon/prompt/chat_template.h"
 #include "tenon/prompt/prompt.h"
 
@@ -123,11 +124,6 @@ Expected<json::Object> chat_context(const json::Object& request) {
   return context;
 }
 
-std::string text_of(const json::Object& object, std::string_view key) {
-  const json::Value* value = object.find(key);
-  return value == nullptr || value->if_string() == nullptr ? std::string() : *value->if_string();
-}
-
 // What transformers does to messages since version 5: it removes keys with null, and gives
 // reasoning each of the names under which templates read it.
 void clean_up_messages(json::Object& context) {
@@ -194,9 +190,10 @@ Expected<prompt::Prompt> render_prompt(const json::Object& request, Compiler& co
     if (request.contains("options")) {
       return Unexpected(wrong("options: has no effect where shape is true"));
     }
-    auto compiled = compiler.compile_chat(**source, {.name = name,
-                                                     .bos_token = text_of(*context, "bos_token"),
-                                                     .eos_token = text_of(*context, "eos_token")});
+    auto compiled =
+        compiler.compile_chat(**source, {.name = name,
+                                         .bos_token = json::text_in(*context, "bos_token"),
+                                         .eos_token = json::text_in(*context, "eos_token")});
     if (!compiled) return Unexpected(compiled.error());
     return (*compiled)->render_context(*std::move(context), options);
   }

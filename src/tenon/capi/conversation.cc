@@ -25,6 +25,7 @@
 #include "tenon/chat/converse.h"
 #include "tenon/chat/mcp_source.h"
 #include "tenon/chat/toolbox.h"
+#include "tenon/config/tools.h"
 #include "tenon/json/lines.h"
 #include "tenon/json/value.h"
 #include "tenon/mcp/servers.h"
@@ -605,7 +606,8 @@ tenon_error* tenon_toolbox_add_mcp(tenon_toolbox* toolbox, tenon_text text, teno
     if (!servers) return tenon::invalid("servers: " + servers.error().message);
     for (tenon::mcp::ServerConfig& server : *servers) {
       if (server.folder.empty()) server.folder = capi::view(folder);
-      toolbox->tools.add(chat::mcp_source(std::move(server), {.version = TENON_VERSION}));
+      toolbox->tools.add(chat::mcp_source(
+          std::move(server), {.version = TENON_VERSION, .tokens = tenon::config::tokens_file()}));
     }
     return {};
   });

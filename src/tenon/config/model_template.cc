@@ -10,6 +10,7 @@
 #include "tenon/config/failure.h"
 #include "tenon/config/files.h"
 #include "tenon/config/model_format.h"
+#include "tenon/json/members.h"
 #include "tenon/json/value.h"
 #include "tenon/prompt/chat_template.h"
 #include "tenon/vocab/gguf.h"
@@ -61,18 +62,13 @@ Expected<ModelTemplate> from_gguf(const std::string& path) {
   return found;
 }
 
-std::string template_text_at(const json::Value& config, std::string_view key) {
-  const json::Value* value = config.find(key);
-  return value == nullptr || value->if_string() == nullptr ? std::string() : *value->if_string();
-}
-
 // The texts in `added_tokens_decoder`: {"id": {"content": ...}}.
 std::vector<std::string> added_tokens(const json::Value& config) {
   std::vector<std::string> texts;
   const json::Value* tokens = config.find("added_tokens_decoder");
   if (tokens == nullptr || tokens->if_object() == nullptr) return texts;
   for (const json::Member& token : *tokens->if_object()) {
-    if (std::string text = template_text_at(token.value, "content"); !text.empty()) {
+    if (std::string text = json::text_in(token.value, "content"); !text.empty()) {
       texts.push_back(std::move(text));
     }
   }
@@ -161,7 +157,7 @@ NamedTemplate template_in(const json::Value& config) {
 // The model's own name for itself, else the folder's.
 std::string name_of_folder(const fs::path& folder) {
   if (const auto config = read_json((folder / "config.json").string())) {
-    if (std::string name = template_text_at(*config, "_name_or_path"); !name.empty()) return name;
+    if (std::string name = json::text_in(*config, "_name_or_path"); !name.empty()) return name;
   }
   const fs::path path = fs::absolute(folder).lexically_normal();
   return (path.has_filename() ? path : path.parent_path()).filename().string();
@@ -227,7 +223,7 @@ Expected<ModelTemplate> template_of(const std::string& path) {
                          .where = path,
                          .bos_token = token_text(*config, "bos_token"),
                          .eos_token = token_text(*config, "eos_token"),
-                         .model_name = template_text_at(*config, "name_or_path"),
+                         .model_name = json::text_in(*config, "name_or_path"),
                          .has_tool_template = chosen.is_for_tools,
                          .controls = added_tokens(*config)};
   }

@@ -12,6 +12,7 @@
 #include "tenon/base/ids.h"
 #include "tenon/http/client.h"
 #include "tenon/http/server.h"
+#include "tenon/json/members.h"
 #include "tenon/json/value.h"
 #include "tenon/mcp/encoding.h"
 #include "tenon/mcp/token_store.h"
@@ -45,11 +46,6 @@ bool is_loopback(std::string_view url) {
   const auto parsed = http::parse_url(url);
   return parsed &&
          (parsed->host == "localhost" || parsed->host == "::1" || parsed->host.starts_with("127."));
-}
-
-std::string text(const json::Value& from, std::string_view key) {
-  const json::Value* const found = from.find(key);
-  return found == nullptr || found->if_string() == nullptr ? "" : *found->if_string();
 }
 
 std::vector<std::string> list(const json::Value& from, std::string_view key) {
@@ -465,7 +461,7 @@ Expected<Found> Authorizer::Impl::discover(const Challenge& challenge) {
     found.issuer = *std::move(issuer);
     return found;
   }
-  const std::string resource = text(*told, "resource");
+  const std::string resource = json::text_in(*told, "resource");
   const auto theirs = http::parse_url(resource);
   const auto ours = http::parse_url(options.url);
   const std::string_view path = path_of(resource);
@@ -516,16 +512,16 @@ Expected<Issuer> Authorizer::Impl::issuer_at(const std::string& name) {
     return fail(name.substr(0, kMaxTold) + " does not describe itself as an authorization server");
   }
   // RFC 8414, section 3.3: else one server could speak for another.
-  if (text(*told, "issuer") != name) {
+  if (json::text_in(*told, "issuer") != name) {
     return fail(name.substr(0, kMaxTold) + " says that it is " +
-                json::quoted(text(*told, "issuer").substr(0, kMaxTold)));
+                json::quoted(json::text_in(*told, "issuer").substr(0, kMaxTold)));
   }
   const json::Value* const documents = told->find("client_id_metadata_document_supported");
   const json::Value* const names = told->find("authorization_response_iss_parameter_supported");
   Issuer issuer{.name = name,
-                .authorization_endpoint = text(*told, "authorization_endpoint"),
-                .token_endpoint = text(*told, "token_endpoint"),
-                .registration_endpoint = text(*told, "registration_endpoint"),
+                .authorization_endpoint = json::text_in(*told, "authorization_endpoint"),
+                .token_endpoint = json::text_in(*told, "token_endpoint"),
+                .registration_endpoint = json::text_in(*told, "registration_endpoint"),
                 .auth_methods = list(*told, "token_endpoint_auth_methods_supported"),
                 .scopes = list(*told, "scopes_supported"),
                 .takes_metadata_documents = documents != nullptr && *documents == json::Value(true),
@@ -607,13 +603,13 @@ Status Authorizer::Impl::register_client(const Found& found, const std::string& 
   if (status != 200 && status != 201) {
     return fail(issuer.name.substr(0, kMaxTold) + " does not register Tenon (status " +
                 std::to_string(status) + ", " +
-                json::quoted(text(*told, "error").substr(0, kMaxTold)) +
+                json::quoted(json::text_in(*told, "error").substr(0, kMaxTold)) +
                 "): give \"oauth\": {\"clientId\": ...}");
   }
-  next.client_id = text(*told, "client_id");
-  next.client_secret = text(*told, "client_secret");
+  next.client_id = json::text_in(*told, "client_id");
+  next.client_secret = json::text_in(*told, "client_secret");
   if (next.client_id.empty()) return fail("its registration gives no client_id");
-  const std::string given = text(*told, "token_endpoint_auth_method");
+  const std::string given = json::text_in(*told, "token_endpoint_auth_method");
   const bool is_known =
       given == "none" || given == "client_secret_basic" || given == "client_secret_post";
   next.client_auth = is_known ? given : method_for(issuer, next);
@@ -654,16 +650,16 @@ Status Authorizer::Impl::take_token(const Found& found, Fields fields, Grant& ne
   if (status != 200) {
     return fail(found.issuer.name.substr(0, kMaxTold) + " gives no token (status " +
                 std::to_string(status) + ", " +
-                json::quoted(text(*told, "error").substr(0, kMaxTold)) + ")");
+                json::quoted(json::text_in(*told, "error").substr(0, kMaxTold)) + ")");
   }
-  const std::string token = text(*told, "access_token");
+  const std::string token = json::text_in(*told, "access_token");
   const bool is_sendable = !token.empty() && token.size() <= kMaxTokenBytes &&
                            std::ranges::all_of(token, [](char c) { return c > 0x20 && c < 0x7F; });
-  const std::string type = text(*told, "token_type");
+  const std::string type = json::text_in(*told, "token_type");
   const bool is_bearer = type.size() == 6 && (type[0] | 0x20) == 'b' && type.ends_with("earer");
   if (!is_sendable || !is_bearer) return fail("its token is not one that a request can carry");
   next.access_token = token;
-  if (const std::string refresh = text(*told, "refresh_token"); !refresh.empty()) {
+  if (const std::string refresh = json::text_in(*told, "refresh_token"); !refresh.empty()) {
     next.refresh_token = refresh;
   }
   return {};
@@ -697,8 +693,8 @@ Expected<std::string> Authorizer::Impl::code_of(const Fields& told, const Issuer
                 ", and not from " + issuer.name.substr(0, kMaxTold));
   }
   if (const std::string error = field(told, "error"); !error.empty()) {
-    return fail("the login failed: " + error.substr(0, kMaxTold) + " " +
-                field(told, "error_description").substr(0, kMaxTold));
+    return fail("the login failed: " + json::quoted(error.substr(0, kMaxTold)) + " " +
+                json::quoted(field(told, "error_description").substr(0, kMaxTold)));
   }
   std::string code = field(told, "code");
   if (code.empty()) return fail("the answer to the login has no code");

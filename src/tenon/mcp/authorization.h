@@ -19,9 +19,10 @@
 /// metadata documents, resource indicators (RFC 8707) and the issuer in answers (RFC 9207).
 /// Source: modelcontextprotocol.io/specification/2026-07-28/basic/authorization.
 ///
-/// Debian 12 has no library for C++ that makes this flow (liboauth has OAuth 1, others belong to a
-/// desktop), so it is written here over http::Client and http::Server, with OpenSSL's SHA-256 and
-/// the system's random numbers.
+/// The client library of Debian 12, libiddawc, is older than RFC 9728 and client id metadata
+/// documents, and makes connections of its own, which no limit of ours holds. So the flow is
+/// written here over http::Client and http::Server, with OpenSSL's SHA-256 and the system's random
+/// numbers.
 namespace tenon::mcp {
 
 /// A server's refusal of a request that had no token, or one that is not enough.

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "tenon/base/ids.h"
+#include "tenon/json/members.h"
 #include "tenon/json/value.h"
 
 namespace tenon::mcp {
@@ -109,23 +110,15 @@ Status write_grants(const std::filesystem::path& file, json::Object grants) {
   return store_failed(file, "cannot write", error);
 }
 
-std::string member(const json::Value& from, std::string_view key) {
-  const json::Value* const found = from.find(key);
-  return found == nullptr || found->if_string() == nullptr ? "" : *found->if_string();
-}
-
 Grant grant_of(const json::Value& told) {
-  const json::Value* const port = told.find("redirect_port");
-  const auto number =
-      port == nullptr || port->if_number() == nullptr ? 0 : port->if_number()->to_int64();
-  return {.issuer = member(told, "issuer"),
-          .client_id = member(told, "client_id"),
-          .client_secret = member(told, "client_secret"),
-          .client_auth = member(told, "client_auth"),
-          .redirect_port = static_cast<std::uint16_t>(number.value_or(0)),
-          .scope = member(told, "scope"),
-          .access_token = member(told, "access_token"),
-          .refresh_token = member(told, "refresh_token")};
+  return {.issuer = json::text_in(told, "issuer"),
+          .client_id = json::text_in(told, "client_id"),
+          .client_secret = json::text_in(told, "client_secret"),
+          .client_auth = json::text_in(told, "client_auth"),
+          .redirect_port = static_cast<std::uint16_t>(json::number_in(told, "redirect_port")),
+          .scope = json::text_in(told, "scope"),
+          .access_token = json::text_in(told, "access_token"),
+          .refresh_token = json::text_in(told, "refresh_token")};
 }
 
 json::Object told_of(const Grant& grant) {

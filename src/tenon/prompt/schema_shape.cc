@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/json/members.h"
 #include "tenon/json/pointer.h"
 #include "tenon/schema/uri.h"
 
@@ -112,11 +113,6 @@ bool fill_in(json::Object& function) {
   return changed;
 }
 
-std::string text_member(const json::Object& object, std::string_view key) {
-  const json::Value* value = object.find(key);
-  return value == nullptr || value->if_string() == nullptr ? std::string() : *value->if_string();
-}
-
 // `description`, followed by a schema.
 std::string with_schema(std::string description, const json::Value& schema) {
   const std::string text = json::dumps(schema, {.ensure_ascii = false, .keep_numbers = true});
@@ -199,7 +195,7 @@ bool write_losses(json::Object& function, json::Object& properties, const json::
     if (!is_refused && !loses(losses, SchemaPlace::parameter, member.key, *property)) continue;
     changed = true;
     json::Object schema = *given;
-    const std::string description = text_member(schema, "description");
+    const std::string description = json::text_in(schema, "description");
     if (hides_description(losses, member.key)) {
       left_out.set(member.key, schema);
     }
@@ -224,7 +220,7 @@ bool write_losses(json::Object& function, json::Object& properties, const json::
       const json::Value* all = room == 0 ? parameters.find(key) : nullptr;
       if (all != nullptr) schema.set(key, *all);
     }
-    function.set("description", with_schema(text_member(function, "description"),
+    function.set("description", with_schema(json::text_in(function, "description"),
                                             standing_alone(std::move(schema), parameters, room)));
   }
   return changed;

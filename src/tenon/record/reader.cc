@@ -1,8 +1,9 @@
 #include "tenon/record/reader.h"
 
+#include <charconv>
 #include <utility>
 
-#include "tenon/record/members.h"
+#include "tenon/json/members.h"
 #include "tenon/record/recorder.h"
 
 namespace tenon::record {
@@ -12,49 +13,45 @@ Unexpected wrong(std::size_t line, std::string what) {
   return Unexpected(Error{Errc::invalid, "line " + std::to_string(line) + ": " + std::move(what)});
 }
 
-// The value of a hexadecimal digit; -1 for another character.
-int digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-// The bytes that pairs of digits spell, up to the first other character.
+// The bytes that pairs of hexadecimal digits spell, up to the first other character.
 std::string from_hex(std::string_view digits) {
+  constexpr int kHex = 16;
   std::string bytes;
   for (std::size_t i = 0; i + 1 < digits.size(); i += 2) {
-    const int high = digit(digits[i]);
-    const int low = digit(digits[i + 1]);
-    if (high < 0 || low < 0) break;
-    bytes += static_cast<char>(high * 16 + low);
+    const char* const pair = digits.data() + i;
+    unsigned byte = 0;
+    if (std::from_chars(pair, pair + 2, byte, kHex).ptr != pair + 2) break;
+    bytes += static_cast<char>(byte);
   }
   return bytes;
 }
 
 Step token_of(const json::Value& line) {
-  Step step{.at_us = number_in(line, "at"),
-            .id = static_cast<std::int32_t>(number_in(line, "token")),
-            .bytes = text_in(line, "text"),
-            .is_control = flag_in(line, "control")};
-  if (line.find("hex") != nullptr) step.bytes = from_hex(text_in(line, "hex"));
-  if (line.find("count") != nullptr) step.count = count_in(line, "count");
+  Step step{.at_us = json::number_in(line, "at"),
+            .id = static_cast<std::int32_t>(json::number_in(line, "token")),
+            .bytes = json::text_in(line, "text"),
+            .is_control = json::flag_in(line, "control")};
+  if (line.find("hex") != nullptr) step.bytes = from_hex(json::text_in(line, "hex"));
+  if (line.find("count") != nullptr)
+    step.count = static_cast<std::uint32_t>(json::number_in(line, "count"));
   return step;
 }
 
 Step piece_of(const json::Value& line) {
-  const bool is_reasoning = text_in(line, "piece") == "reasoning";
+  const bool is_reasoning = json::text_in(line, "piece") == "reasoning";
   return {.kind = is_reasoning ? Step::Kind::reasoning : Step::Kind::call,
-          .at_us = number_in(line, "at"),
-          .bytes = text_in(line, "text"),
-          .index = count_in(line, "index"),
-          .name = text_in(line, "name"),
-          .arguments = text_in(line, "arguments")};
+          .at_us = json::number_in(line, "at"),
+          .bytes = json::text_in(line, "text"),
+          .index = static_cast<std::uint32_t>(json::number_in(line, "index")),
+          .name = json::text_in(line, "name"),
+          .arguments = json::text_in(line, "arguments")};
 }
 
 Status read_heading(json::Value line, Read& read) {
   const json::Value* const version = line.find("recording");
   if (version == nullptr)
     return wrong(1, "this is no recording: it does not begin with \"recording\"");
-  if (number_in(line, "recording") != kVersion) {
+  if (json::number_in(line, "recording") != kVersion) {
     return wrong(1, "the recording has version " + json::to_string(*version) + ", and this is " +
                         std::to_string(kVersion) + ": read it with the Tenon that wrote it");
   }
@@ -70,7 +67,7 @@ Status read_heading(json::Value line, Read& read) {
 
 Status read_line(json::Value line, std::size_t number, Read& read) {
   const auto run_of = [&]() -> Run* {
-    const auto run = static_cast<std::size_t>(number_in(line, "run"));
+    const auto run = static_cast<std::size_t>(json::number_in(line, "run"));
     return run < read.runs.size() ? &read.runs[run] : nullptr;
   };
   if (line.find("token") != nullptr || line.find("piece") != nullptr) {
@@ -85,20 +82,20 @@ Status read_line(json::Value line, std::size_t number, Read& read) {
     if (run == nullptr) return wrong(number, "there is no such run before this line");
     run->end = std::move(line);
   } else if (line.find("run") != nullptr) {
-    const auto maker = static_cast<std::size_t>(number_in(line, "made_by"));
+    const auto maker = static_cast<std::size_t>(json::number_in(line, "made_by"));
     if (maker >= read.makers.size()) return wrong(number, "what made this run is not known");
     const json::Value* const ids = line.find("ids");
     const std::size_t tokens =
         ids == nullptr || ids->if_array() == nullptr ? 0 : ids->if_array()->size();
-    read.runs.push_back({.choice = count_in(line, "choice"),
+    read.runs.push_back({.choice = static_cast<std::uint32_t>(json::number_in(line, "choice")),
                          .made_by = maker,
                          .prompt_tokens = static_cast<std::uint32_t>(tokens)});
   } else if (line.find("event") != nullptr || line.find("finish") != nullptr) {
     read.events.push_back(std::move(line));
   } else if (line.find("sent") != nullptr) {
-    read.sent += text_in(line, "sent");
+    read.sent += json::text_in(line, "sent");
   } else if (line.find("end") != nullptr) {
-    read.status = number_in(line, "end");
+    read.status = json::number_in(line, "end");
   } else if (line.find("cut") != nullptr) {
     read.is_cut = true;
   }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tenon/chat/made_by.h"
-#include "tenon/record/members.h"
+#include "tenon/json/members.h"
 #include "tenon/vocab/byte_tokenizer.h"
 
 namespace tenon::record {
@@ -22,16 +22,20 @@ engine::RunEnd end_of(const Run& run) {
   using message::FinishReason;
   for (const FinishReason reason :
        {FinishReason::stop, FinishReason::length, FinishReason::cancelled, FinishReason::error}) {
-    if (text_in(run.end, "run_end") == message::finish_reason_name(reason)) end.reason = reason;
+    if (json::text_in(run.end, "run_end") == message::finish_reason_name(reason))
+      end.reason = reason;
   }
-  end.usage = {.prompt_tokens = count_in(run.end, "prompt_tokens"),
-               .completion_tokens = count_in(run.end, "completion_tokens"),
-               .cached_tokens = count_in(run.end, "cached_tokens"),
-               .reasoning_tokens = count_in(run.end, "reasoning_tokens"),
-               .is_estimated = flag_in(run.end, "is_estimated")};
-  end.is_constrained = flag_in(run.end, "is_constrained");
-  end.unconstrained_because = text_in(run.end, "unconstrained_because");
-  if (end.reason == FinishReason::error) end.error = {Errc::unavailable, text_in(run.end, "error")};
+  end.usage = {
+      .prompt_tokens = static_cast<std::uint32_t>(json::number_in(run.end, "prompt_tokens")),
+      .completion_tokens =
+          static_cast<std::uint32_t>(json::number_in(run.end, "completion_tokens")),
+      .cached_tokens = static_cast<std::uint32_t>(json::number_in(run.end, "cached_tokens")),
+      .reasoning_tokens = static_cast<std::uint32_t>(json::number_in(run.end, "reasoning_tokens")),
+      .is_estimated = json::flag_in(run.end, "is_estimated")};
+  end.is_constrained = json::flag_in(run.end, "is_constrained");
+  end.unconstrained_because = json::text_in(run.end, "unconstrained_because");
+  if (end.reason == FinishReason::error)
+    end.error = {Errc::unavailable, json::text_in(run.end, "error")};
   return end;
 }
 
@@ -180,7 +184,7 @@ Expected<std::shared_ptr<chat::Model>> recorded_model(const Read& read) {
   auto model = chat::read_made_by(read.makers.front());
   if (!model) return Unexpected(model.error());
   chat::ModelOptions options = model->options;
-  options.name = text_in(read.heading, "model");
+  options.name = json::text_in(read.heading, "model");
   auto engine = std::make_shared<RecordedEngine>(read, *std::move(model));
   auto inner = chat::Model::create(std::move(options), std::move(engine));
   if (!inner) return Unexpected(inner.error());
