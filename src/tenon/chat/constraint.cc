@@ -101,7 +101,9 @@ std::string key_of(const Question& question) {
       question.format != nullptr &&
       format::starts_in_reasoning(*question.format, question.options.prompt_tail);
   key += question.format == nullptr ? 't' : in_reasoning ? 'r' : '-';
-  if (question.format != nullptr && question.format->has_gated) key += 'o';
+  if (question.format != nullptr && question.format->has_gated) {
+    key += question.options.others_first ? 'f' : 'o';
+  }
   key += question.options.parallel ? 'p' : '1';
   key += question.options.json.property_order == JsonOptions::PropertyOrder::any ? 'a' : 's';
   if (question.response.kind == ResponseFormat::Kind::json) {
@@ -545,11 +547,12 @@ Result<Constraint, Refusal> Constraints::of(const ChatRequest& request,
   }
 
   const ArgumentOrder order = request.argument_order.value_or(options_.argument_order);
-  const bool takes_others = printing_ == nullptr && options_.with_others != nullptr &&
-                            takes_other_forms(request, options_.required_in_others);
-  Question question{.format = request.continuation ? nullptr
-                              : takes_others       ? options_.with_others
-                                                   : format_,
+  const OtherForms others = printing_ == nullptr && options_.with_others != nullptr
+                                ? masked_other_forms(request, options_.required_in_others)
+                                : OtherForms::nowhere;
+  Question question{.format = request.continuation            ? nullptr
+                              : others != OtherForms::nowhere ? options_.with_others
+                                                              : format_,
                     .response = request.response_format,
                     .mode = has_tools ? request.tool_choice.mode : ToolMode::none,
                     .options = {.parallel = request.parallel_tool_calls,
@@ -562,7 +565,8 @@ Result<Constraint, Refusal> Constraints::of(const ChatRequest& request,
                                 .tokenizer = printing_ == nullptr ? &tokenizer_ : nullptr,
                                 .prompt_tail = std::string(prompt_tail),
                                 .reasoning = options_.reasoning,
-                                .required_in_any_form = options_.required_in_others}};
+                                .required_in_any_form = options_.required_in_others,
+                                .others_first = others == OtherForms::first}};
   take_callable(request, question);
 
   const auto held = printing_ == nullptr ? (*this->shared())->constraint(std::move(question))

@@ -42,7 +42,7 @@ class Constraints {
     message::ArgumentOrder argument_order = message::ArgumentOrder::schema;
     std::size_t cache_bytes = kGrammarCacheBytes;
     /// The format with calls in other forms (format::with_fallbacks, held), for answers that may
-    /// have such calls (takes_other_forms) and are constrained by masks; null: the model has no
+    /// have such calls (masked_other_forms) and are constrained by masks; null: the model has no
     /// such format.
     std::shared_ptr<const format::Format> with_others;
     bool required_in_others = false;  ///< ModelOptions::required_in_other_forms

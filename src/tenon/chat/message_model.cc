@@ -110,10 +110,12 @@ engine::GenerateRequest MessageModel::generate_request(const ChatRequest& reques
 }
 
 TurnOptions MessageModel::turn_options(const ChatRequest& request) const {
-  TurnOptions options{.format = wants_calls_as_text(request) ? own_format_ : format_,
+  const OtherForms others = other_forms(request);
+  TurnOptions options{.format = others == OtherForms::nowhere ? own_format_ : format_,
                       .drops_repeats = options_.drops_repeats.value_or(false),
                       .tells_calls = true,
                       .counts_tokens = false};
+  options.parse.others_first = others == OtherForms::first;
   take_request(request, options_, /*is_constrained=*/false, options);
   options.when_constrained = message::Guarantee::upstream;  // for the text; calls are validated
   options.unenforced = options.parse.tools;

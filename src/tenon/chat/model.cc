@@ -354,14 +354,15 @@ engine::GenerateRequest EngineModel::generate_request(const ChatRequest& request
 
 TurnOptions EngineModel::turn_options(const ChatRequest& request, bool is_constrained,
                                       format::SchemaList schemas) const {
-  const bool has_others = is_constrained
-                              ? takes_other_forms(request, options_.required_in_other_forms)
-                              : !wants_calls_as_text(request);
-  const auto& others = is_constrained ? constrained_format_ : free_format_;
-  const auto& format = has_others ? others : format_;
+  const OtherForms others = is_constrained
+                                ? masked_other_forms(request, options_.required_in_other_forms)
+                                : other_forms(request);
+  const auto& with_others = is_constrained ? constrained_format_ : free_format_;
+  const auto& format = others == OtherForms::nowhere ? format_ : with_others;
   TurnOptions options{.format = request.continuation ? nullptr : format,
                       .counts_tokens = engine_->capabilities().takes == engine::Takes::tokens};
   options.drops_repeats = options_.drops_repeats.value_or(is_taught());
+  options.parse.others_first = others == OtherForms::first;
   options.parse.control_markers = control_markers_;
   options.parse.schemas = std::move(schemas);
   take_request(request, options_, is_constrained, options);

@@ -951,6 +951,31 @@ TEST(Model, CallsInOtherFormsAndOfOtherNames) {
   }
 }
 
+// What the user asks for decides where a call in another form may stand, masked or not.
+TEST(Model, CallsInOtherFormsStandWhereTheQuestionLetsThem) {
+  struct Row {
+    const char* question;
+    const char* words;  // before the call
+    std::size_t calls;
+  };
+  const Row rows[] = {
+      {"Get it.", "Here it is: ", 1},
+      {"Run get_it for the docs.", "Here it is: ", 0},
+      {"Run get_it for the docs.", "", 1},
+      {"Show me how you call get_it as JSON.", "", 0},
+      {R"(Minify this: {"name": "get_it", "arguments": { } })", "", 0},
+  };
+  for (const Row& row : rows) {
+    for (const bool is_constrained : {false, true}) {
+      const std::string text = row.words + std::string(kBare);
+      ModelSetting setting(text, {.name = "m", .format = "hermes"}, 4096, is_constrained);
+      const message::Fold fold = setting.answer(ask(row.question, {"get_it"}));
+      EXPECT_EQ(fold.message().tool_calls.size(), row.calls) << row.question << text;
+      EXPECT_EQ(fold.message().text(), row.calls == 0 ? text : row.words);
+    }
+  }
+}
+
 // The grammar for an upstream knows no other forms, so it guarantees none of them.
 TEST(Model, CallsInOtherFormsAreNotTheUpstreamsGuarantee) {
   ScriptedEngine::Options options{.chat_template = std::string(kModelTemplate),

@@ -84,25 +84,32 @@ bool is_call_in_result(const ChatRequest& request, const std::vector<std::string
 }  // namespace
 
 // What stands in the question is quoted by an answer to it.
-bool wants_calls_as_text(const ChatRequest& request) {
+OtherForms other_forms(const ChatRequest& request) {
   constexpr std::size_t kMostAsked = std::size_t{1} << 20U;
-  if (!offers_tools(request) || request.tool_choice.mode != ToolMode::automatic) return false;
+  if (!offers_tools(request) || request.tool_choice.mode != ToolMode::automatic) {
+    return OtherForms::anywhere;
+  }
   std::vector<std::string> names;
   for (const message::Tool* tool : callable_tools(request)) names.push_back(tool->name);
-  if (is_call_in_result(request, names)) return true;
+  if (is_call_in_result(request, names)) return OtherForms::nowhere;
   const auto last = std::ranges::find(request.messages.rbegin(), request.messages.rend(),
                                       message::Role::user, &message::Message::role);
-  if (last == request.messages.rend()) return false;
+  if (last == request.messages.rend()) return OtherForms::anywhere;
   const std::string text = last->text();
-  return format::asks_about_calls(text, names) || shows_call(text.substr(0, kMostAsked), names);
+  const format::Asked asked = format::asked_for(text, names);
+  if (asked == format::Asked::to_show_calls || shows_call(text.substr(0, kMostAsked), names)) {
+    return OtherForms::nowhere;
+  }
+  return asked == format::Asked::of_tools ? OtherForms::first : OtherForms::anywhere;
 }
 
-bool takes_other_forms(const ChatRequest& request, bool where_required) {
+OtherForms masked_other_forms(const ChatRequest& request, bool where_required) {
   const ToolMode mode = request.tool_choice.mode;
-  return offers_tools(request) && !request.continuation &&
-         (mode == ToolMode::automatic || (mode == ToolMode::required && where_required)) &&
-         request.response_format.kind == message::ResponseFormat::Kind::text &&
-         !wants_calls_as_text(request);
+  const bool takes_them =
+      offers_tools(request) && !request.continuation &&
+      (mode == ToolMode::automatic || (mode == ToolMode::required && where_required)) &&
+      request.response_format.kind == message::ResponseFormat::Kind::text;
+  return takes_them ? other_forms(request) : OtherForms::nowhere;
 }
 
 bool repairs_arguments(const ChatRequest& request, const ModelOptions& options) {

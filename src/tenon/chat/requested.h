@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,13 +24,19 @@ namespace tenon::chat {
 /// Checks the response format's schema in the same way.
 [[nodiscard]] Result<void, Refusal> check_response_schema(const message::ChatRequest& request);
 
-/// Whether the answer may be text that shows calls: the user has asked for such text
-/// (format::asks_about_calls), or a tool's result has what looks like a call, which the answer may
-/// quote. Only calls in the model's own form are calls then.
-[[nodiscard]] bool wants_calls_as_text(const message::ChatRequest& request);
-/// Whether a mask allows calls in other forms than the model's own: if the answer may be text or
-/// calls, or, with `where_required` (ModelOptions::required_in_other_forms), must be calls.
-[[nodiscard]] bool takes_other_forms(const message::ChatRequest& request, bool where_required);
+/// Where calls in other forms than the model's own count in an answer.
+enum class OtherForms : std::uint8_t {
+  nowhere,
+  first,  ///< Before all words.
+  anywhere,
+};
+/// By what the user asks for (format::asked_for). `nowhere`, too, if the question or a tool's
+/// result has what looks like a call, since the answer may quote it.
+[[nodiscard]] OtherForms other_forms(const message::ChatRequest& request);
+/// The same for an answer that a mask constrains: other forms come only if the answer may be text
+/// or calls, or, with `where_required` (ModelOptions::required_in_other_forms), must be calls.
+[[nodiscard]] OtherForms masked_other_forms(const message::ChatRequest& request,
+                                            bool where_required);
 
 [[nodiscard]] bool repairs_arguments(const message::ChatRequest& request,
                                      const ModelOptions& options);

@@ -47,13 +47,15 @@ inline std::vector<vocab::TokenId> ends_of(const Format& format,
 class Answers {
  public:
   Answers(const Format& format, const message::ToolChoice& choice, bool has_controls, bool parallel,
-          const std::vector<message::Tool>& tools, std::string prompt_tail = {})
+          const std::vector<message::Tool>& tools, std::string prompt_tail = {},
+          bool others_first = false)
       : tokenizer_(tokenizer_of(format, has_controls)) {
     const auto rules = tool_grammar(format, tools, choice,
                                     {.parallel = parallel,
                                      .tokenizer = tokenizer_.get(),
                                      .prompt_tail = std::move(prompt_tail),
-                                     .required_in_any_form = true});
+                                     .required_in_any_form = true,
+                                     .others_first = others_first});
     if (!rules) throw std::runtime_error(format.info.name + ": " + rules.error().message);
     auto index = std::make_shared<grammar::VocabIndex>(
         *vocab::Vocab::of(*tokenizer_, ends_of(format, *tokenizer_)));

@@ -13,16 +13,32 @@ bool is_word(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
+/// The byte belongs to a word, an address or a path: `docs/guide.py`, `my-script`, `@example`.
+bool joins_words(char c) {
+  return is_word(c) || c == '/' || c == '\\' || c == '-' || c == '@';
+}
+
+/// What goes on at `at` is more of the same word, address or path. A full stop or a colon joins two
+/// words if no white space follows it.
+bool goes_on(std::string_view text, std::size_t at) {
+  if (at >= text.size()) return false;
+  if (text[at] != '.' && text[at] != ':') return joins_words(text[at]);
+  return at + 1 < text.size() && joins_words(text[at + 1]);
+}
+
 /// `text` has one of `phrases`. Each must begin and end at a word's ends; one that ends with `*`
-/// needs only the beginning.
+/// needs only the beginning. A word in a path or an address does not count.
 bool has_any(std::string_view text, std::initializer_list<std::string_view> phrases) {
   return std::ranges::any_of(phrases, [text](std::string_view phrase) {
     const bool is_beginning = phrase.ends_with('*');
     if (is_beginning) phrase.remove_suffix(1);
     for (std::size_t at = text.find(phrase); at != text.npos; at = text.find(phrase, at + 1)) {
       const std::size_t end = at + phrase.size();
-      const bool begins = at == 0 || !is_word(text[at - 1]);
-      if (begins && (is_beginning || end == text.size() || !is_word(text[end]))) return true;
+      const bool begins = at == 0 || !(joins_words(text[at - 1]) || text[at - 1] == '.');
+      if (!begins) continue;
+      std::size_t stop = end;
+      while (is_beginning && stop < text.size() && is_word(text[stop])) ++stop;
+      if (!goes_on(text, stop)) return true;
     }
     return false;
   });
@@ -49,8 +65,43 @@ std::vector<std::string_view> sentences_of(std::string_view text) {
   return sentences;
 }
 
-bool is_about_calls(std::string_view sentence, bool names_tool) {
+/// The sentence asks for something to be written or shown: that is its first word.
+bool asks_to_write(std::string_view sentence) {
+  for (const std::string_view polite : {"please ", "can you ", "could you ", "now "}) {
+    sentence.remove_prefix(std::min(sentence.find_first_not_of(" \t\r\n"), sentence.size()));
+    if (sentence.starts_with(polite)) sentence.remove_prefix(polite.size());
+  }
+  const std::string_view first = sentence.substr(0, sentence.find_first_of(" \t"));
+  constexpr std::string_view kVerbs[] = {"write", "show",     "give",    "draft",   "generate",
+                                         "print", "document", "explain", "describe"};
+  return std::ranges::find(kVerbs, first) != std::end(kVerbs);
+}
+
+bool is_of_tools(std::string_view sentence, bool names_tool) {
   if (has_any(sentence, {"tool call*", "tool-call*", "function call*", "function-call*"})) {
+    return true;
+  }
+  if (has_any(sentence, {"api"}) && has_any(sentence, {"describe*", "document*", "explain*"})) {
+    return true;
+  }
+  if (has_any(sentence, {"call", "calls", "calling", "invoke", "invokes"}) &&
+      has_any(sentence,
+              {"code", "snippet", "program", "script", "python", "javascript", "typescript"})) {
+    return true;
+  }
+  return names_tool &&
+         has_any(sentence, {"explain*",  "describe*", "document*",  "docs",       "tutorial",
+                            "readme",    "guide",     "unit test*", "test case*", "tests for",
+                            "schema",    "python",    "javascript", "typescript", "program",
+                            "script",    "code",      "snippet",    "how does",   "how is",
+                            "what does", "what is",   "arguments",  "difference"});
+}
+
+bool is_to_show_calls(std::string_view sentence, bool names_tool) {
+  if (is_of_tools(sentence, names_tool) && asks_to_write(sentence)) return true;
+  if (has_any(sentence, {"tool call*", "tool-call*", "function call*", "function-call*"}) &&
+      has_any(sentence, {"example*", "look", "looks", "like", "show", "what", "how", "is this",
+                         "correct", "valid", "form", "format*", "explain"})) {
     return true;
   }
   if (has_any(sentence, {"don't call", "dont call", "do not call", "without calling", "not call it",
@@ -59,18 +110,16 @@ bool is_about_calls(std::string_view sentence, bool names_tool) {
     return true;
   }
   if (has_any(sentence, {"json you would", "json you'd", "json that you would", "json that you'd",
-                         "json would you"})) {
+                         "json would you", "only show", "just show", "show it only"})) {
     return true;
   }
   if (has_any(sentence, {"system prompt*", "what can you do", "who are you"})) return true;
-  if (has_any(sentence, {"api"}) && has_any(sentence, {"describe*", "document*", "explain*"})) {
-    return true;
-  }
   const bool is_of_tools = names_tool || has_any(sentence, {"tool*", "function*", "api call*"});
-  if (is_of_tools && has_any(sentence, {"which tool*", "what tool*", "which function*",
-                                        "what function*", "what format", "which format",
-                                        "tools do you have", "functions do you have",
-                                        "what are your", "which are your", "syntax", "teach*"})) {
+  if (is_of_tools &&
+      has_any(sentence,
+              {"which tool*", "what tool*", "which function*", "what function*", "what format",
+               "which format", "tools do you have", "functions do you have", "what are your",
+               "which are your", "what arguments", "which arguments", "syntax", "teach*"})) {
     return true;
   }
   const bool is_of_call = is_of_tools || has_any(sentence, {"call", "calls", "calling", "invoke"});
@@ -79,29 +128,39 @@ bool is_about_calls(std::string_view sentence, bool names_tool) {
   }
   const bool calls = has_any(sentence, {"call", "calls", "calling", "invoke", "invokes"});
   if (calls && has_any(sentence, {"format of", "format for", "looks", "look like"})) return true;
-  if (calls && has_any(sentence, {"code", "snippet", "program", "script", "python", "javascript",
-                                  "typescript"})) {
-    return true;
-  }
   if (!names_tool) return false;
-  return has_any(sentence, {"example*",       "explain*",      "describe*",     "document*",
-                            "docs",           "tutorial",      "readme",        "guide",
-                            "unit test*",     "test case*",    "tests for",     "schema",
-                            "syntax",         "python",        "javascript",    "typescript",
-                            "program",        "script",        "code",          "snippet",
-                            "curl",           "how does",      "how do i call", "how do i use",
-                            "how would i",    "how would you", "how to call",   "how to use",
-                            "how can i call", "how is",        "what does",     "what is",
-                            "signature",      "parameters",    "arguments",     "difference",
-                            "beispiel*",      "exemple*",      "ejemplo*",      "exemplo*",
-                            "esempio*",       "voorbeeld*",    "przykład*",     "exempel*",
-                            "örnek*",         "ример*",        "риклад*",       "例",
-                            "示例",           "範例",          "예시",          "예제"});
+  return has_any(sentence, {"example*",
+                            "syntax",
+                            "signature",
+                            "parameters",
+                            "how do i call",
+                            "how do i use",
+                            "how would i",
+                            "how would you",
+                            "how to call",
+                            "how to use",
+                            "how can i call",
+                            "beispiel*",
+                            "exemple*",
+                            "ejemplo*",
+                            "exemplo*",
+                            "esempio*",
+                            "voorbeeld*",
+                            "przykład*",
+                            "exempel*",
+                            "örnek*",
+                            "ример*",
+                            "риклад*",
+                            "例",
+                            "示例",
+                            "範例",
+                            "예시",
+                            "예제"});
 }
 
 }  // namespace
 
-bool asks_about_calls(std::string_view request, std::span<const std::string> tools) {
+Asked asked_for(std::string_view request, std::span<const std::string> tools) {
   const std::string low = lowered(request);
   std::vector<std::string> names;
   for (const std::string& tool : tools) {
@@ -111,11 +170,14 @@ bool asks_about_calls(std::string_view request, std::span<const std::string> too
                          std::ranges::any_of(tool, [](char c) { return c >= 'A' && c <= 'Z'; });
     if (is_name) names.push_back(std::move(name));
   }
-  return std::ranges::any_of(sentences_of(low), [&](std::string_view sentence) {
+  Asked asked = Asked::for_calls;
+  for (const std::string_view sentence : sentences_of(low)) {
     const bool names_tool = std::ranges::any_of(
         names, [sentence](const std::string& name) { return has_any(sentence, {name}); });
-    return is_about_calls(sentence, names_tool);
-  });
+    if (is_to_show_calls(sentence, names_tool)) return Asked::to_show_calls;
+    if (is_of_tools(sentence, names_tool)) asked = Asked::of_tools;
+  }
+  return asked;
 }
 
 }  // namespace tenon::format

@@ -187,6 +187,8 @@ struct ParseOptions {
   std::vector<std::string> control_markers;
   std::string prompt_tail;  ///< The end of the prompt, which shows an open section.
   bool parse_reasoning = true;
+  /// Calls in other forms (with_fallbacks()) count only before all words (Asked::of_tools).
+  bool others_first = false;
   std::string id_prefix = "call_";  ///< The prefix of ids for calls whose format has no ids.
 };
 

@@ -38,7 +38,11 @@ const std::vector<std::string>& Lead::stops() {
   static const std::vector<std::string> kStops = {
       "```",  // another fence: a document, or a program around the object
       // Examples.
-      "xample", "XAMPLE", "e.g.", "E.g.", "or instance", "uch as", "ooks like", "ook like",
+      // "example" as a part of an address or of a file's name is no such word.
+      "xample ", "xample:", "xample,", "xample\n", "xample\r", "xample)", "xample*", "xample. ",
+      "xample.\n", "xample.\r", "xamples ", "xamples:", "xamples,", "xamples\n", "xamples.",
+      "XAMPLE", "e.g.", "E.g.", "or instance", "uch as:", "uch as\n", "uch as {", "uch as <",
+      "uch as [", "uch as `", "uch as \"", "uch as this", "uch as the fol", "ooks like", "ook like",
       "omething like", "jemplo", "xemplo", "xemplu", "esempio", "eispiel", "xemple", "oorbeeld",
       "ład:", "říklad", "xempel", "eksempel", "esimerk", "eğin:", "ontohnya", "ράδειγ", "ример",
       "риклад", "例如", "例え", "比如", "示例", "範例", "예를", "예시", "उदाह", "مثال", "דוגמ",
@@ -63,12 +67,15 @@ const char* Lead::unquoted() {
 
 const char* Lead::pattern_of(Place place) {
   switch (place) {
+    case Place::first:
+      return R"([ \t\r\n]*)";
     case Place::anywhere:
       return R"((?:[\s\S]*[^'])?)";
     case Place::line:
       return R"([ \t\r\n]*|[\s\S]*[\r\n][ \t]*)";
     case Place::sentence:
-      return R"([ \t\r\n]*|[^{]*[\r\n][ \t]*|[^{]*[:.!?\uFF1A\u3002\uFF01][ \t\r\n]*)";
+      return R"([ \t\r\n]*|[^{]*[\r\n][ \t]*|(?:[^{]*[\r\n])?[ \t]*[-*+][ \t]+|)"
+             R"([^{]*[:.!?\uFF1A\u3002\uFF01][ \t\r\n]*)";
   }
   return "";
 }
@@ -89,7 +96,9 @@ void Lead::feed(std::string_view bytes) {
     }
     if (is_line_end(byte)) {
       is_line_begun_ = false;
+      is_bullet_ = false;
     } else if (!is_blank(byte)) {
+      is_bullet_ = !is_line_begun_ && (byte == '-' || byte == '*' || byte == '+');
       is_line_begun_ = true;
       has_words_ = has_words_ || !is_behind_call_ || (byte != ',' && byte != ';');
       has_brace_ = has_brace_ || byte == '{';
@@ -102,12 +111,15 @@ bool Lead::admits(Place place) const {
   if (is_explained_ || quote_ != 0) return false;
   if (!has_words_) return true;
   switch (place) {
+    case Place::first:
+      return false;
     case Place::anywhere:
       return last_byte_ != '\'';
     case Place::line:
       return !is_line_begun_;
     case Place::sentence:
-      return !has_brace_ && (!is_line_begun_ || ends_sentence(last_));
+      return !has_brace_ &&
+             (!is_line_begun_ || ends_sentence(last_) || (is_bullet_ && is_blank(last_byte_)));
   }
   return false;
 }

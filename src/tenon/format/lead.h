@@ -16,10 +16,11 @@ class Lead {
  public:
   /// Where a form may begin. White space alone counts as the beginning of a line.
   enum class Place : std::uint8_t {
+    first,     ///< Before all words.
     anywhere,  ///< Tags, which cannot be mistaken for text.
     line,      ///< At the beginning of a line, indented or not: fences.
-    sentence,  ///< At the beginning of a line, or after `.`, `:`, `!` or `?` and white space, and
-               ///< not after a brace: bare objects and lists.
+    sentence,  ///< At the beginning of a line or behind a bullet there, or after `.`, `:`, `!` or
+               ///< `?` and white space, and not after a brace: bare objects and lists.
   };
 
   /// At the beginning of the text, or after the model's reasoning.
@@ -49,6 +50,7 @@ class Lead {
   bool is_behind_call_ = false;
   bool has_words_ = false;      // bytes other than white space and, after a call, `,` and `;`
   bool is_line_begun_ = false;  // since the last line break, by bytes other than spaces and tabs
+  bool is_bullet_ = false;      // the line has begun with a bullet, and has no words yet
   std::uint32_t last_ = 0;      // the last three bytes that are not white space
   std::uint8_t last_byte_ = 0;
 };

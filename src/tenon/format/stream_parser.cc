@@ -173,8 +173,9 @@ struct StreamParser::Impl {
   void fail_call();
   void spoil_call();
   [[nodiscard]] bool may_call(const Syntax& syntax) const;
-  [[nodiscard]] static bool may_stand(const Syntax& syntax, const Lead& before) {
-    return syntax.rank == 0 || before.admits(syntax.place);
+  [[nodiscard]] bool may_stand(const Syntax& syntax, const Lead& before) const {
+    return syntax.rank == 0 ||
+           before.admits(options.others_first ? Lead::Place::first : syntax.place);
   }
   [[nodiscard]] bool may_stand(LiteralId id, std::size_t before) const;
   [[nodiscard]] bool syntax_of(LiteralId id, std::size_t from, std::size_t& index) const;

@@ -282,6 +282,7 @@ class Builder {
   // Texts after which a call in another form may begin; lead.h is the parser's side of it.
   NodeId lead(Lead::Place place) {
     const NodeId any = rules_.add(node::Text{Lead::stops()});
+    if (options_.others_first) place = Lead::Place::first;
     return rules_.add(node::Both{{any, rules_.add(node::Pattern{Lead::unquoted()}),
                                   rules_.add(node::Pattern{Lead::pattern_of(place)})}});
   }

@@ -36,6 +36,8 @@ struct ToolGrammarOptions {
   bool reasoning = true;
   /// After `required`, calls may also be written in the forms that with_fallbacks() has added.
   bool required_in_any_form = false;
+  /// As in ParseOptions.
+  bool others_first = false;
 };
 
 /// What a model may answer if it calls `tools` in this format: the strict counterpart of
