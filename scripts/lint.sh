@@ -27,6 +27,7 @@ echo "==> Python"
 echo "==> Plain English"
 python3 scripts/plain_english.py || status=1
 python3 scripts/links.py || status=1
+python3 scripts/openings.py || status=1
 
 echo "==> Version"
 python3 scripts/release.py || status=1

@@ -27,6 +27,12 @@
 #include "tenon/chat/toolbox.h"
 #include "tenon/config/tools.h"
 
+// `tenon chat`: a loop of lines from a terminal or a pipe. Chat reads a line, which is a command
+// (kHelp) or a question, asks with chat::Conversation, which runs the tools of a file or of
+// servers, and prints the events while they come (Printer). At a terminal the user allows each run
+// of a tool, answers for tools that nothing runs, and answers what a server of tools asks
+// meanwhile. Without a terminal tools run only with --yes.
+
 namespace tenon::app {
 namespace {
 

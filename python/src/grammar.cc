@@ -5,6 +5,12 @@
 #include "common.h"
 #include <nanobind/ndarray.h>
 
+// Grammars, matchers and mask pools in Python. A mask is written into memory of the caller: Words
+// takes anything with Python's buffer protocol or DLPack, checks its type and shape, and copies
+// nothing. Calls that may take long release the GIL; an object that serves one thread at a time has
+// a Turn, so a second thread is refused and does not corrupt it. fill_masks() takes the turns of
+// all its matchers first, and raises the first error with all others in `failed`.
+
 namespace tenon::python {
 namespace {
 

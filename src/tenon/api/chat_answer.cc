@@ -9,6 +9,20 @@
 #include "tenon/base/log.h"
 #include "tenon/json/value.h"
 
+// How an answer is written
+//
+// Events come from the engine's thread, one choice after the other or several at once;
+// keep_alive(), cut() and the client's end come from others. The lock guards the phase
+// (answer_phase.h), the encoder and what is written. Nothing that can wait is done under it: other
+// choices are cancelled, and long endings are encoded, once it is released.
+//
+// A stream begins with its first event that is not a failure, so a failure before it has its own
+// HTTP status. Events that come while start() still starts choices are encoded into early_, and are
+// sent when the stream opens. A whole answer is kept by the encoder and written at the end, on a
+// worker.
+//
+// A slow client pauses all choices at kPauseBytes, and they go on when half of that is gone.
+
 namespace tenon::api {
 namespace {
 

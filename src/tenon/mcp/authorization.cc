@@ -18,6 +18,19 @@
 #include "tenon/mcp/token_store.h"
 #include "tenon/mcp/transport.h"
 
+// How a token is got
+//
+// renew() is called with the server's refusal, and tries the ways to a token in the order that the
+// header names. A login has these steps:
+// - The metadata of the resource (RFC 9728) names the authorization server, and the metadata of
+//   that one (RFC 8414 or OpenID Connect) names its addresses.
+// - The client is known by a configured id, by a metadata document, or is registered (RFC 7591).
+// - The user logs in at an address that has a challenge of PKCE and a state. The answer comes to a
+//   server on a port of this machine, which takes only one with that state.
+// - The code in the answer is exchanged for a token, which is written to the token store.
+//
+// One thread gets a token at a time. Others that were refused wait, and then find the new token.
+
 namespace tenon::mcp {
 namespace {
 

@@ -15,6 +15,18 @@
 #include "tenon/http/sse.h"
 #include "tenon/mcp/transport.h"
 
+// Messages over HTTP
+//
+// Each message that we send is a POST, whose response is one JSON message or a stream of events;
+// each POST, and the GET that listens, is an Exchange. Servers up to 2025-11-25 have a session
+// (mcp-session-id), and a stream of theirs that broke off is continued after its last event by a
+// GET (resume, tend). Messages to servers of 2026-07-28 name their revision, and there is no
+// session (is_modern).
+//
+// An exchange ends in on_end(), which says once what became of its request: answered, refused
+// because it had no token, failed, or lost with the session. The client's thread uses the members
+// of an exchange without a lock; the mutex guards the list of exchanges and what callers see.
+
 namespace tenon::mcp {
 namespace {
 

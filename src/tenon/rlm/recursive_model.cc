@@ -12,6 +12,20 @@
 #include "tenon/chat/model_pair.h"
 #include "tenon/rlm/trace_file.h"
 
+// The recursive model as a chat::Model. start() decides what a request is: a request with results
+// of calls goes on with the session that made the calls (find, match); any other request begins a
+// session. Sessions are found by the ids of their calls, and belong to an owner and a model.
+//
+// A client may send the same request again because the answer was lost. `answered` and
+// `answered_hash` of the session recognise that: with the same results it gets the answer again
+// without a new run (ToldAnswer), with other results it is refused or begins anew, because a
+// session cannot go back.
+//
+// Answering is one request: it runs rlm::Run on a thread of the host, passes events of the trace
+// on as reasoning if the client wants that, stores the session, and only then tells the client
+// the end, so that a client that has an answer can always go on from it. If the run fails, the
+// session in the store stays as it was when it paused.
+
 namespace tenon::rlm {
 namespace {
 
@@ -27,19 +41,6 @@ Failure<Refusal> refuse(std::string message, std::string param, std::string code
                         Errc errc = Errc::invalid) {
   return Failure<Refusal>(
       {.error = {errc, std::move(message)}, .param = std::move(param), .code = std::move(code)});
-  // The recursive model as a chat::Model. start() decides what a request is: a request with results
-  // of calls goes on with the session that made the calls (find, match); any other request begins a
-  // session. Sessions are found by the ids of their calls, and belong to an owner and a model.
-  //
-  // A client may send the same request again because the answer was lost. `answered` and
-  // `answered_hash` of the session recognise that: with the same results it gets the answer again
-  // without a new run (ToldAnswer), with other results it is refused or begins anew, because a
-  // session cannot go back.
-  //
-  // Answering is one request: it runs rlm::Run on a thread of the host, passes events of the trace
-  // on as reasoning if the client wants that, stores the session, and only then tells the client
-  // the end, so that a client that has an answer can always go on from it. If the run fails, the
-  // session in the store stays as it was when it paused.
 }
 
 // Describes an event in a line or two, for people who watch.

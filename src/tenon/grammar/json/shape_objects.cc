@@ -1,4 +1,15 @@
-// Shapes of objects.
+// Shapes of objects. rules_of() makes them from a node, meet() joins the lists
+// of rules of two shapes, and a negation has one alternative for each rule that an object can
+// break: a missing name, a property that does not fit, a count, a name that does not fit.
+//
+// The frame that reads an object asks this file what its names are. named() returns the declared
+// names with the term of each value: the intersection of all rules for this name (member).
+// others() groups all other names by the patterns that they match, as languages; k patterns can
+// make 2^k groups, so more than a limit becomes a check. `apart` and `less` split a language by
+// the names that a condition requires, and remove declared names.
+//
+// What a node evaluates is known only after its alternatives, so add_unevaluated runs last. Lists
+// of names are written in the schema's order.
 
 #include <algorithm>
 
@@ -16,18 +27,6 @@ using schema::Type;
 std::vector<ObjectShape> Shapes::rules_of(NodeId id, bool negated, ObjectShape*) {
   const schema::Node& node = terms_.schema().node(id);
   std::vector<ObjectShape> result;
-  // Shapes of objects. rules_of() makes them from a node, meet() joins the lists
-  // of rules of two shapes, and a negation has one alternative for each rule that an object can
-  // break: a missing name, a property that does not fit, a count, a name that does not fit.
-  //
-  // The frame that reads an object asks this file what its names are. named() returns the declared
-  // names with the term of each value: the intersection of all rules for this name (member).
-  // others() groups all other names by the patterns that they match, as languages; k patterns can
-  // make 2^k groups, so more than a limit becomes a check. `apart` and `less` split a language by
-  // the names that a condition requires, and remove declared names.
-  //
-  // What a node evaluates is known only after its alternatives, so add_unevaluated runs last. Lists
-  // of names are written in the schema's order.
   if (!node.types.contains(Type::object)) {
     return negated ? std::vector<ObjectShape>(1) : std::vector<ObjectShape>{};
   }

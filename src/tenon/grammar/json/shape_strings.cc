@@ -1,4 +1,12 @@
-// Shapes of strings.
+// Shapes of strings. The shape of a term has either a list of values, or a language (regex/expr.h)
+// with a range of lengths and a list of excluded words; all of these hold together.
+//
+// string_shape() goes down the term once and remembers the result of each part: rules of a node
+// become a language and a length (string_rules), all_of() intersects, any_of() joins, negation()
+// complements. Lists stay lists as long as they can: a list that meets a language is filtered
+// (narrowed), because enum values are many and an automaton of them is dear. text() makes the shape
+// that is read: valid UTF-8 without NUL, and a length that can be counted beside the automaton, or
+// else is part of the language.
 
 #include <algorithm>
 #include <bit>

@@ -7,6 +7,17 @@
 
 #include "tenon/json/decimal.h"
 
+// What a schema's keywords mean, as boolean expressions. definition() turns a node into all_of() of
+// its own rules and of its allOf, anyOf, oneOf, not and if parts; equal expressions get one index
+// (intern), so a recursive schema has few of them.
+//
+// oneOf is the dear one: exactly one of n branches needs the negation of all others in each. So
+// branches are first compared by simple facts (collect): their types, their lists of values, the
+// values of a required member. Branches that are disjoint by these need no negation.
+//
+// Where unevaluatedProperties or unevaluatedItems asks what a node evaluates, branches that hold
+// together must be told apart: any_of_evaluating() makes an alternative of each set of them.
+
 namespace tenon::grammar {
 
 using schema::NodeId;

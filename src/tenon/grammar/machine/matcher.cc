@@ -7,6 +7,15 @@
 
 #include "tenon/grammar/machine/end_search.h"
 
+// A matcher is a list of points: after each token, the state of the grammar's machine and the
+// length of the text. So rollback() cuts the list, and a copy is a fork. States belong to a machine
+// that all matchers of a grammar share; when the machine has no room left it is made again, and
+// catch_up() reads the text again to get states of the new one (use).
+//
+// A mask is the state's, from the grammar's cache or made by the mask builder. forced_bytes() goes
+// on as long as one byte alone is allowed; tokens_to_end() searches the shortest text that ends the
+// grammar (end_search.h) and spells it in tokens.
+
 namespace tenon::grammar {
 
 using vocab::Token;

@@ -12,6 +12,13 @@
 
 #include "tenon/regex/common_characters.h"
 
+// A mask asks for each of 100,000 tokens whether its bytes can come next. The index keeps what
+// makes that question cheap, for all grammars of a vocabulary:
+// - Quotients: the trie of tokens in which bytes that a grammar does not distinguish are one
+//   symbol. A partition that is asked for twice gets one of its own, up to a number of them.
+// - Borders: tokens that cross the end of whitespace, of a number or of a string.
+// - Heights and characters below each node, by which a subtree is allowed or refused as a whole.
+
 namespace tenon::grammar {
 
 using vocab::ByteClasses;
