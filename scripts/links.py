@@ -45,7 +45,7 @@ def listed(*patterns):
 
 
 def dead_names(page):
-    """Of files, by the end of their path, and of words that are in no source."""
+    """Names of files, by the end of their path, and words of the code that the tree lacks."""
     text = page.read_text()
     paths = listed()
     for name in sorted(set(NAMED_FILE.findall(text)) - NO_FILES):

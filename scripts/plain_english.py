@@ -25,7 +25,7 @@ NOT_OURS = re.compile(
 # Turn and what to write instead.
 TURNS = {
     "sentence that begins with 'Of'": r"\bOf (?!course\b)[a-z0-9`]",
-    "nobody": r"\b[Nn]obody\b",
+    "nobody": r"(?<![`\"'])\b[Nn]obody\b(?![`\"'])",  # quoted, it is the user of that name
     "somebody": r"\b[Ss]omebody\b",
     "whoever": r"\b[Ww]ho(?:m)?ever\b",
     "is none": r"\b(?:is|are|be|was|were) none\b",
