@@ -8,6 +8,7 @@
 
 #include "command.h"
 #include "conversation.h"
+#include "running_server.h"
 #include "terminal.h"
 #include <unistd.h>
 
@@ -72,39 +73,13 @@ OrComplaint<json::Value> ask_model(const AskOptions& options, const json::Object
 
 // ---- a running server
 
-OrComplaint<json::Value> fetch(http::Client& client, http::ClientRequest request) {
-  const std::string what = request.method + " " + request.url;
-  if (const char* key = std::getenv("TENON_API_KEY"); key != nullptr && *key != '\0') {
-    request.headers.push_back({"authorization", std::string("Bearer ") + key});
-  }
-  const auto reply = client.fetch(std::move(request));
-  if (!reply) {
-    return complaint(reply.error().code == Errc::invalid ? kUsage : kEngine,
-                     what + ": " + reply.error().message);
-  }
-  auto document = json::parse(reply->body);
-  if (!document) return complaint(kEngine, what + ": the answer is not JSON");
-  if (reply->status == 200) return *std::move(document);
-  const std::string said = text_at(*document, "/error/message");
-  const bool is_request = reply->status >= 400 && reply->status < 500 && reply->status != 429;
-  return complaint(is_request ? kBadInput : kEngine,
-                   what + ": " + (said.empty() ? "status " + std::to_string(reply->status) : said));
-}
-
-// Clients use the address with /v1 (their base URL); people write it without.
-std::string without_path(std::string_view url) {
-  while (url.ends_with('/')) url.remove_suffix(1);
-  if (url.ends_with("/v1")) url.remove_suffix(3);
-  return std::string(url);
-}
-
 OrComplaint<json::Value> ask_server(const CallOptions& options, json::Object body) {
-  const std::string server = without_path(options.url);
+  const std::string server(server_of(options.url));
   auto client = http::Client::create();
   if (!client) return complaint(kEngine, client.error().message);
   std::string name = options.ask.model;
   if (name.empty()) {
-    const auto models = fetch(**client, {.url = server + "/v1/models"});
+    const auto models = fetch_json(**client, {.url = server + "/v1/models"});
     if (!models) return Failure<Complaint>(models.error());
     const json::Value* id = json::at_pointer(*models, "/data/0/id");
     if (id == nullptr || id->if_string() == nullptr) {
@@ -117,7 +92,7 @@ OrComplaint<json::Value> ask_server(const CallOptions& options, json::Object bod
   request.silence_limit = {};  // the answer comes whole, when the model is done
   request.headers.push_back({"content-type", "application/json"});
   request.body = json::to_string(body);
-  const auto completion = fetch(**client, std::move(request));
+  const auto completion = fetch_json(**client, std::move(request));
   if (!completion) return Failure<Complaint>(completion.error());
   return summary(*completion);
 }

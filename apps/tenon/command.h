@@ -50,6 +50,7 @@ struct Command {
 [[nodiscard]] Command add_models(App tenon);
 [[nodiscard]] Command add_mcp(App tenon);
 [[nodiscard]] Command add_replay(App tenon);
+[[nodiscard]] Command add_launch(App tenon);
 [[nodiscard]] Command add_completion(App tenon);
 [[nodiscard]] Command add_manual(App tenon);
 

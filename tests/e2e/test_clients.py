@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from scripted_upstream import LLAMA31, TEMPLATE, call, serving_script
-from serving import ROOT
+from serving import ROOT, TENON
 
 CLIENTS = ROOT / "tests" / "e2e" / "clients"
 ENVIRONMENTS = pathlib.Path(sys.prefix) / "clients"
@@ -108,9 +108,19 @@ class Agent:
         return self.recipe.replace("http://127.0.0.1:8080", server.url).replace("my-model", "scripted")
 
     def run(self, server, *arguments, **variables):
-        home = {name: str(self.folder / name) for name in
+        return run([self.program, *arguments], self.folder / "project", server.url, **self.home(), **variables)
+
+    def home(self):
+        return {name: str(self.folder / name) for name in
                 ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")}
-        return run([self.program, *arguments], self.folder / "project", server.url, **home, **variables)
+
+    def launch(self, name, server, *arguments, **variables):
+        """By `tenon launch`, without the page's file."""
+        programs = self.folder / "programs"
+        programs.mkdir()
+        (programs / name).symlink_to(self.program)
+        return run([TENON, "launch", name, "--url", server.url, "--", *arguments], self.folder / "project", server.url,
+                   PATH=f"{programs}:{os.environ['PATH']}", **self.home(), **variables)
 
 
 OPENCODE = [("hermes", as_hermes("bash"), TEMPLATE, "hermes", 1, "It says tenon-41"),
@@ -162,4 +172,30 @@ def test_claude_code(tmp_path):
         said = agent.run(server, "-p", "What does it say?", "--allowedTools", "Bash", "--output-format", "json", **variables)
     result = json.loads(said)
     assert result["result"] == "It says tenon-41." and not result["is_error"] and result["num_turns"] == 2, said
+    assert max(len(prompt) for prompt in upstream.prompts) > 10_000
+
+
+# name, page, language of its recipe, program, tool, arguments of its call, the agent's arguments
+LAUNCHED = [("claude", "claude-code.md", "sh", "claude-code/node_modules/.bin/claude", "Bash", shell(41),
+             ["-p", "What does it say?", "--allowedTools", "Bash"]),
+            ("codex", "codex.md", "toml", "codex/node_modules/.bin/codex", "exec_command", {"cmd": shell(41)["command"]},
+             ["exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "What does it say?"]),
+            ("opencode", "opencode.md", "json", "opencode/node_modules/opencode-ai/bin/opencode.exe", "bash", shell(41),
+             ["run", "What does it say?"])]
+
+
+@long
+@pytest.mark.parametrize("name,page,language,program,tool,call_of,arguments", LAUNCHED, ids=[row[0] for row in LAUNCHED])
+def test_launched(tmp_path, name, page, language, program, tool, call_of, arguments):
+    def script(prompt):
+        if "<tools>" not in prompt:
+            return "A title"
+        if "<tool_response>" not in prompt:
+            return call(tool, call_of)
+        return "It says tenon-41." if "tenon-41" in prompt.split("<tool_response>")[1] else "It says nothing."
+
+    agent = Agent(tmp_path, page, language, program)
+    with serving_script(tmp_path, script) as (server, upstream):
+        said = agent.launch(name, server, *arguments)
+    assert "It says tenon-41." in said, said
     assert max(len(prompt) for prompt in upstream.prompts) > 10_000

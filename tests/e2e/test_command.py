@@ -490,3 +490,30 @@ def test_every_command_has_its_manual(tmp_path):
     (tmp_path / "file").touch()
     refused = tenon("manual", "--all", tmp_path / "file" / "man1")
     assert refused.returncode == 3 and "cannot be written into" in refused.stderr
+
+
+def test_launch_points_agents_at_the_server(server):
+    """The program of each agent is one that says what it was given; the real ones run in test_clients.py."""
+    listed = [line.split()[0] for line in tenon("launch").stdout.splitlines()]
+    assert {"claude", "codex", "opencode"} <= set(listed)
+    for agent in listed:
+        shown = tenon("launch", agent, "--url", server.url + "/v1/", "--print", "--", "-p", "it's")
+        assert shown.returncode == 0 and server.url in shown.stdout and "tenon-tiny" in shown.stdout, shown
+        assert shown.stdout.endswith("-p 'it'\\''s'\n"), shown.stdout
+    for arguments, status, wanted in ((["nobody"], 2, "there is no agent 'nobody'"),
+                                      (["claude", "--model", "gpt"], 3, "has no model 'gpt'; it has 'tenon-tiny'"),
+                                      (["claude", "--url", "http://127.0.0.1:9"], 4, "start a server with `tenon serve`")):
+        run = tenon("launch", "--url", server.url, *arguments) if "--url" not in arguments else tenon("launch", *arguments)
+        assert run.returncode == status and wanted in run.stderr, run.stderr
+
+
+def test_launch_starts_the_program(server, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "somebody's")
+    missing = tenon("launch", "claude", "--url", server.url)
+    assert missing.returncode == 3 and "npm install -g @anthropic-ai/claude-code" in missing.stderr
+    program = tmp_path / "claude"
+    program.write_text("#!/bin/sh\necho $ANTHROPIC_BASE_URL $ANTHROPIC_MODEL $ANTHROPIC_AUTH_TOKEN ${ANTHROPIC_API_KEY-unset} $2\nexit 7\n")
+    program.chmod(0o755)
+    run = tenon("launch", "claude", "--url", server.url, "--", "-p", "hello")
+    assert run.returncode == 7 and run.stdout == f"{server.url} tenon-tiny none unset hello\n", run

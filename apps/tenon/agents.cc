@@ -1,0 +1,137 @@
+#include "agents.h"
+
+#include <algorithm>
+
+#include "tenon/json/value.h"
+
+namespace tenon::app {
+namespace {
+
+// opencode reads a whole configuration from a variable; it is the one of docs/clients/opencode.md.
+constexpr std::string_view kOpencode =
+    R"({"$schema": "https://opencode.ai/config.json", "provider": {"tenon": {)"
+    R"("npm": "@ai-sdk/openai-compatible", "name": "Tenon", "options": {)"
+    R"("baseURL": "${server}/v1", "apiKey": "${key}"}, "models": {"${model}": {"tool_call": true, )"
+    R"("limit": {"context": ${context}, "output": 8192}}}}}, "enabled_providers": ["tenon"], )"
+    R"("model": "tenon/${model}", "small_model": "tenon/${model}"})";
+
+// Sources: each agent's own documentation of its variables and options.
+const std::vector<AgentRow>& rows() {
+  static const std::vector<AgentRow> kRows = {
+      {.name = "claude",
+       .program = "claude",
+       .install = "npm install -g @anthropic-ai/claude-code",
+       .page = "claude-code.md",
+       .environment = {{"ANTHROPIC_BASE_URL", "${server}"},
+                       {"ANTHROPIC_AUTH_TOKEN", "${key}"},
+                       {"ANTHROPIC_MODEL", "${model}"},
+                       {"ANTHROPIC_DEFAULT_HAIKU_MODEL", "${model}"},
+                       {"ANTHROPIC_DEFAULT_SONNET_MODEL", "${model}"},
+                       {"ANTHROPIC_DEFAULT_OPUS_MODEL", "${model}"},
+                       {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"}},
+       .unset = {"ANTHROPIC_API_KEY"},
+       .arguments = {},
+       .least_context = 32'768},
+      {.name = "codex",
+       .program = "codex",
+       .install = "npm install -g @openai/codex",
+       .page = "codex.md",
+       .environment = {{"TENON_API_KEY", "${key}"}},
+       .unset = {},
+       .arguments = {"-c", R"(model="${model}")", "-c", R"(model_provider="tenon")", "-c",
+                     R"(model_providers.tenon.name="Tenon")", "-c",
+                     R"(model_providers.tenon.base_url="${server}/v1")", "-c",
+                     R"(model_providers.tenon.wire_api="responses")", "-c",
+                     R"(model_providers.tenon.env_key="TENON_API_KEY")", "-c",
+                     "model_context_window=${context}"},
+       .least_context = 32'768},
+      {.name = "opencode",
+       .program = "opencode",
+       .install = "npm install -g opencode-ai",
+       .page = "opencode.md",
+       .environment = {{"OPENCODE_CONFIG_CONTENT", kOpencode}},
+       .unset = {},
+       .arguments = {},
+       .least_context = 16'384},
+      {.name = "qwen",
+       .program = "qwen",
+       .install = "npm install -g @qwen-code/qwen-code",
+       .page = "qwen-code.md",
+       .environment = {{"OPENAI_BASE_URL", "${server}/v1"},
+                       {"OPENAI_API_KEY", "${key}"},
+                       {"OPENAI_MODEL", "${model}"}},
+       .unset = {},
+       .arguments = {"--auth-type", "openai"},
+       .least_context = 16'384},
+      {.name = "aider",
+       .program = "aider",
+       .install = "python3 -m pip install aider-chat",
+       .page = "aider.md",
+       .environment = {{"OPENAI_API_BASE", "${server}/v1"}, {"OPENAI_API_KEY", "${key}"}},
+       .unset = {},
+       .arguments = {"--model", "openai/${model}"},
+       .least_context = 8'192},
+      {.name = "goose",
+       .program = "goose",
+       .install = "see https://block.github.io/goose",
+       .page = "README.md",
+       .environment = {{"GOOSE_PROVIDER", "openai"},
+                       {"GOOSE_MODEL", "${model}"},
+                       {"OPENAI_HOST", "${server}"},
+                       {"OPENAI_API_KEY", "${key}"}},
+       .unset = {},
+       .arguments = {},
+       .least_context = 16'384},
+  };
+  return kRows;
+}
+
+std::string filled(std::string_view text, const Served& served) {
+  const bool is_quoted = text.find('"') != text.npos;
+  const auto value_of = [&](std::string_view slot) {
+    if (slot == "context") return std::to_string(served.context);
+    const std::string& value = slot == "server"  ? served.server
+                               : slot == "model" ? served.model
+                                                 : served.key;
+    if (!is_quoted) return value;
+    const std::string quoted = json::quoted(value);
+    return quoted.substr(1, quoted.size() - 2);
+  };
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t slot = text.find("${", at);
+    out += text.substr(at, slot - at);
+    if (slot == text.npos) break;
+    const std::size_t end = text.find('}', slot);
+    out += value_of(text.substr(slot + 2, end - slot - 2));
+    at = end + 1;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::span<const AgentRow> agents() {
+  return rows();
+}
+
+const AgentRow* find_agent(std::string_view name) {
+  const auto found = std::ranges::find(rows(), name, &AgentRow::name);
+  return found == rows().end() ? nullptr : &*found;
+}
+
+Launch launch_of(const AgentRow& agent, const Served& served,
+                 std::span<const std::string> arguments) {
+  Launch launch;
+  launch.command.emplace_back(agent.program);
+  for (const std::string_view argument : agent.arguments) {
+    launch.command.push_back(filled(argument, served));
+  }
+  launch.command.insert(launch.command.end(), arguments.begin(), arguments.end());
+  for (const auto& [name, value] : agent.environment) {
+    launch.environment.emplace_back(name, filled(value, served));
+  }
+  return launch;
+}
+
+}  // namespace tenon::app
