@@ -8,7 +8,7 @@
 #include "tenon/http/client.h"
 #include "tenon/json/value.h"
 
-/// What a command asks of a server that runs elsewhere.
+/// What a command asks of a running server.
 namespace tenon::app {
 
 /// The server's address without `/v1`: clients use the address with it (their base URL), people

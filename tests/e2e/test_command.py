@@ -509,7 +509,7 @@ def test_launch_points_agents_at_the_server(server):
 
 def test_launch_starts_the_program(server, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "somebody's")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "another's")
     missing = tenon("launch", "claude", "--url", server.url)
     assert missing.returncode == 3 and "npm install -g @anthropic-ai/claude-code" in missing.stderr
     program = tmp_path / "claude"

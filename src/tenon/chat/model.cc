@@ -694,6 +694,7 @@ Expected<std::shared_ptr<Model>> Model::create(ModelOptions options,
               "it comes without a chat template, and none was given: the plain one is used");
     source = prompt::plain_template();
   }
+  if (source == prompt::plain_template()) options.turn_begins = prompt::plain_template_turns();
   auto format = named_format(options);
   if (!format) return Unexpected(Error{format.error().code, where + format.error().message});
   const vocab::Tokenizer& tokenizer = engine->tokenizer();

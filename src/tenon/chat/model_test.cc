@@ -13,6 +13,7 @@
 #include "tenon/chat/call_opening.h"
 #include "tenon/chat/responder.h"
 #include "tenon/engine/scripted.h"
+#include "tenon/prompt/chat_template.h"
 
 namespace tenon::chat {
 namespace {
@@ -638,6 +639,33 @@ TEST(Model, WithoutAChatTemplateHasThePlainOne) {
   const auto prepared = (*model)->prepare(ask("hi"));
   ASSERT_TRUE(prepared);
   EXPECT_EQ(prepared->prompt.text, "user: hi\n\nassistant:");
+}
+
+// A base model does not end its turn: it goes on with the user's next question.
+TEST(Model, WithThePlainTemplateEndsBeforeTheNextTurn) {
+  struct Row {
+    const char* text;
+    std::vector<std::string> stop;
+    const char* content;
+    const char* stop_sequence;
+  };
+  const Row rows[] = {
+      {" Rome.\n\nuser: And of Spain?\n\nassistant: Madrid.", {}, " Rome.", ""},
+      {" Rome.\n\nassistant: Rome.", {}, " Rome.", ""},
+      {" Rome.\nuser: is a role.", {}, " Rome.\nuser: is a role.", ""},
+      {" Rome.\n\nuser: And?", {"\n\nuser:"}, " Rome.", "\n\nuser:"},
+      {" Rome. Stop.\n\nuser: And?", {"Stop"}, " Rome. ", "Stop"},
+  };
+  for (const Row& row : rows) {
+    ModelSetting setting(row.text,
+                         {.name = "m", .chat_template = std::string(prompt::plain_template())});
+    ChatRequest request = ask("hi");
+    request.stop = row.stop;
+    const message::Fold fold = setting.answer(request);
+    EXPECT_EQ(fold.message().text(), row.content);
+    EXPECT_EQ(fold.finish().stop_sequence, row.stop_sequence) << row.text;
+    EXPECT_EQ(fold.finish().reason, message::FinishReason::stop);
+  }
 }
 
 std::vector<std::string>& logged() {

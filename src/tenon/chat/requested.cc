@@ -130,6 +130,7 @@ std::unique_ptr<CallCheck> make_check(const ChatRequest& request, const ModelOpt
 void take_request(const ChatRequest& request, const ModelOptions& options, bool is_constrained,
                   TurnOptions& turn) {
   turn.stop = request.stop;
+  turn.turn_begins = options.turn_begins;
   if (request.logprobs) turn.logprobs = static_cast<std::uint32_t>(request.top_logprobs);
   turn.parallel_tool_calls = request.parallel_tool_calls;
   using Kind = message::ResponseFormat::Kind;

@@ -127,6 +127,8 @@ struct ModelOptions {
   /// Control tokens that end a turn, besides the engine's and the format's own: those of the
   /// model's generation_config.json.
   std::vector<vocab::TokenId> turn_ends;
+  /// Texts that begin another turn: an answer ends before them, as it does at a control token.
+  std::vector<std::string> turn_begins;
   Prices prices;
 };
 

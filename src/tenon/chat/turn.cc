@@ -40,13 +40,21 @@ bool is_text(const ChatEvent& event) {
          std::holds_alternative<message::ReasoningDelta>(event);
 }
 
+// Where an answer ends: at the client's texts and at those of the template.
+std::vector<std::string> ends_of(const TurnOptions& options) {
+  std::vector<std::string> ends = options.stop;
+  ends.insert(ends.end(), options.turn_begins.begin(), options.turn_begins.end());
+  return ends;
+}
+
 }  // namespace
 
 Turn::Turn(TurnOptions options, std::shared_ptr<message::ChatSink> sink)
     : request_(log::about()),
       sink_(std::move(sink)),
       is_watched_(sink_->watches()),
-      stops_(options.stop),
+      stops_(ends_of(options)),
+      stop_(std::move(options.stop)),
       opening_(std::move(options.opening)),
       parallel_(options.parallel_tool_calls),
       drops_repeats_(options.drops_repeats),
@@ -217,7 +225,10 @@ void Turn::on_end(const engine::RunEnd& end) {
   }
   message::Finish finish{
       .reason = reason(end), .usage = usage(end), .error = end.error, .denial = end.denial};
-  finish.stop_sequence = stops_.matched();
+  // The beginning of another turn is the end of this one, and no stop string of the client's.
+  if (std::ranges::find(stop_, stops_.matched()) != stop_.end()) {
+    finish.stop_sequence = stops_.matched();
+  }
   finish.guarantee = guarantee(finish, end.is_constrained);
   if (calls_ > 0) finish.format = claimed_by_;
   is_over_ = true;

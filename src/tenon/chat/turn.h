@@ -30,6 +30,7 @@ struct TurnOptions {
   std::shared_ptr<const format::Format> format;  ///< Null: everything is content.
   format::ParseOptions parse;
   std::vector<std::string> stop;
+  std::vector<std::string> turn_begins;  ///< As ModelOptions has them.
   bool parallel_tool_calls = true;
   /// A call that repeats the one before, equal to the byte in name and arguments, is left out and
   /// reported as `repeated_call`; after the second repeat the answer is over.
@@ -119,6 +120,7 @@ class Turn final : public engine::EventSink {
   std::string claimed_by_{kToldFormat};  // the format of the first call
   std::optional<MarkerHold> markers_;    // of answers whose engine reads calls itself
   StopMatcher stops_;
+  std::vector<std::string> stop_;  // those of them that the client has sent
   Opening opening_;
   const bool parallel_;
   const bool drops_repeats_;

@@ -186,4 +186,8 @@ std::string_view plain_template() {
          "{%- if add_generation_prompt %}{{- 'assistant:' }}{%- endif %}";
 }
 
+std::vector<std::string> plain_template_turns() {
+  return {"\n\nuser:", "\n\nassistant:", "\n\nsystem:", "\n\ntool:"};
+}
+
 }  // namespace tenon::prompt

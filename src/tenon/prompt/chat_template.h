@@ -111,5 +111,8 @@ class ChatTemplate {
 /// The template for a model that comes without one: `role: text` in paragraphs, and `assistant:` at
 /// the end. It knows no control tokens and no tools.
 [[nodiscard]] std::string_view plain_template();
+/// What begins the next turn in that template. A model without a token for the end of a turn goes
+/// on with the user's next question, so an answer ends before one of these.
+[[nodiscard]] std::vector<std::string> plain_template_turns();
 
 }  // namespace tenon::prompt
