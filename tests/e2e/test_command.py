@@ -493,7 +493,7 @@ def test_every_command_has_its_manual(tmp_path):
 
 
 def test_launch_points_agents_at_the_server(server):
-    """The program of each agent is one that says what it was given; the real ones run in test_clients.py."""
+    """The program of each agent is one that says what it was given; the real ones run in test_agents.py."""
     listed = [line.split()[0] for line in tenon("launch").stdout.splitlines()]
     assert {"claude", "codex", "opencode"} <= set(listed)
     for agent in listed:
