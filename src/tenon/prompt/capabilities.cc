@@ -36,11 +36,19 @@ constexpr std::string_view kOther = "probeother";
 constexpr std::string_view kResult = "proberesult";
 constexpr std::string_view kLast = "probelast";
 constexpr std::string_view kReasoning = "probereasoning";
+constexpr std::string_view kPart = "probepart";
 constexpr std::string_view kId = "probeid01";
 constexpr std::string_view kSecondId = "probeid02";
 
 json::Value parts(std::string_view text) {
   return json::Array{json::Object{{"type", "text"}, {"text", text}}};
+}
+
+// Some templates write only the first part of a list.
+json::Value two_parts(std::string_view text) {
+  json::Value list = parts(text);
+  list.if_array()->push_back(json::Object{{"type", "text"}, {"text", kPart}});
+  return list;
 }
 
 json::Object message(std::string_view role, json::Value content) {
@@ -72,6 +80,15 @@ json::Value tool(json::Object property) {
 
 json::Value plain_tool() {
   return tool({{"type", "string"}, {"description", "what"}});
+}
+
+std::size_t count_of(std::string_view word, std::string_view text) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(word); at != std::string_view::npos;
+       at = text.find(word, at + 1)) {
+    ++count;
+  }
+  return count;
 }
 
 class Prober {
@@ -130,16 +147,24 @@ class Prober {
     return found_.arguments == Arguments::text ? json::to_string(object) : object;
   }
   json::Value offered() const { return json::Array{plain_tool()}; }
-  // Whether a list of types is printed as Python prints lists, in a declaration that the template
-  // otherwise writes part by part.
-  bool prints_type_lists() const {
-    const json::Object property{{"type", json::Array{"string", "null"}}, {"description", "what"}};
-    auto output = render({user()}, json::Array{tool(property)});
-    if (!output) return false;
-    std::ranges::transform(*output, output->begin(),
-                           [](char c) { return c >= 'A' && c <= 'Z' ? char(c + 32) : c; });
-    return output->find("['string', 'null']") != std::string::npos &&
-           output->find("'type': ['string'") == std::string::npos;
+  // Whether a list of types is written, and not as Python prints lists in a declaration that the
+  // template otherwise writes part by part.
+  bool writes_type_lists() const {
+    const auto declared = [&](json::Value type) {
+      json::Object property{{"type", std::move(type)}, {"description", "what"}};
+      auto output = render({user()}, json::Array{tool(std::move(property))}).value_or("");
+      std::ranges::transform(output, output.begin(),
+                             [](char c) { return c >= 'A' && c <= 'Z' ? char(c + 32) : c; });
+      return output;
+    };
+    const std::string two = declared(json::Array{"boolean", "number"});
+    const std::string one = declared("string");
+    if (two.empty()) return false;
+    if (one.find(kTool) == std::string::npos) return true;  // it declares nothing
+    const bool is_printed = two.find("['boolean', 'number']") != std::string::npos &&
+                            two.find("'type': ['boolean'") == std::string::npos;
+    return !is_printed && count_of("bool", two) > count_of("bool", one) &&
+           count_of("num", two) > count_of("num", one);
   }
   bool takes(json::Object property) const {
     return shows(render({user()}, json::Array{tool(std::move(property))}), {kTool});
@@ -189,9 +214,12 @@ void Prober::contents() {
   const bool takes_list = shows(list, {kUser}) && !is_dumped(*list);
   found_.string_content = !takes_list || shows(render({message("user", kUser)}), {kUser});
   if (!takes_list) return;
-  const auto all = render({message("system", parts(kSystem)), message("user", parts(kUser)),
-                           message("assistant", parts(kAnswer)), message("user", parts(kSecond))});
-  found_.list_content = shows(all, {kUser, kAnswer, kSecond}) && !is_dumped(*all);
+  const auto all =
+      render({message("system", two_parts(kSystem)), message("user", two_parts(kUser)),
+              message("assistant", two_parts(kAnswer)), message("user", two_parts(kSecond))});
+  if (!shows(all, {kUser, kAnswer, kSecond}) || is_dumped(*all)) return;
+  const std::size_t messages = shows(all, {kSystem}) ? 4 : 3;
+  found_.list_content = count_of(kPart, *all) >= messages;
 }
 
 void Prober::roles() {
@@ -237,7 +265,7 @@ void Prober::tools() {
   found_.bare_tools = shows(render({user()}, bare), {kTool});
   found_.bare_properties = takes({{"type", "string"}});
   found_.type_lists = takes({{"type", json::Array{"string", "null"}}, {"description", "what"}}) &&
-                      !prints_type_lists();
+                      writes_type_lists();
   found_.untyped = takes({{"description", "what"}});
   const json::Object nested{
       {"type", "object"},
@@ -353,19 +381,10 @@ void Prober::calls() {
   }
   if (found_.list_content && found_.tool_results) {
     Messages listed = one;
-    listed[2].if_object()->set("content", parts(kResult));
+    listed[2].if_object()->set("content", two_parts(kResult));
     const auto output = render(listed, offered());
-    found_.list_content = shows(output, {kResult}) && !is_dumped(*output);
+    found_.list_content = shows(output, {kResult, kPart}) && !is_dumped(*output);
   }
-}
-
-std::size_t count_of(std::string_view word, std::string_view text) {
-  std::size_t count = 0;
-  for (std::size_t at = text.find(word); at != std::string_view::npos;
-       at = text.find(word, at + 1)) {
-    ++count;
-  }
-  return count;
 }
 
 // `answered` is a user's question, a call and its result.

@@ -213,8 +213,7 @@ std::optional<PrefixBreak> prefix_break(const ChatTemplate& chat_template) {
 
 std::vector<WordGate> word_gates(const ChatTemplate& chat_template) {
   const Capabilities& can = chat_template.capabilities();
-  const auto prompt_with = [&](std::string_view role, std::string_view word) {
-    const std::string text = "probe " + std::string(word) + " probe";
+  const auto own_text_with = [&](std::string_view role, std::string_view text) {
     json::Array messages;
     if (role == "system") messages.emplace_back(habit_turn("system", text));
     messages.emplace_back(habit_turn("user", role == "user" ? text : "probe"));
@@ -222,8 +221,12 @@ std::vector<WordGate> word_gates(const ChatTemplate& chat_template) {
       messages.emplace_back(question_to_a_tool("probeid01"));
       messages.emplace_back(tool_result("probeid01", text));
     }
-    return habit_prompt(chat_template, habit_context(chat_template, std::move(messages), true));
+    const auto prompt =
+        habit_prompt(chat_template, habit_context(chat_template, std::move(messages), true));
+    return prompt ? std::optional(own_text(*prompt)) : std::nullopt;
   };
+  // Among other words, and as the whole message, which may also be compared or looked up.
+  const auto among = [](const std::string& word) { return "probe " + word + " probe"; };
   const auto end = std::chrono::steady_clock::now() + kMostTime;
   const std::vector<Word> words = words_of(chat_template.source());
   std::vector<WordGate> gates;
@@ -231,9 +234,9 @@ std::vector<WordGate> word_gates(const ChatTemplate& chat_template) {
     if ((role == "system" && !can.system) || (role == "tool" && !(can.calls && can.tool_results))) {
       continue;
     }
-    const auto plain = prompt_with(role, "word");
-    if (!plain) continue;
-    const std::string own = own_text(*plain);
+    const auto own_among = own_text_with(role, among("word"));
+    const auto own_alone = own_text_with(role, "word");
+    if (!own_among || !own_alone) continue;
     std::set<std::string> found;  // words that change the text by themselves
     std::vector<std::string> together;
     for (const Word& word : words) {
@@ -243,11 +246,14 @@ std::vector<WordGate> word_gates(const ChatTemplate& chat_template) {
             return found.contains(part);
           });
       if (is_told) continue;
-      const auto prompt = prompt_with(role, word.text);
-      if (!prompt) continue;
-      const std::string text = own_text(*prompt);
-      if (text == own) continue;
-      gates.push_back({word.text, std::string(role), added(own, text)});
+      auto own = own_among;
+      auto text = own_text_with(role, among(word.text));
+      if (text == own) {
+        own = own_alone;
+        text = own_text_with(role, word.text);
+      }
+      if (!text || text == own) continue;
+      gates.push_back({word.text, std::string(role), added(*own, *text)});
       if (word.parts.size() == 1) {
         found.insert(word.text);
       } else {

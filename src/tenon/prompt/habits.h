@@ -36,10 +36,11 @@ struct WordGate {
 };
 
 /// Tries each string in the template's expressions (at most 512) in a message of the user, of the
-/// system and of a tool. Then it tries the strings of each tag together, with and without spaces
-/// between them, because a word may be put together from parts or needed beside another. Only text
-/// of the template is compared, never text that it makes from data. Stops after 5 seconds. Words
-/// whose parts stand in several tags, or are reversed, are not found.
+/// system and of a tool, among other words and as the whole message. Then it tries the strings of
+/// each tag together, with and without spaces between them, because a word may be put together from
+/// parts or needed beside another. Only text of the template is compared, never text that it makes
+/// from data. Stops after 5 seconds. Words whose parts stand in several tags, or are reversed, are
+/// not found.
 [[nodiscard]] std::vector<WordGate> word_gates(const ChatTemplate& chat_template);
 
 /// Both, as `tenon inspect` prints them.

@@ -33,6 +33,13 @@ constexpr std::string_view kPartsOfAWord =
     "{% if m.role == 'user' and ('invo' ~ 'ice') in m.content %} Pay.{% endif %}"
     "{% if m.role == 'user' and 'bank' in m.content and 'key' in m.content %} Tell.{% endif %}"
     "<|end|>{% endfor %}{%- if add_generation_prompt %}<|assistant|>{% endif %}";
+// The whole message is compared, looked at from its begin, and looked up.
+constexpr std::string_view kWholeMessages =
+    "{%- for m in messages %}<|{{ m.role }}|>{{ m.content }}"
+    "{% if m.role == 'user' and m.content == 'hello' %} Pay.{% endif %}"
+    "{% if m.role == 'user' and m.content.startswith('send') %} Tell.{% endif %}"
+    "{{ {'wallet': ' Open.'}.get(m.content, '') if m.role == 'user' }}"
+    "<|end|>{% endfor %}{%- if add_generation_prompt %}<|assistant|>{% endif %}";
 constexpr std::string_view kSwitchInSystem =
     "{%- set quick = messages[0].role == 'system' and '/quick' in messages[0].content %}"
     "{%- for m in messages %}<|{{ m.role }}|>{{ m.content.replace('/quick', '') }}<|end|>"
@@ -83,6 +90,10 @@ INSTANTIATE_TEST_SUITE_P(
                  kPartsOfAWord,
                  "",
                  {"user: userinvoice ->  Pay.", "user: userbankkey ->  Tell."}},
+        HabitRow{"WholeMessages",
+                 kWholeMessages,
+                 "",
+                 {"user: hello ->  Pay.", "user: send ->  Tell.", "user: wallet ->  Open."}},
         HabitRow{"ASwitchInTheSystemMessage",
                  kSwitchInSystem,
                  "1: [1] <think> -> [1] probe answer one<|end|>",

@@ -34,8 +34,12 @@ enum Part : std::uint8_t {
   part_other_members,  // additionalProperties with a schema
   part_members_by_pattern,
   part_tuple,  // prefixItems
+  part_default,
+  part_examples,
+  part_not,
+  part_condition,
 };
-constexpr std::size_t kParts = 26;
+constexpr std::size_t kParts = 30;
 static_assert(kParts <= 32);
 
 // The parts that are one keyword whose value is a number or a word.
@@ -146,6 +150,19 @@ json::Value schema_with(Part part, const std::string& word) {
       schema.set("prefixItems",
                  json::Array{json::Object{{"type", "string"}, {"enum", json::Array{word}}}});
       break;
+    case part_default:
+      schema.set("default", word);
+      break;
+    case part_examples:
+      schema.set("examples", json::Array{word});
+      break;
+    case part_not:
+      schema.set("not", json::Object{{"enum", json::Array{word}}});
+      break;
+    case part_condition:
+      schema.set("if", json::Object{{"const", word}});
+      schema.set("then", json::Object{{"minLength", 1}});
+      break;
     case part_bare_object:
     case part_bare_list:
       schema.set("type", part == part_bare_object ? "object" : "array");
@@ -188,6 +205,10 @@ std::uint32_t parts_of(const json::Object& schema) {
   add("$ref", part_reference);
   add("patternProperties", part_members_by_pattern);
   add("prefixItems", part_tuple);
+  add("default", part_default);
+  add("examples", part_examples);
+  add("not", part_not);
+  add("if", part_condition);
   const json::Value* others = schema.find("additionalProperties");
   if (others != nullptr && others->if_object() != nullptr && !others->if_object()->empty()) {
     parts |= bit_of(part_other_members);

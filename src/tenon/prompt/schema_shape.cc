@@ -20,7 +20,14 @@ bool has_inside(const json::Object& schema) {
   return items != nullptr && items->if_object() != nullptr && has_inside(*items->if_object());
 }
 
-// The one type that is written instead of a list of types.
+// `description`, followed by a schema.
+std::string with_schema(std::string description, const json::Value& schema) {
+  const std::string text = json::dumps(schema, {.ensure_ascii = false, .keep_numbers = true});
+  if (description.empty()) return "JSON Schema: " + text;
+  return std::move(description) + " (JSON Schema: " + text + ")";
+}
+
+// Writes one type instead of a list of types, which stands in the description then.
 bool choose_type(json::Object& schema) {
   json::Value* type = schema.find("type");
   if (type == nullptr || type->if_array() == nullptr) return false;
@@ -30,7 +37,11 @@ bool choose_type(json::Object& schema) {
     chosen = name;
     break;
   }
-  *type = std::move(chosen);
+  const json::Value list = std::exchange(*type, std::move(chosen));
+  if (list.if_array()->size() > 1) {
+    schema.set("description",
+               with_schema(json::text_in(schema, "description"), json::Object{{"type", list}}));
+  }
   return true;
 }
 
@@ -55,8 +66,9 @@ bool simplify(json::Value& schema, const Capabilities& capabilities);
 bool simplify_property(json::Value& property, const Capabilities& capabilities) {
   json::Object* object = property.if_object();
   if (object == nullptr) {
-    const bool takes_empty = capabilities.bare_properties && capabilities.untyped;
-    if (property.if_bool() == nullptr || takes_empty) return false;
+    const bool takes_any =
+        capabilities.bare_properties && capabilities.untyped && !capabilities.losses.any();
+    if (property.if_bool() == nullptr || takes_any) return false;
     property = json::Object{};
     object = property.if_object();
   }
@@ -96,6 +108,17 @@ bool simplify(json::Value& schema, const Capabilities& capabilities) {
   return changed;
 }
 
+// Some clients write null for a member that is not there.
+bool drop_nulls(json::Value* object) {
+  if (object == nullptr || object->if_object() == nullptr) return false;
+  bool changed = false;
+  for (const std::string_view key : {"description", "properties", "required"}) {
+    const json::Value* member = object->find(key);
+    if (member != nullptr && member->is_null()) changed |= object->if_object()->erase(key);
+  }
+  return changed;
+}
+
 bool fill_in(json::Object& function) {
   bool changed = false;
   if (!function.contains("description")) {
@@ -111,13 +134,6 @@ bool fill_in(json::Object& function) {
     changed = true;
   }
   return changed;
-}
-
-// `description`, followed by a schema.
-std::string with_schema(std::string description, const json::Value& schema) {
-  const std::string text = json::dumps(schema, {.ensure_ascii = false, .keep_numbers = true});
-  if (description.empty()) return "JSON Schema: " + text;
-  return std::move(description) + " (JSON Schema: " + text + ")";
 }
 
 // Calls `found(name)` for each reference in `schema` that begins with `before`.
@@ -263,6 +279,8 @@ bool shape_tool(json::Value& tool, const Capabilities& capabilities) {
   }
   json::Value* function = tool.find("function");
   if (function == nullptr || function->if_object() == nullptr) return changed;
+  changed |= drop_nulls(function);
+  changed |= drop_nulls(function->find("parameters"));
   if (!capabilities.bare_tools) changed |= fill_in(*function->if_object());
   json::Value* parameters = function->find("parameters");
   if (parameters == nullptr || parameters->if_object() == nullptr) return changed;

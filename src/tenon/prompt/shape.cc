@@ -112,6 +112,28 @@ json::Value take_content(json::Value& message) {
   return content == nullptr ? json::Value() : std::move(*content);
 }
 
+bool has_content(const json::Value& message) {
+  const json::Value* content = message.find("content");
+  return content != nullptr && !content->is_null() && *content != json::Value("");
+}
+
+bool has_thoughts(const json::Value& message) {
+  return !text_at(message, "reasoning_content").empty() || !text_at(message, "thinking").empty();
+}
+
+// Moves text, thoughts and calls of `later` behind those of `message`. Both have calls.
+void take_over(json::Value& later, json::Value& message) {
+  if (has_content(later)) join_onto(message, take_content(later));
+  for (const std::string_view key : {"reasoning_content", "thinking"}) {
+    std::string text(text_at(message, key));
+    const std::string_view more = text_at(later, key);
+    if (more.empty()) continue;
+    if (!text.empty()) text += "\n\n";
+    set(message, key, text.append(more));
+  }
+  for (json::Value& call : *calls_of(later)) calls_of(message)->push_back(std::move(call));
+}
+
 /// The calls of one message, and which of them have been answered.
 class OpenCalls {
  public:
@@ -196,6 +218,7 @@ class Shaper {
   void fill_content();
   void name_developers();
   void leave_out_empty_answers();
+  void join_calls();
   void gather_results();
   void order_results();
   void part_calls();
@@ -261,6 +284,7 @@ void Shaper::fill_content() {
       set(message, "content", nullptr);
       content = message.find("content");
     }
+    if (content->if_array() != nullptr && content->if_array()->empty()) *content = "";
     if (content->is_null()) {
       if (can_.null_beside_calls && calls_of(message) != nullptr) continue;
       *content = "";
@@ -296,22 +320,65 @@ void Shaper::name_developers() {
   say_count(count, "role developer made system", "message");
 }
 
-// Whether the message has text, parts or reasoning.
-bool says_something(const json::Value& message) {
-  const json::Value* content = message.find("content");
-  const bool is_empty = content == nullptr || content->is_null() || *content == json::Value("") ||
-                        (content->if_array() != nullptr && content->if_array()->empty());
-  return !is_empty || !text_at(message, "reasoning_content").empty() ||
-         !text_at(message, "thinking").empty();
-}
-
 void Shaper::leave_out_empty_answers() {
   if (can_.empty_answers) return;
-  const std::size_t count = std::erase_if(messages_, [](json::Value& message) {
+  const std::size_t count = std::erase_if(messages_, [&](json::Value& message) {
     return role_of(message) == "assistant" && calls_of(message) == nullptr &&
-           !says_something(message);
+           !has_content(message) && !(can_.reasoning && has_thoughts(message));
   });
   say_count(count, "empty content left out", "assistant's message");
+}
+
+// Joins assistant's messages with calls that stand directly behind each other, as clients write
+// them that have an item for each call, if the results stand behind the last of them. If the
+// template takes one call per turn, each result goes behind its call instead.
+void Shaper::join_calls() {
+  const bool joins = can_.parallel_calls || can_.calls_apart || !can_.calls;
+  std::size_t count = 0;
+  json::Array kept;
+  kept.reserve(messages_.size());
+  for (std::size_t at = 0; at < messages_.size();) {
+    std::unordered_map<std::string_view, std::size_t> callers;  // places in the run, by call
+    std::size_t end = at;
+    for (; end < messages_.size() && calls_of(messages_[end]) != nullptr; ++end) {
+      for (const json::Value& call : *calls_of(messages_[end])) {
+        callers.emplace(text_at(call, "id"), end - at);
+      }
+    }
+    if (end - at < 2) {
+      kept.push_back(std::move(messages_[at++]));
+      continue;
+    }
+    const std::size_t last = end - at - 1;
+    std::vector<std::vector<std::size_t>> results(end - at);  // places in messages_, by caller
+    std::size_t behind = end;
+    bool is_apart = false;
+    for (; behind < messages_.size() && role_of(messages_[behind]) == "tool"; ++behind) {
+      const auto found = callers.find(text_at(messages_[behind], "tool_call_id"));
+      const std::size_t caller = found == callers.end() ? last : found->second;
+      is_apart |= caller != last;
+      results[caller].push_back(behind);
+    }
+    if (!is_apart) {
+      for (; at < end; ++at) kept.push_back(std::move(messages_[at]));
+      continue;
+    }
+    count += last + 1;
+    if (joins) {
+      json::Value first = std::move(messages_[at]);
+      for (std::size_t i = at + 1; i < end; ++i) take_over(messages_[i], first);
+      kept.push_back(std::move(first));
+      for (std::size_t i = end; i < behind; ++i) kept.push_back(std::move(messages_[i]));
+    } else {
+      for (std::size_t i = 0; i <= last; ++i) {
+        kept.push_back(std::move(messages_[at + i]));
+        for (const std::size_t result : results[i]) kept.push_back(std::move(messages_[result]));
+      }
+    }
+    at = behind;
+  }
+  messages_ = std::move(kept);
+  say_count(count, joins ? "calls of one turn joined" : "results put behind the calls", "message");
 }
 
 // Puts results directly behind their calls, and the messages between them after the results, if the
@@ -358,11 +425,14 @@ void Shaper::order_results() {
   for (std::size_t at = 0; at < messages_.size(); ++at) {
     const json::Array* calls = calls_of(messages_[at]);
     if (calls == nullptr || calls->size() < 2) continue;
-    if (can_.calls && !can_.parallel_calls) continue;  // such calls are left out
     std::unordered_map<std::string, std::size_t> places;
-    for (const json::Value& call : *calls) {
+    std::unordered_set<std::string_view> tools;
+    for (json::Value& call : *calls_of(messages_[at])) {
       places.emplace(text_at(call, "id"), places.size());
+      tools.insert(text_at(function_of(call), "name"));
     }
+    // Such calls are left out, and each result has the name of its tool.
+    if (can_.calls && !can_.parallel_calls && tools.size() == calls->size()) continue;
     if (places.size() != calls->size()) continue;              // ids are missing, or come twice
     std::vector<std::size_t> from;                             // places of results in messages_
     std::vector<std::pair<std::size_t, json::Value>> results;  // by call
@@ -962,6 +1032,7 @@ void Shaper::run() {
   fill_content();
   name_developers();
   leave_out_empty_answers();
+  join_calls();
   gather_results();
   order_results();
   part_calls();

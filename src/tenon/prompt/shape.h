@@ -51,6 +51,8 @@ struct Writer {
 ///   in the writer's format. If the writer shows a call, a question and its call also come before
 ///   the user's first message. If the template writes no calls, the format writes them into the
 ///   assistant's text, and their results too unless the template can write results without calls.
+/// - Calls of one turn that stand in several messages, before all of their results, come into one
+///   message; if the template writes one call per turn, each result goes behind its call.
 /// - An assistant message without text is left out. Text beside calls goes into a message before
 ///   them. Reasoning and text beside calls become one piece of reasoning.
 /// - Results of several calls are put in the order of the calls if the prompt does not say which

@@ -207,10 +207,24 @@ INSTANTIATE_TEST_SUITE_P(
                     "an empty message put between two of one role in 1 place"}},
                ShapeRow{
                    "EmptyAnswersGo",
-                   [](Capabilities& c) { c.empty_answers = false; },
+                   [](Capabilities& c) {
+                     c.empty_answers = false;
+                     c.reasoning = true;
+                   },
                    R"([{"role":"assistant","content":""},{"role":"assistant","content":"","tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}}]},{"role":"assistant","content":[]},{"role":"assistant","content":"","reasoning_content":"t"},{"role":"user","content":""}])",
                    R"([{"role":"assistant","content":"","tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}}]},{"role":"assistant","content":"","reasoning_content":"t"},{"role":"user","content":""}])",
                    {"empty content left out in 2 assistant's messages"}},
+               ShapeRow{
+                   "ThoughtsThatAreNotWrittenGoWithThem",
+                   [](Capabilities& c) { c.empty_answers = false; },
+                   R"([{"role":"assistant","content":"","reasoning_content":"t"},{"role":"user","content":"u"}])",
+                   R"([{"role":"user","content":"u"}])",
+                   {"empty content left out in 1 assistant's message"}},
+               ShapeRow{"AnEmptyListIsEmptyText",
+                        kNothing,
+                        R"([{"role":"assistant","content":[]},{"role":"user","content":[]}])",
+                        R"([{"role":"assistant","content":""},{"role":"user","content":""}])",
+                        {}},
                ShapeRow{
                    "ReasoningTakesTheTextBesideCalls",
                    [](Capabilities& c) { c.reasoning_beside_text = false; },
@@ -256,6 +270,50 @@ INSTANTIATE_TEST_SUITE_P(
                    R"([{"role":"user","content":"u"},{"role":"user","content":"Tool 'unknown' returned: 1"},{"role":"user","content":"v"},{"role":"tool","tool_call_id":"y","name":"f","content":"2"}])",
                    {"Buffering tool result from 'unknown'",
                     "Flushed 1 tool results as single user message"}}),
+    row_name);
+
+// A client that has an item for each call.
+INSTANTIATE_TEST_SUITE_P(
+    SeveralMessages, ShapesMessages,
+    testing::Values(
+        ShapeRow{
+            "CallsOfOneTurnInSeveralMessages",
+            kNothing,
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}}]},{"role":"assistant","content":"","tool_calls":[{"id":"y","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"y","content":"2"},{"role":"tool","tool_call_id":"x","content":"1"}])",
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}},{"id":"y","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"y","content":"2"},{"role":"tool","tool_call_id":"x","content":"1"}])",
+            {"calls of one turn joined in 2 messages"}},
+        ShapeRow{
+            "TheirTextsAndThoughtsAreJoined",
+            kNothing,
+            R"([{"role":"assistant","content":"a","thinking":"s","tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}}]},{"role":"assistant","content":"b","thinking":"t","tool_calls":[{"id":"y","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"x","content":"1"},{"role":"tool","tool_call_id":"y","content":"2"}])",
+            R"([{"role":"assistant","content":"a\n\nb","thinking":"s\n\nt","tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}},{"id":"y","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"x","content":"1"},{"role":"tool","tool_call_id":"y","content":"2"}])",
+            {"calls of one turn joined in 2 messages"}},
+        ShapeRow{
+            "WhereTheTemplateTakesOneTheResultsGoBehindTheirCalls",
+            kShapeOneCall,
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}}]},{"role":"assistant","content":"","tool_calls":[{"id":"y","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"x","content":"1"},{"role":"tool","tool_call_id":"y","content":"2"}])",
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"x","content":"1"},{"role":"assistant","content":"","tool_calls":[{"id":"y","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"y","content":"2"}])",
+            {"results put behind the calls in 2 messages"}},
+        ShapeRow{
+            "ACallWhoseResultIsMissingStaysAlone",
+            kNothing,
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}}]},{"role":"assistant","content":"","tool_calls":[{"id":"y","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"y","content":"2"}])",
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}}]},{"role":"assistant","content":"","tool_calls":[{"id":"y","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"y","content":"2"}])",
+            {}},
+        ShapeRow{
+            "ResultsOfOneToolStandInTheOrderOfTheCallsWithoutTheCalls",
+            [](Capabilities& c) {
+              c.parallel_calls = false;
+              c.result_ids = false;
+            },
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}},{"id":"y","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"y","content":"2"},{"role":"tool","tool_call_id":"x","content":"1"}])",
+            R"([{"role":"user","content":"Tool 'f' returned: 1\nTool 'f' returned: 2"}])",
+            {"put in the order of the calls in 1 turn's results",
+             "Removing 2 parallel tool_calls from assistant message "
+             "(Llama "
+             "3.1 limitation)",
+             "Buffering tool result from 'f'", "Buffering tool result from 'f'",
+             "Flushed 2 tool results as single user message"}}),
     row_name);
 
 INSTANTIATE_TEST_SUITE_P(
@@ -662,7 +720,7 @@ INSTANTIATE_TEST_SUITE_P(
         ToolRow{
             "SchemasThatAreTrueOrFalseStay", [](Capabilities& c) { c.type_lists = false; },
             R"({"type":"function","function":{"name":"f","parameters":{"properties":{"a":{"items":false},"b":{"type":["string","null"]},"c":false}}}})",
-            R"({"type":"function","function":{"name":"f","parameters":{"properties":{"a":{"items":false},"b":{"type":"string"},"c":false}}}})"},
+            R"x({"type":"function","function":{"name":"f","parameters":{"properties":{"a":{"items":false},"b":{"type":"string","description":"JSON Schema: {\"type\": [\"string\", \"null\"]}"},"c":false}}}})x"},
         ToolRow{"BareOnesAreWrapped", kNothing, R"({"name":"f"})",
                 R"({"type":"function","function":{"name":"f"}})"},
         ToolRow{
@@ -675,8 +733,12 @@ INSTANTIATE_TEST_SUITE_P(
             R"({"type":"function","function":{"name":"f","parameters":{"properties":{"a":{"type":"string","description":""}}}}})"},
         ToolRow{
             "OneTypeOfAList", [](Capabilities& c) { c.type_lists = false; },
-            R"({"type":"function","function":{"name":"f","parameters":{"properties":{"a":{"type":["null","integer","string"]},"b":{"items":{"type":["string","null"]}}}}}})",
-            R"({"type":"function","function":{"name":"f","parameters":{"properties":{"a":{"type":"integer"},"b":{"items":{"type":"string"}}}}}})"},
+            R"({"type":"function","function":{"name":"f","parameters":{"properties":{"a":{"type":["null","integer","string"],"description":"d"},"b":{"items":{"type":["string"]}}}}}})",
+            R"x({"type":"function","function":{"name":"f","parameters":{"properties":{"a":{"type":"integer","description":"d (JSON Schema: {\"type\": [\"null\", \"integer\", \"string\"]})"},"b":{"items":{"type":"string"}}}}}})x"},
+        ToolRow{
+            "MembersThatAreNullGo", kNothing,
+            R"({"type":"function","function":{"name":"f","description":null,"parameters":{"type":"object","properties":null,"required":null}}})",
+            R"({"type":"function","function":{"name":"f","parameters":{"type":"object"}}})"},
         ToolRow{
             "NestedObjectsAreDescribed",
             [](Capabilities& c) { c.nested = SchemaForm::described_object; },
@@ -687,10 +749,7 @@ INSTANTIATE_TEST_SUITE_P(
             [](Capabilities& c) { c.nested = SchemaForm::described_text; },
             R"({"type":"function","function":{"name":"f","parameters":{"properties":{"a":{"type":"object","properties":{}}}}}})",
             R"({"type":"function","function":{"name":"f","parameters":{"properties":{"a":{"type":"string","description":"JSON Schema: {\"type\": \"object\", \"properties\": {}}"}}}}})"},
-        ToolRow{
-            "UntypedOnesGetAType", [](Capabilities& c) { c.untyped = false; },
-            R"({"type":"function","function":{"name":"f","parameters":{"properties":{"a":{"anyOf":[{"type":"null"},{"type":"integer"}]},"b":{"$ref":"#/$defs/x"},"c":true}}}})",
-            R"({"type":"function","function":{"name":"f","parameters":{"properties":{"a":{"description":"JSON Schema: {\"anyOf\": [{\"type\": \"null\"}, {\"type\": \"integer\"}]}","type":"integer"},"b":{"description":"JSON Schema: {\"$ref\": \"#/$defs/x\"}","type":"object"},"c":{"description":"","type":"string"}}}}})"}),
+        ToolRow{"UntypedOnesGetAType", [](Capabilities& c) { c.untyped = false; }, R"({"type":"function","function":{"name":"f","parameters":{"properties":{"a":{"anyOf":[{"type":"null"},{"type":"integer"}]},"b":{"$ref":"#/$defs/x"},"c":true}}}})", R"({"type":"function","function":{"name":"f","parameters":{"properties":{"a":{"description":"JSON Schema: {\"anyOf\": [{\"type\": \"null\"}, {\"type\": \"integer\"}]}","type":"integer"},"b":{"description":"JSON Schema: {\"$ref\": \"#/$defs/x\"}","type":"object"},"c":{"description":"","type":"string"}}}}})"}),
     row_name);
 
 TEST(ShapesTools, NoneAreAnEmptyListWhereTheTemplateWalksOverThem) {

@@ -99,7 +99,7 @@ const HistoryRow kHistories[] = {
          {"role":"tool","tool_call_id":"2","content":"two"},
          {"role":"tool","tool_call_id":"1","content":"one"},
          {"role":"assistant","content":"Done."},{"role":"user","content":"more"}])",
-     {"q", "Both.", "two", "one", "Done.", "more"}},
+     {"q", "Both.", "one", "two", "Done.", "more"}},
     {"mlx-openai-server#205",
      "content null: the message goes, and with it the call",
      kNeedsCall,
