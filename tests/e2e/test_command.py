@@ -350,8 +350,9 @@ def test_mask_reads_line_ends_and_control_tokens(tmp_path):
 
 def test_mask_says_where_a_limit_was_spent(tmp_path):
     grammar = tmp_path / "grammar.gbnf"
-    grammar.write_text('root ::= "0123456789" many\nmany ::= "b" | (' + " | ".join(["many"] * 10_000) + ') "y"')
-    run = tenon("mask", "--vocab", MODEL_FILE, "--syntax", "gbnf", grammar, stdin="0123456789by\n")
+    rules = "\n".join(f'r{i} ::= "a" r{i} "b" | "c"' for i in range(21_000))
+    grammar.write_text('root ::= "0123456789" (' + " | ".join(f"r{i}" for i in range(21_000)) + f")\n{rules}")
+    run = tenon("mask", "--vocab", MODEL_FILE, "--syntax", "gbnf", grammar, stdin="0123456789a\n")
     assert run.stdout.startswith("1 of 16405")
     assert run.returncode == 3
     assert "ways to read one text" in run.stderr

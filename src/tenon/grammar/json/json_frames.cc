@@ -1577,6 +1577,7 @@ Context::Context(Machine& to, std::shared_ptr<const schema::Schema> schema, cons
       after_comma = after_colon = gap;
       break;
     case JsonOptions::Whitespace::pretty:
+      machine.keep_stacks_apart();  // depth() counts the cells of one stack
       gap = machine.add(make_literal(""));
       after_colon = machine.add(make_literal(" "));
       line_of_item = after_comma = machine.add(std::make_unique<LineFrame>(*this, 0));

@@ -15,6 +15,14 @@ namespace tenon::grammar {
 // resumed, and the bytes that a state can read. Since the frames of one cell do not depend on other
 // cells, a state of several cells is put together from the results of each.
 //
+// An ambiguous grammar has many stacks with equal tops. Two things keep them few. A state's cells
+// of the same frame and local are one cell, on a kJoin of what lies below (pack); joins are packed
+// in the same way, so that common parts further down are shared too. And once a closure has many
+// tasks, a frame that is entered a second time is entered on a kOpen, to which later places are
+// only added: each frame is entered at most twice, whatever the number of ways to it (Scott and
+// Johnstone, GLL parsing, 2010). When all is done, kOpens are replaced by joins (close_waiting). A
+// kOpen on itself is a rule that begins with itself, which is refused.
+//
 // Work is counted for one byte, one mask and one text, each with a limit. After a limit states are
 // dead and error() says why. least() and left() estimate the bytes to an end of the text, for
 // end_search.h: a frame that contains itself counts as kFar while it is being asked, and results
@@ -143,6 +151,10 @@ CellId Machine::push(FrameId frame, std::uint64_t local, CellId parent) {
   cell_ids_.insert(hash, id);
   cells_.push_back({frame, parent, local});
   asking_.push_back(false);
+  if (frame == kOpen || is_in_open(parent)) {
+    in_open_.resize(cells_.size(), false);
+    in_open_[id] = true;
+  }
   if (cells_.size() > limits_.max_cells) {
     fail({Errc::limit_exceeded,
           "grammar: more than " + std::to_string(limits_.max_cells) + " stacks"});
@@ -174,10 +186,29 @@ void Machine::ask(FrameId frame, std::uint64_t local, CellId parent) {
 void Machine::run(const Task& task) {
   if (task.is_enter) {
     frames_[task.what]->enter(*this, task.what, task.parent);
+    return;
+  }
+  const Cell cell = cells_[task.what];  // a copy, because cells_ grows
+  if (cell.frame == kJoin) {
+    for (const CellId member : members(cell)) resume(member);
+  } else if (cell.frame == kOpen) {
+    Opened& opened = opened_[static_cast<FrameId>(cell.local)];
+    opened.is_resumed = true;
+    for (const CellId parent : opened.parents) resume(parent);
   } else {
-    const Cell cell = cells_[task.what];  // a copy, because cells_ grows
     frames_[cell.frame]->resume(*this, cell);
   }
+}
+
+// The task that does for all places at which a frame is entered; nothing: it has been run.
+std::optional<Machine::Task> Machine::shared(const Task& task) {
+  const auto [place, is_new] = opened_.try_emplace(task.what);
+  if (is_new) return task;
+  Opened& opened = place->second;
+  opened.parents.push_back(task.parent);
+  if (opened.is_resumed) resume(task.parent);
+  const Task once{true, task.what, push(kOpen, task.what, 0)};
+  return is_first(once) ? std::optional(once) : std::nullopt;
 }
 
 // A repetition of a part that may be empty comes back to itself, so nothing is run twice.
@@ -200,19 +231,161 @@ StateId Machine::closure(Begin begin) {
   tasks_.clear();
   few_done_.clear();
   if (!many_done_.empty()) many_done_.clear();
+  if (!opened_.empty()) opened_.clear();
   waiting_.clear();
   begin();
   while (!tasks_.empty() && !error_) {
     const Task task = tasks_.back();
     tasks_.pop_back();
     if (!is_first(task)) continue;
-    run(task);
+    if (task.is_enter && !many_done_.empty() && shares_stacks_) {
+      if (const auto once = shared(task)) run(*once);
+    } else {
+      run(task);
+    }
     add_work(1);
     if (++steps_ > limits_.max_steps || waiting_.size() > limits_.max_cells_per_state) {
       fail_as_ambiguous();
     }
   }
+  if (!opened_.empty()) close_waiting();
   return intern();
+}
+
+// Replaces cells on a kOpen.
+void Machine::close_waiting() {
+  closed_.clear();
+  for (CellId& cell : waiting_) {
+    if (error_) return;
+    const bool is_asking = asking_[cell];
+    cell = closed(cell, 0);
+    if (is_asking) asking_[cell] = true;
+  }
+}
+
+CellId Machine::closed(CellId cell, unsigned depth) {
+  constexpr unsigned kDeepest = 2000;
+  constexpr CellId kBeingClosed = ~CellId{0};
+  if (!is_in_open(cell) || error_) return cell;
+  const auto [place, is_new] = closed_.try_emplace(cell, kBeingClosed);
+  if (!is_new && place->second != kBeingClosed) return place->second;
+  if (!is_new || depth == kDeepest) {
+    fail_as_ambiguous();
+    return 0;
+  }
+  add_work(1);
+  const Cell open = cells_[cell];
+  CellId result = 0;
+  if (open.frame == kOpen) {
+    std::vector<CellId> parents = opened_[static_cast<FrameId>(open.local)].parents;
+    for (CellId& parent : parents) parent = closed(parent, depth + 1);
+    result = joined(std::move(parents), 0);
+  } else {
+    result = push(open.frame, open.local, closed(open.parent, depth + 1));
+  }
+  closed_[cell] = result;
+  return result;
+}
+
+// Makes cells that differ only in their parents one. `cells` are sorted, and stay so.
+void Machine::pack(std::vector<CellId>& cells, unsigned depth) {
+  constexpr unsigned kDeepest = 8;
+  if (cells.size() < 2 || depth == kDeepest || error_) return;
+  struct Top {
+    FrameId frame;
+    bool is_asking;
+    std::uint64_t local;
+    CellId cell;
+    auto operator<=>(const Top&) const = default;
+  };
+  const auto is_like = [](const Top& a, const Top& b) {
+    return a.frame == b.frame && a.is_asking == b.is_asking && a.local == b.local;
+  };
+  const auto is_lone = [&](CellId id) {
+    return std::ranges::none_of(cells, [&](CellId other) {
+      return other != 0 && other != id && cells_[other].frame == cells_[id].frame &&
+             cells_[other].local == cells_[id].local;
+    });
+  };
+  constexpr std::size_t kFew = 6;
+  if (cells.size() <= kFew &&
+      std::ranges::all_of(cells, [&](CellId id) { return id == 0 || is_lone(id); })) {
+    return;
+  }
+  std::vector<Top> tops;
+  tops.reserve(cells.size());
+  for (const CellId id : cells) {
+    if (id != 0) tops.push_back({cells_[id].frame, asking_[id], cells_[id].local, id});
+  }
+  add_work(tops.size());
+  std::ranges::sort(tops);
+  if (std::ranges::adjacent_find(tops, is_like) == tops.end()) return;
+  cells.resize(cells[0] == 0 ? 1 : 0);
+  for (std::size_t i = 0; i < tops.size();) {
+    std::size_t end = i + 1;
+    while (end < tops.size() && is_like(tops[i], tops[end])) ++end;
+    CellId cell = tops[i].cell;
+    if (end - i > 1) {
+      std::vector<CellId> parents;
+      for (std::size_t j = i; j < end; ++j) parents.push_back(cells_[tops[j].cell].parent);
+      cell = push(tops[i].frame, tops[i].local, joined(std::move(parents), depth + 1));
+      if (tops[i].is_asking) asking_[cell] = true;
+    }
+    cells.push_back(cell);
+    i = end;
+  }
+  std::ranges::sort(cells);
+}
+
+// The cell that stands for all of `cells`.
+CellId Machine::joined(std::vector<CellId> cells, unsigned depth) {
+  const auto sort = [&] {
+    std::ranges::sort(cells);
+    const auto repeated = std::ranges::unique(cells);
+    cells.erase(repeated.begin(), repeated.end());
+  };
+  const auto find = [&](std::uint64_t hash) {
+    return join_ids_.find(hash, [&](std::uint32_t id) {
+      const Join& join = joins_[id];
+      return std::ranges::equal(std::span(join_cells_).subspan(join.first, join.count), cells);
+    });
+  };
+  const auto hash = [&] {
+    std::uint64_t sum = cells.size();
+    for (const CellId cell : cells) sum = mix(sum, cell);
+    return sum;
+  };
+  const auto add = [&] {
+    const auto id = static_cast<std::uint32_t>(joins_.size());
+    join_ids_.insert(hash(), id);
+    joins_.push_back({static_cast<std::uint32_t>(join_cells_.size()),
+                      static_cast<std::uint32_t>(cells.size()), 0});
+    join_cells_.insert(join_cells_.end(), cells.begin(), cells.end());
+    return id;
+  };
+  sort();
+  if (cells.size() == 1) return cells[0];
+  if (const auto known = find(hash()); known != IdIndex::kNone) return joins_[known].cell;
+  const std::uint32_t as_given = add();
+  const std::size_t count = cells.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (cells[i] == 0 || cells_[cells[i]].frame != kJoin) continue;
+    const auto inner = members(cells_[cells[i]]);
+    cells[i] = inner[0];
+    cells.insert(cells.end(), inner.begin() + 1, inner.end());
+  }
+  sort();
+  add_work(cells.size());
+  pack(cells, depth);
+  CellId cell = cells[0];
+  if (cells.size() > 1) {
+    std::uint32_t packed = find(hash());
+    if (packed == IdIndex::kNone) packed = add();
+    if (joins_[packed].cell == 0) joins_[packed].cell = push(kJoin, packed, 0);
+    cell = joins_[packed].cell;
+  }
+  joins_[as_given].cell = cell;
+  return cell;
 }
 
 void Machine::fail_by_one_call(Error error) {
@@ -231,6 +404,8 @@ StateId Machine::intern() {
   add_work(waiting_.size());
   std::sort(waiting_.begin(), waiting_.end());
   waiting_.erase(std::unique(waiting_.begin(), waiting_.end()), waiting_.end());
+  if (shares_stacks_) pack(waiting_, 0);
+  if (error_) return 0;
   if (waiting_.size() > limits_.max_cells_per_state) {
     fail_as_ambiguous();
     return 0;
@@ -462,29 +637,43 @@ std::uint32_t Machine::least(FrameId frame) {
   return least;
 }
 
+std::uint32_t Machine::left_of(CellId cell) {
+  std::vector<CellId> path{cell};  // each one needs the one after it
+  std::uint32_t left = 0;
+  while (!path.empty()) {
+    const CellId id = path.back();
+    const Cell at = cells_[id];
+    const auto known = [&](CellId below) { return below == 0 ? 0 : left_.find(below); };
+    left = known(id);
+    if (left == IntMap::kNone && at.frame == kJoin) {
+      left = kFar;
+      for (const CellId member : members(at)) {
+        const std::uint32_t each = known(member);
+        if (each == IntMap::kNone) path.push_back(member);
+        left = std::min(left, each);
+      }
+      if (path.back() == id) left_.insert(id, left);
+    } else if (left == IntMap::kNone) {
+      left = known(at.parent);
+      if (left == IntMap::kNone) {
+        path.push_back(at.parent);
+      } else {
+        left = std::min(left + frames_[at.frame]->left(*this, at), kFar);
+        left_.insert(id, left);
+      }
+    }
+    if (path.back() == id) path.pop_back();
+  }
+  return left;
+}
+
 std::uint32_t Machine::left(StateId state) {
   // Without asking frames, which may make the frames of later text.
   if (is_accepting(state)) return 0;
   std::uint32_t fewest = kFar;
-  std::vector<CellId> path;
   const std::size_t count = cells_of(state).size();
   for (std::size_t i = 0; i < count; ++i) {  // by index, because frames may make states
-    path.clear();
-    CellId cell = cells_of(state)[i];
-    std::uint32_t sum = 0;
-    for (; cell != 0; cell = cells_[cell].parent) {
-      if (const std::uint32_t known = left_.find(cell); known != IntMap::kNone) {
-        sum = known;
-        break;
-      }
-      path.push_back(cell);
-    }
-    for (; !path.empty(); path.pop_back()) {
-      const Cell at = cells_[path.back()];
-      sum = std::min(sum + frames_[at.frame]->left(*this, at), kFar);
-      left_.insert(path.back(), sum);
-    }
-    fewest = std::min(fewest, sum);
+    fewest = std::min(fewest, left_of(cells_of(state)[i]));
   }
   return fewest;
 }
@@ -497,11 +686,13 @@ std::size_t Machine::memory_bytes() const {
   std::size_t of_frames = 0;
   for (const auto& frame : frames_) of_frames += sizeof(frame) + frame->memory_bytes();
   return of_frames + cells_.capacity() * sizeof(Cell) + cell_ids_.memory_bytes() +
-         states_.capacity() * sizeof(StateSpan) + state_cells_.capacity() * sizeof(CellId) +
-         state_ids_.memory_bytes() + cell_steps_.memory_bytes() + state_steps_.memory_bytes() +
-         state_readable_.memory_bytes() + readable_sets_.capacity() * sizeof(regex::ByteSet) +
-         only_bytes_.memory_bytes() + cell_states_.memory_bytes() + resumed_.memory_bytes() +
-         left_.memory_bytes() + leasts_.memory_bytes();
+         joins_.capacity() * sizeof(Join) + join_cells_.capacity() * sizeof(CellId) +
+         join_ids_.memory_bytes() + states_.capacity() * sizeof(StateSpan) +
+         state_cells_.capacity() * sizeof(CellId) + state_ids_.memory_bytes() +
+         cell_steps_.memory_bytes() + state_steps_.memory_bytes() + state_readable_.memory_bytes() +
+         readable_sets_.capacity() * sizeof(regex::ByteSet) + only_bytes_.memory_bytes() +
+         cell_states_.memory_bytes() + resumed_.memory_bytes() + left_.memory_bytes() +
+         leasts_.memory_bytes();
 }
 
 }  // namespace tenon::grammar

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -119,6 +120,8 @@ class Machine {
   [[nodiscard]] std::shared_ptr<regex::ExprSet> new_exprs(Limits own);
   /// What the frames leave out, as reported by the code that adds them.
   [[nodiscard]] std::vector<Relaxed>& relaxed() { return relaxed_; }
+  /// For frames that look at the cells below their own: every cell then stands for one stack.
+  void keep_stacks_apart() { shares_stacks_ = false; }
 
   // ---- Running --------------------------------------------------------------------------------
   /// The state in which `frame` is to be read, after which the text ends.
@@ -220,9 +223,36 @@ class Machine {
     CellId parent = 0;
   };
 
+  // Several cells as one, to be resumed together: `local` of its cell is a number of joins_.
+  static constexpr FrameId kJoin = ~FrameId{0};
+  // All the places in which a frame is entered in the closure that is being made: `local` of its
+  // cell is the frame. Such cells are never part of a state.
+  static constexpr FrameId kOpen = kJoin - 1;
+  struct Join {
+    std::uint32_t first = 0;  // in join_cells_
+    std::uint32_t count = 0;
+    CellId cell = 0;  // what stands for it
+  };
+  struct Opened {
+    bool is_resumed = false;
+    std::vector<CellId> parents;  // without the first one
+  };
+
   template <class Begin>
   StateId closure(Begin begin);
   void run(const Task& task);
+  [[nodiscard]] std::optional<Task> shared(const Task& task);
+  [[nodiscard]] bool is_in_open(CellId cell) const {
+    return cell < in_open_.size() && in_open_[cell];
+  }
+  CellId closed(CellId cell, unsigned depth);
+  void close_waiting();
+  void pack(std::vector<CellId>& cells, unsigned depth);
+  [[nodiscard]] CellId joined(std::vector<CellId> cells, unsigned depth);
+  [[nodiscard]] std::span<const CellId> members(const Cell& join) const {
+    return std::span(join_cells_).subspan(joins_[join.local].first, joins_[join.local].count);
+  }
+  [[nodiscard]] std::uint32_t left_of(CellId cell);
   [[nodiscard]] bool is_first(const Task& task);
   StateId step_one(CellId id, std::uint8_t byte);
   StateId intern();
@@ -236,7 +266,12 @@ class Machine {
   std::vector<Relaxed> relaxed_;
   std::vector<std::unique_ptr<Frame>> frames_;
   std::vector<Cell> cells_;
-  std::vector<bool> asking_;  // by cell
+  std::vector<bool> asking_;   // by cell
+  std::vector<bool> in_open_;  // by cell: it lies on a kOpen, or is one; absent: no
+  bool shares_stacks_ = true;
+  std::vector<Join> joins_;
+  std::vector<CellId> join_cells_;
+  IdIndex join_ids_;  // by their cells
   IdIndex cell_ids_;
   std::vector<StateSpan> states_;
   std::vector<CellId> state_cells_;
@@ -255,6 +290,8 @@ class Machine {
   std::vector<Task> tasks_;
   std::vector<std::uint64_t> few_done_;          // the tasks done so far,
   std::unordered_set<std::uint64_t> many_done_;  // moved here once they are many
+  std::unordered_map<FrameId, Opened> opened_;   // only if they are many
+  std::unordered_map<CellId, CellId> closed_;    // cells on a kOpen, and what replaces them
   std::vector<CellId> waiting_;
   std::size_t steps_ = 0;         // for the current byte
   std::uint64_t work_ = 0;        // without expressions
