@@ -105,6 +105,23 @@ CASES = [
     ("anthropic_xml", "typed", '<function_calls>\n<invoke name="book_table">\n<parameter name="place">Noma</parameter>\n<parameter name="guests">8</parameter>\n</invoke>\n</function_calls>',
      [table("Noma", 8)], "", ""),
     ("xlam", "two", '[{"name": "set_lamp", "arguments": {"room": "hall"}}, {"name": "list_rooms", "arguments": {}}]', [lamp("hall"), ROOMS], "", ""),
+    ("solar_open2", "typed", "<|tool_call:start|>book_table\n<|tool_arg:start|>place<|tool_arg:value|>Noma<|tool_arg:end|>\n"
+     "<|tool_arg:start|>guests<|tool_arg:value|>8<|tool_arg:end|>\n<|tool_call:end|>", [table("Noma", 8)], "", ""),
+    ("solar_open2", "two", "I light it.\n<|tool_call:start|>set_lamp\n<|tool_arg:start|>room<|tool_arg:value|>hall<|tool_arg:end|>\n<|tool_call:end|>\n"
+     "<|tool_call:start|>list_rooms\n<|tool_call:end|>", [lamp("hall"), ROOMS], "I light it.\n", ""),
+    ("pangu", "two", '<|tool_call_start|>[{"name": "set_lamp", "arguments": {"room": "hall"}}, {"name": "list_rooms", "arguments": {}}]<|tool_call_end|>',
+     [lamp("hall"), ROOMS], "", ""),
+    ("pangu", "unnamed_tokens", '[unused11][{"name": "list_rooms", "arguments": {}}][unused12]', [ROOMS], "", ""),
+    ("step_audio2", "two", '<tool_call>function\nset_lamp\n{"room": "hall"}</tool_call><tool_call>function\nlist_rooms\n{}</tool_call>',
+     [lamp("hall"), ROOMS], "", ""),
+    ("rwkv", "typed", 'Let me look.\n\n**Tool Call:**\n```json\n{"name": "book_table", "arguments": {"place": "Noma", "guests": 8}}\n```',
+     [table("Noma", 8)], "Let me look.\n\n", ""),
+    ("hyperclovax", "two", ' -> tool/function_call\n[{"name": "set_lamp", "arguments": {"room": "hall"}}, {"name": "list_rooms", "arguments": {}}]',
+     [lamp("hall"), ROOMS], "", ""),
+    ("hyperclovax", "reasoning", '/think\nThe hall is dark.<|im_end|>\n<|im_start|>assistant -> tool/function_call\n'
+     '[{"name": "set_lamp", "arguments": {"room": "hall"}}]', [lamp("hall")], "", "The hall is dark."),
+    ("iquest_coder_v2", "two", "<iquestcoder_tool_call>set_lamp<arg_key>room</arg_key><arg_value>hall</arg_value></iquestcoder_tool_call>\n"
+     "<iquestcoder_tool_call>list_rooms</iquestcoder_tool_call>", [lamp("hall"), ROOMS], "", ""),
 ]
 
 

@@ -321,6 +321,30 @@ const SlipRow kSlips[] = {
      "",
      {{"get_weather", R"({"city":"Paris"})"}}},
     {"NoWordBeforeTheName", "gemma4", "<|tool_call>:get_time{}<tool_call|>", "", "", kTime},
+    {"WhiteSpaceAroundTheColon", "gemma4", "<|tool_call>call : get_time{}<tool_call|>", "", "",
+     kTime},
+    {"LlamasFunctionTag", "llama3_json", "<function=get_weather>{\"city\": \"Paris\"}</function>",
+     "", "", kParis},
+    {"AFenceBetweenMarkers", "granite3",
+     "<|tool_call|>```json\n[{\"name\": \"get_weather\", \"arguments\": {\"city\": "
+     "\"Paris\"}}]\n```",
+     "", "", kParis},
+    {"AFenceBetweenTags", "jamba",
+     "<tool_calls>\n```json\n[{\"name\": \"get_weather\", \"arguments\": {\"city\": "
+     "\"Paris\"}}]\n```\n</tool_calls>",
+     "", "", kParis},
+    {"AFenceInAPlugin", "internlm2",
+     "<|action_start|><|plugin|>\n```json\n{\"name\": \"get_weather\", \"parameters\": "
+     "{\"city\": \"Paris\"}}\n```\n<|action_end|>",
+     "", "", kParis},
+    {"NamesInAttributes", "qwen3_coder",
+     "<tool_call>\n<function name=\"get_weather\">\n<parameter "
+     "name=\"city\">\nParis\n</parameter>\n</function>\n</tool_call>",
+     "", "", kParis},
+    {"JsonInAnInvoke", "deepseek_v41",
+     "<｜DSML｜ calls>\n<｜DSML｜ invoke name=\"get_weather\">{\"city\": \"Paris\"}</｜DSML｜ "
+     "invoke>\n</｜DSML｜ calls>",
+     "", "", kParis},
     {"IdsWithoutTheirDotsAndColons",
      "kimi_k2",
      "<|tool_calls_section_begin|><|tool_call_begin|>functionsget_weather3<|tool_call_argument_"

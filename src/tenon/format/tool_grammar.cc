@@ -136,6 +136,15 @@ class Builder {
  private:
   // ---- Text and markers -------------------------------------------------------------------------
 
+  // The model's turn ends inside the marker, so nothing can come behind it.
+  [[nodiscard]] bool ends_turn(std::string_view marker) const {
+    std::vector<vocab::TokenId> ids;
+    const vocab::Tokenizer* const tokenizer = options_.tokenizer;
+    return tokenizer != nullptr && tokenizer->encode(marker, vocab::Controls::on, false, ids) &&
+           std::ranges::any_of(ids, [&](vocab::TokenId id) {
+             return tokenizer->is_control(id) && tokenizer->ends_generation(id);
+           });
+  }
   // A text of the definition; parts that are control tokens of the model are read as tokens.
   NodeId marker(std::string_view text) {
     std::vector<vocab::TokenId> ids;
@@ -909,7 +918,7 @@ class Builder {
     const NodeId head = format_.prompt_end.empty() ? between() : plain(format_.between);
     const NodeId close = rules_.sequence({marker(format_.reasoning_close.front()), space, head});
     if (!starts_in_reasoning(format_, options_.prompt_tail)) {
-      if (!options_.reasoning) return answer;
+      if (!options_.reasoning || ends_turn(format_.reasoning_close.front())) return answer;
       const bool is_text_first = mode == ToolMode::automatic && !holds_text();
       // The same white space as before a call; otherwise the model would be led away from calling.
       const bool is_call_first = mode == ToolMode::required && !format_.has_known_edges;

@@ -432,6 +432,20 @@ TEST(ToolGrammar, ReasoningIsNoText) {
   }
 }
 
+// Reasoning whose end is also the end of the model's turn: no call could come behind it.
+TEST(ToolGrammar, ReasoningThatEndsTheTurnIsNotOffered) {
+  for (const std::string close : {"</think>", "<|the end|>\\n"}) {
+    const auto format = compile("name = 't'\n[reasoning]\nopen = ['/muse']\nclose = [\"" + close +
+                                    "\"]\n[[syntax]]\ncall = '<c>${object}</c>'",
+                                "t");
+    ASSERT_TRUE(format) << format.error().message;
+    const Answers answers(**format, {.mode = ToolMode::required}, true, true, all_tools());
+    grammar::Matcher matcher = answers.matcher();
+    EXPECT_EQ(matcher.accept_bytes("/muse"), close == "</think>") << close;
+    EXPECT_TRUE(answers.hold(R"(<c>{"name": "now", "arguments": {}}</c>)")) << close;
+  }
+}
+
 // What the parser reads as a call stands in no free text, in whichever of the format's syntaxes.
 TEST(ToolGrammar, EveryCallInTextIsHeldToItsSchema) {
   const ToolCall wrong{.id = "call00001", .name = "weather", .arguments = R"({"days": 10})"};
