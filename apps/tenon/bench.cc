@@ -25,7 +25,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "tenon/chat/responder.h"
+#include "tenon/chat/model.h"
 #include "tenon/config/models.h"
 #include "tenon/engine/engine.h"
 #include "tenon/format/format.h"

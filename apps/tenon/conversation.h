@@ -13,7 +13,7 @@
 #include "command.h"
 
 #include "tenon/base/cancel.h"
-#include "tenon/chat/responder.h"
+#include "tenon/chat/model.h"
 #include "tenon/config/models.h"
 #include "tenon/json/value.h"
 #include "tenon/message/event.h"

@@ -8,7 +8,7 @@
 
 #include "tenon/api/fields.h"
 #include "tenon/base/utf8.h"
-#include "tenon/chat/responder.h"
+#include "tenon/chat/model.h"
 #include "tenon/format/json_filter.h"
 #include "tenon/http/sse.h"
 

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tenon/chat/responder.h"
+#include "tenon/chat/model.h"
 
 namespace tenon::api {
 namespace {

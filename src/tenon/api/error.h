@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tenon/api/error_table.h"
-#include "tenon/chat/responder.h"
+#include "tenon/chat/refusal.h"
 #include "tenon/http/message.h"
 #include "tenon/json/value.h"
 #include "tenon/message/event.h"

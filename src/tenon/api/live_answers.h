@@ -13,7 +13,7 @@
 #include "tenon/api/call.h"
 #include "tenon/api/call_runner.h"
 #include "tenon/api/chat_answer.h"
-#include "tenon/chat/responder.h"
+#include "tenon/chat/model.h"
 
 namespace tenon::api {
 

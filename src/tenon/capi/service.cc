@@ -14,7 +14,7 @@
 #include "tenon/capi/handle.h"
 #include "tenon/capi/template.h"
 #include "tenon/capi/vocab.h"
-#include "tenon/chat/responder.h"
+#include "tenon/chat/model.h"
 #include "tenon/config/config.h"
 #include "tenon/config/models.h"
 

@@ -9,7 +9,6 @@
 
 #include "tenon/base/budget.h"
 #include "tenon/base/log.h"
-#include "tenon/chat/requested.h"
 #include "tenon/format/definition.h"
 #include "tenon/format/input_grammar.h"
 #include "tenon/format/tool_grammar.h"
@@ -529,9 +528,9 @@ const Expected<std::shared_ptr<Constraints::Shared>>& Constraints::shared() cons
   return *shared_;
 }
 
-Result<Constraint, Refusal> Constraints::of(const ChatRequest& request,
-                                            std::string_view prompt_tail) const {
-  const bool holds_text = request.response_format.kind != ResponseFormat::Kind::text;
+Result<Constraint, Refusal> Constraints::of(const Ask& ask, std::string_view prompt_tail) const {
+  const ChatRequest& request = ask.request;
+  const bool holds_text = !ask.is_any_text();
   const bool has_tools =
       format_ != nullptr && format::writes_calls(*format_) && !request.tools.empty();
   if (!holds_text && !has_tools) return Constraint{};
@@ -548,7 +547,7 @@ Result<Constraint, Refusal> Constraints::of(const ChatRequest& request,
 
   const ArgumentOrder order = request.argument_order.value_or(options_.argument_order);
   const OtherForms others = printing_ == nullptr && options_.with_others != nullptr
-                                ? masked_other_forms(request, options_.required_in_others)
+                                ? ask.masked_other_forms(options_.required_in_others)
                                 : OtherForms::nowhere;
   Question question{.format = request.continuation            ? nullptr
                               : others != OtherForms::nowhere ? options_.with_others

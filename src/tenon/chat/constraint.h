@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "tenon/base/expected.h"
-#include "tenon/chat/responder.h"
+#include "tenon/chat/ask.h"
+#include "tenon/chat/model.h"
 #include "tenon/engine/engine.h"
 #include "tenon/format/format.h"
 #include "tenon/grammar/machine/vocab_index.h"
@@ -42,8 +43,8 @@ class Constraints {
     message::ArgumentOrder argument_order = message::ArgumentOrder::schema;
     std::size_t cache_bytes = kGrammarCacheBytes;
     /// The format with calls in other forms (format::with_fallbacks, held), for answers that may
-    /// have such calls (masked_other_forms) and are constrained by masks; null: the model has no
-    /// such format.
+    /// have such calls (Ask::masked_other_forms) and are constrained by masks; null: the model has
+    /// no such format.
     std::shared_ptr<const format::Format> with_others;
     bool required_in_others = false;  ///< ModelOptions::required_in_other_forms
     bool reasoning = true;            ///< As in format::ToolGrammarOptions.
@@ -60,8 +61,11 @@ class Constraints {
   /// `prompt_tail` as in format::ParseOptions. Without tools and response format there is no
   /// grammar. Refuses an invalid schema and one that no value fits (param `tools` or
   /// `response_format`).
+  [[nodiscard]] Result<Constraint, Refusal> of(const Ask& ask, std::string_view prompt_tail) const;
   [[nodiscard]] Result<Constraint, Refusal> of(const message::ChatRequest& request,
-                                               std::string_view prompt_tail) const;
+                                               std::string_view prompt_tail) const {
+    return of(Ask(request), prompt_tail);
+  }
 
   [[nodiscard]] GrammarCounts counts() const;
 

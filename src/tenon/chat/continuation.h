@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "tenon/chat/responder.h"
+#include "tenon/chat/refusal.h"
 #include "tenon/message/message.h"
 #include "tenon/vocab/tokenizer.h"
 

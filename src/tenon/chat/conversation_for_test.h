@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tenon/chat/responder.h"
+#include "tenon/chat/model.h"
 #include "tenon/engine/scripted.h"
 #include "tenon/message/build.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tenon/chat/conversation.h"
-#include "tenon/chat/responder.h"
+#include "tenon/chat/refusal.h"
 #include "tenon/chat/toolbox.h"
 #include "tenon/message/event.h"
 #include "tenon/message/message.h"

@@ -5,7 +5,9 @@
 #include <string_view>
 
 #include "tenon/base/expected.h"
-#include "tenon/chat/responder.h"
+#include "tenon/chat/model_options.h"
+#include "tenon/engine/engine.h"
+#include "tenon/format/format.h"
 #include "tenon/json/value.h"
 
 namespace tenon::chat {

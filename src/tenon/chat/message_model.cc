@@ -1,17 +1,18 @@
+#include "tenon/chat/message_model.h"
+
 #include <algorithm>
 #include <utility>
 
 #include "tenon/base/log.h"
 #include "tenon/base/patience.h"
+#include "tenon/chat/ask.h"
 #include "tenon/chat/made_by.h"
-#include "tenon/chat/requested.h"
 #include "tenon/json/value.h"
 
 namespace tenon::chat {
 namespace {
 
 using message::ChatRequest;
-using message::ToolMode;
 
 /// Passes messages and tools to the engine as they came. Calls and reasoning that the engine
 /// reports as such are taken as they are; in its text, calls are looked for in all known forms.
@@ -40,14 +41,14 @@ class MessageModel final : public Model {
   Prices prices() const override { return options_.prices; }
 
  private:
-  [[nodiscard]] Result<void, Refusal> check(const ChatRequest& request) const;
+  [[nodiscard]] Result<void, Refusal> check(const Ask& ask) const;
   [[nodiscard]] Failure<Refusal> cannot(const std::string& param, std::string_view why) const;
   /// Whether the engine honours `tool_choice` and `response_format`.
   [[nodiscard]] bool honours_choice() const {
     return capabilities().constrained_by == engine::ConstrainedBy::json_schema;
   }
-  [[nodiscard]] engine::GenerateRequest generate_request(const ChatRequest& request) const;
-  [[nodiscard]] TurnOptions turn_options(const ChatRequest& request) const;
+  [[nodiscard]] engine::GenerateRequest generate_request(const Ask& ask) const;
+  [[nodiscard]] TurnOptions turn_options(const Ask& ask) const;
 
   const ModelOptions options_;
   const std::shared_ptr<engine::Engine> engine_;
@@ -65,7 +66,8 @@ Failure<Refusal> MessageModel::cannot(const std::string& param, std::string_view
                 param, "unsupported_parameter");
 }
 
-Result<void, Refusal> MessageModel::check(const ChatRequest& request) const {
+Result<void, Refusal> MessageModel::check(const Ask& ask) const {
+  const ChatRequest& request = ask.request;
   if (request.continuation) return Failure<Refusal>(no_prompts(*this));
   if (!request.prefill.empty()) {
     return cannot("messages",
@@ -78,52 +80,51 @@ Result<void, Refusal> MessageModel::check(const ChatRequest& request) const {
     return cannot("tenon.argument_order", kGrammars);
   }
   if (request.close_calls == true) return cannot("tenon.close_calls", kGrammars);
-  if (request.response_format.kind == message::ResponseFormat::Kind::grammar) {
+  if (ask.text_kind == message::ResponseFormat::Kind::grammar) {
     return cannot("response_format", kGrammars);
   }
-  if (request.response_format.kind == message::ResponseFormat::Kind::json) {
+  if (ask.is_json()) {
     if (!honours_choice()) return cannot("response_format", kGrammars);
-    if (auto checked = check_response_schema(request); !checked) return checked;
+    if (auto checked = check_response_schema(ask); !checked) return checked;
   }
-  return check_schemas(request);
+  return check_schemas(ask);
 }
 
 // The engine gets only the tools that may be called. If one tool is chosen and the engine honours
 // choices, it gets all tools with the choice.
-engine::GenerateRequest MessageModel::generate_request(const ChatRequest& request) const {
-  auto chat = std::make_shared<ChatRequest>(request);
-  const bool is_named = honours_choice() && request.tool_choice.mode == ToolMode::required &&
-                        request.tool_choice.allowed.size() == 1;
-  std::erase_if(chat->tools, [is_named, tools = callable_tools(request)](const auto& tool) {
-    return !is_named && std::ranges::find(tools, tool.name, &message::Tool::name) == tools.end();
+engine::GenerateRequest MessageModel::generate_request(const Ask& ask) const {
+  auto chat = std::make_shared<ChatRequest>(ask.request);
+  const bool is_named =
+      honours_choice() && ask.demands_call && ask.request.tool_choice.allowed.size() == 1;
+  std::erase_if(chat->tools, [&](const auto& tool) {
+    return !is_named &&
+           std::ranges::find(ask.tools, tool.name, &message::Tool::name) == ask.tools.end();
   });
-  engine::GenerateRequest generate{
-      .chat = std::move(chat),
-      .sampling = request.sampling,
-      .max_tokens = request.max_tokens.value_or(options_.default_max_tokens),
-      .time_limit = patience::time_left()};
-  if (request.response_format.kind == message::ResponseFormat::Kind::json) {
+  engine::GenerateRequest generate{.chat = std::move(chat),
+                                   .sampling = ask.request.sampling,
+                                   .max_tokens = ask.max_tokens,
+                                   .time_limit = patience::time_left()};
+  if (ask.is_json()) {
     generate.printed = std::make_shared<const std::string>(R"("json")");
     generate.must_be_constrained = true;
   }
   return generate;
 }
 
-TurnOptions MessageModel::turn_options(const ChatRequest& request) const {
-  const OtherForms others = other_forms(request);
-  TurnOptions options{.format = others == OtherForms::nowhere ? own_format_ : format_,
+TurnOptions MessageModel::turn_options(const Ask& ask) const {
+  const bool has_others = ask.other_forms != OtherForms::nowhere;
+  TurnOptions options{.format = has_others ? format_ : own_format_,
                       .drops_repeats = options_.drops_repeats.value_or(false),
                       .tells_calls = true,
                       .counts_tokens = false};
-  options.parse.others_first = others == OtherForms::first;
-  take_request(request, options_, /*is_constrained=*/false, options);
+  options.parse.others_first = ask.other_forms == OtherForms::first;
+  take_request(ask, options_, /*is_constrained=*/false, options);
   options.when_constrained = message::Guarantee::upstream;  // for the text; calls are validated
   options.unenforced = options.parse.tools;
-  if (offers_tools(request)) options.check = make_check(request, options_, schemas_);
+  if (ask.offers_tools) options.check = make_check(ask, options_, schemas_);
   options.diagnostics.push_back(
       {std::string(kTaintUnenforced), "the engine makes its prompts of messages by itself"});
-  if (offers_tools(request) && request.tool_choice.mode == ToolMode::required &&
-      !honours_choice()) {
+  if (ask.demands_call && !honours_choice()) {
     const std::string told = "the engine '" + capabilities().kind +
                              "' knows no tool_choice: an answer without a call is passed on";
     log::warn(told);
@@ -134,15 +135,16 @@ TurnOptions MessageModel::turn_options(const ChatRequest& request) const {
 
 Result<std::unique_ptr<Answer>, Refusal> MessageModel::start(
     const ChatRequest& request, std::shared_ptr<message::ChatSink> sink) {
-  if (auto checked = check(request); !checked) {
+  const Ask ask(request, options_);
+  if (auto checked = check(ask); !checked) {
     return Failure<Refusal>(std::move(checked.error()));
   }
   const patience::Scope scope({.deadline = patience::after(options_.time_limit)});
   if (sink->watches()) {
     sink->on_run({.made_by = made_by_.of(options_, *engine_, "", own_format_.get())});
   }
-  auto turn = std::make_shared<Turn>(turn_options(request), std::move(sink));
-  Expected<std::unique_ptr<engine::Run>> run = engine_->start(generate_request(request), turn);
+  auto turn = std::make_shared<Turn>(turn_options(ask), std::move(sink));
+  Expected<std::unique_ptr<engine::Run>> run = engine_->start(generate_request(ask), turn);
   if (!run) {
     // For a field that the dialect lacks, the message begins with the field's name.
     const bool is_field = run.error().code == Errc::invalid;

@@ -1,3 +1,5 @@
+#include "tenon/chat/model.h"
+
 #include <algorithm>
 #include <functional>
 #include <string_view>
@@ -5,39 +7,37 @@
 
 #include "tenon/base/log.h"
 #include "tenon/base/patience.h"
-#include "tenon/base/utf8.h"
+#include "tenon/chat/ask.h"
 #include "tenon/chat/call_check.h"
 #include "tenon/chat/call_opening.h"
-#include "tenon/chat/constraint.h"
+#include "tenon/chat/constrainer.h"
 #include "tenon/chat/continuation.h"
 #include "tenon/chat/made_by.h"
-#include "tenon/chat/requested.h"
-#include "tenon/chat/responder.h"
+#include "tenon/chat/message_model.h"
+#include "tenon/chat/prompt_sender.h"
 #include "tenon/chat/turn.h"
 #include "tenon/engine/admission.h"
-#include "tenon/format/calls_as_json.h"
 #include "tenon/format/definition.h"
 #include "tenon/format/detect.h"
 #include "tenon/format/tool_grammar.h"
 #include "tenon/prompt/chat_template.h"
 #include "tenon/prompt/habits.h"
-#include "tenon/prompt/plain_text.h"
 #include "tenon/repair/rules.h"
 
 // How a turn is prepared
 //
 // Model::create() decides once what depends on the model: its format (named, imported or detected),
 // whether it reasons, which tokens end a turn, how its answers are constrained.
-// EngineModel::start() then makes a run from a request: prepare() renders the template and
-// tokenises the result, with the prefill of the client or the beginning of a demanded call;
-// constrain() compiles the tools; both go into the GenerateRequest, and a Turn (turn.h) becomes the
-// engine's sink. Engines differ in what they can be constrained by, and that decides the rest of
-// the way:
-//  - masks and printed grammars: Constraints (constraint.h).
-//  - only JSON Schemas (Ollama): schema_constraint() for a response format, calls_to_constrain()
-//  for a
-//    demanded call, whose markers are then written into the prompt.
-//  - nothing: open_call() begins a demanded call for the model; calls are validated when they come.
+// EngineModel::start() then makes a run from a request, which is resolved once into an Ask (ask.h):
+// prepare() renders the template and tokenises the result, with the prefill of the client or the
+// beginning of a demanded call; what constrains the answer goes with it into the GenerateRequest,
+// and a Turn (turn.h) becomes the engine's sink. Engines differ in two ways, each of which has its
+// strategies, chosen once:
+//  - What can constrain them: grammars, JSON Schemas alone, or nothing (constrainer.h). Without a
+//    grammar the model may still be helped: the beginning of a demanded call is written into the
+//    prompt, and calls are validated when they come.
+//  - What they take: tokens or text (prompt_sender.h). Engines that take messages have a model of
+//    their own (message_model.h).
 
 namespace tenon::chat {
 namespace {
@@ -62,16 +62,14 @@ Failure<Refusal> engine_refusal(Error error, std::string param) {
   return Failure<Refusal>(refusal_of(std::move(error), std::move(param)));
 }
 
-// The markers of the format that must be control tokens. Empty for an upstream that gets printed
-// grammars, because there a marker counts in any spelling, and so it must for the parser. Empty
-// also for engines that take text, which cannot tell control tokens from text.
+// The markers of the format that must be control tokens.
 std::vector<std::string> control_markers(const format::Format* format,
-                                         const engine::Capabilities& engine,
+                                         const Constrainer& constrainer, const PromptSender& sender,
                                          const vocab::Tokenizer& tokenizer) {
   std::vector<std::string> controls;
-  const bool is_printed = engine.constrained_by == engine::ConstrainedBy::gbnf ||
-                          engine.constrained_by == engine::ConstrainedBy::ebnf;
-  if (format == nullptr || is_printed || engine.takes != engine::Takes::tokens) return controls;
+  if (format == nullptr || constrainer.has_text_markers() || !sender.tells_tokens()) {
+    return controls;
+  }
   for (const std::string& marker : format::markers(*format)) {
     if (tokenizer.control_token(marker)) controls.push_back(marker);
   }
@@ -146,23 +144,23 @@ class EngineModel final : public Model {
         format_(template_->format()),
         free_format_(with_others(format_.get(), options_, format::AnswerMode::free)),
         constrained_format_(with_others(format_.get(), options_, format::AnswerMode::held)),
-        control_markers_(
-            control_markers(free_format_.get(), engine_->capabilities(), engine_->tokenizer())),
         markers_(free_format_ == nullptr ? nullptr
                                          : std::make_shared<const std::vector<std::string>>(
                                                format::markers(*free_format_))),
         ends_(more_ends(options_, format_.get(), engine_->tokenizer())),
-        constraints_(format_, engine_->tokenizer(),
-                     {.constrained_by = engine_->capabilities().constrained_by,
-                      .argument_order = options_.argument_order,
-                      .cache_bytes = options_.grammar_cache_bytes,
-                      .with_others = constrained_format_,
-                      .required_in_others = options_.required_in_other_forms,
-                      .reasoning = reasons,
-                      .ends = ends_}),
-        plain_text_(engine_->capabilities().takes == engine::Takes::text
-                        ? std::make_unique<prompt::PlainText>(engine_->tokenizer())
-                        : nullptr) {}
+        sender_(make_prompt_sender(*engine_, options_.name)),
+        constrainer_(make_constrainer({.model = options_.name,
+                                       .engine = engine_->capabilities(),
+                                       .tokenizer = engine_->tokenizer(),
+                                       .format = format_},
+                                      {.argument_order = options_.argument_order,
+                                       .cache_bytes = options_.grammar_cache_bytes,
+                                       .with_others = constrained_format_,
+                                       .required_in_others = options_.required_in_other_forms,
+                                       .reasoning = reasons,
+                                       .ends = ends_})),
+        control_markers_(
+            control_markers(free_format_.get(), *constrainer_, *sender_, engine_->tokenizer())) {}
 
   const std::string& name() const override { return options_.name; }
   const std::vector<std::string>& aliases() const override { return options_.aliases; }
@@ -174,31 +172,27 @@ class EngineModel final : public Model {
   OrRefusal<Prepared> prepare(const ChatRequest& request) const override;
   OrRefusal<std::unique_ptr<Answer>> start(const ChatRequest& request,
                                            std::shared_ptr<message::ChatSink> sink) override;
-  GrammarCounts grammar_counts() const override { return constraints_.counts(); }
+  GrammarCounts grammar_counts() const override { return constrainer_->counts(); }
   Prices prices() const override { return options_.prices; }
 
  private:
-  OrRefusal<Prepared> prepare_asked(const ChatRequest& request) const;
-  OrRefusal<Prepared> prepare_continuation(const ChatRequest& request) const;
-  OrRefusal<prompt::Prompt> render(const ChatRequest& request) const;
-  void append_prefill(const ChatRequest& request, prompt::Prompt& prompt) const;
+  OrRefusal<Prepared> prepare(const Ask& ask) const;
+  OrRefusal<Prepared> prepare_asked(const Ask& ask) const;
+  OrRefusal<Prepared> prepare_continuation(const Ask& ask) const;
+  OrRefusal<prompt::Prompt> render(const Ask& ask) const;
+  void append_prefill(const Ask& ask, prompt::Prompt& prompt) const;
   void close_reasoning(prompt::Prompt& prompt) const;
-  [[nodiscard]] std::optional<format::CallsAsJson> calls_to_constrain(
-      const ChatRequest& request) const;
   Status check_bytes(const prompt::Prompt& prompt) const;
-  OrRefusal<Constraint> constrain(const ChatRequest& request, const prompt::Prompt& prompt) const;
-  OrRefusal<Opening> open_call(const ChatRequest& request, std::vector<vocab::TokenId>& ids) const;
-  engine::GenerateRequest generate_request(const ChatRequest& request,
-                                           const message::ChatSink& sink) const;
+  OrRefusal<Constraint> constrain(const Ask& ask, const prompt::Prompt& prompt) const;
+  OrRefusal<Opening> open_call(const Ask& ask, std::vector<vocab::TokenId>& ids) const;
+  engine::GenerateRequest generate_request(const Ask& ask, const message::ChatSink& sink) const;
   [[nodiscard]] bool is_taught() const;
-  [[nodiscard]] bool closes_calls(const ChatRequest& request) const;
-  TurnOptions turn_options(const ChatRequest& request, bool is_constrained,
-                           format::SchemaList schemas) const;
-  std::string text_of(const ChatRequest& request, const Prepared& prepared) const;
-  message::RunBegin run_begin(Prepared prepared, const std::vector<vocab::TokenId>& tokens,
-                              const Opening& opening) const;
-  OrRefusal<Constraint> schema_constraint(const ChatRequest& request) const;
-  std::unique_ptr<CallCheck> check_of(const ChatRequest& request, bool is_constrained) const;
+  [[nodiscard]] bool closes_calls(const Ask& ask) const;
+  TurnOptions turn_options(const Ask& ask, const engine::GenerateRequest& generate,
+                           Prepared prepared) const;
+  message::RunBegin run_begin(const Prepared& prepared,
+                              const std::vector<vocab::TokenId>& tokens) const;
+  std::unique_ptr<CallCheck> check_of(const Ask& ask, bool is_constrained) const;
 
   const ModelOptions options_;
   const std::shared_ptr<engine::Engine> engine_;
@@ -207,26 +201,14 @@ class EngineModel final : public Model {
   // With calls in other forms: for unconstrained answers, and for those constrained by masks.
   const std::shared_ptr<const format::Format> free_format_;
   const std::shared_ptr<const format::Format> constrained_format_;
-  const std::vector<std::string> control_markers_;
   const std::shared_ptr<const std::vector<std::string>> markers_;  // of the format; null: none
   const std::vector<vocab::TokenId> ends_;
-  const Constraints constraints_;
+  const std::unique_ptr<const PromptSender> sender_;
+  const std::unique_ptr<const Constrainer> constrainer_;
+  const std::vector<std::string> control_markers_;
   const std::shared_ptr<CompiledSchemas> schemas_ = std::make_shared<CompiledSchemas>();
-  const std::unique_ptr<const prompt::PlainText> plain_text_;  // null: prompts go as tokens
   const MadeBy made_by_;
 };
-
-// An engine that constrains answers to schemas constrains the whole answer, including its calls.
-bool is_constrained_by_schema(const ChatRequest& request, const engine::Capabilities& engine) {
-  return engine.constrained_by == engine::ConstrainedBy::json_schema &&
-         request.response_format.kind == message::ResponseFormat::Kind::json;
-}
-
-void append(std::string_view text, bool is_data, prompt::Prompt& prompt) {
-  const std::size_t begin = prompt.text.size();
-  prompt.text += text;
-  prompt.spans.push_back({begin, prompt.text.size(), is_data});
-}
 
 // The template's text after the last piece of data, before the `prefill` bytes at the end. A
 // section that is open there was opened by the template and not by text from outside.
@@ -239,9 +221,10 @@ std::string template_tail(const prompt::Prompt& prompt, std::size_t prefill) {
   return prompt.text.substr(begin, end - begin);
 }
 
-OrRefusal<prompt::Prompt> EngineModel::render(const ChatRequest& request) const {
+OrRefusal<prompt::Prompt> EngineModel::render(const Ask& ask) const {
+  const ChatRequest& request = ask.request;
   const bool writes_calls = format_ != nullptr && format::writes_calls(*format_);
-  if (offers_tools(request) && !writes_calls) {
+  if (ask.offers_tools && !writes_calls) {
     const std::string_view why =
         format_ == nullptr
             ? "has a chat template of no known tool-call format, and generic_fallback is off"
@@ -255,7 +238,7 @@ OrRefusal<prompt::Prompt> EngineModel::render(const ChatRequest& request) const 
   const prompt::PromptOptions options{.bos_token = token_text(tokenizer, tokenizer.bos()),
                                       .eos_token = token_text(tokenizer, tokenizer.eos())};
   Expected<prompt::Prompt> rendered;
-  if (request.tool_choice.mode == ToolMode::none && !request.tools.empty()) {
+  if (!ask.offers_tools && !request.tools.empty()) {
     ChatRequest without_tools = request;
     without_tools.tools.clear();
     rendered = template_->render(without_tools, options);
@@ -268,16 +251,16 @@ OrRefusal<prompt::Prompt> EngineModel::render(const ChatRequest& request) const 
                   is_large ? "context_length_exceeded" : "template_error");
   }
   for (const std::string& change : rendered->shaping) log::info(without_contents(change));
-  append_prefill(request, *rendered);
+  append_prefill(ask, *rendered);
   return *std::move(rendered);
 }
 
 // Appends the prefill. An answer that has begun with text has no reasoning before it, nor has one
 // that is a document from its first token on: if the template opens a reasoning section, it is
 // closed.
-void EngineModel::append_prefill(const ChatRequest& request, prompt::Prompt& prompt) const {
-  const std::string& prefill = request.prefill;
-  if (prefill.empty() && !is_constrained_by_schema(request, engine_->capabilities())) return;
+void EngineModel::append_prefill(const Ask& ask, prompt::Prompt& prompt) const {
+  const std::string& prefill = ask.request.prefill;
+  if (prefill.empty() && !constrainer_->is_document(ask)) return;
   close_reasoning(prompt);
   if (!prefill.empty()) append(prefill, /*is_data=*/true, prompt);
 }
@@ -288,29 +271,14 @@ void EngineModel::close_reasoning(prompt::Prompt& prompt) const {
   if (is_reasoning) append(format_->reasoning_close.front() + "\n\n", /*is_data=*/false, prompt);
 }
 
-// For an engine that can be constrained to JSON alone: how a demanded call, which must then be the
-// whole answer, is written around its JSON. That text is put into the prompt.
-std::optional<format::CallsAsJson> EngineModel::calls_to_constrain(
-    const ChatRequest& request) const {
-  const bool is_due =
-      engine_->capabilities().constrained_by == engine::ConstrainedBy::json_schema &&
-      plain_text_ != nullptr && offers_tools(request) &&
-      request.tool_choice.mode == ToolMode::required && request.prefill.empty();
-  if (!is_due) return std::nullopt;
-  return format::calls_as_json(*format_, callable_tools(request), request.parallel_tool_calls);
-}
-
 // If a call is demanded, writes its beginning into the prompt and returns what was written, so that
 // the parser reads the whole call.
-OrRefusal<Opening> EngineModel::open_call(const ChatRequest& request,
-                                          std::vector<vocab::TokenId>& ids) const {
-  if (!offers_tools(request) || request.tool_choice.mode != ToolMode::required) return Opening{};
-  if (!options_.begin_required_call) return Opening{};
-  const std::vector<const message::Tool*> tools = callable_tools(request);
+OrRefusal<Opening> EngineModel::open_call(const Ask& ask, std::vector<vocab::TokenId>& ids) const {
+  if (!ask.demands_call || !options_.begin_required_call) return Opening{};
   const vocab::Tokenizer& tokenizer = engine_->tokenizer();
-  const auto written =
-      call_opening(*format_, tokenizer,
-                   tools.size() == 1 ? std::string_view(tools[0]->name) : std::string_view());
+  const auto written = call_opening(
+      *format_, tokenizer,
+      ask.tools.size() == 1 ? std::string_view(ask.tools[0]->name) : std::string_view());
   if (!written) {
     return engine_refusal(written.error(), "tool_choice");
   }
@@ -329,114 +297,67 @@ bool EngineModel::is_taught() const {
 }
 
 // A small model that only the prompt teaches to call may never end a list.
-bool EngineModel::closes_calls(const ChatRequest& request) const {
-  const bool is_asked = request.tool_choice.mode == ToolMode::required && is_taught();
-  return request.close_calls.value_or(options_.close_calls || is_asked);
+bool EngineModel::closes_calls(const Ask& ask) const {
+  const bool is_asked = ask.request.tool_choice.mode == ToolMode::required && is_taught();
+  return ask.request.close_calls.value_or(options_.close_calls || is_asked);
 }
 
 // Who watches the answer may want more of its tokens than the client. An upstream is not asked for
 // more, because it might refuse.
-engine::GenerateRequest EngineModel::generate_request(const ChatRequest& request,
+engine::GenerateRequest EngineModel::generate_request(const Ask& ask,
                                                       const message::ChatSink& sink) const {
   const auto watched = capabilities().is_remote ? 0 : static_cast<int>(sink.watched_logprobs());
-  return {
-      .sampling = request.sampling,
-      .max_tokens = request.max_tokens.value_or(options_.default_max_tokens),
-      .logprobs = request.logprobs || watched > 0,
-      .top_logprobs = std::max(request.top_logprobs, watched),
-      .tells_legal = sink.watches(),
-      .time_limit = patience::time_left(),
-      .must_be_constrained = request.response_format.kind != message::ResponseFormat::Kind::text,
-      .ends = ends_,
-      .markers = markers_,
-      .ends_whole = closes_calls(request)};
+  return {.sampling = ask.request.sampling,
+          .max_tokens = ask.max_tokens,
+          .logprobs = ask.request.logprobs || watched > 0,
+          .top_logprobs = std::max(ask.request.top_logprobs, watched),
+          .tells_legal = sink.watches(),
+          .time_limit = patience::time_left(),
+          .must_be_constrained = !ask.is_any_text(),
+          .ends = ends_,
+          .markers = markers_,
+          .ends_whole = closes_calls(ask)};
 }
 
-TurnOptions EngineModel::turn_options(const ChatRequest& request, bool is_constrained,
-                                      format::SchemaList schemas) const {
-  const OtherForms others = is_constrained
-                                ? masked_other_forms(request, options_.required_in_other_forms)
-                                : other_forms(request);
-  const auto& with_others = is_constrained ? constrained_format_ : free_format_;
+TurnOptions EngineModel::turn_options(const Ask& ask, const engine::GenerateRequest& generate,
+                                      Prepared prepared) const {
+  const bool is_masked = generate.grammar != nullptr;
+  const OtherForms others =
+      is_masked ? ask.masked_other_forms(options_.required_in_other_forms) : ask.other_forms;
+  const auto& with_others = is_masked ? constrained_format_ : free_format_;
   const auto& format = others == OtherForms::nowhere ? format_ : with_others;
-  TurnOptions options{.format = request.continuation ? nullptr : format,
-                      .counts_tokens = engine_->capabilities().takes == engine::Takes::tokens};
+  TurnOptions options{.format = ask.request.continuation ? nullptr : format,
+                      .counts_tokens = sender_->tells_tokens()};
   options.drops_repeats = options_.drops_repeats.value_or(is_taught());
   options.parse.others_first = others == OtherForms::first;
   options.parse.control_markers = control_markers_;
-  options.parse.schemas = std::move(schemas);
-  take_request(request, options_, is_constrained, options);
-  return options;
-}
-
-OrRefusal<Constraint> EngineModel::constrain(const ChatRequest& request,
-                                             const prompt::Prompt& prompt) const {
-  const auto cannot = [&](std::string_view param, std::string_view to = "grammars") {
-    return refuse(Errc::unsupported,
-                  std::string(param) + " needs an engine that can be held to " + std::string(to) +
-                      "; that of '" + options_.name + "' is '" + engine_->capabilities().kind + "'",
-                  std::string(param), "unsupported_parameter");
-  };
-  const engine::ConstrainedBy constrained_by = engine_->capabilities().constrained_by;
-  const bool is_schema = is_constrained_by_schema(request, engine_->capabilities());
-  if (constrained_by != engine::ConstrainedBy::none &&
-      constrained_by != engine::ConstrainedBy::json_schema) {
-    // Printed grammars cannot express this either.
-    const bool is_masked = constrained_by == engine::ConstrainedBy::masks;
-    if (!is_masked && request.close_calls == true) return cannot("tenon.close_calls", "masks");
-    if (!is_masked && request.argument_order == message::ArgumentOrder::any) {
-      return cannot("tenon.argument_order", "masks");
+  options.parse.schemas = std::move(prepared.constraint.schemas);
+  options.parse.prompt_tail = template_tail(prepared.prompt, ask.request.prefill.size());
+  take_request(ask, options_, is_masked, options);
+  options.opening = std::move(prepared.opening);
+  options.unenforced = std::move(prepared.constraint.unenforced);
+  options.diagnostics = std::move(prepared.constraint.diagnostics);
+  if (auto taint = sender_->taint(); taint && !ask.request.continuation) {
+    options.diagnostics.push_back({std::string(kTaintUnenforced), *std::move(taint)});
+  }
+  // Calls are checked even if an upstream was asked to constrain them.
+  options.check = check_of(ask, is_masked);
+  options.is_masked = is_masked;
+  if (generate.printed != nullptr) options.when_constrained = message::Guarantee::upstream;
+  if (!is_masked && generate.printed == nullptr) {
+    for (const message::Tool* tool : ask.tools) {
+      if (tool->grammar) options.unenforced.push_back(tool->name);
     }
-    return constraints_.of(request, template_tail(prompt, request.prefill.size()));
   }
-  if (request.response_format.kind != message::ResponseFormat::Kind::text && !is_schema) {
-    return cannot("response_format");
-  }
-  if (request.argument_order == message::ArgumentOrder::schema) {
-    return cannot("tenon.argument_order");
-  }
-  if (request.close_calls == true) return cannot("tenon.close_calls");
-  if (auto checked = check_schemas(request); !checked) {
-    return Failure<Refusal>(std::move(checked.error()));
-  }
-  return is_schema ? schema_constraint(request) : OrRefusal<Constraint>();
-}
-
-// The response format as a JSON Schema, for an engine that cannot be constrained otherwise.
-OrRefusal<Constraint> EngineModel::schema_constraint(const ChatRequest& request) const {
-  const std::string param = "response_format";
-  if (offers_tools(request)) {
-    return refuse(Errc::unsupported,
-                  param + " beside tools needs an engine that can be held to grammars; that of '" +
-                      options_.name + "' is '" + engine_->capabilities().kind +
-                      "': leave out one of them, or send tool_choice 'none'",
-                  param, "unsupported_parameter");
-  }
-  if (!request.prefill.empty()) {
-    return refuse(Errc::unsupported,
-                  param + " cannot hold the rest of an answer that has begun already", param,
-                  "unsupported_parameter");
-  }
-  if (auto checked = check_response_schema(request); !checked) {
-    return Failure<Refusal>(std::move(checked.error()));
-  }
-  const json::Value& schema = request.response_format.schema;
-  Constraint constraint;
-  constraint.printed =
-      std::make_shared<const std::string>(schema.is_null() ? R"("json")" : json::to_string(schema));
-  return constraint;
+  return options;
 }
 
 // Checks calls if no grammar constrains them, if the grammar allows more than the schema, or if the
 // parser might find a call in what the grammar takes for text.
-std::unique_ptr<CallCheck> EngineModel::check_of(const ChatRequest& request,
-                                                 bool is_constrained) const {
-  if (!offers_tools(request)) return nullptr;
-  if (is_constrained && format::is_exact(*format_) &&
-      request.tool_choice.mode == ToolMode::required) {
-    return nullptr;
-  }
-  return make_check(request, options_, schemas_);
+std::unique_ptr<CallCheck> EngineModel::check_of(const Ask& ask, bool is_constrained) const {
+  if (!ask.offers_tools) return nullptr;
+  if (is_constrained && format::is_exact(*format_) && ask.demands_call) return nullptr;
+  return make_check(ask, options_, schemas_);
 }
 
 // Refuses by bytes a prompt that cannot fit, since tokenising it would take long.
@@ -450,33 +371,36 @@ Status EngineModel::check_bytes(const prompt::Prompt& prompt) const {
                               " tokens of at most " + std::to_string(longest) + " bytes"});
 }
 
-OrRefusal<Prepared> EngineModel::prepare_continuation(const ChatRequest& request) const {
-  const message::Continuation& asked = *request.continuation;
+OrRefusal<Prepared> EngineModel::prepare_continuation(const Ask& ask) const {
+  const message::Continuation& asked = *ask.request.continuation;
   Prepared prepared;
   prepared.prompt.text = asked.text;
   prepared.prompt.spans.push_back({0, asked.text.size(), true});
   if (Status fits = check_bytes(prepared.prompt); !fits) {
     return engine_refusal(fits.error(), "messages");
   }
-  if (plain_text_ != nullptr && asked.suffix) {
-    return refuse(Errc::unsupported,
-                  "suffix needs an engine that takes tokens; that of '" + options_.name + "' is '" +
-                      engine_->capabilities().kind + "'",
-                  "suffix", "unsupported_parameter");
-  }
+  if (auto sent = sender_->check(asked); !sent) return Failure<Refusal>(std::move(sent.error()));
   OrRefusal<std::vector<vocab::TokenId>> tokens = tokens_of(asked, engine_->tokenizer());
   if (!tokens) return Failure<Refusal>(std::move(tokens.error()));
   prepared.tokens = *std::move(tokens);
-  OrRefusal<Constraint> constraint = constrain(request, prepared.prompt);
+  OrRefusal<Constraint> constraint = constrain(ask, prepared.prompt);
   if (!constraint) return Failure<Refusal>(std::move(constraint.error()));
   prepared.constraint = *std::move(constraint);
   return prepared;
 }
 
-// The tokenizer of an upstream takes its time from the answer's time limit.
+OrRefusal<Constraint> EngineModel::constrain(const Ask& ask, const prompt::Prompt& prompt) const {
+  return constrainer_->of(ask, template_tail(prompt, ask.request.prefill.size()));
+}
+
 OrRefusal<Prepared> EngineModel::prepare(const ChatRequest& request) const {
+  return prepare(Ask(request, options_));
+}
+
+// The tokenizer of an upstream takes its time from the answer's time limit.
+OrRefusal<Prepared> EngineModel::prepare(const Ask& ask) const {
   const patience::Scope scope({.deadline = patience::after(options_.time_limit)});
-  OrRefusal<Prepared> prepared = prepare_asked(request);
+  OrRefusal<Prepared> prepared = prepare_asked(ask);
   if (!prepared && patience::Clock::now() >= patience::current().deadline) {
     return refuse(Errc::unavailable,
                   "the prompt took longer to tokenise than server.request_timeout_s allows", "",
@@ -485,18 +409,18 @@ OrRefusal<Prepared> EngineModel::prepare(const ChatRequest& request) const {
   return prepared;
 }
 
-OrRefusal<Prepared> EngineModel::prepare_asked(const ChatRequest& request) const {
-  if (request.continuation) return prepare_continuation(request);
-  OrRefusal<prompt::Prompt> prompt = render(request);
+OrRefusal<Prepared> EngineModel::prepare_asked(const Ask& ask) const {
+  if (ask.request.continuation) return prepare_continuation(ask);
+  OrRefusal<prompt::Prompt> prompt = render(ask);
   if (!prompt) return Failure<Refusal>(std::move(prompt.error()));
-  const auto calls = calls_to_constrain(request);
+  const auto calls = constrainer_->demanded_call(ask);
   if (calls) close_reasoning(*prompt);
   if (Status fits = check_bytes(*prompt); !fits) return engine_refusal(fits.error(), "messages");
   std::vector<vocab::TokenId> tokens;
   if (Status done = prompt::tokenize(engine_->tokenizer(), *prompt, tokens); !done) {
     return engine_refusal(std::move(done.error()), "messages");
   }
-  OrRefusal<Constraint> constraint = constrain(request, *prompt);
+  OrRefusal<Constraint> constraint = constrain(ask, *prompt);
   if (!constraint) return Failure<Refusal>(std::move(constraint.error()));
   if (calls) {
     if (Status done = engine_->tokenizer().encode(calls->before, vocab::Controls::on,
@@ -512,7 +436,7 @@ OrRefusal<Prepared> EngineModel::prepare_asked(const ChatRequest& request) const
   }
   OrRefusal<Opening> opening;
   if (constraint->grammar == nullptr && constraint->printed == nullptr) {
-    opening = open_call(request, tokens);
+    opening = open_call(ask, tokens);
   }
   if (!opening) return Failure<Refusal>(std::move(opening.error()));
   return Prepared{.prompt = *std::move(prompt),
@@ -521,28 +445,13 @@ OrRefusal<Prepared> EngineModel::prepare_asked(const ChatRequest& request) const
                   .constraint = *std::move(constraint)};
 }
 
-// The text for an engine that takes text. In a continuation the author's control tokens count.
-std::string EngineModel::text_of(const ChatRequest& request, const Prepared& prepared) const {
-  if (!request.continuation && prepared.opening.empty()) return plain_text_->of(prepared.prompt);
-  if (!request.continuation) {
-    prompt::Prompt begun = prepared.prompt;
-    for (const auto& [bytes, unused] : prepared.opening) append(bytes, /*is_data=*/false, begun);
-    return plain_text_->of(begun);
-  }
-  if (request.continuation->tokens.empty()) return request.continuation->text;
-  std::string text;
-  for (const vocab::TokenId id : prepared.tokens) text += engine_->tokenizer().bytes(id);
-  return utf8::sanitized(text);
-}
-
-message::RunBegin EngineModel::run_begin(Prepared prepared,
-                                         const std::vector<vocab::TokenId>& tokens,
-                                         const Opening& opening) const {
+message::RunBegin EngineModel::run_begin(const Prepared& prepared,
+                                         const std::vector<vocab::TokenId>& tokens) const {
   message::RunBegin run{
       .made_by = made_by_.of(options_, *engine_, template_->source(), format_.get()),
-      .text = std::move(prepared.prompt.text),
+      .text = prepared.prompt.text,
       .tokens = tokens,
-      .changes = std::move(prepared.prompt.shaping)};
+      .changes = prepared.prompt.shaping};
   if (!capabilities().is_remote) {
     for (const vocab::TokenId id : tokens) {
       run.lengths.push_back(static_cast<std::uint32_t>(engine_->tokenizer().bytes(id).size()));
@@ -551,51 +460,27 @@ message::RunBegin EngineModel::run_begin(Prepared prepared,
   for (const jinja::Span& span : prepared.prompt.spans) {
     run.spans.push_back({.begin = span.begin, .end = span.end, .is_data = span.is_data});
   }
-  for (const auto& [bytes, unused] : opening) run.opening += bytes;
+  for (const auto& [bytes, unused] : prepared.opening) run.opening += bytes;
   return run;
 }
 
 OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request,
                                                       std::shared_ptr<message::ChatSink> sink) {
   const patience::Scope scope({.deadline = patience::after(options_.time_limit)});
-  OrRefusal<Prepared> prepared = prepare(request);
+  const Ask ask(request, options_);
+  OrRefusal<Prepared> prepared = prepare(ask);
   if (!prepared) return Failure<Refusal>(std::move(prepared.error()));
-  engine::GenerateRequest generate = generate_request(request, *sink);
-  if (plain_text_ != nullptr) generate.text = text_of(request, *prepared);
-  generate.prompt = std::move(prepared->tokens);
+  engine::GenerateRequest generate = generate_request(ask, *sink);
+  sender_->put(request, *prepared, generate);
   generate.grammar = std::move(prepared->constraint.grammar);
   generate.printed = std::move(prepared->constraint.printed);
   const Status checked =
       engine::check_request(generate, engine_->capabilities(), engine_->tokenizer());
   if (!checked) return engine_refusal(checked.error(), checked.error().path);
 
-  TurnOptions options =
-      turn_options(request, generate.grammar != nullptr, std::move(prepared->constraint.schemas));
-  options.opening = std::move(prepared->opening);
-  options.unenforced = std::move(prepared->constraint.unenforced);
-  options.diagnostics = std::move(prepared->constraint.diagnostics);
-  if (plain_text_ != nullptr && !request.continuation) {
-    options.diagnostics.push_back(
-        {std::string(kTaintUnenforced),
-         "prompts are sent as text to an engine that reads control tokens in it"});
-  } else if (!engine_->capabilities().knows_controls && !request.continuation) {
-    options.diagnostics.push_back(
-        {std::string(kTaintUnenforced),
-         "the engine's tokenizer does not tell which texts it makes control tokens of"});
-  }
-  // Calls are checked even if an upstream was asked to constrain them.
-  options.check = check_of(request, generate.grammar != nullptr);
-  options.is_masked = generate.grammar != nullptr;
-  if (generate.printed != nullptr) options.when_constrained = message::Guarantee::upstream;
-  if (generate.grammar == nullptr && generate.printed == nullptr) {
-    for (const message::Tool* tool : callable_tools(request)) {
-      if (tool->grammar) options.unenforced.push_back(tool->name);
-    }
-  }
-  options.parse.prompt_tail = template_tail(prepared->prompt, request.prefill.size());
-  if (sink->watches())
-    sink->on_run(run_begin(std::move(*prepared), generate.prompt, options.opening));
-  auto turn = std::make_shared<Turn>(std::move(options), std::move(sink));
+  if (sink->watches()) sink->on_run(run_begin(*prepared, generate.prompt));
+  auto turn =
+      std::make_shared<Turn>(turn_options(ask, generate, *std::move(prepared)), std::move(sink));
   const std::size_t prompt_tokens = generate.prompt.size();
   Expected<std::unique_ptr<engine::Run>> run = engine_->start(std::move(generate), turn);
   if (!run) {
@@ -666,17 +551,6 @@ double Prices::cost_of(const message::Usage& usage) const {
   const double fresh = static_cast<double>(usage.prompt_tokens) - usage.cached_tokens;
   return (fresh * input + usage.cached_tokens * cached_input + usage.completion_tokens * output) /
          kMillion;
-}
-
-Refusal refusal_of(Error error, std::string param) {
-  switch (error.code) {
-    case Errc::unavailable:
-      return {std::move(error), "", "engine_error"};
-    case Errc::limit_exceeded:
-      return {std::move(error), std::move(param), "context_length_exceeded"};
-    default:
-      return {std::move(error), std::move(param), "invalid_value"};
-  }
 }
 
 Expected<std::shared_ptr<Model>> Model::create(ModelOptions options,

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tenon/base/expected.h"
-#include "tenon/chat/responder.h"
+#include "tenon/chat/model.h"
 #include "tenon/engine/engine.h"
 
 namespace tenon::chat {

@@ -1,3 +1,5 @@
+#include "tenon/chat/model.h"
+
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -11,7 +13,6 @@
 
 #include "tenon/base/log.h"
 #include "tenon/chat/call_opening.h"
-#include "tenon/chat/responder.h"
 #include "tenon/engine/scripted.h"
 #include "tenon/prompt/chat_template.h"
 

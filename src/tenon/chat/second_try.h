@@ -3,7 +3,7 @@
 #include <chrono>
 #include <memory>
 
-#include "tenon/chat/responder.h"
+#include "tenon/chat/model.h"
 
 namespace tenon::chat {
 

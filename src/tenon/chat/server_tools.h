@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "tenon/chat/responder.h"
+#include "tenon/chat/model.h"
 #include "tenon/chat/toolbox.h"
 
 namespace tenon::chat {

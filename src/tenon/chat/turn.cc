@@ -519,4 +519,30 @@ void Turn::stop_generation() {
   run_.cancel();
 }
 
+namespace {
+
+class TurnAnswer final : public Answer {
+ public:
+  TurnAnswer(std::shared_ptr<Turn> turn, std::size_t prompt_tokens)
+      : turn_(std::move(turn)), prompt_tokens_(static_cast<std::uint32_t>(prompt_tokens)) {}
+  ~TurnAnswer() override { turn_->run().detach(); }
+  TurnAnswer(const TurnAnswer&) = delete;
+  TurnAnswer& operator=(const TurnAnswer&) = delete;
+
+  void cancel() override { turn_->run().cancel(); }
+  void pause() override { turn_->run().set_paused(true); }
+  void resume() override { turn_->run().set_paused(false); }
+  [[nodiscard]] std::uint32_t prompt_tokens() const override { return prompt_tokens_; }
+
+ private:
+  std::shared_ptr<Turn> turn_;
+  const std::uint32_t prompt_tokens_;
+};
+
+}  // namespace
+
+std::unique_ptr<Answer> answer_of(std::shared_ptr<Turn> turn, std::size_t prompt_tokens) {
+  return std::make_unique<TurnAnswer>(std::move(turn), prompt_tokens);
+}
+
 }  // namespace tenon::chat

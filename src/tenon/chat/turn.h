@@ -11,6 +11,7 @@
 #include "tenon/base/utf8.h"
 #include "tenon/chat/call_check.h"
 #include "tenon/chat/marker_hold.h"
+#include "tenon/chat/prepared.h"
 #include "tenon/chat/responder.h"
 #include "tenon/chat/stop_matcher.h"
 #include "tenon/chat/told_calls.h"
@@ -154,5 +155,9 @@ class Turn final : public engine::EventSink {
 
   engine::RunSlot<engine::Run> run_;
 };
+
+/// The Answer through which the client controls the turn.
+[[nodiscard]] std::unique_ptr<Answer> answer_of(std::shared_ptr<Turn> turn,
+                                                std::size_t prompt_tokens = 0);
 
 }  // namespace tenon::chat

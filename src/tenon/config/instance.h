@@ -10,7 +10,7 @@
 
 #include "tenon/api/service.h"
 #include "tenon/base/expected.h"
-#include "tenon/chat/responder.h"
+#include "tenon/chat/model.h"
 #include "tenon/config/config.h"
 #include "tenon/http/local_exchange.h"
 #include "tenon/http/message.h"

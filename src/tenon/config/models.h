@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "tenon/base/expected.h"
+#include "tenon/chat/model.h"
 #include "tenon/chat/model_registry.h"
-#include "tenon/chat/responder.h"
 #include "tenon/config/config.h"
 #include "tenon/engine/engine.h"
 #include "tenon/hub/pull.h"

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "tenon/base/expected.h"
-#include "tenon/chat/responder.h"
+#include "tenon/chat/model.h"
 #include "tenon/record/reader.h"
 
 namespace tenon::record {

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "tenon/base/expected.h"
-#include "tenon/chat/responder.h"
+#include "tenon/chat/model.h"
 #include "tenon/rlm/sandbox.h"
 #include "tenon/rlm/session.h"
 #include "tenon/store/response_store.h"

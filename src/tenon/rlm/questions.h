@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "tenon/base/cancel.h"
-#include "tenon/chat/responder.h"
+#include "tenon/chat/model.h"
 #include "tenon/rlm/repl.h"
 #include "tenon/rlm/run.h"
 

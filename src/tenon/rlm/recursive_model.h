@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tenon/chat/responder.h"
+#include "tenon/chat/model.h"
 #include "tenon/rlm/host.h"
 #include "tenon/rlm/run.h"
 

@@ -15,7 +15,7 @@
 
 #include "tenon/base/cancel.h"
 #include "tenon/base/expected.h"
-#include "tenon/chat/responder.h"
+#include "tenon/chat/model.h"
 #include "tenon/message/event.h"
 #include "tenon/message/message.h"
 #include "tenon/rlm/host.h"

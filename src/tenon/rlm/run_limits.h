@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tenon/chat/responder.h"
+#include "tenon/chat/refusal.h"
 #include "tenon/json/value.h"
 
 namespace tenon::rlm {
