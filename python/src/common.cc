@@ -155,12 +155,19 @@ nb::object loads(tenon_text json) {
   return call(loads, str_of(json));
 }
 
+nb::object exception_of(tenon_error* error) {
+  const std::unique_ptr<tenon_error, void (*)(tenon_error*)> owned(error, tenon_error_free);
+  const nb::handle kind = error_class(tenon_error_code(error));
+  nb::object exception = kind(str_of(tenon_error_message(error)));
+  if (tenon_error_path(error).size > 0) exception.attr("path") = str_of(tenon_error_path(error));
+  if (tenon_error_line(error) > 0) exception.attr("line") = tenon_error_line(error);
+  return exception;
+}
+
 void check(tenon_error* error) {
   if (error == nullptr) return;
-  const tenon_code code = tenon_error_code(error);
-  const nb::object message = str_of(tenon_error_message(error));
-  tenon_error_free(error);
-  PyErr_SetObject(error_class(code), message.ptr());
+  const nb::object exception = exception_of(error);
+  PyErr_SetObject(nb::handle(exception.type()).ptr(), exception.ptr());
   nb::raise_python_error();
 }
 

@@ -85,7 +85,9 @@ template <typename T>
   return *nb::inst_ptr<T>(value);
 }
 
-/// Throws the exception of tenon._errors for `error`, unless it is null.
+/// The exception of tenon._errors for `error`, which is freed and must not be null.
+[[nodiscard]] nb::object exception_of(tenon_error* error);
+/// Throws it, unless `error` is null.
 void check(tenon_error* error);
 
 inline std::string_view view(tenon_text text) {

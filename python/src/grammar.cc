@@ -260,9 +260,7 @@ void fill_masks(tenon_mask_pool* pool, nb::handle matchers, nb::handle masks, nb
   nb::object first;
   for (std::size_t i = 0; i < errors.size(); ++i) {
     if (errors[i] == nullptr) continue;
-    const nb::handle kind = error_class(tenon_error_code(errors[i]));
-    const nb::object error = kind(str_of(tenon_error_message(errors[i])));
-    tenon_error_free(errors[i]);
+    const nb::object error = exception_of(errors[i]);
     failed[nb::cast(i)] = error;
     if (!first.is_valid()) first = error;
   }

@@ -1,5 +1,6 @@
 """An error about an argument is a sentence: what is wrong, where, and what to do; never the words of the binding."""
 
+import pickle
 import re
 import threading
 
@@ -384,3 +385,34 @@ def test_a_lock_is_let_go_of_where_work_is_long(vocab):
     is_over.set()
     thread.join()
     assert during >= 3
+
+
+# A call, and the path and line of its error.
+PLACES = {
+    "Schema": (lambda o: tenon.Schema({"items": {"minimum": "a"}}), "/items/minimum", 0),
+    "TextThatIsNoJson": (lambda o: tenon.Schema("{\n1"), "schema", 2),
+    "Option": (lambda o: tenon.Schema({}, {"drafts": 7}), "drafts", 0),
+    "Tool": (
+        lambda o: tenon.Mender({"type": "function", "function": {}}),
+        "tool.function.name",
+        0,
+    ),
+    "Lark": (
+        lambda o: tenon.Grammar(o["vocab"], {"grammar": 'start: "a"\n  other', "syntax": "lark"}),
+        "",
+        2,
+    ),
+    "Template": (lambda o: tenon.ChatTemplate("a\n{{ b"), "", 2),
+    "Request": (lambda o: o["service"].chat("Hello", temperature="a"), "temperature", 0),
+    "NoPlace": (lambda o: o["vocab"].encode("a"), "", 0),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_an_error_tells_its_place(name, vocab, service):
+    call, path, line = PLACES[name]
+    with pytest.raises(tenon.Error) as told:
+        call({"vocab": vocab, "service": service})
+    assert (told.value.path, told.value.line) == (path, line)
+    again = pickle.loads(pickle.dumps(told.value))
+    assert (type(again), str(again), again.path) == (type(told.value), str(told.value), path)

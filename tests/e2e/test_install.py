@@ -55,7 +55,8 @@ def test_the_library_exports_what_the_header_declares_and_nothing_else(installed
     lines = run("nm", "-D", "--defined-only", "--with-symbol-versions", installed.library).splitlines()
     exported = dict(line.split()[-1].split("@@") for line in lines if not line.split()[-1].startswith("TENON_"))
     assert set(exported) == functions_of(HEADER.read_text())
-    assert set(exported.values()) == {"TENON_0.1"}
+    assert set(exported.values()) == {"TENON_0.1", "TENON_0.2"}
+    assert {name for name, version in exported.items() if version == "TENON_0.2"} == {"tenon_error_path", "tenon_error_line"}
 
 
 def test_the_library_has_a_name_with_a_version(installed):

@@ -73,7 +73,7 @@ Error error_at(std::string_view source_name, Position position, std::string_view
   message.append(":").append(std::to_string(position.line));
   message.append(":").append(std::to_string(position.column));
   message.append(": ").append(what);
-  return {Errc::invalid, std::move(message)};
+  return {.code = Errc::invalid, .message = std::move(message), .line = position.line};
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 namespace tenon::batch {
 
 Error wrong_member(std::string_view member, std::string_view what) {
-  return {Errc::invalid, std::string(member) + ": " + std::string(what)};
+  return Error::at(Errc::invalid, std::string(member), what);
 }
 
 Expected<std::size_t> chosen(const json::Object& request, std::string_view member,

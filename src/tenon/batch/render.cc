@@ -85,7 +85,8 @@ Expected<jinja::CompileOptions> compile_options(const json::Object& request) {
   if (*given != nullptr) {
     if (const Status known = json::check_members(**given, {"trim_blocks", "lstrip_blocks"});
         !known) {
-      return Unexpected(Error{known.error().code, "options: " + known.error().message});
+      return Unexpected(Error{known.error().code, "options: " + known.error().message,
+                              "options." + known.error().path});
     }
     const Expected<bool> trim = flag(**given, "trim_blocks", true);
     if (!trim) return Unexpected(trim.error());

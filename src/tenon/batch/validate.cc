@@ -17,7 +17,9 @@ Expected<json::Value> instance_of(const json::Object& request) {
   }
   auto parsed = json::parse(*text->if_string());
   if (!parsed) {
-    return Unexpected(Error{parsed.error().code, "instance_text: " + parsed.error().message});
+    Error error = Error::at(parsed.error().code, "instance_text", parsed.error().message);
+    error.line = parsed.error().line;
+    return Unexpected(std::move(error));
   }
   return parsed;
 }

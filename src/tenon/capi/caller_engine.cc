@@ -352,7 +352,8 @@ Expected<std::unique_ptr<engine::Run>> CallerEngine::start(GenerateRequest reque
        {std::pair(request.logprobs, "logprobs"), std::pair(request.ends_whole, "close_calls")}) {
     if (!is_wanted) continue;
     return Unexpected(Error{Errc::invalid,
-                            std::string(name) + " is not taken by an engine of the program's own"});
+                            std::string(name) + " is not taken by an engine of the program's own",
+                            name});
   }
   if (impl_->shared->unfinished >= impl_->capabilities.max_concurrent + kQueueLimit) {
     return Unexpected(engine::queue_is_full(kQueueLimit));

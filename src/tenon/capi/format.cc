@@ -67,7 +67,7 @@ Expected<format::Detection> detect(const config::ModelTemplate& model) {
 Expected<json::Value> list_in(tenon_text text, std::string_view name) {
   auto list = json_in(text, name);
   if (list && list->if_array() == nullptr) {
-    return Unexpected(Error{Errc::invalid, std::string(name) + ": must be a list"});
+    return Unexpected(Error::at(Errc::invalid, std::string(name), "must be a list"));
   }
   return list;
 }

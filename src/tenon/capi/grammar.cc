@@ -44,7 +44,7 @@ Expected<json::Object> printed(tenon_text text, std::string_view to) {
   if (!request) return Unexpected(request.error());
   json::Object* const members = request->if_object();
   if (members == nullptr) {
-    return Unexpected(Error{Errc::invalid, "request: must be a JSON object"});
+    return Unexpected(Error::at(Errc::invalid, "request", "must be a JSON object"));
   }
   (*members)["to"] = to;
   return members->contains("tools") ? batch::print_calls(*members) : batch::print_line(*members);

@@ -42,8 +42,9 @@ std::string shortened(std::string_view message) {
          std::string(end);
 }
 
-tenon_error* new_error(tenon_code code, std::string_view message) noexcept try {
-  return new tenon_error{code, shortened(message)};
+tenon_error* new_error(tenon_code code, std::string_view message, std::string_view path = {},
+                       std::uint32_t line = 0) noexcept try {
+  return new tenon_error{code, shortened(message), shortened(path), line};
 } catch (...) {
   return &no_memory;
 }
@@ -51,7 +52,8 @@ tenon_error* new_error(tenon_code code, std::string_view message) noexcept try {
 }  // namespace
 
 tenon_error* error_of(const Error& error) noexcept {
-  return new_error(static_cast<tenon_code>(static_cast<int>(error.code) + 1), error.message);
+  return new_error(static_cast<tenon_code>(static_cast<int>(error.code) + 1), error.message,
+                   error.path, error.line);
 }
 
 tenon_error* caught() noexcept {
@@ -69,7 +71,7 @@ tenon_error* caught() noexcept {
 tenon_error* missing(std::initializer_list<Given> given) noexcept try {
   for (const Given& one : given) {
     if (one.pointer != nullptr) continue;
-    return error_of({Errc::invalid, std::string(one.name) + " is NULL"});
+    return error_of(null_array(one.name));
   }
   return nullptr;
 } catch (...) {
@@ -79,20 +81,20 @@ tenon_error* missing(std::initializer_list<Given> given) noexcept try {
 Status check_path(tenon_text path, std::string_view kinds) {
   const std::string_view name = view(path);
   if (name.empty()) {
-    return Unexpected(Error{Errc::invalid, "path is empty: name " + std::string(kinds)});
+    return Unexpected(Error{Errc::invalid, "path is empty: name " + std::string(kinds), "path"});
   }
   if (const std::size_t nul = name.find('\0'); nul != std::string_view::npos) {
     return Unexpected(
-        Error{Errc::invalid, "path has a NUL behind " + std::to_string(nul) + " bytes"});
+        Error{Errc::invalid, "path has a NUL behind " + std::to_string(nul) + " bytes", "path"});
   }
   std::error_code failed;
   if (std::filesystem::exists(name, failed)) return {};
   if (!failed) failed = std::make_error_code(std::errc::no_such_file_or_directory);
-  return Unexpected(Error{Errc::unavailable, std::string(name) + ": " + failed.message()});
+  return Unexpected(Error{Errc::unavailable, std::string(name) + ": " + failed.message(), "path"});
 }
 
 Error null_array(std::string_view name) {
-  return {Errc::invalid, std::string(name) + " is NULL"};
+  return {Errc::invalid, std::string(name) + " is NULL", std::string(name)};
 }
 
 Status write_ids(std::span<const std::int32_t> all, std::int32_t* ids, std::size_t capacity,
@@ -106,7 +108,9 @@ Status write_ids(std::span<const std::int32_t> all, std::int32_t* ids, std::size
 Expected<json::Value> json_in(tenon_text text, std::string_view name) {
   auto value = json::parse(view(text));
   if (!value) {
-    return Unexpected(Error{value.error().code, std::string(name) + ": " + value.error().message});
+    Error error = Error::at(value.error().code, std::string(name), value.error().message);
+    error.line = value.error().line;
+    return Unexpected(std::move(error));
   }
   return value;
 }
@@ -118,11 +122,12 @@ Expected<json::Object> object_in(tenon_text text, std::string_view name,
   if (!value) return Unexpected(value.error());
   json::Object* const object = value->if_object();
   if (object == nullptr) {
-    return Unexpected(Error{Errc::invalid, std::string(name) + ": must be a JSON object"});
+    return Unexpected(Error::at(Errc::invalid, std::string(name), "must be a JSON object"));
   }
   if (const Status checked = json::check_members(*object, known); !checked) {
-    return Unexpected(
-        Error{checked.error().code, std::string(name) + ": " + checked.error().message});
+    return Unexpected(Error{checked.error().code,
+                            std::string(name) + ": " + checked.error().message,
+                            checked.error().path});
   }
   return std::move(*object);
 }
@@ -131,7 +136,7 @@ Expected<std::string> string_member(const json::Object& object, std::string_view
   const json::Value* const value = object.find(member);
   if (value == nullptr || value->is_null()) return std::string();
   if (value->if_string() == nullptr) {
-    return Unexpected(Error{Errc::invalid, std::string(member) + ": must be a string"});
+    return Unexpected(Error::at(Errc::invalid, std::string(member), "must be a string"));
   }
   return *value->if_string();
 }
@@ -182,6 +187,14 @@ tenon_code tenon_error_code(const tenon_error* error) {
 
 tenon_text tenon_error_message(const tenon_error* error) {
   return error == nullptr ? text_of({}) : text_of(error->message);
+}
+
+tenon_text tenon_error_path(const tenon_error* error) {
+  return error == nullptr ? text_of({}) : text_of(error->path);
+}
+
+uint32_t tenon_error_line(const tenon_error* error) {
+  return error == nullptr ? 0 : error->line;
 }
 
 void tenon_error_free(tenon_error* error) {

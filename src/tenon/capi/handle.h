@@ -31,6 +31,8 @@ struct tenon_string {
 struct tenon_error {
   tenon_code code;
   std::string message;
+  std::string path = {};
+  std::uint32_t line = 0;
 };
 
 namespace tenon::capi {
@@ -52,8 +54,8 @@ void clear(T*... results) {
   ((results == nullptr ? void() : void(*results = T())), ...);
 }
 
-/// Never null; if memory runs out, it is the error that says so. Long quotations in the message are
-/// shortened.
+/// Never null; if memory runs out, it is the error that says so. Long quotations in the message and
+/// the path are shortened.
 [[nodiscard]] tenon_error* error_of(const Error& error) noexcept;
 /// The exception that is being handled, as an error; call it in a catch block.
 [[nodiscard]] tenon_error* caught() noexcept;

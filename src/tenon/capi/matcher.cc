@@ -62,12 +62,17 @@ int verdict(const grammar::Matcher& matcher, bool accepted) {
 }
 
 Error too_few_words(std::size_t words, std::size_t needed) {
-  return {Errc::invalid, "mask: has " + std::to_string(words) +
-                             " words, and the vocabulary needs " + std::to_string(needed)};
+  return Error::at(Errc::invalid, "mask",
+                   "has " + std::to_string(words) + " words, and the vocabulary needs " +
+                       std::to_string(needed));
 }
 
 Error of_matcher(std::size_t at, std::string_view what) {
-  return {Errc::invalid, "matchers[" + std::to_string(at) + "]: " + std::string(what)};
+  return Error::at(Errc::invalid, "matchers[" + std::to_string(at) + "]", what);
+}
+
+Error at_matcher(std::size_t at, const Error& error) {
+  return Error::at(error.code, "matchers[" + std::to_string(at) + "]", error.message);
 }
 
 // An id that does not exist is answered without the grammar.
@@ -167,8 +172,9 @@ tenon_error* tenon_matcher_rollback(tenon_matcher* matcher, size_t count) {
   return capi::guarded({{matcher, "matcher"}}, [&]() -> Status {
     const std::size_t accepted = matcher->matcher.accepted_count();
     if (count > accepted) {
-      return Unexpected(Error{Errc::invalid, "count: is " + std::to_string(count) + ", and only " +
-                                                 std::to_string(accepted) + " were accepted"});
+      return Unexpected(Error::at(Errc::invalid, "count",
+                                  "is " + std::to_string(count) + ", and only " +
+                                      std::to_string(accepted) + " were accepted"));
     }
     matcher->matcher.rollback(count);
     return {};
@@ -240,9 +246,9 @@ tenon_error* tenon_mask_pool_new(size_t threads, tenon_mask_pool** pool) {
   capi::clear(pool);
   return capi::guarded({{pool, "pool"}}, [&]() -> Status {
     if (threads > capi::kMostPoolThreads) {
-      return Unexpected(Error{Errc::invalid, "threads: is " + std::to_string(threads) +
-                                                 ", and may be at most " +
-                                                 std::to_string(capi::kMostPoolThreads)});
+      return Unexpected(Error::at(Errc::invalid, "threads",
+                                  "is " + std::to_string(threads) + ", and may be at most " +
+                                      std::to_string(capi::kMostPoolThreads)));
     }
     *pool = new tenon_mask_pool(threads);
     return {};
@@ -270,7 +276,7 @@ tenon_error* tenon_mask_pool_fill_masks(tenon_mask_pool* pool, tenon_matcher* co
       Status& status = pool->rows[i].status;
       if (status) continue;
       Error& error = status.error();
-      error.message.insert(0, "matchers[" + std::to_string(i) + "]: ");
+      error = capi::at_matcher(i, error);
       if (errors != nullptr) {
         errors[i] = capi::error_of(error);
       } else if (first) {
@@ -299,12 +305,13 @@ Status tenon_mask_pool::take(std::span<tenon_matcher* const> matchers,
     }
     const std::size_t row = row_of == nullptr ? i : row_of[i];
     if (row >= mask_rows) {
-      return Unexpected(Error{Errc::invalid, "rows: there is no row " + std::to_string(row) +
-                                                 " among " + std::to_string(mask_rows)});
+      return Unexpected(Error::at(
+          Errc::invalid, "rows",
+          "there is no row " + std::to_string(row) + " among " + std::to_string(mask_rows)));
     }
     if (is_taken[row]) {
       return Unexpected(
-          Error{Errc::invalid, "rows: row " + std::to_string(row) + " has two matchers"});
+          Error::at(Errc::invalid, "rows", "row " + std::to_string(row) + " has two matchers"));
     }
     is_taken[row] = true;
     const std::size_t needed = tenon_mask_words(matcher->vocab_size);

@@ -373,6 +373,101 @@ TEST(Capi, NullIsNothing) {
   tenon_generation_end(nullptr, text("stop"), text(""));
 }
 
+// ---- the place of an error ----------------------------------------------------------------------
+
+struct PlaceRow {
+  const char* name;
+  Call call;
+  const char* path;
+  std::uint32_t line;
+};
+
+const PlaceRow kPlaces[] = {
+    {"KeywordOfASchema",
+     [](auto&, auto& r) {
+       return tenon_schema_compile(text(R"({"properties": {"a": {"type": "int"}}})"), text(""),
+                                   &r.schema);
+     },
+     "/properties/a/type", 0},
+    {"SchemaOfAGrammar",
+     [](auto&, auto& r) {
+       return tenon_grammar_compile(bundled_vocab(), text(R"({"schema": {"minLength": "a"}})"),
+                                    &r.grammar);
+     },
+     "/minLength", 0},
+    {"TextThatIsNoJson",
+     [](auto&, auto& r) { return tenon_schema_compile(text("{\n\n1"), text(""), &r.schema); },
+     "schema", 3},
+    {"UnknownMemberOfOptions",
+     [](auto&, auto& r) {
+       return tenon_schema_compile(text(kSchema), text(R"({"drafts": 7})"), &r.schema);
+     },
+     "drafts", 0},
+    {"MemberOfTheWrongKind",
+     [](auto& h, auto& r) {
+       return tenon_template_render(h.chat_template.get(), text(R"({"messages": 1})"), &r.prompt);
+     },
+     "messages", 0},
+    {"ParametersOfATool",
+     [](auto& h, auto& r) {
+       return tenon_grammar_for_tools(
+           bundled_vocab(), h.format.get(),
+           text(R"({"tools": [{"type": "function", "function": {"name": "f", "parameters": 1}}]})"),
+           &r.grammar);
+     },
+     "tools[0].function.parameters", 0},
+    {"SchemaOfATool",
+     [](auto& h, auto& r) {
+       return tenon_grammar_for_tools(bundled_vocab(), h.format.get(),
+                                      text(R"({"tools": [{"type": "function",
+                               "function": {"name": "f", "parameters": {"type": "objekt"}}}]})"),
+                                      &r.grammar);
+     },
+     "tools[0].function.parameters", 0},
+    {"ToolThatIsCalledOtherwiseHere",
+     [](auto&, auto& r) {
+       return tenon_mender_new(text(R"({"type": "function", "function": {}})"), text(""),
+                               &r.mender);
+     },
+     "tool.function.name", 0},
+    {"LineOfALark",
+     [](auto&, auto& r) {
+       return tenon_grammar_compile(
+           bundled_vocab(), text(R"({"grammar": "start: \"a\"\n  other", "syntax": "lark"})"),
+           &r.grammar);
+     },
+     "", 2},
+    {"LineOfATemplate",
+     [](auto&, auto& r) {
+       return tenon_template_compile(text("a\n{{ b"), text(""), &r.chat_template);
+     },
+     "", 2},
+    {"LineOfADefinition",
+     [](auto&, auto& r) { return tenon_format_compile(text("name = \"a\"\nb = 1"), &r.format); },
+     "", 2},
+    {"ParameterThatIsNull",
+     [](auto&, auto& r) { return tenon_vocab_decode(nullptr, nullptr, 0, &r.string); }, "vocab", 0},
+    {"NoPlace",
+     [](auto& h, auto& r) {
+       return tenon_vocab_encode(h.tokens.get(), text("a"), 0, r.ids, 4, &r.count);
+     },
+     "", 0},
+};
+
+TEST(Capi, ErrorsTellTheirPlace) {
+  const Handles handles;
+  for (const PlaceRow& row : kPlaces) {
+    Results results;
+    tenon_error* const error = row.call(handles, results);
+    ASSERT_NE(error, nullptr) << row.name;
+    EXPECT_EQ(read(tenon_error_path(error)), row.path) << row.name;
+    EXPECT_EQ(tenon_error_line(error), row.line) << row.name;
+    tenon_error_free(error);
+  }
+  EXPECT_EQ(read(tenon_error_path(nullptr)), "");
+  EXPECT_EQ(tenon_error_line(nullptr), 0U);
+}
+
 // Exceptions end at the C function.
 TEST(Capi, WhatIsThrownIsAnError) {
   const auto thrown = [](auto what) { return told(guarded({}, [&]() -> Status { throw what; })); };

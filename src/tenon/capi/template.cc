@@ -56,9 +56,8 @@ Expected<prompt::PromptOptions> prompt_options(json::Object& request,
   // These become the template's own text, so they may be control tokens.
   for (const char* name : {"bos_token", "eos_token"}) {
     if (request.contains(name)) {
-      return Unexpected(Error{Errc::invalid, std::string(name) +
-                                                 ": is the model's: say it as the template is "
-                                                 "compiled"});
+      return Unexpected(
+          Error::at(Errc::invalid, name, "is the model's: say it as the template is compiled"));
     }
   }
   for (const auto& [name, member] :
@@ -72,7 +71,7 @@ Expected<prompt::PromptOptions> prompt_options(json::Object& request,
   if (!now) return Unexpected(now.error());
   if (!now->empty()) {
     const auto time = batch::parse_iso_time(*now);
-    if (!time) return Unexpected(Error{time.error().code, "now: " + time.error().message});
+    if (!time) return Unexpected(Error::at(time.error().code, "now", time.error().message));
     options.now_unix_s = *time;
   }
   request.erase("shape");
@@ -83,11 +82,11 @@ Expected<prompt::PromptOptions> prompt_options(json::Object& request,
 Status check_lists(const json::Object& request) {
   const json::Value* const messages = request.find("messages");
   if (messages == nullptr || messages->if_array() == nullptr) {
-    return Unexpected(Error{Errc::invalid, "messages: must be a list"});
+    return Unexpected(Error::at(Errc::invalid, "messages", "must be a list"));
   }
   const json::Value* const tools = request.find("tools");
   if (tools != nullptr && !tools->is_null() && tools->if_array() == nullptr) {
-    return Unexpected(Error{Errc::invalid, "tools: must be a list"});
+    return Unexpected(Error::at(Errc::invalid, "tools", "must be a list"));
   }
   return {};
 }
@@ -97,7 +96,7 @@ Expected<prompt::Prompt> rendered(const tenon_template& chat_template, tenon_tex
   if (!value) return Unexpected(value.error());
   json::Object* const request = value->if_object();
   if (request == nullptr) {
-    return Unexpected(Error{Errc::invalid, "request: must be a JSON object"});
+    return Unexpected(Error::at(Errc::invalid, "request", "must be a JSON object"));
   }
   if (const Status checked = check_lists(*request); !checked) return Unexpected(checked.error());
   const auto options = prompt_options(*request, chat_template);

@@ -38,7 +38,7 @@ Expected<grammar::Rules> rules_of(std::string_view text) {
   auto request = json_in({text.data(), text.size()}, "request");
   if (!request) return Unexpected(request.error());
   if (request->if_object() == nullptr) {
-    return Unexpected(Error{Errc::invalid, "request: must be a JSON object"});
+    return Unexpected(Error::at(Errc::invalid, "request", "must be a JSON object"));
   }
   const json::Object& members = *request->if_object();
   if (const Status known = check_request(members); !known) return Unexpected(known.error());
@@ -64,7 +64,7 @@ Expected<fs::path> tokenizer_in(const fs::path& path) {
 Expected<TokenId> id_of(const json::Value& value, std::string_view member) {
   const auto id = value.if_number() != nullptr ? value.if_number()->to_int64() : std::nullopt;
   if (!id || !std::in_range<TokenId>(*id) || *id < 0) {
-    return Unexpected(Error{Errc::invalid, std::string(member) + ": must be ids of tokens"});
+    return Unexpected(Error::at(Errc::invalid, std::string(member), "must be ids of tokens"));
   }
   return static_cast<TokenId>(*id);
 }
@@ -82,7 +82,7 @@ Expected<vocab::TiktokenOptions> tiktoken_options(tenon_text text) {
   }
   if (options.pattern.empty()) {
     return Unexpected(
-        Error{Errc::invalid, "pattern: is missing: the file does not say how a text is cut"});
+        Error::at(Errc::invalid, "pattern", "is missing: the file does not say how a text is cut"));
   }
   const auto adds_bos = batch::flag(*members, "adds_bos", false);
   if (!adds_bos) return Unexpected(adds_bos.error());
@@ -90,7 +90,7 @@ Expected<vocab::TiktokenOptions> tiktoken_options(tenon_text text) {
   const json::Value* const special = members->find("special");
   if (special == nullptr) return options;
   if (special->if_object() == nullptr) {
-    return Unexpected(Error{Errc::invalid, "special: must be an object of ids by text"});
+    return Unexpected(Error::at(Errc::invalid, "special", "must be an object of ids by text"));
   }
   for (const json::Member& one : *special->if_object()) {
     const auto id = id_of(one.value, "special");
@@ -253,9 +253,10 @@ tenon_error* tenon_vocab_new(const tenon_token* tokens, size_t count, const int3
     if (ends == nullptr && end_count > 0) return Unexpected(capi::null_array("ends"));
     for (std::size_t i = 0; i < end_count; ++i) {
       if (ends[i] >= 0 && static_cast<std::size_t>(ends[i]) < count) continue;
-      return Unexpected(Error{Errc::invalid, "ends[" + std::to_string(i) + "] is " +
-                                                 std::to_string(ends[i]) + ", and there are " +
-                                                 std::to_string(count) + " tokens"});
+      return Unexpected(Error{Errc::invalid,
+                              "ends[" + std::to_string(i) + "] is " + std::to_string(ends[i]) +
+                                  ", and there are " + std::to_string(count) + " tokens",
+                              "ends[" + std::to_string(i) + "]"});
     }
     std::vector<vocab::Token> table(count);
     for (std::size_t id = 0; id < count; ++id) {

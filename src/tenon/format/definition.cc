@@ -1223,7 +1223,8 @@ Expected<std::shared_ptr<const Format>> compile(const toml::Document& document,
     std::optional<toml::Position> place;
     if (!why->marker.empty()) place = place_in(toml::Value(table, position), why->marker);
     Error refused = document.error(place.value_or(position), why->what);
-    return Unexpected(Error{why->code, std::move(refused.message)});
+    refused.code = why->code;
+    return Unexpected(std::move(refused));
   }
   const auto fail_at = [&](std::initializer_list<const char*> keys, const std::string& what,
                            std::size_t index = 0) {

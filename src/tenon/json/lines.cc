@@ -75,7 +75,7 @@ Status check_members(const Object& request, std::initializer_list<std::string_vi
       list += (list.empty() ? "" : ", ") + std::string(name);
     }
     return Unexpected(
-        Error{Errc::invalid, member.key + ": is not known here; there are " + std::move(list)});
+        Error::at(Errc::invalid, member.key, "is not known here; there are " + std::move(list)));
   }
   return {};
 }

@@ -286,6 +286,7 @@ class Parser {
     const auto line = 1 + std::count(before.begin(), before.end(), '\n');
     const std::size_t line_begin = before.rfind('\n') + 1;  // npos + 1 is 0
     error_.code = code;
+    error_.line = static_cast<std::uint32_t>(line);
     error_.message = "line " + std::to_string(line) + ", column " +
                      std::to_string(1 + utf8::length(before.substr(line_begin))) + ": ";
     error_.message.append(what);

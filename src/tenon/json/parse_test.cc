@@ -122,7 +122,7 @@ TEST(Parse, SaysWhereAndWhatWasExpected) {
   for (const ErrorRow& row : rows) {
     const auto value = parse(row.text);
     ASSERT_FALSE(value) << row.text;
-    EXPECT_EQ(value.error(), (Error{Errc::invalid, std::string(row.message)}));
+    EXPECT_EQ(value.error(), (Error{Errc::invalid, std::string(row.message), "", 1}));
   }
 }
 
@@ -135,14 +135,14 @@ TEST(Parse, KeepsOrderNumbersAndTheLastOfTwoKeys) {
 TEST(Parse, StopsAtItsLimits) {
   EXPECT_TRUE(parse("[[[]]]", {.max_depth = 3}));
   EXPECT_EQ(parse("[[[[]]]]", {.max_depth = 3}).error(),
-            (Error{Errc::limit_exceeded, "line 1, column 4: nested more than 3 deep"}));
+            (Error{Errc::limit_exceeded, "line 1, column 4: nested more than 3 deep", "", 1}));
   EXPECT_EQ(parse(R"({"a":{"b":{"c":{}}}})", {.max_depth = 3}).error().code, Errc::limit_exceeded);
   EXPECT_TRUE(parse("1", {.max_depth = 0}));
   EXPECT_EQ(parse("[]", {.max_depth = 0}).error().code, Errc::limit_exceeded);
 
   EXPECT_TRUE(parse("[1,2]", {.max_values = 3}));
   EXPECT_EQ(parse("[1,2,3]", {.max_values = 3}).error(),
-            (Error{Errc::limit_exceeded, "line 1, column 6: more than 3 values"}));
+            (Error{Errc::limit_exceeded, "line 1, column 6: more than 3 values", "", 1}));
 
   EXPECT_TRUE(parse("[1,2]", {.max_bytes = 5}));
   EXPECT_EQ(parse("[1,2] ", {.max_bytes = 5}).error(),

@@ -8,7 +8,7 @@ namespace tenon::schema {
 namespace {
 
 Error invalid_tool(std::string_view member, std::string_view what) {
-  return {Errc::invalid, std::string(member) + ": " + std::string(what)};
+  return Error::at(Errc::invalid, std::string(member), what);
 }
 
 }  // namespace

@@ -98,6 +98,12 @@ typedef struct tenon_error tenon_error;
 TENON_API tenon_code tenon_error_code(const tenon_error* error);
 /* A sentence: what is wrong, where, and what helps. */
 TENON_API tenon_text tenon_error_message(const tenon_error* error);
+/* The place in the input: a JSON pointer into a schema ("/properties/a/type"), the field of a
+ * request ("tools[0].function.parameters"), the member of options, or the parameter. Empty: the
+ * error is not about one place. Programs read this instead of the message. */
+TENON_API tenon_text tenon_error_path(const tenon_error* error);
+/* The line, from 1, at which a text (JSON, TOML, GBNF, Lark, a template) is wrong. 0: not known. */
+TENON_API uint32_t tenon_error_line(const tenon_error* error);
 TENON_API void tenon_error_free(tenon_error* error);
 
 typedef enum tenon_log_level {

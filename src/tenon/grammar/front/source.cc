@@ -51,8 +51,10 @@ Error Source::error_at(std::size_t at, std::string message, Errc code) const {
   const auto line = 1 + std::ranges::count(before, '\n');
   const std::size_t line_begin = before.rfind('\n') + 1;  // 0 on the first line
   const std::size_t column = 1 + utf8::length(before.substr(line_begin));
-  return {code, "line " + std::to_string(line) + ", column " + std::to_string(column) + ": " +
-                    std::move(message)};
+  return {.code = code,
+          .message = "line " + std::to_string(line) + ", column " + std::to_string(column) + ": " +
+                     std::move(message),
+          .line = static_cast<std::uint32_t>(line)};
 }
 
 std::string Source::here() const {
