@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "tenon/batch/line.h"
 #include "tenon/config/model_template.h"
 #include "tenon/format/definition.h"
 #include "tenon/format/format.h"
@@ -24,15 +25,11 @@ open = ["<think>"]
 close = ["</think>"]
 )";
 
-Error invalid_line(std::string_view key, std::string_view what) {
-  return {Errc::invalid, "'" + std::string(key) + "' " + std::string(what)};
-}
-
 Expected<std::string> string_of(const json::Object& request, std::string_view key) {
   const json::Value* value = request.find(key);
   if (value == nullptr || value->is_null()) return std::string();
   if (const std::string* text = value->if_string()) return *text;
-  return Unexpected(invalid_line(key, "must be a string"));
+  return Unexpected(wrong_member(key, "must be a string"));
 }
 
 Expected<std::shared_ptr<const format::Format>> format_of(const json::Object& request) {
@@ -42,7 +39,7 @@ Expected<std::shared_ptr<const format::Format>> format_of(const json::Object& re
   const auto chat_template = string_of(request, "template");
   if (!chat_template) return Unexpected(chat_template.error());
   if (chat_template->empty())
-    return Unexpected(invalid_line("format", "or 'template' must be given"));
+    return Unexpected(wrong_member("format", "must be given, or template"));
   auto detected = config::format_of_template(*chat_template);
   if (!detected || *detected != nullptr) return detected;
   static const auto no_calls = format::compile(kNoCalls, "no calls");
@@ -53,31 +50,31 @@ Expected<std::vector<std::string>> pieces_of(const json::Object& request) {
   std::vector<std::string> pieces;
   if (const json::Value* chunks = request.find("chunks")) {
     const json::Array* items = chunks->if_array();
-    if (items == nullptr) return Unexpected(invalid_line("chunks", "must be a list of strings"));
+    if (items == nullptr) return Unexpected(wrong_member("chunks", "must be a list of strings"));
     for (const json::Value& item : *items) {
       const std::string* piece = item.if_string();
-      if (piece == nullptr) return Unexpected(invalid_line("chunks", "must be a list of strings"));
+      if (piece == nullptr) return Unexpected(wrong_member("chunks", "must be a list of strings"));
       pieces.push_back(*piece);
     }
     return pieces;
   }
   const json::Value* value = request.find("text");
   const std::string* text = value != nullptr ? value->if_string() : nullptr;
-  if (text == nullptr) return Unexpected(invalid_line("text", "must be a string"));
+  if (text == nullptr) return Unexpected(wrong_member("text", "must be a string"));
   std::vector<std::size_t> ends;
   if (const json::Value* chunk = request.find("chunk")) {
     const auto size = chunk->if_number() != nullptr ? chunk->if_number()->to_int64() : std::nullopt;
-    if (!size || *size < 1) return Unexpected(invalid_line("chunk", "must be a positive integer"));
+    if (!size || *size < 1) return Unexpected(wrong_member("chunk", "must be a positive integer"));
     for (auto end = static_cast<std::size_t>(*size); end < text->size();
          end += static_cast<std::size_t>(*size)) {
       ends.push_back(end);
     }
   } else if (const json::Value* cuts = request.find("cuts")) {
     const json::Array* items = cuts->if_array();
-    if (items == nullptr) return Unexpected(invalid_line("cuts", "must be a list of byte offsets"));
+    if (items == nullptr) return Unexpected(wrong_member("cuts", "must be a list of byte offsets"));
     for (const json::Value& item : *items) {
       const auto at = item.if_number() != nullptr ? item.if_number()->to_int64() : std::nullopt;
-      if (!at || *at < 0) return Unexpected(invalid_line("cuts", "must be a list of byte offsets"));
+      if (!at || *at < 0) return Unexpected(wrong_member("cuts", "must be a list of byte offsets"));
       ends.push_back(std::min(static_cast<std::size_t>(*at), text->size()));
     }
     std::sort(ends.begin(), ends.end());
@@ -96,13 +93,13 @@ Expected<std::vector<message::Tool>> tools_of_line(const json::Object& request) 
   const json::Value* list = request.find("tools");
   if (list == nullptr || list->is_null()) return tools;
   const json::Array* items = list->if_array();
-  if (items == nullptr) return Unexpected(invalid_line("tools", "must be a list"));
+  if (items == nullptr) return Unexpected(wrong_member("tools", "must be a list"));
   for (const json::Value& item : *items) {
     const json::Value* function = item.find("function");
     const json::Value& of = function != nullptr ? *function : item;
     const json::Value* name = of.find("name");
     if (name == nullptr || name->if_string() == nullptr) {
-      return Unexpected(invalid_line("tools", "must hold functions with names"));
+      return Unexpected(wrong_member("tools", "must hold functions with names"));
     }
     const json::Value* schema = of.find("parameters");
     tools.push_back(
@@ -130,7 +127,7 @@ Expected<format::ParseOptions> options_of(const json::Object& request) {
     if (name != nullptr && name->if_string() != nullptr) {
       const auto found = std::find(options.tools.begin(), options.tools.end(), *name->if_string());
       if (found == options.tools.end())
-        return Unexpected(invalid_line("tool_choice", "names no tool"));
+        return Unexpected(wrong_member("tool_choice", "names no tool"));
       options.schemas = {options.schemas[static_cast<std::size_t>(found - options.tools.begin())]};
       options.tools = {*name->if_string()};
     }
@@ -224,13 +221,13 @@ Expected<json::Value> render_calls_line(const json::Object& request) {
   if (!format) return Unexpected(format.error());
   const json::Value* list = request.find("tool_calls");
   const json::Array* items = list != nullptr ? list->if_array() : nullptr;
-  if (items == nullptr) return Unexpected(invalid_line("tool_calls", "must be a list"));
+  if (items == nullptr) return Unexpected(wrong_member("tool_calls", "must be a list"));
   std::vector<message::ToolCall> calls;
   for (const json::Value& item : *items) {
     const json::Value* called = json::at_pointer(item, "/function/name");
     const json::Value* arguments = json::at_pointer(item, "/function/arguments");
     if (called == nullptr || called->if_string() == nullptr || arguments == nullptr) {
-      return Unexpected(invalid_line("tool_calls", "must hold functions with name and arguments"));
+      return Unexpected(wrong_member("tool_calls", "must hold functions with name and arguments"));
     }
     const json::Value* id = item.find("id");
     calls.push_back({id != nullptr && id->if_string() != nullptr ? *id->if_string() : "",

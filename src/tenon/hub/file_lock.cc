@@ -34,18 +34,15 @@ Expected<FileLock> FileLock::acquire(const std::filesystem::path& file,
   std::error_code error;
   std::filesystem::create_directories(file.parent_path(), error);
   if (error) return failed(error.value());
-  const int descriptor = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kMode);
-  if (descriptor < 0) return failed(errno);
-  FileLock held(descriptor);
+  Descriptor opened(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kMode));
+  if (!opened.is_open()) return failed(errno);
+  const int descriptor = opened.get();
+  FileLock held(std::move(opened));
   if (lock(descriptor, LOCK_EX | LOCK_NB) == 0) return held;
   if (errno != EWOULDBLOCK) return failed(errno);
   if (on_wait) on_wait();
   if (lock(descriptor, LOCK_EX) != 0) return failed(errno);
   return held;
-}
-
-FileLock::~FileLock() {
-  if (file_ >= 0) ::close(file_);
 }
 
 }  // namespace tenon::hub

@@ -4,6 +4,7 @@
 #include <functional>
 #include <utility>
 
+#include "tenon/base/descriptor.h"
 #include "tenon/base/expected.h"
 
 namespace tenon::hub {
@@ -16,16 +17,11 @@ class FileLock {
   /// before. Fails with `unavailable` if the file system does.
   [[nodiscard]] static Expected<FileLock> acquire(const std::filesystem::path& file,
                                                   const std::function<void()>& on_wait);
-  FileLock(FileLock&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
-  FileLock(const FileLock&) = delete;
-  FileLock& operator=(const FileLock&) = delete;
-  FileLock& operator=(FileLock&&) = delete;
-  ~FileLock();
 
  private:
-  explicit FileLock(int file) : file_(file) {}
+  explicit FileLock(Descriptor file) : file_(std::move(file)) {}
 
-  int file_;  // -1: this object was moved from
+  Descriptor file_;
 };
 
 }  // namespace tenon::hub

@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "tenon/base/descriptor.h"
 #include "tenon/base/failure.h"
 #include "tenon/http/message.h"
 #include "tenon/http/wire.h"
@@ -326,11 +327,6 @@ class Transfer::Body final : public Sink {
   Body(const RemoteFile& file, const fs::path& path, const Progress& progress,
        const Settings& settings)
       : file_(file), path_(path), progress_(progress), settings_(settings), digest_(fresh()) {}
-  ~Body() override {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  Body(const Body&) = delete;
-  Body& operator=(const Body&) = delete;
 
   /// Opens the file and hashes the bytes that it has.
   Status open();
@@ -369,7 +365,7 @@ class Transfer::Body final : public Sink {
   const Progress& progress_;
   const Settings& settings_;
   Digest digest_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   std::uint64_t size_ = 0;
   std::optional<Trouble> trouble_;
   Clock::time_point window_;  // window_bytes_ have come since then
@@ -378,11 +374,11 @@ class Transfer::Body final : public Sink {
 
 Status Transfer::Body::open() {
   constexpr int kMode = 0644;
-  descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kMode);
-  if (descriptor_ < 0) return failed();
+  descriptor_ = Descriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kMode));
+  if (!descriptor_.is_open()) return failed();
   std::string block(kBlock, '\0');
   while (true) {
-    const ssize_t count = ::read(descriptor_, block.data(), block.size());
+    const ssize_t count = ::read(descriptor_.get(), block.data(), block.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return failed();
     if (count == 0) return {};
@@ -395,12 +391,13 @@ Status Transfer::Body::open() {
 Status Transfer::Body::restart() {
   digest_ = fresh();
   size_ = 0;
-  if (::ftruncate(descriptor_, 0) != 0 || ::lseek(descriptor_, 0, SEEK_SET) != 0) return failed();
+  if (::ftruncate(descriptor_.get(), 0) != 0 || ::lseek(descriptor_.get(), 0, SEEK_SET) != 0)
+    return failed();
   return {};
 }
 
 Status Transfer::Body::flush() {
-  return ::fsync(descriptor_) == 0 ? Status() : failed();
+  return ::fsync(descriptor_.get()) == 0 ? Status() : failed();
 }
 
 bool Transfer::Body::begin(unsigned status, const Headers& headers) {
@@ -437,7 +434,7 @@ bool Transfer::Body::take(std::string_view bytes) {
   window_bytes_ += bytes.size();
   size_ += bytes.size();
   while (!bytes.empty()) {
-    const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
+    const ssize_t count = ::write(descriptor_.get(), bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return stop(failed().error().message, true);
     bytes.remove_prefix(static_cast<std::size_t>(count));

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tenon/base/descriptor.h"
 #include "tenon/base/ids.h"
 #include "tenon/json/members.h"
 #include "tenon/json/value.h"
@@ -32,21 +33,6 @@ Unexpected store_failed(const std::filesystem::path& file, const std::string& wh
                                                  "; XDG_STATE_HOME names another folder"});
 }
 
-/// An open file, closed at the end.
-class OpenFile {
- public:
-  explicit OpenFile(int descriptor) : descriptor_(descriptor) {}
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  ~OpenFile() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  [[nodiscard]] int get() const { return descriptor_; }
-
- private:
-  const int descriptor_;
-};
-
 Expected<std::string> all_of(const std::filesystem::path& file, int descriptor) {
   std::string bytes;
   std::array<char, 4096> piece{};
@@ -62,7 +48,7 @@ Expected<std::string> all_of(const std::filesystem::path& file, int descriptor) 
 
 // The file's object of grants; empty if there is no file.
 Expected<json::Object> read_grants(const std::filesystem::path& file) {
-  const OpenFile opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
   if (opened.get() < 0 && errno == ENOENT) return json::Object{};
   if (opened.get() < 0) return store_failed(file, "cannot read", errno);
   struct stat state{};
@@ -86,7 +72,7 @@ Expected<json::Object> read_grants(const std::filesystem::path& file) {
 Status write_grants(const std::filesystem::path& file, json::Object grants) {
   const std::filesystem::path next = file.string() + random_id(".", 8);
   {
-    const OpenFile opened(
+    const Descriptor opened(
         ::open(next.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kOwnerOnly));
     if (opened.get() < 0) return store_failed(next, "cannot write", errno);
     const std::string bytes =
@@ -154,7 +140,7 @@ Status TokenStore::alone(Clock::time_point deadline, const CancelToken& cancel,
   if (file_.empty()) return work();
   const auto lock = open_lock(file_);
   if (!lock) return Unexpected(lock.error());
-  const OpenFile held(*lock);
+  const Descriptor held(*lock);
   while (::flock(held.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) return store_failed(file_, "cannot lock", errno);
     if (Clock::now() >= deadline || cancel.is_cancelled()) {

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tenon/base/descriptor.h"
 #include "tenon/record/recorder.h"
 
 namespace tenon::record {
@@ -26,15 +27,10 @@ class File {
   explicit File(const std::string& path)
       : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)) {
     struct stat about{};
-    if (file_ < 0 || ::fstat(file_, &about) != 0 || !S_ISREG(about.st_mode)) return;
+    if (!file_.is_open() || ::fstat(file_.get(), &about) != 0 || !S_ISREG(about.st_mode)) return;
     size_ = static_cast<std::uint64_t>(about.st_size);
     is_good_ = true;
   }
-  ~File() {
-    if (file_ >= 0) ::close(file_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
 
   [[nodiscard]] bool is_good() const { return is_good_; }
   [[nodiscard]] std::uint64_t size() const { return size_; }
@@ -44,7 +40,7 @@ class File {
     std::size_t done = 0;
     while (done < size) {
       const ssize_t got =
-          ::pread(file_, bytes.data() + done, size - done, static_cast<off_t>(at + done));
+          ::pread(file_.get(), bytes.data() + done, size - done, static_cast<off_t>(at + done));
       if (got < 0 && errno == EINTR) continue;
       if (got <= 0) break;
       done += static_cast<std::size_t>(got);
@@ -54,7 +50,7 @@ class File {
   }
 
  private:
-  const int file_;
+  const Descriptor file_;
   std::uint64_t size_ = 0;
   bool is_good_ = false;
 };

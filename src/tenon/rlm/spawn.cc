@@ -151,10 +151,6 @@ Unexpected system_error(std::string_view what, int number) {
       Error{Errc::unavailable, std::string(what) + ": " + std::generic_category().message(number)});
 }
 
-void Descriptor::close() {
-  if (number_ >= 0) ::close(std::exchange(number_, -1));
-}
-
 Expected<Pipe> make_pipe() {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return system_error("pipe", errno);

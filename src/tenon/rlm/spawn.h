@@ -10,35 +10,17 @@
 
 #include <sys/types.h>
 
+#include "tenon/base/descriptor.h"
 #include "tenon/base/expected.h"
 
 struct sock_filter;  // NOLINT: the kernel's
 
 namespace tenon::rlm {
 
-/// A descriptor that is closed at the end. Started programs never inherit it.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-  ~Descriptor() { close(); }
-  [[nodiscard]] int get() const { return number_; }
-  [[nodiscard]] bool is_open() const { return number_ >= 0; }
-  void close();
-
- private:
-  int number_ = -1;
-};
-
 struct Pipe {
   Descriptor read, write;
 };
-/// Both ends are above the descriptors that a started program gets.
+/// Both ends are above the descriptors that a started program gets, and it does not inherit them.
 [[nodiscard]] Expected<Pipe> make_pipe();
 /// "what: the system's reason for `number`", with Errc::unavailable.
 [[nodiscard]] Unexpected system_error(std::string_view what, int number);
