@@ -94,9 +94,92 @@ bool is_one_of(std::string_view word, const std::vector<std::string>& words) {
   return !word.empty() && std::ranges::find(words, word) != words.end();
 }
 
+/// The mode text.
+struct TextState {
+  enum class Spaces : std::uint8_t { first, after_marker, dropped, plain };
+  Automaton::Node node = Automaton::kRoot;
+  LiteralSet active;                 // literals that may come now
+  LiteralSet gated;                  // those of them that only begin a call in another form
+  std::optional<LiteralId> waiting;  // a marker at the beginning of the held bytes, still to act on
+  Spaces spaces = Spaces::first;     // the meaning of white space that comes now
+  bool reasoning = false;
+  bool in_section = false;
+  bool reopens = false;  // of the call: it stands behind the end of its section
+  bool junk = false;     // there was text since the last marker
+  bool seen_marker = false;
+  bool has_ended = false;     // the turn ended behind a call; what comes now is no part of it
+  bool tells_of_end = false;  // that something came behind the end has not been told yet
+  bool at_head = true;        // a message begins here
+  bool in_answer = false;     // the head of this message says that it is for the user
+  bool in_head = false;       // `held` is the beginning of a head
+  bool by_head = false;       // of the call: a head began it
+  bool owes_close = false;    // a call has ended the reasoning, whose own end may still come
+  Lead lead;  // the text since the reasoning or the last call, without text that is held
+  const Syntax* section = nullptr;
+  std::size_t closed = 0;      // number of its close marks that have come
+  std::span<const Mark> tail;  // what should follow the last call
+  char bracket = '\0';         // with which the last call ends; 0: with none
+  std::string_view edge;       // white space that belongs to the last marker
+  std::string held_space;
+  bool space_is_text = false;  // in reasoning: this run of white space is too long to be held
+  std::string text;            // content or reasoning to be sent
+};
+
+/// The mode call, and the calls of this answer.
+struct CallState {
+  bool in_call = false;
+  bool committed = false;
+  bool is_next = false;  // in a section that is already open
+  MemberHold hold;       // of the call's arguments
+  const Syntax* syntax = nullptr;
+  std::size_t syntax_index = 0;
+  LiteralId call_literal = 0;
+  std::string held;  // bytes since the call's first marker, while the call is uncertain
+  std::uint32_t calls = 0;
+  std::set<std::string> ids;       // ids that the model has written
+  std::size_t claimed = kAnyRank;  // the lowest rank of any call
+  std::string claimed_by;          // of the first call
+  LiteralSet leaked;               // markers of calls that became text
+  Diagnostic suspicion;            // for a failed call: reported if its bytes turn out to be text
+  Diagnostic unknown;    // set if one of the syntaxes tried here read a name that is not a tool's
+  std::string stranger;  // the last such name
+  Diagnostic broken;     // set if one of the syntaxes tried here has a marker that is a call's
+  std::string why_code;  // why the call that is being tried failed
+  std::string why_text;
+};
+
+/// Bytes that are read again, as text, because the call that they seemed to begin failed.
+struct RereadState {
+  std::string again;
+  std::size_t again_at = 0;
+  std::int64_t budget = kFirstReread;
+  bool is_first_time = true;  // the bytes being read are not from `again`
+  bool retrying = false;      // the automaton has held every byte since the place of a failed call
+  std::size_t retry_depth = 0;  // the number of these bytes
+  LiteralSet tried;             // literals that failed there
+  LiteralId retry_literal = 0;
+  std::size_t retry_from = 0;    // for retry_literal, the first syntax not tried yet
+  bool retries_section = false;  // ... as syntax_in_section counts
+};
+
+/// What has come in.
+struct InputState {
+  // Control tokens that came in as such, as far as they may be part of a marker. Places are byte
+  // offsets in the answer.
+  std::vector<Place> controls;
+  std::uint64_t taken = 0;       // bytes that have been read for the first time
+  std::size_t prompt_bytes = 0;  // bytes of Format::prompt_end that are not used yet
+  utf8::Sanitizer sanitizer;
+  bool sanitizer_open = false;
+};
+
+/// What an answer changes in the parser. reset() replaces all of it at once.
+struct AnswerState : TextState, CallState, RereadState, InputState {};
+
 }  // namespace
 
-struct StreamParser::Impl {
+// It is its state, so that the modes name the fields plainly.
+struct StreamParser::Impl : AnswerState {
   Impl(std::shared_ptr<const Format> format_in, ParseOptions options_in)
       : format(std::move(format_in)), options(std::move(options_in)) {
     for (std::size_t i = 0; i < options.tools.size(); ++i) {
@@ -198,114 +281,14 @@ struct StreamParser::Impl {
   std::vector<std::vector<Place>> controls_of;
   ToolSchemas tools;  // pointers into options.schemas
 
-  // State of the mode text.
-  enum class Spaces : std::uint8_t { first, after_marker, dropped, plain };
-  Automaton::Node node = Automaton::kRoot;
-  LiteralSet active;                 // literals that may come now
-  LiteralSet gated;                  // those of them that only begin a call in another form
-  std::optional<LiteralId> waiting;  // a marker at the beginning of the held bytes, still to act on
-  Spaces spaces = Spaces::first;     // the meaning of white space that comes now
-  bool reasoning = false;
-  bool in_section = false;
-  bool reopens = false;  // of the call: it stands behind the end of its section
-  bool junk = false;     // there was text since the last marker
-  bool seen_marker = false;
-  bool has_ended = false;     // the turn ended behind a call; what comes now is no part of it
-  bool tells_of_end = false;  // that something came behind the end has not been told yet
-  bool at_head = false;       // a message begins here
-  bool in_answer = false;     // the head of this message says that it is for the user
-  bool in_head = false;       // `held` is the beginning of a head
-  bool by_head = false;       // of the call: a head began it
-  bool owes_close = false;    // a call has ended the reasoning, whose own end may still come
-  Lead lead;  // the text since the reasoning or the last call, without text that is held
-  const Syntax* section = nullptr;
-  std::size_t closed = 0;      // number of its close marks that have come
-  std::span<const Mark> tail;  // what should follow the last call
-  char bracket = '\0';         // with which the last call ends; 0: with none
-  std::string_view edge;       // white space that belongs to the last marker
-  std::string held_space;
-  bool space_is_text = false;  // in reasoning: this run of white space is too long to be held
-  std::string text;            // content or reasoning to be sent
-
-  // State of the mode call.
-  bool in_call = false;
-  bool committed = false;
-  bool is_next = false;  // in a section that is already open
-  CallReader reader;
-  MemberHold hold;  // of the call's arguments
-  const Syntax* syntax = nullptr;
-  std::size_t syntax_index = 0;
-  LiteralId call_literal = 0;
-  std::string held;  // bytes since the call's first marker, while the call is uncertain
-  std::uint32_t calls = 0;
-  std::set<std::string> ids;       // ids that the model has written
-  std::size_t claimed = kAnyRank;  // the lowest rank of any call
-  std::string claimed_by;          // of the first call
-  LiteralSet leaked;               // markers of calls that became text
-  Diagnostic suspicion;            // for a failed call: reported if its bytes turn out to be text
-  Diagnostic unknown;    // set if one of the syntaxes tried here read a name that is not a tool's
-  std::string stranger;  // the last such name
-  Diagnostic broken;     // set if one of the syntaxes tried here has a marker that is a call's
-  std::string why_code;  // why the call that is being tried failed
-  std::string why_text;
-
-  // Reading again.
-  std::string again;
-  std::size_t again_at = 0;
-  std::int64_t budget = kFirstReread;
-  bool is_first_time = true;  // the bytes being read are not from `again`
-  bool retrying = false;      // the automaton has held every byte since the place of a failed call
-  std::size_t retry_depth = 0;  // the number of these bytes
-  LiteralSet tried;             // literals that failed there
-  LiteralId retry_literal = 0;
-  std::size_t retry_from = 0;    // for retry_literal, the first syntax not tried yet
-  bool retries_section = false;  // ... as syntax_in_section counts
-
-  // Control tokens that came in as such, as far as they may be part of a marker. Places are byte
-  // offsets in the answer.
-  std::vector<Place> controls;
-  std::uint64_t taken = 0;       // bytes that have been read for the first time
-  std::size_t prompt_bytes = 0;  // bytes of Format::prompt_end that are not used yet
-  utf8::Sanitizer sanitizer;
-  bool sanitizer_open = false;
-  std::string clean;
+  CallReader reader;  // start() prepares it for a call
+  std::string clean;  // what the sanitizer made of the bytes that came last
   std::vector<ChatEvent>* out = nullptr;
 };
 
 void StreamParser::Impl::reset() {
-  node = Automaton::kRoot;
-  waiting.reset();
-  spaces = Spaces::first;
-  reasoning = in_section = junk = seen_marker = in_call = committed = is_next = reopens = false;
-  owes_close = in_head = by_head = in_answer = has_ended = tells_of_end = false;
-  at_head = true;
+  static_cast<AnswerState&>(*this) = {};
   lead.begin();
-  section = syntax = nullptr;
-  closed = 0;
-  tail = {};
-  bracket = '\0';
-  edge = {};
-  held_space.clear();
-  text.clear();
-  held.clear();
-  calls = 0;
-  ids.clear();
-  claimed = kAnyRank;
-  claimed_by.clear();
-  leaked = {};
-  again.clear();
-  again_at = 0;
-  budget = kFirstReread;
-  retrying = false;
-  tried = {};
-  retry_from = 0;
-  sanitizer = {};
-  sanitizer_open = false;
-  controls.clear();
-  taken = 0;
-  prompt_bytes = 0;
-  suspicion = unknown = broken = {};
-  stranger.clear();
   if (options.parse_reasoning && starts_in_reasoning(*format, options.prompt_tail)) {
     begin_reasoning();
   }

@@ -712,6 +712,34 @@ TEST(StreamParser, WhateverIsCutTheArgumentsAreOrBeginJson) {
   }
 }
 
+// Wherever an answer breaks off, the next one is read as by a new parser.
+TEST(StreamParser, ResetForgetsTheAnswer) {
+  const struct {
+    std::string_view definition;
+    std::string_view text;
+  } rows[] = {
+      {kBraces,
+       R"(<tool_call>{"name": "other", "arguments": {}}</tool_call> so <tool_call>{"name": "get_time", "arguments": {"a": [1, {"b": "c)"},
+      {kTags, "<call>\n<f=get_time>\n<p=a>\nx\n</p>\n<p=b>\n{\"c\": [1,"},
+      {kPython, R"([get_time(a=1, b='x'), get_time(c=[1, (2)"},
+  };
+  for (const auto& row : rows) {
+    const auto format = compile(row.definition, "test");
+    ASSERT_TRUE(format) << format.error().message;
+    StreamParser fresh(*format, with_tools());
+    const Outcome expected = outcome_of(events_of(fresh, row.text, row.text.size()));
+    StreamParser parser(*format, with_tools());
+    std::vector<ChatEvent> unused;
+    for (std::size_t size = 0; size <= row.text.size(); ++size) {
+      parser.feed(row.text.substr(0, size), /*is_control=*/false, unused);
+      parser.reset();
+      EXPECT_EQ(outcome_of(events_of(parser, row.text, row.text.size())), expected)
+          << row.text.substr(0, size);
+      parser.reset();
+    }
+  }
+}
+
 // A model that stops in its arguments, and one that is stopped.
 TEST(StreamParser, ArgumentsThatEndEarly) {
   const struct {
