@@ -516,13 +516,8 @@ bool ChatDecoder::continue_message() {
     return fail("invalid_value", "continue_final_message",
                 "the message that the answer goes on from cannot have reasoning");
   }
-  if (chat_.response_format.kind == ResponseFormat::Kind::json) {
-    return fail("invalid_value", "continue_final_message",
-                "a message cannot be gone on from where response_format holds the answer");
-  }
-  chat_.prefill = last.text();
-  chat_.messages.pop_back();
-  return true;
+  return take_prefill("continue_final_message",
+                      "a message cannot be gone on from where response_format holds the answer");
 }
 
 // Checks what depends on several fields.
@@ -532,10 +527,7 @@ bool ChatDecoder::finish() {
   if (chat_.top_logprobs > 0 && !chat_.logprobs) {
     return fail("invalid_value", "top_logprobs", "top_logprobs needs logprobs: true");
   }
-  if (out_.include_usage && !out_.stream) {
-    return fail("invalid_value", "stream_options", "stream_options needs stream: true");
-  }
-  return continue_message();
+  return usage_fits_stream(out_.include_usage, out_.stream) && continue_message();
 }
 
 Result<ChatCompletionRequest, ApiError> ChatDecoder::run(const Value& body) {

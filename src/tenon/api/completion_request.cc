@@ -147,9 +147,7 @@ bool CompletionDecoder::finish() {
   if (out_.echo && chat_.logprobs) {
     return refuse("echo", "beside logprobs: those of the prompt are not known");
   }
-  if (out_.include_usage && !out_.stream) {
-    return fail("invalid_value", "stream_options", "stream_options needs stream: true");
-  }
+  if (!usage_fits_stream(out_.include_usage, out_.stream)) return false;
   if (!chat_.max_tokens) chat_.max_tokens = kDefaultMaxTokens;
   return true;
 }

@@ -585,14 +585,10 @@ bool MessagesDecoder::finish(bool counts_only) {
   if (!choice_fits_tools()) return false;
   const Message& last = chat_.messages.back();
   if (last.role != Role::assistant || !last.tool_calls.empty()) return true;
-  if (chat_.response_format.kind == ResponseFormat::Kind::json) {
-    return fail("invalid_value", "messages",
-                "messages end with the assistant's own words, which cannot be gone on from where "
-                "output_config.format holds the answer");
-  }
-  chat_.prefill = last.text();
-  chat_.messages.pop_back();
-  return true;
+  return take_prefill(
+      "messages",
+      "messages end with the assistant's own words, which cannot be gone on from where "
+      "output_config.format holds the answer");
 }
 
 Result<MessagesRequest, ApiError> MessagesDecoder::run(const Value& body, bool counts_only) {

@@ -379,6 +379,20 @@ bool RequestReader::choice_fits_tools() {
               "tool_choice demands a call, but the request has no tools");
 }
 
+bool RequestReader::usage_fits_stream(bool include_usage, bool is_stream) {
+  if (!include_usage || is_stream) return true;
+  return fail("invalid_value", "stream_options", "stream_options needs stream: true");
+}
+
+bool RequestReader::take_prefill(const std::string& param, const std::string& refusal) {
+  if (chat_.response_format.kind == ResponseFormat::Kind::json) {
+    return fail("invalid_value", param, refusal);
+  }
+  chat_.prefill = chat_.messages.back().text();
+  chat_.messages.pop_back();
+  return true;
+}
+
 bool RequestReader::stream_options(const Value& value, bool& include_usage) {
   if (!kind(value, Kind::object, "stream_options")) return false;
   for (const json::Member& member : *value.if_object()) {

@@ -283,6 +283,11 @@ class RequestReader : protected FieldReader {
   }
   /// Fails if a call is required although there are no tools.
   bool choice_fits_tools();
+  /// Fails if the usage of a stream is wanted without a stream.
+  bool usage_fits_stream(bool include_usage, bool is_stream);
+  /// Makes the last message, the assistant's own words, the beginning of the answer. Fails about
+  /// `param` with `refusal` if the answer is a JSON document, which cannot begin in the middle.
+  bool take_prefill(const std::string& param, const std::string& refusal);
 
   bool is_tool_name(const std::string& name, const std::string& path);
 
