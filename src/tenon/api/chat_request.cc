@@ -31,7 +31,6 @@ using json::Kind;
 using json::Value;
 using message::ArgumentOrder;
 using message::Message;
-using message::ResponseFormat;
 using message::Role;
 using message::Tool;
 using message::ToolMode;
