@@ -62,10 +62,10 @@ extern "C" {
 
 /* ---- Version, texts, errors ------------------------------------------------------------------ */
 
-/* The version of this header; tenon_version() is that of the library: "0.1.0". Programs work with
+/* The version of this header; tenon_version() is that of the library: "0.2.0". Programs work with
  * every library of the same major version. */
 #define TENON_VERSION_MAJOR 0
-#define TENON_VERSION_MINOR 1
+#define TENON_VERSION_MINOR 2
 TENON_API const char* tenon_version(void);
 
 typedef struct tenon_text {
