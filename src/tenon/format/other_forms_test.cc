@@ -558,7 +558,7 @@ TEST(OtherForms, LabelledAnswersAreReadRight) {
     double recall;
   };
   const std::map<std::string, Floor> floors = {{"third", {.precision = 0.67, .recall = 0.89}},
-                                               {"fourth", {.precision = 0.95, .recall = 0.97}}};
+                                               {"fourth", {.precision = 0.95, .recall = 0.98}}};
   constexpr Floor kSeen{.precision = 0.995, .recall = 0.99};
   std::map<std::pair<std::string, std::string>, Score> totals;  // by batch and way
   for (const auto& [key, score] : scores) {
