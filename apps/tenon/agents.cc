@@ -62,7 +62,7 @@ const std::vector<AgentRow>& rows() {
                        {"OPENAI_MODEL", "${model}"}},
        .unset = {},
        .arguments = {"--auth-type", "openai"},
-       .least_context = 16'384},
+       .least_context = 32'768},
       {.name = "aider",
        .program = "aider",
        .install = "python3 -m pip install aider-chat",

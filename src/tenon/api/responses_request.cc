@@ -14,6 +14,7 @@
 #include "tenon/api/client_tools.h"
 #include "tenon/api/compaction.h"
 #include "tenon/api/left_out_content.h"
+#include "tenon/json/members.h"
 
 // How a request is decoded
 //
@@ -914,7 +915,13 @@ json::Object ResponsesDecoder::echo_of(const Value& body) const {
       if (!tool.if_object()->contains(key)) tool.if_object()->set(key, Value());
     }
   }
-  json::Object text{{"format", part("text", "format", json::Object{{"type", "text"}})}};
+  Value format = part("text", "format", json::Object{{"type", "text"}});
+  json::Object* const schema = format.if_object();
+  if (schema != nullptr && !schema->contains("description") &&
+      json::text_in(*schema, "type") == "json_schema") {
+    schema->set("description", Value());
+  }
+  json::Object text{{"format", std::move(format)}};
   if (Value verbosity = part("text", "verbosity", {}); !verbosity.is_null()) {
     text.set("verbosity", std::move(verbosity));
   }

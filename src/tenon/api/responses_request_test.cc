@@ -472,7 +472,7 @@ TEST(Responses, HonoursTheRest) {
   EXPECT_EQ(chat.response_format.strict, true);
   EXPECT_EQ(json::to_string(*decoded->echo.find("text")),
             R"({"format":{"type":"json_schema","name":"n","strict":true,)"
-            R"("schema":{"type":"object"}},"verbosity":"low"})");
+            R"("schema":{"type":"object"},"description":null},"verbosity":"low"})");
   EXPECT_EQ(*decoded->echo.find("metadata"), Value(json::Object{{"k", "v"}}));
   EXPECT_EQ(*decoded->echo.find("store"), Value(false));
 }
