@@ -65,6 +65,7 @@ bool simplify(json::Value& schema, const Capabilities& capabilities);
 // description, so nothing is lost.
 bool simplify_property(json::Value& property, const Capabilities& capabilities) {
   json::Object* object = property.if_object();
+  bool changed = object == nullptr;
   if (object == nullptr) {
     const bool takes_any =
         capabilities.bare_properties && capabilities.untyped && !capabilities.losses.any();
@@ -72,7 +73,6 @@ bool simplify_property(json::Value& property, const Capabilities& capabilities) 
     property = json::Object{};
     object = property.if_object();
   }
-  bool changed = false;
   if (!capabilities.bare_properties && !object->contains("description")) {
     object->set("description", "");
     changed = true;

@@ -749,6 +749,10 @@ INSTANTIATE_TEST_SUITE_P(
             [](Capabilities& c) { c.nested = SchemaForm::described_text; },
             R"({"type":"function","function":{"name":"f","parameters":{"properties":{"a":{"type":"object","properties":{}}}}}})",
             R"({"type":"function","function":{"name":"f","parameters":{"properties":{"a":{"type":"string","description":"JSON Schema: {\"type\": \"object\", \"properties\": {}}"}}}}})"},
+        ToolRow{
+            "BooleanSchemasBecomeObjects", [](Capabilities& c) { c.losses.names[0] = 1; },
+            R"({"type":"function","function":{"name":"f","parameters":{"properties":{"a":true}}}})",
+            R"({"type":"function","function":{"name":"f","parameters":{"properties":{"a":{}}}}})"},
         ToolRow{"UntypedOnesGetAType", [](Capabilities& c) { c.untyped = false; }, R"({"type":"function","function":{"name":"f","parameters":{"properties":{"a":{"anyOf":[{"type":"null"},{"type":"integer"}]},"b":{"$ref":"#/$defs/x"},"c":true}}}})", R"({"type":"function","function":{"name":"f","parameters":{"properties":{"a":{"description":"JSON Schema: {\"anyOf\": [{\"type\": \"null\"}, {\"type\": \"integer\"}]}","type":"integer"},"b":{"description":"JSON Schema: {\"$ref\": \"#/$defs/x\"}","type":"object"},"c":{"description":"","type":"string"}}}}})"}),
     row_name);
 
