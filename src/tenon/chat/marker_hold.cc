@@ -41,7 +41,11 @@ const std::vector<std::string>& markers_of_all_formats() {
     for (const auto& format : format::all()) {
       for (std::string& marker : format::strong_markers(*format)) {
         const bool has_name = marker.size() >= 4 && is_bracket(marker.front());
-        if (has_name && marker.size() <= kMaxMarkerBytes) all.push_back(std::move(marker));
+        if (!has_name) continue;
+        // What follows the closing bracket is ordinary text ("<tool_call>function\n").
+        const std::size_t end = marker.find(marker.front() == '<' ? '>' : ']');
+        if (end != marker.npos) marker.resize(end + 1);
+        if (marker.size() <= kMaxMarkerBytes) all.push_back(std::move(marker));
       }
     }
     std::ranges::sort(all);
