@@ -403,7 +403,11 @@ PLACES = {
         2,
     ),
     "Template": (lambda o: tenon.ChatTemplate("a\n{{ b"), "", 2),
-    "Request": (lambda o: o["service"].chat("Hello", temperature="a"), "temperature", 0),
+    "Request": (
+        lambda o: o["service"].chat([{"role": "user", "content": "a"}], temperature="a"),
+        "temperature",
+        0,
+    ),
     "NoPlace": (lambda o: o["vocab"].encode("a"), "", 0),
 }
 

@@ -10,7 +10,7 @@ from serving import TENON
 
 ROOT = Path(__file__).resolve().parents[2]
 # Names of formats that are words with a meaning of their own in the sources.
-WORDS = {"json", "react", "bracket", "dots"}
+WORDS = {"json", "react", "bracket", "dots", "openai", "qwen"}
 # The layer that knows vocabularies knows kinds of tokenizers, some of which are called like formats.
 TOKENIZERS = ROOT / "src" / "tenon" / "vocab"
 
