@@ -25,7 +25,6 @@ struct AgentRow {
   std::string_view name;     ///< As the user says it.
   std::string_view program;  ///< As the shell finds it.
   std::string_view install;  ///< The command that installs it.
-  std::string_view page;     ///< In docs/clients.
   std::vector<std::pair<std::string_view, std::string_view>> environment;
   std::vector<std::string_view> unset;      ///< Variables that would lead elsewhere.
   std::vector<std::string_view> arguments;  ///< Before those of the user.

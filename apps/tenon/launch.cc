@@ -21,7 +21,7 @@
 namespace tenon::app {
 namespace {
 
-// What a server says that knows nothing of its model's context.
+// The context of a model, if the server does not tell it.
 constexpr std::uint64_t kUnknownContext = 32'768;
 
 struct LaunchOptions {

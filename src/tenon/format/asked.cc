@@ -98,7 +98,6 @@ bool is_of_tools(std::string_view sentence, bool names_tool) {
 }
 
 bool is_to_show_calls(std::string_view sentence, bool names_tool) {
-  if (is_of_tools(sentence, names_tool) && asks_to_write(sentence)) return true;
   if (has_any(sentence, {"tool call*", "tool-call*", "function call*", "function-call*"}) &&
       has_any(sentence, {"example*", "look", "looks", "like", "show", "what", "how", "is this",
                          "correct", "valid", "form", "format*", "explain"})) {
@@ -114,15 +113,16 @@ bool is_to_show_calls(std::string_view sentence, bool names_tool) {
     return true;
   }
   if (has_any(sentence, {"system prompt*", "what can you do", "who are you"})) return true;
-  const bool is_of_tools = names_tool || has_any(sentence, {"tool*", "function*", "api call*"});
-  if (is_of_tools &&
+  const bool speaks_of_tools = names_tool || has_any(sentence, {"tool*", "function*", "api call*"});
+  if (speaks_of_tools &&
       has_any(sentence,
               {"which tool*", "what tool*", "which function*", "what function*", "what format",
                "which format", "tools do you have", "functions do you have", "what are your",
                "which are your", "what arguments", "which arguments", "syntax", "teach*"})) {
     return true;
   }
-  const bool is_of_call = is_of_tools || has_any(sentence, {"call", "calls", "calling", "invoke"});
+  const bool is_of_call =
+      speaks_of_tools || has_any(sentence, {"call", "calls", "calling", "invoke"});
   if (is_of_call && has_any(sentence, {"json", "payload", "request body", "curl", "postman"})) {
     return true;
   }
@@ -174,8 +174,11 @@ Asked asked_for(std::string_view request, std::span<const std::string> tools) {
   for (const std::string_view sentence : sentences_of(low)) {
     const bool names_tool = std::ranges::any_of(
         names, [sentence](const std::string& name) { return has_any(sentence, {name}); });
-    if (is_to_show_calls(sentence, names_tool)) return Asked::to_show_calls;
-    if (is_of_tools(sentence, names_tool)) asked = Asked::of_tools;
+    const bool is_of = is_of_tools(sentence, names_tool);
+    if ((is_of && asks_to_write(sentence)) || is_to_show_calls(sentence, names_tool)) {
+      return Asked::to_show_calls;
+    }
+    if (is_of) asked = Asked::of_tools;
   }
   return asked;
 }
