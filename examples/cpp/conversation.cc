@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tenon/chat/converse.h"
-#include "tenon/chat/responder.h"
+#include "tenon/chat/model.h"
 #include "tenon/chat/toolbox.h"
 #include "tenon/engine/llama/llama_engine.h"
 #include "tenon/json/value.h"
