@@ -15,6 +15,27 @@ constexpr std::string_view kOpencode =
     R"("limit": {"context": ${context}, "output": 8192}}}}}, "enabled_providers": ["tenon"], )"
     R"("model": "tenon/${model}", "small_model": "tenon/${model}"})";
 
+constexpr std::string_view kPi =
+    R"(export default (pi) => pi.registerProvider("tenon", {name: "Tenon", baseUrl: "${server}/v1", )"
+    R"(apiKey: "$TENON_API_KEY", api: "openai-completions", models: [{type: "chat", id: "${model}", )"
+    R"(name: "${model}", reasoning: false, input: ["text"], contextWindow: ${context}, )"
+    R"(maxTokens: 8192, cost: {input: 0, output: 0, cacheRead: 0, cacheWrite: 0}}]});)"
+    "\n";
+
+// YAML takes JSON.
+constexpr std::string_view kContinue =
+    R"({"name": "Tenon", "version": "1.0.0", "schema": "v1", "models": [{"name": "Tenon", )"
+    R"("provider": "openai", "model": "${model}", "apiBase": "${server}/v1", "apiKey": "${key}", )"
+    R"("roles": ["chat", "edit", "apply"], "capabilities": ["tool_use"]}]})"
+    "\n";
+
+constexpr std::string_view kCline =
+    R"({"version": 1, "lastUsedProvider": "openai-compatible", "modes": {}, "providers": {)"
+    R"("openai-compatible": {"settings": {"provider": "openai-compatible", "apiKey": "${key}", )"
+    R"("model": "${model}", "baseUrl": "${server}/v1"}, "updatedAt": "2026-01-01T00:00:00.000Z", )"
+    R"("tokenSource": "manual"}}})"
+    "\n";
+
 // Sources: each agent's own documentation of its variables and options.
 const std::vector<AgentRow>& rows() {
   static const std::vector<AgentRow> kRows = {
@@ -66,6 +87,50 @@ const std::vector<AgentRow>& rows() {
        .unset = {},
        .arguments = {"--model", "openai/${model}"},
        .least_context = 8'192},
+      {.name = "pi",
+       .program = "pi",
+       .install = "npm install -g @earendil-works/pi-coding-agent",
+       .environment = {{"TENON_API_KEY", "${key}"}},
+       .unset = {},
+       .arguments = {"--extension", "${folder}/provider.js", "--provider", "tenon", "--model",
+                     "${model}"},
+       .least_context = 8'192,
+       .file_name = "provider.js",
+       .file = kPi},
+      {.name = "continue",
+       .program = "cn",
+       .install = "npm install -g @continuedev/cli",
+       .environment = {{"CONTINUE_TELEMETRY_ENABLED", "0"}},
+       .unset = {},
+       .arguments = {"--config", "${folder}/config.yaml"},
+       .least_context = 8'192,
+       .file_name = "config.yaml",
+       .file = kContinue},
+      {.name = "cline",
+       .program = "cline",
+       .install = "npm install -g cline",
+       .environment = {{"CLINE_PROVIDER_SETTINGS_PATH", "${folder}/providers.json"}},
+       .unset = {},
+       .arguments = {"--provider", "openai-compatible", "--model", "${model}"},
+       .least_context = 32'768,
+       .file_name = "providers.json",
+       .file = kCline},
+      {.name = "gptme",
+       .program = "gptme",
+       .install = "python3 -m pip install gptme",
+       .environment = {{"OPENAI_BASE_URL", "${server}/v1"}, {"OPENAI_API_KEY", "${key}"}},
+       .unset = {},
+       .arguments = {"--model", "local/${model}", "--tool-format", "tool"},
+       .least_context = 16'384},
+      {.name = "llm",
+       .program = "llm",
+       .install = "python3 -m pip install llm",
+       .environment = {{"LLM_USER_PATH", "${folder}"}},
+       .unset = {},
+       .arguments = {"openai", "endpoint", "${server}/v1", "--model", "${model}", "--key", "tenon"},
+       .least_context = 2'048,
+       .file_name = "keys.json",
+       .file = "{\"tenon\": \"${key}\"}\n"},
   };
   return kRows;
 }
@@ -74,9 +139,10 @@ std::string filled(std::string_view text, const Served& served) {
   const bool is_quoted = text.find('"') != text.npos;
   const auto value_of = [&](std::string_view slot) {
     if (slot == "context") return std::to_string(served.context);
-    const std::string& value = slot == "server"  ? served.server
-                               : slot == "model" ? served.model
-                                                 : served.key;
+    const std::string& value = slot == "server"   ? served.server
+                               : slot == "model"  ? served.model
+                               : slot == "folder" ? served.folder
+                                                  : served.key;
     if (!is_quoted) return value;
     const std::string quoted = json::quoted(value);
     return quoted.substr(1, quoted.size() - 2);
@@ -115,6 +181,7 @@ Launch launch_of(const AgentRow& agent, const Served& served,
   for (const auto& [name, value] : agent.environment) {
     launch.environment.emplace_back(name, filled(value, served));
   }
+  launch.file = filled(agent.file, served);
   return launch;
 }
 

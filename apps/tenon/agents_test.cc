@@ -11,8 +11,11 @@ namespace tenon::app {
 namespace {
 
 // A model's name with what shells and JSON care for.
-const Served kServed{
-    .server = "http://127.0.0.1:8080", .model = R"(a "b" \c$d)", .key = "secret", .context = 4096};
+const Served kServed{.server = "http://127.0.0.1:8080",
+                     .model = R"(a "b" \c$d)",
+                     .key = "secret",
+                     .context = 4096,
+                     .folder = "/state"};
 
 TEST(Agents, GetWhatTheyNeedAndNothingElse) {
   for (const AgentRow& agent : agents()) {
@@ -24,6 +27,10 @@ TEST(Agents, GetWhatTheyNeedAndNothingElse) {
     // Other users of the machine see the command, but not the environment.
     EXPECT_EQ(all.find("secret"), all.npos);
     for (const auto& [name, value] : launch.environment) all += value + "\n";
+    const bool is_told_of_file =
+        all.find("/state/" + std::string(agent.file_name)) != all.npos || agent.name == "llm";
+    EXPECT_TRUE(agent.file_name.empty() || is_told_of_file) << all;
+    all += launch.file;
     EXPECT_EQ(all.find("${"), all.npos);
     for (const char* const part : {"http://127.0.0.1:8080", "secret"}) {
       EXPECT_NE(all.find(part), all.npos) << part;
@@ -41,6 +48,13 @@ TEST(Agents, TakeTheUsersArgumentsLast) {
   const Launch launch = launch_of(*find_agent("codex"), kServed, arguments);
   ASSERT_GT(launch.command.size(), 3U);
   EXPECT_TRUE(std::equal(arguments.rbegin(), arguments.rend(), launch.command.rbegin()));
+}
+
+TEST(Agents, FilesHoldJson) {
+  for (const char* const name : {"continue", "cline", "llm"}) {
+    const Launch launch = launch_of(*find_agent(name), kServed, {});
+    EXPECT_TRUE(json::parse(launch.file)) << launch.file;
+  }
 }
 
 TEST(Agents, OpencodeGetsJson) {

@@ -3,12 +3,15 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "agents.h"
@@ -16,6 +19,8 @@
 #include "running_server.h"
 #include <unistd.h>
 
+#include "tenon/base/descriptor.h"
+#include "tenon/config/files.h"
 #include "tenon/json/members.h"
 
 namespace tenon::app {
@@ -124,6 +129,30 @@ void print(const AgentRow& agent, const Launch& launch) {
   std::cout << std::endl;
 }
 
+// Writes what the agent is told of, for the user alone: it may hold the server's key.
+OrComplaint<void> write_file(const AgentRow& agent, const Served& served, const std::string& text) {
+  namespace fs = std::filesystem;
+  if (agent.file_name.empty()) return {};
+  if (served.folder.empty()) {
+    return complaint(kBadInput, std::string(agent.name) +
+                                    " is told of a file, and neither XDG_STATE_HOME nor HOME says "
+                                    "where it may be");
+  }
+  std::error_code failed;
+  fs::create_directories(served.folder, failed);
+  const std::string path = served.folder + "/" + std::string(agent.file_name);
+  // Another launch may read it meanwhile, so the new file takes the place of the old one whole.
+  std::string partial = path + ".XXXXXX";
+  const Descriptor file(failed ? -1 : ::mkstemp(partial.data()));  // mkstemp: mode 0600.
+  const bool is_written = file.is_open() && ::write(file.get(), text.data(), text.size()) ==
+                                                static_cast<ssize_t>(text.size());
+  if (is_written && std::rename(partial.c_str(), path.c_str()) == 0) return {};
+  const int error = failed ? failed.value() : errno;
+  if (file.is_open()) ::unlink(partial.c_str());
+  return complaint(kBadInput, path + " cannot be written: " + std::strerror(error) +
+                                  "; XDG_STATE_HOME names another folder");
+}
+
 int start(const AgentRow& agent, Launch launch) {
   for (const std::string_view name : agent.unset) unsetenv(std::string(name).c_str());
   for (const auto& [name, value] : launch.environment) {
@@ -159,14 +188,20 @@ int run_launch(const LaunchOptions& options) {
       names += (names.empty() ? "" : ", ") + std::string(each.name);
     return complain({kUsage, "there is no agent '" + options.agent + "'; there are " + names});
   }
-  const auto served = served_by(options);
+  auto served = served_by(options);
   if (!served) return complain(served.error());
   if (served->context < agent->least_context) {
     std::cerr << "tenon: " << agent->name << " needs a context of " << agent->least_context
               << " tokens or more, and '" << served->model << "' has " << served->context
               << ": its requests may be refused" << std::endl;
   }
+  if (std::string state = config::state_folder(); !state.empty()) {
+    served->folder = state + "/launch/" + std::string(agent->name);
+  }
   Launch launch = launch_of(*agent, *served, options.arguments);
+  if (const auto written = write_file(*agent, *served, launch.file); !written) {
+    return complain(written.error());
+  }
   if (options.print) {
     print(*agent, launch);
     return kOk;

@@ -43,9 +43,9 @@ class Watch(http.server.ThreadingHTTPServer):
     """Passes each request on to a server and each answer back as it comes, and keeps both."""
     daemon_threads = True
 
-    def __init__(self, server):
+    def __init__(self, server, limit_s):
         super().__init__(("127.0.0.1", 0), WatchHandler)
-        self.server, self.seen = server, []
+        self.server, self.limit_s, self.seen = server, limit_s, []
         self.url = f"http://127.0.0.1:{self.server_port}"
 
     def asked(self):
@@ -67,7 +67,7 @@ class WatchHandler(http.server.BaseHTTPRequestHandler):
         length = int(self.headers.get("content-length") or 0)
         body = self.rfile.read(length)
         place = urllib.parse.urlsplit(self.server.server.url)
-        connection = http.client.HTTPConnection(place.hostname, place.port, timeout=300)
+        connection = http.client.HTTPConnection(place.hostname, place.port, timeout=self.server.limit_s)
         headers = {name: value for name, value in self.headers.items() if name.lower() not in HOP_BY_HOP}
         connection.request(self.command, self.path, body=body or None, headers=headers)
         answer = connection.getresponse()
@@ -91,8 +91,8 @@ class WatchHandler(http.server.BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def watching(server):
-    watch = Watch(server)
+def watching(server, limit_s=300):
+    watch = Watch(server, limit_s)
     threading.Thread(target=watch.serve_forever, daemon=True).start()
     try:
         yield watch
@@ -176,10 +176,12 @@ class Agent:
         return run(["bash", "-euc", self.recipe_for(watch.url)], self.project, watch.url, **self.environment(), **variables)
 
     def launch(self, watch, name, *arguments, **variables):
-        """By `tenon launch`, without the page's file."""
+        """By `tenon launch`, without the page's file. A link would hide from Python in which environment the program is."""
         programs = self.folder / "programs"
         programs.mkdir()
-        (programs / name).symlink_to(self.program)
+        started = programs / self.program.name.removesuffix(".exe")
+        started.write_text(f'#!/bin/sh\nexec "{self.program}" "$@"\n')
+        started.chmod(0o755)
         environment = self.environment()
         environment["PATH"] = f"{programs}:{environment['PATH']}"
         return run([TENON, "launch", name, "--url", watch.url, "--", *arguments], self.project, watch.url, **environment, **variables)

@@ -153,6 +153,16 @@ LAUNCHED = {
                  lambda place: read_and_write("read", "write", place, "filePath"), ["run", QUESTION]),
     "qwen": ("qwen-code", "sh", "qwen-code/node_modules/.bin/qwen",
              lambda place: read_and_write("read_file", "write_file", place, "file_path"), ["--approval-mode", "yolo", "-p", QUESTION]),
+    "pi": ("pi", "sh", "pi/node_modules/.bin/pi", lambda _: read_and_write("read", "write"), ["--offline", "--print", QUESTION]),
+    "continue": ("continue", "sh", "continue/node_modules/.bin/cn", lambda place: read_and_write("Read", "Write", place, "filepath"),
+                 ["--auto", "--print", QUESTION]),
+    "cline": ("cline", "sh", "cline/node_modules/.bin/cline",
+              lambda place: (("read_files", {"files": [{"path": f"{place}/notes.txt"}]}),
+                             ("editor", {"path": f"{place}/answer.txt", "new_text": WORD})), ["--auto-approve", "true", QUESTION]),
+    "gptme": ("gptme", "sh", ENVIRONMENTS / "gptme/bin/gptme", lambda _: read_and_write("read", "save"),
+              ["--tools", "shell,save,read", "--non-interactive", QUESTION]),
+    "llm": ("llm", "sh", ENVIRONMENTS / "llm/bin/llm", lambda _: read_and_write("read_file", "write_file"),
+            ["--functions", "tools.py", "--chain-limit", "10", QUESTION]),
 }
 
 
@@ -161,5 +171,12 @@ def test_launched(tmp_path, name):
     """`tenon launch` alone, without a file of the agent's."""
     page, language, program, calls, arguments = LAUNCHED[name]
     agent = Agent(tmp_path, page, language, CLIENTS / program)
-    with serving_script(tmp_path, rounds(*calls(agent.project))) as (server, upstream), watching(server) as watch:
-        agent.check(watch, upstream, agent.launch(watch, name, *arguments), is_kept=False)
+    if name == "llm":
+        (agent.project / "tools.py").write_text(agent.block("python"))
+    last = f"{ANSWER}\n{call('complete', {})}" if name == "gptme" else ANSWER
+    with serving_script(tmp_path, rounds(*calls(agent.project), last=last)) as (server, upstream), watching(server) as watch:
+        try:
+            agent.check(watch, upstream, agent.launch(watch, name, *arguments), is_kept=False)
+        finally:
+            if name == "cline":
+                agent.run(watch, "hub", "stop")

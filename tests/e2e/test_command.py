@@ -493,19 +493,28 @@ def test_every_command_has_its_manual(tmp_path):
     assert refused.returncode == 3 and "cannot be written into" in refused.stderr
 
 
-def test_launch_points_agents_at_the_server(server):
-    """The program of each agent is one that says what it was given; the real ones run in test_agents.py."""
+def test_launch_points_agents_at_the_server(server, tmp_path, monkeypatch):
+    """By what is printed, or by a file that it names and that others cannot read. The agents themselves run in test_agents.py."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     listed = [line.split()[0] for line in tenon("launch").stdout.splitlines()]
     assert {"claude", "codex", "opencode"} <= set(listed)
     for agent in listed:
         shown = tenon("launch", agent, "--url", server.url + "/v1/", "--print", "--", "-p", "it's")
-        assert shown.returncode == 0 and server.url in shown.stdout and "tenon-tiny" in shown.stdout, shown
+        told = shown.stdout
+        for file in tmp_path.glob(f"tenon/launch/{agent}/*"):
+            assert str(file.parent) in shown.stdout and file.stat().st_mode & 0o777 == 0o600
+            told += file.read_text()
+        assert shown.returncode == 0 and server.url in told and "tenon-tiny" in told, (shown, told)
         assert shown.stdout.endswith("-p 'it'\\''s'\n"), shown.stdout
     for arguments, status, wanted in ((["nobody"], 2, "there is no agent 'nobody'"),
                                       (["claude", "--model", "gpt"], 3, "has no model 'gpt'; it has 'tenon-tiny'"),
                                       (["claude", "--url", "http://127.0.0.1:9"], 4, "start a server with `tenon serve`")):
         run = tenon("launch", "--url", server.url, *arguments) if "--url" not in arguments else tenon("launch", *arguments)
         assert run.returncode == status and wanted in run.stderr, run.stderr
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    refused = tenon("launch", "pi", "--url", server.url, "--print")
+    assert refused.returncode == 3 and "pi/provider.js cannot be written: Not a directory" in refused.stderr, refused
 
 
 def test_launch_starts_the_program(server, tmp_path, monkeypatch):
