@@ -25,7 +25,8 @@ def names():
 
 
 def words(line):
-    return {word.strip(".-") for word in re.findall(r"[\w.-]+", line.lower())}
+    """The words of a line, without those of a comment behind its code."""
+    return {word.strip(".-") for word in re.findall(r"[\w.-]+", line.split("  //")[0].lower())}
 
 
 def is_about_formats(line):
