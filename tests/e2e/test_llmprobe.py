@@ -1,4 +1,4 @@
-"""llmprobe, a suite for servers of models, over the bundled model: its assertions of the protocol, not those of the model.
+"""llmprobe, a suite for servers of models, over the bundled model: its assertions of the protocol alone.
 scripts/setup.sh clients-long installs it."""
 import json
 import os
