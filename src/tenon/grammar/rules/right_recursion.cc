@@ -46,6 +46,7 @@ void for_each_part_of(const Node& node, F f) {
   if (const auto* repeat = std::get_if<node::Repeat>(&node)) f(repeat->part);
   if (const auto* lexeme = std::get_if<node::Lexeme>(&node)) f(lexeme->part);
   if (const auto* complement = std::get_if<node::Complement>(&node)) f(complement->part);
+  if (const auto* tokens = std::get_if<node::Tokens>(&node)) f(tokens->part);
 }
 
 // Calls `f` with the parts with which a text of the node may end.
@@ -424,9 +425,9 @@ std::vector<bool> regular_nodes(const Rules& rules) {
     });
     const Node& node = rules.node(id);
     const auto* lexeme = std::get_if<node::Lexeme>(&node);
-    const bool is_whole = std::holds_alternative<node::Token>(node) ||
-                          std::holds_alternative<node::Json>(node) ||
-                          std::holds_alternative<node::Later>(node);
+    const bool is_whole =
+        std::holds_alternative<node::Token>(node) || std::holds_alternative<node::Tokens>(node) ||
+        std::holds_alternative<node::Json>(node) || std::holds_alternative<node::Later>(node);
     if (is_whole || (lexeme != nullptr && lexeme->is_covered)) ++missing[id];
     if (missing[id] == 0) ready.push_back(id);
   }
@@ -508,6 +509,7 @@ std::optional<Rules> with_regular_parts_apart(const Rules& rules) {
     if (auto* complement = std::get_if<node::Complement>(&node)) {
       complement->part = at[complement->part];
     }
+    if (auto* tokens = std::get_if<node::Tokens>(&node)) tokens->part = at[tokens->part];
     at[id] = result.add(std::move(node));
   }
   for (RuleId rule = 0; rule < rules.rule_count(); ++rule) {
