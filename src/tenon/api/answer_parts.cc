@@ -28,6 +28,63 @@ json::Value encode_token(const std::string& bytes, double logprob) {
   return entry;
 }
 
+std::string_view word_of(message::TokenSource::From from) {
+  using enum message::TokenSource::From;
+  switch (from) {
+    case chat_template:
+      return "template";
+    case message:
+      return "message";
+    case tools:
+      return "tools";
+    case given:
+      return "given";
+    case model:
+      return "model";
+    case other:
+      break;
+  }
+  return "other";
+}
+
+json::Value encode_source(const message::TokenSource& source) {
+  json::Object out{{"from", word_of(source.from)}};
+  if (source.from == message::TokenSource::From::message) {
+    out.set("message", std::uint64_t{source.message});
+    out.set("role", message::role_name(source.role));
+  }
+  out.set("tokens", std::uint64_t{source.tokens});
+  return out;
+}
+
+// What a model that learns from the answer should learn: what it wrote, now and in earlier turns.
+json::Value encode_tokens(const message::AnswerTokens& tokens, bool has_ids) {
+  json::Object out;
+  if (has_ids) {
+    out.set("prompt_token_ids", encode_ids(tokens.prompt));
+    out.set("token_ids", encode_ids(tokens.output));
+  }
+  if (!tokens.logprobs.empty()) {
+    out.set("logprobs", json::Array(tokens.logprobs.begin(), tokens.logprobs.end()));
+  }
+  std::vector<message::TokenSource> sources = tokens.sources;
+  if (sources.empty()) return out;
+  sources.push_back({.from = message::TokenSource::From::model,
+                     .tokens = static_cast<std::uint32_t>(tokens.output.size())});
+  json::Array runs;
+  json::Array mask;
+  for (const message::TokenSource& source : sources) {
+    const bool is_learned = source.from == message::TokenSource::From::model ||
+                            (source.from == message::TokenSource::From::message &&
+                             source.role == message::Role::assistant);
+    mask.insert(mask.end(), source.tokens, json::Value(is_learned ? 1 : 0));
+    runs.push_back(encode_source(source));
+  }
+  out.set("sources", std::move(runs));
+  out.set("loss_mask", std::move(mask));
+  return out;
+}
+
 // Cuts the last member off if it has begun but its value has not.
 std::string_view without_begun_member(std::string_view json) {
   struct Level {
@@ -97,12 +154,18 @@ void GuaranteeNote::add(const message::ChatEvent& event) {
   if (finish != nullptr && !finish->format.empty()) format_ = finish->format;
   if (finish != nullptr && finish->usage.is_estimated) is_estimated_ = true;
   if (finish != nullptr && !finish->rlm.empty()) rlm_ = finish->rlm;
+  if (finish != nullptr && finish->loop.repeats > 0) loop_ = finish->loop;
+  if (finish != nullptr && finish->prefix.of > 0) prefix_ = finish->prefix;
+  if (finish != nullptr && finish->tokens != nullptr) tokens_.push_back(finish->tokens);
 }
 
 void GuaranteeNote::add(const GuaranteeNote& choice) {
   is_tainted_ = is_tainted_ || choice.is_tainted_;
   is_estimated_ = is_estimated_ || choice.is_estimated_;
   if (!choice.rlm_.empty()) rlm_ = choice.rlm_;
+  if (choice.loop_.repeats > 0) loop_ = choice.loop_;
+  if (choice.prefix_.of > 0) prefix_ = choice.prefix_;
+  tokens_.insert(tokens_.end(), choice.tokens_.begin(), choice.tokens_.end());
   if (choice.guarantee_) {
     guarantee_ = std::min(guarantee_.value_or(*choice.guarantee_), *choice.guarantee_);
     format_ = choice.format_;
@@ -128,6 +191,24 @@ json::Value GuaranteeNote::encode() const {
   if (is_tainted_) note.set("taint", "unenforced");
   if (is_estimated_) note.set("usage", "estimated");
   if (!rlm_.empty()) note.set("rlm", rlm_);
+  if (loop_.repeats > 0) {
+    note.set("loop", json::Object{{"tool", loop_.tool},
+                                  {"repeats", std::uint64_t{loop_.repeats}},
+                                  {"steps", std::uint64_t{loop_.steps}}});
+  }
+  if (prefix_.of > 0) {
+    const bool is_lost = !prefix_.why.empty();
+    note.set("prefix", json::Object{{"kept", std::uint64_t{prefix_.kept}},
+                                    {"of", std::uint64_t{prefix_.of}},
+                                    {"lost_at", is_lost ? json::Value(std::uint64_t{prefix_.kept})
+                                                        : json::Value()},
+                                    {"why", is_lost ? json::Value(prefix_.why) : json::Value()}});
+  }
+  if (!tokens_.empty()) {
+    json::Array all;
+    for (const auto& tokens : tokens_) all.emplace_back(encode_tokens(*tokens, has_ids_));
+    note.set("tokens", all.size() == 1 ? std::move(all.front()) : json::Value(std::move(all)));
+  }
   return note;
 }
 
@@ -153,6 +234,10 @@ json::Array encode_token_logprobs(const std::vector<TokenLogprob>& logprobs) {
     content.push_back(std::move(entry));
   }
   return content;
+}
+
+json::Array encode_ids(std::span<const std::int32_t> ids) {
+  return {ids.begin(), ids.end()};
 }
 
 json::Value encode_usage(const message::Usage& usage) {

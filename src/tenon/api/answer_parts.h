@@ -1,8 +1,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,13 +35,18 @@ class GuaranteeNote {
       : format_(std::move(format)), is_due_(is_json) {}
 
   void add(const message::ChatEvent& event);
+  /// The ids of the tokens stand elsewhere in the answer.
+  void leave_out_ids() { has_ids_ = false; }
+
   /// Adds the note of another choice: the guarantee becomes the weaker one of both.
   void add(const GuaranteeNote& choice);
 
   /// `{"guarantee", "repairs", "format"}`. The guarantee is null if there is nothing to guarantee;
   /// the format is that of the calls, if there are any. With `"taint": "unenforced"` after
-  /// chat::kTaintUnenforced, with `"usage": "estimated"` if some of the usage was not counted, and
-  /// with `rlm` if a recursive model answered.
+  /// chat::kTaintUnenforced, with `"usage": "estimated"` if some of the usage was not counted,
+  /// with `rlm` if a recursive model answered, with `loop` if the conversation goes round, with
+  /// `prefix` if the request has the tokens of an earlier answer, and with `tokens` if they were
+  /// asked for: an object, or a list of one for each choice.
   [[nodiscard]] json::Value encode() const;
 
  private:
@@ -50,6 +58,10 @@ class GuaranteeNote {
   std::vector<message::Diagnostic> left_out_;  // of the request; the same for all choices
   std::vector<message::Diagnostic> repairs_;
   json::Object rlm_;  // of the last choice that ended
+  message::Loop loop_;
+  message::KeptPrefix prefix_;
+  std::vector<std::shared_ptr<const message::AnswerTokens>> tokens_;  // of each choice
+  bool has_ids_ = true;
 };
 
 /// Whether the answer's text must be JSON, so that the guarantee covers it.
@@ -65,6 +77,9 @@ class GuaranteeNote {
 /// last member whose name is not whole or whose value has not begun is left out. Arguments that are
 /// not an object become the member `input`.
 [[nodiscard]] json::Object call_input(std::string_view arguments);
+
+/// `[1, 2, ...]`
+[[nodiscard]] json::Array encode_ids(std::span<const std::int32_t> ids);
 
 /// The usage as Chat Completions and Completions report it.
 [[nodiscard]] json::Value encode_usage(const message::Usage& usage);

@@ -73,7 +73,8 @@ ChatAnswer::ChatAnswer(Options options, std::shared_ptr<http::Exchange> exchange
 ChatAnswer::~ChatAnswer() = default;
 
 // Choices differ by their seeds; without a seed the engine draws one for each.
-message::ChatRequest ChatAnswer::request_of(unsigned choice) const {
+message::ChatRequest ChatAnswer::request_of(unsigned choice) {
+  if (!options_.requests.empty()) return std::move(options_.requests[choice]);
   message::ChatRequest request = *options_.chat;
   if (!options_.prompts.empty()) request.continuation = options_.prompts[choice / choices_each_];
   if (request.sampling.seed) *request.sampling.seed += choice % choices_each_;
@@ -93,6 +94,7 @@ void ChatAnswer::start(chat::Responder& responder) {
   exchange_->release_body();
   options_.chat.reset();
   options_.prompts.clear();
+  options_.requests.clear();
   std::vector<std::shared_ptr<chat::Answer>> unwanted;
   {
     const std::lock_guard lock(mutex_);
@@ -121,7 +123,7 @@ std::optional<ApiError> ChatAnswer::start_choice(
     chat::Responder& responder, std::vector<std::shared_ptr<chat::Answer>>& answers) try {
   const auto choice = static_cast<unsigned>(answers.size());
   auto sink = std::make_shared<ChoiceSink>(shared_from_this(), choice);
-  const bool is_as_asked = choice == 0 && options_.prompts.empty();
+  const bool is_as_asked = choice == 0 && options_.prompts.empty() && options_.requests.empty();
   auto started = is_as_asked ? responder.start(*options_.chat, std::move(sink))
                              : responder.start(request_of(choice), std::move(sink));
   if (!started) return renamed(from_refusal(started.error()), encoder_->field_names());

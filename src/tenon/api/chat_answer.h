@@ -40,6 +40,8 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
     std::unique_ptr<message::ChatRequest> chat = std::make_unique<message::ChatRequest>();
     /// What the choices continue, `choices` of them for each; empty: `chat` has the conversation.
     std::vector<message::Continuation> prompts;
+    /// What each choice answers, instead of `chat`; empty: that.
+    std::vector<message::ChatRequest> requests;
     unsigned choices = 1;
     bool stream = false;
     std::vector<http::Header> headers;  ///< For every answer: request id, CORS.
@@ -99,7 +101,7 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
   [[nodiscard]] bool is_over() const;
   [[nodiscard]] std::vector<std::shared_ptr<chat::Answer>> answers() const;
   void done(unsigned status);
-  [[nodiscard]] message::ChatRequest request_of(unsigned choice) const;
+  [[nodiscard]] message::ChatRequest request_of(unsigned choice);  // once for each choice
 
   // Only read after start(), without the request; except `running`, see done().
   Options options_;

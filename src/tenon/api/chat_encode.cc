@@ -1,6 +1,7 @@
 #include "tenon/api/chat_encode.h"
 
 #include <algorithm>
+#include <memory>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -98,7 +99,10 @@ ChunkEncoder::ChunkEncoder(const ChatCompletionHead& head, unsigned choice)
       suffix_(head.usage_field ? R"(,"usage":null)" : ""),
       custom_tools_(head.custom_tools),
       has_functions_(head.has_functions),
-      note_(head.format, head.is_json) {}
+      has_token_ids_(head.token_ids),
+      note_(head.format, head.is_json) {
+  if (has_token_ids_) note_.leave_out_ids();
+}
 
 void ChunkEncoder::begin(std::string& out) {
   delta_ = R"("role":"assistant","content":null)";
@@ -193,7 +197,17 @@ void ChunkEncoder::append_chunk(const std::vector<TokenLogprob>& logprobs,
     out += "null}]";
   } else {
     json::append_quoted(out, wire_reason(finish->reason, has_functions_));
-    out += R"(}],"tenon":)";
+    const bool tells_ids = has_token_ids_ && finish->tokens != nullptr;
+    if (tells_ids) {
+      out += R"(,"token_ids":)";
+      json::append(out, encode_ids(finish->tokens->output));
+    }
+    out += "}]";
+    if (tells_ids) {
+      out += R"(,"prompt_token_ids":)";
+      json::append(out, encode_ids(finish->tokens->prompt));
+    }
+    out += R"(,"tenon":)";
     json::append(out, note_.encode());
   }
   out += suffix_;
@@ -249,7 +263,9 @@ void ChatCompletionEncoder::keep(unsigned choice, const message::ChatEvent& even
 
 json::Value ChatCompletionEncoder::whole(const message::Usage& usage) {
   json::Array list;
+  std::shared_ptr<const message::AnswerTokens> prompt;  // the same for all choices
   GuaranteeNote note(head_.format, head_.is_json);
+  if (head_.token_ids) note.leave_out_ids();
   for (const Kept& choice : kept_) {
     note.add(choice.note);
     json::Object entry;
@@ -257,10 +273,16 @@ json::Value ChatCompletionEncoder::whole(const message::Usage& usage) {
     entry.set("message", encode_message(choice.fold.message(), head_));
     entry.set("logprobs", options_.logprobs ? encode_logprobs(choice.logprobs) : json::Value());
     entry.set("finish_reason", wire_reason(choice.fold.finish().reason, head_.has_functions));
+    const auto& tokens = choice.fold.finish().tokens;
+    if (head_.token_ids && tokens != nullptr) {
+      entry.set("token_ids", encode_ids(tokens->output));
+      prompt = tokens;
+    }
     list.emplace_back(std::move(entry));
   }
   json::Object out = head_of(head_, "chat.completion");
   out.set("choices", std::move(list));
+  if (prompt != nullptr) out.set("prompt_token_ids", encode_ids(prompt->prompt));
   out.set("usage", encode_usage(usage));
   out.set("tenon", note.encode());
   return out;

@@ -26,7 +26,8 @@ struct ChatCompletionHead {
   std::vector<std::string> custom_tools;  ///< Names of the tools whose calls have an input.
   /// The request had `functions`, so its call is a `function_call`; there is at most one.
   bool has_functions = false;
-  bool is_json = false;  ///< Text is in a response format, which the guarantee covers.
+  bool is_json = false;    ///< Text is in a response format, which the guarantee covers.
+  bool token_ids = false;  ///< The ids of the tokens are told as vLLM tells them.
   /// Chunks have `"usage": null`, because a chunk with the usage will follow.
   bool usage_field = false;
 };
@@ -63,6 +64,7 @@ class ChunkEncoder {
   std::string suffix_;  // after the choice
   std::vector<std::string> custom_tools_;
   bool has_functions_;
+  bool has_token_ids_;
   std::map<std::uint32_t, InputReader> inputs_;  // for calls of custom tools, by their index
   GuaranteeNote note_;
   std::string delta_;  // of the present chunk

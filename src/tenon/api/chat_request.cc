@@ -71,6 +71,12 @@ class ChatDecoder : public RequestReader {
   bool reasoning_effort(const Value& value) {
     return effort_and_thinking(value, "reasoning_effort");
   }
+  bool return_token_ids(const Value& value) {
+    return boolean(value, "return_token_ids", out_.token_ids);
+  }
+  bool prompt_token_ids(const Value& value) {
+    return token_ids(value, "prompt_token_ids", chat_.prompt_tokens);
+  }
   bool modalities(const Value& value);
   bool functions(const Value& value);
   bool function_call(const Value& value);
@@ -146,6 +152,10 @@ constexpr auto kOwnChatFields = std::to_array<Field<ChatDecoder>>({
     {{"add_generation_prompt", honoured, false, "#Boolean"}, &ChatDecoder::generation_prompt},
     {{"reasoning_effort", honoured, false, "#Effort"}, &ChatDecoder::reasoning_effort},
     {{"enable_thinking", honoured, false, "#Boolean"}, &ChatDecoder::enable_thinking},
+    {{"thinking_token_budget", honoured, false, "#ThinkingBudget"},
+     &ChatDecoder::thinking_token_budget},
+    {{"return_token_ids", honoured, false, "#Boolean"}, &ChatDecoder::return_token_ids},
+    {{"prompt_token_ids", honoured, false, "#TokenIds"}, &ChatDecoder::prompt_token_ids},
     {{"chat_template_kwargs", honoured, false, "#TemplateKwargs"}, &ChatDecoder::template_kwargs},
     {{"response_format", honoured, false, "#ResponseFormat"}, &ChatDecoder::response_format},
     {{"tenon", honoured, false, "#Tenon"}, &ChatDecoder::tenon},
@@ -525,6 +535,12 @@ bool ChatDecoder::finish() {
   if (!choice_fits_tools()) return false;
   if (chat_.top_logprobs > 0 && !chat_.logprobs) {
     return fail("invalid_value", "top_logprobs", "top_logprobs needs logprobs: true");
+  }
+  if (out_.token_ids) chat_.tells_tokens = true;
+  if (continues_message_ && !chat_.prompt_tokens.empty()) {
+    return fail("invalid_value", "prompt_token_ids",
+                "prompt_token_ids already end where the answer goes on, so they cannot be given "
+                "beside continue_final_message");
   }
   return usage_fits_stream(out_.include_usage, out_.stream) && continue_message();
 }

@@ -19,6 +19,7 @@ struct ChatCompletionRequest {
   unsigned choices = 1;  ///< `n`
   bool stream = false;
   bool include_usage = false;                 ///< Adds a last chunk with the usage.
+  bool token_ids = false;                     ///< `return_token_ids`
   bool has_functions = false;                 ///< The tools came as `functions`.
   std::vector<message::Diagnostic> left_out;  ///< What was left out, each with its path.
 };

@@ -26,6 +26,7 @@ void answer_chat(ServiceParts& parts, Call& call, chat::Model& model,
                           .custom_tools = custom_names(request.chat.tools),
                           .has_functions = request.has_functions,
                           .is_json = wants_json(request.chat),
+                          .token_ids = request.token_ids,
                           .usage_field = request.include_usage};
   auto encoder = std::make_unique<ChatCompletionEncoder>(
       std::move(head), ChatCompletionEncoder::Options{.choices = request.choices,
@@ -66,6 +67,7 @@ void answer_completion(ServiceParts& parts, Call& call, chat::Model& model,
                       .candidates = request.candidates,
                       .echoes = {},
                       .logprobs = request.chat.logprobs,
+                      .token_ids = request.token_ids,
                       .is_json = wants_json(request.chat),
                       .include_usage = request.include_usage};
   for (const message::Continuation& prompt : request.prompts) {

@@ -57,7 +57,10 @@ double mean(const std::vector<TokenLogprob>& logprobs) {
 CompletionEncoder::CompletionEncoder(CompletionHead head)
     : head_(std::move(head)),
       answers_(head_.prompts * head_.candidates, Answer{.note = GuaranteeNote("", head_.is_json)}) {
-  for (std::size_t i = 0; i < answers_.size(); ++i) answers_[i].offset = utf8::length(echo_of(i));
+  for (std::size_t i = 0; i < answers_.size(); ++i) {
+    answers_[i].offset = utf8::length(echo_of(i));
+    if (head_.token_ids) answers_[i].note.leave_out_ids();
+  }
 }
 
 std::string_view CompletionEncoder::echo_of(std::size_t answer) const {
@@ -77,12 +80,16 @@ json::Object CompletionEncoder::document(json::Array choices) const {
 json::Value CompletionEncoder::choice(std::size_t index, std::string_view text,
                                       json::Value logprobs, const Finish* finish) const {
   const bool is_cut = finish != nullptr && finish->reason == FinishReason::length;
-  return json::Object{
-      {"text", text},
-      {"index", static_cast<std::uint64_t>(index)},
-      {"logprobs", std::move(logprobs)},
-      {"finish_reason",
-       finish == nullptr ? json::Value() : json::Value(is_cut ? "length" : "stop")}};
+  json::Object out{{"text", text},
+                   {"index", static_cast<std::uint64_t>(index)},
+                   {"logprobs", std::move(logprobs)},
+                   {"finish_reason",
+                    finish == nullptr ? json::Value() : json::Value(is_cut ? "length" : "stop")}};
+  if (head_.token_ids && finish != nullptr && finish->tokens != nullptr) {
+    out.set("prompt_token_ids", encode_ids(finish->tokens->prompt));
+    out.set("token_ids", encode_ids(finish->tokens->output));
+  }
+  return out;
 }
 
 json::Value CompletionEncoder::encode_logprobs(const std::vector<TokenLogprob>& logprobs,
@@ -186,6 +193,7 @@ json::Value CompletionEncoder::whole(const message::Usage& usage) {
   for (Answer& answer : answers_) answer.likelihood = mean(answer.logprobs);
   json::Array choices;
   GuaranteeNote note("", head_.is_json);
+  if (head_.token_ids) note.leave_out_ids();
   for (const std::size_t place : chosen()) {
     Answer& answer = answers_[place];
     note.add(answer.note);

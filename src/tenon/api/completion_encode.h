@@ -27,7 +27,8 @@ struct CompletionHead {
   unsigned candidates = 1;          ///< Answers for each prompt; the likeliest become choices.
   std::vector<std::string> echoes;  ///< The text before the choices of each prompt; empty: none.
   bool logprobs = false;
-  bool is_json = false;  ///< Text is in a response format, which the guarantee covers.
+  bool token_ids = false;  ///< The ids of the tokens are told as vLLM tells them.
+  bool is_json = false;    ///< Text is in a response format, which the guarantee covers.
   /// A last chunk has the usage, and all others have `"usage": null`.
   bool include_usage = false;
 };

@@ -34,10 +34,12 @@ class CompletionDecoder : public RequestReader {
   bool max_tokens(const Value& value) { return token_limit(value, "max_tokens"); }
   bool stop(const Value& value) { return stops(value, "stop"); }
   bool logprobs(const Value& value);
+  bool return_token_ids(const Value& value) {
+    return boolean(value, "return_token_ids", out_.token_ids);
+  }
 
  private:
   bool one_prompt(const Value& value, const std::string& path);
-  bool tokens(const json::Array& items, const std::string& path);
   bool finish();
 
   CompletionRequest out_;
@@ -70,6 +72,7 @@ constexpr auto kOwnCompletionFields = std::to_array<Field<CompletionDecoder>>({
     {{"seed", honoured, false, "#Seed"}, &CompletionDecoder::seed},
     {{"logit_bias", honoured, false, "#LogitBias"}, &CompletionDecoder::logit_bias},
     {{"response_format", honoured, false, "#ResponseFormat"}, &CompletionDecoder::response_format},
+    {{"return_token_ids", honoured, false, "#Boolean"}, &CompletionDecoder::return_token_ids},
     {{"user", without_effect}, nullptr, Kind::string},
 });
 constexpr auto kCompletionFields = joined(kOwnCompletionFields, kTextFields<CompletionDecoder>);
@@ -93,27 +96,12 @@ bool CompletionDecoder::one_prompt(const Value& value, const std::string& path) 
     out_.prompts.push_back({.text = *text});
     return true;
   }
-  if (const json::Array* items = value.if_array()) return tokens(*items, path);
+  if (value.if_array() != nullptr) {
+    return token_ids(value, path, out_.prompts.emplace_back().tokens);
+  }
   return fail("invalid_type", path,
               path + " must be a string, an array of token ids, or an array of such prompts, not " +
                   std::string(json::kind_name(value.kind())));
-}
-
-bool CompletionDecoder::tokens(const json::Array& items, const std::string& path) {
-  if (items.empty()) {
-    return fail("invalid_value", path, path + " must have at least one token id");
-  }
-  if (!at_most(kMaxPromptTokens, items.size(), path, "token ids")) return false;
-  Continuation& prompt = out_.prompts.emplace_back();
-  prompt.tokens.reserve(items.size());
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    std::int64_t id = 0;
-    if (!integer(items[i], at(path, i), 0, std::numeric_limits<std::int32_t>::max(), id)) {
-      return false;
-    }
-    prompt.tokens.push_back(static_cast<std::int32_t>(id));
-  }
-  return true;
 }
 
 bool CompletionDecoder::logprobs(const Value& value) {
@@ -149,6 +137,7 @@ bool CompletionDecoder::finish() {
   }
   if (!usage_fits_stream(out_.include_usage, out_.stream)) return false;
   if (!chat_.max_tokens) chat_.max_tokens = kDefaultMaxTokens;
+  chat_.tells_tokens = out_.token_ids;
   return true;
 }
 

@@ -16,7 +16,6 @@ namespace tenon::api {
 /// Limits of one request, besides those of RequestReader.
 inline constexpr std::size_t kMaxAnswers =
     64;  ///< For all prompts together: `best_of` or `n` each.
-inline constexpr std::size_t kMaxPromptTokens = std::size_t{1} << 18;
 
 struct CompletionRequest {
   message::ChatRequest chat;                   ///< Without the continuation, which is in `prompts`.
@@ -26,6 +25,7 @@ struct CompletionRequest {
   bool echo = false;
   bool stream = false;
   bool include_usage = false;
+  bool token_ids = false;                     ///< `return_token_ids`
   std::vector<message::Diagnostic> left_out;  ///< What was left out, each with its path.
 };
 

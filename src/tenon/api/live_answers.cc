@@ -88,6 +88,7 @@ void LiveAnswers::start(Call& call, chat::Model& model, Asked asked) {
                           .model = model.name(),
                           .chat = std::make_unique<message::ChatRequest>(std::move(asked.chat)),
                           .prompts = std::move(asked.prompts),
+                          .requests = std::move(asked.requests),
                           .choices = asked.choices,
                           .stream = is_stream,
                           .headers = std::move(call.headers),

@@ -22,6 +22,7 @@ struct Asked {
   std::unique_ptr<AnswerEncoder> encoder;
   message::ChatRequest chat;
   std::vector<message::Continuation> prompts{};
+  std::vector<message::ChatRequest> requests{};  ///< One for each choice; empty: `chat` is all.
   unsigned choices = 1;
   bool stream = false;
   std::vector<message::Diagnostic> left_out{};  ///< From the request.

@@ -442,7 +442,7 @@ bool MessagesDecoder::tool_choice(const Value& value) {
 
 // ---- the rest
 
-// The template decides whether the model thinks; nothing limits how many tokens that takes.
+// The template decides whether the model thinks; its thoughts are ended at the budget.
 bool MessagesDecoder::thinking(const Value& value) {
   if (!kind(value, Kind::object, "thinking")) return false;
   if (!only(value, "thinking", {"type", "budget_tokens", "display"})) return false;
@@ -455,6 +455,7 @@ bool MessagesDecoder::thinking(const Value& value) {
                  tokens)) {
       return false;
     }
+    if (type == "enabled") chat_.max_reasoning_tokens = static_cast<std::uint32_t>(tokens);
   }
   if (const Value* display = present(value, "display")) {
     if (!one_of(*display, "thinking.display", {"summarized", "omitted"})) return false;

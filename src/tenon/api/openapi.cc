@@ -9,6 +9,7 @@
 
 #include "tenon/api/chat_request.h"
 #include "tenon/api/completion_request.h"
+#include "tenon/api/decisions.h"
 #include "tenon/api/error.h"
 #include "tenon/api/messages_request.h"
 #include "tenon/api/openapi_parts.h"
@@ -137,6 +138,8 @@ Object schemas(const std::vector<std::string>& models) {
   all.set("ModelName", std::move(name));
   all.set("ChatCompletionRequest", request_of(chat_completion_fields()));
   all.set("CompletionRequest", request_of(completion_fields()));
+  all.set("DecisionRequest", request_of(decision_fields()));
+  all.set("SystemOneRequest", request_of(system_one_fields()));
   all.set("MessagesRequest", request_of(messages_fields(), {.required = {"max_tokens"}}));
   all.set("CountTokensRequest", request_of(messages_fields()));
   all.set("ResponsesRequest", request_of(responses_fields()));

@@ -10,7 +10,7 @@
 namespace tenon::api {
 namespace {
 
-struct Page {
+struct WebPage {
   std::string_view path;
   std::string_view file;  // in web/dist
   std::string_view type;
@@ -19,7 +19,7 @@ struct Page {
 constexpr std::string_view kHtml = "text/html; charset=utf-8";
 constexpr std::string_view kScript = "text/javascript; charset=utf-8";
 constexpr std::string_view kStyle = "text/css; charset=utf-8";
-constexpr Page kPages[] = {
+constexpr WebPage kPages[] = {
     {"/", "home.html", kHtml},
     {"/home.js", "home.js", kScript},
     {"/home.css", "home.css", kStyle},
@@ -34,7 +34,7 @@ constexpr std::string_view kPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-void give(const Page& page, Call& call) {
+void give(const WebPage& page, Call& call) {
   const auto files = web_pages();
   const auto file =
       std::ranges::find_if(files, [&](const auto& one) { return one.name == page.file; });
@@ -49,7 +49,7 @@ void give(const Page& page, Call& call) {
 
 std::vector<Route> page_routes(ServiceParts& /*parts*/) {
   std::vector<Route> routes;
-  for (const Page& page : kPages) {
+  for (const WebPage& page : kPages) {
     routes.push_back({.method = "GET",
                       .path = page.path,
                       .serve = [&page](Call& call) { give(page, call); },

@@ -522,17 +522,56 @@ bool RequestReader::template_kwargs(const Value& value) {
 bool RequestReader::tenon(const Value& value) {
   if (!kind(value, Kind::object, "tenon")) return false;
   for (const json::Member& member : *value.if_object()) {
-    const std::string path = in("tenon", member.key);
     if (member.value.is_null()) continue;
-    if (member.key == "normalize") {
-      if (!boolean(member.value, path, chat_.normalize.emplace())) return false;
-    } else if (member.key == "argument_order") {
-      if (!argument_order(member.value, path)) return false;
-    } else if (member.key == "close_calls") {
-      if (!boolean(member.value, path, chat_.close_calls.emplace())) return false;
-    } else {
-      return fail("unknown_parameter", path, path + " is not a field of tenon");
+    if (!member_of_tenon(member, in("tenon", member.key))) return false;
+  }
+  return true;
+}
+
+bool RequestReader::member_of_tenon(const json::Member& member, const std::string& path) {
+  const Value& value = member.value;
+  if (member.key == "normalize") return boolean(value, path, chat_.normalize.emplace());
+  if (member.key == "argument_order") return argument_order(value, path);
+  if (member.key == "close_calls") return boolean(value, path, chat_.close_calls.emplace());
+  if (member.key == "tokens") return boolean(value, path, chat_.tells_tokens);
+  if (member.key == "previous_token_ids") return token_ids(value, path, chat_.previous_tokens);
+  if (member.key == "on_loop") {
+    if (!one_of(value, path, {"tell", "stop"})) return false;
+    chat_.on_loop = value == Value("stop") ? message::OnLoop::stop : message::OnLoop::tell;
+    return true;
+  }
+  if (member.key == "max_calls") {
+    std::int64_t most = 0;
+    if (!integer(value, path, 0, std::numeric_limits<std::int32_t>::max(), most)) return false;
+    chat_.max_calls = static_cast<std::uint32_t>(most);
+    return true;
+  }
+  return fail("unknown_parameter", path, path + " is not a field of tenon");
+}
+
+bool RequestReader::thinking_token_budget(const Value& value) {
+  std::int64_t most = 0;
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  if (!integer(value, "thinking_token_budget", -1, kMost, most)) return false;
+  if (most >= 0) chat_.max_reasoning_tokens = static_cast<std::uint32_t>(most);
+  return true;
+}
+
+bool RequestReader::token_ids(const Value& value, const std::string& path,
+                              std::vector<std::int32_t>& out) {
+  if (!kind(value, Kind::array, path)) return false;
+  const json::Array& items = *value.if_array();
+  if (items.empty()) {
+    return fail("invalid_value", path, path + " must have at least one token id");
+  }
+  if (!at_most(kMaxPromptTokens, items.size(), path, "token ids")) return false;
+  out.reserve(items.size());
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    std::int64_t id = 0;
+    if (!integer(items[i], at(path, i), 0, std::numeric_limits<std::int32_t>::max(), id)) {
+      return false;
     }
+    out.push_back(static_cast<std::int32_t>(id));
   }
   return true;
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "tenon/api/fields.h"
 #include "tenon/message/message.h"
@@ -22,6 +23,7 @@ inline constexpr std::size_t kMaxBiases = 4096;  ///< Entries of `logit_bias`.
 inline constexpr std::size_t kMaxStops = 16;
 inline constexpr std::size_t kMaxStopBytes = 1024;
 inline constexpr std::size_t kMaxTools = 1024;
+inline constexpr std::size_t kMaxPromptTokens = std::size_t{1} << 18;
 inline constexpr std::size_t kMaxModelBytes = 1024;  ///< For its name.
 
 /// How requests are read.
@@ -168,6 +170,8 @@ class RequestReader : protected FieldReader {
   /// Ollama's: "json", or a schema; "" means nothing.
   bool format(const json::Value& value);
   bool template_kwargs(const json::Value& value);
+  /// vLLM's limit for reasoning; -1 means no limit.
+  bool thinking_token_budget(const json::Value& value);
   bool tenon(const json::Value& value);
   /// The recursive model checks its content.
   bool rlm(const json::Value& value);
@@ -222,6 +226,8 @@ class RequestReader : protected FieldReader {
   bool effort(const json::Value& value, const std::string& path);
   /// The same, and whether the template should make the model think at all.
   bool effort_and_thinking(const json::Value& value, const std::string& path);
+  /// Reads at least one token id.
+  bool token_ids(const json::Value& value, const std::string& path, std::vector<std::int32_t>& out);
   bool logprob_count(const json::Value& value, std::string_view path);
   /// The answer's text must be JSON by this schema, given as an object or as its text.
   bool bare_schema(const json::Value& value, const std::string& path);
@@ -305,6 +311,7 @@ class RequestReader : protected FieldReader {
                     std::optional<message::TextGrammar>& out);
   bool json_schema(const json::Value& value);
   bool argument_order(const json::Value& value, const std::string& path);
+  bool member_of_tenon(const json::Member& member, const std::string& path);
 
   std::string held_by_;  // the field that constrains the answer's text
 };

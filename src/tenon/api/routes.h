@@ -15,6 +15,7 @@ namespace tenon::api {
 [[nodiscard]] std::vector<Route> chat_routes(ServiceParts& parts);
 [[nodiscard]] std::vector<Route> messages_routes(ServiceParts& parts);
 [[nodiscard]] std::vector<Route> responses_routes(ServiceParts& parts);
+[[nodiscard]] std::vector<Route> decision_routes(ServiceParts& parts);
 [[nodiscard]] std::vector<Route> conversation_routes(ServiceParts& parts);
 /// Text to tokens and back.
 [[nodiscard]] std::vector<Route> token_routes(ServiceParts& parts);

@@ -86,8 +86,9 @@ std::vector<Route> routes_of(ServiceParts& parts, std::initializer_list<RouteRow
 
 std::vector<Route> all_routes(ServiceParts& parts) {
   std::vector<Route> all;
-  for (const auto group : {chat_routes, messages_routes, responses_routes, conversation_routes,
-                           token_routes, inspector_routes, page_routes, server_routes}) {
+  for (const auto group :
+       {chat_routes, messages_routes, responses_routes, conversation_routes, decision_routes,
+        token_routes, inspector_routes, page_routes, server_routes}) {
     std::ranges::move(group(parts), std::back_inserter(all));
   }
   return all;

@@ -85,12 +85,20 @@ Ask::Ask(const ChatRequest& request_, const ModelOptions& options)
       text_kind(request.response_format.kind),
       other_forms(other_forms_of(request, tools)),
       repairs(repairs_arguments(request, options)),
-      max_tokens(request.max_tokens.value_or(options.default_max_tokens)) {}
+      max_tokens(request.max_tokens.value_or(options.default_max_tokens)),
+      max_reasoning_tokens(request.max_reasoning_tokens ? request.max_reasoning_tokens
+                                                        : options.max_reasoning_tokens),
+      max_calls(request.max_calls.value_or(options.max_calls)) {}
 
 OtherForms Ask::masked_other_forms(bool where_required) const {
   const bool takes_them =
       offers_tools && !request.continuation && (!demands_call || where_required) && is_any_text();
   return takes_them ? other_forms : OtherForms::nowhere;
+}
+
+message::Diagnostic reasoning_unlimited(const std::string& engine) {
+  return {"reasoning_unlimited",
+          "the engine '" + engine + "' cannot limit the tokens of the model's reasoning"};
 }
 
 Result<void, Refusal> check_schemas(const Ask& ask) {
@@ -129,6 +137,7 @@ void take_request(const Ask& ask, const ModelOptions& options, bool is_constrain
   turn.turn_begins = options.turn_begins;
   if (request.logprobs) turn.logprobs = static_cast<std::uint32_t>(request.top_logprobs);
   turn.parallel_tool_calls = request.parallel_tool_calls;
+  turn.max_calls = ask.max_calls;
   turn.has_response_format = !ask.is_any_text();
   // The rest of an answer with a prefill is not JSON by itself.
   if (ask.is_json() && !is_constrained && request.prefill.empty()) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "tenon/chat/call_check.h"
@@ -34,6 +35,8 @@ struct Ask {
   const OtherForms other_forms;
   const bool repairs;  ///< Arguments are repaired.
   const std::uint32_t max_tokens;
+  const std::optional<std::uint32_t> max_reasoning_tokens;  ///< Absent: any number.
+  const std::uint32_t max_calls;                            ///< 0: any number.
 
   [[nodiscard]] bool is_json() const { return text_kind == message::ResponseFormat::Kind::json; }
   [[nodiscard]] bool is_any_text() const {
@@ -43,6 +46,9 @@ struct Ask {
   /// or calls, or, with `where_required` (ModelOptions::required_in_other_forms), must be calls.
   [[nodiscard]] OtherForms masked_other_forms(bool where_required) const;
 };
+
+/// What an answer says whose engine cannot limit its reasoning.
+[[nodiscard]] message::Diagnostic reasoning_unlimited(const std::string& engine);
 
 /// Checks the tools' schemas, if no grammar is made from them and nothing else looks at them.
 [[nodiscard]] Result<void, Refusal> check_schemas(const Ask& ask);

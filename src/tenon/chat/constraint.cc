@@ -103,6 +103,9 @@ std::string key_of(const Question& question) {
   if (question.format != nullptr && question.format->has_gated) {
     key += question.options.others_first ? 'f' : 'o';
   }
+  if (question.options.max_reasoning_tokens) {
+    key += '#' + std::to_string(*question.options.max_reasoning_tokens);
+  }
   key += question.options.parallel ? 'p' : '1';
   key += question.options.json.property_order == JsonOptions::PropertyOrder::any ? 'a' : 's';
   if (question.response.kind == ResponseFormat::Kind::json) {
@@ -528,12 +531,20 @@ const Expected<std::shared_ptr<Constraints::Shared>>& Constraints::shared() cons
   return *shared_;
 }
 
+bool Constraints::may_reason(std::string_view prompt_tail) const {
+  return format_ != nullptr && format::has_reasoning_section(*format_) &&
+         (options_.reasoning || format::starts_in_reasoning(*format_, prompt_tail));
+}
+
 Result<Constraint, Refusal> Constraints::of(const Ask& ask, std::string_view prompt_tail) const {
   const ChatRequest& request = ask.request;
   const bool holds_text = !ask.is_any_text();
   const bool has_tools =
       format_ != nullptr && format::writes_calls(*format_) && !request.tools.empty();
-  if (!holds_text && !has_tools) return Constraint{};
+  // Printed grammars do not count tokens.
+  const bool limits_reasoning = printing_ == nullptr && ask.max_reasoning_tokens &&
+                                !request.continuation && may_reason(prompt_tail);
+  if (!holds_text && !has_tools && !limits_reasoning) return Constraint{};
   if (printing_ == nullptr) {
     const auto& shared = this->shared();
     if (!shared && holds_text) {
@@ -566,6 +577,7 @@ Result<Constraint, Refusal> Constraints::of(const Ask& ask, std::string_view pro
                                 .reasoning = options_.reasoning,
                                 .required_in_any_form = options_.required_in_others,
                                 .others_first = others == OtherForms::first}};
+  if (limits_reasoning) question.options.max_reasoning_tokens = ask.max_reasoning_tokens;
   take_callable(request, question);
 
   const auto held = printing_ == nullptr ? (*this->shared())->constraint(std::move(question))

@@ -67,6 +67,8 @@ class Constraints {
     return of(Ask(request), prompt_tail);
   }
 
+  /// Whether an answer to such a prompt can have a section of reasoning.
+  [[nodiscard]] bool may_reason(std::string_view prompt_tail) const;
   [[nodiscard]] GrammarCounts counts() const;
 
  private:

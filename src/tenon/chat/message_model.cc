@@ -6,6 +6,7 @@
 #include "tenon/base/log.h"
 #include "tenon/base/patience.h"
 #include "tenon/chat/ask.h"
+#include "tenon/chat/loop.h"
 #include "tenon/chat/made_by.h"
 #include "tenon/json/value.h"
 
@@ -68,7 +69,9 @@ Failure<Refusal> MessageModel::cannot(const std::string& param, std::string_view
 
 Result<void, Refusal> MessageModel::check(const Ask& ask) const {
   const ChatRequest& request = ask.request;
-  if (request.continuation) return Failure<Refusal>(no_prompts(*this));
+  if (request.continuation || !request.prompt_tokens.empty()) {
+    return Failure<Refusal>(no_prompts(*this));
+  }
   if (!request.prefill.empty()) {
     return cannot("messages",
                   "end with the beginning of an answer, which needs an engine that "
@@ -124,6 +127,13 @@ TurnOptions MessageModel::turn_options(const Ask& ask) const {
   if (ask.offers_tools) options.check = make_check(ask, options_, schemas_);
   options.diagnostics.push_back(
       {std::string(kTaintUnenforced), "the engine makes its prompts of messages by itself"});
+  if (ask.max_reasoning_tokens) {
+    options.diagnostics.push_back(reasoning_unlimited(capabilities().kind));
+  }
+  if (ask.request.tells_tokens) {
+    options.diagnostics.push_back(
+        {"no_tokens", "the engine '" + capabilities().kind + "' tells no tokens"});
+  }
   if (ask.demands_call && !honours_choice()) {
     const std::string told = "the engine '" + capabilities().kind +
                              "' knows no tool_choice: an answer without a call is passed on";
@@ -134,8 +144,10 @@ TurnOptions MessageModel::turn_options(const Ask& ask) const {
 }
 
 Result<std::unique_ptr<Answer>, Refusal> MessageModel::start(
-    const ChatRequest& request, std::shared_ptr<message::ChatSink> sink) {
-  const Ask ask(request, options_);
+    const ChatRequest& asked, std::shared_ptr<message::ChatSink> sink) {
+  message::Loop loop = loop_of(asked.messages);
+  const auto quiet = stopped(asked, loop, options_.on_loop);
+  const Ask ask(quiet ? *quiet : asked, options_);
   if (auto checked = check(ask); !checked) {
     return Failure<Refusal>(std::move(checked.error()));
   }
@@ -143,7 +155,9 @@ Result<std::unique_ptr<Answer>, Refusal> MessageModel::start(
   if (sink->watches()) {
     sink->on_run({.made_by = made_by_.of(options_, *engine_, "", own_format_.get())});
   }
-  auto turn = std::make_shared<Turn>(turn_options(ask), std::move(sink));
+  TurnOptions options = turn_options(ask);
+  options.loop = std::move(loop);
+  auto turn = std::make_shared<Turn>(std::move(options), std::move(sink));
   Expected<std::unique_ptr<engine::Run>> run = engine_->start(generate_request(ask), turn);
   if (!run) {
     // For a field that the dialect lacks, the message begins with the field's name.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -12,9 +13,12 @@
 #include "tenon/chat/call_opening.h"
 #include "tenon/chat/constrainer.h"
 #include "tenon/chat/continuation.h"
+#include "tenon/chat/kept_tokens.h"
+#include "tenon/chat/loop.h"
 #include "tenon/chat/made_by.h"
 #include "tenon/chat/message_model.h"
 #include "tenon/chat/prompt_sender.h"
+#include "tenon/chat/token_sources.h"
 #include "tenon/chat/turn.h"
 #include "tenon/engine/admission.h"
 #include "tenon/format/definition.h"
@@ -179,10 +183,16 @@ class EngineModel final : public Model {
   OrRefusal<Prepared> prepare(const Ask& ask) const;
   OrRefusal<Prepared> prepare_asked(const Ask& ask) const;
   OrRefusal<Prepared> prepare_continuation(const Ask& ask) const;
+  OrRefusal<Prepared> prepare_tokens(const Ask& ask) const;
   OrRefusal<prompt::Prompt> render(const Ask& ask) const;
+  Expected<prompt::Prompt> render(const ChatRequest& request, bool offers_tools,
+                                  bool adds_generation_prompt) const;
+  message::KeptPrefix keep(const Ask& ask, const prompt::Prompt& prompt,
+                           std::vector<vocab::TokenId>& tokens) const;
   void append_prefill(const Ask& ask, prompt::Prompt& prompt) const;
   void close_reasoning(prompt::Prompt& prompt) const;
   Status check_bytes(const prompt::Prompt& prompt) const;
+  Result<void, Refusal> check_token(vocab::TokenId id, const std::string& param) const;
   OrRefusal<Constraint> constrain(const Ask& ask, const prompt::Prompt& prompt) const;
   OrRefusal<Opening> open_call(const Ask& ask, std::vector<vocab::TokenId>& ids) const;
   engine::GenerateRequest generate_request(const Ask& ask, const message::ChatSink& sink) const;
@@ -190,6 +200,8 @@ class EngineModel final : public Model {
   [[nodiscard]] bool closes_calls(const Ask& ask) const;
   TurnOptions turn_options(const Ask& ask, const engine::GenerateRequest& generate,
                            Prepared prepared) const;
+  std::vector<message::TokenSource> sources(const ChatRequest& request, const Prepared& prepared,
+                                            std::span<const vocab::TokenId> tokens) const;
   message::RunBegin run_begin(const Prepared& prepared,
                               const std::vector<vocab::TokenId>& tokens) const;
   std::unique_ptr<CallCheck> check_of(const Ask& ask, bool is_constrained) const;
@@ -234,17 +246,8 @@ OrRefusal<prompt::Prompt> EngineModel::render(const Ask& ask) const {
         "model does not support tool calling: '" + options_.name + "' " + std::string(why), "tools",
         "tools_not_supported");
   }
-  const vocab::Tokenizer& tokenizer = engine_->tokenizer();
-  const prompt::PromptOptions options{.bos_token = token_text(tokenizer, tokenizer.bos()),
-                                      .eos_token = token_text(tokenizer, tokenizer.eos())};
-  Expected<prompt::Prompt> rendered;
-  if (!ask.offers_tools && !request.tools.empty()) {
-    ChatRequest without_tools = request;
-    without_tools.tools.clear();
-    rendered = template_->render(without_tools, options);
-  } else {
-    rendered = template_->render(request, options);
-  }
+  Expected<prompt::Prompt> rendered =
+      render(request, ask.offers_tools, /*adds_generation_prompt=*/true);
   if (!rendered) {
     const bool is_large = rendered.error().code == Errc::limit_exceeded;
     return refuse(rendered.error().code, rendered.error().message, "messages",
@@ -253,6 +256,30 @@ OrRefusal<prompt::Prompt> EngineModel::render(const Ask& ask) const {
   for (const std::string& change : rendered->shaping) log::info(without_contents(change));
   append_prefill(ask, *rendered);
   return *std::move(rendered);
+}
+
+Expected<prompt::Prompt> EngineModel::render(const ChatRequest& request, bool offers_tools,
+                                             bool adds_generation_prompt) const {
+  const vocab::Tokenizer& tokenizer = engine_->tokenizer();
+  const prompt::PromptOptions options{.add_generation_prompt = adds_generation_prompt,
+                                      .bos_token = token_text(tokenizer, tokenizer.bos()),
+                                      .eos_token = token_text(tokenizer, tokenizer.eos())};
+  if (offers_tools || request.tools.empty()) return template_->render(request, options);
+  ChatRequest without_tools = request;
+  without_tools.tools.clear();
+  return template_->render(without_tools, options);
+}
+
+message::KeptPrefix EngineModel::keep(const Ask& ask, const prompt::Prompt& prompt,
+                                      std::vector<vocab::TokenId>& tokens) const {
+  if (ask.request.previous_tokens.empty()) return {};
+  const vocab::Tokenizer& tokenizer = engine_->tokenizer();
+  return keep_tokens(
+      ask.request, prompt, tokenizer,
+      [&](const ChatRequest& request, bool adds_generation_prompt) {
+        return render(request, ask.offers_tools, adds_generation_prompt);
+      },
+      [&](vocab::TokenId id) { return engine::ends_turn(ends_, tokenizer, id); }, tokens);
 }
 
 // Appends the prefill. An answer that has begun with text has no reasoning before it, nor has one
@@ -309,6 +336,7 @@ engine::GenerateRequest EngineModel::generate_request(const Ask& ask,
   const auto watched = capabilities().is_remote ? 0 : static_cast<int>(sink.watched_logprobs());
   return {.sampling = ask.request.sampling,
           .max_tokens = ask.max_tokens,
+          .max_reasoning_tokens = ask.max_reasoning_tokens,
           .logprobs = ask.request.logprobs || watched > 0,
           .top_logprobs = std::max(ask.request.top_logprobs, watched),
           .tells_legal = sink.watches(),
@@ -316,7 +344,8 @@ engine::GenerateRequest EngineModel::generate_request(const Ask& ask,
           .must_be_constrained = !ask.is_any_text(),
           .ends = ends_,
           .markers = markers_,
-          .ends_whole = closes_calls(ask)};
+          .ends_whole = closes_calls(ask),
+          .ends_with_token = ask.request.tells_tokens};
 }
 
 TurnOptions EngineModel::turn_options(const Ask& ask, const engine::GenerateRequest& generate,
@@ -339,6 +368,10 @@ TurnOptions EngineModel::turn_options(const Ask& ask, const engine::GenerateRequ
   options.diagnostics = std::move(prepared.constraint.diagnostics);
   if (auto taint = sender_->taint(); taint && !ask.request.continuation) {
     options.diagnostics.push_back({std::string(kTaintUnenforced), *std::move(taint)});
+  }
+  if (ask.max_reasoning_tokens && capabilities().constrained_by != engine::ConstrainedBy::masks &&
+      !capabilities().limits_reasoning) {
+    options.diagnostics.push_back(reasoning_unlimited(capabilities().kind));
   }
   // Calls are checked even if an upstream was asked to constrain them.
   options.check = check_of(ask, is_masked);
@@ -389,6 +422,45 @@ OrRefusal<Prepared> EngineModel::prepare_continuation(const Ask& ask) const {
   return prepared;
 }
 
+Result<void, Refusal> EngineModel::check_token(vocab::TokenId id, const std::string& param) const {
+  const std::size_t size = engine_->tokenizer().size();
+  if (id >= 0 && static_cast<std::size_t>(id) < size) return {};
+  return refuse(Errc::invalid,
+                param + " has " + std::to_string(id) + ", which is no token of the model: it has " +
+                    std::to_string(size),
+                param, "invalid_value");
+}
+
+// The client has the prompt as tokens, so no template is rendered and nothing is tokenised: what an
+// earlier answer was made from stays what it was.
+OrRefusal<Prepared> EngineModel::prepare_tokens(const Ask& ask) const {
+  const std::string param = "prompt_token_ids";
+  if (!sender_->tells_tokens()) {
+    return refuse(Errc::unsupported,
+                  param + " needs an engine that takes tokens; that of '" + options_.name +
+                      "' is '" + capabilities().kind + "'",
+                  param, "unsupported_parameter");
+  }
+  const vocab::Tokenizer& tokenizer = engine_->tokenizer();
+  Prepared prepared{.tokens = ask.request.prompt_tokens};
+  for (const vocab::TokenId id : prepared.tokens) {
+    if (auto known = check_token(id, param); !known) {
+      return Failure<Refusal>(std::move(known.error()));
+    }
+    prepared.prompt.text += tokenizer.bytes(id);
+  }
+  prepared.prompt.spans.push_back({0, prepared.prompt.text.size(), false});
+  OrRefusal<Constraint> constraint = constrain(ask, prepared.prompt);
+  if (!constraint) return Failure<Refusal>(std::move(constraint.error()));
+  prepared.constraint = *std::move(constraint);
+  if (prepared.constraint.grammar == nullptr && prepared.constraint.printed == nullptr) {
+    OrRefusal<Opening> opening = open_call(ask, prepared.tokens);
+    if (!opening) return Failure<Refusal>(std::move(opening.error()));
+    prepared.opening = *std::move(opening);
+  }
+  return prepared;
+}
+
 OrRefusal<Constraint> EngineModel::constrain(const Ask& ask, const prompt::Prompt& prompt) const {
   return constrainer_->of(ask, template_tail(prompt, ask.request.prefill.size()));
 }
@@ -411,6 +483,7 @@ OrRefusal<Prepared> EngineModel::prepare(const Ask& ask) const {
 
 OrRefusal<Prepared> EngineModel::prepare_asked(const Ask& ask) const {
   if (ask.request.continuation) return prepare_continuation(ask);
+  if (!ask.request.prompt_tokens.empty()) return prepare_tokens(ask);
   OrRefusal<prompt::Prompt> prompt = render(ask);
   if (!prompt) return Failure<Refusal>(std::move(prompt.error()));
   const auto calls = constrainer_->demanded_call(ask);
@@ -420,6 +493,12 @@ OrRefusal<Prepared> EngineModel::prepare_asked(const Ask& ask) const {
   if (Status done = prompt::tokenize(engine_->tokenizer(), *prompt, tokens); !done) {
     return engine_refusal(std::move(done.error()), "messages");
   }
+  for (const vocab::TokenId id : ask.request.previous_tokens) {
+    if (auto known = check_token(id, "tenon.previous_token_ids"); !known) {
+      return Failure<Refusal>(std::move(known.error()));
+    }
+  }
+  message::KeptPrefix prefix = keep(ask, *prompt, tokens);
   OrRefusal<Constraint> constraint = constrain(ask, *prompt);
   if (!constraint) return Failure<Refusal>(std::move(constraint.error()));
   if (calls) {
@@ -432,7 +511,8 @@ OrRefusal<Prepared> EngineModel::prepare_asked(const Ask& ask) const {
     return Prepared{.prompt = *std::move(prompt),
                     .opening = {{calls->before, false}},
                     .tokens = std::move(tokens),
-                    .constraint = *std::move(constraint)};
+                    .constraint = *std::move(constraint),
+                    .prefix = std::move(prefix)};
   }
   OrRefusal<Opening> opening;
   if (constraint->grammar == nullptr && constraint->printed == nullptr) {
@@ -442,7 +522,30 @@ OrRefusal<Prepared> EngineModel::prepare_asked(const Ask& ask) const {
   return Prepared{.prompt = *std::move(prompt),
                   .opening = *std::move(opening),
                   .tokens = std::move(tokens),
-                  .constraint = *std::move(constraint)};
+                  .constraint = *std::move(constraint),
+                  .prefix = std::move(prefix)};
+}
+
+// Only the number is known of tokens that the client has given.
+std::vector<message::TokenSource> EngineModel::sources(
+    const ChatRequest& request, const Prepared& prepared,
+    std::span<const vocab::TokenId> tokens) const {
+  const vocab::Tokenizer& tokenizer = engine_->tokenizer();
+  const bool is_kept = prepared.prefix.of > 0 && prepared.prefix.why.empty();
+  const std::size_t given = request.prompt_tokens.empty() ? (is_kept ? prepared.prefix.kept : 0)
+                                                          : request.prompt_tokens.size();
+  if (given == 0) return token_sources(prepared.prompt, request, tokens, tokenizer);
+  std::vector<message::TokenSource> all{
+      {.from = message::TokenSource::From::given, .tokens = static_cast<std::uint32_t>(given)}};
+  const auto rest = tokens.subspan(given);
+  std::size_t bytes = 0;
+  for (const vocab::TokenId id : rest) bytes += tokenizer.bytes(id).size();
+  const prompt::Prompt& prompt = prepared.prompt;
+  const auto more =
+      token_sources(rest_of(prompt, prompt.text.size() - std::min(bytes, prompt.text.size())),
+                    request, rest, tokenizer);
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
 }
 
 message::RunBegin EngineModel::run_begin(const Prepared& prepared,
@@ -464,9 +567,12 @@ message::RunBegin EngineModel::run_begin(const Prepared& prepared,
   return run;
 }
 
-OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request,
+OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& asked,
                                                       std::shared_ptr<message::ChatSink> sink) {
   const patience::Scope scope({.deadline = patience::after(options_.time_limit)});
+  message::Loop loop = loop_of(asked.messages);
+  const auto quiet = stopped(asked, loop, options_.on_loop);
+  const ChatRequest& request = quiet ? *quiet : asked;
   const Ask ask(request, options_);
   OrRefusal<Prepared> prepared = prepare(ask);
   if (!prepared) return Failure<Refusal>(std::move(prepared.error()));
@@ -479,8 +585,22 @@ OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& request
   if (!checked) return engine_refusal(checked.error(), checked.error().path);
 
   if (sink->watches()) sink->on_run(run_begin(*prepared, generate.prompt));
-  auto turn =
-      std::make_shared<Turn>(turn_options(ask, generate, *std::move(prepared)), std::move(sink));
+  std::shared_ptr<message::AnswerTokens> tokens;
+  if (request.tells_tokens && sender_->tells_tokens()) {
+    tokens = std::make_shared<message::AnswerTokens>();
+    tokens->prompt = generate.prompt;
+    if (!capabilities().is_remote) tokens->sources = sources(request, *prepared, tokens->prompt);
+  }
+  message::KeptPrefix prefix = std::move(prepared->prefix);
+  TurnOptions options = turn_options(ask, generate, *std::move(prepared));
+  options.prefix = std::move(prefix);
+  if (request.tells_tokens && tokens == nullptr) {
+    options.diagnostics.push_back(
+        {"no_tokens", "the engine '" + capabilities().kind + "' tells no tokens"});
+  }
+  options.tokens = std::move(tokens);
+  options.loop = std::move(loop);
+  auto turn = std::make_shared<Turn>(std::move(options), std::move(sink));
   const std::size_t prompt_tokens = generate.prompt.size();
   Expected<std::unique_ptr<engine::Run>> run = engine_->start(std::move(generate), turn);
   if (!run) {

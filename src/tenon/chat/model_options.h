@@ -38,6 +38,9 @@ struct Prices {
   bool operator==(const Prices&) const = default;
 };
 
+/// Most calls of one answer, unless the request or the configuration says otherwise.
+inline constexpr std::uint32_t kMaxCalls = 64;
+
 struct ModelOptions {
   std::string name;
   std::vector<std::string> aliases;
@@ -63,7 +66,11 @@ struct ModelOptions {
   std::optional<bool> reasoning;
   UnknownTool on_unknown_tool = UnknownTool::content;  ///< For answers without a mask.
   std::uint32_t default_max_tokens = 0;                ///< 0: until the context is full.
-  std::chrono::milliseconds time_limit{0};             ///< For one answer; 0: no limit.
+  /// Most tokens of reasoning, if a request does not say how many. No value: any number.
+  std::optional<std::uint32_t> max_reasoning_tokens;
+  std::uint32_t max_calls = kMaxCalls;  ///< In one answer; 0: any number.
+  message::OnLoop on_loop = message::OnLoop::tell;
+  std::chrono::milliseconds time_limit{0};  ///< For one answer; 0: no limit.
   /// Begin the answer with the opener of a call if the request demands one and the engine cannot
   /// constrain the answer. Off for engines that do not continue the prompt to the byte.
   bool begin_required_call = true;

@@ -617,6 +617,118 @@ TEST(Model, DropsRepeatsOfModelsThatKnowNoTools) {
   }
 }
 
+// The engine is constrained for that alone, without tools and without a response format.
+TEST(Model, ReasoningEndsAtItsLimit) {
+  struct Row {
+    std::optional<std::uint32_t> asked;
+    std::optional<std::uint32_t> configured;
+    bool is_masked;
+    std::string_view reasoning;
+    std::size_t diagnostics;
+  };
+  constexpr Row kRows[] = {
+      {std::nullopt, std::nullopt, true, "0123456789", 0},
+      {5, std::nullopt, true, "01234", 0},
+      {5, 3, true, "01234", 0},
+      {std::nullopt, 3, true, "012", 0},
+      {0, std::nullopt, true, "", 0},
+      {1000, std::nullopt, true, "0123456789", 0},
+      {5, std::nullopt, false, "0123456789", 1},  // told, since the engine takes no masks
+  };
+  for (const Row& row : kRows) {
+    for (const bool has_tools : {false, true}) {
+      ModelSetting setting(
+          "0123456789</think>\n\nHi",
+          {.name = "m", .format = "hermes", .max_reasoning_tokens = row.configured}, 4096,
+          row.is_masked);
+      ChatRequest request = has_tools ? ask("hi", {"f"}) : ask("hi");
+      request.template_kwargs.set("enable_thinking", true);
+      request.max_reasoning_tokens = row.asked;
+      const message::Fold fold = setting.answer(request);
+      EXPECT_EQ(fold.message().reasoning, row.reasoning) << row.reasoning << has_tools;
+      EXPECT_EQ(fold.message().text(), "Hi") << row.reasoning << has_tools;
+      std::size_t told = 0;
+      for (const auto& one : fold.diagnostics()) told += one.code == "reasoning_unlimited" ? 1 : 0;
+      EXPECT_EQ(told, row.diagnostics) << row.reasoning;
+    }
+  }
+}
+
+TEST(Model, AnAnswerEndsAtItsMostCalls) {
+  std::string text;
+  for (int i = 0; i < 5; ++i) {
+    text += "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\": " + std::to_string(i) +
+            "}}\n</tool_call>\n";
+  }
+  struct Row {
+    std::optional<std::uint32_t> asked;
+    std::uint32_t configured;
+    std::size_t calls;
+  };
+  constexpr Row kRows[] = {
+      {std::nullopt, 64, 5}, {std::nullopt, 2, 2}, {3, 2, 3}, {1, 64, 1}, {0, 2, 5}, {5, 64, 5}};
+  for (const Row& row : kRows) {
+    ModelSetting setting(text, {.name = "m", .format = "hermes", .max_calls = row.configured});
+    ChatRequest request = ask("hi", {"f"});
+    request.max_calls = row.asked;
+    const message::Fold fold = setting.answer(request);
+    EXPECT_EQ(fold.message().tool_calls.size(), row.calls);
+    EXPECT_EQ(fold.finish().reason, FinishReason::tool_calls);
+    const bool is_told = std::ranges::any_of(fold.diagnostics(),
+                                             [](const auto& d) { return d.code == "call_limit"; });
+    EXPECT_EQ(is_told, row.calls == row.asked.value_or(row.configured)) << row.calls;
+  }
+}
+
+// What was asked for stays what it was: the next turn begins with the tokens of this one.
+TEST(Model, TellsItsTokensAndGoesOnFromThem) {
+  ModelSetting setting("Hello");
+  ChatRequest first = ask("hi");
+  EXPECT_EQ(setting.answer(first).finish().tokens, nullptr);
+  first.tells_tokens = true;
+  const auto told = setting.answer(first).finish().tokens;
+  ASSERT_NE(told, nullptr);
+  EXPECT_EQ(told->prompt, setting.engine->requests().back().prompt);
+  EXPECT_EQ(setting.engine->text_of(told->output), "Hello<|im_end|>");
+  EXPECT_TRUE(told->logprobs.empty());
+  std::vector<vocab::TokenId> next = told->prompt;
+  next.insert(next.end(), told->output.begin(), told->output.end());
+  const std::string more = "\n<|im_start|>user\nmore<|im_end|>\n<|im_start|>assistant\n";
+  ASSERT_TRUE(setting.engine->tokenizer().encode(more, vocab::Controls::on, false, next));
+  ChatRequest second = ask("these words are not rendered");
+  second.prompt_tokens = next;
+  second.logprobs = true;
+  second.tells_tokens = true;
+  const auto again = setting.answer(second).finish().tokens;
+  ASSERT_NE(again, nullptr);
+  EXPECT_EQ(again->prompt, next);
+  EXPECT_EQ(again->logprobs.size(), again->output.size());
+  EXPECT_EQ(setting.engine->requests().back().prompt, next);
+}
+
+// The calls of such an answer are parsed and constrained like those of any other.
+TEST(Model, TokensThatEndInsideAThoughtAreGoneOnFrom) {
+  ModelSetting setting("0123</think>\n\nHi", {.name = "m", .format = "hermes"}, 4096, true);
+  ChatRequest request = ask("hi", {"f"});
+  ASSERT_TRUE(setting.engine->tokenizer().encode(
+      "<|im_start|>assistant\n<think>\n", vocab::Controls::on, false, request.prompt_tokens));
+  const message::Fold fold = setting.answer(request);
+  EXPECT_EQ(fold.message().reasoning, "0123");
+  EXPECT_EQ(fold.message().text(), "Hi");
+}
+
+TEST(Model, RefusesTokensThatItDoesNotHave) {
+  ModelSetting setting("Hello");
+  for (const std::int32_t id : {-1, 1'000'000}) {
+    ChatRequest request = ask("hi");
+    request.prompt_tokens = {65, id};
+    auto started = setting.model->start(request, std::make_shared<Collector>());
+    ASSERT_FALSE(started);
+    EXPECT_EQ(started.error().param, "prompt_token_ids");
+    EXPECT_NE(started.error().error.message.find(std::to_string(id)), std::string::npos);
+  }
+}
+
 TEST(Model, CannotBeMadeOfNonsense) {
   const std::pair<ModelOptions, std::string_view> cases[] = {
       {{.name = "m", .chat_template = "{% if %}"}, "the chat template of 'm', line 1, column"},

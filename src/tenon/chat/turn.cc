@@ -57,6 +57,10 @@ Turn::Turn(TurnOptions options, std::shared_ptr<message::ChatSink> sink)
       stop_(std::move(options.stop)),
       opening_(std::move(options.opening)),
       parallel_(options.parallel_tool_calls),
+      max_calls_(options.max_calls),
+      loop_(std::move(options.loop)),
+      prefix_(std::move(options.prefix)),
+      told_tokens_(std::move(options.tokens)),
       drops_repeats_(options.drops_repeats),
       counts_tokens_(options.counts_tokens),
       wants_logprobs_(options.logprobs),
@@ -94,6 +98,12 @@ void Turn::on_token(const engine::Token& token) {
                     .top_is_legal = token.top_is_legal});
   }
   if (token.logprob != nullptr && wants_logprobs_) keep_logprob(*token.logprob);
+  if (told_tokens_ != nullptr) {
+    told_tokens_->output.push_back(token.id);
+    if (token.logprob != nullptr && wants_logprobs_) {
+      told_tokens_->logprobs.push_back(token.logprob->logprob);
+    }
+  }
   if (token.bytes.empty() || has_to_wait(token.bytes, /*is_reasoning=*/false)) return;
   feed(token.bytes, token.is_control);
 }
@@ -231,6 +241,9 @@ void Turn::on_end(const engine::RunEnd& end) {
   }
   finish.guarantee = guarantee(finish, end.is_constrained);
   if (calls_ > 0) finish.format = claimed_by_;
+  finish.tokens = told_tokens_;
+  finish.loop = loop_;
+  finish.prefix = prefix_;
   is_over_ = true;
   // The sink may own the answer, which owns this turn, so the sink is released before the last
   // event returns.
@@ -452,7 +465,12 @@ void Turn::end_call(const message::CallEnd& end) {
       tell("invalid_arguments", std::move(fault));
     }
   }
-  if (!end.incomplete && !parallel_) stop_generation();
+  if (end.incomplete) return;
+  if (!parallel_) return stop_generation();
+  if (max_calls_ == 0 || calls_ < max_calls_) return;
+  tell("call_limit", "the answer ended at " + std::to_string(max_calls_) +
+                         " calls; tenon.max_calls, or max_calls in the configuration, allows more");
+  stop_generation();
 }
 
 const json::Value* Turn::schema_of(std::string_view tool) const {

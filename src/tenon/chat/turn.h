@@ -33,6 +33,12 @@ struct TurnOptions {
   std::vector<std::string> stop;
   std::vector<std::string> turn_begins;  ///< As ModelOptions has them.
   bool parallel_tool_calls = true;
+  /// The answer ends after so many calls, which is reported as `call_limit`; 0: any number.
+  std::uint32_t max_calls = 0;
+  message::Loop loop;          ///< For Finish::loop.
+  message::KeptPrefix prefix;  ///< For Finish::prefix.
+  /// Collects the tokens for Finish::tokens; null: they are not wanted.
+  std::shared_ptr<message::AnswerTokens> tokens;
   /// A call that repeats the one before, equal to the byte in name and arguments, is left out and
   /// reported as `repeated_call`; after the second repeat the answer is over.
   bool drops_repeats = false;
@@ -124,6 +130,10 @@ class Turn final : public engine::EventSink {
   std::vector<std::string> stop_;  // those of them that the client has sent
   Opening opening_;
   const bool parallel_;
+  const std::uint32_t max_calls_;
+  const message::Loop loop_;
+  const message::KeptPrefix prefix_;
+  const std::shared_ptr<message::AnswerTokens> told_tokens_;  // null: not wanted
   const bool drops_repeats_;
   const bool counts_tokens_;
   const std::optional<std::uint32_t> wants_logprobs_;

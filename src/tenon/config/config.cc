@@ -134,6 +134,7 @@ constexpr std::string_view kOnUnknownTool[] = {"content", "repair", "forward"};
 constexpr std::string_view kOnInvalidCall[] = {"pass", "ask_again"};
 constexpr std::string_view kExecute[] = {"client", "server"};
 constexpr std::string_view kLoadTimes[] = {"start", "first_use"};
+constexpr std::string_view kLoopPolicies[] = {"tell", "stop"};
 constexpr std::string_view kFlashAttention[] = {"auto", "on", "off"};
 
 const Key<ModelConfig> kModelKeys[] = {
@@ -238,6 +239,18 @@ const Key<ModelConfig> kModelKeys[] = {
      .member = &ModelConfig::max_tokens,
      .range = {1, kBillion},
      .engines = kSingle},
+    {.name = "max_reasoning_tokens",
+     .member = &ModelConfig::max_reasoning_tokens,
+     .range = {-1, kBillion},
+     .engines = kSingle},
+    {.name = "max_calls",
+     .member = &ModelConfig::max_calls,
+     .range = {0, kBillion},
+     .engines = kSingle},
+    {.name = "on_loop",
+     .member = &ModelConfig::on_loop,
+     .engines = kSingle,
+     .words = kLoopPolicies},
     {.name = "price_input", .member = &ModelConfig::price_input, .engines = kSingle},
     {.name = "price_output", .member = &ModelConfig::price_output, .engines = kSingle},
     {.name = "price_cached_input", .member = &ModelConfig::price_cached_input, .engines = kSingle},

@@ -241,6 +241,12 @@ Expected<chat::ModelOptions> model_options(const ModelConfig& config,
       .reasoning =
           config.reasoning == "auto" ? std::nullopt : std::optional<bool>(config.reasoning == "on"),
       .default_max_tokens = static_cast<std::uint32_t>(config.max_tokens),
+      .max_reasoning_tokens =
+          config.max_reasoning_tokens < 0
+              ? std::nullopt
+              : std::optional(static_cast<std::uint32_t>(config.max_reasoning_tokens)),
+      .max_calls = static_cast<std::uint32_t>(config.max_calls),
+      .on_loop = config.on_loop == "stop" ? message::OnLoop::stop : message::OnLoop::tell,
       .time_limit = time_limit,
       .normalize = config.normalize,
       .close_calls = config.close_calls,

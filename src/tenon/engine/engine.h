@@ -54,6 +54,9 @@ struct GenerateRequest {
   std::shared_ptr<const message::ChatRequest> chat;
   message::Sampling sampling;
   std::uint32_t max_tokens = 0;  ///< 0: until the context is full.
+  /// For upstreams that can limit reasoning (Capabilities::limits_reasoning); a grammar does it for
+  /// the others. Absent: any number.
+  std::optional<std::uint32_t> max_reasoning_tokens;
   bool logprobs = false;
   int top_logprobs = 0;
   bool tells_legal = false;  ///< Tokens say how many the mask allowed (Token::legal).
@@ -75,6 +78,8 @@ struct GenerateRequest {
   /// Near max_tokens or the end of the context, only tokens are chosen after which the answer can
   /// still end as the grammar demands. An answer that could never fit is cut as without this.
   bool ends_whole = false;
+  /// An answer that the grammar has completed still gets the token that ends its turn.
+  bool ends_with_token = false;
 };
 
 /// Whether a run with these GenerateRequest::ends ends with `id`.
@@ -153,6 +158,7 @@ struct Capabilities {
   ConstrainedBy constrained_by = ConstrainedBy::none;
   /// An upstream: its tokenizer may ask over the network, and keep its caller waiting.
   bool is_remote = false;
+  bool limits_reasoning = false;  ///< An upstream that honours max_reasoning_tokens.
   Takes takes = Takes::tokens;
   /// Its tokenizer knows every text that becomes a control token. If not, data is only kept from
   /// becoming a token that looks like one.

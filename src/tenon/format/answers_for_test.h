@@ -1,7 +1,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -48,12 +50,13 @@ class Answers {
  public:
   Answers(const Format& format, const message::ToolChoice& choice, bool has_controls, bool parallel,
           const std::vector<message::Tool>& tools, std::string prompt_tail = {},
-          bool others_first = false)
+          bool others_first = false, std::optional<std::uint32_t> max_reasoning_tokens = {})
       : tokenizer_(tokenizer_of(format, has_controls)) {
     const auto rules = tool_grammar(format, tools, choice,
                                     {.parallel = parallel,
                                      .tokenizer = tokenizer_.get(),
                                      .prompt_tail = std::move(prompt_tail),
+                                     .max_reasoning_tokens = max_reasoning_tokens,
                                      .required_in_any_form = true,
                                      .others_first = others_first});
     if (!rules) throw std::runtime_error(format.info.name + ": " + rules.error().message);

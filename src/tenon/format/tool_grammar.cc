@@ -902,8 +902,17 @@ class Builder {
     return without(first_text(), std::move(barred));
   }
 
+  // Tokens are counted as wholes, so that none reaches from the thoughts into what closes them.
+  NodeId thoughts(NodeId text) {
+    if (!options_.max_reasoning_tokens) return text;
+    const NodeId none = rules_.literal("");
+    if (*options_.max_reasoning_tokens == 0) return none;
+    return rules_.choice({none, rules_.add(node::Tokens{rules_.add(node::Lexeme{text}),
+                                                        *options_.max_reasoning_tokens})});
+  }
+
   NodeId with_reasoning(NodeId answer, ToolMode mode) {
-    if (format_.reasoning_open.empty() || format_.reasoning_close.empty()) return answer;
+    if (!has_reasoning_section(format_)) return answer;
     // What ends the reasoning for the parser is not part of it.
     std::vector<std::string> stops = format_.reasoning_close;
     stops.insert(stops.end(), format_.content_open.begin(), format_.content_open.end());
@@ -912,13 +921,14 @@ class Builder {
       stops.insert(stops.end(), starts.begin(), starts.end());
     }
     add_heads(stops);
-    const NodeId body = text_until(std::move(stops));
+    const NodeId body = thoughts(text_until(std::move(stops)));
     const NodeId space = rules_.add(node::Pattern{"[ \\t\\n\\r]{0,20}"});
     // The end of the prompt comes before each message; otherwise a name would be text there.
     const NodeId head = format_.prompt_end.empty() ? between() : plain(format_.between);
     const NodeId close = rules_.sequence({marker(format_.reasoning_close.front()), space, head});
     if (!starts_in_reasoning(format_, options_.prompt_tail)) {
-      if (!options_.reasoning || ends_turn(format_.reasoning_close.front())) return answer;
+      const bool may_think = options_.reasoning && options_.max_reasoning_tokens != 0U;
+      if (!may_think || ends_turn(format_.reasoning_close.front())) return answer;
       const bool is_text_first = mode == ToolMode::automatic && !holds_text();
       // The same white space as before a call; otherwise the model would be led away from calling.
       const bool is_call_first = mode == ToolMode::required && !format_.has_known_edges;
@@ -2178,6 +2188,10 @@ Expected<Rules> tool_grammar(const Format& format, std::span<const Tool> tools,
 
 bool writes_calls(const Format& format) {
   return !format.syntaxes.empty();
+}
+
+bool has_reasoning_section(const Format& format) {
+  return !format.reasoning_open.empty() && !format.reasoning_close.empty();
 }
 
 bool is_exact(const Format& format) {

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -34,6 +36,9 @@ struct ToolGrammarOptions {
   /// A section of reasoning may come first, if the format has one. False: the model knows none, so
   /// reasoning only continues if the prompt has opened it.
   bool reasoning = true;
+  /// The most tokens of that section, without its markers; 0: it is empty, and is not begun.
+  /// Absent: any number.
+  std::optional<std::uint32_t> max_reasoning_tokens;
   /// After `required`, calls may also be written in the forms that with_fallbacks() has added.
   bool required_in_any_form = false;
   /// As in ParseOptions.
@@ -70,6 +75,9 @@ struct ToolGrammarOptions {
 /// The format has a way to write calls. A format without one takes no tools: its answers are text
 /// and reasoning.
 [[nodiscard]] bool writes_calls(const Format& format);
+
+/// The format has a section of reasoning that a grammar can limit.
+[[nodiscard]] bool has_reasoning_section(const Format& format);
 
 /// The grammar's calls have exactly the arguments that the schemas allow: those that are JSON.
 [[nodiscard]] bool is_exact(const Format& format);

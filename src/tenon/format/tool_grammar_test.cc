@@ -494,6 +494,43 @@ TEST(ToolGrammar, ReasoningThatThePromptHasOpened) {
   }
 }
 
+// At the limit nothing but the section's end may come. A token of this vocabulary is a byte.
+TEST(ToolGrammar, ReasoningEndsAtItsLimit) {
+  constexpr std::uint32_t kMost = 5;
+  std::size_t begun = 0;
+  for (const auto& format : all_writable()) {
+    if (format->reasoning_open.empty() || format->reasoning_close.empty()) continue;
+    const std::string& label = format->info.name;
+    const std::string open = format->reasoning_open.front();
+    const std::string close = format->reasoning_close.front();
+    std::string between;
+    for (const Piece& piece : format->between) between += piece.text;
+    const std::string call = rendered(*format, {{"now", "{}"}});
+    const auto holds = [&](std::uint32_t most, std::string prompt_tail, const std::string& text) {
+      return Answers(*format, {.mode = ToolMode::required}, true, true, all_tools(),
+                     std::move(prompt_tail), false, most)
+          .hold(text);
+    };
+    const std::string opened = "words" + open + "\n";
+    EXPECT_TRUE(holds(kMost, opened, "12345" + close + between + call)) << label;
+    EXPECT_TRUE(holds(kMost, opened, "1" + close + between + call)) << label;
+    EXPECT_TRUE(holds(kMost, opened, close + between + call)) << label;
+    EXPECT_FALSE(holds(kMost, opened, "123456" + close + between + call)) << label;
+    EXPECT_TRUE(holds(0, opened, close + between + call)) << label;
+    EXPECT_FALSE(holds(0, opened, "1" + close + between + call)) << label;
+    const auto first = [&](const std::string& thoughts) {
+      return open + thoughts + close + between + call;
+    };
+    if (format->reasoning_starts_open || !holds(100, "", first("12345"))) continue;
+    ++begun;
+    EXPECT_TRUE(holds(kMost, "", first("12345"))) << label;
+    EXPECT_FALSE(holds(kMost, "", first("123456"))) << label;
+    EXPECT_FALSE(holds(0, "", first(""))) << label;
+    EXPECT_TRUE(holds(0, "", call)) << label;
+  }
+  EXPECT_GT(begun, 10U);
+}
+
 // Where the prompt ends with a call's marker, only a call that begins the answer lacks it.
 TEST(ToolGrammar, CallsBehindThePromptAndBehindText) {
   const auto format = compile(

@@ -106,6 +106,53 @@ enum class Guarantee : std::uint8_t { unenforced, repaired, validated, upstream,
 
 [[nodiscard]] std::string_view guarantee_name(Guarantee guarantee);
 
+/// Where a stretch of an answer's tokens comes from.
+struct TokenSource {
+  enum class From : std::uint8_t {
+    chat_template,
+    message,  ///< `message` says which.
+    tools,    ///< The description of the tools.
+    other,    ///< From the request, and of no single message.
+    given,    ///< The client sent them as tokens.
+    model,    ///< Generated.
+  };
+  From from = From::chat_template;
+  std::uint32_t message = 0;  ///< Index in the request.
+  Role role = Role::user;     ///< The role of that message.
+  std::uint32_t tokens = 0;   ///< How many tokens it has.
+
+  bool operator==(const TokenSource&) const = default;
+};
+
+/// What a prompt has kept of ChatRequest::previous_tokens.
+struct KeptPrefix {
+  std::size_t of = 0;    ///< The number of those tokens.
+  std::size_t kept = 0;  ///< How many of them the prompt begins with.
+  std::string why;       ///< Why not all of them: a stable name; "": all of them.
+
+  bool operator==(const KeptPrefix&) const = default;
+};
+
+/// The tokens that an answer was made from, and those that it is.
+struct AnswerTokens {
+  std::vector<std::int32_t> prompt;
+  /// They cover `prompt`, in order. Empty if the tokens' bytes are not known here.
+  std::vector<TokenSource> sources;
+  std::vector<std::int32_t> output;  ///< With the token that ended the turn.
+  std::vector<double> logprobs;      ///< One for each token of `output`, if asked for; else empty.
+
+  bool operator==(const AnswerTokens&) const = default;
+};
+
+/// A conversation that goes round: the same calls with the same results, again and again.
+struct Loop {
+  std::string tool;           ///< The last call's.
+  std::uint32_t repeats = 0;  ///< How often it has been so, in a row; 0: without a loop.
+  std::uint32_t steps = 0;    ///< How many answers with calls one round has.
+
+  bool operator==(const Loop&) const = default;
+};
+
 /// The last event of every answer. With FinishReason::error, `error` says what went wrong.
 struct Finish {
   FinishReason reason = FinishReason::stop;
@@ -116,6 +163,9 @@ struct Finish {
   Guarantee guarantee = Guarantee::unenforced;
   std::string format;  ///< The format of the first call; "": there was no call.
   json::Object rlm{};  ///< For a recursive model: what it did for the answer.
+  std::shared_ptr<const AnswerTokens> tokens{};  ///< If they were asked for and are known.
+  Loop loop{};                                   ///< The request's messages end in one.
+  KeptPrefix prefix{};
   bool operator==(const Finish&) const = default;
 };
 

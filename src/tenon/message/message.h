@@ -97,6 +97,12 @@ struct ToolChoice {
 /// the text is known in advance.
 enum class ArgumentOrder : std::uint8_t { schema, any };
 
+/// What is done about a conversation that goes round in calls.
+enum class OnLoop : std::uint8_t {
+  tell,  ///< The answer says so.
+  stop,  ///< From the third round on the answer has no calls.
+};
+
 /// The form of an answer's content. The answer may have calls instead.
 struct ResponseFormat {
   enum class Kind : std::uint8_t { text, json, grammar };
@@ -138,6 +144,9 @@ struct ChatRequest {
   bool parallel_tool_calls = true;
   Sampling sampling;
   std::optional<std::uint32_t> max_tokens;  ///< Absent: generates until the context is full.
+  /// At most so many tokens of reasoning; then its section is closed. 0: no reasoning. Absent: the
+  /// model's setting.
+  std::optional<std::uint32_t> max_reasoning_tokens;
   std::vector<std::string> stop;  ///< Strings that end the answer. The client never sees them.
   bool logprobs = false;
   int top_logprobs = 0;
@@ -151,6 +160,17 @@ struct ChatRequest {
   /// Text with which the model's turn begins. The model continues it, and it is not part of the
   /// answer.
   std::string prefill;
+  /// The prompt as token ids, instead of one that is made of the messages; tools and format stay
+  /// what they are. Empty: the messages make the prompt.
+  std::vector<std::int32_t> prompt_tokens;
+  /// The tokens of the conversation up to the end of the assistant's last message: prompt and
+  /// answer as AnswerTokens has them. They stay as they are, and only what came since is rendered
+  /// and tokenised, if the template allows that. Empty: everything is.
+  std::vector<std::int32_t> previous_tokens;
+  bool tells_tokens = false;                 ///< Finish::tokens is wanted.
+  std::optional<std::uint32_t> max_calls;    ///< Most calls of the answer. Absent: the model's
+                                             ///< setting. 0: any number.
+  std::optional<OnLoop> on_loop;             ///< Absent: the model's setting.
   std::string call_id_prefix = "call_";      ///< The prefix of ids that the model has not written
                                              ///< itself.
   std::optional<Continuation> continuation;  ///< Instead of `messages`.

@@ -74,6 +74,7 @@ Scheduler::Task::Task(GenerateRequest asked, std::shared_ptr<EventSink> to,
                      : std::make_unique<Constraint>(std::move(asked.grammar), tokenizer,
                                                     asked.ends_whole)),
       wants_logprobs(asked.logprobs),
+      ends_with_token(asked.ends_with_token),
       tells_legal(asked.tells_legal),
       top_logprobs(static_cast<std::size_t>(asked.top_logprobs)) {}
 
@@ -700,7 +701,7 @@ bool Scheduler::go_on(Task& task) {
       }
     }
   }
-  const bool is_whole = task.constraint && task.constraint->is_complete();
+  const bool is_whole = task.constraint && !task.ends_with_token && task.constraint->is_complete();
   if (!is_whole && task.tokens.size() < task.most_tokens) return true;
   if (is_whole) {
     end(task, FinishReason::stop);

@@ -93,6 +93,7 @@ class Scheduler {
     std::vector<TokenId> draft;  // tokens guessed to follow `tokens`
     std::size_t guessed = 0;     // tokens of `draft` that are in the cache after `done`
     bool wants_logprobs;
+    bool ends_with_token;
     bool tells_legal;
     std::size_t top_logprobs;
     std::optional<std::uint32_t>

@@ -1,0 +1,103 @@
+#include "tenon/chat/kept_tokens.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace tenon::chat {
+namespace {
+
+using message::ChatRequest;
+using message::KeptPrefix;
+using prompt::Prompt;
+using vocab::TokenId;
+
+// The end of the assistant's last message in a prompt.
+struct AnswerEnd {
+  TokenId marker = 0;
+  std::size_t at = 0;  // where the marker's text begins
+};
+
+// The token that ends a turn in the template's text at the end of the prompt.
+std::optional<TokenId> end_in_template(const Prompt& answered, const vocab::Tokenizer& tokenizer,
+                                       const EndsTurn& ends_turn) {
+  std::size_t begin = 0;
+  for (const jinja::Span& span : answered.spans) {
+    if (span.is_data) begin = span.end;
+  }
+  std::vector<TokenId> ids;
+  if (!prompt::tokenize(tokenizer, rest_of(answered, begin), ids)) return std::nullopt;
+  const auto end = std::ranges::find_if(ids, ends_turn);
+  return end == ids.end() ? std::nullopt : std::optional(*end);
+}
+
+std::optional<AnswerEnd> end_of_answer(const ChatRequest& request, const Prompt& rendered,
+                                       std::size_t answer, const vocab::Tokenizer& tokenizer,
+                                       const Render& render, const EndsTurn& ends_turn) {
+  ChatRequest until = request;
+  until.messages.resize(answer + 1);
+  const auto answered = render(until, /*adds_generation_prompt=*/false);
+  if (!answered) return std::nullopt;
+  const TokenId last = request.previous_tokens.back();
+  const auto id =
+      ends_turn(last) ? std::optional(last) : end_in_template(*answered, tokenizer, ends_turn);
+  const std::string_view marker = id ? tokenizer.bytes(*id) : std::string_view();
+  const std::size_t at = answered->text.rfind(marker);
+  if (marker.empty() || at == std::string::npos) return std::nullopt;
+  const std::string_view begin = std::string_view(answered->text).substr(0, at + marker.size());
+  if (!rendered.text.starts_with(begin)) return std::nullopt;
+  return AnswerEnd{*id, at};
+}
+
+// The tokens of the prompt from the marker at `begin` on, without the marker's own.
+std::optional<std::vector<TokenId>> tokens_behind(const Prompt& prompt, std::size_t begin,
+                                                  TokenId marker,
+                                                  const vocab::Tokenizer& tokenizer) {
+  std::vector<TokenId> ids;
+  if (!prompt::tokenize(tokenizer, rest_of(prompt, begin), ids)) return std::nullopt;
+  const bool has_bos = !ids.empty() && tokenizer.bos() == ids.front() && ids.front() != marker;
+  const auto first = ids.begin() + (has_bos ? 1 : 0);
+  if (first == ids.end() || *first != marker) return std::nullopt;
+  return std::vector<TokenId>(first + 1, ids.end());
+}
+
+}  // namespace
+
+Prompt rest_of(const Prompt& prompt, std::size_t begin) {
+  Prompt rest{.text = prompt.text.substr(begin)};
+  for (const jinja::Span& span : prompt.spans) {
+    if (span.end <= begin) continue;
+    rest.spans.push_back({std::max(span.begin, begin) - begin, span.end - begin, span.is_data});
+  }
+  return rest;
+}
+
+KeptPrefix keep_tokens(const ChatRequest& request, const Prompt& rendered,
+                       const vocab::Tokenizer& tokenizer, const Render& render,
+                       const EndsTurn& ends_turn, std::vector<TokenId>& tokens) {
+  const std::span<const TokenId> before = request.previous_tokens;
+  KeptPrefix prefix{.of = before.size()};
+  const auto lost = [&](std::string why) {
+    prefix.why = std::move(why);
+    const auto [one, other] = std::ranges::mismatch(before, tokens);
+    prefix.kept = static_cast<std::size_t>(one - before.begin());
+    return prefix;
+  };
+  const auto last = std::ranges::find(request.messages.rbegin(), request.messages.rend(),
+                                      message::Role::assistant, &message::Message::role);
+  if (last == request.messages.rend()) return lost("no_answer");
+  const auto answer = static_cast<std::size_t>(request.messages.rend() - last) - 1;
+  const auto end = end_of_answer(request, rendered, answer, tokenizer, render, ends_turn);
+  const auto behind = end ? tokens_behind(rendered, end->at, end->marker, tokenizer) : std::nullopt;
+  if (!behind) return lost("template_not_prefix_stable");
+  tokens.assign(before.begin(), before.end());
+  if (before.back() != end->marker) tokens.push_back(end->marker);
+  tokens.insert(tokens.end(), behind->begin(), behind->end());
+  prefix.kept = before.size();
+  return prefix;
+}
+
+}  // namespace tenon::chat

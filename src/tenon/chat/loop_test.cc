@@ -1,0 +1,102 @@
+#include "tenon/chat/loop.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace tenon::chat {
+namespace {
+
+using message::Loop;
+using message::Message;
+using message::Role;
+
+// Letters are calls of tools with that name: `a` and `A` have the same arguments, written in two
+// ways, and the same result; `b` to `z` other ones. `!` is the result of the call before, changed;
+// `u` is a message of the user, `t` text of the assistant.
+std::vector<Message> conversation(std::string_view steps) {
+  std::vector<Message> messages{{.role = Role::user, .content = "go"}};
+  std::size_t number = 0;
+  for (const char c : steps) {
+    if (c == 'u') {
+      messages.push_back({.role = Role::user, .content = "again"});
+    } else if (c == 't') {
+      messages.push_back({.role = Role::assistant, .content = "I see."});
+    } else if (c == '!') {
+      messages.back().content = "changed " + std::to_string(++number);
+    } else {
+      const std::string id = "call_" + std::to_string(++number);
+      const std::string name = c == 'A' ? "a" : std::string(1, c);
+      messages.push_back(
+          {.role = Role::assistant,
+           .tool_calls = {
+               {.id = id, .name = name, .arguments = c == 'A' ? "{ \"x\" : 1 }" : R"({"x":1})"}}});
+      messages.push_back({.role = Role::tool, .content = "result", .tool_call_id = id});
+    }
+  }
+  return messages;
+}
+
+TEST(Loop, IsFoundInTheLastTurn) {
+  struct Row {
+    std::string_view steps;
+    Loop loop;
+  };
+  const Row kRows[] = {
+      {"", {}},
+      {"a", {}},
+      {"ab", {}},
+      {"aa", {"a", 2, 1}},
+      {"aA", {"a", 2, 1}},
+      {"aaaa", {"a", 4, 1}},
+      {"aa!", {}},
+      {"a!a!a!", {}},
+      {"baa", {"a", 2, 1}},
+      {"aab", {}},
+      {"aua", {}},
+      {"aauaa", {"a", 2, 1}},
+      {"ata", {"a", 2, 1}},
+      {"abab", {"b", 2, 2}},
+      {"ababab", {"b", 3, 2}},
+      {"babab", {"b", 2, 2}},
+      {"abcabc", {"c", 2, 3}},
+      {"abcdabcd", {"d", 2, 4}},
+      {"abcdeabcde", {}},
+      {"abba", {}},
+  };
+  for (const Row& row : kRows) {
+    const Loop found = loop_of(conversation(row.steps));
+    EXPECT_EQ(found.repeats, row.loop.repeats) << row.steps;
+    EXPECT_EQ(found.steps, row.loop.steps) << row.steps;
+    EXPECT_EQ(found.tool, row.loop.tool) << row.steps;
+  }
+}
+
+TEST(Loop, IsStoppedInItsThirdRound) {
+  using message::OnLoop;
+  struct Row {
+    std::string_view steps;
+    std::optional<OnLoop> asked;
+    OnLoop setting;
+    bool stops;
+  };
+  constexpr Row kRows[] = {
+      {"aaa", std::nullopt, OnLoop::tell, false}, {"aaa", std::nullopt, OnLoop::stop, true},
+      {"aaa", OnLoop::stop, OnLoop::tell, true},  {"aaa", OnLoop::tell, OnLoop::stop, false},
+      {"aa", OnLoop::stop, OnLoop::stop, false},  {"ababab", OnLoop::stop, OnLoop::stop, true},
+  };
+  for (const Row& row : kRows) {
+    message::ChatRequest request{.messages = conversation(row.steps)};
+    request.tool_choice.mode = message::ToolMode::required;
+    request.on_loop = row.asked;
+    const auto quiet = stopped(request, loop_of(request.messages), row.setting);
+    EXPECT_EQ(quiet.has_value(), row.stops) << row.steps;
+    if (!quiet) continue;
+    EXPECT_EQ(quiet->tool_choice.mode, message::ToolMode::none);
+  }
+}
+
+}  // namespace
+}  // namespace tenon::chat
