@@ -54,10 +54,14 @@ bool ByteClasses::refines(const ByteClasses& coarser) const {
 TokenTrie::TokenTrie(std::vector<Entry> entries) {
   std::erase_if(entries,
                 [](const Entry& e) { return e.bytes.empty() || e.bytes.size() > kLongestToken; });
-  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+  const auto is_before = [](const Entry& a, const Entry& b) {
     const int order = a.bytes.compare(b.bytes);
     return order != 0 ? order < 0 : a.token < b.token;
-  });
+  };
+  // Entries out of another trie come in order.
+  if (!std::is_sorted(entries.begin(), entries.end(), is_before)) {
+    std::sort(entries.begin(), entries.end(), is_before);
+  }
   nodes_.push_back({});
   tokens_.reserve(entries.size());
   std::vector<std::uint32_t> path{0};  // the nodes of the last entry's prefixes

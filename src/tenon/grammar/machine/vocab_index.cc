@@ -141,6 +141,23 @@ TokenTrie trie_of(const vocab::Vocab& vocab, const Wanted& is_wanted) {
   return TokenTrie(std::move(entries));
 }
 
+// The tokens with a byte that is wanted. The trie of all tokens has them in order and tells it
+// without a look at their bytes, so nothing is sorted.
+template <class Wanted>
+TokenTrie trie_with(const vocab::Vocab& vocab, const Wanted& is_wanted) {
+  const TokenTrie& all = vocab.trie();
+  std::vector<TokenTrie::Entry> entries;
+  std::uint16_t found_at = 0;  // the depth of the first such byte on the way to the node, or 0
+  for (std::uint32_t node = 1; node < all.node_count(); ++node) {
+    const std::uint16_t depth = all.depth(node);
+    if (found_at >= depth) found_at = 0;
+    if (found_at == 0 && is_wanted(all.symbol(node))) found_at = depth;
+    if (found_at == 0) continue;
+    for (const TokenId token : all.tokens_at(node)) entries.push_back({vocab.bytes(token), token});
+  }
+  return TokenTrie(std::move(entries));
+}
+
 // By node: the number of symbols of the longest way down, or kOthers if a symbol below is not
 // `wanted`.
 template <class Wanted>
@@ -378,9 +395,8 @@ const TokenTrie& VocabIndex::containing(std::uint8_t byte) {
   const std::lock_guard lock(mutex_);
   std::unique_ptr<const TokenTrie>& slot = containing_[byte];
   if (!slot) {
-    slot = std::make_unique<const TokenTrie>(trie_of(*vocab_, [byte](std::string_view bytes) {
-      return bytes.find(static_cast<char>(byte)) != std::string_view::npos;
-    }));
+    slot = std::make_unique<const TokenTrie>(
+        trie_with(*vocab_, [byte](std::uint8_t symbol) { return symbol == byte; }));
   }
   return *slot;
 }
@@ -388,9 +404,8 @@ const TokenTrie& VocabIndex::containing(std::uint8_t byte) {
 const TokenTrie& VocabIndex::beyond_ascii() {
   const std::lock_guard lock(mutex_);
   if (!beyond_ascii_) {
-    const auto is_beyond = [](char byte) { return static_cast<std::uint8_t>(byte) >= 0x80; };
-    beyond_ascii_ = std::make_unique<const TokenTrie>(trie_of(
-        *vocab_, [&](std::string_view bytes) { return std::ranges::any_of(bytes, is_beyond); }));
+    beyond_ascii_ = std::make_unique<const TokenTrie>(
+        trie_with(*vocab_, [](std::uint8_t symbol) { return symbol >= 0x80; }));
   }
   return *beyond_ascii_;
 }
