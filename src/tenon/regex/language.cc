@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,8 +68,7 @@ class Translator {
     if (!node.has_position) return follow_text(text(id), rest);
     switch (node.kind) {
       case Kind::sequence:
-        for (std::size_t i = node.parts.size(); i-- > 0;) rest = follow(node.parts[i], rest);
-        return rest;
+        return follow_sequence(node, rest);
       case Kind::choice:
         return follow_choice(node, rest);
       case Kind::repeat:
@@ -98,6 +98,22 @@ class Translator {
     result.needy = exprs_.concat(exprs_.non_empty(text), rest.any);
     if (exprs_.is_nullable(text)) result.needy = exprs_.either(result.needy, rest.needy);
     return result;
+  }
+
+  Rest follow_sequence(const Node& node, Rest rest) {
+    const auto has_position = [&](NodeId part) { return syntax_.nodes[part].has_position; };
+    for (std::size_t end = node.parts.size(); end > 0 && !is_stopped();) {
+      // In a loop it matters of each part whether it is empty.
+      std::size_t begin = end;
+      while (begin > (is_in_loop_ ? end - 1 : 0) && !has_position(node.parts[begin - 1])) --begin;
+      if (begin == end) {
+        rest = follow(node.parts[--end], rest);
+      } else {
+        rest = follow_text(text_of_all(std::span(node.parts).subspan(begin, end - begin)), rest);
+        end = begin;
+      }
+    }
+    return rest;
   }
 
   Rest follow_choice(const Node& node, const Rest& rest) {
@@ -175,13 +191,8 @@ class Translator {
         if (!known) known = spelling_(exprs_, syntax_.sets[node.set]);
         return *known;
       }
-      case Kind::sequence: {
-        Expr result = ExprSet::kEpsilon;
-        for (std::size_t i = node.parts.size(); i-- > 0;) {
-          result = exprs_.concat(text(node.parts[i]), result);
-        }
-        return result;
-      }
+      case Kind::sequence:
+        return text_of_all(node.parts);
       case Kind::choice: {
         std::vector<Expr> choices;
         choices.reserve(node.parts.size());
@@ -193,6 +204,20 @@ class Translator {
       default:
         return ExprSet::kNothing;
     }
+  }
+
+  Expr text_of_all(std::span<const NodeId> parts) {
+    std::vector<Expr> texts;
+    texts.reserve(parts.size());
+    bool is_word = true;  // characters alone, whose states are one by one anyway
+    for (const NodeId part : parts) {
+      texts.push_back(text(part));
+      is_word = is_word && syntax_.nodes[part].kind == Kind::set;
+    }
+    if (!is_word) return concat_all(exprs_, texts);
+    Expr result = ExprSet::kEpsilon;
+    for (std::size_t i = texts.size(); i-- > 0;) result = exprs_.concat(texts[i], result);
+    return result;
   }
 
   // ---- what stands before -----------------------------------------------------------------------
@@ -245,7 +270,41 @@ class Translator {
   std::optional<Error> failure_;
 };
 
+// How often the last `size` parts stand at the end of `parts`, one round behind the other.
+std::size_t rounds_at_end(std::span<const Expr> parts, std::size_t size) {
+  const auto last = parts.last(size);
+  std::size_t rounds = 0;
+  while (parts.size() >= size && std::ranges::equal(parts.last(size), last)) {
+    parts = parts.first(parts.size() - size);
+    ++rounds;
+  }
+  return rounds;
+}
+
 }  // namespace
+
+Expr concat_all(ExprSet& exprs, std::span<const Expr> parts) {
+  constexpr std::size_t kLongestRound = 8;  // parts
+  constexpr std::size_t kFewestRounds = 4;
+  Expr result = ExprSet::kEpsilon;
+  while (!parts.empty()) {
+    std::size_t size = 1;
+    std::size_t rounds = rounds_at_end(parts, size);
+    while (rounds < kFewestRounds && size < std::min(kLongestRound, parts.size())) {
+      rounds = rounds_at_end(parts, ++size);
+    }
+    if (rounds < kFewestRounds) {
+      result = exprs.concat(parts.back(), result);
+      parts = parts.first(parts.size() - 1);
+      continue;
+    }
+    const Expr round = concat_all(exprs, parts.last(size));
+    const auto times = static_cast<std::uint32_t>(rounds);
+    result = exprs.concat(exprs.repeat(round, times, times), result);
+    parts = parts.first(parts.size() - rounds * size);
+  }
+  return result;
+}
 
 Expected<Expr> language_of(ExprSet& exprs, const Syntax& syntax, Extent extent,
                            const Spelling& spelling) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 
 #include "tenon/base/expected.h"
 #include "tenon/regex/code_points.h"
@@ -36,5 +37,10 @@ enum class Extent : std::uint8_t {
 /// ExprSet::kMaxConditions different looks behind; fails with Errc::limit_exceeded.
 [[nodiscard]] Expected<Expr> language_of(ExprSet& exprs, const Syntax& syntax, Extent extent,
                                          const Spelling& spelling = utf8_spelling);
+
+/// The texts of `parts` one after the other. Rounds of equal parts become one counted repetition,
+/// as if the author had written `(\w{1,8}\s?){100}` and not a hundred copies: the states of a
+/// repetition are ranges of counts, and those of copies are sets of places.
+[[nodiscard]] Expr concat_all(ExprSet& exprs, std::span<const Expr> parts);
 
 }  // namespace tenon::regex

@@ -107,8 +107,10 @@ class RandomPattern {
 
   std::string make(int depth, bool is_behind = false) {
     std::string pattern;
-    for (std::uint32_t i = 0, terms = 1 + below(3); i < terms; ++i)
-      pattern += term(depth, is_behind);
+    for (std::uint32_t i = 0, terms = 1 + below(3); i < terms; ++i) {
+      const std::string part = term(depth, is_behind);
+      for (std::uint32_t times = below(8) == 0 ? 5 : 1; times > 0; --times) pattern += part;
+    }
     if (below(4) == 0) pattern += "|" + term(depth, is_behind);
     return pattern;
   }

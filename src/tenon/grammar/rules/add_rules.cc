@@ -346,13 +346,7 @@ Expr Adder::expr_of(const Node& node) {
           [&](const node::Literal& n) { return exprs_->literal(n.bytes); },
           [&](const node::Characters& n) { return regex::utf8_spelling(*exprs_, n.set); },
           [&](const node::Bytes& n) { return exprs_->bytes(n.set); },
-          [&](const node::Sequence& n) {
-            Expr expr = ExprSet::kEpsilon;
-            for (std::size_t i = n.parts.size(); i-- > 0;) {
-              expr = exprs_->concat(of(n.parts[i]), expr);
-            }
-            return expr;
-          },
+          [&](const node::Sequence& n) { return regex::concat_all(*exprs_, all(n.parts)); },
           [&](const node::Choice& n) { return exprs_->any_of(all(n.parts)); },
           [&](const node::Repeat& n) {
             return n.min <= n.max ? exprs_->repeat(of(n.part), n.min, n.max) : ExprSet::kNothing;
