@@ -184,7 +184,7 @@ class Content {
     // If the texts have only some lengths, the count may fit none of those to which a text leads.
     if (free && !is_far_from_end && !exprs_->grows_by_one(*free)) free.reset();
     std::optional<regex::Expr> far;
-    if (may_guess && rest && !free && is_far_from_end) {
+    if (may_guess && rest && !free && is_far_from_end && wrong_guesses_ < kMostWrongGuesses) {
       const auto [known, is_new] = far_.try_emplace(*rest);
       if (is_new) known->second = exprs_->with_far_counts(*rest);
       far = known->second;
@@ -192,7 +192,12 @@ class Content {
     }
     return {.free = free, .far = far, .is_far_from_end = is_far_from_end};
   }
-  void set_repeats_much(regex::Expr far) { repeats_much_.insert(far); }
+  /// Whether a walk has borne out the guess `far`. Where guesses are wrong one after the other, as
+  /// for `\p{L}{1,40}` with its tokens of many letters, no more are made: each costs a walk.
+  void judge_guess(regex::Expr far, bool is_right) {
+    wrong_guesses_ = is_right ? 0 : wrong_guesses_ + 1;
+    if (!is_right) repeats_much_.insert(far);
+  }
   /// The languages of the states made so far.
   [[nodiscard]] std::vector<regex::Expr> languages() const {
     std::vector<regex::Expr> result;
@@ -295,6 +300,8 @@ class Content {
   IntMap steps_;
   std::unordered_map<regex::Expr, std::optional<regex::Expr>> far_;
   std::unordered_set<regex::Expr> repeats_much_;  // of the languages with far counts
+  static constexpr unsigned kMostWrongGuesses = 2;
+  unsigned wrong_guesses_ = 0;  // since the last right one
 };
 
 // A state outside the plain text: a state of the content's automaton, and a place in an escape.
@@ -509,9 +516,9 @@ class StringScanner final : public Scanner {
     assert(std::ranges::any_of(
         simple_, [&](const auto& entry) { return entry.second.get() == walked.scanner; }));
     const auto& walker = static_cast<const StringScanner&>(*walked.scanner);
-    if (content_.exprs()->are_counts_far(walker.content_.languages())) return true;
-    content_.set_repeats_much(*way.instead);
-    return false;
+    const bool is_right = content_.exprs()->are_counts_far(walker.content_.languages());
+    content_.judge_guess(*way.instead, is_right);
+    return is_right;
   }
   std::size_t memory_bytes() const override {
     constexpr std::size_t kNodeBytes = 32;  // of a map's entry
