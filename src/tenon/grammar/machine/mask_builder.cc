@@ -840,11 +840,15 @@ void MaskBuilder::walk_lexeme(Walk& walk, std::uint32_t root, CellId cell,
   // difference.
   std::optional<FreeBelow> is_free;
   VocabIndex::Characters next = 0;
-  if (is_large && &trie == &index_->vocab().trie()) {
+  std::optional<Place> behind;  // what comes after, unless it depends on the text
+  if (is_large) {
     const StateId after = machine_.resumed(parent);
     if (after != 0 && !machine_.has_questions(after)) {
-      is_free.emplace(scanner, *index_, trie);
-      next = VocabIndex::characters_with(machine_.readable(after));
+      behind = {after, machine_.readable(after)};
+      if (&trie == &index_->vocab().trie()) {
+        is_free.emplace(scanner, *index_, trie);
+        next = VocabIndex::characters_with(behind->readable);
+      }
     }
   }
   descend_from(
@@ -861,8 +865,8 @@ void MaskBuilder::walk_lexeme(Walk& walk, std::uint32_t root, CellId cell,
           const auto tokens = trie.tokens_at(node);
           walk.found.insert(walk.found.end(), tokens.begin(), tokens.end());
         };
-        if (is_free && !is_free->has_below(node, next) &&
-            (*is_free)(state, node, trie.end_of(node) - node - 1)) {
+        const bool may_end_below = !is_free || is_free->has_below(node, next);
+        if (!may_end_below && (*is_free)(state, node, trie.end_of(node) - node - 1)) {
           if (with_inside) {
             const auto tokens = trie.tokens_below(node);
             walk.found.insert(walk.found.end(), tokens.begin(), tokens.end());
@@ -872,8 +876,15 @@ void MaskBuilder::walk_lexeme(Walk& walk, std::uint32_t root, CellId cell,
         const bool is_final = scanner.is_final(state);
         if (with_inside && !is_final && !scanner.is_covered()) add();
         if (scanner.is_accepting(state)) {
-          const StateId after = answered(walk, machine_.resumed(parent), node);
-          if (after != 0) {
+          if (behind && !machine_.has_lexeme(behind->state)) {
+            if (is_final) add();
+            for (std::uint32_t child = node + 1; may_end_below && child < trie.end_of(node);
+                 child = trie.end_of(child)) {
+              if (!behind->readable.contains(trie.symbol(child))) continue;
+              places_[trie.depth(node)] = *behind;
+              walk_nodes(walk, child, trie.end_of(child));
+            }
+          } else if (const StateId after = answered(walk, machine_.resumed(parent), node)) {
             if (is_final) add();
             this->walk(walk, node, after);
           }
