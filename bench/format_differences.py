@@ -4,8 +4,9 @@
     python bench/format_differences.py sglang SITE [--tenon build/release/bin/tenon] [--all]
     python bench/format_differences.py vllm SITE [--only hermes glm45] [--reasoning]
 
-SITE is a folder in which their wheel is unpacked (`pip download --no-deps vllm`, `unzip`). Only their
-parsers are imported; what those import beside (torch, transformers, the server) is a stub. Python
+SITE is a folder in which their wheel is unpacked (`pip download --no-deps vllm`, `unzip`). Parsers
+that are proposed to vLLM and are in no wheel (VLLM_PROPOSED) are compared where their file lies in
+SITE/vllm/tool_parsers; the others of them are named at the end. Only their parsers are imported; what those import beside (torch, transformers, the server) is a stub. Python
 needs pydantic, orjson, regex and partial_json_parser, for vLLM also openai, ijson and mistral_common.
 Each format writes some calls (`tenon render`), each text is changed in the ways of CHANGES, and both
 sides read it: vLLM's parsers the whole text, and once more token by token. One entry for each kind of
@@ -110,6 +111,16 @@ VLLM = {  # vLLM's tool parser: its reasoning parser or None, ours
     "step3p5": ("step3p5", "qwen3_coder"),
     "step5": ("step5", "qwen3_coder"),
     "xlam": (None, "xlam"),
+}
+
+VLLM_PROPOSED = {  # a parser's module that vLLM's releases do not have: ours
+    "hyperclovax_seed_think_14b": "hyperclovax",
+    "iquest_coder_v2": "iquest_coder_v2",
+    "openpangu_v2": "pangu",
+    "pangu": "pangu",
+    "rwkv": "rwkv",
+    "solar_open2": "solar_open2",
+    "step_audio_2": "step_audio2",
 }
 
 TOOLS = [
@@ -240,6 +251,7 @@ def as_object(value):
 
 class SgLang:
     names = {peer: (ours, False) for peer, ours in SGLANG.items()}
+    absent = ()
 
     def __init__(self, site):
         class Environ(Stub):
@@ -331,9 +343,12 @@ class Tokenizer:
 
 
 class VLlm:
-    names = {peer: (ours, bool(reasoning)) for peer, (reasoning, ours) in VLLM.items()}
-
     def __init__(self, site):
+        proposed = self.proposed(site)
+        known = VLLM | {peer: (None, VLLM_PROPOSED[peer]) for peer in proposed}
+        self.names = {peer: (ours, bool(reasoning)) for peer, (reasoning, ours) in known.items()}
+        self.absent = VLLM_PROPOSED.keys() - known.keys()
+
         class Environment(Stub):
             def __getattr__(self, name):
                 if name.startswith("__"):
@@ -360,6 +375,8 @@ class VLlm:
             "vllm.utils.mistral": No,
             "vllm.renderers.chat_utils": Ids,
             f"{entry}.generate.base.protocol": Records,
+            f"{entry}.chat_utils": Ids,  # as older parsers name them
+            f"{entry}.openai.engine.protocol": Records,
             f"{entry}.openai.chat_completion.protocol": Records,
             f"{entry}.openai.responses.protocol": Records,
         }
@@ -373,6 +390,9 @@ class VLlm:
         package.__path__ = [str(site / "vllm")]
         package.envs = importlib.import_module("vllm.envs")
         manager = importlib.import_module("vllm.parser.parser_manager").ParserManager
+        tool_parsers = importlib.import_module("vllm.tool_parsers").ToolParserManager
+        for peer, kind in proposed.items():
+            tool_parsers.register_lazy_module(peer, f"vllm.tool_parsers.{peer}_tool_parser", kind)
         records = importlib.import_module(f"{entry}.openai.chat_completion.protocol")
         tools = []
         for tool in TOOLS:
@@ -382,17 +402,25 @@ class VLlm:
             tools=tools, tool_choice="auto", include_reasoning=True, messages=[]
         )
         self.tools = tools
-        self.parsers = {}
-        for peer, (reasoning, ours) in VLLM.items():
-            for with_reasoning in {False, bool(reasoning)}:
-                self.parsers[peer, with_reasoning] = (
-                    manager.get_parser(peer, reasoning if with_reasoning else None, True),
-                    definition(ours).get("special", []),
-                )
+        self.known, self.manager, self.parsers = known, manager, {}
+
+    @staticmethod
+    def proposed(site):
+        """The class of each parser of VLLM_PROPOSED that SITE has, by the parser's name."""
+        found = {}
+        for peer in VLLM_PROPOSED:
+            file = site / "vllm" / "tool_parsers" / f"{peer}_tool_parser.py"
+            if file.exists():
+                found[peer] = re.search(r"class (\w+)\(\w*ToolParser\)", file.read_text())[1]
+        return found
 
     def parser(self, peer, reasoning):
-        kind, special = self.parsers[peer, reasoning]
-        tokenizer = Tokenizer(special)
+        thinking, ours = self.known[peer]
+        if (peer, reasoning) not in self.parsers:
+            kind = self.manager.get_parser(peer, thinking if reasoning else None, True)
+            self.parsers[peer, reasoning] = kind
+        kind = self.parsers[peer, reasoning]
+        tokenizer = Tokenizer(definition(ours).get("special", []))
         return kind(tokenizer, self.tools), tokenizer
 
     @staticmethod
@@ -564,6 +592,8 @@ def main():
             if read[0] != read[-1]:
                 print(f"    stream {read[-1]}")
     print(f"{same} of {len(rows)} texts are read as the same; {len(kinds)} kinds of differences")
+    if theirs.absent:
+        print(f"not in SITE, so not compared: {', '.join(sorted(theirs.absent))}")
     if theirs.read_stream:
         print(f"{streamed_otherwise} texts give their stream other calls than their whole text")
     return 0
