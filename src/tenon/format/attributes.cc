@@ -82,6 +82,12 @@ void AttributeReader::step(char byte) {
     case Place::quoted: {
       if (byte == quote_) return end_value();
       const bool is_type = attribute_ != nullptr && attribute_->kind == Piece::Kind::type;
+      // The type's other quote is missing.
+      if (is_type && byte == head_->text.front() && !text_.empty() &&
+          std::ranges::all_of(text_, is_attribute_byte)) {
+        end_value();
+        return step_gap(byte);
+      }
       if (byte == '\n' || (is_type && (byte == '<' || byte == '>'))) return fail();
       text_ += byte;
       return;

@@ -578,6 +578,7 @@ bool CallReader::step_object(char byte) {
   switch (place_) {
     case Place::begin:
       place_ = Place::first_key;
+      may_double_ = syntax_->rank == 0 && !syntax_->needs_tools;
       return byte == '{';
     case Place::first_key:
     case Place::key:
@@ -585,6 +586,13 @@ bool CallReader::step_object(char byte) {
         end_object();
         return status_ != Status::bad;
       }
+      // Twice the same brace. Behind the call the other ones are brackets too many.
+      if (byte == '{' && place_ == Place::first_key && may_double_) {
+        may_double_ = false;
+        repaired_ = true;
+        return true;
+      }
+      may_double_ = false;
       place_ = Place::in_key;
       text_.clear();
       escaped_ = has_escape_ = false;
@@ -809,7 +817,9 @@ std::string CallReader::close() {
   arguments_done_ = true;
   if (has_arguments_ && piece().kind == Piece::Kind::parameters) {
     note_left_over();
-    return parameters_.close(arguments_);
+    std::string left_out = parameters_.close(arguments_);
+    used_tail_ = parameters_.has_used_outer();
+    return left_out;
   }
   const std::string rest = end_coded();
   if (!has_arguments_ || !filter_.has_begun()) {

@@ -45,6 +45,8 @@ class CallReader {
   std::size_t feed(std::string_view bytes);
   /// The arguments are complete (perhaps something after them is missing).
   [[nodiscard]] bool is_whole() const { return arguments_done_ || status_ == Status::done; }
+  /// They are complete if the text ends now. `close` then gives bytes behind the call as unused().
+  [[nodiscard]] bool may_be_whole() const { return parameters_.may_have_ended(); }
   /// Called if the text was cut off: what is held goes to `arguments` unchanged, so that they are
   /// the beginning of JSON. Returns the bytes that were used and are not in them, like `close`.
   std::string finish();
@@ -151,6 +153,7 @@ class CallReader {
   bool escaped_ = false;  // inside a collected JSON string, after a backslash
   bool has_escape_ = false;
   bool repaired_ = false;
+  bool may_double_ = false;  // the brace of an object has come, and may come once more
   bool used_tail_ = false;
   bool is_unknown_ = false;
   bool is_guess_ = false;   // the only tool there is, so its arguments must be its own

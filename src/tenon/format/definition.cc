@@ -1012,9 +1012,10 @@ std::string text_of(Pattern::const_iterator from, Pattern::const_iterator to) {
   return text;
 }
 
-/// See Syntax::value_breaks and Syntax::call_breaks.
+/// See Syntax::value_breaks, Syntax::call_ends and Syntax::call_breaks.
 void link_breaks(const Format& format, Syntax& syntax) {
   syntax.value_breaks.clear();
+  syntax.call_ends.clear();
   syntax.call_breaks.clear();
   const Pattern& call = syntax.call;
   const auto parameters = std::ranges::find(call, Piece::Kind::parameters, &Piece::kind);
@@ -1022,7 +1023,7 @@ void link_breaks(const Format& format, Syntax& syntax) {
   const auto end = std::find_if(parameters, call.end(), [](const Piece& piece) {
     return piece.kind == Piece::Kind::literal;
   });
-  std::vector<std::string> followers;
+  std::vector<std::string> followers;  // of the whole call
   const auto add = [&followers](const std::string& text) {
     for (const std::string& way : {text, std::string(trimmed(text))}) {
       const bool is_new = !way.empty() && std::ranges::find(followers, way) == followers.end();
@@ -1030,21 +1031,36 @@ void link_breaks(const Format& format, Syntax& syntax) {
     }
   };
   const Piece* const first = first_literal(syntax);
-  if (const std::string tail = text_of(std::next(end), call.end()); !tail.empty()) {
-    followers.push_back(tail);
-  } else {
-    add(text_of(syntax.close.begin(), syntax.close.end()));
-    if (call.front().kind == Piece::Kind::literal) {
-      add(text_of(syntax.separator.begin(), syntax.separator.end()) + call.front().text);
-      add(call.front().text);
-    }
-    for (const std::string& stop : format.stop) add(stop);
+  add(text_of(syntax.close.begin(), syntax.close.end()));
+  if (call.front().kind == Piece::Kind::literal) {
+    add(text_of(syntax.separator.begin(), syntax.separator.end()) + call.front().text);
+    add(call.front().text);
   }
-  for (const std::string& follower : followers) {
-    syntax.value_breaks.push_back(end->text + follower);
-  }
+  for (const std::string& stop : format.stop) add(stop);
+  const std::string tail = text_of(std::next(end), call.end());
+  if (!tail.empty()) syntax.value_breaks.push_back(end->text + tail);
+  const std::string last = tail.empty() ? end->text : std::string(trimmed(tail));
+  for (const std::string& follower : followers) syntax.value_breaks.push_back(last + follower);
+
+  const auto add_end = [&syntax](std::string_view text) {
+    const bool is_clear = text.size() >= kStrongSize &&
+                          std::ranges::find(syntax.call_ends, text) == syntax.call_ends.end();
+    if (is_clear) syntax.call_ends.emplace_back(text);
+  };
+  add_end(end->text);
+  add_end(syntax.tail_text);
+  const auto close = std::ranges::find(syntax.close, Piece::Kind::literal, &Piece::kind);
+  if (close != syntax.close.end()) add_end(close->text);
+
   syntax.call_breaks = format.stop;
   std::vector<std::string> begins = {first != nullptr ? first->text : std::string()};
+  const auto is_none = [&close](const std::string& text) {
+    return text.starts_with(close->text);  // the section's end may begin like a parameter
+  };
+  if (close != syntax.close.end() && close->text.size() >= kStrongSize && !is_none(end->text) &&
+      !is_none(syntax.parameter.front().text)) {
+    syntax.call_breaks.push_back(close->text);
+  }
   for (const Piece& piece : format.between) {
     if (piece.kind == Piece::Kind::literal) begins.push_back(piece.text);
   }
@@ -1100,6 +1116,7 @@ std::optional<LinkError> link(Format& format, std::size_t max_literals) {
       if (syntax.rank > 0 || syntax.table != form.table) continue;
       form.guard = syntax.guard;
       form.value_breaks = syntax.value_breaks;
+      form.call_ends = syntax.call_ends;
     }
   }
   format.reasoning_openers = linker.set_of(format.reasoning_open);

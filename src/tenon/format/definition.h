@@ -244,6 +244,9 @@ struct Syntax {
   /// The end of the call's parameters and what follows it in the patterns, which together end a
   /// value that has no end marker.
   std::vector<std::string> value_breaks;
+  /// The markers with which a call, and then its section, ends. One of them in a value ends the
+  /// call if the text ends before the value does.
+  std::vector<std::string> call_ends;
   /// What ends the call's parameters without their own end: the end of the turn, or the beginning
   /// of another call or message.
   std::vector<std::string> call_breaks;

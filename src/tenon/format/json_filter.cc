@@ -25,12 +25,32 @@ namespace {
 // The same machine reads Python's call arguments (keywords), whose literals it translates, and
 // objects with bare keys (members), whose strings may have quotes of the format's own or none.
 // Where a quote may be text or the end of a string, the byte after it decides (step_closing).
+// Quotes that a typesetter would use (curly_) are read as the string's own where a value or a key
+// begins with one. A brace that comes twice is one (is_doubled_), and Python's `dict(a=1)` is an
+// object (step_constructor).
 constexpr std::size_t kMaxJsonSpace = 64;
 constexpr std::size_t kMaxNumber = 512;  // for members; up to here a number may turn out to be text
 // For Python; up to here a brace may turn out to begin a set.
 constexpr std::size_t kMaxBrace = 512;
 constexpr std::size_t kMaxKeyword = 512;
 constexpr std::uint8_t kTriple = 3;  // the quotes of Python's longest strings
+
+// What Python's values may be wrapped in; the first has keywords.
+constexpr std::string_view kConstructors[] = {"dict", "list", "tuple", "set"};
+
+// The quotes from U+2018 to U+201F are these two bytes and one more.
+constexpr std::string_view kCurlyLead = "\xE2\x80";
+constexpr unsigned char kFirstCurly = 0x98;
+constexpr unsigned char kFirstDoubleCurly = 0x9C;
+constexpr unsigned char kLastCurly = 0x9F;
+
+bool begins_curly(unsigned char byte) {
+  return byte == static_cast<unsigned char>(kCurlyLead.front());
+}
+
+bool is_curly(unsigned char byte) {
+  return byte >= kFirstCurly && byte <= kLastCurly;
+}
 
 struct Word {
   std::string_view written;
@@ -188,6 +208,7 @@ void JsonFilter::restart(Want want, std::string_view quote, std::string_view end
   has_used_end_ = false;
   is_key_ = repaired_ = has_comma_ = has_keyword_ = false;
   is_fresh_ = is_triple_ = holds_brace_ = is_raw_ = has_stray_ = is_behind_string_ = false;
+  curly_ = 0;
   held_.clear();
   quote_ = '"';
   depth_ = 0;
@@ -221,7 +242,7 @@ std::size_t JsonFilter::copy_string(std::string_view bytes, std::string& copy) {
   while (plain < bytes.size()) {
     const auto byte = static_cast<unsigned char>(bytes[plain]);
     if (byte == '"' || byte == '\\' || byte < 0x20 || byte == static_cast<unsigned char>(quote_) ||
-        may_end_by_own(byte)) {
+        may_end_by_own(byte) || may_end_by_curly(byte)) {
       break;
     }
     ++plain;
@@ -234,11 +255,15 @@ std::size_t JsonFilter::copy_string(std::string_view bytes, std::string& copy) {
   if (may_end_by_own(byte)) {
     state_ = State::own_end;
     matched_ = 1;
+  } else if (may_end_by_curly(byte)) {
+    state_ = State::curly_end;
+    matched_ = 1;
   } else if (byte == '"' && quote_ != '"') {
     copy += "\\\"";
   } else if (byte == static_cast<unsigned char>(quote_) && ends_by_follower()) {
     state_ = State::closing;
     matched_ = 1;
+    closed_by_ = 0;
     comma_space_.clear();
   } else if (byte == static_cast<unsigned char>(quote_)) {
     copy += '"';
@@ -252,7 +277,8 @@ std::size_t JsonFilter::copy_string(std::string_view bytes, std::string& copy) {
   return plain + 1;
 }
 
-// The format's own quote is no text: it ends a string that began with another one.
+// The format's own quote is no text: it ends a string that began with another one. So does the
+// marker behind the object, but for JSON's strings.
 bool JsonFilter::step_own_end(unsigned char byte, std::string& copy) {
   if (byte == static_cast<unsigned char>(own_quote_[matched_])) {
     if (++matched_ < own_quote_.size()) return true;
@@ -263,13 +289,86 @@ bool JsonFilter::step_own_end(unsigned char byte, std::string& copy) {
     return true;
   }
   const std::string_view held = own_quote_.substr(0, matched_);
+  const bool may_be_mark = quote_ != '"' || curly_ != 0;
+  if (may_be_mark && end_.starts_with(held) && byte == static_cast<unsigned char>(end_[matched_])) {
+    state_ = State::string_mark;
+    return step_string_mark(byte, copy);
+  }
+  return read_in_string(held, byte, copy);
+}
+
+// The marker behind the object, in a string whose own quote is missing.
+bool JsonFilter::step_string_mark(unsigned char byte, std::string& copy) {
+  if (byte != static_cast<unsigned char>(end_[matched_])) {
+    return read_in_string(end_.substr(0, matched_), byte, copy);
+  }
+  if (++matched_ < end_.size()) return true;
+  copy += '"';
+  end_string();
+  return end_by_mark(copy);
+}
+
+// What is held in a string and `byte` are text of it, but for another marker that begins there.
+bool JsonFilter::read_in_string(std::string_view held, unsigned char byte, std::string& copy) {
+  const std::string text(held);
   matched_ = 0;
   state_ = State::string;
-  append_raw(copy, held.substr(0, 1));
-  for (const char each : held.substr(1)) {
+  append_raw(copy, std::string_view(text).substr(0, 1));
+  for (const char each : std::string_view(text).substr(1)) {
     if (!step(static_cast<unsigned char>(each), copy)) return false;
   }
   return step(byte, copy);
+}
+
+// A value or a key begins with the first byte of a curly quote.
+bool JsonFilter::step_curly(unsigned char byte, std::string& copy) {
+  if (matched_ < kCurlyLead.size()) {
+    if (byte == static_cast<unsigned char>(kCurlyLead[matched_])) {
+      ++matched_;
+      return true;
+    }
+  } else if (is_curly(byte)) {
+    flush_comma(copy);
+    const bool is_double = byte >= kFirstDoubleCurly;
+    begin_string(is_double ? '"' : '\'', copy);
+    curly_ = is_double ? kFirstDoubleCurly : kFirstCurly;
+    repaired_ = true;
+    is_fresh_ = false;
+    is_raw_ = is_bare();
+    return true;
+  }
+  const std::string_view held = kCurlyLead.substr(0, matched_);
+  if (!is_bare()) {
+    status_ = Status::bad;
+    return false;
+  }
+  if (!is_key_) return begin_bare_text(held, byte, copy);
+  flush_comma(copy);
+  copy += '"';
+  append_raw(copy, held);
+  state_ = State::bare_key;
+  return step_bare_key(byte, copy);
+}
+
+// In a string that a curly quote began; `matched_` bytes of one that may end it are held.
+bool JsonFilter::step_curly_end(unsigned char byte, std::string& copy) {
+  if (matched_ < kCurlyLead.size()) {
+    if (byte == static_cast<unsigned char>(kCurlyLead[matched_])) {
+      ++matched_;
+      return true;
+    }
+  } else if (is_curly(byte) && (byte >= kFirstDoubleCurly) == (curly_ == kFirstDoubleCurly)) {
+    state_ = State::closing;
+    matched_ = 1;
+    closed_by_ = byte;
+    comma_space_.clear();
+    return true;
+  }
+  append_raw(copy, kCurlyLead.substr(0, matched_));
+  matched_ = 0;
+  state_ = State::string;
+  copy_string(std::string_view(reinterpret_cast<const char*>(&byte), 1), copy);
+  return true;
 }
 
 void JsonFilter::end_string() {
@@ -319,6 +418,10 @@ bool JsonFilter::step_closing(unsigned char byte, std::string& copy) {
   }
   repaired_ = repaired_ || !is_triple_;
   has_stray_ = true;
+  if (closed_by_ != 0) {
+    append_raw(copy, std::string(kCurlyLead).append(1, static_cast<char>(closed_by_)));
+    matched_ = 0;
+  }
   for (; matched_ > 0; --matched_) copy.append(quote_ == '"' ? "\\" : "").append(1, quote_);
   append_raw(copy, comma_space_);
   is_fresh_ = false;
@@ -337,7 +440,8 @@ void JsonFilter::end_closing(std::string& copy) {
 void JsonFilter::settle_brace(unsigned char byte, std::string& copy) {
   if (held_.size() > kMaxBrace) return open_brace(is_set_held(), copy);
   if (state_ == State::first_key) {
-    const bool may_be_text = byte == '"' || byte == '\'' || begins_prefix(byte);
+    const bool may_be_text =
+        byte == '"' || byte == '\'' || begins_prefix(byte) || begins_curly(byte);
     if (is_space(static_cast<char>(byte)) || may_be_text) return;
     const bool is_plain = byte == '-' || is_digit(byte) || begins_word(byte);
     if (!is_plain) open_brace(/*is_set=*/byte != '}', copy);
@@ -441,6 +545,18 @@ bool JsonFilter::step(unsigned char byte, std::string& copy) {
       return step_stray_quote(byte, copy);
     case State::own_end:
       return step_own_end(byte, copy);
+    case State::string_mark:
+      return step_string_mark(byte, copy);
+    case State::curly:
+      return step_curly(byte, copy);
+    case State::curly_end:
+      return step_curly_end(byte, copy);
+    case State::constructor:
+      return step_constructor(byte);
+    case State::wrapped:
+      return step_wrapped(byte, copy);
+    case State::double_end:
+      return step_double_end(byte, copy);
     case State::quote:
       return step_quote(byte, copy);
     case State::end_mark:
@@ -509,7 +625,12 @@ bool JsonFilter::step(unsigned char byte, std::string& copy) {
 
 bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
   const bool wants_key = state_ == State::first_key || state_ == State::key;
-  const bool wants_keyword = wants_key && is_python() && depth_ == 1;
+  const bool wants_keyword = wants_key && is_python() && (depth_ == 1 || is_set(is_call_));
+  if (state_ == State::first_key && byte == '{' && may_double()) {
+    set(is_doubled_);
+    repaired_ = true;
+    return true;
+  }
   byte = as_json(byte);
   if (wants_keyword && byte != '}') {
     if (!is_keyword_byte(byte)) {
@@ -540,6 +661,12 @@ bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
     matched_ = 0;
     return step_quote(byte, copy);
   }
+  if (begins_curly(byte) && may_be_single) {
+    is_key_ = wants_key;
+    state_ = State::curly;
+    matched_ = 1;
+    return true;
+  }
   if (is_bare() && wants_key && !is_quote) {
     if (is_structural(byte)) {
       status_ = Status::bad;
@@ -550,6 +677,11 @@ bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
     append_raw(copy, std::string_view(reinterpret_cast<const char*>(&byte), 1));
     state_ = State::bare_key;
     return true;
+  }
+  if (is_python() && !wants_key && (byte == 'd' || byte == 'l' || byte == 's')) {
+    number_.clear();
+    state_ = State::constructor;
+    return step_constructor(byte);
   }
   if (is_python() && begins_prefix(byte)) {
     number_.assign(1, static_cast<char>(byte));
@@ -609,6 +741,7 @@ void JsonFilter::begin_string(unsigned char byte, std::string& copy) {
   quote_ = static_cast<char>(byte);
   is_fresh_ = true;
   is_triple_ = is_raw_ = has_stray_ = false;
+  curly_ = 0;
   if (!is_python() && byte != '"') repaired_ = true;
   if (is_bare() && byte != '"') is_raw_ = true;  // as in the format's own quotes
   state_ = State::string;
@@ -629,6 +762,53 @@ bool JsonFilter::step_prefix(unsigned char byte, std::string& copy) {
   }
   number_ += static_cast<char>(byte);
   return true;
+}
+
+// The name of a constructor, which is held until its parenthesis has come.
+bool JsonFilter::step_constructor(unsigned char byte) {
+  number_ += static_cast<char>(byte);
+  for (const std::string_view name : kConstructors) {
+    if (name.starts_with(number_)) return true;
+    if (number_.size() == name.size() + 1 && number_.starts_with(name) && byte == '(') {
+      state_ = State::wrapped;
+      return true;
+    }
+  }
+  number_.pop_back();
+  status_ = Status::bad;
+  return false;
+}
+
+// Behind the parenthesis: keywords of `dict`, nothing, or a value that means the same without the
+// constructor.
+bool JsonFilter::step_wrapped(unsigned char byte, std::string& copy) {
+  if (is_space(static_cast<char>(byte))) return true;
+  const bool is_dict = number_.starts_with("dict");
+  if (byte == ')') {
+    flush_comma(copy);
+    copy += is_dict ? "{}" : "[]";
+    end_value();
+    return true;
+  }
+  const bool is_value = byte == '{' || byte == '[' || (byte == '(' && !is_dict);
+  if (depth_ == kMaxDepth || (!is_value && !(is_dict && is_keyword_byte(byte)))) {
+    status_ = Status::bad;
+    return false;
+  }
+  flush_comma(copy);
+  push(is_dict && !is_value);
+  set(is_value ? is_wrap_ : is_call_);
+  state_ = is_value ? State::value : State::first_key;
+  if (!is_value) copy += '{';
+  return begin_value(byte, copy);
+}
+
+// Behind the bracket of an object whose brace came twice.
+bool JsonFilter::step_double_end(unsigned char byte, std::string& copy) {
+  if (is_space(static_cast<char>(byte))) return true;
+  end_value();
+  if (byte == '}') return true;
+  return status_ == Status::open && step_after(byte, copy);
 }
 
 std::optional<std::string> JsonFilter::held_number() const {
@@ -909,16 +1089,21 @@ bool JsonFilter::step_after(unsigned char byte, std::string& copy) {
     copy += static_cast<char>(byte);
     return true;
   }
-  if (byte == ',') {
+  if (byte == ',' && !is_set(is_wrap_)) {
     has_comma_ = true;
     comma_space_.clear();
     state_ = in_object() ? State::key : State::value;
     return true;
   }
   if (byte == (in_object() ? '}' : ']')) {
-    copy += static_cast<char>(byte);
+    const bool is_twice = is_set(is_doubled_);
+    if (!is_set(is_wrap_)) copy += static_cast<char>(byte);
     pop();
     end_value();
+    if (is_twice) {
+      status_ = Status::open;
+      state_ = State::double_end;
+    }
     return true;
   }
   status_ = Status::bad;
@@ -1001,6 +1186,11 @@ bool JsonFilter::step_word(unsigned char byte, std::string& copy) {
       number_.assign(1, word.written[0]);
       state_ = State::prefix;
       return step_prefix(byte, copy);
+    }
+    if (is_python() && !is_key_ && matched_ == 1 && word.written[0] == 't' && byte == 'u') {
+      number_.assign(1, 't');
+      state_ = State::constructor;
+      return step_constructor(byte);
     }
     status_ = Status::bad;
     return false;
@@ -1166,17 +1356,32 @@ void JsonFilter::flush_comma(std::string& copy) {
 // Python's further brackets: `)` ends keywords and tuples, `}` also ends sets.
 unsigned char JsonFilter::as_json(unsigned char byte) const {
   if (!is_python()) return byte;
-  if (byte == ')') return depth_ == 1 ? '}' : ']';
+  if (byte == ')') return depth_ == 1 || is_set(is_call_) ? '}' : ']';
+  return byte == '}' && is_set(is_set_) ? ']' : byte;
+}
+
+bool JsonFilter::is_set(const Levels& levels) const {
   const unsigned level = depth_ - 1;
-  const bool is_set = ((is_set_[level / 64] >> (level % 64)) & 1U) != 0;
-  return byte == '}' && is_set ? ']' : byte;
+  return depth_ > 0 && ((levels[level / 64] >> (level % 64)) & 1U) != 0;
+}
+
+void JsonFilter::set(Levels& levels) {
+  const unsigned level = depth_ - 1;
+  levels[level / 64] |= std::uint64_t{1} << (level % 64);
+}
+
+// Whether a brace behind the object's own may be that one again: JSON has no key that begins so.
+bool JsonFilter::may_double() const {
+  return !is_python() && numbers_ == Numbers::repaired && !is_set(is_doubled_);
 }
 
 void JsonFilter::push(bool is_object) {
   const std::uint64_t bit = std::uint64_t{1} << (depth_ % 64);
   std::uint64_t& objects = is_object_[depth_ / 64];
   objects = is_object ? objects | bit : objects & ~bit;
-  is_set_[depth_ / 64] &= ~bit;
+  for (Levels* const levels : {&is_set_, &is_doubled_, &is_call_, &is_wrap_}) {
+    (*levels)[depth_ / 64] &= ~bit;
+  }
   ++depth_;
 }
 
@@ -1226,7 +1431,10 @@ void JsonFilter::finish(std::string& copy) {
   if (state_ == State::raw || state_ == State::own_end) {
     append_raw(copy, own_quote_.substr(0, matched_));
   }
-  if (state_ == State::bare_text) append_raw(copy, end_.substr(0, matched_));
+  if (state_ == State::bare_text || state_ == State::string_mark) {
+    append_raw(copy, end_.substr(0, matched_));
+  }
+  if (state_ == State::curly_end) append_raw(copy, kCurlyLead.substr(0, matched_));
   if (state_ == State::bare_equals) append_raw(copy, number_);
   if (state_ == State::closing) end_closing(copy);
   if (high_surrogate_ != 0) copy.append("\\u").append(high_text_, 4);
@@ -1237,7 +1445,7 @@ void JsonFilter::finish(std::string& copy) {
 // A word or a keyword is open; a comma before it is held with it.
 bool JsonFilter::is_held() const {
   return state_ == State::word || state_ == State::keyword || state_ == State::equals ||
-         state_ == State::number || state_ == State::prefix;
+         state_ == State::number || state_ == State::prefix || is_in_constructor();
 }
 
 // What is held is not valid, or is a key without a meaning.
@@ -1245,7 +1453,15 @@ bool JsonFilter::is_spoilt() const {
   const bool is_no_number =
       state_ == State::number && !held_number() && !begins_number(trimmed(number_));
   return is_held() && (status_ == Status::bad || (state_ == State::word && is_key_) ||
-                       state_ == State::prefix || is_no_number);
+                       state_ == State::prefix || is_in_constructor() || is_no_number);
+}
+
+// What may be a marker in the string that is open.
+std::string_view JsonFilter::held_in_string() const {
+  const std::string_view marker = state_ == State::curly_end     ? kCurlyLead
+                                  : state_ == State::string_mark ? end_
+                                                                 : own_quote_;
+  return marker.substr(0, matched_);
 }
 
 std::string JsonFilter::left_out() const {
@@ -1253,6 +1469,7 @@ std::string JsonFilter::left_out() const {
   std::string bytes = has_comma_ ? "," + comma_space_ : std::string();
   if (state_ == State::end_mark) return bytes.append(end_.substr(0, matched_));
   if (state_ == State::quote) return bytes.append(own_quote_.substr(0, matched_));
+  if (state_ == State::curly) return bytes.append(kCurlyLead.substr(0, matched_));
   if (!is_spoilt()) return is_held() ? std::string() : bytes;
   if (state_ == State::word) return bytes.append(kWords[word_].written.substr(0, matched_));
   return bytes + number_;
@@ -1266,7 +1483,9 @@ void JsonFilter::close(std::string& copy) {
   switch (state_) {
     case State::raw:
     case State::own_end:
-      append_raw(copy, own_quote_.substr(0, matched_));
+    case State::string_mark:
+    case State::curly_end:
+      append_raw(copy, held_in_string());
       [[fallthrough]];
     case State::string:
     case State::escape:
@@ -1301,6 +1520,7 @@ void JsonFilter::close(std::string& copy) {
       has_key = true;
       break;
     case State::quote:
+    case State::curly:
       if (!is_key_ && in_object()) copy += "null";
       break;
     case State::value:
@@ -1316,11 +1536,13 @@ void JsonFilter::close(std::string& copy) {
       break;
     case State::number:
     case State::prefix:
+    case State::constructor:
+    case State::wrapped:
       if (!is_spoilt()) {
         const auto number = held_number();
         flush_comma(copy);
         copy += number ? *number : std::string(trimmed(number_)) + '0';
-      } else if (state_ == State::number || !is_key_) {
+      } else if (state_ != State::prefix || !is_key_) {
         if (depth_ == 0 || in_object()) copy += "null";
       }
       break;
@@ -1342,7 +1564,7 @@ void JsonFilter::close(std::string& copy) {
   if (has_key) copy += ":null";
   has_comma_ = false;
   while (depth_ > 0) {
-    copy += in_object() ? '}' : ']';
+    if (!is_set(is_wrap_)) copy += in_object() ? '}' : ']';
     pop();
   }
   state_ = State::after;

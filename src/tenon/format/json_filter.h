@@ -14,8 +14,9 @@ namespace tenon::format {
 ///  - mistakes of models with one certain meaning are repaired on the way: line breaks and other
 ///    control characters inside strings, invalid escapes (`\d`), lone surrogates, trailing commas,
 ///    Python's True, False and None, strings between apostrophes inside an object or a list,
-///    numbers that JSON does not have but that have one meaning (`007`, `+1`, `.5`, `1_000`,
-///    `0x1F`). `is_repaired()` reports it; everything else is copied unchanged;
+///    strings between curly quotes, a brace that comes twice (`{{"a": 1}}`), numbers that JSON does
+///    not have but that have one meaning (`007`, `+1`, `.5`, `1_000`, `0x1F`). `is_repaired()`
+///    reports it; everything else is copied unchanged;
 ///  - at any other error it stops before the byte that does not fit, and `close` appends the least
 ///    text that makes the copy valid JSON.
 ///
@@ -34,12 +35,12 @@ namespace tenon::format {
 /// two would share only the states of numbers.
 class JsonFilter {
  public:
-  /// `keywords`: Python's `(a=1, b="x")`, copied as a JSON object. Values are Python literals; sets
-  /// and tuples become arrays, and keys that are numbers or words become strings. An unescaped
-  /// quote inside a string is text if the byte after it cannot follow a string (`'sed -n '1,5p'
-  /// file'`). `members`: `{a:1,b:<q>x<q>}`, copied as a JSON object: keys are bare, and strings are
-  /// between quotes of the format's own, without escapes. JSON strings are read too, and words that
-  /// are neither (`{a:Paris,b:2024-01-02}`) are repaired to strings.
+  /// `keywords`: Python's `(a=1, b="x")`, copied as a JSON object. Values are Python literals or
+  /// `dict(a=1)`; sets and tuples become arrays, keys that are numbers or words become strings. An
+  /// unescaped quote inside a string is text if the byte after it cannot follow a string (`'sed -n
+  /// '1,5p' file'`). `members`: `{a:1,b:<q>x<q>}`, copied as a JSON object: keys are bare, and
+  /// strings are between quotes of the format's own, without escapes. JSON strings are read too,
+  /// and words that are neither (`{a:Paris,b:2024-01-02}`) are repaired to strings.
   enum class Want : std::uint8_t { any, object, keywords, members };
   enum class Status : std::uint8_t { open, done, bad };
   /// Whether numbers that JSON does not have are repaired, or are not numbers (`007` may be text).
@@ -93,6 +94,12 @@ class JsonFilter {
     bare_equals,  // behind `=` in such a key: held, since a value may have begun
     stray_quote,  // in the format's own quote behind a string in other quotes
     own_end,      // in it inside a string in other quotes, which it ends: matched_ bytes are held
+    string_mark,  // the same in the marker behind the object
+    curly,        // in a curly quote that begins a string; matched_ bytes are held
+    curly_end,    // in one that may end the string
+    constructor,  // in the name of Python's dict or list; held
+    wrapped,      // behind its parenthesis
+    double_end,   // behind an object that began with two braces: the other one may come
     quote,        // in the format's own quote that begins a string
     end_mark,     // in the marker behind the object, where its bracket is missing
     raw,          // in such a string; matched_ bytes that may be its end are held
@@ -125,6 +132,14 @@ class JsonFilter {
   void begin_string(unsigned char byte, std::string& copy);
   bool step_prefix(unsigned char byte, std::string& copy);
   bool step_own_end(unsigned char byte, std::string& copy);
+  bool step_string_mark(unsigned char byte, std::string& copy);
+  bool read_in_string(std::string_view held, unsigned char byte, std::string& copy);
+  bool step_curly(unsigned char byte, std::string& copy);
+  bool step_curly_end(unsigned char byte, std::string& copy);
+  bool step_constructor(unsigned char byte);
+  bool step_wrapped(unsigned char byte, std::string& copy);
+  bool step_double_end(unsigned char byte, std::string& copy);
+  [[nodiscard]] std::string_view held_in_string() const;
   bool step_held_number(unsigned char byte, std::string& copy);
   bool end_held_number(std::string& copy);
   void stream_held_number(std::string& copy);
@@ -162,6 +177,10 @@ class JsonFilter {
   void end_unicode(std::string& copy);
   void flush_escape(std::string& copy);
   void drop_surrogate(std::string& copy);
+  using Levels = std::array<std::uint64_t, kMaxDepth / 64>;  // bit d: of level d
+  [[nodiscard]] bool is_set(const Levels& levels) const;     // for the innermost level
+  void set(Levels& levels);
+  [[nodiscard]] bool may_double() const;
   void push(bool is_object);
   void pop();
   [[nodiscard]] unsigned char as_json(unsigned char byte) const;
@@ -171,13 +190,21 @@ class JsonFilter {
   [[nodiscard]] bool is_python() const { return want_ == Want::keywords; }
   [[nodiscard]] bool is_bare() const { return want_ == Want::members; }
   /// The byte after the quote decides whether the open string ends.
-  [[nodiscard]] bool ends_by_follower() const { return is_python() || quote_ == '\''; }
+  [[nodiscard]] bool ends_by_follower() const {
+    return is_python() || quote_ == '\'' || curly_ != 0;
+  }
   /// The open string may have Python's escapes.
   [[nodiscard]] bool has_python_escapes() const { return is_python() || quote_ == '\''; }
   /// The string that is open, in other quotes than the format's, may end at the format's own.
   [[nodiscard]] bool may_end_by_own(unsigned char byte) const {
     return is_bare() && own_quote_.size() > 1 &&
            byte == static_cast<unsigned char>(own_quote_.front());
+  }
+  [[nodiscard]] bool may_end_by_curly(unsigned char byte) const {
+    return curly_ != 0 && byte == 0xE2;
+  }
+  [[nodiscard]] bool is_in_constructor() const {
+    return state_ == State::constructor || state_ == State::wrapped;
   }
   /// Bytes that a keyword's name may begin with.
   [[nodiscard]] static bool is_keyword_byte(unsigned char byte);
@@ -190,6 +217,8 @@ class JsonFilter {
   bool repaired_ = false;
   bool has_keyword_ = false;
   char quote_ = '"';               // of the open string; Python has two
+  unsigned char curly_ = 0;        // the first quote of the kind that began the string; 0: another
+  unsigned char closed_by_ = 0;    // the last byte of the curly quote that may end it; 0: quote_
   bool is_fresh_ = false;          // of Python: the string is empty so far
   bool is_raw_ = false;            // of Python: the string has no escapes
   bool has_stray_ = false;         // of Python: a quote in the string is text
@@ -213,8 +242,11 @@ class JsonFilter {
   std::string
       number_;        // a number, keyword, prefix or escape that is held; at most kMaxNumber bytes
   std::string held_;  // after a brace; beyond kMaxBrace bytes it is an object
-  std::array<std::uint64_t, kMaxDepth / 64> is_object_{};  // bit d: level d is an object
-  std::array<std::uint64_t, kMaxDepth / 64> is_set_{};     // bit d: level d is a Python set
+  Levels is_object_{};   // an object
+  Levels is_set_{};      // a Python set
+  Levels is_doubled_{};  // an object that began with two braces
+  Levels is_call_{};     // keywords of Python's dict
+  Levels is_wrap_{};     // a constructor around one value, of which nothing is copied
 };
 
 /// The JSON value that is the whole `text`, apart from space around it, repaired as the filter

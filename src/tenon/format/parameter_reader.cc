@@ -30,6 +30,11 @@ namespace {
 // missing or has another name is accepted only where the definition allows it and the text after it
 // fits (early_end, wrong_end).
 //
+// A marker that ends the call may also stand alone in a value, because the value's own end marker
+// is missing or because the value is about such markers. Only what follows tells which it is. So
+// from there on the value is kept apart (doubt_): if it ends as a value should, the marker was part
+// of it; if the text ends first, the call ended at the marker (end_at_doubt).
+//
 // Elements inside an element are levels on a stack (levels_), each an object or an array by its
 // schema, or by its first element's name.
 constexpr std::size_t kMaxParameterField = 512;
@@ -40,6 +45,8 @@ constexpr std::size_t kMaxLeftOver = 100;  // of text that is reported
 constexpr std::size_t kMaxFrame = 4 * kMaxParameterField;
 // A value that is not text by its schema is held up to this size; a longer one is text.
 constexpr std::size_t kMaxValue = std::size_t{1} << 20;
+// The text behind a marker that may have ended the call; what is longer is part of the value.
+constexpr std::size_t kMaxDoubt = std::size_t{1} << 16;
 
 bool is_name_byte(unsigned char byte) {
   return byte >= 0x80 || std::isalnum(byte) != 0 || byte == '_' || byte == '-' || byte == '.';
@@ -96,6 +103,12 @@ void ParameterReader::start(const Syntax& syntax, std::string_view end, std::str
   place_ = Place::gap;
   restart();
   levels_.push_back({.schema = schema, .is_open = true});
+  stops_ = {};
+  for (const char byte : kSpace) stops_[static_cast<unsigned char>(byte)] = true;
+  stops_[static_cast<unsigned char>(parameter_->front().text.front())] = true;
+  for (const std::string& one : syntax.call_ends) {
+    stops_[static_cast<unsigned char>(one.front())] = true;
+  }
   const auto value = std::find_if(parameter_->begin(), parameter_->end(),
                                   [](const Piece& p) { return p.kind == Piece::Kind::value; });
   close_lead_ = next_literal(static_cast<std::size_t>(value - parameter_->begin()));
@@ -125,6 +138,7 @@ void ParameterReader::restart() {
   heads_.clear();
   has_heads_ = false;
   levels_.clear();
+  doubt_ = {};
 }
 
 std::size_t ParameterReader::feed(std::string_view bytes, std::string& copy) {
@@ -133,13 +147,14 @@ std::size_t ParameterReader::feed(std::string_view bytes, std::string& copy) {
     if (place_ == Place::value && is_text_ && is_begun_ && pending_.empty() && space_.empty()) {
       // The bytes before anything that may be the end marker or the white space before it.
       const std::string_view rest = bytes.substr(used);
-      const char stops[] = {value_end().front(), parameter_->front().text.front(), end_.front()};
-      const auto is_plain = [&stops](char byte) {
-        return byte != stops[0] && byte != stops[1] && byte != stops[2] && !is_space(byte);
+      const auto is_plain = [this, stop = value_end().front()](char byte) {
+        return byte != stop && !stops_[static_cast<unsigned char>(byte)];
       };
       std::size_t plain = 0;
       while (plain < rest.size() && is_plain(rest[plain])) ++plain;
+      if (doubt_.is_open) plain = std::min(plain, kMaxDoubt + 1 - doubt_.behind.size());
       write_text(rest.substr(0, plain), copy);
+      note_in_doubt(rest.substr(0, plain), copy);
       used += plain;
       if (used == bytes.size()) break;
     }
@@ -147,7 +162,9 @@ std::size_t ParameterReader::feed(std::string_view bytes, std::string& copy) {
       status_ = Status::bad;
       break;
     }
+    const bool was_in_doubt = doubt_.is_open;
     step(bytes[used], copy);
+    if (was_in_doubt) note_in_doubt(bytes.substr(used, 1), copy);
     if (status_ == Status::bad) break;
     const bool in_frame =
         place_ == Place::gap || place_ == Place::head || place_ == Place::value_start;
@@ -182,6 +199,12 @@ void ParameterReader::step_gap(char byte, std::string& copy) {
   pending_ += byte;
   if (without_space_before(pending_).empty()) pending_.clear();
   if (pending_.empty() || pending_ == "\\") return;
+  if (pending_ == close_lead_ && close_trail_.empty() && levels_.size() == 1 &&
+      close_lead_ != end_) {  // the end of a value that has not begun
+    repaired_ = true;
+    pending_.clear();
+    return;
+  }
   Follow what = follow(pending_);
   while (what == Follow::nothing && is_guarded()) {  // a damaged marker
     repaired_ = true;
@@ -454,8 +477,10 @@ bool ParameterReader::holds_members(const Level& level) const {
   });
 }
 
-// Where text is written now: into the member of the innermost level that holds its members.
+// Where text is written now: apart while the call may have ended, or into the member of the
+// innermost level that holds its members.
 std::string& ParameterReader::target(std::string& copy) {
+  if (doubt_.is_open) return doubt_.copy;
   for (std::size_t i = levels_.size(); i-- > 1;) {
     if (levels_[i].is_held && !levels_[i].members.empty()) return levels_[i].members.back().second;
   }
@@ -585,19 +610,63 @@ void ParameterReader::end_early(Follow what, std::string& copy) {
   space_.clear();
   end_value(copy);
   const std::string text = std::exchange(pending_, {});
-  if (what == Follow::end) {
-    if (text.starts_with(end_)) unused_ = text.substr(end_.size());
-    copy += '}';
-    status_ = Status::done;
-    return;
-  }
+  if (what == Follow::end) return end_call_at(text, copy);
   begin_head(std::string_view(text).substr(parameter_->front().text.size()), copy);
 }
 
-// Whether the text that is held in a value ends the call, if no more comes.
-bool ParameterReader::holds_end() const {
-  return syntax_->parameter_end_optional && place_ == Place::value && levels_.size() == 1 &&
-         !is_quoted_ && pending_.starts_with(end_);
+// The call ends where `text` begins: with one of the syntax's call_ends and perhaps what follows
+// it, or with a value's end marker with another key and the call's end behind it.
+void ParameterReader::end_call_at(std::string_view text, std::string& copy) {
+  const auto begins_text = [text](std::string_view end) { return text.starts_with(end); };
+  if (!begins_text(end_) && std::ranges::none_of(syntax_->call_ends, begins_text)) text = {};
+  used_outer_ = !text.starts_with(end_) && !outer_.empty() && text.starts_with(outer_);
+  if (text.starts_with(end_)) text.remove_prefix(end_.size());
+  if (used_outer_) text.remove_prefix(outer_.size());
+  unused_ = text;
+  copy += '}';
+  status_ = Status::done;
+}
+
+// Whether `text` in a value is a marker that ends the call, and nothing tells yet whether it does.
+ParameterReader::Follow ParameterReader::doubtful_end(std::string_view text) const {
+  if (!syntax_->parameter_end_optional || is_quoted_ || levels_.size() > 1 || doubt_.is_open) {
+    return Follow::nothing;
+  }
+  Follow may_end = Follow::nothing;
+  for (const std::string& end : syntax_->call_ends) {
+    if (text == end) return Follow::end;
+    if (begins(end, text)) may_end = Follow::beginning;
+  }
+  return may_end;
+}
+
+void ParameterReader::begin_doubt(std::string_view end) {
+  doubt_ = {.is_open = true, .end = std::string(end), .value_size = value_.size()};
+}
+
+// `bytes` came behind the marker that may have ended the call.
+void ParameterReader::note_in_doubt(std::string_view bytes, std::string& copy) {
+  if (!doubt_.is_open) return;
+  doubt_.behind += bytes;
+  if (doubt_.behind.size() > kMaxDoubt) end_doubt(copy);
+}
+
+// The marker is part of the value.
+void ParameterReader::end_doubt(std::string& copy) {
+  if (!doubt_.is_open) return;
+  copy += doubt_.copy;
+  doubt_ = {};
+}
+
+// No more comes, so the call ended at the marker.
+void ParameterReader::end_at_doubt(std::string& copy) {
+  const Doubt doubt = std::exchange(doubt_, {});
+  repaired_ = true;
+  value_.resize(std::min(value_.size(), doubt.value_size));
+  pending_.clear();
+  space_.clear();
+  end_value(copy);
+  end_call_at(doubt.end + doubt.behind, copy);
 }
 
 // A line break behind a value belongs to the value's end marker.
@@ -617,9 +686,9 @@ void ParameterReader::end_damaged(std::string_view rest, std::string& copy) {
   pending_.clear();
   place_ = Place::gap;
   frame_.assign(text, 0, text.size() - 1);  // `feed` adds the last byte
-  for (const char byte : text) {
-    if (status_ == Status::open) step(byte, copy);
-  }
+  std::size_t used = 0;
+  while (used < text.size() && status_ == Status::open) step(text[used++], copy);
+  if (status_ == Status::done) unused_ += text.substr(used);
 }
 
 void ParameterReader::end_level(std::string& copy) {
@@ -672,8 +741,10 @@ void ParameterReader::step_value(char byte, std::string& copy) {
   const bool by_any = closes_by_any_ && !is_quoted_;
   Follow what = end_mark(pending_, close, by_any);
   while (what == Follow::nothing && !pending_.empty()) {
+    const Follow doubtful = doubtful_end(pending_);
+    if (doubtful == Follow::end) begin_doubt(pending_);
     const Follow early = early_end(pending_);
-    if (early == Follow::beginning) return;
+    if (early == Follow::beginning || doubtful == Follow::beginning) return;
     if (early != Follow::nothing) return end_early(early, copy);
     if (begins_guarded(pending_)) return end_damaged(pending_, copy);
     put(std::string_view(pending_).substr(0, 1), copy);
@@ -751,6 +822,7 @@ void ParameterReader::write_text(std::string_view bytes, std::string& copy) {
   if (!is_text_) {
     value_ += bytes;
     if (value_.size() <= kMaxValue) return;
+    end_doubt(copy);
     is_text_ = true;
     strings_.give_up();
     target(copy) += '"';
@@ -762,6 +834,7 @@ void ParameterReader::write_text(std::string_view bytes, std::string& copy) {
 }
 
 void ParameterReader::end_value(std::string& copy) {
+  end_doubt(copy);
   if (!is_framed_behind() && !space_.empty()) write_text(std::exchange(space_, {}), copy);
   if (is_text_) {
     target(copy) += '"';
@@ -840,6 +913,7 @@ void ParameterReader::finish(std::string& copy) {
 }
 
 void ParameterReader::finish_value(std::string& copy) {
+  end_doubt(copy);
   if (place_ == Place::after_value) return end_value(copy);
   if (place_ == Place::value || place_ == Place::value_start) {
     const std::string held = std::exchange(pending_, {});
@@ -886,9 +960,8 @@ void ParameterReader::finish_value(std::string& copy) {
 std::string ParameterReader::close(std::string& copy) {
   if (status_ == Status::done) return {};
   const bool in_value = place_ == Place::value || place_ == Place::value_start;
-  if (holds_end()) {
-    end_early(Follow::end, copy);
-    unused_.clear();
+  if (doubt_.is_open) {
+    end_at_doubt(copy);
     return {};
   }
   if (in_value && !pending_.empty()) put(std::exchange(pending_, {}), copy);

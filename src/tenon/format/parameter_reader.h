@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -45,13 +46,14 @@ class JsonStrings {
 /// value's end marker counts only where another parameter or the call's end follows: a value may
 /// hold its own end marker. Where the syntax allows it, a value also ends without its marker: at
 /// the beginning of another parameter of the tool, and where the call's end is followed by what
-/// comes behind a call (Syntax::value_breaks). After a value that is no text by its schema it may
-/// come twice. In a string of a value that is JSON by its schema or by its type nothing is a
-/// marker. Where each marker begins with a control token (Syntax::guard) no value has that: a
-/// damaged marker ends its value, and what it is followed by up to the next whole one is left out.
-/// Where the syntax says so (Syntax::item), a value that is no text by its schema may consist of
-/// such elements itself, which are an object or an array, as the schema says or the name of the
-/// first.
+/// comes behind a call (Syntax::value_breaks). A marker that ends the call (Syntax::call_ends) ends
+/// it in a value too, if the text ends before the value does. After a value that is no text by its
+/// schema it may come twice. In a string of a value that is JSON by its schema or by its type
+/// nothing is a marker. Where each marker begins with a control token (Syntax::guard) no value has
+/// that: a damaged marker ends its value, and what it is followed by up to the next whole one is
+/// left out. Where the syntax says so (Syntax::item), a value that is no text by its schema may
+/// consist of such elements itself, which are an object or an array, as the schema says or the name
+/// of the first.
 class ParameterReader {
  public:
   enum class Status : std::uint8_t { open, done, bad };
@@ -81,6 +83,9 @@ class ParameterReader {
   [[nodiscard]] const std::string& left_over() const { return left_over_; }
   /// Some value ended without its marker.
   [[nodiscard]] bool is_repaired() const { return repaired_; }
+  /// A marker that ends the call has come in a value. If the text ends now, `close` ends the call
+  /// there, and unused() is what came behind it.
+  [[nodiscard]] bool may_have_ended() const { return doubt_.is_open; }
   /// Resets everything.
   void restart();
 
@@ -103,6 +108,15 @@ class ParameterReader {
     std::vector<std::pair<std::string, std::string>> members = {};
   };
 
+  /// A marker in a value that may have ended the call.
+  struct Doubt {
+    bool is_open = false;
+    std::string end;             // the marker
+    std::size_t value_size = 0;  // of value_ before it
+    std::string behind;          // what came behind it, as it is written
+    std::string copy;            // of the value from the marker on
+  };
+
   void step(char byte, std::string& copy);
   void step_gap(char byte, std::string& copy);
   void step_head(char byte, std::string& copy);
@@ -112,7 +126,12 @@ class ParameterReader {
   [[nodiscard]] Follow early_end(std::string_view text);
   [[nodiscard]] Follow wrong_end(std::string_view text) const;
   void end_early(Follow what, std::string& copy);
-  [[nodiscard]] bool holds_end() const;
+  void end_call_at(std::string_view text, std::string& copy);
+  [[nodiscard]] Follow doubtful_end(std::string_view text) const;
+  void begin_doubt(std::string_view end);
+  void note_in_doubt(std::string_view bytes, std::string& copy);
+  void end_doubt(std::string& copy);
+  void end_at_doubt(std::string& copy);
   [[nodiscard]] bool is_guarded() const { return !syntax_->guard.empty(); }
   [[nodiscard]] bool begins_guarded(std::string_view text) const;
   void end_damaged(std::string_view rest, std::string& copy);
@@ -191,6 +210,8 @@ class ParameterReader {
   std::string pending_;  // bytes that may be a marker
   std::string value_;    // a value that must be complete before it is written
   std::string space_;    // white space at the value's end that may belong to its frame
+  Doubt doubt_;
+  std::array<bool, 256> stops_ = {};  // bytes that begin a marker, or white space
 };
 
 }  // namespace tenon::format

@@ -799,6 +799,231 @@ const SlipRow kSlips[] = {
      "",
      "Hm.",
      {{"get_weather", R"({"city": "Paris", "days": 3})"}}},
+    // A call's end, where the value's own is missing.
+    {"ACallsEndAloneInAValue", "qwen3_coder",
+     "<tool_call>\n<function=get_weather>\n<parameter=city>\nParis\n</tool_call>\nDone.", "\nDone.",
+     "", kParis},
+    {"ACallsEndAloneOnTheValuesLine", "qwen3_coder",
+     "<tool_call>\n<function=get_weather>\n<parameter=city>\nParis</tool_call>", "", "", kParis},
+    {"ACallsEndAloneBehindANumber",
+     "qwen3_coder",
+     "<tool_call>\n<function=get_weather>\n<parameter=days>\n3\n</tool_call>\nDone.",
+     "\nDone.",
+     "",
+     {{"get_weather", R"({"days": 3})"}}},
+    {"ACallsEndAloneBeforeAnotherCall",
+     "qwen3_coder",
+     "<tool_call>\n<function=get_weather>\n<parameter=city>\nParis\n</tool_call>\n"
+     "<tool_call>\n<function=get_time>\n</function>\n</tool_call>",
+     "",
+     "",
+     {kParis[0], kTime[0]}},
+    {"CallsEndsAloneAndWordsBetween",
+     "qwen3_coder",
+     "<tool_call>\n<function=get_weather>\n<parameter=city>\nParis\n</tool_call>\nAnd:\n"
+     "<tool_call>\n<function=get_weather>\n<parameter=city>\nParis\n</tool_call>\nDone.",
+     "\nAnd:\n\nDone.",
+     "",
+     {kParis[0], kParis[0]}},
+    {"AFunctionsEndAloneInAValue", "qwen3_coder",
+     "<tool_call>\n<function=get_weather>\n<parameter=city>\nParis\n</function>\nDone.", "\nDone.",
+     "", kParis},
+    {"ACallsEndThatIsText",
+     "qwen3_coder",
+     "<tool_call>\n<function=get_weather>\n<parameter=city>\na\n</tool_call>\nb </function>\n"
+     "</parameter>\n</function>\n</tool_call>\nDone.",
+     "\nDone.",
+     "",
+     {{"get_weather", R"({"city": "a\n</tool_call>\nb </function>"})"}}},
+    {"ACallsEndThatIsTextBeforeAParameter",
+     "qwen3_coder",
+     "<tool_call>\n<function=get_weather>\n<parameter=city>\na\n</tool_call>\nb\n"
+     "<parameter=days>\n3\n</parameter>\n</function>\n</tool_call>",
+     "",
+     "",
+     {{"get_weather", R"({"city": "a\n</tool_call>\nb", "days": 3})"}}},
+    {"ASectionsEndAloneInAValue", "minimax_m2",
+     "<minimax:tool_call>\n<invoke name=\"get_weather\">\n<parameter name=\"city\">Paris"
+     "</minimax:tool_call>\nDone.",
+     "\nDone.", "", kParis},
+    {"ASectionsEndBehindAValue", "minimax_m2",
+     "<minimax:tool_call>\n<invoke name=\"get_weather\">\n<parameter name=\"city\">Paris"
+     "</parameter>\n</minimax:tool_call>\nDone.",
+     "\nDone.", "", kParis},
+    {"ACallsEndAloneInAnElement", "glm45",
+     "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Paris</tool_call>\nDone.",
+     "\nDone.", "", kParis},
+    {"AnInvokesEndAloneInAValue", "deepseek_v4",
+     "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter "
+     "name=\"city\" string=\"true\">Paris</｜DSML｜tool_calls>\nDone.",
+     "\nDone.", "", kParis},
+    {"ASectionsEndInAnElementOfMany", "minimax_m3",
+     "]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name=\"get_weather\">]<]minimax[>[<city>Paris"
+     "]<]minimax[>[</tool_call>\nDone.",
+     "\nDone.", "", kParis},
+    {"ACallsEndAloneBehindAnInvoke", "step3",
+     "<｜tool_calls_begin｜>\n<｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke "
+     "name=\"get_weather\">\n<steptml:parameter name=\"city\">Paris<｜tool_call_end｜>\n"
+     "<｜tool_calls_end｜>",
+     "", "", kParis},
+    {"ACallsEndAloneInAnArgument", "kimi_k3",
+     "<|open|>tools<|sep|><|open|>call tool=\"get_weather\" index=\"1\"<|sep|><|open|>argument "
+     "key=\"city\" type=\"string\"<|sep|>Paris<|close|>call<|sep|><|close|>tools<|sep|>",
+     "", "", kParis},
+    {"ACallsEndAloneInAPair", "longcat",
+     "<longcat_tool_call>get_weather\n<longcat_arg_key>city</longcat_arg_key>\n"
+     "<longcat_arg_value>Paris</longcat_tool_call>",
+     "", "", kParis},
+    {"ACallsEndAloneBeforeItsSections", "hy_v4",
+     "<tool_calls><tool_call>get_weather<arg_key>city</arg_key><arg_value>Paris</tool_call>"
+     "</tool_calls>Done.",
+     "Done.", "", kParis},
+    {"ACallsEndAloneWithControlTokens", "solar_open2",
+     "<|tool_call:start|>get_weather\n<|tool_arg:start|>city<|tool_arg:value|>Paris"
+     "<|tool_call:end|>\nDone.",
+     "\nDone.", "", kParis},
+    // Braces that come twice.
+    {"BracesTwice",
+     "gemma4",
+     "<|tool_call>call:note{{\"title\": \"a\", \"more\": {{\"b\": 1}}}}<tool_call|>",
+     "",
+     "",
+     {{"note", R"({"title": "a", "more": {"b": 1}})"}}},
+    {"BracesTwiceWithoutTheOthers",
+     "functiongemma",
+     "<start_function_call>call:get_weather{{city:<escape>Paris<escape>}<end_function_call>",
+     "",
+     "",
+     {{"get_weather", R"({"city":"Paris"})"}}},
+    {"BracesTwiceInJson", "hermes",
+     "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {{\"city\": \"Paris\"}}}\n"
+     "</tool_call>",
+     "", "", kParis},
+    {"BracesTwiceAroundACall", "hermes",
+     "<tool_call>\n{{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\"}}}\n"
+     "</tool_call>",
+     "", "", kParis},
+    // Python's constructors.
+    {"DictInPython",
+     "lfm2",
+     "<|tool_call_start|>[note(title=\"a\", more=dict(b=1, c=dict(d=[True]), e=dict()), "
+     "tags=list((1, 2)))]<|tool_call_end|>",
+     "",
+     "",
+     {{"note",
+       R"({"title": "a", "more": {"b": 1, "c": {"d": [true]}, "e": {}}, "tags": [1, 2]})"}}},
+    {"DictAroundAnObject",
+     "llama4_pythonic",
+     "[note(more=dict({\"b\": 1}), tags=tuple([1]))]",
+     "",
+     "",
+     {{"note", R"({"more": {"b": 1}, "tags": [1]})"}}},
+    {"AnotherConstructor",
+     "lfm2",
+     "<|tool_call_start|>[note(more=deque([1]))]<|tool_call_end|>",
+     "\"more\": deque([1]))]",
+     "",
+     {{"note", "{}"}}},
+    // Quotes of typesetters.
+    {"CurlyQuotesOfMembers",
+     "gemma4",
+     "<|tool_call>call:get_weather{city:“Paris, “France””,days:3}<tool_call|>",
+     "",
+     "",
+     {{"get_weather", R"({"city":"Paris, “France”","days":3})"}}},
+    {"CurlyQuotesOfKeys",
+     "functiongemma",
+     "<start_function_call>call:get_weather{“city”:‘Paris’}<end_function_call>",
+     "",
+     "",
+     {{"get_weather", R"({"city":"Paris"})"}}},
+    {"CurlyQuotesWithoutTheOther",
+     "gemma4",
+     "<|tool_call>call:get_weather{city:“Paris}<tool_call|>",
+     "",
+     "",
+     {{"get_weather", R"({"city":"Paris}"})"}}},
+    {"CurlyQuotesInJson",
+     "hermes",
+     "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {“city”: “Paris”, \"days\": 3}}\n"
+     "</tool_call>",
+     "",
+     "",
+     {{"get_weather", R"({"city": "Paris", "days": 3})"}}},
+    {"CurlyQuotesInPython",
+     "lfm2",
+     "<|tool_call_start|>[get_weather(city=“it’s \"so\"”, days=3)]<|tool_call_end|>",
+     "",
+     "",
+     {{"get_weather", R"({"city": "it’s \"so\"", "days": 3})"}}},
+    {"AnotherSignThanACurlyQuote",
+     "gemma4",
+     "<|tool_call>call:get_weather{city:†Paris}<tool_call|>",
+     "",
+     "",
+     {{"get_weather", R"({"city":"†Paris"})"}}},
+    // A fence around a call.
+    {"AFenceAroundACall", "qwen3_coder",
+     "I look.\n```xml\n<tool_call>\n<function=get_time>\n</function>\n</tool_call>\n```\nDone.",
+     "I look.\n\nDone.", "", kTime},
+    {"AFenceAroundTwoCalls",
+     "hermes",
+     "```\n<tool_call>\n{\"name\": \"get_time\", \"arguments\": {}}\n</tool_call>\n<tool_call>\n"
+     "{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\"}}\n</tool_call>\n```",
+     "",
+     "",
+     {kTime[0], kParis[0]}},
+    {"AFenceAroundAListOfCalls", "mistral_v3",
+     "```json\n[TOOL_CALLS][{\"name\": \"get_time\", \"arguments\": {}}]\n```", "", "", kTime},
+    {"AFenceWithWordsToo", "hermes",
+     "```\nLook:\n<tool_call>\n{\"name\": \"get_time\", \"arguments\": {}}\n</tool_call>\n```",
+     "```\nLook:\n\n```", "", kTime},
+    {"AFenceOfAnExample", "hermes",
+     "For example:\n```\n<tool_call>\n{\"name\": \"get_time\", \"arguments\": {}}\n</tool_call>\n"
+     "```\nSo.",
+     "For example:\n```\n\n```\nSo.", "", kTime},
+    {"AFenceAroundTheCallOfNoTool",
+     "hermes",
+     "```\n<tool_call>\n{\"name\": \"get_tide\", \"arguments\": {}}\n</tool_call>\n```",
+     "```\n<tool_call>\n{\"name\": \"get_tide\", \"arguments\": {}}\n</tool_call>\n```",
+     "",
+     {}},
+    {"AFenceBehindWords",
+     "gemma4",
+     "Sure.\n\n```\n<|tool_call>call:get_weather{city:<|\"|>Paris<|\"|>}<tool_call|>\n```\n",
+     "Sure.\n\n",
+     "",
+     {{"get_weather", R"({"city":"Paris"})"}}},
+    {"AFenceBeforeWords", "glm45", "```\n<tool_call>get_time\n</tool_call>\n```\nDone.", "\nDone.",
+     "", kTime},
+    {"AFenceOfPython", "lfm2", "```python\n<|tool_call_start|>[get_time()]<|tool_call_end|>\n```",
+     "", "", kTime},
+    {"AFenceOfTildes", "hermes",
+     "~~~\n<tool_call>\n{\"name\": \"get_time\", \"arguments\": {}}\n</tool_call>\n~~~", "", "",
+     kTime},
+    {"ATypesOtherQuoteIsMissing", "deepseek_v4",
+     "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter "
+     "name=\"city\" string=\"true>Paris</｜DSML｜parameter>\n</｜DSML｜invoke>\n"
+     "</｜DSML｜tool_calls>",
+     "", "", kParis},
+    {"TheEndOfAValueThatHasNotBegun", "hunyuan_v3",
+     "<tool_calls>\n<tool_call>get_time<tool_sep>\n</arg_value>\n</tool_call>\n</tool_calls>", "",
+     "", kTime},
+    {"JsonInAFunctionsTag", "mimo",
+     "<tool_call>\n<function=get_weather>{\"city\": \"Paris\"}</function>\n</tool_call>", "", "",
+     kParis},
+    {"AnEndBehindAList", "mistral_v3",
+     "[TOOL_CALLS] [{\"name\": \"get_time\", \"arguments\": {}}] [/TOOL_CALLS]", "", "", kTime},
+    // Ends of messages.
+    {"TheEndOfThoughtsWithoutTheirBeginning", "minimax_m3",
+     "Hm.</mm:think>]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name=\"get_time\">"
+     "]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>",
+     "Hm.", "", kTime},
+    {"TheEndOfAMessageOfWords", "hyperclovax", "Hello.<|im_end|>", "Hello.", "", {}},
+    {"ACallBehindAMessageOfWords", "hyperclovax",
+     "Hello.<|im_end|>\n<|im_start|>assistant -> tool/function_call\n[{\"name\": \"get_time\", "
+     "\"arguments\": {}}]",
+     "Hello.", "", kTime},
 };
 
 class Slips : public ::testing::TestWithParam<SlipRow> {};
@@ -837,6 +1062,26 @@ TEST(StreamParser, HeadsThatAreNoneArePaidFor) {
     for (std::size_t i = 0; i < count; ++i) text += "<|channel|>";
     text += "Yes.";
     EXPECT_EQ(parse(find("harmony"), text, slip_options()).content, text);
+  }
+}
+
+// What stands behind a call's end marker in a value is held up to 64 KB. If the answer ends by
+// then, the call ended at the marker; if it goes on, all of it is the value.
+TEST(StreamParser, tool_calling_WhatMayHaveEndedACallIsBounded) {
+  constexpr std::size_t kBound = std::size_t{1} << 16;
+  const std::string before = "<tool_call>\n<function=get_weather>\n<parameter=city>\nParis";
+  const std::string marker = "\n</tool_call>";
+  for (const std::size_t size : {kBound - 1, kBound, kBound + 1, kBound + 100}) {
+    SCOPED_TRACE(size);
+    const std::string words(size, 'x');
+    const std::string text = before + marker + words;
+    const Calls whole = {{"get_weather", R"({"city": "Paris\n</tool_call>)" + words + R"("})"}};
+    for (const std::size_t chunk : {std::size_t{1}, std::size_t{1000}, text.size()}) {
+      StreamParser parser(find("qwen3_coder"), slip_options());
+      const Outcome outcome = outcome_of(events_of(parser, text, chunk));
+      EXPECT_EQ(outcome.calls, size <= kBound ? kParis : whole) << chunk;
+      EXPECT_EQ(outcome.content, size <= kBound ? words : "") << chunk;
+    }
   }
 }
 

@@ -10,6 +10,7 @@
 #include "tenon/base/utf8.h"
 #include "tenon/format/call_reader.h"
 #include "tenon/format/definition.h"
+#include "tenon/format/fence.h"
 #include "tenon/format/format.h"
 #include "tenon/format/lead.h"
 #include "tenon/format/member_hold.h"
@@ -115,6 +116,8 @@ struct TextState {
   bool by_head = false;       // of the call: a head began it
   bool owes_close = false;    // a call has ended the reasoning, whose own end may still come
   Lead lead;  // the text since the reasoning or the last call, without text that is held
+  Fence fence;
+  Lead before_fence;  // the same up to the fence that is held
   const Syntax* section = nullptr;
   std::size_t closed = 0;      // number of its close marks that have come
   std::span<const Mark> tail;  // what should follow the last call
@@ -194,6 +197,7 @@ struct StreamParser::Impl : AnswerState {
   void reset();
   void feed(std::string_view bytes, bool is_control);
   void finish(bool truncated);
+  void finish_call(bool truncated);
   void interrupt(bool is_marker);
   void settle_held();
   void begin_behind_prompt();
@@ -211,10 +215,12 @@ struct StreamParser::Impl : AnswerState {
   [[nodiscard]] bool is_at_retry(std::size_t before) const;
   void on_literal(LiteralId id);
   void act_on(LiteralId id);
+  bool begins_call(LiteralId id);
   void release_node(std::uint16_t keep);
   [[nodiscard]] bool waits_for_longer(LiteralId id) const;
   void put_held(std::string_view bytes);
   void put(std::string_view text);
+  void put_answer(std::string_view text);
   void put_content(std::string_view text);
   void put_reasoning(std::string_view text);
   void on_junk();
@@ -261,6 +267,8 @@ struct StreamParser::Impl : AnswerState {
            before.admits(options.others_first ? Lead::Place::first : syntax.place);
   }
   [[nodiscard]] bool may_stand(LiteralId id, std::size_t before) const;
+  // Whether something asks for the text before a call.
+  [[nodiscard]] bool has_lead() const { return format->has_gated || !options.tools.empty(); }
   [[nodiscard]] bool syntax_of(LiteralId id, std::size_t from, std::size_t& index) const;
   [[nodiscard]] bool shares_section(const Syntax& other) const;
   [[nodiscard]] bool syntax_in_section(LiteralId id, std::size_t from, std::size_t& index) const;
@@ -381,23 +389,13 @@ void StreamParser::Impl::finish(bool truncated) {
     run(clean);
   }
   settle_held();
-  if (in_call) {
-    const bool whole = reader.is_whole();
-    std::string left_out = truncated ? reader.finish() : reader.close();
-    if (truncated) {
-      flush_arguments();
-      send_arguments(hold.release());
-    } else {
-      left_out = complete_arguments() + left_out;
-    }
-    diagnose(whole ? "unclosed_call" : "incomplete_call",
-             whole ? "the text ends before the call's end marker"
-                   : "the text ends inside the call's arguments");
-    end_call(!whole);
-    put(left_out);
+  while (in_call) {
+    finish_call(truncated);
+    settle_held();
   }
   if (is_open_end_marker()) node = Automaton::kRoot;
   release_node(0);
+  put_content(fence.finish());
   // Brackets too many at the answer's end say nothing.
   if (may_reopen() && held_space.find_first_not_of(" \t\r\n]}") == std::string::npos) drop_space();
   if (!seen_marker || reasoning || !trimmed(held_space).empty()) text += held_space;
@@ -405,10 +403,40 @@ void StreamParser::Impl::finish(bool truncated) {
   flush_text();
 }
 
+// The text ends inside a call. What stands behind a marker that ended the call after all is read
+// again, and may have another call in it.
+void StreamParser::Impl::finish_call(bool truncated) {
+  const bool was_over = !truncated && reader.may_be_whole();
+  const bool whole = was_over || reader.is_whole();
+  std::string left_out = truncated ? reader.finish() : reader.close();
+  if (truncated) {
+    flush_arguments();
+    send_arguments(hold.release());
+  } else {
+    left_out = complete_arguments() + left_out;
+  }
+  if (!was_over) {
+    diagnose(whole ? "unclosed_call" : "incomplete_call",
+             whole ? "the text ends before the call's end marker"
+                   : "the text ends inside the call's arguments");
+  }
+  end_call(!whole);
+  put(left_out);
+  const auto cost = static_cast<std::int64_t>(again.size());
+  if (cost > budget) {
+    put(std::exchange(again, {}));
+    again_at = 0;
+    return;
+  }
+  budget -= cost;
+  run({});
+}
+
 void StreamParser::Impl::interrupt(bool is_marker) {
   settle_held();
   if (!in_call) {
     release_node(0);
+    if (!fence.is_around_calls()) put_content(fence.release());
     if (is_marker) at_marker();
   }
   flush_arguments();
@@ -575,7 +603,8 @@ bool StreamParser::Impl::take(const LiteralSet& ended, std::size_t depth, std::u
   candidates.for_each([&](LiteralId id) {
     const std::size_t size = format->literals[id].size();
     if (!has_its_controls(id, end)) return;
-    if (retrying && tried.contains(id) && is_at_retry(depth - size)) return;
+    const bool is_spent = retrying && tried.contains(id) && is_at_retry(depth - size);
+    if (is_spent && !format->drops.contains(id)) return;  // it may still be a marker by itself
     if (!may_stand(id, depth - size)) return;
     if (size > best_size) {
       best = id;
@@ -699,17 +728,10 @@ void StreamParser::Impl::act_on(LiteralId id) {
     has_ended = tells_of_end = true;
     return;
   }
-  std::size_t index = 0;
-  const std::size_t from = retrying && retry_literal == id ? retry_from : 0;
-  // Inside a section the same literal may begin the next call or a new section.
-  const bool is_section = in_section || may_reopen();
-  if (is_section && (from == 0 || retries_section) && syntax_in_section(id, from, index)) {
-    return start_call(index, id, true);
-  }
-  if (syntax_of(id, from, index)) return start_call(index, id, false);
-  if (format->content_openers.contains(id)) {
+  if (!(retrying && tried.contains(id)) && begins_call(id)) return;
+  if ((format->content_openers | format->head.between).contains(id)) {
     lead.begin();
-  } else if (!reasoning && format->has_gated) {
+  } else if (!reasoning && has_lead()) {
     lead.feed(format->literals[id]);
   }
   if (!reasoning && (format->stray_ends - format->drops).contains(id)) {
@@ -720,6 +742,21 @@ void StreamParser::Impl::act_on(LiteralId id) {
     begin_reasoning();
     refresh();
   }
+}
+
+// Whether a call begins with the marker.
+bool StreamParser::Impl::begins_call(LiteralId id) {
+  std::size_t index = 0;
+  const std::size_t from = retrying && retry_literal == id ? retry_from : 0;
+  // Inside a section the same literal may begin the next call or a new section.
+  const bool is_section = in_section || may_reopen();
+  if (is_section && (from == 0 || retries_section) && syntax_in_section(id, from, index)) {
+    start_call(index, id, true);
+    return true;
+  }
+  if (!syntax_of(id, from, index)) return false;
+  start_call(index, id, false);
+  return true;
 }
 
 // ---- heads of messages ----
@@ -841,6 +878,7 @@ void StreamParser::Impl::end_reasoning() {
 
 // A marker ends the text before it; white space beside it is not content.
 void StreamParser::Impl::at_marker(std::string_view space) {
+  if (!fence.is_around_calls()) put_content(fence.release());
   prompt_bytes = 0;
   suspicion = {};
   edge = space;
@@ -885,12 +923,34 @@ void StreamParser::Impl::put(std::string_view bytes) {
   if (reasoning) {
     put_reasoning(bytes);
   } else {
-    if (format->has_gated) lead.feed(bytes);
-    put_content(bytes);
+    put_answer(bytes);
+  }
+}
+
+// Text for the user. What may be a line of a fence around calls is held.
+void StreamParser::Impl::put_answer(std::string_view bytes) {
+  while (!bytes.empty()) {
+    if (!fence.is_open()) {
+      const std::size_t plain = fence.plain(bytes);
+      if (has_lead()) lead.feed(bytes.substr(0, plain));
+      if (plain > 0) put_content(bytes.substr(0, plain));
+      bytes.remove_prefix(plain);
+      if (bytes.empty()) return;
+      before_fence = lead;
+    }
+    const Fence::Reading reading = fence.step(bytes.front());
+    if (reading == Fence::Reading::closed) {
+      lead.begin_behind_call();
+      continue;
+    }
+    if (has_lead()) lead.feed(bytes.substr(0, 1));
+    bytes.remove_prefix(1);
+    if (reading == Fence::Reading::text) put_content(fence.release());
   }
 }
 
 void StreamParser::Impl::put_content(std::string_view bytes) {
+  if (bytes.empty()) return;
   if (spaces != Spaces::plain) {
     const bool has_brackets = may_have_stray_brackets();
     const bool may_go_on = may_reopen();
@@ -1084,6 +1144,7 @@ void StreamParser::Impl::commit() {
     end_reasoning();
     owes_close = true;
   }
+  put_content(fence.at_call(syntax->rank == 0 && before_fence.admits(Lead::Place::line)));
   if (spaces == Spaces::first || spaces == Spaces::after_marker) drop_space();
   spaces = Spaces::after_marker;
   flush_text();

@@ -440,11 +440,7 @@ const RuleRow kRules[] = {
     {"SpoiltParameterHead",
      kTags,
      "<call><f=get_time><p=a>1</p><q=b>2</q></f></call>",
-     {"",
-      "",
-      {{"get_time", R"({"a": "1</p><q=b>2</q></f></call>"})"}},
-      {true},
-      {"incomplete_call"}}},
+     {"", "", {{"get_time", R"({"a": "1</p><q=b>2</q>"})"}}, {false}, {"mended_arguments"}}},
     {"MarkersInStringsOfTypedParameters",  // no schema says what they are, but their type does
      kTypes,
      R"(<f=get_time><p=a:json>"</p></f>"</p><p=b:json>["</p></f>"]</p><p=c:text>"</p></f>.)",

@@ -1127,6 +1127,44 @@ TEST(ToolGrammar, ListedValuesThatTheFormatCannotWrite) {
             "functiongemma, and there is no other");
 }
 
+// A value may have the markers in it that end a call, as far as the parser reads them as the
+// value's: where another call follows them, it does not, so the grammar keeps that out of values.
+TEST(ToolGrammar, EndsOfCallsInValuesAreReadAsTheyAreHeld) {
+  struct Row {
+    const char* format;
+    std::string_view value;  // as JSON has it
+    bool is_held;
+  };
+  const Row rows[] = {
+      {"qwen3_coder", R"("a\n</tool_call>\nb")", true},
+      {"qwen3_coder", R"("a</tool_call><tool_call>")", true},
+      {"qwen3_coder", R"("a\n</function>\nb")", true},
+      {"qwen3_coder", R"("a\n</tool_call>\n<tool_call>\nb")", false},
+      {"qwen3_coder", R"("a\n</function>\n</tool_call>")", false},
+      {"seed_oss", R"("a</seed:tool_call> b")", true},
+      {"seed_oss", R"("a</seed:tool_call>\n<seed:tool_call> b")", false},
+      {"minimax_m2", R"("a</minimax:tool_call> b")", true},
+      {"minimax_m2", R"("a</invoke>\n</minimax:tool_call> b")", false},
+      {"glm45", R"("a</tool_call> b")", true},
+      {"glm45", R"("a</tool_call>\n<tool_call>b")", false},
+  };
+  const std::vector<Tool> tools{
+      {.name = "f",
+       .parameters =
+           *json::parse(R"({"required": ["e"], "properties": {"e": {"type": "string"}}})")}};
+  const ParseOptions options{.tools = {"f"}, .schemas = {tools.front().parameters}};
+  for (const Row& row : rows) {
+    SCOPED_TRACE(std::string(row.format) + " " + std::string(row.value));
+    const auto format = find(row.format);
+    const Answers answers(*format, {.mode = ToolMode::required}, false, true, tools);
+    const Calls calls{{"f", R"({"e": )" + std::string(row.value) + "}"}};
+    const std::string text = rendered(*format, calls);
+    EXPECT_EQ(answers.hold(text), row.is_held);
+    if (!row.is_held) continue;
+    EXPECT_EQ(parse(format, text, options).calls, calls);
+  }
+}
+
 TEST(ToolGrammar, RefusesAFormatWithoutCalls) {
   const auto rules = tool_grammar(**compile("name = 'text_only'", "t"), all_tools(), {}, {});
   ASSERT_FALSE(rules);
