@@ -47,6 +47,7 @@ class CallReader {
   [[nodiscard]] bool is_whole() const { return arguments_done_ || status_ == Status::done; }
   /// They are complete if the text ends now. `close` then gives bytes behind the call as unused().
   [[nodiscard]] bool may_be_whole() const { return parameters_.may_have_ended(); }
+  [[nodiscard]] std::size_t bytes_in_doubt() const { return parameters_.bytes_in_doubt(); }
   /// Called if the text was cut off: what is held goes to `arguments` unchanged, so that they are
   /// the beginning of JSON. Returns the bytes that were used and are not in them, like `close`.
   std::string finish();

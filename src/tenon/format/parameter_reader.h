@@ -86,6 +86,10 @@ class ParameterReader {
   /// A marker that ends the call has come in a value. If the text ends now, `close` ends the call
   /// there, and unused() is what came behind it.
   [[nodiscard]] bool may_have_ended() const { return doubt_.is_open; }
+  /// The bytes from that marker on, which may be read again.
+  [[nodiscard]] std::size_t bytes_in_doubt() const {
+    return doubt_.end.size() + doubt_.behind.size();
+  }
   /// Resets everything.
   void restart();
 

@@ -342,8 +342,9 @@ void StreamParser::Impl::feed(std::string_view bytes, bool control) {
 // Drops the control tokens before everything that is held.
 void StreamParser::Impl::forget_controls() {
   if (controls.empty()) return;
-  const std::size_t held_now =
-      in_head || (in_call && !committed) ? held.size() : std::size_t{format->automaton.depth(node)};
+  const std::size_t held_now = in_head || (in_call && !committed) ? held.size()
+                               : in_call                          ? reader.bytes_in_doubt()
+                                         : std::size_t{format->automaton.depth(node)};
   const std::uint64_t from = taken - held_now;
   std::erase_if(controls, [from](const Place& place) { return place.end <= from; });
 }

@@ -975,6 +975,32 @@ TEST(StreamParser, ControlMarkersWithSpaceBeforeThemAreControlMarkers) {
 }
 
 // Markers that consist of several control tokens, and of words between them.
+// What stands behind a call's end in a value is read again, and its control tokens are still known.
+TEST(StreamParser, tool_calling_ControlTokensBehindACallsEndInAValue) {
+  ParseOptions options{
+      .tools = {"get_time", "get_weather"},
+      .schemas = {*json::parse("{}"),
+                  *json::parse(R"({"properties": {"city": {"type": "string"}}})")}};
+  options.control_markers = {"<tool_call>", "</tool_call>"};
+  StreamParser parser(find("qwen3_coder"), options);
+  std::vector<message::ChatEvent> events;
+  const auto feed = [&](std::string_view text) {
+    parser.feed(text, text == "<tool_call>" || text == "</tool_call>", events);
+  };
+  const std::string_view call = "\n<function=get_weather>\n<parameter=city>\nParis\n";
+  for (const std::string_view piece :
+       {std::string_view("<tool_call>"), call, std::string_view("</tool_call>"),
+        std::string_view("\nAnd"), std::string_view(":\n"), std::string_view("<tool_call>"), call,
+        std::string_view("</tool_call>"), std::string_view("\nDone.")}) {
+    feed(piece);
+  }
+  parser.finish(false, events);
+  const Outcome outcome = outcome_of(events);
+  EXPECT_EQ(outcome.calls, (Calls{{"get_weather", R"({"city": "Paris"})"},
+                                  {"get_weather", R"({"city": "Paris"})"}}));
+  EXPECT_EQ(outcome.content, "\nAnd:\n\nDone.");
+}
+
 TEST(StreamParser, MarkersGoAcrossControlTokens) {
   constexpr std::string_view kMessages = R"(name = "messages"
 special = ["<|c|>", "<|m|>", "<|e|>"]
