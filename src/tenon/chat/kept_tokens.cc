@@ -75,6 +75,11 @@ Prompt rest_of(const Prompt& prompt, std::size_t begin) {
   return rest;
 }
 
+KeptPrefix nothing_kept(const ChatRequest& request) {
+  const std::size_t count = request.previous_tokens.size();
+  return {.of = count, .why = count > 0 ? "no_tokens" : ""};
+}
+
 KeptPrefix keep_tokens(const ChatRequest& request, const Prompt& rendered,
                        const vocab::Tokenizer& tokenizer, const Render& render,
                        const EndsTurn& ends_turn, std::vector<TokenId>& tokens) {

@@ -19,6 +19,9 @@ using Render = std::function<Expected<prompt::Prompt>(const message::ChatRequest
 /// The prompt from the byte `begin` on.
 [[nodiscard]] prompt::Prompt rest_of(const prompt::Prompt& prompt, std::size_t begin);
 
+/// For an engine that takes no tokens (`no_tokens`).
+[[nodiscard]] message::KeptPrefix nothing_kept(const message::ChatRequest& request);
+
 /// Whether an answer can end with a token.
 using EndsTurn = std::function<bool(vocab::TokenId)>;
 

@@ -96,5 +96,12 @@ TEST(KeptTokens, WhatTheModelWroteStays) {
   }
 }
 
+TEST(KeptTokens, AnEngineOfTextsKeepsNone) {
+  EXPECT_EQ(nothing_kept({}), message::KeptPrefix());
+  ChatRequest request;
+  request.previous_tokens = {1, 2};
+  EXPECT_EQ(nothing_kept(request), (message::KeptPrefix{.of = 2, .kept = 0, .why = "no_tokens"}));
+}
+
 }  // namespace
 }  // namespace tenon::chat

@@ -6,6 +6,7 @@
 #include "tenon/base/log.h"
 #include "tenon/base/patience.h"
 #include "tenon/chat/ask.h"
+#include "tenon/chat/kept_tokens.h"
 #include "tenon/chat/loop.h"
 #include "tenon/chat/made_by.h"
 #include "tenon/json/value.h"
@@ -157,6 +158,7 @@ Result<std::unique_ptr<Answer>, Refusal> MessageModel::start(
   }
   TurnOptions options = turn_options(ask);
   options.loop = std::move(loop);
+  options.prefix = nothing_kept(asked);
   auto turn = std::make_shared<Turn>(std::move(options), std::move(sink));
   Expected<std::unique_ptr<engine::Run>> run = engine_->start(generate_request(ask), turn);
   if (!run) {

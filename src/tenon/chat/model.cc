@@ -273,6 +273,7 @@ Expected<prompt::Prompt> EngineModel::render(const ChatRequest& request, bool of
 message::KeptPrefix EngineModel::keep(const Ask& ask, const prompt::Prompt& prompt,
                                       std::vector<vocab::TokenId>& tokens) const {
   if (ask.request.previous_tokens.empty()) return {};
+  if (!sender_->tells_tokens()) return nothing_kept(ask.request);
   const vocab::Tokenizer& tokenizer = engine_->tokenizer();
   return keep_tokens(
       ask.request, prompt, tokenizer,

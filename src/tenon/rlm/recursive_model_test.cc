@@ -1076,6 +1076,12 @@ TEST_F(Recursive, RefusesWhatBelongsToASingleTurn) {
   request.logprobs = true;
   EXPECT_EQ(refusal(request).param, "logprobs");
   request = question();
+  request.prompt_tokens = {1};
+  EXPECT_EQ(refusal(request).param, "prompt_token_ids");
+  request = question();
+  request.previous_tokens = {1};
+  EXPECT_EQ(refusal(request).param, "tenon.previous_token_ids");
+  request = question();
   request.response_format.kind = message::ResponseFormat::Kind::json;
   EXPECT_EQ(refusal(request).code, "unsupported_parameter");
 }
