@@ -207,7 +207,9 @@ json::Value GuaranteeNote::encode() const {
   if (!tokens_.empty()) {
     json::Array all;
     for (const auto& tokens : tokens_) all.emplace_back(encode_tokens(*tokens, has_ids_));
-    note.set("tokens", all.size() == 1 ? std::move(all.front()) : json::Value(std::move(all)));
+    const bool is_empty = all.front() == json::Value(json::Object());
+    if (!is_empty)
+      note.set("tokens", all.size() == 1 ? std::move(all.front()) : json::Value(std::move(all)));
   }
   return note;
 }

@@ -65,7 +65,8 @@ ChatAnswer::ChatAnswer(Options options, std::shared_ptr<http::Exchange> exchange
       metrics_(metrics),
       workers_(workers),
       choices_each_(options_.choices /
-                    static_cast<unsigned>(std::max(options_.prompts.size(), std::size_t{1}))),
+                    static_cast<unsigned>(std::max(
+                        {options_.prompts.size(), options_.requests.size(), std::size_t{1}}))),
       encoder_(std::move(options_.encoder)),
       calls_(options_.choices),
       unfinished_(options_.choices) {}

@@ -537,6 +537,10 @@ bool ChatDecoder::finish() {
     return fail("invalid_value", "top_logprobs", "top_logprobs needs logprobs: true");
   }
   if (out_.token_ids) chat_.tells_tokens = true;
+  if (!chat_.prompt_tokens.empty() && !chat_.previous_tokens.empty()) {
+    return fail("invalid_value", "prompt_token_ids",
+                "prompt_token_ids and tenon.previous_token_ids cannot both be given");
+  }
   if (continues_message_ && !chat_.prompt_tokens.empty()) {
     return fail("invalid_value", "prompt_token_ids",
                 "prompt_token_ids already end where the answer goes on, so they cannot be given "

@@ -29,6 +29,17 @@ using QuestionKind = DecisionQuestion::Kind;
 
 constexpr std::string_view kNoneOfThese = "none of these";
 
+std::string prompt_of(const std::string& input, const DecisionQuestion& question) {
+  // What all questions share comes first, so that it is read once.
+  std::string prompt =
+      input + "\n\n" + question.instructions + "\nAnswer with one of these and nothing else:";
+  for (const DecisionOption& option : question.options) {
+    prompt += "\n- " + option.text;
+    if (!option.description.empty()) prompt += " (" + option.description + ")";
+  }
+  return prompt;
+}
+
 class DecisionDecoder : public RequestReader {
  public:
   explicit DecisionDecoder(DecisionForm form, const DecodeOptions& options)
@@ -164,11 +175,15 @@ bool DecisionDecoder::question_map(const Value& value) {
 
 bool DecisionDecoder::question(const Value& value, const std::string& path, DecisionQuestion& out) {
   if (!kind(value, Kind::object, path)) return false;
-  if (!only(value, path,
-            {"type", "name", "instructions", "abstain", "choices", "levels", "criteria"})) {
-    return false;
-  }
   if (!instructions(value, path, out.instructions) || !kind_of(value, path, out)) return false;
+  const bool is_choice = out.kind == QuestionKind::choice;
+  const std::string_view name = is_openai() ? "name" : "type";
+  const std::string_view abstain_of = is_choice ? "abstain" : "type";
+  const std::string_view options = !is_openai()                      ? "criteria"
+                                   : is_choice                       ? "choices"
+                                   : out.kind == QuestionKind::score ? "levels"
+                                                                     : "type";
+  if (!only(value, path, {"type", "instructions", name, abstain_of, options})) return false;
   if (const Value* abstain = present(value, "abstain")) {
     bool may_abstain = false;
     if (!boolean(*abstain, in(path, "abstain"), may_abstain)) return false;
@@ -300,20 +315,14 @@ bool DecisionDecoder::options_fit(const std::string& path, const DecisionQuestio
 
 bool DecisionDecoder::finish() {
   std::size_t options = 0;
-  for (const DecisionQuestion& question : out_.questions) options += question.options.size();
+  std::size_t bytes = out_.input.size();
+  for (const DecisionQuestion& question : out_.questions) {
+    options += question.options.size();
+    bytes += prompt_of("", question).size();
+  }
+  if (!at_most(kMaxDecisionBytes, bytes, is_openai() ? "input" : "state", "bytes")) return false;
   if (options == 0) return fail("invalid_value", "questions", "questions must not be empty");
   return at_most(kMaxDecisionOptions, options, "questions", "options in all");
-}
-
-std::string prompt_of(const std::string& input, const DecisionQuestion& question) {
-  // What all questions share comes first, so that it is read once.
-  std::string prompt =
-      input + "\n\n" + question.instructions + "\nAnswer with one of these and nothing else:";
-  for (const DecisionOption& option : question.options) {
-    prompt += "\n- " + option.text;
-    if (!option.description.empty()) prompt += " (" + option.description + ")";
-  }
-  return prompt;
 }
 
 // 0 if all options are as likely, 1 if one of them is certain.
@@ -406,6 +415,8 @@ std::vector<message::ChatRequest> requests_of(const DecisionRequest& request) {
     chat.logprobs = true;
     chat.tells_tokens = true;
     chat.max_reasoning_tokens = 0;
+    chat.max_tokens = 0;  // until the context is full
+    chat.tool_choice.mode = message::ToolMode::none;
     chat.template_kwargs.set("enable_thinking", false);
     chat.response_format.kind = message::ResponseFormat::Kind::grammar;
     for (const DecisionOption& option : question.options) {
@@ -441,7 +452,13 @@ void DecisionEncoder::keep(unsigned choice, const message::ChatEvent& event,
   read_[choice].usage = finish->usage;
   if (finish->tokens == nullptr) return;
   const std::vector<double>& logprobs = finish->tokens->logprobs;
+  read_[choice].is_whole = finish->reason == message::FinishReason::stop && !logprobs.empty();
   read_[choice].logprob = std::accumulate(logprobs.begin(), logprobs.end(), 0.0);
+}
+
+bool DecisionEncoder::is_read(std::size_t first, std::size_t count) const {
+  const std::span<const Read> read(read_);
+  return std::ranges::all_of(read.subspan(first, count), &Read::is_whole);
 }
 
 // The probabilities of the options from `first` on, which add up to 1.
@@ -467,6 +484,12 @@ Value DecisionEncoder::whole(const message::Usage& /*usage*/) {
   std::size_t first = 0;
   for (const DecisionQuestion& question : questions_) {
     const std::size_t count = question.options.size();
+    if (!is_read(first, count)) {
+      list.emplace_back(json::Object{{"name", question.name}, {"type", "refusal"}});
+      masses.emplace_back(0);
+      first += count;
+      continue;
+    }
     const std::vector<double> likely = shares(first, count);
     double mass = 0;
     for (std::size_t i = 0; i < count; ++i) mass += std::exp(read_[first + i].logprob);

@@ -18,6 +18,8 @@ namespace tenon::api {
 
 /// In all questions of a request, since each option is an answer that runs beside the others.
 inline constexpr std::size_t kMaxDecisionOptions = 64;
+/// In the input and all questions, since each option has a request of its own.
+inline constexpr std::size_t kMaxDecisionBytes = std::size_t{1} << 20;
 
 struct DecisionOption {
   json::Value value;        ///< As the answer names it; null: none of the others.
@@ -61,7 +63,8 @@ struct DecisionRequest {
 
 /// Writes the answers from the tokens of those requests. The probability of an option is that of
 /// all its tokens, and of the one that ends the turn, divided by the sum over the question's
-/// options.
+/// options. A question of which an option could not be read to its end is refused in OpenAI's form
+/// and left out in System One's.
 class DecisionEncoder final : public AnswerEncoder {
  public:
   explicit DecisionEncoder(const DecisionRequest& request);
@@ -80,9 +83,11 @@ class DecisionEncoder final : public AnswerEncoder {
 
  private:
   struct Read {
+    bool is_whole = false;
     double logprob = 0;  // of the whole option
     message::Usage usage;
   };
+  [[nodiscard]] bool is_read(std::size_t first, std::size_t count) const;
   [[nodiscard]] std::vector<double> shares(std::size_t first, std::size_t count) const;
 
   const std::string model_;

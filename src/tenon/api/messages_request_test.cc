@@ -283,6 +283,7 @@ TEST(Messages, TheRestIsHonoured) {
   const message::ChatRequest& chat = decoded->chat;
   EXPECT_TRUE(decoded->stream);
   EXPECT_TRUE(decoded->omits_thinking);
+  EXPECT_EQ(chat.max_reasoning_tokens, 1024U);
   EXPECT_EQ(chat.sampling.temperature, 0.5);
   EXPECT_EQ(chat.sampling.top_p, 0.9);
   EXPECT_EQ(chat.sampling.top_k, 7);

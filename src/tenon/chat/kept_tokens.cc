@@ -21,13 +21,19 @@ struct AnswerEnd {
   std::size_t at = 0;  // where the marker's text begins
 };
 
-// The token that ends a turn in the template's text at the end of the prompt.
-std::optional<TokenId> end_in_template(const Prompt& answered, const vocab::Tokenizer& tokenizer,
-                                       const EndsTurn& ends_turn) {
-  std::size_t begin = 0;
-  for (const jinja::Span& span : answered.spans) {
-    if (span.is_data) begin = span.end;
+// Where the template's text at the end of a prompt begins.
+std::size_t end_of_data(const Prompt& prompt) {
+  std::size_t end = 0;
+  for (const jinja::Span& span : prompt.spans) {
+    if (span.is_data) end = span.end;
   }
+  return end;
+}
+
+// The token that ends a turn in the text of the prompt from `begin` on.
+std::optional<TokenId> end_in_template(const Prompt& answered, std::size_t begin,
+                                       const vocab::Tokenizer& tokenizer,
+                                       const EndsTurn& ends_turn) {
   std::vector<TokenId> ids;
   if (!prompt::tokenize(tokenizer, rest_of(answered, begin), ids)) return std::nullopt;
   const auto end = std::ranges::find_if(ids, ends_turn);
@@ -42,11 +48,12 @@ std::optional<AnswerEnd> end_of_answer(const ChatRequest& request, const Prompt&
   const auto answered = render(until, /*adds_generation_prompt=*/false);
   if (!answered) return std::nullopt;
   const TokenId last = request.previous_tokens.back();
-  const auto id =
-      ends_turn(last) ? std::optional(last) : end_in_template(*answered, tokenizer, ends_turn);
+  const std::size_t behind = end_of_data(*answered);
+  const auto id = ends_turn(last) ? std::optional(last)
+                                  : end_in_template(*answered, behind, tokenizer, ends_turn);
   const std::string_view marker = id ? tokenizer.bytes(*id) : std::string_view();
   const std::size_t at = answered->text.rfind(marker);
-  if (marker.empty() || at == std::string::npos) return std::nullopt;
+  if (marker.empty() || at == std::string::npos || at < behind) return std::nullopt;
   const std::string_view begin = std::string_view(answered->text).substr(0, at + marker.size());
   if (!rendered.text.starts_with(begin)) return std::nullopt;
   return AnswerEnd{*id, at};
@@ -75,6 +82,13 @@ Prompt rest_of(const Prompt& prompt, std::size_t begin) {
   return rest;
 }
 
+std::vector<TokenId> tokens_so_far(const message::Finish& answer) {
+  if (answer.tokens == nullptr) return {};
+  std::vector<TokenId> tokens = answer.tokens->prompt;
+  tokens.insert(tokens.end(), answer.tokens->output.begin(), answer.tokens->output.end());
+  return tokens;
+}
+
 KeptPrefix nothing_kept(const ChatRequest& request) {
   const std::size_t count = request.previous_tokens.size();
   return {.of = count, .why = count > 0 ? "no_tokens" : ""};
@@ -86,9 +100,9 @@ KeptPrefix keep_tokens(const ChatRequest& request, const Prompt& rendered,
   const std::span<const TokenId> before = request.previous_tokens;
   KeptPrefix prefix{.of = before.size()};
   const auto lost = [&](std::string why) {
-    prefix.why = std::move(why);
     const auto [one, other] = std::ranges::mismatch(before, tokens);
     prefix.kept = static_cast<std::size_t>(one - before.begin());
+    if (prefix.kept < prefix.of) prefix.why = std::move(why);
     return prefix;
   };
   const auto last = std::ranges::find(request.messages.rbegin(), request.messages.rend(),

@@ -19,6 +19,10 @@ using Render = std::function<Expected<prompt::Prompt>(const message::ChatRequest
 /// The prompt from the byte `begin` on.
 [[nodiscard]] prompt::Prompt rest_of(const prompt::Prompt& prompt, std::size_t begin);
 
+/// ChatRequest::previous_tokens for the request that comes after an answer; empty: the answer did
+/// not tell its tokens.
+[[nodiscard]] std::vector<vocab::TokenId> tokens_so_far(const message::Finish& answer);
+
 /// For an engine that takes no tokens (`no_tokens`).
 [[nodiscard]] message::KeptPrefix nothing_kept(const message::ChatRequest& request);
 

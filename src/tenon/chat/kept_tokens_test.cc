@@ -28,6 +28,12 @@ constexpr std::string_view kNoEnd =
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
+// Ends the turns of users alone.
+constexpr std::string_view kUsersEnd =
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
+    "{% if m.role == 'user' %}<|im_end|>{% endif %}\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+
 struct Row {
   std::string_view label;
   std::string_view chat_template;
@@ -46,6 +52,8 @@ TEST(KeptTokens, WhatTheModelWroteStays) {
       {"a template that changes its beginning", kCounts, "Hello<|im_end|>", true,
        "template_not_prefix_stable"},
       {"a template without the end", kNoEnd, "Hello<|im_end|>", true, "template_not_prefix_stable"},
+      {"a template that ends users' turns alone", kUsersEnd, "Hello<|im_end|>", true,
+       "template_not_prefix_stable"},
   };
   for (const bool has_bos : {false, true}) {
     const vocab::ByteTokenizer tokenizer(

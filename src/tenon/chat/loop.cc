@@ -15,33 +15,41 @@ using message::Message;
 using message::Role;
 
 // Rounds beyond these make no difference to what is done.
-constexpr std::size_t kMostRead = 256;  // answers with calls
+constexpr std::size_t kMostRead = 256;   // answers with calls
+constexpr std::size_t kMostCalls = 256;  // in one answer
 constexpr std::uint32_t kRoundsToStop = 3;
 
-// JSON text that is the same for equal values, or the text itself.
+// JSON text without white space, with sorted members; or the text itself.
 std::string canonical(const std::string& arguments) {
   const auto value = json::parse(arguments);
-  return value ? json::to_string(*value) : arguments;
+  return value ? json::dumps(*value, {.sort_keys = true, .keep_numbers = true}) : arguments;
 }
 
-// The calls of `messages[at]` with their results, as a text that is equal for equal ones.
+// The calls of `messages[at]` with their results, as a text that is equal for equal ones; "" if
+// there are too many calls.
 std::string step_at(const std::vector<Message>& messages, std::size_t at) {
+  const std::vector<message::ToolCall>& calls = messages[at].tool_calls;
+  if (calls.size() > kMostCalls) return {};
+  std::vector<const Message*> results;
+  for (std::size_t i = at + 1; i < messages.size() && messages[i].role == Role::tool; ++i) {
+    if (results.size() == kMostCalls) return {};
+    results.push_back(&messages[i]);
+  }
   std::string step;
-  const Message& answer = messages[at];
-  for (std::size_t i = 0; i < answer.tool_calls.size(); ++i) {
-    const message::ToolCall& call = answer.tool_calls[i];
-    const Message* result = nullptr;
-    for (std::size_t j = at + 1; j < messages.size() && messages[j].role == Role::tool; ++j) {
-      const bool is_its = call.id.empty() || messages[j].tool_call_id.empty()
-                              ? j - at - 1 == i
-                              : messages[j].tool_call_id == call.id;
-      if (is_its) result = &messages[j];
-    }
-    json::append_quoted(step, call.name);
-    json::append_quoted(step, canonical(call.arguments));
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const auto by_id = std::ranges::find(results, calls[i].id, &Message::tool_call_id);
+    const bool has_id = !calls[i].id.empty() && by_id != results.end();
+    const Message* const result = has_id ? *by_id : i < results.size() ? results[i] : nullptr;
+    json::append_quoted(step, calls[i].name);
+    json::append_quoted(step, canonical(calls[i].arguments));
     if (result != nullptr) json::append_quoted(step, result->text());
   }
   return step;
+}
+
+// A user's message right behind results is a reminder that an agent adds to them.
+bool begins_turn(const std::vector<Message>& messages, std::size_t at) {
+  return messages[at].role == Role::user && (at == 0 || messages[at - 1].role != Role::tool);
 }
 
 }  // namespace
@@ -50,10 +58,11 @@ Loop loop_of(const std::vector<Message>& messages) {
   std::vector<std::string> steps;  // the last one first
   std::string tool;
   for (std::size_t at = messages.size(); at-- > 0 && steps.size() < kMostRead;) {
-    if (messages[at].role == Role::user) break;
+    if (begins_turn(messages, at)) break;
     if (messages[at].tool_calls.empty()) continue;
     if (tool.empty()) tool = messages[at].tool_calls.back().name;
     steps.push_back(step_at(messages, at));
+    if (steps.back().empty()) break;
   }
   for (std::size_t length = 1; length <= kMostSteps && 2 * length <= steps.size(); ++length) {
     std::size_t same = 0;

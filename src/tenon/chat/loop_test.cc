@@ -13,9 +13,9 @@ using message::Loop;
 using message::Message;
 using message::Role;
 
-// Letters are calls of tools with that name: `a` and `A` have the same arguments, written in two
-// ways, and the same result; `b` to `z` other ones. `!` is the result of the call before, changed;
-// `u` is a message of the user, `t` text of the assistant.
+// Letters are calls of tools with that name: `a` and `A`, and `b` and `B`, have the same arguments,
+// written in two ways, and the same result; others have other ones. `!` is the result of the call
+// before, changed; `u` is a message of the user, `t` text of the assistant.
 std::vector<Message> conversation(std::string_view steps) {
   std::vector<Message> messages{{.role = Role::user, .content = "go"}};
   std::size_t number = 0;
@@ -28,11 +28,13 @@ std::vector<Message> conversation(std::string_view steps) {
       messages.back().content = "changed " + std::to_string(++number);
     } else {
       const std::string id = "call_" + std::to_string(++number);
-      const std::string name = c == 'A' ? "a" : std::string(1, c);
-      messages.push_back(
-          {.role = Role::assistant,
-           .tool_calls = {
-               {.id = id, .name = name, .arguments = c == 'A' ? "{ \"x\" : 1 }" : R"({"x":1})"}}});
+      const std::string name(1, c == 'A' ? 'a' : c == 'B' ? 'b' : c);
+      const char* const arguments = c == 'A'   ? "{ \"x\" : 1 }"
+                                    : c == 'B' ? R"({"y":2,"x":1})"
+                                    : c == 'b' ? R"({"x":1,"y":2})"
+                                               : R"({"x":1})";
+      messages.push_back({.role = Role::assistant,
+                          .tool_calls = {{.id = id, .name = name, .arguments = arguments}}});
       messages.push_back({.role = Role::tool, .content = "result", .tool_call_id = id});
     }
   }
@@ -55,8 +57,10 @@ TEST(Loop, IsFoundInTheLastTurn) {
       {"a!a!a!", {}},
       {"baa", {"a", 2, 1}},
       {"aab", {}},
-      {"aua", {}},
-      {"aauaa", {"a", 2, 1}},
+      {"atua", {}},
+      {"aatuaa", {"a", 2, 1}},
+      {"aua", {"a", 2, 1}},
+      {"aBb", {"b", 2, 1}},
       {"ata", {"a", 2, 1}},
       {"abab", {"b", 2, 2}},
       {"ababab", {"b", 3, 2}},
@@ -72,6 +76,23 @@ TEST(Loop, IsFoundInTheLastTurn) {
     EXPECT_EQ(found.steps, row.loop.steps) << row.steps;
     EXPECT_EQ(found.tool, row.loop.tool) << row.steps;
   }
+}
+
+// Thousands of calls are no loop that anybody must hear of, and take no long search.
+TEST(Loop, IsNotLookedForInHugeAnswers) {
+  std::vector<Message> messages{{.role = Role::user, .content = "go"}};
+  for (int round = 0; round < 2; ++round) {
+    messages.push_back({.role = Role::assistant});
+    for (int i = 0; i < 20'000; ++i) {
+      messages.back().tool_calls.push_back({.id = std::to_string(i), .name = "f"});
+    }
+    const std::size_t answer = messages.size() - 1;
+    for (std::size_t i = 0; i < 20'000; ++i) {
+      messages.push_back(
+          {.role = Role::tool, .content = "x", .tool_call_id = messages[answer].tool_calls[i].id});
+    }
+  }
+  EXPECT_EQ(loop_of(messages).repeats, 0U);
 }
 
 TEST(Loop, IsStoppedInItsThirdRound) {

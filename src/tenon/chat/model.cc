@@ -288,7 +288,8 @@ message::KeptPrefix EngineModel::keep(const Ask& ask, const prompt::Prompt& prom
 // closed.
 void EngineModel::append_prefill(const Ask& ask, prompt::Prompt& prompt) const {
   const std::string& prefill = ask.request.prefill;
-  if (prefill.empty() && !constrainer_->is_document(ask)) return;
+  const bool may_reason = ask.max_reasoning_tokens != 0U;
+  if (prefill.empty() && !constrainer_->is_document(ask) && may_reason) return;
   close_reasoning(prompt);
   if (!prefill.empty()) append(prefill, /*is_data=*/true, prompt);
 }
@@ -337,7 +338,6 @@ engine::GenerateRequest EngineModel::generate_request(const Ask& ask,
   const auto watched = capabilities().is_remote ? 0 : static_cast<int>(sink.watched_logprobs());
   return {.sampling = ask.request.sampling,
           .max_tokens = ask.max_tokens,
-          .max_reasoning_tokens = ask.max_reasoning_tokens,
           .logprobs = ask.request.logprobs || watched > 0,
           .top_logprobs = std::max(ask.request.top_logprobs, watched),
           .tells_legal = sink.watches(),
@@ -370,8 +370,9 @@ TurnOptions EngineModel::turn_options(const Ask& ask, const engine::GenerateRequ
   if (auto taint = sender_->taint(); taint && !ask.request.continuation) {
     options.diagnostics.push_back({std::string(kTaintUnenforced), *std::move(taint)});
   }
-  if (ask.max_reasoning_tokens && capabilities().constrained_by != engine::ConstrainedBy::masks &&
-      !capabilities().limits_reasoning) {
+  const bool is_limited = capabilities().constrained_by == engine::ConstrainedBy::masks ||
+                          ask.max_reasoning_tokens == 0U || ask.request.continuation;
+  if (ask.max_reasoning_tokens && !is_limited) {
     options.diagnostics.push_back(reasoning_unlimited(capabilities().kind));
   }
   // Calls are checked even if an upstream was asked to constrain them.

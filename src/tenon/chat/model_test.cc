@@ -631,7 +631,6 @@ TEST(Model, ReasoningEndsAtItsLimit) {
       {5, std::nullopt, true, "01234", 0},
       {5, 3, true, "01234", 0},
       {std::nullopt, 3, true, "012", 0},
-      {0, std::nullopt, true, "", 0},
       {1000, std::nullopt, true, "0123456789", 0},
       {5, std::nullopt, false, "0123456789", 1},  // told, since the engine takes no masks
   };
@@ -651,6 +650,22 @@ TEST(Model, ReasoningEndsAtItsLimit) {
       for (const auto& one : fold.diagnostics()) told += one.code == "reasoning_unlimited" ? 1 : 0;
       EXPECT_EQ(told, row.diagnostics) << row.reasoning;
     }
+  }
+}
+
+// The prompt closes the section, so that no engine must be constrained for it.
+TEST(Model, ReasoningOfNoTokensIsClosedInThePrompt) {
+  for (const bool is_masked : {false, true}) {
+    ModelSetting setting("Hi", {.name = "m", .format = "hermes"}, 4096, is_masked);
+    ChatRequest request = ask("hi");
+    request.template_kwargs.set("enable_thinking", true);
+    request.max_reasoning_tokens = 0;
+    const message::Fold fold = setting.answer(request);
+    EXPECT_EQ(fold.message().text(), "Hi");
+    EXPECT_EQ(fold.message().reasoning, "");
+    EXPECT_TRUE(fold.diagnostics().empty());
+    EXPECT_TRUE(setting.prompt_seen().ends_with("<think>\n</think>\n\n"))
+        << setting.prompt_seen();
   }
 }
 

@@ -15,6 +15,7 @@
 #include "tenon/base/log.h"
 #include "tenon/base/patience.h"
 #include "tenon/base/trace.h"
+#include "tenon/chat/kept_tokens.h"
 #include "tenon/engine/run_slot.h"
 
 namespace tenon::chat {
@@ -180,6 +181,7 @@ ChatRequest Trial::with_faults() {
          .tool_call_id = calls[i].id,
          .name = calls[i].name});
   }
+  request.previous_tokens = tokens_so_far(first_.finish());
   return request;
 }
 
@@ -272,7 +274,8 @@ class SecondTry final : public Model {
   // An answer that continues a given beginning cannot be begun again.
   Result<std::unique_ptr<Answer>, Refusal> start(const ChatRequest& request,
                                                  std::shared_ptr<message::ChatSink> sink) override {
-    if (request.tools.empty() || request.continuation || !request.prefill.empty()) {
+    if (request.tools.empty() || request.continuation || !request.prefill.empty() ||
+        !request.prompt_tokens.empty()) {
       return inner_->start(request, std::move(sink));
     }
     auto trial = std::make_shared<Trial>(inner_, errands_, request, time_limit_, std::move(sink));

@@ -12,6 +12,7 @@
 
 #include "tenon/base/log.h"
 #include "tenon/base/trace.h"
+#include "tenon/chat/kept_tokens.h"
 #include "tenon/message/build.h"
 
 namespace tenon::chat {
@@ -195,6 +196,7 @@ void Request::go_on(std::vector<ToolResult> results) {
     if (results[i].is_error) request_.messages.back().extra.set("is_error", true);
   }
   run_ += calls.size();
+  request_.previous_tokens = tokens_so_far(round_.finish());
   round_ = {};
   numbers_.clear();
   has_text_now_ = false;
@@ -315,7 +317,8 @@ class ServerTools final : public Model {
     const bool holds_both = constrained_by != engine::ConstrainedBy::none &&
                             constrained_by != engine::ConstrainedBy::json_schema;
     return format() != nullptr && common_->options.max_rounds > 1 && !request.continuation &&
-           request.prefill.empty() && request.tool_choice.mode != message::ToolMode::none &&
+           request.prefill.empty() && request.prompt_tokens.empty() &&
+           request.tool_choice.mode != message::ToolMode::none &&
            request.tool_choice.allowed.empty() && (!holds_text || holds_both);
   }
   // Returns the tools that it adds.

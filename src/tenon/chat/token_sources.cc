@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -72,9 +73,11 @@ class Finder {
       return {.from = From::tools};
     }
     if (const auto later = from(next, messages_.size(), letters)) return *later;
-    const bool names_tool = std::ranges::any_of(request_.tools, [&](const message::Tool& tool) {
-      return data.find(tool.name) != std::string_view::npos;
-    });
+    searched_ += data.size() * request_.tools.size();
+    const bool names_tool = searched_ <= kMostSearched &&
+                            std::ranges::any_of(request_.tools, [&](const message::Tool& tool) {
+                              return data.find(tool.name) != std::string_view::npos;
+                            });
     // What a template writes in another order: a call's id behind its arguments, or a system
     // message behind the tools.
     for (std::size_t i = at_ ? *at_ + 1 : 0; i-- > 0;) {
@@ -105,8 +108,13 @@ class Finder {
             .role = request_.messages[i].role};
   }
   std::size_t find(const std::string& text, const std::string& letters, std::size_t from) {
-    searched_ += text.size() - std::min(text.size(), from);
-    return searched_ <= kMostSearched ? text.find(letters, from) : std::string::npos;
+    const std::size_t rest = text.size() - std::min(text.size(), from);
+    searched_ += rest + letters.size();
+    if (searched_ > kMostSearched || rest < letters.size()) return std::string::npos;
+    // Linear in both, as std::string::find is not.
+    const void* const found = memmem(text.data() + from, rest, letters.data(), letters.size());
+    if (found == nullptr) return std::string::npos;
+    return static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
   }
 
   const message::ChatRequest& request_;

@@ -94,6 +94,22 @@ TEST(TokenSources, AreBounded) {
     if (from.starts_with("user")) ++of_messages;
   }
   EXPECT_EQ(of_messages, request.messages.size());
+  // A text that no template writes is searched for each stretch of data, which is bounded.
+  for (message::Message& message : request.messages) message.content = "zzz";
+  request.messages.front().reasoning = std::string(1 << 20, 'y');
+  prompt::Prompt prompt;
+  for (std::size_t i = 0; i < 200; ++i) {
+    prompt.text += "data ";
+    prompt.spans.push_back({prompt.text.size() - 5, prompt.text.size(), i % 2 == 0});
+  }
+  const vocab::ByteTokenizer tokenizer({}, {});
+  std::vector<vocab::TokenId> ids;
+  ASSERT_TRUE(prompt::tokenize(tokenizer, prompt, ids));
+  std::size_t others = 0;
+  for (const TokenSource& run : token_sources(prompt, request, ids, tokenizer)) {
+    if (run.from == From::other) ++others;
+  }
+  EXPECT_EQ(others, 100U);
 }
 
 }  // namespace

@@ -54,9 +54,6 @@ struct GenerateRequest {
   std::shared_ptr<const message::ChatRequest> chat;
   message::Sampling sampling;
   std::uint32_t max_tokens = 0;  ///< 0: until the context is full.
-  /// For upstreams that can limit reasoning (Capabilities::limits_reasoning); a grammar does it for
-  /// the others. Absent: any number.
-  std::optional<std::uint32_t> max_reasoning_tokens;
   bool logprobs = false;
   int top_logprobs = 0;
   bool tells_legal = false;  ///< Tokens say how many the mask allowed (Token::legal).
@@ -158,7 +155,6 @@ struct Capabilities {
   ConstrainedBy constrained_by = ConstrainedBy::none;
   /// An upstream: its tokenizer may ask over the network, and keep its caller waiting.
   bool is_remote = false;
-  bool limits_reasoning = false;  ///< An upstream that honours max_reasoning_tokens.
   Takes takes = Takes::tokens;
   /// Its tokenizer knows every text that becomes a control token. If not, data is only kept from
   /// becoming a token that looks like one.

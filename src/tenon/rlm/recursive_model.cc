@@ -384,6 +384,7 @@ OrRefusal<void> check(const ChatRequest& request) {
   if (!request.prefill.empty()) return no("messages");
   if (!request.stop.empty()) return no("stop");
   if (request.logprobs) return no("logprobs");
+  if (request.tells_tokens) return no("tenon.tokens");
   if (!request.prompt_tokens.empty()) return no("prompt_token_ids");
   if (!request.previous_tokens.empty()) return no("tenon.previous_token_ids");
   if (request.response_format.kind != message::ResponseFormat::Kind::text) {

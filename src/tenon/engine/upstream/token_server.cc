@@ -23,7 +23,6 @@ struct Dialect {
                        std::uint32_t max_tokens);
   /// How many of the ids in an event are new, where the server may repeat those before.
   DeltaReader (*reader)(const vocab::Tokenizer& tokenizer, const std::vector<TokenId>& ends);
-  bool limits_reasoning = false;
 };
 
 Error bad_answer(std::string what) {
@@ -85,9 +84,6 @@ json::Object vllm_body(const GenerateRequest& request, const std::string& model,
   set_token_choice(body, request.sampling);
   if (request.sampling.seed) body.set("seed", signed_seed(*request.sampling.seed));
   set_ends(body, request.ends);
-  if (request.max_reasoning_tokens) {
-    body.set("thinking_token_budget", std::uint64_t{*request.max_reasoning_tokens});
-  }
   if (request.printed != nullptr) {
     body.set("structured_outputs", json::Object{{"grammar", *request.printed}});
   }
@@ -178,8 +174,7 @@ const Dialect kVllm{.kind = "vllm",
                     .path = "/v1/completions",
                     .prompt = "prompt",
                     .body = vllm_body,
-                    .reader = vllm_reader,
-                    .limits_reasoning = true};
+                    .reader = vllm_reader};
 const Dialect kSglang{.kind = "sglang",
                       .path = "/generate",
                       .prompt = "input_ids",
@@ -224,8 +219,7 @@ Status TokenServer::meet() {
                    .context_tokens = model->context_tokens,
                    .max_concurrent = kManyAtATime,
                    .assumes_concurrent = true,
-                   .constrained_by = ConstrainedBy::ebnf,
-                   .limits_reasoning = dialect_.limits_reasoning};
+                   .constrained_by = ConstrainedBy::ebnf};
   if (capabilities_.context_tokens > 0) return {};
   return Unexpected(Error{Errc::unavailable, remote_->url() + "/v1/models does not tell the " +
                                                  "context's size (max_model_len)"});
