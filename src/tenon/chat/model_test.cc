@@ -664,8 +664,7 @@ TEST(Model, ReasoningOfNoTokensIsClosedInThePrompt) {
     EXPECT_EQ(fold.message().text(), "Hi");
     EXPECT_EQ(fold.message().reasoning, "");
     EXPECT_TRUE(fold.diagnostics().empty());
-    EXPECT_TRUE(setting.prompt_seen().ends_with("<think>\n</think>\n\n"))
-        << setting.prompt_seen();
+    EXPECT_TRUE(setting.prompt_seen().ends_with("<think>\n</think>\n\n")) << setting.prompt_seen();
   }
 }
 
