@@ -116,6 +116,42 @@ TEST(Decisions, RefuseWhatTheyCannotAnswer) {
   EXPECT_EQ(request.error().param, "questions");
 }
 
+TEST(Decisions, RefuseMoreTextThanTheyKeep) {
+  const std::string questions = R"(", "questions": {"q": {"type": "noul", "instructions": "?"}}})";
+  const std::string most(kMaxDecisionBytes - 100, 'x');
+  EXPECT_TRUE(decoded(DecisionForm::system_one, R"({"state": ")" + most + questions));
+  const std::string more(kMaxDecisionBytes, 'x');
+  const auto request = decoded(DecisionForm::system_one, R"({"state": ")" + more + questions);
+  ASSERT_FALSE(request);
+  EXPECT_EQ(request.error().param, "state");
+}
+
+// An answer that was cut says nothing of its option.
+TEST(Decisions, RefuseAQuestionWithAnOptionThatWasCut) {
+  for (const DecisionForm form : {DecisionForm::openai, DecisionForm::system_one}) {
+    const auto request = decoded(form, form == DecisionForm::openai ? kOpenAi : kSystemOne);
+    ASSERT_TRUE(request);
+    DecisionEncoder encoder(*request);
+    const std::size_t options = requests_of(*request).size();
+    for (unsigned i = 0; i < options; ++i) {
+      message::Finish finish{.reason = i == 1 ? message::FinishReason::length
+                                              : message::FinishReason::stop};
+      auto tokens = std::make_shared<message::AnswerTokens>();
+      tokens->logprobs = {-1.0};
+      finish.tokens = std::move(tokens);
+      encoder.keep(i, finish, {});
+    }
+    const Value answer = encoder.whole({});
+    if (form == DecisionForm::openai) {
+      EXPECT_EQ(*json::at_pointer(answer, "/answers/0/type"), Value("refusal"));
+      EXPECT_EQ(*json::at_pointer(answer, "/answers/1/type"), Value("choice"));
+    } else {
+      EXPECT_EQ(json::at_pointer(answer, "/answers/wet"), nullptr);
+      EXPECT_NE(json::at_pointer(answer, "/answers/which"), nullptr);
+    }
+  }
+}
+
 // What the tokens of each option, with the one that ends the turn, come to.
 Value answered(const DecisionRequest& request, const std::vector<std::vector<double>>& logprobs) {
   DecisionEncoder encoder(request);
