@@ -272,5 +272,32 @@ TEST(SecondTry, MayBeCancelledAtAnyMoment) {
   }
 }
 
+// The client's tokens are those of the turn before: the second request must not go on from them, as
+// if nothing had been said since.
+TEST(SecondTry, GoesOnFromItsOwnTokens) {
+  for (const bool tells_tokens : {false, true}) {
+    SecondTrySetting setting({{.text = kWrong}, {.text = kRight}});
+    message::ChatRequest request = second_try_request();
+    request.messages.push_back({.role = Role::assistant, .content = "x"});
+    request.messages.push_back({.role = Role::user, .content = "the question"});
+    request.tells_tokens = tells_tokens;
+    const std::string before = "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\nx<|im_end|>";
+    ASSERT_TRUE(setting.engine->tokenizer().encode(before, vocab::Controls::on, false,
+                                                   request.previous_tokens));
+    auto client = std::make_shared<Client>();
+    const auto answer = setting.model->start(request, client);
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(client->wait().message().tool_calls.size(), 1U);
+    const auto asked = setting.engine->requests();
+    ASSERT_EQ(asked.size(), 2U);
+    const std::string first = setting.engine->text_of(asked[0].prompt);
+    const std::string second = setting.engine->text_of(asked[1].prompt);
+    EXPECT_NE(first.find("the question"), std::string::npos);
+    EXPECT_NE(second.find("the question"), std::string::npos);
+    EXPECT_NE(second.find("Nothing was run"), std::string::npos) << second;
+    EXPECT_TRUE(!tells_tokens || second.starts_with(first + kWrong + "<|im_end|>")) << second;
+  }
+}
+
 }  // namespace
 }  // namespace tenon::chat
