@@ -49,8 +49,11 @@ std::optional<AnswerEnd> end_of_answer(const ChatRequest& request, const Prompt&
   if (!answered) return std::nullopt;
   const TokenId last = request.previous_tokens.back();
   const std::size_t behind = end_of_data(*answered);
-  const auto id = ends_turn(last) ? std::optional(last)
-                                  : end_in_template(*answered, behind, tokenizer, ends_turn);
+  // A model may end its turn with another token than the template's.
+  const bool is_written =
+      ends_turn(last) && answered->text.find(tokenizer.bytes(last), behind) != std::string::npos;
+  const auto id =
+      is_written ? std::optional(last) : end_in_template(*answered, behind, tokenizer, ends_turn);
   const std::string_view marker = id ? tokenizer.bytes(*id) : std::string_view();
   const std::size_t at = answered->text.rfind(marker);
   if (marker.empty() || at == std::string::npos || at < behind) return std::nullopt;

@@ -48,6 +48,8 @@ TEST(KeptTokens, WhatTheModelWroteStays) {
       {"with spaces that the template trims", kStable, "  Hello \n<|im_end|>", true, ""},
       {"a call in a spelling of its own", kStable, "Hello<call> f </call><|im_end|>", true, ""},
       {"cut", kStable, "Hel", true, ""},
+      {"ended by a token that the template does not write", kStable, "Hello<|endoftext|>", true,
+       ""},
       {"without the answer", kStable, "Hello<|im_end|>", false, "no_answer"},
       {"a template that changes its beginning", kCounts, "Hello<|im_end|>", true,
        "template_not_prefix_stable"},
@@ -56,9 +58,11 @@ TEST(KeptTokens, WhatTheModelWroteStays) {
        "template_not_prefix_stable"},
   };
   for (const bool has_bos : {false, true}) {
-    const vocab::ByteTokenizer tokenizer(
-        {"<|im_start|>", "<|im_end|>", "<s>"},
-        {.bos = has_bos ? "<s>" : "", .eos = "<|im_end|>", .adds_bos = has_bos});
+    const vocab::ByteTokenizer tokenizer({"<|im_start|>", "<|im_end|>", "<|endoftext|>", "<s>"},
+                                         {.bos = has_bos ? "<s>" : "",
+                                          .eos = "<|im_end|>",
+                                          .ends = {"<|endoftext|>"},
+                                          .adds_bos = has_bos});
     for (const Row& row : kRows) {
       const auto compiled = prompt::ChatTemplate::compile(row.chat_template);
       ASSERT_TRUE(compiled) << row.label;
