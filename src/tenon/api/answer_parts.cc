@@ -208,8 +208,8 @@ json::Value GuaranteeNote::encode() const {
     json::Array all;
     for (const auto& tokens : tokens_) all.emplace_back(encode_tokens(*tokens, has_ids_));
     const bool is_empty = all.front() == json::Value(json::Object());
-    if (!is_empty)
-      note.set("tokens", all.size() == 1 ? std::move(all.front()) : json::Value(std::move(all)));
+    json::Value told = all.size() == 1 ? std::move(all.front()) : json::Value(std::move(all));
+    if (!is_empty) note.set("tokens", std::move(told));
   }
   return note;
 }

@@ -44,9 +44,9 @@ class GuaranteeNote {
   /// `{"guarantee", "repairs", "format"}`. The guarantee is null if there is nothing to guarantee;
   /// the format is that of the calls, if there are any. With `"taint": "unenforced"` after
   /// chat::kTaintUnenforced, with `"usage": "estimated"` if some of the usage was not counted,
-  /// with `rlm` if a recursive model answered, with `loop` if the conversation goes round, with
-  /// `prefix` if the request has the tokens of an earlier answer, and with `tokens` if they were
-  /// asked for: an object, or a list of one for each choice.
+  /// with `rlm` if a recursive model answered, with `loop` if the conversation repeats its calls,
+  /// with `prefix` if the request has the tokens of an earlier answer, and with `tokens` if they
+  /// were asked for: an object, or a list of one for each choice.
   [[nodiscard]] json::Value encode() const;
 
  private:

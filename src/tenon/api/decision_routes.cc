@@ -16,9 +16,10 @@ void answer_decisions(ServiceParts& parts, Call& call, chat::Model& model,
   const bool tells_tokens = engine.takes == engine::Takes::tokens && !engine.is_remote;
   if (model.takes_rlm() || !tells_tokens || engine.constrained_by != engine::ConstrainedBy::masks) {
     return respond_error(
-        call, {.message = "decisions need an embedded model, which can be held to each option; the "
-                          "engine of " +
-                          json::quoted(model.name()) + " is '" + engine.kind + "'",
+        call, {.message =
+                   "decisions need an embedded model, which can be constrained to each option; the "
+                   "engine of " +
+                   json::quoted(model.name()) + " is '" + engine.kind + "'",
                .param = "model",
                .code = "unsupported_parameter"});
   }

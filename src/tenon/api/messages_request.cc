@@ -442,7 +442,7 @@ bool MessagesDecoder::tool_choice(const Value& value) {
 
 // ---- the rest
 
-// The template decides whether the model thinks; its thoughts are ended at the budget.
+// The template decides whether the model thinks; its reasoning ends at the budget.
 bool MessagesDecoder::thinking(const Value& value) {
   if (!kind(value, Kind::object, "thinking")) return false;
   if (!only(value, "thinking", {"type", "budget_tokens", "display"})) return false;

@@ -902,8 +902,8 @@ class Builder {
     return without(first_text(), std::move(barred));
   }
 
-  // Tokens are counted as wholes, so that none reaches from the thoughts into what closes them.
-  NodeId thoughts(NodeId text) {
+  // Tokens are counted as wholes, so that none reaches from the reasoning into what closes it.
+  NodeId limited_reasoning(NodeId text) {
     if (!options_.max_reasoning_tokens) return text;
     const NodeId none = rules_.literal("");
     if (*options_.max_reasoning_tokens == 0) return none;
@@ -921,7 +921,7 @@ class Builder {
       stops.insert(stops.end(), starts.begin(), starts.end());
     }
     add_heads(stops);
-    const NodeId body = thoughts(text_until(std::move(stops)));
+    const NodeId body = limited_reasoning(text_until(std::move(stops)));
     const NodeId space = rules_.add(node::Pattern{"[ \\t\\n\\r]{0,20}"});
     // The end of the prompt comes before each message; otherwise a name would be text there.
     const NodeId head = format_.prompt_end.empty() ? between() : plain(format_.between);

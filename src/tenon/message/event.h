@@ -144,7 +144,7 @@ struct AnswerTokens {
   bool operator==(const AnswerTokens&) const = default;
 };
 
-/// A conversation that goes round: the same calls with the same results, again and again.
+/// A conversation that repeats its calls: the same ones with the same results, in each round.
 struct Loop {
   std::string tool;           ///< The last call's.
   std::uint32_t repeats = 0;  ///< How often it has been so, in a row; 0: without a loop.

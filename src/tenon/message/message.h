@@ -97,7 +97,7 @@ struct ToolChoice {
 /// the text is known in advance.
 enum class ArgumentOrder : std::uint8_t { schema, any };
 
-/// What is done about a conversation that goes round in calls.
+/// What is done about a conversation that repeats its calls.
 enum class OnLoop : std::uint8_t {
   tell,  ///< The answer says so.
   stop,  ///< From the third round on the answer has no calls.
