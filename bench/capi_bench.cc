@@ -12,7 +12,9 @@
 #include <benchmark/benchmark.h>
 #include <tenon.h>
 
-#include "tenon/format/format.h"
+#include "tenon/format/fallbacks.h"
+#include "tenon/format/registry.h"
+#include "tenon/format/stream_parser.h"
 #include "tenon/grammar/front/read_rules.h"
 #include "tenon/grammar/machine/grammar.h"
 #include "tenon/grammar/machine/matcher.h"

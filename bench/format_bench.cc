@@ -17,7 +17,11 @@
 #include <benchmark/benchmark.h>
 
 #include "tenon/base/data_for_test.h"
+#include "tenon/format/fallbacks.h"
 #include "tenon/format/format.h"
+#include "tenon/format/registry.h"
+#include "tenon/format/render.h"
+#include "tenon/format/stream_parser.h"
 #include "tenon/json/value.h"
 
 namespace tenon::format {

@@ -17,7 +17,8 @@
 
 #include "tenon/base/data_for_test.h"
 #include "tenon/format/definition.h"
-#include "tenon/format/format.h"
+#include "tenon/format/fallbacks.h"
+#include "tenon/format/registry.h"
 #include "tenon/format/tool_grammar.h"
 #include "tenon/grammar/machine/grammar.h"
 #include "tenon/grammar/machine/matcher.h"

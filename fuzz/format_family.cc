@@ -13,6 +13,8 @@
 #include "tenon/base/utf8.h"
 #include "tenon/format/definition.h"
 #include "tenon/format/format.h"
+#include "tenon/format/registry.h"
+#include "tenon/format/stream_parser.h"
 #include "tenon/json/value.h"
 
 using tenon::fuzz::promise;

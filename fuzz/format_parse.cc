@@ -8,7 +8,8 @@
 #include "fuzz.h"
 
 #include "tenon/base/utf8.h"
-#include "tenon/format/format.h"
+#include "tenon/format/registry.h"
+#include "tenon/format/stream_parser.h"
 #include "tenon/json/value.h"
 
 using tenon::fuzz::promise;

@@ -11,6 +11,7 @@
 #include "tenon/batch/parse.h"
 #include "tenon/config/files.h"
 #include "tenon/format/format.h"
+#include "tenon/format/registry.h"
 #include "tenon/format/response_template.h"
 #include "tenon/json/value.h"
 

@@ -11,7 +11,7 @@
 
 #include "tenon/batch/tool_request.h"
 #include "tenon/config/files.h"
-#include "tenon/format/format.h"
+#include "tenon/format/registry.h"
 #include "tenon/json/lines.h"
 #include "tenon/json/value.h"
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tenon/format/format.h"
+#include "tenon/format/registry.h"
 #include "tenon/format/tool_parser.h"
 #include "tenon/json/value.h"
 #include "tenon/prompt/chat_template.h"

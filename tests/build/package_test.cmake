@@ -22,7 +22,7 @@ add_executable(program main.cc)
 target_link_libraries(program PRIVATE tenon::api tenon::engine_llama)
 ")
 file(WRITE "${OUT}/program/main.cc" "#include <tenon/engine/llama/llama_engine.h>
-#include <tenon/format/format.h>
+#include <tenon/format/registry.h>
 #include <tenon/json/value.h>
 
 int main() { return tenon::json::parse(\"[1]\") && tenon::format::find(\"hermes\") ? 0 : 1; }

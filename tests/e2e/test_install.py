@@ -25,7 +25,7 @@ add_executable(program main.cc)
 target_link_libraries(program PRIVATE tenon::capi tenon::format)
 """
 CXX_PROGRAM = """#include <tenon.h>
-#include <tenon/format/format.h>
+#include <tenon/format/registry.h>
 #include <tenon/json/value.h>
 
 #include <cstdio>

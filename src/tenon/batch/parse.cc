@@ -9,6 +9,9 @@
 #include "tenon/config/model_template.h"
 #include "tenon/format/definition.h"
 #include "tenon/format/format.h"
+#include "tenon/format/registry.h"
+#include "tenon/format/render.h"
+#include "tenon/format/stream_parser.h"
 #include "tenon/json/lines.h"
 #include "tenon/message/event.h"
 

@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "tenon/base/expected.h"
-#include "tenon/format/format.h"
 #include "tenon/json/value.h"
 
 /// The commands for formats, without their command lines: JSON lines in, JSON lines out.

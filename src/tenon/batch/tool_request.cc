@@ -10,7 +10,7 @@
 #include "tenon/batch/grammar.h"
 #include "tenon/batch/grammar_request.h"
 #include "tenon/batch/line.h"
-#include "tenon/format/format.h"
+#include "tenon/format/registry.h"
 #include "tenon/format/tool_grammar.h"
 #include "tenon/json/lines.h"
 #include "tenon/message/message.h"

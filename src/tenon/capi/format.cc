@@ -10,6 +10,8 @@
 #include "tenon/capi/vocab.h"
 #include "tenon/config/model_template.h"
 #include "tenon/format/detect.h"
+#include "tenon/format/registry.h"
+#include "tenon/format/render.h"
 #include "tenon/format/response_template.h"
 #include "tenon/json/value.h"
 

@@ -17,6 +17,7 @@
 #include "tenon/chat/model.h"
 #include "tenon/config/config.h"
 #include "tenon/config/models.h"
+#include "tenon/format/registry.h"
 
 namespace tenon::capi {
 namespace {

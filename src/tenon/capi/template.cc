@@ -10,6 +10,7 @@
 #include "tenon/capi/vocab.h"
 #include "tenon/config/model_format.h"
 #include "tenon/config/model_template.h"
+#include "tenon/format/registry.h"
 #include "tenon/json/value.h"
 #include "tenon/prompt/capabilities.h"
 #include "tenon/prompt/prompt.h"

@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "tenon/format/render.h"
+
 namespace tenon::chat {
 namespace {
 

@@ -16,6 +16,7 @@
 #include "tenon/base/long_for_test.h"
 #include "tenon/base/sanitizers_for_test.h"
 #include "tenon/format/definition.h"
+#include "tenon/format/registry.h"
 #include "tenon/grammar/front/gbnf.h"
 #include "tenon/grammar/machine/matcher.h"
 #include "tenon/grammar/machine/token_set.h"

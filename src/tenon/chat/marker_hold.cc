@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "tenon/format/format.h"
+#include "tenon/format/registry.h"
 
 namespace tenon::chat {
 namespace {

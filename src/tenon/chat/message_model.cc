@@ -9,6 +9,8 @@
 #include "tenon/chat/kept_tokens.h"
 #include "tenon/chat/loop.h"
 #include "tenon/chat/made_by.h"
+#include "tenon/format/fallbacks.h"
+#include "tenon/format/registry.h"
 #include "tenon/json/value.h"
 
 namespace tenon::chat {

@@ -23,6 +23,8 @@
 #include "tenon/engine/admission.h"
 #include "tenon/format/definition.h"
 #include "tenon/format/detect.h"
+#include "tenon/format/fallbacks.h"
+#include "tenon/format/registry.h"
 #include "tenon/format/tool_grammar.h"
 #include "tenon/prompt/chat_template.h"
 #include "tenon/prompt/habits.h"

@@ -14,6 +14,8 @@
 #include "tenon/base/log.h"
 #include "tenon/chat/call_opening.h"
 #include "tenon/engine/scripted.h"
+#include "tenon/format/registry.h"
+#include "tenon/format/render.h"
 #include "tenon/prompt/chat_template.h"
 
 namespace tenon::chat {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "tenon/format/format.h"
+#include "tenon/format/schema_list.h"
 #include "tenon/grammar/machine/grammar.h"
 #include "tenon/message/event.h"
 #include "tenon/prompt/prompt.h"

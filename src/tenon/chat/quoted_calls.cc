@@ -7,7 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "tenon/format/fallbacks.h"
 #include "tenon/format/format.h"
+#include "tenon/format/registry.h"
+#include "tenon/format/stream_parser.h"
 #include "tenon/json/value.h"
 
 namespace tenon::chat {

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "tenon/chat/turn.h"
+#include "tenon/format/registry.h"
 
 namespace tenon::chat {
 namespace {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "tenon/engine/engine.h"
-#include "tenon/format/format.h"
 #include "tenon/format/json_filter.h"
 #include "tenon/format/member_hold.h"
+#include "tenon/format/stream_parser.h"
 #include "tenon/json/value.h"
 #include "tenon/message/event.h"
 

@@ -18,6 +18,7 @@
 #include "tenon/engine/engine.h"
 #include "tenon/engine/run_slot.h"
 #include "tenon/format/format.h"
+#include "tenon/format/stream_parser.h"
 #include "tenon/message/event.h"
 #include "tenon/repair/argument_repairer.h"
 #include "tenon/schema/schema.h"

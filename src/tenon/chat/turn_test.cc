@@ -13,6 +13,8 @@
 #include <gtest/gtest.h>
 
 #include "tenon/base/long_for_test.h"
+#include "tenon/format/fallbacks.h"
+#include "tenon/format/registry.h"
 
 namespace tenon::chat {
 namespace {

@@ -9,6 +9,7 @@
 #include "tenon/config/failure.h"
 #include "tenon/config/files.h"
 #include "tenon/format/model_files.h"
+#include "tenon/format/registry.h"
 #include "tenon/format/response_template.h"
 #include "tenon/json/value.h"
 

@@ -9,6 +9,7 @@
 #include "tenon/config/failure.h"
 #include "tenon/config/files.h"
 #include "tenon/format/format.h"
+#include "tenon/format/registry.h"
 
 namespace tenon::config {
 namespace {

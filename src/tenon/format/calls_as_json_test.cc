@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/format/registry.h"
+#include "tenon/format/render.h"
 #include "tenon/message/event.h"
 #include "tenon/schema/schema.h"
 

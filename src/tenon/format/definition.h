@@ -13,6 +13,7 @@
 #include "tenon/base/expected.h"
 #include "tenon/format/format.h"
 #include "tenon/format/lead.h"
+#include "tenon/format/render.h"
 
 /// The tables that a definition (docs/formats.md) becomes, which the parser, the renderer and the
 /// grammar read. No code here depends on a format's name.

@@ -10,6 +10,9 @@
 #include "tenon/format/builtin_definitions.h"
 #include "tenon/format/format.h"
 #include "tenon/format/outcome_for_test.h"
+#include "tenon/format/registry.h"
+#include "tenon/format/render.h"
+#include "tenon/format/stream_parser.h"
 #include "tenon/json/value.h"
 #include "tenon/message/event.h"
 

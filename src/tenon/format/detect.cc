@@ -8,6 +8,7 @@
 #include "tenon/base/utf8.h"
 #include "tenon/format/definition.h"
 #include "tenon/format/read_back.h"
+#include "tenon/format/registry.h"
 #include "tenon/format/space.h"
 #include "tenon/json/value.h"
 #include "tenon/message/event.h"

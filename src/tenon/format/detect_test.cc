@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "tenon/format/definition.h"
+#include "tenon/format/registry.h"
 
 namespace tenon::format {
 namespace {

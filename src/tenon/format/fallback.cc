@@ -11,7 +11,9 @@
 
 #include "tenon/base/log.h"
 #include "tenon/format/definition.h"
+#include "tenon/format/fallbacks.h"
 #include "tenon/format/format.h"
+#include "tenon/format/registry.h"
 
 namespace tenon::format {
 namespace {

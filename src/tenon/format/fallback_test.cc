@@ -11,8 +11,12 @@
 
 #include "tenon/base/long_for_test.h"
 #include "tenon/format/definition.h"
+#include "tenon/format/fallbacks.h"
 #include "tenon/format/format.h"
 #include "tenon/format/outcome_for_test.h"
+#include "tenon/format/registry.h"
+#include "tenon/format/render.h"
+#include "tenon/format/stream_parser.h"
 #include "tenon/json/value.h"
 #include "tenon/message/event.h"
 #include "tenon/message/message.h"

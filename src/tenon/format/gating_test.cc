@@ -7,7 +7,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tenon/format/format.h"
+#include "tenon/format/registry.h"
+#include "tenon/format/stream_parser.h"
 #include "tenon/message/event.h"
 
 namespace tenon::format {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tenon/format/definition.h"
+#include "tenon/format/registry.h"
 
 namespace tenon::format {
 namespace {

@@ -5,6 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/format/registry.h"
+#include "tenon/format/render.h"
+#include "tenon/format/stream_parser.h"
+
 namespace tenon::format {
 namespace {
 

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "tenon/format/format.h"
+#include "tenon/format/stream_parser.h"
 #include "tenon/message/event.h"
 
 /// What the tests of the stream parser share: the outcome of a text, however it is cut.

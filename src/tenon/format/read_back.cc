@@ -7,6 +7,7 @@
 
 #include "tenon/format/format.h"
 #include "tenon/format/space.h"
+#include "tenon/format/stream_parser.h"
 #include "tenon/json/value.h"
 #include "tenon/message/event.h"
 

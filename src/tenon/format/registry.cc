@@ -1,3 +1,5 @@
+#include "tenon/format/registry.h"
+
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -10,7 +12,6 @@
 #include "tenon/base/log.h"
 #include "tenon/format/builtin_definitions.h"
 #include "tenon/format/definition.h"
-#include "tenon/format/format.h"
 
 namespace tenon::format {
 namespace {
@@ -134,26 +135,6 @@ std::vector<std::string> near_names(std::string_view name) {
 
 }  // namespace
 
-const FormatInfo& info(const Format& format) {
-  return format.info;
-}
-std::optional<IdShape> id_shape(const Format& format) {
-  if (!format.id.prefix || format.id.holds_name) return std::nullopt;
-  return IdShape{*format.id.prefix, format.id.length};
-}
-const std::vector<std::string>& stop_markers(const Format& format) {
-  return format.stop;
-}
-std::vector<std::string> markers(const Format& format) {
-  std::vector<std::string> markers = format.literals;
-  for (const std::string& special : format.special) {
-    if (std::find(markers.begin(), markers.end(), special) == markers.end()) {
-      markers.push_back(special);
-    }
-  }
-  return markers;
-}
-
 std::shared_ptr<const Format> find(std::string_view name) {
   return registry().find(name);
 }
@@ -165,14 +146,6 @@ Expected<std::shared_ptr<const Format>> named(std::string_view name) {
   return Unexpected(Error{Errc::unsupported,
                           std::move(message) + "; `tenon formats` lists those that there are"});
 }
-std::vector<std::string> strong_markers(const Format& format) {
-  std::vector<std::string> markers;
-  for (std::size_t id = 0; id < format.literals.size(); ++id) {
-    if (format.strong.contains(static_cast<LiteralId>(id))) markers.push_back(format.literals[id]);
-  }
-  return markers;
-}
-
 std::vector<std::shared_ptr<const Format>> all() {
   return registry().all();
 }

@@ -1,3 +1,5 @@
+#include "tenon/format/render.h"
+
 #include <algorithm>
 #include <string>
 #include <utility>

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tenon/format/format.h"
+#include "tenon/format/stream_parser.h"
 
 namespace tenon::format {
 namespace {

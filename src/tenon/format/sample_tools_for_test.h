@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tenon/format/format.h"
+#include "tenon/format/stream_parser.h"
 #include "tenon/json/value.h"
 #include "tenon/message/message.h"
 #include "tenon/schema/schema.h"

@@ -21,8 +21,11 @@
 #include "tenon/format/definition.h"
 #include "tenon/format/format.h"
 #include "tenon/format/outcome_for_test.h"
+#include "tenon/format/registry.h"
+#include "tenon/format/render.h"
 #include "tenon/format/sample_tools_for_test.h"
 #include "tenon/format/space.h"
+#include "tenon/format/stream_parser.h"
 #include "tenon/grammar/machine/token_set.h"
 #include "tenon/json/value.h"
 

@@ -7,8 +7,9 @@
 
 #include <gtest/gtest.h>
 
-#include "tenon/format/format.h"
 #include "tenon/format/outcome_for_test.h"
+#include "tenon/format/registry.h"
+#include "tenon/format/stream_parser.h"
 #include "tenon/json/value.h"
 
 namespace tenon::format {

@@ -1,3 +1,5 @@
+#include "tenon/format/stream_parser.h"
+
 #include <algorithm>
 #include <cassert>
 #include <limits>

@@ -1,3 +1,5 @@
+#include "tenon/format/stream_parser.h"
+
 #include <algorithm>
 #include <fstream>
 #include <iostream>
@@ -15,6 +17,8 @@
 #include "tenon/format/format.h"
 #include "tenon/format/json_filter.h"
 #include "tenon/format/outcome_for_test.h"
+#include "tenon/format/registry.h"
+#include "tenon/format/render.h"
 #include "tenon/json/value.h"
 #include "tenon/message/event.h"
 

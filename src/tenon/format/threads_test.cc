@@ -12,8 +12,9 @@
 #include <gtest/gtest.h>
 
 #include "tenon/format/answers_for_test.h"
-#include "tenon/format/format.h"
 #include "tenon/format/outcome_for_test.h"
+#include "tenon/format/registry.h"
+#include "tenon/format/stream_parser.h"
 #include "tenon/json/value.h"
 #include "tenon/message/event.h"
 

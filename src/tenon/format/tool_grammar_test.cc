@@ -13,6 +13,7 @@
 #include "tenon/format/answers_for_test.h"
 #include "tenon/format/definition.h"
 #include "tenon/format/outcome_for_test.h"
+#include "tenon/format/registry.h"
 #include "tenon/grammar/machine/matcher.h"
 #include "tenon/vocab/byte_tokenizer.h"
 #include "tenon/vocab/vocab.h"

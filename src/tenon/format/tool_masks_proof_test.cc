@@ -14,6 +14,8 @@
 
 #include "tenon/base/long_for_test.h"
 #include "tenon/format/definition.h"
+#include "tenon/format/fallbacks.h"
+#include "tenon/format/registry.h"
 #include "tenon/format/sample_tools_for_test.h"
 #include "tenon/format/tool_grammar.h"
 #include "tenon/grammar/machine/grammar.h"

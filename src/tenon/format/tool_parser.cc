@@ -3,6 +3,8 @@
 #include <utility>
 #include <variant>
 
+#include "tenon/format/registry.h"
+
 namespace tenon::format {
 
 Expected<ToolParser> ToolParser::create(std::string_view format, ParseOptions options) {

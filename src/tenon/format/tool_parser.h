@@ -7,6 +7,8 @@
 
 #include "tenon/base/expected.h"
 #include "tenon/format/format.h"
+#include "tenon/format/render.h"
+#include "tenon/format/stream_parser.h"
 #include "tenon/message/event.h"
 #include "tenon/message/message.h"
 

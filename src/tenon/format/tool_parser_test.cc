@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/format/registry.h"
+
 namespace tenon::format {
 namespace {
 

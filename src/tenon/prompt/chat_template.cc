@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tenon/base/ids.h"
+#include "tenon/format/registry.h"
 #include "tenon/format/tool_parser.h"
 #include "tenon/format/written_form.h"
 #include "tenon/prompt/call_probe.h"

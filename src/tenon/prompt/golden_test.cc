@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "tenon/base/long_for_test.h"
+#include "tenon/format/registry.h"
 #include "tenon/jinja/template.h"
 #include "tenon/prompt/chat_template.h"
 #include "tenon/prompt/prompt.h"

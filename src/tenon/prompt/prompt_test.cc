@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/format/registry.h"
 #include "tenon/prompt/chat_template.h"
 
 namespace tenon::prompt {

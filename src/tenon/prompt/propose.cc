@@ -9,6 +9,7 @@
 
 #include "tenon/format/detect.h"
 #include "tenon/format/format.h"
+#include "tenon/format/render.h"
 #include "tenon/format/write_definition.h"
 #include "tenon/json/object_end.h"
 #include "tenon/json/value.h"

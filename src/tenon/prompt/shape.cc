@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tenon/base/hash.h"
+#include "tenon/format/render.h"
 #include "tenon/prompt/schema_shape.h"
 
 // Rewrites a conversation so that a template can express it (shape.h lists the rules). Each member

@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/format/registry.h"
+#include "tenon/format/render.h"
 #include "tenon/json/value.h"
 
 namespace tenon::prompt {

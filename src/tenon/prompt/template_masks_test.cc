@@ -14,6 +14,7 @@
 
 #include "tenon/format/definition.h"
 #include "tenon/format/format.h"
+#include "tenon/format/stream_parser.h"
 #include "tenon/format/tool_grammar.h"
 #include "tenon/grammar/machine/matcher.h"
 #include "tenon/grammar/rules/rules.h"
