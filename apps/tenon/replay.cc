@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -12,11 +14,18 @@
 #include <vector>
 
 #include "command.h"
+#include "conversation.h"
 
 #include "tenon/api/service.h"
 #include "tenon/base/file.h"
+#include "tenon/base/ids.h"
+#include "tenon/config/models.h"
 #include "tenon/http/local_exchange.h"
 #include "tenon/json/members.h"
+#include "tenon/record/event_diff.h"
+#include "tenon/record/fork.h"
+#include "tenon/record/list.h"
+#include "tenon/record/recorder.h"
 
 namespace tenon::app {
 namespace {
@@ -28,34 +37,113 @@ struct ReplayOptions {
   std::string file;
   bool expect = false;
   bool events = false;
+  bool has_model = false;
+  AskOptions ask;
+  std::uint64_t fork = 0;
+  std::string with;
+  std::string record;
 };
 
 struct Replayed {
   std::string answer;
   std::int64_t status = 0;
+  std::vector<json::Value> events;  // as a recording has them
 };
 
-// The request of the recording, answered by its tokens: everything between the client and the
-// engine is what serves clients, too.
-OrComplaint<Replayed> replay(const record::Read& read) {
-  auto model = record::recorded_model(read);
-  if (!model) return complaint(kBadInput, model.error().message);
-  chat::ModelRegistry models;
-  if (Status added = models.add(*std::move(model)); !added) {
-    return complaint(kBadInput, added.error().message);
+/// A folder that is there as long as this is.
+class Folder {
+ public:
+  Folder()
+      : path_((std::filesystem::temp_directory_path() / random_id("tenon-replay-")).string()) {}
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
   }
-  api::Service service({.access = {}, .version = std::string(kVersion)});
-  service.set_models(std::move(models));
-  auto [exchange, answer] =
-      http::make_local_exchange({.method = "POST",
-                                 .target = json::text_in(read.heading, "path"),
-                                 .path = json::text_in(read.heading, "path"),
-                                 .body = json::to_string(*read.heading.find("request")),
-                                 .peer = "this process"});
-  service.handle_own(std::move(exchange));
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  const std::string path_;
+};
+
+// The recording's model without its weights, or the one that the command line names, which goes on
+// from the first tokens of the recording.
+OrComplaint<std::shared_ptr<chat::Model>> model_for(const ReplayOptions& options,
+                                                    const record::Read& read) {
+  if (!options.has_model) {
+    auto model = record::recorded_model(read);
+    if (!model) return complaint(kBadInput, model.error().message);
+    return *std::move(model);
+  }
+  auto config = single_model(options.ask,
+                             "a recording is replayed with one of the models that it is made of");
+  if (!config) return Failure<Complaint>(config.error());
+  config->name = json::text_in(read.heading, "model");  // so that the request finds it
+  config->aliases.clear();
+  auto engine = config::load_engine(*config);
+  if (!engine) return complaint(std::move(engine.error()));
+  auto forked = record::forked_engine(read, options.fork, *std::move(engine));
+  if (!forked) return complaint(kBadInput, forked.error().message);
+  return or_complaint(config::load_model(*config, *std::move(forked)));
+}
+
+OrComplaint<json::Value> request_of(const ReplayOptions& options, const record::Read& read) {
+  json::Value request = *read.heading.find("request");
+  if (options.with.empty()) return request;
+  auto with = json::parse(options.with);
+  if (!with || with->if_object() == nullptr || request.if_object() == nullptr) {
+    return complaint(kUsage, "--with must be a JSON object, like '{\"seed\": 7}'" +
+                                 (with ? std::string() : ": " + with.error().message));
+  }
+  for (const json::Member& member : *with->if_object()) {
+    request.if_object()->set(member.key, member.value);
+  }
+  return request;
+}
+
+// The request of the recording, answered by its tokens: everything between the client and the
+// engine is what serves clients, too. The answer is recorded as a server records it.
+OrComplaint<Replayed> replay(const ReplayOptions& options, const record::Read& read) {
+  const auto request = request_of(options, read);
+  if (!request) return Failure<Complaint>(request.error());
+  auto model = model_for(options, read);
+  if (!model) return Failure<Complaint>(model.error());
+  const Folder own;
+  const std::string& folder = options.record.empty() ? own.path() : options.record;
   Replayed replayed;
-  while (auto piece = answer->next()) replayed.answer += *piece;
-  replayed.status = answer->status();
+  {
+    // Other recordings of the folder stay.
+    auto recorder = record::Recorder::open({.folder = folder,
+                                            .tenon_version = std::string(kVersion),
+                                            .max_bytes = std::numeric_limits<std::uint64_t>::max(),
+                                            .max_age = std::chrono::hours(24 * 365 * 100)});
+    if (!recorder) return complaint(kBadInput, recorder.error().message);
+    chat::ModelRegistry models;
+    if (Status added = models.add(*std::move(model)); !added) {
+      return complaint(kBadInput, added.error().message);
+    }
+    api::Service service(
+        {.access = {}, .version = std::string(kVersion), .recorder = *std::move(recorder)});
+    service.set_models(std::move(models));
+    auto [exchange, answer] =
+        http::make_local_exchange({.method = "POST",
+                                   .target = json::text_in(read.heading, "path"),
+                                   .path = json::text_in(read.heading, "path"),
+                                   .body = json::to_string(*request),
+                                   .peer = "this process"});
+    service.handle_own(std::move(exchange));
+    while (auto piece = answer->next()) replayed.answer += *piece;
+    replayed.status = answer->status();
+  }
+  const auto listed = record::list_recordings(folder, "", 1);
+  if (!listed || listed->recordings.empty()) return replayed;  // refused before a model saw it
+  const auto text =
+      record::read_recorded(folder, json::text_in(listed->recordings.front(), "name"), 0);
+  if (!text) return complaint(kBadInput, text.error().message);
+  auto now = record::read_recording(*text);
+  if (!now) return complaint(kBadInput, now.error().message);
+  replayed.events = std::move(now->events);
   return replayed;
 }
 
@@ -67,7 +155,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 // The first lines that differ, with what comes before them.
-std::string difference(const std::string& was, const std::string& is) {
+std::string first_difference(const std::string& was, const std::string& is) {
   const std::vector<std::string> before = lines_of(was);
   const std::vector<std::string> now = lines_of(is);
   const auto [a, b] = std::ranges::mismatch(before, now);
@@ -79,6 +167,32 @@ std::string difference(const std::string& was, const std::string& is) {
   return "line " + std::to_string(same + 1) + " differs (- recorded, + now):\n" + out;
 }
 
+int compare(const ReplayOptions& options, const record::Read& read, const Replayed& replayed) {
+  const std::string events =
+      record::difference(record::event_lines(read.events), record::event_lines(replayed.events));
+  const std::string was = record::without_chance(read.sent);
+  const std::string is = record::without_chance(replayed.answer);
+  const bool is_same_answer = was == is && read.status == replayed.status;
+  // A model that answers anew has other counts of tokens; what it says is what counts.
+  const bool is_same =
+      options.has_model ? events.empty() && read.status == replayed.status : is_same_answer;
+  if (is_same) {
+    std::cout << "the same" << (is_same_answer ? "" : " events") << ": " << read.sent.size()
+              << " bytes, status " << read.status << '\n';
+    return kOk;
+  }
+  if (!options.has_model) std::cout << first_difference(was, is);
+  if (!events.empty()) {
+    std::cout << "events (- recorded, + now):\n" << events;
+  } else if (!options.has_model) {
+    std::cout << "the events are the same: only what is made of them for the client differs\n";
+  }
+  if (read.status != replayed.status) {
+    std::cout << "the status was " << read.status << " and is " << replayed.status << '\n';
+  }
+  return kNegative;
+}
+
 int run_replay(const ReplayOptions& options) {
   const auto text = read_file(options.file, kMaxBytes);
   if (!text) return complain({kBadInput, text.error().message});
@@ -88,7 +202,7 @@ int run_replay(const ReplayOptions& options) {
     for (const json::Value& event : read->events) std::cout << json::to_string(event) << '\n';
     return kOk;
   }
-  const auto replayed = replay(*read);
+  const auto replayed = replay(options, *read);
   if (!replayed)
     return complain({replayed.error().status, options.file + ": " + replayed.error().message});
   if (!options.expect) {
@@ -100,35 +214,42 @@ int run_replay(const ReplayOptions& options) {
         {kBadInput,
          options.file + ": the recording is not whole, so there is nothing to compare with"});
   }
-  const std::string was = record::without_chance(read->sent);
-  const std::string is = record::without_chance(replayed->answer);
-  if (was == is && read->status == replayed->status) {
-    std::cout << "the same: " << read->sent.size() << " bytes, status " << read->status << '\n';
-    return kOk;
-  }
-  std::cout << difference(was, is);
-  if (read->status != replayed->status) {
-    std::cout << "the status was " << read->status << " and is " << replayed->status << '\n';
-  }
-  return kNegative;
+  return compare(options, *read, *replayed);
 }
 
 }  // namespace
 
 Command add_replay(App tenon) {
   const App app = tenon.add_subcommand(
-      "replay", "Makes a recorded answer again, from its tokens and without the model");
+      "replay", "Makes a recorded answer again, from its tokens or with a model");
   auto options = std::make_shared<ReplayOptions>();
   app.add_option("FILE", options->file, "A recording, see `tenon serve --record`").required();
   app.add_flag("--expect", options->expect,
-               "Compare with what the client got then; status 1, and the first difference, if "
-               "it differs");
+               "Compare with what the client got then, or with --model with the recorded events; "
+               "status 1, and the differences, if it differs");
   app.add_flag("--events", options->events, "Print the recorded events instead");
+  add_model_options(app, options->ask);
+  app.add_option("--fork", options->fork,
+                 "So many tokens are the recorded ones, and the model goes on from there")
+      .between(std::uint64_t{0}, std::uint64_t{1} << 32U);
+  app.add_option("--with", options->with,
+                 "JSON object: its members replace those of the recorded request");
+  app.add_option("--record", options->record, "Folder for a recording of the new answer");
   app.footer(
       "Template, parser, repair and dialect are those of this version. Ids and times differ each "
       "time,\nand --expect does not compare them.\n"
-      "Example:\n  tenon replay --expect recordings/2026-11-29/143012-417-req_8Zk2.jsonl");
-  return {app, [options] { return run_replay(*options); }};
+      "Examples:\n  tenon replay --expect recordings/2026-11-29/143012-417-req_8Zk2.jsonl\n"
+      "  tenon replay --model tiny.gguf --fork 12 --with '{\"seed\": 7}' --expect FILE");
+  return {app, [options, app]() -> int {
+            options->has_model = app.count("--model") + app.count("--config") > 0;
+            if (!options->has_model) {
+              const auto refused = refuse_options(
+                  app, {"--chat-template", "--format", "--threads", "--fork", "--with", "--record"},
+                  "without --model: the recording's own tokens are replayed then");
+              if (!refused) return complain(refused.error());
+            }
+            return run_replay(*options);
+          }};
 }
 
 }  // namespace tenon::app

@@ -74,6 +74,31 @@ def test_a_change_is_told(recorded, tmp_path):
     assert differs.returncode == 1 and "line 1 differs" in differs.stdout, differs.stdout + differs.stderr
 
 
+def test_a_model_goes_on_from_a_recorded_token(recorded, tmp_path):
+    _, file = record(recorded, "/v1/chat/completions", {**CHAT, "tool_choice": "required", "temperature": 0})
+    model = ["--model", ROOT / "models" / "tenon-tiny.gguf"]
+    tokens = [line for line in map(json.loads, file.read_text().splitlines()) if "token" in line]
+    for fork in (0, 1, len(tokens) // 2, len(tokens)):
+        same = replay(file, *model, "--fork", str(fork), "--expect", "--with", '{"tool_choice": "required"}')
+        assert same.returncode == 0, f"{fork}: {same.stdout}{same.stderr}"
+    other = {"tools": [{**TOOL, "function": {**TOOL["function"], "name": "set_alarm"}}]}
+    differs = replay(file, *model, "--expect", "--with", json.dumps(other), "--record", tmp_path / "forks")
+    assert differs.returncode == 1 and '- call 0 of "get_weather"' in differs.stdout, differs.stdout + differs.stderr
+    assert '+ call 0 of "set_alarm"' in differs.stdout
+    made, = (tmp_path / "forks").glob("*/*.jsonl")
+    assert replay(made, "--expect").returncode == 0  # a recording like those of servers
+    refused = replay(file, *model, "--fork", str(len(tokens) - 1), "--with", json.dumps(other))
+    assert refused.returncode == 0 and "cannot come there under this request" in refused.stdout, refused.stdout
+    many = replay(file, *model, "--fork", str(len(tokens) + 1))
+    assert many.returncode == 3 and f"has only {len(tokens)} tokens" in many.stderr
+
+
+def test_a_fork_needs_a_model(recorded):
+    _, file = record(recorded, "/v1/chat/completions", CHAT)
+    refused = replay(file, "--fork", "3")
+    assert refused.returncode == 2 and "--fork has no effect without --model" in refused.stderr
+
+
 def test_tokens_have_what_the_mask_allowed(recorded):
     _, file = record(recorded, "/v1/chat/completions", {**CHAT, "tool_choice": "required"})
     tokens = [line for line in map(json.loads, file.read_text().splitlines()) if "token" in line]

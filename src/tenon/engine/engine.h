@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -49,6 +50,9 @@ struct GenerateRequest {
   std::vector<TokenId> prompt;  ///< Never empty, except for engines that take messages.
   /// The prompt as text; parts that came from outside spell no control token.
   std::string text;
+  /// So many of the last tokens of `prompt` are the beginning of the answer: `grammar` has read
+  /// them. 0 with `printed`.
+  std::size_t begun = 0;
   /// For engines that take messages: the messages and the tools that may be called. Sampling and
   /// max_tokens are those of this GenerateRequest.
   std::shared_ptr<const message::ChatRequest> chat;

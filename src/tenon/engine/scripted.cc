@@ -246,7 +246,12 @@ Expected<std::unique_ptr<Run>> ScriptedEngine::start(GenerateRequest request,
             .error = script->error,
             .delay = script->delay,
             .due = now + script->delay};
-  if (request.grammar != nullptr) play.matcher.emplace(request.grammar);
+  if (request.grammar != nullptr) {
+    play.matcher.emplace(request.grammar);
+    for (const TokenId id : std::span(request.prompt).last(request.begun)) {
+      static_cast<void>(play.matcher->accept(id));
+    }
+  }
   if (request.time_limit.count() > 0) play.deadline = now + request.time_limit;
   {
     const std::lock_guard lock(impl_->mutex);

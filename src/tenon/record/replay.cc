@@ -4,55 +4,15 @@
 #include <atomic>
 #include <map>
 #include <mutex>
-#include <thread>
 #include <utility>
-#include <vector>
 
 #include "tenon/chat/made_by.h"
 #include "tenon/json/members.h"
+#include "tenon/record/play.h"
 #include "tenon/vocab/byte_tokenizer.h"
 
 namespace tenon::record {
 namespace {
-
-// A run that was not recorded to its end was cancelled, as far as anybody knows.
-engine::RunEnd end_of(const Run& run) {
-  engine::RunEnd end{.reason = message::FinishReason::cancelled};
-  if (run.end.is_null()) return end;
-  using message::FinishReason;
-  for (const FinishReason reason :
-       {FinishReason::stop, FinishReason::length, FinishReason::cancelled, FinishReason::error}) {
-    if (json::text_in(run.end, "run_end") == message::finish_reason_name(reason))
-      end.reason = reason;
-  }
-  end.usage = {
-      .prompt_tokens = static_cast<std::uint32_t>(json::number_in(run.end, "prompt_tokens")),
-      .completion_tokens =
-          static_cast<std::uint32_t>(json::number_in(run.end, "completion_tokens")),
-      .cached_tokens = static_cast<std::uint32_t>(json::number_in(run.end, "cached_tokens")),
-      .reasoning_tokens = static_cast<std::uint32_t>(json::number_in(run.end, "reasoning_tokens")),
-      .is_estimated = json::flag_in(run.end, "is_estimated")};
-  end.is_constrained = json::flag_in(run.end, "is_constrained");
-  end.unconstrained_because = json::text_in(run.end, "unconstrained_because");
-  if (end.reason == FinishReason::error)
-    end.error = {Errc::unavailable, json::text_in(run.end, "error")};
-  return end;
-}
-
-class RecordedRun final : public engine::Run {
- public:
-  explicit RecordedRun(std::shared_ptr<std::atomic<bool>> is_cancelled)
-      : is_cancelled_(std::move(is_cancelled)) {}
-  ~RecordedRun() override { cancel(); }
-  RecordedRun(const RecordedRun&) = delete;
-  RecordedRun& operator=(const RecordedRun&) = delete;
-  void cancel() override { is_cancelled_->store(true); }
-  void pause() override {}  // an answer of at most kMaxFileBytes fits into memory
-  void resume() override {}
-
- private:
-  const std::shared_ptr<std::atomic<bool>> is_cancelled_;
-};
 
 /// Gives the tokens of a recording, one run after the other.
 class RecordedEngine final : public engine::Engine {
@@ -68,11 +28,6 @@ class RecordedEngine final : public engine::Engine {
     capabilities_.context_tokens = 1U << 30U;
     capabilities_.max_concurrent = 1;
   }
-  ~RecordedEngine() override {
-    for (std::thread& thread : threads_) thread.join();
-  }
-  RecordedEngine(const RecordedEngine&) = delete;
-  RecordedEngine& operator=(const RecordedEngine&) = delete;
 
   const engine::Capabilities& capabilities() const override { return capabilities_; }
   const vocab::Tokenizer& tokenizer() const override { return tokenizer_; }
@@ -85,38 +40,17 @@ class RecordedEngine final : public engine::Engine {
       return Unexpected(
           Error{Errc::unavailable, "the recording has only " + std::to_string(next_) + " runs"});
     }
-    const Run& run = read_.runs[next_++];
-    auto is_cancelled = std::make_shared<std::atomic<bool>>(false);
-    threads_.emplace_back(
-        [&run, is_cancelled, sink = std::move(sink)] { play(run, *is_cancelled, *sink); });
-    return std::make_unique<RecordedRun>(std::move(is_cancelled));
+    return player_.start(read_.runs[next_++], std::move(sink));
   }
 
  private:
-  static void play(const Run& run, const std::atomic<bool>& is_cancelled, engine::EventSink& sink) {
-    for (const Step& step : run.steps) {
-      if (is_cancelled) break;
-      if (step.kind == Step::Kind::reasoning) {
-        sink.on_reasoning(step.bytes);
-      } else if (step.kind == Step::Kind::call) {
-        sink.on_call({.index = step.index, .name = step.name, .arguments = step.arguments});
-      } else {
-        sink.on_token({.id = step.id,
-                       .bytes = step.bytes,
-                       .is_control = step.is_control,
-                       .count = step.count});
-      }
-    }
-    sink.on_end(end_of(run));
-  }
-
   const Read& read_;
   const vocab::ByteTokenizer tokenizer_;
   const std::string template_;
   engine::Capabilities capabilities_;
-  std::mutex mutex_;  // guards the members below
+  std::mutex mutex_;  // guards next_
   std::size_t next_ = 0;
-  std::vector<std::thread> threads_;
+  Player player_;
 };
 
 /// Tells how many tokens the recorded prompt had: made again, it has bytes instead.

@@ -67,6 +67,7 @@ Scheduler::Task::Task(GenerateRequest asked, std::shared_ptr<EventSink> to,
     : sink(std::move(to)),
       tokens(std::move(asked.prompt)),
       prompt_size(tokens.size()),
+      begun(asked.begun),
       ends(std::move(asked.ends)),
       sampler(asked.sampling, tokenizer.size(), seed),
       constraint(asked.grammar == nullptr
@@ -76,7 +77,10 @@ Scheduler::Task::Task(GenerateRequest asked, std::shared_ptr<EventSink> to,
       wants_logprobs(asked.logprobs),
       ends_with_token(asked.ends_with_token),
       tells_legal(asked.tells_legal),
-      top_logprobs(static_cast<std::size_t>(asked.top_logprobs)) {}
+      top_logprobs(static_cast<std::size_t>(asked.top_logprobs)) {
+  if (constraint == nullptr) return;
+  for (const TokenId id : std::span(tokens).last(begun)) constraint->accept(id);
+}
 
 Scheduler::Scheduler(const Options& options, std::unique_ptr<Decoder> decoder,
                      const vocab::Tokenizer& tokenizer)
@@ -364,7 +368,9 @@ void Scheduler::place(Task& task, std::size_t index) {
 void Scheduler::begin(Task& task) {
   task.has_begun = true;
   task.cached = static_cast<std::uint32_t>(task.done);
-  task.sampler.see_prompt(task.tokens);
+  const std::size_t prompt = task.prompt_size - task.begun;
+  task.sampler.see_prompt(std::span(task.tokens).first(prompt));
+  for (std::size_t i = prompt; i < task.prompt_size; ++i) task.sampler.see_answer(task.tokens[i]);
   task.tokens.reserve(task.most_tokens);
   add(counters_.cached_tokens, task.cached);
   go_on(task);

@@ -79,6 +79,7 @@ class Scheduler {
     std::shared_ptr<RunFlags> flags = std::make_shared<RunFlags>();
     std::vector<TokenId> tokens;  // prompt and answer
     std::size_t prompt_size;
+    std::size_t begun;            // GenerateRequest::begun
     std::size_t most_tokens = 0;  // at this many tokens the answer ends with `length`
     std::size_t done = 0;         // tokens in the cache
     std::size_t slot = kNoSlot;   // kNoSlot: it waits
