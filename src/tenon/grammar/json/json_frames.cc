@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "tenon/grammar/json/number_scanner.h"
-#include "tenon/grammar/json/shape.h"
+#include "tenon/grammar/json/shapes.h"
 #include "tenon/grammar/machine/frames.h"
 #include "tenon/grammar/machine/int_map.h"
 #include "tenon/json/value.h"
@@ -66,7 +66,7 @@ class Context : public std::enable_shared_from_this<Context> {
   [[nodiscard]] FrameId value(Term term, Part part = Part::all);
   [[nodiscard]] FrameId string(Term term);
   /// Reads a name, after its opening quote.
-  [[nodiscard]] FrameId name(const Shapes::OtherNames& names);
+  [[nodiscard]] FrameId name(const OtherNames& names);
   [[nodiscard]] std::vector<FrameId> choices(Term term, Part part);
   /// The term of all values equal to `value`, which need not live on.
   [[nodiscard]] Term term_of(const json::Value& value);
@@ -152,7 +152,7 @@ class CheckFrame final : public Frame {
       return;
     }
     const auto value = context_.parsed(text.substr(cell.local >> 2U));
-    if (value && context_.shapes.fits(term_, *value)) machine.resume(cell.parent);
+    if (value && context_.shapes.work.fits(term_, *value)) machine.resume(cell.parent);
   }
   [[nodiscard]] std::uint32_t least(Machine& machine) override { return machine.least(value_); }
   [[nodiscard]] std::uint32_t left(Machine& machine, const Cell& cell) override {
@@ -261,7 +261,7 @@ class ValueFrame final : public Frame {
 class ArrayFrame final : public Frame {
  public:
   ArrayFrame(Context& context, const ArrayShape& shape)
-      : context_(context), shape_(shape), most_(context.shapes.most_items(shape)) {
+      : context_(context), shape_(shape), most_(context.shapes.satisfiable.most_items(shape)) {
     if (most_ == schema::Counts::kUnbounded) {
       last_count_ = std::max<std::uint64_t>(shape_.prefix.size() + 1, shape_.length.least);
       for (const json::Value* value : shape_.excluded) {
@@ -276,7 +276,7 @@ class ArrayFrame final : public Frame {
                   .like = shape_.excluded});
     seen_.emplace_back();
     for (std::size_t i = 0; i <= shape_.prefix.size() && shape_.unique; ++i) {
-      takes_ = takes_ || !context_.shapes.is_boundless_but_for_numbers(item_term(i));
+      takes_ = takes_ || !context_.shapes.values.is_boundless_but_for_numbers(item_term(i));
     }
   }
 
@@ -544,7 +544,7 @@ class ArrayFrame final : public Frame {
   // check afterwards that the item does not come twice.
   bool is_spare(const std::string& text) {
     for (std::size_t i = 0; i <= shape_.prefix.size(); ++i) {
-      if (!context_.shapes.has_many_longer(item_term(i), text)) return false;
+      if (!context_.shapes.strings.has_many_longer(item_term(i), text)) return false;
     }
     return true;
   }
@@ -593,7 +593,7 @@ class ArrayFrame final : public Frame {
     Terms& terms = context_.shapes.terms();
     std::vector<const json::Value*> values = context_.values_of(numbers);
     for (const Term term : *taken) values.push_back(&terms.value_of(term));
-    const auto spoilers = context_.shapes.spoilers(shape_, count, values);
+    const auto spoilers = context_.shapes.values.spoilers(shape_, count, values);
     if (!spoilers) return std::nullopt;
     std::vector<Term> all{item};
     for (const Term term : *taken) all.push_back(terms.negation(term));
@@ -608,9 +608,9 @@ class ArrayFrame final : public Frame {
   [[nodiscard]] bool has_some(Term term, const Memory& memory) {
     Shapes& shapes = context_.shapes;
     if (memory.numbers == Context::kNoNumbers) return shapes.is_satisfiable(term);
-    return context_.has_number(term, memory.numbers) || shapes.constants(term).any() ||
-           shapes.is_satisfiable(shapes.text(term)) || !shapes.arrays(term).empty() ||
-           !shapes.objects(term).empty();
+    return context_.has_number(term, memory.numbers) || shapes.constants.of(term).any() ||
+           shapes.is_satisfiable(shapes.strings.text(term)) || !shapes.arrays.of(term).empty() ||
+           !shapes.objects.of(term).empty();
   }
   [[nodiscard]] std::vector<Choice> choices(const Local& at) {
     const Memory memory = memories_[at.memory];  // a copy, because memories_ may grow
@@ -648,10 +648,10 @@ class ArrayFrame final : public Frame {
     if (is_one_enough) std::ranges::reverse(all);
     for (Choice& choice : all) {
       if (is_one_enough && !result.empty()) break;
-      const bool is_possible =
-          is_plain || (has_some(choice.term, memory) &&
-                       context_.shapes.can_end(shape_, most_, count + 1, choice.fitting) &&
-                       can_differ(count + 1, memory, choice));
+      const bool is_possible = is_plain || (has_some(choice.term, memory) &&
+                                            context_.shapes.satisfiable.can_end(
+                                                shape_, most_, count + 1, choice.fitting) &&
+                                            can_differ(count + 1, memory, choice));
       if (is_possible) result.push_back(std::move(choice));
     }
     return result;
@@ -775,19 +775,19 @@ class ObjectFrame final : public Frame {
     }
     constexpr std::size_t kFewNames = 32;
     bool ignored = false;
-    for (const Shapes::OtherNames& other : context_.shapes.others(shape, ignored)) {
-      const auto few = context_.shapes.few_names(other, kFewNames);
+    for (const OtherNames& other : context_.shapes.names.others(shape, ignored)) {
+      const auto few = context_.shapes.names.few(other, kFewNames);
       if (!few) continue;
       for (const std::string& name : *few) shape.extra.try_emplace(name, Terms::kAnything);
     }
     std::uint32_t order = 0;
-    for (const auto& [name, term] : context_.shapes.named(shape)) {
+    for (const auto& [name, term] : context_.shapes.names.named(shape)) {
       if (!context_.shapes.is_satisfiable(term)) continue;
       // Without its opening quote.
       std::string spelled = json::to_string(json::Value(name)).substr(1);
       std::uint32_t within = 0;
       for (std::size_t i = 0; i < some_.size(); ++i) {
-        if (context_.shapes.holds(some_[i].names, name)) within |= 1U << i;
+        if (context_.shapes.strings.holds(some_[i].names, name)) within |= 1U << i;
       }
       names_.push_back({std::move(spelled), name, term, order++,
                         std::ranges::binary_search(shape.required, name), fitting(term, within)});
@@ -812,7 +812,7 @@ class ObjectFrame final : public Frame {
     by_order_.resize(names_.size());
     for (std::uint32_t i = 0; i < names_.size(); ++i) by_order_[names_[i].order] = i;
     likes_.emplace_back();
-    for (const Shapes::OtherNames& other : context_.shapes.others(shape, needs_check)) {
+    for (const OtherNames& other : context_.shapes.names.others(shape, needs_check)) {
       others_.push_back({other, other.value, fitting(other.value, other.some)});
     }
     used_.emplace_back();
@@ -1064,7 +1064,7 @@ class ObjectFrame final : public Frame {
     std::uint32_t some;  // bit i: a value may be the one that some_[i] requires
   };
   struct Other {
-    Shapes::OtherNames names;
+    OtherNames names;
     Term term;
     std::uint32_t some;
   };
@@ -1435,7 +1435,8 @@ class ObjectFrame final : public Frame {
     if (!may_add_others(states_[state])) return;
     for (std::uint32_t i = 0; i < others_.size(); ++i) {
       if (!may_add_other(states_[state], others_[i])) continue;
-      const auto names = context_.shapes.without(others_[i].names, used_[states_[state].used]);
+      const auto names =
+          context_.shapes.names.without(others_[i].names, used_[states_[state].used]);
       if (!names) continue;
       then(machine, cell, context_.name(*names), {Phase::after_other, state, i});
     }
@@ -1565,8 +1566,8 @@ Context::Context(Machine& to, std::shared_ptr<const schema::Schema> schema, cons
       shapes(std::move(schema),
              to.new_exprs({.max_steps = 4'000'000, .max_bytes = std::uint64_t{8} << 20}),
              {.excludes_values = true}) {
-  shapes.on_error([this](const Error& error) { machine.fail(error); });
-  shapes.on_steps([this](std::uint64_t steps) {
+  shapes.work.on_error([this](const Error& error) { machine.fail(error); });
+  shapes.work.on_steps([this](std::uint64_t steps) {
     machine.add_work(steps / kShapeStepsPerStep);
     return !machine.error();
   });
@@ -1614,7 +1615,7 @@ FrameId Context::value(Term term, Part part) {
 }
 
 FrameId Context::string(Term term) {
-  const StringShape& shape = shapes.text(term);
+  const StringShape& shape = shapes.strings.text(term);
   StringOptions how = string_options();
   how.least = shape.length.least;
   how.most = shape.length.most;
@@ -1622,22 +1623,22 @@ FrameId Context::string(Term term) {
   how.values = shape.values;
   return machine.add(
       make_sequence({quote_, machine.add(make_lexeme(make_string_scanner(
-                                 shapes.shared_exprs(), shape.language, std::move(how))))}));
+                                 shapes.work.shared_exprs(), shape.language, std::move(how))))}));
 }
 
 StringOptions Context::string_options() {
   return {.escapes = options.unicode_escapes,
-          .any_character = shapes.any_character(),
+          .any_character = shapes.work.any_character(),
           .on_error = [this](const Error& error) { machine.fail(error); }};
 }
 
-FrameId Context::name(const Shapes::OtherNames& names) {
+FrameId Context::name(const OtherNames& names) {
   const auto [place, is_new] = names_.try_emplace({names.names, names.but}, 0);
   if (is_new) {
     StringOptions how = string_options();
     how.excluded = names.but;
     place->second = machine.add(
-        make_lexeme(make_string_scanner(shapes.shared_exprs(), names.names, std::move(how))));
+        make_lexeme(make_string_scanner(shapes.work.shared_exprs(), names.names, std::move(how))));
   }
   return place->second;
 }
@@ -1662,7 +1663,7 @@ Context::NumberReader Context::reader_of(NumberSet set) {
 std::vector<Context::NumbersOfTerm>& Context::numbers_of(Term term) {
   const auto [place, is_new] = numbers_of_terms_.try_emplace(term);
   if (!is_new) return place->second;
-  for (const NumberShape& shape : shapes.numbers(term)) {
+  for (const NumberShape& shape : shapes.numbers.of(term)) {
     NumberSet set = shape.set;
     const std::vector<std::string> excluded = std::exchange(set.excluded, {});
     NumbersOfTerm& numbers = place->second.emplace_back();
@@ -1733,8 +1734,9 @@ bool Context::has_number(Term term, Numbers but) {
 std::size_t Context::memory_bytes() const {
   constexpr std::size_t kTermBytes = 100;
   constexpr std::size_t kNumberBytes = 200;  // of a list, without its text
-  std::size_t bytes = shapes.shared_exprs()->bytes_used() + shapes.term_count() * kTermBytes +
-                      shapes.bytes_of_words() + numbers_.size() * kNumberBytes;
+  std::size_t bytes = shapes.work.shared_exprs()->bytes_used() +
+                      shapes.terms().size() * kTermBytes + shapes.strings.bytes_of_words() +
+                      numbers_.size() * kNumberBytes;
   for (const auto& [set, reader] : number_readers_) bytes += reader.scanner->memory_bytes();
   for (const auto& [term, all] : numbers_of_terms_) {
     for (const NumbersOfTerm& numbers : all) bytes += numbers.less.memory_bytes();
@@ -1750,13 +1752,13 @@ std::vector<FrameId> Context::choices(Term term, Part part) {
   };
   const auto wants = [part](Part one) { return part == Part::all || part == one; };
   if (wants(Part::scalars)) {
-    const Constants constants = shapes.constants(term);
+    const Constants constants = shapes.constants.of(term);
     constexpr std::array<const char*, 3> kWords{"null", "false", "true"};
     for (std::size_t i = 0; i < kWords.size(); ++i) {
       if (constants[i]) add(machine.add(make_literal(kWords[i])), false);
     }
-    if (shapes.is_satisfiable(shapes.text(term))) {
-      add(string(term), shapes.strings_need_check(term));
+    if (shapes.is_satisfiable(shapes.strings.text(term))) {
+      add(string(term), shapes.strings.needs_check(term));
     }
   }
   if (part == Part::all) {
@@ -1766,12 +1768,12 @@ std::vector<FrameId> Context::choices(Term term, Part part) {
     }
   }
   if (wants(Part::containers)) {
-    for (const ArrayShape& shape : shapes.arrays(term)) {
+    for (const ArrayShape& shape : shapes.arrays.of(term)) {
       const FrameId frame = machine.add(std::make_unique<ArrayFrame>(*this, shape));
       containers_.insert(frame);
       add(frame, shape.needs_check);
     }
-    for (const ObjectShape& shape : shapes.objects(term)) {
+    for (const ObjectShape& shape : shapes.objects.of(term)) {
       bool needs_check = shape.needs_check;
       const FrameId frame = machine.add(std::make_unique<ObjectFrame>(*this, shape, needs_check));
       containers_.insert(frame);
@@ -1787,8 +1789,8 @@ Expected<FrameId> add_json(Machine& machine, std::shared_ptr<const schema::Schem
                            const JsonOptions& options, std::vector<Relaxed>* relaxed) {
   const schema::NodeId root = schema->root();
   const auto context = std::make_shared<Context>(machine, schema, options);
-  if (options.plain_integers) context->shapes.spell_integers();
-  if (options.declared_only) context->shapes.name_declared_only();
+  if (options.plain_integers) context->shapes.number_rules.spell_integers();
+  if (options.declared_only) context->shapes.names.declared_only();
   if (options.lenient) {
     std::vector<Relaxed> left_out = context->shapes.relax();
     if (relaxed != nullptr) std::ranges::move(left_out, std::back_inserter(*relaxed));
@@ -1803,7 +1805,7 @@ Expected<FrameId> add_json(Machine& machine, std::shared_ptr<const schema::Schem
     any_names.declared_only = false;
     return add_json(machine, std::move(schema), any_names);
   }
-  if (!satisfiable) return Unexpected(context->shapes.unsatisfiable());
+  if (!satisfiable) return Unexpected(context->shapes.satisfiable.error());
   return machine.add(std::make_unique<RootFrame>(context, context->value(term)));
 }
 

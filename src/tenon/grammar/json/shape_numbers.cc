@@ -4,8 +4,8 @@
 #include <functional>
 #include <iterator>
 
-#include "tenon/grammar/json/shape.h"
 #include "tenon/grammar/json/shape_parts.h"
+#include "tenon/grammar/json/shape_rules.h"
 #include "tenon/json/decimal.h"
 
 namespace tenon::grammar {
@@ -37,8 +37,8 @@ void sort_numbers(std::vector<std::string>& numbers) {
 
 }  // namespace
 
-std::vector<NumberShape> Shapes::rules_of(NodeId id, bool negated, NumberShape*) {
-  const schema::Node& node = terms_.schema().node(id);
+std::vector<NumberShape> NumberShapes::rules_of(NodeId id, bool negated) {
+  const schema::Node& node = work_.node(id);
   const bool integers = node.types.contains(Type::integer);
   const bool fractions = node.types.contains(Type::fraction);
   bool is_left_out = false;
@@ -99,7 +99,7 @@ std::vector<NumberShape> Shapes::rules_of(NodeId id, bool negated, NumberShape*)
   return result;
 }
 
-std::vector<NumberShape> Shapes::value_of(const json::Value& value, bool negated, NumberShape*) {
+std::vector<NumberShape> NumberShapes::value_of(const json::Value& value, bool negated) {
   const json::Number* number = value.if_number();
   if (negated) {
     NumberShape shape;
@@ -110,7 +110,8 @@ std::vector<NumberShape> Shapes::value_of(const json::Value& value, bool negated
   return {{of_values({number->text})}};
 }
 
-std::vector<std::pair<const char*, Error>> Shapes::too_long(const schema::NumberRules& rules) {
+std::vector<std::pair<const char*, Error>> NumberShapes::too_long(
+    const schema::NumberRules& rules) {
   std::vector<std::pair<const char*, Error>> result;
   const auto check = [&](const char* keyword, const std::string& number) {
     if (const Status checked = grammar::check_places(number); !checked) {
@@ -128,28 +129,28 @@ std::vector<std::pair<const char*, Error>> Shapes::too_long(const schema::Number
 }
 
 // Numbers that are written here have at most so many places.
-void Shapes::check_places(const schema::Node& node) {
+void NumberShapes::check_places(const schema::Node& node) {
   for (const auto& [keyword, error] : too_long(*node.numbers)) {
-    fail(Error::at(error.code, node.location + "/" + keyword, error.message));
+    work_.fail(Error::at(error.code, node.location + "/" + keyword, error.message));
   }
 }
 
 // The numbers of `values` that can be written.
-NumberSet Shapes::of_values(std::vector<std::string> values) {
+NumberSet NumberShapes::of_values(std::vector<std::string> values) {
   for (const std::string& value : values) {
     const Status checked = grammar::check_places(value);
     if (!checked)
-      fail({checked.error().code, "the value " + value + " " + checked.error().message});
+      work_.fail({checked.error().code, "the value " + value + " " + checked.error().message});
   }
-  spend(kStepsPerNumber * values.size());
+  work_.spend(kStepsPerNumber * values.size());
   sort_numbers(values);
   return {.values = std::move(values)};
 }
 
-std::optional<NumberShape> Shapes::meet(const NumberShape& a, const NumberShape& b) {
-  spend(1 + a.set.excluded.size() + b.set.excluded.size());
+std::optional<NumberShape> NumberShapes::meet(const NumberShape& a, const NumberShape& b) {
+  work_.spend(1 + a.set.excluded.size() + b.set.excluded.size());
   if (a.set.values && b.set.values) {
-    spend(kStepsPerNumber * (a.set.values->size() + b.set.values->size()));
+    work_.spend(kStepsPerNumber * (a.set.values->size() + b.set.values->size()));
   }
   NumberShape result = a;
   const auto tighter = [](std::optional<NumberSet::Bound>& into,
@@ -194,13 +195,13 @@ std::optional<NumberShape> Shapes::meet(const NumberShape& a, const NumberShape&
 }
 
 // With a list of values, only the notation of integers still matters.
-std::optional<NumberShape> Shapes::settled(NumberShape shape) {
+std::optional<NumberShape> NumberShapes::settled(NumberShape shape) {
   NumberSet rest = std::move(shape.set);
   std::vector<std::string> values = std::move(*rest.values);
   rest.values.reset();
   const std::size_t rules =
       1 + rest.excluded.size() + rest.multiples.size() + rest.no_multiples.size();
-  if (!spend(kStepsPerNumber * values.size() * rules)) return std::nullopt;
+  if (!work_.spend(kStepsPerNumber * values.size() * rules)) return std::nullopt;
   std::erase_if(values, [&](const std::string& value) { return !rest.contains(value); });
   if (values.empty()) return std::nullopt;
   shape.set = {.values = std::move(values), .integers_are_spelled = rest.integers_are_spelled};
@@ -209,7 +210,7 @@ std::optional<NumberShape> Shapes::settled(NumberShape shape) {
 }
 
 // Joins lists of values to one list.
-void Shapes::unite(std::vector<NumberShape>& shapes) {
+void NumberShapes::unite(std::vector<NumberShape>& shapes) {
   const auto is_list = [](const NumberShape& shape) {
     return shape.set.values && !shape.needs_check && !shape.set.integers_are_spelled;
   };
@@ -220,19 +221,19 @@ void Shapes::unite(std::vector<NumberShape>& shapes) {
     values.insert(values.end(), list->set.values->begin(), list->set.values->end());
   }
   shapes.erase(lists, shapes.end());
-  spend(kStepsPerNumber * values.size());
+  work_.spend(kStepsPerNumber * values.size());
   sort_numbers(values);
   shapes.push_back({{.values = std::move(values)}});
 }
 
-bool Shapes::is_possible(const NumberShape& shape) {
+bool NumberShapes::is_possible(const NumberShape& shape) {
   if (shape.set.values) return !shape.set.values->empty();
   if (const Status checked = check_steps(shape.set); !checked) {
-    fail(checked.error());
+    work_.fail(checked.error());
     return false;
   }
   constexpr std::uint64_t kStepsPerScanner = 50;
-  if (!spend(kStepsPerScanner + kStepsPerNumber * shape.set.excluded.size())) return true;
+  if (!work_.spend(kStepsPerScanner + kStepsPerNumber * shape.set.excluded.size())) return true;
   return make_number_scanner(shape.set)->start() != Scanner::kDead;
 }
 

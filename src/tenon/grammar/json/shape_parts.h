@@ -1,21 +1,16 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
 #include <iterator>
-#include <map>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "tenon/grammar/json/shape.h"
-#include "tenon/regex/dfa.h"
-#include "tenon/regex/expr.h"
-#include "tenon/regex/lengths.h"
+#include "tenon/grammar/json/shape_rules.h"
+#include "tenon/grammar/json/shape_work.h"
+#include "tenon/schema/schema.h"
 
-/// The parts that the sources of Shapes share: shape.cc, and one for each type of value.
+/// Small functions that the sources of shapes share.
 namespace tenon::grammar {
 
 /// The intersection of two ranges; nothing if it is empty.
@@ -46,55 +41,56 @@ void merge_sorted(std::vector<T>& into, std::vector<T> from) {
   into = std::move(both);
 }
 
-/// One question about a term that is asked while another one is being answered. Schemas may refer
-/// to each other in chains of any length, but the stack is limited, so more than kMost nested
-/// questions are an error.
-class Shapes::Level {
- public:
-  // A level takes up to 4 KB of stack, 10 KB with sanitizers.
-  static constexpr std::size_t kMost = 600;
+/// The alternatives of a node with an enum, whose values are validated against the whole node. Many
+/// values become one alternative with a check.
+template <class Rules>
+std::vector<typename Rules::Shape> values_of(Rules& rules, ShapeWork& work, schema::NodeId id) {
+  using Shape = typename Rules::Shape;
+  const schema::Node& node = work.node(id);
+  std::vector<const json::Value*> fitting;
+  for (const json::Value& value : node.values->values()) {
+    if (rules.value_of(value, false).empty()) continue;
+    if (work.is_valid(id, value)) fitting.push_back(&value);
+  }
+  if (fitting.size() > work.limits().max_alternatives) return {rules.superset_of(fitting)};
+  std::vector<Shape> result;
+  result.reserve(fitting.size());
+  for (const json::Value* value : fitting) {
+    result.push_back(std::move(rules.value_of(*value, false).front()));
+  }
+  return result;
+}
 
-  explicit Level(Shapes& shapes) : shapes_(shapes) {
-    if (++shapes_.depth_ > kMost) {
-      shapes_.fail({Errc::limit_exceeded, "schema: more than " + std::to_string(kMost) +
-                                              " schemas that refer to each other in a row"});
+/// The values that are not in the enum, or break other rules of the node.
+template <class Rules>
+std::vector<typename Rules::Shape> no_values_of(Rules& rules, ShapeWork& work, schema::NodeId id,
+                                                bool has_rules) {
+  using Shape = typename Rules::Shape;
+  constexpr std::size_t kMaxProduct = 3;
+  std::vector<Shape> result(1);
+  std::size_t count = 0;
+  for (const json::Value& value : work.node(id).values->values()) {
+    if (rules.value_of(value, false).empty()) continue;
+    if (work.limits().excludes_values) {
+      if (work.is_valid(id, value)) result[0].excluded.push_back(&value);
+      continue;
     }
+    if (has_rules || ++count > kMaxProduct) {
+      result.resize(1);
+      result[0] = {};
+      result[0].needs_check = true;
+      return result;
+    }
+    std::vector<Shape> next;
+    for (const Shape& shape : result) {
+      for (const Shape& other : rules.value_of(value, true)) {
+        if (auto met = rules.meet(shape, other)) next.push_back(std::move(*met));
+      }
+    }
+    result = std::move(next);
   }
-  ~Level() { --shapes_.depth_; }
-  Level(const Level&) = delete;
-  Level& operator=(const Level&) = delete;
-  explicit operator bool() const { return shapes_.depth_ <= kMost; }
-
- private:
-  Shapes& shapes_;
-};
-
-struct Shapes::Automaton {
-  Automaton(regex::ExprSet& exprs, regex::Expr language) : dfa(exprs, language), lengths(dfa) {}
-
-  regex::Dfa::State after(std::string_view text) {
-    regex::Dfa::State state = regex::Dfa::kStart;
-    for (const char c : text) state = dfa.step(state, static_cast<std::uint8_t>(c));
-    return state;
-  }
-
-  regex::Dfa dfa;
-  regex::Lengths lengths;
-};
-
-// The limits of one question, and what it has found so far.
-struct Shapes::Sampling {
-  struct Known {
-    std::size_t most = 0;  // how many values were asked for
-    Samples samples;
-  };
-  std::size_t fuel = 0;
-  std::map<std::pair<Term, int>, Known> known;  // by depth
-
-  bool burn() {
-    if (fuel > 0) --fuel;
-    return fuel > 0;
-  }
-};
+  if (work.limits().excludes_values) std::ranges::sort(result[0].excluded);
+  return result;
+}
 
 }  // namespace tenon::grammar

@@ -1,19 +1,22 @@
 // Shapes of strings. The shape of a term has either a list of values, or a language (regex/expr.h)
 // with a range of lengths and a list of excluded words; all of these hold together.
 //
-// string_shape() goes down the term once and remembers the result of each part: rules of a node
+// shape() goes down the term once and remembers the result of each part: rules of a node
 // become a language and a length (string_rules), all_of() intersects, any_of() joins, negation()
 // complements. Lists stay lists as long as they can: a list that meets a language is filtered
 // (narrowed), because enum values are many and an automaton of them is dear. text() makes the shape
 // that is read: valid UTF-8 without NUL, and a length that can be counted beside the automaton, or
 // else is part of the language.
 
+#include "tenon/grammar/json/shape_strings.h"
+
 #include <algorithm>
 #include <bit>
 
-#include "tenon/grammar/json/shape.h"
 #include "tenon/grammar/json/shape_parts.h"
+#include "tenon/regex/dfa.h"
 #include "tenon/regex/language.h"
+#include "tenon/regex/lengths.h"
 #include "tenon/regex/syntax.h"
 #include "tenon/schema/formats.h"
 
@@ -75,66 +78,99 @@ std::uint32_t bounded(std::uint64_t count) {
   return count >= ExprSet::kUnbounded ? ExprSet::kUnbounded : static_cast<std::uint32_t>(count);
 }
 
+std::uint64_t characters_of(std::string_view text) {
+  const auto is_first = [](char byte) {
+    return (static_cast<std::uint8_t>(byte) & 0xC0U) != 0x80U;
+  };
+  return static_cast<std::uint64_t>(std::ranges::count_if(text, is_first));
+}
+
+// How many of `most` are left after `read` of them.
+std::uint64_t left_of(std::uint64_t most, std::uint64_t read) {
+  return most == Counts::kUnbounded ? Counts::kUnbounded : most - read;
+}
+std::uint64_t missing_of(std::uint64_t least, std::uint64_t read) {
+  return least > read ? least - read : 0;
+}
+
 }  // namespace
 
-Shapes::Automaton& Shapes::automaton(Expr language) {
+struct StringShapes::Automaton {
+  Automaton(regex::ExprSet& exprs, regex::Expr language) : dfa(exprs, language), lengths(dfa) {}
+
+  regex::Dfa::State after(std::string_view text) {
+    regex::Dfa::State state = regex::Dfa::kStart;
+    for (const char c : text) state = dfa.step(state, static_cast<std::uint8_t>(c));
+    return state;
+  }
+
+  regex::Dfa dfa;
+  regex::Lengths lengths;
+};
+
+StringShapes::StringShapes(ShapeWork& work)
+    : work_(work), terms_(work.terms()), exprs_(work.exprs()) {}
+
+StringShapes::~StringShapes() = default;
+
+StringShapes::Automaton& StringShapes::automaton(Expr language) {
   auto& known = automata_[language];
-  if (!known) known = std::make_unique<Automaton>(*exprs_, language);
+  if (!known) known = std::make_unique<Automaton>(exprs_, language);
   return *known;
 }
 
-Expr Shapes::strings(Term term) {
-  return exprs_->both(any_text_, language_of(string_shape(term)));
+Expr StringShapes::language(Term term) {
+  return exprs_.both(work_.any_text(), language_of(shape(term)));
 }
 
-const StringShape& Shapes::text(Term term) {
+const StringShape& StringShapes::text(Term term) {
   const auto known = texts_.find(term);
   if (known != texts_.end()) return known->second;
-  StringShape shape = string_shape(term);
+  StringShape shape = this->shape(term);
   if (!shape.values) {
-    if (!shape.is_text) shape.language = exprs_->both(any_text_, shape.language);
+    if (!shape.is_text) shape.language = exprs_.both(work_.any_text(), shape.language);
     shape.is_text = true;
     // If the automaton is too large for counting, the length becomes part of the language.
-    if (shape.length != Counts{} && shape.language != any_text_ && !can_count(shape)) {
+    if (shape.length != Counts{} && shape.language != work_.any_text() && !can_count(shape)) {
       shape.language = language_of(shape.language, shape.length);
       shape.length = {};
     }
     std::vector<std::string> excluded = std::exchange(shape.excluded, {});
-    spend(2 * excluded.size());
+    work_.spend(2 * excluded.size());
     std::erase_if(excluded, [&](const std::string& word) { return !holds(shape, word); });
     if (std::ranges::all_of(excluded, [&](const auto& word) { return goes_on(shape, word); })) {
       shape.excluded = std::move(excluded);
     } else {
       shape.language =
-          exprs_->both(shape.language, exprs_->complement(language_of(std::span(excluded))));
+          exprs_.both(shape.language, exprs_.complement(language_of(std::span(excluded))));
     }
   }
-  fail_by_limit();
+  work_.fail_by_limit();
   return texts_.emplace(term, std::move(shape)).first->second;
 }
 
-const StringShape& Shapes::string_shape(Term term) {
-  const auto known = string_shapes_.find(term);
-  if (known != string_shapes_.end()) return known->second;
-  const Level level(*this);
-  StringShape shape = level ? compute_string_shape(term) : StringShape{.values = {{}}};
+const StringShape& StringShapes::shape(Term term) {
+  const auto known = shapes_.find(term);
+  if (known != shapes_.end()) return known->second;
+  const ShapeWork::Level level(work_);
+  StringShape shape = level ? compute(term) : StringShape{.values = {{}}};
   if (terms_.kind(term) == Terms::Kind::all_of) {  // others are at most as large as the schema
     bytes_of_words_ += 3 * bytes_of(shape.excluded);
     if (shape.values) bytes_of_words_ += 3 * bytes_of(*shape.values);
   }
-  return string_shapes_.emplace(term, std::move(shape)).first->second;
+  return shapes_.emplace(term, std::move(shape)).first->second;
 }
 
-StringShape Shapes::compute_string_shape(Term term) {
+StringShape StringShapes::compute(Term term) {
   switch (terms_.kind(term)) {
     case Terms::Kind::nothing:
       break;
     case Terms::Kind::anything:
       return {};
     case Terms::Kind::node:
-      return string_shape(definition(term));
+      return shape(work_.definition(term));
     case Terms::Kind::rules:
-      return string_rules(terms_.node_of(term));
+      return rules_of(terms_.node_of(term));
     case Terms::Kind::value:
       if (const std::string* text = terms_.value_of(term).if_string(); text && is_written(*text)) {
         return {.values = {{*text}}};
@@ -147,21 +183,21 @@ StringShape Shapes::compute_string_shape(Term term) {
       std::vector<StringShape> shapes;
       shapes.reserve(parts.size());
       for (const Term part : parts) {
-        const StringShape& shape = string_shape(part);
-        if (!spend(1 + kStepsPerWord * words_of(shape))) return {.values = {{}}};
+        const StringShape& shape = this->shape(part);
+        if (!work_.spend(1 + kStepsPerWord * words_of(shape))) return {.values = {{}}};
         shapes.push_back(shape);
       }
       return terms_.kind(term) == Terms::Kind::all_of ? all_of(std::move(shapes))
                                                       : any_of(std::move(shapes));
     }
     case Terms::Kind::negation:
-      return negation(string_shape(terms_.parts_of(term)[0]));
+      return negation(shape(terms_.parts_of(term)[0]));
   }
   return {.values = {{}}};
 }
 
-StringShape Shapes::string_rules(NodeId id) {
-  const schema::Node& node = terms_.schema().node(id);
+StringShape StringShapes::rules_of(NodeId id) {
+  const schema::Node& node = work_.node(id);
   if (!node.types.contains(Type::string)) return {.values = {{}}};
   StringShape shape;
   const schema::Format* format = nullptr;
@@ -181,7 +217,7 @@ StringShape Shapes::string_rules(NodeId id) {
       // For a list of values, each one is checked below.
       shape.is_superset |= format->also != nullptr && !node.values;
     }
-    shape.language = exprs_->all_of(all);
+    shape.language = exprs_.all_of(all);
   }
   if (!node.values) return shape;
   std::vector<std::string> values;
@@ -199,12 +235,13 @@ StringShape Shapes::string_rules(NodeId id) {
   return result;
 }
 
-StringShape Shapes::narrowed(std::vector<std::string> values, std::span<const StringShape> by) {
+StringShape StringShapes::narrowed(std::vector<std::string> values,
+                                   std::span<const StringShape> by) {
   for (const StringShape& shape : by) {
     // Each is looked for by halves in the lists, and read by the automaton.
     constexpr std::size_t kBytesPerStep = 4;
     const auto halves = static_cast<std::uint64_t>(std::bit_width(words_of(shape)));
-    if (!spend(values.size() * (2 + 2 * halves) + bytes_of(values) / kBytesPerStep)) break;
+    if (!work_.spend(values.size() * (2 + 2 * halves) + bytes_of(values) / kBytesPerStep)) break;
     std::erase_if(values, [&](const std::string& value) { return !holds(shape, value); });
   }
   const bool is_superset =
@@ -212,8 +249,8 @@ StringShape Shapes::narrowed(std::vector<std::string> values, std::span<const St
   return {.values = std::move(values), .is_superset = is_superset};
 }
 
-StringShape Shapes::all_of(std::vector<StringShape> shapes) {
-  spend(kStepsPerWord * join_exclusions(shapes));
+StringShape StringShapes::all_of(std::vector<StringShape> shapes) {
+  work_.spend(kStepsPerWord * join_exclusions(shapes));
   const auto list =
       std::ranges::find_if(shapes, [](const auto& s) { return s.values.has_value(); });
   if (list != shapes.end()) return narrowed(std::move(*std::exchange(list->values, {})), shapes);
@@ -226,21 +263,21 @@ StringShape Shapes::all_of(std::vector<StringShape> shapes) {
     result.is_text |= shape.is_text;
     result.is_superset |= shape.is_superset;
     languages.push_back(shape.language);
-    spend(1 + kStepsPerWord * (result.excluded.size() + shape.excluded.size()));
+    work_.spend(1 + kStepsPerWord * (result.excluded.size() + shape.excluded.size()));
     merge_sorted(result.excluded, shape.excluded);
   }
-  result.language = exprs_->all_of(languages);
+  result.language = exprs_.all_of(languages);
   return result;
 }
 
-StringShape Shapes::any_of(std::vector<StringShape> shapes) {
+StringShape StringShapes::any_of(std::vector<StringShape> shapes) {
   std::erase_if(shapes, [](const auto& s) { return s.values && s.values->empty(); });
   if (shapes.empty()) return {.values = {{}}};
   if (shapes.size() == 1) return std::move(shapes.front());
   if (const auto most = std::ranges::find_if(shapes, is_all_but_some); most != shapes.end()) {
     std::vector<std::string> excluded = std::move(most->excluded);
     shapes.erase(most);
-    spend(excluded.size() * shapes.size());
+    work_.spend(excluded.size() * shapes.size());
     std::erase_if(excluded, [&](const std::string& word) {
       return std::ranges::any_of(shapes, [&](const auto& shape) { return holds(shape, word); });
     });
@@ -261,15 +298,15 @@ StringShape Shapes::any_of(std::vector<StringShape> shapes) {
       is_text = is_text && (shape.is_text || shape.length != Counts{});
     }
   }
-  spend(2 * values.size());
+  work_.spend(2 * values.size());
   std::ranges::sort(values);
   values.erase(std::unique(values.begin(), values.end()), values.end());
   if (languages.empty()) return {.values = std::move(values)};
   if (!values.empty()) languages.push_back(language_of(std::span<const std::string>(values)));
-  return {.language = exprs_->any_of(languages), .is_text = is_text, .is_superset = is_superset};
+  return {.language = exprs_.any_of(languages), .is_text = is_text, .is_superset = is_superset};
 }
 
-StringShape Shapes::negation(const StringShape& shape) {
+StringShape StringShapes::negation(const StringShape& shape) {
   if (shape.is_superset) return {.is_superset = true};
   if (shape.values) return {.excluded = *shape.values};
   if (shape.language == ExprSet::kAnything && shape.length == Counts{}) {
@@ -280,60 +317,60 @@ StringShape Shapes::negation(const StringShape& shape) {
     for (const Counts& length : outside(shape.length)) others.push_back({.length = length});
     return any_of(std::move(others));
   }
-  return {.language = exprs_->complement(language_of(shape))};
+  return {.language = exprs_.complement(language_of(shape))};
 }
 
-bool Shapes::can_count(const StringShape& shape) {
+bool StringShapes::can_count(const StringShape& shape) {
   return automaton(shape.language)
       .lengths.is_live(regex::Dfa::kStart, shape.length.least, shape.length.most)
       .has_value();
 }
 
-Expr Shapes::language_of(Expr language, const Counts& length) {
+Expr StringShapes::language_of(Expr language, const Counts& length) {
   if (length == Counts{}) return language;
-  return exprs_->both(language,
-                      exprs_->repeat(any_character_, bounded(length.least), bounded(length.most)));
+  return exprs_.both(
+      language, exprs_.repeat(work_.any_character(), bounded(length.least), bounded(length.most)));
 }
 
-Expr Shapes::language_of(const StringShape& shape) {
+Expr StringShapes::language_of(const StringShape& shape) {
   if (shape.values) return language_of(std::span<const std::string>(*shape.values));
   std::vector<Expr> all{language_of(shape.language, shape.length)};
   if (!shape.excluded.empty()) {
-    all.push_back(exprs_->complement(language_of(std::span<const std::string>(shape.excluded))));
+    all.push_back(exprs_.complement(language_of(std::span<const std::string>(shape.excluded))));
   }
-  return exprs_->all_of(all);
+  return exprs_.all_of(all);
 }
 
-Expr Shapes::language_of(std::span<const std::string> words) {
+Expr StringShapes::language_of(std::span<const std::string> words) {
   std::vector<Expr> literals;
-  for (const std::string& word : words) literals.push_back(exprs_->literal(word));
-  return exprs_->any_of(literals);
+  for (const std::string& word : words) literals.push_back(exprs_.literal(word));
+  return exprs_.any_of(literals);
 }
 
-bool Shapes::strings_need_check(Term term) {
-  const auto known = strings_need_check_.find(term);
-  if (known != strings_need_check_.end()) return known->second;
-  const Level level(*this);
-  const bool result = level && compute_strings_need_check(term);
-  strings_need_check_.emplace(term, result);
+bool StringShapes::needs_check(Term term) {
+  const auto known = need_check_.find(term);
+  if (known != need_check_.end()) return known->second;
+  const ShapeWork::Level level(work_);
+  const bool result = level && compute_needs_check(term);
+  need_check_.emplace(term, result);
   return result;
 }
 
-bool Shapes::compute_strings_need_check(Term term) {
+bool StringShapes::compute_needs_check(Term term) {
   if (terms_.kind(term) == Terms::Kind::node) {
-    return strings_need_check(definition(term));
+    return needs_check(work_.definition(term));
   }
   if (terms_.kind(term) == Terms::Kind::rules) {
-    const schema::Node& node = terms_.schema().node(terms_.node_of(term));
+    const schema::Node& node = work_.node(terms_.node_of(term));
     return !node.values && node.strings && node.strings->asserted_format != nullptr &&
            node.strings->asserted_format->also != nullptr;
   }
   const auto span = terms_.parts_of(term);
   const std::vector<Term> parts(span.begin(), span.end());
-  return std::ranges::any_of(parts, [&](Term part) { return strings_need_check(part); });
+  return std::ranges::any_of(parts, [&](Term part) { return needs_check(part); });
 }
 
-Expr Shapes::pattern_language(const std::string& pattern) {
+Expr StringShapes::pattern_language(const std::string& pattern) {
   const auto known = patterns_.find(pattern);
   if (known != patterns_.end()) return known->second;
   Budget budget("pattern", {.max_steps = kMaxPatternSteps});
@@ -341,12 +378,12 @@ Expr Shapes::pattern_language(const std::string& pattern) {
   const auto failed = [&](const Error& error) {
     constexpr std::size_t kShown = 80;
     const std::string shown = pattern.size() > kShown ? pattern.substr(0, kShown) + "..." : pattern;
-    fail({error.code, "pattern '" + shown + "': " + error.message});
+    work_.fail({error.code, "pattern '" + shown + "': " + error.message});
   };
   const auto syntax = regex::parse(pattern, regex::Dialect::ecma262, budget);
   if (!syntax) {
     failed(syntax.error());
-  } else if (const auto language = regex::language_of(*exprs_, *syntax, regex::Extent::part)) {
+  } else if (const auto language = regex::language_of(exprs_, *syntax, regex::Extent::part)) {
     result = *language;
   } else {
     failed(language.error());
@@ -355,57 +392,213 @@ Expr Shapes::pattern_language(const std::string& pattern) {
   return result;
 }
 
-bool Shapes::holds(Expr language, std::string_view text) {
+bool StringShapes::holds(Expr language, std::string_view text) {
   if (language == ExprSet::kAnything) return true;
   Automaton& of = automaton(language);
   const regex::Dfa::State state = of.after(text);
-  if (state == regex::Dfa::kFailed) fail_by_limit();
+  if (state == regex::Dfa::kFailed) work_.fail_by_limit();
   return of.dfa.is_accepting(state);
 }
 
-bool Shapes::holds(const StringShape& shape, std::string_view text) {
+bool StringShapes::holds(const StringShape& shape, std::string_view text) {
   if (shape.values) return std::ranges::binary_search(*shape.values, text);
-  const auto characters = static_cast<std::uint64_t>(std::ranges::count_if(
-      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+  const std::uint64_t characters = characters_of(text);
   return characters >= shape.length.least && characters <= shape.length.most &&
          !std::ranges::binary_search(shape.excluded, text) && holds(shape.language, text);
 }
 
-bool Shapes::is_live(Expr language) {
-  fail_by_limit();  // after that, languages are empty
+bool StringShapes::is_live(Expr language) {
+  work_.fail_by_limit();  // after that, languages are empty
   if (language == ExprSet::kNothing) return false;
-  if (!exprs_->may_be_nothing(language)) return true;
+  if (!exprs_.may_be_nothing(language)) return true;
   const Expected<bool> live = automaton(language).dfa.is_live(regex::Dfa::kStart);
-  if (!live) fail_by_limit();
+  if (!live) work_.fail_by_limit();
   return live && *live;
 }
 
-bool Shapes::is_satisfiable(const StringShape& shape) {
+bool StringShapes::is_satisfiable(const StringShape& shape) {
   if (shape.values) return !shape.values->empty();
   if (shape.length == Counts{}) return is_live(shape.language);
-  if (shape.language == any_text_) return true;
+  if (shape.language == work_.any_text()) return true;
   const Expected<bool> live =
       automaton(shape.language)
           .lengths.is_live(regex::Dfa::kStart, shape.length.least, shape.length.most);
-  if (!live) fail(live.error());
+  if (!live) work_.fail(live.error());
   return live && *live;
 }
 
-// Whether `text`, which is in the shape, is a prefix of a longer text of it. If that holds for all
-// excluded texts, it also holds for every prefix of one: the longest text to which it leads is not
-// excluded.
-bool Shapes::goes_on(const StringShape& shape, std::string_view text) {
+bool StringShapes::goes_on(const StringShape& shape, std::string_view text) {
   Automaton& of = automaton(shape.language);
-  const auto read = static_cast<std::uint64_t>(std::ranges::count_if(
-      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
-  const std::uint64_t least =
-      std::max<std::uint64_t>(shape.length.least > read ? shape.length.least - read : 0, 1);
-  const std::uint64_t most =
-      shape.length.most == Counts::kUnbounded ? Counts::kUnbounded : shape.length.most - read;
+  const std::uint64_t read = characters_of(text);
+  const std::uint64_t least = std::max<std::uint64_t>(missing_of(shape.length.least, read), 1);
+  const std::uint64_t most = left_of(shape.length.most, read);
   const Expected<bool> live = of.lengths.is_live(of.after(text), least, most);
-  if (!live) fail(live.error());
-  fail_by_limit();
+  if (!live) work_.fail(live.error());
+  work_.fail_by_limit();
   return live && *live;
+}
+
+std::optional<Error> StringShapes::relax(const std::string& pattern) {
+  static_cast<void>(pattern_language(pattern));
+  std::optional<Error> error = work_.take_error();
+  if (error) relaxed_patterns_.insert(pattern);
+  return error;
+}
+
+// Shortest first. Only as many prefixes are kept as are needed, because each of them leads to a
+// text.
+bool StringShapes::find_some(const StringShape& shape, std::size_t most, Fuel& fuel,
+                             std::vector<json::Value>& into) {
+  if (shape.values) {
+    for (const std::string& text : *shape.values) {
+      if (into.size() >= most) return false;
+      into.emplace_back(text);
+    }
+    return true;
+  }
+  struct Begun {
+    std::string text;
+    regex::Dfa::State state;
+    std::uint64_t characters;
+  };
+  Automaton& of = automaton(shape.language);
+  const std::size_t width = most + shape.excluded.size() + 1;
+  constexpr std::uint64_t kStepsPerBeginning = 40;  // 255 bytes are tried
+  std::vector<Begun> begun{{"", regex::Dfa::kStart, 0}};
+  bool is_all = true;
+  while (!begun.empty()) {
+    std::vector<Begun> next;
+    for (const Begun& from : begun) {
+      if (!work_.spend(kStepsPerBeginning)) return false;
+      if (of.dfa.is_accepting(from.state) && from.characters >= shape.length.least &&
+          from.characters <= shape.length.most &&
+          !std::ranges::binary_search(shape.excluded, from.text)) {
+        if (into.size() >= most) return false;
+        into.emplace_back(from.text);
+      }
+      for (unsigned byte = 1; byte < 256; ++byte) {
+        const bool is_new = (byte & 0xC0U) != 0x80U;
+        const std::uint64_t characters = from.characters + (is_new ? 1 : 0);
+        if (characters > shape.length.most) continue;
+        const auto state = of.dfa.step(from.state, static_cast<std::uint8_t>(byte));
+        const Expected<bool> live =
+            of.lengths.is_live(state, missing_of(shape.length.least, characters),
+                               left_of(shape.length.most, characters));
+        if (!live) return false;
+        if (!*live) continue;
+        if (next.size() >= width) {
+          is_all = false;
+          break;
+        }
+        next.push_back({from.text + static_cast<char>(byte), state, characters});
+      }
+      if (!fuel.burn()) return false;
+    }
+    begun = std::move(next);
+  }
+  work_.fail_by_limit();
+  return is_all && !work_.error();
+}
+
+bool StringShapes::has_many_longer(Term term, std::string_view text) {
+  const StringShape& shape = this->text(term);
+  if (shape.values) return !std::ranges::binary_search(*shape.values, text);
+  if (!holds(shape, text)) return true;
+  if (needs_check(term)) return false;
+  const std::uint64_t read = characters_of(text);
+  const std::uint64_t least = missing_of(shape.length.least, read);
+  // Short strings are enough.
+  constexpr std::uint64_t kLonger = 12;
+  const std::uint64_t most = std::min(left_of(shape.length.most, read), std::max(least, kLonger));
+  Automaton& of = automaton(shape.language);
+  const regex::Dfa::State state = of.after(text);
+  const auto key = std::tuple(shape.language, state, least, most);
+  if (const auto known = many_texts_.find(key); known != many_texts_.end()) return known->second;
+  const bool result = has_many_texts(of, state, least, most);
+  return many_texts_.emplace(key, result).first->second;
+}
+
+// Breadth first: each prefix that has not been expanded leads to a text of its own.
+bool StringShapes::has_many_texts(Automaton& of, std::uint32_t from, std::uint64_t least,
+                                  std::uint64_t most) {
+  constexpr std::size_t kMany = 1024;
+  constexpr std::size_t kMostTried = 200;  // prefixes, with 255 bytes each
+  constexpr std::uint64_t kStepsPerTried = 40;
+  struct Begun {
+    regex::Dfa::State state;
+    std::uint64_t read;
+  };
+  std::vector<Begun> begun{{from, 0}};
+  for (std::size_t tried = 0; tried < begun.size(); ++tried) {
+    if (begun.size() - tried >= kMany) return true;
+    if (tried == kMostTried || !work_.spend(kStepsPerTried)) return false;
+    const Begun at = begun[tried];
+    for (unsigned byte = 1; byte < 256; ++byte) {
+      const std::uint64_t read = at.read + ((byte & 0xC0U) != 0x80U ? 1 : 0);
+      if (read > most) continue;
+      const auto state = of.dfa.step(at.state, static_cast<std::uint8_t>(byte));
+      const Expected<bool> live =
+          of.lengths.is_live(state, missing_of(least, read), left_of(most, read));
+      if (!live) return false;
+      if (*live) begun.push_back({state, read});
+    }
+  }
+  return false;
+}
+
+// ---- null, false, true --------------------------------------------------------------------------
+
+Constants ConstantShapes::of(Term term) {
+  Terms& terms = work_.terms();
+  const auto known = known_.find(term);
+  if (known != known_.end()) return known->second;
+  const ShapeWork::Level level(work_);
+  if (!level) return {};
+  Constants result;
+  switch (terms.kind(term)) {
+    case Terms::Kind::nothing:
+      break;
+    case Terms::Kind::anything:
+      result.set();
+      break;
+    case Terms::Kind::node:
+      result = of(work_.definition(term));
+      break;
+    case Terms::Kind::rules: {
+      const schema::Node& node = work_.node(terms.node_of(term));
+      result[0] = node.types.contains(Type::null);
+      result[1] = result[2] = node.types.contains(Type::boolean);
+      if (node.values) {
+        result[0] = result[0] && node.values->contains(json::Value(nullptr));
+        result[1] = result[1] && node.values->contains(json::Value(false));
+        result[2] = result[2] && node.values->contains(json::Value(true));
+      }
+      break;
+    }
+    case Terms::Kind::value: {
+      const json::Value& value = terms.value_of(term);
+      result[0] = value.is_null();
+      if (value.if_bool() != nullptr) result[*value.if_bool() ? 2 : 1] = true;
+      break;
+    }
+    case Terms::Kind::all_of:
+    case Terms::Kind::any_of: {
+      const bool all = terms.kind(term) == Terms::Kind::all_of;
+      const auto parts = terms.parts_of(term);
+      const std::vector<Term> copy(parts.begin(), parts.end());
+      if (all) result.set();
+      for (const Term part : copy) {
+        const Constants one = of(part);
+        result = all ? result & one : result | one;
+      }
+      break;
+    }
+    case Terms::Kind::negation:
+      result = ~of(terms.parts_of(term)[0]);
+      break;
+  }
+  known_.emplace(term, result);
+  return result;
 }
 
 }  // namespace tenon::grammar

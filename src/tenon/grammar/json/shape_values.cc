@@ -1,7 +1,7 @@
 // Values of terms, found by trying: whether a term has a value beside the excluded ones, and
 // whether items that must differ can all have one.
 //
-// some_values() returns up to so many different values of a term. Strings are found breadth first
+// some() returns up to so many different values of a term. Strings are found breadth first
 // in the automaton of their language, numbers by number_scanner.h, arrays and objects from values
 // of their parts, for growing depths, so that small values come first. Results are kept, because
 // the same question comes again with one more exclusion.
@@ -25,20 +25,18 @@
 #include <utility>
 #include <vector>
 
-#include "tenon/grammar/json/shape.h"
-#include "tenon/grammar/json/shape_parts.h"
+#include "tenon/grammar/json/shapes.h"
 #include "tenon/schema/values.h"
 
 namespace tenon::grammar {
 
 using json::Value;
-using regex::Expr;
 using schema::Counts;
 
 namespace {
 
 // The first `most` values.
-Shapes::Samples first_of(const Shapes::Samples& samples, std::size_t most) {
+ShapeValues::Samples first_of(const ShapeValues::Samples& samples, std::size_t most) {
   if (samples.values.size() <= most) return samples;
   return {{samples.values.begin(), samples.values.begin() + static_cast<std::ptrdiff_t>(most)},
           false};
@@ -86,218 +84,153 @@ bool is_one_of(const std::vector<Value>& values, const Value& value) {
 
 }  // namespace
 
-// Deeper values are tried only if there are too few shallow ones.
-Shapes::Samples Shapes::some_values(Term term, std::size_t most) {
-  constexpr int kMaxDepth = 6;
-  constexpr std::size_t kFuel = 20'000;
-  constexpr std::size_t kFuelForOne = 50;
-  const bool is_within = std::exchange(is_sampling_, true);
-  Samples found;
-  for (int depth = 1; depth <= kMaxDepth; ++depth) {
-    Sampling sampling{.fuel = kFuel + most * kFuelForOne, .known = {}};
-    found = {};
-    found.is_all = sample(sampling, term, most, depth, found);
-    if (found.is_all || found.values.size() >= most || sampling.fuel == 0) break;
-  }
-  is_sampling_ = is_within;
-  return found;
-}
+/// One question, and what it has found so far.
+struct ShapeValues::Search {
+  struct Known {
+    std::size_t most = 0;  // how many values were asked for
+    Samples samples;
+  };
+  Fuel fuel;
+  std::map<std::pair<Term, int>, Known> known;  // by depth
+};
 
-// Adds values up to `wanted`. False: there may be more.
-bool Shapes::sample(Sampling& sampling, Term term, std::size_t wanted, int depth, Samples& into) {
-  if (depth == 0 || !spend(1)) return false;
-  const auto key = std::pair(term, depth);
-  if (const auto known = sampling.known.find(key);
-      known != sampling.known.end() &&
-      (known->second.samples.is_all || known->second.most >= wanted)) {
-    into = first_of(known->second.samples, wanted);
-    spend(into.values.size());
-    return into.is_all;
-  }
-  // Items that must differ ask for one more value each time.
-  const std::size_t most = std::bit_ceil(wanted);
-  bool needs_check = strings_need_check(term);
-  bool is_all = true;
-  Samples found;
-  std::unordered_multimap<std::uint64_t, std::size_t> places;  // by hash, in found.values
-  const auto add = [&](Value value) {
-    spend(1);
-    if (found.values.size() >= most) {
+/// Different values, at most so many.
+class ShapeValues::Found {
+ public:
+  Found(ShapeWork& work, std::size_t most) : work_(work), most_(most) {}
+
+  void add(Value value) {
+    work_.spend(1);
+    if (is_full()) {
       is_all = false;
       return;
     }
     const std::uint64_t hash = schema::hash_of(value);
-    const auto [from, to] = places.equal_range(hash);
-    const auto is_it = [&](const auto& place) { return found.values[place.second] == value; };
+    const auto [from, to] = places_.equal_range(hash);
+    const auto is_it = [&](const auto& place) { return values_[place.second] == value; };
     if (std::any_of(from, to, is_it)) return;
-    places.emplace(hash, found.values.size());
-    found.values.push_back(std::move(value));
-  };
-  const Constants words = constants(term);
-  if (words[0]) add(nullptr);
-  if (words[1]) add(false);
-  if (words[2]) add(true);
-  Samples more;
-  const auto take = [&](bool all) {
-    for (Value& value : more.values) add(std::move(value));
-    is_all = is_all && all;
-    more = {};
-  };
-  take(sample(sampling, text(term), most, more));
-  if (const Alternatives<NumberShape>& numbers = alternatives<NumberShape>(term, false)) {
-    for (const NumberShape& shape : *numbers) {
-      needs_check |= shape.needs_check;
-      if (!spend(1)) return false;
-      SomeNumbers some = some_numbers(shape.set, most);
-      spend(kStepsPerTriedNumber * some.tried * (1 + shape.set.excluded.size()));
-      for (std::string& number : some.numbers) add(json::Number{std::move(number)});
-      is_all = is_all && some.is_all;
-    }
-  } else {
-    is_all = false;
+    places_.emplace(hash, values_.size());
+    values_.push_back(std::move(value));
   }
-  const auto take_shapes = [&]<class Shape>(Shape*) {
-    const Alternatives<Shape> shapes = alternatives<Shape>(term, false);
-    is_all = is_all && shapes.has_value();
-    if (!shapes) return;
-    for (const Shape& shape : *shapes) {
-      if (found.values.size() >= most) {
-        is_all = false;
-        return;
-      }
-      needs_check |= shape.needs_check;
-      take(sample(sampling, shape, most, depth, more));
-    }
-  };
-  take_shapes(static_cast<ArrayShape*>(nullptr));
-  take_shapes(static_cast<ObjectShape*>(nullptr));
-  if (needs_check)
-    std::erase_if(found.values, [&](const Value& value) { return !fits(term, value); });
-  found.is_all = is_all;
-  into = first_of(found, wanted);
-  sampling.known.insert_or_assign(key, Sampling::Known{most, std::move(found)});
+  void add(std::vector<Value> values) {
+    for (Value& value : values) add(std::move(value));
+  }
+  [[nodiscard]] bool is_full() const { return values_.size() >= most_; }
+  /// The values, if they need it only those that fit the term.
+  [[nodiscard]] Samples take(Term term) {
+    if (needs_check) std::erase_if(values_, [&](const Value& v) { return !work_.fits(term, v); });
+    return {std::move(values_), is_all};
+  }
+
+  bool is_all = true;
+  bool needs_check = false;
+
+ private:
+  ShapeWork& work_;
+  std::size_t most_;
+  std::vector<Value> values_;
+  std::unordered_multimap<std::uint64_t, std::size_t> places_;  // by hash, in values_
+};
+
+ShapeValues::ShapeValues(Shapes& shapes)
+    : shapes_(shapes), work_(shapes.work), terms_(shapes.terms()) {}
+
+// Deeper values are tried only if there are too few shallow ones.
+ShapeValues::Samples ShapeValues::some(Term term, std::size_t most) {
+  constexpr int kMaxDepth = 6;
+  constexpr std::size_t kFuel = 20'000;
+  constexpr std::size_t kFuelForOne = 50;
+  const bool is_within = std::exchange(is_searching_, true);
+  Samples found;
+  for (int depth = 1; depth <= kMaxDepth; ++depth) {
+    Search search{.fuel = {kFuel + most * kFuelForOne}, .known = {}};
+    found = {};
+    found.is_all = sample(search, term, most, depth, found);
+    if (found.is_all || found.values.size() >= most || search.fuel.left == 0) break;
+  }
+  is_searching_ = is_within;
+  return found;
+}
+
+// Adds values up to `wanted`. False: there may be more.
+bool ShapeValues::sample(Search& search, Term term, std::size_t wanted, int depth, Samples& into) {
+  if (depth == 0 || !work_.spend(1)) return false;
+  const auto key = std::pair(term, depth);
+  if (const auto known = search.known.find(key);
+      known != search.known.end() &&
+      (known->second.samples.is_all || known->second.most >= wanted)) {
+    into = first_of(known->second.samples, wanted);
+    work_.spend(into.values.size());
+    return into.is_all;
+  }
+  // Items that must differ ask for one more value each time.
+  const std::size_t most = std::bit_ceil(wanted);
+  Found found(work_, most);
+  found.needs_check = shapes_.strings.needs_check(term);
+  const Constants words = shapes_.constants.of(term);
+  if (words[0]) found.add(nullptr);
+  if (words[1]) found.add(false);
+  if (words[2]) found.add(true);
+  std::vector<Value> texts;
+  const bool has_all =
+      shapes_.strings.find_some(shapes_.strings.text(term), most, search.fuel, texts);
+  found.add(std::move(texts));
+  found.is_all = found.is_all && has_all;
+  if (!add_numbers(term, most, found)) return false;
+  add_shapes(search, shapes_.arrays.alternatives(term), most, depth, found);
+  add_shapes(search, shapes_.objects.alternatives(term), most, depth, found);
+  Samples all = found.take(term);
+  into = first_of(all, wanted);
+  search.known.insert_or_assign(key, Search::Known{most, std::move(all)});
   return into.is_all;
 }
 
-// Shortest first. Only as many prefixes are kept as are needed, because each of them leads to a
-// text.
-bool Shapes::sample(Sampling& sampling, const StringShape& shape, std::size_t most, Samples& into) {
-  if (shape.values) {
-    for (const std::string& text : *shape.values) {
-      if (into.values.size() >= most) return false;
-      into.values.emplace_back(text);
-    }
-    return true;
+// False: there is an error.
+bool ShapeValues::add_numbers(Term term, std::size_t most, Found& found) {
+  const auto& shapes = shapes_.numbers.alternatives(term);
+  found.is_all = found.is_all && shapes.has_value();
+  if (!shapes) return true;
+  for (const NumberShape& shape : *shapes) {
+    found.needs_check |= shape.needs_check;
+    if (!work_.spend(1)) return false;
+    SomeNumbers some = some_numbers(shape.set, most);
+    work_.spend(kStepsPerTriedNumber * some.tried * (1 + shape.set.excluded.size()));
+    for (std::string& number : some.numbers) found.add(json::Number{std::move(number)});
+    found.is_all = found.is_all && some.is_all;
   }
-  struct Begun {
-    std::string text;
-    regex::Dfa::State state;
-    std::uint64_t characters;
-  };
-  Automaton& of = automaton(shape.language);
-  const std::size_t width = most + shape.excluded.size() + 1;
-  constexpr std::uint64_t kStepsPerBeginning = 40;  // 255 bytes are tried
-  std::vector<Begun> begun{{"", regex::Dfa::kStart, 0}};
-  bool is_all = true;
-  while (!begun.empty()) {
-    std::vector<Begun> next;
-    for (const Begun& from : begun) {
-      if (!spend(kStepsPerBeginning)) return false;
-      if (of.dfa.is_accepting(from.state) && from.characters >= shape.length.least &&
-          from.characters <= shape.length.most &&
-          !std::ranges::binary_search(shape.excluded, from.text)) {
-        if (into.values.size() >= most) return false;
-        into.values.emplace_back(from.text);
-      }
-      for (unsigned byte = 1; byte < 256; ++byte) {
-        const bool is_new = (byte & 0xC0U) != 0x80U;
-        const std::uint64_t characters = from.characters + (is_new ? 1 : 0);
-        if (characters > shape.length.most) continue;
-        const auto state = of.dfa.step(from.state, static_cast<std::uint8_t>(byte));
-        const Expected<bool> live = of.lengths.is_live(
-            state, shape.length.least > characters ? shape.length.least - characters : 0,
-            shape.length.most == Counts::kUnbounded ? Counts::kUnbounded
-                                                    : shape.length.most - characters);
-        if (!live) return false;
-        if (!*live) continue;
-        if (next.size() >= width) {
-          is_all = false;
-          break;
-        }
-        next.push_back({from.text + static_cast<char>(byte), state, characters});
-      }
-      if (!sampling.burn()) return false;
-    }
-    begun = std::move(next);
-  }
-  fail_by_limit();
-  return is_all && !error_;
+  return true;
 }
 
-bool Shapes::has_many_longer(Term term, std::string_view text) {
-  const StringShape& shape = this->text(term);
-  if (shape.values) return !std::ranges::binary_search(*shape.values, text);
-  if (!holds(shape, text)) return true;
-  if (strings_need_check(term)) return false;
-  const auto is_first = [](char byte) {
-    return (static_cast<std::uint8_t>(byte) & 0xC0U) != 0x80U;
-  };
-  const auto read = static_cast<std::uint64_t>(std::ranges::count_if(text, is_first));
-  const std::uint64_t least = shape.length.least > read ? shape.length.least - read : 0;
-  // Short strings are enough.
-  constexpr std::uint64_t kLonger = 12;
-  const bool is_open = shape.length.most == Counts::kUnbounded;
-  const std::uint64_t room = is_open ? Counts::kUnbounded : shape.length.most - read;
-  const std::uint64_t most = std::min(room, std::max(least, kLonger));
-  Automaton& of = automaton(shape.language);
-  const regex::Dfa::State state = of.after(text);
-  const auto key = std::tuple(shape.language, state, least, most);
-  if (const auto known = many_texts_.find(key); known != many_texts_.end()) return known->second;
-  const bool result = has_many_texts(of, state, least, most);
-  return many_texts_.emplace(key, result).first->second;
-}
-
-// Breadth first: each prefix that has not been expanded leads to a text of its own.
-bool Shapes::has_many_texts(Automaton& of, std::uint32_t from, std::uint64_t least,
-                            std::uint64_t most) {
-  constexpr std::size_t kMany = 1024;
-  constexpr std::size_t kMostTried = 200;  // prefixes, with 255 bytes each
-  constexpr std::uint64_t kStepsPerTried = 40;
-  struct Begun {
-    regex::Dfa::State state;
-    std::uint64_t read;
-  };
-  std::vector<Begun> begun{{from, 0}};
-  for (std::size_t tried = 0; tried < begun.size(); ++tried) {
-    if (begun.size() - tried >= kMany) return true;
-    if (tried == kMostTried || !spend(kStepsPerTried)) return false;
-    const Begun at = begun[tried];
-    for (unsigned byte = 1; byte < 256; ++byte) {
-      const std::uint64_t read = at.read + ((byte & 0xC0U) != 0x80U ? 1 : 0);
-      if (read > most) continue;
-      const auto state = of.dfa.step(at.state, static_cast<std::uint8_t>(byte));
-      const Expected<bool> live =
-          of.lengths.is_live(state, least > read ? least - read : 0,
-                             most == Counts::kUnbounded ? Counts::kUnbounded : most - read);
-      if (!live) return false;
-      if (*live) begun.push_back({state, read});
+template <class Shape>
+void ShapeValues::add_shapes(Search& search, const std::optional<std::vector<Shape>>& shapes,
+                             std::size_t most, int depth, Found& found) {
+  found.is_all = found.is_all && shapes.has_value();
+  if (!shapes) return;
+  for (const Shape& shape : *shapes) {
+    if (found.is_full()) {
+      found.is_all = false;
+      return;
     }
+    found.needs_check |= shape.needs_check;
+    Samples more;
+    const bool has_all = sample(search, shape, most, depth, more);
+    found.add(std::move(more.values));
+    found.is_all = found.is_all && has_all;
   }
-  return false;
 }
 
-bool Shapes::sample(Sampling& sampling, const ArrayShape& shape, std::size_t most, int depth,
-                    Samples& into) {
-  const std::uint64_t most_items = this->most_items(shape);
+bool ShapeValues::sample(Search& search, const ArrayShape& shape, std::size_t most, int depth,
+                         Samples& into) {
+  const std::uint64_t most_items = shapes_.satisfiable.most_items(shape);
   bool is_all = true;
   json::Array items;
   std::vector<std::uint64_t> fitting(shape.contained.size());
   constexpr std::size_t kMostItems = 200;
   const Numbered excluded(shape.excluded);
-  spend(shape.excluded.size());
+  work_.spend(shape.excluded.size());
   const std::function<void()> go_on = [&] {
-    const bool has_steps = spend(1 + items.size() / kValuesPerStep);
-    if (!is_all || items.size() > kMostItems || !has_steps || !sampling.burn()) {
+    const bool has_steps = work_.spend(1 + items.size() / kValuesPerStep);
+    if (!is_all || items.size() > kMostItems || !has_steps || !search.fuel.burn()) {
       is_all = false;
       return;
     }
@@ -312,7 +245,7 @@ bool Shapes::sample(Sampling& sampling, const ArrayShape& shape, std::size_t mos
         return;
       }
       into.values.emplace_back(items);
-      spend(items.size());
+      work_.spend(items.size());
     }
     const std::uint64_t at = items.size();
     if (at >= most_items) return;
@@ -330,13 +263,14 @@ bool Shapes::sample(Sampling& sampling, const ArrayShape& shape, std::size_t mos
         all.push_back(one ? term : terms_.negation(term));
         if (one) ++fitting[i];
       }
-      if (!is_possible || !can_end(shape, most_items, at + 1, fitting)) continue;
+      if (!is_possible || !shapes_.satisfiable.can_end(shape, most_items, at + 1, fitting))
+        continue;
       Samples found;
       const std::size_t wanted = most + shape.excluded.size() + (shape.unique ? items.size() : 0);
       const bool all_found =
-          sample(sampling, terms_.all_of(std::move(all)), wanted, depth - 1, found);
+          sample(search, terms_.all_of(std::move(all)), wanted, depth - 1, found);
       for (Value& value : found.values) {
-        if (!spend(1 + items.size() / kValuesPerStep)) is_all = false;
+        if (!work_.spend(1 + items.size() / kValuesPerStep)) is_all = false;
         if (!is_all) break;
         if (shape.unique && is_one_of(items, value)) continue;
         items.push_back(std::move(value));
@@ -353,8 +287,8 @@ bool Shapes::sample(Sampling& sampling, const ArrayShape& shape, std::size_t mos
   return is_all;
 }
 
-bool Shapes::sample(Sampling& sampling, const ObjectShape& shape, std::size_t most, int depth,
-                    Samples& into) {
+bool ShapeValues::sample(Search& search, const ObjectShape& shape, std::size_t most, int depth,
+                         Samples& into) {
   struct Entry {
     std::string name;
     std::vector<Value> values;
@@ -365,24 +299,24 @@ bool Shapes::sample(Sampling& sampling, const ObjectShape& shape, std::size_t mo
   const std::size_t apart = most + shape.excluded.size();
   const auto add = [&](std::string name, Term term, bool is_required) {
     Samples found;
-    is_all = sample(sampling, term, apart, depth - 1, found) && is_all;
+    is_all = sample(search, term, apart, depth - 1, found) && is_all;
     if (found.values.empty() && !is_required) return;
     entries.push_back({std::move(name), std::move(found.values), is_required});
   };
   const bool has_room = shape.required.size() < shape.count.most;
-  for (auto& [name, term] : named(shape)) {
+  for (auto& [name, term] : shapes_.names.named(shape)) {
     const bool is_required = std::ranges::binary_search(shape.required, name);
     if (is_required || has_room) add(std::move(name), term, is_required);
   }
   bool needs_check = false;
   for (const OtherNames& other :
-       has_room ? others(shape, needs_check) : std::vector<OtherNames>{}) {
-    Samples names;
-    const StringShape language{.language = exprs_->both(any_text_, other.names)};
+       has_room ? shapes_.names.others(shape, needs_check) : std::vector<OtherNames>{}) {
+    std::vector<Value> names;
+    const StringShape language{.language = work_.exprs().both(work_.any_text(), other.names)};
     const std::size_t wanted =
         apart + other.but.size() + std::min<std::uint64_t>(shape.count.least, apart);
-    is_all = sample(sampling, language, wanted, names) && is_all;
-    for (const Value& name : names.values) {
+    is_all = shapes_.strings.find_some(language, wanted, search.fuel, names) && is_all;
+    for (const Value& name : names) {
       if (std::ranges::find(other.but, *name.if_string()) == other.but.end()) {
         add(*name.if_string(), other.value, false);
       }
@@ -395,9 +329,9 @@ bool Shapes::sample(Sampling& sampling, const ObjectShape& shape, std::size_t mo
   bool is_stopped = false;
   json::Object members;
   const Numbered excluded(shape.excluded);
-  spend(shape.excluded.size());
+  work_.spend(shape.excluded.size());
   const std::function<void(std::size_t)> go_on = [&](std::size_t at) {
-    if (is_stopped || !spend(1) || !sampling.burn()) {
+    if (is_stopped || !work_.spend(1) || !search.fuel.burn()) {
       is_stopped = true;
       return;
     }
@@ -408,14 +342,15 @@ bool Shapes::sample(Sampling& sampling, const ObjectShape& shape, std::size_t mo
     if (at == entries.size()) {
       const bool has_some = std::ranges::all_of(shape.some, [&](const ObjectShape::Some& some) {
         return std::ranges::any_of(members.members(), [&](const json::Member& member) {
-          return holds(some.names, member.key) && fits(some.value, member.value);
+          return shapes_.strings.holds(some.names, member.key) &&
+                 shapes_.work.fits(some.value, member.value);
         });
       });
       if (!has_some || excluded.find(members)) return;
       if (into.values.size() >= most) {
         is_stopped = true;
       } else {
-        spend(members.size());
+        work_.spend(members.size());
         into.values.emplace_back(members);
       }
       return;
@@ -436,40 +371,32 @@ bool Shapes::sample(Sampling& sampling, const ObjectShape& shape, std::size_t mo
   return is_all && !is_stopped;
 }
 
-std::vector<std::pair<ArrayShape, Shapes::Samples>>& Shapes::values_of_shapes(ArrayShape*) {
-  return arrays_of_shapes_;
-}
-std::vector<std::pair<ObjectShape, Shapes::Samples>>& Shapes::values_of_shapes(ObjectShape*) {
-  return objects_of_shapes_;
-}
-
 // Values of the shape, which are kept: if more and more values are excluded from a shape, the same
 // values are asked for again and again. Results that depend on an assumption are not kept.
 template <class Shape>
-const Shapes::Samples& Shapes::values_of_shape(const Shape& shape, std::size_t most) {
+const ShapeValues::Samples& ShapeValues::of_shape(const Shape& shape, std::size_t most) {
   constexpr int kDepth = 6;
   constexpr std::size_t kFuel = 20'000;
   constexpr std::size_t kMostShapes = 32;
-  auto& known = values_of_shapes(static_cast<Shape*>(nullptr));
+  auto& known = kept(shape);
   auto place = std::ranges::find(known, shape, &std::pair<Shape, Samples>::first);
   if (place != known.end() && (place->second.is_all || place->second.values.size() >= most)) {
     return place->second;
   }
-  const std::size_t before = std::exchange(lowest_assumed_, kNothingAssumed);
-  is_sampling_ = true;
+  const Assumptions::Watch assumed(shapes_.assumptions);
+  is_searching_ = true;
   Samples found;
   for (int depth = 2; depth <= kDepth; ++depth) {
-    Sampling sampling{.fuel = kFuel, .known = {}};
+    Search search{.fuel = {kFuel}, .known = {}};
     found = {};
-    found.is_all = sample(sampling, shape, most, depth, found);
+    found.is_all = sample(search, shape, most, depth, found);
     if (found.is_all || found.values.size() >= most) break;
   }
-  is_sampling_ = false;
-  const bool is_assumed = lowest_assumed_ != kNothingAssumed;
-  lowest_assumed_ = std::min(lowest_assumed_, before);
+  is_searching_ = false;
   place = std::ranges::find(known, shape, &std::pair<Shape, Samples>::first);
-  if (is_assumed || error_ || (place == known.end() && known.size() >= kMostShapes)) {
-    return unkept_samples_ = std::move(found);
+  if (assumed.has_some() || work_.error() ||
+      (place == known.end() && known.size() >= kMostShapes)) {
+    return unkept_ = std::move(found);
   }
   if (place == known.end()) place = known.emplace(place, shape, Samples{});
   return place->second = std::move(found);
@@ -477,64 +404,64 @@ const Shapes::Samples& Shapes::values_of_shape(const Shape& shape, std::size_t m
 
 // During the search for values, excluded ones are skipped when they come up.
 template <class Shape>
-bool Shapes::has_value_but_excluded(const Shape& shape) {
-  if (is_sampling_) {
-    has_guessed_ = true;
+bool ShapeValues::has_any_but_excluded(const Shape& shape) {
+  if (is_searching_) {
+    shapes_.assumptions.has_guessed = true;
     return true;
   }
   if (has_more_names(shape, shape.excluded.size())) return true;
   Shape all = shape;
   all.excluded.clear();
   const Numbered excluded(shape.excluded);
-  const Samples& found = values_of_shape(all, std::bit_ceil(shape.excluded.size() + 1));
-  if (!spend(1 + shape.excluded.size())) return true;
+  const Samples& found = of_shape(all, std::bit_ceil(shape.excluded.size() + 1));
+  if (!work_.spend(1 + shape.excluded.size())) return true;
   const auto is_left = [&](const Value& value) {
-    spend(1);
+    work_.spend(1);
     return !excluded.find(value);
   };
   return std::ranges::any_of(found.values, is_left) || !found.is_all;
 }
-template bool Shapes::has_value_but_excluded(const ArrayShape& shape);
-template bool Shapes::has_value_but_excluded(const ObjectShape& shape);
+template bool ShapeValues::has_any_but_excluded(const ArrayShape& shape);
+template bool ShapeValues::has_any_but_excluded(const ObjectShape& shape);
 
 // Whether one of more than `than` names can be added to the smallest object, if there is one, which
 // makes as many different objects. Such objects are not looked for one by one: with several
 // patterns and conditions on some member, 20,000 tries find none (50 ms).
-bool Shapes::has_more_names(const ObjectShape& shape, std::size_t than) {
+bool ShapeValues::has_more_names(const ObjectShape& shape, std::size_t than) {
   constexpr std::size_t kMost = 256;
   const std::size_t needed = shape.required.size() + shape.some.size();
   if (than > kMost || needed >= shape.count.most || shape.count.least > kMost) return false;
   const std::size_t most = than + needed + static_cast<std::size_t>(shape.count.least);
   bool needs_check = false;
-  const std::vector<OtherNames> all_others = others(shape, needs_check);
+  const std::vector<OtherNames> all_others = shapes_.names.others(shape, needs_check);
   return !needs_check && !shape.needs_check &&
          std::ranges::any_of(all_others, [&](const OtherNames& other) {
-           return other.some == 0 && !few_names(other, most);
+           return other.some == 0 && !shapes_.names.few(other, most);
          });
 }
 
-bool Shapes::is_boundless(Term term, bool with_numbers) {
+bool ShapeValues::is_boundless(Term term, bool with_numbers) {
   // False while the question is open, because the array's items may be arrays of the same kind.
   const auto [known, is_new] = boundless_.emplace(std::pair(term, with_numbers), false);
   if (!is_new) return known->second;
   const auto judge = [&] {
-    if (constants(term).any() || strings_need_check(term)) return false;
-    const StringShape& strings = text(term);
-    const bool is_open_text = !strings.values && strings.language == any_text_ &&
+    if (shapes_.constants.of(term).any() || shapes_.strings.needs_check(term)) return false;
+    const StringShape& strings = shapes_.strings.text(term);
+    const bool is_open_text = !strings.values && strings.language == work_.any_text() &&
                               strings.length.most == Counts::kUnbounded;
-    if (!is_open_text && is_satisfiable(strings)) return false;
-    // Not through settled(), because of compute_satisfiable().
-    const Alternatives<NumberShape> some_numbers = alternatives<NumberShape>(term, false);
-    const Alternatives<ArrayShape> some_arrays = alternatives<ArrayShape>(term, false);
-    const Alternatives<ObjectShape> some_objects = alternatives<ObjectShape>(term, false);
+    if (!is_open_text && shapes_.is_satisfiable(strings)) return false;
+    // Not through TermShapes::of(), which needs to know whether shapes have values.
+    const auto& some_numbers = shapes_.numbers.alternatives(term);
+    const auto& some_arrays = shapes_.arrays.alternatives(term);
+    const auto& some_objects = shapes_.objects.alternatives(term);
     if (!some_numbers || !some_arrays || !some_objects) return false;
     // A number may be one after which no digit can follow.
-    const auto is_number = [&](const NumberShape& shape) { return is_possible(shape); };
+    const auto is_number = [&](const NumberShape& shape) { return shapes_.is_satisfiable(shape); };
     if (with_numbers && std::ranges::any_of(*some_numbers, is_number)) return false;
     const bool are_open_arrays = std::ranges::all_of(*some_arrays, [&](const ArrayShape& shape) {
       return !shape.needs_check && !shape.unique && shape.excluded.empty() &&
              shape.contained.empty() && shape.length.most == Counts::kUnbounded &&
-             is_satisfiable(shape.items);
+             shapes_.is_satisfiable(shape.items);
     });
     return are_open_arrays && std::ranges::all_of(*some_objects, [&](const ObjectShape& shape) {
              if (shape.needs_check || !shape.some.empty() || !shape.excluded.empty() ||
@@ -544,36 +471,55 @@ bool Shapes::is_boundless(Term term, bool with_numbers) {
              // Each of many names may be there or not, so there are more objects than items.
              constexpr std::size_t kMany = 64;
              bool needs_check = false;
-             return std::ranges::any_of(others(shape, needs_check), [&](const OtherNames& other) {
-               return !needs_check && !few_names(other, kMany);
-             });
+             return std::ranges::any_of(shapes_.names.others(shape, needs_check),
+                                        [&](const OtherNames& other) {
+                                          return !needs_check && !shapes_.names.few(other, kMany);
+                                        });
            });
   };
   return known->second = judge();
 }
 
+// Not through TermShapes::of(), which needs to know whether shapes have values.
+std::optional<std::uint64_t> ShapeValues::finite_size(Term term) {
+  const StringShape& strings = shapes_.strings.shape(term);
+  if (!strings.values) return std::nullopt;
+  std::uint64_t size = shapes_.constants.of(term).count() + strings.values->size();
+  const auto& numbers = shapes_.numbers.alternatives(term);
+  if (!numbers) return std::nullopt;
+  for (const NumberShape& shape : *numbers) {
+    const std::optional<std::uint64_t> count = most_values(shape.set);
+    if (!count) return std::nullopt;
+    size += *count;
+  }
+  const auto has_none = [&](auto& shapes) {
+    const auto& found = shapes.alternatives(term);
+    return found && found->empty();
+  };
+  if (!has_none(shapes_.arrays) || !has_none(shapes_.objects)) return std::nullopt;
+  return size;
+}
+
 // ---- Items that differ --------------------------------------------------------------------------
 
-const Shapes::Samples& Shapes::values_of_items(Term term, std::size_t most) {
-  const auto known = values_of_items_.find({term, most});
-  if (known != values_of_items_.end()) return known->second;
-  const std::size_t before = std::exchange(lowest_assumed_, kNothingAssumed);
-  Samples found = some_values(term, most);
-  const bool assumed = lowest_assumed_ != kNothingAssumed;
-  lowest_assumed_ = std::min(lowest_assumed_, before);
-  if (!assumed) {
-    return values_of_items_.emplace(std::pair(term, most), std::move(found)).first->second;
+const ShapeValues::Samples& ShapeValues::of_items(Term term, std::size_t most) {
+  const auto known = of_items_.find({term, most});
+  if (known != of_items_.end()) return known->second;
+  const Assumptions::Watch assumed(shapes_.assumptions);
+  Samples found = some(term, most);
+  if (!assumed.has_some()) {
+    return of_items_.emplace(std::pair(term, most), std::move(found)).first->second;
   }
   // A value that is left out while its term is open may exist.
   static const Samples kUnknown{};
-  has_guessed_ = true;
+  shapes_.assumptions.has_guessed = true;
   return kUnknown;
 }
 
 // The required items from `from` on that have fewer values than there are items: only these may
 // find no value.
-std::vector<const std::vector<Value>*> Shapes::scarce_items(const ArrayShape& shape,
-                                                            std::uint64_t from) {
+std::vector<const std::vector<Value>*> ShapeValues::scarce_items(const ArrayShape& shape,
+                                                                 std::uint64_t from) {
   constexpr std::uint64_t kMostItems = 64;  // more items are not counted
   std::vector<const std::vector<Value>*> scarce;
   if (shape.length.least > kMostItems) return scarce;
@@ -581,7 +527,7 @@ std::vector<const std::vector<Value>*> Shapes::scarce_items(const ArrayShape& sh
   for (std::uint64_t i = from; i < shape.length.least; ++i) {
     const Term item = i < shape.prefix.size() ? shape.prefix[i] : shape.items;
     if (is_boundless(item)) continue;
-    const Samples& values = values_of_items(item, count);
+    const Samples& values = of_items(item, count);
     if (values.is_all && values.values.size() < count) scarce.push_back(&values.values);
   }
   return scarce;
@@ -616,8 +562,9 @@ bool can_choose(const std::vector<std::vector<std::size_t>>& lists,
 
 }  // namespace
 
-std::optional<std::vector<Value>> Shapes::spoilers(const ArrayShape& shape, std::uint64_t count,
-                                                   std::span<const Value* const> taken) {
+std::optional<std::vector<Value>> ShapeValues::spoilers(const ArrayShape& shape,
+                                                        std::uint64_t count,
+                                                        std::span<const Value* const> taken) {
   std::vector<Value> result;
   const auto scarce = scarce_items(shape, count + 1);
   if (scarce.empty()) return result;
@@ -634,7 +581,7 @@ std::optional<std::vector<Value>> Shapes::spoilers(const ArrayShape& shape, std:
   }
   if (!can_choose(lists, is_taken, steps)) return std::nullopt;
   for (std::size_t number = 0; number < values.size(); ++number) {
-    if (!spend(std::exchange(steps, 0))) return result;
+    if (!work_.spend(std::exchange(steps, 0))) return result;
     if (is_taken[number]) continue;
     is_taken[number] = true;
     if (!can_choose(lists, is_taken, steps)) result.push_back(values[number]);

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "tenon/grammar/json/shape.h"
+#include "tenon/grammar/json/shapes.h"
 #include "tenon/grammar/print/lower_automaton.h"
 #include "tenon/json/decimal.h"
 #include "tenon/json/value.h"
@@ -67,12 +67,12 @@ class JsonLowering {
         exprs_(std::make_shared<regex::ExprSet>(
             Limits{.max_bytes = std::uint64_t{64} << 20, .shared = &shared})),
         shapes_(json.schema, exprs_, {}),
-        any_text_(shapes_.strings(Terms::kAnything)),
+        any_text_(shapes_.strings.language(Terms::kAnything)),
         spelling_([this](const CodePointSet& set) { return characters(set); }) {
     using Whitespace = JsonOptions::Whitespace;
-    shapes_.on_steps([&shared](std::uint64_t steps) { return shared.take_steps(steps); });
-    if (json_.plain_integers) shapes_.spell_integers();
-    if (json_.declared_only) shapes_.name_declared_only();
+    shapes_.work.on_steps([&shared](std::uint64_t steps) { return shared.take_steps(steps); });
+    if (json_.plain_integers) shapes_.number_rules.spell_integers();
+    if (json_.declared_only) shapes_.names.declared_only();
     if (json_.whitespace == Whitespace::pretty) {
       constexpr std::uint32_t kMaxIndent = 100;
       json_.max_whitespace = std::max(json_.max_whitespace, kMaxIndent);
@@ -90,7 +90,7 @@ class JsonLowering {
     const Term term = shapes_.terms().node(shapes_.terms().schema().root());
     const bool satisfiable = shapes_.is_satisfiable(term);
     if (const auto error = first_error()) return Unexpected(*error);
-    if (!satisfiable) return Unexpected(shapes_.unsatisfiable());
+    if (!satisfiable) return Unexpected(shapes_.satisfiable.error());
     const NodeId root = value(term, "root");
     while (!pending_.empty()) {
       const Pending next = std::move(pending_.back());
@@ -441,7 +441,7 @@ class JsonLowering {
     if (const auto values = finite_values(term, name)) {
       node = rules_.choice(*values);
       if (values->size() > 4) node = rule(name, node);
-    } else if (shapes_.arrays(term).empty() && shapes_.objects(term).empty()) {
+    } else if (shapes_.arrays.of(term).empty() && shapes_.objects.of(term).empty()) {
       node = rules_.choice(scalars(term, name));
     } else {
       const RuleId rule = rules_.declare(name);
@@ -454,19 +454,20 @@ class JsonLowering {
 
   NodeId composite(Term term, const std::string& name) {
     Parts ways;
-    for (const ObjectShape& shape : shapes_.objects(term))
+    for (const ObjectShape& shape : shapes_.objects.of(term))
       ways.push_back(object(term, shape, name));
-    for (const ArrayShape& shape : shapes_.arrays(term)) ways.push_back(array(term, shape, name));
+    for (const ArrayShape& shape : shapes_.arrays.of(term))
+      ways.push_back(array(term, shape, name));
     for (const NodeId way : scalars(term, name)) ways.push_back(way);
     return rules_.choice(std::move(ways));
   }
 
   Parts scalars(Term term, const std::string& name) {
     Parts ways;
-    const Constants constants = shapes_.constants(term);
+    const Constants constants = shapes_.constants.of(term);
     constexpr std::array<const char*, 3> kWords{"null", "false", "true"};
     for (const NodeId way : numbers(term, name)) ways.push_back(way);
-    const StringShape& text = shapes_.text(term);
+    const StringShape& text = shapes_.strings.text(term);
     if (shapes_.is_satisfiable(text)) ways.push_back(string(term, text, name));
     for (std::size_t i = 0; i < kWords.size(); ++i) {
       if (constants[i]) ways.push_back(rules_.literal(kWords[i]));
@@ -483,13 +484,14 @@ class JsonLowering {
     if (!all) return std::nullopt;
     // In draft 4, 1.0 is not an integer, although it is the same value as 1.
     const bool integers_are_spelled = std::ranges::any_of(
-        shapes_.numbers(term), [](const auto& shape) { return shape.set.integers_are_spelled; });
+        shapes_.numbers.of(term), [](const auto& shape) { return shape.set.integers_are_spelled; });
     Parts result;
     if (integers_are_spelled) result = numbers(term, name);
     std::set<std::string> seen;
     for (const Value* value : *all) {
       if (integers_are_spelled && value->if_number() != nullptr) continue;
-      if (!shapes_.fits(term, *value) || !seen.insert(json::to_string(*value)).second) continue;
+      if (!shapes_.work.fits(term, *value) || !seen.insert(json::to_string(*value)).second)
+        continue;
       Parts parts;
       if (is_full() || !spell(*value, kMaxDepth, parts)) return std::nullopt;
       result.push_back(rules_.sequence(std::move(parts)));
@@ -628,7 +630,7 @@ class JsonLowering {
 
   Parts numbers(Term term, const std::string& name) {
     Parts ways;
-    for (const NumberShape& shape : shapes_.numbers(term)) {
+    for (const NumberShape& shape : shapes_.numbers.of(term)) {
       if (shape.needs_check) {
         relax(term, Subject::numbers,
               "there are too many alternatives for a number: not all of "
@@ -671,7 +673,7 @@ class JsonLowering {
   // ---- Strings ----------------------------------------------------------------------------------
 
   NodeId string(Term term, const StringShape& shape, const std::string& name) {
-    if (shapes_.strings_need_check(term)) {
+    if (shapes_.strings.needs_check(term)) {
       relax(term, Subject::strings, "the format asks for more than a pattern can say");
     }
     if (shape.values) {
@@ -688,7 +690,7 @@ class JsonLowering {
       // As a tree, a large automaton would be larger still.
       const std::size_t max_states =
           tree && options_.with_lexemes ? kMaxStatesBesideTree : options_.max_states;
-      const auto automaton = automaton_of(*exprs_, shapes_.strings(term), max_states);
+      const auto automaton = automaton_of(*exprs_, shapes_.strings.language(term), max_states);
       if (automaton) return regular(*automaton, name + "-string", spelling_, "\"");
       reason = automaton.error().message;
     }
@@ -740,7 +742,7 @@ class JsonLowering {
     const auto span = terms.parts_of(term);
     std::vector<Term> parts(span.begin(), span.end());
     std::erase_if(parts, [&](Term part) {
-      const StringShape& text = shapes_.text(part);
+      const StringShape& text = shapes_.strings.text(part);
       return all ? is_any_but_for_length(text) && text.length == Counts{}
                  : !shapes_.is_satisfiable(text);
     });
@@ -884,7 +886,7 @@ class JsonLowering {
     bool needs_check = shape.needs_check || !shape.some.empty();
     std::vector<Property> properties;
     std::uint64_t required = 0;
-    for (const auto& [property, child] : shapes_.named(shape)) {
+    for (const auto& [property, child] : shapes_.names.named(shape)) {
       if (!shapes_.is_satisfiable(child)) continue;
       const bool is_required = std::ranges::binary_search(shape.required, property);
       if (is_required) ++required;
@@ -906,7 +908,7 @@ class JsonLowering {
   std::optional<NodeId> other_property(Term term, const ObjectShape& shape, const std::string& name,
                                        bool& needs_check) {
     Parts ways;
-    for (const Shapes::OtherNames& other : shapes_.others(shape, needs_check)) {
+    for (const OtherNames& other : shapes_.names.others(shape, needs_check)) {
       Parts parts{other_name(term, other, name)};
       append_colon(parts);
       parts.push_back(with_gap(value(other.value, name_of_part(name, "other"))));
@@ -916,7 +918,7 @@ class JsonLowering {
     return rule(name_of_part(name, "others"), rules_.choice(std::move(ways)));
   }
 
-  NodeId other_name(Term term, const Shapes::OtherNames& other, const std::string& name) {
+  NodeId other_name(Term term, const OtherNames& other, const std::string& name) {
     constexpr std::size_t kMaxLength = 3'000;  // of all names together; each byte is a state
     std::size_t length = 0;
     for (const std::string& but : other.but) length += but.size();
