@@ -4,6 +4,7 @@
 
 #include "tenon/format/entities.h"
 #include "tenon/format/json_filter.h"
+#include "tenon/grammar/front/parameter_style.h"
 
 namespace tenon::format {
 
@@ -19,7 +20,7 @@ NodeId ParameterGrammar::parameters_of(const json::Value& reference, int depth) 
   if (properties.empty() && !is_open(schema)) return rules_.literal("");
   if (properties.empty() && !syntax().item.empty()) {
     const NodeId any = elements_of(schema, depth);
-    return bound(schema, "minProperties").value_or(0) > 0 ? any : optional(any);
+    return grammar::count_of(schema, "minProperties").value_or(0) > 0 ? any : optional(any);
   }
   if (properties.empty()) return others_of(schema, depth, 0);
   return members(properties, required_names(schema), "", [&](const json::Member& property) {
@@ -34,8 +35,8 @@ NodeId ParameterGrammar::others_of(const json::Value& schema, int depth, std::ui
   const json::Value* const others = schema.find("additionalProperties");
   const json::Value any = json::Object{};
   const NodeId one = parameter(name_node(), std::nullopt, others != nullptr ? *others : any, depth);
-  return rules_.repeat(one, std::max(bound(schema, "minProperties").value_or(0), least),
-                       bound(schema, "maxProperties").value_or(node::kUnbounded));
+  return rules_.repeat(one, std::max(grammar::count_of(schema, "minProperties").value_or(0), least),
+                       grammar::count_of(schema, "maxProperties").value_or(node::kUnbounded));
 }
 
 // The same as elements, of which there is at least one.
@@ -163,7 +164,8 @@ NodeId ParameterGrammar::element(const json::Value& schema, int depth, bool may_
     return rules_.choice({parameters_of(schema, depth + 1), json_of_part(schema)});
   }
   if (types == kObject && depth < kMaxDepth && is_open(schema)) {
-    const bool may_have_none = may_be_empty && bound(schema, "minProperties").value_or(0) == 0;
+    const bool may_have_none =
+        may_be_empty && grammar::count_of(schema, "minProperties").value_or(0) == 0;
     const NodeId elements = elements_of(schema, depth + 1);
     return rules_.choice({may_have_none ? optional(elements) : elements, json_of_part(schema)});
   }
@@ -173,10 +175,11 @@ NodeId ParameterGrammar::element(const json::Value& schema, int depth, bool may_
     const std::string& name = syntax().item;
     const NodeId item = items != nullptr ? parameter(rules_.literal(name), name, *items, depth + 1)
                                          : any_element(rules_.literal(name));
-    const std::uint32_t min = bound(schema, "minItems").value_or(0);
-    return rules_.choice({separated(item, "", may_be_empty ? min : std::max(1U, min),
-                                    bound(schema, "maxItems").value_or(node::kUnbounded)),
-                          json_of_part(schema)});
+    const std::uint32_t min = grammar::count_of(schema, "minItems").value_or(0);
+    return rules_.choice(
+        {separated(item, "", may_be_empty ? min : std::max(1U, min),
+                   grammar::count_of(schema, "maxItems").value_or(node::kUnbounded)),
+         json_of_part(schema)});
   }
   return json_of_part(schema);
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tenon/grammar/front/parameter_style.h"
+
 namespace tenon::format {
 
 // `is_behind_paren`: the parenthesis has been read.
@@ -152,8 +154,8 @@ NodeId StyledValueGrammar::items(const json::Value& schema, int depth) {
   const json::Array none;
   const json::Array& first =
       list != nullptr && list->if_array() != nullptr ? *list->if_array() : none;
-  const auto min = bound(schema, "minItems").value_or(0);
-  auto max = bound(schema, "maxItems").value_or(node::kUnbounded);
+  const auto min = grammar::count_of(schema, "minItems").value_or(0);
+  auto max = grammar::count_of(schema, "maxItems").value_or(node::kUnbounded);
   const auto count = static_cast<std::uint32_t>(std::min<std::size_t>(first.size(), max));
   if (others != nullptr && is_nothing(*others)) max = count;
   if (min > max) return rules_.choice({});
@@ -176,8 +178,8 @@ NodeId StyledValueGrammar::pairs(NodeId key, std::string_view colon, const json:
   const json::Value* const others = schema.find("additionalProperties");
   const NodeId pair = rules_.sequence({key, rules_.literal(std::string(colon)),
                                        others != nullptr ? value(*others, depth) : any_value()});
-  return separated(pair, style_.separator, bound(schema, "minProperties").value_or(0),
-                   bound(schema, "maxProperties").value_or(node::kUnbounded));
+  return separated(pair, style_.separator, grammar::count_of(schema, "minProperties").value_or(0),
+                   grammar::count_of(schema, "maxProperties").value_or(node::kUnbounded));
 }
 
 NodeId StyledValueGrammar::any_text() {
@@ -260,8 +262,8 @@ NodeId StyledValueGrammar::quoted(const json::Value& schema) {
 // A string without apostrophes as Python's repr writes it. If a schema requires more than the
 // type it has no escapes, so that length and pattern apply to the text itself.
 NodeId StyledValueGrammar::single_quoted(const json::Value& schema) {
-  const bool is_any = !bound(schema, "minLength") && !bound(schema, "maxLength") &&
-                      schema.find("pattern") == nullptr;
+  const bool is_any = !grammar::count_of(schema, "minLength") &&
+                      !grammar::count_of(schema, "maxLength") && schema.find("pattern") == nullptr;
   const NodeId body =
       is_any ? rules_.add(node::Pattern{R"((?:[^'\\\x00-\x1f]|\\['"\\ntr])*)"})
              : both(language_of(schema, "'"), rules_.add(node::Pattern{R"([^'\\\x00-\x1f]*)"}));

@@ -6,6 +6,7 @@
 #include "tenon/base/log.h"
 #include "tenon/format/entities.h"
 #include "tenon/format/read_back.h"
+#include "tenon/grammar/front/parameter_style.h"
 #include "tenon/regex/code_points.h"
 
 namespace tenon::format {
@@ -40,15 +41,6 @@ json::Object properties_of(const json::Value& schema) {
 
 bool is_nothing(const json::Value& schema) {
   return schema.if_bool() != nullptr && !*schema.if_bool();
-}
-
-std::optional<std::uint32_t> bound(const json::Value& schema, std::string_view keyword) {
-  const json::Value* const value = schema.find(keyword);
-  const auto number = value == nullptr || value->if_number() == nullptr
-                          ? std::nullopt
-                          : value->if_number()->to_int64();
-  if (!number || *number < 0 || *number >= node::kUnbounded) return std::nullopt;
-  return static_cast<std::uint32_t>(*number);
 }
 
 // Whether the format can write a parameter with that name so that its parser reads it back: keys
@@ -299,8 +291,8 @@ NodeId TextValueGrammar::language_of_strings(const json::Value& schema, const st
   const NodeId text = text_of_value(stop);
   if (tool_->grammar) return rules_.add(node::Both{{text, input(grammar::Spelling::plain)}});
   std::vector<NodeId> all{text};
-  const auto min = bound(schema, "minLength");
-  const auto max = bound(schema, "maxLength");
+  const auto min = grammar::count_of(schema, "minLength");
+  const auto max = grammar::count_of(schema, "maxLength");
   if (min || max) {
     const NodeId any = rules_.add(node::Characters{regex::CodePointSet::all()});
     all.push_back(rules_.repeat(any, min.value_or(0), max.value_or(node::kUnbounded)));

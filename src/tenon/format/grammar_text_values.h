@@ -24,8 +24,6 @@ std::vector<std::string_view> required_names(const json::Value& schema);
 json::Object properties_of(const json::Value& schema);
 /// True for the schema `false`.
 bool is_nothing(const json::Value& schema);
-/// The value of a keyword such as `minLength`, if it is a number that a grammar can count to.
-std::optional<std::uint32_t> bound(const json::Value& schema, std::string_view keyword);
 
 class TextValueGrammar : protected JsonGrammar {
  public:

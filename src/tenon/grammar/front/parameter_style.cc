@@ -302,8 +302,8 @@ class ParameterWriter {
       // The pattern may match anywhere in the text, as in JSON Schema.
       all.push_back(rules_.add(node::Pattern{anywhere(*pattern->if_string())}));
     }
-    const auto min = length(*part.schema, "minLength");
-    const auto max = length(*part.schema, "maxLength");
+    const auto min = count_of(*part.schema, "minLength");
+    const auto max = count_of(*part.schema, "maxLength");
     if (min && max && *max < *min) return false;
     if (min || max) {
       const NodeId any = rules_.add(node::Characters{CodePointSet::all()});
@@ -313,14 +313,6 @@ class ParameterWriter {
   }
   static std::string anywhere(const std::string& pattern) {
     return "[\\s\\S]*?(?:" + pattern + ")[\\s\\S]*";
-  }
-  static std::optional<std::uint32_t> length(const json::Value& schema, std::string_view keyword) {
-    const json::Value* const value = schema.find(keyword);
-    const auto number = value == nullptr || value->if_number() == nullptr
-                            ? std::nullopt
-                            : value->if_number()->to_int64();
-    if (!number || *number < 0 || *number >= node::kUnbounded) return std::nullopt;
-    return static_cast<std::uint32_t>(*number);
   }
 
   // All ways to write a value of the schema.
@@ -429,8 +421,8 @@ class ParameterWriter {
                            way.value, rules_.literal(std::string(style_.close))}));
     }
     const NodeId one = rules_.sequence({space(), rules_.choice(std::move(nodes))});
-    const NodeId all = rules_.repeat(one, length(*part.schema, "minItems").value_or(0),
-                                     length(*part.schema, "maxItems").value_or(node::kUnbounded));
+    const NodeId all = rules_.repeat(one, count_of(*part.schema, "minItems").value_or(0),
+                                     count_of(*part.schema, "maxItems").value_or(node::kUnbounded));
     return rules_.sequence({all, space()});
   }
 
@@ -659,6 +651,15 @@ std::string parameter_style_names() {
     list += (list.empty() ? "" : ", ") + std::string(style.name);
   }
   return list;
+}
+
+std::optional<std::uint32_t> count_of(const json::Value& schema, std::string_view keyword) {
+  const json::Value* const value = schema.find(keyword);
+  const auto number = value == nullptr || value->if_number() == nullptr
+                          ? std::nullopt
+                          : value->if_number()->to_int64();
+  if (!number || *number < 0 || *number >= node::kUnbounded) return std::nullopt;
+  return static_cast<std::uint32_t>(*number);
 }
 
 Expected<NodeId> add_parameters(Rules& rules, const json::Value& schema,

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +37,10 @@ struct ParameterStyle {
 [[nodiscard]] const ParameterStyle* find_parameter_style(std::string_view name);
 /// The names, listed as in a sentence.
 [[nodiscard]] std::string parameter_style_names();
+
+/// The value of a keyword such as `minLength`, if it is a number that a grammar can count to.
+[[nodiscard]] std::optional<std::uint32_t> count_of(const json::Value& schema,
+                                                    std::string_view keyword);
 
 /// Adds the objects of a JSON Schema and returns their node. Strings are written as they are, up to
 /// what closes the member; other values as JSON. Members come in the schema's order (with

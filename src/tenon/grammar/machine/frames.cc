@@ -61,24 +61,38 @@ class LiteralFrame final : public Frame {
   std::string bytes_;
 };
 
-// Local: the item that comes next. The last item is entered in place of the sequence itself, so
-// that a list written as `item rest` needs no stack.
-class SequenceFrame final : public Frame {
+// A frame that reads items one after the other. Local: how many have been read, as far as it
+// matters. `Items` says what comes after so many (enter_item), and how few bytes are then needed
+// (least_from).
+template <class Items>
+class ItemsFrame : public Frame {
  public:
-  explicit SequenceFrame(std::vector<FrameId> items) : items_(std::move(items)) {}
-
   void enter(Machine& machine, FrameId self, CellId parent) override {
-    enter_item(machine, self, 0, parent);
+    items().enter_item(machine, self, 0, parent);
   }
   void resume(Machine& machine, const Cell& cell) override {
-    enter_item(machine, cell.frame, cell.local, cell.parent);
+    items().enter_item(machine, cell.frame, cell.local, cell.parent);
   }
-  [[nodiscard]] std::uint32_t least(Machine& machine) override { return least_from(machine, 0); }
+  [[nodiscard]] std::uint32_t least(Machine& machine) override {
+    return items().least_from(machine, 0);
+  }
   [[nodiscard]] std::uint32_t left(Machine& machine, const Cell& cell) override {
-    return least_from(machine, cell.local);
+    return items().least_from(machine, cell.local);
   }
 
  private:
+  Items& items() { return static_cast<Items&>(*this); }
+};
+
+// The last item is entered in place of the sequence itself, so that a list written as `item rest`
+// needs no stack.
+class SequenceFrame final : public ItemsFrame<SequenceFrame> {
+ public:
+  explicit SequenceFrame(std::vector<FrameId> items) : items_(std::move(items)) {}
+
+ private:
+  friend ItemsFrame;
+
   [[nodiscard]] std::uint32_t least_from(Machine& machine, std::uint64_t index) const {
     std::uint32_t sum = 0;
     for (; index < items_.size() && sum < Machine::kFar; ++index) {
@@ -116,24 +130,14 @@ class ChoiceFrame final : public Frame {
   std::vector<FrameId> items_;
 };
 
-// Local: how many items have been read, as far as it matters.
-class RepeatFrame final : public Frame {
+class RepeatFrame final : public ItemsFrame<RepeatFrame> {
  public:
   RepeatFrame(FrameId item, std::uint64_t min, std::uint64_t max)
       : item_(item), min_(min), max_(max) {}
 
-  void enter(Machine& machine, FrameId self, CellId parent) override {
-    enter_item(machine, self, 0, parent);
-  }
-  void resume(Machine& machine, const Cell& cell) override {
-    enter_item(machine, cell.frame, cell.local, cell.parent);
-  }
-  [[nodiscard]] std::uint32_t least(Machine& machine) override { return least_from(machine, 0); }
-  [[nodiscard]] std::uint32_t left(Machine& machine, const Cell& cell) override {
-    return least_from(machine, cell.local);
-  }
-
  private:
+  friend ItemsFrame;
+
   [[nodiscard]] std::uint32_t least_from(Machine& machine, std::uint64_t count) const {
     if (count >= min_) return 0;
     const std::uint64_t items = std::min<std::uint64_t>(min_ - count, Machine::kFar);

@@ -10,9 +10,22 @@
 #include <vector>
 
 #include "tenon/grammar/rules/rules.h"
+#include "tenon/regex/code_points.h"
 
 /// Questions that lower() and the printers ask about a grammar.
 namespace tenon::grammar {
+
+/// Appends the inside of a character class; `character` returns how one character is written in it.
+/// Two characters in a row are shorter without a dash.
+template <class F>
+void append_ranges(std::string& text, const regex::CodePointSet& set, F character) {
+  for (const regex::CodePointSet::Range& range : set.ranges()) {
+    text += character(range.first);
+    if (range.last == range.first) continue;
+    if (range.last > range.first + 1) text += '-';
+    text += character(range.last);
+  }
+}
 
 /// The parts of a node; for a rule, its body.
 [[nodiscard]] std::vector<NodeId> parts_of(const Rules& rules, NodeId id);

@@ -345,12 +345,7 @@ class BnfPrinter {
     const bool is_last = dialect_ == Dialect::ebnf && listed.contains('-');
     if (is_last) listed = listed.intersected(dash.complemented());
     std::string text = is_negated ? "[^" : "[";
-    for (const CodePointSet::Range& range : listed.ranges()) {
-      text += class_character(range.first);
-      if (range.last == range.first) continue;
-      if (range.last > range.first + 1) text += '-';
-      text += class_character(range.last);
-    }
+    append_ranges(text, listed, [this](char32_t c) { return class_character(c); });
     return text + (is_last ? "-]" : "]");
   }
 

@@ -213,13 +213,8 @@ class LarkPrinter {
     if (is_negated && rest.is_empty()) return "(?s:.)";
     const CodePointSet& listed = is_negated ? rest : set;
     std::string text = is_negated ? "[^" : "[";
-    for (const CodePointSet::Range& range : listed.ranges()) {
-      // A negated class that includes the surrogates does not list them.
-      text += class_character(range.first);
-      if (range.last == range.first) continue;
-      if (range.last > range.first + 1) text += '-';
-      text += class_character(range.last);
-    }
+    // A negated class that includes the surrogates does not list them.
+    append_ranges(text, listed, class_character);
     return text + "]";
   }
 
