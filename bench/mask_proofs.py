@@ -246,7 +246,7 @@ class Follower:
                 return place
         return None
 
-    def complete(self, matcher, tokens, to_end, end):
+    def complete(self, matcher, tokens, to_end, end, controls):
         """`tokens`, which the matcher has read, and what brings them to an end; None: it found none."""
         tokens = list(tokens)
         while len(tokens) < MOST_TOKENS + 60:
@@ -255,8 +255,8 @@ class Follower:
                 return tokens
             token = next((t for t in to_end if has(words, t)), None)
             if token is None:
-                allowed = allowed_of(words)
-                if not len(allowed):
+                allowed = [token for token in allowed_of(words) if token not in controls]
+                if not allowed:
                     return None
                 token = int(allowed[0])
             if not self.engine.accept(matcher, token):
@@ -360,7 +360,7 @@ class Proofs:
                     break
                 tokens.append(token)
             else:
-                done = follower.complete(matcher, tokens, self.to_end, self.end)
+                done = follower.complete(matcher, tokens, self.to_end, self.end, self.controls)
                 yield (done, False) if done is not None else (tokens, None)
                 continue
             if has(follower.mask(matcher), self.end):
@@ -384,7 +384,8 @@ class Proofs:
                 differ = masks[names[0]] ^ masks[names[0]]
                 for name in names[1:]:
                     differ |= masks[names[0]] ^ masks[name]
-                found = allowed_of(differ)
+                # A control token has a text of its own, which is data here.
+                found = [token for token in allowed_of(differ) if token not in self.controls]
                 self.counts["all"]["tokens that differ"] += len(found)
                 for token in self.random.sample(
                     list(map(int, found)), min(len(found), self.arguments.tokens)
@@ -401,7 +402,11 @@ class Proofs:
                             for t in [*tokens[:place], token]
                         ):
                             done = followers[name].complete(
-                                matcher, [*tokens[:place], token], self.to_end, self.end
+                                matcher,
+                                [*tokens[:place], token],
+                                self.to_end,
+                                self.end,
+                                self.controls,
                             )
                             if done is not None:
                                 yield done
