@@ -102,6 +102,12 @@ OrComplaint<json::Value> request_of(const ReplayOptions& options, const record::
   return request;
 }
 
+// The kept responses and conversations that the recorded request goes on from.
+json::Object found_in(const record::Read& read) {
+  const json::Value* const found = read.heading.find("found");
+  return found == nullptr || found->if_object() == nullptr ? json::Object() : *found->if_object();
+}
+
 // The request of the recording, answered by its tokens: everything between the client and the
 // engine is what serves clients, too. The answer is recorded as a server records it.
 OrComplaint<Replayed> replay(const ReplayOptions& options, const record::Read& read) {
@@ -123,8 +129,10 @@ OrComplaint<Replayed> replay(const ReplayOptions& options, const record::Read& r
     if (Status added = models.add(*std::move(model)); !added) {
       return complaint(kBadInput, added.error().message);
     }
-    api::Service service(
-        {.access = {}, .version = std::string(kVersion), .recorder = *std::move(recorder)});
+    api::Service service({.access = {},
+                          .version = std::string(kVersion),
+                          .recorder = *std::move(recorder),
+                          .found = found_in(read)});
     service.set_models(std::move(models));
     auto [exchange, answer] =
         http::make_local_exchange({.method = "POST",

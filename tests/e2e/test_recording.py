@@ -66,6 +66,20 @@ def test_a_recording_is_replayed_to_the_byte(recorded, path, body):
     assert same.stdout.startswith("the same: ")
 
 
+def test_what_a_request_goes_on_from_is_in_the_recording(recorded):
+    first, _ = record(recorded, "/v1/responses", {**RESPONSES, "store": True})
+    body = {**RESPONSES, "store": True, "input": "And tomorrow?", "previous_response_id": json.loads(first)["id"]}
+    text, file = record(recorded, "/v1/responses", {**body, "stream": True})
+    assert json.loads(file.read_text().splitlines()[0])["found"][body["previous_response_id"]]["response"]["object"] == "response"
+    assert body["previous_response_id"] in text
+    same = replay(file, "--expect")
+    assert same.returncode == 0, same.stdout + same.stderr
+    made = requests.post(recorded.url + "/v1/conversations", json={"items": [{"role": "user", "content": "Paris?"}]}, timeout=60)
+    _, file = record(recorded, "/v1/responses", {**RESPONSES, "conversation": made.json()["id"]})
+    same = replay(file, "--expect")
+    assert same.returncode == 0, same.stdout + same.stderr
+
+
 def test_a_change_is_told(recorded, tmp_path):
     _, file = record(recorded, "/v1/chat/completions", CHAT)
     changed = tmp_path / "changed.jsonl"

@@ -80,7 +80,8 @@ void LiveAnswers::start(Call& call, chat::Model& model, Asked asked) {
                                   .model = model.name(),
                                   .path = request.path,
                                   .is_stream = is_stream,
-                                  .request = request.body});
+                                  .request = request.body,
+                                  .found = asked.found.empty() ? nullptr : &asked.found});
   }
   Workers& writers = asked.chat.logprobs ? runner_.large() : runner_.quick();
   auto answer = std::make_shared<ChatAnswer>(

@@ -26,6 +26,7 @@ struct Asked {
   unsigned choices = 1;
   bool stream = false;
   std::vector<message::Diagnostic> left_out{};  ///< From the request.
+  json::Object found{};                         ///< record::Heading::found
 };
 
 /// Why the model cannot accept the request's field for recursive models.

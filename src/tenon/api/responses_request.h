@@ -39,6 +39,7 @@ struct ResponsesRequest {
   std::size_t first_new = 0;                  ///< The first item that is not in the conversation.
   CalledAsByName called_as;                   ///< By the model's name of the tool.
   std::vector<message::Diagnostic> left_out;  ///< What was left out, each with its path.
+  json::Object found;                         ///< What FindResponse found, by id.
 };
 
 /// A conversation that is to be made, or items to add to it.

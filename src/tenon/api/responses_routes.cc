@@ -27,10 +27,16 @@ namespace {
 using json::Value;
 using Keep = std::function<bool(const Value& response)>;
 
-FindResponse finder(const ServiceParts& parts, const Call& call) {
-  return [&parts, owner = call.key.name()](const std::string& id) {
-    return id.starts_with("conv_") ? parts.conversations.find(owner, id)
-                                   : parts.kept.find(owner, id);
+// What it finds it puts into `found`, too, if answers are recorded.
+FindResponse finder(const ServiceParts& parts, const Call& call, json::Object* found = nullptr) {
+  return [&parts, found,
+          owner = call.key.name()](const std::string& id) -> Result<json::Value, ApiError> {
+    if (const Value* known = parts.options.found.find(id)) return *known;
+    auto kept =
+        id.starts_with("conv_") ? parts.conversations.find(owner, id) : parts.kept.find(owner, id);
+    const bool is_recorded = found != nullptr && parts.options.recorder != nullptr;
+    if (is_recorded && kept && !kept->is_null()) found->set(id, *kept);
+    return kept;
   };
 }
 
@@ -47,7 +53,9 @@ Keep keeper(ServiceParts& parts, const Call& call, const std::string& id,
   const std::string owner(call.key.name());
   Keep store;
   if (request.store) store = parts.kept.keeper(owner, id, request.input);
-  if (request.conversation.empty()) return store;
+  if (request.conversation.empty() || parts.options.found.contains(request.conversation)) {
+    return store;
+  }
   json::Array own(request.input.begin() + static_cast<std::ptrdiff_t>(request.first_new),
                   request.input.end());
   return [&parts, owner, name = request.conversation, own = std::move(own),
@@ -136,17 +144,20 @@ void answer_response(ServiceParts& parts, Call& call, chat::Model& model, const 
   Asked asked{.encoder = std::make_unique<ResponsesEncoder>(std::move(head)),
               .chat = std::move(request.chat),
               .stream = request.stream,
-              .left_out = std::move(request.left_out)};
+              .left_out = std::move(request.left_out),
+              .found = std::move(request.found)};
   if (!request.background) return parts.answers.start(call, model, std::move(asked));
   answer_in_background(parts, call, model, std::move(asked), id, std::move(keep));
 }
 
 void responses(ServiceParts& parts, Call& call) {
   const std::string id = random_id("resp_");
+  json::Object found;
   auto request = decoded(parts, call, [&](const Value& value, const DecodeOptions& how) {
-    return decode_response(value, id, finder(parts, call), with_seal(parts, call, how));
+    return decode_response(value, id, finder(parts, call, &found), with_seal(parts, call, how));
   });
   if (!request) return respond_error(call, request.error());
+  request->found = std::move(found);
   with_model(parts, call, *std::move(request), [&parts, id](auto& own, auto& model, auto& asked) {
     answer_response(parts, own, model, id, asked);
   });

@@ -37,6 +37,9 @@ struct ServiceOptions {
   /// Where responses are kept; null: in memory, the last 1,000 of up to 64 MiB.
   std::shared_ptr<store::ResponseStore> store;
   std::shared_ptr<record::Recorder> recorder;  ///< Null: answers are not recorded.
+  /// Ids that are kept as a recording has them (record::Heading::found): requests go on from them,
+  /// and nothing is added to them.
+  json::Object found;
   /// The owners of keys who may see recordings; a server without keys shows them to all.
   std::vector<std::string> inspectors;
   /// Answers requests for "a:b" if a and b are models that are not recursive and no model has that

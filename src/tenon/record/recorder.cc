@@ -615,6 +615,7 @@ std::shared_ptr<Recording> Recorder::begin(const Heading& heading) {
     line.text("path", heading.path).flag("stream", heading.is_stream);
     if (!state->has_contents) return;
     if (auto request = json::parse(heading.request)) line.json("request", *request);
+    if (heading.found != nullptr) line.json("found", *heading.found);
   });
   {
     const std::lock_guard lock(impl_->mutex);

@@ -35,6 +35,9 @@ struct Heading {
   std::string path;
   bool is_stream = false;
   std::string_view request;  ///< The body as it came.
+  /// What the store has of the ids that the request goes on from (api::FindResponse), by id; null:
+  /// it goes on from none.
+  const json::Object* found = nullptr;
 };
 
 class Recorder;
