@@ -5,10 +5,12 @@
 #include <bit>
 #include <cstring>
 #include <ctime>
+#include <functional>
 #include <utility>
 #include <vector>
 
 #include "tenon/base/file.h"
+#include "tenon/grammar/chosen_grammar.h"
 #include "tenon/grammar/json/json_frames.h"
 #include "tenon/grammar/machine/matcher.h"
 #include "tenon/schema/schema.h"
@@ -303,12 +305,13 @@ bool is_limit(Errc code) {
 
 class MaskWalk {
  public:
-  // `schema` is null if it is not fully enforced.
-  MaskWalk(Choices& choices, std::shared_ptr<const schema::Schema> schema,
-           const std::shared_ptr<Grammar>& grammar, std::shared_ptr<Grammar> other,
-           MaskWalkCounts& counts)
+  // Whether a text that is accepted as a whole is right.
+  using Check = std::function<std::optional<std::string>(const std::string& text)>;
+
+  MaskWalk(Choices& choices, Check check, const std::shared_ptr<Grammar>& grammar,
+           std::shared_ptr<Grammar> other, MaskWalkCounts& counts)
       : choices_(choices),
-        schema_(std::move(schema)),
+        check_(std::move(check)),
         vocab_(grammar->index().vocab()),
         matcher_(grammar),
         other_(std::move(other)),
@@ -450,11 +453,8 @@ class MaskWalk {
     return allowed_.empty() ? 0 : allowed_.back();
   }
   void validate() {
-    const auto instance = json::parse(text());
-    promise(instance.has_value(), "what is accepted as a whole is JSON");
-    if (!instance || !schema_) return;
-    const auto is_valid = schema_->is_valid(*instance);
-    promise(!is_valid || *is_valid, "what is accepted as a whole is valid");
+    const std::optional<std::string> wrong = check_ ? check_(text()) : std::nullopt;
+    if (wrong) promise(false, *wrong);
   }
 
   void roll_back() {
@@ -512,7 +512,7 @@ class MaskWalk {
   }
 
   Choices& choices_;
-  std::shared_ptr<const schema::Schema> schema_;
+  Check check_;
   const vocab::Vocab& vocab_;
   Matcher matcher_;
   std::shared_ptr<Grammar> other_;
@@ -523,6 +523,26 @@ class MaskWalk {
   std::size_t offset_ = 0;
   std::optional<std::string> broken_;
 };
+
+// A walk through the grammar of `build`, made twice. Returns the promise that was broken, if any.
+std::optional<std::string> walk_through(Choices& choices, const Grammar::Build& build,
+                                        MaskWalk::Check check,
+                                        const std::shared_ptr<VocabIndex>& index,
+                                        MaskWalkCounts& counts) {
+  const double begun = walk_cpu_us();
+  const auto grammar = Grammar::make(build, index);
+  counts.most_us = std::max(counts.most_us, walk_cpu_us() - begun);
+  if (!grammar) {
+    ++counts.refused;
+    const Errc code = grammar.error().code;
+    if (grammar.error().message.empty()) return "a refusal says why";
+    if (!is_limit(code) && code != Errc::unsatisfiable) return "a grammar fails by a limit alone";
+    return std::nullopt;
+  }
+  const auto other = Grammar::make(build, index);
+  if (!other) return "what could be made once can be made again";
+  return MaskWalk(choices, std::move(check), *grammar, *other, counts).run();
+}
 
 }  // namespace
 
@@ -542,25 +562,38 @@ std::optional<std::string> play_mask_walk(std::string_view input,
     if (schema.error().message.empty()) return told("a refusal says why");
     return std::nullopt;
   }
-  const auto make = [&]() -> Expected<std::shared_ptr<Grammar>> {
-    return Grammar::make([=](Machine& machine) { return add_json(machine, *schema, options); },
-                         index);
+  const auto check = [&](const std::string& text) -> std::optional<std::string> {
+    const auto instance = json::parse(text);
+    if (!instance) return "what is accepted as a whole is JSON";
+    if (options.lenient) return std::nullopt;  // not all of the schema is enforced
+    const auto is_valid = (*schema)->is_valid(*instance);
+    if (is_valid && !*is_valid) return "what is accepted as a whole is valid";
+    return std::nullopt;
   };
-  const double begun = walk_cpu_us();
-  const auto grammar = make();
-  counts.most_us = std::max(counts.most_us, walk_cpu_us() - begun);
-  if (!grammar) {
+  auto broken = walk_through(
+      choices, [=](Machine& machine) { return add_json(machine, *schema, options); }, check, index,
+      counts);
+  return broken ? told(*std::move(broken)) : std::nullopt;
+}
+
+std::optional<std::string> play_grammar_walk(std::string_view input, Dialect dialect,
+                                             const std::shared_ptr<VocabIndex>& index,
+                                             MaskWalkCounts& counts) {
+  Choices choices(input);
+  ++counts.inputs;
+  const std::string source = chosen_grammar(choices, dialect);
+  const auto told = [&](std::string what) {
+    return std::optional(std::move(what) + ", grammar " + source);
+  };
+  const auto rules = read_rules(source, syntax_of(dialect));
+  if (!rules) {
     ++counts.refused;
-    const Errc code = grammar.error().code;
-    if (grammar.error().message.empty()) return told("a refusal says why");
-    if (!is_limit(code) && code != Errc::unsatisfiable)
-      return told("a grammar fails by a limit alone");
+    if (rules.error().message.empty()) return told("a refusal says why");
     return std::nullopt;
   }
-  const auto other = make();
-  if (!other) return told("what could be made once can be made again");
-  auto broken =
-      MaskWalk(choices, options.lenient ? nullptr : *schema, *grammar, *other, counts).run();
+  auto broken = walk_through(
+      choices, [&](Machine& machine) { return add_rules(machine, *rules, index->vocab()); },
+      nullptr, index, counts);
   return broken ? told(*std::move(broken)) : std::nullopt;
 }
 

@@ -12,6 +12,9 @@
 
 namespace tenon::grammar {
 
+/// The languages of the front ends; EBNF is read as GBNF.
+enum class Dialect : std::uint8_t { gbnf, ebnf, lark, structural_tag };
+
 /// For tests and fuzzers: choices made from the bytes of an input. Once the bytes are used up, each
 /// choice is the first one, so every input ends.
 class Choices {
@@ -34,7 +37,7 @@ class Choices {
 /// Sums over the calls of play_mask_walk().
 struct MaskWalkCounts {
   std::uint64_t inputs = 0;
-  std::uint64_t refused = 0;  ///< Schemas for which there was no grammar, with an error that says
+  std::uint64_t refused = 0;  ///< Sources for which there was no grammar, with an error that says
                               ///< why.
   std::uint64_t limited = 0;  ///< Walks that ended at a limit.
   std::uint64_t masks = 0;
@@ -49,6 +52,12 @@ struct MaskWalkCounts {
 [[nodiscard]] std::optional<std::string> play_mask_walk(std::string_view input,
                                                         const std::shared_ptr<VocabIndex>& index,
                                                         MaskWalkCounts& counts);
+
+/// The same for a grammar in one of the languages of the front ends (chosen_grammar.h). What is
+/// accepted as a whole is not checked.
+[[nodiscard]] std::optional<std::string> play_grammar_walk(std::string_view input, Dialect dialect,
+                                                           const std::shared_ptr<VocabIndex>& index,
+                                                           MaskWalkCounts& counts);
 
 /// The vocabulary of the bundled model; `root` is the root of the source tree.
 [[nodiscard]] std::shared_ptr<VocabIndex> bundled_index(const std::string& root);

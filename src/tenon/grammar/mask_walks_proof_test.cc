@@ -1,6 +1,8 @@
-// Random walks with masks through schemas with many counts, alternatives and looks, over real
-// vocabularies. fuzz/schema_masks.cc does the same for a fuzzer's inputs.
+// Random walks with masks through schemas with many counts, alternatives and looks, and through
+// grammars in all languages, over real vocabularies. fuzz/schema_masks.cc and fuzz/grammar_masks.cc
+// do the same for a fuzzer's inputs.
 #include <algorithm>
+#include <array>
 #include <iostream>
 #include <random>
 #include <string>
@@ -49,6 +51,33 @@ void walk_over(Data data, const char* name) {
   ASSERT_TRUE(index);
   walk(index, 1, is_long_test() ? 1000 : 4);
 }
+
+class GrammarWalksProof : public ::testing::TestWithParam<Dialect> {};
+
+TEST_P(GrammarWalksProof, OverTheBundledVocabulary) {
+  const auto index = bundled_index(TENON_SOURCE_DIR);
+  ASSERT_TRUE(index);
+  MaskWalkCounts counts;
+  const std::uint32_t count = is_long_test() ? 4000 : 12;
+  for (std::uint32_t seed = 1; seed <= count && !HasFailure(); ++seed) {
+    const auto broken = play_grammar_walk(random_input(seed), GetParam(), index, counts);
+    EXPECT_FALSE(broken) << "seed " << seed << ": " << *broken;
+  }
+  std::cerr << counts.inputs << " grammars, " << counts.refused << " refused, " << counts.limited
+            << " walks ended by a limit, " << counts.masks << " masks, the longest call "
+            << counts.most_us / 1000 << " ms\n";
+  EXPECT_LT(counts.refused, counts.inputs / 2);
+  EXPECT_GE(counts.masks, counts.inputs);
+}
+
+std::string name_of(const ::testing::TestParamInfo<Dialect>& one) {
+  constexpr std::array kNames{"Gbnf", "Ebnf", "Lark", "Tags"};
+  return kNames[static_cast<std::size_t>(one.param)];
+}
+INSTANTIATE_TEST_SUITE_P(Dialects, GrammarWalksProof,
+                         ::testing::Values(Dialect::gbnf, Dialect::ebnf, Dialect::lark,
+                                           Dialect::structural_tag),
+                         name_of);
 
 TEST(MaskWalksProof, OverBytes) {
   walk_over(Data::own, "bytes");
