@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -50,6 +51,10 @@ class MaskBuilder {
   struct ScannerCache {
     const Border* alphabet = nullptr;
     IntMap by_state;  // -> lexeme_masks_
+    // The last state of which all tokens were walked; null: no state was.
+    Scanner::State walked = 0;
+    std::shared_ptr<const TokenSet> inside_of_walked;
+    int failures = 0;  // of scan_difference(), one after the other
   };
   // The second parts of a border that a state can read, as indices of tokens.
   struct Rests {
@@ -62,6 +67,7 @@ class MaskBuilder {
     std::vector<vocab::TokenId>& found;
     bool may_ask;  // the trie has the tokens of the vocabulary, which come after text_
     bool asked = false;
+    bool is_kept = true;  // the trie lives as long as the index
   };
   struct Place {
     StateId state = 0;
@@ -71,9 +77,15 @@ class MaskBuilder {
   /// True if results may be shared with other grammars, because no limit cut the walk short.
   [[nodiscard]] bool is_whole() const { return !machine_.error(); }
   const CellMask& cell_mask(CellId cell, std::string_view text);
+  [[nodiscard]] bool is_covered(CellId cell) const;
+  void add_covered(StateId state, std::string_view text, std::span<std::uint32_t> mask);
+  [[nodiscard]] std::optional<vocab::TokenTrie> tokens_beside(std::span<const std::uint32_t> mask,
+                                                              const regex::ByteSet& bytes);
+  void begin_walks(std::string_view text);
   const LexemeMask& lexeme_mask(const Frame::Lexeme& lexeme);
-  bool walk_beyond(Scanner::Border border, StateId after, CellId cell, const Frame::Lexeme& lexeme,
+  bool walk_beyond(const LexemeMask& mask, StateId after, CellId cell, const Frame::Lexeme& lexeme,
                    bool with_inside);
+  [[nodiscard]] regex::ByteSet bytes_of_way_out(CellId cell, const Frame::Lexeme& lexeme);
   bool walk_out(CellId cell, const Frame::Lexeme& lexeme);
   bool walk_with(const regex::ByteSet& bytes, CellId cell, const Frame::Lexeme& lexeme,
                  bool with_inside);
@@ -85,6 +97,7 @@ class MaskBuilder {
   std::shared_ptr<const TokenSet> find_inside_of_short(const Frame::Lexeme& lexeme,
                                                        const Scanner::Way& of_all);
   std::shared_ptr<const TokenSet> take_inside(const regex::Fingerprint& key);
+  bool scan_difference(const Frame::Lexeme& lexeme);
   void add_inside(const Frame::Lexeme& lexeme);
   bool scan(const vocab::TokenTrie& trie, const Frame::Lexeme& lexeme, std::uint32_t max_nodes);
   bool scan_all_but(const Frame::Lexeme& lexeme);
@@ -99,7 +112,7 @@ class MaskBuilder {
   bool add_border(const LexemeMask& mask, const Frame::Lexeme& lexeme, CellId cell);
   const Rests& rests(const Border& border, const Scanner& scanner, StateId state);
   std::shared_ptr<const Opening> opening(const vocab::TokenTrie& trie, std::uint32_t root,
-                                         const Frame::Lexeme& lexeme);
+                                         const Frame::Lexeme& lexeme, bool is_kept);
   void walk(Walk& walk, std::uint32_t root, StateId state);
   void walk_nodes(Walk& walk, std::uint32_t begin, std::uint32_t end);
   void walk_lexeme(Walk& walk, std::uint32_t root, CellId cell, const Frame::Lexeme& lexeme,
@@ -110,6 +123,8 @@ class MaskBuilder {
   std::shared_ptr<VocabIndex> index_;
   IntMap by_cell_;  // -> cell_masks_
   std::vector<std::unique_ptr<const CellMask>> cell_masks_;
+  IntMap covered_by_state_;  // -> covered_
+  std::vector<TokenSet> covered_;
   std::unordered_map<const Scanner*, ScannerCache> scanners_;
   std::vector<std::unique_ptr<const LexemeMask>> lexeme_masks_;
   std::unordered_map<const Border*, IntMap> by_rest_state_;  // -> rests_

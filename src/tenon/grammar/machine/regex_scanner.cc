@@ -29,7 +29,24 @@ class RegexScanner final : public Scanner {
   }
   State step(State state, std::uint8_t byte) override {
     assert(state != kDead);
-    return if_live(dfa_->step(state, byte));
+    const State next = if_live(dfa_->step(state, byte));
+    keep(state, dfa_->byte_classes()[byte], next);
+    return next;
+  }
+  Table table() const override {
+    is_walked_ = dfa_.has_value();
+    if (next_.empty()) return {};
+    return {.next = next_.data(),
+            .states = static_cast<State>(next_.size() / columns()),
+            .columns = static_cast<std::uint32_t>(columns()),
+            .column_of = column_of_.data()};
+  }
+  std::optional<State> step_common(State state) override {
+    const auto common = dfa_->step_common(state);
+    if (!common) return std::nullopt;
+    const State next = if_live(*common);
+    keep(state, columns() - 1, next);
+    return next;
   }
   bool is_accepting(State state) const override { return dfa_->is_accepting(state); }
   bool is_final(State state) const override {
@@ -41,7 +58,9 @@ class RegexScanner final : public Scanner {
     ByteClasses classes;
     classes.of = exprs_->byte_classes(dfa_->language(state));
     classes.count = *std::ranges::max_element(classes.of) + 1U;
-    if (classes.count >= ByteClasses::kNone) return std::nullopt;
+    if (classes.count + 1 >= ByteClasses::kNone) return std::nullopt;
+    classes.of[vocab::TokenTrie::kUnit] =
+        step_common(state) ? static_cast<std::uint8_t>(classes.count++) : ByteClasses::kNone;
     return classes;
   }
 
@@ -74,13 +93,26 @@ class RegexScanner final : public Scanner {
   // The automata count against the limits of the expressions; each scanner counts its share.
   std::size_t memory_bytes() const override {
     return exprs_->bytes_used() / static_cast<std::size_t>(exprs_.use_count()) +
-           lives_.capacity() * sizeof(Life);
+           lives_.capacity() * sizeof(Life) + next_.capacity() * sizeof(State);
   }
 
  private:
   // Distinguishes it from the key of the same language as JSON text.
   static constexpr std::uint64_t kPlain = 0x706C;
   enum class Life : std::uint8_t { unknown, live, dead };
+
+  // The last column is that of common characters.
+  [[nodiscard]] std::size_t columns() const { return dfa_->class_count() + 1; }
+  // Steps are kept once masks walk the automaton: the machine remembers its own.
+  void keep(State state, std::size_t column, State next) {
+    constexpr State kMostStates = 4096;
+    if (!is_walked_ || state >= kMostStates) return;
+    if (column_of_.empty()) {
+      column_of_.assign(dfa_->byte_classes().begin(), dfa_->byte_classes().end());
+    }
+    if ((state + 1) * columns() > next_.size()) next_.resize((state + 1) * columns(), kUnknown);
+    next_[state * columns() + column] = next;
+  }
 
   State if_live(State state) {
     if (state >= lives_.size()) lives_.resize(state + 1, Life::unknown);
@@ -105,8 +137,11 @@ class RegexScanner final : public Scanner {
   regex::Expr language_;
   bool is_covered_;
   std::optional<regex::Dfa> dfa_;
-  std::vector<Life> lives_;             // by state
-  std::unique_ptr<RegexScanner> text_;  // of as_all_but()
+  std::vector<Life> lives_;  // by state
+  mutable bool is_walked_ = false;
+  std::vector<State> next_;               // [state * columns() + column]
+  std::vector<std::uint16_t> column_of_;  // by byte
+  std::unique_ptr<RegexScanner> text_;    // of as_all_but()
 };
 
 }  // namespace

@@ -27,7 +27,8 @@ class Scanner {
   [[nodiscard]] virtual State step(State state, std::uint8_t byte) = 0;
   /// The results of step() so far, for walks of many steps: the state after a byte below `states`
   /// is next[state * columns + column_of[byte]]. If that is kUnknown, call step(), which changes
-  /// the table. None of these states is final. The last column is for step_common().
+  /// the table. If there is any_text(), none of these states is final. The last column is for
+  /// step_common().
   struct Table {
     const State* next = nullptr;
     State states = 0;

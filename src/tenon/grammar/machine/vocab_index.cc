@@ -332,6 +332,16 @@ VocabIndex::VocabIndex(std::shared_ptr<const vocab::Vocab> vocab)
       closings_(kPartBytes / 4),
       openings_(kPartBytes / 4) {
   characters_below_ = find_characters_below(vocab_->trie());
+  text_tokens_.resize(mask_words(vocab_->size()));
+  for (const vocab::TokenId token : vocab_->trie().tokens_below(0)) {
+    set_bit(text_tokens_, token);
+    regex::ByteSet bytes;
+    for (const char byte : vocab_->bytes(token)) {
+      const auto each = static_cast<std::uint8_t>(byte);
+      if (!bytes.contains(each)) ++counts_[each];
+      bytes.insert(each);
+    }
+  }
   const ByteClasses mail = mail_classes();
   const ByteClasses rich_in_bytes = without_units(rich_classes());
   keep(make_quotient(vocab_->trie().quotient(mail, regex::common_character_length), mail));

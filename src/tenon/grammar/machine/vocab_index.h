@@ -92,6 +92,10 @@ class VocabIndex {
   /// The tokens that begin with bytes of `alphabet` and continue with others.
   [[nodiscard]] const Border& border(const regex::ByteSet& alphabet);
 
+  /// How many text tokens contain `byte`.
+  [[nodiscard]] std::uint32_t count_with(std::uint8_t byte) const { return counts_[byte]; }
+  /// The text tokens, as a mask.
+  [[nodiscard]] const std::vector<std::uint32_t>& text_tokens() const { return text_tokens_; }
   /// The tokens that have a byte beyond ASCII.
   [[nodiscard]] const vocab::TokenTrie& beyond_ascii();
 
@@ -149,6 +153,8 @@ class VocabIndex {
   Border quotes_;
   vocab::TokenTrie long_tokens_;
   std::vector<Characters> characters_below_;
+  std::vector<std::uint32_t> text_tokens_;
+  std::array<std::uint32_t, 256> counts_{};
   mutable std::mutex mutex_;  // guards the next seven members
   std::array<std::unique_ptr<const vocab::TokenTrie>, 256> containing_;
   std::vector<Kept> quotients_;

@@ -160,6 +160,7 @@ class Lowering {
   // These two are read only as parts of a lexeme.
   NodeId lower(NodeId, const node::Both&) { return lowered_.rules.choice({}); }
   NodeId lower(NodeId, const node::Complement&) { return lowered_.rules.choice({}); }
+  NodeId lower(NodeId, const node::Forms& node) { return nodes_[node.printed]; }
   NodeId lower(NodeId, const node::Later&) {
     fail({Errc::unsupported, "what is made later cannot be written down"});
     return 0;
@@ -361,6 +362,9 @@ class Lowering {
     }
     return exprs_.both(any_text(), exprs_.complement(exprs_.any_of(stops)));
   }
+  Expr language(const node::Forms& node, std::size_t depth) {
+    return language(node.printed, depth);
+  }
   Expr language(const node::Token&, std::size_t) {
     fail({Errc::invalid, "a token cannot be part of a lexeme"});
     return ExprSet::kNothing;
@@ -394,7 +398,8 @@ class Lowering {
 }  // namespace
 
 Expected<Lowered> lower(const Rules& rules, const LowerOptions& options) {
-  return Lowering(rules, options).run();
+  const std::optional<Rules> one_form = rules.with_one_form(&node::Forms::printed);
+  return Lowering(one_form ? *one_form : rules, options).run();
 }
 
 NodeId add_repeat(Rules& rules, NodeId part, std::uint64_t min, std::uint64_t max,

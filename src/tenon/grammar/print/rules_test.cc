@@ -277,6 +277,26 @@ TEST(Rules, TextOfRulesHasNoStop) {
   EXPECT_FALSE(matcher.accept_bytes("<"));
 }
 
+// Which of the two forms is taken; in grammars that are meant so, both have the same texts.
+TEST(Rules, OneFormIsReadAndTheOtherIsPrinted) {
+  Rules rules;
+  const NodeId read = rules.literal("read");
+  const NodeId printed = rules.literal("printed");
+  const NodeId forms = rules.add(node::Forms{.read = read, .printed = printed});
+  rules.set_root(rules.sequence({rules.literal("<"), forms}));
+  const auto grammar = grammar_for_test(rules);
+  ASSERT_TRUE(grammar) << grammar.error().message;
+  EXPECT_TRUE(rules_accepts(*grammar, "<read"));
+  EXPECT_FALSE(rules_accepts(*grammar, "<printed"));
+  for (const auto print : {print_lark, static_cast<Expected<Printed> (*)(const Rules&)>(print_gbnf),
+                           static_cast<Expected<Printed> (*)(const Rules&)>(print_ebnf)}) {
+    const auto text = print(rules);
+    ASSERT_TRUE(text) << text.error().message;
+    EXPECT_NE(text->text.find("printed"), std::string::npos) << text->text;
+    EXPECT_EQ(text->text.find("read"), std::string::npos) << text->text;
+  }
+}
+
 // A printed grammar that is read again reads the same texts.
 TEST(Rules, RandomGrammarsArePrintedAsTheyAre) {
   struct Dialect {

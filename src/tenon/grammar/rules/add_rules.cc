@@ -369,6 +369,7 @@ Expr Adder::expr_of(const Node& node) {
           [](const node::Token&) { return ExprSet::kNothing; },
           [](const node::Tokens&) { return ExprSet::kNothing; },
           [](const node::Json&) { return ExprSet::kNothing; },
+          [](const node::Forms&) { return ExprSet::kNothing; },
           [](const node::Later&) { return ExprSet::kNothing; },
       },
       node);
@@ -944,8 +945,10 @@ FrameId Adder::frame_of_tokens(const node::Token& token) {
 
 Expected<FrameId> add_rules(Machine& machine, const Rules& rules, const vocab::Vocab& vocab,
                             std::vector<Relaxed>* relaxed) {
-  const std::optional<Rules> repeated = without_right_recursion(rules);
-  return adding::Adder(machine, repeated ? *repeated : rules, vocab, relaxed).add();
+  const std::optional<Rules> one_form = rules.with_one_form(&node::Forms::read);
+  const Rules& read = one_form ? *one_form : rules;
+  const std::optional<Rules> repeated = without_right_recursion(read);
+  return adding::Adder(machine, repeated ? *repeated : read, vocab, relaxed).add();
 }
 
 }  // namespace tenon::grammar

@@ -5,6 +5,7 @@
 namespace tenon::grammar {
 
 NodeId Rules::add(Node node) {
+  has_forms_ = has_forms_ || std::holds_alternative<node::Forms>(node);
   nodes_.push_back(std::move(node));
   return static_cast<NodeId>(nodes_.size() - 1);
 }
@@ -29,6 +30,16 @@ RuleId Rules::declare(std::string name) {
 void Rules::define(RuleId rule, NodeId body) {
   assert(!rules_[rule].body);
   rules_[rule].body = body;
+}
+
+std::optional<Rules> Rules::with_one_form(NodeId node::Forms::* part) const {
+  if (!has_forms_) return std::nullopt;
+  Rules result = *this;
+  for (Node& node : result.nodes_) {
+    if (const auto* forms = std::get_if<node::Forms>(&node)) node = node::Sequence{{forms->*part}};
+  }
+  result.has_forms_ = false;
+  return result;
 }
 
 }  // namespace tenon::grammar

@@ -111,6 +111,12 @@ struct Tokens {
   NodeId part = 0;
   std::uint32_t max = kUnbounded;
 };
+/// A text of `read`, which has the same texts as `printed`. Printers write `printed`, because other
+/// engines take the longest text for a lexeme; everything else reads `read`.
+struct Forms {
+  NodeId read = 0;
+  NodeId printed = 0;
+};
 /// A JSON value of the schema.
 struct Json {
   std::shared_ptr<const schema::Schema> schema;
@@ -127,10 +133,10 @@ struct Later {
 
 }  // namespace node
 
-using Node =
-    std::variant<node::Literal, node::Characters, node::Bytes, node::Sequence, node::Choice,
-                 node::Repeat, node::Rule, node::Pattern, node::Lexeme, node::Both,
-                 node::Complement, node::Text, node::Token, node::Tokens, node::Json, node::Later>;
+using Node = std::variant<node::Literal, node::Characters, node::Bytes, node::Sequence,
+                          node::Choice, node::Repeat, node::Rule, node::Pattern, node::Lexeme,
+                          node::Both, node::Complement, node::Text, node::Token, node::Tokens,
+                          node::Forms, node::Json, node::Later>;
 
 /// A grammar that is being made; once made it is const and shared between threads.
 ///
@@ -166,10 +172,15 @@ class Rules {
   [[nodiscard]] std::size_t rule_count() const { return rules_.size(); }
   [[nodiscard]] NodeId root() const { return root_; }
 
+  /// The grammar without node::Forms, which are replaced by this one of their two parts: what
+  /// add_rules() and lower() begin with. Nothing: it has none.
+  [[nodiscard]] std::optional<Rules> with_one_form(NodeId node::Forms::* part) const;
+
  private:
   std::vector<Node> nodes_;
   std::vector<Definition> rules_;
   NodeId root_ = 0;
+  bool has_forms_ = false;
 };
 
 /// Adds the grammar to a machine and returns the frame that reads a text of its root. Fails with

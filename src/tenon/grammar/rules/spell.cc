@@ -134,6 +134,9 @@ class Speller {
     return takes_all_ ? to_.add(node::Tokens{nodes_[node.part], node.max})
                       : fail("a number of tokens");
   }
+  NodeId copy(const node::Forms& node) {
+    return to_.add(node::Forms{nodes_[node.read], nodes_[node.printed]});
+  }
   NodeId copy(const node::Json& node) { return takes_all_ ? to_.add(node) : fail("%json"); }
   NodeId copy(const node::Later&) { return fail("what is made later"); }
 
