@@ -192,6 +192,15 @@ void append_line(std::string& out, std::string_view text) {
   out += text;
 }
 
+// How much a prompt may have so that the sub-model's context has room for the answer too.
+std::size_t prompt_chars(std::uint32_t tokens) {
+  constexpr std::size_t kUnknown = 100'000;
+  constexpr std::size_t kCharsPerToken = 3;
+  constexpr std::size_t kRound = 1000;
+  const std::size_t chars = std::size_t{tokens} * 3 / 4 * kCharsPerToken;
+  return tokens == 0 ? kUnknown : std::max(chars / kRound * kRound, kRound);
+}
+
 }  // namespace
 
 RootAnswer read_answer(std::string_view text, bool is_cut) {
@@ -224,7 +233,9 @@ std::string system_text(const Place& place) {
       "and print only what you need to see. In the REPL there are:\n"
       "- `context`: the context, a str, or a list of str where it has several pieces\n"
       "- `llm_query(prompt)`: asks a language model and returns its answer as a str; it sees "
-      "nothing but the prompt, which may have some 100,000 characters\n"
+      "nothing but the prompt, which may have some " +
+      std::to_string(prompt_chars(place.sub_tokens)) +
+      " characters\n"
       "- `llm_query_batched(prompts)`: asks many prompts at the same time, returns a list of "
       "answers in their order; use it, some 20 prompts at a time, rather than a loop of "
       "llm_query. An answer that begins with \"Error: \" is a failure\n";
@@ -236,6 +247,8 @@ std::string system_text(const Place& place) {
                 "above\n";
   text +=
       "- `SHOW_VARS()`: returns the names and types of the variables\n"
+      "- Python's standard library. There are no other packages, no files but an empty /tmp that is "
+      "lost, and no network\n"
       "\n"
       "Look at the context first, then take it apart with code, ask the model about the parts, and "
       "put the answers together. Do not guess what code can find out.\n"

@@ -46,6 +46,7 @@ struct Place {
   bool has_children = false;  ///< rlm_query starts a recursive model of its own.
   bool has_tools = false;     ///< The caller has tools, which the model calls in the usual way.
   std::size_t max_output_chars = 20'000;
+  std::uint32_t sub_tokens = 0;  ///< The context of the sub-model; 0: not known.
 };
 [[nodiscard]] std::string system_text(const Place& place);
 /// The first message: the question, and what can be said of the context without reading it.

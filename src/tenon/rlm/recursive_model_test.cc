@@ -926,6 +926,18 @@ TEST_F(Recursive, EarlierTurnsAreCutWhereTheRootsContextIsFull) {
   EXPECT_EQ(ask(question()).message().text(), "fits");
 }
 
+TEST_F(Recursive, OlderTurnsAreLeftOutWhereCuttingThemIsNotEnough) {
+  root = std::make_shared<Told>("root", [](const ChatRequest& request, std::size_t number) {
+    // Twelve turns of code that is long itself; a conversation of more than five does not fit.
+    if (request.messages.size() > 13) return Told::Reply{.refusal = "context_length_exceeded"};
+    if (number < 14) return Told::Reply{cell("n = globals().get('n', 0) + 1\nprint(n)")};
+    return Told::Reply{cell("FINAL_VAR('n')")};
+  });
+  const message::Fold answer = ask(question());
+  EXPECT_GT(std::stoi(answer.message().text()), 6) << answer.message().text();
+  EXPECT_THAT(root->requests().back().messages[1].text(), HasSubstr("Turns after this are left out"));
+}
+
 TEST_F(Recursive, TimeIsUpInTheMiddleOfATurn) {
   script({{cell("import time\ntime.sleep(60)")}, {"FINAL(in time)"}});
   const auto begun = std::chrono::steady_clock::now();

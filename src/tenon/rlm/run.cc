@@ -33,7 +33,7 @@ using Clock = std::chrono::steady_clock;
 // The REPL can be lost (a worker dies, a session was stored). replay() then runs the recorded cells
 // again with the recorded answers, so no model is asked; a cell that does something else than
 // before makes the session not replayable. If the conversation becomes too long for the model,
-// shrink() cuts the oldest outputs of cells and tries again.
+// shrink() cuts the oldest outputs of cells, and then leaves out older turns, and tries again.
 using Final = RootAnswer::Final;
 
 constexpr std::size_t kMaxInlineResult = 32'000;  // characters of a tool's result
@@ -252,10 +252,12 @@ void Run::say(std::string text) {
 
 void Run::begin() {
   const RunLimits& limits = bounds_->limits;
+  const auto sub = host_->find(session_.sub);
   const Place place{
       .has_children = depth_ + 1 < limits.max_depth,
       .has_tools = !request_.tools.empty() && request_.tool_choice.mode != message::ToolMode::none,
-      .max_output_chars = limits.max_output_chars};
+      .max_output_chars = limits.max_output_chars,
+      .sub_tokens = sub ? (*sub)->capabilities().context_tokens : 0};
   session_.messages = {{.role = Role::system, .content = system_text(place)}};
   say(task_text(session_.task) + "\n\n" + turn_text(1, limits.max_iterations));
   tell("metadata", {{"model", session_.model},
@@ -422,7 +424,26 @@ bool Run::shrink() {
               " characters: the root model's context is full");
     return true;
   }
-  return false;
+  return drop_oldest();
+}
+
+// Leaves out the older half of the turns: their variables are still there, and the run would be
+// lost otherwise. False: there is one turn, or none.
+bool Run::drop_oldest() {
+  constexpr std::size_t kHead = 2;  // what the model is told, and the question
+  auto& messages = session_.messages;
+  if (messages.size() <= kHead) return false;
+  std::size_t end = kHead + (messages.size() - kHead + 1) / 2;
+  while (end < messages.size() && messages[end].role != Role::assistant) ++end;
+  if (end >= messages.size()) return false;
+  messages.erase(messages.begin() + kHead, messages.begin() + static_cast<std::ptrdiff_t>(end));
+  constexpr std::string_view kNote =
+      "\n\n(Turns after this are left out, because your context was full. Variables that they made "
+      "are still there: SHOW_VARS() lists them.)";
+  std::string& question = messages[kHead - 1].content.emplace(messages[kHead - 1].text());
+  if (!question.ends_with(kNote)) question += kNote;
+  log::info("rlm: the older turns are left out: the root model's context is full");
+  return true;
 }
 
 // ---- the REPL

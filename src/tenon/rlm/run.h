@@ -158,6 +158,7 @@ class Run {
   void lose_repl();
   void note(CellRecord cell, bool may_be_repeated);
   [[nodiscard]] bool shrink();
+  [[nodiscard]] bool drop_oldest();
   void say(std::string text);
   void tell(std::string type, const json::Object& event);
 
