@@ -222,25 +222,7 @@ http::Response answer_request(const mcp::ToolServer& server, const http::Request
     response.headers.push_back({"allow", "POST"});
     return response;
   }
-  const std::string_view revision = request.header("mcp-protocol-version");
-  if (!revision.empty() && !mcp::ToolServer::knows_revision(revision)) {
-    return refused(400, "this revision of the protocol is not known");
-  }
-  const auto message = json::parse(request.body);
-  if (const std::string_view method = request.header("mcp-method"); !method.empty()) {
-    constexpr int kHeaderMismatch = -32020;
-    const Value* told = message ? message->find("method") : nullptr;
-    if (told == nullptr || *told != Value(method)) {
-      const Object error{{"code", kHeaderMismatch}, {"message", "Mcp-Method is not the method"}};
-      return {
-          .status = 400,
-          .body = json::to_string(Object{{"jsonrpc", "2.0"}, {"id", nullptr}, {"error", error}})};
-    }
-  }
-  if (!message) return {.body = *server.answer_text(request.body)};  // an error, with the reason
-  const auto answer = server.answer(*message);
-  return answer ? http::Response{.body = json::to_string(*answer)}
-                : http::Response{.status = 202, .body = ""};
+  return server.answer_post(request);
 }
 
 int serve_http(const mcp::ToolServer& server, std::uint16_t port) {

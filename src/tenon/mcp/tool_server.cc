@@ -4,6 +4,9 @@
 #include <iterator>
 #include <utility>
 
+#include "tenon/mcp/encoding.h"
+#include "tenon/mcp/transport.h"
+
 // The messages are those of the specification's schema.ts: revision 2025-11-25 for clients that
 // begin with `initialize`, and 2026-07-28 for those that do not.
 namespace tenon::mcp {
@@ -21,6 +24,7 @@ enum ServedCode : int {
   kUnknownMethod = -32601,
   kServedInvalidParams = -32602,
   kServedUnsupported = -32022,
+  kServedHeaderMismatch = -32020,
 };
 
 json::Object served_error(ServedCode code, std::string message) {
@@ -41,6 +45,57 @@ std::string served_text(const json::Value& object, std::string_view key) {
 std::string revision_asked(const json::Value& params) {
   const json::Value* meta = params.find("_meta");
   return meta == nullptr ? std::string() : served_text(*meta, kServedRevisionKey);
+}
+
+json::Object unsupported_revision(std::string_view asked) {
+  json::Object error = served_error(kServedUnsupported, "Unsupported protocol version");
+  error.set("data", json::Object{{"supported", json::Array{std::string(kServedModern)}},
+                                 {"requested", asked}});
+  return error;
+}
+
+// Whether the header says `text`, perhaps in the form for texts that are not safe in headers.
+bool says(std::string_view header, std::string_view text) {
+  return header == text || header == header_value(text) ||
+         header == "=?base64?" + base64(text) + "?=";
+}
+
+// Why a request of 2026-07-28 is refused for what its headers or its `_meta` say. Empty: it is not.
+json::Object refused_for_form(const http::Request& request, const json::Value& message) {
+  const std::string_view revision = request.header("mcp-protocol-version");
+  const json::Value* const params = message.find("params");
+  const json::Value* const meta = params == nullptr ? nullptr : params->find("_meta");
+  const std::string asked = meta == nullptr ? "" : served_text(*meta, kServedRevisionKey);
+  const json::Value* const able =
+      meta == nullptr ? nullptr : meta->find("io.modelcontextprotocol/clientCapabilities");
+  if (!asked.empty() && asked != revision) {
+    return served_error(kServedHeaderMismatch,
+                        "MCP-Protocol-Version is not the revision that _meta names");
+  }
+  if (!ToolServer::knows_revision(revision)) return unsupported_revision(revision);
+  if (asked.empty() || able == nullptr || able->if_object() == nullptr) {
+    return served_error(kServedInvalidParams,
+                        "_meta must have io.modelcontextprotocol/protocolVersion and "
+                        "io.modelcontextprotocol/clientCapabilities");
+  }
+  const std::string method = served_text(message, "method");
+  if (!says(request.header("mcp-method"), method)) {
+    return served_error(kServedHeaderMismatch, "Mcp-Method is not the method");
+  }
+  const bool has_name = method == "tools/call" || method == "prompts/get";
+  const std::string named = served_text(*params, has_name ? "name" : "uri");
+  if ((has_name || method == "resources/read") && !says(request.header("mcp-name"), named)) {
+    return served_error(kServedHeaderMismatch, "Mcp-Name is not what the request names");
+  }
+  return {};
+}
+
+http::Response refused_post(unsigned status, const json::Value& message, json::Object error) {
+  const json::Value* const id = message.if_object() == nullptr ? nullptr : message.find("id");
+  const bool has_id = id != nullptr && (id->if_string() != nullptr || id->if_number() != nullptr);
+  return {.status = status,
+          .body = json::to_string(
+              served_reply(has_id ? *id : json::Value(), "error", std::move(error)))};
 }
 
 // What each result of the revision without handshakes has.
@@ -121,13 +176,10 @@ std::optional<json::Value> ToolServer::answer_one(const json::Value& message) co
   }
   const std::string revision = revision_asked(*params);
   if (!revision.empty() && revision != kServedModern) {
-    json::Object error = served_error(kServedUnsupported, "Unsupported protocol version");
-    error.set("data", json::Object{{"supported", json::Array{std::string(kServedModern)}},
-                                   {"requested", revision}});
-    return served_reply(*id, "error", std::move(error));
+    return served_reply(*id, "error", unsupported_revision(revision));
   }
   const std::string& name = *method->if_string();
-  Answer answer = result_of(name, *params);
+  Answer answer = result_of(name, *params, !revision.empty());
   if (!answer) return served_reply(*id, "error", std::move(answer.error()));
   if (!revision.empty()) {
     mark_complete(*answer, name);
@@ -136,10 +188,45 @@ std::optional<json::Value> ToolServer::answer_one(const json::Value& message) co
   return served_reply(*id, "result", *std::move(answer));
 }
 
-ToolServer::Answer ToolServer::result_of(std::string_view method, const json::Value& params) const {
-  if (method == "initialize") return initialized(params);
+http::Response ToolServer::answer_post(const http::Request& request) const {
+  const std::string_view revision = request.header("mcp-protocol-version");
+  const auto message = json::parse(request.body);
+  if (!message) return {.body = *answer_text(request.body)};  // an error, with the reason
+  const json::Value* const params =
+      message->if_object() == nullptr ? nullptr : message->find("params");
+  const bool is_before =
+      std::ranges::find(kServedBefore, revision) != std::end(kServedBefore) ||
+      (revision.empty() && (params == nullptr || params->if_object() == nullptr ||
+                            revision_asked(*params).empty()));
+  if (is_before) {
+    const std::string_view method = request.header("mcp-method");
+    if (!method.empty() &&
+        (message->if_object() == nullptr || !says(method, served_text(*message, "method")))) {
+      return refused_post(400, *message,
+                          served_error(kServedHeaderMismatch, "Mcp-Method is not the method"));
+    }
+  } else {
+    if (message->if_object() == nullptr) {
+      return refused_post(400, *message,
+                          served_error(kServedInvalidRequest, "a message is an object"));
+    }
+    json::Object refusal = refused_for_form(request, *message);
+    if (!refusal.empty()) return refused_post(400, *message, std::move(refusal));
+  }
+  const auto answer = this->answer(*message);
+  if (!answer) return {.status = 202, .body = ""};
+  const json::Value* const code = json::at_pointer(*answer, "/error/code");
+  const bool is_unknown =
+      !is_before && code != nullptr && *code == json::Value(static_cast<int>(kUnknownMethod));
+  return {.status = is_unknown ? 404U : 200U, .body = json::to_string(*answer)};
+}
+
+// Requests of 2026-07-28 have no handshake and no `ping`.
+ToolServer::Answer ToolServer::result_of(std::string_view method, const json::Value& params,
+                                         bool is_modern) const {
+  if (method == "initialize" && !is_modern) return initialized(params);
   if (method == "server/discover") return about();
-  if (method == "ping") return json::Object();
+  if (method == "ping" && !is_modern) return json::Object();
   if (method == "tools/list") return list();
   if (method == "tools/call") return call(params);
   return Failure<json::Object>(served_error(kUnknownMethod, "Method not found"));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tenon/base/expected.h"
+#include "tenon/http/message.h"
 #include "tenon/json/value.h"
 
 namespace tenon::mcp {
@@ -49,6 +50,10 @@ class ToolServer {
   /// The same for JSON text, on one line. Text that is not JSON is answered with a parse error.
   [[nodiscard]] std::optional<std::string> answer_text(std::string_view text) const;
 
+  /// The response to a POST of "streamable HTTP". Requests of 2026-07-28 say the same in their
+  /// headers and their body, or are refused with 400; methods that they do not have, with 404.
+  [[nodiscard]] http::Response answer_post(const http::Request& request) const;
+
   /// Whether a client may name this revision.
   [[nodiscard]] static bool knows_revision(std::string_view revision);
 
@@ -56,7 +61,8 @@ class ToolServer {
   using Answer = Result<json::Object, json::Object>;  // the result, or the error
 
   [[nodiscard]] std::optional<json::Value> answer_one(const json::Value& message) const;
-  [[nodiscard]] Answer result_of(std::string_view method, const json::Value& params) const;
+  [[nodiscard]] Answer result_of(std::string_view method, const json::Value& params,
+                                 bool is_modern) const;
   [[nodiscard]] json::Object initialized(const json::Value& params) const;
   [[nodiscard]] json::Object identity() const;
   [[nodiscard]] json::Object about() const;
