@@ -92,6 +92,30 @@ json::Value encode_message(const message::Message& message, const ChatCompletion
   return out;
 }
 
+// `tenon.approvals`: the calls that wait, and the messages of the answer, with which the client
+// goes on.
+json::Value encode_approvals(const message::ApprovalsWanted& wanted,
+                             const ChatCompletionHead& head) {
+  json::Array calls;
+  for (const auto& one : wanted.calls) {
+    calls.emplace_back(json::Object{{"id", one.call.id},
+                                    {"server", one.tool.server},
+                                    {"tool", one.tool.tool},
+                                    {"name", one.call.name},
+                                    {"arguments", one.call.arguments}});
+  }
+  json::Array messages;
+  for (const message::Message& message : wanted.messages) {
+    if (message.role != message::Role::tool) {
+      messages.push_back(encode_message(message, head));
+      continue;
+    }
+    messages.emplace_back(json::Object{
+        {"role", "tool"}, {"tool_call_id", message.tool_call_id}, {"content", message.text()}});
+  }
+  return json::Object{{"calls", std::move(calls)}, {"messages", std::move(messages)}};
+}
+
 }  // namespace
 
 ChunkEncoder::ChunkEncoder(const ChatCompletionHead& head, unsigned choice)
@@ -125,6 +149,18 @@ void ChunkEncoder::add(const message::ChatEvent& event, const std::vector<TokenL
     append_arguments(arguments->index, arguments->text);
   } else if (const auto* end = std::get_if<message::CallEnd>(&event)) {
     append_end(end->index);
+  } else if (const auto* wanted = std::get_if<message::ApprovalsWanted>(&event)) {
+    approvals_ = encode_approvals(*wanted, {});
+    json::Array calls;
+    for (const auto& one : wanted->calls) {
+      json::Object function{{"name", one.call.name}, {"arguments", one.call.arguments}};
+      calls.emplace_back(json::Object{{"index", std::uint64_t{calls.size()}},
+                                      {"id", one.call.id},
+                                      {"type", "function"},
+                                      {"function", std::move(function)}});
+    }
+    delta_ = "\"tool_calls\":";
+    json::append(delta_, calls);
   }
   // An event without text may still carry tokens with logprobs.
   if (delta_.empty() && finish == nullptr && logprobs.empty()) return;
@@ -208,7 +244,9 @@ void ChunkEncoder::append_chunk(const std::vector<TokenLogprob>& logprobs,
       json::append(out, encode_ids(finish->tokens->prompt));
     }
     out += R"(,"tenon":)";
-    json::append(out, note_.encode());
+    json::Value note = note_.encode();
+    if (!approvals_.is_null()) note.if_object()->set("approvals", std::move(approvals_));
+    json::append(out, note);
   }
   out += suffix_;
   out += "}\n\n";
@@ -256,6 +294,9 @@ void ChatCompletionEncoder::keep(unsigned choice, const message::ChatEvent& even
   }
   Kept& kept = kept_[choice];
   kept.note.add(event);
+  if (const auto* wanted = std::get_if<message::ApprovalsWanted>(&event)) {
+    kept.approvals = encode_approvals(*wanted, head_);
+  }
   if (!std::holds_alternative<message::Diagnostic>(event))
     kept.fold.add(event);  // the note has them
   kept.logprobs.insert(kept.logprobs.end(), logprobs.begin(), logprobs.end());
@@ -284,7 +325,13 @@ json::Value ChatCompletionEncoder::whole(const message::Usage& usage) {
   out.set("choices", std::move(list));
   if (prompt != nullptr) out.set("prompt_token_ids", encode_ids(prompt->prompt));
   out.set("usage", encode_usage(usage));
-  out.set("tenon", note.encode());
+  json::Value told = note.encode();
+  for (Kept& choice : kept_) {
+    if (!choice.approvals.is_null()) {
+      told.if_object()->set("approvals", std::move(choice.approvals));
+    }
+  }
+  out.set("tenon", std::move(told));
   return out;
 }
 

@@ -67,7 +67,8 @@ class ChunkEncoder {
   bool has_token_ids_;
   std::map<std::uint32_t, InputReader> inputs_;  // for calls of custom tools, by their index
   GuaranteeNote note_;
-  std::string delta_;  // of the present chunk
+  std::string delta_;      // of the present chunk
+  json::Value approvals_;  // encode_approvals(); null: none are wanted
 };
 
 void append_usage_chunk(const ChatCompletionHead& head, const message::Usage& usage,
@@ -103,6 +104,7 @@ class ChatCompletionEncoder final : public AnswerEncoder {
     message::Fold fold;
     GuaranteeNote note;
     std::vector<message::TokenLogprob> logprobs;
+    json::Value approvals{};  // encode_approvals(); null: none are wanted
   };
 
   const ChatCompletionHead head_;

@@ -379,6 +379,9 @@ bool ChatDecoder::custom_call(const Value& value, const std::string& path, messa
 
 bool ChatDecoder::tool(const Value& value, const std::string& path, Tool& out) {
   if (!kind(value, Kind::object, path)) return false;
+  if (const Value* given = present(value, "type"); given != nullptr && *given == Value("mcp")) {
+    return mcp_tool(value, path);
+  }
   if (is_hosted_tool(value)) return leave_out(path, kRunsNoTools);
   const Value* type = required(value, path, "type");
   bool is_custom = false;
@@ -531,6 +534,7 @@ bool ChatDecoder::continue_message() {
 
 // Checks what depends on several fields.
 bool ChatDecoder::finish() {
+  chat_.can_approve = out_.choices == 1 && !out_.has_functions;
   if (out_.has_functions) chat_.parallel_tool_calls = false;  // an answer has room for one call
   if (!choice_fits_tools()) return false;
   if (chat_.top_logprobs > 0 && !chat_.logprobs) {

@@ -56,6 +56,8 @@ inline constexpr auto kErrors = std::to_array<ErrorRow>({
      "the server has no keys and answers to names of its own machine only"},
     {"origin_not_allowed", 403, ParamKind::none,
      "the server has no keys and answers no pages of other origins"},
+    {"mcp_server_not_allowed", 403, ParamKind::field,
+     "`server.mcp_allow` of the server's configuration does not have this address"},
     {"recordings_closed", 403, ParamKind::none,
      "recordings are for the owners of keys that `server.inspectors` names"},
     {"model_not_found", 404, ParamKind::field, "`GET /v1/models` lists the models"},

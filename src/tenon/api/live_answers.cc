@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "tenon/api/secrets.h"
 #include "tenon/base/log.h"
 
 namespace tenon::api {
@@ -63,6 +64,12 @@ void Ticker::run() {
 
 void LiveAnswers::start(Call& call, chat::Model& model, Asked asked) {
   if (const auto refused = refused_rlm(asked.chat, model)) return respond_error(call, *refused);
+  if (!asked.chat.servers.empty() && model.takes_rlm()) {
+    return respond_error(call, {.message = json::quoted(model.name()) +
+                                           " is a recursive model, which calls no servers of tools",
+                                .param = "tools",
+                                .code = "tools_not_supported"});
+  }
   if (asked.choices > 1 && model.takes_rlm()) {
     return respond_error(call, {.message = "n must be 1: " + json::quoted(model.name()) +
                                            " is a recursive model, whose runs are sessions",
@@ -76,11 +83,12 @@ void LiveAnswers::start(Call& call, chat::Model& model, Asked asked) {
   if (recorder_ != nullptr) {
     const http::Request& request = call.exchange->request();
     const auto id = std::ranges::find(call.headers, "x-request-id", &http::Header::name);
+    const std::string body = without_secrets(request.body);
     recording = recorder_->begin({.id = id == call.headers.end() ? std::string() : id->value,
                                   .model = model.name(),
                                   .path = request.path,
                                   .is_stream = is_stream,
-                                  .request = request.body,
+                                  .request = body,
                                   .found = asked.found.empty() ? nullptr : &asked.found});
   }
   Workers& writers = asked.chat.logprobs ? runner_.large() : runner_.quick();

@@ -14,6 +14,11 @@ using message::FinishReason;
 // Clients send thinking back only if it has a signature. The signature is never checked.
 constexpr std::string_view kSignature = "tenon";
 
+// As Anthropic's own ids of such calls begin.
+std::string server_call_id(const std::string& id) {
+  return id.starts_with("toolu_") ? "mcp" + id : id;
+}
+
 // In our usage cached tokens are part of the prompt; in this dialect they are beside the input.
 json::Object messages_usage_of(const message::Usage& counts) {
   json::Object details{{"thinking_tokens", std::uint64_t{counts.reasoning_tokens}}};
@@ -43,6 +48,7 @@ void MessagesEncoder::keep(unsigned, const ChatEvent& event,
 // `out` is null for a whole answer, whose blocks are kept.
 void MessagesEncoder::add_event(const ChatEvent& event, std::string* out) {
   note_.add(event);
+  if (add_server_event(event, out)) return;
   if (const auto* content = std::get_if<message::ContentDelta>(&event)) {
     add_text(Kind::text, content->text, out);
   } else if (const auto* reasoning = std::get_if<message::ReasoningDelta>(&event)) {
@@ -57,6 +63,52 @@ void MessagesEncoder::add_event(const ChatEvent& event, std::string* out) {
     finish_ = *finish;
     close(out);
   }
+}
+
+// False: it is another event. Calls that wait for an approval have no result.
+bool MessagesEncoder::add_server_event(const ChatEvent& event, std::string* out) {
+  if (const auto* begin = std::get_if<message::ServerCallBegin>(&event)) {
+    if (begin->was_approved) return true;  // it stands in the answer before this one
+    open({.kind = Kind::server_call,
+          .id = server_call_id(begin->id),
+          .name = begin->tool.tool,
+          .text = {},
+          .server = begin->tool.server},
+         out);
+  } else if (const auto* arguments = std::get_if<message::ServerCallArguments>(&event)) {
+    if (open_ == Kind::server_call) add_text(Kind::server_call, arguments->text, out);
+  } else if (const auto* result = std::get_if<message::ServerCallResult>(&event)) {
+    open({.kind = Kind::server_result,
+          .id = server_call_id(result->id),
+          .name = {},
+          .text = result->output,
+          .is_error = result->is_error},
+         out);
+    close(out);
+  } else if (const auto* wanted = std::get_if<message::ApprovalsWanted>(&event)) {
+    waits_ = true;
+    for (const auto& one : wanted->calls) {
+      open({.kind = Kind::server_call,
+            .id = server_call_id(one.call.id),
+            .name = one.tool.tool,
+            .text = {},
+            .server = one.tool.server},
+           out);
+      add_text(Kind::server_call, one.call.arguments, out);
+      close(out);
+    }
+  } else {
+    return std::holds_alternative<message::ServerTools>(event);
+  }
+  return true;
+}
+
+json::Object MessagesEncoder::result_of(const Block& block) {
+  json::Object text{{"type", "text"}, {"text", block.text}};
+  return json::Object{{"type", "mcp_tool_result"},
+                      {"tool_use_id", block.id},
+                      {"is_error", block.is_error},
+                      {"content", json::Array{std::move(text)}}};
 }
 
 void MessagesEncoder::add_text(Kind kind, std::string_view text, std::string* out) {
@@ -88,6 +140,14 @@ void MessagesEncoder::open(Block block, std::string* out) {
              {"name", std::move(block.name)},
              {"input", json::Object()}};
   }
+  if (block.kind == Kind::server_call) {
+    start = {{"type", "mcp_tool_use"},
+             {"id", std::move(block.id)},
+             {"name", std::move(block.name)},
+             {"server_name", std::move(block.server)},
+             {"input", json::Object()}};
+  }
+  if (block.kind == Kind::server_result) start = result_of(block);
   append_event("content_block_start",
                {{"index", std::uint64_t{opened_ - 1}}, {"content_block", std::move(start)}}, *out);
 }
@@ -108,7 +168,8 @@ void MessagesEncoder::append_delta(Kind kind, std::string_view text, std::string
   std::string data = R"({"type":"content_block_delta","index":)" + std::to_string(opened_ - 1);
   if (kind == Kind::text) data += R"(,"delta":{"type":"text_delta","text":)";
   if (kind == Kind::thinking) data += R"(,"delta":{"type":"thinking_delta","thinking":)";
-  if (kind == Kind::tool_use) data += R"(,"delta":{"type":"input_json_delta","partial_json":)";
+  if (kind == Kind::tool_use || kind == Kind::server_call)
+    data += R"(,"delta":{"type":"input_json_delta","partial_json":)";
   json::append_quoted(data, text);
   data += "}}";
   http::append_sse(out, data, "content_block_delta");
@@ -142,6 +203,14 @@ json::Value MessagesEncoder::whole(const message::Usage& usage) {
     } else if (block.kind == Kind::thinking) {
       content.emplace_back(json::Object{
           {"type", "thinking"}, {"thinking", std::move(block.text)}, {"signature", kSignature}});
+    } else if (block.kind == Kind::server_result) {
+      content.emplace_back(result_of(block));
+    } else if (block.kind == Kind::server_call) {
+      content.emplace_back(json::Object{{"type", "mcp_tool_use"},
+                                        {"id", std::move(block.id)},
+                                        {"name", std::move(block.name)},
+                                        {"server_name", std::move(block.server)},
+                                        {"input", call_input(block.text)}});
     } else {
       content.emplace_back(json::Object{{"type", "tool_use"},
                                         {"id", std::move(block.id)},
@@ -176,7 +245,7 @@ json::Value MessagesEncoder::stop_reason() const {
     case FinishReason::length:
       return "max_tokens";
     case FinishReason::tool_calls:
-      return "tool_use";
+      return waits_ ? "pause_turn" : "tool_use";
     default:
       return finish_.stop_sequence.empty() ? "end_turn" : "stop_sequence";
   }

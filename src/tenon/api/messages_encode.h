@@ -56,15 +56,19 @@ class MessagesEncoder final : public AnswerEncoder {
   [[nodiscard]] json::Value whole(const message::Usage& usage) override;
 
  private:
-  enum class Kind : std::uint8_t { none, text, thinking, tool_use };
+  enum class Kind : std::uint8_t { none, text, thinking, tool_use, server_call, server_result };
   struct Block {
     Kind kind = Kind::none;
-    std::string id;    // for a call
-    std::string name;  // for a call
-    std::string text;  // text, thinking or arguments; only for a whole answer
+    std::string id;         // for a call, or its result
+    std::string name;       // for a call
+    std::string text;       // text, thinking, arguments or result; of a stream only results
+    std::string server{};   // for a server_call
+    bool is_error = false;  // for a server_result
   };
 
   void add_event(const message::ChatEvent& event, std::string* out);
+  bool add_server_event(const message::ChatEvent& event, std::string* out);
+  static json::Object result_of(const Block& block);
   void add_text(Kind kind, std::string_view text, std::string* out);
   void open(Block block, std::string* out);
   void close(std::string* out);
@@ -79,6 +83,7 @@ class MessagesEncoder final : public AnswerEncoder {
   std::size_t opened_ = 0;
   Kind open_ = Kind::none;
   message::Finish finish_;
+  bool waits_ = false;  // for approvals
   GuaranteeNote note_;
 };
 

@@ -65,11 +65,7 @@ class MessagesDecoder : public RequestReader {
   }
   bool any(const Value&) { return true; }
   bool context_management(const Value& value);
-  bool mcp_servers(const Value& value) {
-    if (value.if_array() != nullptr && value.if_array()->empty()) return true;
-    return kind(value, Kind::array, "mcp_servers") &&
-           leave_out("mcp_servers", "this server connects to no others for its clients");
-  }
+  bool mcp_servers(const Value& value) { return mcp_server_list(value, "mcp_servers"); }
 
  private:
   using Parts = std::vector<ContentPart>;
@@ -79,6 +75,9 @@ class MessagesDecoder : public RequestReader {
   bool assistant_blocks(const json::Array& blocks, const std::string& path, Message& out);
   bool tool_use(const Value& block, const std::string& path, Message& out);
   bool tool_result(const Value& block, const std::string& path);
+  bool mcp_use(const Value& block, const std::string& path, Message& out);
+  bool mcp_result(const Value& block, const std::string& path);
+  bool result_content(const Value& block, const std::string& path, Message& out);
   bool block_type(const Value& block, const std::string& path, std::string_view& type);
   bool text_blocks(const Value& value, const std::string& path, Parts& parts);
   bool text_block(const Value& block, std::string_view type, const std::string& path, Parts& parts);
@@ -105,12 +104,14 @@ class MessagesDecoder : public RequestReader {
 
 using enum Effect;
 
-// tools comes before tool_choice, which names tools, and system before messages, which follow it.
+// mcp_servers comes before tools, whose toolsets name servers, tools before tool_choice, which
+// names tools, and system before messages, which follow it.
 constexpr auto kOwnMessagesFields = std::to_array<Field<MessagesDecoder>>({
     {{"model", honoured, false, "#ModelName"}, &MessagesDecoder::model},
     {{"system", honoured, false, "#System"}, &MessagesDecoder::system},
     {{"messages", honoured, true, "#AnthropicMessages"}, &MessagesDecoder::messages},
     {{"max_tokens", honoured, false, "#TokenLimit"}, &MessagesDecoder::max_tokens},
+    {{"mcp_servers", honoured, false, "#McpServers"}, &MessagesDecoder::mcp_servers},
     {{"tools", honoured, false, "#AnthropicTools"}, &MessagesDecoder::tools},
     {{"tool_choice", honoured, false, "#AnthropicToolChoice"}, &MessagesDecoder::tool_choice},
     {{"stream", honoured, false, "#Boolean"}, &MessagesDecoder::stream},
@@ -128,7 +129,6 @@ constexpr auto kOwnMessagesFields = std::to_array<Field<MessagesDecoder>>({
     {{"tenon", honoured, false, "#Tenon"}, &MessagesDecoder::tenon},
     {{"rlm", honoured, false, "#Rlm"}, &MessagesDecoder::rlm},
     {{"container", without_effect, false, "{}"}, &MessagesDecoder::container},
-    {{"mcp_servers", without_effect, false, R"({"type": "array"})"}, &MessagesDecoder::mcp_servers},
     {{"compaction", refused}, &MessagesDecoder::compaction},
     {{"thread", refused}, &MessagesDecoder::thread},
     {{"billing_policy", without_effect}, nullptr, Kind::object},
@@ -191,8 +191,13 @@ bool MessagesDecoder::decode_message(const Value& value, const std::string& path
     return user_blocks(*content->if_array(), where);
   } else if (message.role == Role::system) {
     if (!text_blocks(*content, where, message.parts)) return false;
-  } else if (!assistant_blocks(*content->if_array(), where, message)) {
-    return false;
+  } else {
+    const std::size_t before = chat_.messages.size();
+    if (!assistant_blocks(*content->if_array(), where, message)) return false;
+    // Its end was the result of a server's tool, behind which it said no more.
+    const bool is_empty =
+        message.parts.empty() && message.tool_calls.empty() && message.reasoning.empty();
+    if (is_empty && chat_.messages.size() > before) return true;
   }
   chat_.messages.push_back(std::move(message));
   return true;
@@ -224,6 +229,8 @@ bool MessagesDecoder::user_blocks(const json::Array& blocks, const std::string& 
   return true;
 }
 
+// A server's tool has run within the answer, so its result ends the message with the call; what
+// the model wrote then is a message of its own.
 bool MessagesDecoder::assistant_blocks(const json::Array& blocks, const std::string& path,
                                        Message& out) {
   for (std::size_t i = 0; i < blocks.size(); ++i) {
@@ -233,6 +240,15 @@ bool MessagesDecoder::assistant_blocks(const json::Array& blocks, const std::str
     bool is_right = true;
     if (type == "tool_use") {
       is_right = tool_use(blocks[i], where, out);
+    } else if (type == "mcp_tool_use") {
+      is_right = mcp_use(blocks[i], where, out);
+    } else if (type == "mcp_tool_result") {
+      if (!out.parts.empty() || !out.tool_calls.empty() || !out.reasoning.empty()) {
+        chat_.messages.push_back(std::exchange(out, Message{.role = Role::assistant}));
+      }
+      is_right = mcp_result(blocks[i], where);
+    } else if (type == "mcp_tool_listing") {  // the server is asked itself
+      continue;
     } else if (type == "thinking") {
       std::string said;
       is_right = required_string(blocks[i], where, "thinking", said) &&
@@ -265,12 +281,47 @@ bool MessagesDecoder::tool_use(const Value& block, const std::string& path, Mess
   return true;
 }
 
+bool MessagesDecoder::mcp_use(const Value& block, const std::string& path, Message& out) {
+  if (!only(block, path, {"type", "id", "name", "server_name", "input", "cache_control"})) {
+    return false;
+  }
+  message::ToolCall call;
+  std::string server;
+  if (!required_string(block, path, "id", call.id)) return false;
+  if (!required_string(block, path, "name", call.name)) return false;
+  if (!required_string(block, path, "server_name", server)) return false;
+  const Value* input = required(block, path, "input", Kind::object);
+  if (input == nullptr) return false;
+  call.arguments = json::to_string(*input);
+  add_server_call(call, std::move(server), std::move(call.name));
+  out.tool_calls.push_back(std::move(call));
+  return true;
+}
+
+bool MessagesDecoder::mcp_result(const Value& block, const std::string& path) {
+  if (!only(block, path, {"type", "tool_use_id", "content", "is_error", "cache_control"})) {
+    return false;
+  }
+  Message message{.role = Role::tool, .content = ""};
+  if (!result_content(block, path, message)) return false;
+  place_result(std::move(message));
+  return true;
+}
+
 bool MessagesDecoder::tool_result(const Value& block, const std::string& path) {
   if (!only(block, path,
             {"type", "tool_use_id", "content", "is_error", "cache_control", "toolset_name"})) {
     return false;
   }
   Message message{.role = Role::tool, .content = ""};
+  if (!result_content(block, path, message)) return false;
+  chat_.messages.push_back(std::move(message));
+  return true;
+}
+
+// Reads `tool_use_id`, `content` and `is_error`.
+bool MessagesDecoder::result_content(const Value& block, const std::string& path,
+                                     Message& message) {
   if (!required_string(block, path, "tool_use_id", message.tool_call_id)) return false;
   if (const Value* content = present(block, "content")) {
     if (const std::string* all = content->if_string()) {
@@ -287,7 +338,6 @@ bool MessagesDecoder::tool_result(const Value& block, const std::string& path) {
     if (!boolean(*failed, in(path, "is_error"), has_failed)) return false;
     if (has_failed) message.extra.set("is_error", true);
   }
-  chat_.messages.push_back(std::move(message));
   return true;
 }
 
@@ -399,6 +449,7 @@ bool MessagesDecoder::tool(const Value& value, const std::string& path, Tool& ou
       out = function_of(*known, std::move(name));
       return true;
     }
+    if (*type == Value("mcp_toolset")) return mcp_toolset(value, path);
     if (is_hosted_tool(value)) return leave_out(path, kRunsNoTools);
     return fail("invalid_value", in(path, "type"),
                 in(path, "type") + " " + shown(*type->if_string()) +
@@ -583,7 +634,7 @@ bool MessagesDecoder::finish(bool counts_only) {
   if (!counts_only && !chat_.max_tokens) {
     return fail("missing_required_parameter", "max_tokens", "max_tokens is required");
   }
-  if (!choice_fits_tools()) return false;
+  if (!toolsets_fit() || !choice_fits_tools()) return false;
   const Message& last = chat_.messages.back();
   if (last.role != Role::assistant || !last.tool_calls.empty()) return true;
   return take_prefill(
@@ -594,6 +645,7 @@ bool MessagesDecoder::finish(bool counts_only) {
 
 Result<MessagesRequest, ApiError> MessagesDecoder::run(const Value& body, bool counts_only) {
   chat_.call_id_prefix = "toolu_";
+  chat_.can_approve = true;
   return outcome(read(body, kMessagesFields) && finish(counts_only), out_);
 }
 

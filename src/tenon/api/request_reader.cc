@@ -374,7 +374,10 @@ bool RequestReader::chosen_name(const Value& value, const std::string& path, boo
 }
 
 bool RequestReader::choice_fits_tools() {
-  if (chat_.tool_choice.mode != ToolMode::required || !chat_.tools.empty()) return true;
+  if (chat_.tool_choice.mode != ToolMode::required || !chat_.tools.empty() ||
+      !chat_.servers.empty()) {
+    return true;
+  }
   return fail("invalid_value", "tool_choice",
               "tool_choice demands a call, but the request has no tools");
 }
@@ -535,6 +538,7 @@ bool RequestReader::member_of_tenon(const json::Member& member, const std::strin
   if (member.key == "close_calls") return boolean(value, path, chat_.close_calls.emplace());
   if (member.key == "tokens") return boolean(value, path, chat_.tells_tokens);
   if (member.key == "previous_token_ids") return token_ids(value, path, chat_.previous_tokens);
+  if (member.key == "approvals") return approvals(value, path);
   if (member.key == "on_loop") {
     if (!one_of(value, path, {"tell", "stop"})) return false;
     chat_.on_loop = value == Value("stop") ? message::OnLoop::stop : message::OnLoop::tell;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "tenon/api/fields.h"
+#include "tenon/mcp/allow_list.h"
 #include "tenon/message/message.h"
 
 /// What the requests of all dialects have in common.
@@ -37,6 +39,8 @@ struct DecodeOptions {
   /// Decrypts what a client keeps for this server; no value if it is not ours. Empty: clients keep
   /// nothing.
   std::function<std::optional<std::string>(std::string_view)> unseal{};
+  /// The servers of tools that clients may name; null or empty: none, and they are left out.
+  const mcp::AllowList* servers = nullptr;
 };
 
 /// What happens with a field: it is honoured; it is refused with 400 and its name (values that ask
@@ -103,11 +107,23 @@ template <class Decoder, std::size_t N, std::size_t M>
 /// Why a hosted tool is left out.
 inline constexpr std::string_view kRunsNoTools = "this server runs no tools for its clients";
 
+/// Why a server of tools is left out.
+inline constexpr std::string_view kCallsNoServers =
+    "this server calls no servers of tools for its clients, unless its operator names them in "
+    "server.mcp_allow";
+/// Limits of servers of tools.
+inline constexpr std::size_t kMaxServers = 8;
+inline constexpr std::size_t kMaxServerHeaders = 32;
+inline constexpr std::size_t kMaxServerUrl = 2048;
+inline constexpr std::size_t kMaxHeaderBytes = std::size_t{8} << 10;
+inline constexpr std::size_t kMaxDecisions = 256;
+
 /// Base of the dialects' decoders: reads fields that they share into `chat_`.
 class RequestReader : protected FieldReader {
  public:
   explicit RequestReader(const DecodeOptions& options = {}) {
     refuses_unknown_ = options.refuses_unknown_fields;
+    if (options.servers != nullptr && !options.servers->empty()) allowed_ = options.servers;
   }
 
   /// Limited, because each chunk of a stream repeats the name.
@@ -236,6 +252,25 @@ class RequestReader : protected FieldReader {
   [[nodiscard]] static bool is_hosted_tool(const json::Value& value);
   /// Reads `name`, `description`, `schema` and `strict` of `value`, for the answer's text.
   bool answer_schema(const json::Value& value, const std::string& path);
+  // server_reader.cc
+  /// OpenAI's tool of type `mcp`: a server of tools that is called for the client.
+  bool mcp_tool(const json::Value& value, const std::string& path);
+  /// The list `mcp_servers` of Anthropic's dialect, in which each server has a name.
+  bool mcp_server_list(const json::Value& value, const std::string& path);
+  /// Anthropic's tool of type `mcp_toolset`: which tools of one of those servers there are.
+  bool mcp_toolset(const json::Value& value, const std::string& path);
+  /// Fails if a server of `mcp_servers` has no toolset although another one has.
+  bool toolsets_fit();
+  /// `{"type": "mcp", "server_label", "name"}`, in a choice of tools.
+  bool chosen_server(const json::Value& value, const std::string& path);
+  /// Whether servers of tools are called for clients at all.
+  [[nodiscard]] bool calls_servers() const { return allowed_ != nullptr; }
+  /// A call of a server's tool in an earlier answer: its name becomes one that models can have.
+  void add_server_call(message::ToolCall& call, std::string server, std::string tool);
+  /// Puts the result of a call behind the message with the call, and behind the other results
+  /// there. Without such a message it is the last one.
+  void place_result(message::Message result);
+
   /// "auto", "none" or "required".
   bool choice_word(const std::string& word);
   /// Reads the member `name` of `value`, one of the request's tools, the only one of this `field`.
@@ -312,8 +347,23 @@ class RequestReader : protected FieldReader {
   bool json_schema(const json::Value& value);
   bool argument_order(const json::Value& value, const std::string& path);
   bool member_of_tenon(const json::Member& member, const std::string& path);
+  bool approvals(const json::Value& value, const std::string& path);
+  bool add_server(message::HostedServer server, const std::string& path,
+                  const std::string& url_path);
+  bool server_headers(const json::Value& value, const std::string& path,
+                      message::HostedServer& server);
+  bool bearer(const json::Value& value, const std::string& path, message::HostedServer& server);
+  bool tool_names(const json::Value& value, const std::string& path, std::vector<std::string>& out);
+  bool tool_filter(const json::Value& value, const std::string& path,
+                   std::vector<std::string>& names, bool& only_reading);
+  bool allowed_of_server(const json::Value& value, const std::string& path,
+                         message::HostedServer& server);
+  bool approval_rule(const json::Value& value, const std::string& path, message::Approvals& out);
+  message::HostedServer* server_named(const std::string& label);
 
-  std::string held_by_;  // the field that constrains the answer's text
+  const mcp::AllowList* allowed_ = nullptr;
+  std::set<std::string> with_toolset_;  // labels of servers
+  std::string held_by_;                 // the field that constrains the answer's text
 };
 
 /// The fields of local engines that constrain the answer's text, the same in all dialects.

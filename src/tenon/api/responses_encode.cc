@@ -34,6 +34,9 @@ void end_event(std::string_view type, std::string& data, std::string& out) {
   http::append_sse(out, data, type);
 }
 
+// In the order of State.
+constexpr std::string_view kStates[] = {"in_progress", "completed", "incomplete", "failed"};
+
 void append_quoted_member(std::string& out, std::string_view key, std::string_view text) {
   out += ",\"";
   out += key;
@@ -76,6 +79,10 @@ const ResponsesEncoder::Wording& ResponsesEncoder::wording(Kind kind) {
       {"custom_tool_call", "", "input", "response.custom_tool_call_input.delta",
        "response.custom_tool_call_input.done"},
       {"", "", "", "", ""},  // depends on its tool; it comes as a whole
+      {"mcp_list_tools", "", "", "", ""},
+      {"mcp_call", "", "arguments", "response.mcp_call_arguments.delta",
+       "response.mcp_call_arguments.done"},
+      {"mcp_approval_request", "", "arguments", "", ""},
   };
   return kWordings[static_cast<std::size_t>(kind)];
 }
@@ -94,9 +101,31 @@ std::string_view ResponsesEncoder::item_type(const Item& item) {
   return item.kind == Kind::client_call ? item.tool->call_type : wording(item.kind).item;
 }
 
+// An item of a server of tools.
+json::Object ResponsesEncoder::encode_of_server(const Item& item) {
+  json::Object out{{"id", item.id}, {"type", item_type(item)}, {"server_label", item.server}};
+  if (item.kind == Kind::server_tools) {
+    out.set("tools", item.result.is_null() ? Value(json::Array()) : item.result);
+    out.set("error", item.text.empty() ? Value() : Value(item.text));
+    return out;
+  }
+  out.set("name", item.name);
+  out.set("arguments", item.text);
+  if (item.kind == Kind::approval_request) return out;
+  const bool has_failed = item.state == State::failed;
+  out.set("status", kStates[static_cast<std::size_t>(item.state)]);
+  out.set("approval_request_id", item.approval.empty() ? Value() : Value(item.approval));
+  out.set("output", has_failed ? Value() : item.result);
+  json::Object text{{"type", "text"}, {"text", item.result}};
+  out.set("error", !has_failed ? Value()
+                               : Value(json::Object{{"type", "mcp_tool_execution_error"},
+                                                    {"content", json::Array{std::move(text)}}}));
+  return out;
+}
+
 // An item that has just been opened has no parts yet.
 Value ResponsesEncoder::encode(const Item& item) {
-  constexpr std::string_view kStates[] = {"in_progress", "completed", "incomplete"};
+  if (item.kind >= Kind::server_tools) return encode_of_server(item);
   const Wording& words = wording(item.kind);
   json::Object out{{"id", item.id},
                    {"type", item_type(item)},
@@ -154,6 +183,7 @@ void ResponsesEncoder::keep(unsigned, const ChatEvent& event,
 void ResponsesEncoder::add_event(const ChatEvent& event, const std::vector<TokenLogprob>& logprobs,
                                  std::string* out) {
   note_.add(event);
+  if (add_server_event(event, out)) return;
   if (const auto* content = std::get_if<message::ContentDelta>(&event)) {
     add_text(Kind::message, content->text, logprobs, out);
   } else if (const auto* reasoning = std::get_if<message::ReasoningDelta>(&event)) {
@@ -171,7 +201,114 @@ void ResponsesEncoder::add_event(const ChatEvent& event, const std::vector<Token
     const bool is_whole =
         finish->reason == FinishReason::stop || finish->reason == FinishReason::tool_calls;
     close(is_whole ? State::completed : State::incomplete, out);
+    for (Item& item : items_) {
+      if (item.kind != Kind::server_call || item.state != State::in_progress) continue;
+      item.state = State::incomplete;
+      end_server_call(item, out);
+    }
   }
+}
+
+// ---- servers of tools
+
+ResponsesEncoder::Item& ResponsesEncoder::add_item(Kind kind, std::string* out) {
+  close(State::completed, out);
+  const std::size_t index = items_.size();
+  Item& item = items_.emplace_back();
+  item.kind = kind;
+  item.id = item_id(item_type(item), head_.id, std::to_string(index));
+  return item;
+}
+
+void ResponsesEncoder::append_of(const Item& item, std::string_view type,
+                                 std::initializer_list<json::Member> more, std::string* out) {
+  if (out == nullptr) return;
+  begin_event(type, sequence_++, data_);
+  append_members(
+      {{"item_id", item.id}, {"output_index", static_cast<std::uint64_t>(&item - items_.data())}},
+      data_);
+  append_members(more, data_);
+  end_event(type, data_, *out);
+}
+
+void ResponsesEncoder::begin_item(const Item& item, std::string* out) {
+  if (out == nullptr) return;
+  append_event(
+      "response.output_item.added",
+      {{"output_index", static_cast<std::uint64_t>(&item - items_.data())}, {"item", encode(item)}},
+      *out);
+}
+
+void ResponsesEncoder::end_item(const Item& item, std::string* out) {
+  if (out == nullptr) return;
+  append_event(
+      "response.output_item.done",
+      {{"output_index", static_cast<std::uint64_t>(&item - items_.data())}, {"item", encode(item)}},
+      *out);
+}
+
+void ResponsesEncoder::end_server_call(Item& item, std::string* out) {
+  const bool is_done = item.state == State::completed;
+  append_of(item, "response.mcp_call_arguments.done", {{"arguments", item.text}}, out);
+  append_of(item, is_done ? "response.mcp_call.completed" : "response.mcp_call.failed", {}, out);
+  end_item(item, out);
+}
+
+// False: it is another event.
+bool ResponsesEncoder::add_server_event(const ChatEvent& event, std::string* out) {
+  const auto call_of = [this](const std::string& id) -> Item* {
+    const auto found = std::ranges::find_if(items_, [&](const Item& item) {
+      return item.kind == Kind::server_call && item.call_id == id &&
+             item.state == State::in_progress;
+    });
+    return found == items_.end() ? nullptr : &*found;
+  };
+  if (const auto* told = std::get_if<message::ServerTools>(&event)) {
+    Item& item = add_item(Kind::server_tools, out);
+    item.server = told->server;
+    begin_item(item, out);
+    append_of(item, "response.mcp_list_tools.in_progress", {}, out);
+    item.result = told->tools;
+    item.text = told->error;
+    item.state = told->error.empty() ? State::completed : State::failed;
+    append_of(item,
+              told->error.empty() ? "response.mcp_list_tools.completed"
+                                  : "response.mcp_list_tools.failed",
+              {}, out);
+    end_item(item, out);
+  } else if (const auto* begin = std::get_if<message::ServerCallBegin>(&event)) {
+    Item& item = add_item(Kind::server_call, out);
+    item.call_id = begin->id;
+    item.server = begin->tool.server;
+    item.name = begin->tool.tool;
+    if (begin->was_approved) item.approval = begin->id;
+    begin_item(item, out);
+    append_of(item, "response.mcp_call.in_progress", {}, out);
+  } else if (const auto* arguments = std::get_if<message::ServerCallArguments>(&event)) {
+    Item* const item = call_of(arguments->id);
+    if (item == nullptr) return true;
+    item->text += arguments->text;
+    append_of(*item, "response.mcp_call_arguments.delta", {{"delta", arguments->text}}, out);
+  } else if (const auto* result = std::get_if<message::ServerCallResult>(&event)) {
+    Item* const item = call_of(result->id);
+    if (item == nullptr) return true;
+    item->result = result->output;
+    item->state = result->is_error ? State::failed : State::completed;
+    end_server_call(*item, out);
+  } else if (const auto* wanted = std::get_if<message::ApprovalsWanted>(&event)) {
+    for (const auto& one : wanted->calls) {
+      Item& item = add_item(Kind::approval_request, out);
+      item.server = one.tool.server;
+      item.name = one.tool.tool;
+      item.text = one.call.arguments;
+      item.state = State::completed;
+      begin_item(item, out);
+      end_item(item, out);
+    }
+  } else {
+    return false;
+  }
+  return true;
 }
 
 void ResponsesEncoder::add_text(Kind kind, std::string_view text,

@@ -70,16 +70,23 @@ class ResponsesEncoder final : public AnswerEncoder {
     reasoning,
     function_call,
     custom_tool_call,
-    client_call  // a call of a ClientTool
+    client_call,  // a call of a ClientTool
+    // From servers of tools:
+    server_tools,
+    server_call,
+    approval_request
   };
-  enum class State : std::uint8_t { in_progress, completed, incomplete };
+  enum class State : std::uint8_t { in_progress, completed, incomplete, failed };
   struct Item {
     Kind kind = Kind::message;
     State state = State::in_progress;
     std::string id;
-    std::string call_id;               // for a call
-    std::string name;                  // for a call
-    std::string name_space;            // for a call
+    std::string call_id;     // for a call
+    std::string server;      // the label, for an item of a server of tools
+    std::string approval;    // for a server_call: the item that asked for it; "": none did
+    json::Value result;      // for a server_call its output; for server_tools the tools
+    std::string name;        // for a call
+    std::string name_space;  // for a call
     const ClientTool* tool = nullptr;  // for a client_call
     std::string text;                  // text, reasoning, arguments or input
     std::string sealed;                // finished reasoning, encrypted for the client to keep
@@ -90,10 +97,18 @@ class ResponsesEncoder final : public AnswerEncoder {
 
   static const Wording& wording(Kind kind);
   static json::Value encode(const Item& item);
+  static json::Object encode_of_server(const Item& item);
   static std::string_view item_type(const Item& item);
   static json::Value part_of(const Item& item);
   void add_event(const message::ChatEvent& event,
                  const std::vector<message::TokenLogprob>& logprobs, std::string* out);
+  bool add_server_event(const message::ChatEvent& event, std::string* out);
+  Item& add_item(Kind kind, std::string* out);
+  void append_of(const Item& item, std::string_view type, std::initializer_list<json::Member> more,
+                 std::string* out);
+  void begin_item(const Item& item, std::string* out);
+  void end_item(const Item& item, std::string* out);
+  void end_server_call(Item& item, std::string* out);
   void add_text(Kind kind, std::string_view text,
                 const std::vector<message::TokenLogprob>& logprobs, std::string* out);
   void add_arguments(std::string_view arguments, std::string* out);

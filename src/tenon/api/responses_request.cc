@@ -7,6 +7,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -86,7 +87,8 @@ bool is_made_by_model(const Value& item) {
   const Value* type = present(item, "type");
   const std::string* name = type == nullptr ? nullptr : type->if_string();
   if (type == nullptr || (name != nullptr && *name == "item_reference")) return names_output(item);
-  return name != nullptr && (name->ends_with("_call") || *name == "reasoning");
+  return name != nullptr && (name->ends_with("_call") || *name == "reasoning" ||
+                             *name == "mcp_list_tools" || *name == "mcp_approval_request");
 }
 
 /// Reads one request.
@@ -157,6 +159,11 @@ class ResponsesDecoder : public RequestReader {
   bool is_direct(const Value& value, const std::string& path);
   bool client_call(const ClientTool& tool, const Value& value, const std::string& path);
   bool client_result(const Value& value, const std::string& path);
+  bool listed_tools(const Value& value, const std::string& path);
+  bool server_call(const Value& value, const std::string& path);
+  bool asked_approval(const Value& value, const std::string& path);
+  bool approval(const Value& value, const std::string& path);
+  bool call_of_server(const Value& value, const std::string& path, message::ToolCall& call);
   bool name_of_call(const Value& value, const std::string& path, std::string& out);
   // Which parts are allowed depends on the kind of item.
   enum class Parts : std::uint8_t { asked, said, past };
@@ -185,8 +192,9 @@ class ResponsesDecoder : public RequestReader {
   std::size_t reference_bytes_ = 0;
   const std::function<std::optional<std::string>(std::string_view)>& unseal_;
   const bool is_all_past_;
-  bool is_past_ = false;   // the present item stands before an earlier answer
-  bool has_read_ = false;  // there is something for the model to read
+  bool is_past_ = false;          // the present item stands before an earlier answer
+  std::set<std::string> listed_;  // labels of servers whose tools were told before
+  bool has_read_ = false;         // there is something for the model to read
   ResponsesRequest out_;
 };
 
@@ -421,6 +429,10 @@ bool ResponsesDecoder::item_of(std::string_view type, const Value& value, const 
     return result(value, path);
   }
   if (type == "reasoning") return thought(value, path);
+  if (type == "mcp_list_tools") return listed_tools(value, path);
+  if (type == "mcp_call") return server_call(value, path);
+  if (type == "mcp_approval_request") return asked_approval(value, path);
+  if (type == "mcp_approval_response") return approval(value, path);
   if (const ClientTool* tool = client_tool_of_call(type)) return client_call(*tool, value, path);
   if (client_tool_of_result(type) != nullptr) return client_result(value, path);
   // Most likely the work of another server's tools: it is left out, and the session goes on.
@@ -581,6 +593,97 @@ bool ResponsesDecoder::client_result(const Value& value, const std::string& path
   return true;
 }
 
+// The server is asked for its tools itself; the model is told what it answers.
+bool ResponsesDecoder::listed_tools(const Value& value, const std::string& path) {
+  if (!only(value, path, {"type", "id", "server_label", "tools", "error", "status"})) return false;
+  std::string label;
+  if (!required_string(value, path, "server_label", label)) return false;
+  if (present(value, "error") == nullptr) listed_.insert(std::move(label));
+  return true;
+}
+
+// Reads the members that a call and a request for its approval share.
+bool ResponsesDecoder::call_of_server(const Value& value, const std::string& path,
+                                      message::ToolCall& call) {
+  std::string server;
+  std::string tool;
+  if (!optional_string(value, path, "id", call.id)) return false;
+  if (call.id.empty()) call.id = "mcp_" + std::to_string(out_.input.size());
+  if (!required_string(value, path, "server_label", server)) return false;
+  if (!required_string(value, path, "name", tool)) return false;
+  if (!required_string(value, path, "arguments", call.arguments)) return false;
+  add_server_call(call, std::move(server), std::move(tool));
+  return true;
+}
+
+bool ResponsesDecoder::server_call(const Value& value, const std::string& path) {
+  if (!only(value, path,
+            {"type", "id", "server_label", "name", "arguments", "output", "error", "status",
+             "approval_request_id"})) {
+    return false;
+  }
+  message::ToolCall call;
+  std::string approved;
+  if (!call_of_server(value, path, call)) return false;
+  if (!optional_string(value, path, "approval_request_id", approved)) return false;
+  const auto has_call = [&](const Message& message) {
+    return std::ranges::find(message.tool_calls, approved, &message::ToolCall::id) !=
+           message.tool_calls.end();
+  };
+  Message message{.role = Role::tool, .content = ""};
+  // The call stands in the request for its approval, if that is there.
+  if (!approved.empty() && std::ranges::any_of(chat_.messages, has_call)) {
+    message.tool_call_id = approved;
+  } else {
+    message.tool_call_id = call.id;
+    assistant(/*says_more=*/false).tool_calls.push_back(std::move(call));
+  }
+  const Value* const error = present(value, "error");
+  const Value* const output = present(value, "output");
+  if (error != nullptr) {
+    const Value* text = json::at_pointer(*error, "/content/0/text");
+    if (text == nullptr) text = error;
+    message.content = text->if_string() != nullptr ? *text->if_string() : json::to_string(*text);
+    message.extra.set("is_error", true);
+  } else if (output == nullptr) {
+    message.content = "Error: the call was not run";
+    message.extra.set("is_error", true);
+  } else if (!string(*output, in(path, "output"), *message.content)) {
+    return false;
+  }
+  has_read_ = true;
+  place_result(std::move(message));
+  return true;
+}
+
+bool ResponsesDecoder::asked_approval(const Value& value, const std::string& path) {
+  if (!only(value, path, {"type", "id", "server_label", "name", "arguments", "status"})) {
+    return false;
+  }
+  message::ToolCall call;
+  if (!call_of_server(value, path, call)) return false;
+  has_read_ = true;
+  assistant(/*says_more=*/false).tool_calls.push_back(std::move(call));
+  return true;
+}
+
+bool ResponsesDecoder::approval(const Value& value, const std::string& path) {
+  if (!only(value, path, {"type", "id", "approval_request_id", "approve", "reason", "status"})) {
+    return false;
+  }
+  message::Decision decision;
+  if (!at_most(kMaxDecisions, chat_.decisions.size() + 1, path, "decisions")) return false;
+  if (!required_string(value, path, "approval_request_id", decision.call_id)) return false;
+  const Value* const approves = required(value, path, "approve");
+  if (approves == nullptr || !boolean(*approves, in(path, "approve"), decision.approves)) {
+    return false;
+  }
+  if (!optional_string(value, path, "reason", decision.reason)) return false;
+  has_read_ = true;
+  chat_.decisions.push_back(std::move(decision));
+  return true;
+}
+
 bool ResponsesDecoder::result(const Value& value, const std::string& path) {
   if (!only(value, path,
             {"type", "id", "call_id", "name", "output", "status", "caller", "namespace",
@@ -678,7 +781,9 @@ void ResponsesDecoder::keep(Value item, std::string_view type) {
   if (kept.find("id")->is_null()) {
     kept.set("id", item_id(type, id_, "in" + std::to_string(out_.input.size())));
   }
-  if (!kept.contains("status") && type != "reasoning") kept.set("status", "completed");
+  const bool has_status =
+      type != "reasoning" && type != "mcp_list_tools" && !type.starts_with("mcp_approval");
+  if (!kept.contains("status") && has_status) kept.set("status", "completed");
   if (type == "message" && kept.find("content")->if_string() != nullptr) {
     const bool is_answer = *kept.find("role") == Value("assistant");
     json::Object part{{"type", is_answer ? "output_text" : "input_text"},
@@ -733,6 +838,7 @@ bool ResponsesDecoder::tool_within(std::string_view name_space, const Value& val
   const Value* given = required(value, path, "type");
   if (given == nullptr || !word(*given, in(path, "type"), type)) return false;
   std::string own_name;
+  if (type == "mcp" && name_space.empty()) return mcp_tool(value, path);
   if (is_hosted_tool(value)) return leave_out(path, kRunsNoTools);
   if (!name_space.empty()) {
     if (!required_string(value, path, "name", own_name)) return false;
@@ -782,6 +888,7 @@ bool ResponsesDecoder::choose(const Value& value, const std::string& path) {
     const Value named(json::Object{{"name", known->name}});
     return chosen_name(named, path, /*is_custom=*/false);
   }
+  if (name == "mcp" && calls_servers()) return chosen_server(value, path);
   if (!one_of(*type, in(path, "type"), {"function", "custom"})) return false;
   if (!only(value, path, {"type", "name", "namespace"})) return false;
   std::string wanted;
@@ -895,6 +1002,21 @@ bool ResponsesDecoder::finish() {
     return fail("invalid_value", "background",
                 "background needs store: the client comes back to the response");
   }
+  for (const message::Decision& decision : chat_.decisions) {
+    const auto has_call = [&](const Message& message) {
+      return std::ranges::find(message.tool_calls, decision.call_id, &message::ToolCall::id) !=
+             message.tool_calls.end();
+    };
+    if (std::ranges::any_of(chat_.messages, has_call)) continue;
+    return fail("invalid_value", "input",
+                "input approves or refuses " + shown(decision.call_id) +
+                    ", but no item asks for that approval: send that item too, or "
+                    "previous_response_id");
+  }
+  for (message::HostedServer& server : chat_.servers) {
+    server.is_listed = listed_.contains(server.label);
+  }
+  chat_.can_approve = true;
   return choice_fits_tools();
 }
 
@@ -910,6 +1032,10 @@ json::Object ResponsesDecoder::echo_of(const Value& body) const {
   };
   Value tools = given("tools", json::Array());
   for (Value& tool : *tools.if_array()) {
+    // What is stored and shown must have no secrets.
+    for (const std::string_view secret : {"headers", "authorization"}) {
+      if (*tool.find("type") == Value("mcp")) tool.if_object()->erase(secret);
+    }
     if (*tool.find("type") != Value("function")) continue;
     for (const std::string key : {"parameters", "strict"}) {
       if (!tool.if_object()->contains(key)) tool.if_object()->set(key, Value());
@@ -1010,6 +1136,10 @@ std::string item_id(std::string_view type, std::string_view response, const std:
       {"shell_call", "sh_"},
       {"apply_patch_call", "apc_"},
       {"compaction", "cmp_"},
+      {"mcp_list_tools", "mcpl_"},
+      {"mcp_call", "mcp_"},
+      {"mcp_approval_request", "mcpr_"},
+      {"mcp_approval_response", "mcpa_"},
       {"reasoning", "rs_"}};
   std::string id = "item_";
   for (const auto& [name, prefix] : kPrefixes) {

@@ -11,6 +11,7 @@
 #include "tenon/api/keys.h"
 #include "tenon/chat/model_registry.h"
 #include "tenon/http/server.h"
+#include "tenon/mcp/allow_list.h"
 #include "tenon/record/recorder.h"
 #include "tenon/store/response_store.h"
 
@@ -42,6 +43,8 @@ struct ServiceOptions {
   json::Object found;
   /// The owners of keys who may see recordings; a server without keys shows them to all.
   std::vector<std::string> inspectors;
+  /// The servers of tools that requests may name; empty: none.
+  mcp::AllowList mcp_allow{};
   /// Answers requests for "a:b" if a and b are models that are not recursive and no model has that
   /// name; null: such requests get 404.
   std::shared_ptr<chat::Model> pairs;

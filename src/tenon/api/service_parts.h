@@ -57,7 +57,8 @@ struct ServiceParts {
 template <class Decode>
 auto decoded(const ServiceParts& parts, const Call& call, const Decode& decode) {
   auto request = body_of(call).and_then([&](const json::Value& value) {
-    return decode(value, DecodeOptions{parts.options.refuses_unknown});
+    return decode(value, DecodeOptions{.refuses_unknown_fields = parts.options.refuses_unknown,
+                                       .servers = &parts.options.mcp_allow});
   });
   if (!request || !request->chat.model.empty()) return request;
   auto name = parts.door.model_or_only("");

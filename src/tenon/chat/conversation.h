@@ -25,9 +25,10 @@ namespace tenon::chat {
 /// The result of a tool.
 struct ToolResult {
   std::string tool_call_id;
-  std::string output;          ///< Text or JSON. Bytes that are not UTF-8 become U+FFFD.
-  bool is_error = false;       ///< The tool failed, and `output` says why.
-  bool is_remembered = false;  ///< It is the result of an earlier call (ToolMemory).
+  std::string output;                 ///< Text or JSON. Bytes that are not UTF-8 become U+FFFD.
+  bool is_error = false;              ///< The tool failed, and `output` says why.
+  bool is_remembered = false;         ///< It is the result of an earlier call (ToolMemory).
+  std::chrono::milliseconds took{0};  ///< Since the call was handed over.
 };
 
 /// One answer of the model.

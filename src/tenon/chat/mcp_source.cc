@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -41,12 +42,22 @@ class McpSource final : public McpServer {
     }
     warn_of_strangers(*listed);
     std::vector<message::Tool> tools;
+    std::map<std::string, json::Value> annotations;
     for (const mcp::Tool& tool : *listed) {
       if (!server_.has_tool(tool.name)) continue;
+      annotations.insert_or_assign(tool.name, tool.annotations);
       tools.push_back(
           {.name = tool.name, .description = tool.description, .parameters = tool.input_schema});
     }
+    const std::lock_guard lock(mutex_);
+    annotations_ = std::move(annotations);
     return tools;
+  }
+
+  json::Value annotations(const std::string& tool) const override {
+    const std::lock_guard lock(mutex_);
+    const auto found = annotations_.find(tool);
+    return found == annotations_.end() ? json::Value() : found->second;
   }
 
   Expected<ToolOutput> call(const std::string& tool, const json::Object& arguments,
@@ -188,6 +199,7 @@ class McpSource final : public McpServer {
   std::uint64_t past_versions_ = 0;  // versions of earlier clients
   bool has_handshake_ = false;       // whether the last client needed a handshake
   std::string instructions_;
+  std::map<std::string, json::Value> annotations_;  // by the name of the tool
   std::optional<Error> failure_;
   Clock::time_point next_attempt_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -12,6 +13,8 @@
 
 #include "tenon/base/log.h"
 #include "tenon/base/trace.h"
+#include "tenon/base/utf8.h"
+#include "tenon/chat/hosts.h"
 #include "tenon/chat/kept_tokens.h"
 #include "tenon/message/build.h"
 
@@ -22,58 +25,118 @@ using Clock = std::chrono::steady_clock;
 using message::ChatEvent;
 using message::ChatRequest;
 using message::FinishReason;
+using message::Message;
+using message::Role;
+using message::ServerTool;
 using message::TokenLogprob;
 using message::ToolCall;
 
+constexpr std::string_view kNotApproved = "Error: the user did not approve this call";
+constexpr std::string_view kCannotApprove =
+    "Error: this call needs the user's approval, which cannot be asked for here";
+
 /// What the requests of one model share; it outlives all of them.
 struct Common {
+  Common(const std::shared_ptr<Model>& of, const std::shared_ptr<Toolbox>& box,
+         const ServerToolsOptions& chosen)
+      : model(of), tools(box), options(chosen), hosts(chosen.version) {}
+
   std::weak_ptr<Model> model;
   std::weak_ptr<Toolbox> tools;
   ServerToolsOptions options;
+  Hosts hosts;
   std::atomic<std::uint32_t> waiting = 0;  // requests whose tools run
 };
+
+/// How a tool of ours is treated in one request.
+struct Own {
+  ServerTool tool;
+  bool needs_approval = false;
+  bool is_shown = false;  // the client sees its calls
+};
+
+bool needs_approval(const message::Approvals& approvals, const std::string& name,
+                    const ToolOrigin& origin) {
+  const auto has = [&](const std::vector<std::string>& names) {
+    return std::ranges::find(names, name) != names.end() ||
+           std::ranges::find(names, origin.tool) != names.end();
+  };
+  if (has(approvals.always)) return true;
+  if (has(approvals.never) || approvals.rule == message::Approvals::Rule::never) return false;
+  return approvals.rule == message::Approvals::Rule::always || !only_reads(origin.annotations);
+}
 
 /// One request; the sink of all of its answers, one after the other.
 class Request final : public message::ChatSinkBefore, public std::enable_shared_from_this<Request> {
  public:
-  Request(std::shared_ptr<Common> common, ChatRequest request, ToolSet ours,
+  Request(std::shared_ptr<Common> common, ChatRequest request, ToolSet known,
           std::shared_ptr<message::ChatSink> sink)
       : ChatSinkBefore(sink),
         common_(std::move(common)),
-        ours_(std::move(ours)),
+        ours_(std::move(known)),
         request_(std::move(request)),
         sink_(std::move(sink)) {
     if (common_->options.time_limit.count() > 0) {
       deadline_ = Clock::now() + common_->options.time_limit;
     }
     if (common_->options.remembers) memory_ = std::make_shared<ToolMemory>();
+    const message::Approvals& approvals = common_->options.approvals;
+    const bool is_shown =
+        approvals.rule != message::Approvals::Rule::never || !approvals.always.empty();
+    for (const message::Tool& tool : ours_.list()) note(tool.name, approvals, is_shown);
   }
 
   void on_event(const ChatEvent& event, const std::vector<TokenLogprob>& logprobs) override;
 
-  /// Asks the model on this thread.
-  [[nodiscard]] Result<void, Refusal> ask(Model& model);
+  /// Asks the servers that the request names for their tools, and then begins.
+  void look_up(const Toolbox& tools);
+  /// Runs the calls that wait for it, or asks the model on this thread.
+  [[nodiscard]] Result<void, Refusal> begin(Model& model);
   void cancel();
   void set_paused(bool value);
   void detach();
 
  private:
+  /// A call in the messages that has no result.
+  struct Open {
+    std::size_t message = 0;
+    ToolCall call;
+    bool runs = false;
+    std::string result;  // if it does not run
+  };
+
+  [[nodiscard]] Result<void, Refusal> ask(Model& model);
+  void begin_later();
+  void note(const std::string& name, const message::Approvals& approvals, bool is_shown);
+  [[nodiscard]] const Own* own_of(std::string_view name) const;
+  void add_hosted(const message::HostedServer& server, Expected<HostedTools> found);
+  void name_tools();
+  [[nodiscard]] std::vector<Open> open_calls() const;
+  void run_open(const Toolbox& tools, std::vector<Open> open);
+  void answer_open(const std::vector<Open>& open, std::vector<ToolResult> results);
   void pass_text(const ChatEvent& event, const std::vector<TokenLogprob>& logprobs);
   void pass_call(const ChatEvent& event, std::uint32_t index,
                  const std::vector<TokenLogprob>& logprobs);
+  void begin_own(const message::CallBegin& begin);
   void end_round(const message::Finish& finish, const std::vector<TokenLogprob>& logprobs);
   void run_tools();
   void go_on(std::vector<ToolResult> results);
+  void tell(const ToolCall& call, const ToolResult& result, AuditDecision decision);
+  void audit(const ToolCall& call, AuditDecision decision, const ToolResult* result) const;
+  void wait_for_approvals(const std::vector<ToolCall>& calls);
+  void ask_again();
   void end(message::Finish finish, const std::vector<TokenLogprob>& logprobs = {});
   void forget_tools();
 
   const std::shared_ptr<Common> common_;
-  const ToolSet ours_;  // the server's tools
   const std::string about_{log::about()};
   const trace::Context trace_ = trace::current();
 
   // Used by the thread that the events come from; between two answers, by the toolbox's.
+  ToolSet ours_;  // the server's tools, and those of servers that the request names
+  std::map<std::string, Own, std::less<>> own_;
   ChatRequest request_;
+  std::size_t first_new_ = 0;  // the first message that is not the client's
   std::shared_ptr<message::ChatSink> sink_;
   Clock::time_point deadline_ = Clock::time_point::max();
   std::shared_ptr<ToolMemory> memory_;                 // null: each call is run
@@ -93,6 +156,231 @@ class Request final : public message::ChatSinkBefore, public std::enable_shared_
   bool is_paused_ = false;
 };
 
+// ---- before the first answer
+
+void Request::note(const std::string& name, const message::Approvals& approvals, bool is_shown) {
+  const ToolOrigin* const origin = ours_.origin(name);
+  if (origin == nullptr) return;
+  own_.insert_or_assign(name, Own{.tool = {.server = origin->source, .tool = origin->tool},
+                                  .needs_approval = needs_approval(approvals, name, *origin),
+                                  .is_shown = is_shown});
+}
+
+const Own* Request::own_of(std::string_view name) const {
+  const auto found = own_.find(name);
+  return found == own_.end() ? nullptr : &found->second;
+}
+
+// Each server is a call of its own, so that they are asked at the same time.
+void Request::look_up(const Toolbox& tools) {
+  constexpr std::chrono::seconds kMost{30};
+  struct Found {
+    std::mutex mutex;
+    std::map<std::string, Expected<HostedTools>> tools;  // guarded by mutex
+  };
+  const auto found = std::make_shared<Found>();
+  const std::string kList = "list";
+  const ToolSet lists = ToolSet::of(
+      kList,
+      [self = shared_from_this(), found](const json::Object& arguments,
+                                         const ToolContext& context) -> Expected<ToolOutput> {
+        const auto index =
+            static_cast<std::size_t>(arguments.find("index")->if_number()->to_int64().value_or(0));
+        const message::HostedServer& server = self->request_.servers[index];
+        auto told = self->common_->hosts.tools(self->request_.owner, server, context);
+        const std::lock_guard lock(found->mutex);
+        found->tools.emplace(server.label, std::move(told));
+        return ToolOutput{};
+      });
+  std::vector<ToolCall> calls;
+  for (std::size_t i = 0; i < request_.servers.size(); ++i) {
+    calls.push_back({.id = request_.servers[i].label,
+                     .name = kList,
+                     .arguments = "{\"index\": " + std::to_string(i) + "}"});
+  }
+  common_->waiting.fetch_add(1);
+  tools.start(lists, calls,
+              [self = shared_from_this(), found](const std::vector<ToolResult>& results) {
+                {
+                  const std::lock_guard lock(found->mutex);
+                  for (const message::HostedServer& server : self->request_.servers) {
+                    const auto told = found->tools.find(server.label);
+                    if (told != found->tools.end()) {
+                      self->add_hosted(server, std::move(told->second));
+                      continue;
+                    }
+                    const auto result =
+                        std::ranges::find(results, server.label, &ToolResult::tool_call_id);
+                    self->add_hosted(server, Unexpected(Error{Errc::unavailable, result->output}));
+                  }
+                }
+                self->begin_later();
+                self->common_->waiting.fetch_sub(1);
+              },
+              {.cancel = cancel_, .deadline = std::min(deadline_, Clock::now() + kMost)});
+}
+
+void Request::add_hosted(const message::HostedServer& server, Expected<HostedTools> found) {
+  message::ServerTools told{.server = server.label, .tools = {}, .error = {}};
+  if (found) {
+    const ToolSet before = ours_;
+    ours_ = ours_.with(found->source, found->tools);
+    for (const message::Tool& tool : ours_.list()) {
+      if (!before.has(tool.name)) note(tool.name, server.approvals, /*is_shown=*/true);
+    }
+    told.tools = std::move(found->listed);
+  } else {
+    told.error = utf8::sanitized(found.error().message);
+    log::warn("the tools of a server that a request names are not told: " +
+              std::string(log::content(told.error)));
+  }
+  if (!server.is_listed || !told.error.empty()) sink_->on_event(told, {});
+}
+
+void Request::begin_later() {
+  const log::About about(about_);
+  const trace::Scope scope(trace_);
+  request_.servers.clear();  // with their headers, which nothing needs any more
+  const auto model = common_->model.lock();
+  if (model == nullptr || cancel_.is_cancelled()) return end({.reason = FinishReason::cancelled});
+  if (auto begun = begin(*model); !begun) {
+    end({.reason = FinishReason::error, .error = begun.error().error});
+  }
+}
+
+// Gives calls and choices of servers' tools the names that these have for the model.
+void Request::name_tools() {
+  const auto name_of = [this](const ServerTool& wanted) -> const std::string* {
+    const auto found =
+        std::ranges::find_if(own_, [&](const auto& one) { return one.second.tool == wanted; });
+    return found == own_.end() ? nullptr : &found->first;
+  };
+  for (const auto& [id, tool] : request_.server_calls) {
+    const std::string* const name = name_of(tool);
+    if (name == nullptr) continue;
+    for (Message& message : request_.messages) {
+      for (ToolCall& call : message.tool_calls) {
+        if (call.id == id) call.name = *name;
+      }
+    }
+  }
+  for (const ServerTool& chosen : request_.chosen_tools) {
+    for (const auto& [name, own] : own_) {
+      const bool is_chosen =
+          own.tool.server == chosen.server && (chosen.tool.empty() || own.tool.tool == chosen.tool);
+      if (is_chosen && ours_.has(name)) request_.tool_choice.allowed.push_back(name);
+    }
+  }
+}
+
+Result<void, Refusal> Request::begin(Model& model) {
+  const ToolSet all = ours_;
+  ours_ = all.beside(request_.tools);
+  request_.tools.insert(request_.tools.end(), ours_.list().begin(), ours_.list().end());
+  ours_.add_instructions(request_.messages);
+  name_tools();
+  std::vector<Open> open = open_calls();
+  first_new_ = request_.messages.size();
+  if (std::ranges::none_of(open, &Open::runs)) {
+    answer_open(open, {});
+    return ask(model);
+  }
+  const auto tools = common_->tools.lock();
+  if (tools == nullptr) return ask(model);
+  run_open(*tools, std::move(open));
+  return {};
+}
+
+// ---- calls that were decided on
+
+std::vector<Request::Open> Request::open_calls() const {
+  std::vector<Open> open;
+  const std::vector<Message>& messages = request_.messages;
+  std::size_t last = messages.size();  // the assistant's last message
+  for (std::size_t i = messages.size(); i-- > 0 && last == messages.size();) {
+    if (messages[i].role == Role::assistant) last = i;
+  }
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    for (const ToolCall& call : messages[i].tool_calls) {
+      const auto is_it = [&](const auto& one) { return one.first == call.id; };
+      const auto decision =
+          std::ranges::find(request_.decisions, call.id, &message::Decision::call_id);
+      const bool is_decided = decision != request_.decisions.end();
+      const Own* const own = own_of(call.name);
+      const bool is_ours = std::ranges::any_of(request_.server_calls, is_it) ||
+                           (own != nullptr && (is_decided || own->needs_approval));
+      const bool has_result = std::ranges::any_of(messages, [&](const Message& message) {
+        return message.role == Role::tool && message.tool_call_id == call.id;
+      });
+      if (!is_ours || has_result) continue;
+      Open one{.message = i, .call = call, .runs = false, .result = std::string(kNotApproved)};
+      if (is_decided && decision->approves) {
+        one.runs = i == last;
+        one.result = "Error: the result of this call is not known";
+      } else if (is_decided && !decision->reason.empty()) {
+        one.result += ": " + decision->reason;
+      }
+      open.push_back(std::move(one));
+    }
+  }
+  return open;
+}
+
+void Request::run_open(const Toolbox& tools, std::vector<Open> open) {
+  std::vector<ToolCall> calls;
+  for (const Open& one : open) {
+    if (!one.runs) continue;
+    calls.push_back(one.call);
+    const Own* const own = own_of(one.call.name);
+    if (own == nullptr || !own->is_shown) continue;
+    sink_->on_event(
+        message::ServerCallBegin{.id = one.call.id, .tool = own->tool, .was_approved = true}, {});
+    if (one.call.arguments.empty()) continue;
+    sink_->on_event(message::ServerCallArguments{.id = one.call.id, .text = one.call.arguments},
+                    {});
+  }
+  common_->waiting.fetch_add(1);
+  tools.start(ours_, calls,
+              [self = shared_from_this(), open = std::move(open)](std::vector<ToolResult> results) {
+                const log::About about(self->about_);
+                const trace::Scope scope(self->trace_);
+                self->answer_open(open, std::move(results));
+                self->ask_again();
+                self->common_->waiting.fetch_sub(1);
+              },
+              {.cancel = cancel_, .deadline = deadline_, .memory = memory_});
+}
+
+// Each result comes behind the message with its call, and behind the results that are there.
+void Request::answer_open(const std::vector<Open>& open, std::vector<ToolResult> results) {
+  std::map<std::size_t, std::vector<Message>> added;  // by the message with the calls
+  auto result = results.begin();
+  for (const Open& one : open) {
+    ToolResult given{.tool_call_id = one.call.id, .output = one.result, .is_error = true};
+    if (one.runs && result != results.end()) {
+      given = std::move(*result++);
+      tell(one.call, given, AuditDecision::approved);
+      ++run_;
+    } else {
+      audit(one.call, AuditDecision::refused, nullptr);
+    }
+    Message& message =
+        added[one.message].emplace_back(message::tool_result(one.call, std::move(given.output)));
+    if (given.is_error) message.extra.set("is_error", true);
+  }
+  std::vector<Message>& messages = request_.messages;
+  // From the back, so that the indices before stay right.
+  for (auto at = added.rbegin(); at != added.rend(); ++at) {
+    std::size_t place = at->first + 1;
+    while (place < messages.size() && messages[place].role == Role::tool) ++place;
+    if (place < first_new_) first_new_ += at->second.size();
+    messages.insert(messages.begin() + static_cast<std::ptrdiff_t>(place), at->second.begin(),
+                    at->second.end());
+  }
+}
+
+// ---- events of an answer
+
 void Request::on_event(const ChatEvent& event, const std::vector<TokenLogprob>& logprobs) {
   round_.add(event);
   if (const auto* const finish = std::get_if<message::Finish>(&event)) {
@@ -101,6 +389,7 @@ void Request::on_event(const ChatEvent& event, const std::vector<TokenLogprob>& 
   if (const auto* const begin = std::get_if<message::CallBegin>(&event)) {
     const bool is_ours = ours_.has(begin->name);
     numbers_.push_back(is_ours ? std::nullopt : std::optional(calls_++));
+    if (is_ours) begin_own(*begin);
     pass_call(event, begin->index, logprobs);
   } else if (const auto* const arguments = std::get_if<message::CallArguments>(&event)) {
     pass_call(event, arguments->index, logprobs);
@@ -120,10 +409,23 @@ void Request::pass_text(const ChatEvent& event, const std::vector<TokenLogprob>&
   sink_->on_event(event, logprobs);
 }
 
+void Request::begin_own(const message::CallBegin& begin) {
+  const Own* const own = own_of(begin.name);
+  if (own == nullptr || !own->is_shown || own->needs_approval) return;
+  sink_->on_event(message::ServerCallBegin{.id = begin.id, .tool = own->tool}, {});
+}
+
 void Request::pass_call(const ChatEvent& event, std::uint32_t index,
                         const std::vector<TokenLogprob>& logprobs) {
   const auto number = numbers_.at(index);
-  if (!number) return;
+  if (!number) {
+    const auto* const arguments = std::get_if<message::CallArguments>(&event);
+    const ToolCall& call = round_.message().tool_calls.at(index);
+    const Own* const own = own_of(call.name);
+    if (arguments == nullptr || own == nullptr || !own->is_shown || own->needs_approval) return;
+    return sink_->on_event(message::ServerCallArguments{.id = call.id, .text = arguments->text},
+                           {});
+  }
   ChatEvent told = event;
   std::visit(
       [&](auto& one) {
@@ -142,10 +444,14 @@ void Request::end_round(const message::Finish& finish, const std::vector<TokenLo
     const auto& calls = round_.message().tool_calls;
     for (std::size_t i = 0; i < calls.size(); ++i) {
       if (numbers_[i]) continue;
-      sink_->on_event(
-          message::Diagnostic{"left_call", calls[i].name + " was not run, since the answer has "
-                                                           "calls of the client's tools, too"},
-          {});
+      const std::string why =
+          calls[i].name + " was not run, since the answer has calls of the client's tools, too";
+      const Own* const own = own_of(calls[i].name);
+      if (own != nullptr && own->is_shown && !own->needs_approval) {
+        sink_->on_event(
+            message::ServerCallResult{.id = calls[i].id, .output = why, .is_error = true}, {});
+      }
+      sink_->on_event(message::Diagnostic{"left_call", why}, {});
     }
   }
   end(finish, logprobs);
@@ -158,12 +464,20 @@ void Request::end(message::Finish finish, const std::vector<TokenLogprob>& logpr
   sink_.reset();
 }
 
+// ---- our tools
+
 void Request::run_tools() {
   const auto tools = common_->tools.lock();
   if (tools == nullptr) return end({.reason = FinishReason::cancelled});
-  common_->waiting.fetch_add(1);
   has_text_ = has_text_ || has_text_now_;
-  tools->start(ours_, round_.message().tool_calls,
+  std::vector<ToolCall> calls;
+  for (const ToolCall& call : round_.message().tool_calls) {
+    const Own* const own = own_of(call.name);
+    if (own == nullptr || !own->needs_approval) calls.push_back(call);
+  }
+  if (calls.empty()) return go_on({});
+  common_->waiting.fetch_add(1);
+  tools->start(ours_, calls,
                [self = shared_from_this()](std::vector<ToolResult> results) {
                  self->go_on(std::move(results));
                  self->common_->waiting.fetch_sub(1);
@@ -176,27 +490,91 @@ void Request::forget_tools() {
   std::erase_if(request_.tools, [this](const auto& tool) { return ours_.has(tool.name); });
 }
 
+void Request::audit(const ToolCall& call, AuditDecision decision, const ToolResult* result) const {
+  AuditLog* const log = common_->options.audit.get();
+  if (log == nullptr) return;
+  const auto model = common_->model.lock();
+  const Own* const own = own_of(call.name);
+  AuditEntry entry{.owner = request_.owner,
+                   .request = about_,
+                   .model = model == nullptr ? std::string_view(request_.model) : model->name(),
+                   .server = own == nullptr ? "" : std::string_view(own->tool.server),
+                   .tool = own == nullptr ? call.name : std::string_view(own->tool.tool),
+                   .arguments = call.arguments,
+                   .decision = decision};
+  if (result != nullptr) {
+    entry.result = {
+        .bytes = result->output.size(), .is_error = result->is_error, .took = result->took};
+  }
+  log->write(entry);
+}
+
+// A call has been run: the client, the log and the audit are told.
+void Request::tell(const ToolCall& call, const ToolResult& result, AuditDecision decision) {
+  const std::string outcome =
+      (result.is_error ? " failed: " : " gave ") + std::to_string(result.output.size()) + " bytes";
+  log::info((result.is_remembered ? "did not run again: " : "ran ") +
+            std::string(log::content(call.name)) + outcome);
+  const char* const code = result.is_error        ? "tool_failed"
+                           : result.is_remembered ? "remembered_tool"
+                                                  : "ran_tool";
+  sink_->on_event(message::Diagnostic{code, call.name + outcome}, {});
+  const Own* const own = own_of(call.name);
+  if (own != nullptr && own->is_shown) {
+    sink_->on_event(
+        message::ServerCallResult{
+            .id = call.id, .output = result.output, .is_error = result.is_error},
+        {});
+  }
+  audit(call, decision, &result);
+}
+
 void Request::go_on(std::vector<ToolResult> results) {
   const log::About about(about_);
   const trace::Scope scope(trace_);
   const std::vector<ToolCall> calls = round_.message().tool_calls;
-  message::Message said = round_.message();
-  request_.messages.push_back(std::move(said));
-  for (std::size_t i = 0; i < calls.size(); ++i) {
-    const std::string outcome = (results[i].is_error ? " failed: " : " gave ") +
-                                std::to_string(results[i].output.size()) + " bytes";
-    const std::string told = calls[i].name + outcome;
-    log::info((results[i].is_remembered ? "did not run again: " : "ran ") +
-              std::string(log::content(calls[i].name)) + outcome);
-    const char* const code = results[i].is_error        ? "tool_failed"
-                             : results[i].is_remembered ? "remembered_tool"
-                                                        : "ran_tool";
-    sink_->on_event(message::Diagnostic{code, told}, {});
-    request_.messages.push_back(message::tool_result(calls[i], std::move(results[i].output)));
-    if (results[i].is_error) request_.messages.back().extra.set("is_error", true);
+  request_.messages.push_back(round_.message());
+  std::vector<ToolCall> waiting;
+  auto result = results.begin();
+  for (const ToolCall& call : calls) {
+    const Own* const own = own_of(call.name);
+    const bool waits = own != nullptr && own->needs_approval;
+    if (waits && request_.can_approve) {
+      waiting.push_back(call);
+      continue;
+    }
+    ToolResult given{.output = std::string(kCannotApprove), .is_error = true};
+    if (waits) {
+      audit(call, AuditDecision::refused, nullptr);
+    } else {
+      given = std::move(*result++);
+      tell(call, given, AuditDecision::not_needed);
+    }
+    request_.messages.push_back(message::tool_result(call, std::move(given.output)));
+    if (given.is_error) request_.messages.back().extra.set("is_error", true);
   }
   run_ += calls.size();
+  if (!waiting.empty()) return wait_for_approvals(waiting);
   request_.previous_tokens = tokens_so_far(round_.finish());
+  ask_again();
+}
+
+void Request::wait_for_approvals(const std::vector<ToolCall>& calls) {
+  message::ApprovalsWanted wanted;
+  for (const ToolCall& call : calls) {
+    wanted.calls.push_back({.call = call, .tool = own_of(call.name)->tool});
+    audit(call, AuditDecision::asked, nullptr);
+  }
+  wanted.messages.assign(request_.messages.begin() + static_cast<std::ptrdiff_t>(first_new_),
+                         request_.messages.end());
+  sink_->on_event(wanted, {});
+  message::Finish finish = round_.finish();
+  finish.usage = usage_;
+  sink_->on_event(finish, {});
+  sink_.reset();
+}
+
+void Request::ask_again() {
   round_ = {};
   numbers_.clear();
   has_text_now_ = false;
@@ -298,13 +676,24 @@ class ServerTools final : public Model {
 
   Result<std::unique_ptr<Answer>, Refusal> start(const ChatRequest& request,
                                                  std::shared_ptr<message::ChatSink> sink) override {
+    const bool is_hosted = common_->options.hosts && !request.servers.empty();
+    if (is_hosted && format() == nullptr) {
+      return refuse(Errc::unsupported, "no tool-call format is known for this model", "tools",
+                    "tools_not_supported");
+    }
     if (!takes_tools(request)) return inner_->start(request, std::move(sink));
-    ChatRequest with = request;
-    ToolSet ours = add_tools(with);
-    if (ours.list().empty()) return inner_->start(request, std::move(sink));
-    auto asked =
-        std::make_shared<Request>(common_, std::move(with), std::move(ours), std::move(sink));
-    if (auto started = asked->ask(*inner_); !started) {
+    ToolSet known = tools_->known_tools();
+    const bool has_ours = std::ranges::any_of(known.list(), [&](const auto& tool) {
+      return std::ranges::find(request.tools, tool.name, &message::Tool::name) ==
+             request.tools.end();
+    });
+    if (!is_hosted && !has_ours && request.server_calls.empty()) {
+      return inner_->start(request, std::move(sink));
+    }
+    auto asked = std::make_shared<Request>(common_, request, std::move(known), std::move(sink));
+    if (is_hosted) {
+      asked->look_up(*tools_);
+    } else if (auto started = asked->begin(*inner_); !started) {
       return Failure<Refusal>(std::move(started.error()));
     }
     return std::make_unique<RequestAnswer>(std::move(asked));
@@ -318,8 +707,9 @@ class ServerTools final : public Model {
                             constrained_by != engine::ConstrainedBy::json_schema;
     return format() != nullptr && common_->options.max_rounds > 1 && !request.continuation &&
            request.prefill.empty() && request.prompt_tokens.empty() &&
-           request.tool_choice.mode != message::ToolMode::none &&
-           request.tool_choice.allowed.empty() && (!holds_text || holds_both);
+           (request.tool_choice.mode != message::ToolMode::none || !request.decisions.empty()) &&
+           (request.tool_choice.allowed.empty() || !request.servers.empty()) &&
+           (!holds_text || holds_both);
   }
   // Returns the tools that it adds.
   ToolSet add_tools(ChatRequest& request) const {

@@ -3,7 +3,9 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <string>
 
+#include "tenon/chat/audit.h"
 #include "tenon/chat/model.h"
 #include "tenon/chat/toolbox.h"
 
@@ -15,6 +17,12 @@ struct ServerToolsOptions {
       10;  ///< Answers of the model to one request. The last one gets none of these tools.
   std::size_t max_calls = 256;  ///< In one request; the answer after them gets none of these tools.
   std::chrono::milliseconds time_limit{0};  ///< After it no further answer is begun; 0: no limit.
+  /// Which calls of the toolbox's tools wait for the client's approval. The lists have names as
+  /// models see them, or as their servers have them.
+  message::Approvals approvals{};
+  bool hosts = false;        ///< Requests may name servers of tools (ChatRequest::servers).
+  std::string version{"0"};  ///< Our own, which those servers are told.
+  std::shared_ptr<AuditLog> audit{};  ///< Null: calls are not written down.
 };
 
 /// `inner`, with the tools of `tools` added to those of each request. It runs calls of them itself
@@ -27,6 +35,17 @@ struct ServerToolsOptions {
 /// "remembered_tool" or "tool_failed". If an answer has calls of both kinds, those of the client's
 /// tools are passed on and the others are not run (Diagnostic "left_call"), since the client's next
 /// request could not contain their results; the model may make them again.
+///
+/// Tools of servers that the request names (ChatRequest::servers) are added as well, if `hosts`
+/// says so. The client sees their calls as ServerCallBegin and so on, and so it does those of the
+/// toolbox's tools if some of these wait for approvals. A server that does not answer takes only
+/// its tools (ServerTools::error).
+///
+/// A call that waits for the client's approval ends the answer (ApprovalsWanted), once the other
+/// calls of the answer have been run. The next request has the call in its messages, and the
+/// client's decision beside them; the call is then run before the model is asked. A call without a
+/// decision, or with a refusal, has a result that says so. If the client cannot be asked, the call
+/// is not run.
 ///
 /// If a client's tool has the name of a server's, the client's is used. `tool_choice` holds for the
 /// tools of both. The answer is `inner`'s alone if tool_choice is `none` or names tools, which can

@@ -4,6 +4,8 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -11,6 +13,7 @@
 #include "tenon/chat/conversation.h"
 #include "tenon/chat/conversation_for_test.h"
 #include "tenon/chat/event_queue.h"
+#include "tenon/message/build.h"
 
 namespace tenon::chat {
 namespace {
@@ -225,6 +228,99 @@ TEST(ServerTools, tool_calling_AModelThatFailsThenIsAnError) {
   const auto turn = talk.send_message("Weather?");
   ASSERT_FALSE(turn);
   EXPECT_EQ(turn.error().code, "engine_error");
+}
+
+// All events of the answer to `request`.
+std::vector<message::ChatEvent> events_of(Server& server, const message::ChatRequest& request) {
+  std::vector<message::ChatEvent> all;
+  const auto queue = std::make_shared<EventQueue>();
+  const auto answer = server.model->start(request, queue);
+  EXPECT_TRUE(answer);
+  for (int i = 0; answer && i < 500; ++i) {
+    for (message::ChatEvent& event : queue->wait(milliseconds(20))) {
+      all.push_back(std::move(event));
+      if (std::holds_alternative<message::Finish>(all.back())) return all;
+    }
+  }
+  ADD_FAILURE() << "the answer does not end";
+  return all;
+}
+
+template <class Event>
+const Event* first_of(const std::vector<message::ChatEvent>& events) {
+  for (const message::ChatEvent& event : events) {
+    if (const auto* const found = std::get_if<Event>(&event)) return found;
+  }
+  return nullptr;
+}
+
+constexpr message::Approvals::Rule kAlways = message::Approvals::Rule::always;
+
+TEST(ServerTools, tool_calling_ACallThatNeedsAnApprovalEndsTheAnswer) {
+  Server server({{.text = "I look." + call("Rome")}, {.text = "It rains."}},
+                {.approvals = {.rule = kAlways}});
+  message::ChatRequest request{.messages = {message::user("Weather?")}, .can_approve = true};
+  const auto asked = events_of(server, request);
+  const auto* const wanted = first_of<message::ApprovalsWanted>(asked);
+  ASSERT_NE(wanted, nullptr);
+  ASSERT_EQ(wanted->calls.size(), 1U);
+  EXPECT_EQ(wanted->calls[0].call.name, "get_weather");
+  EXPECT_EQ(first_of<message::Finish>(asked)->reason, FinishReason::tool_calls);
+  EXPECT_EQ(server.at.engine->requests().size(), 1U);
+
+  request.messages.insert(request.messages.end(), wanted->messages.begin(), wanted->messages.end());
+  request.decisions = {{.call_id = wanted->calls[0].call.id, .approves = true}};
+  const auto approved = events_of(server, request);
+  const auto* const begin = first_of<message::ServerCallBegin>(approved);
+  ASSERT_NE(begin, nullptr);
+  EXPECT_TRUE(begin->was_approved);
+  EXPECT_EQ(first_of<message::ServerCallResult>(approved)->output, "rain in Rome");
+  EXPECT_EQ(first_of<message::Finish>(approved)->reason, FinishReason::stop);
+  EXPECT_NE(server.at.prompt(1).find("tool\nrain in Rome"), std::string::npos);
+
+  for (const bool is_decided : {true, false}) {
+    request.decisions.clear();
+    if (is_decided) {
+      request.decisions = {{.call_id = wanted->calls[0].call.id, .reason = "too wet"}};
+    }
+    const auto refused = events_of(server, request);
+    EXPECT_EQ(first_of<message::ServerCallBegin>(refused), nullptr);
+    const std::string prompt = server.at.prompt(server.at.engine->requests().size() - 1);
+    EXPECT_NE(prompt.find("the user did not approve this call"), std::string::npos) << prompt;
+    EXPECT_EQ(prompt.find("too wet") != std::string::npos, is_decided);
+    EXPECT_EQ(prompt.find("rain in Rome"), std::string::npos);
+  }
+}
+
+TEST(ServerTools, tool_calling_WithoutSomebodyToAskACallIsNotRun) {
+  Server server({{.text = call("Rome")}, {.text = "Sorry."}}, {.approvals = {.rule = kAlways}});
+  const auto events = events_of(server, {.messages = {message::user("Weather?")}});
+  EXPECT_EQ(first_of<message::ApprovalsWanted>(events), nullptr);
+  EXPECT_NE(server.at.prompt(1).find("which cannot be asked for here"), std::string::npos);
+}
+
+TEST(ServerTools, tool_calling_ListsGoBeforeTheRule) {
+  struct Row {
+    const char* name;
+    message::Approvals approvals;
+    bool is_asked;
+  };
+  using Rule = message::Approvals::Rule;
+  const Row rows[] = {
+      {"Never", {}, false},
+      {"Always", {.rule = Rule::always}, true},
+      {"WithoutAnnotations", {.rule = Rule::by_annotation}, true},
+      {"NamedInNever", {.rule = Rule::always, .never = {"get_weather"}}, false},
+      {"NamedInAlways", {.always = {"get_weather"}}, true},
+      {"NamedInBoth", {.always = {"get_weather"}, .never = {"get_weather"}}, true},
+      {"OthersAreNamed", {.always = {"x"}, .never = {"y"}}, false},
+  };
+  for (const Row& row : rows) {
+    Server server({{.text = call("Rome")}, {.text = "Done."}}, {.approvals = row.approvals});
+    const auto events =
+        events_of(server, {.messages = {message::user("Weather?")}, .can_approve = true});
+    EXPECT_EQ(first_of<message::ApprovalsWanted>(events) != nullptr, row.is_asked) << row.name;
+  }
 }
 
 TEST(ServerTools, tool_calling_ManyRequestsAtATime) {

@@ -47,6 +47,7 @@ struct Entry {
   std::shared_ptr<const schema::Schema> schema;  // null: any arguments are valid
   ToolFunction function;
   std::string identity;
+  ToolOrigin origin;
 };
 using Entries = std::map<std::string, std::shared_ptr<const Entry>, std::less<>>;
 
@@ -218,6 +219,23 @@ void add_notes(const std::string& source, const std::string& text, std::string& 
            std::string(kClose);
 }
 
+// Leaves out, with a warning, what can be in no request.
+std::vector<Found> usable(const std::string& source, std::vector<Tool> tools) {
+  std::vector<Found> found;
+  for (Tool& tool : tools) {
+    auto schema = compiled_schema_of(tool);
+    Status fit = schema ? check_parameters(tool) : Status();
+    if (schema && fit) {
+      found.push_back({std::move(tool), *std::move(schema)});
+      continue;
+    }
+    const std::string why = schema ? "tool " + json::quoted(tool.name) + ": " + fit.error().message
+                                   : schema.error().message;
+    log::warn(source + ": " + std::string(log::content(why)) + ": it is left out");
+  }
+  return found;
+}
+
 struct Batch {
   std::vector<ToolResult> results;
   std::size_t left = 0;  // how many results are missing
@@ -258,11 +276,38 @@ struct ToolSet::Impl {
     list.push_back(entry->tool);
     entries.emplace(entry->tool.name, std::move(entry));
   }
+  void add(const std::shared_ptr<ToolSource>& source, const std::vector<Found>& found,
+           const std::string& notes);
 
   std::vector<Tool> list;
   Entries entries;
   std::string instructions;
 };
+
+void ToolSet::Impl::add(const std::shared_ptr<ToolSource>& source, const std::vector<Found>& found,
+                        const std::string& notes) {
+  const std::string& from = source->name();
+  std::set<std::string_view> seen;
+  if (!found.empty()) add_notes(from, notes, instructions);
+  for (const auto& [tool, schema] : found) {
+    if (!seen.insert(tool.name).second) continue;
+    const std::string name = free_name(from, tool.name, entries);
+    if (name.empty()) {
+      log::warn("the tool " + json::quoted(log::content(tool.name)) + " of " + from +
+                " is left out: no name is left for it");
+      continue;
+    }
+    const auto call = [source, own_name = tool.name](const json::Object& arguments,
+                                                     const ToolContext& context) {
+      return source->call(own_name, arguments, context);
+    };
+    add(std::make_shared<const Entry>(
+        message::function_tool(name, tool.description, as_parameters(tool.parameters)), schema,
+        call, identity_of(from, tool),
+        ToolOrigin{
+            .source = from, .tool = tool.name, .annotations = source->annotations(tool.name)}));
+  }
+}
 
 ToolSet::ToolSet() : impl_(std::make_shared<const Impl>()) {}
 
@@ -281,6 +326,25 @@ ToolSet ToolSet::beside(const std::vector<Tool>& own) const {
   std::erase_if(rest->list,
                 [&rest](const Tool& tool) { return !rest->entries.contains(tool.name); });
   return ToolSet(std::move(rest));
+}
+
+ToolSet ToolSet::with(const std::shared_ptr<ToolSource>& source,
+                      const std::vector<Tool>& tools) const {
+  auto all = std::make_shared<Impl>(*impl_);
+  all->add(source, usable(source->name(), tools), source->instructions());
+  return ToolSet(std::move(all));
+}
+
+ToolSet ToolSet::of(std::string name, ToolFunction function) {
+  auto one = std::make_shared<Impl>();
+  one->add(std::make_shared<const Entry>(Tool{.name = std::move(name)}, nullptr,
+                                         std::move(function), "", ToolOrigin{}));
+  return ToolSet(std::move(one));
+}
+
+const ToolOrigin* ToolSet::origin(std::string_view name) const {
+  const auto found = impl_->entries.find(name);
+  return found == impl_->entries.end() ? nullptr : &found->second->origin;
 }
 
 std::string ToolSet::identity(std::string_view name) const {
@@ -371,18 +435,7 @@ void Toolbox::Impl::ask(Source& one) {
     auto tools = one.source->tools({.cancel = closing});
     if (!tools) return Unexpected(std::move(tools.error()));
     instructions = one.source->instructions();
-    for (Tool& tool : *tools) {
-      auto schema = compiled_schema_of(tool);
-      Status fit = schema ? check_parameters(tool) : Status();
-      if (schema && fit) {
-        found.push_back({std::move(tool), *std::move(schema)});
-        continue;
-      }
-      const std::string why = schema
-                                  ? "tool " + json::quoted(tool.name) + ": " + fit.error().message
-                                  : schema.error().message;
-      log::warn(one.source->name() + ": " + std::string(log::content(why)) + ": it is left out");
-    }
+    found = usable(one.source->name(), *std::move(tools));
     return {};
   };
   Status status;
@@ -414,27 +467,7 @@ void Toolbox::Impl::ask(Source& one) {
 void Toolbox::Impl::list_tools() {
   auto all = std::make_shared<ToolSet::Impl>();
   for (const auto& entry : own) all->add(entry);
-  for (const Source& one : sources) {
-    const std::string& from = one.source->name();
-    std::set<std::string_view> seen;
-    if (!one.found.empty()) add_notes(from, one.instructions, all->instructions);
-    for (const auto& [tool, schema] : one.found) {
-      if (!seen.insert(tool.name).second) continue;
-      const std::string name = free_name(from, tool.name, all->entries);
-      if (name.empty()) {
-        log::warn("the tool " + json::quoted(log::content(tool.name)) + " of " + from +
-                  " is left out: no name is left for it");
-        continue;
-      }
-      const auto call = [source = one.source, own_name = tool.name](const json::Object& arguments,
-                                                                    const ToolContext& context) {
-        return source->call(own_name, arguments, context);
-      };
-      all->add(std::make_shared<const Entry>(
-          message::function_tool(name, tool.description, as_parameters(tool.parameters)), schema,
-          call, identity_of(from, tool)));
-    }
-  }
+  for (const Source& one : sources) all->add(one.source, one.found, one.instructions);
   known = std::move(all);
 }
 
@@ -469,6 +502,7 @@ void Toolbox::Impl::end(const std::shared_ptr<Job>& job, const ToolOutput& outpu
   if (output.is_error) result.output = as_failure(std::move(result.output));
   result.is_error = output.is_error;
   result.is_remembered = job->is_remembered;
+  result.took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - job->since);
   if (--batch.left > 0) return;
   const Done done = std::move(batch.done);
   lock.unlock();
@@ -608,12 +642,14 @@ Status Toolbox::add(Tool tool, ToolFunction function) {
   auto schema = compiled_schema_of(tool);
   if (!schema) return Unexpected(std::move(schema.error()));
   std::string identity = identity_of("", tool);
+  ToolOrigin origin{.source = {}, .tool = tool.name, .annotations = {}};
   const std::lock_guard lock(impl_->tools_mutex);
   if (impl_->known->entries.contains(tool.name)) {
     return Unexpected(Error{Errc::invalid, "there is a tool " + tool.name + " already"});
   }
   impl_->own.push_back(std::make_shared<const Entry>(std::move(tool), *std::move(schema),
-                                                     std::move(function), std::move(identity)));
+                                                     std::move(function), std::move(identity),
+                                                     std::move(origin)));
   impl_->list_tools();
   return {};
 }
@@ -690,7 +726,7 @@ void Toolbox::start(const ToolSet& tools, const std::vector<ToolCall>& calls, Do
         [why = std::move(why)](const json::Object&, const ToolContext&) -> Expected<ToolOutput> {
           return failure(why);
         },
-        "");
+        "", ToolOrigin{});
   };
   static const auto kNone = refuses("there is no such tool");
   const auto too_many = refuses("nothing was run: an answer may have " +

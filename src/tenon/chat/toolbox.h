@@ -80,9 +80,18 @@ class ToolSource {
   [[nodiscard]] virtual Expected<std::vector<message::Tool>> tools(const ToolContext& context) = 0;
   /// The server's own text on how to use its tools; "": none. Call it after tools().
   [[nodiscard]] virtual std::string instructions() const { return ""; }
+  /// What the server says of a tool, such as `readOnlyHint`; null: nothing. Call it after tools().
+  [[nodiscard]] virtual json::Value annotations(const std::string& /*tool*/) const { return {}; }
   [[nodiscard]] virtual Expected<ToolOutput> call(const std::string& tool,
                                                   const json::Object& arguments,
                                                   const ToolContext& context) = 0;
+};
+
+/// Where a tool comes from.
+struct ToolOrigin {
+  std::string source;       ///< ToolSource::name(); "": the toolbox itself.
+  std::string tool;         ///< The source's name for it.
+  json::Value annotations;  ///< ToolSource::annotations().
 };
 
 /// The tools of a toolbox at one moment: what a model is offered, and what runs its calls. A call
@@ -94,6 +103,14 @@ class ToolSet {
   [[nodiscard]] bool has(std::string_view name) const;
   /// The tools whose names are not in `own`, to be offered beside those.
   [[nodiscard]] ToolSet beside(const std::vector<message::Tool>& own) const;
+  /// The same tools, and those of `source`, which get their names as in Toolbox::add().
+  /// Any toolbox can run their calls.
+  [[nodiscard]] ToolSet with(const std::shared_ptr<ToolSource>& source,
+                             const std::vector<message::Tool>& tools) const;
+  /// One tool without parameters, which is not checked.
+  [[nodiscard]] static ToolSet of(std::string name, ToolFunction function);
+  /// Null: there is no such tool.
+  [[nodiscard]] const ToolOrigin* origin(std::string_view name) const;
   /// A text for who runs the tool and how it is described: it differs for any other tool that has
   /// the name later. "": there is no such tool.
   [[nodiscard]] std::string identity(std::string_view name) const;

@@ -14,6 +14,7 @@
 #include "tenon/engine/upstream/balancer.h"
 #include "tenon/http/client.h"
 #include "tenon/hub/model_name.h"
+#include "tenon/mcp/allow_list.h"
 
 // How a file is read
 //
@@ -103,6 +104,9 @@ const Key<ServerConfig> kServerKeys[] = {
     {.name = "record_days", .member = &ServerConfig::record_days, .range = {1, 36'500}},
     {.name = "inspectors", .member = &ServerConfig::inspectors},
     {.name = "record_logprobs", .member = &ServerConfig::record_logprobs, .range = {0, 20}},
+    {.name = "mcp_allow", .member = &ServerConfig::mcp_allow},
+    {.name = "mcp_allow_private", .member = &ServerConfig::mcp_allow_private},
+    {.name = "audit_log", .member = &ServerConfig::audit_log, .is_file = true},
     {.name = "crash_dir", .member = &ServerConfig::crash_dir, .is_file = true},
     {.name = "crash_reports", .member = &ServerConfig::crash_reports},
     {.name = "max_recursive_runs", .member = &ServerConfig::max_recursive_runs, .range = {1, 4096}},
@@ -133,6 +137,7 @@ constexpr std::string_view kReasoning[] = {"auto", "on", "off"};
 constexpr std::string_view kOnUnknownTool[] = {"content", "repair", "forward"};
 constexpr std::string_view kOnInvalidCall[] = {"pass", "ask_again"};
 constexpr std::string_view kExecute[] = {"client", "server"};
+constexpr std::string_view kApprove[] = {"never", "always", "by_annotation"};
 constexpr std::string_view kLoadTimes[] = {"start", "first_use"};
 constexpr std::string_view kLoopPolicies[] = {"tell", "stop"};
 constexpr std::string_view kFlashAttention[] = {"auto", "on", "off"};
@@ -189,6 +194,9 @@ const Key<ModelConfig> kModelKeys[] = {
      .member = &ModelConfig::max_tool_rounds,
      .range = {1, 100},
      .engines = kSingle},
+    {.name = "approve", .member = &ModelConfig::approve, .engines = kSingle, .words = kApprove},
+    {.name = "approve_always", .member = &ModelConfig::approve_always, .engines = kSingle},
+    {.name = "approve_never", .member = &ModelConfig::approve_never, .engines = kSingle},
     {.name = "remember_results", .member = &ModelConfig::remember_results, .engines = kSingle},
     {.name = "tool_timeout_s",
      .member = &ModelConfig::tool_timeout_s,
@@ -465,6 +473,14 @@ Status Reader::check_model(const toml::Value& value, const ModelConfig& model) c
                                 "' is \"server\": name the tools that it runs, with tools = FILE "
                                 "or mcp = FILE");
   }
+  const bool asks_approval =
+      model.approve != "never" || !model.approve_always.empty() || !model.approve_never.empty();
+  if (asks_approval && !has_tools) {
+    return fail(Errc::invalid, position,
+                "model.approve of '" + model.name +
+                    "' is about tools that the server runs: name them, with execute = \"server\" "
+                    "and tools = FILE or mcp = FILE");
+  }
   if (is_one_of(kRecursive) && model.root.empty()) {
     return fail(Errc::invalid, position,
                 "model.root is missing: the name of the model that leads '" + model.name + "'");
@@ -563,6 +579,16 @@ Expected<Config> Reader::run() const {
   }
   if (Status checked = check_pairs(config); !checked) {
     return Unexpected(std::move(checked.error()));
+  }
+  if (const auto allowed = mcp::AllowList::read(config.server.mcp_allow); !allowed) {
+    const toml::Value& server = *document_.root.find("server");  // exists, since it has the key
+    const Status why =
+        fail(Errc::invalid, server.position(), "server.mcp_allow: " + allowed.error().message);
+    return Unexpected(why.error());
+  }
+  for (ModelConfig& model : config.models) {
+    model.calls_servers = !config.server.mcp_allow.empty() && model.engine != "rlm";
+    model.audit_log = config.server.audit_log;
   }
   return config;
 }

@@ -44,6 +44,10 @@ struct ServerConfig {
   std::int64_t record_days = 7;         ///< How long one is kept.
   std::vector<std::string> inspectors;  ///< Owners of keys who may see recordings.
   std::int64_t record_logprobs = 0;     ///< How many of the likeliest tokens are kept.
+  /// Addresses of servers of tools that requests may name (mcp::AllowList); empty: none.
+  std::vector<std::string> mcp_allow;
+  bool mcp_allow_private = false;  ///< Their names may be found in private networks.
+  std::string audit_log;      ///< File of the calls of tools that run here; "": lines of the log.
   std::string crash_dir;      ///< Folder of crash reports; "": in the user's state folder.
   bool crash_reports = true;  ///< If false, reports go to stderr alone.
   std::int64_t max_recursive_runs = 64;  ///< At the same time.
@@ -83,12 +87,16 @@ struct ModelConfig {
   std::string mcp;                          ///< File of mcpServers; "": none.
   std::int64_t max_tool_rounds = 10;        ///< Model outputs per request, if tools run here.
   std::int64_t tool_timeout_s = 60;         ///< For one call.
-  bool remember_results = false;            ///< A call that comes again in a request is not rerun.
-  std::int64_t context_tokens = 0;          ///< 0: what the model was trained with.
-  std::int64_t max_concurrent = 0;          ///< 0: the engine's default.
-  std::int64_t queue_limit = -1;  ///< Answers that wait for a place; -1: the engine's default.
-  std::int64_t threads = 0;       ///< 0: the engine's default.
-  std::int64_t gpu_layers = -1;   ///< -1: all, if there is a GPU.
+  std::string approve = "never";            ///< Which of these calls need approval; or "always",
+                                            ///< "by_annotation".
+  std::vector<std::string> approve_always;  ///< Names of tools.
+  std::vector<std::string> approve_never;
+  bool remember_results = false;    ///< A call that comes again in a request is not rerun.
+  std::int64_t context_tokens = 0;  ///< 0: what the model was trained with.
+  std::int64_t max_concurrent = 0;  ///< 0: the engine's default.
+  std::int64_t queue_limit = -1;    ///< Answers that wait for a place; -1: the engine's default.
+  std::int64_t threads = 0;         ///< 0: the engine's default.
+  std::int64_t gpu_layers = -1;     ///< -1: all, if there is a GPU.
   std::string flash_attn = "auto";
   std::string cache_type_k = "f16";
   std::string cache_type_v = "f16";
@@ -101,6 +109,10 @@ struct ModelConfig {
   double price_input = 0;        ///< For a million tokens, in one currency for all models.
   double price_output = 0;
   double price_cached_input = -1;  ///< -1: the same as other input.
+
+  // From the server's table.
+  bool calls_servers = false;  ///< ServerConfig::mcp_allow has an address.
+  std::string audit_log;
 
   // For "rlm". -1 stands for the default, and requests may then set a higher limit.
   std::string root;

@@ -13,6 +13,7 @@
 #include "tenon/config/files.h"
 #include "tenon/config/models.h"
 #include "tenon/config/user_formats.h"
+#include "tenon/mcp/allow_list.h"
 #include "tenon/store/response_store.h"
 
 namespace tenon::config {
@@ -145,17 +146,18 @@ Expected<std::unique_ptr<Instance>> Instance::open(Config config) {
   const ServerConfig& server = instance->config_.server;
   instance->host_ = make_host(instance->config_);
   instance->pairs_ = pair_model(instance->config_, instance->host_);
-  instance->service_ = std::make_unique<api::Service>(
-      api::ServiceOptions{.access = *std::move(access),
-                          .version = TENON_VERSION,
-                          .refuses_unknown = server.unknown_fields == "refuse",
-                          .max_waiting = static_cast<std::size_t>(server.max_connections),
-                          .time_limit = std::chrono::seconds(server.request_timeout_s),
-                          .store = *std::move(store),
-                          .recorder = *std::move(recorder),
-                          .inspectors = server.inspectors,
-                          .pairs = instance->pairs_,
-                          .sandbox_tier = [host = instance->host_] { return host->tier(); }});
+  instance->service_ = std::make_unique<api::Service>(api::ServiceOptions{
+      .access = *std::move(access),
+      .version = TENON_VERSION,
+      .refuses_unknown = server.unknown_fields == "refuse",
+      .max_waiting = static_cast<std::size_t>(server.max_connections),
+      .time_limit = std::chrono::seconds(server.request_timeout_s),
+      .store = *std::move(store),
+      .recorder = *std::move(recorder),
+      .inspectors = server.inspectors,
+      .mcp_allow = *mcp::AllowList::read(server.mcp_allow, server.mcp_allow_private),
+      .pairs = instance->pairs_,
+      .sandbox_tier = [host = instance->host_] { return host->tier(); }});
   return instance;
 }
 

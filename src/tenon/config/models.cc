@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tenon/base/log.h"
+#include "tenon/chat/audit.h"
 #include "tenon/chat/model_pair.h"
 #include "tenon/chat/second_try.h"
 #include "tenon/chat/server_tools.h"
@@ -189,11 +190,31 @@ Expected<std::shared_ptr<const repair::Rules>> repair_rules(const ModelConfig& c
   return *std::move(rules);
 }
 
+message::Approvals approvals_of(const ModelConfig& config) {
+  using Rule = message::Approvals::Rule;
+  return {.rule = config.approve == "always"          ? Rule::always
+                  : config.approve == "by_annotation" ? Rule::by_annotation
+                                                      : Rule::never,
+          .always = config.approve_always,
+          .never = config.approve_never};
+}
+
+// Servers that requests name are slower than tools of our own, so more calls run at a time.
+chat::Toolbox::Options toolbox_options(const ModelConfig& config) {
+  chat::Toolbox::Options options{.time_limit = std::chrono::seconds(config.tool_timeout_s)};
+  if (config.calls_servers) options.max_concurrent = 32;
+  return options;
+}
+
+// Without tools of our own.
+Expected<std::shared_ptr<chat::Toolbox>> hosted_toolbox(const ModelConfig& config) {
+  return std::make_shared<chat::Toolbox>(toolbox_options(config));
+}
+
 // Tool servers that cannot be reached now may be reachable later; slow ones are not waited for.
 Expected<std::shared_ptr<chat::Toolbox>> server_toolbox(const ModelConfig& config) {
   constexpr std::chrono::seconds kStart{10};
-  auto toolbox = std::make_shared<chat::Toolbox>(
-      chat::Toolbox::Options{.time_limit = std::chrono::seconds(config.tool_timeout_s)});
+  auto toolbox = std::make_shared<chat::Toolbox>(toolbox_options(config));
   const auto failed = [&config](const Error& why) {
     return Unexpected(Error{why.code, "model '" + config.name + "': " + why.message});
   };
@@ -295,13 +316,19 @@ Expected<std::shared_ptr<chat::Model>> make_model(const ModelConfig& config,
   if (config.on_invalid_call == "ask_again") {
     loaded = chat::with_second_try(std::move(loaded), time_limit);
   }
-  if (config.execute == "client") return loaded;
-  auto toolbox = server_toolbox(config);
+  if (config.execute == "client" && !config.calls_servers) return loaded;
+  auto toolbox = config.execute == "client" ? hosted_toolbox(config) : server_toolbox(config);
   if (!toolbox) return Unexpected(std::move(toolbox.error()));
+  auto audit = chat::AuditLog::open(config.audit_log);
+  if (!audit) return at_fault(audit.error(), "server.audit_log: ");
   return chat::with_server_tools(std::move(loaded), *std::move(toolbox),
                                  {.remembers = config.remember_results,
                                   .max_rounds = static_cast<std::size_t>(config.max_tool_rounds),
-                                  .time_limit = time_limit});
+                                  .time_limit = time_limit,
+                                  .approvals = approvals_of(config),
+                                  .hosts = config.calls_servers,
+                                  .version = TENON_VERSION,
+                                  .audit = *std::move(audit)});
 }
 
 }  // namespace

@@ -193,6 +193,8 @@ class CallState : public std::enable_shared_from_this<CallState> {
   std::string head() const;
   Unexpected failed(std::string_view doing, const error_code& error) const;
   Unexpected failed(const WireError& error) const;
+  bool admits(const asio::ip::address& address) const;
+  Unexpected not_admitted() const;
   void expect_progress(std::chrono::milliseconds within, std::string_view doing);
   void arm_timer();
   void finish(Status end);
@@ -317,10 +319,19 @@ void CallState::keep() {
   plan_sweep(worker_, core_.options.idle_timeout);
 }
 
+bool CallState::admits(const asio::ip::address& address) const {
+  return !core_.options.admits || core_.options.admits(address.to_string());
+}
+
+Unexpected CallState::not_admitted() const {
+  return failure(Errc::unavailable, url_.host + " has no address that may be connected to");
+}
+
 asio::awaitable<Status> CallState::connect() {
   error_code not_an_address;
   const auto address = asio::ip::make_address(url_.host, not_an_address);
   if (!not_an_address) {  // an address needs no resolver, whose thread would be woken
+    if (!admits(address)) co_return not_admitted();
     connection_ = std::make_unique<Connection>(worker_.context);
     const auto [refused] = co_await connection_->socket.async_connect({address, url_.port}, kAwait);
     if (refused) co_return failed("cannot connect", refused);
@@ -330,9 +341,14 @@ asio::awaitable<Status> CallState::connect() {
         co_await resolver_.async_resolve(url_.host, port, tcp::resolver::numeric_service, kAwait);
     if (unresolved) co_return failed("cannot find the host", unresolved);
     if (stopped_) co_return Unexpected(*stopped_);
+    std::vector<tcp::endpoint> admitted;
+    for (const auto& found : addresses) {
+      if (admits(found.endpoint().address())) admitted.push_back(found.endpoint());
+    }
+    if (admitted.empty()) co_return not_admitted();
     connection_ = std::make_unique<Connection>(worker_.context);
     const auto [refused, endpoint] =
-        co_await asio::async_connect(connection_->socket, addresses, kAwait);
+        co_await asio::async_connect(connection_->socket, admitted, kAwait);
     if (refused) co_return failed("cannot connect", refused);
   }
   error_code error;

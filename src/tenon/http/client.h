@@ -38,6 +38,9 @@ struct ClientOptions {
   std::chrono::milliseconds connect_timeout{10'000};
   bool verifies_certificates = true;
   std::string ca_file;  ///< PEM; "": the system's roots.
+  /// Asked for each numeric address before a connection to it, whatever name it was found under.
+  /// The others are tried if it returns false. Any client thread may call. Empty: all addresses.
+  std::function<bool(const std::string& address)> admits{};
 };
 
 struct ClientRequest {

@@ -100,6 +100,12 @@ struct ClientOptions {
   /// Shows the user the address of a login; a call that needs one then waits for it. Called on the
   /// calling thread. Empty: such a call fails.
   std::function<void(const std::string& address)> on_login{};
+  /// False: no token is looked for, read or asked for, whatever the server answers. The server's
+  /// headers are all that it gets.
+  bool gets_tokens = true;
+  /// For servers with a url: the numeric addresses that may be connected to
+  /// (http::ClientOptions::admits). Empty: all.
+  std::function<bool(const std::string& address)> admits{};
 };
 
 struct CallOptions {

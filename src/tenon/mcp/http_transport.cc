@@ -410,10 +410,10 @@ Status Transport::authorize(const Challenge& /*challenge*/, const CallOptions& /
 Expected<std::unique_ptr<Transport>> open_http(const ServerConfig& server,
                                                const ClientOptions& options,
                                                TransportHandlers handlers) {
-  auto client = http::Client::create({});
+  auto client = http::Client::create({.admits = options.admits});
   if (!client) return Unexpected(std::move(client.error()));
   std::unique_ptr<Authorizer> authorizer;
-  if (http::find_header(server.headers, "authorization").empty()) {
+  if (options.gets_tokens && http::find_header(server.headers, "authorization").empty()) {
     authorizer = std::make_unique<Authorizer>(AuthorizerOptions{.name = server.name,
                                                                 .url = server.url,
                                                                 .oauth = server.oauth,

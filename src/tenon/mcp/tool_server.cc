@@ -196,8 +196,8 @@ http::Response ToolServer::answer_post(const http::Request& request) const {
       message->if_object() == nullptr ? nullptr : message->find("params");
   const bool is_before =
       std::ranges::find(kServedBefore, revision) != std::end(kServedBefore) ||
-      (revision.empty() && (params == nullptr || params->if_object() == nullptr ||
-                            revision_asked(*params).empty()));
+      (revision.empty() &&
+       (params == nullptr || params->if_object() == nullptr || revision_asked(*params).empty()));
   if (is_before) {
     const std::string_view method = request.header("mcp-method");
     if (!method.empty() &&

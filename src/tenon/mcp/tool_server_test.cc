@@ -104,13 +104,12 @@ struct PostRow {
   std::vector<http::Header> headers;
   std::string body;
   unsigned status;
-  std::string_view code;  // of the error; "": there is none
+  std::string_view code;  // of the error; "": the answer is a result
 };
 
 TEST(ToolServer, AnswersPostsOfBothEras) {
-  const std::string meta =
-      R"("_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",)"
-      R"("io.modelcontextprotocol/clientCapabilities":{}})";
+  const std::string meta = R"("_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",)"
+                           R"("io.modelcontextprotocol/clientCapabilities":{}})";
   const auto request = [](std::string_view method, const std::string& params) {
     return R"({"jsonrpc":"2.0","id":7,"method":")" + std::string(method) + R"(","params":{)" +
            params + "}}";
@@ -121,25 +120,37 @@ TEST(ToolServer, AnswersPostsOfBothEras) {
   const std::string call = request("tools/call", R"("name":"echo","arguments":{"a":1},)" + meta);
   const PostRow rows[] = {
       {"Before", {}, request("tools/list", ""), 200, ""},
-      {"BeforeWithItsRevision", {{"MCP-Protocol-Version", "2025-11-25"}}, request("ping", ""), 200,
+      {"BeforeWithItsRevision",
+       {{"MCP-Protocol-Version", "2025-11-25"}},
+       request("ping", ""),
+       200,
        ""},
       {"Modern", {modern, lists}, request("tools/list", meta), 200, ""},
       {"ModernCall", {modern, calls, {"Mcp-Name", "echo"}}, call, 200, ""},
-      {"NameInTheFormForUnsafeTexts", {modern, calls, {"Mcp-Name", "=?base64?ZWNobw==?="}}, call,
-       200, ""},
+      {"NameInTheFormForUnsafeTexts",
+       {modern, calls, {"Mcp-Name", "=?base64?ZWNobw==?="}},
+       call,
+       200,
+       ""},
       {"AnotherName", {modern, calls, {"Mcp-Name", "wrong"}}, call, 400, "-32020"},
       {"NoName", {modern, calls}, call, 400, "-32020"},
       {"NoMethod", {modern}, request("tools/list", meta), 400, "-32020"},
       {"AnotherMethod", {modern, calls}, request("tools/list", meta), 400, "-32020"},
       {"NoMeta", {modern, lists}, request("tools/list", ""), 400, "-32602"},
       {"NoRevisionHeader", {lists}, request("tools/list", meta), 400, "-32020"},
-      {"UnknownRevision", {{"MCP-Protocol-Version", "2099-01-01"}, lists},
-       request("tools/list", ""), 400, "-32022"},
+      {"UnknownRevision",
+       {{"MCP-Protocol-Version", "2099-01-01"}, lists},
+       request("tools/list", ""),
+       400,
+       "-32022"},
       {"RemovedMethod", {modern, {"Mcp-Method", "ping"}}, request("ping", meta), 404, "-32601"},
       {"UnknownMethod", {modern, {"Mcp-Method", "x/y"}}, request("x/y", meta), 404, "-32601"},
       {"AList", {modern, lists}, "[" + request("tools/list", meta) + "]", 400, "-32600"},
-      {"Notification", {modern, {"Mcp-Method", "n"}}, R"({"jsonrpc":"2.0","method":"n","params":{)" +
-       meta + "}}", 202, ""},
+      {"Notification",
+       {modern, {"Mcp-Method", "n"}},
+       R"({"jsonrpc":"2.0","method":"n","params":{)" + meta + "}}",
+       202,
+       ""},
   };
   const ToolServer server = echo_server();
   for (const PostRow& row : rows) {
@@ -147,8 +158,7 @@ TEST(ToolServer, AnswersPostsOfBothEras) {
         server.answer_post({.method = "POST", .headers = row.headers, .body = row.body});
     EXPECT_EQ(response.status, row.status) << row.name << " " << response.body;
     const auto answer = json::parse(response.body);
-    const json::Value* const code =
-        answer ? json::at_pointer(*answer, "/error/code") : nullptr;
+    const json::Value* const code = answer ? json::at_pointer(*answer, "/error/code") : nullptr;
     EXPECT_EQ(code == nullptr ? "" : json::to_string(*code), row.code) << row.name;
     // An error says which request it answers.
     if (code != nullptr && row.name != "AList") {

@@ -46,6 +46,12 @@ void Fold::add(const ChatEvent& event) {
   } else if (const auto* end = std::get_if<CallEnd>(&event)) {
     call_at(end->index);
     incomplete_[end->index] = end->incomplete;
+  } else if (const auto* wanted = std::get_if<ApprovalsWanted>(&event)) {
+    for (const ApprovalsWanted::Call& one : wanted->calls) {
+      const auto index = static_cast<std::uint32_t>(message_.tool_calls.size());
+      call_at(index) = one.call;
+      incomplete_[index] = false;
+    }
   } else if (const auto* diagnostic = std::get_if<Diagnostic>(&event)) {
     diagnostics_.push_back(*diagnostic);
   } else if (const auto* finish = std::get_if<Finish>(&event)) {

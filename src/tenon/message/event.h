@@ -59,6 +59,53 @@ struct CallEnd {
   bool operator==(const CallEnd&) const = default;
 };
 
+/// The tools of a server that the request names (HostedServer), as the client is told of them.
+struct ServerTools {
+  std::string server;
+  json::Array tools;  ///< `{"name", "description", "input_schema", "annotations"}`
+  std::string error;  ///< Why the server told no tools; "": it told them.
+  bool operator==(const ServerTools&) const = default;
+};
+
+/// A call of a tool that the server runs and the client sees. Other events may come between its
+/// events, also those of another such call.
+struct ServerCallBegin {
+  std::string id;
+  ServerTool tool;
+  bool was_approved = false;  ///< `id` is that of ApprovalsWanted.
+  bool operator==(const ServerCallBegin&) const = default;
+};
+
+/// More of its arguments, as in CallArguments.
+struct ServerCallArguments {
+  std::string id;
+  std::string text;
+  bool operator==(const ServerCallArguments&) const = default;
+};
+
+/// It has been run, or says why not.
+struct ServerCallResult {
+  std::string id;
+  std::string output;
+  bool is_error = false;
+  bool operator==(const ServerCallResult&) const = default;
+};
+
+/// The answer ends here, because these calls run only once the client approves them. The client
+/// goes on with a request that has the answer and ChatRequest::decisions.
+struct ApprovalsWanted {
+  struct Call {
+    ToolCall call;  ///< With the model's name for the tool.
+    ServerTool tool;
+    bool operator==(const Call&) const = default;
+  };
+  std::vector<Call> calls;
+  /// All messages of the answer: those before the calls, the message with the calls, and the
+  /// results of its other calls.
+  std::vector<Message> messages;
+  bool operator==(const ApprovalsWanted& other) const { return calls == other.calls; }
+};
+
 /// Something that the reader of an answer should know; it is never part of the content.
 struct Diagnostic {
   std::string code;  ///< A stable name, such as "unknown_tool" or "unclosed_call".
@@ -170,7 +217,8 @@ struct Finish {
 };
 
 using ChatEvent = std::variant<ContentDelta, ReasoningDelta, CallBegin, CallArguments, CallEnd,
-                               Diagnostic, Finish>;
+                               ServerTools, ServerCallBegin, ServerCallArguments, ServerCallResult,
+                               ApprovalsWanted, Diagnostic, Finish>;
 
 /// Receives the events of one answer in order, from one thread at a time. Finish comes last and
 /// once.
@@ -220,7 +268,8 @@ class ChatSinkBefore : public ChatSink {
   const std::uint32_t logprobs_;
 };
 
-/// Collects events into the message that they describe. A streamed answer and a whole answer are
+/// Collects events into the message that they describe. Calls that wait for an approval are calls
+/// of that message; those that the server has run are not. A streamed answer and a whole answer are
 /// both results of this class, so they cannot differ. One object serves one answer.
 ///     Fold fold;
 ///     for (const ChatEvent& event : events) fold.add(event);

@@ -126,6 +126,52 @@ struct Sampling {
   std::vector<std::pair<std::int32_t, double>> logit_bias;  ///< (token id, added to its logit)
 };
 
+/// Which calls of a server's tools wait for the client's approval.
+struct Approvals {
+  enum class Rule : std::uint8_t {
+    never,
+    always,
+    by_annotation,  ///< All but tools that say of themselves that they only read.
+  };
+  Rule rule = Rule::never;          ///< For tools that are in no list.
+  std::vector<std::string> always;  ///< Names of tools. They go before `never`.
+  std::vector<std::string> never;
+
+  bool operator==(const Approvals&) const = default;
+};
+
+/// A server of tools (Model Context Protocol) that the request names and this server calls for it.
+struct HostedServer {
+  std::string label;  ///< The request's name for it.
+  std::string url;
+  std::vector<std::pair<std::string, std::string>> headers;  ///< Secrets may be among them.
+  bool may_be_private = false;  ///< The operator allows it to be within their own network.
+  std::optional<std::vector<std::string>> only_tools;  ///< All other tools are left out.
+  std::vector<std::string> without_tools;              ///< These tools are left out.
+  bool only_reading = false;  ///< Only tools that say of themselves that they only read.
+  Approvals approvals;
+  bool is_listed = false;  ///< The conversation has the list of its tools already.
+
+  bool operator==(const HostedServer&) const = default;
+};
+
+/// A tool by the name that its server has for it.
+struct ServerTool {
+  std::string server;
+  std::string tool;  ///< "": all tools of the server.
+
+  bool operator==(const ServerTool&) const = default;
+};
+
+/// What the client decides about a call that waits for it.
+struct Decision {
+  std::string call_id;
+  bool approves = false;
+  std::string reason;  ///< Why it refuses, for the model; may be empty.
+
+  bool operator==(const Decision&) const = default;
+};
+
 /// Text that the model continues, instead of messages: no template, no tools, and the output is
 /// text. Texts of control tokens in it are control tokens, because its author writes the whole
 /// prompt; not so if there is a `suffix`, because then the text is a user's document.
@@ -177,6 +223,14 @@ struct ChatRequest {
   /// The owner of the request, for models that remember something of it; "": no owner.
   std::string owner;
   json::Value rlm;  ///< For a recursive model: its limits for this request. Null: the model's own.
+
+  // Tools that the server runs.
+  std::vector<HostedServer> servers;
+  std::vector<ServerTool> chosen_tools;  ///< Beside `tool_choice.allowed`.
+  /// Calls in `messages`, by their ids, whose names are those that the servers have for the tools.
+  std::vector<std::pair<std::string, ServerTool>> server_calls;
+  std::vector<Decision> decisions;
+  bool can_approve = false;  ///< The client can be asked for approvals.
 };
 
 }  // namespace tenon::message

@@ -188,6 +188,8 @@ void Recording::State::note(const message::ChatEvent& event) {
   constexpr std::size_t kMostTools = 64;
   if (const auto* begin = std::get_if<message::CallBegin>(&event)) {
     if (tools.size() < kMostTools) tools.push_back(begin->name);
+  } else if (const auto* server_call = std::get_if<message::ServerCallBegin>(&event)) {
+    if (tools.size() < kMostTools) tools.push_back(server_call->tool.tool);
   } else if (std::holds_alternative<message::Diagnostic>(event)) {
     ++repairs;
   } else if (const auto* finish = std::get_if<message::Finish>(&event)) {
@@ -385,6 +387,22 @@ void say(Line& line, const message::ChatEvent& event, bool has_contents) {
     text("text", arguments->text);
   } else if (const auto* end = std::get_if<message::CallEnd>(&event)) {
     line.number("index", end->index).flag("incomplete", end->incomplete);
+  } else if (const auto* listed = std::get_if<message::ServerTools>(&event)) {
+    text("server", listed->server);
+    line.number("tools", static_cast<std::int64_t>(listed->tools.size()));
+    if (has_contents && !listed->error.empty()) line.text("error", listed->error);
+  } else if (const auto* server_begin = std::get_if<message::ServerCallBegin>(&event)) {
+    line.text("call_id", server_begin->id).flag("approved", server_begin->was_approved);
+    text("server", server_begin->tool.server);
+    text("name", server_begin->tool.tool);
+  } else if (const auto* server_arguments = std::get_if<message::ServerCallArguments>(&event)) {
+    line.text("call_id", server_arguments->id);
+    text("text", server_arguments->text);
+  } else if (const auto* result = std::get_if<message::ServerCallResult>(&event)) {
+    line.text("call_id", result->id).flag("failed", result->is_error);
+    text("text", result->output);
+  } else if (const auto* wanted = std::get_if<message::ApprovalsWanted>(&event)) {
+    line.number("calls", static_cast<std::int64_t>(wanted->calls.size()));
   } else if (const auto* diagnostic = std::get_if<message::Diagnostic>(&event)) {
     line.text("code", diagnostic->code);
     if (has_contents) line.text("message", diagnostic->message);
@@ -393,8 +411,17 @@ void say(Line& line, const message::ChatEvent& event, bool has_contents) {
 }
 
 // In the order of ChatEvent's alternatives.
-constexpr std::string_view kEvents[] = {"content",        "reasoning", "call_begin",
-                                        "call_arguments", "call_end",  "diagnostic"};
+constexpr std::string_view kEvents[] = {"content",
+                                        "reasoning",
+                                        "call_begin",
+                                        "call_arguments",
+                                        "call_end",
+                                        "server_tools",
+                                        "server_call_begin",
+                                        "server_call_arguments",
+                                        "server_call_result",
+                                        "approvals_wanted",
+                                        "diagnostic"};
 static_assert(std::size(kEvents) + 1 == std::variant_size_v<message::ChatEvent>);
 
 }  // namespace

@@ -247,7 +247,8 @@ std::string system_text(const Place& place) {
                 "above\n";
   text +=
       "- `SHOW_VARS()`: returns the names and types of the variables\n"
-      "- Python's standard library. There are no other packages, no files but an empty /tmp that is "
+      "- Python's standard library. There are no other packages, no files but an empty /tmp that "
+      "is "
       "lost, and no network\n"
       "\n"
       "Look at the context first, then take it apart with code, ask the model about the parts, and "

@@ -935,7 +935,8 @@ TEST_F(Recursive, OlderTurnsAreLeftOutWhereCuttingThemIsNotEnough) {
   });
   const message::Fold answer = ask(question());
   EXPECT_GT(std::stoi(answer.message().text()), 6) << answer.message().text();
-  EXPECT_THAT(root->requests().back().messages[1].text(), HasSubstr("Turns after this are left out"));
+  EXPECT_THAT(root->requests().back().messages[1].text(),
+              HasSubstr("Turns after this are left out"));
 }
 
 TEST_F(Recursive, TimeIsUpInTheMiddleOfATurn) {

@@ -1,0 +1,53 @@
+#include "tenon/api/secrets.h"
+
+#include "tenon/json/value.h"
+
+namespace tenon::api {
+namespace {
+
+constexpr std::string_view kMask = "***";
+
+// Whether there was anything to mask.
+bool mask(json::Value& server) {
+  json::Object* const members = server.if_object();
+  if (members == nullptr) return false;
+  bool is_changed = false;
+  for (const std::string_view key : {"authorization", "authorization_token"}) {
+    if (!members->contains(key)) continue;
+    members->set(std::string(key), kMask);
+    is_changed = true;
+  }
+  json::Value* const headers = members->find("headers");
+  if (headers == nullptr) return is_changed;
+  if (headers->if_object() == nullptr) {
+    *headers = kMask;
+    return true;
+  }
+  json::Object masked;
+  for (const json::Member& header : *headers->if_object()) masked.set(header.key, kMask);
+  *headers = std::move(masked);
+  return true;
+}
+
+}  // namespace
+
+std::string without_secrets(std::string_view body) {
+  std::string text(body);
+  if (body.find("mcp") == body.npos) return text;
+  auto parsed = json::parse(body);
+  if (!parsed || parsed->if_object() == nullptr) return text;
+  bool is_changed = false;
+  for (const std::string_view list : {"tools", "mcp_servers"}) {
+    json::Value* const found = parsed->find(list);
+    json::Array* const items = found == nullptr ? nullptr : found->if_array();
+    if (items == nullptr) continue;
+    for (json::Value& item : *items) {
+      const json::Value* const type = item.if_object() == nullptr ? nullptr : item.find("type");
+      if (list == "tools" && (type == nullptr || *type != json::Value("mcp"))) continue;
+      is_changed = mask(item) || is_changed;
+    }
+  }
+  return is_changed ? json::to_string(*parsed) : text;
+}
+
+}  // namespace tenon::api

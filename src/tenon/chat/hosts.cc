@@ -1,0 +1,116 @@
+#include "tenon/chat/hosts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tenon/base/utf8.h"
+#include "tenon/mcp/allow_list.h"
+
+namespace tenon::chat {
+namespace {
+
+std::string key_of_host(const std::string& owner, const message::HostedServer& server) {
+  json::Array parts{owner, server.label, server.url, server.may_be_private};
+  for (const auto& [name, value] : server.headers) {
+    parts.emplace_back(name);
+    parts.emplace_back(value);
+  }
+  return json::to_string(parts);
+}
+
+std::shared_ptr<McpServer> connection_to(const message::HostedServer& server,
+                                         const std::string& version) {
+  mcp::ServerConfig config{.name = server.label, .url = server.url};
+  for (const auto& [name, value] : server.headers) config.headers.push_back({name, value});
+  mcp::ClientOptions options{.connect_timeout = std::chrono::seconds(20),
+                             .list_timeout = std::chrono::seconds(20),
+                             .max_message_bytes = Hosts::kMaxMessageBytes,
+                             .max_tools = Hosts::kMaxTools,
+                             .version = version,
+                             .gets_tokens = false};
+  if (!server.may_be_private) options.admits = mcp::is_public_address;
+  return mcp_source(std::move(config), std::move(options));
+}
+
+bool is_wanted(const message::HostedServer& server, const std::string& tool,
+               const json::Value& annotations) {
+  const auto& only = server.only_tools;
+  if (only && std::ranges::find(*only, tool) == only->end()) return false;
+  if (server.only_reading && !only_reads(annotations)) return false;
+  return std::ranges::find(server.without_tools, tool) == server.without_tools.end();
+}
+
+}  // namespace
+
+bool only_reads(const json::Value& annotations) {
+  if (annotations.if_object() == nullptr) return false;
+  const json::Value* const reads = annotations.find("readOnlyHint");
+  return reads != nullptr && *reads == json::Value(true);
+}
+
+std::shared_ptr<Hosts::Host> Hosts::host(const std::string& owner,
+                                         const message::HostedServer& server) {
+  std::string key = key_of_host(owner, server);
+  std::vector<std::shared_ptr<McpServer>> gone;  // destroyed after the lock is released
+  const std::lock_guard lock(mutex_);
+  const auto now = Clock::now();
+  std::erase_if(hosts_, [&](const auto& one) {
+    const bool is_over = one->used + kIdle < now;
+    if (is_over) retired_.push_back(one->source);
+    return is_over;
+  });
+  std::erase_if(retired_, [&](auto& one) {
+    const bool is_free = one.use_count() == 1;
+    if (is_free) gone.push_back(std::move(one));
+    return is_free;
+  });
+  const auto known = std::ranges::find(hosts_, key, &Host::key);
+  if (known != hosts_.end()) {
+    (*known)->used = now;
+    return *known;
+  }
+  if (hosts_.size() >= kMost) {
+    const auto oldest = std::ranges::min_element(hosts_, {}, &Host::used);
+    retired_.push_back((*oldest)->source);
+    hosts_.erase(oldest);
+  }
+  auto made = std::make_shared<Host>();
+  made->key = std::move(key);
+  made->source = connection_to(server, version_);
+  made->used = now;
+  hosts_.push_back(made);
+  return made;
+}
+
+Expected<HostedTools> Hosts::tools(const std::string& owner, const message::HostedServer& server,
+                                   const ToolContext& context) {
+  const std::shared_ptr<Host> found = host(owner, server);
+  std::vector<message::Tool> all;
+  {
+    // One request asks at a time; the others then find the list.
+    const std::lock_guard lock(found->mutex);
+    const std::uint64_t version = found->source->version();
+    if (!found->version || *found->version != version) {
+      auto told = found->source->tools(context);
+      if (!told) return Unexpected(std::move(told.error()));
+      found->tools = *std::move(told);
+      found->version = version;  // a change meanwhile is asked for the next time
+    }
+    all = found->tools;
+  }
+  HostedTools out{.source = found->source, .tools = {}, .listed = {}};
+  for (message::Tool& tool : all) {
+    const json::Value annotations = found->source->annotations(tool.name);
+    if (!is_wanted(server, tool.name, annotations)) continue;
+    json::Object listed{{"name", utf8::sanitized(tool.name)},
+                        {"description", utf8::sanitized(tool.description)}};
+    listed.set("input_schema",
+               tool.parameters.is_null() ? json::Value(json::Object()) : tool.parameters);
+    listed.set("annotations", annotations);
+    out.listed.emplace_back(std::move(listed));
+    out.tools.push_back(std::move(tool));
+  }
+  return out;
+}
+
+}  // namespace tenon::chat
