@@ -127,7 +127,7 @@ std::optional<ApiError> ChatAnswer::start_choice(
   const bool is_as_asked = choice == 0 && options_.prompts.empty() && options_.requests.empty();
   auto started = is_as_asked ? responder.start(*options_.chat, std::move(sink))
                              : responder.start(request_of(choice), std::move(sink));
-  if (!started) return renamed(from_refusal(started.error()), encoder_->field_names());
+  if (!started) return from_refusal(started.error(), encoder_->field_names());
   answers.push_back(*std::move(started));
   return std::nullopt;
 } catch (const std::exception& thrown) {

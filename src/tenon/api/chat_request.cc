@@ -40,6 +40,17 @@ class ChatDecoder : public RequestReader {
  public:
   using RequestReader::RequestReader;
   Result<ChatCompletionRequest, ApiError> run(const Value& body);
+  Result<Tool, ApiError> one_tool(const Value& value, const std::string& path) {
+    Tool out;
+    if (!tool(value, path, out)) return Failure<ApiError>(*std::move(error_));
+    return out;
+  }
+  Result<std::vector<message::ToolCall>, ApiError> calls(const Value& value,
+                                                         const std::string& path) {
+    Message out{.role = Role::assistant};
+    if (!tool_calls(value, path, out)) return Failure<ApiError>(*std::move(error_));
+    return std::move(out.tool_calls);
+  }
 
   // One handler per field of the request, called for values that are not null.
   bool messages(const Value& value);
@@ -566,6 +577,15 @@ std::span<const FieldInfo> chat_completion_fields() {
 Result<ChatCompletionRequest, ApiError> decode_chat_completion(const Value& body,
                                                                const DecodeOptions& options) {
   return ChatDecoder(options).run(body);
+}
+
+Result<Tool, ApiError> decode_tool(const Value& tool, const std::string& path) {
+  return ChatDecoder({.refuses_unknown_fields = true}).one_tool(tool, path);
+}
+
+Result<std::vector<message::ToolCall>, ApiError> decode_tool_calls(const Value& calls,
+                                                                   const std::string& path) {
+  return ChatDecoder({.refuses_unknown_fields = true}).calls(calls, path);
 }
 
 }  // namespace tenon::api

@@ -35,4 +35,11 @@ struct ChatCompletionRequest {
 [[nodiscard]] Result<ChatCompletionRequest, ApiError> decode_chat_completion(
     const json::Value& body, const DecodeOptions& options = {});
 
+/// Reads one tool as it stands in `tools`, and the `tool_calls` of a message, by themselves. Errors
+/// name places below `path`, the caller's name for the value. Nothing is left out.
+[[nodiscard]] Result<message::Tool, ApiError> decode_tool(const json::Value& tool,
+                                                          const std::string& path);
+[[nodiscard]] Result<std::vector<message::ToolCall>, ApiError> decode_tool_calls(
+    const json::Value& calls, const std::string& path);
+
 }  // namespace tenon::api

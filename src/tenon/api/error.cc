@@ -10,6 +10,15 @@ json::Value or_null(const std::string& text) {
   return text.empty() ? json::Value() : json::Value(text);
 }
 
+// The path in the client's dialect. A name of `names` is one step of a path, or several.
+std::string own_path(std::string path, std::span<const FieldName> names) {
+  for (const FieldName& name : names) {
+    const std::size_t at = path.find(name.chat);
+    if (at != std::string::npos) path.replace(at, name.chat.size(), name.own);
+  }
+  return path;
+}
+
 }  // namespace
 
 std::string_view error_type(unsigned status, Dialect dialect) {
@@ -51,19 +60,6 @@ json::Value to_json(const ApiError& error, Dialect dialect, std::string_view req
   return outer;
 }
 
-ApiError renamed(ApiError error, std::span<const FieldName> names) {
-  std::string own = error.param;
-  for (const FieldName& name : names) {
-    const std::size_t at = own.find(name.chat);
-    if (at != std::string::npos) own.replace(at, name.chat.size(), name.own);
-  }
-  if (!error.param.empty() && error.message.starts_with(error.param)) {
-    error.message.replace(0, error.param.size(), own);
-  }
-  error.param = std::move(own);
-  return error;
-}
-
 ApiError time_is_up() {
   return {.message = "the answer took longer than server.request_timeout_s allows",
           .param = {},
@@ -74,10 +70,12 @@ ApiError internal_error() {
   return {.message = "the server could not answer", .param = {}, .code = "internal_error"};
 }
 
-ApiError from_refusal(const chat::Refusal& refusal) {
-  return {.message = refusal.error.message,
-          .param = refusal.param,
-          .code = ErrorCode::named(refusal.code)};
+ApiError from_refusal(const chat::Refusal& refusal, std::span<const FieldName> names) {
+  ApiError error{.message = refusal.error.message,
+                 .param = own_path(refusal.param, names),
+                 .code = ErrorCode::named(refusal.code)};
+  if (!refusal.behind_param.empty()) error.message = error.param + refusal.behind_param;
+  return error;
 }
 
 ApiError from_engine(const Error& error, const message::Denial& denial) {

@@ -46,14 +46,13 @@ struct FieldName {
   std::string_view chat;
   std::string_view own;
 };
-/// `error` with the client's name of the field: checks below the dialects use the names of Chat
-/// Completions.
-[[nodiscard]] ApiError renamed(ApiError error, std::span<const FieldName> names);
-
 [[nodiscard]] ApiError time_is_up();
 /// For a request that fails for lack of memory or by a library; other requests go on.
 [[nodiscard]] ApiError internal_error();
-[[nodiscard]] ApiError from_refusal(const chat::Refusal& refusal);
+/// `names`: what the client's dialect calls the fields. Checks below the dialects use the names of
+/// Chat Completions.
+[[nodiscard]] ApiError from_refusal(const chat::Refusal& refusal,
+                                    std::span<const FieldName> names = {});
 /// For an answer that failed under way. If an upstream refused our key, lacks the model or is busy,
 /// the client is told what helps: nothing, or to try again later.
 [[nodiscard]] ApiError from_engine(const Error& error, const message::Denial& denial = {});

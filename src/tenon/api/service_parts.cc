@@ -26,7 +26,7 @@ void respond_count(Call& call, chat::Model& model, const message::ChatRequest& c
                    json::Object members, std::span<const FieldName> names) {
   if (const auto refused = refused_rlm(chat, model)) return respond_error(call, *refused);
   const auto prepared = model.prepare(chat);
-  if (!prepared) return respond_error(call, renamed(from_refusal(prepared.error()), names));
+  if (!prepared) return respond_error(call, from_refusal(prepared.error(), names));
   members.set("input_tokens", static_cast<std::uint64_t>(prepared->tokens.size()));
   respond_json(call, members);
 }

@@ -413,7 +413,7 @@ Expected<message::Tool> tool_in(tenon_text text) {
   if (tool->find("name") != nullptr && tool->find("type") == nullptr) {
     tool = json::Object{{"type", "function"}, {"function", std::move(*tool)}};
   }
-  return tool_of(*std::move(tool));
+  return tool_of(*tool);
 }
 
 chat::ToolFunction runs(std::string name, tenon_tool_fn function, void* user) {

@@ -204,7 +204,7 @@ tenon_error* tenon_format_render_calls(const tenon_format* format, tenon_text ca
   return capi::guarded({{format, "format"}, {text, "text"}}, [&]() -> Status {
     auto list = capi::list_in(calls, "calls");
     if (!list) return Unexpected(list.error());
-    const auto read = capi::calls_of(*std::move(list));
+    const auto read = capi::calls_of(*list);
     if (!read) return Unexpected(read.error());
     auto rendered = format::render_calls(*format->format, *read);
     if (!rendered) return Unexpected(rendered.error());

@@ -69,7 +69,7 @@ tenon_error* tenon_mender_new(tenon_text tool, tenon_text rules, tenon_mender** 
   return capi::guarded({{mender, "mender"}}, [&]() -> Status {
     auto source = capi::json_in(tool, "tool");
     if (!source) return Unexpected(source.error());
-    auto read = capi::tool_of(*std::move(source));
+    auto read = capi::tool_of(*source);
     if (!read) return Unexpected(read.error());
     auto made = capi::tool_with(*read, rules);
     if (!made) return Unexpected(made.error());

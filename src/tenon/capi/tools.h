@@ -17,8 +17,8 @@ namespace tenon::capi {
 /// A list of tools.
 [[nodiscard]] Expected<std::vector<message::Tool>> tools_of(json::Value list);
 /// One tool; errors call it `tool`.
-[[nodiscard]] Expected<message::Tool> tool_of(json::Value tool);
+[[nodiscard]] Expected<message::Tool> tool_of(const json::Value& tool);
 /// A list of calls, as in "tool_calls" of an assistant's message; errors call it `calls`.
-[[nodiscard]] Expected<std::vector<message::ToolCall>> calls_of(json::Value list);
+[[nodiscard]] Expected<std::vector<message::ToolCall>> calls_of(const json::Value& list);
 
 }  // namespace tenon::capi

@@ -116,8 +116,8 @@ Result<void, Refusal> check_schemas(const Ask& ask) {
 Result<void, Refusal> check_response_schema(const Ask& ask) {
   const auto schema = response_schema(ask.request);
   if (schema || schema.error().code != Errc::invalid) return {};
-  return refuse(Errc::invalid, "response_format: " + schema.error().message, "response_format",
-                "invalid_value");
+  return refuse_field(Errc::invalid, "response_format", ": " + schema.error().message,
+                      "invalid_value");
 }
 
 std::unique_ptr<CallCheck> make_check(const Ask& ask, const ModelOptions& options,

@@ -13,10 +13,10 @@ using message::ArgumentOrder;
 /// Says of a field of the request that another kind of engine is needed for it.
 Failure<Refusal> needs_other_engine(const ConstrainerParts& parts, const std::string& param,
                                     const std::string& taking = "grammars") {
-  return refuse(Errc::unsupported,
-                param + " needs an engine that can be held to " + taking + "; that of '" +
-                    parts.model + "' is '" + parts.engine.kind + "'",
-                param, "unsupported_parameter");
+  return refuse_field(Errc::unsupported, param,
+                      " needs an engine that can be held to " + taking + "; that of '" +
+                          parts.model + "' is '" + parts.engine.kind + "'",
+                      "unsupported_parameter");
 }
 
 /// By masks, or by grammars that are printed for an upstream.
@@ -93,17 +93,16 @@ class BySchemas final : public ByNothing {
   [[nodiscard]] Result<Constraint, Refusal> schema_of(const Ask& ask) const {
     const std::string param = "response_format";
     if (ask.offers_tools) {
-      return refuse(Errc::unsupported,
-                    param +
-                        " beside tools needs an engine that can be held to grammars; that of '" +
-                        parts().model + "' is '" + parts().engine.kind +
-                        "': leave out one of them, or send tool_choice 'none'",
-                    param, "unsupported_parameter");
+      return refuse_field(Errc::unsupported, param,
+                          " beside tools needs an engine that can be held to grammars; that of '" +
+                              parts().model + "' is '" + parts().engine.kind +
+                              "': leave out one of them, or send tool_choice 'none'",
+                          "unsupported_parameter");
     }
     if (!ask.request.prefill.empty()) {
-      return refuse(Errc::unsupported,
-                    param + " cannot hold the rest of an answer that has begun already", param,
-                    "unsupported_parameter");
+      return refuse_field(Errc::unsupported, param,
+                          " cannot hold the rest of an answer that has begun already",
+                          "unsupported_parameter");
     }
     if (auto checked = check_response_schema(ask); !checked) {
       return Failure<Refusal>(std::move(checked.error()));

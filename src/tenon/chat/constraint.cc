@@ -411,12 +411,15 @@ auto builder_of(Question question, std::shared_ptr<grammar::VocabIndex> index) {
       };
 }
 
-Failure<Refusal> refuse_tools(Error error, std::string_view code = "invalid_value") {
-  std::string param = error.path.empty() ? "tools" : error.path;
+Failure<Refusal> refuse_tools(const Error& error, std::string_view code = "invalid_value") {
+  if (error.path.empty())
+    return chat::refuse(error.code, error.message, "tools", std::string(code));
+  std::string reason(error.reason());
   // The message of a schema's error names the tool itself.
-  if (param.ends_with(kParameters)) error.message = error.reason();
-  return Failure<Refusal>(
-      {.error = std::move(error), .param = std::move(param), .code = std::string(code)});
+  if (error.path.ends_with(kParameters)) {
+    return chat::refuse(error.code, std::move(reason), error.path, std::string(code));
+  }
+  return refuse_field(error.code, error.path, ": " + reason, std::string(code));
 }
 
 void add_name(std::vector<std::string>& names, std::string name) {

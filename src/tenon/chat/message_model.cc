@@ -64,10 +64,10 @@ class MessageModel final : public Model {
 };
 
 Failure<Refusal> MessageModel::cannot(const std::string& param, std::string_view why) const {
-  return refuse(Errc::unsupported,
-                param + " " + std::string(why) + "; that of '" + options_.name + "' is '" +
-                    capabilities().kind + "'",
-                param, "unsupported_parameter");
+  return refuse_field(
+      Errc::unsupported, param,
+      " " + std::string(why) + "; that of '" + options_.name + "' is '" + capabilities().kind + "'",
+      "unsupported_parameter");
 }
 
 Result<void, Refusal> MessageModel::check(const Ask& ask) const {
@@ -164,10 +164,7 @@ Result<std::unique_ptr<Answer>, Refusal> MessageModel::start(
   auto turn = std::make_shared<Turn>(std::move(options), std::move(sink));
   Expected<std::unique_ptr<engine::Run>> run = engine_->start(generate_request(ask), turn);
   if (!run) {
-    // For a field that the dialect lacks, the message begins with the field's name.
-    const bool is_field = run.error().code == Errc::invalid;
-    const std::string& text = run.error().message;
-    std::string param = is_field ? text.substr(0, text.find(' ')) : std::string();
+    std::string param = run.error().path;
     return Failure<Refusal>(refusal_of(std::move(run.error()), std::move(param)));
   }
   turn->run().attach(*std::move(run));

@@ -23,4 +23,12 @@ Failure<Refusal> refuse(Errc code, std::string message, std::string param,
                            .code = std::move(stable_code)});
 }
 
+Failure<Refusal> refuse_field(Errc code, std::string param, std::string rest,
+                              std::string stable_code) {
+  return Failure<Refusal>({.error = {code, param + rest, param},
+                           .param = std::move(param),
+                           .code = std::move(stable_code),
+                           .behind_param = std::move(rest)});
+}
+
 }  // namespace tenon::chat

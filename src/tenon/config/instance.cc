@@ -72,8 +72,9 @@ Expected<chat::ModelRegistry> registry_of(const Config& config,
   for (const ModelConfig& model : config.models) {
     if (model.load != "start") continue;
     if (auto loaded = registry.use(model.name); !loaded) {
-      const auto& [error, param, code, detail] = loaded.error();
-      const std::string& message = detail.empty() ? error.message : detail;
+      const chat::Refusal& refusal = loaded.error();
+      const Error& error = refusal.error;
+      const std::string& message = refusal.detail.empty() ? error.message : refusal.detail;
       return error.code == Errc::invalid ? invalid(message) : unavailable(message);
     }
   }

@@ -377,8 +377,10 @@ std::string joined(const std::vector<std::string>& words) {
 
 OrRefusal<void> check(const ChatRequest& request) {
   const auto no = [](const std::string& param) -> OrRefusal<void> {
-    return refuse(param + " belongs to a single turn of a model, and a recursive model takes many",
-                  param, "unsupported_parameter", Errc::unsupported);
+    return chat::refuse_field(
+        Errc::unsupported, param,
+        " belongs to a single turn of a model, and a recursive model takes many",
+        "unsupported_parameter");
   };
   if (request.continuation) return no("prompt");
   if (!request.prefill.empty()) return no("messages");
@@ -454,7 +456,7 @@ OrRefusal<std::optional<RecursiveModel::Found>> RecursiveModel::match(
   Found found{.hash = hash_of(said)};
   const auto refused = [&](const std::string& why) {
     host_->give_back(std::move(session));
-    return refuse("messages: " + why, "messages", "invalid_value");
+    return chat::refuse_field(Errc::invalid, "messages", ": " + why, "invalid_value");
   };
   std::vector<std::string> waiting;
   std::vector<std::string> missing;

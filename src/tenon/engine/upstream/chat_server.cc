@@ -543,14 +543,15 @@ std::optional<std::string> unknown_to_exo(const GenerateRequest& request) {
 
 Expected<std::unique_ptr<Run>> ChatServer::start(GenerateRequest request,
                                                  std::shared_ptr<EventSink> sink) {
-  const auto refused = [this](const std::string& what) {
-    return Unexpected(
-        Error{Errc::invalid, what + " is not taken by the engine '" + capabilities_.kind + "'"});
+  const auto refused = [this](const std::string& what, std::string field) {
+    return Unexpected(Error{Errc::invalid,
+                            what + " is not taken by the engine '" + capabilities_.kind + "'",
+                            std::move(field)});
   };
-  if (request.chat == nullptr) return refused("a prompt");
-  if (request.logprobs) return refused("logprobs");
+  if (request.chat == nullptr) return refused("a prompt", "prompt");
+  if (request.logprobs) return refused("logprobs", "logprobs");
   if (const auto unknown = is_exo() ? unknown_to_exo(request) : std::nullopt) {
-    return refused(*unknown);
+    return refused(*unknown, *unknown);
   }
   SentNames names(request.chat->tools);
   const std::string body = json::to_string(Value(body_of(request, model_, is_exo(), names)));

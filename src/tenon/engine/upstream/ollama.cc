@@ -189,8 +189,9 @@ Expected<std::unique_ptr<Run>> Ollama::start(GenerateRequest request,
     return Unexpected(std::move(checked.error()));
   }
   const auto refused = [](std::string_view what) {
-    return Unexpected(
-        Error{Errc::invalid, std::string(what) + " are not taken from an 'ollama' engine"});
+    return Unexpected(Error{Errc::invalid,
+                            std::string(what) + " are not taken from an 'ollama' engine",
+                            std::string(what)});
   };
   if (request.logprobs) return refused("logprobs");
   if (!request.sampling.logit_bias.empty()) return refused("logit_bias");

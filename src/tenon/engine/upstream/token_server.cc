@@ -237,8 +237,9 @@ Expected<std::unique_ptr<Run>> TokenServer::start(GenerateRequest request,
     return Unexpected(std::move(checked.error()));
   }
   if (request.logprobs) {
-    return Unexpected(
-        Error{Errc::invalid, "logprobs are not taken from a '" + capabilities_.kind + "' engine"});
+    return Unexpected(Error{Errc::invalid,
+                            "logprobs are not taken from a '" + capabilities_.kind + "' engine",
+                            "logprobs"});
   }
   // Neither server goes on by itself until the context is full, so the room is computed here.
   const auto room =
