@@ -139,7 +139,7 @@ json::Object call_input(std::string_view arguments) {
   return {{std::string(message::kInput), *std::move(value)}};
 }
 
-void GuaranteeNote::add(const message::ChatEvent& event) {
+void AnswerNote::add(const message::ChatEvent& event) {
   if (std::holds_alternative<message::CallBegin>(event)) is_due_ = true;
   if (const auto* repair = std::get_if<message::Diagnostic>(&event)) {
     if (repair->code == chat::kTaintUnenforced) {
@@ -159,7 +159,7 @@ void GuaranteeNote::add(const message::ChatEvent& event) {
   if (finish != nullptr && finish->tokens != nullptr) tokens_.push_back(finish->tokens);
 }
 
-void GuaranteeNote::add(const GuaranteeNote& choice) {
+void AnswerNote::add(const AnswerNote& choice) {
   is_tainted_ = is_tainted_ || choice.is_tainted_;
   is_estimated_ = is_estimated_ || choice.is_estimated_;
   if (!choice.rlm_.empty()) rlm_ = choice.rlm_;
@@ -175,7 +175,7 @@ void GuaranteeNote::add(const GuaranteeNote& choice) {
   std::copy_n(choice.repairs_.begin(), room, std::back_inserter(repairs_));
 }
 
-json::Value GuaranteeNote::encode() const {
+json::Value AnswerNote::encode() const {
   json::Array list;
   for (const auto* const repairs : {&left_out_, &repairs_}) {
     for (const message::Diagnostic& repair : *repairs) {

@@ -24,14 +24,14 @@ namespace tenon::api {
 ///
 ///     note.add(event);                  // each event
 ///     answer.set("tenon", note.encode());
-class GuaranteeNote {
+class AnswerNote {
  public:
   /// Enough to see what happens; a model that errs at every step must not fill our memory.
   static constexpr std::size_t kMaxRepairs = 64;
 
   /// `format`: name of the tool-call format; "" without one. `is_json`: the text is in a response
   /// format, and the guarantee covers it, too.
-  explicit GuaranteeNote(std::string format, bool is_json)
+  explicit AnswerNote(std::string format, bool is_json)
       : format_(std::move(format)), is_due_(is_json) {}
 
   void add(const message::ChatEvent& event);
@@ -39,7 +39,7 @@ class GuaranteeNote {
   void leave_out_ids() { has_ids_ = false; }
 
   /// Adds the note of another choice: the guarantee becomes the weaker one of both.
-  void add(const GuaranteeNote& choice);
+  void add(const AnswerNote& choice);
 
   /// `{"guarantee", "repairs", "format"}`. The guarantee is null if there is nothing to guarantee;
   /// the format is that of the calls, if there are any. With `"taint": "unenforced"` after

@@ -45,18 +45,18 @@ const AnswerPartsRow kAnswerPartsRows[] = {
      R"({"guarantee":null,"repairs":[],"format":"hermes","usage":"estimated"})"},
 };
 
-TEST(GuaranteeNote, tool_calling_SaysWhatTheEventsSay) {
+TEST(AnswerNote, tool_calling_SaysWhatTheEventsSay) {
   for (const AnswerPartsRow& row : kAnswerPartsRows) {
     SCOPED_TRACE(row.name);
-    GuaranteeNote note("hermes", row.is_json);
+    AnswerNote note("hermes", row.is_json);
     for (const ChatEvent& event : row.events) note.add(event);
     EXPECT_EQ(json::to_string(note.encode()), row.note);
   }
 }
 
-TEST(GuaranteeNote, SaysThatDataMayBeControlTokens) {
-  GuaranteeNote all("", false);
-  GuaranteeNote note("", false);
+TEST(AnswerNote, SaysThatDataMayBeControlTokens) {
+  AnswerNote all("", false);
+  AnswerNote note("", false);
   EXPECT_EQ(all.encode().find("taint"), nullptr);
   note.add(message::Diagnostic{std::string(chat::kTaintUnenforced), "text"});
   all.add(note);
@@ -64,17 +64,17 @@ TEST(GuaranteeNote, SaysThatDataMayBeControlTokens) {
             R"({"guarantee":null,"repairs":[],"format":null,"taint":"unenforced"})");
 }
 
-TEST(GuaranteeNote, KeepsSoManyRepairsHoweverManyThereAre) {
-  GuaranteeNote all("", false);
+TEST(AnswerNote, KeepsSoManyRepairsHoweverManyThereAre) {
+  AnswerNote all("", false);
   for (int choice = 0; choice < 3; ++choice) {
-    GuaranteeNote note("", false);
-    for (std::size_t i = 0; i < GuaranteeNote::kMaxRepairs - 10; ++i) {
+    AnswerNote note("", false);
+    for (std::size_t i = 0; i < AnswerNote::kMaxRepairs - 10; ++i) {
       note.add(message::Diagnostic{"x", std::to_string(choice)});
       if (choice == 2) note.add(message::Diagnostic{"x", "more"});
     }
     all.add(note);
   }
-  EXPECT_EQ(all.encode().find("repairs")->if_array()->size(), GuaranteeNote::kMaxRepairs);
+  EXPECT_EQ(all.encode().find("repairs")->if_array()->size(), AnswerNote::kMaxRepairs);
 }
 
 TEST(CallInput, IsWhatStandsWhole) {

@@ -290,7 +290,7 @@ void ChatCompletionEncoder::keep(unsigned choice, const message::ChatEvent& even
                                  const std::vector<TokenLogprob>& logprobs) {
   if (kept_.empty()) {
     kept_.resize(options_.choices,
-                 {.fold = {}, .note = GuaranteeNote(head_.format, head_.is_json), .logprobs = {}});
+                 {.fold = {}, .note = AnswerNote(head_.format, head_.is_json), .logprobs = {}});
   }
   Kept& kept = kept_[choice];
   kept.note.add(event);
@@ -305,7 +305,7 @@ void ChatCompletionEncoder::keep(unsigned choice, const message::ChatEvent& even
 json::Value ChatCompletionEncoder::whole(const message::Usage& usage) {
   json::Array list;
   std::shared_ptr<const message::AnswerTokens> prompt;  // the same for all choices
-  GuaranteeNote note(head_.format, head_.is_json);
+  AnswerNote note(head_.format, head_.is_json);
   if (head_.token_ids) note.leave_out_ids();
   for (const Kept& choice : kept_) {
     note.add(choice.note);

@@ -66,7 +66,7 @@ class ChunkEncoder {
   bool has_functions_;
   bool has_token_ids_;
   std::map<std::uint32_t, InputReader> inputs_;  // for calls of custom tools, by their index
-  GuaranteeNote note_;
+  AnswerNote note_;
   std::string delta_;      // of the present chunk
   json::Value approvals_;  // encode_approvals(); null: none are wanted
 };
@@ -102,7 +102,7 @@ class ChatCompletionEncoder final : public AnswerEncoder {
   // One choice of a whole answer.
   struct Kept {
     message::Fold fold;
-    GuaranteeNote note;
+    AnswerNote note;
     std::vector<message::TokenLogprob> logprobs;
     json::Value approvals{};  // encode_approvals(); null: none are wanted
   };

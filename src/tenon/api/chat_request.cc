@@ -86,7 +86,7 @@ class ChatDecoder : public RequestReader {
     return boolean(value, "return_token_ids", out_.token_ids);
   }
   bool prompt_token_ids(const Value& value) {
-    return token_ids(value, "prompt_token_ids", chat_.prompt_tokens);
+    return token_ids(value, "prompt_token_ids", chat_.prompt_token_ids);
   }
   bool modalities(const Value& value);
   bool functions(const Value& value);
@@ -552,11 +552,11 @@ bool ChatDecoder::finish() {
     return fail("invalid_value", "top_logprobs", "top_logprobs needs logprobs: true");
   }
   if (out_.token_ids) chat_.tells_tokens = true;
-  if (!chat_.prompt_tokens.empty() && !chat_.previous_tokens.empty()) {
+  if (!chat_.prompt_token_ids.empty() && !chat_.previous_token_ids.empty()) {
     return fail("invalid_value", "prompt_token_ids",
                 "prompt_token_ids and tenon.previous_token_ids cannot both be given");
   }
-  if (continues_message_ && !chat_.prompt_tokens.empty()) {
+  if (continues_message_ && !chat_.prompt_token_ids.empty()) {
     return fail("invalid_value", "prompt_token_ids",
                 "prompt_token_ids already end where the answer goes on, so they cannot be given "
                 "beside continue_final_message");

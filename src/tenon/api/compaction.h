@@ -50,7 +50,7 @@ class CompactionEncoder final : public AnswerEncoder {
  private:
   const CompactionHead head_;
   std::string summary_;
-  GuaranteeNote note_;
+  AnswerNote note_;
 };
 
 /// The text that the model reads in place of a summary that a client sends back.

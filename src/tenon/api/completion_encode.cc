@@ -56,7 +56,7 @@ double mean(const std::vector<TokenLogprob>& logprobs) {
 
 CompletionEncoder::CompletionEncoder(CompletionHead head)
     : head_(std::move(head)),
-      answers_(head_.prompts * head_.candidates, Answer{.note = GuaranteeNote("", head_.is_json)}) {
+      answers_(head_.prompts * head_.candidates, Answer{.note = AnswerNote("", head_.is_json)}) {
   for (std::size_t i = 0; i < answers_.size(); ++i) {
     answers_[i].offset = utf8::length(echo_of(i));
     if (head_.token_ids) answers_[i].note.leave_out_ids();
@@ -192,7 +192,7 @@ std::vector<std::size_t> CompletionEncoder::chosen() const {
 json::Value CompletionEncoder::whole(const message::Usage& usage) {
   for (Answer& answer : answers_) answer.likelihood = mean(answer.logprobs);
   json::Array choices;
-  GuaranteeNote note("", head_.is_json);
+  AnswerNote note("", head_.is_json);
   if (head_.token_ids) note.leave_out_ids();
   for (const std::size_t place : chosen()) {
     Answer& answer = answers_[place];

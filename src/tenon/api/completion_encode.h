@@ -57,7 +57,7 @@ class CompletionEncoder final : public AnswerEncoder {
 
  private:
   struct Answer {
-    GuaranteeNote note;
+    AnswerNote note;
     std::string text;  // empty for a stream
     message::Finish finish;
     std::vector<message::TokenLogprob> logprobs;

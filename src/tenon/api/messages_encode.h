@@ -84,7 +84,7 @@ class MessagesEncoder final : public AnswerEncoder {
   Kind open_ = Kind::none;
   message::Finish finish_;
   bool waits_ = false;  // for approvals
-  GuaranteeNote note_;
+  AnswerNote note_;
 };
 
 }  // namespace tenon::api

@@ -537,7 +537,7 @@ bool RequestReader::member_of_tenon(const json::Member& member, const std::strin
   if (member.key == "argument_order") return argument_order(value, path);
   if (member.key == "close_calls") return boolean(value, path, chat_.close_calls.emplace());
   if (member.key == "tokens") return boolean(value, path, chat_.tells_tokens);
-  if (member.key == "previous_token_ids") return token_ids(value, path, chat_.previous_tokens);
+  if (member.key == "previous_token_ids") return token_ids(value, path, chat_.previous_token_ids);
   if (member.key == "approvals") return approvals(value, path);
   if (member.key == "on_loop") {
     if (!one_of(value, path, {"tell", "stop"})) return false;

@@ -127,7 +127,7 @@ class ResponsesEncoder final : public AnswerEncoder {
   bool is_open_ = false;
   std::string data_;  // of the present event
   message::Finish finish_;
-  GuaranteeNote note_;
+  AnswerNote note_;
 };
 
 }  // namespace tenon::api

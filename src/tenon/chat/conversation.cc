@@ -167,8 +167,8 @@ Result<ConversationTurn, Refusal> Conversation::ask(std::vector<Message> added,
   constexpr std::chrono::milliseconds kMoment{20};
   if (auto room = check_room(added); !room) return Failure<Refusal>(std::move(room.error()));
   message::ChatRequest request = options_->request;
-  request.prompt_tokens.clear();  // they are those of one turn
-  request.previous_tokens.clear();
+  request.prompt_token_ids.clear();  // they are those of one turn
+  request.previous_token_ids.clear();
   request.messages = messages();
   request.messages.insert(request.messages.end(), added.begin(), added.end());
   request.tools.insert(request.tools.end(), options.more_tools.begin(), options.more_tools.end());

@@ -47,7 +47,7 @@ std::optional<AnswerEnd> end_of_answer(const ChatRequest& request, const Prompt&
   until.messages.resize(answer + 1);
   const auto answered = render(until, /*adds_generation_prompt=*/false);
   if (!answered) return std::nullopt;
-  const TokenId last = request.previous_tokens.back();
+  const TokenId last = request.previous_token_ids.back();
   const std::size_t behind = end_of_data(*answered);
   // A model may end its turn with another token than the template's.
   const bool is_written =
@@ -93,14 +93,14 @@ std::vector<TokenId> tokens_so_far(const message::Finish& answer) {
 }
 
 KeptPrefix nothing_kept(const ChatRequest& request) {
-  const std::size_t count = request.previous_tokens.size();
+  const std::size_t count = request.previous_token_ids.size();
   return {.of = count, .why = count > 0 ? "no_tokens" : ""};
 }
 
 KeptPrefix keep_tokens(const ChatRequest& request, const Prompt& rendered,
                        const vocab::Tokenizer& tokenizer, const Render& render,
                        const EndsTurn& ends_turn, std::vector<TokenId>& tokens) {
-  const std::span<const TokenId> before = request.previous_tokens;
+  const std::span<const TokenId> before = request.previous_token_ids;
   KeptPrefix prefix{.of = before.size()};
   const auto lost = [&](std::string why) {
     const auto [one, other] = std::ranges::mismatch(before, tokens);

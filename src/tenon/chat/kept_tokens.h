@@ -19,8 +19,8 @@ using Render = std::function<Expected<prompt::Prompt>(const message::ChatRequest
 /// The prompt from the byte `begin` on.
 [[nodiscard]] prompt::Prompt rest_of(const prompt::Prompt& prompt, std::size_t begin);
 
-/// ChatRequest::previous_tokens for the request that comes after an answer; empty: the answer did
-/// not tell its tokens.
+/// ChatRequest::previous_token_ids for the request that comes after an answer; empty: the answer
+/// did not tell its tokens.
 [[nodiscard]] std::vector<vocab::TokenId> tokens_so_far(const message::Finish& answer);
 
 /// For an engine that takes no tokens (`no_tokens`).
@@ -30,10 +30,10 @@ using Render = std::function<Expected<prompt::Prompt>(const message::ChatRequest
 using EndsTurn = std::function<bool(vocab::TokenId)>;
 
 /// Makes `tokens`, those of the prompt `rendered` of `request`, begin with
-/// ChatRequest::previous_tokens: the model's earlier answer keeps the tokens that the model chose,
-/// whatever the tokenizer would make of its text. What follows is the template's text behind the
-/// assistant's last message, from the token on that ends it; that token is added if the answer was
-/// cut. Where that is impossible, `tokens` stay, and the result says why:
+/// ChatRequest::previous_token_ids: the model's earlier answer keeps the tokens that the model
+/// chose, whatever the tokenizer would make of its text. What follows is the template's text behind
+/// the assistant's last message, from the token on that ends it; that token is added if the answer
+/// was cut. Where that is impossible, `tokens` stay, and the result says why:
 ///
 ///  - `no_answer`: there is no message of the assistant's;
 ///  - `template_not_prefix_stable`: the template writes the conversation up to there in another way

@@ -75,9 +75,9 @@ TEST(KeptTokens, WhatTheModelWroteStays) {
         return ids;
       };
       ChatRequest request{.messages = {{.role = Role::user, .content = "hi"}}};
-      request.previous_tokens = tokens_of(request);
+      request.previous_token_ids = tokens_of(request);
       ASSERT_TRUE(
-          tokenizer.encode(row.answer, vocab::Controls::on, false, request.previous_tokens));
+          tokenizer.encode(row.answer, vocab::Controls::on, false, request.previous_token_ids));
       if (row.has_answer) {
         request.messages.push_back({.role = Role::assistant, .content = "Hello"});
       }
@@ -88,14 +88,14 @@ TEST(KeptTokens, WhatTheModelWroteStays) {
           request, *render(request, true), tokenizer, render,
           [&](TokenId id) { return tokenizer.ends_generation(id); }, tokens);
       EXPECT_EQ(prefix.why, row.why) << row.label;
-      EXPECT_EQ(prefix.of, request.previous_tokens.size()) << row.label;
+      EXPECT_EQ(prefix.of, request.previous_token_ids.size()) << row.label;
       if (!row.why.empty()) {
         EXPECT_EQ(tokens, anew) << row.label;
         EXPECT_LT(prefix.kept, prefix.of) << row.label;
         continue;
       }
       EXPECT_EQ(prefix.kept, prefix.of) << row.label;
-      std::vector<TokenId> due = request.previous_tokens;
+      std::vector<TokenId> due = request.previous_token_ids;
       const TokenId end = *tokenizer.control_token("<|im_end|>");
       if (due.back() != end) due.push_back(end);
       ASSERT_TRUE(tokenizer.encode("\n<|im_start|>user\n", vocab::Controls::on, false, due));
@@ -111,7 +111,7 @@ TEST(KeptTokens, WhatTheModelWroteStays) {
 TEST(KeptTokens, AnEngineOfTextsKeepsNone) {
   EXPECT_EQ(nothing_kept({}), message::KeptPrefix());
   ChatRequest request;
-  request.previous_tokens = {1, 2};
+  request.previous_token_ids = {1, 2};
   EXPECT_EQ(nothing_kept(request), (message::KeptPrefix{.of = 2, .kept = 0, .why = "no_tokens"}));
 }
 

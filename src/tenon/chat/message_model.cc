@@ -72,7 +72,7 @@ Failure<Refusal> MessageModel::cannot(const std::string& param, std::string_view
 
 Result<void, Refusal> MessageModel::check(const Ask& ask) const {
   const ChatRequest& request = ask.request;
-  if (request.continuation || !request.prompt_tokens.empty()) {
+  if (request.continuation || !request.prompt_token_ids.empty()) {
     return Failure<Refusal>(no_prompts(*this));
   }
   if (!request.prefill.empty()) {

@@ -274,7 +274,7 @@ Expected<prompt::Prompt> EngineModel::render(const ChatRequest& request, bool of
 
 message::KeptPrefix EngineModel::keep(const Ask& ask, const prompt::Prompt& prompt,
                                       std::vector<vocab::TokenId>& tokens) const {
-  if (ask.request.previous_tokens.empty()) return {};
+  if (ask.request.previous_token_ids.empty()) return {};
   if (!sender_->tells_tokens()) return nothing_kept(ask.request);
   const vocab::Tokenizer& tokenizer = engine_->tokenizer();
   return keep_tokens(
@@ -446,7 +446,7 @@ OrRefusal<Prepared> EngineModel::prepare_tokens(const Ask& ask) const {
                   param, "unsupported_parameter");
   }
   const vocab::Tokenizer& tokenizer = engine_->tokenizer();
-  Prepared prepared{.tokens = ask.request.prompt_tokens};
+  Prepared prepared{.tokens = ask.request.prompt_token_ids};
   for (const vocab::TokenId id : prepared.tokens) {
     if (auto known = check_token(id, param); !known) {
       return Failure<Refusal>(std::move(known.error()));
@@ -487,7 +487,7 @@ OrRefusal<Prepared> EngineModel::prepare(const Ask& ask) const {
 
 OrRefusal<Prepared> EngineModel::prepare_asked(const Ask& ask) const {
   if (ask.request.continuation) return prepare_continuation(ask);
-  if (!ask.request.prompt_tokens.empty()) return prepare_tokens(ask);
+  if (!ask.request.prompt_token_ids.empty()) return prepare_tokens(ask);
   OrRefusal<prompt::Prompt> prompt = render(ask);
   if (!prompt) return Failure<Refusal>(std::move(prompt.error()));
   const auto calls = constrainer_->demanded_call(ask);
@@ -497,7 +497,7 @@ OrRefusal<Prepared> EngineModel::prepare_asked(const Ask& ask) const {
   if (Status done = prompt::tokenize(engine_->tokenizer(), *prompt, tokens); !done) {
     return engine_refusal(std::move(done.error()), "messages");
   }
-  for (const vocab::TokenId id : ask.request.previous_tokens) {
+  for (const vocab::TokenId id : ask.request.previous_token_ids) {
     if (auto known = check_token(id, "tenon.previous_token_ids"); !known) {
       return Failure<Refusal>(std::move(known.error()));
     }
@@ -536,8 +536,8 @@ std::vector<message::TokenSource> EngineModel::sources(
     std::span<const vocab::TokenId> tokens) const {
   const vocab::Tokenizer& tokenizer = engine_->tokenizer();
   const bool is_kept = prepared.prefix.of > 0 && prepared.prefix.why.empty();
-  const std::size_t given = request.prompt_tokens.empty() ? (is_kept ? prepared.prefix.kept : 0)
-                                                          : request.prompt_tokens.size();
+  const std::size_t given = request.prompt_token_ids.empty() ? (is_kept ? prepared.prefix.kept : 0)
+                                                             : request.prompt_token_ids.size();
   if (given == 0) return token_sources(prepared.prompt, request, tokens, tokenizer);
   std::vector<message::TokenSource> all{
       {.from = message::TokenSource::From::given, .tokens = static_cast<std::uint32_t>(given)}};

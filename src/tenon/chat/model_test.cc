@@ -712,7 +712,7 @@ TEST(Model, TellsItsTokensAndGoesOnFromThem) {
   const std::string more = "\n<|im_start|>user\nmore<|im_end|>\n<|im_start|>assistant\n";
   ASSERT_TRUE(setting.engine->tokenizer().encode(more, vocab::Controls::on, false, next));
   ChatRequest second = ask("these words are not rendered");
-  second.prompt_tokens = next;
+  second.prompt_token_ids = next;
   second.logprobs = true;
   second.tells_tokens = true;
   const auto again = setting.answer(second).finish().tokens;
@@ -727,7 +727,7 @@ TEST(Model, TokensThatEndInsideAThoughtAreGoneOnFrom) {
   ModelSetting setting("0123</think>\n\nHi", {.name = "m", .format = "hermes"}, 4096, true);
   ChatRequest request = ask("hi", {"f"});
   ASSERT_TRUE(setting.engine->tokenizer().encode(
-      "<|im_start|>assistant\n<think>\n", vocab::Controls::on, false, request.prompt_tokens));
+      "<|im_start|>assistant\n<think>\n", vocab::Controls::on, false, request.prompt_token_ids));
   const message::Fold fold = setting.answer(request);
   EXPECT_EQ(fold.message().reasoning, "0123");
   EXPECT_EQ(fold.message().text(), "Hi");
@@ -737,7 +737,7 @@ TEST(Model, RefusesTokensThatItDoesNotHave) {
   ModelSetting setting("Hello");
   for (const std::int32_t id : {-1, 1'000'000}) {
     ChatRequest request = ask("hi");
-    request.prompt_tokens = {65, id};
+    request.prompt_token_ids = {65, id};
     auto started = setting.model->start(request, std::make_shared<Collector>());
     ASSERT_FALSE(started);
     EXPECT_EQ(started.error().param, "prompt_token_ids");

@@ -36,7 +36,7 @@ struct Prepared {
   Opening opening;                     ///< Begins the call that the request demands; else empty.
   std::vector<vocab::TokenId> tokens;  ///< Prompt and opening.
   Constraint constraint;
-  message::KeptPrefix prefix{};  ///< What is kept of ChatRequest::previous_tokens.
+  message::KeptPrefix prefix{};  ///< What is kept of ChatRequest::previous_token_ids.
 };
 
 }  // namespace tenon::chat

@@ -181,7 +181,7 @@ ChatRequest Trial::with_faults() {
          .tool_call_id = calls[i].id,
          .name = calls[i].name});
   }
-  request.previous_tokens = tokens_so_far(first_.finish());
+  request.previous_token_ids = tokens_so_far(first_.finish());
   return request;
 }
 
@@ -275,7 +275,7 @@ class SecondTry final : public Model {
   Result<std::unique_ptr<Answer>, Refusal> start(const ChatRequest& request,
                                                  std::shared_ptr<message::ChatSink> sink) override {
     if (request.tools.empty() || request.continuation || !request.prefill.empty() ||
-        !request.prompt_tokens.empty()) {
+        !request.prompt_token_ids.empty()) {
       return inner_->start(request, std::move(sink));
     }
     auto trial = std::make_shared<Trial>(inner_, errands_, request, time_limit_, std::move(sink));

@@ -283,7 +283,7 @@ TEST(SecondTry, GoesOnFromItsOwnTokens) {
     request.tells_tokens = tells_tokens;
     const std::string before = "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\nx<|im_end|>";
     ASSERT_TRUE(setting.engine->tokenizer().encode(before, vocab::Controls::on, false,
-                                                   request.previous_tokens));
+                                                   request.previous_token_ids));
     auto client = std::make_shared<Client>();
     const auto answer = setting.model->start(request, client);
     ASSERT_TRUE(answer);

@@ -555,7 +555,7 @@ void Request::go_on(std::vector<ToolResult> results) {
   }
   run_ += calls.size();
   if (!waiting.empty()) return wait_for_approvals(waiting);
-  request_.previous_tokens = tokens_so_far(round_.finish());
+  request_.previous_token_ids = tokens_so_far(round_.finish());
   ask_again();
 }
 
@@ -706,7 +706,7 @@ class ServerTools final : public Model {
     const bool holds_both = constrained_by != engine::ConstrainedBy::none &&
                             constrained_by != engine::ConstrainedBy::json_schema;
     return format() != nullptr && common_->options.max_rounds > 1 && !request.continuation &&
-           request.prefill.empty() && request.prompt_tokens.empty() &&
+           request.prefill.empty() && request.prompt_token_ids.empty() &&
            (request.tool_choice.mode != message::ToolMode::none || !request.decisions.empty()) &&
            (request.tool_choice.allowed.empty() || !request.servers.empty()) &&
            (!holds_text || holds_both);

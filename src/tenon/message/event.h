@@ -171,7 +171,7 @@ struct TokenSource {
   bool operator==(const TokenSource&) const = default;
 };
 
-/// What a prompt has kept of ChatRequest::previous_tokens.
+/// What a prompt has kept of ChatRequest::previous_token_ids.
 struct KeptPrefix {
   std::size_t of = 0;    ///< The number of those tokens.
   std::size_t kept = 0;  ///< How many of them the prompt begins with.

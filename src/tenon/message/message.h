@@ -208,11 +208,11 @@ struct ChatRequest {
   std::string prefill;
   /// The prompt as token ids, instead of one that is made of the messages; tools and format stay
   /// what they are. Empty: the messages make the prompt.
-  std::vector<std::int32_t> prompt_tokens;
+  std::vector<std::int32_t> prompt_token_ids;
   /// The tokens of the conversation up to the end of the assistant's last message: prompt and
   /// answer as AnswerTokens has them. They stay as they are, and only what came since is rendered
   /// and tokenised, if the template allows that. Empty: everything is.
-  std::vector<std::int32_t> previous_tokens;
+  std::vector<std::int32_t> previous_token_ids;
   bool tells_tokens = false;                 ///< Finish::tokens is wanted.
   std::optional<std::uint32_t> max_calls;    ///< Most calls of the answer. Absent: the model's
                                              ///< setting. 0: any number.

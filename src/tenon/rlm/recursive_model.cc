@@ -387,8 +387,8 @@ OrRefusal<void> check(const ChatRequest& request) {
   if (!request.stop.empty()) return no("stop");
   if (request.logprobs) return no("logprobs");
   if (request.tells_tokens) return no("tenon.tokens");
-  if (!request.prompt_tokens.empty()) return no("prompt_token_ids");
-  if (!request.previous_tokens.empty()) return no("tenon.previous_token_ids");
+  if (!request.prompt_token_ids.empty()) return no("prompt_token_ids");
+  if (!request.previous_token_ids.empty()) return no("tenon.previous_token_ids");
   if (request.response_format.kind != message::ResponseFormat::Kind::text) {
     return no("response_format");
   }

@@ -1089,10 +1089,10 @@ TEST_F(Recursive, RefusesWhatBelongsToASingleTurn) {
   request.logprobs = true;
   EXPECT_EQ(refusal(request).param, "logprobs");
   request = question();
-  request.prompt_tokens = {1};
+  request.prompt_token_ids = {1};
   EXPECT_EQ(refusal(request).param, "prompt_token_ids");
   request = question();
-  request.previous_tokens = {1};
+  request.previous_token_ids = {1};
   EXPECT_EQ(refusal(request).param, "tenon.previous_token_ids");
   request = question();
   request.response_format.kind = message::ResponseFormat::Kind::json;
