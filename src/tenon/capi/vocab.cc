@@ -178,6 +178,8 @@ Expected<std::shared_ptr<grammar::Grammar>> Vocabulary::grammar_of(std::string_v
   return cache_->get(request, build);
 }
 
+// The constraints of the formats that were used last are kept, since they hold the cache of
+// compiled grammars.
 std::shared_ptr<const chat::Constraints> Vocabulary::constraints_of(
     const std::shared_ptr<const format::Format>& format) const {
   const auto& index = this->index();

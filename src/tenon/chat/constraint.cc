@@ -307,6 +307,8 @@ void leave_out(Judged& judged, Relaxed what) {
   judged.left_out.push_back(std::move(what));
 }
 
+// A response format that cannot be enforced whole is an error with `strict`, and otherwise enforced
+// without the keywords that cannot, which the client is told.
 Status judge_content(const Question& question, const Judge& holds, Trials& trials, Judged& judged) {
   const ResponseFormat& response = question.response;
   if (response.kind == ResponseFormat::Kind::text) return {};
@@ -337,6 +339,8 @@ Status judge_content(const Question& question, const Judge& holds, Trials& trial
   return {};
 }
 
+// Each tool is judged by itself, so that a schema that is refused names its tool, and one that only
+// passes a limit of ours costs the guarantee of that tool and not the answer.
 Expected<Judged> judge(const Question& question, const Judge& holds) {
   Judged judged;
   Trials trials;
@@ -463,6 +467,8 @@ struct Constraints::Printing {
   std::atomic<std::uint64_t> hits = 0;
 };
 
+// A grammar for an upstream, as text. It is kept by the question's text, because printing takes as
+// long as compiling.
 Expected<Constraint> Constraints::Printing::constraint(const Question& question) {
   std::string key = key_of(question);
   if (const auto known = cache.find(key)) {

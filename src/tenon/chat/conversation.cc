@@ -147,6 +147,8 @@ void Conversation::dismiss_calls(std::string_view why, std::span<const ToolResul
   }
 }
 
+// Checked before anything is sent, so that a message that does not fit leaves the conversation as
+// it was.
 Result<void, Refusal> Conversation::check_room(std::span<const Message> added) const {
   std::size_t bytes = bytes_;
   for (const Message& message : added) bytes += bytes_of(message);
@@ -162,6 +164,9 @@ Result<void, Refusal> Conversation::check_room(std::span<const Message> added) c
                            .code = "context_length_exceeded"});
 }
 
+// Nothing is kept before the answer has ended well: after a failure or a refusal the same message
+// can be sent again. Events are handed out on the caller's thread, which also looks at the deadline
+// and at cancellation every 20 ms.
 Result<ConversationTurn, Refusal> Conversation::ask(std::vector<Message> added,
                                                     const AskOptions& options) {
   constexpr std::chrono::milliseconds kMoment{20};
@@ -215,6 +220,9 @@ Result<ConversationTurn, Refusal> Conversation::send_message(Message message,
   return ask(std::move(added), options);
 }
 
+// Results come in any order and go into the prompt in the order of the calls, as models were
+// trained. All must be there at once, because a model that sees some of its calls without results
+// makes them again.
 Result<std::vector<Message>, Refusal> Conversation::in_order(
     const std::vector<ToolResult>& results) const {
   const std::vector<ToolCall> pending = pending_calls();
@@ -260,6 +268,8 @@ json::Object Conversation::to_json() const {
   return {{"version", kVersion}, {"messages", std::move(messages)}};
 }
 
+// A saved conversation may come from elsewhere, so it passes the same checks as one that is built
+// message by message.
 Expected<Conversation> Conversation::from_json(const json::Value& saved,
                                                std::shared_ptr<Responder> responder,
                                                Options options) {

@@ -23,6 +23,8 @@ message::Diagnostic diagnostic(std::string_view code, std::string text) {
 
 }  // namespace
 
+// An upstream may write several calls at the same time, but a client is told one after the other:
+// pieces of later calls wait until the present one is over.
 void ToldCalls::feed(const engine::CallPiece& piece, std::vector<ChatEvent>& out) {
   if (over_.contains(piece.index)) {
     if (is_blank(piece.arguments)) return;
@@ -46,6 +48,8 @@ void ToldCalls::feed(const engine::CallPiece& piece, std::vector<ChatEvent>& out
   wait(piece);
 }
 
+// What waits is bounded. A call that passes the bound is cut and told as incomplete, never silently
+// shortened.
 void ToldCalls::wait(const engine::CallPiece& piece) {
   const auto found = waiting_.find(piece.index);
   const std::size_t bytes =
@@ -95,6 +99,8 @@ void ToldCalls::take(Call& call, const engine::CallPiece& piece, std::vector<Cha
   if (!copy.empty()) out.emplace_back(message::CallArguments{.text = std::move(copy)});
 }
 
+// The name is complete. What happens to an unknown one is the client's choice: it is corrected,
+// forwarded, or becomes content.
 void ToldCalls::begin(Call& call, std::vector<ChatEvent>& out) {
   call.is_passed = true;
   if (!knows(call.name)) {
@@ -118,6 +124,8 @@ void ToldCalls::begin(Call& call, std::vector<ChatEvent>& out) {
       message::CallBegin{.id = random_id(options_.id_prefix, kIdLength), .name = call.name});
 }
 
+// A call that was refused as a call is content, written so that a person can read what the model
+// wanted.
 void ToldCalls::end(bool truncated, std::vector<ChatEvent>& out) {
   is_open_ = false;
   over_.insert(index_);

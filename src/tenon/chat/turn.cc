@@ -165,6 +165,8 @@ void Turn::pass_asides() {
   }
 }
 
+// A piece of a call that the upstream reports by itself. Text that comes while such a call is open
+// waits (asides_) until its end, because a call's events must not be interrupted.
 void Turn::on_call(const engine::CallPiece& piece) {
   const log::About about(request_);
   if (is_over_ || told_calls_ == nullptr) return;
@@ -196,6 +198,9 @@ void Turn::pass_waiting() {
   told_.clear();
 }
 
+// Text that was held back is given out, except after a failure or a cancellation, where it may be
+// half of a marker. The guarantee is decided here, since only the end tells whether a mask held all
+// of the answer.
 void Turn::on_end(const engine::RunEnd& end) {
   const log::About about(request_);
   if (!is_over_) {
@@ -321,6 +326,8 @@ void Turn::pass_all() {
   events_.clear();
 }
 
+// All events of the parser pass here. Content goes on to the stop strings, diagnostics are logged
+// and may weaken the guarantee, and a call or reasoning first flushes the content before it.
 void Turn::pass(ChatEvent& event) {
   if (is_over_) return;
   if (auto* content = std::get_if<message::ContentDelta>(&event)) {
@@ -409,6 +416,8 @@ void Turn::pass_to_call(ChatEvent& event) {
   }
 }
 
+// Decides how far the call's arguments can be trusted, and whether they are repaired: not if a mask
+// constrained them.
 void Turn::begin_call(const message::CallBegin& begin) {
   ++calls_;
   call_ = {.name = begin.name};
@@ -438,6 +447,9 @@ void Turn::pass_arguments(message::CallArguments arguments) {
   emit(std::move(arguments));
 }
 
+// The repairer gives out what it has held, then its repairs are told. Arguments are checked after
+// repair, as the client gets them. The answer ends here if only one call was allowed, or at the
+// limit of calls, which stops a model that calls without end.
 void Turn::end_call(const message::CallEnd& end) {
   const auto repairer = std::move(repairer_);
   if (repairer != nullptr) {

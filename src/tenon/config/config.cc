@@ -366,6 +366,8 @@ Status Reader::read_table(const toml::Table& from, std::span<const Key<Table>> k
   return {};
 }
 
+// The row of a key says which member it sets and what the value must be, so a new key is a row and
+// needs no code here. Every refusal names the line.
 template <class Table>
 Status Reader::read_value(const toml::Value& value, const Key<Table>& key, const std::string& path,
                           Table& out) const {
@@ -431,6 +433,8 @@ Status Reader::read_value(const toml::Value& value, const Key<Table>& key, const
   return {};
 }
 
+// What the keys of one model must be together. A key that belongs to another kind of engine is
+// refused: its author expects something that would not happen.
 Status Reader::check_model(const toml::Value& value, const ModelConfig& model) const {
   const toml::Position position = value.position();
   if (model.name.empty()) return fail(Errc::invalid, position, "model.name is missing");
@@ -516,6 +520,8 @@ Status Reader::check_names(const toml::Value& value, const ModelConfig& model,
   return {};
 }
 
+// References to other models are checked after all are read, so their order in the file does not
+// matter.
 Status Reader::read_models(const toml::Value& value, std::vector<ModelConfig>& models) const {
   const toml::Array* items = value.if_array();
   if (items == nullptr) {

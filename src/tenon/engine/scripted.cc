@@ -35,6 +35,8 @@ struct Play {
   std::uint32_t given = 0;  // tokens the sink has seen
 };
 
+// What a model would generate: nothing comes behind a token that ends generation, and a script that
+// stops ends with one.
 std::vector<TokenId> tokens_of(const Script& script, const vocab::Tokenizer& tokenizer) {
   std::vector<TokenId> tokens;
   const Status encoded = tokenizer.encode(script.text, vocab::Controls::on, true, tokens);
@@ -91,6 +93,8 @@ struct ScriptedEngine::Impl {
   std::thread thread;     // last: it uses the members above
 };
 
+// Plays are advanced in their order, as many at once as the engine has places for; the others wait,
+// as in a real engine's queue.
 void ScriptedEngine::Impl::work() {
   while (true) {
     const bool closes = is_closing;  // read first: runs started before are in `incoming`

@@ -102,6 +102,8 @@ std::string unescaped(std::string_view raw) {
 
 }  // namespace
 
+// Everything that belongs to one call is set here. A reader serves all calls of an answer and keeps
+// only its buffers.
 void CallReader::start(const Syntax& syntax, const Pattern& pattern, const IdRule& id_rule,
                        const KnownTools& known) {
   known_ = known;
@@ -141,6 +143,8 @@ std::size_t CallReader::feed(std::string_view bytes) {
   return used;
 }
 
+// Each piece of the pattern reads as many bytes as it can. 0 with the same status means that the
+// next piece begins at the same byte.
 std::size_t CallReader::feed_piece(std::string_view bytes) {
   switch (piece().kind) {
     case Piece::Kind::literal:
@@ -374,6 +378,8 @@ void CallReader::begin_parameters() {
   status_ = Status::named;
 }
 
+// Two syntaxes may share the head of a call and differ in how arguments come; the first byte behind
+// the head tells which one it is.
 std::size_t CallReader::feed_parameters(std::string_view bytes) {
   if (!has_arguments_) {
     // JSON belongs to another syntax, which has its arguments after the same name.
@@ -415,6 +421,9 @@ bool CallReader::begins_parameters(char byte) {
   return true;
 }
 
+// A field has ended at the literal behind it. For ids such as `functions.get_weather:0` the name is
+// cut out of the id; if the id holds no known name but the request has a single tool, a plain id
+// can only mean that one.
 void CallReader::end_field(Piece::Kind kind) {
   std::string field(kind == Piece::Kind::name ? without_space_around(text_) : trimmed(text_));
   if (syntax_->entities) field = without_entities(field);
@@ -767,6 +776,8 @@ void CallReader::end_arguments() {
   repaired_ = true;
 }
 
+// The end of an object that holds name and arguments: either of a wrapper (`{"function": {...}}`),
+// whose enclosing object goes on, or of the call.
 void CallReader::end_object() {
   if (level_ > 0) {
     --level_;
@@ -798,6 +809,8 @@ std::string CallReader::left_out() const {
   return bytes.empty() || place_ != Place::in_coded ? bytes : coded_;
 }
 
+// The output ended within the call and the call stays open (cut by length): what was held is told
+// as far as it is certain. Returns text that was no part of the call.
 std::string CallReader::finish() {
   if (is_in_strange_key()) return frame_;
   if (is_whole() || !has_arguments_) return {};
@@ -812,6 +825,8 @@ std::string CallReader::finish() {
   return no_number + rest;
 }
 
+// The same, but the arguments are closed to valid JSON. The completion is kept apart from the
+// arguments, because a client that streams has already been sent those.
 std::string CallReader::close() {
   if (arguments_done_) return frame_;
   arguments_done_ = true;

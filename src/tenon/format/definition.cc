@@ -244,6 +244,8 @@ std::optional<Pattern> parse_pattern(std::string_view text, std::string& why) {
   return pattern;
 }
 
+// `${each}` stands for one of the alternatives of a [[syntax]] with `each`, and is replaced before
+// the pattern is parsed.
 void TableReader::read(std::string_view key, Pattern& value) {
   if (find(key) == nullptr) return;
   std::string text;
@@ -264,6 +266,7 @@ void TableReader::read(std::string_view key, Pattern& value) {
   }
 }
 
+// Keys of name, arguments and id must differ, or the parser could not tell which member it reads.
 void read_object(TableReader& table, ObjectKeys& keys) {
   table.read("name", keys.name);
   table.read("arguments", keys.arguments);
@@ -305,6 +308,8 @@ void refuse_slots(TableReader& table,
   }
 }
 
+// How results are written where the template has no place for them. A result without a rule for
+// errors is written like any other.
 void read_result(TableReader& table, ResultRule& rule) {
   table.read("role", rule.role);
   table.read("open", rule.open);
@@ -423,6 +428,8 @@ void name_again(Pattern& call) {
   }
 }
 
+// Reads the keys first and checks them together afterwards, since most conditions are about two
+// keys.
 void read_syntax(TableReader& table, Syntax& syntax, bool id_holds_name) {
   std::string hold = "name";
   table.read("open", syntax.open);
@@ -603,6 +610,8 @@ struct Inner {
   std::string text;
   bool may_end = false;
 };
+// The texts of the definition that come in the middle of an answer. One that contains a marker
+// which ends the turn could never be written whole.
 std::vector<Inner> inner_texts(const Format& format) {
   std::vector<Inner> texts{{format.prompt_end}, {text_of(format.between)}};
   for (const auto* list : {&format.reasoning_open, &format.reasoning_close, &format.content_open}) {
@@ -676,6 +685,8 @@ bool has_head(const Format& format) {
          text.find(format.head.recipient) != std::string::npos && text.ends_with(format.head.end);
 }
 
+// In the order of the tables in docs/formats.md. What a table must be by itself is checked where it
+// is read; the last part checks what depends on several tables.
 void read_definition(TableReader& table, Format& format) {
   table.read("name", format.info.name);
   table.read("aliases", format.info.aliases);
@@ -941,6 +952,8 @@ void split_shared_openers(std::vector<Syntax>& syntaxes) {
 
 }  // namespace
 
+// The last opener or closer in the prompt decides; without one, the format says where its
+// models begin.
 bool starts_in_reasoning(const Format& format, std::string_view prompt_tail) {
   std::optional<std::size_t> opened;
   std::optional<std::size_t> closed;

@@ -158,6 +158,8 @@ class Detective {
  public:
   explicit Detective(const Clues& clues) : clues_(clues) {}
 
+  // The surest sign is what the template itself writes for a call: a format that reads that call
+  // back is the model's, whatever its name is.
   Detection by_call() const {
     if (clues_.samples.empty()) return {};
     std::optional<Candidate> best;
@@ -191,6 +193,7 @@ class Detective {
     return by_rules(clues_.in_vocabulary, DecidedBy::vocabulary, "the vocabulary has");
   }
 
+  // The longest part of the name wins, so that `qwen3-coder` is not taken for `qwen3`.
   Detection by_name() const {
     const std::string name = lower(clues_.model_name);
     Detection best;

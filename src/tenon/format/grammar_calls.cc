@@ -1,3 +1,7 @@
+// Forms whose slots are the same and differ only in the text around them share the rules of the
+// slots (Alike), and forms after which the same text may come share what follows (Family). So a
+// format with ten spellings of one marker needs no ten copies of each tool's arguments.
+
 #include "tenon/format/grammar_calls.h"
 
 #include <algorithm>

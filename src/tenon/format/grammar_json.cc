@@ -1,3 +1,7 @@
+// Arguments that are JSON are one node with the tool's schema, which json_frames.h reads exactly.
+// Parts of a schema keep their references: a part is compiled with the whole schema as a document
+// beside it, to which its `#/...` lead (compiled_part).
+
 #include "tenon/format/grammar_json.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// The beginnings of other forms are many, and each tool would follow each of them. So the text
+// before a call and the first characters of the beginning are one lexeme for each place and
+// beginning; forms with the same keys share their objects (object_of_other); and what follows a
+// name is made when that name has been read (later), from a copy of what is needed for it (Kept).
+
 #include "tenon/format/grammar_other_calls.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// Each parameter is the format's pattern with key and value filled in (parameter). If the pattern
+// says the type of a value, each type has its own way; otherwise the value is text, JSON or, where
+// the format has elements, again a list of such parameters (element).
+
 #include "tenon/format/grammar_parameters.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// Markers are tokens of the model where its tokenizer has them as control tokens, and text where it
+// has not. Everything that comes from a definition passes through marker(); names, schemas and
+// values of the client never do, so that they cannot become control tokens.
+
 #include "tenon/format/grammar_parts.h"
 
 #include <algorithm>

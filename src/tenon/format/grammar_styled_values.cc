@@ -1,3 +1,8 @@
+// Values that have brackets and separators of their own, in Python's notation or another one. Each
+// place of the schema to which something refers becomes a rule (referred), so that schemas that
+// contain themselves end. Members come in the schema's order or, if there are few, in every order
+// (in_any_order).
+
 #include "tenon/format/grammar_styled_values.h"
 
 #include <algorithm>

@@ -1,3 +1,15 @@
+// Text must be text for the parser too. free_text() is any text without the markers that begin a
+// call. Where only a tool's name makes a call (a bare object, a bracket), the text may have the
+// marker but not the marker with the name, in any notation of keys and names that the parser reads
+// (opening, named_member, with_escapes).
+//
+// Other forms are barred in the same way, but only where they may begin (lead). All forms that go
+// on alike after their beginnings share that part (group_of), since it consists mostly of names and
+// would otherwise be written dozens of times.
+//
+// A barred text is followed by anything(), so that the automaton is dead as soon as it has come:
+// masks then need no search for whether the text can still be saved.
+
 #include "tenon/format/grammar_text.h"
 
 #include <algorithm>

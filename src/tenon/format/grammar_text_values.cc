@@ -1,3 +1,8 @@
+// A value without quotes ends where its end marker begins, so its language is the schema's texts
+// without that marker (text_of_value). If the schema also allows numbers or other types and says
+// more of them than their type, texts that the parser would read as such are left out and written
+// in quotes (raw_text).
+
 #include "tenon/format/grammar_text_values.h"
 
 #include <algorithm>

@@ -199,6 +199,8 @@ bool is_structural(unsigned char byte) {
 
 }  // namespace
 
+// Everything that belongs to one value. The buffers keep their memory, because a filter reads all
+// values of an answer.
 void JsonFilter::restart(Want want, std::string_view quote, std::string_view end) {
   state_ = State::begin;
   status_ = Status::open;
@@ -216,6 +218,8 @@ void JsonFilter::restart(Want want, std::string_view quote, std::string_view end
   comma_space_.clear();
 }
 
+// Strings are most of what arguments have, so their plain bytes are copied as a block and not
+// stepped through.
 std::size_t JsonFilter::feed(std::string_view bytes, std::string& copy) {
   std::size_t used = 0;
   while (used < bytes.size() && status_ == Status::open) {
@@ -905,6 +909,8 @@ bool JsonFilter::step_keyword(unsigned char byte, std::string& copy) {
   return true;
 }
 
+// A key without quotes ends at its colon or at white space. A bracket or a comma in it means that
+// this is no object.
 bool JsonFilter::step_bare_key(unsigned char byte, std::string& copy) {
   if (byte == ':') {
     copy += "\":";
@@ -963,6 +969,8 @@ bool JsonFilter::step_stray_quote(unsigned char byte, std::string& copy) {
   return true;
 }
 
+// The format's own quote (`<|"|>`) must come whole. If it breaks off in a value, what has come is
+// the beginning of a text without quotes.
 bool JsonFilter::step_quote(unsigned char byte, std::string& copy) {
   if (byte != static_cast<unsigned char>(own_quote_[matched_])) {
     if (is_key_) return begin_end_mark(byte, copy);
@@ -1076,6 +1084,8 @@ void JsonFilter::end_bare_number(std::string& copy) {
   end_value();
 }
 
+// Behind a value. The comma is held until the next value begins, so that `[1,]` becomes `[1]`. A
+// second closing quote is a slip and is dropped.
 bool JsonFilter::step_after(unsigned char byte, std::string& copy) {
   byte = as_json(byte);
   if (is_behind_string_ && byte == static_cast<unsigned char>(own_quote_.front())) {
@@ -1110,6 +1120,8 @@ bool JsonFilter::step_after(unsigned char byte, std::string& copy) {
   return false;
 }
 
+// The grammar of JSON's numbers as an automaton; `begin` stands for "the number ends before this
+// byte", which then is read as what follows a value.
 bool JsonFilter::step_number(unsigned char byte, std::string& copy) {
   const bool digit = is_digit(byte);
   State next = State::begin;  // stands for "the number ends here"
@@ -1159,6 +1171,8 @@ bool JsonFilter::step_number(unsigned char byte, std::string& copy) {
   return status_ == Status::open && step_after(byte, copy);
 }
 
+// true, false, null, and how Python writes them. A word is held until it is whole, because `None`
+// becomes `null` and `nonesuch` becomes a text.
 bool JsonFilter::step_word(unsigned char byte, std::string& copy) {
   const Word& word = kWords[word_];
   if (matched_ == word.written.size()) {  // for members: the word, or a text that begins with it
@@ -1253,6 +1267,8 @@ bool JsonFilter::step_code(unsigned char byte, std::string& copy) {
   return true;
 }
 
+// Python's octal and `\U` escapes name a character by its number. A number that is no character
+// stays as it was written, which loses nothing.
 void JsonFilter::end_code(std::string& copy) {
   const bool is_octal = state_ == State::octal;
   state_ = State::string;
@@ -1272,6 +1288,8 @@ void JsonFilter::end_code(std::string& copy) {
   append_raw(copy, character);
 }
 
+// An escape that JSON does not know is taken as a backslash and a character, since models write
+// regular expressions and paths without doubling their backslashes.
 void JsonFilter::step_escape(unsigned char byte, std::string& copy) {
   if ((has_python_escapes() || is_raw_) && step_python_escape(byte, copy)) return;
   if (byte == 'u' || (has_python_escapes() && byte == 'x')) {
@@ -1308,6 +1326,8 @@ void JsonFilter::step_unicode(unsigned char byte, std::string& copy) {
   if (++matched_ == digits_) end_unicode(copy);
 }
 
+// A high surrogate is held until its partner comes. A lone one would make the JSON invalid for
+// strict readers, so it becomes U+FFFD.
 void JsonFilter::end_unicode(std::string& copy) {
   state_ = State::string;
   if (unit_ >= 0xDC00 && unit_ <= 0xDFFF && high_surrogate_ != 0) {
@@ -1399,6 +1419,8 @@ void JsonFilter::end_value() {
   if (depth_ == 0) status_ = Status::done;
 }
 
+// The input ends here and stays open. Each state hands over what it has held, so that the copy is
+// what the input means so far; nothing is closed.
 void JsonFilter::finish(std::string& copy) {
   if (status_ == Status::done) return;
   if (holds_brace_) open_brace(is_set_held(), copy);
@@ -1475,6 +1497,8 @@ std::string JsonFilter::left_out() const {
   return bytes + number_;
 }
 
+// Completes the copy to valid JSON, wherever the input broke off: the present value is ended in the
+// shortest way, a key gets `null`, and all brackets are closed.
 void JsonFilter::close(std::string& copy) {
   if (status_ == Status::done || state_ == State::begin) return;
   if (holds_brace_) open_brace(is_set_held(), copy);

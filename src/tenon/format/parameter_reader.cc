@@ -58,6 +58,8 @@ bool begins(std::string_view literal, std::string_view text) {
 
 }  // namespace
 
+// Follows a value that may be JSON, only to know whether the present byte is inside a string of it.
+// A byte that JSON cannot have there ends the watching for good: then the value is text.
 void JsonStrings::feed(char byte) {
   switch (place_) {
     case Place::begin:
@@ -91,6 +93,8 @@ void JsonStrings::feed(char byte) {
   }
 }
 
+// What does not change during a call is computed here: the bytes at which a value may end, the
+// parts of the end marker around the key, and the words that say a value's type.
 void ParameterReader::start(const Syntax& syntax, std::string_view end, std::string_view outer,
                             const json::Value* schema) {
   syntax_ = &syntax;
@@ -141,6 +145,9 @@ void ParameterReader::restart() {
   doubt_ = {};
 }
 
+// Plain bytes of a text are copied as a block; everything else goes through the automaton byte by
+// byte. The bytes between values are kept (frame_), so that they can become content if no parameter
+// follows.
 std::size_t ParameterReader::feed(std::string_view bytes, std::string& copy) {
   std::size_t used = 0;
   while (used < bytes.size() && status_ == Status::open) {
@@ -368,6 +375,8 @@ std::size_t ParameterReader::behind_type() const {
   return is_literal ? at : 0;
 }
 
+// A key or a type has ended. A type that the format does not know is told as left over, if it is
+// more than a word.
 void ParameterReader::end_field() {
   std::string text(trimmed(field_));
   if ((*parameter_)[at_].kind == Piece::Kind::key) {
@@ -487,6 +496,9 @@ std::string& ParameterReader::target(std::string& copy) {
   return copy;
 }
 
+// Decides by the schema how the value is read: as text, which streams; as JSON or undecided, which
+// is held until it is whole; or as elements inside. What must close it is put together with the key
+// as it was written.
 void ParameterReader::begin_value(std::string& copy) {
   while ((*parameter_)[at_].kind == Piece::Kind::space) ++at_;
   if (levels_.size() == 1) note_key();
@@ -691,6 +703,8 @@ void ParameterReader::end_damaged(std::string_view rest, std::string& copy) {
   if (status_ == Status::done) unused_ += text.substr(used);
 }
 
+// An element ends. Elements with one name become a list, which is known only here, so the members
+// of a level are held.
 void ParameterReader::end_level(std::string& copy) {
   const Level level = std::move(levels_.back());
   levels_.pop_back();
@@ -724,6 +738,9 @@ void ParameterReader::note_key() {
   }
 }
 
+// A byte may belong to the end marker, so bytes that could are pending. If they turn out not to be
+// the marker, the first of them is value and the rest is tried again. Other texts may end a value,
+// too: the end of the call where the model has forgotten the marker, or one damaged marker.
 void ParameterReader::step_value(char byte, std::string& copy) {
   if (strings_.is_open()) return put(std::string_view(&byte, 1), copy);
   pending_ += byte;
@@ -818,6 +835,8 @@ void ParameterReader::put(std::string_view bytes, std::string& copy) {
   }
 }
 
+// A value that is not yet decided is held; one that has grown beyond kMaxValue is taken as text, so
+// that the memory is bounded.
 void ParameterReader::write_text(std::string_view bytes, std::string& copy) {
   if (!is_text_) {
     value_ += bytes;
@@ -894,6 +913,8 @@ void ParameterReader::write_whole(std::string& whole) {
   }
 }
 
+// The arguments end here and stay open: what is held is handed out as far as it is certain, from
+// the innermost level outwards.
 void ParameterReader::finish(std::string& copy) {
   if (status_ == Status::done) return;
   finish_value(copy);
@@ -957,6 +978,8 @@ void ParameterReader::finish_value(std::string& copy) {
   if (!is_open) target(copy) += '"';
 }
 
+// The same, closed to valid JSON. Words that stood where a parameter should have begun are returned
+// and become content.
 std::string ParameterReader::close(std::string& copy) {
   if (status_ == Status::done) return {};
   const bool in_value = place_ == Place::value || place_ == Place::value_start;

@@ -153,6 +153,8 @@ TextPlace place_of(const std::string& name, const HistoryOptions& options) {
   return {&tool->parameters, &tool->parameters};
 }
 
+// One call, piece by piece. Only literals of the definition are marked as the format's own; names
+// and arguments come from the client or the model and must not become control tokens.
 void append(std::string& out, const Pattern& pattern, const Format& format, const Syntax& syntax,
             const ToolCall& call, std::size_t index, const HistoryOptions& options) {
   const auto arguments = [&call] { return *json::parse(call.arguments)->if_object(); };
@@ -268,6 +270,8 @@ const std::string* result_role(const Format& format) {
   return format.result.result.empty() ? nullptr : &format.result.role;
 }
 
+// A format that merges results writes one turn for all of them, with the opening and the closing
+// once.
 std::vector<std::string> render_results(const Format& format,
                                         const std::vector<ToolResult>& results,
                                         const HistoryOptions& options) {

@@ -320,6 +320,10 @@ void StreamParser::Impl::begin_behind_prompt() {
 
 // ---- input ----
 
+// Makes valid UTF-8 of the bytes before anything else reads them, so that every cut of a character
+// ends in the same text. Almost all output is valid and is read where it lies. A token is taken as
+// a control token by its place in the output, so that a marker is recognised however the bytes are
+// held and read again.
 void StreamParser::Impl::feed(std::string_view bytes, bool control) {
   if (control && sanitizer_open) {  // a control token cuts off the character before it
     clean.clear();
@@ -351,6 +355,9 @@ void StreamParser::Impl::forget_controls() {
   std::erase_if(controls, [from](const Place& place) { return place.end <= from; });
 }
 
+// Bytes that were held for a call and turned out to be text are read again, before new ones.
+// `is_first_time` tells the two apart, because only new bytes earn the allowance that reading again
+// spends.
 void StreamParser::Impl::run(std::string_view bytes) {
   while (true) {
     is_first_time = again_at >= again.size();
@@ -385,6 +392,8 @@ std::size_t StreamParser::Impl::leave_out(std::string_view bytes) {
   return bytes.size();
 }
 
+// An end can close several calls: what a cut call held may itself begin one. What is left at the
+// end is text, except white space behind a marker, which no format means.
 void StreamParser::Impl::finish(bool truncated) {
   if (sanitizer_open) {
     clean.clear();
@@ -536,6 +545,10 @@ void StreamParser::Impl::refresh() {
   active |= gated;
 }
 
+// One automaton searches for all literals of the format (Aho and Corasick 1975). The bytes of the
+// present node are a possible beginning of a literal and are held; a byte that leads to a shallower
+// node releases those before it. While `retrying`, a literal that has just been tried at this place
+// and failed is not tried again.
 std::size_t StreamParser::Impl::read_text(std::string_view bytes) {
   const Automaton& automaton = format->automaton;
   const std::uint64_t place = taken - (again.size() - again_at);
@@ -695,6 +708,9 @@ void StreamParser::Impl::on_literal(LiteralId id) {
   refresh();
 }
 
+// What a literal means depends on where it stands. The order of the questions is the order of
+// precedence: the end of reasoning, the end of a call or of its section, a second end marker, the
+// beginning of a call, and last a marker that only separates texts.
 void StreamParser::Impl::act_on(LiteralId id) {
   const HeadRule& head = format->head;
   const bool ends_reasoning = (format->reasoning_closers | format->content_openers).contains(id) ||
@@ -770,6 +786,8 @@ void StreamParser::Impl::start_head(LiteralId id) {
   held = format->literals[id];
 }
 
+// A head of a message (`<|channel|>analysis<|message|>`) is held until its end is there. It fails
+// as soon as it cannot become one, so text that begins like a head is not held for long.
 std::size_t StreamParser::Impl::read_head(std::string_view bytes) {
   const std::uint64_t place = taken - (again.size() - again_at);
   std::size_t used = 0;
@@ -867,6 +885,7 @@ void StreamParser::Impl::begin_reasoning() {
   spaces = Spaces::dropped;
 }
 
+// The answer begins anew: white space before its first word is dropped, and calls may come again.
 void StreamParser::Impl::end_reasoning() {
   held_space.clear();
   flush_text();
@@ -914,6 +933,8 @@ void StreamParser::Impl::drop_space() {
   held_space.clear();
 }
 
+// Text leaves here, once it is certain to be no part of a marker. A prompt that ended within a
+// marker gives its bytes first; they belong to the prompt and not to the answer.
 void StreamParser::Impl::put(std::string_view bytes) {
   const std::size_t of_prompt = std::min(prompt_bytes, bytes.size());
   prompt_bytes -= of_prompt;
@@ -952,6 +973,9 @@ void StreamParser::Impl::put_answer(std::string_view bytes) {
   }
 }
 
+// White space beside a marker belongs to the marker, so white space is held until a word decides.
+// Held brackets and commas may be left over from a call that ended too early (may_reopen); they are
+// dropped if another call follows.
 void StreamParser::Impl::put_content(std::string_view bytes) {
   if (bytes.empty()) return;
   if (spaces != Spaces::plain) {
@@ -1067,6 +1091,9 @@ bool StreamParser::Impl::other_syntax(LiteralId id, std::size_t& from) const {
          (is_in_section ? syntax_in_section(id, from, unused) : syntax_of(id, from, unused));
 }
 
+// A call may begin here. Everything up to its name is held, so that it can become text again.
+// Inside markers that do not occur by chance, an unknown name is still a call's; elsewhere only a
+// name of the request's tools makes one.
 void StreamParser::Impl::start_call(std::size_t index, LiteralId id, bool in_section_now) {
   syntax_index = index;
   syntax = &format->syntaxes[index];
@@ -1138,6 +1165,8 @@ void StreamParser::Impl::settle_call() {
   }
 }
 
+// From here on it is a call, and nothing of it can become text. The events before it go out first,
+// in their order: the end of reasoning, the text, then CallBegin.
 void StreamParser::Impl::commit() {
   committed = true;
   prompt_bytes = 0;
@@ -1179,6 +1208,9 @@ void StreamParser::Impl::tell_of_call() {
   }
 }
 
+// Reports what was repaired or ignored in the call, then decides where the parser stands: in a
+// section, whose end is awaited, or behind a call alone. Bytes that the reader has not used are
+// read once more as text.
 void StreamParser::Impl::end_call(bool incomplete) {
   flush_arguments();
   if (reader.is_repaired())

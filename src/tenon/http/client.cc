@@ -262,6 +262,7 @@ asio::awaitable<void> CallState::run() {
   finish(std::move(end));
 }
 
+// The handlers are taken out first: on_end may own the call, and nothing is called twice.
 void CallState::finish(Status end) {
   timer_.cancel();
   if (connection_) connection_->close();
@@ -277,6 +278,8 @@ void CallState::finish(Status end) {
   }
 }
 
+// One request and its answer on one connection. Each phase has its own limit for progress, and the
+// error names the phase in which nothing happened.
 asio::awaitable<Status> CallState::exchange() {
   if (stopped_) co_return Unexpected(*stopped_);
   const bool is_reused = !std::exchange(is_stale_, false) && reuse();
@@ -295,6 +298,8 @@ asio::awaitable<Status> CallState::exchange() {
   co_return co_await read_response(written, is_reused);
 }
 
+// The connection that was used last is the likeliest to be alive. One on which bytes wait, or which
+// the server has closed, is not quiet and is dropped.
 bool CallState::reuse() {
   const auto kept = worker_.idle.find(origin_);
   if (kept == worker_.idle.end()) return false;
@@ -359,6 +364,8 @@ asio::awaitable<Status> CallState::connect() {
   co_return co_await shake_hands();
 }
 
+// The name is checked by OpenSSL itself, against the host of the URL; an address is checked as an
+// address, which a name in the certificate does not cover.
 asio::awaitable<Status> CallState::shake_hands() {
   auto& tls = connection_->tls;
   // The context is set up once, in create(); a stream only counts references to it.
@@ -423,6 +430,9 @@ asio::awaitable<error_code> CallState::write_all(std::string_view bytes) {
   co_return error_code{};
 }
 
+// Reads until the answer is whole. If a kept connection ends before the first byte, the server
+// closed it while we wrote, and the request is sent again (is_stale_). It is kept for the next call
+// only if the answer ended where it said, without a byte behind it.
 asio::awaitable<Status> CallState::read_response(error_code written, bool is_reused) {
   ResponseReader reader({.max_header_bytes = core_.options.max_header_bytes,
                          .max_body_bytes = request_.max_body_bytes},
@@ -527,6 +537,8 @@ void CallState::expect_progress(std::chrono::milliseconds within, std::string_vi
   if (progress_at_ < timer_at_) arm_timer();
 }
 
+// One timer for both deadlines, armed for the earlier one. Progress moves a deadline without
+// touching the timer; a timer that fires too early is armed anew.
 void CallState::arm_timer() {
   timer_at_ = std::min(end_at_, progress_at_);
   if (timer_at_ == Clock::time_point::max()) return;
@@ -651,6 +663,8 @@ Expected<std::unique_ptr<Call>> ClientImpl::send(ClientRequest request, Response
 
 }  // namespace
 
+// The subset of RFC 3986 that can be called. User names and fragments are refused instead of
+// ignored, because their author means something that would not happen.
 Expected<Url> parse_url(std::string_view text) {
   const auto invalid = [&](std::string_view why) {
     return failure(Errc::invalid, "not a URL that can be called: " + std::string(why));

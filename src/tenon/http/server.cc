@@ -235,6 +235,9 @@ class ExchangeImpl final : public Exchange {
 
 // ---------------------------------------------------------------------------------- Connection
 
+// A connection above the limit is answered with 503 rather than closed, so that a client knows to
+// try again. Plain HTTP on a TLS port is recognised by the failed handshake and gets an answer that
+// people can read.
 void Connection::start(bool is_one_too_many) {
   worker_.connections.insert(shared_from_this());
   if (core_->rules.is_draining) return close();
@@ -297,6 +300,9 @@ void Connection::on_readable(error_code error) {
   on_read(error, {worker_.room.data(), bytes});
 }
 
+// While an answer is written, bytes of the next request are only kept, up to kMaxUnreadBytes. A
+// client that closes its side after the request may still read the answer, if that is complete
+// already; otherwise it has gone.
 void Connection::on_read(const error_code& error, std::string_view bytes) try {
   is_reading_ = false;
   if (is_closed_) return;
@@ -341,6 +347,8 @@ bool Connection::charge_body() {
   return (core_->bodies_bytes += more) <= core_->options.max_bodies_bytes;
 }
 
+// The handler may answer at once or later, from any thread; the exchange holds the answer. What a
+// handler throws ends this connection only.
 void Connection::dispatch() {
   const Manner manner{.is_http_1_1 = reader_.is_http_1_1(), .keeps_alive = reader_.keeps_alive()};
   Request request = reader_.take();
@@ -416,6 +424,8 @@ void Connection::send() {
   }
 }
 
+// Each write that makes progress moves the deadline. The buffer is freed when all is sent, so that
+// idle connections hold no memory.
 void Connection::on_sent(const error_code& error, std::size_t bytes) {
   is_writing_ = false;
   if (is_closed_) return;
@@ -436,6 +446,9 @@ void Connection::on_sent(const error_code& error, std::size_t bytes) {
   wait_for(Waiting::request, core_->options.read_timeout);
 }
 
+// The connection goes on with the next request, which may be in the buffer already, or ends. It
+// lingers if bytes of the client are unread, because closing then would reset the connection and
+// could destroy the answer on its way.
 void Connection::finish_answer() {
   answer_->finish();
   const bool closes = answer_->closes_connection() || core_->rules.is_draining;
@@ -529,6 +542,7 @@ Unexpected tls_error(std::string_view what, const std::string& file, const error
       Error{Errc::invalid, std::string(what) + " '" + file + "': " + error.message()});
 }
 
+// New connections use the new certificate; open ones keep the context that they began with.
 Status use_certificate(Core& core, const std::string& certificate, const std::string& key) {
   if (certificate.empty() || key.empty()) {
     return Unexpected(Error{Errc::invalid, "TLS needs both a certificate file and a key file"});

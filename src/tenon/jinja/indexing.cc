@@ -13,6 +13,8 @@
 /// fails once it is used.
 namespace tenon::jinja {
 
+// `object[index]`: the item first, then an attribute of that name, then undefined, as jinja2's
+// Environment.getitem does.
 Value item(Runtime& rt, const Value& object, const Value& index) {
   switch (object.tag) {
     case Tag::undefined:
@@ -143,6 +145,9 @@ Value loop_attribute(Values& values, Loop& loop, const Value& self, std::string_
 
 }  // namespace
 
+// The methods that Python's type has. `is_unsafe`: jinja2's sandbox refuses it because it changes
+// the object; in the superset (transformers' environment) it is allowed for values that the
+// template has made itself.
 bool has_method(const Runtime& rt, const Value& object, MethodId id, bool& is_unsafe) {
   is_unsafe = false;
   switch (object.tag) {
@@ -303,6 +308,8 @@ Value attribute(Runtime& rt, const Value& object, std::string_view name, std::ui
 
 // --- slicing
 
+// Python's slices, bounds beyond the ends and negative steps included. A slice of a range is a
+// range again, without its items; a slice of a string with step 1 is a part of it, without a copy.
 Value slice(Runtime& rt, const Value& object, const Slice& bounds) {
   if (object.is(Tag::undefined)) rt.fail_undefined(object);
   const bool is_sequence = object.is_list() || object.is(Tag::tuple) || object.is_string() ||

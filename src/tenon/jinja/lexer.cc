@@ -101,6 +101,8 @@ class Lexer {
     if (end > begin) add(Token::data, begin, end - begin);
   }
 
+  // Text up to the next tag. The signs at the tag (`{%-`, `{%+`) decide how much white space before
+  // it belongs to the text.
   void lex_text() {
     const std::size_t begin = at_;
     const std::size_t tag = find_tag(at_);
@@ -203,6 +205,8 @@ class Lexer {
     }
   }
 
+  // The end of a tag, if it stands here. A newline behind a block is removed (trim_blocks) unless a
+  // sign says otherwise; behind a variable none is.
   bool lex_end(bool is_block) {
     const char c = source_[at_];
     if (is_name_byte(c) || c == ' ') return false;
@@ -245,6 +249,7 @@ class Lexer {
     }
   }
 
+  // Python's identifiers, so letters of all scripts.
   void lex_name() {
     const std::size_t begin = at_;
     while (at_ < source_.size()) {
@@ -270,6 +275,7 @@ class Lexer {
     return at;
   }
 
+  // `1.5` is a real and `a.1.5` are two items: behind a dot no number has a fraction.
   void lex_number() {
     const std::size_t begin = at_;
     const std::size_t whole = digits_end(begin);

@@ -105,6 +105,7 @@ class Parser {
   [[nodiscard]] std::string describe_now() const {
     return at(Token::name) ? std::string(text(now())) : std::string(describe(now().token));
   }
+  // Messages are jinja2's, word for word, because people look them up.
   Lexeme expect(Token token) {
     if (!at(token)) {
       if (at(Token::end)) {
@@ -121,6 +122,8 @@ class Parser {
       fail("expected token '" + std::string(word) + "', got '" + describe_now() + "'");
     }
   }
+  // Where a block is not closed, the unknown tag usually is the end of another block. So the
+  // message names the block that is open.
   [[noreturn]] void fail_unknown_tag() const {
     std::string message = at(Token::end) ? "Unexpected end of template"
                                          : "Encountered unknown tag '" + describe_now() + "'";
@@ -176,6 +179,8 @@ class Parser {
       if (p_.text_of(entry - 1) == name) return entry - 1;
     }
   }
+  // Open addressing with FNV-1a, by powers of two; an entry is the number of a text plus one, so 0
+  // is an empty place. Four times as many places keep it at most a quarter full.
   void grow_interned() {
     std::vector<std::uint32_t> old(interned_.size() * 4);
     old.swap(interned_);
@@ -192,6 +197,8 @@ class Parser {
   NodeId make_constant(std::uint32_t position, Value value) {
     return make(Op::constant, position, constant(value));
   }
+  // Loads of the names that a loop or a macro provides are counted: only a body that reads `loop`
+  // pays for a loop object, and only one that reads `caller`, `kwargs` or `varargs` for those.
   NodeId make_name(const Lexeme& lexeme, bool is_load) {
     const std::string_view name = text(lexeme);
     if (is_load) {
@@ -206,6 +213,8 @@ class Parser {
 
   // --- statements
 
+  // Text, `{{ ... }}` and tags up to a tag of `ends`, which stays to be read. `data` between two
+  // tags is one constant, so printing it is one append.
   ListRef subparse(Words ends) {
     const Deeper deeper(*this);
     std::vector<NodeId> body;
@@ -242,6 +251,8 @@ class Parser {
     return body;
   }
 
+  // One tag, without its `{%` and `%}`. The name stays in open_tags_ while the statement is read,
+  // so that an error in its body can name it.
   void parse_statement(std::vector<NodeId>& body) {
     if (!at(Token::name)) fail("tag name expected");
     const Lexeme tag = now();
@@ -279,6 +290,9 @@ class Parser {
     open_tags_.pop_back();
   }
 
+  // `{% set x = value %}` assigns an expression; without `=` the body up to `endset` is rendered,
+  // filtered and assigned as text. `x.y` as a target needs a namespace object, which is checked
+  // when the template runs, so its places are kept.
   NodeId parse_set() {
     const std::uint32_t position = now().begin;
     advance();
@@ -313,6 +327,9 @@ class Parser {
     }
   }
 
+  // The `if` of a loop is tested before the loop begins: `loop.length` counts only items that pass.
+  // The test reads the target once for each item on its own, so it has a copy of the target with
+  // slots of its own.
   NodeId parse_for() {
     const std::uint32_t position = now().begin;
     advance();
@@ -348,6 +365,7 @@ class Parser {
     return make(Op::tuple, node.position, ref.begin, ref.size, kNoNode, kNoNode, height_of(items));
   }
 
+  // The arms are a flat list of (test, body), so that a chain of a hundred `elif` is no deep tree.
   NodeId parse_if() {
     const std::uint32_t position = now().begin;
     std::vector<std::uint32_t> arms;
@@ -370,6 +388,8 @@ class Parser {
   // A list of statements as a node, for fields that hold a node.
   NodeId make_body(ListRef body) { return make(Op::list, 0, body.begin, body.size); }
 
+  // All values are computed before any target is assigned, so `{% with a = 1, b = a %}` reads the
+  // outer `a`.
   NodeId parse_with() {
     const std::uint32_t position = now().begin;
     advance();
@@ -388,6 +408,9 @@ class Parser {
     return make_block(Op::with, position, block);
   }
 
+  // `{% generation %}` marks what the assistant has said, for training; `{% autoescape false %}`
+  // has no effect. Both only open a scope. With `true`, autoescape would escape HTML, which a
+  // prompt must not have.
   NodeId parse_scope(std::string_view word) {
     const std::uint32_t position = now().begin;
     advance();
@@ -415,6 +438,8 @@ class Parser {
     return node;
   }
 
+  // Templates cannot extend others here, so a block is rendered where it stands. Its rules are
+  // still jinja2's: a name comes once, and `endblock` may repeat it.
   NodeId parse_block() {
     const std::uint32_t position = now().begin;
     advance();
@@ -483,6 +508,8 @@ class Parser {
     return make(Op::unloadable, position, source);
   }
 
+  // The parameters of a macro or a call block. Defaults belong to the last parameters, as in
+  // Python, so the list of defaults is aligned at its end.
   void parse_signature(MacroNode& macro) {
     std::vector<NodeId> parameters;
     std::vector<NodeId> defaults;
@@ -560,6 +587,7 @@ class Parser {
     return make_macro(Op::macro, position, macro, kNoNode);
   }
 
+  // `{% call(x) f() %}`: the body is a macro without a name, which `f` gets as `caller`.
   NodeId parse_call_block() {
     const std::uint32_t position = now().begin;
     advance();
@@ -582,6 +610,8 @@ class Parser {
 
   // --- targets
 
+  // What an assignment or a loop writes to: a name, `ns.attribute`, or a tuple of targets. A comma
+  // makes a tuple even behind a single name.
   NodeId parse_target(bool with_namespace, Words ends) {
     const std::uint32_t position = now().begin;
     std::vector<NodeId> items;
@@ -653,6 +683,8 @@ class Parser {
     return with_condition ? parse_condition() : parse_or();
   }
 
+  // `a if b else c` binds weakest and may be chained. Without `else` the value is undefined, which
+  // prints as nothing.
   NodeId parse_condition() {
     const std::uint32_t position = now().begin;
     NodeId value = parse_or();
@@ -700,6 +732,8 @@ class Parser {
     return make(Op::logic_not, position, operand, kNoNode, kNoNode, kNoNode, height(operand));
   }
 
+  // `1 < x < 3` is one chain, whose middle operand is computed once; so a comparison is a list of
+  // operators and operands and not a tree.
   NodeId parse_compare() {
     const std::uint32_t position = now().begin;
     const NodeId first = parse_sum();
@@ -756,6 +790,8 @@ class Parser {
     while (skip(Token::tilde)) items.push_back(parse_product());
     return make_sequence(Op::concat, position, items);
   }
+  // jinja2's order of operators is not Python's: `~` binds tighter than `+`, and `**` is
+  // left-associative and binds weaker than a sign.
   NodeId parse_product() {
     NodeId left = parse_power();
     while (true) {
@@ -790,6 +826,8 @@ class Parser {
     }
     return left;
   }
+  // Filters and tests bind tighter than a sign's operand needs them: `-1|abs` is `(-1)|abs`, so the
+  // operand of a sign is read without filters, and the filters come behind the whole.
   NodeId parse_unary(bool with_filter) {
     NodeId node;
     if (at(Token::subtract) || at(Token::add)) {
@@ -806,6 +844,7 @@ class Parser {
     return with_filter ? parse_filter_expression(node) : node;
   }
 
+  // jinja2 accepts both spellings of the three constants, `true` and `True`.
   NodeId parse_primary() {
     const Lexeme lexeme = now();
     switch (lexeme.token) {
@@ -848,6 +887,8 @@ class Parser {
     }
     return digits;
   }
+  // Integers have any size, as in Python, whose limit of 4300 decimal digits also bounds the
+  // quadratic conversion.
   Value read_integer(const Lexeme& lexeme) {
     std::string digits = without_underscores(lexeme);
     if (digits.size() > kMaxIntegerDigits) {
@@ -866,6 +907,7 @@ class Parser {
     return make_big(p_.memory, BigInt::from_digits(digits, base), false);
   }
 
+  // Strings beside each other are one string, as in Python.
   NodeId parse_string() {
     const std::uint32_t position = now().begin;
     std::string_view whole = unescape(now());
@@ -893,6 +935,8 @@ class Parser {
     }
     return p_.memory.copy(out);
   }
+  // Python's escapes, which jinja2 decodes with `unicode-escape`. `at` is behind the backslash; the
+  // result is behind the escape. An escape that Python does not know keeps its backslash.
   std::size_t unescape_one(std::string_view raw, std::size_t at, std::uint32_t position,
                            std::string& out) {
     const char c = raw[at];
@@ -963,6 +1007,8 @@ class Parser {
     out.append(width - count, '0').append(digits, count);
     return at;
   }
+  // `\xhh`, `\uhhhh` and `\Uhhhhhhhh` need all their digits. A lone surrogate has no UTF-8, so it
+  // is refused instead of being written in a form that later code rejects.
   std::size_t unescape_hex(std::string_view raw, std::size_t at, std::size_t width,
                            std::uint32_t position, std::string& out) {
     std::uint32_t point = 0;
@@ -979,6 +1025,7 @@ class Parser {
     utf8::append(out, point);
     return at + 1 + width;
   }
+  // `\N{LATIN SMALL LETTER A}`, in any case.
   std::size_t unescape_name(std::string_view raw, std::size_t at, std::uint32_t position,
                             std::string& out) {
     const std::size_t end = raw.find('}', at);
@@ -998,6 +1045,8 @@ class Parser {
     return at(Token::variable_end) || at(Token::block_end) || at(Token::right_paren) ||
            at_any(ends);
   }
+  // An expression, or several with commas, which are a tuple. Only parentheses may be empty. Items
+  // before the first comma are remembered in `first` alone, because most expressions are no tuple.
   NodeId parse_tuple(bool with_condition = true, Words ends = {}, bool has_parentheses = false) {
     const std::uint32_t position = now().begin;
     std::vector<NodeId> items;
@@ -1046,6 +1095,8 @@ class Parser {
     return make_sequence(Op::dict, position, items);
   }
 
+  // What may follow a value without a space of meaning: attributes, items and calls, from left to
+  // right.
   NodeId parse_postfix(NodeId node) {
     while (true) {
       if (at(Token::dot) || at(Token::left_bracket)) {
@@ -1057,6 +1108,7 @@ class Parser {
       }
     }
   }
+  // A call may come after a filter, too (`x|f(1)(2)` calls the result), as in jinja2.
   NodeId parse_filter_expression(NodeId node) {
     while (true) {
       if (at(Token::pipe)) {
@@ -1071,6 +1123,9 @@ class Parser {
     }
   }
 
+  // `a.b` and `a["b"]` try attribute and item in different orders, so they are different nodes;
+  // `a.0` is an item. Several indices are one tuple, and one slice is a node of its own, which
+  // copies no slice object.
   NodeId parse_subscript(NodeId object) {
     const Lexeme open = now();
     advance();
@@ -1119,6 +1174,7 @@ class Parser {
     }
     return true;
   }
+  // `begin:end:step`, each of which may be missing, or one expression.
   NodeId parse_index() {
     const std::uint32_t position = now().begin;
     NodeId parts[3] = {kNoNode, kNoNode, kNoNode};
@@ -1208,6 +1264,8 @@ class Parser {
     while (skip(Token::dot)) name.append(".").append(text(expect(Token::name)));
     return p_.memory.copy(name);
   }
+  // `starts_inline`: the first filter has no `|` before it (`{% filter upper %}`). The filter is
+  // looked up once, here.
   NodeId parse_filters(NodeId value, bool starts_inline) {
     while (at(Token::pipe) || starts_inline) {
       if (!starts_inline) advance();
@@ -1222,6 +1280,8 @@ class Parser {
     }
     return value;
   }
+  // A test may have one argument without parentheses: `x is divisibleby 3`. `else`, `or` and `and`
+  // go on with the expression instead. Tests are not chained.
   NodeId parse_test(NodeId value) {
     advance();
     const bool is_negated = skip_word("not");

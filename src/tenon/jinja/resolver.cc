@@ -25,6 +25,9 @@ class Resolver {
         root_slots_(program.constants.size(), kNone),
         global_of_(program.constants.size(), kNone) {}
 
+  // Two passes over each scope: `analyze` finds the names that it stores, `place` gives every name
+  // its slot. One pass is not enough, because a name that is stored anywhere in a scope belongs to
+  // the scope from its beginning.
   void run() {
     slot_counts_.push_back(0);
     open_scope();
@@ -57,6 +60,8 @@ class Resolver {
     scope_starts_.push_back(static_cast<std::uint32_t>(bindings_.size()));
     ++scope_;
   }
+  // What the scope must load when it is entered: names that it stores and whose value before that
+  // comes from outside. Then the outer meaning of its names is restored.
   LoadRef close_scope() {
     const std::uint32_t start = scope_starts_.back();
     LoadRef ref{static_cast<std::uint32_t>(p_.loads.size()), 0};
@@ -158,6 +163,8 @@ class Resolver {
     for (std::uint32_t i = 0; i < body.size; ++i) analyze_statement(p_.lists[body.begin + i]);
   }
 
+  // Only what is stored in this scope itself: bodies of loops, macros and blocks are scopes of
+  // their own.
   void analyze_statement(NodeId id) {
     const Node& node = p_.nodes[id];
     switch (node.op) {
@@ -198,6 +205,7 @@ class Resolver {
     }
   }
 
+  // `if` opens no scope in jinja2: what an arm stores is there behind the `endif`.
   void analyze_branch(const Node& node) {
     const std::size_t stored = stored_.size();
     for (std::uint32_t i = 0; i < node.b; i += 2) {
@@ -378,6 +386,8 @@ class Resolver {
     bool was_soft_;
   };
 
+  // Three scopes: the test, the body, and the `else`. A recursive loop is a function of its own,
+  // with its own slots, since its body runs within itself.
   void place_loop(ForNode& loop) {
     place_expression(loop.iterable);
     if (loop.is_recursive) slot_counts_.push_back(0);
@@ -448,6 +458,8 @@ class Resolver {
     if (block.target != kNoNode) place_target(block.target);
   }
 
+  // A macro has its own frame of slots. Defaults are computed inside, after the parameters have
+  // been declared, so a default can use an earlier parameter.
   void place_macro(MacroNode& macro) {
     const Hard hard(is_soft_);
     const std::size_t loops = loop_depth_;
@@ -506,6 +518,8 @@ class Resolver {
     place_name(node);
   }
 
+  // A name is local (a slot, and how many functions out it is), or global. Within a `block` a name
+  // may also be one that the top level has exported.
   void place_name(Node& node) {
     const std::uint32_t top = top_[node.b];
     if (top == kNone || bindings_[top].slot == kNone) {
@@ -521,6 +535,8 @@ class Resolver {
     node.d = function() - bindings_[top].function;
   }
 
+  // An unknown filter or test is an error at once, except inside an `if` expression, where jinja2
+  // reports it only when it is reached.
   void place_expression(NodeId id) {
     Node& node = p_.nodes[id];
     if (node.op == Op::name) return place_name(node);

@@ -162,6 +162,8 @@ class StringMethod {
   // Working on each character costs more than a search.
   void charge_characters() const { rt_.charge(bytes_.size() * 4); }
 
+  // Without an argument (or with None) white space goes, else any of the argument's characters. A
+  // string that loses nothing is returned itself.
   Value do_strip(bool left, bool right) {
     positional_only(rt_, args_, method_name(id_), 0, 1);
     std::size_t begin = 0;
@@ -181,6 +183,7 @@ class StringMethod {
     return part(begin, end);
   }
 
+  // From the right the parts are found last first and turned round at the end.
   Value do_split(bool from_right) {
     Value bound[2];
     bind_arguments(rt_, args_, method_name(id_), {"sep", "maxsplit"}, 0, bound);
@@ -224,6 +227,8 @@ class StringMethod {
     }
     add(list, 0, end);
   }
+  // Without a separator, runs of white space separate, and none at the ends makes an empty part;
+  // what is left after `most` parts keeps its inner white space.
   void split_space(Value& list, std::int64_t most) {
     charge_characters();
     std::size_t at = 0;
@@ -264,6 +269,8 @@ class StringMethod {
     }
   }
 
+  // Python's line ends, which are more than `\n`: vertical tab, form feed, the separators of ASCII
+  // and Unicode, and `\r\n` as one.
   Value do_splitlines() {
     Value bound;
     bind_arguments(rt_, args_, "splitlines", {"keepends"}, 0, &bound);
@@ -434,6 +441,8 @@ class StringMethod {
     return true;
   }
 
+  // The affix may be a tuple, of which any counts. Start and end count characters, as everywhere in
+  // Python.
   Value do_affix(bool is_prefix) {
     positional_only(rt_, args_, method_name(id_), 1, 3);
     std::size_t begin = 0;
@@ -471,6 +480,8 @@ class StringMethod {
                                                      : self_;
   }
 
+  // The search is by bytes and the answer in characters, so the characters before the place are
+  // counted, and charged for.
   Value do_find(bool from_right, bool must_exist) {
     positional_only(rt_, args_, method_name(id_), 1, 3);
     const std::string_view wanted = text_argument(0).bytes;
@@ -506,6 +517,9 @@ class StringMethod {
     return make_int(count);
   }
 
+  // An empty `old` stands before each character and at the end. Parts of the string and of the
+  // replacement keep where they came from (template or data), which a new string of bytes would
+  // lose.
   Value do_replace() {
     positional_only(rt_, args_, "replace", 2, 3);
     const std::string_view old = text_argument(0).bytes;
@@ -558,6 +572,7 @@ class StringMethod {
     return value;
   }
 
+  // CPython's rule for the odd space of center(): it goes to the left if the width is odd, too.
   Value do_justify() {
     positional_only(rt_, args_, method_name(id_), 1, 2);
     const std::int64_t width = index_of(rt_, args_.items[0]);
@@ -616,6 +631,7 @@ class StringMethod {
     return rt_.end_text(mark);
   }
 
+  // Only what leaves the bytes as they are is supported; the value then counts as bytes.
   Value do_encode() {
     Value bound[2];
     bind_arguments(rt_, args_, "encode", {"encoding", "errors"}, 0, bound);

@@ -110,6 +110,8 @@ Frame* Vm::make_frame(std::uint32_t slots, Frame* outer) {
   return arena().make<Frame>(outer, values);
 }
 
+// Gives the names of a scope the values that they have before anything is stored in it. The
+// resolver has decided where each comes from.
 void Vm::load(LoadRef loads) {
   for (std::uint32_t i = 0; i < loads.size; ++i) {
     const Load& load = program().loads[loads.begin + i];
@@ -126,6 +128,8 @@ void Vm::load(LoadRef loads) {
   }
 }
 
+// A name of the context is imported when it is first read, so that a large context of which a
+// template reads little costs little.
 const Value& Vm::global(std::uint32_t index) {
   Value& value = globals_[index];
   if (value.tag != Tag::missing) return value;
@@ -148,6 +152,8 @@ const Value& Vm::global(std::uint32_t index) {
 
 // --- statements
 
+// Text and prints are most of what a template does, so they are handled here and other statements
+// behind a call.
 Flow Vm::run(ListRef body) {
   for (std::uint32_t i = 0; i < body.size; ++i) {
     const Node& node = program().nodes[program().lists[body.begin + i]];
@@ -243,6 +249,8 @@ struct ConditionIterator : Iterator {
   const ForNode* node;
   Frame* frame;
 
+  // The items of a loop that pass its `if`, one at a time and in the frame of the loop, since the
+  // test may read any name.
   static bool advance(Values&, Iterator& self, Value& item) {
     auto& me = static_cast<ConditionIterator&>(self);
     Vm& vm = *me.vm;
@@ -262,6 +270,7 @@ struct ConditionIterator : Iterator {
   }
 };
 
+// A loop whose body does not read `loop` needs no object for it, and no look-ahead for `loop.last`.
 Flow Vm::run_loop(const ForNode& node) {
   const Value iterable = eval(node.iterable);
   if (node.is_recursive) {
@@ -310,6 +319,7 @@ Flow Vm::run_loop_body(const ForNode& node, Iterator& source, Loop* loop) {
   return run(node.otherwise);  // a break here ends the enclosing loop
 }
 
+// `loop(items)`: the body runs in a frame of its own, and its output is the value of the call.
 Value Vm::call_recursive(const Loop& parent, const Value& iterable) {
   enter_call();
   check_stack();
@@ -343,6 +353,8 @@ Value Vm::call_loop(const Loop& loop, const Args& args) {
   return call_recursive(loop, args.items[0]);
 }
 
+// What `with`, `set`, `filter` and `generation` share: a scope, and for `set` and `filter` its text
+// as a value.
 Flow Vm::run_block(const Node& node) {
   const BlockNode& block = program().blocks[node.a];
   if (node.op == Op::with) {
@@ -409,6 +421,7 @@ void Vm::run_template_block(const BlockNode& block) {
 
 // --- assignment
 
+// An attribute is only ever stored in a namespace, which check_spaces() has made sure of.
 void Vm::assign(NodeId target, const Value& value) {
   const Node& node = program().nodes[target];
   if (node.op == Op::tuple) return unpack(node, value);
@@ -436,6 +449,8 @@ void Vm::check_spaces(ListRef spaces) {
   }
 }
 
+// One more item than there are targets is asked for, to find that there are too many; Python does
+// the same, and it can be observed.
 void Vm::unpack(const Node& target, const Value& value) {
   if (!value.is(Tag::undefined) && !value.is_string() && !length(value) &&
       !value.is(Tag::iterator)) {
@@ -661,6 +676,8 @@ Value Vm::eval_filter(const Node& node, const Value* input) {
   return on({&value}, [&] { return call_filter(*this, node.c, value, args); });
 }
 
+// A method that is called at once (`x.strip()`) needs no value for the bound method. The order in
+// which object, attribute and arguments are computed is Python's, since each of them may fail.
 Value Vm::eval_call(const Node& node, const Value* caller) {
   const Node& callee = program().nodes[node.a];
   if (callee.op == Op::get_attr && callee.c != kNoBuiltin) {
@@ -684,6 +701,7 @@ Value Vm::eval_call(const Node& node, const Value* caller) {
   return call(function, args);
 }
 
+// Arguments with `*` or `**` are gathered in vectors first, because their number is not known.
 Args Vm::eval_args(std::uint32_t index, const Value* caller) {
   const Arguments& arguments = program().arguments[index];
   Args args;

@@ -38,6 +38,8 @@ Lexer::Fed Lexer::feed(std::string_view bytes) {
   }
 }
 
+// A token may be cut anywhere, so what has been read of it is in place_, and the next call goes on
+// there. White space comes in one piece, structural characters one by one.
 Lexer::Piece Lexer::next(std::string_view bytes) {
   if (place_ == Place::end) return {.verdict = Verdict::done};
   if (bytes.empty()) return {};
@@ -117,6 +119,8 @@ Verdict Lexer::end_value() {
   return depth_ == 0 ? Verdict::done : Verdict::more;
 }
 
+// The first byte of a key or value decides what it is; the rest is read by the reader of its kind,
+// which also goes on after a cut.
 Lexer::Piece Lexer::begin_scalar(std::string_view bytes) {
   const char byte = bytes.front();
   const bool expects_value = place_ == Place::value || place_ == Place::first_item;
@@ -145,6 +149,8 @@ Lexer::Piece Lexer::begin_scalar(std::string_view bytes) {
   return piece;
 }
 
+// Plain bytes are skipped as a block; only escapes and the bytes of characters beyond ASCII are
+// taken one by one.
 Lexer::Piece Lexer::read_string(std::string_view bytes) {
   Piece piece{.token = place_ == Place::in_key ? Token::key : Token::string};
   while (piece.size < bytes.size()) {
@@ -254,6 +260,7 @@ Lexer::Piece Lexer::read_number(std::string_view bytes) {
   return piece;
 }
 
+// The automaton of RFC 8259, section 6. False: the number cannot go on with this byte.
 bool Lexer::take_number_byte(char byte) {
   const auto move_to = [this](Digits digits) {
     digits_ = digits;
@@ -318,6 +325,7 @@ std::string Lexer::completion() const {
   return out;
 }
 
+// The shortest text that makes the text so far valid JSON.
 void Lexer::append_completion(std::string& out) const {
   switch (place_) {
     case Place::value:

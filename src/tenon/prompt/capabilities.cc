@@ -176,6 +176,8 @@ class Prober {
   Capabilities found_;
 };
 
+// Templates are programs of others, so a probe has limits of its own, far below those of a request:
+// many probes are rendered for each model.
 std::optional<std::string> Prober::render(Messages messages, json::Value tools,
                                           json::Object more) const {
   json::Object context = std::move(more);
@@ -222,6 +224,8 @@ void Prober::contents() {
   found_.list_content = count_of(kPart, *all) >= messages;
 }
 
+// What happens to system messages and to the order of roles. A message counts as taken only if its
+// text is in the output: many templates drop silently what they do not know.
 void Prober::roles() {
   const json::Object system = message("system", content(kSystem));
   const json::Object second = message("system", content(kLast));
@@ -240,6 +244,8 @@ void Prober::roles() {
   }
 }
 
+// A template that prints any role prints `developer` without knowing it; so the same is rendered
+// with a role that cannot be known, and must differ.
 void Prober::developers() {
   const json::Object said = message("developer", content(kSystem));
   const auto developer = render({said, user()});
@@ -256,6 +262,9 @@ void Prober::developers() {
   found_.developer = render({message(kUnknown, content(kSystem)), user()}) != replaced;
 }
 
+// Which schemas the template can print. Some fail for a property without a description, for a list
+// of types, or for an object within an object; the forms of a nested schema are tried until its
+// inner name is printed.
 void Prober::tools() {
   found_.null_tools = render({user()}) || !render({user()}, json::Array{});
   found_.tools = shows(render({user()}, offered()), {kTool});
@@ -318,6 +327,8 @@ bool has_escapes(std::string_view text) {
          text.find("&lt;") != std::string_view::npos;
 }
 
+// Whether arguments are wanted as an object or as text. Templates that take both print one of them
+// wrongly now and then (twice encoded, or as Python prints a dict), so the outputs are compared.
 void Prober::calls() {
   const auto turn = [&](const json::Value& arguments) {
     Messages messages{user(), calling({call(kId, kTool, arguments)}), result(kId, kResult)};
@@ -403,6 +414,8 @@ void Prober::results(const json::Array& answered) {
   answers_to_results(answered);
 }
 
+// Templates that need an answer between results and the user's next words: the shortest text that
+// they take.
 void Prober::answers_to_results(const json::Array& answered) {
   Messages asked = answered;
   asked.emplace_back(user(kSecond));
@@ -428,6 +441,8 @@ void Prober::alternation() {
       !render({user(), assistant(), calls, answer, assistant(), user(kSecond)}, offered());
 }
 
+// What must be done if a conversation has no user's message: nothing, an empty one, or the system
+// text in its place. Ways that also bring the tools into the prompt come first.
 void Prober::without_user() {
   const json::Object system = message("system", content(kSystem));
   if (!found_.system) return;
@@ -467,6 +482,8 @@ void Prober::without_user() {
   }
 }
 
+// The form of ids that the template demands: one that fails for long ids checks for nine letters
+// and digits, as Mistral's does; one whose output changes with the name makes ids of its own.
 void Prober::ids() {
   if (!found_.calls) return;
   const auto turn = [&](std::string_view id, std::string_view name) {
@@ -509,6 +526,8 @@ std::string marker_at_start(std::string_view text) {
   return std::string(text.substr(first, last + 1 - first));
 }
 
+// Where the template writes reasoning, and between which markers: they are cut out of the output
+// beside a text that is known.
 void Prober::reasoning() {
   const auto thinks = [](json::Object message) {
     message.set("reasoning_content", kReasoning);

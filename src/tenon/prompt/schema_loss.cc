@@ -251,6 +251,9 @@ bool holds(const SchemaLosses& losses, SchemaPlace place, std::string_view name,
 
 }  // namespace
 
+// One probe for each part of a schema at each place where a template may print it. The word of a
+// probe occurs nowhere else, so its absence in the rendered prompt means that the template drops
+// this part there.
 std::vector<SchemaProbe> schema_probes() {
   std::vector<SchemaProbe> probes;
   const auto word = [&](std::string_view before) {
@@ -279,6 +282,7 @@ std::vector<SchemaProbe> schema_probes() {
   return probes;
 }
 
+// All probes as the parameters of one tool, so that one rendering answers them all.
 json::Value probed_parameters(std::span<const SchemaProbe> probes) {
   json::Object properties;
   json::Object nested;

@@ -269,6 +269,9 @@ class Shaper {
   std::size_t named_ = 0;
 };
 
+// Templates read `content` in different ways: some fail for null, some print "None", some need null
+// beside calls, some take no lists. What the template's capabilities say decides; what stays the
+// same for it is left alone.
 void Shaper::fill_content() {
   std::size_t nulls = 0;
   std::size_t emptied = 0;
@@ -566,6 +569,9 @@ void Shaper::answer_calls() {
   say_count(named_, "the name of its tool written", "tool result");
 }
 
+// A turn is a message of the assistant with calls and the results that answer it. Whether results
+// keep their own messages depends on whether the template has a place for them, and on whether the
+// calls themselves are written by the template or by the format.
 void Shaper::begin_turn(json::Value& message) {
   const bool by_format = hides_calls(message);
   // A template that knows no tools writes a result as it writes any other message.
@@ -646,6 +652,8 @@ void Shaper::answer(json::Value& message, json::Array& kept) {
                       .is_error = failed != nullptr && *failed == json::Value(true)});
 }
 
+// Results that the template has no place for become text: in the format's own way if it defines
+// one, else as plain lines of a user's message.
 void Shaper::flush(json::Array& kept) {
   if (results_.empty()) return;
   if (are_lines_) {
@@ -783,6 +791,9 @@ std::string Shaper::id_for(std::string_view id, std::string_view name) {
   return made;
 }
 
+// Ids of the client that the model has not been trained on are replaced by ids of its own form, for
+// calls and their results alike. A result belongs to the newest call with its id, because clients
+// use ids again; one without an id belongs to the next call that has no result.
 void Shaper::rewrite_ids() {
   if (!id_shape_ && can_.ids != IdForm::function_and_index && can_.absent_ids) return;
   std::unordered_map<std::string, std::string> last;  // the newest id made for a client's id
@@ -826,6 +837,9 @@ void Shaper::rewrite_ids() {
   say_count(count, "ids written in the model's form", "call");
 }
 
+// Some templates need arguments as an object, some as text, and some print both well. Arguments
+// that are no JSON object, in a template that needs one, become a member of one, so that nothing of
+// them is lost.
 void Shaper::write_arguments() {
   std::size_t opened = 0;
   std::size_t wrapped = 0;
@@ -871,6 +885,9 @@ void Shaper::place_before_user(std::string text) {
   set(messages_[0], "content", take_content(first));
 }
 
+// System messages that the template does not take where they stand: several at the beginning become
+// one, later ones become the user's, and where there is no role for them the text goes before the
+// first user's.
 void Shaper::place_systems() {
   std::size_t leading = 0;
   while (leading < messages_.size() && role_of(messages_[leading]) == "system") ++leading;
@@ -976,6 +993,8 @@ void Shaper::alternate_without_calls() {
   say_count(filled, "an empty message put between two of one role", "place");
 }
 
+// Templates that raise an error unless user and assistant take turns: neighbours with one role
+// become one message.
 void Shaper::alternate() {
   begin_with_user();
   if (!can_.alternation) return;
@@ -1029,6 +1048,8 @@ void Shaper::write_content() {
   say_count(count, "text made a list of text", "message");
 }
 
+// The order matters: later steps rely on what earlier ones have settled (results stand behind their
+// calls before ids are written, content is text before messages are joined).
 void Shaper::run() {
   fill_content();
   name_developers();
@@ -1059,6 +1080,8 @@ message::Tool tool_of(const json::Value& tool) {
 
 }  // namespace
 
+// A model whose template knows no tools gets their description as text first, so that the steps on
+// messages see it as part of the system message.
 Shaping shape(json::Object& context, const Capabilities& capabilities, const Writer& writer) {
   Shaping shaping;
   json::Value* messages = context.find("messages");

@@ -113,6 +113,8 @@ Fingerprint fingerprint_of(std::string_view text) {
 
 // ---- storage ------------------------------------------------------------------------------------
 
+// The three expressions that everything is simplified to have fixed numbers, so that a comparison
+// with them needs no look-up.
 ExprSet::ExprSet(const Limits& limits) : budget_("regular expression", bounded(limits)) {
   index_.resize(64, kNothing);
   nodes_.push_back({.kind = Kind::nothing});
@@ -141,6 +143,8 @@ Status ExprSet::status() const {
   return {};
 }
 
+// A set of bytes is hashed by its contents, because equal sets may have been added twice; parts are
+// hashed by their numbers, which are equal for equal expressions.
 std::uint64_t ExprSet::hash(const Node& node, std::span<const Expr> list) const {
   std::uint64_t result =
       mix(static_cast<std::uint64_t>(node.kind), std::uint64_t{node.min} << 32 | node.max);
@@ -226,6 +230,8 @@ std::uint32_t ExprSet::count_least(const Node& node, std::span<const Expr> list)
   return static_cast<std::uint32_t>(std::min(least, kMost));
 }
 
+// Whether all texts of the expression are shorter than some bound, as far as its form tells;
+// `false` means that it is not known.
 bool ExprSet::find_bounded(const Node& node, std::span<const Expr> list) const {
   const auto is = [&](Expr part) { return nodes_[part].is_bounded; };
   switch (node.kind) {
@@ -251,6 +257,8 @@ bool ExprSet::find_bounded(const Node& node, std::span<const Expr> list) const {
   return false;
 }
 
+// Whether every text that is long enough belongs to the expression, as far as its form tells: the
+// complement of a bounded set has this property, and intersections keep it.
 bool ExprSet::find_long(const Node& node, std::span<const Expr> list) const {
   const auto is = [&](Expr part) { return nodes_[part].holds_long; };
   switch (node.kind) {
@@ -379,6 +387,8 @@ std::optional<std::uint64_t> ExprSet::completion_bound(Expr expr) const {
   return std::max(nodes_[expr].least, nodes_[expr].completion);
 }
 
+// A part `c*` out of which all other parts are made: while a text goes on with such characters,
+// nothing can be excluded, so a scanner may stay where it is.
 std::optional<Expr> ExprSet::free_part(Expr expr) const {
   const std::span<const Expr> parts =
       nodes_[expr].kind == Kind::any_of ? list_of(nodes_[expr]) : std::span<const Expr>(&expr, 1);
@@ -448,6 +458,8 @@ std::optional<Expr> ExprSet::with_far_counts(Expr expr) {
   return result && *result != expr ? result : std::nullopt;
 }
 
+// The same expression with counts that a token cannot reach made endless, so that states that
+// differ only in how many are left become one and their masks are shared.
 std::optional<Expr> ExprSet::far(Expr expr, std::unordered_map<Expr, Expr>& known, unsigned depth) {
   constexpr unsigned kDeepest = 100;
   constexpr std::size_t kMostParts = 1000;
@@ -659,6 +671,8 @@ Expr ExprSet::concat_one(Expr first, Expr second) {
                  .second = second});
 }
 
+// The simplifications keep expressions few: derivatives make the same repetition over and over, and
+// only a canonical form is found again.
 Expr ExprSet::repeat(Expr expr, std::uint32_t min, std::uint32_t max) {
   assert(!is_open(expr) && min <= max);
   if (!budget_.step()) return kNothing;
@@ -709,6 +723,9 @@ Expr ExprSet::non_empty(Expr expr) {
   return both(expr, complement(kEpsilon));
 }
 
+// A union in canonical form: flat, sorted, without duplicates, with single bytes joined to sets and
+// common beginnings written once. Without that the number of derivatives is not finite (Brzozowski
+// 1964), and with it automata are near the least.
 Expr ExprSet::any_of(std::span<const Expr> exprs) {
   const Budget::Level level(budget_);
   std::vector<Expr> parts;
@@ -725,6 +742,7 @@ Expr ExprSet::any_of(std::span<const Expr> exprs) {
   return list(Kind::any_of, parts);
 }
 
+// If the empty text is a part, the intersection is that text or nothing.
 Expr ExprSet::all_of(std::span<const Expr> exprs) {
   const Budget::Level level(budget_);
   std::vector<Expr> parts;
@@ -929,6 +947,9 @@ bool ExprSet::replace(std::vector<Expr>& parts, std::vector<Expr>& gone, std::sp
 
 // ---- derivatives --------------------------------------------------------------------------------
 
+// What must follow after `byte` (Brzozowski 1964). The simple cases are answered before the cache
+// is asked, because they cost less than the look-up. `holding` has the conditions that are true at
+// this place; only those on which the expression depends are part of the key.
 Expr ExprSet::derivative(Expr expr, std::uint8_t byte, std::uint32_t holding) {
   const Node node = nodes_[expr];
   switch (node.kind) {
@@ -1017,6 +1038,7 @@ bool ExprSet::is_nullable(Expr expr, std::uint32_t holding) {
   return result;
 }
 
+// Whether the empty text belongs to the expression at a place where these conditions hold.
 bool ExprSet::is_nullable_here(const Node& node, std::uint32_t holding) {
   const auto is = [&](Expr part) { return is_nullable(part, holding); };
   switch (node.kind) {
@@ -1043,6 +1065,8 @@ bool ExprSet::is_nullable_here(const Node& node, std::uint32_t holding) {
 
 // ---- places -------------------------------------------------------------------------------------
 
+// The expression at places where the condition holds (or does not): how look-arounds become part of
+// an expression without a position.
 Expr ExprSet::guarded(Condition condition, bool is_negative, Expr expr) {
   assert(condition < kMaxConditions);
   if (expr == kNothing || !budget_.step()) return kNothing;
@@ -1140,6 +1164,9 @@ class ExprSet::Settling {
   std::unordered_map<std::uint64_t, Expr> known_;
 };
 
+// An expression with look-behinds. Beside it run the expressions that decide them: `before[i]` is
+// what the text so far has left of condition i. A condition that is decided for good is settled and
+// its expression dropped.
 Expr ExprSet::located(Expr expr, std::span<const Expr> before) {
   std::vector<Expr> needed(before.begin(), before.end());
   for (Condition i = 0; i < needed.size(); ++i) {
@@ -1179,6 +1206,8 @@ std::uint32_t ExprSet::holding(std::span<const Expr> before) {
 
 // ---- what is known without a walk ---------------------------------------------------------------
 
+// False: not known. It looks at the form alone, for at most one part beside those that hold
+// everything; a search is dear and is done by the automaton.
 bool ExprSet::has_text(Expr expr) const {
   const Node& node = nodes_[expr];
   if (node.is_inhabited) return true;
@@ -1205,6 +1234,8 @@ ByteSet ExprSet::last_bytes(Expr expr) {
   return find_bytes(expr, Where::at_the_end, 0);
 }
 
+// The bytes that texts of the expression can have, anywhere or as their last one; never too few.
+// They are kept by expression, because derivatives share most of their parts.
 ByteSet ExprSet::find_bytes(Expr expr, Where where, unsigned depth) {
   constexpr unsigned kDeepest = 100;
   constexpr std::size_t kMostKept = 100'000;
@@ -1339,6 +1370,8 @@ std::optional<ExprSet::AllBut> ExprSet::as_all_but(Expr expr) {
   return result.text == kNothing ? std::nullopt : std::optional(result);
 }
 
+// Bytes that no set of the expression tells apart have one class, so an automaton needs one step
+// for each class and not for each of 256 bytes.
 std::array<std::uint8_t, 256> ExprSet::byte_classes(Expr expr) const {
   std::array<std::uint8_t, 256> classes{};
   std::array<std::uint16_t, 256> sizes{256};  // by class

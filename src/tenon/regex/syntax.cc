@@ -54,6 +54,8 @@ class Parser {
   Parser(std::string_view pattern, Dialect dialect, Budget& budget)
       : pattern_(pattern), dialect_(dialect), budget_(budget) {}
 
+  // One pass with a stack of open groups on the heap, so the nesting of a pattern costs no stack.
+  // In Oniguruma's dialect `^` and `$` are about lines.
   Expected<Syntax> parse() {
     const std::size_t valid = utf8::valid_prefix(pattern_);
     if (valid < pattern_.size()) {
@@ -184,6 +186,8 @@ class Parser {
 
   // ---- terms ------------------------------------------------------------------------------------
 
+  // `{` is a quantifier only if numbers follow in the right form; otherwise it is a character, as
+  // in ECMA-262's Annex B.
   void read_term() {
     const char32_t c = peek();
     switch (c) {

@@ -95,6 +95,8 @@ void ArgumentRepairer::feed(std::string_view text, std::string& out) {
   out += text;
 }
 
+// What is held when the arguments end: members that waited for a place have none and are told
+// (unplaced), a value that was kept only for repair is passed on as it is.
 void ArgumentRepairer::finish(bool incomplete, std::string& out) {
   // A number at the top level ends with the text.
   if (in_value_ && !incomplete && frames_.empty()) return end_value(out);
@@ -111,6 +113,8 @@ void ArgumentRepairer::finish(bool incomplete, std::string& out) {
   in_value_ = false;
 }
 
+// One piece of JSON. Keys, commas and white space wait in pending_ until the value decides whether
+// its member is written here, elsewhere, or not at all.
 void ArgumentRepairer::take(const json::Lexer::Piece& piece, std::string_view text,
                             std::string& out) {
   if (in_value_) return go_on_in_value(piece, text, out);
@@ -145,6 +149,9 @@ void ArgumentRepairer::end_key() {
   frames_.back().key = key && key->if_string() != nullptr ? *key->if_string() : std::string();
 }
 
+// What the schema says of the next value. An object may still fit several ways of the schema; the
+// place then allows what any of them does, and the values narrow the ways. The place of items that
+// have no place of their own is computed once.
 Place ArgumentRepairer::next_place() {
   if (frames_.empty()) return root_;
   Frame& frame = frames_.back();
@@ -194,6 +201,9 @@ bool ArgumentRepairer::is_allowed(Token token) const {
   }
 }
 
+// Decides what happens to a value before it is read: it is entered (its parts may need repair),
+// passed on as it comes, or held until it is whole, because its type is wrong or its name is not
+// one of the schema's. Most values are passed on, so clients that stream see no delay.
 void ArgumentRepairer::begin_value(Token token, std::string& out) {
   place_ = next_place();
   Frame* const frame = frames_.empty() ? nullptr : &frames_.back();
@@ -236,6 +246,8 @@ void ArgumentRepairer::go_on_in_value(const json::Lexer::Piece& piece, std::stri
   if (is_over) end_value(out);
 }
 
+// A held value is whole: it is repaired, or noted for the end of its object, where missing fields
+// are known.
 void ArgumentRepairer::end_value(std::string& out) {
   in_value_ = false;
   Frame* const frame = frames_.empty() ? nullptr : &frames_.back();
@@ -406,6 +418,9 @@ bool ArgumentRepairer::add(Frame& frame, std::string_view key, const std::string
   return true;
 }
 
+// At the end of an object: members with unknown names become fields that are missing, if exactly
+// one member means the field and exactly one field is meant. Where two members claim a field,
+// neither is renamed, because a wrong guess is worse than a refused call.
 void ArgumentRepairer::place_noted(Frame& frame, std::string& out) {
   // The fields for which members may stand.
   std::vector<std::pair<std::size_t, std::string>> targets;
@@ -486,6 +501,8 @@ void ArgumentRepairer::apply_rules(Frame& frame, std::string& out) {
   }
 }
 
+// A value for a required field that is missing: the schema's `default`, its only value, or null
+// where that is allowed. Nothing else is invented.
 std::optional<std::string> ArgumentRepairer::default_of(const Nodes& nodes) const {
   const auto ways = ways_of(*tool_.schema, nodes);
   if (!ways || ways->empty()) return std::nullopt;

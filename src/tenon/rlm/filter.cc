@@ -335,6 +335,8 @@ scmp_arg_cmp has(unsigned argument, std::uint64_t mask, std::uint64_t value) {
 
 }  // namespace
 
+// What is not listed fails with ENOSYS, as on a kernel that lacks it; what is listed as refused
+// fails with EPERM. Python's standard library goes on without either.
 Expected<std::vector<std::byte>> make_filter() {
   Builder filter;
   for (const char* name : kAllowed) filter.add(SCMP_ACT_ALLOW, name);

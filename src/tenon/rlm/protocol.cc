@@ -23,6 +23,9 @@ class AnswerReader {
  public:
   AnswerReader(std::string_view text, bool is_cut) : text_(text), is_cut_(is_cut) {}
 
+  // Line by line, as the prompt describes it: fenced blocks to run, and FINAL or FINAL_VAR outside
+  // of blocks. A block that the end of the answer closes is run, one that the limit of tokens cut
+  // off is not.
   RootAnswer run() {
     while (at_ < text_.size()) {
       const std::size_t begin = at_;
@@ -95,6 +98,8 @@ class AnswerReader {
     }
   }
 
+  // Only at the beginning of a line: models also talk about FINAL within sentences. The first final
+  // answer counts.
   void read_prose(std::size_t begin, std::string_view line) {
     if (answer_.final != RootAnswer::Final::none || answer_.cells_left > 0) return;
     const std::size_t start = line.find_first_not_of(kSpace);
@@ -270,6 +275,8 @@ std::string system_text(const Place& place) {
   return text;
 }
 
+// A question that is itself too long is part of the context, and the model sees how it begins and
+// ends.
 std::string task_text(const Task& task) {
   std::string text;
   constexpr std::size_t kPreview = 1000;

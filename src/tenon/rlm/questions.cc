@@ -1,3 +1,12 @@
+// A cell asks in batches; each prompt of a batch is an item, which passes a gate (for models, or
+// for children of one depth), is started, and ends in done() with its text. A batch is answered
+// once all of its items are over. Everything that changes is guarded by one mutex; models are
+// started and answers are told without it, because they may come back to this object at once.
+//
+// A question that cannot be asked is answered with a text that begins with "Error: ", so that the
+// model's code goes on; nothing here fails the run. What a cell received is recorded by the hash of
+// its question, for a session that is made again, unless it is too large to be kept.
+
 #include "tenon/rlm/questions.h"
 
 #include <algorithm>
@@ -183,6 +192,9 @@ void Questions::woken(SubCall::Kind kind) {
   pump();
 }
 
+// One prompt of a batch. A busy engine is asked again later, because a loop of a model's own making
+// easily asks more at once than there are places; other failures become the answer, which the
+// model's code reads.
 void Questions::start(const ItemPtr& item) try {
   sweep();
   if (halt_.is_cancelled() || over_.is_cancelled()) {

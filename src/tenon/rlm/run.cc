@@ -162,6 +162,8 @@ bool Gate::enter(std::function<void()> wake) {
   return false;
 }
 
+// Frees a place and wakes those that wait, one after the other and without the lock, because a
+// woken one may enter or leave the gate itself.
 void Gate::leave() {
   std::unique_lock lock(mutex_);
   --taken_;
@@ -305,6 +307,9 @@ void Run::resume(const std::vector<Message>& results, const std::string& others)
   tell("tool_results", {{"results", std::move(traced)}});
 }
 
+// A session that goes on may bring another context. The notes of earlier turns stay true only for
+// what the model has read, so the model is told, and the session can no longer be made again from
+// its cells.
 void Run::change_context(Task task) {
   // The variables were made from the earlier context, so they are made again.
   if (!session_.cells.empty()) {
@@ -322,6 +327,8 @@ void Run::change_context(Task task) {
   }
 }
 
+// One answer of the model. The last answer of a run does not heed the halt, because it is asked for
+// when the run's time is up; it has a tenth of that time, within bounds, of its own.
 Result<Run::Turn, Refusal> Run::ask_once(const ChatRequest& request, bool heeds_halt) {
   const Clock::time_point latest =
       Clock::now() + std::clamp(bounds_->limits.max_time / 10, kLeastLastAnswer, kMostLastAnswer);
@@ -360,6 +367,9 @@ Result<Run::Turn, Refusal> Run::ask_once(const ChatRequest& request, bool heeds_
   return Turn{fold.message(), fold.finish(), fold.incomplete(), fold.diagnostics()};
 }
 
+// Asks until there is an answer. A prompt that is too long is made shorter, a busy engine is waited
+// for, and an upstream that fails is asked again after growing pauses (kRetries); a run may have
+// cost minutes that a single failure should not lose.
 Result<Run::Turn, Error> Run::ask(Wish wish) {
   const bool is_last = wish == Wish::text;
   const Clock::time_point begun = Clock::now();
@@ -458,6 +468,8 @@ void Run::lose_repl() {
   session_.is_replayable = true;
 }
 
+// One piece of context is a text, several are a list: the model is told which, and its code relies
+// on it.
 Status Run::load(Repl& repl) {
   const std::vector<std::string>& context = session_.task.context;
   Expected<Loaded> loaded;
@@ -525,6 +537,9 @@ Expected<std::unique_ptr<Repl>> Run::make_repl(bool replays) {
   }
 }
 
+// The Python process is made when code is first run. A session that has run code before gets its
+// variables back by running its cells again with the recorded answers of sub-calls; if that is not
+// possible, the model is told that its variables are lost.
 Status Run::need_repl() {
   if (session_.repl != nullptr && !session_.repl->is_alive()) session_.repl.reset();
   if (session_.repl != nullptr) return load_results(*session_.repl, session_.tool_results.size());
@@ -605,6 +620,8 @@ std::optional<std::string> Run::run_cells(const RootAnswer& answer, std::string&
   return final_answer;
 }
 
+// FINAL_VAR(name) takes the answer out of the process, so that it may be longer than what a model
+// can write. A name without a variable is a mistake that the model is told about; the run goes on.
 std::optional<std::string> Run::read_final(const RootAnswer& answer, std::string& told) {
   if (answer.final == Final::none) return std::nullopt;
   if (answer.final == Final::text) return answer.value;
@@ -624,6 +641,9 @@ std::optional<std::string> Run::read_final(const RootAnswer& answer, std::string
 
 // ---- the loop
 
+// Calls of the client's tools end the run for now: the session waits for their results. Code in the
+// same turn is not run, because it may depend on those results. A call that was cut off is not
+// made, because half of its arguments may mean something else.
 std::optional<Outcome> Run::take_calls(Turn& turn) {
   std::vector<message::ToolCall>& calls = turn.message.tool_calls;
   if (calls.empty()) return std::nullopt;
@@ -728,6 +748,9 @@ Outcome Run::force_answer(std::string_view limit, std::string_view why) {
           .forced = std::string(limit)};
 }
 
+// One turn after the other, until there is an answer, a call for the client, or a limit. At a limit
+// the model is asked once more for its best answer (force_answer). Each turn tells the model what
+// its code printed, which variables there are, and how many turns are left.
 Outcome Run::run() {
   const RunLimits& limits = bounds_->limits;
   while (true) {

@@ -104,6 +104,7 @@ std::string hash_of(const SubCall& call) {
   return hash_of(pieces);
 }
 
+// The seed is text, because JSON numbers of 64 bits are rounded by many readers.
 std::string write_session(const Session& session) {
   json::Array messages;
   for (const message::Message& message : session.messages) {
@@ -155,6 +156,8 @@ std::string write_session(const Session& session) {
                    {"reason", static_cast<int>(session.reason)}});
 }
 
+// Everything is checked although Tenon wrote it: the store may have been edited, or be that of
+// another version.
 Expected<std::unique_ptr<Session>> read_session(std::string_view text) {
   const Unexpected wrong(Error{Errc::invalid, "this is no session of a recursive model"});
   const auto document = json::parse(text);

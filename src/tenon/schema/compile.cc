@@ -150,6 +150,8 @@ class Compiler {
   std::array<const json::Value*, kKeywords.size()> given_{};
 };
 
+// Schemas are numbered when something first refers to them and read in the order of their numbers,
+// so that schemas that refer to each other need no recursion here.
 Expected<std::vector<Node>> Compiler::run(const json::Value& schema) {
   const auto root = documents_.open_root(schema);
   if (!root) return Unexpected(root.error());
@@ -202,6 +204,8 @@ void Compiler::fail(Keyword keyword, std::string_view what, Errc code) {
 
 // Reading keywords --------------------------------------------------------------------------------
 
+// Before 2019-09 a `$ref` makes its siblings meaningless, so they are not read, not even for
+// errors.
 void Compiler::read(Node& node) {
   const json::Value& value = *documents_.place(task_.place).value;
   if (const bool* verdict = value.if_bool()) {
@@ -238,6 +242,7 @@ void Compiler::read_keywords(const json::Object& schema) {
   }
 }
 
+// `nullable` is OpenAPI's; without a `type` beside it, it says nothing.
 void Compiler::read_types(Node& node) {
   const json::Value* const type = given(Keyword::type);
   if (type == nullptr) return;
@@ -260,6 +265,7 @@ void Compiler::read_types(Node& node) {
   node.types = types;
 }
 
+// `const` beside `enum` leaves the values that are in both.
 void Compiler::read_values(Node& node) {
   const Keyword keyword =
       given(Keyword::enum_list) != nullptr ? Keyword::enum_list : Keyword::enum_values;
@@ -328,6 +334,8 @@ std::optional<Bound> Compiler::bound_of(Keyword inclusive, Keyword exclusive) {
   return bound;
 }
 
+// A format is an annotation unless the options or the dialect assert it; an unknown one is an error
+// only then.
 void Compiler::read_strings(Node& node) {
   using enum Keyword;
   if (!is_any_given(min_length, max_length, pattern, Keyword::format)) return;
@@ -350,6 +358,8 @@ void Compiler::read_strings(Node& node) {
   node.strings = std::move(rules);
 }
 
+// Until 2019-09 `items` as a list is what 2020-12 calls `prefixItems`, and `additionalItems` is its
+// `items`. `contains` without bounds requires one item.
 void Compiler::read_arrays(Node& node) {
   using enum Keyword;
   if (!is_any_given(min_items, max_items, unique_items, prefix_items, items, contains,
@@ -409,6 +419,7 @@ void Compiler::read_objects(Node& node) {
   node.objects = std::move(rules);
 }
 
+// `dependencies` was split into two keywords; its values tell which of them is meant.
 void Compiler::read_dependencies(Node& node, ObjectRules& rules) {
   for (const Keyword keyword : {Keyword::dependencies, Keyword::dependent_required}) {
     const json::Object* const map = map_of(keyword);
@@ -529,6 +540,7 @@ std::vector<std::string> Compiler::names_of(Keyword keyword, const json::Value& 
   return names;
 }
 
+// Counts may be written as 2.0 or 1e3, which are integers in JSON Schema.
 Counts Compiler::counts_of(Keyword least, Keyword most) {
   const auto count = [this](Keyword keyword, std::uint64_t absent) {
     const json::Value* const value = given(keyword);
@@ -554,6 +566,7 @@ bool Compiler::flag_of(Keyword keyword) {
   return value != nullptr && value->if_bool() != nullptr && *value->if_bool();
 }
 
+// A pattern that occurs many times, as generated schemas have it, is compiled once.
 Pattern Compiler::pattern_of(Keyword keyword, const std::string& text) {
   auto& regex = regexes_[text];
   if (regex == nullptr && !error_) {
@@ -611,6 +624,8 @@ Status Compiler::check_cycles() const {
   return {};
 }
 
+// Marks the nodes that several others lead to and that lead further: only for these can the number
+// of ways grow with each link, so only they are worth remembering during a validation.
 void Compiler::mark_shared() {
   std::vector<std::uint8_t> ways(nodes_.size());
   const auto count = [&ways](NodeId id) {

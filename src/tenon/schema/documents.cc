@@ -74,6 +74,8 @@ Expected<PlaceId> Documents::open_root(const json::Value& schema) {
   return root;
 }
 
+// Indexes a whole document before anything in it is compiled, because a reference may lead to an
+// anchor that comes later.
 Expected<PlaceId> Documents::open(std::string_view address, const json::Value& document) {
   Dialect dialect = root_dialect_;
   const std::string& label =
@@ -102,6 +104,8 @@ ResourceId Documents::add_resource(std::string address, const Dialect& dialect, 
   return id;
 }
 
+// A meta-schema of one's own says by its `$schema` and `$vocabulary` which keywords there are; it
+// must be among the documents, since nothing is fetched.
 Expected<Dialect> Documents::dialect_of(std::string_view meta_schema, int indirections) const {
   const std::string_view address = split_fragment(meta_schema).address;
   if (const auto name = standard_name(address)) {
@@ -152,6 +156,8 @@ const json::Value* Documents::find_built_in(std::string_view address) {
   return nullptr;
 }
 
+// Documents that were given win over the standard's meta-schemas. One document may be reached by
+// several addresses and is still opened once.
 Expected<ResourceId> Documents::find_resource(PlaceId from, Keyword keyword,
                                               const std::string& address) {
   if (const auto known = by_address_.find(address); known != by_address_.end()) {
@@ -179,6 +185,8 @@ Error Documents::error(PlaceId id, Keyword keyword, Errc code, std::string_view 
   return Error::at(code, location(id).append("/").append(row_of(keyword).name), what);
 }
 
+// A reference is an address and a fragment: nothing (the root), a JSON pointer, or the name of an
+// anchor.
 Expected<Target> Documents::resolve(PlaceId from, Keyword keyword, std::string_view reference) {
   const std::string whole = resolve_uri(resource_of(from).address, reference);
   const SplitUri split = split_fragment(whole);
@@ -233,6 +241,7 @@ Expected<PlaceId> Documents::at_pointer(ResourceId resource, const std::string& 
   return place;
 }
 
+// The place as a JSON pointer, made only when it is told: most places never are.
 std::string Documents::location(PlaceId id) const {
   std::vector<const Place*> way;
   for (; id != Place::kNone; id = places_[id].parent) way.push_back(&places_[id]);
@@ -316,6 +325,8 @@ Status Documents::enter_resource(PlaceId id, const json::Object& schema) {
   return {};
 }
 
+// `$recursiveAnchor: true` of 2019-09 is a dynamic anchor without a name, at the root of its
+// resource.
 void Documents::note_anchors(PlaceId id, const json::Object& schema) {
   Resource& resource = resources_[places_[id].resource];
   const auto knows = [&](Keyword keyword) { return resource.dialect.knows(row_of(keyword)); };
@@ -335,6 +346,8 @@ void Documents::note_anchors(PlaceId id, const json::Object& schema) {
   }
 }
 
+// The schemas inside a schema, by what the keywords of its dialect contain. What an unknown keyword
+// has is data, although it may look like a schema.
 void Documents::push_children(PlaceId id, const json::Object& schema,
                               std::vector<Place>& open) const {
   const Place& parent = places_[id];

@@ -235,6 +235,9 @@ bool Validator::check(NodeId id, const json::Value& value, const Path& path, Eva
                         : check_fresh(node, value, path, evaluated);
 }
 
+// Nodes that several others refer to are remembered with the value, since chains of references
+// would otherwise check the same value a number of times that doubles with each link. A failure
+// that was found without a list of errors must be found again when they are listed.
 bool Validator::check_shared(NodeId id, const json::Value& value, const Path& path,
                              Evaluated* evaluated) {
   if (const auto told = told_.find({id, &value}); told != told_.end()) {
@@ -367,6 +370,8 @@ bool Validator::check_values(const Node& node, const json::Value& value, const P
                   [&] { return sentences::none_of(value, *node.values); });
 }
 
+// Numbers are compared as decimals, by their text: a double would call 0.1 + 0.2 and
+// 9007199254740993 wrong.
 bool Validator::check_number(const Node& node, const json::Number& number, const Path& path) {
   if (node.numbers == nullptr) return true;
   const NumberRules& rules = *node.numbers;

@@ -58,6 +58,8 @@ std::optional<TokenId> GgufReader::id(std::string_view name) const {
   return static_cast<TokenId>(*value);
 }
 
+// The file comes from somewhere else, so lists are compared and bounded before anything is made of
+// them.
 Status GgufReader::read_tokens() {
   const std::vector<std::string_view> tokens = file_.strings("tokenizer.ggml.tokens");
   const std::vector<std::int64_t> types = file_.integers("tokenizer.ggml.token_type");
@@ -92,6 +94,8 @@ Status GgufReader::read_tokens() {
   return {};
 }
 
+// Which tokens are control tokens, and which end a turn. Converters mark some markers
+// (`<|im_end|>`) as user-defined; they are control tokens here if they look like a marker.
 Status GgufReader::read_roles() {
   const std::vector<std::string_view> views(texts_.begin(), texts_.end());
   parts_.ends = turn_ends(views);
@@ -220,6 +224,8 @@ Expected<std::unique_ptr<const Model>> GgufReader::scored_model() {
       BpeModel::Options{.fallback = {.bytes = byte_tokens(texts_), .unknown = id("unknown")}});
 }
 
+// SentencePiece's unigram model, as T5 has it: the normaliser's steps come first, in the order in
+// which SentencePiece applies them.
 Expected<std::unique_ptr<const Model>> GgufReader::unigram_model() {
   using Step = Normalizer::Step;
   Expected<std::vector<double>> score = scores();
@@ -264,6 +270,8 @@ Expected<std::unique_ptr<const Model>> GgufReader::unigram_model() {
   return std::make_unique<const UnigramModel>(table(texts_), std::move(*score), fallback);
 }
 
+// A GGUF file names its algorithm and its pattern by words that llama.cpp has given them. A pattern
+// that is not known is refused, because the wrong one cuts texts differently without any error.
 Expected<std::unique_ptr<const Model>> GgufReader::model() {
   const std::string_view pattern_name = file_.string("tokenizer.ggml.pre").value_or("");
   parts_.adds_bos = name_ == "llama" || name_ == "gemma4";
@@ -289,6 +297,8 @@ Expected<std::unique_ptr<const Model>> GgufReader::model() {
   return merging_model(/*of_bytes=*/true, *pattern);
 }
 
+// What a token adds to a text. Markers are their own text; ordinary tokens are written in the
+// alphabet of bytes, or with `▁` for a space.
 std::string GgufReader::bytes_of(std::size_t index) const {
   const std::string& text = texts_[index];
   switch (types_[index]) {

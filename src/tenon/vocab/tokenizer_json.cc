@@ -182,6 +182,9 @@ Behavior JsonReader::behavior_of(Fields& fields, Behavior otherwise) {
   return otherwise;
 }
 
+// Steps of a sequence are flattened into one list, in their order. A step that is not known is
+// refused: a tokenizer that leaves one out would give the model other tokens than it was trained
+// on, without any error.
 void JsonReader::read_normalizer(const json::Value& value, const std::string& place) {
   static constexpr std::pair<std::string_view, NormalForm> kForms[] = {
       {"NFC", NormalForm::nfc},
@@ -232,6 +235,9 @@ void JsonReader::read_normalizer(const json::Value& value, const std::string& pl
   normalizer_.push_back(std::move(step));
 }
 
+// Every kind becomes a pattern and what happens to its matches (CutStep), so the tokenizer itself
+// knows one kind of step. ByteLevel must be the last one, because behind it texts are bytes and no
+// patterns match.
 void JsonReader::read_pre_tokenizer(const json::Value& value, const std::string& place) {
   Typed part = typed(value, place);
   if (error_) return;
@@ -287,6 +293,8 @@ void JsonReader::read_byte_level(Fields& fields) {
   of_bytes_ = true;
 }
 
+// SentencePiece's `▁`: spaces are swapped for it, perhaps one is put before the text, and the text
+// is cut before each.
 void JsonReader::read_metaspace(Fields& fields) {
   const std::string replacement = fields.string("replacement").value_or(std::string(kLowerBlock));
   if (utf8::decode(replacement).length != replacement.size() || replacement.empty()) {
@@ -315,6 +323,8 @@ void JsonReader::read_metaspace(Fields& fields) {
   }
 }
 
+// What makes text of tokens again. Only what Tenon does anyway, or what can be done token by token,
+// is accepted, because tokens are turned into text one at a time.
 void JsonReader::read_decoder(const json::Value& value, const std::string& place) {
   Typed part = typed(value, place);
   if (error_) return;
@@ -375,6 +385,8 @@ void JsonReader::read_post_processor(const json::Value& value, const std::string
   fields.finish();
 }
 
+// Ids come from the file, so they are bounded by the number of entries before the table grows to
+// them. Two texts for one id are an error; the same text twice is not.
 void JsonReader::add_text(std::int64_t id, std::string text, const std::string& place) {
   if (id < 0) return fail(Errc::invalid, place + " has the id " + std::to_string(id));
   if (id >= most_ids_) {
@@ -390,6 +402,7 @@ void JsonReader::add_text(std::int64_t id, std::string text, const std::string& 
   texts_[index] = std::move(text);
 }
 
+// Old files name no type; a list of merges tells that it is BPE.
 void JsonReader::read_model(const json::Value& value) {
   Fields fields(&value, "model", error_);
   std::string type = fields.string("type").value_or("");
@@ -408,6 +421,7 @@ void JsonReader::read_model(const json::Value& value) {
   for (std::size_t i = 0; i < texts_.size(); ++i) is_in_model_[i] = !texts_[i].empty();
 }
 
+// Options that would change the tokens and are not implemented are refused rather than ignored.
 void JsonReader::read_bpe(Fields& fields) {
   for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     if (!fields.string(name).value_or("").empty()) {

@@ -103,6 +103,9 @@ Scheduler::~Scheduler() {
   thread_.join();
 }
 
+// The task is made in a list of its own and spliced in, so that a failed allocation leaves the
+// queue as it was. The number of tokens is bounded by the context at once; later code relies on
+// that.
 Expected<std::unique_ptr<Run>> Scheduler::start(GenerateRequest request,
                                                 std::shared_ptr<EventSink> sink) {
   const std::size_t room = options_.context_tokens - request.prompt.size();
@@ -152,6 +155,8 @@ EngineStats Scheduler::stats() const {
           .unfinished = unfinished()};
 }
 
+// The scheduler's thread. One step is one batch for all runs. Interrupts that ring while a batch is
+// computed abort it if it is interruptible; those that rang before it are seen here.
 void Scheduler::work() {
   const crash::ThreadStack stack;
   while (true) {
@@ -344,6 +349,9 @@ bool Scheduler::is_wanted_by_another(std::size_t index, const Task& task) const 
   return false;
 }
 
+// Gives a task the slot whose cache saves it the most: the slot's own tokens stay where they are,
+// and a longer common beginning in another slot is copied within the cache, if that saves more than
+// a copy costs.
 void Scheduler::place(Task& task, std::size_t index) {
   Slot& slot = slots_[index];
   slot.task = &task;  // first: a task in a slot is ended if the rest throws
@@ -589,6 +597,9 @@ void Scheduler::learn_speed(Clock::duration took) {
       seconds_per_token_ <= 0.0 ? per_token : 0.7 * seconds_per_token_ + 0.3 * per_token;
 }
 
+// A decoder without room is no failure: cells of idle slots are freed, or a run is preempted and
+// goes on later. `interrupted` gives back what the batch would have added. After `reset` the cache
+// is gone, whatever was in it.
 void Scheduler::take_result(Decoder::Result result) {
   switch (result) {
     case Decoder::Result::done:
@@ -609,6 +620,8 @@ void Scheduler::take_result(Decoder::Result result) {
   }
 }
 
+// What the batch has computed now counts. Only shares that have reached the end of their tokens
+// have logits to sample from; long prompts take several batches.
 void Scheduler::take_batch() {
   is_full_ = false;
   for (const Share& share : shares_) {
@@ -769,6 +782,7 @@ void Scheduler::free_cells() {
 
 // ---- What the sinks see ----
 
+// The token that ends the turn is told without bytes: it is counted, but is not part of the text.
 void Scheduler::give_token(Task& task, TokenId id) {
   Token token{.id = id, .is_control = tokenizer_.is_control(id)};
   if (!ends_turn(task, id)) token.bytes = tokenizer_.bytes(id);
@@ -829,6 +843,8 @@ void Scheduler::end(Task& task, FinishReason reason, Error error) {
   tasks_.remove_if([&task](const Task& each) { return &each == &task; });
 }
 
+// The slot keeps its tokens, so that the next turn of a conversation finds them. Guesses that were
+// not accepted are cut off first, since they are not part of the text.
 void Scheduler::leave_slot(Task& task) {
   Slot& slot = slots_[task.slot];
   slot.task = nullptr;

@@ -54,6 +54,9 @@ std::vector<std::uint64_t> prefixes(std::span<const TokenId> prompt) {
   return all;
 }
 
+// A hash for each beginning of the conversation, so that the next turn finds the server whose cache
+// has the earlier ones. For messages a block is a message; the tools come first, as they do in the
+// prompt.
 std::vector<std::uint64_t> prefixes(const GenerateRequest& request) {
   if (request.chat == nullptr) return prefixes(request.prompt);
   std::vector<std::uint64_t> all;
@@ -145,6 +148,9 @@ void Balancer::remember(std::span<const std::uint64_t> prefixes, std::size_t ser
   }
 }
 
+// The least busy server, unless one that knows the beginning is at most about twice as busy: a warm
+// cache saves the prompt, but not the wait behind others. If all are left alone, the one that is
+// due next is tried, because refusing would be no better. A server on trial gets one run.
 std::optional<Balancer::Ticket> Balancer::choose(std::span<const std::uint64_t> prefixes,
                                                  const Servers& tried) {
   const std::lock_guard lock(mutex_);
@@ -165,6 +171,8 @@ std::optional<Balancer::Ticket> Balancer::choose(std::span<const std::uint64_t> 
   return Ticket{chosen, choices_};
 }
 
+// The first token has come. It proves that the server works, but only if the run began after the
+// server was left alone; earlier runs tell of the time before.
 void Balancer::began(const Ticket& run, Clock::duration after, Clock::time_point now) {
   const std::lock_guard lock(mutex_);
   Server& one = servers_[run.server];
@@ -179,6 +187,9 @@ void Balancer::began(const Ticket& run, Clock::duration after, Clock::time_point
   log::info("upstream " + one.stats.url + ": answers again");
 }
 
+// A refusal of the request and a client that leaves say nothing about the server's health; a busy
+// server is alive. One failure makes the next check due at once, and several, or one on trial, make
+// the server be left alone.
 void Balancer::ended(const Ticket& run, End end, const std::string& why, Clock::time_point now) {
   const std::lock_guard lock(mutex_);
   Server& one = servers_[run.server];
@@ -221,6 +232,8 @@ void Balancer::ended(const Ticket& run, End end, const std::string& why, Clock::
   one.next_check = now + options_.check_period;
 }
 
+// Each pause is twice the one before, up to a limit. The log is told once, when the server goes
+// down, not at each pause.
 void Balancer::leave_alone(Server& server, const std::string& why, Clock::time_point now) {
   if (server.state == State::down && now < server.next_check) return;
   const Clock::duration doubled = std::max<Clock::duration>(options_.first_pause, 2 * server.pause);
@@ -241,6 +254,8 @@ Balancer::Clock::time_point Balancer::next_check(std::size_t server) const {
   return is_busy ? Clock::time_point::max() : one.next_check;
 }
 
+// A check that succeeds does not make a server healthy: it may answer questions and fail at
+// generating. It puts the server on trial, and one run decides.
 void Balancer::checked(std::size_t server, const Status& status, Clock::time_point now) {
   const std::lock_guard lock(mutex_);
   Server& one = servers_[server];

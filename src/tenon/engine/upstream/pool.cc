@@ -363,6 +363,9 @@ class Pool final : public Engine {
   bool is_closing_ = false;
 };
 
+// Meets all servers at the same time, so that one that does not answer delays the start by its own
+// time-out only. One server that is there is enough; the others join when they come. Servers that
+// answer but do not fit are an error at once, because that is a mistake in the configuration.
 Status Pool::open() {
   const std::size_t count = core_.servers.size();
   std::vector<Expected<std::unique_ptr<Engine>>> met(count);
@@ -446,6 +449,9 @@ std::uint32_t least_context(std::uint32_t one, std::uint32_t other) {
   return one == 0 || other == 0 ? std::max(one, other) : std::min(one, other);
 }
 
+// The first server decides what the model is; the others must be the same model. Capabilities are
+// the least of all, and are settled once the pool is open, because requests have been planned with
+// them. The pointer is published last: from then on other threads use the engine.
 Status Pool::join(std::size_t server, std::unique_ptr<Engine> engine) {
   const std::string& url = core_.servers[server].url;
   const Capabilities& its = engine->capabilities();
@@ -470,6 +476,8 @@ Status Pool::join(std::size_t server, std::unique_ptr<Engine> engine) {
   return {};
 }
 
+// A thread for each server, which looks at it when it is due. It holds the lock only while it
+// waits, never while it asks.
 void Pool::keep(std::size_t server) {
   const crash::ThreadStack stack;
   std::unique_lock lock(mutex_);
@@ -518,6 +526,8 @@ void Pool::meet_again(std::size_t server) {
   core_.balancer.checked(server, seen, Clock::now());
 }
 
+// Cancels what waits before it joins the keepers, so that closing does not wait for a server that
+// does not answer.
 Pool::~Pool() {
   {
     const std::lock_guard lock(mutex_);

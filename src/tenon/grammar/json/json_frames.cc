@@ -260,6 +260,9 @@ class ValueFrame final : public Frame {
 
 class ArrayFrame final : public Frame {
  public:
+  // Without a largest length, items are counted only as far as the count can still matter
+  // (last_count_): beyond the prefix, the least length, and the lengths of excluded arrays. So an
+  // array of any length has a bounded number of states.
   ArrayFrame(Context& context, const ArrayShape& shape)
       : context_(context), shape_(shape), most_(context.shapes.satisfiable.most_items(shape)) {
     if (most_ == schema::Counts::kUnbounded) {
@@ -447,6 +450,8 @@ class ArrayFrame final : public Frame {
     return {static_cast<Phase>(local & 15U), local >> 4U & 0xFFFFFFFFFU,
             static_cast<std::uint32_t>(local >> 40U)};
   }
+  // A cell has 64 bits of local state, so what an array remembers of its items is a number here.
+  // Equal memories have equal numbers, which lets stacks that differ in nothing else become one.
   std::uint32_t intern(const Memory& memory) {
     const auto [place, is_new] =
         memory_ids_.try_emplace(memory, static_cast<std::uint32_t>(memories_.size()));
@@ -527,6 +532,8 @@ class ArrayFrame final : public Frame {
     return first != std::string_view::npos &&
            std::string_view("-0123456789").find(text[first]) != std::string_view::npos;
   }
+  // Remembers a value that must not come again. Numbers go into a trie, other values into a term; a
+  // text with very many continuations needs no place, because excluding it never leaves nothing.
   void take(Memory& memory, const json::Value& value) {
     if (value.if_number() != nullptr) {
       memory.numbers = context_.with(memory.numbers, value);
@@ -556,6 +563,8 @@ class ArrayFrame final : public Frame {
     return &*place;
   }
 
+  // Lists of values that share their beginnings. Each entry has a jump to an earlier one, so that a
+  // value is found in logarithmic time (a skip list that is only appended to, Myers 1983).
   std::uint32_t with(std::uint32_t seen, const json::Value& value) {
     const std::uint64_t hash = schema::hash_of(value);
     const auto [from, to] = seen_by_hash_.equal_range(hash);
@@ -720,6 +729,9 @@ class ArrayFrame final : public Frame {
   void gap(Machine& machine, const Cell& cell, FrameId gap, const Local& then) const {
     machine.enter(gap, machine.push(cell.frame, pack(then), cell.parent));
   }
+  // Enters the item in every way that it may count for `contains`. Items that must differ are
+  // entered by type, because numbers, scalars and containers know in different ways whether they
+  // have come before.
   void item(Machine& machine, const Cell& cell, const Local& at) {
     const auto enter = [&](Term term, Part part, Phase then, std::uint32_t memory) {
       machine.enter(context_.value(term, part),
@@ -765,6 +777,9 @@ class ArrayFrame final : public Frame {
 
 class ObjectFrame final : public Frame {
  public:
+  // Names are sorted by how they are written, so that the names still possible after some bytes are
+  // a range of that list (places_). Undeclared names that are few become declared ones, which are
+  // cheaper to follow than an automaton.
   ObjectFrame(Context& context, ObjectShape shape, bool& needs_check)
       : context_(context), count_(shape.count), some_(shape.some) {
     // So their names are declared names.
@@ -1352,6 +1367,8 @@ class ObjectFrame final : public Frame {
     }
     return false;
   }
+  // Whether some name of the range may still come. The seen names are bits, so 64 names are asked
+  // at once; only order, or conditions on later members, need a look at each name.
   [[nodiscard]] bool may_add_name_in(const State& state, std::uint32_t from, std::uint32_t to) {
     if (is_ordered() || must_look_ahead(state)) {
       for (std::uint32_t name = from; name < to; ++name) {
@@ -1503,6 +1520,7 @@ class ObjectFrame final : public Frame {
     machine.wait(cell.frame, pack({Phase::name, state, id->second}), cell.parent);
   }
 
+  // One byte narrows the range of names by two binary searches.
   void read_name(Machine& machine, const Cell& cell, const Local& at, std::uint8_t byte) {
     const Place place = places_[at.more];
     // Each spelling ends with the closing quote, which is not escaped, so none is a prefix of
@@ -1560,6 +1578,8 @@ class RootFrame final : public Frame {
   FrameId value_;
 };
 
+// White space is decided here once, as frames that the values enter between their parts: nothing, a
+// space, any white space, or a line with an indentation that depends on the depth of the stack.
 Context::Context(Machine& to, std::shared_ptr<const schema::Schema> schema, const JsonOptions& how)
     : machine(to),
       options(how),
@@ -1660,6 +1680,8 @@ Context::NumberReader Context::reader_of(NumberSet set) {
   return place->second;
 }
 
+// Terms that differ only in excluded numbers share one scanner: it starts in a state that has the
+// exclusions, so items that must differ need no scanner each.
 std::vector<Context::NumbersOfTerm>& Context::numbers_of(Term term) {
   const auto [place, is_new] = numbers_of_terms_.try_emplace(term);
   if (!is_new) return place->second;
@@ -1708,6 +1730,8 @@ std::vector<const json::Value*> Context::values_of(Numbers numbers) const {
   return values;
 }
 
+// A number of the term without the numbers in `but`. The frame of a check is kept by start state,
+// because it would be made anew for each item.
 void Context::enter_number(Term term, Numbers but, CellId parent) {
   for (NumbersOfTerm& numbers : numbers_of(term)) {
     const Scanner::State start = start_of(numbers, but);
@@ -1744,6 +1768,8 @@ std::size_t Context::memory_bytes() const {
   return bytes;
 }
 
+// One frame for each way to write a value of the term. A frame whose shape has more values than the
+// term gets a check behind it.
 std::vector<FrameId> Context::choices(Term term, Part part) {
   std::vector<FrameId> choices;
   const auto add = [&](FrameId frame, bool needs_check) {

@@ -1,3 +1,7 @@
+// Shared by all questions about one schema. Steps are counted here and reported now and then, so
+// that a schema that needs too many ends with an error at any depth of questions. A validation is
+// counted as it goes: it is given few steps at first and 16 times as many at each try.
+
 #include "tenon/grammar/json/shape_work.h"
 
 #include <algorithm>
