@@ -16,6 +16,7 @@
 #include "command.h"
 #include "fetch_view.h"
 #include "logging.h"
+#include "telemetry.h"
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -247,6 +248,8 @@ int run_serve(const ServeOptions& options, App app) {
     return complain(reported.error());
   }
   if (Status reach = config::check_reach(config->server); !reach) return complain(reach.error());
+  auto telemetry = Telemetry::start(config->telemetry);
+  if (!telemetry) return complain(telemetry.error());
   auto instance = config::Instance::open(*std::move(config));
   if (!instance) return complain(instance.error());
   if (Status listening = (*instance)->listen(); !listening) return complain(listening.error());
@@ -279,6 +282,7 @@ int run_serve(const ServeOptions& options, App app) {
   do_or_exit(
       signals, [&] { (*instance)->shut_down(std::chrono::seconds(grace)); },
       [](int) { return kOk; });
+  do_or_exit(signals, [&] { telemetry->stop(); }, [](int) { return kOk; });
   // A model that is being loaded or a grammar that is being compiled is not needed any more.
   constexpr std::chrono::seconds kTidyUp{1};
   const auto tidy_up = [&] {

@@ -156,6 +156,9 @@ struct Metrics::Impl {
   std::mutex raising;           // held while counters are raised to what a model has counted
   std::set<std::string> named;  // guarded by raising; the models at the last call
   std::map<std::string, std::set<std::string>> urls;  // guarded by raising; their servers
+  Counters& spans = counter("tenon_telemetry_spans_total",
+                            "Sampled spans that were exported, dropped for want of room, or that "
+                            "the receiver did not take");
   Counters& repairs =
       counter("tenon_repairs_total", "What was not taken as the model wrote it, by kind");
 };
@@ -280,6 +283,16 @@ void Metrics::engine(const std::string& model, const engine::EngineStats& stats)
   impl_->keep_upstreams(model, urls);
 }
 
+void Metrics::spans(const trace::SpanCounts& counts) {
+  const std::lock_guard lock(impl_->raising);
+  const auto raise = [&](const char* outcome, std::uint64_t to) {
+    impl_->raise(impl_->spans, {{"outcome", outcome}}, static_cast<double>(to));
+  };
+  raise("exported", counts.exported);
+  raise("dropped", counts.dropped);
+  raise("failed", counts.failed);
+}
+
 void Metrics::models(const std::vector<chat::ModelRegistry::Entry>& entries) {
   const std::lock_guard lock(impl_->raising);
   std::set<std::string> gone = std::exchange(impl_->named, {});
@@ -316,6 +329,7 @@ RunningRequest::RunningRequest(RunningRequest&& other) noexcept
     : metrics_(std::exchange(other.metrics_, nullptr)),
       route_(other.route_),
       about_(std::move(other.about_)),
+      span_(std::move(other.span_)),
       in_reports_(std::move(other.in_reports_)),
       begun_(other.begun_) {}
 
@@ -327,6 +341,9 @@ void RunningRequest::ended(unsigned status) {
   if (metrics_ == nullptr) return;
   Metrics::Impl& counts = *std::exchange(metrics_, nullptr)->impl_;
   in_reports_.end();
+  span_.set("http.response.status_code", std::int64_t{status});
+  if (status >= 500) span_.fail(std::to_string(status));
+  span_.end();
   counts.running.Decrement();
   const std::string name(route_);
   const auto took = std::chrono::steady_clock::now() - begun_;

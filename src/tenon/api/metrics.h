@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tenon/base/crash.h"
+#include "tenon/base/span.h"
 #include "tenon/chat/model_registry.h"
 #include "tenon/engine/engine.h"
 #include "tenon/message/event.h"
@@ -45,6 +46,7 @@ struct CallCounts {
 ///     tenon_upstream_runs{model,url}                  tenon_upstream_first_tokens_total{model,url}
 ///     tenon_upstream_requests_total{model,url,outcome}
 ///     tenon_upstream_first_token_seconds_total{model,url}
+///     tenon_telemetry_spans_total{outcome}
 ///
 /// Routes, models and URLs are the server's own names, never text of a client, so the number of
 /// series is bounded. Thread-safe.
@@ -67,6 +69,8 @@ class Metrics {
   void grammars(const std::string& model, const chat::GrammarCounts& counts);
   /// The same for what the model's engine has done.
   void engine(const std::string& model, const engine::EngineStats& stats);
+  /// What became of the sampled spans.
+  void spans(const trace::SpanCounts& counts);
   /// The state of all models; gauges of models that are not in `entries` any more are cleared.
   void models(const std::vector<chat::ModelRegistry::Entry>& entries);
 
@@ -103,6 +107,8 @@ class RunningRequest {
     about_ = std::move(about);
     tell();
   }
+  /// Ends with the request.
+  void set_span(trace::Span span) { span_ = std::move(span); }
   /// Counts it, and logs its line: at `warn` if the server failed, else at `debug`.
   void ended(unsigned status);
 
@@ -112,6 +118,7 @@ class RunningRequest {
   Metrics* metrics_;  // null after ended()
   std::string_view route_ = "unknown";
   std::string about_;
+  trace::Span span_;
   crash::Request in_reports_;  // has only its route and id
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
 };

@@ -48,6 +48,7 @@ All of_the_server() {
   metrics.grammars("m", {});
   metrics.engine("m", {.upstreams = {{.url = "http://a"}}});
   metrics.models({{.name = "m"}});
+  metrics.spans({.exported = 1});
   RunningRequest(metrics).ended(200);
 
   All all;

@@ -12,6 +12,7 @@
 
 #include "tenon/api/openapi.h"
 #include "tenon/api/routes.h"
+#include "tenon/base/span.h"
 
 namespace tenon::api {
 namespace {
@@ -98,6 +99,7 @@ void metrics_text(ServiceParts& parts, Call& call) {
     }
     parts.metrics.models(entries);
   }
+  if (const auto spans = trace::span_sink()) parts.metrics.spans(spans->counts());
   respond(call, {.content_type = "text/plain; version=0.0.4; charset=utf-8",
                  .body = parts.metrics.text()});
 }

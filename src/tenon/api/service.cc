@@ -16,6 +16,7 @@
 #include "tenon/api/service_parts.h"
 #include "tenon/base/ids.h"
 #include "tenon/base/log.h"
+#include "tenon/base/span.h"
 #include "tenon/base/trace.h"
 #include "tenon/http/wire.h"
 #include "tenon/json/value.h"
@@ -65,6 +66,23 @@ trace::Context trace_of(const http::Request& request) {
     }
   }
   return trace::read(parent, state);
+}
+
+// Begins the request's span. What is done for it is part of the span then.
+void begin_span(std::string_view route, Call& call) {
+  const http::Request& request = call.exchange->request();
+  trace::Span span("POST " + std::string(route), trace::SpanKind::server, call.trace);
+  if (!span) return;
+  span.set("http.request.method", "POST");
+  span.set("http.route", route);
+  span.set("url.path", request.path.substr(0, 256));
+  span.set("tenon.request.id", call.headers[0].value);
+  call.trace = span.context();
+  if (call.about.find(" trace=") == std::string::npos) {
+    call.about.append(" trace=").append(call.trace.trace_id());
+    call.running.set_about(call.about);
+  }
+  call.running.set_span(std::move(span));
 }
 
 ApiError nothing_here() {
@@ -144,6 +162,8 @@ void Service::Impl::dispatch(const Access& admitted, Call call) {
                                 .param = {},
                                 .code = "method_not_allowed"});
   }
+  // Requests that ask for nothing but a look are no spans: a scrape comes every few seconds.
+  if (method == "POST") begin_span(match.path, call);
   call.tail = std::move(match.tail);
   if (const auto error = bar(*match.route, admitted, call)) {
     const log::About about(call.about);

@@ -9,6 +9,7 @@
 #include "tenon/chat/kept_tokens.h"
 #include "tenon/chat/loop.h"
 #include "tenon/chat/made_by.h"
+#include "tenon/chat/spans.h"
 #include "tenon/format/fallbacks.h"
 #include "tenon/format/registry.h"
 #include "tenon/json/value.h"
@@ -40,11 +41,17 @@ class MessageModel final : public Model {
     return Failure<Refusal>(no_prompts(*this));
   }
   Result<std::unique_ptr<Answer>, Refusal> start(const ChatRequest& request,
-                                                 std::shared_ptr<message::ChatSink> sink) override;
+                                                 std::shared_ptr<message::ChatSink> sink) override {
+    const Answerer answerer{options_.name, capabilities().kind, capabilities().is_remote};
+    return start_in_span(request, answerer, std::move(sink),
+                         [&](auto watched) { return start_run(request, std::move(watched)); });
+  }
   GrammarCounts grammar_counts() const override { return {}; }
   Prices prices() const override { return options_.prices; }
 
  private:
+  Result<std::unique_ptr<Answer>, Refusal> start_run(const ChatRequest& asked,
+                                                     std::shared_ptr<message::ChatSink> sink);
   [[nodiscard]] Result<void, Refusal> check(const Ask& ask) const;
   [[nodiscard]] Failure<Refusal> cannot(const std::string& param, std::string_view why) const;
   /// Whether the engine honours `tool_choice` and `response_format`.
@@ -146,7 +153,7 @@ TurnOptions MessageModel::turn_options(const Ask& ask) const {
   return options;
 }
 
-Result<std::unique_ptr<Answer>, Refusal> MessageModel::start(
+Result<std::unique_ptr<Answer>, Refusal> MessageModel::start_run(
     const ChatRequest& asked, std::shared_ptr<message::ChatSink> sink) {
   message::Loop loop = loop_of(asked.messages);
   const auto quiet = stopped(asked, loop, options_.on_loop);

@@ -18,6 +18,7 @@
 #include "tenon/chat/made_by.h"
 #include "tenon/chat/message_model.h"
 #include "tenon/chat/prompt_sender.h"
+#include "tenon/chat/spans.h"
 #include "tenon/chat/token_sources.h"
 #include "tenon/chat/turn.h"
 #include "tenon/engine/admission.h"
@@ -177,11 +178,17 @@ class EngineModel final : public Model {
 
   OrRefusal<Prepared> prepare(const ChatRequest& request) const override;
   OrRefusal<std::unique_ptr<Answer>> start(const ChatRequest& request,
-                                           std::shared_ptr<message::ChatSink> sink) override;
+                                           std::shared_ptr<message::ChatSink> sink) override {
+    const Answerer answerer{options_.name, capabilities().kind, capabilities().is_remote};
+    return start_in_span(request, answerer, std::move(sink),
+                         [&](auto watched) { return start_run(request, std::move(watched)); });
+  }
   GrammarCounts grammar_counts() const override { return constrainer_->counts(); }
   Prices prices() const override { return options_.prices; }
 
  private:
+  OrRefusal<std::unique_ptr<Answer>> start_run(const ChatRequest& asked,
+                                               std::shared_ptr<message::ChatSink> sink);
   OrRefusal<Prepared> prepare(const Ask& ask) const;
   OrRefusal<Prepared> prepare_asked(const Ask& ask) const;
   OrRefusal<Prepared> prepare_continuation(const Ask& ask) const;
@@ -571,8 +578,8 @@ message::RunBegin EngineModel::run_begin(const Prepared& prepared,
   return run;
 }
 
-OrRefusal<std::unique_ptr<Answer>> EngineModel::start(const ChatRequest& asked,
-                                                      std::shared_ptr<message::ChatSink> sink) {
+OrRefusal<std::unique_ptr<Answer>> EngineModel::start_run(const ChatRequest& asked,
+                                                          std::shared_ptr<message::ChatSink> sink) {
   const patience::Scope scope({.deadline = patience::after(options_.time_limit)});
   message::Loop loop = loop_of(asked.messages);
   const auto quiet = stopped(asked, loop, options_.on_loop);

@@ -16,6 +16,7 @@
 #include "tenon/base/utf8.h"
 #include "tenon/chat/hosts.h"
 #include "tenon/chat/kept_tokens.h"
+#include "tenon/chat/spans.h"
 #include "tenon/message/build.h"
 
 namespace tenon::chat {
@@ -69,10 +70,11 @@ bool needs_approval(const message::Approvals& approvals, const std::string& name
 /// One request; the sink of all of its answers, one after the other.
 class Request final : public message::ChatSinkBefore, public std::enable_shared_from_this<Request> {
  public:
-  Request(std::shared_ptr<Common> common, ChatRequest request, ToolSet known,
-          std::shared_ptr<message::ChatSink> sink)
+  Request(std::shared_ptr<Common> common, std::string_view model, ChatRequest request,
+          ToolSet known, std::shared_ptr<message::ChatSink> sink)
       : ChatSinkBefore(sink),
         common_(std::move(common)),
+        span_(agent_span(model)),
         ours_(std::move(known)),
         request_(std::move(request)),
         sink_(std::move(sink)) {
@@ -130,7 +132,8 @@ class Request final : public message::ChatSinkBefore, public std::enable_shared_
 
   const std::shared_ptr<Common> common_;
   const std::string about_{log::about()};
-  const trace::Context trace_ = trace::current();
+  trace::Span span_;  // ends with the last event
+  const trace::Context trace_ = span_ ? span_.context() : trace::current();
 
   // Used by the thread that the events come from; between two answers, by the toolbox's.
   ToolSet ours_;  // the server's tools, and those of servers that the request names
@@ -460,6 +463,7 @@ void Request::end_round(const message::Finish& finish, const std::vector<TokenLo
 void Request::end(message::Finish finish, const std::vector<TokenLogprob>& logprobs) {
   finish.usage = usage_;
   if (calls_ == 0) finish.format.clear();
+  end_agent_span(span_, finish);
   sink_->on_event(finish, logprobs);
   sink_.reset();
 }
@@ -477,6 +481,7 @@ void Request::run_tools() {
   }
   if (calls.empty()) return go_on({});
   common_->waiting.fetch_add(1);
+  const trace::Scope scope(trace_);
   tools->start(ours_, calls,
                [self = shared_from_this()](std::vector<ToolResult> results) {
                  self->go_on(std::move(results));
@@ -595,6 +600,7 @@ Result<void, Refusal> Request::ask(Model& model) {
     const std::lock_guard lock(mutex_);
     number = ++number_;
   }
+  const trace::Scope scope(trace_);
   auto started = model.start(request_, shared_from_this());
   if (!started) return Failure<Refusal>(std::move(started.error()));
   // The answer may be over, and the next one under way, before it arrives here.
@@ -690,7 +696,8 @@ class ServerTools final : public Model {
     if (!is_hosted && !has_ours && request.server_calls.empty()) {
       return inner_->start(request, std::move(sink));
     }
-    auto asked = std::make_shared<Request>(common_, request, std::move(known), std::move(sink));
+    auto asked =
+        std::make_shared<Request>(common_, name(), request, std::move(known), std::move(sink));
     if (is_hosted) {
       asked->look_up(*tools_);
     } else if (auto started = asked->begin(*inner_); !started) {

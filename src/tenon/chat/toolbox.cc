@@ -16,9 +16,11 @@
 
 #include "tenon/base/crash.h"
 #include "tenon/base/log.h"
+#include "tenon/base/span.h"
 #include "tenon/base/utf8.h"
 #include "tenon/chat/call_check.h"
 #include "tenon/chat/constraint.h"
+#include "tenon/chat/spans.h"
 #include "tenon/message/build.h"
 #include "tenon/schema/schema.h"
 
@@ -76,7 +78,8 @@ std::string identity_of(std::string_view source, const Tool& tool) {
   return json::to_string(json::Array{source, tool.name, tool.description, tool.parameters});
 }
 
-constexpr std::size_t kMaxNameBytes = 64;  // the limit of OpenAI's API
+constexpr std::size_t kMostTracedBytes = std::size_t{64} << 10U;  // of a result, in a span
+constexpr std::size_t kMaxNameBytes = 64;                         // the limit of OpenAI's API
 
 // Characters that are not allowed become '_'.
 std::string as_tool_name(std::string text) {
@@ -237,6 +240,7 @@ std::vector<Found> usable(const std::string& source, std::vector<Tool> tools) {
 }
 
 struct Batch {
+  trace::Context trace = trace::current();
   std::vector<ToolResult> results;
   std::size_t left = 0;  // how many results are missing
   Toolbox::Done done;
@@ -244,6 +248,7 @@ struct Batch {
 };
 
 struct Job {
+  std::string call_id;
   std::string arguments;
   std::shared_ptr<const Entry> entry;
   std::shared_ptr<Batch> batch;
@@ -379,6 +384,7 @@ struct Toolbox::Impl {
   [[nodiscard]] bool has_to_be_waited_for(const Source& one) const;
 
   void add_question(Job& job);
+  ToolOutput perform_in_span(Job& job);
   ToolOutput perform_or_remember(Job& job);
   void work();
   void watch();
@@ -540,6 +546,26 @@ ToolOutput Toolbox::Impl::perform_or_remember(Job& job) {
   return output;
 }
 
+ToolOutput Toolbox::Impl::perform_in_span(Job& job) {
+  const trace::Scope scope(job.batch->trace);
+  const Tool& tool = job.entry->tool;
+  // A call of a tool that does not exist runs nothing.
+  trace::Span span = tool.name.empty()
+                         ? trace::Span()
+                         : tool_span(tool.name, tool.description, job.call_id, job.arguments);
+  ToolOutput output;
+  {
+    const trace::SpanScope within(span);
+    output = perform_or_remember(job);
+  }
+  if (job.is_remembered) span.set("tenon.tool.is_remembered", true);
+  if (output.is_error && span.text("error.type").empty()) span.fail("tool_error");
+  if (span.takes_contents() && output.text.size() <= kMostTracedBytes) {
+    span.set("gen_ai.tool.call.result", utf8::sanitized(output.text));
+  }
+  return output;
+}
+
 void Toolbox::Impl::work() {
   const crash::ThreadStack stack;
   std::unique_lock lock(mutex);
@@ -567,7 +593,7 @@ void Toolbox::Impl::work() {
       if (job->batch->context.on_question) add_question(*job);
       watch_changed.notify_one();
       lock.unlock();
-      output = perform_or_remember(*job);
+      output = perform_in_span(*job);
       lock.lock();
       // A function that fails because it was told to end fails for that reason.
       why = output.is_error ? why_over(*job) : "";
@@ -737,7 +763,8 @@ void Toolbox::start(const ToolSet& tools, const std::vector<ToolCall>& calls, Do
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const auto found = tools.impl_->entries.find(calls[i].name);
     jobs.push_back(
-        std::make_shared<Job>(Job{.arguments = calls[i].arguments,
+        std::make_shared<Job>(Job{.call_id = calls[i].id,
+                                  .arguments = calls[i].arguments,
                                   .entry = i >= impl_->options.max_calls         ? too_many
                                            : found == tools.impl_->entries.end() ? kNone
                                                                                  : found->second,

@@ -114,6 +114,21 @@ const Key<ServerConfig> kServerKeys[] = {
     {.name = "recursive_pairs_like", .member = &ServerConfig::recursive_pairs_like},
 };
 
+const Key<telemetry::Chosen> kTelemetryKeys[] = {
+    {.name = "endpoint", .member = &telemetry::Chosen::endpoint},
+    {.name = "headers", .member = &telemetry::Chosen::headers},
+    {.name = "service_name", .member = &telemetry::Chosen::service_name, .may_be_empty = false},
+    {.name = "resource", .member = &telemetry::Chosen::resource},
+    {.name = "sampler", .member = &telemetry::Chosen::sampler, .words = telemetry::kSamplers},
+    {.name = "sampler_arg", .member = &telemetry::Chosen::sampler_arg},
+    {.name = "contents", .member = &telemetry::Chosen::contents},
+    {.name = "traces", .member = &telemetry::Chosen::traces},
+    {.name = "metrics", .member = &telemetry::Chosen::metrics},
+    {.name = "metrics_interval_s",
+     .member = &telemetry::Chosen::metrics_interval_s,
+     .range = {1, 86'400}},
+};
+
 constexpr std::string_view kEngines[] = {"llama",  "llama-server", "vllm", "sglang",
                                          "ollama", "openai",       "exo",  "rlm"};
 constexpr std::span kEmbedded = std::span(kEngines).first<1>();
@@ -329,6 +344,7 @@ class Reader {
                     Table& out) const;
   Status read_models(const toml::Value& value, std::vector<ModelConfig>& models) const;
   Status check_model(const toml::Value& value, const ModelConfig& model) const;
+  Status read_telemetry(const toml::Value& value, telemetry::Chosen& out) const;
   Status check_pairs(const Config& config) const;
   Status check_parts(const toml::Value& value, const ModelConfig& model,
                      const std::vector<ModelConfig>& all) const;
@@ -571,11 +587,15 @@ Expected<Config> Reader::run() const {
     Status read;
     if (entry.key == "model") {
       read = read_models(value, config.models);
+    } else if (entry.key == "telemetry") {
+      read = value.if_table() == nullptr
+                 ? fail(Errc::invalid, value.position(), "telemetry must be a table: [telemetry]")
+                 : read_telemetry(value, config.telemetry);
     } else if (entry.key != "server") {
       const bool is_table = value.if_table() != nullptr || value.if_array() != nullptr;
       read = fail(Errc::invalid, value.position(),
                   std::string("unknown ") + (is_table ? "table " : "key ") + entry.key +
-                      " (known: [server], [[model]])");
+                      " (known: [server], [telemetry], [[model]])");
     } else if (value.if_table() == nullptr) {
       read = fail(Errc::invalid, value.position(), "server must be a table: [server]");
     } else {
@@ -597,6 +617,22 @@ Expected<Config> Reader::run() const {
     model.audit_log = config.server.audit_log;
   }
   return config;
+}
+
+Status Reader::read_telemetry(const toml::Value& value, telemetry::Chosen& out) const {
+  if (Status read =
+          read_table<telemetry::Chosen>(*value.if_table(), kTelemetryKeys, "telemetry", out);
+      !read) {
+    return read;
+  }
+  if (out.sampler_arg > 1) {
+    return fail(Errc::invalid, value.position(),
+                "telemetry.sampler_arg must be a number from 0 to 1");
+  }
+  // Wrong addresses and headers are told before a model is loaded.
+  const auto settings = telemetry::settings_of(out, [](const char*) { return nullptr; });
+  if (!settings) return fail(settings.error().code, value.position(), settings.error().message);
+  return {};
 }
 
 Status Reader::check_pairs(const Config& config) const {

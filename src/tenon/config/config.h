@@ -8,6 +8,7 @@
 
 #include "tenon/base/expected.h"
 #include "tenon/format/format.h"
+#include "tenon/telemetry/settings.h"
 
 /// Makes models, tools and a service from a tenon.toml.
 namespace tenon::config {
@@ -135,6 +136,7 @@ struct ModelConfig {
 
 struct Config {
   ServerConfig server;
+  telemetry::Chosen telemetry;  ///< The table [telemetry].
   std::vector<ModelConfig> models;
   std::string text;  ///< The text of the file; "" if it was not read from a file.
 };

@@ -105,7 +105,7 @@ const Bad kBad[] = {
     {"NotToml", "[server", Errc::invalid, "tenon.toml:1:"},
     {"UnknownTable", "\n[sever]\n", Errc::invalid, "tenon.toml:2:1: unknown table sever"},
     {"KeyOutsideOfTables", "port = 80\n", Errc::invalid,
-     "tenon.toml:1:8: unknown key port (known: [server], [[model]])"},
+     "tenon.toml:1:8: unknown key port (known: [server], [telemetry], [[model]])"},
     {"UnknownServerKey", "[server]\nprot = 1\n", Errc::invalid,
      "tenon.toml:2:8: unknown key server.prot (known: host, port"},
     {"UnknownModelKey", "[[model]]\nname = \"a\"\nfrmat = \"x\"\n", Errc::invalid,

@@ -163,6 +163,10 @@ Expected<std::vector<std::string>> Reloader::apply() {
       fixed.emplace_back("server." + std::string(each.key));
     }
   }
+  if (config->telemetry != running_.telemetry) {
+    config->telemetry = running_.telemetry;
+    fixed.emplace_back("telemetry");
+  }
   if (config->text == running_.text) keep_definitions(running_.models, config->models);
   if (Status reach = check_reach(config->server); !reach) return Unexpected(reach.error());
   auto access = read_access(config->server);

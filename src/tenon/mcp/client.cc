@@ -10,7 +10,9 @@
 #include <utility>
 
 #include "tenon/base/log.h"
+#include "tenon/base/span.h"
 #include "tenon/base/utf8.h"
+#include "tenon/http/client.h"
 #include "tenon/mcp/transport.h"
 
 namespace tenon::mcp {
@@ -350,6 +352,10 @@ class Session final : public Client {
   Reply await(std::int64_t id, std::string_view method, const CallOptions& options);
   Reply request(std::string_view method, json::Object params, const CallOptions& options,
                 const std::vector<http::Header>& headers = {});
+  Reply request_once(std::string_view method, json::Object params, const CallOptions& options,
+                     const std::vector<http::Header>& headers);
+  void describe(std::string_view method, trace::Span& span) const;
+  static void tell_end(const Reply& reply, trace::Span& span);
   Expected<json::Value> ask(std::string_view method, json::Object params,
                             const CallOptions& options);
   void give_up(std::int64_t id, std::string_view method);
@@ -459,6 +465,11 @@ Expected<std::int64_t> Session::begin(std::string_view method, json::Object para
              json::Object{{"name", "tenon"}, {"version", options_.version}});
     meta.set("io.modelcontextprotocol/clientCapabilities", std::move(capabilities));
   }
+  // The names are those of SEP-414, and of 2026-07-28.
+  if (const trace::Context& context = trace::current(); !context.parent.empty()) {
+    meta.set("traceparent", context.parent);
+    if (!context.state.empty()) meta.set("tracestate", context.state);
+  }
   if (!meta.empty()) params.set("_meta", std::move(meta));
   const json::Value message = json::Object{
       {"jsonrpc", "2.0"}, {"id", id}, {"method", method}, {"params", std::move(params)}};
@@ -526,9 +537,67 @@ Session::Reply Session::await(std::int64_t id, std::string_view method,
                            name_ + " did not answer " + std::string(method) + " in time")};
 }
 
+namespace {
+
+trace::Span request_span(std::string_view method, const json::Object& params) {
+  const json::Value* const name = params.find("name");
+  const std::string* const target = name == nullptr ? nullptr : name->if_string();
+  trace::Span span(std::string(method) + (target == nullptr ? "" : " " + *target),
+                   trace::SpanKind::client);
+  if (!span || target == nullptr) return span;
+  const bool is_tool = method == "tools/call";
+  span.set(is_tool ? "gen_ai.tool.name" : "gen_ai.prompt.name", *target);
+  if (is_tool) span.set("gen_ai.operation.name", "execute_tool");
+  return span;
+}
+
+}  // namespace
+
 Session::Reply Session::request(std::string_view method, json::Object params,
                                 const CallOptions& options,
                                 const std::vector<http::Header>& headers) {
+  // The run of a tool has a span already, which says that it is a server's.
+  trace::Span* const outer = trace::current_span();
+  const bool has_one = method == "tools/call" && outer != nullptr &&
+                       outer->text("gen_ai.operation.name") == "execute_tool";
+  trace::Span own = has_one ? trace::Span() : request_span(method, params);
+  trace::Span& span = has_one ? *outer : own;
+  describe(method, span);
+  const trace::SpanScope scope(own);
+  Reply reply = request_once(method, std::move(params), options, headers);
+  tell_end(reply, span);
+  return reply;
+}
+
+// What a span says of this server, by the semantic conventions for MCP.
+void Session::describe(std::string_view method, trace::Span& span) const {
+  if (!span) return;
+  span.set("mcp.method.name", method);
+  if (!version_.empty()) span.set("mcp.protocol.version", version_);
+  if (method == "tools/call") span.set("gen_ai.tool.type", "extension");
+  const auto url = http::parse_url(options_.url);
+  span.set("network.transport", url ? "tcp" : "pipe");
+  if (!url) return;
+  span.set("server.address", url->host);
+  span.set("server.port", std::int64_t{url->port});
+}
+
+void Session::tell_end(const Reply& reply, trace::Span& span) {
+  if (!span) return;
+  if (!reply.answer) {
+    const auto code = code_of(reply.error);
+    if (code) span.set("rpc.response.status_code", std::to_string(*code));
+    const std::string type =
+        code ? std::to_string(*code) : std::string(errc_name(reply.answer.error().code));
+    return span.fail(type, span.takes_contents() ? reply.answer.error().message : std::string());
+  }
+  const json::Value* const is_error = reply.answer->find("isError");
+  if (is_error != nullptr && *is_error == json::Value(true)) span.fail("tool_error");
+}
+
+Session::Reply Session::request_once(std::string_view method, json::Object params,
+                                     const CallOptions& options,
+                                     const std::vector<http::Header>& headers) {
   for (int refusals = 0;; ++refusals) {
     const auto id = begin(method, params, options, headers);
     if (!id) return {.answer = Unexpected(id.error())};
@@ -1230,6 +1299,7 @@ Expected<std::unique_ptr<Client>> Client::connect(const ServerConfig& server,
                                                   const ClientOptions& options,
                                                   const CallOptions& call) {
   ClientOptions how = options;
+  how.url = server.url;
   // Over HTTP a server of any era answers the first question, so there is no need to guess soon.
   if (!server.url.empty()) {
     how.discover_timeout = std::max(options.discover_timeout, options.connect_timeout / 2);

@@ -94,6 +94,7 @@ struct ClientOptions {
   std::size_t max_message_bytes = std::size_t{16} << 20;  ///< Also for a whole list of tools.
   std::size_t max_tools = 1000;
   std::string version = "0";  ///< Our own version, which servers are told.
+  std::string url;            ///< For spans; connect() sets it.
   /// A user can be asked (CallOptions::on_question). Servers learn this when the connection begins.
   bool asks_user = false;
   std::filesystem::path tokens;  ///< The file of logins (TokenStore); "": none are kept.

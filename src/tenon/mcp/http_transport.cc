@@ -105,6 +105,12 @@ class HttpTransport final : public Transport {
         json::at_pointer(message, "/params/_meta/io.modelcontextprotocol~1protocolVersion");
     exchange->is_modern = version != nullptr && version->if_string() != nullptr;
     if (exchange->is_modern) add_modern_headers(message, *version->if_string(), own);
+    for (const char* const name : {"traceparent", "tracestate"}) {
+      const json::Value* const field =
+          json::at_pointer(message, std::string("/params/_meta/") + name);
+      const std::string* const text = field == nullptr ? nullptr : field->if_string();
+      if (text != nullptr) own.push_back({name, *text});
+    }
     return ask("POST", json::to_string(message), exchange, std::move(own));
   }
 

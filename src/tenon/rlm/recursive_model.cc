@@ -10,6 +10,7 @@
 #include "tenon/base/log.h"
 #include "tenon/base/trace.h"
 #include "tenon/chat/model_pair.h"
+#include "tenon/chat/spans.h"
 #include "tenon/rlm/trace_file.h"
 
 // The recursive model as a chat::Model. start() decides what a request is: a request with results
@@ -111,7 +112,8 @@ class Answering : public std::enable_shared_from_this<Answering> {
         request_(without_messages(request)),
         sink_(std::move(sink)),
         about_(log::about()),
-        trace_(trace::current()) {}
+        span_(chat::agent_span(request.model)),
+        trace_(span_ ? span_.context() : trace::current()) {}
 
   void listen(const RecursiveOptions& options, bool tells_reasoning);
   /// What run() continues with. Without this call it begins the session.
@@ -143,6 +145,7 @@ class Answering : public std::enable_shared_from_this<Answering> {
   ChatRequest request_;
   std::shared_ptr<message::ChatSink> sink_;
   const std::string about_;
+  trace::Span span_;  // ends with the last event
   const trace::Context trace_;
   std::vector<message::Message> results_;
   std::string others_;
@@ -189,6 +192,7 @@ json::Object Answering::report(const Spent& spent, const std::string& forced) co
 
 void Answering::end(message::Finish finish) {
   bounds_->trace->close();
+  chat::end_agent_span(span_, finish);
   const auto sink = std::move(sink_);
   sink->on_event(finish, {});
 }

@@ -14,6 +14,7 @@
 #include "tenon/base/clock.h"
 #include "tenon/base/log.h"
 #include "tenon/base/patience.h"
+#include "tenon/base/span.h"
 #include "tenon/base/trace.h"
 #include "tenon/base/utf8.h"
 #include "tenon/http/message.h"
@@ -636,7 +637,7 @@ http::ClientRequest Remote::question(std::string method, std::string_view path) 
   if (!server_.api_key.empty()) {
     request.headers.push_back({"authorization", "Bearer " + server_.api_key});
   }
-  // Tenon records no spans, so the upstream's span becomes a child of the client's.
+  // Where Tenon makes no spans, the upstream's span becomes a child of the client's.
   if (const trace::Context& trace = trace::current(); !trace.parent.empty()) {
     request.headers.push_back({"traceparent", trace.parent});
     if (!trace.state.empty()) request.headers.push_back({"tracestate", trace.state});
@@ -709,10 +710,30 @@ Expected<Value> Remote::post(std::string_view path, const Value& body) const {
       Error{answer.error().code, without_address(answer.error().message, server_.url)});
 }
 
+namespace {
+
+// The span of one attempt at one server.
+std::shared_ptr<trace::Span> request_span(const std::string& server, std::string_view path) {
+  auto span = std::make_shared<trace::Span>("POST", trace::SpanKind::client);
+  if (!*span) return span;
+  span->set("http.request.method", "POST");
+  span->set("url.full", server + std::string(path));
+  if (const auto url = http::parse_url(server)) {
+    span->set("server.address", url->host);
+    span->set("server.port", std::int64_t{url->port});
+  }
+  return span;
+}
+
+}  // namespace
+
 Expected<std::unique_ptr<Run>> Remote::generate(std::string_view path, std::string body,
                                                 const GenerateRequest& request, DeltaReader read,
                                                 std::shared_ptr<EventSink> sink,
                                                 Framing framing) const {
+  // A shared one, since std::function must be copyable.
+  const auto span = request_span(server_.url, path);
+  const trace::SpanScope within(*span);
   http::ClientRequest post = question("POST", path);
   post.body = std::move(body);
   post.time_limit = request.time_limit;
@@ -725,11 +746,20 @@ Expected<std::unique_ptr<Run>> Remote::generate(std::string_view path, std::stri
                                                  std::move(read), framing, server_, blames_);
   auto call = client_->send(
       std::move(post),
-      {.on_head = [generation](unsigned status,
-                               const auto& headers) { generation->on_head(status, headers); },
+      {.on_head =
+           [generation, span](unsigned status, const auto& headers) {
+             span->set("http.response.status_code", std::int64_t{status});
+             if (status >= 400) span->fail(std::to_string(status));
+             generation->on_head(status, headers);
+           },
        .on_body = [generation](std::string_view bytes) { generation->on_body(bytes); },
        .wanted = [generation] { return generation->wanted(); },
-       .on_end = [generation](const Status& end) { generation->on_end(end); }});
+       .on_end =
+           [generation, span](const Status& end) {
+             if (!end) span->fail(errc_name(end.error().code));
+             span->end();
+             generation->on_end(end);
+           }});
   if (!call) return Unexpected(std::move(call.error()));
   return std::make_unique<RemoteRun>(std::move(generation), *std::move(call));
 }
