@@ -9,6 +9,7 @@
 #include "conversation.h"
 #include "running_server.h"
 #include "terminal.h"
+#include "trace_view.h"
 #include <unistd.h>
 
 #include "tenon/api/chat_encode.h"
@@ -22,6 +23,7 @@ struct CallOptions {
   AskOptions ask;
   std::string url;
   bool json = false;
+  bool trace = false;
   std::string question;
 };
 
@@ -51,11 +53,13 @@ OrComplaint<json::Value> summary(const json::Value& completion) {
 
 // ---- a model in this process
 
-OrComplaint<json::Value> ask_model(const AskOptions& options, const json::Object& body) {
+OrComplaint<json::Value> ask_model(const AskOptions& options, bool traces,
+                                   const json::Object& body) {
   const auto request = decode_request(body);
   if (!request) return Failure<Complaint>(request.error());
-  const auto model = load_model(options);
+  auto model = load_model(options);
   if (!model) return Failure<Complaint>(model.error());
+  if (traces) model = with_trace(*std::move(model), &print_trace);
   const format::Format* format = (*model)->format();
   api::ChatCompletionEncoder encoder({.format = format == nullptr ? "" : format::info(*format).name,
                                       .custom_tools = api::custom_names(request->tools),
@@ -126,6 +130,11 @@ int run_call(const CallOptions& options, App app) {
                                         "with --url: how a model is loaded is the server's matter, "
                                         "in its configuration");
     if (!refused) return complain(refused.error());
+    if (options.trace) {
+      return complain({kUsage,
+                       "--trace cannot be used with --url: a server records what happens, with "
+                       "`tenon serve --record FOLDER`, and shows it at /inspector"});
+    }
   }
   auto file = config::read_tools(options.ask.tools_file);
   if (!file) return complain(file.error());
@@ -133,8 +142,8 @@ int run_call(const CallOptions& options, App app) {
   if (!body) return complain(body.error());
   (*body)["messages"].if_array()->emplace_back(
       json::Object{{"role", "user"}, {"content", options.question}});
-  const auto answered =
-      options.url.empty() ? ask_model(options.ask, *body) : ask_server(options, *std::move(body));
+  const auto answered = options.url.empty() ? ask_model(options.ask, options.trace, *body)
+                                            : ask_server(options, *std::move(body));
   if (!answered) return complain(answered.error());
   if (options.json) {
     std::cout << shown(json::to_string(*answered), STDOUT_FILENO) << '\n';
@@ -156,6 +165,9 @@ Command add_call(App tenon) {
       "Asks a running server, like http://127.0.0.1:8080, with TENON_API_KEY as its key; "
       "--model is then a name");
   app.add_flag("--json", options->json, "The answer as JSON, for programs");
+  app.add_flag("--trace", options->trace,
+               "Prints the prompt, the tokens and events with their times, and why a call failed, "
+               "to stderr");
   app.add_option("QUESTION", options->question, "What the user says").required();
   app.footer(
       "Exit status 1: the model called no tool.\n"

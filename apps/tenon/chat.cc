@@ -16,6 +16,7 @@
 #include "command.h"
 #include "conversation.h"
 #include "terminal.h"
+#include "trace_view.h"
 #include "user.h"
 #include <unistd.h>
 
@@ -106,6 +107,7 @@ struct ChatOptions {
   std::int64_t tool_timeout_s = 60;
   bool remembers = false;
   bool resources = false;
+  bool trace = false;
 };
 
 /// The tools, and the servers that some of them belong to.
@@ -128,11 +130,12 @@ std::vector<std::string> words_of(std::string_view line) {
 class Chat {
  public:
   Chat(std::shared_ptr<chat::Model> model, message::ChatRequest request, Tools tools,
-       const ChatOptions& options)
+       const ChatOptions& options, std::shared_ptr<std::string> trace)
       : model_(std::move(model)),
         toolbox_(std::move(tools.box)),
         servers_(std::move(tools.servers)),
         options_(options),
+        trace_(std::move(trace)),
         talk_(model_, chat::Conversation::Options{.request = std::move(request)}),
         memory_(options.remembers ? std::make_shared<chat::ToolMemory>() : nullptr),
         is_terminal_(isatty(STDIN_FILENO) == 1) {}
@@ -323,7 +326,11 @@ class Chat {
     Printer printer(has_colours());
     const chat::Report report = chat::converse(
         talk_, question, *toolbox_,
-        {.on_event = [&](const message::ChatEvent& event) { printer.show(event); },
+        {.on_event =
+             [&](const message::ChatEvent& event) {
+               printer.show(event);
+               if (std::holds_alternative<message::Finish>(event)) show_trace();
+             },
          .cancel = interruption.token(),
          .max_rounds = static_cast<std::size_t>(options_.max_rounds),
          .approve = [this](const message::ToolCall& call,
@@ -334,6 +341,7 @@ class Chat {
          .memory = memory_,
          .other_tools = [this](const message::ToolCall& call) { return result_of(call); }});
     if (report.refusal) {
+      show_trace();
       talk_.dismiss_calls("The conversation was interrupted.", report.results);
       return complain(complaint_of(*report.refusal));
     }
@@ -341,6 +349,11 @@ class Chat {
       talk_.dismiss_calls("There is no result.", report.results);
     const int signal = interruption.signal();
     return signal != 0 && signal != SIGINT ? kSignal + signal : kOk;
+  }
+
+  void show_trace() {
+    std::cout << std::flush;
+    std::cerr << std::exchange(*trace_, "") << std::flush;
   }
 
   bool is_allowed(const message::ToolCall& call, const std::string& identity) {
@@ -376,6 +389,7 @@ class Chat {
   const std::unique_ptr<chat::Toolbox> toolbox_;
   const std::vector<std::shared_ptr<chat::McpServer>> servers_;
   const ChatOptions& options_;
+  const std::shared_ptr<std::string> trace_;  // of the answer that has ended; "": it was shown
   chat::Conversation talk_;
   const std::shared_ptr<chat::ToolMemory> memory_;  // null: each call is run
   const bool is_terminal_;
@@ -458,7 +472,13 @@ int run_chat(const ChatOptions& options) {
   if (!request) return complain(request.error());
   auto model = load_model(options.ask);
   if (!model) return complain(model.error());
-  return Chat(*std::move(model), *std::move(request), *std::move(tools), options).run();
+  const auto trace = std::make_shared<std::string>();
+  if (options.trace) {
+    // It is printed behind the answer, whose text another thread prints.
+    model = with_trace(*std::move(model),
+                       [trace](const AnswerTrace& one) { *trace = one.text(paints_traces()); });
+  }
+  return Chat(*std::move(model), *std::move(request), *std::move(tools), options, trace).run();
 }
 
 }  // namespace
@@ -480,6 +500,9 @@ Command add_chat(App tenon) {
                "A repeated call is not run again: it gets the result from before");
   app.add_option("--tool-timeout", options->tool_timeout_s, "Seconds that a tool may take")
       .between(1, 86'400);
+  app.add_flag("--trace", options->trace,
+               "Prints after each answer its prompt, the tokens and events with their times, and "
+               "why a call failed, to stderr");
   app.footer(
       "A tool of --tools with a \"command\" is run: it gets its arguments as JSON on stdin, and "
       "its\n"
