@@ -146,7 +146,8 @@ std::string AnswerTrace::prompt_text(bool has_colours) const {
       // Without colours each stretch says where it comes from.
       for (const message::PromptSpan& span : run.spans) {
         out += (span.is_data ? "data     " : "template ") +
-               in_quotes(std::string_view(run.text).substr(span.begin, span.end - span.begin)) + "\n";
+               in_quotes(std::string_view(run.text).substr(span.begin, span.end - span.begin)) +
+               "\n";
       }
     }
     for (const std::string& change : run.changes) out += "shaped: " + printable(change) + "\n";

@@ -23,7 +23,8 @@ message::ChatRequest with_tool() {
 }
 
 std::vector<ChatEvent> traced_call(const std::string& name, const std::string& arguments,
-                            bool is_cut = false, FinishReason reason = FinishReason::tool_calls) {
+                                   bool is_cut = false,
+                                   FinishReason reason = FinishReason::tool_calls) {
   return {message::CallBegin{0, "c", name}, message::CallArguments{0, arguments},
           message::CallEnd{0, is_cut}, message::Finish{.reason = reason}};
 }
