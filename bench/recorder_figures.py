@@ -6,6 +6,7 @@
 The servers run side by side and are asked in turn, so that other work on the machine meets all of them alike. The figure of a
 server is the median of its rounds; the difference is the median of the rounds' differences, with their quartiles.
 """
+
 import argparse
 import contextlib
 import http.server
@@ -30,6 +31,7 @@ def cpu_seconds(pid):
 
 class Sink(http.server.BaseHTTPRequestHandler):
     """A receiver of OpenTelemetry that takes everything."""
+
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *_):
@@ -45,18 +47,56 @@ class Sink(http.server.BaseHTTPRequestHandler):
 
 def ask(server, seed, options):
     # A list of numbers, as a text or as a call's argument, so that every answer is long and events are many.
-    numbers = {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 99}, "minItems": options.tokens // 4, "maxItems": options.tokens // 4}
-    kinds = [{"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": numbers}}},
-             {"tool_choice": "required", "tools": [{"type": "function", "function": {"name": "note", "parameters": {
-                 "type": "object", "properties": {"numbers": numbers}, "required": ["numbers"]}}}]}]
-    body = {"messages": [{"role": "user", "content": f"Count, number {seed}."}], "seed": seed, "temperature": 1, "stream": True, **kinds[seed % 2]}
-    request = urllib.request.Request(server.url + "/v1/chat/completions", json.dumps(body).encode(), {"content-type": "application/json"})
+    numbers = {
+        "type": "array",
+        "items": {"type": "integer", "minimum": 0, "maximum": 99},
+        "minItems": options.tokens // 4,
+        "maxItems": options.tokens // 4,
+    }
+    kinds = [
+        {
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "n", "schema": numbers},
+            }
+        },
+        {
+            "tool_choice": "required",
+            "tools": [
+                {
+                    "type": "function",
+                    "function": {
+                        "name": "note",
+                        "parameters": {
+                            "type": "object",
+                            "properties": {"numbers": numbers},
+                            "required": ["numbers"],
+                        },
+                    },
+                }
+            ],
+        },
+    ]
+    body = {
+        "messages": [{"role": "user", "content": f"Count, number {seed}."}],
+        "seed": seed,
+        "temperature": 1,
+        "stream": True,
+        **kinds[seed % 2],
+    }
+    request = urllib.request.Request(
+        server.url + "/v1/chat/completions",
+        json.dumps(body).encode(),
+        {"content-type": "application/json"},
+    )
     with urllib.request.urlopen(request, timeout=600) as answer:
         return answer.read().count(b"data: ")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", default=str(ROOT / "models" / "tenon-tiny.gguf"))
     parser.add_argument("--answers", type=int, default=40)
     parser.add_argument("--tokens", type=int, default=200)
@@ -67,13 +107,23 @@ def main():
     spans = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{sink.server_port}"}
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         folder = pathlib.Path(name)
-        kinds = {"plain": ([], "", {}), "recorded": (["--record", str(folder / "a")], "", {}),
-                 "recorded, 5 logprobs": (["--record", str(folder / "b")], "record_logprobs = 5\n", {}), "spans": ([], "", spans)}
+        kinds = {
+            "plain": ([], "", {}),
+            "recorded": (["--record", str(folder / "a")], "", {}),
+            "recorded, 5 logprobs": (["--record", str(folder / "b")], "record_logprobs = 5\n", {}),
+            "spans": ([], "", spans),
+        }
         servers = {}
         for kind, (arguments, lines, env) in kinds.items():
             config = folder / f"{len(servers)}.toml"
-            config.write_text(f'[server]\n{lines}[[model]]\nname = "m"\npath = "{options.model}"\nthreads = 1\n')
-            servers[kind] = stack.enter_context(serving(folder / f"{len(servers)}.log", "--config", str(config), *arguments, env=env))
+            config.write_text(
+                f'[server]\n{lines}[[model]]\nname = "m"\npath = "{options.model}"\nthreads = 1\n'
+            )
+            servers[kind] = stack.enter_context(
+                serving(
+                    folder / f"{len(servers)}.log", "--config", str(config), *arguments, env=env
+                )
+            )
             ask(servers[kind], 0, options)  # what is made once is not counted
         took = {kind: [] for kind in servers}
         events = {kind: 0 for kind in servers}
@@ -81,20 +131,31 @@ def main():
             before = {kind: cpu_seconds(server.process.pid) for kind, server in servers.items()}
             for number in range(options.answers):
                 for kind, server in servers.items():
-                    events[kind] += ask(server, 1 + round_number * options.answers + number, options)
+                    events[kind] += ask(
+                        server, 1 + round_number * options.answers + number, options
+                    )
             for kind, server in servers.items():
                 took[kind].append(cpu_seconds(server.process.pid) - before[kind])
     # All have done the same; with logprobs no token is sent with the next one, so there are more events.
     assert events["plain"] == events["recorded"] == events["spans"], events
     count = options.answers
-    print(f"{pathlib.Path(options.model).name}: {options.rounds} rounds of {count} answers, {events['plain'] / options.rounds / count:.0f} "
-          f"events each; CPU time of the server for one answer\n")
+    print(
+        f"{pathlib.Path(options.model).name}: {options.rounds} rounds of {count} answers, {events['plain'] / options.rounds / count:.0f} "
+        f"events each; CPU time of the server for one answer\n"
+    )
     print("| server | CPU ms | more than plain |\n|---|---|---|")
     for kind, rounds in took.items():
         shares = [100 * (mine - plain) / plain for mine, plain in zip(rounds, took["plain"])]
         quartiles = statistics.quantiles(shares, n=4) if len(shares) > 1 else shares * 3
-        print(f"| {kind} | {1000 * statistics.median(rounds) / count:.2f} | "
-              + ("" if kind == "plain" else f"{statistics.median(shares):+.1f} % ({quartiles[0]:+.1f} to {quartiles[2]:+.1f})") + " |")
+        print(
+            f"| {kind} | {1000 * statistics.median(rounds) / count:.2f} | "
+            + (
+                ""
+                if kind == "plain"
+                else f"{statistics.median(shares):+.1f} % ({quartiles[0]:+.1f} to {quartiles[2]:+.1f})"
+            )
+            + " |"
+        )
 
 
 if __name__ == "__main__":

@@ -64,6 +64,23 @@ struct Describe {
   std::string operator()(const message::CallEnd& end) const {
     return "call " + std::to_string(end.index) + (end.incomplete ? " is cut" : " ends");
   }
+  std::string operator()(const message::ServerTools& tools) const {
+    return "server " + in_quotes(tools.server) +
+           (tools.error.empty() ? " has " + std::to_string(tools.tools.size()) + " tools"
+                                : ": " + tools.error);
+  }
+  std::string operator()(const message::ServerCallBegin& begin) const {
+    return "server " + in_quotes(begin.tool.server) + " runs " + in_quotes(begin.tool.tool);
+  }
+  std::string operator()(const message::ServerCallArguments& arguments) const {
+    return "its arguments " + in_quotes(arguments.text);
+  }
+  std::string operator()(const message::ServerCallResult& result) const {
+    return (result.is_error ? "its error " : "its result ") + in_quotes(result.output);
+  }
+  std::string operator()(const message::ApprovalsWanted& wanted) const {
+    return std::to_string(wanted.calls.size()) + " calls wait for approval";
+  }
   std::string operator()(const message::Diagnostic& diagnostic) const {
     return diagnostic.code + ": " + diagnostic.message;
   }

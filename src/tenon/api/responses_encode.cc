@@ -7,6 +7,17 @@
 #include "tenon/api/responses_request.h"
 #include "tenon/http/sse.h"
 
+// An answer of this dialect is a list of items: a message, reasoning, a call, and what servers of
+// tools list, run or ask to be allowed. One item is open at a time: add() opens one when an event
+// of another kind comes, and closes it before the next, so that the item's end events stand between
+// the two. Items of servers are known as a whole by their index, since they may run at the same
+// time as others.
+//
+// Every function that takes `out` writes the events of a stream there; null means that the client
+// wants one whole answer, and only the items are kept. Both ways go through the same items, so the
+// last event of a stream repeats what the whole answer would be. Texts and arguments come token by
+// token, and their events are written without a tree of JSON values.
+
 namespace tenon::api {
 namespace {
 

@@ -19,6 +19,20 @@
 #include "tenon/chat/spans.h"
 #include "tenon/message/build.h"
 
+// One request is one object, Request, which is the sink of all the model's answers to it. Its life:
+//
+//   look_up()   asks the servers that the request names for their tools, all at the same time
+//   run_open()  runs the calls that the client has approved since its last request
+//   ask()       gives the model the history, with our tools beside the client's
+//   end_round() is called at the end of an answer. If it has calls of ours, and none of the
+//               client's: run_tools(), go_on() with the results as messages, and ask_again();
+//               else end() passes the finish on
+//
+// Events that the client should see are passed on as they come; our own calls are kept back. Events
+// come from one thread at a time: from the engine's while the model answers, and from the
+// toolbox's while tools run. What both use is passed from one to the other with the work, so only
+// what the client's thread reaches (cancel, pause) needs the lock.
+
 namespace tenon::chat {
 namespace {
 

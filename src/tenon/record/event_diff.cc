@@ -36,6 +36,13 @@ class Lines {
     } else if (kind == "diagnostic") {
       lines_.push_back("diagnostic " + json::text_in(event, "code") + ": " +
                        json::text_in(event, "message"));
+    } else if (event.find("finish") == nullptr) {  // of servers of tools
+      std::string line = kind;
+      for (const char* const member : {"server", "name", "text", "error"}) {
+        const std::string text = json::text_in(event, member);
+        if (!text.empty()) line += " " + json::quoted(text);
+      }
+      lines_.push_back(std::move(line));
     } else {
       const std::string error = json::text_in(event, "error");
       lines_.push_back("finish " + json::text_in(event, "finish") + ", " +
