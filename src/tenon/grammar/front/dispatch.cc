@@ -41,7 +41,7 @@ NodeId one_of(Rules& rules, std::span<const Ways::value_type> ways, std::size_t 
   std::size_t shared = from;
   while (shared < first.size()) {
     const std::size_t end = end_of_character(first, shared);
-    if (first.substr(0, end) != last.substr(0, end)) break;
+    if (first.compare(shared, end - shared, last, shared, end - shared) != 0) break;
     shared = end;
   }
   std::vector<NodeId> branches;
@@ -71,28 +71,37 @@ std::optional<std::set<std::string>> ends_before(const std::string& trigger,
   const std::string_view begun = std::string_view(trigger).substr(0, trigger.size() - 1);
   for (const std::string& stop : stops) {
     if (begun.find(stop) != begun.npos) return std::nullopt;
-    for (std::size_t size = 1; size < std::min(stop.size(), trigger.size()); ++size) {
-      if (stop.ends_with(begun.substr(0, size))) ends.insert(stop.substr(0, stop.size() - size));
+    // The shortest end comes first: one that ends with another says nothing more.
+    std::vector<std::string_view> of_stop;
+    for (std::size_t size = std::min(stop.size(), trigger.size()) - 1; size > 0; --size) {
+      if (!stop.ends_with(begun.substr(0, size))) continue;
+      const std::string_view end = std::string_view(stop).substr(0, stop.size() - size);
+      const auto is_in_end = [&](std::string_view other) { return end.ends_with(other); };
+      if (std::ranges::none_of(of_stop, is_in_end)) of_stop.push_back(end);
     }
+    ends.insert(of_stop.begin(), of_stop.end());
   }
   return ends;
 }
 
-// Text that ends with `trigger` and contains none of `stops` before it, not even overlapping the
-// trigger.
-NodeId up_to(Rules& rules, const std::string& trigger, const std::vector<std::string>& stops) {
-  const NodeId any = rules.add(node::Text{});
-  const NodeId more = rules.repeat(any_character(rules), 1, node::kUnbounded);
+// Text in which one of `stops` has ended before its last character.
+NodeId with_early_stop(Rules& rules, const std::vector<std::string>& stops) {
   std::vector<NodeId> words;
   words.reserve(stops.size());
   for (const std::string& stop : stops) words.push_back(rules.literal(stop));
-  const NodeId late = rules.sequence({any, rules.choice(std::move(words)), more});
-  const NodeId all = rules.sequence({any, rules.literal(trigger)});
+  const NodeId more = rules.repeat(any_character(rules), 1, node::kUnbounded);
+  return rules.sequence({rules.add(node::Text{}), rules.choice(std::move(words)), more});
+}
+
+// Text that ends with `trigger` and is none of `late`, so that no stop ends before the trigger
+// does.
+NodeId up_to(Rules& rules, const std::string& trigger, NodeId late) {
+  const NodeId all = rules.sequence({rules.add(node::Text{}), rules.literal(trigger)});
   return rules.add(node::Lexeme{rules.add(node::Both{{all, rules.add(node::Complement{late})}})});
 }
 
-// `text` that does not end with one of `ends`. Text without this condition can be read wherever
-// this is read.
+// `text` that does not end with one of `ends`. It is covered (node::Lexeme): plain `text` follows
+// wherever this may come.
 NodeId text_before(Rules& rules, NodeId text, const std::set<std::string>& ends) {
   if (ends.empty()) return text;
   std::vector<NodeId> words;
@@ -159,14 +168,36 @@ class SuffixAutomaton {
 
 }  // namespace
 
+std::string excess(const Dispatch& dispatch) {
+  // Each trigger is compared with each stop, and its characters become nodes in each other.
+  constexpr std::size_t kMostBytes = 1024;
+  constexpr std::size_t kMostCompared = std::size_t{1} << 26U;
+  std::size_t bytes = 0;
+  std::size_t longest = 0;
+  for (const Dispatch::Way& way : dispatch.ways) {
+    bytes += way.trigger.size();
+    longest = std::max(longest, way.trigger.size());
+  }
+  for (const std::string& stop : dispatch.stops) longest = std::max(longest, stop.size());
+  if (longest > kMostBytes) {
+    return "a trigger, or a text that ends the free text, has " + std::to_string(longest) +
+           " bytes, and may have " + std::to_string(kMostBytes);
+  }
+  if (!dispatch.stops.empty() && bytes > kMostCompared / dispatch.stops.size()) {
+    return "there are too many triggers and texts that end the free text: " +
+           std::to_string(dispatch.ways.size()) + " and " + std::to_string(dispatch.stops.size());
+  }
+  return {};
+}
+
 NodeId add_dispatch(Rules& rules, NodeId text, NodeId tag, bool at_least_one, bool only_first) {
   return dispatched(rules, text, tag, rules.sequence({text, tag}), at_least_one, only_first);
 }
 
 // For the machine all free text is one lexeme, followed by any of the triggers; only triggers with
 // which a stop can overlap have texts of their own before them. With a lexeme for each trigger, as
-// it is printed, 60 triggers took 41 ms to compile and 94 ms for the first mask; this way they take
-// 3 and 2.3 ms (Llama-3 vocabulary, CPU time, 2 busy cores, 2026-11-29).
+// it is printed, 60 triggers took 66 ms to compile and 124 ms for the first mask; this way they
+// take 5 and 0.5 ms (Llama-3 vocabulary, CPU time, 2 busy cores, 2026-11-30).
 NodeId add_dispatch(Rules& rules, Dispatch dispatch) {
   std::map<std::string, std::vector<NodeId>> by_trigger;
   for (const Dispatch::Way& way : dispatch.ways) by_trigger[way.trigger].push_back(way.rest);
@@ -174,6 +205,7 @@ NodeId add_dispatch(Rules& rules, Dispatch dispatch) {
   std::map<std::set<std::string>, Ways> by_ends;
   std::vector<NodeId> printed_firsts;
   std::vector<NodeId> printed_nexts;
+  const NodeId late = with_early_stop(rules, dispatch.stops);
   for (auto& [trigger, rests] : by_trigger) {
     const NodeId rest = rules.choice(std::move(rests));
     ways.emplace_back(trigger, rest);
@@ -181,7 +213,7 @@ NodeId add_dispatch(Rules& rules, Dispatch dispatch) {
       by_ends[*ends].push_back(ways.back());
     }
     printed_firsts.push_back(rules.sequence({rules.literal(trigger), rest}));
-    printed_nexts.push_back(rules.sequence({up_to(rules, trigger, dispatch.stops), rest}));
+    printed_nexts.push_back(rules.sequence({up_to(rules, trigger, late), rest}));
   }
   const NodeId text = rules.add(node::Lexeme{rules.add(node::Text{dispatch.stops})});
   std::vector<NodeId> nexts;

@@ -24,6 +24,8 @@ struct Dispatch {
   bool at_least_one = false;       ///< A trigger must come first.
   bool only_first = false;         ///< The text ends after the first way.
 };
+/// What of it is more than add_dispatch() should be given, as a sentence; "": nothing is.
+[[nodiscard]] std::string excess(const Dispatch& dispatch);
 [[nodiscard]] NodeId add_dispatch(Rules& rules, Dispatch dispatch);
 
 /// The same with any free `text`, and with `tag` for a trigger and its node.

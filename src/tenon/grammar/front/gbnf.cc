@@ -558,6 +558,9 @@ class GbnfReader {
     }
     if (error_) return 0;
     if (ends.empty()) return fail_at(at, "without stop_eos there must be a stop_str");
+    if (std::string much = excess(dispatch); !much.empty()) {
+      return fail_at(at, std::move(much), Errc::limit_exceeded);
+    }
     const NodeId all = add_dispatch(rules_, std::move(dispatch));
     return rules_.sequence({all, rules_.choice(std::move(ends))});
   }

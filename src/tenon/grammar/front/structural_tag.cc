@@ -469,10 +469,17 @@ class TagReader {
     }
     std::vector<std::string> stops = stops_of(format, triggers);
     stops.insert(stops.end(), ends.texts.begin(), ends.texts.end());
-    return add_dispatch(rules_, {.ways = std::move(ways),
-                                 .stops = std::move(stops),
-                                 .at_least_one = boolean(format, "at_least_one"),
-                                 .only_first = boolean(format, "stop_after_first")});
+    return dispatched({.ways = std::move(ways),
+                       .stops = std::move(stops),
+                       .at_least_one = boolean(format, "at_least_one"),
+                       .only_first = boolean(format, "stop_after_first")});
+  }
+  NodeId dispatched(Dispatch dispatch) {
+    if (std::string much = excess(dispatch); !much.empty()) {
+      fail(path_, std::move(much), Errc::limit_exceeded);
+      return 0;
+    }
+    return add_dispatch(rules_, std::move(dispatch));
   }
   Dispatch::Way way_of(const std::string& trigger, const std::string& begin, NodeId rest) {
     return {trigger, rules_.sequence({rules_.literal(begin.substr(trigger.size())), rest})};
@@ -510,9 +517,9 @@ class TagReader {
           ways.push_back({patterns.back(), node});
         },
         ends);
-    return add_dispatch(rules_, {.ways = std::move(ways),
-                                 .stops = stops_of(format, patterns),
-                                 .only_first = !loops(format)});
+    return dispatched({.ways = std::move(ways),
+                       .stops = stops_of(format, patterns),
+                       .only_first = !loops(format)});
   }
   template <class F>
   void for_each_rule(const json::Value& format, F f, const TagEnds& ends) {
@@ -621,7 +628,7 @@ class TagReader {
       ways.push_back(within(".structures[" + std::to_string(i) + "]",
                             [&] { return structure(structures[i], triggers); }));
     }
-    return add_dispatch(rules_, {.ways = std::move(ways), .stops = triggers});
+    return dispatched({.ways = std::move(ways), .stops = triggers});
   }
   Dispatch::Way structure(const json::Value& source, const std::vector<std::string>& triggers) {
     if (source.if_object() == nullptr) {

@@ -192,6 +192,7 @@ void MaskBuilder::fill(StateId state, std::string_view text, std::span<std::uint
   const std::size_t count = machine_.cells_of(state).size();
   constexpr std::size_t kWordsPerStep = 256;
   bool has_covered = false;
+  bool depends_on_text = false;
   for (std::size_t i = 0; i < count && !machine_.error(); ++i) {
     machine_.add_work(1 + words_ / kWordsPerStep);
     const CellId cell = machine_.cells_of(state)[i];
@@ -201,11 +202,12 @@ void MaskBuilder::fill(StateId state, std::string_view text, std::span<std::uint
       continue;
     }
     const CellMask& part = cell_mask(cell, text);
+    depends_on_text = depends_on_text || &part == loose_.get();
     if (part.inside != nullptr) add(*part.inside);
     add(part.others);
   }
   if (is_first) std::ranges::fill(mask, 0U);
-  if (has_covered && !machine_.error()) add_covered(state, text, mask);
+  if (has_covered && !machine_.error()) add_covered(state, text, mask, !depends_on_text);
   if (machine_.is_accepting(state)) {
     for (const TokenId end : index_->vocab().ends()) set_bit(mask, end);
   }
@@ -219,7 +221,9 @@ bool MaskBuilder::is_covered(CellId cell) const {
 // Adds the tokens that lead out of covered lexemes. Nearly all tokens can be read in the covering
 // one and are in `mask`, so few are left to look at: 0.1 to 0.6 ms for the four lexemes of 100
 // tools in other forms, where each walked all tokens before (Llama-3, a load of 14, 2026-11-30).
-void MaskBuilder::add_covered(StateId state, std::string_view text, std::span<std::uint32_t> mask) {
+// They are kept for the state if `mask` would be the same after any text.
+void MaskBuilder::add_covered(StateId state, std::string_view text, std::span<std::uint32_t> mask,
+                              bool is_kept) {
   const std::uint32_t known = covered_by_state_.find(state);
   if (known != IntMap::kNone) return covered_[known].add_to(mask);
   const auto span = machine_.cells_of(state);
@@ -240,14 +244,14 @@ void MaskBuilder::add_covered(StateId state, std::string_view text, std::span<st
   for (const CellId cell : cells) walk_lexeme(walk, 0, cell, *machine_.lexeme(cell), false);
   TokenSet found(found_, words_);
   found.add_to(mask);
-  if (walk.asked || machine_.error()) return;
+  if (!is_kept || walk.asked || machine_.error()) return;
   kept_bytes_ += sizeof(TokenSet) + found.memory_bytes();
   covered_by_state_.insert(state, static_cast<std::uint32_t>(covered_.size()));
   covered_.push_back(std::move(found));
 }
 
-// The trie of the text tokens that are not in `mask` and have one of `bytes`. Nothing: they are
-// many.
+// The trie of the text tokens that are not in `mask` and have one of `bytes`. Nothing if there are
+// more than kMost: walking all tokens then costs no more.
 std::optional<TokenTrie> MaskBuilder::tokens_beside(std::span<const std::uint32_t> mask,
                                                     const regex::ByteSet& bytes) {
   constexpr int kMost = 4096;
@@ -451,6 +455,7 @@ bool MaskBuilder::walk_inside(const Frame::Lexeme& lexeme, const Scanner::Way& w
     ScannerCache& cache = scanners_[at->scanner];
     cache.walked = at->state;
     cache.inside_of_walked = std::make_shared<const TokenSet>(scratch_);
+    kept_bytes_ += sizeof(TokenSet) + cache.inside_of_walked->memory_bytes();
   }
   return lexeme.scanner->confirms(way, *at);
 }
@@ -459,11 +464,14 @@ bool MaskBuilder::walk_inside(const Frame::Lexeme& lexeme, const Scanner::Way& w
 // tokens differ little. Adds those of another state of which they are known, and walks only as far
 // as the two differ. False: there is no such state, or they differ for too long.
 bool MaskBuilder::scan_difference(const Frame::Lexeme& lexeme) {
+  // A walk over all tokens of a large vocabulary has hundreds of thousands of nodes.
   constexpr std::uint32_t kMostNodes = 4096;
-  constexpr int kMostFailures = 2;
+  constexpr int kMostFailures = 2;  // after which the scanner's states are taken for too different
   ScannerCache& cache = scanners_[lexeme.scanner];
   if (cache.inside_of_walked == nullptr || cache.failures == kMostFailures) return false;
   Scanner& scanner = *lexeme.scanner;
+  // A border decides which tokens are inside, so equal states say nothing under another one.
+  if (scanner.border(cache.walked) != scanner.border(lexeme.state)) return false;
   const TokenTrie& trie = index_->vocab().trie();
   const bool ends_inside = scanner.border(lexeme.state) != Scanner::Border::quote;
   cache.inside_of_walked->copy_to(scratch_);

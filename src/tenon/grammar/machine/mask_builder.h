@@ -78,7 +78,8 @@ class MaskBuilder {
   [[nodiscard]] bool is_whole() const { return !machine_.error(); }
   const CellMask& cell_mask(CellId cell, std::string_view text);
   [[nodiscard]] bool is_covered(CellId cell) const;
-  void add_covered(StateId state, std::string_view text, std::span<std::uint32_t> mask);
+  void add_covered(StateId state, std::string_view text, std::span<std::uint32_t> mask,
+                   bool is_kept);
   [[nodiscard]] std::optional<vocab::TokenTrie> tokens_beside(std::span<const std::uint32_t> mask,
                                                               const regex::ByteSet& bytes);
   void begin_walks(std::string_view text);

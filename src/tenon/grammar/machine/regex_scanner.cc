@@ -93,7 +93,8 @@ class RegexScanner final : public Scanner {
   // The automata count against the limits of the expressions; each scanner counts its share.
   std::size_t memory_bytes() const override {
     return exprs_->bytes_used() / static_cast<std::size_t>(exprs_.use_count()) +
-           lives_.capacity() * sizeof(Life) + next_.capacity() * sizeof(State);
+           lives_.capacity() * sizeof(Life) + next_.capacity() * sizeof(State) +
+           (text_ == nullptr ? 0 : text_->next_.capacity() * sizeof(State));
   }
 
  private:
