@@ -164,9 +164,9 @@ Result<void, Refusal> Conversation::check_room(std::span<const Message> added) c
                            .code = "context_length_exceeded"});
 }
 
-// Nothing is kept before the answer has ended well: after a failure or a refusal the same message
-// can be sent again. Events are handed out on the caller's thread, which also looks at the deadline
-// and at cancellation every 20 ms.
+// Nothing is kept before the answer has ended without an error: after a failure or a refusal the
+// same message can be sent again. Events are handed out on the caller's thread, which also looks at
+// the deadline and at cancellation every 20 ms.
 Result<ConversationTurn, Refusal> Conversation::ask(std::vector<Message> added,
                                                     const AskOptions& options) {
   constexpr std::chrono::milliseconds kMoment{20};

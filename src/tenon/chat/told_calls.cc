@@ -48,8 +48,8 @@ void ToldCalls::feed(const engine::CallPiece& piece, std::vector<ChatEvent>& out
   wait(piece);
 }
 
-// What waits is bounded. A call that passes the bound is cut and told as incomplete, never silently
-// shortened.
+// What waits is bounded. A call that passes the bound is cut and told as incomplete; a call that
+// would begin beyond it is left out whole, which is told, too (has_left_out_).
 void ToldCalls::wait(const engine::CallPiece& piece) {
   const auto found = waiting_.find(piece.index);
   const std::size_t bytes =

@@ -1497,8 +1497,8 @@ std::string JsonFilter::left_out() const {
   return bytes + number_;
 }
 
-// Completes the copy to valid JSON, wherever the input broke off: the present value is ended in the
-// shortest way, a key gets `null`, and all brackets are closed.
+// Completes the copy to valid JSON, wherever the input broke off: the present value is ended as it
+// stands, a key gets `null`, and all brackets are closed.
 void JsonFilter::close(std::string& copy) {
   if (status_ == Status::done || state_ == State::begin) return;
   if (holds_brace_) open_brace(is_set_held(), copy);

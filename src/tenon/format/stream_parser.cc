@@ -709,8 +709,8 @@ void StreamParser::Impl::on_literal(LiteralId id) {
 }
 
 // What a literal means depends on where it stands. The order of the questions is the order of
-// precedence: the end of reasoning, the end of a call or of its section, a second end marker, the
-// beginning of a call, and last a marker that only separates texts.
+// precedence: the end of reasoning, the end of a call or of its section, the marker that ends the
+// turn, the beginning of a call, and last what only separates texts or stands alone.
 void StreamParser::Impl::act_on(LiteralId id) {
   const HeadRule& head = format->head;
   const bool ends_reasoning = (format->reasoning_closers | format->content_openers).contains(id) ||

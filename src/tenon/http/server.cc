@@ -235,9 +235,9 @@ class ExchangeImpl final : public Exchange {
 
 // ---------------------------------------------------------------------------------- Connection
 
-// A connection above the limit is answered with 503 rather than closed, so that a client knows to
-// try again. Plain HTTP on a TLS port is recognised by the failed handshake and gets an answer that
-// people can read.
+// Without TLS, a connection above the limit is answered with 503 rather than closed, so that a
+// client knows to try again. Plain HTTP on a TLS port is recognised by the failed handshake and
+// gets an answer that people can read.
 void Connection::start(bool is_one_too_many) {
   worker_.connections.insert(shared_from_this());
   if (core_->rules.is_draining) return close();

@@ -206,7 +206,7 @@ class Lexer {
   }
 
   // The end of a tag, if it stands here. A newline behind a block is removed (trim_blocks) unless a
-  // sign says otherwise; behind a variable none is.
+  // sign says otherwise; a newline behind a variable stays.
   bool lex_end(bool is_block) {
     const char c = source_[at_];
     if (is_name_byte(c) || c == ' ') return false;

@@ -327,9 +327,8 @@ class Parser {
     }
   }
 
-  // The `if` of a loop is tested before the loop begins: `loop.length` counts only items that pass.
-  // The test reads the target once for each item on its own, so it has a copy of the target with
-  // slots of its own.
+  // The `if` of a loop is tested as each item is fetched, before the body. The test reads the
+  // target once for each item on its own, so it has a copy of the target with slots of its own.
   NodeId parse_for() {
     const std::uint32_t position = now().begin;
     advance();
@@ -826,8 +825,8 @@ class Parser {
     }
     return left;
   }
-  // Filters and tests bind tighter than a sign's operand needs them: `-1|abs` is `(-1)|abs`, so the
-  // operand of a sign is read without filters, and the filters come behind the whole.
+  // A filter applies to the signed value: `-1|abs` is `(-1)|abs`. So the operand of a sign is read
+  // without filters, and the filters come behind the whole.
   NodeId parse_unary(bool with_filter) {
     NodeId node;
     if (at(Token::subtract) || at(Token::add)) {
@@ -1045,8 +1044,8 @@ class Parser {
     return at(Token::variable_end) || at(Token::block_end) || at(Token::right_paren) ||
            at_any(ends);
   }
-  // An expression, or several with commas, which are a tuple. Only parentheses may be empty. Items
-  // before the first comma are remembered in `first` alone, because most expressions are no tuple.
+  // An expression, or several with commas, which are a tuple. Only parentheses may be empty. The
+  // item before the first comma stands in `first` alone, because most expressions are no tuple.
   NodeId parse_tuple(bool with_condition = true, Words ends = {}, bool has_parentheses = false) {
     const std::uint32_t position = now().begin;
     std::vector<NodeId> items;
@@ -1095,8 +1094,7 @@ class Parser {
     return make_sequence(Op::dict, position, items);
   }
 
-  // What may follow a value without a space of meaning: attributes, items and calls, from left to
-  // right.
+  // What may follow a value: attributes, items and calls, from left to right.
   NodeId parse_postfix(NodeId node) {
     while (true) {
       if (at(Token::dot) || at(Token::left_bracket)) {
@@ -1124,8 +1122,8 @@ class Parser {
   }
 
   // `a.b` and `a["b"]` try attribute and item in different orders, so they are different nodes;
-  // `a.0` is an item. Several indices are one tuple, and one slice is a node of its own, which
-  // copies no slice object.
+  // `a.0` is an item. Several indices are one tuple, and one slice is a node of its own,
+  // for which no slice object is made.
   NodeId parse_subscript(NodeId object) {
     const Lexeme open = now();
     advance();

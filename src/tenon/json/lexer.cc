@@ -325,7 +325,7 @@ std::string Lexer::completion() const {
   return out;
 }
 
-// The shortest text that makes the text so far valid JSON.
+// A text that makes the text so far valid JSON.
 void Lexer::append_completion(std::string& out) const {
   switch (place_) {
     case Place::value:

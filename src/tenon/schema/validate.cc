@@ -370,8 +370,8 @@ bool Validator::check_values(const Node& node, const json::Value& value, const P
                   [&] { return sentences::none_of(value, *node.values); });
 }
 
-// Numbers are compared as decimals, by their text: a double would call 0.1 + 0.2 and
-// 9007199254740993 wrong.
+// Numbers are compared as decimals, by their text: a double holds neither 0.1 nor
+// 9007199254740993 exactly.
 bool Validator::check_number(const Node& node, const json::Number& number, const Path& path) {
   if (node.numbers == nullptr) return true;
   const NumberRules& rules = *node.numbers;

@@ -236,8 +236,8 @@ void JsonReader::read_normalizer(const json::Value& value, const std::string& pl
 }
 
 // Every kind becomes a pattern and what happens to its matches (CutStep), so the tokenizer itself
-// knows one kind of step. ByteLevel must be the last one, because behind it texts are bytes and no
-// patterns match.
+// knows three kinds of step. ByteLevel must be the last one, because behind it texts are bytes and
+// no patterns match.
 void JsonReader::read_pre_tokenizer(const json::Value& value, const std::string& place) {
   Typed part = typed(value, place);
   if (error_) return;

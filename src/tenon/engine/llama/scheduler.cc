@@ -349,9 +349,9 @@ bool Scheduler::is_wanted_by_another(std::size_t index, const Task& task) const 
   return false;
 }
 
-// Gives a task the slot whose cache saves it the most: the slot's own tokens stay where they are,
-// and a longer common beginning in another slot is copied within the cache, if that saves more than
-// a copy costs.
+// Puts a task into a slot and takes what the cache has for it: the slot's own tokens stay where
+// they are, and a longer common beginning in another slot is copied within the cache, if that saves
+// more than a copy costs.
 void Scheduler::place(Task& task, std::size_t index) {
   Slot& slot = slots_[index];
   slot.task = &task;  // first: a task in a slot is ended if the rest throws

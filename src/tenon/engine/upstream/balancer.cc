@@ -187,9 +187,9 @@ void Balancer::began(const Ticket& run, Clock::duration after, Clock::time_point
   log::info("upstream " + one.stats.url + ": answers again");
 }
 
-// A refusal of the request and a client that leaves say nothing about the server's health; a busy
-// server is alive. One failure makes the next check due at once, and several, or one on trial, make
-// the server be left alone.
+// A refusal proves that the server works, as an answer does. A client that leaves, or a busy
+// server, says nothing about its health. One failure makes the next check due at once, and several,
+// or one on trial, make the server be left alone.
 void Balancer::ended(const Ticket& run, End end, const std::string& why, Clock::time_point now) {
   const std::lock_guard lock(mutex_);
   Server& one = servers_[run.server];

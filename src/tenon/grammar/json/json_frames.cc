@@ -532,8 +532,9 @@ class ArrayFrame final : public Frame {
     return first != std::string_view::npos &&
            std::string_view("-0123456789").find(text[first]) != std::string_view::npos;
   }
-  // Remembers a value that must not come again. Numbers go into a trie, other values into a term; a
-  // text with very many continuations needs no place, because excluding it never leaves nothing.
+  // Remembers a value that must not come again. Numbers go into a trie, other values into a sorted
+  // list of terms, up to kMostTaken. A text with very many continuations needs no place, because
+  // excluding it never leaves nothing.
   void take(Memory& memory, const json::Value& value) {
     if (value.if_number() != nullptr) {
       memory.numbers = context_.with(memory.numbers, value);

@@ -233,7 +233,8 @@ template class TermShapes<ObjectShapes>;
 
 // ---- All parts ----------------------------------------------------------------------------------
 
-// The parts only keep references to each other, so their order does not matter.
+// `work` comes first, because the constructors of the others use it. They only keep references to
+// each other, so their own order does not matter.
 Shapes::Shapes(std::shared_ptr<const schema::Schema> schema, std::shared_ptr<ExprSet> exprs,
                const ShapeWork::Limits& limits)
     : work(std::move(schema), std::move(exprs), limits),

@@ -160,6 +160,7 @@ class Lowering {
   // These two are read only as parts of a lexeme.
   NodeId lower(NodeId, const node::Both&) { return lowered_.rules.choice({}); }
   NodeId lower(NodeId, const node::Complement&) { return lowered_.rules.choice({}); }
+  // with_one_form() has removed them from what is lowered.
   NodeId lower(NodeId, const node::Forms& node) { return nodes_[node.printed]; }
   NodeId lower(NodeId, const node::Later&) {
     fail({Errc::unsupported, "what is made later cannot be written down"});
