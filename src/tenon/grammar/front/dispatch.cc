@@ -93,8 +93,7 @@ NodeId with_early_stop(Rules& rules, const std::vector<std::string>& stops) {
   return rules.sequence({rules.add(node::Text{}), rules.choice(std::move(words)), more});
 }
 
-// Text that ends with `trigger` and is none of `late`, so that no stop ends before the trigger
-// does.
+// Text that ends with `trigger`, but no text of `late`: so no stop ends before the trigger does.
 NodeId up_to(Rules& rules, const std::string& trigger, NodeId late) {
   const NodeId all = rules.sequence({rules.add(node::Text{}), rules.literal(trigger)});
   return rules.add(node::Lexeme{rules.add(node::Both{{all, rules.add(node::Complement{late})}})});
