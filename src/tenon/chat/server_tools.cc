@@ -196,31 +196,33 @@ void Request::look_up(const Toolbox& tools) {
     std::map<std::string, Expected<HostedTools>> tools;  // guarded by mutex
   };
   const auto found = std::make_shared<Found>();
+  // A look-up that is given up may run on while the request goes on, so it has copies.
+  const auto servers = std::make_shared<const std::vector<message::HostedServer>>(request_.servers);
   const std::string kList = "list";
   const ToolSet lists = ToolSet::of(
       kList,
-      [self = shared_from_this(), found](const json::Object& arguments,
-                                         const ToolContext& context) -> Expected<ToolOutput> {
+      [common = common_, owner = request_.owner, servers, found](
+          const json::Object& arguments, const ToolContext& context) -> Expected<ToolOutput> {
         const auto index =
             static_cast<std::size_t>(arguments.find("index")->if_number()->to_int64().value_or(0));
-        const message::HostedServer& server = self->request_.servers[index];
-        auto told = self->common_->hosts.tools(self->request_.owner, server, context);
+        const message::HostedServer& server = servers->at(index);
+        auto told = common->hosts.tools(owner, server, context);
         const std::lock_guard lock(found->mutex);
         found->tools.emplace(server.label, std::move(told));
         return ToolOutput{};
       });
   std::vector<ToolCall> calls;
-  for (std::size_t i = 0; i < request_.servers.size(); ++i) {
-    calls.push_back({.id = request_.servers[i].label,
+  for (std::size_t i = 0; i < servers->size(); ++i) {
+    calls.push_back({.id = servers->at(i).label,
                      .name = kList,
                      .arguments = "{\"index\": " + std::to_string(i) + "}"});
   }
   common_->waiting.fetch_add(1);
   tools.start(lists, calls,
-              [self = shared_from_this(), found](const std::vector<ToolResult>& results) {
+              [self = shared_from_this(), servers, found](const std::vector<ToolResult>& results) {
                 {
                   const std::lock_guard lock(found->mutex);
-                  for (const message::HostedServer& server : self->request_.servers) {
+                  for (const message::HostedServer& server : *servers) {
                     const auto told = found->tools.find(server.label);
                     if (told != found->tools.end()) {
                       self->add_hosted(server, std::move(told->second));
