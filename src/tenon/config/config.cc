@@ -612,10 +612,8 @@ Expected<Config> Reader::run() const {
         fail(Errc::invalid, server.position(), "server.mcp_allow: " + allowed.error().message);
     return Unexpected(why.error());
   }
-  for (ModelConfig& model : config.models) {
-    model.calls_servers = !config.server.mcp_allow.empty() && model.engine != "rlm";
-    model.audit_log = config.server.audit_log;
-  }
+  set_calls_servers(config);
+  for (ModelConfig& model : config.models) model.audit_log = config.server.audit_log;
   return config;
 }
 
@@ -654,6 +652,12 @@ Expected<Config> parse_config(std::string_view text, std::string_view source,
   const auto document = toml::parse(text, source);
   if (!document) return Unexpected(document.error());
   return Reader(*document, folder).run();
+}
+
+void set_calls_servers(Config& config) {
+  for (ModelConfig& model : config.models) {
+    model.calls_servers = !config.server.mcp_allow.empty() && model.engine != "rlm";
+  }
 }
 
 Expected<Config> read_config(const std::string& path) {

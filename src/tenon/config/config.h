@@ -147,4 +147,7 @@ struct Config {
                                             std::string_view folder);
 [[nodiscard]] Expected<Config> read_config(const std::string& path);
 
+/// Sets ModelConfig::calls_servers by ServerConfig::mcp_allow, as reading does.
+void set_calls_servers(Config& config);
+
 }  // namespace tenon::config

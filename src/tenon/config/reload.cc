@@ -61,6 +61,8 @@ const Fixed kFixed[] = {
     fixed<&ServerConfig::record_days>("record_days"),
     fixed<&ServerConfig::record_logprobs>("record_logprobs"),
     fixed<&ServerConfig::inspectors>("inspectors"),
+    fixed<&ServerConfig::mcp_allow>("mcp_allow"),
+    fixed<&ServerConfig::mcp_allow_private>("mcp_allow_private"),
     fixed<&ServerConfig::crash_dir>("crash_dir"),
     fixed<&ServerConfig::crash_reports>("crash_reports"),
     fixed<&ServerConfig::max_recursive_runs>("max_recursive_runs"),
@@ -163,6 +165,7 @@ Expected<std::vector<std::string>> Reloader::apply() {
       fixed.emplace_back("server." + std::string(each.key));
     }
   }
+  set_calls_servers(*config);
   if (config->telemetry != running_.telemetry) {
     config->telemetry = running_.telemetry;
     fixed.emplace_back("telemetry");
