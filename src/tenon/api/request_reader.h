@@ -270,6 +270,8 @@ class RequestReader : protected FieldReader {
   /// Puts the result of a call behind the message with the call, and behind the other results
   /// there. Without such a message it is the last one.
   void place_result(message::Message result);
+  /// Fails if there is a decision on the same call already.
+  bool add_decision(message::Decision decision, const std::string& path);
 
   /// "auto", "none" or "required".
   bool choice_word(const std::string& word);

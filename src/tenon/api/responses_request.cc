@@ -672,7 +672,6 @@ bool ResponsesDecoder::approval(const Value& value, const std::string& path) {
     return false;
   }
   message::Decision decision;
-  if (!at_most(kMaxDecisions, chat_.decisions.size() + 1, path, "decisions")) return false;
   if (!required_string(value, path, "approval_request_id", decision.call_id)) return false;
   const Value* const approves = required(value, path, "approve");
   if (approves == nullptr || !boolean(*approves, in(path, "approve"), decision.approves)) {
@@ -680,8 +679,7 @@ bool ResponsesDecoder::approval(const Value& value, const std::string& path) {
   }
   if (!optional_string(value, path, "reason", decision.reason)) return false;
   has_read_ = true;
-  chat_.decisions.push_back(std::move(decision));
-  return true;
+  return add_decision(std::move(decision), path);
 }
 
 bool ResponsesDecoder::result(const Value& value, const std::string& path) {

@@ -364,8 +364,19 @@ bool RequestReader::approvals(const Value& value, const std::string& path) {
       }
       if (!optional_string(member.value, where, "reason", decision.reason)) return false;
     }
-    chat_.decisions.push_back(std::move(decision));
+    if (!add_decision(std::move(decision), where)) return false;
   }
+  return true;
+}
+
+bool RequestReader::add_decision(message::Decision decision, const std::string& path) {
+  const std::vector<message::Decision>& all = chat_.decisions;
+  if (!at_most(kMaxDecisions, all.size() + 1, path, "decisions")) return false;
+  if (std::ranges::find(all, decision.call_id, &message::Decision::call_id) != all.end()) {
+    return fail("invalid_value", path,
+                path + " decides on the call " + shown(decision.call_id) + " a second time");
+  }
+  chat_.decisions.push_back(std::move(decision));
   return true;
 }
 

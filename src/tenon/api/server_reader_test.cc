@@ -124,6 +124,10 @@ TEST(ServerReader, RefusesWhatIsNotAllowedOrWrong) {
        R"("input": [{"role": "user", "content": "x"}, {"type": "mcp_approval_response",
                     "approval_request_id": "mcpr_1", "approve": true}])",
        "input", "invalid_value"},
+      {"TwoDecisionsOnOneCall",
+       R"("input": [{"type": "mcp_approval_response", "approval_request_id": "a", "approve": false},
+                    {"type": "mcp_approval_response", "approval_request_id": "a", "approve": true}])",
+       "input[1]", "invalid_value"},
   };
   for (const RefusedServer& row : rows) {
     const auto request = as_response(row.fields);

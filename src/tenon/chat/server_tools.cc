@@ -67,7 +67,8 @@ struct Common {
 struct Own {
   ServerTool tool;
   bool needs_approval = false;
-  bool is_shown = false;  // the client sees its calls
+  bool is_shown = false;   // the client sees its calls
+  bool is_hosted = false;  // of a server that the request names
 };
 
 bool needs_approval(const message::Approvals& approvals, const std::string& name,
@@ -99,7 +100,9 @@ class Request final : public message::ChatSinkBefore, public std::enable_shared_
     const message::Approvals& approvals = common_->options.approvals;
     const bool is_shown =
         approvals.rule != message::Approvals::Rule::never || !approvals.always.empty();
-    for (const message::Tool& tool : ours_.list()) note(tool.name, approvals, is_shown);
+    for (const message::Tool& tool : ours_.list()) {
+      note(tool.name, approvals, is_shown, /*is_hosted=*/false);
+    }
   }
 
   void on_event(const ChatEvent& event, const std::vector<TokenLogprob>& logprobs) override;
@@ -123,7 +126,8 @@ class Request final : public message::ChatSinkBefore, public std::enable_shared_
 
   [[nodiscard]] Result<void, Refusal> ask(Model& model);
   void begin_later();
-  void note(const std::string& name, const message::Approvals& approvals, bool is_shown);
+  void note(const std::string& name, const message::Approvals& approvals, bool is_shown,
+            bool is_hosted);
   [[nodiscard]] const Own* own_of(std::string_view name) const;
   void add_hosted(const message::HostedServer& server, Expected<HostedTools> found);
   void name_tools();
@@ -175,12 +179,14 @@ class Request final : public message::ChatSinkBefore, public std::enable_shared_
 
 // ---- before the first answer
 
-void Request::note(const std::string& name, const message::Approvals& approvals, bool is_shown) {
+void Request::note(const std::string& name, const message::Approvals& approvals, bool is_shown,
+                   bool is_hosted) {
   const ToolOrigin* const origin = ours_.origin(name);
   if (origin == nullptr) return;
   own_.insert_or_assign(name, Own{.tool = {.server = origin->source, .tool = origin->tool},
                                   .needs_approval = needs_approval(approvals, name, *origin),
-                                  .is_shown = is_shown});
+                                  .is_shown = is_shown,
+                                  .is_hosted = is_hosted});
 }
 
 const Own* Request::own_of(std::string_view name) const {
@@ -245,7 +251,8 @@ void Request::add_hosted(const message::HostedServer& server, Expected<HostedToo
     const ToolSet before = ours_;
     ours_ = ours_.with(found->source, found->tools);
     for (const message::Tool& tool : ours_.list()) {
-      if (!before.has(tool.name)) note(tool.name, server.approvals, /*is_shown=*/true);
+      if (before.has(tool.name)) continue;
+      note(tool.name, server.approvals, /*is_shown=*/true, /*is_hosted=*/true);
     }
     told.tools = std::move(found->listed);
   } else {
@@ -327,14 +334,16 @@ std::vector<Request::Open> Request::open_calls() const {
       const bool is_decided = decision != request_.decisions.end();
       const Own* const own = own_of(call.name);
       const bool is_ours = std::ranges::any_of(request_.server_calls, is_it) ||
-                           (own != nullptr && (is_decided || own->needs_approval));
+                           (own != nullptr && own->needs_approval);
       const bool has_result = std::ranges::any_of(messages, [&](const Message& message) {
         return message.role == Role::tool && message.tool_call_id == call.id;
       });
       if (!is_ours || has_result) continue;
       Open one{.message = i, .call = call, .runs = false, .result = std::string(kNotApproved)};
       if (is_decided && decision->approves) {
-        one.runs = i == last;
+        // Otherwise a client could write a call of any tool of the operator's, and have it run. The
+        // servers that the request names are the client's own.
+        one.runs = i == last && (own == nullptr || own->needs_approval || own->is_hosted);
         one.result = "Error: the result of this call is not known";
       } else if (is_decided && !decision->reason.empty()) {
         one.result += ": " + decision->reason;

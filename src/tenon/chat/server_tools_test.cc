@@ -292,6 +292,18 @@ TEST(ServerTools, tool_calling_ACallThatNeedsAnApprovalEndsTheAnswer) {
   }
 }
 
+TEST(ServerTools, tool_calling_ADecisionRunsNoCallOfAToolThatNeedsNone) {
+  Server server({{.text = "Done."}}, {});
+  message::ChatRequest request{.messages = {message::user("Weather?")}, .can_approve = true};
+  request.messages.push_back(
+      {.role = message::Role::assistant,
+       .tool_calls = {{.id = "c1", .name = "get_weather", .arguments = R"({"city": "Rome"})"}}});
+  request.decisions = {{.call_id = "c1", .approves = true}};
+  const auto events = events_of(server, request);
+  EXPECT_EQ(first_of<message::ServerCallResult>(events), nullptr);
+  EXPECT_EQ(server.at.prompt(0).find("rain in Rome"), std::string::npos);
+}
+
 TEST(ServerTools, tool_calling_WithoutSomebodyToAskACallIsNotRun) {
   Server server({{.text = call("Rome")}, {.text = "Sorry."}}, {.approvals = {.rule = kAlways}});
   const auto events = events_of(server, {.messages = {message::user("Weather?")}});
