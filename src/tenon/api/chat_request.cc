@@ -551,6 +551,10 @@ bool ChatDecoder::finish() {
   if (chat_.top_logprobs > 0 && !chat_.logprobs) {
     return fail("invalid_value", "top_logprobs", "top_logprobs needs logprobs: true");
   }
+  // Each choice would run the calls that the decisions allow.
+  if (!chat_.decisions.empty() && out_.choices > 1) {
+    return fail("invalid_value", "n", "n must be 1 beside tenon.approvals");
+  }
   if (out_.token_ids) chat_.tells_tokens = true;
   if (!chat_.prompt_token_ids.empty() && !chat_.previous_token_ids.empty()) {
     return fail("invalid_value", "prompt_token_ids",

@@ -117,6 +117,7 @@ const ChatRefused kRefusedFields[] = {
     {"SeedFraction", R"("seed": 0.5)", "seed", "invalid_value"},
     {"NZero", R"("n": 0)", "n", "invalid_value"},
     {"NHuge", R"("n": 1000000000)", "n", "invalid_value"},
+    {"NBesideDecisions", R"("n": 2, "tenon": {"approvals": {"a": true}})", "n", "invalid_value"},
     {"MaxTokensZero", R"("max_tokens": 0)", "max_tokens", "invalid_value"},
     {"MaxCompletionTokensHuge", R"("max_completion_tokens": 99999999999)", "max_completion_tokens",
      "invalid_value"},
