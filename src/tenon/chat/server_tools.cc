@@ -714,6 +714,12 @@ class ServerTools final : public Model {
     }
     if (!takes_tools(request)) return inner_->start(request, std::move(sink));
     ToolSet known = tools_->known_tools();
+    if (const std::string label = label_of_ours(request, known); !label.empty()) {
+      return refuse(Errc::invalid,
+                    "this server has a server of tools " + json::quoted(label) +
+                        " itself: choose another label",
+                    "tools", "invalid_value");
+    }
     const bool has_ours = std::ranges::any_of(known.list(), [&](const auto& tool) {
       return std::ranges::find(request.tools, tool.name, &message::Tool::name) ==
              request.tools.end();
@@ -732,6 +738,17 @@ class ServerTools final : public Model {
   }
 
  private:
+  // The label of a server of the request that is the name of a source of `known`, so that nothing
+  // would tell their calls apart. "": there is none.
+  static std::string label_of_ours(const ChatRequest& request, const ToolSet& known) {
+    for (const message::HostedServer& server : request.servers) {
+      const bool is_taken = std::ranges::any_of(known.list(), [&](const message::Tool& tool) {
+        return known.origin(tool.name)->source == server.label;
+      });
+      if (is_taken) return server.label;
+    }
+    return "";
+  }
   [[nodiscard]] bool takes_tools(const ChatRequest& request) const {
     const engine::ConstrainedBy constrained_by = capabilities().constrained_by;
     const bool holds_text = request.response_format.kind != message::ResponseFormat::Kind::text;
