@@ -192,12 +192,12 @@ bool MessagesDecoder::decode_message(const Value& value, const std::string& path
   } else if (message.role == Role::system) {
     if (!text_blocks(*content, where, message.parts)) return false;
   } else {
-    const std::size_t before = chat_.messages.size();
+    const std::size_t before = message_count();
     if (!assistant_blocks(*content->if_array(), where, message)) return false;
     // Its end was the result of a server's tool, behind which it said no more.
     const bool is_empty =
         message.parts.empty() && message.tool_calls.empty() && message.reasoning.empty();
-    if (is_empty && chat_.messages.size() > before) return true;
+    if (is_empty && message_count() > before) return true;
   }
   chat_.messages.push_back(std::move(message));
   return true;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -224,6 +225,7 @@ class RequestReader : protected FieldReader {
   template <class Request>
   Result<Request, ApiError> outcome(bool is_right, Request& out) {
     if (!is_right) return Failure<ApiError>(*std::move(error_));
+    add_late_results();
     out.chat = std::move(chat_);
     out.left_out = std::move(left_out_);
     return std::move(out);
@@ -268,8 +270,14 @@ class RequestReader : protected FieldReader {
   /// A call of a server's tool in an earlier answer: its name becomes one that models can have.
   void add_server_call(message::ToolCall& call, std::string server, std::string tool);
   /// Puts the result of a call behind the message with the call, and behind the other results
-  /// there. Without such a message it is the last one.
+  /// there. Without such a message it is the last one. Calls may be added to the last message only.
   void place_result(message::Message result);
+  /// Whether a message has this call.
+  [[nodiscard]] bool has_call(std::string_view id);
+  /// With those that place_result() has not put into their places yet.
+  [[nodiscard]] std::size_t message_count() const {
+    return chat_.messages.size() + late_results_.size();
+  }
   /// Fails if there is a decision on the same call already.
   bool add_decision(message::Decision decision, const std::string& path);
 
@@ -362,10 +370,20 @@ class RequestReader : protected FieldReader {
                          message::HostedServer& server);
   bool approval_rule(const json::Value& value, const std::string& path, message::Approvals& out);
   message::HostedServer* server_named(const std::string& label);
+  void index_calls();
+  void add_late_results();
 
   const mcp::AllowList* allowed_ = nullptr;
   std::set<std::string> with_toolset_;  // labels of servers
   std::string held_by_;                 // the field that constrains the answer's text
+
+  // Where the calls are, so that many results take no longer than their number.
+  std::map<std::string, std::size_t, std::less<>> call_places_;  // the last message with the call
+  std::size_t indexed_messages_ = 0;  // all of their calls are in call_places_
+  std::size_t indexed_calls_ = 0;     // of the message behind those
+  std::size_t last_other_ = 0;        // the last message that is no result
+  // Results of calls that other messages follow, by the index of the message with the call.
+  std::multimap<std::size_t, message::Message> late_results_;
 };
 
 /// The fields of local engines that constrain the answer's text, the same in all dialects.

@@ -626,13 +626,9 @@ bool ResponsesDecoder::server_call(const Value& value, const std::string& path) 
   std::string approved;
   if (!call_of_server(value, path, call)) return false;
   if (!optional_string(value, path, "approval_request_id", approved)) return false;
-  const auto has_call = [&](const Message& message) {
-    return std::ranges::find(message.tool_calls, approved, &message::ToolCall::id) !=
-           message.tool_calls.end();
-  };
   Message message{.role = Role::tool, .content = ""};
   // The call stands in the request for its approval, if that is there.
-  if (!approved.empty() && std::ranges::any_of(chat_.messages, has_call)) {
+  if (!approved.empty() && has_call(approved)) {
     message.tool_call_id = approved;
   } else {
     message.tool_call_id = call.id;
@@ -1001,11 +997,7 @@ bool ResponsesDecoder::finish() {
                 "background needs store: the client comes back to the response");
   }
   for (const message::Decision& decision : chat_.decisions) {
-    const auto has_call = [&](const Message& message) {
-      return std::ranges::find(message.tool_calls, decision.call_id, &message::ToolCall::id) !=
-             message.tool_calls.end();
-    };
-    if (std::ranges::any_of(chat_.messages, has_call)) continue;
+    if (has_call(decision.call_id)) continue;
     return fail("invalid_value", "input",
                 "input approves or refuses " + shown(decision.call_id) +
                     ", but no item asks for that approval: send that item too, or "

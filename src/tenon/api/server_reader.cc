@@ -332,19 +332,50 @@ void RequestReader::add_server_call(message::ToolCall& call, std::string server,
       call.id, message::ServerTool{.server = std::move(server), .tool = std::move(tool)});
 }
 
-void RequestReader::place_result(message::Message result) {
-  std::vector<message::Message>& messages = chat_.messages;
-  auto place = messages.end();
-  for (auto one = messages.begin(); one != messages.end(); ++one) {
-    const auto& calls = one->tool_calls;
-    if (std::ranges::find(calls, result.tool_call_id, &message::ToolCall::id) == calls.end()) {
-      continue;
+void RequestReader::index_calls() {
+  const std::vector<message::Message>& messages = chat_.messages;
+  for (std::size_t i = indexed_messages_; i < messages.size(); ++i) {
+    const auto& calls = messages[i].tool_calls;
+    for (; indexed_calls_ < calls.size(); ++indexed_calls_) {
+      call_places_.insert_or_assign(calls[indexed_calls_].id, i);
     }
-    place = std::find_if(one + 1, messages.end(), [](const message::Message& each) {
-      return each.role != message::Role::tool;
-    });
+    if (messages[i].role != message::Role::tool) last_other_ = i;
+    indexed_messages_ = i;
+    if (i + 1 < messages.size()) indexed_calls_ = 0;  // the last message may get more calls
   }
-  messages.insert(place, std::move(result));
+}
+
+bool RequestReader::has_call(std::string_view id) {
+  index_calls();
+  return call_places_.contains(id);
+}
+
+void RequestReader::place_result(message::Message result) {
+  index_calls();
+  const auto place = call_places_.find(result.tool_call_id);
+  if (place == call_places_.end() || place->second >= last_other_) {
+    chat_.messages.push_back(std::move(result));
+  } else {
+    late_results_.emplace(place->second, std::move(result));
+  }
+}
+
+void RequestReader::add_late_results() {
+  if (late_results_.empty()) return;
+  std::vector<message::Message> all;
+  all.reserve(message_count());
+  auto late = late_results_.begin();
+  for (std::size_t i = 0; i < chat_.messages.size(); ++i) {
+    const bool is_result = chat_.messages[i].role == message::Role::tool;
+    // Those of the messages before come behind the results that are there.
+    for (; !is_result && late != late_results_.end() && late->first < i; ++late) {
+      all.push_back(std::move(late->second));
+    }
+    all.push_back(std::move(chat_.messages[i]));
+  }
+  for (; late != late_results_.end(); ++late) all.push_back(std::move(late->second));
+  chat_.messages = std::move(all);
+  late_results_.clear();
 }
 
 // `{"CALL ID": true, "CALL ID": {"approve": false, "reason": "..."}}`

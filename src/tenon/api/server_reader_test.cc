@@ -182,6 +182,28 @@ TEST(ServerReader, ItemsOfServersAreRead) {
   EXPECT_EQ(chat.decisions, (std::vector<message::Decision>{{"mcpr_1", true, ""}}));
 }
 
+TEST(ServerReader, AResultStandsBehindItsCallAndTheResultsThere) {
+  const auto request = as_response(
+      R"("input": [{"role": "user", "content": "go"},
+        {"type": "mcp_approval_request", "id": "mcpr_1", "server_label": "a", "name": "put",
+         "arguments": "{}"},
+        {"type": "mcp_approval_request", "id": "mcpr_2", "server_label": "a", "name": "put",
+         "arguments": "{}"},
+        {"type": "mcp_call", "id": "mcp_1", "approval_request_id": "mcpr_1", "server_label": "a",
+         "name": "put", "arguments": "{}", "output": "one"},
+        {"role": "user", "content": "and?"},
+        {"type": "mcp_call", "id": "mcp_2", "approval_request_id": "mcpr_2", "server_label": "a",
+         "name": "put", "arguments": "{}", "output": "two"},
+        {"type": "mcp_call", "id": "mcp_3", "server_label": "a", "name": "get",
+         "arguments": "{}", "output": "three"}])");
+  ASSERT_TRUE(request) << request.error().message;
+  std::string said;
+  for (const message::Message& message : request->chat.messages) {
+    said += message.tool_calls.empty() ? message.text() + "," : "call,";
+  }
+  EXPECT_EQ(said, "go,call,one,two,and?,call,three,");
+}
+
 TEST(ServerReader, ReadsAnthropicsServersAndToolsets) {
   const std::string servers =
       R"("mcp_servers": [{"type": "url", "name": "a", "url": "https://t.example/mcp",

@@ -6,7 +6,9 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -276,18 +278,17 @@ void Request::begin_later() {
 
 // Gives calls and choices of servers' tools the names that these have for the model.
 void Request::name_tools() {
-  const auto name_of = [this](const ServerTool& wanted) -> const std::string* {
-    const auto found =
-        std::ranges::find_if(own_, [&](const auto& one) { return one.second.tool == wanted; });
-    return found == own_.end() ? nullptr : &found->first;
-  };
+  using Key = std::pair<std::string_view, std::string_view>;  // server and tool
+  std::map<Key, const std::string*> tools;
+  for (const auto& [name, own] : own_) tools.emplace(Key(own.tool.server, own.tool.tool), &name);
+  std::map<std::string_view, const std::string*> names;  // by the id of the call
   for (const auto& [id, tool] : request_.server_calls) {
-    const std::string* const name = name_of(tool);
-    if (name == nullptr) continue;
-    for (Message& message : request_.messages) {
-      for (ToolCall& call : message.tool_calls) {
-        if (call.id == id) call.name = *name;
-      }
+    const auto found = tools.find(Key(tool.server, tool.tool));
+    if (found != tools.end()) names.insert_or_assign(id, found->second);
+  }
+  for (Message& message : request_.messages) {
+    for (ToolCall& call : message.tool_calls) {
+      if (const auto found = names.find(call.id); found != names.end()) call.name = *found->second;
     }
   }
   for (const ServerTool& chosen : request_.chosen_tools) {
@@ -326,19 +327,24 @@ std::vector<Request::Open> Request::open_calls() const {
   for (std::size_t i = messages.size(); i-- > 0 && last == messages.size();) {
     if (messages[i].role == Role::assistant) last = i;
   }
+  std::set<std::string_view> hosted;
+  for (const auto& [id, tool] : request_.server_calls) hosted.insert(id);
+  std::set<std::string_view> with_result;
+  for (const Message& message : messages) {
+    if (message.role == Role::tool) with_result.insert(message.tool_call_id);
+  }
+  std::map<std::string_view, const message::Decision*> decisions;
+  for (const message::Decision& one : request_.decisions) decisions.emplace(one.call_id, &one);
   for (std::size_t i = 0; i < messages.size(); ++i) {
     for (const ToolCall& call : messages[i].tool_calls) {
-      const auto is_it = [&](const auto& one) { return one.first == call.id; };
-      const auto decision =
-          std::ranges::find(request_.decisions, call.id, &message::Decision::call_id);
-      const bool is_decided = decision != request_.decisions.end();
       const Own* const own = own_of(call.name);
-      const bool is_ours = std::ranges::any_of(request_.server_calls, is_it) ||
-                           (own != nullptr && own->needs_approval);
-      const bool has_result = std::ranges::any_of(messages, [&](const Message& message) {
-        return message.role == Role::tool && message.tool_call_id == call.id;
-      });
-      if (!is_ours || has_result) continue;
+      const auto found = decisions.find(call.id);
+      const bool is_decided = found != decisions.end();
+      const bool is_ours =
+          hosted.contains(call.id) ||
+          (own != nullptr && (own->needs_approval || (is_decided && own->is_hosted)));
+      if (!is_ours || with_result.contains(call.id)) continue;
+      const message::Decision* const decision = is_decided ? found->second : nullptr;
       Open one{.message = i, .call = call, .runs = false, .result = std::string(kNotApproved)};
       if (is_decided && decision->approves) {
         // Otherwise a client could write a call of any tool of the operator's, and have it run. The
