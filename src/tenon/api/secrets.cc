@@ -33,7 +33,8 @@ bool mask(json::Value& server) {
 
 std::string without_secrets(std::string_view body) {
   std::string text(body);
-  if (body.find("mcp") == body.npos) return text;
+  // The word may be written in escapes.
+  if (body.find("mcp") == body.npos && body.find("\\u") == body.npos) return text;
   auto parsed = json::parse(body);
   if (!parsed || parsed->if_object() == nullptr) return text;
   bool is_changed = false;
