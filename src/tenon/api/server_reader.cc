@@ -40,11 +40,25 @@ bool is_header_value(std::string_view value) {
 
 // Headers that we send ourselves, or that would change how the request is read on its way.
 bool is_own_header(std::string_view name) {
-  constexpr std::string_view kOwn[] = {"accept",       "accept-encoding", "connection",
-                                       "content-type", "content-length",  "expect",
-                                       "host",         "keep-alive",      "last-event-id",
-                                       "te",           "trailer",         "transfer-encoding",
-                                       "upgrade",      "forwarded"};
+  constexpr std::string_view kOwn[] = {"accept",
+                                       "accept-encoding",
+                                       "connection",
+                                       "content-type",
+                                       "content-length",
+                                       "expect",
+                                       "host",
+                                       "keep-alive",
+                                       "last-event-id",
+                                       "te",
+                                       "trailer",
+                                       "transfer-encoding",
+                                       "upgrade",
+                                       "forwarded",
+                                       "x-original-url",
+                                       "x-rewrite-url",
+                                       "x-http-method-override",
+                                       "traceparent",
+                                       "tracestate"};
   const std::string lower = in_lower_case(name);
   return lower.starts_with("mcp-") || lower.starts_with("proxy-") ||
          lower.starts_with("x-forwarded-") || std::ranges::find(kOwn, lower) != std::end(kOwn);

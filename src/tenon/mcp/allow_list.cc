@@ -78,9 +78,10 @@ std::string_view path_of(const http::Url& url) {
 }
 
 bool has_plain_path(std::string_view path) {
-  if (path.find('\\') != path.npos) return false;
+  // A segment may have parameters behind ';', which servers cut off: "..;x" is ".." for them.
+  if (path.find_first_of("\\;") != path.npos) return false;
   std::string all = lower(std::string(path));
-  for (const std::string_view code : {"%2f", "%5c", "%2e"}) {
+  for (const std::string_view code : {"%2f", "%5c", "%2e", "%3b", "%25"}) {
     if (all.find(code) != all.npos) return false;
   }
   all += '/';

@@ -32,8 +32,8 @@ class AllowList {
     /// server that answers for it.
     bool may_be_private = false;
   };
-  /// A path with `.` or `..` as a segment, `\` or an encoded `/`, `\` or `.` is not allowed, since
-  /// servers read such paths in different ways.
+  /// A path with `.` or `..` as a segment, `\`, `;` or an encoded `/`, `\`, `.`, `;` or `%` is not
+  /// allowed, since servers read such paths in different ways.
   [[nodiscard]] Access find(std::string_view url) const;
 
  private:
