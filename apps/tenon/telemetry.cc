@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tenon/base/log.h"
+#include "tenon/http/client.h"
 
 namespace tenon::app {
 
@@ -15,7 +16,8 @@ OrComplaint<Telemetry> Telemetry::start(const telemetry::Chosen& chosen) {
   if (settings->sends_nothing()) return all;
   for (const auto& [what, url] :
        {std::pair("spans", &settings->traces_url), std::pair("metrics", &settings->metrics_url)}) {
-    if (!url->empty()) log::info(std::string("telemetry: ") + what + " go to " + *url);
+    if (url->empty()) continue;
+    log::info(std::string("telemetry: ") + what + " go to " + http::without_secrets(*url));
   }
   auto exporter = telemetry::Exporter::start(*std::move(settings), std::string(kVersion));
   if (!exporter) return complaint(exporter.error());

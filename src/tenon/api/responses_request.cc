@@ -15,6 +15,7 @@
 #include "tenon/api/client_tools.h"
 #include "tenon/api/compaction.h"
 #include "tenon/api/left_out_content.h"
+#include "tenon/http/client.h"
 #include "tenon/json/members.h"
 
 // How a request is decoded
@@ -1023,8 +1024,14 @@ json::Object ResponsesDecoder::echo_of(const Value& body) const {
   Value tools = given("tools", json::Array());
   for (Value& tool : *tools.if_array()) {
     // What is stored and shown must have no secrets.
-    for (const std::string_view secret : {"headers", "authorization"}) {
-      if (*tool.find("type") == Value("mcp")) tool.if_object()->erase(secret);
+    if (*tool.find("type") == Value("mcp")) {
+      for (const std::string_view secret : {"headers", "authorization"}) {
+        tool.if_object()->erase(secret);
+      }
+      Value* const url = tool.find("server_url");
+      if (url != nullptr && url->if_string() != nullptr) {
+        *url = http::without_secrets(*url->if_string());
+      }
     }
     if (*tool.find("type") != Value("function")) continue;
     for (const std::string key : {"parameters", "strict"}) {

@@ -1,5 +1,8 @@
 #include "tenon/api/secrets.h"
 
+#include <utility>
+
+#include "tenon/http/client.h"
 #include "tenon/json/value.h"
 
 namespace tenon::api {
@@ -15,6 +18,16 @@ bool mask(json::Value& server) {
   for (const std::string_view key : {"authorization", "authorization_token"}) {
     if (!members->contains(key)) continue;
     members->set(std::string(key), kMask);
+    is_changed = true;
+  }
+  // A query may have a key in it, as ".../mcp?key=...".
+  for (const std::string_view key : {"server_url", "url"}) {
+    json::Value* const address = members->find(key);
+    const std::string* const given = address == nullptr ? nullptr : address->if_string();
+    if (given == nullptr) continue;
+    std::string told = http::without_secrets(*given);
+    if (told == *given) continue;
+    *address = std::move(told);
     is_changed = true;
   }
   json::Value* const headers = members->find("headers");

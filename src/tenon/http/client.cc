@@ -721,6 +721,15 @@ Expected<Url> parse_url(std::string_view text) {
   return url;
 }
 
+std::string without_secrets(std::string_view url) {
+  const std::size_t scheme = url.find("://");
+  const std::size_t begin = scheme == url.npos ? 0 : scheme + 3;
+  std::string_view rest = url.substr(begin);
+  // A password may have any character in it, so in what is no URL of ours the last '@' counts.
+  if (!parse_url(url) && rest.find('@') != rest.npos) rest.remove_prefix(rest.rfind('@') + 1);
+  return std::string(url.substr(0, begin)) + std::string(rest.substr(0, rest.find_first_of("?#")));
+}
+
 Expected<std::unique_ptr<Client>> Client::create(ClientOptions options) {
   auto core = std::make_shared<Core>();
   core->options = std::move(options);

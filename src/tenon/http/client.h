@@ -28,6 +28,10 @@ struct Url {
 /// example a user name or a fragment.
 [[nodiscard]] Expected<Url> parse_url(std::string_view text);
 
+/// The text without what may be a secret in it: a user name and password, the query and fragment.
+/// For what is logged, told or kept.
+[[nodiscard]] std::string without_secrets(std::string_view url);
+
 struct ClientOptions {
   unsigned threads = 1;
   std::size_t max_header_bytes = std::size_t{64} << 10;

@@ -85,6 +85,24 @@ TEST(ParseUrl, ReadsWhatCanBeCalled) {
   }
 }
 
+TEST(WithoutSecrets, CutsUserAndQuery) {
+  struct Row {
+    std::string_view url;
+    std::string_view told;
+  };
+  constexpr Row kRows[] = {
+      {"https://a.b/c", "https://a.b/c"},
+      {"https://a.b/@c", "https://a.b/@c"},
+      {"https://a.b/c?key=s3cret@x", "https://a.b/c"},
+      {"https://u:s3cret@a.b/c?d", "https://a.b/c"},
+      {"https://u:s3/c?r#e@t@a.b/c#d", "https://a.b/c"},
+      {"ftp://u@a.b", "ftp://a.b"},
+      {"u:s3cret@a.b", "a.b"},
+      {"", ""},
+  };
+  for (const Row& row : kRows) EXPECT_EQ(without_secrets(row.url), row.told) << row.url;
+}
+
 TEST(ParseUrl, RefusesTheRest) {
   for (std::string_view text : {""sv,
                                 "a"sv,

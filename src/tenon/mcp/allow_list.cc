@@ -103,11 +103,12 @@ Expected<AllowList> AllowList::read(const std::vector<std::string>& entries,
   for (const std::string& entry : entries) {
     auto url = http::parse_url(entry);
     if (!url) {
-      return Unexpected(Error{Errc::invalid, "\"" + entry + "\" is " + url.error().message});
+      return Unexpected(Error{
+          Errc::invalid, "\"" + http::without_secrets(entry) + "\" is " + url.error().message});
     }
     if (url->target.find('?') != url->target.npos || url->host.find('*') != url->host.npos ||
         !has_plain_path(path_of(*url))) {
-      return Unexpected(Error{Errc::invalid, "\"" + entry +
+      return Unexpected(Error{Errc::invalid, "\"" + http::without_secrets(entry) +
                                                  "\" must be an address with a plain path, like "
                                                  "\"https://tools.example/mcp\""});
     }

@@ -265,9 +265,9 @@ void Exporter::Impl::tell(const std::string& url, const Attempt& outcome) {
   if (outcome.is_taken == !is_failing) return;
   is_failing = !outcome.is_taken;
   if (is_failing) {
-    log::warn("telemetry: " + url + " takes nothing: " + outcome.why);
+    log::warn("telemetry: " + http::without_secrets(url) + " takes nothing: " + outcome.why);
   } else {
-    log::info("telemetry: " + url + " takes spans and metrics again");
+    log::info("telemetry: " + http::without_secrets(url) + " takes spans and metrics again");
   }
 }
 

@@ -206,8 +206,8 @@ Expected<Settings> Reader::run() {
   for (const std::string& one : {settings.traces_url, settings.metrics_url}) {
     if (one.empty()) continue;
     if (const auto read = http::parse_url(one); !read) {
-      return Unexpected(
-          Error{Errc::invalid, "telemetry.endpoint: \"" + one + "\" is " + read.error().message});
+      return Unexpected(Error{Errc::invalid, "telemetry.endpoint: \"" + http::without_secrets(one) +
+                                                 "\" is " + read.error().message});
     }
   }
   const std::string_view protocol = text("OTEL_EXPORTER_OTLP_PROTOCOL");
