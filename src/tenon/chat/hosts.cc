@@ -1,6 +1,7 @@
 #include "tenon/chat/hosts.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "tenon/base/utf8.h"
@@ -82,24 +83,44 @@ std::shared_ptr<Hosts::Host> Hosts::host(const std::string& owner,
   return made;
 }
 
+// One request asks at a time; the others wait, each within its own context, and find the list.
+Expected<std::vector<message::Tool>> Hosts::all_tools(Host& host, const ToolContext& context) {
+  constexpr std::chrono::milliseconds kMoment{20};
+  std::unique_lock lock(host.mutex);
+  while (host.is_asked) {
+    if (context.is_over()) {
+      return Unexpected(Error{Errc::unavailable, host.source->name() + " has not answered yet"});
+    }
+    host.changed.wait_for(lock, kMoment);
+  }
+  const std::uint64_t version = host.source->version();
+  if (host.version && *host.version == version) return host.tools;
+  host.is_asked = true;
+  lock.unlock();
+  const auto ask = [&]() -> Expected<std::vector<message::Tool>> {
+    try {
+      return host.source->tools(context);
+    } catch (const std::exception& thrown) {
+      return Unexpected(Error{Errc::unavailable, thrown.what()});
+    }
+  };
+  auto told = ask();
+  lock.lock();
+  host.is_asked = false;
+  host.changed.notify_all();
+  if (!told) return told;
+  host.tools = *told;
+  host.version = version;  // a change meanwhile is asked for the next time
+  return told;
+}
+
 Expected<HostedTools> Hosts::tools(const std::string& owner, const message::HostedServer& server,
                                    const ToolContext& context) {
   const std::shared_ptr<Host> found = host(owner, server);
-  std::vector<message::Tool> all;
-  {
-    // One request asks at a time; the others then find the list.
-    const std::lock_guard lock(found->mutex);
-    const std::uint64_t version = found->source->version();
-    if (!found->version || *found->version != version) {
-      auto told = found->source->tools(context);
-      if (!told) return Unexpected(std::move(told.error()));
-      found->tools = *std::move(told);
-      found->version = version;  // a change meanwhile is asked for the next time
-    }
-    all = found->tools;
-  }
+  auto all = all_tools(*found, context);
+  if (!all) return Unexpected(std::move(all.error()));
   HostedTools out{.source = found->source, .tools = {}, .listed = {}};
-  for (message::Tool& tool : all) {
+  for (message::Tool& tool : *all) {
     const json::Value annotations = found->source->annotations(tool.name);
     if (!is_wanted(server, tool.name, annotations)) continue;
     json::Object listed{{"name", utf8::sanitized(tool.name)},

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -50,12 +51,15 @@ class Hosts {
     std::string key;
     std::shared_ptr<McpServer> source;
     Clock::time_point used;
-    std::mutex mutex;  // guards the members below
+    std::mutex mutex;  // guards the members below; never held while waiting for the server
+    std::condition_variable changed;
+    bool is_asked = false;
     std::optional<std::uint64_t> version;
     std::vector<message::Tool> tools;
   };
 
   std::shared_ptr<Host> host(const std::string& owner, const message::HostedServer& server);
+  static Expected<std::vector<message::Tool>> all_tools(Host& host, const ToolContext& context);
 
   const std::string version_;
   std::mutex mutex_;  // guards the members below
