@@ -86,6 +86,7 @@ struct Exporter::Impl {
       : settings(std::move(chosen)), sender{settings.resource, std::move(version)} {}
 
   void work();
+  void send_all();
   [[nodiscard]] std::vector<trace::SpanData> take_batch();
   void send_spans(const std::vector<trace::SpanData>& batch);
   void send_metrics();
@@ -128,8 +129,23 @@ std::vector<trace::SpanData> Exporter::Impl::take_batch() {
   return batch;
 }
 
+// Runs in the thread of its own.
 void Exporter::Impl::work() {
   const crash::ThreadStack stack;
+  while (true) {
+    try {
+      return send_all();
+    } catch (const std::exception& thrown) {
+      log::error(std::string("telemetry: ") + thrown.what());
+    }
+    std::this_thread::sleep_for(kFirstPause);
+    const std::lock_guard lock(mutex);
+    if (ends) return;
+  }
+}
+
+// Returns when the exporter ends.
+void Exporter::Impl::send_all() {
   auto spans_due = Clock::now() + settings.delay;
   auto metrics_due = Clock::now() + settings.metrics_interval;
   std::unique_lock lock(mutex);
