@@ -124,6 +124,7 @@ class Request final : public message::ChatSinkBefore, public std::enable_shared_
     ToolCall call;
     bool runs = false;
     std::string result;  // if it does not run
+    AuditDecision decision = AuditDecision::refused;
   };
 
   [[nodiscard]] Result<void, Refusal> ask(Model& model);
@@ -347,6 +348,7 @@ std::vector<Request::Open> Request::open_calls() const {
       const message::Decision* const decision = is_decided ? found->second : nullptr;
       Open one{.message = i, .call = call, .runs = false, .result = std::string(kNotApproved)};
       if (is_decided && decision->approves) {
+        one.decision = AuditDecision::approved;
         // Otherwise a client could write a call of any tool of the operator's, and have it run. The
         // servers that the request names are the client's own.
         one.runs = i == last && (own == nullptr || own->needs_approval || own->is_hosted);
@@ -393,10 +395,10 @@ void Request::answer_open(const std::vector<Open>& open, std::vector<ToolResult>
     ToolResult given{.tool_call_id = one.call.id, .output = one.result, .is_error = true};
     if (one.runs && result != results.end()) {
       given = std::move(*result++);
-      tell(one.call, given, AuditDecision::approved);
+      tell(one.call, given, one.decision);
       ++run_;
     } else {
-      audit(one.call, AuditDecision::refused, nullptr);
+      audit(one.call, one.decision, nullptr);
     }
     Message& message =
         added[one.message].emplace_back(message::tool_result(one.call, std::move(given.output)));
@@ -606,6 +608,7 @@ void Request::wait_for_approvals(const std::vector<ToolCall>& calls) {
   sink_->on_event(wanted, {});
   message::Finish finish = round_.finish();
   finish.usage = usage_;
+  end_agent_span(span_, finish);
   sink_->on_event(finish, {});
   sink_.reset();
 }

@@ -549,8 +549,8 @@ ToolOutput Toolbox::Impl::perform_or_remember(Job& job) {
 ToolOutput Toolbox::Impl::perform_in_span(Job& job) {
   const trace::Scope scope(job.batch->trace);
   const Tool& tool = job.entry->tool;
-  // A call of a tool that does not exist runs nothing.
-  trace::Span span = tool.name.empty()
+  // A call of a tool that does not exist runs nothing, and what has no identity is no model's call.
+  trace::Span span = job.entry->identity.empty()
                          ? trace::Span()
                          : tool_span(tool.name, tool.description, job.call_id, job.arguments);
   ToolOutput output;
