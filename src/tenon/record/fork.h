@@ -15,7 +15,8 @@ namespace tenon::record {
 ///     auto forked = forked_engine(read, 12, engine);   // the first twelve as they were
 ///
 /// Where the requests of a run have a grammar, it reads the recorded tokens; a run whose grammar
-/// does not allow one of them is refused, with its number. `read` must outlive the engine. Fails
+/// does not allow one of them is refused, with its number. The grammar does not read a run that is
+/// given whole, since nothing goes on from its tokens. `read` must outlive the engine. Fails
 /// with `invalid` if the recording has fewer tokens, or if `engine` has another vocabulary, and
 /// with `unsupported` if an answer cannot go on from within it: the recorded model, or `engine`,
 /// takes messages.
