@@ -1,4 +1,14 @@
-// Servers of tools that a request names, and what its client decides about their calls.
+// Servers of tools that a request names, and what its client decides about their calls. The
+// dialects say the same in different places: OpenAI's tool of type `mcp` is a server, its rules and
+// its tools in one object (mcp_tool); Anthropic's request lists servers (mcp_server_list) and names
+// them among its tools (mcp_toolset), so toolsets_fit() checks at the end that each server has a
+// set and each set a server. All of it becomes message::HostedServer.
+//
+// In the history, a call of such a server and its result may stand in one message of the assistant.
+// The model's history has the result in a message of its own behind that: place_result() finds the
+// call by its id in an index (index_calls), and results whose place lies before other messages
+// are put there in one pass when everything is read (add_late_results), so that a long history
+// takes linear time.
 
 #include <algorithm>
 #include <cstddef>

@@ -748,7 +748,7 @@ class ServerTools final : public Model {
 
  private:
   // The label of a server of the request that is the name of a source of `known`, so that nothing
-  // would tell their calls apart. "": there is none.
+  // would tell their calls apart; "" if no label is taken.
   static std::string label_of_ours(const ChatRequest& request, const ToolSet& known) {
     for (const message::HostedServer& server : request.servers) {
       const bool is_taken = std::ranges::any_of(known.list(), [&](const message::Tool& tool) {
