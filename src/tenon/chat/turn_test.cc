@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -22,12 +23,13 @@ namespace {
 using message::FinishReason;
 
 /// Folds the events, and keeps their kinds in order: c content, r reasoning, ( call begin, a
-/// arguments, ) call end, . finish.
+/// arguments, ) call end, d diagnostic, . finish; T[A]? those of servers of tools.
 class TurnRecorder final : public message::ChatSink {
  public:
   void on_event(const message::ChatEvent& event,
                 const std::vector<message::TokenLogprob>& logprobs) override {
-    constexpr std::string_view kLetters = "cr(a)d.";
+    constexpr std::string_view kLetters = "cr(a)T[A]?d.";
+    static_assert(kLetters.size() == std::variant_size_v<message::ChatEvent>);
     letters += kLetters[event.index()];
     if (letters.size() > 1 && letters.back() == letters[letters.size() - 2]) letters.pop_back();
     for (const message::TokenLogprob& logprob : logprobs) logprob_bytes += logprob.bytes;

@@ -73,7 +73,7 @@ std::optional<std::set<std::string>> ends_before(const std::string& trigger,
     if (begun.find(stop) != begun.npos) return std::nullopt;
     // The shortest end comes first: one that ends with another says nothing more.
     std::vector<std::string_view> of_stop;
-    for (std::size_t size = std::min(stop.size(), trigger.size()) - 1; size > 0; --size) {
+    for (std::size_t size = std::min(stop.size(), trigger.size()); size-- > 1;) {
       if (!stop.ends_with(begun.substr(0, size))) continue;
       const std::string_view end = std::string_view(stop).substr(0, stop.size() - size);
       const auto is_in_end = [&](std::string_view other) { return end.ends_with(other); };

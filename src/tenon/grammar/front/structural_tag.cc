@@ -475,6 +475,7 @@ class TagReader {
                        .only_first = boolean(format, "stop_after_first")});
   }
   NodeId dispatched(Dispatch dispatch) {
+    if (error_) return 0;  // a trigger may be empty
     if (std::string much = excess(dispatch); !much.empty()) {
       fail(path_, std::move(much), Errc::limit_exceeded);
       return 0;
