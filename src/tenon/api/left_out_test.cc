@@ -163,7 +163,7 @@ const LeftOutRow kLeftOutRows[] = {
      left_out_messages,
      R"({"max_tokens": 1, "messages": [{"role": "user", "content": "a"}], "container": "c",
          "mcp_servers": [{"type": "url", "url": "https://x.example", "name": "x"}]})",
-     {{}, {"a"}, {"container", "mcp_servers"}}},
+     {{}, {"a"}, {"mcp_servers", "container"}}},
     {"ResponsesToolsThatRunElsewhere",
      left_out_responses,
      R"({"input": "a", "tools": [{"type": "shell", "environment": {"type": "container_auto"}},

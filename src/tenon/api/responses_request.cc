@@ -431,7 +431,10 @@ bool ResponsesDecoder::item_of(std::string_view type, const Value& value, const 
   }
   if (type == "reasoning") return thought(value, path);
   if (type == "mcp_list_tools") return listed_tools(value, path);
-  if (type == "mcp_call") return server_call(value, path);
+  // Without a label it is the work of a server elsewhere: it is left out, as below.
+  if (type == "mcp_call" && present(value, "server_label") != nullptr) {
+    return server_call(value, path);
+  }
   if (type == "mcp_approval_request") return asked_approval(value, path);
   if (type == "mcp_approval_response") return approval(value, path);
   if (const ClientTool* tool = client_tool_of_call(type)) return client_call(*tool, value, path);
