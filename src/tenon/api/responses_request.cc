@@ -431,7 +431,7 @@ bool ResponsesDecoder::item_of(std::string_view type, const Value& value, const 
   }
   if (type == "reasoning") return thought(value, path);
   if (type == "mcp_list_tools") return listed_tools(value, path);
-  // Without a label it is the work of a server elsewhere: it is left out, as below.
+  // Without a label it is the work of some other server: it is left out, as below.
   if (type == "mcp_call" && present(value, "server_label") != nullptr) {
     return server_call(value, path);
   }
