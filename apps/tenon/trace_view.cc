@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "tenon/chat/call_check.h"
+#include "tenon/chat/model_before.h"
 #include "tenon/json/value.h"
 #include "tenon/schema/schema.h"
 
@@ -296,24 +297,11 @@ class TraceSink final : public message::ChatSink {
   const AnswerTrace::Clock::time_point begun_ = AnswerTrace::Clock::now();
 };
 
-class TracedModel final : public chat::Model {
+class TracedModel final : public chat::ModelBefore {
  public:
   TracedModel(std::shared_ptr<chat::Model> inner, std::function<void(const AnswerTrace&)> tell)
-      : inner_(std::move(inner)), tell_(std::move(tell)) {}
+      : ModelBefore(std::move(inner)), tell_(std::move(tell)) {}
 
-  const std::string& name() const override { return inner_->name(); }
-  const std::vector<std::string>& aliases() const override { return inner_->aliases(); }
-  const engine::Capabilities& capabilities() const override { return inner_->capabilities(); }
-  engine::EngineStats stats() const override { return inner_->stats(); }
-  engine::Engine* engine() const override { return inner_->engine(); }
-  const format::Format* format() const override { return inner_->format(); }
-  chat::GrammarCounts grammar_counts() const override { return inner_->grammar_counts(); }
-  chat::Prices prices() const override { return inner_->prices(); }
-  bool takes_rlm() const override { return inner_->takes_rlm(); }
-  Result<chat::Prepared, chat::Refusal> prepare(
-      const message::ChatRequest& request) const override {
-    return inner_->prepare(request);
-  }
   Result<std::unique_ptr<chat::Answer>, chat::Refusal> start(
       const message::ChatRequest& request, std::shared_ptr<message::ChatSink> sink) override {
     const auto watching = std::make_shared<TraceSink>(request, std::move(sink), tell_);
@@ -323,7 +311,6 @@ class TracedModel final : public chat::Model {
   }
 
  private:
-  const std::shared_ptr<chat::Model> inner_;
   const std::function<void(const AnswerTrace&)> tell_;
 };
 

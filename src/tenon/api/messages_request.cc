@@ -90,7 +90,6 @@ class MessagesDecoder : public RequestReader {
   bool thinking_edit(const Value& value, const std::string& path, ContextEdit& out);
   bool counted(const Value& value, const std::string& path,
                std::initializer_list<std::string_view> types, std::uint64_t& out);
-  bool names(const Value& value, const std::string& path, std::vector<std::string>& out);
   bool finish(bool counts_only);
 
   bool other_block(const Value& block, std::string_view type, const std::string& path,
@@ -581,17 +580,6 @@ bool MessagesDecoder::counted(const Value& value, const std::string& path,
   return true;
 }
 
-bool MessagesDecoder::names(const Value& value, const std::string& path,
-                            std::vector<std::string>& out) {
-  if (!kind(value, Kind::array, path)) return false;
-  const json::Array& items = *value.if_array();
-  if (!at_most(kMaxTools, items.size(), path, "names")) return false;
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    if (!string(items[i], at(path, i), out.emplace_back())) return false;
-  }
-  return true;
-}
-
 bool MessagesDecoder::uses_edit(const Value& value, const std::string& path, ContextEdit& out) {
   if (!only(value, path,
             {"type", "trigger", "keep", "clear_at_least", "exclude_tools", "clear_tool_inputs"})) {
@@ -610,11 +598,11 @@ bool MessagesDecoder::uses_edit(const Value& value, const std::string& path, Con
     return false;
   }
   const Value* stay = present(value, "exclude_tools");
-  if (stay != nullptr && !names(*stay, in(path, "exclude_tools"), out.excluded)) return false;
+  if (stay != nullptr && !tool_names(*stay, in(path, "exclude_tools"), out.excluded)) return false;
   const Value* inputs = present(value, "clear_tool_inputs");
   if (inputs == nullptr) return true;
   const std::string where = in(path, "clear_tool_inputs");
-  if (inputs->if_array() != nullptr) return names(*inputs, where, out.input_tools);
+  if (inputs->if_array() != nullptr) return tool_names(*inputs, where, out.input_tools);
   return boolean(*inputs, where, out.clears_all_inputs);
 }
 

@@ -341,6 +341,8 @@ class RequestReader : protected FieldReader {
   bool take_prefill(const std::string& param, const std::string& refusal);
 
   bool is_tool_name(const std::string& name, const std::string& path);
+  /// A list of names of tools.
+  bool tool_names(const json::Value& value, const std::string& path, std::vector<std::string>& out);
 
   message::ChatRequest chat_;
 
@@ -363,7 +365,6 @@ class RequestReader : protected FieldReader {
   bool server_headers(const json::Value& value, const std::string& path,
                       message::HostedServer& server);
   bool bearer(const json::Value& value, const std::string& path, message::HostedServer& server);
-  bool tool_names(const json::Value& value, const std::string& path, std::vector<std::string>& out);
   bool tool_filter(const json::Value& value, const std::string& path,
                    std::vector<std::string>& names, bool& only_reading);
   bool allowed_of_server(const json::Value& value, const std::string& path,

@@ -16,6 +16,7 @@
 #include "tenon/base/patience.h"
 #include "tenon/base/trace.h"
 #include "tenon/chat/kept_tokens.h"
+#include "tenon/chat/model_before.h"
 #include "tenon/engine/run_slot.h"
 
 namespace tenon::chat {
@@ -251,25 +252,13 @@ class TrialAnswer final : public Answer {
   const std::uint32_t prompt_tokens_;
 };
 
-class SecondTry final : public Model {
+class SecondTry final : public ModelBefore {
  public:
   SecondTry(std::shared_ptr<Model> inner, std::chrono::milliseconds time_limit)
-      : inner_(std::move(inner)), time_limit_(time_limit) {}
+      : ModelBefore(std::move(inner)), time_limit_(time_limit) {}
   ~SecondTry() override { errands_->close(); }
   SecondTry(const SecondTry&) = delete;
   SecondTry& operator=(const SecondTry&) = delete;
-
-  const std::string& name() const override { return inner_->name(); }
-  const std::vector<std::string>& aliases() const override { return inner_->aliases(); }
-  const engine::Capabilities& capabilities() const override { return inner_->capabilities(); }
-  engine::EngineStats stats() const override { return inner_->stats(); }
-  engine::Engine* engine() const override { return inner_->engine(); }
-  const format::Format* format() const override { return inner_->format(); }
-  Result<Prepared, Refusal> prepare(const ChatRequest& request) const override {
-    return inner_->prepare(request);
-  }
-  GrammarCounts grammar_counts() const override { return inner_->grammar_counts(); }
-  Prices prices() const override { return inner_->prices(); }
 
   // An answer that continues a given beginning cannot be begun again.
   Result<std::unique_ptr<Answer>, Refusal> start(const ChatRequest& request,
@@ -287,7 +276,6 @@ class SecondTry final : public Model {
   }
 
  private:
-  const std::shared_ptr<Model> inner_;
   const std::chrono::milliseconds time_limit_;
   const std::shared_ptr<Errands> errands_ = std::make_shared<Errands>();
 };

@@ -18,6 +18,7 @@
 #include "tenon/base/utf8.h"
 #include "tenon/chat/hosts.h"
 #include "tenon/chat/kept_tokens.h"
+#include "tenon/chat/model_before.h"
 #include "tenon/chat/spans.h"
 #include "tenon/message/build.h"
 
@@ -681,31 +682,24 @@ class RequestAnswer final : public Answer {
   const std::shared_ptr<Request> request_;
 };
 
-class ServerTools final : public Model {
+class ServerTools final : public ModelBefore {
  public:
   ServerTools(std::shared_ptr<Model> inner, std::shared_ptr<Toolbox> tools,
               const ServerToolsOptions& options)
-      : inner_(std::move(inner)),
+      : ModelBefore(std::move(inner)),
         tools_(std::move(tools)),
         common_(std::make_shared<Common>(inner_, tools_, options)) {}
   ServerTools(const ServerTools&) = delete;
   ServerTools& operator=(const ServerTools&) = delete;
   ~ServerTools() override { tools_.reset(); }  // waits for running calls, which use the model
 
-  const std::string& name() const override { return inner_->name(); }
-  const std::vector<std::string>& aliases() const override { return inner_->aliases(); }
-  const engine::Capabilities& capabilities() const override { return inner_->capabilities(); }
   // While a request's tools run, the model is still in use.
   engine::EngineStats stats() const override {
     engine::EngineStats stats = inner_->stats();
     stats.unfinished += common_->waiting.load();
     return stats;
   }
-  engine::Engine* engine() const override { return inner_->engine(); }
-  const format::Format* format() const override { return inner_->format(); }
-  GrammarCounts grammar_counts() const override { return inner_->grammar_counts(); }
   Model* without_tools() override { return inner_.get(); }
-  Prices prices() const override { return inner_->prices(); }
 
   Result<Prepared, Refusal> prepare(const ChatRequest& request) const override {
     if (!takes_tools(request)) return inner_->prepare(request);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tenon/chat/made_by.h"
+#include "tenon/chat/model_before.h"
 #include "tenon/json/members.h"
 #include "tenon/record/play.h"
 #include "tenon/vocab/byte_tokenizer.h"
@@ -68,22 +69,10 @@ class RecordedAnswer final : public chat::Answer {
   const std::uint32_t prompt_tokens_;
 };
 
-class RecordedModel final : public chat::Model {
+class RecordedModel final : public chat::ModelBefore {
  public:
   RecordedModel(const Read& read, std::shared_ptr<chat::Model> inner)
-      : read_(read), inner_(std::move(inner)) {}
-
-  const std::string& name() const override { return inner_->name(); }
-  const std::vector<std::string>& aliases() const override { return inner_->aliases(); }
-  const engine::Capabilities& capabilities() const override { return inner_->capabilities(); }
-  engine::EngineStats stats() const override { return inner_->stats(); }
-  engine::Engine* engine() const override { return inner_->engine(); }
-  const format::Format* format() const override { return inner_->format(); }
-  Result<chat::Prepared, chat::Refusal> prepare(
-      const message::ChatRequest& request) const override {
-    return inner_->prepare(request);
-  }
-  chat::GrammarCounts grammar_counts() const override { return inner_->grammar_counts(); }
+      : ModelBefore(std::move(inner)), read_(read) {}
 
   Result<std::unique_ptr<chat::Answer>, chat::Refusal> start(
       const message::ChatRequest& request, std::shared_ptr<message::ChatSink> sink) override {
@@ -95,7 +84,6 @@ class RecordedModel final : public chat::Model {
 
  private:
   const Read& read_;
-  const std::shared_ptr<chat::Model> inner_;
   std::atomic<std::size_t> next_ = 0;
 };
 

@@ -58,8 +58,8 @@ struct Settings {
   std::chrono::milliseconds timeout{10'000};  ///< For one export, its retries among it.
   std::chrono::milliseconds delay{5'000};     ///< Between batches of spans.
   std::chrono::milliseconds metrics_interval{60'000};
-  std::size_t max_queue = 2048;  ///< Spans that wait.
-  std::size_t max_batch = 512;
+  std::size_t max_queue = 2048;  ///< So many spans wait to be sent; later ones are dropped.
+  std::size_t max_batch = 512;   ///< So many are sent at once.
 
   [[nodiscard]] bool sends_nothing() const { return traces_url.empty() && metrics_url.empty(); }
 };
