@@ -771,7 +771,6 @@ class ServerTools final : public ModelBefore {
     return added;
   }
 
-  const std::shared_ptr<Model> inner_;
   std::shared_ptr<Toolbox> tools_;
   const std::shared_ptr<Common> common_;
 };
