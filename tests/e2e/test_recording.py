@@ -5,6 +5,8 @@ import time
 
 import pytest
 import requests
+from recursive import ask as asks
+from recursive import recursive, turns
 from serving import ROOT, TENON, serving
 from tools import user
 
@@ -174,3 +176,23 @@ def test_without_contents_a_recording_has_none(tmp_path):
     assert "weather" not in text and "Paris" not in text
     refused = replay(file)
     assert refused.returncode == 3 and "no contents" in refused.stderr
+
+
+def test_the_models_that_a_recursive_model_asks_are_runs(tmp_path):
+    code = "```repl\nparts = llm_query_batched(['a', 'b'])\nprint(parts)\n```"
+    with recursive(tmp_path, turns(code, "FINAL_VAR(parts)"), server=f'record = "{tmp_path / "records"}"') as (server, policy):
+        server.records = tmp_path / "records"
+        text, file = record(server, "/v1/chat/completions", asks("q"))
+    assert json.loads(text)["choices"][0]["finish_reason"] == "stop"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    runs = [line for line in lines if "run" in line and "choice" in line and "part" in line]
+    assert [run["run"] for run in runs] == list(range(4))
+    assert sorted(run["part"] for run in runs) == ["question", "question", "root", "root"]
+    ended = [line for line in lines if "run_end" in line]
+    assert sorted(line["run"] for line in ended) == list(range(4)) and all(line["run_end"] == "stop" for line in ended)
+    texts = {number: "".join(line.get("text", "") for line in lines if line.get("run") == number and ("token" in line or "piece" in line))
+             for number in range(4)}
+    assert sorted(texts[run["run"]] for run in runs if run["part"] == "question") == ["<a>", "<b>"]
+    assert texts[runs[0]["run"]] == code
+    done = replay(file)
+    assert done.returncode == 3 and "recursive model" in done.stderr

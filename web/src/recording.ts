@@ -63,6 +63,7 @@ export interface Run {
   at: number;
   step: number;
   choice: number;
+  part: string; // of a recursive model's answer; "": the answer itself
   madeBy: JsonObject;
   prompt: Uint8Array;
   hasPrompt: boolean;
@@ -227,6 +228,7 @@ export class Recording {
       number: number(line["run"], this.runs.length),
       at, step,
       choice: number(line["choice"]),
+      part: text(line["part"]),
       madeBy: this.#makers[number(line["made_by"])] ?? {},
       prompt,
       hasPrompt: typeof source === "string",
@@ -243,7 +245,7 @@ export class Recording {
     const lengths = list(line["lengths"]).map((length) => Math.max(0, number(length)));
     if (lengths.length > 0 && lengths.length === run.ids.length) run.lengths = lengths;
     this.runs.push(run);
-    this.#runOf.set(run.choice, run);
+    if (run.part === "") this.#runOf.set(run.choice, run);
     this.steps.push({ kind: "run", at, step, text: `run ${run.number}`, run });
   }
 
@@ -268,7 +270,7 @@ export class Recording {
       end: run.outputBytes + size,
       control: line["control"] === true,
       count: number(line["count"], 1),
-      state: "held",
+      state: run.part === "" ? "held" : "content", // no events tell what the texts of parts are
     };
     if (raw) token.raw = raw;
     const legal = maybeNumber(line["legal"]);
@@ -285,6 +287,7 @@ export class Recording {
     run.last = at;
     run.tokens.push(token);
     this.steps.push(token);
+    if (run.part !== "") return;
     const held = this.#held.get(run.choice);
     if (held) held.push(token);
     else this.#held.set(run.choice, [token]);

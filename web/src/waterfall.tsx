@@ -13,14 +13,17 @@ interface Row { label: string; note: string; bars: Bar[]; go?: Partial<Place>; i
 
 export function rowsOf(recording: Recording): Row[] {
   const rows: Row[] = [];
-  const lastOfChoice = new Map<number, { run: Run; end: number }>(); // the choice's run before, and when it ended
+  const lastOf = new Map<string, { run: Run; end: number }>(); // the run before of what goes on run by run, and when it ended
   const hasChoices = recording.runs.some((run) => run.choice !== recording.runs[0]!.choice);
   recording.runs.forEach((run, at) => {
-    const before = lastOfChoice.get(run.choice);
+    // Questions of a recursive model do not follow each other: many are under way at once.
+    const isRoot = run.part.startsWith("root");
+    const series = run.part === "" || isRoot ? `${run.choice} ${run.part}` : undefined;
+    const before = series === undefined ? undefined : lastOf.get(series);
     if (before && run.at > before.end) {
       const tools = before.run.events.filter((event) => event.at >= before.end && /tool/.test(event.code));
       const names = tools.map((event) => event.message || event.code).slice(0, 3).join("; ");
-      rows.push({ label: tools.length > 0 ? "tools" : "between runs", note: `${duration(run.at - before.end)}${names !== "" ? `: ${names}` : ""}`, bars: [{ from: before.end, to: run.at, kind: "tools" }], isBad: tools.some((event) => event.code === "tool_failed") });
+      rows.push({ label: tools.length > 0 ? "tools" : isRoot ? "code and its questions" : "between runs", note: `${duration(run.at - before.end)}${names !== "" ? `: ${names}` : ""}`, bars: [{ from: before.end, to: run.at, kind: "tools" }], isBad: tools.some((event) => event.code === "tool_failed") });
     }
     const first = run.tokens[0]?.at ?? run.pieces[0]?.at ?? run.last;
     // Diagnostics tell of tools too, which run after it.
@@ -28,13 +31,13 @@ export function rowsOf(recording: Recording): Row[] {
     const calls = run.events.filter((event) => event.name === "call_begin").map((event) => event.call);
     const prompt = run.promptTokens || (usageOf(run.finish?.usage).prompt ?? 0);
     rows.push({
-      label: `run ${run.number}${hasChoices ? `, choice ${run.choice}` : ""}`,
+      label: `${run.part === "" ? "run" : run.part} ${run.number}${hasChoices ? `, choice ${run.choice}` : ""}`,
       note: `${duration(end - run.at)}: ${plural(prompt, "token")} in, ${plural(run.tokens.length || run.pieces.length, run.tokens.length > 0 ? "token" : "piece")} out${calls.length > 0 ? `, calls ${calls.slice(0, 4).join(", ")}` : ""}`,
       bars: [{ from: run.at, to: first, kind: "wait" }, { from: first, to: end, kind: "made" }],
       go: { run: at, token: -1, byte: -1, step: -1, view: "timeline" },
       isBad: run.error !== "" || (run.finish !== undefined && run.finish.error !== ""),
     });
-    lastOfChoice.set(run.choice, { run, end });
+    if (series !== undefined) lastOf.set(series, { run, end });
   });
   return rows;
 }

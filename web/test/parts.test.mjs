@@ -218,6 +218,23 @@ test("waits for tools are between runs", () => {
   assert.deepEqual(rows.filter((row) => row.isBad).map((row) => row.note), ["901 ms: search: no answer within 900 ms"]);
 });
 
+test("the models that a recursive model asks have rows of their own", () => {
+  const run = (number, at, part) => ({ run: number, at, choice: 0, part, made_by: 0, text: "p", ids: [1] });
+  const token = (run, at, text) => ({ token: 5, at, run, text });
+  const lines = [
+    { recording: 1, id: "x", began: 0, request: {} }, { made_by: {} },
+    run(0, 10, "root"), token(0, 20, "code"), { run_end: "stop", at: 30, run: 0 },
+    run(1, 40, "question"), run(2, 41, "question"), token(2, 50, "two"), token(1, 60, "one"), { run_end: "stop", at: 61, run: 1 }, { run_end: "stop", at: 70, run: 2 },
+    run(3, 90, "root"), token(3, 95, "FINAL(3)"), { run_end: "stop", at: 96, run: 3 },
+    { event: "content", at: 97, choice: 0, text: "3" }, { finish: "stop", at: 98, choice: 0 }, { end: 200, at: 99 },
+  ];
+  const recording = recordingOf(lines.map((line) => JSON.stringify(line) + "\n").join(""));
+  const rows = parts.waterfallRows(recording);
+  assert.deepEqual(rows.map((row) => row.label), ["root 0", "question 1", "question 2", "code and its questions", "root 3"]);
+  assert.deepEqual(rows.map((row) => [row.bars[0].from, row.bars.at(-1).to]), [[10, 30], [40, 61], [41, 70], [30, 90], [90, 96]]);
+  assert.deepEqual(recording.runs.map((one) => one.events.length), [0, 0, 0, 0]); // the client's text is not the last run's
+});
+
 test("rows of a text end at newlines and at the width, and cover it", () => {
   for (const text of ["", "\n", "a", "a\nb", "é".repeat(50), "寿司🍰".repeat(30), `${"x".repeat(20)}\n${"y".repeat(20)}`]) {
     const bytes = Buffer.from(text);

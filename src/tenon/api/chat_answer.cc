@@ -50,6 +50,7 @@ class ChatAnswer::ChoiceSink final : public message::ChatSink {
   void on_made(const message::MadeToken& token) override { recording()->made(choice_, token); }
   void on_piece(const message::MadePiece& piece) override { recording()->piece(choice_, piece); }
   void on_run_end(const message::RunEnded& end) override { recording()->run_end(choice_, end); }
+  std::shared_ptr<message::ChatSink> inside(std::string_view part) const override;
 
  private:
   [[nodiscard]] record::Recording* recording() const { return answer_->options_.recording.get(); }
@@ -57,6 +58,35 @@ class ChatAnswer::ChoiceSink final : public message::ChatSink {
   const std::shared_ptr<ChatAnswer> answer_;
   const unsigned choice_;
 };
+
+namespace {
+
+/// Records an answer that is made inside of a choice.
+class InsideSink final : public message::ChatSink {
+ public:
+  InsideSink(std::shared_ptr<record::Recording> recording, unsigned strand)
+      : recording_(std::move(recording)), strand_(strand) {}
+  void on_event(const message::ChatEvent& /*event*/,
+                const std::vector<message::TokenLogprob>& /*logprobs*/) override {}
+  bool watches() const override { return true; }
+  std::uint32_t watched_logprobs() const override { return recording_->logprobs(); }
+  void on_run(const message::RunBegin& run) override { recording_->run(strand_, run); }
+  void on_made(const message::MadeToken& token) override { recording_->made(strand_, token); }
+  void on_piece(const message::MadePiece& piece) override { recording_->piece(strand_, piece); }
+  void on_run_end(const message::RunEnded& end) override { recording_->run_end(strand_, end); }
+
+ private:
+  const std::shared_ptr<record::Recording> recording_;
+  const unsigned strand_;
+};
+
+}  // namespace
+
+std::shared_ptr<message::ChatSink> ChatAnswer::ChoiceSink::inside(std::string_view part) const {
+  const auto& recording = answer_->options_.recording;
+  if (recording == nullptr) return nullptr;
+  return std::make_shared<InsideSink>(recording, recording->inside(choice_, part));
+}
 
 ChatAnswer::ChatAnswer(Options options, std::shared_ptr<http::Exchange> exchange, Metrics& metrics,
                        Workers& workers)

@@ -238,6 +238,13 @@ class ChatSink {
   virtual void on_made(const MadeToken& /*token*/) {}
   virtual void on_piece(const MadePiece& /*piece*/) {}
   virtual void on_run_end(const RunEnded& /*end*/) {}
+  /// A sink for an answer that is made inside of this one, such as a question of a recursive model:
+  /// it watches what that answer is made of, and its events are not told. Null: nobody watches.
+  /// `part` says what the answer is for. Any thread may call this; several such answers may be
+  /// under way at once.
+  [[nodiscard]] virtual std::shared_ptr<ChatSink> inside(std::string_view /*part*/) const {
+    return nullptr;
+  }
 };
 
 /// A sink before another one, which sees what the answer is made of.
@@ -257,6 +264,10 @@ class ChatSinkBefore : public ChatSink {
   void on_run_end(const RunEnded& end) override {
     if (const auto sink = watcher_.lock()) sink->on_run_end(end);
   }
+  [[nodiscard]] std::shared_ptr<ChatSink> inside(std::string_view part) const override {
+    const auto sink = watcher_.lock();
+    return sink == nullptr ? nullptr : sink->inside(part);
+  }
 
  protected:
   explicit ChatSinkBefore(const std::shared_ptr<ChatSink>& sink)
@@ -266,6 +277,27 @@ class ChatSinkBefore : public ChatSink {
   const std::weak_ptr<ChatSink> watcher_;  // weak: the sink may own the answer, which owns this
   const bool watches_;
   const std::uint32_t logprobs_;
+};
+
+/// The sink of an answer that is made inside of another one, which sees what it is made of
+/// (ChatSink::inside).
+class ChatSinkInside : public ChatSink {
+ public:
+  [[nodiscard]] bool watches() const override { return watcher_ != nullptr; }
+  [[nodiscard]] std::uint32_t watched_logprobs() const override {
+    return watcher_ == nullptr ? 0 : watcher_->watched_logprobs();
+  }
+  void on_run(const RunBegin& run) override { watcher_->on_run(run); }
+  void on_made(const MadeToken& token) override { watcher_->on_made(token); }
+  void on_piece(const MadePiece& piece) override { watcher_->on_piece(piece); }
+  void on_run_end(const RunEnded& end) override { watcher_->on_run_end(end); }
+
+ protected:
+  /// Null: nobody watches.
+  explicit ChatSinkInside(std::shared_ptr<ChatSink> watcher) : watcher_(std::move(watcher)) {}
+
+ private:
+  const std::shared_ptr<ChatSink> watcher_;
 };
 
 /// Collects events into the message that they describe. Calls that wait for an approval are calls

@@ -27,6 +27,7 @@ struct PromptSpan {
 };
 
 /// A model begins to answer. An answer whose tools the server runs has several runs.
+/// So has an answer of a recursive model (ChatSink::inside).
 struct RunBegin {
   /// What makes the answer, as docs/recording.md has it; the runs of one model share it.
   std::shared_ptr<const json::Object> made_by;

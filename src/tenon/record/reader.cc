@@ -84,6 +84,11 @@ Status read_line(json::Value line, std::size_t number, Read& read) {
   } else if (line.find("run") != nullptr) {
     const auto maker = static_cast<std::size_t>(json::number_in(line, "made_by"));
     if (maker >= read.makers.size()) return wrong(number, "what made this run is not known");
+    if (line.find("part") != nullptr) {
+      return Unexpected(Error{Errc::unsupported,
+                              "the answer is a recursive model's, which cannot be replayed: its "
+                              "code is not run again"});
+    }
     const json::Value* const ids = line.find("ids");
     const std::size_t tokens =
         ids == nullptr || ids->if_array() == nullptr ? 0 : ids->if_array()->size();

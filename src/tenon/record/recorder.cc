@@ -133,6 +133,9 @@ std::int64_t now_us() {
       .count();
 }
 
+// Strands inside of choices have numbers that no choice has.
+constexpr unsigned kFirstInside = 1U << 16;
+
 }  // namespace
 
 struct Recording::State {
@@ -152,6 +155,11 @@ struct Recording::State {
   }
   [[nodiscard]] std::int64_t at() const {
     return std::chrono::duration_cast<microseconds>(Clock::now() - began).count();
+  }
+  /// The present run of a strand. Call it under the lock.
+  [[nodiscard]] std::uint32_t run_of(unsigned strand) const {
+    const auto found = strands.find(strand);
+    return found == strands.end() ? 0 : found->second.run;
   }
   /// Keeps what the last line tells. Call it under the lock.
   void note(const message::ChatEvent& event);
@@ -176,7 +184,13 @@ struct Recording::State {
   std::vector<std::string> tools;  // of the calls
   std::string guarantee;
   std::string error;
-  std::vector<std::uint32_t> run_of;  // the present run of each choice
+  struct Strand {
+    unsigned choice = 0;
+    std::string part = {};  // "": the choice itself
+    std::uint32_t run = 0;  // the present one
+  };
+  std::map<unsigned, Strand> strands;
+  unsigned next_inside = kFirstInside;
   std::uint32_t runs = 0;
   std::map<const json::Object*, std::uint32_t> makers;
   std::vector<std::shared_ptr<const json::Object>> kept;  // so that no address comes twice
@@ -244,7 +258,7 @@ std::uint32_t Recording::logprobs() const {
   return state_->has_contents ? state_->options.logprobs : 0;
 }
 
-void Recording::run(unsigned choice, const message::RunBegin& run) {
+void Recording::run(unsigned strand, const message::RunBegin& run) {
   const std::int64_t at = state_->at();
   const bool has_contents = state_->has_contents;
   state_->add([&](std::string& out) {
@@ -261,10 +275,11 @@ void Recording::run(unsigned choice, const message::RunBegin& run) {
         out += "}\n";
       }
     }
-    if (state.run_of.size() <= choice) state.run_of.resize(choice + 1);
-    state.run_of[choice] = state.runs++;
+    const auto [found, is_first] = state.strands.try_emplace(strand, State::Strand{strand});
+    found->second.run = state.runs++;
     Line line(out);
-    line.number("run", state.run_of[choice]).number("at", at).number("choice", choice);
+    line.number("run", found->second.run).number("at", at).number("choice", found->second.choice);
+    if (!found->second.part.empty()) line.text("part", found->second.part);
     line.number("made_by", maker);
     if (has_contents) line.text("text", utf8::sanitized(run.text));
     std::string& spans = line.key("spans");
@@ -290,14 +305,21 @@ void Recording::run(unsigned choice, const message::RunBegin& run) {
   });
 }
 
-void Recording::made(unsigned choice, const message::MadeToken& token) {
+unsigned Recording::inside(unsigned choice, std::string_view part) {
+  const std::lock_guard lock(state_->mutex);
+  const unsigned strand = state_->next_inside++;
+  state_->strands.emplace(strand, State::Strand{choice, std::string(part)});
+  return strand;
+}
+
+void Recording::made(unsigned strand, const message::MadeToken& token) {
   const std::int64_t at = state_->at();
   const bool has_contents = state_->has_contents;
   state_->add([&](std::string& out) {
     state_->tokens += token.count;
     Line line(out);
     line.number("token", has_contents ? token.id : -1).number("at", at);
-    line.number("run", state_->run_of.size() > choice ? state_->run_of[choice] : 0);
+    line.number("run", state_->run_of(strand));
     if (has_contents) {
       line.bytes(token.bytes);
     } else {
@@ -319,7 +341,7 @@ void Recording::made(unsigned choice, const message::MadeToken& token) {
   });
 }
 
-void Recording::piece(unsigned choice, const message::MadePiece& piece) {
+void Recording::piece(unsigned strand, const message::MadePiece& piece) {
   const std::int64_t at = state_->at();
   const bool has_contents = state_->has_contents;
   const auto put = [&](Line& line, std::string_view name, std::string_view text) {
@@ -332,7 +354,7 @@ void Recording::piece(unsigned choice, const message::MadePiece& piece) {
   state_->add([&](std::string& out) {
     Line line(out);
     line.text("piece", piece.is_reasoning ? "reasoning" : "call").number("at", at);
-    line.number("run", state_->run_of.size() > choice ? state_->run_of[choice] : 0);
+    line.number("run", state_->run_of(strand));
     if (piece.is_reasoning) return put(line, "text", piece.text);
     line.number("index", piece.index);
     put(line, "name", piece.name);
@@ -340,13 +362,13 @@ void Recording::piece(unsigned choice, const message::MadePiece& piece) {
   });
 }
 
-void Recording::run_end(unsigned choice, const message::RunEnded& end) {
+void Recording::run_end(unsigned strand, const message::RunEnded& end) {
   const std::int64_t at = state_->at();
   const bool has_contents = state_->has_contents;
   state_->add([&](std::string& out) {
     Line line(out);
     line.text("run_end", message::finish_reason_name(end.reason)).number("at", at);
-    line.number("run", state_->run_of.size() > choice ? state_->run_of[choice] : 0);
+    line.number("run", state_->run_of(strand));
     line.number("prompt_tokens", end.usage.prompt_tokens);
     line.number("completion_tokens", end.usage.completion_tokens);
     line.number("cached_tokens", end.usage.cached_tokens);

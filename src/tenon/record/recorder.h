@@ -53,10 +53,13 @@ class Recording {
 
   [[nodiscard]] std::uint32_t logprobs() const;
 
-  void run(unsigned choice, const message::RunBegin& run);
-  void made(unsigned choice, const message::MadeToken& token);
-  void piece(unsigned choice, const message::MadePiece& piece);
-  void run_end(unsigned choice, const message::RunEnded& end);
+  /// `strand` is the number of a choice, or one from inside(): its runs follow each other.
+  void run(unsigned strand, const message::RunBegin& run);
+  void made(unsigned strand, const message::MadeToken& token);
+  void piece(unsigned strand, const message::MadePiece& piece);
+  void run_end(unsigned strand, const message::RunEnded& end);
+  /// A strand for what is made inside of a choice, for `part` of it.
+  [[nodiscard]] unsigned inside(unsigned choice, std::string_view part);
   void event(unsigned choice, const message::ChatEvent& event);
   /// Bytes of the answer on their way to the client.
   void sent(std::string_view bytes);

@@ -167,6 +167,33 @@ TEST(Recorder, TheReaderReadsWhatItWrites) {
   EXPECT_EQ(read->events.size(), 3U);
 }
 
+TEST(Recorder, RunsInsideOfAChoiceAreToldApart) {
+  const RecordFolder folder;
+  {
+    const auto recorder = recorder_in(folder);
+    const auto recording = recorder->begin(kHeading);
+    const unsigned first = recording->inside(1, "question");
+    const unsigned second = recording->inside(1, "question");
+    recording->run(first, run_for_test());
+    recording->run(second, run_for_test());
+    recording->made(second, {.id = 2, .bytes = "b"});
+    recording->made(first, {.id = 1, .bytes = "a"});
+    recording->end(200);
+    recording->made(first, {.id = 3, .bytes = "late"});
+  }
+  const std::string text = folder.text();
+  for (const std::string_view line :
+       {R"("run":0,"at":0,"choice":1,"part":"question")",
+        R"("run":1,"at":0,"choice":1,"part":"question")", R"("token":2,"at":0,"run":1)",
+        R"("token":1,"at":0,"run":0)"}) {
+    EXPECT_NE(without_times(text).find(line), std::string::npos) << line << " in " << text;
+  }
+  EXPECT_EQ(text.find("late"), std::string::npos);
+  const auto read = read_recording(text);
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().code, Errc::unsupported);
+}
+
 TEST(Recorder, ALineThatIsNotWholeIsLeftOut) {
   const RecordFolder folder;
   record_all(*recorder_in(folder));

@@ -48,10 +48,13 @@ struct Questions::Batch {
   Answer answer;
 };
 
-class Questions::Sink final : public message::ChatSink {
+class Questions::Sink final : public message::ChatSinkInside {
  public:
   Sink(std::shared_ptr<Questions> questions, ItemPtr item, const chat::Prices& prices)
-      : questions_(std::move(questions)), item_(std::move(item)), prices_(prices) {}
+      : ChatSinkInside(questions->bounds_->watcher("question", questions->depth_)),
+        questions_(std::move(questions)),
+        item_(std::move(item)),
+        prices_(prices) {}
 
   void on_event(const message::ChatEvent& event,
                 const std::vector<message::TokenLogprob>& /*logprobs*/) override {

@@ -591,6 +591,7 @@ OrRefusal<std::unique_ptr<chat::Answer>> RecursiveModel::run(
                      {});
     }
   }
+  bounds->client = sink;
   auto answering =
       std::make_shared<Answering>(host_, bounds, std::move(session), request, std::move(sink));
   if (found) {

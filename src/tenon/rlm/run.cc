@@ -63,8 +63,10 @@ Error error_of(const Refusal& refusal, const std::string& model) {
 }
 
 /// Waits for the answer of a model.
-class Waiting final : public message::ChatSink {
+class Waiting final : public message::ChatSinkInside {
  public:
+  explicit Waiting(std::shared_ptr<message::ChatSink> watcher)
+      : ChatSinkInside(std::move(watcher)) {}
   void on_event(const message::ChatEvent& event,
                 const std::vector<message::TokenLogprob>& /*logprobs*/) override {
     const std::lock_guard lock(mutex_);
@@ -201,6 +203,13 @@ std::size_t Bounds::take_sub_calls(std::size_t count) {
   const std::size_t taken = std::min<std::uint64_t>(count, left);
   spent_.sub_calls += taken;
   return taken;
+}
+
+std::shared_ptr<message::ChatSink> Bounds::watcher(std::string_view part, unsigned depth) const {
+  const auto sink = client.lock();
+  if (sink == nullptr) return nullptr;
+  if (depth == 0) return sink->inside(part);
+  return sink->inside(std::string(part) + ", depth " + std::to_string(depth));
 }
 
 std::string_view Bounds::used_up() const {
@@ -346,7 +355,7 @@ Result<Run::Turn, Refusal> Run::ask_once(const ChatRequest& request, bool heeds_
   const patience::Scope scope(std::move(patience));
   auto model = host_->find(request.model);
   if (!model) return Failure<Refusal>(std::move(model.error()));
-  auto waiting = std::make_shared<Waiting>();
+  auto waiting = std::make_shared<Waiting>(bounds_->watcher("root", depth_));
   auto answer = (*model)->start(request, waiting);
   if (!answer) return Failure<Refusal>(std::move(answer.error()));
   if (!waiting->wait(gives_up)) {

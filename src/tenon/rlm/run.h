@@ -66,6 +66,12 @@ struct Bounds {
   std::atomic<bool> is_late = false;       ///< max_time is over.
   bool unsafe_local = false;
   std::shared_ptr<Trace> trace = std::make_shared<Trace>();
+  /// The sink of the answer, which may watch what the models do for it. It may be gone before the
+  /// last of them ends. Set before the run begins.
+  std::weak_ptr<const message::ChatSink> client;
+  /// A sink that watches an answer of a model at `depth`; null: nobody watches (ChatSink::inside).
+  [[nodiscard]] std::shared_ptr<message::ChatSink> watcher(std::string_view part,
+                                                           unsigned depth) const;
   Gate calls;  ///< For prompts to models.
   /// For children, one gate for each depth, because each run waits for those below it.
   [[nodiscard]] Gate& children_at(unsigned depth) { return *children_.at(depth); }
