@@ -1,16 +1,23 @@
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iostream>
+#include <list>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "command.h"
+#include "file_questions.h"
 #include "mcp_servers.h"
 
 #include "tenon/api/auth.h"
@@ -27,7 +34,7 @@
 
 // `tenon mcp`: what agents ask of Tenon, as tools of the Model Context Protocol. Each tool answers
 // a line of a command's `--batch`; the protocol is mcp::ToolServer's, and this file brings its
-// messages over pipes or HTTP.
+// messages over pipes or HTTP. A call of a tool that takes long has a thread of its own.
 
 namespace tenon::app {
 namespace {
@@ -39,6 +46,7 @@ constexpr std::size_t kMaxMessageBytes = std::size_t{16} << 20;
 
 struct McpOptions {
   std::optional<int> port;
+  FileQuestionOptions questions;
 };
 
 // ---- tools
@@ -73,7 +81,8 @@ mcp::OfferedTool tool(std::string name, std::string title, std::string descripti
           .title = std::move(title),
           .description = std::move(description),
           .input_schema = parameters,
-          .run = [parameters, answer = std::move(answer)](const Object& arguments) {
+          .run = [parameters, answer = std::move(answer)](const Object& arguments,
+                                                          const mcp::CallWatch&) {
             return line_of(arguments, parameters).and_then(answer);
           }};
 }
@@ -132,6 +141,28 @@ Expected<Object> repair(const Object& line) {
                 {"left_out", left_out}};
 }
 
+mcp::OfferedTool question_tool(const std::shared_ptr<FileQuestions>& questions) {
+  const Value parameters = schema_of(R"({"type": "object", "properties": {
+      "question": {"type": "string", "description": "What to find out"},
+      "files": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 16,
+                "description": "Names of text files, relative to a folder that may be read, or absolute"}},
+      "required": ["question", "files"], "additionalProperties": false})");
+  return {.name = "ask_about_files",
+          .title = "Ask about files",
+          .description =
+              "Answers a question about text files of any length. A recursive model reads "
+              "them with code, so that they need not be in your context. It may take "
+              "minutes.",
+          .input_schema = parameters,
+          .run =
+              [parameters, questions](const Object& arguments, const mcp::CallWatch& watch) {
+                return line_of(arguments, parameters).and_then([&](const Object& line) {
+                  return questions->answer(line, watch);
+                });
+              },
+          .takes_long = true};
+}
+
 std::vector<mcp::OfferedTool> offered_tools() {
   std::vector<mcp::OfferedTool> tools;
   tools.push_back(tool("validate_json", "Validate JSON",
@@ -180,6 +211,68 @@ std::vector<mcp::OfferedTool> offered_tools() {
   return tools;
 }
 
+// ---- calls that take long
+
+std::string text_of_member(const Value& object, std::string_view key) {
+  const Object* const members = object.if_object();
+  return members == nullptr ? std::string() : text_member(*members, key);
+}
+
+std::string too_many(const Value* id) {
+  const Object error{{"code", -32000},
+                     {"message", "4 calls that take long are under way: wait for one of them"}};
+  return json::to_string(
+      Object{{"jsonrpc", "2.0"}, {"id", id == nullptr ? Value() : *id}, {"error", error}});
+}
+
+// Calls on threads of their own, at most 4 at once. Its end cancels them and waits for them.
+// Thread-safe.
+class LongCalls {
+ public:
+  LongCalls() = default;
+  LongCalls(const LongCalls&) = delete;
+  LongCalls& operator=(const LongCalls&) = delete;
+  ~LongCalls() { end(); }
+
+  // `key` names the call for cancel(). False: too many are under way.
+  [[nodiscard]] bool begin(std::string key, std::function<void(const CancelToken&)> work) {
+    const std::lock_guard lock(mutex_);
+    calls_.remove_if([](const std::unique_ptr<One>& one) { return one->is_done.load(); });
+    if (calls_.size() >= kMost) return false;
+    calls_.push_back(std::make_unique<One>());
+    One& one = *calls_.back();
+    one.key = std::move(key);
+    one.thread = std::jthread([&one, work = std::move(work)] {
+      work(one.cancel);
+      one.is_done = true;
+    });
+    return true;
+  }
+  void cancel(std::string_view key) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& one : calls_) {
+      if (one->key == key) one->cancel.cancel();
+    }
+  }
+  void end() {
+    const std::lock_guard lock(mutex_);
+    for (const auto& one : calls_) one->cancel.cancel();
+    calls_.clear();
+  }
+
+ private:
+  static constexpr std::size_t kMost = 4;
+  struct One {
+    std::string key;
+    CancelToken cancel;
+    std::atomic<bool> is_done = false;
+    std::jthread thread;  // last, so that it ends first
+  };
+
+  std::mutex mutex_;
+  std::list<std::unique_ptr<One>> calls_;  // guarded by mutex_
+};
+
 // ---- pipes
 
 // The next line, without its end; no value at the end of the input. A line over the limit is cut
@@ -193,10 +286,51 @@ std::optional<std::string> next_line(std::istream& in) {
   return line.empty() ? std::nullopt : std::optional(line);
 }
 
+// Answers come from several threads, each as a line of its own.
+class Lines {
+ public:
+  void write(const std::string& line) {
+    const std::lock_guard lock(mutex_);
+    std::cout << line << std::endl;
+  }
+
+ private:
+  std::mutex mutex_;
+};
+
+// The id of a request as a key: 1 and "1" differ.
+std::string key_of(const Value* id) {
+  return id == nullptr ? std::string() : json::to_string(*id);
+}
+
+// Begins a long call, or cancels one. False: the message is to be answered at once.
+bool took_long_message(const mcp::ToolServer& server, const Value& message, Lines& out,
+                       LongCalls& calls) {
+  if (text_of_member(message, "method") == "notifications/cancelled") {
+    calls.cancel(key_of(json::at_pointer(message, "/params/requestId")));
+    return true;
+  }
+  if (!server.takes_long(message)) return false;
+  const std::string key = key_of(message.find("id"));
+  const bool has_begun = calls.begin(key, [&server, &out, message](const CancelToken& cancel) {
+    const auto answer =
+        server.answer(message, {.cancel = cancel, .notify = [&out](const Value& notification) {
+                                  out.write(json::to_string(notification));
+                                }});
+    if (answer && !cancel.is_cancelled()) out.write(json::to_string(*answer));
+  });
+  if (!has_begun) out.write(too_many(message.find("id")));
+  return true;
+}
+
 int answer_lines(const mcp::ToolServer& server) {
+  Lines out;
+  LongCalls calls;  // ends before `out`
   while (auto line = next_line(std::cin)) {
     if (line->find_first_not_of(" \t\r") == std::string::npos) continue;
-    if (const auto answer = server.answer_text(*line)) std::cout << *answer << std::endl;
+    const auto message = json::parse(*line);
+    if (message && took_long_message(server, *message, out, calls)) continue;
+    if (const auto answer = server.answer_text(*line)) out.write(*answer);
   }
   return kOk;
 }
@@ -211,7 +345,7 @@ http::Response refused(unsigned status, std::string message) {
 
 // Streamable HTTP without sessions: each message is a POST, and its answer is JSON. Pages of other
 // origins may not ask, nor pages that came under a name that their owner points here.
-http::Response answer_request(const mcp::ToolServer& server, const http::Request& request) {
+std::optional<http::Response> refusal_of(const http::Request& request) {
   if (request.path != "/mcp") return refused(404, "the tools are at /mcp");
   if (!api::admits_host(request, {})) {
     return refused(403, "this server answers to names of this machine only, like localhost");
@@ -222,35 +356,79 @@ http::Response answer_request(const mcp::ToolServer& server, const http::Request
     response.headers.push_back({"allow", "POST"});
     return response;
   }
-  return server.answer_post(request);
+  return std::nullopt;
 }
 
-int serve_http(const mcp::ToolServer& server, std::uint16_t port) {
+// The answer to a call that takes long is a stream of events: progress, then the result. A client
+// that goes away cancels the call, because its answer could not be told any more.
+void begin_stream(const mcp::ToolServer& server, const std::shared_ptr<http::Exchange>& exchange,
+                  const Value& message, LongCalls& calls) {
+  const bool has_begun = calls.begin("", [&server, exchange, message](const CancelToken& cancel) {
+    exchange->on_closed([cancel] { cancel.cancel(); });
+    exchange->begin_stream("text/event-stream", {{"cache-control", "no-store"}});
+    const auto write = [&exchange](const Value& event) {
+      exchange->write("event: message\ndata: " + json::to_string(event) + "\n\n");
+    };
+    const auto answer = server.answer(message, {.cancel = cancel, .notify = write});
+    if (answer && !cancel.is_cancelled()) write(*answer);
+    exchange->end_stream();
+  });
+  if (!has_begun) exchange->respond({.status = 503, .body = too_many(message.find("id"))});
+}
+
+void answer_exchange(const mcp::ToolServer& server, const std::shared_ptr<http::Exchange>& exchange,
+                     LongCalls& calls) {
+  const http::Request& request = exchange->request();
+  if (auto refusal = refusal_of(request)) return exchange->respond(*std::move(refusal));
+  if (const auto message = server.long_call(request)) {
+    return begin_stream(server, exchange, *message, calls);
+  }
+  exchange->respond(server.answer_post(request));
+}
+
+// Those that end the server. run_mcp blocks them before threads begin, which inherit it.
+sigset_t ending_signals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before threads begin, which inherit it
+  return signals;
+}
+
+int serve_http(const mcp::ToolServer& server, std::uint16_t port) {
+  const sigset_t signals = ending_signals();
+  LongCalls calls;
   auto http = http::Server::start({.port = port, .threads = 2, .max_body_bytes = kMaxMessageBytes},
-                                  [&server](const std::shared_ptr<http::Exchange>& exchange) {
-                                    exchange->respond(answer_request(server, exchange->request()));
+                                  [&](const std::shared_ptr<http::Exchange>& exchange) {
+                                    answer_exchange(server, exchange, calls);
                                   });
   if (!http) return complain({kEngine, http.error().message});
   std::cout << "Tools are at http://127.0.0.1:" << (*http)->port() << "/mcp" << std::endl;
   int signal = 0;
   sigwait(&signals, &signal);
   (*http)->stop(std::chrono::seconds(2));
+  calls.end();
   return kOk;
 }
 
 int run_mcp(const McpOptions& options) {
+  if (options.port) {
+    const sigset_t signals = ending_signals();
+    pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  }
+  std::vector<mcp::OfferedTool> tools = offered_tools();
+  if (!options.questions.folders.empty()) {
+    const auto questions = FileQuestions::open(options.questions);
+    if (!questions) return complain(questions.error());
+    tools.push_back(question_tool(*questions));
+  }
   const mcp::ToolServer server(
       {.name = "tenon",
        .title = "Tenon",
        .version = std::string(kVersion),
        .instructions = "Tools about tool calls: check and repair their JSON, read them out of a "
                        "model's output, and see the prompt that a model reads."},
-      offered_tools());
+      std::move(tools));
   return options.port ? serve_http(server, static_cast<std::uint16_t>(*options.port))
                       : answer_lines(server);
 }
@@ -266,6 +444,13 @@ Command add_mcp(App tenon) {
          "--http", options->port,
          "Serves at http://127.0.0.1:PORT/mcp, instead of over stdin and stdout; 0: any port")
       .between(0, 65'535);
+  app.add_option("--folder", options->questions.folders,
+                 "Folder whose files agents may ask a recursive model about; may be repeated")
+      .allow_extra_args(false);
+  add_recursive_choice(app, options->questions.choice);
+  app.add_option("--ask-timeout", options->questions.timeout_s,
+                 "Seconds until the model must answer a question about files")
+      .between(1.0, 86'400.0);
   app.footer(
       "Example: an entry of an agent's mcpServers\n"
       "  {\"mcpServers\": {\"tenon\": {\"command\": \"tenon\", \"args\": [\"mcp\"]}}}");

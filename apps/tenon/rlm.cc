@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
@@ -11,7 +10,7 @@
 
 #include "command.h"
 #include "conversation.h"
-#include "fetch_view.h"
+#include "recursive_choice.h"
 #include "terminal.h"
 #include <unistd.h>
 
@@ -20,7 +19,6 @@
 #include "tenon/config/config.h"
 #include "tenon/config/files.h"
 #include "tenon/config/models.h"
-#include "tenon/config/user_formats.h"
 #include "tenon/rlm/protocol.h"
 #include "tenon/rlm/trace_file.h"
 
@@ -30,9 +28,7 @@ namespace {
 struct RlmOptions {
   std::string question;
   std::vector<std::string> context;
-  std::string config;
-  std::string model;
-  std::string root;
+  RecursiveChoice choice;
   std::string trace;
   bool json = false;
   bool quiet = false;
@@ -97,48 +93,6 @@ class View {
 
   const bool has_colours_;
 };
-
-OrComplaint<config::Config> configure(const RlmOptions& options) {
-  const char* const named = std::getenv("TENON_CONFIG");
-  if (!options.root.empty() && !options.config.empty() &&
-      (named == nullptr || options.config != named)) {
-    return complaint(kUsage, "--root is instead of a configuration: leave it or --config out");
-  }
-  if (options.root.empty() && !options.config.empty()) {
-    auto read = config::read_config(options.config);
-    if (!read) return complaint(read.error());
-    if (read->models.empty()) return complaint(kBadInput, options.config + " has no model");
-    if (auto loaded = config::load_formats(read->server.format_files); !loaded) {
-      return complaint(loaded.error());
-    }
-    return *std::move(read);
-  }
-  if (!options.model.empty()) {
-    return complaint(kUsage,
-                     "--model " + options.model +
-                         " names a model of a configuration, but no configuration is given" +
-                         (options.root.empty() ? "" : " beside --root"));
-  }
-  auto root = config::model_from_path(options.root, fetch_view());
-  if (!root) return complaint(root.error());
-  config::Config config;
-  config.models = {*std::move(root)};
-  return config;
-}
-
-// Chooses by --model: a recursive model of the configuration, a pair, or one model for both.
-// Without it, the first recursive model, or else the first model.
-OrComplaint<rlm::RecursiveOptions> choose(const RlmOptions& options, const config::Config& config) {
-  const auto first = std::ranges::find(config.models, "rlm", &config::ModelConfig::engine);
-  if (options.model.empty() && first != config.models.end())
-    return config::recursive_options(*first);
-  const std::string name = options.model.empty() ? config.models.front().name : options.model;
-  if (auto recursive = config::recursive_named(config, name)) return *std::move(recursive);
-  if (auto both = config::recursive_named(config, name + ":" + name)) return *std::move(both);
-  return complaint(kUsage, "--model " + name +
-                               " is neither a model of the configuration nor two of them that are "
-                               "not recursive, as root:sub");
-}
 
 OrComplaint<message::ChatRequest> rlm_request_of(const RlmOptions& options) {
   message::ChatRequest request{.model = "rlm"};
@@ -236,9 +190,9 @@ int run_rlm(const RlmOptions& options) {
       options.context.empty()) {
     return complain({kUsage, "there is neither a question nor a --context"});
   }
-  const auto config = configure(options);
+  const auto config = recursive_config(options.choice);
   if (!config) return complain(config.error());
-  auto chosen = choose(options, *config);
+  auto chosen = choose_recursive(options.choice, *config);
   if (!chosen) return complain(chosen.error());
   const auto request = rlm_request_of(options);
   if (!request) return complain(request.error());
@@ -270,12 +224,7 @@ Command add_rlm(App tenon) {
   app.add_option("--context", options->context,
                  "File with the context, - for stdin; several files are a list of texts")
       .allow_extra_args(false);
-  app.add_option("--config", options->config, "tenon.toml with the models").envname("TENON_CONFIG");
-  app.add_option("--model", options->model,
-                 "A recursive model of the configuration, or two of its models as root:sub "
-                 "(default: its first recursive model, else its first)");
-  app.add_option("--root", options->root,
-                 "GGUF file, instead of a configuration (default: the bundled model)");
+  add_recursive_choice(app, options->choice);
   app.add_option("--trace", options->trace, "File for what happens, as JSON lines");
   app.add_option("--max-iterations", options->max_iterations, "Turns of the root model");
   app.add_option("--max-depth", options->max_depth, "2: rlm_query begins runs of its own");

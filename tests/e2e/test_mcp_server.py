@@ -4,11 +4,13 @@ import contextlib
 import json
 import re
 import subprocess
+import threading
 import urllib.error
 import urllib.request
 
 import pytest
 from mcp import Client, StdioServerParameters
+from recursive import Policy, config, turns
 from serving import TENON
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}, "required": ["city"]}
@@ -17,8 +19,8 @@ REVISIONS = {"legacy": "2025-11-25", "auto": "2026-07-28"}
 
 
 @contextlib.contextmanager
-def at_address():
-    process = subprocess.Popen([TENON, "mcp", "--http", "0"], stdout=subprocess.PIPE, text=True)
+def at_address(*more):
+    process = subprocess.Popen([TENON, "mcp", "--http", "0", *more], stdout=subprocess.PIPE, text=True)
     try:
         yield re.search(r"http://\S+", process.stdout.readline()).group()
     finally:
@@ -27,11 +29,11 @@ def at_address():
 
 
 @contextlib.contextmanager
-def over(transport):
+def over(transport, *more):
     if transport == "pipes":
-        yield StdioServerParameters(command=str(TENON), args=["mcp"])
+        yield StdioServerParameters(command=str(TENON), args=["mcp", *more])
     else:
-        with at_address() as address:
+        with at_address(*more) as address:
             yield address
 
 
@@ -129,3 +131,141 @@ def test_what_http_refuses(method, path, headers, status):
                 assert answer.status == status
         except urllib.error.HTTPError as error:
             assert error.code == status
+
+
+# ---- questions about files
+
+CODE = "```repl\nfound = llm_query('What is in it? ' + context)\n```"
+DONE = "FINAL_VAR(found)"
+
+
+@contextlib.contextmanager
+def asking(folder, transport, answer=None):
+    """Tools with a recursive model that `answer` plays, over a folder with one file and a link that leads out of it."""
+    policy = Policy(answer or turns(CODE, DONE))
+    shared = folder / "shared"
+    (shared / "deep").mkdir(parents=True)
+    (shared / "deep" / "note.txt").write_text("the needle")
+    (folder / "secret.txt").write_text("hunter2")
+    (shared / "out.txt").symlink_to(folder / "secret.txt")
+    (shared / "in.txt").symlink_to("deep/note.txt")
+    toml = folder / "tenon.toml"
+    toml.write_text(config(policy, ["root", "sub"]) + '[[model]]\nname = "rlm"\nengine = "rlm"\nroot = "root"\nsub = "sub"\n')
+    try:
+        with over(transport, "--folder", str(shared), "--config", str(toml)) as server:
+            yield server, shared, policy
+    finally:
+        policy.close()
+
+
+@pytest.mark.parametrize("mode", REVISIONS)
+@pytest.mark.parametrize("transport", ["pipes", "http"])
+def test_a_recursive_model_is_asked_about_a_file(tmp_path, transport, mode):
+    steps = []
+
+    async def progress(done, total, message):
+        steps.append((done, message))
+
+    async def ask(client):
+        tools = [tool.name for tool in (await client.list_tools()).tools]
+        arguments = {"question": "What is in it?", "files": ["deep/note.txt"]}
+        return tools, await client.call_tool("ask_about_files", arguments, progress_callback=progress)
+
+    with asking(tmp_path, transport) as (server, _, policy):
+        tools, result = asked(server, mode, ask)
+        assert policy.count("sub") == 1
+    assert "ask_about_files" in tools
+    assert not result.is_error, result
+    told = result.structured_content
+    assert told["answer"] == "<What is in it? the needle>" and told["iterations"] == 2 and told["sub_calls"] == 1, told
+    assert [done for done, _ in steps] == sorted({done for done, _ in steps}), steps
+    assert "turn 1" in [message for _, message in steps], steps
+
+
+def test_only_files_in_the_folders_are_read(tmp_path):
+    async def ask(client):
+        return {name: await client.call_tool("ask_about_files", {"question": "What?", "files": [name]}) for name in names}
+
+    with asking(tmp_path, "pipes") as (server, shared, policy):
+        inside = ["in.txt", str(shared / "deep" / "note.txt"), "deep/../in.txt"]
+        outside = ["out.txt", "../secret.txt", str(tmp_path / "secret.txt"), "../shared", "deep", "", "absent.txt",
+                   "/proc/self/environ", f"{shared}-other/x", "a\0b"]
+        names = inside + outside
+        results = asked(server, "legacy", ask)
+        assert policy.count("root") == 2 * len(inside)
+    for name in inside:
+        assert not results[name].is_error, (name, results[name])
+    for name in outside:
+        assert results[name].is_error and results[name].content[0].text.endswith("there is no such file in the folders"), \
+            (name, results[name])
+
+
+def test_without_folders_nothing_is_asked():
+    async def ask(client):
+        return [tool.name for tool in (await client.list_tools()).tools]
+    with over("pipes") as server:
+        assert "ask_about_files" not in asked(server, "legacy", ask)
+
+
+def request_about_note(number):
+    return json.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {
+        "name": "ask_about_files", "arguments": {"question": "What?", "files": ["in.txt"]}}})
+
+
+def test_a_question_is_cancelled_and_others_are_bounded(tmp_path):
+    """The first question hangs at its model. Behind it others wait; the fifth is refused, and a ping is answered."""
+    begun, may_go_on = threading.Event(), threading.Event()
+
+    def answer(model, messages):
+        begun.set()
+        assert may_go_on.wait(60)
+        return "FINAL(done)"
+
+    with asking(tmp_path, "pipes", answer) as (server, _, policy):
+        process = subprocess.Popen([server.command, *server.args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+        def send(*lines):
+            process.stdin.write("".join(line + "\n" for line in lines))
+            process.stdin.flush()
+
+        try:
+            send(request_about_note(1))
+            assert begun.wait(30)
+            send(*[request_about_note(number) for number in (2, 3, 4, 5)], '{"jsonrpc": "2.0", "id": 6, "method": "ping"}')
+            refused, pong = json.loads(process.stdout.readline()), json.loads(process.stdout.readline())
+            assert refused["id"] == 5 and "under way" in refused["error"]["message"], refused
+            assert pong == {"jsonrpc": "2.0", "id": 6, "result": {}}
+            for number in (1, 2, 3):
+                send(json.dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}}))
+            may_go_on.set()
+            answer_of_4 = json.loads(process.stdout.readline())
+            assert answer_of_4["id"] == 4 and answer_of_4["result"]["structuredContent"]["answer"] == "done", answer_of_4
+            assert policy.count("root") == 2  # the first and the fourth
+        finally:
+            may_go_on.set()
+            process.stdin.close()
+            assert process.wait(timeout=30) == 0
+        assert process.stdout.read() == ""
+
+
+def test_a_client_that_goes_away_ends_its_question(tmp_path):
+    begun, may_go_on = threading.Event(), threading.Event()
+
+    def answer(model, messages):
+        if not begun.is_set():
+            begun.set()
+            assert may_go_on.wait(60)
+        return "FINAL(done)"
+
+    with asking(tmp_path, "http", answer) as (address, _, policy):
+        def post(number, timeout):
+            request = urllib.request.Request(address, request_about_note(number).encode(), {"content-type": "application/json"})
+            with urllib.request.urlopen(request, timeout=timeout) as stream:
+                return [json.loads(line[6:]) for line in stream.read().decode().splitlines() if line.startswith("data: ")]
+
+        with pytest.raises(TimeoutError):
+            post(1, 2)
+        assert begun.is_set()
+        told = post(2, 50)  # while the first model still hangs
+        may_go_on.set()
+    assert told[-1]["id"] == 2 and told[-1]["result"]["structuredContent"]["answer"] == "done", told

@@ -98,6 +98,37 @@ http::Response refused_post(unsigned status, const json::Value& message, json::O
               served_reply(has_id ? *id : json::Value(), "error", std::move(error)))};
 }
 
+// Whether a POST is of a revision that begins with `initialize`.
+bool is_of_handshake(const http::Request& request, const json::Value& message) {
+  const std::string_view revision = request.header("mcp-protocol-version");
+  if (std::ranges::find(kServedBefore, revision) != std::end(kServedBefore)) return true;
+  const json::Value* const params =
+      message.if_object() == nullptr ? nullptr : message.find("params");
+  return revision.empty() &&
+         (params == nullptr || params->if_object() == nullptr || revision_asked(*params).empty());
+}
+
+// The refusal of a POST whose headers do not fit its body. No value: they do.
+std::optional<http::Response> refusal_of_post(const http::Request& request,
+                                              const json::Value& message) {
+  const bool is_object = message.if_object() != nullptr;
+  if (is_of_handshake(request, message)) {
+    const std::string_view method = request.header("mcp-method");
+    if (method.empty() || (is_object && says(method, served_text(message, "method")))) {
+      return std::nullopt;
+    }
+    return refused_post(400, message,
+                        served_error(kServedHeaderMismatch, "Mcp-Method is not the method"));
+  }
+  if (!is_object) {
+    return refused_post(400, message,
+                        served_error(kServedInvalidRequest, "a message is an object"));
+  }
+  json::Object refusal = refused_for_form(request, message);
+  if (refusal.empty()) return std::nullopt;
+  return refused_post(400, message, std::move(refusal));
+}
+
 // What each result of the revision without handshakes has.
 void mark_complete(json::Object& result, std::string_view method) {
   constexpr int kListsStayMs = 3'600'000;
@@ -134,22 +165,24 @@ std::optional<std::string> ToolServer::answer_text(std::string_view text) const 
   return answer ? std::optional(json::to_string(*answer)) : std::nullopt;
 }
 
-std::optional<json::Value> ToolServer::answer(const json::Value& message) const {
+std::optional<json::Value> ToolServer::answer(const json::Value& message,
+                                              const Caller& caller) const {
   const json::Array* list = message.if_array();
-  if (list == nullptr) return answer_one(message);
+  if (list == nullptr) return answer_one(message, caller);
   if (list->empty() || list->size() > kMaxBatch) {
     return served_reply(nullptr, "error",
                         served_error(kServedInvalidRequest, "a list has 1 to 64 messages"));
   }
   json::Array answers;
   for (const json::Value& one : *list) {
-    if (auto answer = answer_one(one)) answers.push_back(*std::move(answer));
+    if (auto answer = answer_one(one, caller)) answers.push_back(*std::move(answer));
   }
   if (answers.empty()) return std::nullopt;
   return answers;
 }
 
-std::optional<json::Value> ToolServer::answer_one(const json::Value& message) const {
+std::optional<json::Value> ToolServer::answer_one(const json::Value& message,
+                                                  const Caller& caller) const {
   if (message.if_object() == nullptr) {
     return served_reply(nullptr, "error",
                         served_error(kServedInvalidRequest, "a message is an object"));
@@ -179,7 +212,7 @@ std::optional<json::Value> ToolServer::answer_one(const json::Value& message) co
     return served_reply(*id, "error", unsupported_revision(revision));
   }
   const std::string& name = *method->if_string();
-  Answer answer = result_of(name, *params, !revision.empty());
+  Answer answer = result_of(name, *params, !revision.empty(), caller);
   if (!answer) return served_reply(*id, "error", std::move(answer.error()));
   if (!revision.empty()) {
     mark_complete(*answer, name);
@@ -188,47 +221,45 @@ std::optional<json::Value> ToolServer::answer_one(const json::Value& message) co
   return served_reply(*id, "result", *std::move(answer));
 }
 
+bool ToolServer::takes_long(const json::Value& message) const {
+  if (const json::Array* const list = message.if_array()) {
+    return std::ranges::any_of(*list, [this](const auto& one) { return takes_long(one); });
+  }
+  if (message.if_object() == nullptr || served_text(message, "method") != "tools/call") {
+    return false;
+  }
+  const json::Value* const params = message.find("params");
+  if (params == nullptr || params->if_object() == nullptr) return false;
+  const auto tool = std::ranges::find(tools_, served_text(*params, "name"), &OfferedTool::name);
+  return tool != tools_.end() && tool->takes_long;
+}
+
+std::optional<json::Value> ToolServer::long_call(const http::Request& request) const {
+  auto message = json::parse(request.body);
+  if (!message || !takes_long(*message) || refusal_of_post(request, *message)) return std::nullopt;
+  return *std::move(message);
+}
+
 http::Response ToolServer::answer_post(const http::Request& request) const {
-  const std::string_view revision = request.header("mcp-protocol-version");
   const auto message = json::parse(request.body);
   if (!message) return {.body = *answer_text(request.body)};  // an error, with the reason
-  const json::Value* const params =
-      message->if_object() == nullptr ? nullptr : message->find("params");
-  const bool is_before =
-      std::ranges::find(kServedBefore, revision) != std::end(kServedBefore) ||
-      (revision.empty() &&
-       (params == nullptr || params->if_object() == nullptr || revision_asked(*params).empty()));
-  if (is_before) {
-    const std::string_view method = request.header("mcp-method");
-    if (!method.empty() &&
-        (message->if_object() == nullptr || !says(method, served_text(*message, "method")))) {
-      return refused_post(400, *message,
-                          served_error(kServedHeaderMismatch, "Mcp-Method is not the method"));
-    }
-  } else {
-    if (message->if_object() == nullptr) {
-      return refused_post(400, *message,
-                          served_error(kServedInvalidRequest, "a message is an object"));
-    }
-    json::Object refusal = refused_for_form(request, *message);
-    if (!refusal.empty()) return refused_post(400, *message, std::move(refusal));
-  }
+  if (auto refusal = refusal_of_post(request, *message)) return *std::move(refusal);
   const auto answer = this->answer(*message);
   if (!answer) return {.status = 202, .body = ""};
   const json::Value* const code = json::at_pointer(*answer, "/error/code");
-  const bool is_unknown =
-      !is_before && code != nullptr && *code == json::Value(static_cast<int>(kUnknownMethod));
+  const bool is_unknown = !is_of_handshake(request, *message) && code != nullptr &&
+                          *code == json::Value(static_cast<int>(kUnknownMethod));
   return {.status = is_unknown ? 404U : 200U, .body = json::to_string(*answer)};
 }
 
 // Requests of 2026-07-28 have no handshake and no `ping`.
 ToolServer::Answer ToolServer::result_of(std::string_view method, const json::Value& params,
-                                         bool is_modern) const {
+                                         bool is_modern, const Caller& caller) const {
   if (method == "initialize" && !is_modern) return initialized(params);
   if (method == "server/discover") return about();
   if (method == "ping" && !is_modern) return json::Object();
   if (method == "tools/list") return list();
-  if (method == "tools/call") return call(params);
+  if (method == "tools/call") return call(params, caller);
   return Failure<json::Object>(served_error(kUnknownMethod, "Method not found"));
 }
 
@@ -266,7 +297,7 @@ json::Object ToolServer::list() const {
   return {{"tools", std::move(tools)}};
 }
 
-ToolServer::Answer ToolServer::call(const json::Value& params) const {
+ToolServer::Answer ToolServer::call(const json::Value& params, const Caller& caller) const {
   const std::string name = served_text(params, "name");
   const auto tool = std::ranges::find(tools_, name, &OfferedTool::name);
   if (tool == tools_.end()) {
@@ -277,7 +308,18 @@ ToolServer::Answer ToolServer::call(const json::Value& params) const {
   const json::Value* arguments = params.find("arguments");
   if (arguments == nullptr || arguments->is_null()) arguments = &kNone;
   if (arguments->if_object() == nullptr) return failed_call("arguments must be an object");
-  auto result = tool->run(*arguments->if_object());
+  const json::Value* const meta = params.find("_meta");
+  const json::Value* const token = meta == nullptr ? nullptr : meta->find("progressToken");
+  const CallWatch watch{
+      .cancel = caller.cancel, .tell = [&caller, token](double progress, std::string_view message) {
+        if (!caller.notify || token == nullptr) return;
+        caller.notify(json::Object{{"jsonrpc", "2.0"},
+                                   {"method", "notifications/progress"},
+                                   {"params", json::Object{{"progressToken", *token},
+                                                           {"progress", progress},
+                                                           {"message", message}}}});
+      }};
+  auto result = tool->run(*arguments->if_object(), watch);
   if (!result) return failed_call(result.error().message);
   json::Value structured = *std::move(result);
   std::string text = json::to_string(structured);

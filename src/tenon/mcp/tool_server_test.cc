@@ -10,16 +10,18 @@ namespace tenon::mcp {
 namespace {
 
 ToolServer echo_server() {
-  OfferedTool echo{.name = "echo",
-                   .title = "Echo",
-                   .description = "Says what it is told.",
-                   .input_schema = json::Object{{"type", "object"}},
-                   .run = [](const json::Object& arguments) -> Expected<json::Object> {
-                     if (arguments.empty()) {
-                       return Unexpected(Error{Errc::invalid, "say something"});
-                     }
-                     return arguments;
-                   }};
+  OfferedTool echo{
+      .name = "echo",
+      .title = "Echo",
+      .description = "Says what it is told.",
+      .input_schema = json::Object{{"type", "object"}},
+      .run = [](const json::Object& arguments, const CallWatch& watch) -> Expected<json::Object> {
+        watch.tell(1, "half");
+        if (arguments.empty()) {
+          return Unexpected(Error{Errc::invalid, "say something"});
+        }
+        return arguments;
+      }};
   return {{.name = "t", .title = "T", .version = "1", .instructions = "Be brief."}, {echo}};
 }
 
