@@ -239,7 +239,7 @@ class ChatSink {
   virtual void on_piece(const MadePiece& /*piece*/) {}
   virtual void on_run_end(const RunEnded& /*end*/) {}
   /// A sink for an answer that is made inside of this one, such as a question of a recursive model:
-  /// it watches what that answer is made of, and its events are not told. Null: nobody watches.
+  /// it watches what that answer is made of, and its events are not told. Null: it is not watched.
   /// `part` says what the answer is for. Any thread may call this; several such answers may be
   /// under way at once.
   [[nodiscard]] virtual std::shared_ptr<ChatSink> inside(std::string_view /*part*/) const {
@@ -293,7 +293,7 @@ class ChatSinkInside : public ChatSink {
   void on_run_end(const RunEnded& end) override { watcher_->on_run_end(end); }
 
  protected:
-  /// Null: nobody watches.
+  /// Null: the answer is not watched.
   explicit ChatSinkInside(std::shared_ptr<ChatSink> watcher) : watcher_(std::move(watcher)) {}
 
  private:
