@@ -1,3 +1,12 @@
+// `tenon mcp`: what this program can do, as a server of the Model Context Protocol.
+//
+// The protocol itself is mcp::ToolServer, which is given tools and answers one message with
+// another. Here are the tools (validate, repair and render are functions of their own;
+// ask_about_files is FileQuestions) and the two transports. Over pipes a line is a message: short
+// calls are answered at once, by the thread that reads, and a call that takes long gets a thread of
+// its own, so that a ping or a cancellation is read meanwhile; one lock keeps the lines of answers
+// whole. Over HTTP each POST is a message; a call that takes long is answered by a stream of
+// events, and a client that closes the stream cancels the call.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -31,10 +40,6 @@
 #include "tenon/mcp/tool_server.h"
 #include "tenon/repair/argument_repairer.h"
 #include "tenon/schema/schema.h"
-
-// `tenon mcp`: what agents ask of Tenon, as tools of the Model Context Protocol. Each tool answers
-// a line of a command's `--batch`; the protocol is mcp::ToolServer's, and this file brings its
-// messages over pipes or HTTP. A call of a tool that takes long has a thread of its own.
 
 namespace tenon::app {
 namespace {

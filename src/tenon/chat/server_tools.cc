@@ -337,6 +337,12 @@ std::vector<Request::Open> Request::open_calls() const {
   }
   std::map<std::string_view, const message::Decision*> decisions;
   for (const message::Decision& one : request_.decisions) decisions.emplace(one.call_id, &one);
+  // A decision names an id. Where several calls of the answer have it, it does not say which of
+  // them it is about, so none of them runs.
+  std::map<std::string_view, std::size_t> uses;
+  if (last < messages.size()) {
+    for (const ToolCall& call : messages[last].tool_calls) ++uses[call.id];
+  }
   for (std::size_t i = 0; i < messages.size(); ++i) {
     for (const ToolCall& call : messages[i].tool_calls) {
       const Own* const own = own_of(call.name);
@@ -354,6 +360,13 @@ std::vector<Request::Open> Request::open_calls() const {
         // servers that the request names are the client's own.
         one.runs = i == last && (own == nullptr || own->needs_approval || own->is_hosted);
         one.result = "Error: the result of this call is not known";
+        if (one.runs && uses[call.id] > 1) {
+          one.runs = false;
+          one.decision = AuditDecision::refused;
+          one.result =
+              "Error: several calls have the id of this one, so it is not known which of them was "
+              "approved; none was run";
+        }
       } else if (is_decided && !decision->reason.empty()) {
         one.result += ": " + decision->reason;
       }

@@ -304,6 +304,27 @@ TEST(ServerTools, tool_calling_ADecisionRunsNoCallOfAToolThatNeedsNone) {
   EXPECT_EQ(server.at.prompt(0).find("rain in Rome"), std::string::npos);
 }
 
+TEST(ServerTools, tool_calling_OneDecisionRunsNotTwoCalls) {
+  for (const char* const second : {R"({"city": "Rome"})", R"({"city": "Oslo"})"}) {
+    Server server({{.text = "Done."}}, {.approvals = {.rule = kAlways}});
+    message::ChatRequest request{.messages = {message::user("Weather?")}, .can_approve = true};
+    request.messages.push_back(
+        {.role = message::Role::assistant,
+         .tool_calls = {{.id = "c1", .name = "get_weather", .arguments = R"({"city": "Rome"})"},
+                        {.id = "c1", .name = "get_weather", .arguments = second},
+                        {.id = "c2", .name = "get_weather", .arguments = R"({"city": "Bonn"})"}}});
+    request.decisions = {{.call_id = "c1", .approves = true}, {.call_id = "c2", .approves = true}};
+    std::vector<std::string> outputs;
+    for (const message::ChatEvent& event : events_of(server, request)) {
+      const auto* const result = std::get_if<message::ServerCallResult>(&event);
+      if (result != nullptr) outputs.push_back(result->output);
+    }
+    EXPECT_EQ(outputs, std::vector<std::string>{"rain in Bonn"}) << second;
+    EXPECT_NE(server.at.prompt(0).find("several calls have the id of this one"), std::string::npos)
+        << second;
+  }
+}
+
 TEST(ServerTools, tool_calling_WithoutSomebodyToAskACallIsNotRun) {
   Server server({{.text = call("Rome")}, {.text = "Sorry."}}, {.approvals = {.rule = kAlways}});
   const auto events = events_of(server, {.messages = {message::user("Weather?")}});

@@ -179,7 +179,7 @@ TEST(Recorder, RunsInsideOfAChoiceAreToldApart) {
     recording->made(second, {.id = 2, .bytes = "b"});
     recording->made(first, {.id = 1, .bytes = "a"});
     recording->end(200);
-    recording->made(first, {.id = 3, .bytes = "late"});
+    recording->made(first, {.id = 3, .bytes = "past the end"});
   }
   const std::string text = folder.text();
   for (const std::string_view line :
@@ -188,7 +188,7 @@ TEST(Recorder, RunsInsideOfAChoiceAreToldApart) {
         R"("token":1,"at":0,"run":0)"}) {
     EXPECT_NE(without_times(text).find(line), std::string::npos) << line << " in " << text;
   }
-  EXPECT_EQ(text.find("late"), std::string::npos);
+  EXPECT_EQ(text.find("past the end"), std::string::npos);
   const auto read = read_recording(text);
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().code, Errc::unsupported);

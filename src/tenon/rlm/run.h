@@ -69,7 +69,8 @@ struct Bounds {
   /// The sink of the answer, which may watch what the models do for it. It may be gone before the
   /// last of them ends. Set before the run begins.
   std::weak_ptr<const message::ChatSink> client;
-  /// A sink that watches an answer of a model at `depth`; null: it is not watched (ChatSink::inside).
+  /// A sink that watches an answer of a model at `depth`; null: it is not watched
+  /// (ChatSink::inside).
   [[nodiscard]] std::shared_ptr<message::ChatSink> watcher(std::string_view part,
                                                            unsigned depth) const;
   Gate calls;  ///< For prompts to models.
