@@ -1,12 +1,12 @@
 // `tenon mcp`: what this program can do, as a server of the Model Context Protocol.
 //
 // The protocol itself is mcp::ToolServer, which is given tools and answers one message with
-// another. Here are the tools (validate, repair and render are functions of their own;
-// ask_about_files is FileQuestions) and the two transports. Over pipes a line is a message: short
-// calls are answered at once, by the thread that reads, and a call that takes long gets a thread of
-// its own, so that a ping or a cancellation is read meanwhile; one lock keeps the lines of answers
-// whole. Over HTTP each POST is a message; a call that takes long is answered by a stream of
-// events, and a client that closes the stream cancels the call.
+// another. Here are the tools and the two transports. Most tools answer a line of a command's
+// `--batch`; ask_about_files is FileQuestions. Over pipes a line is a message: short calls are
+// answered at once, by the thread that reads, and a call that takes long gets a thread of its own,
+// so that a ping or a cancellation is read meanwhile; one lock keeps the lines of answers whole.
+// Over HTTP each POST is a message; a call that takes long is answered by a stream of events, and a
+// client that closes the stream cancels the call.
 #include <algorithm>
 #include <atomic>
 #include <chrono>

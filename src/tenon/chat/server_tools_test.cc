@@ -304,7 +304,7 @@ TEST(ServerTools, tool_calling_ADecisionRunsNoCallOfAToolThatNeedsNone) {
   EXPECT_EQ(server.at.prompt(0).find("rain in Rome"), std::string::npos);
 }
 
-TEST(ServerTools, tool_calling_OneDecisionRunsNotTwoCalls) {
+TEST(ServerTools, tool_calling_OneDecisionDoesNotRunTwoCalls) {
   for (const char* const second : {R"({"city": "Rome"})", R"({"city": "Oslo"})"}) {
     Server server({{.text = "Done."}}, {.approvals = {.rule = kAlways}});
     message::ChatRequest request{.messages = {message::user("Weather?")}, .can_approve = true};
