@@ -35,6 +35,7 @@ struct RlmOptions {
   std::optional<std::int64_t> max_iterations;
   std::optional<std::int64_t> max_depth;
   std::optional<double> cell_timeout;
+  std::optional<double> compact_at;
 };
 
 /// Shows what happens as it happens, in colours.
@@ -57,6 +58,12 @@ class View {
         if (const std::string err = text(one, "stderr"); !err.empty()) line(cut(err), kRed);
         if (const std::string error = text(one, "error"); !error.empty()) line(cut(error), kRed);
       }
+    } else if (type == "compaction") {
+      const std::string failed = text(event, "failed");
+      line(indent + "── earlier turns " +
+               (failed.empty() ? "are summed up" : "could not be summed up: " + failed),
+           failed.empty() ? kBold : kRed);
+      if (failed.empty()) line(cut(text(event, "summary")), kDim);
     } else if (type == "sub_call") {
       const std::string response = text(event, "response");
       line(indent + "   " + text(event, "kind") + "_query, " + number(event, "prompt_chars") +
@@ -106,6 +113,7 @@ OrComplaint<message::ChatRequest> rlm_request_of(const RlmOptions& options) {
   if (options.max_iterations) limits.set("max_iterations", *options.max_iterations);
   if (options.max_depth) limits.set("max_depth", *options.max_depth);
   if (options.cell_timeout) limits.set("cell_timeout", *options.cell_timeout);
+  if (options.compact_at) limits.set("compact_at", *options.compact_at);
   if (!limits.empty()) request.rlm = std::move(limits);
   return request;
 }
@@ -229,6 +237,8 @@ Command add_rlm(App tenon) {
   app.add_option("--max-iterations", options->max_iterations, "Turns of the root model");
   app.add_option("--max-depth", options->max_depth, "2: rlm_query begins runs of its own");
   app.add_option("--cell-timeout", options->cell_timeout, "Seconds for a block of code");
+  app.add_option("--compact-at", options->compact_at,
+                 "Part of the root model's context at which earlier turns are summed up; 0: never");
   app.add_flag("--json", options->json, "The answer, with what it took, as a JSON object");
   app.add_flag("-q,--quiet", options->quiet, "Nothing but the answer");
   app.footer(

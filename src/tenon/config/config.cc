@@ -300,6 +300,10 @@ const Key<ModelConfig> kModelKeys[] = {
      .range = {1, 1'000 * kBillion},
      .engines = kRecursive},
     {.name = "max_cost", .member = &ModelConfig::max_cost, .engines = kRecursive},
+    {.name = "compact_at",
+     .member = &ModelConfig::compact_at,
+     .range = {0, 1},
+     .engines = kRecursive},
     {.name = "max_errors",
      .member = &ModelConfig::max_errors,
      .range = {1, 10'000},
@@ -427,8 +431,12 @@ Status Reader::read_value(const toml::Value& value, const Key<Table>& key, const
     const double found = fraction != nullptr ? *fraction
                          : whole != nullptr  ? static_cast<double>(*whole)
                                              : -1.0;
-    if (!(found >= 0) || found > kMostMoney) {
-      return fail(Errc::invalid, value.position(), path + " must be a number from 0 to 1e9");
+    const bool is_bounded = key.range.most > 0;
+    const double most = is_bounded ? static_cast<double>(key.range.most) : kMostMoney;
+    if (!(found >= 0) || found > most) {
+      return fail(Errc::invalid, value.position(),
+                  path + " must be a number from 0 to " +
+                      (is_bounded ? std::to_string(key.range.most) : "1e9"));
     }
     out.*(*amount) = found;
   } else {

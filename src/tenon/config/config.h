@@ -119,6 +119,7 @@ struct ModelConfig {
   std::string root;
   std::string sub;  ///< "": the root.
   std::int64_t max_iterations = -1;
+  double compact_at = -1;
   std::int64_t max_depth = -1;
   std::int64_t max_sub_calls = -1;
   std::int64_t max_concurrent_sub_calls = -1;

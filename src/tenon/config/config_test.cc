@@ -124,6 +124,8 @@ const Bad kBad[] = {
      "tenon.toml:2:15: model.price_input must be a number from 0 to 1e9"},
     {"PriceBelowZero", "[[model]]\nprice_output = -0.5\n", Errc::invalid,
      "tenon.toml:2:16: model.price_output must be a number from 0 to 1e9"},
+    {"APartIsAtMostOne", "[[model]]\ncompact_at = 1.5\n", Errc::invalid,
+     "tenon.toml:2:14: model.compact_at must be a number from 0 to 1"},
     {"ListOfOther", "[[model]]\nalias = [1]\n", Errc::invalid,
      "tenon.toml:2:10: model.alias must be a list of strings"},
     {"EmptyKeysFile", "[server]\napi_keys_file = \"\"\n", Errc::invalid,

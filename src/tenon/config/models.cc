@@ -440,6 +440,7 @@ rlm::RecursiveOptions recursive_options(const ModelConfig& config) {
   set(config.max_total_tokens, &RunLimits::max_tokens);
   set(config.max_errors, &RunLimits::max_errors);
   if (config.max_cost > 0) options.limits.max_cost = options.most.max_cost = config.max_cost;
+  if (config.compact_at >= 0) options.limits.compact_at = config.compact_at;
   set_time(config.max_time_s, &RunLimits::max_time);
   set_time(config.cell_timeout_s, &RunLimits::cell_timeout);
   return options;

@@ -187,10 +187,6 @@ std::string count_of(std::size_t count, std::string_view what) {
   return std::to_string(count) + " " + std::string(what) + (count == 1 ? "" : "s");
 }
 
-std::string with_cut(const std::string& text, std::size_t cut) {
-  return cut == 0 ? text : text + "... + [" + std::to_string(cut) + " chars...]";
-}
-
 void append_line(std::string& out, std::string_view text) {
   if (text.empty()) return;
   if (!out.empty() && out.back() != '\n') out += '\n';
@@ -212,13 +208,19 @@ RootAnswer read_answer(std::string_view text, bool is_cut) {
   return AnswerReader(text, is_cut).run();
 }
 
+std::string with_mark(std::string_view text, std::size_t missing) {
+  std::string marked(text);
+  if (missing > 0) marked += "... + [" + std::to_string(missing) + " chars...]";
+  return marked;
+}
+
 std::string cut_text(std::string_view text, std::size_t max_chars) {
   if (text.size() <= max_chars) return std::string(text);
   std::size_t bytes = 0;
   for (std::size_t chars = 0; chars < max_chars && bytes < text.size(); ++chars) {
     bytes += std::max<std::size_t>(utf8::decode(text.substr(bytes)).length, 1);
   }
-  return with_cut(std::string(text.substr(0, bytes)), utf8::length(text.substr(bytes)));
+  return with_mark(text.substr(0, bytes), utf8::length(text.substr(bytes)));
 }
 
 std::string system_text(const Place& place) {
@@ -273,6 +275,12 @@ std::string system_text(const Place& place) {
         "also in the list `tool_results` in the REPL, where long ones stand in full.";
   }
   return text;
+}
+
+std::string last_system_text() {
+  return "You have worked on a question about a long context, with code in a Python REPL. Now you "
+         "give your final answer from your notes: as plain text, or as FINAL_VAR(name) for the "
+         "value of a variable in the REPL.";
 }
 
 // A question that is itself too long is part of the context, and the model sees how it begins and
@@ -330,8 +338,8 @@ std::string cell_text(const CellResult& result, std::size_t number, std::size_t 
     text += " of block " + std::to_string(number) + " of " + std::to_string(count);
   }
   text += ":";
-  std::string output = with_cut(result.out, result.out_cut);
-  const std::string err = with_cut(result.err, result.err_cut);
+  std::string output = with_mark(result.out, result.out_cut);
+  const std::string err = with_mark(result.err, result.err_cut);
   if (!err.empty()) append_line(output, "stderr: " + err);
   append_line(output, result.error);
   while (output.ends_with('\n')) output.pop_back();

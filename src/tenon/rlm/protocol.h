@@ -49,6 +49,8 @@ struct Place {
   std::uint32_t sub_tokens = 0;  ///< The context of the sub-model; 0: not known.
 };
 [[nodiscard]] std::string system_text(const Place& place);
+/// The shorter text that takes its place where the context is full and only the answer is wanted.
+[[nodiscard]] std::string last_system_text();
 /// The first message: the question, and what can be said of the context without reading it.
 [[nodiscard]] std::string task_text(const Task& task);
 /// Its second half.
@@ -65,5 +67,7 @@ struct Place {
 
 /// `text`, or its first `max_chars` characters and how many are missing: "... + [12 chars...]".
 [[nodiscard]] std::string cut_text(std::string_view text, std::size_t max_chars);
+/// `text` with the mark of `missing` characters; 0: without a mark.
+[[nodiscard]] std::string with_mark(std::string_view text, std::size_t missing);
 
 }  // namespace tenon::rlm

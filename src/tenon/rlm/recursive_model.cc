@@ -60,6 +60,11 @@ std::string summary_of(const json::Object& event) {
     return "[" + text("kind") + "_query of " + number("prompt_chars") +
            " characters: " + cut_text(text("response"), 200) + "]\n";
   }
+  if (type == "compaction") {
+    const std::string failed = text("failed");
+    if (!failed.empty()) return "[earlier turns could not be summed up: " + failed + "]\n";
+    return "[earlier turns are summed up]\n" + cut_text(text("summary"), 2000) + "\n";
+  }
   if (type == "cells") {
     std::string all;
     for (const json::Value& cell : *event.find("cells")->if_array()) {
@@ -185,6 +190,7 @@ json::Object Answering::report(const Spent& spent, const std::string& forced) co
                       {"iterations", session_->turns},
                       {"sub_calls", spent.sub_calls - before_.sub_calls},
                       {"tier", host_->tier()}};
+  if (session_->compactions > 0) report.set("compactions", session_->compactions);
   if (spent.cost > 0) report.set("cost", spent.cost - before_.cost);
   if (!forced.empty()) report.set("forced", forced);
   return report;

@@ -68,10 +68,15 @@ class Told final : public chat::Model, public std::enable_shared_from_this<Told>
   Result<std::unique_ptr<chat::Answer>, chat::Refusal> start(
       const ChatRequest& request, std::shared_ptr<message::ChatSink> sink) override {
     Reply reply;
+    std::size_t bytes = 0;
+    for (const Message& message : request.messages) bytes += message.text().size();
+    const std::uint32_t window = capabilities_.context_tokens;
+    const auto tokens = window == 0 ? 10U : static_cast<std::uint32_t>(bytes / 4);
     {
       const std::lock_guard lock(mutex_);
       requests_.push_back(request);
       reply = answer_(request, requests_.size() - 1);
+      if (window > 0 && tokens >= window) reply = {.refusal = "context_length_exceeded"};
       under_way_ += reply.refusal.empty() ? 1 : 0;
       most_under_way_ = std::max(most_under_way_, under_way_);
     }
@@ -80,7 +85,7 @@ class Told final : public chat::Model, public std::enable_shared_from_this<Told>
           {.error = {Errc::invalid, "told: " + reply.refusal}, .param = {}, .code = reply.refusal});
     }
     auto is_cancelled = std::make_shared<std::atomic<bool>>(false);
-    std::thread([self = shared_from_this(), reply, sink, is_cancelled] {
+    std::thread([self = shared_from_this(), reply, sink, is_cancelled, tokens] {
       const auto end = std::chrono::steady_clock::now() + reply.delay;
       while (std::chrono::steady_clock::now() < end && !*is_cancelled) {
         std::this_thread::sleep_for(1ms);
@@ -99,7 +104,7 @@ class Told final : public chat::Model, public std::enable_shared_from_this<Told>
                                   : !reply.calls.empty() ? FinishReason::tool_calls
                                                          : reply.reason;
       sink->on_event(message::Finish{.reason = reason,
-                                     .usage = {.prompt_tokens = 10, .completion_tokens = 1},
+                                     .usage = {.prompt_tokens = tokens, .completion_tokens = 1},
                                      .error = {Errc::invalid, "told to fail"}},
                      {});
     }).detach();
@@ -116,6 +121,9 @@ class Told final : public chat::Model, public std::enable_shared_from_this<Told>
     };
     return std::make_unique<Answer>(is_cancelled);
   }
+
+  /// From now on it tells this window, counts four bytes as a token, and refuses what does not fit.
+  void set_window(std::uint32_t tokens) { capabilities_.context_tokens = tokens; }
 
   std::vector<ChatRequest> requests() {
     const std::lock_guard lock(mutex_);
@@ -939,6 +947,175 @@ TEST_F(Recursive, OlderTurnsAreLeftOutWhereCuttingThemIsNotEnough) {
               HasSubstr("Turns after this are left out"));
 }
 
+// ---- a window that fills up
+
+bool asks_for_notes(const ChatRequest& request) {
+  return request.messages.back().text().starts_with("Your context is nearly full. What you");
+}
+
+bool demands(const ChatRequest& request) {
+  return request.messages.back().text().starts_with("Your context is full.");
+}
+
+std::string whole(const ChatRequest& request) {
+  std::string all;
+  for (const Message& message : request.messages) all += message.text() + "\n";
+  return all;
+}
+
+/// What happens when the window of the root fills up. Its code prints until it sees what it has
+/// noted, and then it answers.
+struct WindowRow {
+  std::string name;
+  Told::Reply notes;  // what it answers where it is asked to sum up
+  std::string answer;
+  std::string rlm = "{}";
+  std::uint32_t window = 4000;
+  std::string failed{};   // why there is no summary, as the event says
+  std::size_t asked = 1;  // how often it is asked for a summary, at most
+  std::string forced{};
+};
+
+const WindowRow kWindowRows[] = {
+    {"SumsUp", {"found: SESAME is the first word"}, "from notes"},
+    {"SumsUpWhereTheWindowIsNotKnown", {"found: SESAME is the first word"}, "from notes", "{}", 0},
+    {"NotesThatFail", {.reason = FinishReason::error}, "without notes", "{}", 4000, "told to fail"},
+    {"NotesThatAreCut",
+     {.text = "found: SESAME", .reason = FinishReason::length},
+     "without notes",
+     "{}",
+     4000,
+     "longer than"},
+    {"NotesThatAreCode", {cell("print(1)")}, "without notes", "{}", 4000, "wrote code"},
+    {"NotesThatAreEmpty", {" \n"}, "without notes", "{}", 4000, "is empty"},
+    {"NotesThatAreLong",
+     {std::string(40'000, 'n')},
+     "without notes",
+     "{}",
+     4000,
+     "as long as what it sums up"},
+    {"NotesThatDoNotFit",
+     {.refusal = "context_length_exceeded"},
+     "without notes",
+     "{}",
+     4000,
+     "context_length_exceeded"},
+    {"NoNotesByOption", {"found: SESAME"}, "without notes", R"({"compact_at": 0})", 4000, {}, 0},
+};
+
+class RecursiveWindow : public Recursive, public testing::WithParamInterface<WindowRow> {};
+
+TEST_P(RecursiveWindow, FillsUp) {
+  const WindowRow& row = GetParam();
+  std::size_t asked = 0;
+  root = std::make_shared<Told>("root", [&](const ChatRequest& request, std::size_t number) {
+    if (asks_for_notes(request)) {
+      ++asked;
+      return row.notes;
+    }
+    const std::string all = whole(request);
+    if (row.window == 0 && all.size() > 16'000) {
+      return Told::Reply{.refusal = "context_length_exceeded"};
+    }
+    if (all.find("\nfound: SESAME") != std::string::npos) return Told::Reply{"FINAL(from notes)"};
+    if (all.find("are left out, because your context was full") != std::string::npos) {
+      return Told::Reply{"FINAL(without notes)"};
+    }
+    if (number > 60) return Told::Reply{"FINAL(never)"};
+    return Told::Reply{cell("kept = 1\nprint('y' * 1800)")};
+  });
+  root->set_window(row.window);
+  options_.limits.max_iterations = 100;
+  std::vector<json::Object> events;
+  options_.listener = [&](const json::Object& event) {
+    if (*event.find("type") == json::Value("compaction")) events.push_back(event);
+  };
+  make_host({});
+  const message::Fold answer = ask(with_rlm(question(), row.rlm));
+  EXPECT_EQ(answer.message().text(), row.answer) << answer.finish().error.message;
+  EXPECT_EQ(asked, row.asked);
+  ASSERT_EQ(events.size(), row.asked);
+  const json::Value* const count = answer.finish().rlm.find("compactions");
+  if (row.asked == 0) return;
+  const json::Value* const why = events.front().find("failed");
+  EXPECT_EQ(why == nullptr, row.failed.empty());
+  if (why != nullptr) {
+    EXPECT_THAT(*why->if_string(), HasSubstr(row.failed));
+    EXPECT_EQ(count, nullptr);
+    return;
+  }
+  EXPECT_EQ(*count, json::Value(1));
+  // The notes stand for the turns before the last one, which is as it was.
+  const ChatRequest last = root->requests().back();
+  ASSERT_EQ(last.messages.size(), 6U);
+  EXPECT_EQ(last.messages[2].role, Role::assistant);
+  EXPECT_EQ(last.messages[2].text(), row.notes.text);
+  EXPECT_THAT(last.messages[3].text(), HasSubstr("Variables: kept (int)"));
+  EXPECT_THAT(last.messages[5].text(), HasSubstr("REPL output:"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, RecursiveWindow, testing::ValuesIn(kWindowRows),
+                         [](const auto& row) { return row.param.name; });
+
+// A run of many turns goes through its window many times.
+TEST_F(Recursive, TurnsAreSummedUpAgainAndAgain) {
+  std::size_t turns = 0;
+  root = std::make_shared<Told>("root", [&](const ChatRequest& request, std::size_t) {
+    if (asks_for_notes(request)) return Told::Reply{"turn " + std::to_string(turns)};
+    if (++turns == 60) return Told::Reply{"FINAL(done)"};
+    return Told::Reply{cell("print('y' * 1800)")};
+  });
+  root->set_window(4000);
+  const message::Fold answer = ask(with_rlm(question(), R"({"max_iterations": 100})"));
+  EXPECT_EQ(answer.message().text(), "done") << answer.finish().error.message;
+  EXPECT_GT(answer.finish().rlm.find("compactions")->if_number()->to_int64(), 4);
+  EXPECT_LT(root->requests().size(), 60U + 25U);  // far from one summary for each turn
+  for (const ChatRequest& request : root->requests()) EXPECT_LT(whole(request).size(), 16'000U);
+}
+
+TEST_F(Recursive, ATurnsOutputFitsTheWindow) {
+  script({{cell("print('y' * 30000)")}, {"FINAL(x)"}});
+  root->set_window(4000);
+  EXPECT_EQ(ask(question()).message().text(), "x");
+  EXPECT_THAT(root->prompt(0), HasSubstr("at most 3000 characters"));
+  EXPECT_LT(root->prompt(1).size(), root->prompt(0).size() + 4000);
+}
+
+// However small the window is, and whatever the model writes, the run has an answer.
+TEST_F(Recursive, AnAnswerIsDemandedBeforeTheWindowIsFull) {
+  const std::string rambling = "x = 1\n" + std::string(2500, '#');
+  for (const std::uint32_t window : {0U, 1000U, 1100U}) {
+    SCOPED_TRACE(window);
+    root = std::make_shared<Told>("root", [&](const ChatRequest& request, std::size_t number) {
+      if (asks_for_notes(request)) return Told::Reply{.refusal = "context_length_exceeded"};
+      if (demands(request)) return Told::Reply{"what I know"};
+      const bool is_first = request.messages.size() < 3;
+      if (window == 0 && !is_first) return Told::Reply{.refusal = "context_length_exceeded"};
+      if (number > 60) return Told::Reply{"FINAL(never)"};
+      return Told::Reply{cell(rambling)};
+    });
+    root->set_window(window);
+    const message::Fold answer = ask(with_rlm(question(), R"({"max_iterations": 100})"));
+    EXPECT_EQ(answer.finish().reason, FinishReason::stop) << answer.finish().error.message;
+    EXPECT_EQ(answer.message().text(), "what I know");
+    EXPECT_EQ(*answer.finish().rlm.find("forced"), json::Value("context"));
+  }
+}
+
+TEST_F(Recursive, AWindowThatTakesNoDemandLosesNoRun) {
+  root = std::make_shared<Told>("root", [](const ChatRequest& request, std::size_t) {
+    const bool is_first = request.messages.size() < 3;
+    return is_first ? Told::Reply{cell("x = 1")}
+                    : Told::Reply{.refusal = "context_length_exceeded"};
+  });
+  const message::Fold answer = ask(question());
+  EXPECT_EQ(answer.finish().reason, FinishReason::length);
+  EXPECT_EQ(answer.message().text(), "No answer was found: Your context is full.");
+  // A prompt that never fitted is an error with its numbers.
+  script({{.refusal = "context_length_exceeded"}});
+  EXPECT_EQ(ask(question()).finish().reason, FinishReason::error);
+}
+
 TEST_F(Recursive, TimeIsUpInTheMiddleOfATurn) {
   script({{cell("import time\ntime.sleep(60)")}, {"FINAL(in time)"}});
   const auto begun = std::chrono::steady_clock::now();
@@ -1074,6 +1251,8 @@ const Refused kRefused[] = {
     {"NoInteger", R"({"max_depth": 1.5})", "rlm.max_depth", "invalid_type"},
     {"TooDeep", R"({"max_depth": 5})", "rlm.max_depth", "invalid_value"},
     {"TooLong", R"({"cell_timeout": 1e6})", "rlm.cell_timeout", "invalid_value"},
+    {"NoPart", R"({"compact_at": 1.5})", "rlm.compact_at", "invalid_value"},
+    {"LessThanNothing", R"({"compact_at": -1})", "rlm.compact_at", "invalid_value"},
     {"NoEvents", R"({"events": "all"})", "rlm.events", "invalid_value"},
 };
 

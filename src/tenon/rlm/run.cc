@@ -10,6 +10,7 @@
 #include "tenon/base/log.h"
 #include "tenon/base/patience.h"
 #include "tenon/base/utf8.h"
+#include "tenon/rlm/history.h"
 #include "tenon/rlm/questions.h"
 
 namespace tenon::rlm {
@@ -32,8 +33,12 @@ using Clock = std::chrono::steady_clock;
 //
 // The REPL can be lost (a worker dies, a session was stored). replay() then runs the recorded cells
 // again with the recorded answers, so no model is asked; a cell that does something else than
-// before makes the session not replayable. If the conversation becomes too long for the model,
-// shrink() cuts the oldest outputs of cells, and then leaves out older turns, and tries again.
+// before makes the session not replayable.
+//
+// make_room() looks before each turn at how full the root model's context is. shrink() makes the
+// conversation shorter by the gentlest means that is left: it cuts outputs of earlier turns, has
+// the model sum them up (sum_up), cuts them more, and leaves the older half out. Where nothing
+// helps, and at any prompt that is refused as too long, the answer is demanded from what there is.
 using Final = RootAnswer::Final;
 
 constexpr std::size_t kMaxInlineResult = 32'000;  // characters of a tool's result
@@ -55,6 +60,18 @@ constexpr std::chrono::milliseconds kRetries[] = {
 // The time for the last answer after max_time is a tenth of max_time, but at least this.
 constexpr std::chrono::milliseconds kLeastLastAnswer{5000};
 constexpr std::chrono::milliseconds kMostLastAnswer{60'000};
+// The part of the root model's context that a prompt may have: the rest is for the answer.
+constexpr double kFull = 0.9;
+constexpr double kTokensPerByte = 1.0 / 3;  // where no prompt was counted yet
+// The tokens of a summary: a sixth of the context, within these bounds.
+constexpr std::uint32_t kLeastSummary = 256;
+constexpr std::uint32_t kMostSummary = 2048;
+// Characters of turns that are cut, at each step.
+constexpr std::size_t kFirstCut = 8000;
+constexpr std::size_t kSecondCut = 2000;
+constexpr std::size_t kLastCut = 500;
+constexpr std::string_view kContext = "context";
+constexpr std::string_view kContextIsFull = "Your context is full.";
 
 // Errors that a client may try again are `unavailable`; clients act on that code.
 Error error_of(const Refusal& refusal, const std::string& model) {
@@ -267,7 +284,7 @@ void Run::begin() {
   const Place place{
       .has_children = depth_ + 1 < limits.max_depth,
       .has_tools = !request_.tools.empty() && request_.tool_choice.mode != message::ToolMode::none,
-      .max_output_chars = limits.max_output_chars,
+      .max_output_chars = most_output(),
       .sub_tokens = sub ? (*sub)->capabilities().context_tokens : 0};
   session_.messages = {{.role = Role::system, .content = system_text(place)}};
   say(task_text(session_.task) + "\n\n" + turn_text(1, limits.max_iterations));
@@ -338,7 +355,8 @@ void Run::change_context(Task task) {
 
 // One answer of the model. The last answer of a run does not heed the halt, because it is asked for
 // when the run's time is up; it has a tenth of that time, within bounds, of its own.
-Result<Run::Turn, Refusal> Run::ask_once(const ChatRequest& request, bool heeds_halt) {
+Result<Run::Turn, Refusal> Run::ask_once(const ChatRequest& request, bool heeds_halt,
+                                         std::string_view part) {
   const Clock::time_point latest =
       Clock::now() + std::clamp(bounds_->limits.max_time / 10, kLeastLastAnswer, kMostLastAnswer);
   const auto gives_up = [&] {
@@ -355,7 +373,7 @@ Result<Run::Turn, Refusal> Run::ask_once(const ChatRequest& request, bool heeds_
   const patience::Scope scope(std::move(patience));
   auto model = host_->find(request.model);
   if (!model) return Failure<Refusal>(std::move(model.error()));
-  auto waiting = std::make_shared<Waiting>(bounds_->watcher("root", depth_));
+  auto waiting = std::make_shared<Waiting>(bounds_->watcher(part, depth_));
   auto answer = (*model)->start(request, waiting);
   if (!answer) return Failure<Refusal>(std::move(answer.error()));
   if (!waiting->wait(gives_up)) {
@@ -365,6 +383,10 @@ Result<Run::Turn, Refusal> Run::ask_once(const ChatRequest& request, bool heeds_
   }
   const message::Fold& fold = waiting->fold();
   bounds_->spend(fold.finish().usage, (*model)->prices());
+  if (const std::uint32_t tokens = fold.finish().usage.prompt_tokens; tokens > 0) {
+    tokens_per_byte_ =
+        tokens / static_cast<double>(std::max<std::size_t>(size_of(request.messages), 1));
+  }
   if (fold.finish().reason == message::FinishReason::error) {
     return Failure<Refusal>(chat::refusal_of(fold.finish().error));
   }
@@ -374,6 +396,21 @@ Result<Run::Turn, Refusal> Run::ask_once(const ChatRequest& request, bool heeds_
                              .code = "engine_error"});
   }
   return Turn{fold.message(), fold.finish(), fold.incomplete(), fold.diagnostics()};
+}
+
+ChatRequest Run::request_for(Wish wish) const {
+  ChatRequest request = request_;
+  request.model = session_.root;
+  request.messages = session_.messages;
+  request.rlm = {};
+  request.owner = session_.owner;
+  if (wish == Wish::text) {
+    request.tools.clear();
+    request.tool_choice = {};
+  } else if (wish == Wish::any && request.tool_choice.mode == message::ToolMode::required) {
+    request.tool_choice.mode = message::ToolMode::automatic;  // otherwise it could not run code
+  }
+  return request;
 }
 
 // Asks until there is an answer. A prompt that is too long is made shorter, a busy engine is waited
@@ -387,22 +424,15 @@ Result<Run::Turn, Error> Run::ask(Wish wish) {
   };
   std::size_t failures = 0;
   while (true) {
-    ChatRequest request = request_;
-    request.model = session_.root;
-    request.messages = session_.messages;
-    request.rlm = {};
-    request.owner = session_.owner;
-    if (wish == Wish::text) {
-      request.tools.clear();
-      request.tool_choice = {};
-    } else if (wish == Wish::any && request.tool_choice.mode == message::ToolMode::required) {
-      request.tool_choice.mode = message::ToolMode::automatic;  // otherwise it could not run code
-    }
-    auto turn = ask_once(request, !is_last);
+    auto turn = ask_once(request_for(wish), !is_last, "root");
     if (turn) return *std::move(turn);
     const Refusal& refusal = turn.error();
     if (is_unwanted()) return Failure<Error>(error_of(refusal, session_.root));
-    if (refusal.code == "context_length_exceeded" && shrink()) continue;
+    if (refusal.code == "context_length_exceeded") {
+      if (shrink(/*may_sum_up=*/wish == Wish::any)) continue;
+      if (is_last && drop_turns(session_.messages)) continue;
+      is_full_ = true;
+    }
     if (refusal.code == "engine_busy" && Clock::now() - begun < kMaxBusy) {
       std::this_thread::sleep_for(kBusyWait);
       continue;
@@ -419,50 +449,106 @@ Result<Run::Turn, Error> Run::ask(Wish wish) {
   }
 }
 
-// Cuts the outputs of earlier turns, more each time. False: nothing more can be cut.
-bool Run::shrink() {
-  constexpr std::size_t kMost[] = {8000, 2000, 500};
-  auto& messages = session_.messages;
-  while (shrunk_ < std::size(kMost)) {
-    const std::size_t most = kMost[shrunk_++];
-    bool is_cut = false;
-    for (std::size_t i = 2; i < messages.size(); ++i) {
-      const bool is_last = i + 2 >= messages.size();
-      const std::size_t room = is_last ? most * 4 : most;
-      std::string& reasoning = messages[i].reasoning;
-      if (messages[i].role == Role::assistant) {
-        is_cut = is_cut || !reasoning.empty();
-        reasoning.clear();
-      }
-      if (!messages[i].content || messages[i].content->size() <= room + 40) continue;
-      messages[i].content = cut_text(*messages[i].content, room);
-      is_cut = true;
-    }
-    if (!is_cut) continue;
-    log::info("rlm: earlier turns are cut to " + std::to_string(most) +
-              " characters: the root model's context is full");
-    return true;
-  }
-  return drop_oldest();
+// ---- room in the root model's context
+
+// 0: not known.
+std::uint32_t Run::window() const {
+  const auto root = host_->find(session_.root);
+  return root ? (*root)->capabilities().context_tokens : 0;
 }
 
-// Leaves out the older half of the turns: their variables are still there, and the run would be
-// lost otherwise. False: there is one turn, or none.
-bool Run::drop_oldest() {
-  constexpr std::size_t kHead = 2;  // what the model is told, and the question
+// A turn's output takes at most a quarter of the context, at three characters for a token.
+std::size_t Run::most_output() const {
+  const std::size_t tokens = window();
+  const std::size_t most = bounds_->limits.max_output_chars;
+  return tokens == 0 ? most : std::min(most, std::max(tokens * 3 / 4, kPreview));
+}
+
+bool Run::is_fuller_than(double part) const {
+  const double each = tokens_per_byte_ > 0 ? tokens_per_byte_ : kTokensPerByte;
+  const auto size = static_cast<double>(size_of(session_.messages));
+  const std::uint32_t tokens = window();
+  return tokens > 0 && size * each > part * tokens;
+}
+
+// Makes the conversation shorter before the context is full. False: there is no room for another
+// turn, and nothing more can be cut.
+bool Run::make_room() {
+  const double part = bounds_->limits.compact_at;
+  if (session_.turns == 0) return true;  // nothing to cut: the model says whether it fits
+  const auto fills_up = [&] { return part > 0 && is_fuller_than(part); };
+  if (fills_up()) static_cast<void>(cut_turns(session_.messages, kFirstCut, kFirstCut));
+  if (fills_up()) static_cast<void>(cut_turns(session_.messages, kSecondCut, kFirstCut));
+  if (fills_up()) static_cast<void>(sum_up());
+  while (is_fuller_than(std::max(part, kFull))) {
+    if (!shrink(/*may_sum_up=*/part > 0)) return false;
+  }
+  return true;
+}
+
+// Makes the conversation shorter by one step. False: nothing more can be cut.
+bool Run::shrink(bool may_sum_up) {
   auto& messages = session_.messages;
-  if (messages.size() <= kHead) return false;
-  std::size_t end = kHead + (messages.size() - kHead + 1) / 2;
-  while (end < messages.size() && messages[end].role != Role::assistant) ++end;
-  if (end >= messages.size()) return false;
-  messages.erase(messages.begin() + kHead, messages.begin() + static_cast<std::ptrdiff_t>(end));
-  constexpr std::string_view kNote =
-      "\n\n(Turns after this are left out, because your context was full. Variables that they made "
-      "are still there: SHOW_VARS() lists them.)";
-  std::string& question = messages[kHead - 1].content.emplace(messages[kHead - 1].text());
-  if (!question.ends_with(kNote)) question += kNote;
+  if (cut_turns(messages, kFirstCut, kFirstCut * 4)) return true;
+  if (cut_turns(messages, kSecondCut, kFirstCut)) return true;
+  if (may_sum_up && bounds_->limits.compact_at > 0 && sum_up()) return true;
+  if (cut_turns(messages, kLastCut, kSecondCut)) return true;
+  if (!drop_oldest(messages)) return false;
+  may_sum_up_ = true;
   log::info("rlm: the older turns are left out: the root model's context is full");
   return true;
+}
+
+std::string Run::variables_now() {
+  if (session_.repl == nullptr) return {};
+  const auto variables = session_.repl->variables();
+  return variables ? variables_text(*variables) : std::string();
+}
+
+// Has the root model sum up all turns but the last, and puts the summary in their place. False: it
+// was not possible; the conversation is as it was.
+bool Run::sum_up() {
+  const auto end = end_of_old_turns(session_.messages);
+  if (!end || !may_sum_up_ || halt_.is_cancelled() || !bounds_->used_up().empty()) return false;
+  const std::uint32_t tokens = window();
+  std::uint32_t most =
+      tokens == 0 ? kMostSummary : std::clamp(tokens / 6, kLeastSummary, kMostSummary);
+  if (request_.max_tokens) most = std::min(most, *request_.max_tokens);
+  const std::string variables = variables_now();
+  ChatRequest request = request_for(Wish::text);
+  request.messages.resize(*end);
+  const std::size_t before = size_of(session_.messages);
+  const std::size_t replaced = size_of(request.messages);
+  request.messages.push_back(user(summary_question(most / 2, variables)));
+  request.max_tokens = most;
+  auto turn = ask_once(request, /*heeds_halt=*/true, "summary");
+  std::string failed;
+  std::string summary = turn ? turn->message.text() : std::string();
+  if (!turn) {
+    failed = turn.error().error.message;
+  } else if (turn->finish.reason == message::FinishReason::length) {
+    failed = "the summary is longer than " + std::to_string(most) + " tokens";
+  } else if (is_blank(summary)) {
+    failed = "the summary is empty";
+  } else if (const RootAnswer said = read_answer(summary, false); !said.cells.empty()) {
+    failed = "the model wrote code in place of a summary";
+  } else if (summary.size() + size_of({request.messages[0], request.messages[1]}) >= replaced) {
+    failed = "the summary is as long as what it sums up";
+  }
+  json::Object event{{"iteration", session_.turns}, {"messages", std::uint64_t{*end - 2}}};
+  if (failed.empty()) {
+    event.set("summary", summary);
+    put_summary(session_.messages, *end, std::move(summary), variables);
+    ++session_.compactions;
+  } else {
+    event.set("failed", failed);
+    log::warn("rlm: earlier turns could not be summed up: " + std::string(log::content(failed)));
+  }
+  may_sum_up_ = failed.empty();
+  event.set("bytes_before", std::uint64_t{before});
+  event.set("bytes_after", std::uint64_t{size_of(session_.messages)});
+  tell("compaction", event);
+  return failed.empty();
 }
 
 // ---- the REPL
@@ -585,7 +671,7 @@ void Run::note(CellRecord cell, bool may_be_repeated) {
 // The final answer, if a cell gave it. `told` is the text for the root model.
 std::optional<std::string> Run::run_cells(const RootAnswer& answer, std::string& told,
                                           bool& has_failed) {
-  const std::size_t most = bounds_->limits.max_output_chars;
+  const std::size_t most = most_output();
   std::size_t room = most;
   json::Array traced;
   std::optional<std::string> final_answer;
@@ -704,7 +790,7 @@ Outcome Run::end_with(std::string answer) {
   say("Who asks wants calls of tools, not an answer: call what brings the question on.");
   Result<Turn, Error> turn = ask(Wish::calls);
   if (!turn) {
-    if (bounds_->is_late) return answered;
+    if (bounds_->is_late || is_full_) return answered;
     if (halt_.is_cancelled()) return stopped();
     return {.kind = Outcome::Kind::failure, .error = std::move(turn.error())};
   }
@@ -722,9 +808,16 @@ Outcome Run::force_answer(std::string_view limit, std::string_view why) {
     outcome.forced = limit;
     return outcome;
   }
-  say(std::string(why) +
+  std::string demand(why);
+  demand +=
       " Give your final answer to the question now, from what you know so far: as plain text, or "
-      "as FINAL(...) or FINAL_VAR(name). No code is run any more.");
+      "as FINAL(...) or FINAL_VAR(name). No code is run any more.";
+  if (limit == kContext) {
+    session_.messages.front().content = last_system_text();
+    static_cast<void>(cut_turns(session_.messages, kLastCut, kSecondCut));
+    append_paragraph(demand, variables_now());
+  }
+  say(std::move(demand));
   Outcome none{
       .kind = Outcome::Kind::answer, .text = nothing, .is_cut = true, .forced = std::string(limit)};
   Result<Turn, Error> turn = ask(Wish::text);
@@ -732,7 +825,7 @@ Outcome Run::force_answer(std::string_view limit, std::string_view why) {
     if (bounds_->is_cancelled) {
       return {.kind = Outcome::Kind::cancelled, .error = std::move(turn.error())};
     }
-    if (bounds_->is_late) return none;
+    if (bounds_->is_late || is_full_) return none;
     return {.kind = Outcome::Kind::failure, .error = std::move(turn.error())};
   }
   const std::string text = turn->message.text();
@@ -776,9 +869,12 @@ Outcome Run::run() {
       return force_answer("max_errors", "The code of " + std::to_string(session_.errors) +
                                             " turns in a row has failed.");
     }
+    if (!make_room()) return force_answer(kContext, kContextIsFull);
+    if (halt_.is_cancelled()) continue;
     Result<Turn, Error> turn = ask(Wish::any);
     if (!turn) {
       if (halt_.is_cancelled()) return stopped();
+      if (is_full_ && session_.turns > 0) return force_answer(kContext, kContextIsFull);
       return {.kind = Outcome::Kind::failure, .error = std::move(turn.error())};
     }
     ++session_.turns;
@@ -821,11 +917,7 @@ Outcome Run::run() {
                        "run code, or give the answer with FINAL(...) on a line of its own.");
     }
     append_paragraph(told, std::exchange(lost_, {}));
-    if (session_.repl != nullptr) {
-      if (const auto variables = session_.repl->variables()) {
-        append_paragraph(told, variables_text(*variables));
-      }
-    }
+    append_paragraph(told, variables_now());
     if (session_.turns < limits.max_iterations) {
       append_paragraph(told, turn_text(session_.turns + 1, limits.max_iterations));
     }

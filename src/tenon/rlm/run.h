@@ -148,7 +148,8 @@ class Run {
   };
   [[nodiscard]] Result<Turn, Error> ask(Wish wish);
   [[nodiscard]] Result<Turn, chat::Refusal> ask_once(const message::ChatRequest& request,
-                                                     bool heeds_halt);
+                                                     bool heeds_halt, std::string_view part);
+  [[nodiscard]] message::ChatRequest request_for(Wish wish) const;
   [[nodiscard]] std::optional<Outcome> take_calls(Turn& turn);
   [[nodiscard]] std::optional<std::string> run_cells(const RootAnswer& answer, std::string& told,
                                                      bool& has_failed);
@@ -164,8 +165,13 @@ class Run {
   [[nodiscard]] CellLimits cell_limits(std::size_t max_output) const;
   void lose_repl();
   void note(CellRecord cell, bool may_be_repeated);
-  [[nodiscard]] bool shrink();
-  [[nodiscard]] bool drop_oldest();
+  [[nodiscard]] std::uint32_t window() const;
+  [[nodiscard]] std::size_t most_output() const;
+  [[nodiscard]] bool is_fuller_than(double part) const;
+  [[nodiscard]] bool make_room();
+  [[nodiscard]] bool shrink(bool may_sum_up);
+  [[nodiscard]] bool sum_up();
+  [[nodiscard]] std::string variables_now();
   void say(std::string text);
   void tell(std::string type, const json::Object& event);
 
@@ -175,8 +181,11 @@ class Run {
   Session& session_;
   const message::ChatRequest& request_;
   const unsigned depth_;
-  std::string lost_;        // what to tell the root model about a REPL that was lost
-  std::size_t shrunk_ = 0;  // how often the conversation was cut
+  std::string lost_;  // what to tell the root model about a REPL that was lost
+  // Tokens for a byte of the conversation, as the last prompt had them; 0: not known yet.
+  double tokens_per_byte_ = 0;
+  bool may_sum_up_ = true;  // false after a summary that failed, until older turns are left out
+  bool is_full_ = false;    // a prompt did not fit, and nothing more could be cut
 };
 
 }  // namespace tenon::rlm

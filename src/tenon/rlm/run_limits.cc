@@ -29,6 +29,7 @@ struct Limit {
   double (*of)(const RunLimits& limits);
   void (*set)(RunLimits& limits, double value);
   double least = 1;
+  bool is_told_at_0 = false;  // 0 is a value, and not the absence of a limit
 };
 
 template <auto member>
@@ -73,6 +74,12 @@ const Limit kLimits[] = {
      .of = [](const RunLimits& limits) { return limits.max_cost; },
      .set = [](RunLimits& limits, double value) { limits.max_cost = value; },
      .least = 1e-9},
+    {.name = "compact_at",
+     .is_whole = false,
+     .of = [](const RunLimits& limits) { return limits.compact_at; },
+     .set = [](RunLimits& limits, double value) { limits.compact_at = value; },
+     .least = 0,
+     .is_told_at_0 = true},
 };
 
 json::Value shown(const Limit& limit, double number) {
@@ -91,7 +98,8 @@ RunLimits default_most() {
           .max_errors = 0,
           .max_time = std::chrono::hours(24),
           .cell_timeout = std::chrono::minutes(10),
-          .max_output_chars = 200'000};
+          .max_output_chars = 200'000,
+          .compact_at = 1};
 }
 
 Result<void, Refusal> read_limits(const json::Value& rlm, const RunLimits& most,
@@ -128,7 +136,7 @@ json::Object to_json(const RunLimits& limits) {
   json::Object out;
   for (const Limit& limit : kLimits) {
     const double value = limit.of(limits);
-    if (value > 0) out.set(std::string(limit.name), shown(limit, value));
+    if (value > 0 || limit.is_told_at_0) out.set(std::string(limit.name), shown(limit, value));
   }
   return out;
 }

@@ -21,6 +21,9 @@ struct RunLimits {
   std::chrono::milliseconds max_time{3'600'000};  ///< Pauses do not count.
   std::chrono::milliseconds cell_timeout{30'000};
   std::size_t max_output_chars = 20'000;
+  /// The part of the root model's context at which earlier turns are summed up; 0: only where a
+  /// prompt did not fit, they are cut and left out.
+  double compact_at = 0.75;
 
   bool operator==(const RunLimits&) const = default;
 };

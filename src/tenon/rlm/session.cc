@@ -141,6 +141,7 @@ std::string write_session(const Session& session) {
                    {"tool_results", write_texts(session.tool_results)},
                    {"turns", session.turns},
                    {"errors", session.errors},
+                   {"compactions", session.compactions},
                    {"note", session.note},
                    {"usage", json::Array{usage.prompt_tokens, usage.completion_tokens,
                                          usage.cached_tokens, usage.reasoning_tokens}},
@@ -207,6 +208,8 @@ Expected<std::unique_ptr<Session>> read_session(std::string_view text) {
   members.texts("tool_results", session->tool_results);
   members.number("turns", session->turns);
   members.number("errors", session->errors);
+  // Sessions of earlier releases have none.
+  if (document->find("compactions") != nullptr) members.number("compactions", session->compactions);
   members.text("note", session->note);
   std::vector<std::uint32_t> usage;
   for (const Value& count : members.list("usage")) {

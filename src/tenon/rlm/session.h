@@ -71,9 +71,10 @@ struct Session {
   std::vector<CellRecord> cells;           ///< Since the REPL was started.
   bool is_replayable = true;               ///< False: `cells` would have become too long.
   std::vector<std::string> tool_results;
-  unsigned turns = 0;   ///< The number of outputs of the root model.
-  unsigned errors = 0;  ///< Turns in a row whose cells failed.
-  std::string note;     ///< What to tell the root model together with the results.
+  unsigned turns = 0;        ///< The number of outputs of the root model.
+  unsigned errors = 0;       ///< Turns in a row whose cells failed.
+  unsigned compactions = 0;  ///< How often earlier turns were summed up.
+  std::string note;          ///< What to tell the root model together with the results.
   Spent spent;
 
   std::vector<message::ToolCall> calls;  ///< The calls that wait for results.
