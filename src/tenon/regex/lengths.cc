@@ -43,9 +43,8 @@ Expected<bool> Lengths::is_live(Dfa::State state, std::uint64_t least, std::uint
   return false;
 }
 
-// The fewest characters that lead from `state`, which is live, to acceptance: a breadth-first
-// search in which continuation bytes cost nothing. The result is also known for all states on the
-// way.
+// A breadth-first search in which continuation bytes cost nothing. The result is also known for all
+// states on the way.
 Expected<std::uint32_t> Lengths::shortest(Dfa::State state) {
   if (state < shortest_.size() && shortest_[state] != kUnknown) return shortest_[state];
   struct Visit {

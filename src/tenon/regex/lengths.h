@@ -27,12 +27,14 @@ class Lengths {
   /// exact. Within a character, the rest of it does not count. Fails with limit_exceeded if the
   /// automaton is too large.
   [[nodiscard]] Expected<bool> is_live(Dfa::State state, std::uint64_t least, std::uint64_t most);
+  /// The fewest characters that lead from `state`, which is live, to acceptance. The answer is
+  /// kept.
+  [[nodiscard]] Expected<std::uint32_t> shortest(Dfa::State state);
 
  private:
   using Sets = std::vector<std::uint64_t>;  // bit i of row k: state i accepts after k characters
   static constexpr std::uint32_t kUnknown = std::numeric_limits<std::uint32_t>::max();
 
-  Expected<std::uint32_t> shortest(Dfa::State state);
   Status explore();
   [[nodiscard]] bool has(Dfa::State state, std::uint64_t length) const;
 

@@ -12,6 +12,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
+#include <set>
+#include <tuple>
 
 #include "tenon/grammar/json/shape_parts.h"
 #include "tenon/regex/dfa.h"
@@ -445,8 +448,8 @@ std::optional<Error> StringShapes::relax(const std::string& pattern) {
   return error;
 }
 
-// Shortest first. Only as many prefixes are kept as are needed, because each of them leads to a
-// text.
+// Shortest first: of the prefixes found so far the one with the shortest text goes on. Each of them
+// leads to a text of its own, so no more are kept than texts are wanted.
 bool StringShapes::find_some(const StringShape& shape, std::size_t most, Fuel& fuel,
                              std::vector<json::Value>& into) {
   if (shape.values) {
@@ -457,47 +460,76 @@ bool StringShapes::find_some(const StringShape& shape, std::size_t most, Fuel& f
     return true;
   }
   struct Begun {
+    std::uint64_t total;  // characters of the shortest text that begins so
+    std::uint64_t left;   // those that are still to come
     std::string text;
     regex::Dfa::State state;
-    std::uint64_t characters;
+    auto operator<=>(const Begun&) const = default;
+  };
+  // What the bytes of one class lead to.
+  struct Step {
+    bool is_known = false;
+    bool is_live = false;
+    std::uint64_t left = 0;
+    regex::Dfa::State state = regex::Dfa::kFailed;
   };
   Automaton& of = automaton(shape.language);
+  bool knows_lengths = true;  // a search that found none would find none again
+  const auto left_at = [&](regex::Dfa::State state) -> std::uint64_t {
+    if (!knows_lengths) return 0;
+    const Expected<std::uint32_t> shortest = of.lengths.shortest(state);
+    knows_lengths = shortest.has_value();
+    return shortest ? *shortest : 0;
+  };
   const std::size_t width = most + shape.excluded.size() + 1;
-  constexpr std::uint64_t kStepsPerBeginning = 40;  // 255 bytes are tried
-  std::vector<Begun> begun{{"", regex::Dfa::kStart, 0}};
   bool is_all = true;
-  while (!begun.empty()) {
-    std::vector<Begun> next;
-    for (const Begun& from : begun) {
-      if (!work_.spend(kStepsPerBeginning)) return false;
-      if (of.dfa.is_accepting(from.state) && from.characters >= shape.length.least &&
-          from.characters <= shape.length.most &&
-          !std::ranges::binary_search(shape.excluded, from.text)) {
-        if (into.size() >= most) return false;
-        into.emplace_back(from.text);
-      }
-      for (unsigned byte = 1; byte < 256; ++byte) {
-        const bool is_new = (byte & 0xC0U) != 0x80U;
-        const std::uint64_t characters = from.characters + (is_new ? 1 : 0);
-        if (characters > shape.length.most) continue;
-        const auto state = of.dfa.step(from.state, static_cast<std::uint8_t>(byte));
-        const Expected<bool> live =
-            of.lengths.is_live(state, missing_of(shape.length.least, characters),
-                               left_of(shape.length.most, characters));
-        if (!live) return false;
-        if (!*live) continue;
-        if (next.size() >= width) {
-          is_all = false;
-          break;
-        }
-        next.push_back({from.text + static_cast<char>(byte), state, characters});
-      }
-      if (!fuel.burn()) return false;
+  std::set<Begun> open{{0, 0, "", regex::Dfa::kStart}};
+  std::vector<Step> steps;  // [class, and whether the byte goes on with a character]
+  while (!open.empty()) {
+    const Begun from = std::move(open.extract(open.begin()).value());
+    const std::uint64_t characters = characters_of(from.text);
+    if (of.dfa.is_accepting(from.state) && characters >= shape.length.least &&
+        characters <= shape.length.most && !std::ranges::binary_search(shape.excluded, from.text)) {
+      if (into.size() >= most) return false;
+      into.emplace_back(from.text);
     }
-    begun = std::move(next);
+    steps.assign(2 * of.dfa.class_count(), {});
+    std::size_t added = 0;
+    for (unsigned byte = 1; byte < 256; ++byte) {
+      const bool is_new = (byte & 0xC0U) != 0x80U;
+      const std::uint64_t read = characters + (is_new ? 1 : 0);
+      if (read > shape.length.most) continue;
+      Step& step = steps[2 * of.dfa.byte_classes()[byte] + (is_new ? 1 : 0)];
+      if (!step.is_known) {
+        step.is_known = true;
+        step.state = of.dfa.step(from.state, static_cast<std::uint8_t>(byte));
+        const Expected<bool> live = of.lengths.is_live(
+            step.state, missing_of(shape.length.least, read), left_of(shape.length.most, read));
+        if (!live) return false;
+        step.is_live = *live;
+        if (*live) step.left = std::max(left_at(step.state), missing_of(shape.length.least, read));
+      }
+      if (!step.is_live) continue;
+      const std::uint64_t total = read + step.left;
+      if (open.size() == width) {
+        is_all = false;
+        const auto last = std::prev(open.end());
+        if (std::tie(total, step.left) >= std::tie(last->total, last->left)) continue;
+        open.erase(last);
+      }
+      open.insert({total, step.left, from.text + static_cast<char>(byte), step.state});
+      ++added;
+    }
+    if (!work_.spend(1 + steps.size() / 2 + kStepsPerWord * added) || !fuel.burn()) return false;
   }
   work_.fail_by_limit();
   return is_all && !work_.error();
+}
+
+bool StringShapes::has_many(Term term) {
+  const StringShape& shape = text(term);
+  if (shape.values || shape.excluded.size() > kMany / 2 || needs_check(term)) return false;
+  return has_many_after(shape, regex::Dfa::kStart, 0);
 }
 
 bool StringShapes::has_many_longer(Term term, std::string_view text) {
@@ -505,23 +537,25 @@ bool StringShapes::has_many_longer(Term term, std::string_view text) {
   if (shape.values) return !std::ranges::binary_search(*shape.values, text);
   if (!holds(shape, text)) return true;
   if (needs_check(term)) return false;
-  const std::uint64_t read = characters_of(text);
+  return has_many_after(shape, automaton(shape.language).after(text), characters_of(text));
+}
+
+// Whether so many characters, which led to `state`, are a prefix of very many texts.
+bool StringShapes::has_many_after(const StringShape& shape, std::uint32_t state,
+                                  std::uint64_t read) {
   const std::uint64_t least = missing_of(shape.length.least, read);
   // Short strings are enough.
   constexpr std::uint64_t kLonger = 12;
   const std::uint64_t most = std::min(left_of(shape.length.most, read), std::max(least, kLonger));
-  Automaton& of = automaton(shape.language);
-  const regex::Dfa::State state = of.after(text);
   const auto key = std::tuple(shape.language, state, least, most);
   if (const auto known = many_texts_.find(key); known != many_texts_.end()) return known->second;
-  const bool result = has_many_texts(of, state, least, most);
+  const bool result = has_many_texts(automaton(shape.language), state, least, most);
   return many_texts_.emplace(key, result).first->second;
 }
 
 // Breadth first: each prefix that has not been expanded leads to a text of its own.
 bool StringShapes::has_many_texts(Automaton& of, std::uint32_t from, std::uint64_t least,
                                   std::uint64_t most) {
-  constexpr std::size_t kMany = 1024;
   constexpr std::size_t kMostTried = 200;  // prefixes, with 255 bytes each
   constexpr std::uint64_t kStepsPerTried = 40;
   struct Begun {

@@ -71,6 +71,9 @@ class StringShapes {
   [[nodiscard]] bool goes_on(const StringShape& shape, std::string_view text);
   /// The text is not a string of the term, or is a prefix of very many of them.
   [[nodiscard]] bool has_many_longer(Term term, std::string_view text);
+  /// The term has more strings than kMany / 2. False: not known.
+  [[nodiscard]] bool has_many(Term term);
+  static constexpr std::size_t kMany = 1024;
   /// Adds texts of the shape to `into`, the shortest first, until there are `most`. False: there
   /// may be more.
   bool find_some(const StringShape& shape, std::size_t most, Fuel& fuel,
@@ -93,6 +96,7 @@ class StringShapes {
   bool can_count(const StringShape& shape);
   regex::Expr language_of(regex::Expr language, const schema::Counts& length);
   regex::Expr language_of(const StringShape& shape);
+  bool has_many_after(const StringShape& shape, std::uint32_t state, std::uint64_t read);
   bool has_many_texts(Automaton& of, std::uint32_t state, std::uint64_t least, std::uint64_t most);
   bool compute_needs_check(Term term);
 

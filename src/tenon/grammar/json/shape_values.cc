@@ -371,17 +371,27 @@ bool ShapeValues::sample(Search& search, const ObjectShape& shape, std::size_t m
   return is_all && !is_stopped;
 }
 
+// What is known of the shape, or a place for it. Null: enough shapes are known.
+template <class Shape>
+ShapeValues::KnownShape<Shape>* ShapeValues::known(const Shape& shape) {
+  constexpr std::size_t kMostShapes = 32;
+  auto& all = kept(shape);
+  auto place = std::ranges::find(all, shape, &KnownShape<Shape>::shape);
+  if (place == all.end() && all.size() >= kMostShapes) return nullptr;
+  if (place == all.end())
+    place = all.insert(place, {.shape = shape, .samples = {}, .has_many = {}});
+  return &*place;
+}
+
 // Values of the shape, which are kept: if more and more values are excluded from a shape, the same
 // values are asked for again and again. Results that depend on an assumption are not kept.
 template <class Shape>
 const ShapeValues::Samples& ShapeValues::of_shape(const Shape& shape, std::size_t most) {
   constexpr int kDepth = 6;
   constexpr std::size_t kFuel = 20'000;
-  constexpr std::size_t kMostShapes = 32;
-  auto& known = kept(shape);
-  auto place = std::ranges::find(known, shape, &std::pair<Shape, Samples>::first);
-  if (place != known.end() && (place->second.is_all || place->second.values.size() >= most)) {
-    return place->second;
+  if (const auto* const has = known(shape);
+      has != nullptr && (has->samples.is_all || has->asked >= most)) {
+    return has->samples;
   }
   const Assumptions::Watch assumed(shapes_.assumptions);
   is_searching_ = true;
@@ -393,13 +403,10 @@ const ShapeValues::Samples& ShapeValues::of_shape(const Shape& shape, std::size_
     if (found.is_all || found.values.size() >= most) break;
   }
   is_searching_ = false;
-  place = std::ranges::find(known, shape, &std::pair<Shape, Samples>::first);
-  if (assumed.has_some() || work_.error() ||
-      (place == known.end() && known.size() >= kMostShapes)) {
-    return unkept_ = std::move(found);
-  }
-  if (place == known.end()) place = known.emplace(place, shape, Samples{});
-  return place->second = std::move(found);
+  auto* const place = known(shape);  // asked again, because the search may have added shapes
+  if (assumed.has_some() || work_.error() || place == nullptr) return unkept_ = std::move(found);
+  place->asked = most;
+  return place->samples = std::move(found);
 }
 
 // During the search for values, excluded ones are skipped when they come up.
@@ -409,9 +416,15 @@ bool ShapeValues::has_any_but_excluded(const Shape& shape) {
     shapes_.assumptions.has_guessed = true;
     return true;
   }
-  if (has_more_names(shape, shape.excluded.size())) return true;
   Shape all = shape;
   all.excluded.clear();
+  constexpr std::size_t kFew = StringShapes::kMany / 4;
+  if (shape.excluded.size() < kFew) {
+    auto* const place = known(all);
+    if (place != nullptr && !place->has_many) place->has_many = has_many(all);
+    if (place != nullptr && *place->has_many) return true;
+  }
+  if (has_more_names(shape, shape.excluded.size())) return true;
   const Numbered excluded(shape.excluded);
   const Samples& found = of_shape(all, std::bit_ceil(shape.excluded.size() + 1));
   if (!work_.spend(1 + shape.excluded.size())) return true;
@@ -423,6 +436,26 @@ bool ShapeValues::has_any_but_excluded(const Shape& shape) {
 }
 template bool ShapeValues::has_any_but_excluded(const ArrayShape& shape);
 template bool ShapeValues::has_any_but_excluded(const ObjectShape& shape);
+
+// Whether some item or member has hundreds of values, so that the shape has as many if it has any.
+// This needs no examples, which are dear where a pattern is beside it.
+bool ShapeValues::has_many(const ArrayShape& shape) {
+  constexpr std::size_t kFewItems = 64;  // from which the item may have to differ
+  if (shape.needs_check || !shape.contained.empty() || shape.length.most == 0 ||
+      shape.length.least > kFewItems) {
+    return false;
+  }
+  return shapes_.strings.has_many(shape.prefix.empty() ? shape.items : shape.prefix[0]);
+}
+bool ShapeValues::has_many(const ObjectShape& shape) {
+  if (shape.needs_check || !shape.some.empty()) return false;
+  const bool has_room = shape.required.size() < shape.count.most;
+  return std::ranges::any_of(shapes_.names.named(shape), [&](const auto& member) {
+    const auto& [name, term] = member;
+    return (has_room || std::ranges::binary_search(shape.required, name)) &&
+           shapes_.strings.has_many(term);
+  });
+}
 
 // Whether one of more than `than` names can be added to the smallest object, if there is one, which
 // makes as many different objects. Such objects are not looked for one by one: with several

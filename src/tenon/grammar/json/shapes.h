@@ -196,8 +196,16 @@ class ShapeValues {
  private:
   struct Search;
   class Found;
+  // What is known of a shape without exclusions.
   template <class Shape>
-  using Kept = std::vector<std::pair<Shape, Samples>>;
+  struct KnownShape {
+    Shape shape;
+    Samples samples;
+    std::size_t asked = 0;         // so many samples were looked for
+    std::optional<bool> has_many;  // has_many()
+  };
+  template <class Shape>
+  using Kept = std::vector<KnownShape<Shape>>;
 
   bool sample(Search& search, Term term, std::size_t most, int depth, Samples& into);
   bool sample(Search& search, const ArrayShape& shape, std::size_t most, int depth, Samples& into);
@@ -207,9 +215,13 @@ class ShapeValues {
   void add_shapes(Search& search, const std::optional<std::vector<Shape>>& shapes, std::size_t most,
                   int depth, Found& found);
   template <class Shape>
+  KnownShape<Shape>* known(const Shape& shape);
+  template <class Shape>
   const Samples& of_shape(const Shape& shape, std::size_t most);
   Kept<ArrayShape>& kept(const ArrayShape&) { return arrays_; }
   Kept<ObjectShape>& kept(const ObjectShape&) { return objects_; }
+  bool has_many(const ArrayShape& shape);
+  bool has_many(const ObjectShape& shape);
   bool has_more_names(const ObjectShape& shape, std::size_t than);
   static bool has_more_names(const ArrayShape& /*shape*/, std::size_t /*than*/) { return false; }
   bool is_boundless(Term term, bool with_numbers);
@@ -220,7 +232,7 @@ class ShapeValues {
   ShapeWork& work_;
   Terms& terms_;
   std::map<std::pair<Term, std::size_t>, Samples> of_items_;
-  // For a few shapes without exclusions.
+  // For a few shapes.
   Kept<ArrayShape> arrays_;
   Kept<ObjectShape> objects_;
   Samples unkept_;
