@@ -57,6 +57,10 @@ constexpr std::size_t kComparedPerStep = 8;  // when small things are compared i
 // The part of a term's values that a frame reads.
 enum class Part : std::uint8_t { all, scalars, containers };  // scalars without numbers
 
+class ObjectFrame;
+class CheckFrame;
+using Objects = std::vector<const json::Value*>;
+
 // The state that all frames of one schema share.
 class Context : public std::enable_shared_from_this<Context> {
  public:
@@ -70,6 +74,18 @@ class Context : public std::enable_shared_from_this<Context> {
   [[nodiscard]] std::vector<FrameId> choices(Term term, Part part);
   /// The term of all values equal to `value`, which need not live on.
   [[nodiscard]] Term term_of(const json::Value& value);
+
+  /// A list of objects; equal lists have equal numbers.
+  using ObjectsId = std::uint32_t;
+  static constexpr ObjectsId kNoObjects = 0;
+  [[nodiscard]] ObjectsId id_of(const Objects& objects);
+  [[nodiscard]] const Objects& objects(ObjectsId id) const { return *objects_[id]; }
+  /// Whether the frames that read the objects of the term can leave these out, so that items that
+  /// must differ need no frames of their own.
+  [[nodiscard]] bool can_leave_out(Term term, ObjectsId objects);
+  /// Enters the arrays and objects of the term, without these objects.
+  void enter_container(Term term, ObjectsId but, CellId parent);
+  [[nodiscard]] bool has_object(Term term, ObjectsId but);
 
   /// A list of numbers; each entry refers to the one before it.
   using Numbers = std::uint32_t;
@@ -111,6 +127,12 @@ class Context : public std::enable_shared_from_this<Context> {
     IntMap less;                               // list of numbers -> the numbers that remain
     std::map<Scanner::State, FrameId> checks;  // if a check is needed, by start state
   };
+  // The frames that read the arrays and objects of a term.
+  struct Container {
+    FrameId frame;
+    ObjectFrame* object;  // that reads it, or null
+    CheckFrame* check;    // that enters the other, or null
+  };
   struct LastNumber {
     Numbers before = kNoNumbers;
     json::Value value;
@@ -119,6 +141,7 @@ class Context : public std::enable_shared_from_this<Context> {
   [[nodiscard]] StringOptions string_options();
   NumberReader reader_of(NumberSet set);
   std::vector<NumbersOfTerm>& numbers_of(Term term);
+  const std::vector<Container>& containers_of(Term term);
   Scanner::State start_of(NumbersOfTerm& numbers, Numbers but);
 
   std::map<NumberSet, NumberReader> number_readers_;  // by set, without exclusions
@@ -126,46 +149,15 @@ class Context : public std::enable_shared_from_this<Context> {
   std::vector<LastNumber> numbers_{1};  // the first list is empty
   std::map<std::pair<Numbers, std::string>, Numbers> numbers_ids_;
   FrameId quote_ = 0;
+  std::map<Term, std::vector<Container>> containers_of_terms_;
+  std::map<Objects, ObjectsId> objects_ids_{{{}, kNoObjects}};
+  std::vector<const Objects*> objects_{&objects_ids_.begin()->first};  // keys of objects_ids_
+  std::size_t bytes_of_objects_ = 0;
   std::set<FrameId> containers_;  // arrays and objects; each open one has one cell on the stack
   std::map<std::pair<Term, Part>, FrameId> values_;
   std::map<std::pair<Expr, std::vector<std::string>>, FrameId> names_;
   // By hash; the nodes keep their addresses.
   std::unordered_multimap<std::uint64_t, json::Value> kept_;
-};
-
-// Compares a finished value with its term. Local: where the value begins, and the question.
-class CheckFrame final : public Frame {
- public:
-  CheckFrame(Context& context, Term term, FrameId value)
-      : context_(context), term_(term), value_(value) {}
-
-  void enter(Machine& machine, FrameId self, CellId parent) override {
-    machine.ask(self, kBegin, parent);
-  }
-  void resume(Machine& machine, const Cell& cell) override {
-    machine.ask(cell.frame, cell.local | kEnd, cell.parent);
-  }
-  void answer(Machine& machine, const Cell& cell, std::string_view text) override {
-    if (cell.local == kBegin) {
-      machine.enter(value_,
-                    machine.push(cell.frame, std::uint64_t{text.size()} << 2U, cell.parent));
-      return;
-    }
-    const auto value = context_.parsed(text.substr(cell.local >> 2U));
-    if (value && context_.shapes.work.fits(term_, *value)) machine.resume(cell.parent);
-  }
-  [[nodiscard]] std::uint32_t least(Machine& machine) override { return machine.least(value_); }
-  [[nodiscard]] std::uint32_t left(Machine& machine, const Cell& cell) override {
-    return cell.local == kBegin ? machine.least(value_) : 0;
-  }
-
- private:
-  static constexpr std::uint64_t kBegin = 1;
-  static constexpr std::uint64_t kEnd = 2;
-
-  Context& context_;
-  Term term_;
-  FrameId value_;
 };
 
 // At most `max` characters of whitespace. The state is the number of characters read.
@@ -433,13 +425,19 @@ class ArrayFrame final : public Frame {
     Term term;
     std::vector<std::uint64_t> fitting;
     std::vector<const json::Value*> like;
+    Context::ObjectsId but = Context::kNoObjects;  // and the item is not one of these
   };
-  // The result of next_term().
+  // A term, and objects of it that are left out.
+  struct Rest {
+    Term term;
+    Context::ObjectsId but = Context::kNoObjects;
+  };
+  // The result of next_rest().
   struct Next {
     std::uint64_t count;
     Context::Numbers numbers;
     const std::vector<Term>* taken;
-    Term term;
+    Rest rest;
   };
 
   [[nodiscard]] std::uint64_t pack(const Local& at) const {
@@ -588,17 +586,18 @@ class ArrayFrame final : public Frame {
   [[nodiscard]] Term item_term(std::uint64_t index) const {
     return index < shape_.prefix.size() ? shape_.prefix[index] : shape_.items;
   }
-  // The item's term without the values that are taken (except numbers) and those that must be left
-  // to other items. Nothing: no item can come.
-  [[nodiscard]] std::optional<Term> next_term(std::uint64_t count, const Memory& memory) {
+  // What the item may be without the values that are taken (except numbers) and those that must be
+  // left to other items. Nothing: no item can come. Objects are left out by the frames that read
+  // them where that is possible, because a term without them has frames of its own.
+  [[nodiscard]] std::optional<Rest> next_rest(std::uint64_t count, const Memory& memory) {
     const Term item = item_term(count);
     const std::vector<Term>* const taken = memory.taken;
-    if (!shape_.unique || (taken->empty() && count >= shape_.length.least)) return item;
+    if (!shape_.unique || (taken->empty() && count >= shape_.length.least)) return Rest{item};
     const bool is_last = count + 1 >= shape_.length.least;  // of the required ones
     const Context::Numbers numbers = is_last ? Context::kNoNumbers : memory.numbers;
     if (last_next_ && last_next_->count == count && last_next_->numbers == numbers &&
         last_next_->taken == taken) {
-      return last_next_->term;
+      return last_next_->rest;
     }
     Terms& terms = context_.shapes.terms();
     std::vector<const json::Value*> values = context_.values_of(numbers);
@@ -606,21 +605,38 @@ class ArrayFrame final : public Frame {
     const auto spoilers = context_.shapes.values.spoilers(shape_, count, values);
     if (!spoilers) return std::nullopt;
     std::vector<Term> all{item};
-    for (const Term term : *taken) all.push_back(terms.negation(term));
+    Objects objects;
+    for (const Term term : *taken) {
+      const json::Value& value = terms.value_of(term);
+      if (value.if_object() != nullptr && shape_.contained.empty() && memory.like.empty()) {
+        objects.push_back(&value);
+      } else {
+        all.push_back(terms.negation(term));
+      }
+    }
     for (const json::Value& value : *spoilers) {
       all.push_back(terms.negation(context_.term_of(value)));
     }
-    const Term next = terms.all_of(std::move(all));
-    last_next_ = Next{count, numbers, taken, next};
-    return next;
+    Rest rest{terms.all_of(all), context_.id_of(objects)};
+    if (!context_.can_leave_out(rest.term, rest.but)) {
+      for (const json::Value* value : objects) {
+        all.push_back(terms.negation(context_.term_of(*value)));
+      }
+      rest = {terms.all_of(std::move(all))};
+    }
+    last_next_ = Next{count, numbers, taken, rest};
+    return rest;
   }
   // Whether the term has a value that is not taken.
-  [[nodiscard]] bool has_some(Term term, const Memory& memory) {
+  [[nodiscard]] bool has_some(const Choice& choice, const Memory& memory) {
     Shapes& shapes = context_.shapes;
-    if (memory.numbers == Context::kNoNumbers) return shapes.is_satisfiable(term);
+    const Term term = choice.term;
+    if (memory.numbers == Context::kNoNumbers && choice.but == Context::kNoObjects) {
+      return shapes.is_satisfiable(term);
+    }
     return context_.has_number(term, memory.numbers) || shapes.constants.of(term).any() ||
            shapes.is_satisfiable(shapes.strings.text(term)) || !shapes.arrays.of(term).empty() ||
-           !shapes.objects.of(term).empty();
+           context_.has_object(term, choice.but);
   }
   [[nodiscard]] std::vector<Choice> choices(const Local& at) {
     const Memory memory = memories_[at.memory];  // a copy, because memories_ may grow
@@ -634,9 +650,9 @@ class ArrayFrame final : public Frame {
     if (count >= most_ || !context_.shapes.spend(1 + memory.taken->size() + memory.like.size())) {
       return result;
     }
-    const std::optional<Term> next = next_term(count, memory);
+    const std::optional<Rest> next = next_rest(count, memory);
     if (!next) return result;
-    std::vector<Choice> all{{*next, memory.fitting, {}}};
+    std::vector<Choice> all{{next->term, memory.fitting, {}, next->but}};
     Terms& terms = context_.shapes.terms();
     for (std::size_t i = 0; i < shape_.contained.size(); ++i) {
       const ArrayShape::Contained& contained = shape_.contained[i];
@@ -652,13 +668,14 @@ class ArrayFrame final : public Frame {
       }
     }
     if (!memory.like.empty()) all = by_excluded(all, count, memory);
-    const bool is_plain = all.size() == 1 && *next == item_term(count) && memory.like.empty() &&
+    const bool is_plain = all.size() == 1 && next->term == item_term(count) &&
+                          next->but == Context::kNoObjects && memory.like.empty() &&
                           memory.numbers == Context::kNoNumbers;
     // Those that differ from all excluded arrays come last, and need no further decision.
     if (is_one_enough) std::ranges::reverse(all);
     for (Choice& choice : all) {
       if (is_one_enough && !result.empty()) break;
-      const bool is_possible = is_plain || (has_some(choice.term, memory) &&
+      const bool is_possible = is_plain || (has_some(choice, memory) &&
                                             context_.shapes.satisfiable.can_end(
                                                 shape_, most_, count + 1, choice.fitting) &&
                                             can_differ(count + 1, memory, choice));
@@ -753,7 +770,13 @@ class ArrayFrame final : public Frame {
       const bool all_known = takes_ && memory.all_taken;
       const Phase then = all_known ? Phase::after : Phase::after_to_check;
       enter(choice.term, Part::scalars, then, id);
-      enter(choice.term, Part::containers, then, id);
+      if (choice.but == Context::kNoObjects) {
+        enter(choice.term, Part::containers, then, id);
+      } else {
+        context_.enter_container(
+            choice.term, choice.but,
+            machine.push(cell.frame, pack({then, at.count + 1, id}), cell.parent));
+      }
     }
   }
 
@@ -827,6 +850,9 @@ class ObjectFrame final : public Frame {
     std::ranges::sort(required_orders_);
     by_order_.resize(names_.size());
     for (std::uint32_t i = 0; i < names_.size(); ++i) by_order_[names_[i].order] = i;
+    by_name_ = by_order_;
+    std::ranges::sort(by_name_, {},
+                      [&](std::uint32_t name) -> std::string_view { return names_[name].name; });
     likes_.emplace_back();
     for (const OtherNames& other : context_.shapes.names.others(shape, needs_check)) {
       others_.push_back({other, other.value, fitting(other.value, other.some)});
@@ -846,6 +872,19 @@ class ObjectFrame final : public Frame {
 
   void enter(Machine& machine, FrameId self, CellId parent) override {
     machine.wait(self, pack({Phase::open, 0, 0}), parent);
+  }
+  /// Whether enter_without() can leave the object out: it has none of the names that are not known.
+  [[nodiscard]] bool can_leave_out(const json::Value& object) const {
+    return others_.empty() || has_only_known_names(object);
+  }
+  /// The same as enter() for all objects but these; enters nothing if no object is left.
+  void enter_without(Machine& machine, FrameId self, CellId parent, Context::ObjectsId objects) {
+    if (const auto state = without(objects)) {
+      machine.wait(self, pack({Phase::open, *state, 0}), parent);
+    }
+  }
+  [[nodiscard]] bool has_any_without(Context::ObjectsId objects) {
+    return without(objects).has_value();
   }
 
   void resume(Machine& machine, const Cell& cell) override {
@@ -1034,8 +1073,8 @@ class ObjectFrame final : public Frame {
   [[nodiscard]] std::size_t memory_bytes() const override {
     constexpr std::size_t kNodeBytes = 96;  // of the maps, without the memory of the keys
     const std::size_t seen_bytes = states_[0].seen.size() * sizeof(std::uint64_t);
-    return states_.size() * (sizeof(State) + 2 * seen_bytes + kNodeBytes) +
-           places_.size() * (sizeof(Place) + kNodeBytes);
+    return states_.size() * (sizeof(State) + 2 * seen_bytes + kNodeBytes) + bytes_of_likes_ +
+           without_.memory_bytes() + places_.size() * (sizeof(Place) + kNodeBytes);
   }
 
  private:
@@ -1094,7 +1133,7 @@ class ObjectFrame final : public Frame {
     std::uint32_t used = 0;        // undeclared names: used_
     std::uint32_t like = 0;        // the excluded objects that have all members so far: likes_
   };
-  using Like = std::vector<const json::Value*>;
+  using Like = Objects;
   // One way to write a name, without the opening quote.
   struct Spelling {
     std::string text;
@@ -1165,10 +1204,44 @@ class ObjectFrame final : public Frame {
   }
   std::uint32_t intern(const Like& like) {
     if (like.empty()) return 0;
-    context_.shapes.spend(1 + (likes_.size() + like.size()) / kComparedPerStep);
-    const auto known = std::ranges::find(likes_, like);
-    if (known == likes_.end()) likes_.push_back(like);
-    return static_cast<std::uint32_t>(std::ranges::find(likes_, like) - likes_.begin());
+    context_.shapes.spend(1 + like.size() / kComparedPerStep);
+    const auto [place, is_new] =
+        like_ids_.try_emplace(like, static_cast<std::uint32_t>(likes_.size()));
+    if (is_new) {
+      likes_.push_back(like);
+      constexpr std::size_t kNodeBytes = 96;
+      bytes_of_likes_ += kNodeBytes + 2 * like.size() * sizeof(Like::value_type);
+    }
+    return place->second;
+  }
+  [[nodiscard]] bool has_only_known_names(const json::Value& object) const {
+    const json::Object& members = *object.if_object();
+    context_.shapes.spend(members.size());
+    return std::ranges::all_of(members, [&](const json::Member& member) {
+      const auto name_of = [&](std::uint32_t id) -> std::string_view { return names_[id].name; };
+      const auto name =
+          std::ranges::lower_bound(by_name_, std::string_view(member.key), {}, name_of);
+      return name != by_name_.end() && names_[*name].name == member.key;
+    });
+  }
+  // The state before the first member if these objects are left out as well; nothing if no object
+  // is left. The frame reads no objects with names that it does not know.
+  [[nodiscard]] std::optional<std::uint32_t> without(Context::ObjectsId objects) {
+    const std::uint32_t known = without_.find(objects);
+    if (known != IntMap::kNone) return known == kNoState ? std::nullopt : std::optional(known);
+    State state = states_[0];
+    Like like = likes_[state.like];
+    for (const json::Value* object : context_.objects(objects)) {
+      if (has_only_known_names(*object)) like.push_back(object);
+    }
+    std::ranges::sort(like);
+    const auto repeated = std::ranges::unique(like);
+    like.erase(repeated.begin(), repeated.end());
+    state.like = intern(like);
+    const bool is_left = state.like == 0 || can_differ(state, 0);
+    const std::uint32_t id = is_left ? intern(std::move(state)) : kNoState;
+    without_.insert(objects, id);
+    return is_left ? std::optional(id) : std::nullopt;
   }
   [[nodiscard]] bool is_met(const State& state) const {
     return state.some == (1U << some_.size()) - 1;
@@ -1554,7 +1627,12 @@ class ObjectFrame final : public Frame {
   std::vector<std::uint64_t> required_;         // bit i: names_[i] is required
   std::vector<std::uint32_t> required_orders_;  // their orders, rising
   std::vector<std::uint32_t> by_order_;         // names_ in the order of the schema
+  std::vector<std::uint32_t> by_name_;          // and by name
   std::vector<Like> likes_;                     // the first is empty
+  std::map<Like, std::uint32_t> like_ids_;      // without the first
+  static constexpr std::uint32_t kNoState = 0xFFFFFFF;
+  IntMap without_;  // objects that are left out -> state, or kNoState
+  std::size_t bytes_of_likes_ = 0;
   std::vector<std::vector<std::string>> used_;  // the first is empty
   bool tracks_others_ = false;                  // undeclared names are remembered
   std::uint64_t required_count_ = 0;
@@ -1563,6 +1641,50 @@ class ObjectFrame final : public Frame {
   std::map<std::vector<std::uint64_t>, std::uint32_t> state_ids_;
   std::vector<Place> places_;
   std::map<Place, std::uint32_t> place_ids_;
+};
+
+// Compares a finished value with its term. Local: where the value begins, or the objects that are
+// left out, and the question.
+class CheckFrame final : public Frame {
+ public:
+  /// `object`: the frame `value`, if it reads objects.
+  CheckFrame(Context& context, Term term, FrameId value, ObjectFrame* object = nullptr)
+      : context_(context), term_(term), value_(value), object_(object) {}
+
+  void enter(Machine& machine, FrameId self, CellId parent) override {
+    machine.ask(self, kBegin, parent);
+  }
+  /// The same without these objects.
+  void enter_without(Machine& machine, FrameId self, CellId parent, Context::ObjectsId objects) {
+    if (!object_->has_any_without(objects)) return;
+    machine.ask(self, std::uint64_t{objects} << 2U | kBegin, parent);
+  }
+  void resume(Machine& machine, const Cell& cell) override {
+    machine.ask(cell.frame, cell.local | kEnd, cell.parent);
+  }
+  void answer(Machine& machine, const Cell& cell, std::string_view text) override {
+    if ((cell.local & kBegin) != 0) {
+      const CellId value = machine.push(cell.frame, std::uint64_t{text.size()} << 2U, cell.parent);
+      if (cell.local == kBegin) return machine.enter(value_, value);
+      const auto objects = static_cast<Context::ObjectsId>(cell.local >> 2U);
+      return object_->enter_without(machine, value_, value, objects);
+    }
+    const auto value = context_.parsed(text.substr(cell.local >> 2U));
+    if (value && context_.shapes.work.fits(term_, *value)) machine.resume(cell.parent);
+  }
+  [[nodiscard]] std::uint32_t least(Machine& machine) override { return machine.least(value_); }
+  [[nodiscard]] std::uint32_t left(Machine& machine, const Cell& cell) override {
+    return (cell.local & kBegin) != 0 ? machine.least(value_) : 0;
+  }
+
+ private:
+  static constexpr std::uint64_t kBegin = 1;
+  static constexpr std::uint64_t kEnd = 2;
+
+  Context& context_;
+  Term term_;
+  FrameId value_;
+  ObjectFrame* object_;
 };
 
 // The frame of the whole value. It owns the Context that its frames share.
@@ -1761,7 +1883,7 @@ std::size_t Context::memory_bytes() const {
   constexpr std::size_t kNumberBytes = 200;  // of a list, without its text
   std::size_t bytes = shapes.work.shared_exprs()->bytes_used() +
                       shapes.terms().size() * kTermBytes + shapes.strings.bytes_of_words() +
-                      numbers_.size() * kNumberBytes;
+                      numbers_.size() * kNumberBytes + bytes_of_objects_;
   for (const auto& [set, reader] : number_readers_) bytes += reader.scanner->memory_bytes();
   for (const auto& [term, all] : numbers_of_terms_) {
     for (const NumbersOfTerm& numbers : all) bytes += numbers.less.memory_bytes();
@@ -1795,19 +1917,72 @@ std::vector<FrameId> Context::choices(Term term, Part part) {
     }
   }
   if (wants(Part::containers)) {
-    for (const ArrayShape& shape : shapes.arrays.of(term)) {
-      const FrameId frame = machine.add(std::make_unique<ArrayFrame>(*this, shape));
-      containers_.insert(frame);
-      add(frame, shape.needs_check);
-    }
-    for (const ObjectShape& shape : shapes.objects.of(term)) {
-      bool needs_check = shape.needs_check;
-      const FrameId frame = machine.add(std::make_unique<ObjectFrame>(*this, shape, needs_check));
-      containers_.insert(frame);
-      add(frame, needs_check);
-    }
+    for (const Container& container : containers_of(term)) choices.push_back(container.frame);
   }
   return choices;
+}
+
+const std::vector<Context::Container>& Context::containers_of(Term term) {
+  const auto [place, is_new] = containers_of_terms_.try_emplace(term);
+  std::vector<Container>& made = place->second;
+  if (!is_new) return made;
+  const auto add = [&](FrameId frame, ObjectFrame* object, bool needs_check) {
+    containers_.insert(frame);
+    if (!needs_check) return made.push_back({frame, object, nullptr});
+    auto check = std::make_unique<CheckFrame>(*this, term, frame, object);
+    CheckFrame* const checks = check.get();
+    made.push_back({machine.add(std::move(check)), object, checks});
+  };
+  for (const ArrayShape& shape : shapes.arrays.of(term)) {
+    add(machine.add(std::make_unique<ArrayFrame>(*this, shape)), nullptr, shape.needs_check);
+  }
+  for (const ObjectShape& shape : shapes.objects.of(term)) {
+    bool needs_check = shape.needs_check;
+    auto frame = std::make_unique<ObjectFrame>(*this, shape, needs_check);
+    ObjectFrame* const object = frame.get();
+    add(machine.add(std::move(frame)), object, needs_check);
+  }
+  return made;
+}
+
+Context::ObjectsId Context::id_of(const Objects& objects) {
+  const auto [place, is_new] =
+      objects_ids_.try_emplace(objects, static_cast<ObjectsId>(objects_.size()));
+  if (is_new) {
+    objects_.push_back(&place->first);
+    constexpr std::size_t kNodeBytes = 96;
+    bytes_of_objects_ += kNodeBytes + objects.size() * sizeof(Objects::value_type);
+  }
+  return place->second;
+}
+
+bool Context::can_leave_out(Term term, ObjectsId objects) {
+  if (objects == kNoObjects) return true;
+  return std::ranges::all_of(containers_of(term), [&](const Container& container) {
+    return container.object == nullptr ||
+           std::ranges::all_of(this->objects(objects), [&](const json::Value* one) {
+             return container.object->can_leave_out(*one);
+           });
+  });
+}
+
+void Context::enter_container(Term term, ObjectsId but, CellId parent) {
+  for (const Container& container : containers_of(term)) {
+    if (container.object == nullptr) {
+      machine.enter(container.frame, parent);
+    } else if (container.check != nullptr) {
+      container.check->enter_without(machine, container.frame, parent, but);
+    } else {
+      container.object->enter_without(machine, container.frame, parent, but);
+    }
+  }
+}
+
+bool Context::has_object(Term term, ObjectsId but) {
+  if (but == kNoObjects) return !shapes.objects.of(term).empty();
+  return std::ranges::any_of(containers_of(term), [&](const Container& container) {
+    return container.object != nullptr && container.object->has_any_without(but);
+  });
 }
 
 }  // namespace
