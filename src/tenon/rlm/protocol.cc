@@ -3,8 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <optional>
 
 #include "tenon/base/utf8.h"
+
+// Reads the outputs of a root model and writes its prompts. AnswerReader goes through an output
+// once, line by line, and finds blocks and final answers. PythonLines follows the strings of a
+// block, so that a fence within one is text; dedented() takes away the indentation of a list.
+//
+// Outputs may be long and hostile, so what one makes the reader search for (a parenthesis, the end
+// of a string) is searched for once, and not again for each line.
 
 namespace tenon::rlm {
 namespace {
@@ -16,6 +24,80 @@ std::string_view trimmed(std::string_view text, std::string_view what = " \t\r\n
   const std::size_t first = text.find_first_not_of(what);
   if (first == kNone) return {};
   return text.substr(first, text.find_last_not_of(what) - first + 1);
+}
+
+/// Reads Python line by line, as far as it takes to know where strings of several lines are.
+class PythonLines {
+ public:
+  void read(std::string_view line) {
+    std::size_t at = 0;
+    while (at < line.size()) {
+      const char each = line[at];
+      const std::string_view rest = line.substr(at);
+      if (!quotes_.empty()) {
+        const bool is_end = rest.starts_with(quotes_);
+        at += is_end ? quotes_.size() : step(each);
+        if (is_end) quotes_ = {};
+      } else if (each == '#') {
+        return;
+      } else if (rest.starts_with(kDouble) || rest.starts_with(kSingle)) {
+        quotes_ = each == '"' ? kDouble : kSingle;
+        at += quotes_.size();
+      } else {
+        at = each == '"' || each == '\'' ? end_of_string(line, at) : at + 1;
+      }
+    }
+  }
+  /// The quotes that end the string in which the last line ended; "": it ended in no such string.
+  [[nodiscard]] std::string_view quotes() const { return quotes_; }
+
+ private:
+  static constexpr std::string_view kDouble = "\"\"\"";
+  static constexpr std::string_view kSingle = "'''";
+
+  static std::size_t step(char each) { return each == '\\' ? 2 : 1; }
+  // A string of one line ends with its line, whether it is closed or not.
+  static std::size_t end_of_string(std::string_view line, std::size_t begin) {
+    std::size_t at = begin + 1;
+    while (at < line.size() && line[at] != line[begin]) at += step(line[at]);
+    return at + 1;
+  }
+
+  std::string_view quotes_;
+};
+
+// Takes away the white space with which all lines begin, as those of a block in a list do. Lines
+// within strings of several lines do not count, and lose as much of it as they have.
+std::string dedented(std::string_view code) {
+  PythonLines python;
+  std::optional<std::string_view> common;
+  for (std::size_t at = 0; at < code.size();) {
+    const std::size_t end = std::min(code.find('\n', at), code.size());
+    const std::string_view line = code.substr(at, end - at);
+    at = end + 1;
+    const std::size_t text = line.find_first_not_of(" \t\r");
+    if (python.quotes().empty() && text != kNone) {
+      const std::string_view space = line.substr(0, text);
+      const std::string_view before = common.value_or(space);
+      std::size_t same = 0;
+      while (same < std::min(space.size(), before.size()) && space[same] == before[same]) ++same;
+      common = space.substr(0, same);
+      if (same == 0) break;
+    }
+    python.read(line);
+  }
+  if (!common || common->empty()) return std::string(code);
+  std::string text;
+  for (std::size_t at = 0; at <= code.size();) {
+    const std::size_t end = std::min(code.find('\n', at), code.size());
+    const std::string_view line = code.substr(at, end - at);
+    std::size_t same = 0;
+    while (same < std::min(line.size(), common->size()) && line[same] == (*common)[same]) ++same;
+    text += line.substr(same);
+    if (end < code.size()) text += '\n';
+    at = end + 1;
+  }
+  return text;
 }
 
 /// Reads an answer line by line.
@@ -31,8 +113,10 @@ class AnswerReader {
       const std::size_t begin = at_;
       const std::string_view line = next_line();
       if (is_in_block_) {
-        if (closes(line)) {
+        if (closes(line) && !is_in_string()) {
           end_block(begin);
+        } else if (is_cell_) {
+          python_.read(line);
         }
       } else if (!opens(line)) {
         read_prose(begin, line);
@@ -78,12 +162,23 @@ class AnswerReader {
     is_cell_ = is_cell;
     ticks_ = ticks;
     code_begin_ = at_;
+    python_ = {};
     return true;
   }
 
   [[nodiscard]] bool closes(std::string_view line) const {
     const std::string_view ticks = trimmed(line, kSpace);
     return ticks.size() >= ticks_ && ticks.find_first_not_of('`') == kNone;
+  }
+
+  // A fence in a string is text, if the string ends at all: the quotes of code that is wrong would
+  // otherwise hide the rest of the answer. Each end is searched for once.
+  [[nodiscard]] bool is_in_string() {
+    const std::string_view quotes = is_cell_ ? python_.quotes() : std::string_view();
+    if (quotes.empty()) return false;
+    std::size_t& next = next_quotes_[quotes.front() == '"' ? 0 : 1];
+    if (next != kNone && next < at_) next = text_.find(quotes, at_);
+    return next != kNone;
   }
 
   void end_block(std::size_t end) {
@@ -94,7 +189,7 @@ class AnswerReader {
     if (answer_.cells.size() == RootAnswer::kMaxCells) {
       ++answer_.cells_left;
     } else {
-      answer_.cells.emplace_back(code);
+      answer_.cells.push_back(dedented(code));
     }
   }
 
@@ -181,6 +276,9 @@ class AnswerReader {
   std::size_t no_close_until_ = 0;
   std::size_t ticks_ = 0;
   std::size_t code_begin_ = 0;
+  PythonLines python_;  // the lines of the block so far
+  // Where three double and three single quotes are next; kNone: nowhere behind at_.
+  std::size_t next_quotes_[2] = {0, 0};
 };
 
 std::string count_of(std::size_t count, std::string_view what) {

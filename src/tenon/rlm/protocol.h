@@ -32,11 +32,12 @@ struct RootAnswer {
 };
 
 /// Reads an output. Cells are fenced blocks (CommonMark) whose first word is `repl` or `python`. A
-/// block that is not closed runs to the end of the output, unless `is_cut`: the output was ended by
-/// its length. FINAL and FINAL_VAR count at the beginning of a line outside of all blocks. The text
-/// of FINAL ends at the parenthesis that matches its first one, if it ends its line; else at the
-/// last parenthesis that ends a line before the next cell; if no line does, the text is everything
-/// that follows. Linear.
+/// fence in a string of several lines does not close its cell, and white space with which all lines
+/// of a cell begin, as in a list, is taken away. A block that is not closed runs to the end of the
+/// output, unless `is_cut`: the output was ended by its length. FINAL and FINAL_VAR count at the
+/// beginning of a line outside of all blocks. The text of FINAL ends at the parenthesis that
+/// matches its first one, if it ends its line; else at the last parenthesis that ends a line before
+/// the next cell; if no line does, the text is everything that follows. Linear.
 ///
 ///     RootAnswer answer = read_answer("```repl\nx = f(1)\n```\nFINAL_VAR(x)", false);
 [[nodiscard]] RootAnswer read_answer(std::string_view text, bool is_cut);

@@ -35,6 +35,37 @@ const ProtocolRow kProtocolRows[] = {
     {"CellWithoutEnd", "```repl\nx = 1", {"x = 1"}},
     {"CellThatIsCut", "```repl\nx = 1", {}, Final::none, "", true, true},
     {"LongerFence", "````repl\n```\nx\n```\n````", {"```\nx\n```"}},
+    {"FenceInAString",
+     "```repl\np = \"\"\"Write:\n```python\nx\n```\nbye\"\"\"\nprint(p)\n```\nFINAL(a)",
+     {"p = \"\"\"Write:\n```python\nx\n```\nbye\"\"\"\nprint(p)"},
+     Final::text,
+     "a"},
+    {"FenceInASingleQuotedString", "```repl\np = r'''\n```\n'''\n```", {"p = r'''\n```\n'''"}},
+    {"FenceBehindAString", "```repl\np = \"\"\"a\nb\"\"\"\n```\nb", {"p = \"\"\"a\nb\"\"\""}},
+    {"FenceInAStringThatNeverEnds",
+     "```repl\np = \"\"\"a\n```\nFINAL(a)",
+     {"p = \"\"\"a"},
+     Final::text,
+     "a"},
+    {"QuotesInAComment", "```repl\nx = 1  # \"\"\"\n```\nb \"\"\"", {"x = 1  # \"\"\""}},
+    {"QuotesInAString",
+     "```repl\nx = '\"\"\"' + \"\\\"'''\"\n```\n''' \"\"\"",
+     {"x = '\"\"\"' + \"\\\"'''\""}},
+    {"EscapedQuotesInAString",
+     "```repl\nx = \"\"\"\\\"\"\"\n```\n\"\"\"\n```",
+     {"x = \"\"\"\\\"\"\"\n```\n\"\"\""}},
+    {"AStringThatIsNotClosedEndsWithItsLine",
+     "```repl\nx = 'it\ny = \"\"\"\n```\n\"\"\"\n```",
+     {"x = 'it\ny = \"\"\"\n```\n\"\"\""}},
+    {"OtherBlocksHaveNoStrings", "```text\n\"\"\"\n```\n```repl\nx\n```\n\"\"\"", {"x"}},
+    {"CellInAList",
+     "1. First:\n\n   ```repl\n   for i in a:\n     print(i)\n\n   x = 1\n   ```\n2. Then",
+     {"for i in a:\n  print(i)\n\nx = 1"}},
+    {"CellInAListWithAString",
+     "- ```repl\n  p = \"\"\"a\n b\n    c\"\"\"\n  x = p\n  ```",
+     {"p = \"\"\"a\nb\n  c\"\"\"\nx = p"}},
+    {"CellWithTabs", "\t```repl\n\tif x:\n\t\ty()\n\t```", {"if x:\n\ty()"}},
+    {"CellThatIsIndentedInPart", "  ```repl\n  if x:\n y()\n  ```", {" if x:\ny()"}},
     {"FinalText", "FINAL(42)", {}, Final::text, "42"},
     {"FinalBehindText", "So:\n\n  FINAL( the answer )\n", {}, Final::text, "the answer"},
     {"FinalOfSeveralLines",
@@ -108,6 +139,18 @@ TEST(ReadAnswerOf, FinalsBetweenCellsInNoTime) {
   hostile += std::string(60'000, ')') + " x\n";
   const auto begun = std::chrono::steady_clock::now();
   EXPECT_EQ(read_answer(hostile, true).final, Final::none);
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(2));
+}
+
+// The end of a string is searched for once, and not for each fence in it.
+TEST(ReadAnswerOf, FencesInAStringInNoTime) {
+  std::string hostile = "```repl\nx = \"\"\"\n";
+  for (int i = 0; i < 200'000; ++i) hostile += "```\n";
+  const auto begun = std::chrono::steady_clock::now();
+  EXPECT_EQ(read_answer(hostile + "\"\"\"\n```", false).cells.size(), 1U);
+  std::string several;
+  for (int i = 0; i < 50'000; ++i) several += "```repl\nx = '''\n```\n'''\n```\n";
+  EXPECT_EQ(read_answer(several + "```py\n\"\"\"\n```", false).cells.size(), RootAnswer::kMaxCells);
   EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(2));
 }
 

@@ -99,6 +99,15 @@ constexpr ReplRow kReplRows[] = {
      "with ThreadPoolExecutor(8) as pool: print(list(pool.map(llm_query, 'abcdefghijklmnop')))",
      "['a!', 'b!', 'c!', 'd!', 'e!', 'f!', 'g!', 'h!', 'i!', 'j!', 'k!', 'l!', 'm!', 'n!', 'o!', "
      "'p!']\n"},
+    {"RunsAnEventLoop",
+     "import asyncio\n"
+     "async def ask(text):\n"
+     "  await asyncio.sleep(0.001)\n"
+     "  return await asyncio.to_thread(llm_query, text)\n"
+     "async def main():\n"
+     "  return await asyncio.gather(*[ask(each) for each in 'abc'])\n"
+     "print(asyncio.run(main()), asyncio.run(main()))",
+     "['a!', 'b!', 'c!'] ['a!', 'b!', 'c!']\n"},
     {"ShowsVariables", "a = 1\nb = 'x'\n_c = 2\nprint(SHOW_VARS())",
      "Available variables: {'answer': 'dict', 'a': 'int', 'b': 'str'}\n"},
 };
@@ -310,7 +319,8 @@ TEST_P(ReplTest, StopsATextThatNeverComes) {
 
 TEST_P(ReplTest, EndsCommandsThatAThreadOfACellHoldsUp) {
   run("import re, threading, time\n"
-      "def later():\n  time.sleep(0.3)\n  re.match('(a*)*b', 'a' * 40)\n"
+      "def later():\n  try: time.sleep(0.3)\n  except BaseException: pass\n"
+      "  re.match('(a*)*b', 'a' * 40)\n"
       "threading.Thread(target=later, daemon=True).start()");
   std::this_thread::sleep_for(600ms);
   const auto begun = steady_clock::now();
@@ -318,6 +328,53 @@ TEST_P(ReplTest, EndsCommandsThatAThreadOfACellHoldsUp) {
   EXPECT_EQ(variables.error().code, Errc::limit_exceeded);
   EXPECT_LT(steady_clock::now() - begun, 3s);
   EXPECT_FALSE(repl->is_alive());
+}
+
+// A thread that goes on would print into the next block, and take its time and its sub-calls.
+TEST_P(ReplTest, StopsThreadsThatACellLeavesBehind) {
+  const char* const rows[] = {
+      "def work():\n  global n\n  while True: n += 1",
+      "def work():\n  global n\n  while True:\n    n += 1\n    time.sleep(0.001)",
+      "def work():\n  global n\n  while True:\n    try:\n      n += 1\n      llm_query('a')\n"
+      "    except Exception: pass",
+  };
+  for (const char* code : rows) {
+    SCOPED_TRACE(code);
+    repl = start(sandbox());
+    const CellResult cell = run("import threading, time\nn = 0\n" + std::string(code) +
+                                "\nfor _ in range(3): threading.Thread(target=work).start()\n"
+                                "time.sleep(0.05)\nprint(n > 0)");
+    EXPECT_EQ(cell.out, "True\n");
+    EXPECT_EQ(cell.error, "");
+    EXPECT_THAT(cell.err, HasSubstr("still ran at its end and were stopped (3)"));
+    EXPECT_EQ(run("m = n\ntime.sleep(0.1)\nprint(m == n, threading.active_count())").out,
+              "True 1\n");
+    EXPECT_EQ(run("print(llm_query('b'))").err, "");
+  }
+}
+
+TEST_P(ReplTest, LeavesAPoolThatWaitsForWork) {
+  const CellResult cell =
+      run("from concurrent.futures import ThreadPoolExecutor\nimport time\n"
+          "pool = ThreadPoolExecutor(2)\nprint(list(pool.map(llm_query, 'ab')))");
+  EXPECT_EQ(cell.out, "['a!', 'b!']\n");
+  EXPECT_EQ(cell.err, "");
+  EXPECT_EQ(run("print(list(pool.map(llm_query, 'cd')))").out, "['c!', 'd!']\n");
+  // What it does is stopped, and what it was to do is taken back; then it works again.
+  EXPECT_THAT(run("n = []\ndef work(x):\n  while True: time.sleep(0.001)\n"
+                  "more = [pool.submit(work, 1) for _ in range(5)]\ntime.sleep(0.05)")
+                  .err,
+              HasSubstr("were stopped (2)"));
+  EXPECT_EQ(run("print([each.done() for each in more], list(pool.map(llm_query, 'ef')))").out,
+            "[True, True, True, True, True] ['e!', 'f!']\n");
+}
+
+TEST_P(ReplTest, TellsOfAThreadThatCannotBeStopped) {
+  EXPECT_THAT(run("import threading, time\n"
+                  "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()")
+                  .err,
+              HasSubstr("1 of them will only stop when they wake"));
+  EXPECT_EQ(run("print(1)").err, "");  // it is told once
 }
 
 TEST_P(ReplTest, TakesAnswersThatAreLongWhenEscaped) {

@@ -50,6 +50,7 @@ import json  # noqa: E402
 import linecache  # noqa: E402
 import signal  # noqa: E402
 import threading  # noqa: E402
+import time  # noqa: E402
 import traceback  # noqa: E402
 
 main_thread = _thread.get_ident()
@@ -125,7 +126,7 @@ def take(key):
         cell = state.cell
         while key not in box:
             if key is not None and state.cell != cell:
-                raise RuntimeError("the cell that asked has ended")
+                raise SystemExit("the cell that asked has ended")  # ends its thread without a word
             if state.reading:
                 arrived.wait()
                 continue
@@ -157,7 +158,8 @@ def ask(kind, prompts, model):
     if not prompts:
         return []
     if not state.asking:
-        raise RuntimeError("sub-calls are answered while a cell runs")
+        why = "sub-calls are answered while a cell runs"
+        raise RuntimeError(why) if _thread.get_ident() == main_thread else SystemExit(why)
     with writing:
         state.calls += 1
         number = state.calls
@@ -277,6 +279,136 @@ class Output(io.TextIOBase):
 
 
 stdout, stderr = Output(), Output()
+
+
+# ---- Threads and event loops -------------------------------------------------------------------------------------
+
+
+class PipeEnd:
+    """The part of a socket that an event loop wakes itself with, over a pipe: the sandbox has no sockets."""
+
+    def __init__(self, descriptor):
+        self.descriptor = descriptor
+
+    def fileno(self):
+        return self.descriptor
+
+    def setblocking(self, is_blocking):
+        os.set_blocking(self.descriptor, is_blocking)
+
+    def recv(self, size):
+        return os.read(self.descriptor, size)
+
+    def send(self, data):
+        return os.write(self.descriptor, data)
+
+    def close(self):
+        os.close(self.descriptor)
+
+
+class EventLoops:
+    """Finds asyncio.selector_events as ever, and makes its loops wake themselves by pipes."""
+
+    def find_spec(self, name, path, target=None):
+        if name != "asyncio.selector_events":
+            return None
+        sys.meta_path.remove(self)
+        import importlib.util
+
+        spec = importlib.util.find_spec(name)
+        load = spec.loader.exec_module
+
+        def exec_module(loop_module):
+            load(loop_module)
+
+            def make_self_pipe(loop):
+                loop._ssock, loop._csock = map(PipeEnd, os.pipe())
+                loop._ssock.setblocking(False)
+                loop._csock.setblocking(False)
+                loop._internal_fds += 1
+                loop._add_reader(loop._ssock.fileno(), loop._read_from_self)
+
+            loop_module.BaseSelectorEventLoop._make_self_pipe = make_self_pipe
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+told = set()  # threads that did not end in time, of which the model was told
+
+
+def frames_of(frame):
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def is_idle(frame):
+    """A thread of a pool that waits for work does nothing, and the next cell may give it some."""
+    module = sys.modules.get("concurrent.futures.thread")
+    return module is not None and frame.f_code is module._worker.__code__
+
+
+def running_threads():
+    frames = sys._current_frames()
+    told.intersection_update(frames)
+    return [
+        (thread, frame)
+        for thread, frame in frames.items()
+        if thread != main_thread and thread not in told and not is_idle(frame)
+    ]
+
+
+def forget_work():
+    """Takes back what was given to pools and has not begun."""
+    module = sys.modules.get("concurrent.futures.thread")
+    for queue in set(getattr(module, "_threads_queues", {}).values()):
+        try:
+            while True:
+                work = queue.get_nowait()
+                if work is None:
+                    queue.put(None)  # the pool ends its threads with it
+                    break
+                work.future.cancel()
+        except Exception:
+            pass
+
+
+def stop_threads():
+    """Ends the threads that a cell has left behind, and returns what is to be told of them.
+
+    A thread that asks (`ask`) is left alone: it may be within a frame, and ends by itself with the next one. A thread that waits for
+    something else ends once it wakes.
+    """
+    if not running_threads():
+        return ""
+    forget_work()
+    with arrived:
+        arrived.notify_all()  # those that wait for an answer see that their cell has ended
+    count, tries = 0, 10
+    while tries and running_threads():
+        tries -= 1
+        threads = running_threads()
+        count = max(count, len(threads))
+        for thread, frame in threads:
+            if all(one.f_code is not ask.__code__ for one in frames_of(frame)):
+                end_thread(thread)
+        time.sleep(0.01)
+    left = running_threads()
+    told.update(thread for thread, _ in left)
+    text = "Threads of this block still ran at its end and were stopped (%d): wait for threads within the block." % count
+    if left:
+        text += " %d of them will only stop when they wake." % len(left)
+    return text
+
+
+def end_thread(thread):
+    try:
+        import ctypes
+
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(SystemExit))
+    except Exception:
+        pass
 
 
 # ---- Commands ----------------------------------------------------------------------------------------------------
@@ -426,6 +558,9 @@ def run(frame):
         error = caught
     state.asking = False
     state.cell += 1
+    left = stop_threads()
+    if left:
+        stderr.write(left + "\n")
     done = {"op": "done", "error": None, "kind": "", "final": state.final}
     if error is not None:
         done["error"], done["kind"] = describe(error, file), type(error).__name__
@@ -457,6 +592,7 @@ def main():
     sys.path[:] = [folder for folder in sys.path if folder]
     sys.argv[:] = [""]
     sys.setswitchinterval(0.005)
+    sys.meta_path.insert(0, EventLoops())
     restore()
     signal.signal(signal.SIGINT, interrupt)
     while True:
