@@ -264,6 +264,15 @@ const FallbackRow kFallbackRows[] = {
      {"stray_marker"},
      ""},
 
+    // All syntaxes that failed at the first marker are tried again at the second one.
+    {"BehindAMarkerOfNoCall",
+     "xlam",
+     R"([TOOL_CALLS]nothing, then [TOOL_CALLS][{"name": "ping", "arguments": {}}])",
+     "[TOOL_CALLS]nothing, then ",
+     kPing,
+     {"broken_call"},
+     ""},
+
     // No calls.
     {"Words", "hermes", "a < b, {x}, [Call", "a < b, {x}, [Call", {}, {}, ""},
     {"Json",

@@ -1066,6 +1066,14 @@ TEST(StreamParser, HeadsThatAreNoneArePaidFor) {
   }
 }
 
+// Why the first call failed is not said again of the second one.
+TEST(StreamParser, EachFailedHeadHasItsOwnReason) {
+  const std::string text = "to=functions.n<|channel|> and <|start|>assistantto=functions.";
+  const Outcome outcome = parse(find("harmony"), text, slip_options());
+  EXPECT_EQ(outcome.content, "to=functions.n<|channel|> and to=functions.");
+  EXPECT_EQ(outcome.codes, (std::vector<std::string>{"unknown_tool", "broken_call"}));
+}
+
 // What stands behind a call's end marker in a value is held up to 64 KB. If the answer ends by
 // then, the call ended at the marker; if it goes on, all of it is the value.
 TEST(StreamParser, tool_calling_WhatMayHaveEndedACallIsBounded) {
