@@ -16,11 +16,6 @@
 namespace tenon::chat {
 namespace {
 
-std::string_view word_of(AuditDecision decision) {
-  constexpr std::string_view kWords[] = {"not_needed", "asked", "approved", "refused"};
-  return kWords[static_cast<std::size_t>(decision)];
-}
-
 std::string time_text(std::chrono::system_clock::time_point at) {
   const std::time_t seconds = std::chrono::system_clock::to_time_t(at);
   std::tm parts{};
@@ -31,6 +26,11 @@ std::string time_text(std::chrono::system_clock::time_point at) {
 
 }  // namespace
 
+std::string_view audit_decision_name(AuditDecision decision) {
+  constexpr std::string_view kNames[] = {"not_needed", "asked", "approved", "refused"};
+  return kNames[static_cast<std::size_t>(decision)];
+}
+
 std::string audit_line(const AuditEntry& entry, std::chrono::system_clock::time_point now) {
   json::Object line{{"time", time_text(now)},
                     {"owner", utf8::sanitized(entry.owner)},
@@ -39,7 +39,7 @@ std::string audit_line(const AuditEntry& entry, std::chrono::system_clock::time_
                     {"server", utf8::sanitized(entry.server)},
                     {"tool", utf8::sanitized(entry.tool)},
                     {"arguments", utf8::sanitized(log::content(entry.arguments))},
-                    {"decision", word_of(entry.decision)}};
+                    {"decision", audit_decision_name(entry.decision)}};
   if (entry.result) {
     line.set("result_bytes", std::uint64_t{entry.result->bytes});
     line.set("is_error", entry.result->is_error);

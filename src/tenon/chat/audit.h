@@ -20,6 +20,8 @@ enum class AuditDecision : std::uint8_t {
   refused,
 };
 
+[[nodiscard]] std::string_view audit_decision_name(AuditDecision decision);
+
 struct AuditEntry {
   std::string_view owner;    ///< Whose key the request had; "": it had none.
   std::string_view request;  ///< The request's id.

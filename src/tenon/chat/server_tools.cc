@@ -135,6 +135,7 @@ class Request final : public message::ChatSinkBefore, public std::enable_shared_
   [[nodiscard]] const Own* own_of(std::string_view name) const;
   void add_hosted(const message::HostedServer& server, Expected<HostedTools> found);
   void name_tools();
+  void show_tools(const ToolSet& tools);
   [[nodiscard]] std::vector<Open> open_calls() const;
   void run_open(const Toolbox& tools, std::vector<Open> open);
   void answer_open(const std::vector<Open>& open, std::vector<ToolResult> results);
@@ -146,7 +147,7 @@ class Request final : public message::ChatSinkBefore, public std::enable_shared_
   void run_tools();
   void go_on(std::vector<ToolResult> results);
   void tell(const ToolCall& call, const ToolResult& result, AuditDecision decision);
-  void audit(const ToolCall& call, AuditDecision decision, const ToolResult* result) const;
+  void audit(const ToolCall& call, AuditDecision decision, const ToolResult* result);
   void wait_for_approvals(const std::vector<ToolCall>& calls);
   void ask_again();
   void end(message::Finish finish, const std::vector<TokenLogprob>& logprobs = {});
@@ -302,8 +303,31 @@ void Request::name_tools() {
   }
 }
 
+// Tells those who watch which tools of ours the request gets.
+void Request::show_tools(const ToolSet& tools) {
+  if (!watches()) return;
+  const ServerToolsOptions& options = common_->options;
+  message::OwnTools shown{
+      .tools = {},
+      .are_shown = std::ranges::any_of(own_, [](const auto& one) { return one.second.is_shown; }),
+      .are_remembered = options.remembers,
+      .max_rounds = options.max_rounds,
+      .max_calls = options.max_calls};
+  for (const message::Tool& tool : tools.list()) {
+    const Own* const own = own_of(tool.name);
+    if (own == nullptr) continue;
+    shown.tools.push_back({.tool = &tool,
+                           .server = own->tool.server,
+                           .name = own->tool.tool,
+                           .needs_approval = own->needs_approval,
+                           .is_hosted = own->is_hosted});
+  }
+  on_own_tools(shown);
+}
+
 Result<void, Refusal> Request::begin(Model& model) {
   const ToolSet all = ours_;
+  show_tools(all);
   ours_ = all.beside(request_.tools);
   request_.tools.insert(request_.tools.end(), ours_.list().begin(), ours_.list().end());
   ours_.add_instructions(request_.messages);
@@ -542,7 +566,23 @@ void Request::forget_tools() {
   std::erase_if(request_.tools, [this](const auto& tool) { return ours_.has(tool.name); });
 }
 
-void Request::audit(const ToolCall& call, AuditDecision decision, const ToolResult* result) const {
+void Request::audit(const ToolCall& call, AuditDecision decision, const ToolResult* result) {
+  if (watches()) {
+    const Own* const shown = own_of(call.name);
+    message::ToolRun run{.id = call.id,
+                         .name = call.name,
+                         .arguments = call.arguments,
+                         .decision = audit_decision_name(decision),
+                         .is_shown = shown != nullptr && shown->is_shown,
+                         .has_run = result != nullptr};
+    if (result != nullptr) {
+      run.output = result->output;
+      run.is_error = result->is_error;
+      run.is_remembered = result->is_remembered;
+      run.took = result->took;
+    }
+    on_tool_run(run);
+  }
   AuditLog* const log = common_->options.audit.get();
   if (log == nullptr) return;
   const auto model = common_->model.lock();

@@ -232,7 +232,8 @@ void Turn::on_end(const engine::RunEnd& end) {
                        .usage = end.usage,
                        .is_constrained = end.is_constrained,
                        .unconstrained_because = end.unconstrained_because,
-                       .error = end.error});
+                       .error = end.error,
+                       .attempts = end.attempts});
   }
   if (!end.unconstrained_because.empty()) {
     log::warn("not_held: " + std::string(log::content(end.unconstrained_because)));

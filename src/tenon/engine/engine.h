@@ -117,6 +117,8 @@ struct RunEnd {
   bool is_constrained = false;
   /// Why a requested grammar was not applied: the upstream refused it; else "".
   std::string unconstrained_because{};
+  /// The servers that were asked, in order; empty for an engine in this process.
+  std::vector<message::Attempt> attempts{};
 };
 
 /// A piece of a call, from an engine that reads its model's calls itself. A member that is "" has

@@ -238,6 +238,8 @@ class ChatSink {
   virtual void on_made(const MadeToken& /*token*/) {}
   virtual void on_piece(const MadePiece& /*piece*/) {}
   virtual void on_run_end(const RunEnded& /*end*/) {}
+  virtual void on_own_tools(const OwnTools& /*tools*/) {}
+  virtual void on_tool_run(const ToolRun& /*run*/) {}
   /// A sink for an answer that is made inside of this one, such as a question of a recursive model:
   /// it watches what that answer is made of, and its events are not told. Null: it is not watched.
   /// `part` says what the answer is for. Any thread may call this; several such answers may be
@@ -263,6 +265,12 @@ class ChatSinkBefore : public ChatSink {
   }
   void on_run_end(const RunEnded& end) override {
     if (const auto sink = watcher_.lock()) sink->on_run_end(end);
+  }
+  void on_own_tools(const OwnTools& tools) override {
+    if (const auto sink = watcher_.lock()) sink->on_own_tools(tools);
+  }
+  void on_tool_run(const ToolRun& run) override {
+    if (const auto sink = watcher_.lock()) sink->on_tool_run(run);
   }
   [[nodiscard]] std::shared_ptr<ChatSink> inside(std::string_view part) const override {
     const auto sink = watcher_.lock();

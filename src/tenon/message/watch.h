@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,6 +18,7 @@
 namespace tenon::message {
 
 struct TokenLogprob;
+struct Tool;
 struct Usage;
 enum class FinishReason : std::uint8_t;
 
@@ -59,6 +61,15 @@ struct MadePiece {
   std::string_view arguments;
 };
 
+/// One of several servers was asked to make a run.
+struct Attempt {
+  std::string server;                ///< Its URL.
+  std::chrono::milliseconds took{};  ///< Until its first token, or until it failed.
+  std::string error;                 ///< "": it answers, or the client cancelled.
+
+  bool operator==(const Attempt&) const = default;
+};
+
 /// A run is over: engine::RunEnd, as far as the answer depends on it.
 struct RunEnded {
   FinishReason reason{};
@@ -66,6 +77,38 @@ struct RunEnded {
   bool is_constrained = false;
   std::string_view unconstrained_because;
   const Error& error;
+  std::span<const Attempt> attempts{};
+};
+
+/// The tools that the server runs itself, beside those of the client.
+struct OwnTools {
+  struct One {
+    const Tool* tool = nullptr;  ///< As the model sees it.
+    std::string_view server;     ///< Whose tool it is; "": of this process.
+    std::string_view name;       ///< That server's name for it.
+    bool needs_approval = false;
+    bool is_hosted = false;  ///< Its server is one that the request names.
+  };
+  std::vector<One> tools;
+  bool are_shown = false;  ///< The client sees their calls.
+  bool are_remembered = false;
+  std::size_t max_rounds = 0;
+  std::size_t max_calls = 0;
+};
+
+/// The server has run a call of such a tool, or has not been allowed to. Views are valid only
+/// during the call.
+struct ToolRun {
+  std::string_view id;    ///< The call's.
+  std::string_view name;  ///< As the model calls the tool.
+  std::string_view arguments;
+  std::string_view decision;  ///< As the audit log has it.
+  bool is_shown = false;      ///< The client sees it.
+  bool has_run = false;       ///< The members below say what came of it.
+  std::string_view output{};
+  bool is_error = false;
+  bool is_remembered = false;
+  std::chrono::milliseconds took{};
 };
 
 }  // namespace tenon::message

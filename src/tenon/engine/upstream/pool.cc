@@ -161,6 +161,7 @@ class Attempts final : public EventSink, public std::enable_shared_from_this<Att
   };
 
   void begin();
+  void note(std::string error);
   void tell(const RunEnd& end);
   [[nodiscard]] bool has_others() const;
   [[nodiscard]] bool goes_on_elsewhere(const RunEnd& end);
@@ -172,6 +173,7 @@ class Attempts final : public EventSink, public std::enable_shared_from_this<Att
   std::shared_ptr<EventSink> sink_;
   std::unique_ptr<Pending> pending_;  // null: the answer has begun
   Balancer::Ticket ticket_;           // of the present attempt
+  std::vector<message::Attempt> attempts_;
   std::string unconstrained_because_;
 
   RunSlot<Run> run_;
@@ -225,14 +227,24 @@ Status Attempts::launch() {
     const bool is_its_fault = run.error().code == Errc::unavailable;
     core_.balancer.ended(ticket_, is_its_fault ? Balancer::End::failed : Balancer::End::unsent,
                          run.error().message, Clock::now());
+    note(run.error().message);
     if (!is_its_fault) return Unexpected(std::move(run.error()));
     last = std::move(run.error());
   }
 }
 
+// The present attempt has begun to answer, or has ended with an error.
+void Attempts::note(std::string error) {
+  attempts_.push_back({.server = core_.servers[ticket_.server].url,
+                       .took = std::chrono::duration_cast<std::chrono::milliseconds>(
+                           Clock::now() - pending_->attempt_begun),
+                       .error = std::move(error)});
+}
+
 void Attempts::begin() {
   if (pending_ == nullptr) return;
   const auto now = Clock::now();
+  note("");
   core_.balancer.began(ticket_, now - pending_->attempt_begun, now);
   pending_.reset();
 }
@@ -274,6 +286,7 @@ void Attempts::tell(const RunEnd& end) {
     why = "it said nothing until the deadline";
   }
   core_.balancer.ended(ticket_, told, why, Clock::now());
+  if (pending_ != nullptr) note(told == End::answered || told == End::cancelled ? "" : why);
 }
 
 // Whether the run was launched again. A run that fails after its first token is not.
@@ -299,6 +312,7 @@ void Attempts::end(RunEnd end) {
     end = *std::move(pending_->refusal);
   }
   if (!is_refused) end.unconstrained_because = std::move(unconstrained_because_);
+  end.attempts = std::move(attempts_);
   run_.clear();
   const std::shared_ptr<EventSink> sink = std::move(sink_);
   sink->on_end(end);

@@ -159,6 +159,35 @@ TEST(Pool, GoesOnElsewhereBeforeTheFirstTokenOnly) {
   }
 }
 
+TEST(Pool, TellsWhichServersWereAsked) {
+  struct Row {
+    std::string_view servers;
+    std::string_view told;  // a letter for each attempt, `!` behind one that failed
+    bool has_grammar = false;
+  };
+  const Row rows[] = {{"o", "a"},  {"f", "a!"},  {"fso", "a!b!c"},  {"ff", "a!b!"},
+                      {"mo", "a"}, {"io", "a!"}, {"g", "a!a", true}};
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.servers);
+    Fleet fleet(row.servers);
+    auto pool = connect_pool(fleet.servers(), {.failures = 2, .check_period = 10s});
+    ASSERT_TRUE(pool) << pool.error().message;
+    auto sink = std::make_shared<RecordingSink>();
+    GenerateRequest request{.prompt = {1, 2, 3}};
+    if (row.has_grammar) request.printed = std::make_shared<const std::string>("root ::= .*");
+    const auto run = (*pool)->start(request, sink);
+    ASSERT_TRUE(run) << run.error().message;
+    ASSERT_TRUE(sink->wait_end());
+    const RunEnd end = *sink->end();
+    std::string told;
+    for (const message::Attempt& attempt : end.attempts) {
+      told += attempt.server.back();
+      if (!attempt.error.empty()) told += '!';
+    }
+    EXPECT_EQ(told, row.told);
+  }
+}
+
 TEST(Pool, OneIsAskedAlthoughAllAreLeftAlone) {
   Fleet fleet("ff");
   auto pool = connect_pool(fleet.servers(), {.failures = 1, .first_pause = 10s});
