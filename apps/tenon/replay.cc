@@ -25,6 +25,7 @@
 #include "tenon/record/event_diff.h"
 #include "tenon/record/fork.h"
 #include "tenon/record/list.h"
+#include "tenon/record/recorded_tools.h"
 #include "tenon/record/recorder.h"
 
 namespace tenon::app {
@@ -85,7 +86,11 @@ OrComplaint<std::shared_ptr<chat::Model>> model_for(const ReplayOptions& options
   if (!engine) return complaint(std::move(engine.error()));
   auto forked = record::forked_engine(read, options.fork, *std::move(engine));
   if (!forked) return complaint(kBadInput, forked.error().message);
-  return or_complaint(config::load_model(*config, *std::move(forked)));
+  auto model = config::load_model(*config, *std::move(forked));
+  if (!model) return complaint(std::move(model.error()));
+  // Tools of the configuration run; else those of the recording answer as they did.
+  if (!config->tools.empty() || !config->mcp.empty()) return *std::move(model);
+  return or_complaint(record::with_recorded_tools(read, *std::move(model)));
 }
 
 OrComplaint<json::Value> request_of(const ReplayOptions& options, const record::Read& read) {

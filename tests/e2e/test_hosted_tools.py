@@ -13,7 +13,7 @@ import pytest
 import requests
 from scripted_upstream import call
 from serving import TENON, free_port, serving
-from test_tools import model, results
+from test_tools import model, replayed, results
 
 SECRET = "s3cret-of-the-client"
 OWN = ('execute = "server"\nmcp = "mcp.json"\napprove = "by_annotation"\n', pathlib.Path(__file__).with_name("hosted_tools.py"))
@@ -245,7 +245,7 @@ def test_a_chat_pauses_for_an_approval_of_the_servers_own_tools(streams, tmp_pat
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
                 break
             time.sleep(0.05)
-        server, upstream = stack.enter_context(house(tmp_path, script, "", OWN[0]))
+        server, upstream = stack.enter_context(house(tmp_path, script, f'record = "{tmp_path / "records"}"', OWN[0]))
         user = {"role": "user", "content": "Book!"}
 
         def send(messages, **more):
@@ -279,6 +279,8 @@ def test_a_chat_pauses_for_an_approval_of_the_servers_own_tools(streams, tmp_pat
         assert results(upstream.prompts[-1]) == ["Error: the user did not approve this call"]
     lines = [json.loads(line.split("audit ", 1)[1]) for line in (tmp_path / "log").read_text().splitlines() if " audit {" in line]
     assert [one["decision"] for one in lines][:3] == ["not_needed", "asked", "approved"]
+    told = replayed(tmp_path / "records")  # the server of tools is gone
+    assert len(told) == 5 and all(status == 0 for status, _ in told), told
 
 
 CLOSED = {

@@ -270,6 +270,13 @@ def rains(prompt):
     return call("book", {}) if '"book"' in prompt.split("<|im_end|>")[0] else "It rains."
 
 
+def replayed(records):
+    """What `tenon replay --expect` says of each recording, oldest first."""
+    runs = [subprocess.run([str(TENON), "replay", "--expect", str(file)], capture_output=True, text=True, timeout=60)
+            for file in sorted(records.glob("*/*.jsonl"))]
+    return [(run.returncode, run.stdout + run.stderr) for run in runs]
+
+
 def asked(server, path, body, headers=None):
     request = urllib.request.Request(server.url + path, json.dumps({"model": "scripted", **body}).encode(),
                                      {"content-type": "application/json", **(headers or {})})
@@ -280,7 +287,7 @@ def asked(server, path, body, headers=None):
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_a_server_runs_its_own_tools(transport, tmp_path):
     with servers(transport, tmp_path), model(tmp_path, rains, EXECUTE) as (config, upstream), \
-            serving(tmp_path / "log", "--config", str(config)) as server:
+            serving(tmp_path / "log", "--config", str(config), "--record", str(tmp_path / "records")) as server:
         user = [{"role": "user", "content": "Weather?"}]
         answer = json.loads(asked(server, "/v1/chat/completions", {"messages": user}))
         assert answer["choices"][0]["message"]["content"] == "I look. \n\nIt rains."
@@ -302,6 +309,13 @@ def test_a_server_runs_its_own_tools(transport, tmp_path):
         assert "get_weather" not in "".join(json.dumps(event["choices"]) for event in events)
         with urllib.request.urlopen(server.url + "/metrics", timeout=10) as metrics:
             assert 'tenon_repairs_total{kind="ran_tool"} 4' in metrics.read().decode()
+    # The recordings have what the tools gave, so a replay needs neither the model nor the servers of tools.
+    told = replayed(tmp_path / "records")
+    assert len(told) == 4 and all(status == 0 for status, _ in told), told
+    lines = [json.loads(line) for line in sorted((tmp_path / "records").glob("*/*.jsonl"))[0].read_text().splitlines()]
+    (run,) = [line for line in lines if "tool" in line]
+    assert (run["tool"], json.loads(run["arguments"]), run["output"]) == ("get_weather", {"location": "Rome"}, "heavy rain in Rome")
+    assert [line["attempts"][0]["server"] for line in lines if "run_end" in line] == [f"http://127.0.0.1:{upstream.server_port}"] * 2
 
 
 def test_a_server_whose_tools_are_gone_answers_without_them(tmp_path):

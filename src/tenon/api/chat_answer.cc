@@ -50,6 +50,10 @@ class ChatAnswer::ChoiceSink final : public message::ChatSink {
   void on_made(const message::MadeToken& token) override { recording()->made(choice_, token); }
   void on_piece(const message::MadePiece& piece) override { recording()->piece(choice_, piece); }
   void on_run_end(const message::RunEnded& end) override { recording()->run_end(choice_, end); }
+  void on_own_tools(const message::OwnTools& tools) override {
+    recording()->own_tools(choice_, tools);
+  }
+  void on_tool_run(const message::ToolRun& run) override { recording()->tool_run(choice_, run); }
   std::shared_ptr<message::ChatSink> inside(std::string_view part) const override;
 
  private:

@@ -33,11 +33,22 @@ struct Run {
   json::Value end;  ///< The line `run_end`; null: the recording ends before the run does.
 };
 
+/// A call that the server ran itself.
+struct ToolRun {
+  std::string name;       ///< As the model calls the tool.
+  std::string arguments;  ///< JSON text.
+  std::string output;
+  bool is_error = false;
+  bool is_remembered = false;
+};
+
 /// What a recording holds, as far as replaying needs it.
 struct Read {
   json::Value heading;              ///< The first line.
   std::vector<json::Value> makers;  ///< The values of `made_by`.
   std::vector<Run> runs;
+  json::Value own_tools;            ///< The line `tools`; null: the server ran none itself.
+  std::vector<ToolRun> tool_runs;   ///< In order.
   std::vector<json::Value> events;  ///< The lines `event` and `finish`, in order.
   std::string sent;                 ///< What the client got.
   std::int64_t status = 0;          ///< HTTP; 0: the recording ends before the answer does.

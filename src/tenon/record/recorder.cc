@@ -163,6 +163,7 @@ struct Recording::State {
   }
   /// Keeps what the last line tells. Call it under the lock.
   void note(const message::ChatEvent& event);
+  void note_tool(std::string_view name);
   /// Writes what waits. False: it failed, or the answer is over and all of it is written.
   bool write_out();
 
@@ -198,12 +199,16 @@ struct Recording::State {
   int file = -1;  // used by the recorder's thread alone
 };
 
-void Recording::State::note(const message::ChatEvent& event) {
+void Recording::State::note_tool(std::string_view name) {
   constexpr std::size_t kMostTools = 64;
+  if (tools.size() < kMostTools) tools.emplace_back(name);
+}
+
+void Recording::State::note(const message::ChatEvent& event) {
   if (const auto* begin = std::get_if<message::CallBegin>(&event)) {
-    if (tools.size() < kMostTools) tools.push_back(begin->name);
+    note_tool(begin->name);
   } else if (const auto* server_call = std::get_if<message::ServerCallBegin>(&event)) {
-    if (tools.size() < kMostTools) tools.push_back(server_call->tool.tool);
+    note_tool(server_call->tool.tool);
   } else if (std::holds_alternative<message::Diagnostic>(event)) {
     ++repairs;
   } else if (const auto* finish = std::get_if<message::Finish>(&event)) {
@@ -375,6 +380,17 @@ void Recording::run_end(unsigned strand, const message::RunEnded& end) {
     line.number("reasoning_tokens", end.usage.reasoning_tokens);
     if (end.usage.is_estimated) line.flag("is_estimated", true);
     line.flag("is_constrained", end.is_constrained);
+    if (!end.attempts.empty()) {
+      json::Array attempts;
+      for (const message::Attempt& attempt : end.attempts) {
+        json::Object one{{"server", attempt.server}, {"ms", std::int64_t{attempt.took.count()}}};
+        if (!attempt.error.empty()) {
+          one.set("error", has_contents ? utf8::sanitized(attempt.error) : "not recorded");
+        }
+        attempts.emplace_back(std::move(one));
+      }
+      line.json("attempts", attempts);
+    }
     if (!has_contents) return;
     if (!end.unconstrained_because.empty()) {
       line.text("unconstrained_because", utf8::sanitized(end.unconstrained_because));
@@ -469,6 +485,47 @@ void Recording::event(unsigned choice, const message::ChatEvent& event) {
     if (!finish->format.empty()) line.text("format", finish->format);
     const bool has_failed = finish->reason == message::FinishReason::error;
     if (has_failed && has_contents) line.text("error", utf8::sanitized(finish->error.message));
+  });
+}
+
+void Recording::own_tools(unsigned choice, const message::OwnTools& tools) {
+  const std::int64_t at = state_->at();
+  state_->add([&](std::string& out) {
+    json::Array listed;
+    for (const message::OwnTools::One& one : tools.tools) {
+      json::Object tool{
+          {"name", one.tool->name}, {"server", one.server}, {"server_name", one.name}};
+      if (state_->has_contents) {
+        tool.set("description", one.tool->description);
+        tool.set("parameters", one.tool->parameters);
+      }
+      if (one.needs_approval) tool.set("needs_approval", true);
+      if (one.is_hosted) tool.set("is_hosted", true);
+      listed.emplace_back(std::move(tool));
+    }
+    Line line(out);
+    line.json("tools", listed).number("at", at).number("choice", choice);
+    line.flag("are_shown", tools.are_shown).flag("are_remembered", tools.are_remembered);
+    line.number("max_rounds", static_cast<std::int64_t>(tools.max_rounds));
+    line.number("max_calls", static_cast<std::int64_t>(tools.max_calls));
+  });
+}
+
+void Recording::tool_run(unsigned choice, const message::ToolRun& run) {
+  const std::int64_t at = state_->at();
+  const bool has_contents = state_->has_contents;
+  state_->add([&](std::string& out) {
+    if (!run.is_shown && run.has_run) state_->note_tool(run.name);
+    Line line(out);
+    line.text("tool", utf8::sanitized(run.name)).number("at", at).number("choice", choice);
+    line.text("call_id", utf8::sanitized(run.id)).text("decision", run.decision);
+    if (has_contents) line.text("arguments", utf8::sanitized(run.arguments));
+    if (!run.has_run) return;
+    line.number("ms", run.took.count());
+    line.number("bytes", static_cast<std::int64_t>(run.output.size()));
+    if (run.is_error) line.flag("is_error", true);
+    if (run.is_remembered) line.flag("is_remembered", true);
+    if (has_contents) line.text("output", utf8::sanitized(run.output));
   });
 }
 

@@ -61,6 +61,8 @@ class Recording {
   /// A strand for what is made inside of a choice, for `part` of it.
   [[nodiscard]] unsigned inside(unsigned choice, std::string_view part);
   void event(unsigned choice, const message::ChatEvent& event);
+  void own_tools(unsigned choice, const message::OwnTools& tools);
+  void tool_run(unsigned choice, const message::ToolRun& run);
   /// Bytes of the answer on their way to the client.
   void sent(std::string_view bytes);
   /// The answer is over; nothing may follow.

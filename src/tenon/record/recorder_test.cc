@@ -78,11 +78,30 @@ void record_all(Recorder& recorder) {
   recording->event(0, message::CallBegin{.index = 0, .id = "call_1", .name = "f"});
   recording->event(0, message::Diagnostic{.code = "repaired", .message = "m", .path = "p"});
   recording->sent("data: x\n\n");
+  const message::Attempt attempts[] = {{"http://a", std::chrono::milliseconds(5), "gone"},
+                                       {"http://b", std::chrono::milliseconds(7), ""}};
   recording->run_end(0, {.reason = message::FinishReason::stop,
                          .usage = {.prompt_tokens = 2, .completion_tokens = 3},
                          .is_constrained = true,
                          .unconstrained_because = {},
-                         .error = {}});
+                         .error = {},
+                         .attempts = attempts});
+  const message::Tool tool{.name = "near_f", .description = "d", .parameters = json::Object()};
+  recording->own_tools(
+      0, {.tools = {{.tool = &tool, .server = "near", .name = "f", .needs_approval = true}},
+          .are_shown = true,
+          .max_rounds = 10,
+          .max_calls = 256});
+  recording->tool_run(0,
+                      {.id = "call_2", .name = "near_f", .arguments = "{}", .decision = "asked"});
+  recording->tool_run(0, {.id = "call_2",
+                          .name = "near_f",
+                          .arguments = "{}",
+                          .decision = "approved",
+                          .has_run = true,
+                          .output = "Error: no",
+                          .is_error = true,
+                          .took = std::chrono::milliseconds(3)});
   recording->event(0, message::Finish{.reason = message::FinishReason::tool_calls,
                                       .guarantee = message::Guarantee::masked,
                                       .format = "hermes"});
@@ -116,9 +135,12 @@ TEST(Recorder, WritesEachThingInALine) {
 {"event":"call_begin","at":0,"choice":0,"index":0,"call_id":"call_1","name":"f"}
 {"event":"diagnostic","at":0,"choice":0,"code":"repaired","message":"m","path":"p"}
 {"sent":"data: x\n\n","at":0}
-{"run_end":"stop","at":0,"run":0,"prompt_tokens":2,"completion_tokens":3,"cached_tokens":0,"reasoning_tokens":0,"is_constrained":true}
+{"run_end":"stop","at":0,"run":0,"prompt_tokens":2,"completion_tokens":3,"cached_tokens":0,"reasoning_tokens":0,"is_constrained":true,"attempts":[{"server":"http://a","ms":5,"error":"gone"},{"server":"http://b","ms":7}]}
+{"tools":[{"name":"near_f","server":"near","server_name":"f","description":"d","parameters":{},"needs_approval":true}],"at":0,"choice":0,"are_shown":true,"are_remembered":false,"max_rounds":10,"max_calls":256}
+{"tool":"near_f","at":0,"choice":0,"call_id":"call_2","decision":"asked","arguments":"{}"}
+{"tool":"near_f","at":0,"choice":0,"call_id":"call_2","decision":"approved","arguments":"{}","ms":3,"bytes":9,"is_error":true,"output":"Error: no"}
 {"finish":"tool_calls","at":0,"choice":0,"usage":{"prompt_tokens":0,"completion_tokens":0,"cached_tokens":0,"reasoning_tokens":0},"guarantee":"masked","format":"hermes"}
-{"end":200,"at":0,"tokens":3,"calls":1,"tools":["f"],"repairs":1,"guarantee":"masked"}
+{"end":200,"at":0,"tokens":3,"calls":2,"tools":["f","near_f"],"repairs":1,"guarantee":"masked"}
 )");
 }
 
@@ -140,9 +162,12 @@ TEST(Recorder, WithoutContentsNothingOfAClientOrAModelIsWritten) {
 {"event":"call_begin","at":0,"choice":0,"index":0,"call_id":"call_1","name_bytes":1}
 {"event":"diagnostic","at":0,"choice":0,"code":"repaired"}
 {"sent":"","bytes":9,"at":0}
-{"run_end":"stop","at":0,"run":0,"prompt_tokens":2,"completion_tokens":3,"cached_tokens":0,"reasoning_tokens":0,"is_constrained":true}
+{"run_end":"stop","at":0,"run":0,"prompt_tokens":2,"completion_tokens":3,"cached_tokens":0,"reasoning_tokens":0,"is_constrained":true,"attempts":[{"server":"http://a","ms":5,"error":"not recorded"},{"server":"http://b","ms":7}]}
+{"tools":[{"name":"near_f","server":"near","server_name":"f","needs_approval":true}],"at":0,"choice":0,"are_shown":true,"are_remembered":false,"max_rounds":10,"max_calls":256}
+{"tool":"near_f","at":0,"choice":0,"call_id":"call_2","decision":"asked"}
+{"tool":"near_f","at":0,"choice":0,"call_id":"call_2","decision":"approved","ms":3,"bytes":9,"is_error":true}
 {"finish":"tool_calls","at":0,"choice":0,"usage":{"prompt_tokens":0,"completion_tokens":0,"cached_tokens":0,"reasoning_tokens":0},"guarantee":"masked","format":"hermes"}
-{"end":200,"at":0,"tokens":3,"calls":1,"repairs":1,"guarantee":"masked"}
+{"end":200,"at":0,"tokens":3,"calls":2,"repairs":1,"guarantee":"masked"}
 )");
   const auto read = read_recording(folder.text());
   ASSERT_FALSE(read);
@@ -165,6 +190,10 @@ TEST(Recorder, TheReaderReadsWhatItWrites) {
   EXPECT_EQ(steps[3].kind, Step::Kind::reasoning);
   EXPECT_EQ(steps[4].arguments, "{}");
   EXPECT_EQ(read->events.size(), 3U);
+  ASSERT_EQ(read->tool_runs.size(), 1U);
+  EXPECT_EQ(read->tool_runs[0].output, "Error: no");
+  EXPECT_TRUE(read->tool_runs[0].is_error);
+  EXPECT_NE(read->own_tools.find("tools"), nullptr);
 }
 
 TEST(Recorder, RunsInsideOfAChoiceAreToldApart) {

@@ -10,6 +10,7 @@
 #include "tenon/chat/model_before.h"
 #include "tenon/json/members.h"
 #include "tenon/record/play.h"
+#include "tenon/record/recorded_tools.h"
 #include "tenon/vocab/byte_tokenizer.h"
 
 namespace tenon::record {
@@ -88,9 +89,15 @@ class RecordedModel final : public chat::ModelBefore {
 };
 
 // Members of answers whose values are drawn by chance, or tell the version.
-constexpr std::string_view kIds[] = {
-    "\"system_fingerprint\":\"", "\"id\":\"",          "\"call_id\":\"",          "\"item_id\":\"",
-    "\"tool_use_id\":\"",        "\"response_id\":\"", "\"encrypted_content\":\""};
+constexpr std::string_view kIds[] = {"\"system_fingerprint\":\"",
+                                     "\"id\":\"",
+                                     "\"call_id\":\"",
+                                     "\"item_id\":\"",
+                                     "\"tool_call_id\":\"",
+                                     "\"approval_request_id\":\"",
+                                     "\"tool_use_id\":\"",
+                                     "\"response_id\":\"",
+                                     "\"encrypted_content\":\""};
 // What keeps a silent stream alive.
 constexpr std::string_view kSilence[] = {": keep-alive\n\n",
                                          "event: ping\ndata: {\"type\":\"ping\"}\n\n"};
@@ -110,7 +117,7 @@ Expected<std::shared_ptr<chat::Model>> recorded_model(const Read& read) {
   auto engine = std::make_shared<RecordedEngine>(read, *std::move(model));
   auto inner = chat::Model::create(std::move(options), std::move(engine));
   if (!inner) return Unexpected(inner.error());
-  return std::make_shared<RecordedModel>(read, *std::move(inner));
+  return with_recorded_tools(read, std::make_shared<RecordedModel>(read, *std::move(inner)));
 }
 
 std::string without_chance(std::string_view answer) {
