@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""What recordings and spans cost a server: its CPU time for the same answers with and without them.
+"""What recordings and spans cost a server: its CPU time for the same answers with and without them. And how much faster a replay is.
 
     .venv/bin/python bench/recorder_figures.py [--model FILE] [--answers 40] [--tokens 200] [--rounds 5]
 
 The servers run side by side and are asked in turn, so that other work on the machine meets all of them alike. The figure of a
 server is the median of its rounds; the difference is the median of the rounds' differences, with their quartiles.
+
+Then `tenon replay --expect` makes the recorded answers of the last round again, each in a process of its own, whose start counts.
 """
 
 import argparse
@@ -13,6 +15,7 @@ import http.server
 import json
 import pathlib
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
@@ -21,7 +24,7 @@ import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
-from serving import serving  # noqa: E402
+from serving import TENON, serving  # noqa: E402
 
 
 def cpu_seconds(pid):
@@ -93,6 +96,14 @@ def ask(server, seed, options):
         return answer.read().count(b"data: ")
 
 
+def replay(file):
+    """Seconds that the model took for a recorded answer, and that its replay takes."""
+    made = json.loads(file.read_text().splitlines()[-1])["at"] / 1e6
+    began = time.perf_counter()
+    subprocess.run([TENON, "replay", "--expect", file], check=True, capture_output=True)
+    return made, time.perf_counter() - began
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -136,6 +147,8 @@ def main():
                     )
             for kind, server in servers.items():
                 took[kind].append(cpu_seconds(server.process.pid) - before[kind])
+        files = sorted((folder / "a").glob("*/*.jsonl"))[-options.answers :]
+        replays = [replay(file) for file in files]
     # All have done the same; with logprobs no token is sent with the next one, so there are more events.
     assert events["plain"] == events["recorded"] == events["spans"], events
     count = options.answers
@@ -156,6 +169,11 @@ def main():
             )
             + " |"
         )
+    made, again = (statistics.median(times) for times in zip(*replays))
+    print(
+        f"\nreplay: {1000 * made:.0f} ms by the model, {1000 * again:.0f} ms again: {made / again:.0f} times faster "
+        f"(medians of {len(replays)} answers)"
+    )
 
 
 if __name__ == "__main__":

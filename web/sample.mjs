@@ -114,8 +114,12 @@ export class File {
   delta(delta, finish = null) { return this.sent({ id: this.head.id, object: "chat.completion.chunk", choices: [{ index: this.choice, delta, finish_reason: finish }] }); }
   content(text, more) { this.token(text, more).event("content", { text }); return this.delta({ content: text }); }
   reasoning(text, more) { this.token(text, more).event("reasoning", { text }); return this.delta({ reasoning_content: text }); }
-  runEnd(reason, cached = 80) {
-    this.line({ run_end: reason, at: this.now, run: this.number, prompt_tokens: this.promptTokens, completion_tokens: 7, cached_tokens: cached, reasoning_tokens: 0, is_constrained: true });
+  runEnd(reason, cached = 80, more = {}) {
+    this.line({ run_end: reason, at: this.now, run: this.number, prompt_tokens: this.promptTokens, completion_tokens: 7, cached_tokens: cached, reasoning_tokens: 0, is_constrained: true, ...more });
+    return this;
+  }
+  tool(tool, args, id, { output, ...more }) {
+    this.line({ tool, at: this.now, choice: this.choice, call_id: id, decision: "not_needed", arguments: args, ...more, bytes: bytes(output), output });
     return this;
   }
   finish(finish, more = {}) {
@@ -233,8 +237,9 @@ export function rounds(count = 4) {
     file.wait(500).run(at, 0, request).wait(15000);
     if (at + 1 === count) { for (const piece of ["Found", " it", "."]) file.content(piece); break; }
     call(file, "search", [['{"query": "', { legal: 3 }], [`page ${at}`, { legal: 100000 }], ['"}', { legal: 20 }]], at, `call_${at}`);
-    file.runEnd("stop");
+    file.runEnd("stop", 80, { attempts: [{ server: "http://one", ms: 12, error: "gone" }, { server: "http://two", ms: 15 }] });
     file.wait(at % 7 === 2 ? 900000 : 120000);
+    file.tool("search", `{"query": "page ${at}"}`, `call_${at}`, at % 7 === 2 ? { ms: 900, is_error: true, output: "Error: no answer within 900 ms" } : { ms: 110, output: `page ${at} says nothing` });
     file.event("diagnostic", at % 7 === 2 ? { code: "tool_failed", message: "search: no answer within 900 ms" } : { code: "ran_tool", message: "search" });
   }
   return file.finish("stop").delta({}, "stop").end();

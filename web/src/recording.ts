@@ -51,7 +51,14 @@ export interface ParserEvent {
   message: string;
   token?: Token; // the last one before it
   byte: number; // of the run's output at that moment
+  tool?: ToolRun; // of the event `tool_run`: a line `tool` of the file
 }
+
+/// What came of a call that the server runs itself.
+export interface ToolRun { hasRun: boolean; us: number; bytes: number; isError: boolean }
+
+/// One of several servers was asked to make a run; `error` is "" if it answered.
+export interface Attempt { server: string; ms: number; error: string }
 
 export interface Finish { kind: "finish"; at: number; step: number; choice: number; reason: string; usage: JsonObject; guarantee: string; format: string; error: string }
 export interface Sent { kind: "sent"; at: number; step: number; text: string }
@@ -78,6 +85,7 @@ export interface Run {
   events: ParserEvent[];
   finish?: Finish; // of its choice
   usage?: JsonObject; // of this run, once it has ended
+  attempts: Attempt[];
   error: string;
   outputBytes: number;
   last: number; // when its last token or piece came
@@ -183,6 +191,7 @@ export class Recording {
         if (!run) return;
         run.usage = line;
         run.error = text(line["error"]);
+        run.attempts = list(line["attempts"]).filter(isObject).map((one) => ({ server: text(one["server"]), ms: number(one["ms"]), error: text(one["error"]) }));
         run.promptTokens ||= number(line["prompt_tokens"]);
         run.last = Math.max(run.last, at);
         this.steps.push({ kind, at, step, text: text(line["run_end"]), run });
@@ -190,6 +199,8 @@ export class Recording {
       }
       case "event":
         return this.#event(line, at, step);
+      case "tool":
+        return this.#tool(line, at, step);
       case "finish": {
         const finish: Finish = {
           kind, at, step,
@@ -238,7 +249,7 @@ export class Recording {
       opening: text(line["opening"]),
       promptTokens: list(line["ids"]).length || number(line["tokens"]),
       error: "",
-      tokens: [], pieces: [], events: [],
+      tokens: [], pieces: [], events: [], attempts: [],
       outputBytes: 0,
       last: at,
     };
@@ -306,6 +317,31 @@ export class Recording {
     run.last = at;
     run.pieces.push(piece);
     this.steps.push(piece);
+  }
+
+  #tool(line: JsonObject, at: number, step: number): void {
+    const choice = number(line["choice"]);
+    const run = this.#runOf.get(choice);
+    const tool = { hasRun: line["bytes"] !== undefined, us: 1000 * number(line["ms"]), bytes: number(line["bytes"]), isError: line["is_error"] === true };
+    const came = tool.isError ? "failed" : line["is_remembered"] === true ? "remembered" : "ran";
+    const event: ParserEvent = {
+      kind: "event", at, step, choice,
+      name: "tool_run",
+      text: [text(line["arguments"]), text(line["output"])].filter((part) => part !== "").join(" → "),
+      index: 0,
+      callId: text(line["call_id"]),
+      call: text(line["tool"]),
+      incomplete: false,
+      code: tool.hasRun ? came : text(line["decision"]),
+      message: "",
+      byte: run?.outputBytes ?? 0,
+      tool,
+    };
+    const last = run?.tokens.at(-1);
+    if (last) event.token = last;
+    run?.events.push(event);
+    this.events.push(event);
+    this.steps.push(event);
   }
 
   #event(line: JsonObject, at: number, step: number): void {

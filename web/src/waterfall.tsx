@@ -21,18 +21,31 @@ export function rowsOf(recording: Recording): Row[] {
     const series = run.part === "" || isRoot ? `${run.choice} ${run.part}` : undefined;
     const before = series === undefined ? undefined : lastOf.get(series);
     if (before && run.at > before.end) {
-      const tools = before.run.events.filter((event) => event.at >= before.end && /tool/.test(event.code));
+      const between = before.run.events.filter((event) => event.at >= before.end);
+      const ran = between.filter((event) => event.tool?.hasRun);
+      // Calls of one answer begin together.
+      for (const event of ran) {
+        const { us, bytes, isError } = event.tool!;
+        rows.push({
+          label: `tool ${event.call}`,
+          note: `${duration(us)}: ${event.code}, ${plural(bytes, "byte")}`,
+          bars: [{ from: before.end, to: Math.min(run.at, before.end + us), kind: "tools" }],
+          go: { run: recording.runs.indexOf(before.run), token: -1, byte: -1, step: event.step, view: "timeline" },
+          isBad: isError,
+        });
+      }
+      const tools = between.filter((event) => /tool/.test(event.code));
       const names = tools.map((event) => event.message || event.code).slice(0, 3).join("; ");
-      rows.push({ label: tools.length > 0 ? "tools" : isRoot ? "code and its questions" : "between runs", note: `${duration(run.at - before.end)}${names !== "" ? `: ${names}` : ""}`, bars: [{ from: before.end, to: run.at, kind: "tools" }], isBad: tools.some((event) => event.code === "tool_failed") });
+      if (ran.length === 0) rows.push({ label: tools.length > 0 ? "tools" : isRoot ? "code and its questions" : "between runs", note: `${duration(run.at - before.end)}${names !== "" ? `: ${names}` : ""}`, bars: [{ from: before.end, to: run.at, kind: "tools" }], isBad: tools.some((event) => event.code === "tool_failed") });
     }
     const first = run.tokens[0]?.at ?? run.pieces[0]?.at ?? run.last;
     // Diagnostics tell of tools too, which run after it.
-    const end = Math.max(run.last, run.events.findLast((event) => event.name !== "diagnostic")?.at ?? 0);
+    const end = Math.max(run.last, run.events.findLast((event) => event.name !== "diagnostic" && event.name !== "tool_run")?.at ?? 0);
     const calls = run.events.filter((event) => event.name === "call_begin").map((event) => event.call);
     const prompt = run.promptTokens || (usageOf(run.finish?.usage).prompt ?? 0);
     rows.push({
       label: `${run.part === "" ? "run" : run.part} ${run.number}${hasChoices ? `, choice ${run.choice}` : ""}`,
-      note: `${duration(end - run.at)}: ${plural(prompt, "token")} in, ${plural(run.tokens.length || run.pieces.length, run.tokens.length > 0 ? "token" : "piece")} out${calls.length > 0 ? `, calls ${calls.slice(0, 4).join(", ")}` : ""}`,
+      note: `${duration(end - run.at)}: ${plural(prompt, "token")} in, ${plural(run.tokens.length || run.pieces.length, run.tokens.length > 0 ? "token" : "piece")} out${calls.length > 0 ? `, calls ${calls.slice(0, 4).join(", ")}` : ""}${run.attempts.map((one) => `; ${one.server}${one.error !== "" ? ` failed: ${one.error}` : ""}`).join("")}`,
       bars: [{ from: run.at, to: first, kind: "wait" }, { from: first, to: end, kind: "made" }],
       go: { run: at, token: -1, byte: -1, step: -1, view: "timeline" },
       isBad: run.error !== "" || (run.finish !== undefined && run.finish.error !== ""),

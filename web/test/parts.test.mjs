@@ -213,9 +213,15 @@ test("a command of curl has no quote that ends early", () => {
 });
 
 test("waits for tools are between runs", () => {
-  const rows = parts.waterfallRows(recordingOf(rounds(4).text()));
-  assert.deepEqual(rows.map((row) => row.label), ["run 0", "tools", "run 1", "tools", "run 2", "tools", "run 3"]);
-  assert.deepEqual(rows.filter((row) => row.isBad).map((row) => row.note), ["901 ms: search: no answer within 900 ms"]);
+  const text = rounds(4).text();
+  const rows = parts.waterfallRows(recordingOf(text));
+  assert.deepEqual(rows.map((row) => row.label), ["run 0", "tool search", "run 1", "tool search", "run 2", "tool search", "run 3"]);
+  assert.deepEqual(rows.filter((row) => row.isBad).map((row) => row.note), ["900 ms: failed, 30 bytes"]);
+  assert.match(rows[0].note, /; http:\/\/one failed: gone; http:\/\/two$/);
+  // A recording of an earlier version has no lines of tools.
+  const old = parts.waterfallRows(recordingOf(text.split("\n").filter((line) => !line.startsWith('{"tool"')).join("\n")));
+  assert.deepEqual(old.map((row) => row.label), ["run 0", "tools", "run 1", "tools", "run 2", "tools", "run 3"]);
+  assert.deepEqual(old.filter((row) => row.isBad).map((row) => row.note), ["901 ms: search: no answer within 900 ms"]);
 });
 
 test("the models that a recursive model asks have rows of their own", () => {
