@@ -393,12 +393,13 @@ bool ChatDecoder::tool(const Value& value, const std::string& path, Tool& out) {
   if (const Value* given = present(value, "type"); given != nullptr && *given == Value("mcp")) {
     return mcp_tool(value, path);
   }
+  if (is_tool_search(value)) return true;
   if (is_hosted_tool(value)) return leave_out(path, kRunsNoTools);
   const Value* type = required(value, path, "type");
   bool is_custom = false;
   if (type == nullptr) return false;
   if (!kind_of_tool(type, path, is_custom)) return false;
-  if (is_custom) return custom_tool(value, path, out);
+  if (is_custom) return custom_tool(value, path, out) && deferral(value, path, out);
   const std::string where = in(path, "function");
   if (present(value, "function") == nullptr && present(value, "name") != nullptr) {
     return fail("missing_required_parameter", where,
@@ -407,8 +408,12 @@ bool ChatDecoder::tool(const Value& value, const std::string& path, Tool& out) {
                     "type as they do in Responses and Messages");
   }
   const Value* inside = required(value, path, "function");
-  if (inside == nullptr || !function(*inside, where, out)) return false;
+  if (inside == nullptr || !function(*inside, where, out) || !deferral(value, path, out)) {
+    return false;
+  }
   out.raw = value;  // as it came, so that the template sees its other members
+  out.raw.if_object()->erase("defer_loading");
+  out.raw.find("function")->if_object()->erase("defer_loading");
   return true;
 }
 
@@ -503,7 +508,9 @@ bool ChatDecoder::functions(const Value& value) {
 
 bool ChatDecoder::bare_function(const Value& value, const std::string& path, Tool& out) {
   if (!function(value, path, out)) return false;
-  out.raw = json::Object{{"type", "function"}, {"function", value}};
+  json::Object own = *value.if_object();
+  own.erase("defer_loading");
+  out.raw = json::Object{{"type", "function"}, {"function", std::move(own)}};
   return true;
 }
 

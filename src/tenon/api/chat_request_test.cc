@@ -480,6 +480,22 @@ TEST(ChatRequest, tool_calling_ToolsAreKeptAsTheyCame) {
   EXPECT_FALSE(request.chat.parallel_tool_calls);
 }
 
+TEST(ChatRequest, tool_calling_ToolsMayBeDeferred) {
+  const ChatCompletionRequest request = decoded(
+      R"("tools": [{"type": "tool_search"},
+         {"type": "function", "function": {"name": "a", "defer_loading": true}},
+         {"type": "function", "function": {"name": "b"}, "defer_loading": true},
+         {"type": "custom", "custom": {"name": "c"}, "defer_loading": true},
+         {"type": "function", "function": {"name": "d", "defer_loading": false}}])");
+  std::string deferred;
+  for (const message::Tool& tool : request.chat.tools) {
+    if (tool.is_deferred) deferred += tool.name;
+    // Templates write what stands in a tool.
+    EXPECT_EQ(json::to_string(tool.raw).find("defer_loading"), std::string::npos);
+  }
+  EXPECT_EQ(deferred, "abc");
+}
+
 struct ChatChoice {
   std::string_view name;
   std::string_view field;

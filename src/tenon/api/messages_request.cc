@@ -449,6 +449,7 @@ bool MessagesDecoder::tool(const Value& value, const std::string& path, Tool& ou
       return true;
     }
     if (*type == Value("mcp_toolset")) return mcp_toolset(value, path);
+    if (is_tool_search(value)) return true;
     if (is_hosted_tool(value)) return leave_out(path, kRunsNoTools);
     return fail("invalid_value", in(path, "type"),
                 in(path, "type") + " " + shown(*type->if_string()) +

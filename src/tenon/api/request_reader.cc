@@ -102,6 +102,11 @@ bool RequestReader::effort_and_thinking(const Value& value, const std::string& p
   return true;
 }
 
+bool RequestReader::deferral(const Value& value, const std::string& path, Tool& out) {
+  const Value* deferred = present(value, "defer_loading");
+  return deferred == nullptr || boolean(*deferred, in(path, "defer_loading"), out.is_deferred);
+}
+
 bool RequestReader::function_tool(const Value& value, const std::string& path,
                                   std::string_view schema_key, Tool& out) {
   const Value* name = required(value, path, "name");
@@ -111,6 +116,7 @@ bool RequestReader::function_tool(const Value& value, const std::string& path,
     if (!kind(*schema, Kind::object, in(path, schema_key))) return false;
     out.parameters = *schema;
   }
+  if (!deferral(value, path, out)) return false;
   const Value* strict = present(value, "strict");
   return strict == nullptr || boolean(*strict, in(path, "strict"), out.strict.emplace());
 }
@@ -216,6 +222,14 @@ bool RequestReader::is_hosted_tool(const Value& value) {
   const bool is_own = function != nullptr && name->starts_with("builtin") &&
                       present(*function, "parameters") == nullptr;
   return !is_flat && (function == nullptr || is_own) && !has("custom");
+}
+
+bool RequestReader::is_tool_search(const Value& value) {
+  const Value* const type = present(value, "type");
+  const Value* const execution = present(value, "execution");
+  const bool is_ours = execution == nullptr || *execution != Value("client");
+  return type != nullptr && type->if_string() != nullptr && is_ours &&
+         type->if_string()->starts_with("tool_search");
 }
 
 // Two fields may each constrain the answer's text; only one of them can.

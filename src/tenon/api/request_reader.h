@@ -252,6 +252,9 @@ class RequestReader : protected FieldReader {
   /// Whether `value` is a tool of a type that a server would run for its clients: it has no
   /// parameters of the client's.
   [[nodiscard]] static bool is_hosted_tool(const json::Value& value);
+  /// A tool that finds deferred tools, as OpenAI and Anthropic have it. Ours is offered whenever a
+  /// tool is deferred, so nothing is lost without it.
+  [[nodiscard]] static bool is_tool_search(const json::Value& value);
   /// Reads `name`, `description`, `schema` and `strict` of `value`, for the answer's text.
   bool answer_schema(const json::Value& value, const std::string& path);
   // server_reader.cc
@@ -307,6 +310,8 @@ class RequestReader : protected FieldReader {
   }
   /// Reads `name`, `description`, `strict` and the parameters (`schema_key`) of a function from
   /// `value`. The caller sets its `raw`.
+  /// `defer_loading`: the tool is searched for instead of listed.
+  bool deferral(const json::Value& value, const std::string& path, message::Tool& out);
   bool function_tool(const json::Value& value, const std::string& path, std::string_view schema_key,
                      message::Tool& out);
   /// The same, and sets `raw` in the shape of Chat Completions.

@@ -837,6 +837,7 @@ bool ResponsesDecoder::tool_within(std::string_view name_space, const Value& val
   if (given == nullptr || !word(*given, in(path, "type"), type)) return false;
   std::string own_name;
   if (type == "mcp" && name_space.empty()) return mcp_tool(value, path);
+  if (is_tool_search(value)) return true;
   if (is_hosted_tool(value)) return leave_out(path, kRunsNoTools);
   if (!name_space.empty()) {
     if (!required_string(value, path, "name", own_name)) return false;
@@ -856,7 +857,7 @@ bool ResponsesDecoder::tool_within(std::string_view name_space, const Value& val
     return only(value, path,
                 {"type", "name", "description", "format", "allowed_callers", "async",
                  "defer_loading"}) &&
-           custom_tool(value, path, /*nests_grammar=*/false, out);
+           custom_tool(value, path, /*nests_grammar=*/false, out) && deferral(value, path, out);
   }
   return fail("invalid_value", in(path, "type"),
               in(path, "type") + " " + shown(type) +

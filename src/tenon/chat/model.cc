@@ -273,10 +273,13 @@ Expected<prompt::Prompt> EngineModel::render(const ChatRequest& request, bool of
   const prompt::PromptOptions options{.add_generation_prompt = adds_generation_prompt,
                                       .bos_token = token_text(tokenizer, tokenizer.bos()),
                                       .eos_token = token_text(tokenizer, tokenizer.eos())};
-  if (offers_tools || request.tools.empty()) return template_->render(request, options);
-  ChatRequest without_tools = request;
-  without_tools.tools.clear();
-  return template_->render(without_tools, options);
+  const bool lists_all =
+      offers_tools && std::ranges::all_of(request.tools, &message::Tool::is_listed);
+  if (lists_all || request.tools.empty()) return template_->render(request, options);
+  ChatRequest listed = request;
+  std::erase_if(listed.tools,
+                [&](const message::Tool& tool) { return !offers_tools || !tool.is_listed; });
+  return template_->render(listed, options);
 }
 
 message::KeptPrefix EngineModel::keep(const Ask& ask, const prompt::Prompt& prompt,

@@ -165,6 +165,7 @@ class Request final : public message::ChatSinkBefore, public std::enable_shared_
   std::size_t first_new_ = 0;  // the first message that is not the client's
   std::shared_ptr<message::ChatSink> sink_;
   Clock::time_point deadline_ = Clock::time_point::max();
+  std::shared_ptr<ToolSearch> search_;                 // null: no tool is searched for
   std::shared_ptr<ToolMemory> memory_;                 // null: each call is run
   message::Fold round_;                                // the present answer, all of it
   std::vector<std::optional<std::uint32_t>> numbers_;  // its calls: the client's index, or ours
@@ -303,7 +304,8 @@ void Request::name_tools() {
   }
 }
 
-// Tells those who watch which tools of ours the request gets.
+// All of ours, also those that give way to a client's tool of the same name: a replay needs them to
+// give the others the same names.
 void Request::show_tools(const ToolSet& tools) {
   if (!watches()) return;
   const ServerToolsOptions& options = common_->options;
@@ -312,7 +314,10 @@ void Request::show_tools(const ToolSet& tools) {
       .are_shown = std::ranges::any_of(own_, [](const auto& one) { return one.second.is_shown; }),
       .are_remembered = options.remembers,
       .max_rounds = options.max_rounds,
-      .max_calls = options.max_calls};
+      .max_calls = options.max_calls,
+      .searches = options.search.is_on,
+      .search_from = options.search.from,
+      .most_found = options.search.most_found};
   for (const message::Tool& tool : tools.list()) {
     const Own* const own = own_of(tool.name);
     if (own == nullptr) continue;
@@ -332,6 +337,11 @@ Result<void, Refusal> Request::begin(Model& model) {
   request_.tools.insert(request_.tools.end(), ours_.list().begin(), ours_.list().end());
   ours_.add_instructions(request_.messages);
   name_tools();
+  search_ = ToolSearch::of(request_, common_->options.search);
+  if (search_ != nullptr) {
+    ours_ = ours_.with(search_, {search_->tool()});
+    note(search_->tool().name, {}, /*is_shown=*/false, /*is_hosted=*/false);
+  }
   std::vector<Open> open = open_calls();
   first_new_ = request_.messages.size();
   if (std::ranges::none_of(open, &Open::runs)) {
@@ -564,6 +574,7 @@ void Request::run_tools() {
 // From now on the model must answer without the server's tools.
 void Request::forget_tools() {
   std::erase_if(request_.tools, [this](const auto& tool) { return ours_.has(tool.name); });
+  if (request_.tools.empty()) request_.tool_choice.mode = message::ToolMode::automatic;
 }
 
 void Request::audit(const ToolCall& call, AuditDecision decision, const ToolResult* result) {
@@ -675,6 +686,7 @@ void Request::ask_again() {
   if (model == nullptr || cancel_.is_cancelled()) return end({.reason = FinishReason::cancelled});
   if (Clock::now() >= deadline_) return end({.reason = FinishReason::length});
   const ServerToolsOptions& options = common_->options;
+  if (search_ != nullptr) search_->add_found(request_.tools);
   if (rounds_ + 1 >= options.max_rounds || run_ >= options.max_calls) forget_tools();
   if (auto asked = ask(*model); !asked) {
     log::warn("the model cannot go on: " + std::string(log::content(asked.error().error.message)));
@@ -758,6 +770,7 @@ class ServerTools final : public ModelBefore {
     if (!takes_tools(request)) return inner_->prepare(request);
     ChatRequest with = request;
     (void)add_tools(with);
+    (void)ToolSearch::of(with, common_->options.search);
     return inner_->prepare(with);
   }
 
@@ -780,7 +793,9 @@ class ServerTools final : public ModelBefore {
       return std::ranges::find(request.tools, tool.name, &message::Tool::name) ==
              request.tools.end();
     });
-    if (!is_hosted && !has_ours && request.server_calls.empty()) {
+    const bool searches =
+        ToolSearch::is_wanted(request, known.list().size(), common_->options.search);
+    if (!is_hosted && !has_ours && !searches && request.server_calls.empty()) {
       return inner_->start(request, std::move(sink));
     }
     auto asked =

@@ -7,6 +7,7 @@
 
 #include "tenon/chat/audit.h"
 #include "tenon/chat/model.h"
+#include "tenon/chat/tool_search.h"
 #include "tenon/chat/toolbox.h"
 
 namespace tenon::chat {
@@ -20,8 +21,9 @@ struct ServerToolsOptions {
   /// Which calls of the toolbox's tools wait for the client's approval. The lists have names as
   /// models see them, or as their servers have them.
   message::Approvals approvals{};
-  bool hosts = false;        ///< Requests may name servers of tools (ChatRequest::servers).
-  std::string version{"0"};  ///< Our own, which those servers are told.
+  ToolSearchOptions search{};  ///< Which tools are searched for instead of listed.
+  bool hosts = false;          ///< Requests may name servers of tools (ChatRequest::servers).
+  std::string version{"0"};    ///< Our own, which those servers are told.
   std::shared_ptr<AuditLog> audit{};  ///< Null: calls are not written down.
 };
 
@@ -46,6 +48,9 @@ struct ServerToolsOptions {
 /// client's decision beside them; the call is then run before the model is asked. A call without a
 /// decision, or with a refusal, has a result that says so. If the client cannot be asked, the call
 /// is not run.
+///
+/// Tools may be searched for (ToolSearch): then `tool_search` is one more tool of the server's, and
+/// the tools that it finds are added for the rounds behind it.
 ///
 /// If a client's tool has the name of a server's, the client's is used. `tool_choice` holds for the
 /// tools of both. The answer is `inner`'s alone if tool_choice is `none` or names tools, which can

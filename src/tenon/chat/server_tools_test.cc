@@ -181,6 +181,38 @@ TEST(ServerTools, tool_calling_TheModelIsToldOfTheResults) {
   EXPECT_TRUE(becomes_idle(*server.model));
 }
 
+TEST(ServerTools, tool_calling_ToolsAreFoundBeforeTheyAreCalled) {
+  // One of the client's tools and one of the server's are found; the server runs its own.
+  Server server({{.text = call_of("tool_search", R"({"query": "book"})")},
+                 {.text = call_of("tool_search", R"({"query": "weather"})")},
+                 {.text = call("Rome")},
+                 {.text = call_of("book", "{}")}},
+                {.search = {.is_on = true, .from = 2}});
+  const ConversationTurn turn = server.ask(with_book());
+  ASSERT_EQ(turn.tool_calls.size(), 1U);
+  EXPECT_EQ(turn.tool_calls[0].name, "book");
+  for (std::size_t i = 0; i < 4; ++i) {
+    const std::string prompt = server.at.prompt(i);
+    EXPECT_NE(prompt.find("- tool_search"), std::string::npos) << prompt;
+    EXPECT_EQ(prompt.find("- book"), std::string::npos) << prompt;
+    EXPECT_EQ(prompt.find("- get_weather"), std::string::npos) << prompt;
+    // What came before stays as it was, so that its cache does.
+    if (i > 0) {
+      const std::string before = server.at.prompt(i - 1);
+      EXPECT_TRUE(prompt.starts_with(before)) << before << "\n---\n" << prompt;
+    }
+  }
+  EXPECT_NE(server.at.prompt(2).find("These tools can be called now:"), std::string::npos);
+  EXPECT_NE(server.at.prompt(3).find("rain in Rome"), std::string::npos);
+}
+
+TEST(ServerTools, tool_calling_ARequestThatDefersNothingIsAskedAsItIs) {
+  Server server({{.text = call("Rome")}, {.text = "Rain."}}, {.search = {.is_on = true}});
+  EXPECT_EQ(server.ask({}).content, "Rain.");
+  EXPECT_NE(server.at.prompt(0).find("- get_weather"), std::string::npos);
+  EXPECT_EQ(server.at.prompt(0).find("tool_search"), std::string::npos);
+}
+
 TEST(ServerTools, tool_calling_TheLastAnswerIsWithoutThem) {
   Server server({{.text = call("Rome")}}, {.max_rounds = 3});
   const ConversationTurn turn = server.ask(with_book());

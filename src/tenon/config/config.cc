@@ -151,6 +151,7 @@ constexpr std::string_view kRepeatedCalls[] = {"auto", "keep", "drop"};
 constexpr std::string_view kReasoning[] = {"auto", "on", "off"};
 constexpr std::string_view kOnUnknownTool[] = {"content", "repair", "forward"};
 constexpr std::string_view kOnInvalidCall[] = {"pass", "ask_again"};
+constexpr std::string_view kToolSearch[] = {"request", "auto", "off"};
 constexpr std::string_view kExecute[] = {"client", "server"};
 constexpr std::string_view kApprove[] = {"never", "always", "by_annotation"};
 constexpr std::string_view kLoadTimes[] = {"start", "first_use"};
@@ -212,6 +213,14 @@ const Key<ModelConfig> kModelKeys[] = {
     {.name = "approve", .member = &ModelConfig::approve, .engines = kSingle, .words = kApprove},
     {.name = "approve_always", .member = &ModelConfig::approve_always, .engines = kSingle},
     {.name = "approve_never", .member = &ModelConfig::approve_never, .engines = kSingle},
+    {.name = "tool_search",
+     .member = &ModelConfig::tool_search,
+     .engines = kSingle,
+     .words = kToolSearch},
+    {.name = "tool_search_from",
+     .member = &ModelConfig::tool_search_from,
+     .range = {1, 100'000},
+     .engines = kSingle},
     {.name = "remember_results", .member = &ModelConfig::remember_results, .engines = kSingle},
     {.name = "tool_timeout_s",
      .member = &ModelConfig::tool_timeout_s,

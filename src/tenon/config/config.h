@@ -92,12 +92,14 @@ struct ModelConfig {
                                             ///< "by_annotation".
   std::vector<std::string> approve_always;  ///< Names of tools.
   std::vector<std::string> approve_never;
-  bool remember_results = false;    ///< A call that comes again in a request is not rerun.
-  std::int64_t context_tokens = 0;  ///< 0: what the model was trained with.
-  std::int64_t max_concurrent = 0;  ///< 0: the engine's default.
-  std::int64_t queue_limit = -1;    ///< Answers that wait for a place; -1: the engine's default.
-  std::int64_t threads = 0;         ///< 0: the engine's default.
-  std::int64_t gpu_layers = -1;     ///< -1: all, if there is a GPU.
+  std::string tool_search = "request";  ///< Whether tools are searched for; or "auto", "off".
+  std::int64_t tool_search_from = 40;   ///< Of "auto": a request with so many tools.
+  bool remember_results = false;        ///< A call that comes again in a request is not rerun.
+  std::int64_t context_tokens = 0;      ///< 0: what the model was trained with.
+  std::int64_t max_concurrent = 0;      ///< 0: the engine's default.
+  std::int64_t queue_limit = -1;  ///< Answers that wait for a place; -1: the engine's default.
+  std::int64_t threads = 0;       ///< 0: the engine's default.
+  std::int64_t gpu_layers = -1;   ///< -1: all, if there is a GPU.
   std::string flash_attn = "auto";
   std::string cache_type_k = "f16";
   std::string cache_type_v = "f16";

@@ -316,19 +316,26 @@ Expected<std::shared_ptr<chat::Model>> make_model(const ModelConfig& config,
   if (config.on_invalid_call == "ask_again") {
     loaded = chat::with_second_try(std::move(loaded), time_limit);
   }
-  if (config.execute == "client" && !config.calls_servers) return loaded;
+  const bool runs_tools = config.execute != "client" || config.calls_servers;
+  const bool searches = config.tool_search != "off";
+  if (!runs_tools && !searches) return loaded;
   auto toolbox = config.execute == "client" ? hosted_toolbox(config) : server_toolbox(config);
   if (!toolbox) return Unexpected(std::move(toolbox.error()));
-  auto audit = chat::AuditLog::open(config.audit_log);
+  auto audit = chat::AuditLog::open(runs_tools ? config.audit_log : "");
   if (!audit) return at_fault(audit.error(), "server.audit_log: ");
-  return chat::with_server_tools(std::move(loaded), *std::move(toolbox),
-                                 {.remembers = config.remember_results,
-                                  .max_rounds = static_cast<std::size_t>(config.max_tool_rounds),
-                                  .time_limit = time_limit,
-                                  .approvals = approvals_of(config),
-                                  .hosts = config.calls_servers,
-                                  .version = TENON_VERSION,
-                                  .audit = *std::move(audit)});
+  return chat::with_server_tools(
+      std::move(loaded), *std::move(toolbox),
+      {.remembers = config.remember_results,
+       .max_rounds = static_cast<std::size_t>(config.max_tool_rounds),
+       .time_limit = time_limit,
+       .approvals = approvals_of(config),
+       .search = {.is_on = searches,
+                  .from = config.tool_search == "auto"
+                              ? static_cast<std::size_t>(config.tool_search_from)
+                              : 0},
+       .hosts = config.calls_servers,
+       .version = TENON_VERSION,
+       .audit = *std::move(audit)});
 }
 
 }  // namespace

@@ -73,6 +73,8 @@ struct Tool {
                     ///< for templates.
   bool is_custom = false;              ///< Made by custom_tool().
   std::optional<TextGrammar> grammar;  ///< The grammar of its input; absent: any text.
+  bool is_deferred = false;  ///< The client wants the model to search for it (`defer_loading`).
+  bool is_listed = true;     ///< The prompt's list of tools has it; else a message describes it.
 };
 
 /// A tool that takes a text instead of arguments. For the model, and for all code that reads model

@@ -94,6 +94,9 @@ struct OwnTools {
   bool are_remembered = false;
   std::size_t max_rounds = 0;
   std::size_t max_calls = 0;
+  bool searches = false;        ///< Deferred tools are searched for.
+  std::size_t search_from = 0;  ///< From so many tools on all are deferred; 0: never.
+  std::size_t most_found = 0;
 };
 
 /// The server has run a call of such a tool, or has not been allowed to. Views are valid only
