@@ -26,7 +26,8 @@ const records = join(folder, "records");
 const names = await writeSamples(records);
 writeFileSync(join(folder, "tenon.toml"), `[server]\nport = 0\nrecord = ${JSON.stringify(records)}\n[[model]]\nname = "tenon-tiny"\npath = ${JSON.stringify(join(root, "models/tenon-tiny.gguf"))}\n`);
 const server = spawn(values.tenon, ["serve", "--config", join(folder, "tenon.toml")], { stdio: ["ignore", "pipe", "pipe"] });
-const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", "--disable-dev-shm-usage"] });
+const ended = once(server, "exit");
+let browser;
 
 /// The address that the server tells when it is ready.
 async function addressOf(process) {
@@ -39,8 +40,8 @@ async function addressOf(process) {
   throw new Error(`the server has ended: ${said}`);
 }
 
-const median = (list) => list.sort((a, b) => a - b)[Math.floor(list.length / 2)];
 try {
+  browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", "--disable-dev-shm-usage"] });
   const url = await addressOf(server);
   server.stderr.resume();
   const page = await browser.newPage({ viewport: { width: 1400, height: 900 } });
@@ -63,15 +64,15 @@ try {
       }), [`${names[sample]}?view=${view}`, region]));
     }
     const size = (statSync(join(records, names[sample])).size / 1e6).toFixed(1);
-    const middle = median(times);
-    console.log(`| ${sample}, ${size} MB | ${view} | ${Math.round(middle)} | ${Math.round(times.at(-1))} |`);
+    times.sort((a, b) => a - b);
+    console.log(`| ${sample}, ${size} MB | ${view} | ${Math.round(times[Math.floor(times.length / 2)])} | ${Math.round(times.at(-1))} |`);
   }
   for (const name of ["app.js", "home.js"]) {
     console.log(`${name}: ${(gzipSync(readFileSync(join(root, "web/dist", name)), { level: 9 }).length / 1000).toFixed(1)} KB compressed`);
   }
 } finally {
-  await browser.close();
+  await browser?.close();
   server.kill();
-  await once(server, "exit");
+  await ended;
   rmSync(folder, { recursive: true });
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What recordings and spans cost a server: its CPU time for the same answers with and without them. And how much faster a replay is.
+"""What recordings and spans cost a server: its CPU time for the same answers with and without them;
+and how much faster a replay is than the model.
 
     .venv/bin/python bench/recorder_figures.py [--model FILE] [--answers 40] [--tokens 200] [--rounds 5]
 

@@ -32,6 +32,7 @@ namespace tenon::app {
 namespace {
 
 // A recording has at most kMaxFileBytes, and one line more.
+constexpr std::int64_t kClientLeft = 499;
 constexpr std::size_t kMaxBytes = record::kMaxFileBytes + (std::size_t{1} << 20);
 
 struct ReplayOptions {
@@ -90,7 +91,7 @@ OrComplaint<std::shared_ptr<chat::Model>> model_for(const ReplayOptions& options
   if (!model) return complaint(std::move(model.error()));
   // Tools of the configuration run; else those of the recording answer as they did.
   if (!config->tools.empty() || !config->mcp.empty()) return *std::move(model);
-  return or_complaint(record::with_recorded_tools(read, *std::move(model)));
+  return or_complaint(record::with_recorded_tools(read, 0, *std::move(model)));
 }
 
 OrComplaint<json::Value> request_of(const ReplayOptions& options, const record::Read& read) {
@@ -214,6 +215,16 @@ int run_replay(const ReplayOptions& options) {
   if (options.events) {
     for (const json::Value& event : read->events) std::cout << json::to_string(event) << '\n';
     return kOk;
+  }
+  if (!options.has_model && (read->is_cut || read->status == 0)) {
+    return complain({kBadInput, options.file +
+                                    ": the recording is not whole, so its answer cannot be made "
+                                    "again; --events prints what there is"});
+  }
+  if (!options.has_model && read->status == kClientLeft) {
+    return complain({kBadInput, options.file +
+                                    ": the client left before the end of the answer, which cannot "
+                                    "be made again; --events prints what there is"});
   }
   const auto replayed = replay(options, *read);
   if (!replayed)

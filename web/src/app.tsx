@@ -10,7 +10,7 @@ import { AnswerList, clock, useEntries } from "./list.tsx";
 import { Masks } from "./masks.tsx";
 import { brief, count, CopyButton, duration, KeyForm, plural, Tabs, Text } from "./parts.tsx";
 import { hashOf, kViews, usePlace, type Go, type Place } from "./place.ts";
-import { Recording } from "./recording.ts";
+import { isRepair, Recording } from "./recording.ts";
 import { stepBehind, Timeline } from "./timeline.tsx";
 import { Waterfall } from "./waterfall.tsx";
 import { Xray } from "./xray.tsx";
@@ -187,7 +187,7 @@ function Answer({ recording, version, isReading, place, go, all }: AnswerProps) 
   const run = recording.runs[Math.min(place.run, recording.runs.length - 1)];
   const runAt = run ? recording.runs.indexOf(run) : 0;
   const errors = recording.finishes.filter((finish) => finish.error !== "");
-  const repairs = recording.events.filter((event) => event.name === "diagnostic");
+  const repairs = recording.events.filter(isRepair);
   const guarantees = [...new Set(recording.finishes.map((finish) => finish.guarantee))].filter((one) => one !== "");
   const request = useMemo(() => JSON.stringify(head?.request ?? {}, null, 2), [head]);
   if (!head) return <p class="bad" role="alert">{isReading ? "Reading…" : "This file is not a recording: its first line does not say so."}</p>;

@@ -32,7 +32,7 @@ export function chunksOf(run: Run): string[] {
 
 // The tools in the shape of Chat Completions, which `parse` reads.
 const chatTools = (request: JsonObject): Json[] =>
-  list(request["tools"]).filter(isObject).map((tool) => {
+  [...list(request["tools"]), ...list(request["server_tools"])].filter(isObject).map((tool) => {
     if (isObject(tool["function"]) || isObject(tool["custom"])) return tool;
     const { name, description, parameters, input_schema: schema, strict } = tool;
     const made: JsonObject = { name: name ?? "" };
@@ -44,7 +44,7 @@ const chatTools = (request: JsonObject): Json[] =>
   });
 
 export function testRow(recording: Recording, run: Run): string {
-  const request = recording.head?.request ?? {};
+  const request = recording.request;
   const row: JsonObject = { id: recording.head?.id ?? "", chunks: chunksOf(run) };
   const template = run.madeBy["template"];
   if (typeof template === "string" && template !== "") row["template"] = template;

@@ -74,7 +74,7 @@ function safe(quoted: string): string {
 
 /// The schema of the tool's parameters, if the request has the tool.
 export function parametersOf(request: JsonObject, tool: string): JsonObject | undefined {
-  for (const row of [...list(request["tools"]), ...list(request["functions"])].filter(isObject)) {
+  for (const row of [...list(request["tools"]), ...list(request["functions"]), ...list(request["server_tools"])].filter(isObject)) {
     const inner = isObject(row["function"]) ? row["function"] : row;
     if (text(inner["name"]) === tool) return object(inner["parameters"] ?? inner["input_schema"]);
   }

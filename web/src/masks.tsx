@@ -133,7 +133,7 @@ export function grammarPlace(token: Token, recording: Recording) {
   }
   if (!call) return undefined;
   const { path, within } = placeIn(call.written);
-  const parameters = parametersOf(recording.head?.request ?? {}, call.name);
+  const parameters = parametersOf(recording.request, call.name);
   if (!parameters) return { call: call.name, path, within, schemaPath: "", schema: "" };
   const { schemaPath, schema } = schemaAt(parameters, path);
   return { call: call.name, path, within, schemaPath, schema: JSON.stringify(schema, null, 1).slice(0, 4000) };

@@ -41,10 +41,10 @@ export function sourcesOf(request: JsonObject): Source[] {
     leaves(request[name], name, name);
     ++order;
   }
-  for (const member of ["tools", "functions"]) {
+  for (const member of ["tools", "functions", "server_tools"]) {
     list(request[member]).forEach((tool, at) => {
       const inner = isObject(tool) ? (isObject(tool["function"]) ? tool["function"] : isObject(tool["custom"]) ? tool["custom"] : tool) : {};
-      leaves(tool, `tool ${at}, ${text(inner["name"], "?")}`, `${member}[${at}]`, 1);
+      leaves(tool, `${member === "server_tools" ? "server tool" : "tool"} ${at}, ${text(inner["name"], "?")}`, `${member}[${at}]`, 1);
       ++order;
     });
   }

@@ -55,7 +55,7 @@ export interface ParserEvent {
 }
 
 /// What came of a call that the server runs itself.
-export interface ToolRun { hasRun: boolean; us: number; bytes: number; isError: boolean }
+export interface ToolRun { hasRun: boolean; us: number; bytes: number; isError: boolean; args: string; output: string; runsBefore: number }
 
 /// One of several servers was asked to make a run; `error` is "" if it answered.
 export interface Attempt { server: string; ms: number; error: string }
@@ -105,6 +105,7 @@ export class Recording {
   bytes = 0; // that were fed
   isTooLarge = false;
   brokenLines = 0;
+  ownTools: Json[] = []; // that the server runs itself, as the line `tools` has them
   #makers: JsonObject[] = [];
   #held = new Map<number, Token[]>(); // of each choice
   #runOf = new Map<number, Run>(); // the last one of each choice
@@ -113,6 +114,11 @@ export class Recording {
 
   get isWhole(): boolean {
     return this.status !== undefined;
+  }
+  /// The request, with the tools that the server runs itself as its member `server_tools`.
+  get request(): JsonObject {
+    const request = this.head?.request ?? {};
+    return this.ownTools.length > 0 ? { ...request, server_tools: this.ownTools } : request;
   }
   /// Whether the last line is not (yet) whole.
   get isMidLine(): boolean {
@@ -201,6 +207,9 @@ export class Recording {
         return this.#event(line, at, step);
       case "tool":
         return this.#tool(line, at, step);
+      case "tools":
+        this.ownTools = list(line["tools"]);
+        return;
       case "finish": {
         const finish: Finish = {
           kind, at, step,
@@ -322,14 +331,22 @@ export class Recording {
   #tool(line: JsonObject, at: number, step: number): void {
     const choice = number(line["choice"]);
     const run = this.#runOf.get(choice);
-    const tool = { hasRun: line["bytes"] !== undefined, us: 1000 * number(line["ms"]), bytes: number(line["bytes"]), isError: line["is_error"] === true };
+    const tool: ToolRun = {
+      hasRun: line["bytes"] !== undefined,
+      us: 1000 * number(line["ms"]),
+      bytes: number(line["bytes"]),
+      isError: line["is_error"] === true,
+      args: text(line["arguments"]),
+      output: text(line["output"]),
+      runsBefore: this.runs.length,
+    };
     const came = tool.isError ? "failed" : line["is_remembered"] === true ? "remembered" : "ran";
     const event: ParserEvent = {
       kind: "event", at, step, choice,
       name: "tool_run",
-      text: [text(line["arguments"]), text(line["output"])].filter((part) => part !== "").join(" → "),
+      text: [tool.args, tool.output].filter((part) => part !== "").join(" → "),
       index: 0,
-      callId: text(line["call_id"]),
+      callId: "",
       call: text(line["tool"]),
       incomplete: false,
       code: tool.hasRun ? came : text(line["decision"]),
@@ -381,6 +398,9 @@ export class Recording {
 }
 
 const kStates = new Map<string, State>([["content", "content"], ["reasoning", "reasoning"], ["call_arguments", "arguments"]]);
+
+/// Whether a diagnostic says that something was put right, or went wrong: the others tell of tools that were run.
+export const isRepair = (event: ParserEvent): boolean => event.name === "diagnostic" && event.code !== "ran_tool" && event.code !== "remembered_tool";
 
 /// Spans that do not fit the text are left out, and gaps are the template's.
 function spansOf(value: Json | undefined, size: number): Span[] {

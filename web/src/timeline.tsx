@@ -5,7 +5,7 @@ import { useMemo, useRef, useState } from "preact/hooks";
 import { ClientFold, type ClientCall, type ClientView } from "./client_view.ts";
 import { lastAtMost } from "./bytes.ts";
 import { brief, count, CopyButton, duration, plural, Rows, Text, useSize, visible } from "./parts.tsx";
-import { outputOf, type ParserEvent, type Recording, type Run, type Step, type Token } from "./recording.ts";
+import { isRepair, outputOf, type ParserEvent, type Recording, type Run, type Step, type Token } from "./recording.ts";
 import { TextView, type Segment } from "./text_view.tsx";
 import type { Go, Place } from "./place.ts";
 
@@ -80,14 +80,15 @@ export function Timeline({ recording, run, place, go, version }: Props) {
             <Pieces run={run} cut={cut} />
           )}
           {token && <TokenFacts token={token} go={go} />}
-          <h3>Events of the parser ({count(events.length)})</h3>
+          {events[chosenEvent]?.tool && <ToolFacts event={events[chosenEvent]!} />}
+          <h3>Events ({count(events.length)})</h3>
           <Rows
-            count={events.length} height={22} label="Events of the parser" className="events mono" selected={chosenEvent}
+            count={events.length} height={22} label="Events" className="events mono" selected={chosenEvent}
             onSelect={(at) => {
               const event = events[at]!;
               go({ step: event.step, token: event.token?.index ?? -1, run: event.token ? recording.runs.indexOf(event.token.run) : place.run });
             }}
-            rowClass={(at) => `${events[at]!.step > cut ? "later" : ""} event-${events[at]!.name === "diagnostic" ? "diagnostic" : "other"}`}
+            rowClass={(at) => `${events[at]!.step > cut ? "later" : ""} event-${isRepair(events[at]!) ? "diagnostic" : "other"}`}
             row={(at) => <EventRow event={events[at]!} several={recording.runs.length > 1} />}
           />
         </div>
@@ -151,6 +152,19 @@ function TokenFacts({ token, go }: { token: Token; go: Go }) {
       {token.legal !== undefined && ` ${plural(token.legal, "token")} legal.`}{" "}
       <button onClick={() => go({ view: "masks" })}>Its mask</button> <button onClick={() => go({ view: "prompt" })}>Its place behind the prompt</button>
     </p>
+  );
+}
+
+function ToolFacts({ event }: { event: ParserEvent }) {
+  const tool = event.tool!;
+  return (
+    <section class="tool-facts" aria-label="The selected call of a tool">
+      <p>
+        The server {tool.hasRun ? `ran ${brief(event.call, 100)} in ${duration(tool.us)}: ${brief(event.code, 30)}, ${plural(tool.bytes, "byte")}` : `did not run ${brief(event.call, 100)}: ${brief(event.code, 30)}`}.
+      </p>
+      {tool.args !== "" && <Text source={tool.args} label="Arguments of the tool" />}
+      {tool.output !== "" && <Text source={tool.output} label="What the tool said" />}
+    </section>
   );
 }
 

@@ -5,54 +5,75 @@ import { useMemo, useState } from "preact/hooks";
 import { clock, isFailed } from "./list.tsx";
 import { brief, count, duration, plural, Rows, useSize } from "./parts.tsx";
 import type { Neighbours } from "./conversation.ts";
-import { usageOf, type Recording, type Run } from "./recording.ts";
+import { usageOf, type ParserEvent, type Recording, type Run } from "./recording.ts";
 import type { Go, Place } from "./place.ts";
 
 interface Bar { from: number; to: number; kind: string }
 interface Row { label: string; note: string; bars: Bar[]; go?: Partial<Place>; isBad?: boolean }
 
+const choiceOf = (choice: number, hasChoices: boolean) => (hasChoices ? `, choice ${choice}` : "");
+
+function runNote(run: Run, end: number): string {
+  const calls = run.events.filter((event) => event.name === "call_begin").map((event) => event.call).slice(0, 4);
+  const prompt = run.promptTokens || (usageOf(run.finish?.usage).prompt ?? 0);
+  const out = run.tokens.length > 0 ? plural(run.tokens.length, "token") : plural(run.pieces.length, "piece");
+  const parts = [`${duration(end - run.at)}: ${plural(prompt, "token")} in, ${out} out`];
+  if (calls.length > 0) parts.push(`calls ${calls.join(", ")}`);
+  for (const { server, error } of run.attempts) parts.push(error === "" ? `by ${server}` : `${server} failed: ${error}`);
+  return parts.join("; ");
+}
+
+/// The tools that the server ran. The server begins all calls of an answer at the same time, and tells them when the last one has
+/// ended, so what lies between the same two runs of a choice has one beginning.
+function toolRows(recording: Recording, hasChoices: boolean): Row[] {
+  const groups = new Map<string, ParserEvent[]>();
+  for (const event of recording.events) {
+    if (!event.tool?.hasRun) continue;
+    const runs = recording.runs.slice(0, event.tool.runsBefore).reduce((all, run) => all + (run.choice === event.choice ? 1 : 0), 0);
+    const group = groups.get(`${event.choice} ${runs}`);
+    if (group) group.push(event);
+    else groups.set(`${event.choice} ${runs}`, [event]);
+  }
+  return [...groups.values()].flatMap((group) => {
+    const from = Math.max(0, Math.min(...group.map((event) => event.at - event.tool!.us)));
+    return group.map((event) => ({
+      label: `tool ${event.call}${choiceOf(event.choice, hasChoices)}`,
+      note: `${duration(event.tool!.us)}: ${event.code}, ${plural(event.tool!.bytes, "byte")}`,
+      bars: [{ from, to: from + event.tool!.us, kind: "tools" }],
+      go: { run: Math.max(0, event.tool!.runsBefore - 1), token: -1, byte: -1, step: event.step, view: "timeline" as const },
+      isBad: event.tool!.isError,
+    }));
+  });
+}
+
 export function rowsOf(recording: Recording): Row[] {
-  const rows: Row[] = [];
-  const lastOf = new Map<string, { run: Run; end: number }>(); // the run before of what goes on run by run, and when it ended
   const hasChoices = recording.runs.some((run) => run.choice !== recording.runs[0]!.choice);
+  const rows = toolRows(recording, hasChoices);
+  const hasTools = rows.length > 0;
+  const lastOf = new Map<string, { run: Run; end: number }>(); // the run before of what goes on run by run, and when it ended
   recording.runs.forEach((run, at) => {
     // Questions of a recursive model do not follow each other: many are under way at once.
     const isRoot = run.part.startsWith("root");
     const series = run.part === "" || isRoot ? `${run.choice} ${run.part}` : undefined;
     const before = series === undefined ? undefined : lastOf.get(series);
-    if (before && run.at > before.end) {
-      const between = before.run.events.filter((event) => event.at >= before.end);
-      const ran = between.filter((event) => event.tool?.hasRun);
-      // Calls of one answer begin together.
-      for (const event of ran) {
-        const { us, bytes, isError } = event.tool!;
-        rows.push({
-          label: `tool ${event.call}`,
-          note: `${duration(us)}: ${event.code}, ${plural(bytes, "byte")}`,
-          bars: [{ from: before.end, to: Math.min(run.at, before.end + us), kind: "tools" }],
-          go: { run: recording.runs.indexOf(before.run), token: -1, byte: -1, step: event.step, view: "timeline" },
-          isBad: isError,
-        });
-      }
-      const tools = between.filter((event) => /tool/.test(event.code));
+    if (before && run.at > before.end && !hasTools) {
+      const tools = before.run.events.filter((event) => event.at >= before.end && /tool/.test(event.code));
       const names = tools.map((event) => event.message || event.code).slice(0, 3).join("; ");
-      if (ran.length === 0) rows.push({ label: tools.length > 0 ? "tools" : isRoot ? "code and its questions" : "between runs", note: `${duration(run.at - before.end)}${names !== "" ? `: ${names}` : ""}`, bars: [{ from: before.end, to: run.at, kind: "tools" }], isBad: tools.some((event) => event.code === "tool_failed") });
+      rows.push({ label: tools.length > 0 ? "tools" : isRoot ? "code and its questions" : "between runs", note: `${duration(run.at - before.end)}${names !== "" ? `: ${names}` : ""}`, bars: [{ from: before.end, to: run.at, kind: "tools" }], isBad: tools.some((event) => event.code === "tool_failed") });
     }
     const first = run.tokens[0]?.at ?? run.pieces[0]?.at ?? run.last;
     // Diagnostics tell of tools too, which run after it.
     const end = Math.max(run.last, run.events.findLast((event) => event.name !== "diagnostic" && event.name !== "tool_run")?.at ?? 0);
-    const calls = run.events.filter((event) => event.name === "call_begin").map((event) => event.call);
-    const prompt = run.promptTokens || (usageOf(run.finish?.usage).prompt ?? 0);
     rows.push({
-      label: `${run.part === "" ? "run" : run.part} ${run.number}${hasChoices ? `, choice ${run.choice}` : ""}`,
-      note: `${duration(end - run.at)}: ${plural(prompt, "token")} in, ${plural(run.tokens.length || run.pieces.length, run.tokens.length > 0 ? "token" : "piece")} out${calls.length > 0 ? `, calls ${calls.slice(0, 4).join(", ")}` : ""}${run.attempts.map((one) => `; ${one.server}${one.error !== "" ? ` failed: ${one.error}` : ""}`).join("")}`,
+      label: `${run.part === "" ? "run" : run.part} ${run.number}${choiceOf(run.choice, hasChoices)}`,
+      note: runNote(run, end),
       bars: [{ from: run.at, to: first, kind: "wait" }, { from: first, to: end, kind: "made" }],
       go: { run: at, token: -1, byte: -1, step: -1, view: "timeline" },
       isBad: run.error !== "" || (run.finish !== undefined && run.finish.error !== ""),
     });
     if (series !== undefined) lastOf.set(series, { run, end });
   });
-  return rows;
+  return hasTools ? rows.sort((a, b) => a.bars[0]!.from - b.bars[0]!.from) : rows;
 }
 
 export function conversationRows(neighbours: Neighbours, chosen: string): Row[] {

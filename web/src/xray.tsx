@@ -64,7 +64,7 @@ const kindOf = (source: Source | undefined): string => {
 };
 
 export function pictureOf(run: Run, recording: Recording): Picture {
-  const spanOrigins = originsOf(run.prompt, run.spans, recording.head?.request ?? {});
+  const spanOrigins = originsOf(run.prompt, run.spans, recording.request);
   const { segments, origins } = segmentsOf(run, spanOrigins);
   const opening = encode(run.opening);
   const bytes = joined([run.prompt, opening, outputOf(run)]);

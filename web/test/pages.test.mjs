@@ -132,7 +132,7 @@ test("timeline: the slider cuts the stream and shows what the client knows", { s
   await page.keyboard.press("End");
   await client.getByText("Ended: tool_calls").waitFor();
   // An event leads to its token.
-  await page.getByRole("listbox", { name: "Events of the parser" }).getByRole("option", { name: /call_begin/ }).click();
+  await page.getByRole("listbox", { name: "Events" }).getByRole("option", { name: /call_begin/ }).click();
   await page.getByLabel("The selected token").waitFor();
   assert.match(page.url(), /token=17&step=\d+/);
   assert.equal(await client.getByText("Paris").count(), 0);
@@ -142,7 +142,7 @@ test("timeline: the slider cuts the stream and shows what the client knows", { s
 test("timeline: a failed call shows its repair and its error", { skip }, async () => {
   const page = await open(view("repaired", "view=timeline"));
   await page.getByRole("alert").filter({ hasText: "the call does not fit its schema" }).waitFor();
-  const events = page.getByRole("listbox", { name: "Events of the parser" });
+  const events = page.getByRole("listbox", { name: "Events" });
   assert.equal(await events.locator(".event-diagnostic").count(), 2);
   assert.match((await texts(events.locator(".event-diagnostic"))).join(""), /mended_arguments.*invalid_arguments/s);
   await close(page, "failed-call");
@@ -178,7 +178,7 @@ test("waterfall: runs, tools and the conversation", { skip }, async () => {
   assert.deepEqual(await texts(rows.locator(".bar-label")), ["run 0", "tool search", "run 1", "tool search", "run 2", "tool search", "run 3"]);
   assert.equal(await rows.locator(".bars .failed").count(), 1);
   await rows.getByRole("option").nth(3).click();
-  await page.getByRole("listbox", { name: "Events of the parser" }).getByText(/"page 1"} → page 1 says nothing/).waitFor();
+  await page.getByRole("region", { name: "The selected call of a tool" }).getByText("page 1 says nothing").waitFor();
   await page.keyboard.press("4");
   await rows.getByRole("option").nth(4).click();
   assert.match(page.url(), /view=timeline&run=2/);

@@ -217,7 +217,15 @@ test("waits for tools are between runs", () => {
   const rows = parts.waterfallRows(recordingOf(text));
   assert.deepEqual(rows.map((row) => row.label), ["run 0", "tool search", "run 1", "tool search", "run 2", "tool search", "run 3"]);
   assert.deepEqual(rows.filter((row) => row.isBad).map((row) => row.note), ["900 ms: failed, 30 bytes"]);
-  assert.match(rows[0].note, /; http:\/\/one failed: gone; http:\/\/two$/);
+  assert.match(rows[0].note, /; http:\/\/one failed: gone; by http:\/\/two$/);
+  // A call that was approved runs before the first run, and several begin together.
+  const lines = [
+    { recording: 1, id: "x", began: 0, request: {} }, { made_by: {} }, { tools: [{ name: "a", server: "", parameters: {} }], at: 1, choice: 0 },
+    { tool: "a", at: 5000, choice: 0, ms: 4, bytes: 1, output: "x" }, { tool: "b", at: 5001, choice: 0, ms: 2, bytes: 1, output: "y" },
+    { run: 0, at: 6000, choice: 0, made_by: 0, text: "p", ids: [1] }, { token: 1, at: 7000, run: 0, text: "z" }, { end: 200, at: 8000 },
+  ];
+  const early = parts.waterfallRows(recordingOf(lines.map((line) => JSON.stringify(line) + "\n").join("")));
+  assert.deepEqual(early.map((row) => [row.label, row.bars[0].from, row.bars.at(-1).to]), [["tool a", 1000, 5000], ["tool b", 1000, 3000], ["run 0", 6000, 7000]]);
   // A recording of an earlier version has no lines of tools.
   const old = parts.waterfallRows(recordingOf(text.split("\n").filter((line) => !line.startsWith('{"tool"')).join("\n")));
   assert.deepEqual(old.map((row) => row.label), ["run 0", "tools", "run 1", "tools", "run 2", "tools", "run 3"]);

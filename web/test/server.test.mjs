@@ -65,7 +65,7 @@ test("the timeline of the demo's call: the client's view grows with the tokens",
   const page = await open(view("demo", "view=timeline"));
   const client = page.getByRole("complementary", { name: "The client's view" });
   await client.getByText("Ended: tool_calls").waitFor();
-  await page.getByRole("listbox", { name: "Events of the parser" }).getByRole("option", { name: /call_begin/ }).first().waitFor();
+  await page.getByRole("listbox", { name: "Events" }).getByRole("option", { name: /call_begin/ }).first().waitFor();
   const slider = page.getByRole("slider", { name: "Cut the stream" });
   await slider.fill("0");
   await client.getByText("Nothing yet.").waitFor();
@@ -92,7 +92,7 @@ test("the waterfall of an answer whose tools the server ran", { skip }, async ()
 
 test("a failed call says what was wrong with it", { skip }, async () => {
   const page = await open(view("failed", "view=timeline"));
-  const events = page.getByRole("listbox", { name: "Events of the parser" });
+  const events = page.getByRole("listbox", { name: "Events" });
   await events.getByRole("option", { name: /call_begin/ }).first().waitFor();
   await events.locator(".event-diagnostic").first().waitFor();
   assert.match((await texts(events.locator(".event-diagnostic"))).join(""), /invalid_arguments/);

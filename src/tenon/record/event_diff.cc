@@ -36,6 +36,10 @@ class Lines {
     } else if (kind == "diagnostic") {
       lines_.push_back("diagnostic " + json::text_in(event, "code") + ": " +
                        json::text_in(event, "message"));
+    } else if (event.find("tool") != nullptr) {
+      lines_.push_back("tool " + json::quoted(json::text_in(event, "tool")) + ", " +
+                       json::text_in(event, "decision") + ": " + json::text_in(event, "arguments") +
+                       " gave " + json::quoted(json::text_in(event, "output")));
     } else if (event.find("finish") == nullptr) {  // of servers of tools
       std::string line = kind;
       for (const char* const member : {"server", "name", "text", "error"}) {

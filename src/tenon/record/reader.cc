@@ -98,12 +98,16 @@ Status read_line(json::Value line, std::size_t number, Read& read) {
   } else if (line.find("tools") != nullptr && line.find("max_rounds") != nullptr) {
     read.own_tools = std::move(line);
   } else if (line.find("tool") != nullptr) {
-    if (line.find("output") == nullptr) return {};  // it was not run
-    read.tool_runs.push_back({.name = json::text_in(line, "tool"),
-                              .arguments = json::text_in(line, "arguments"),
-                              .output = json::text_in(line, "output"),
-                              .is_error = json::flag_in(line, "is_error"),
-                              .is_remembered = json::flag_in(line, "is_remembered")});
+    if (line.find("output") != nullptr) {  // else it was not run
+      read.tool_runs.push_back(
+          {.choice = static_cast<std::uint32_t>(json::number_in(line, "choice")),
+           .name = json::text_in(line, "tool"),
+           .arguments = json::text_in(line, "arguments"),
+           .output = json::text_in(line, "output"),
+           .is_error = json::flag_in(line, "is_error"),
+           .is_remembered = json::flag_in(line, "is_remembered")});
+    }
+    read.events.push_back(std::move(line));
   } else if (line.find("event") != nullptr || line.find("finish") != nullptr) {
     read.events.push_back(std::move(line));
   } else if (line.find("sent") != nullptr) {

@@ -35,6 +35,7 @@ struct Run {
 
 /// A call that the server ran itself.
 struct ToolRun {
+  unsigned choice = 0;
   std::string name;       ///< As the model calls the tool.
   std::string arguments;  ///< JSON text.
   std::string output;
@@ -49,7 +50,7 @@ struct Read {
   std::vector<Run> runs;
   json::Value own_tools;            ///< The line `tools`; null: the server ran none itself.
   std::vector<ToolRun> tool_runs;   ///< In order.
-  std::vector<json::Value> events;  ///< The lines `event` and `finish`, in order.
+  std::vector<json::Value> events;  ///< The lines `event`, `tool` and `finish`, in order.
   std::string sent;                 ///< What the client got.
   std::int64_t status = 0;          ///< HTTP; 0: the recording ends before the answer does.
   bool is_cut = false;              ///< The file was full, or its last line is not whole.

@@ -23,31 +23,46 @@
 namespace tenon::record {
 namespace {
 
-/// The recorded results, each of which is given once. Thread-safe.
+constexpr std::size_t kMostTools = 1000;
+constexpr std::size_t kMostServers = 100;
+
+/// The recorded results of one choice, each of which is given once. Thread-safe.
 class Results {
  public:
-  explicit Results(const Read& read) : read_(read), is_given_(read.tool_runs.size()) {}
+  Results(const Read& read, unsigned choice) {
+    for (const ToolRun& run : read.tool_runs) {
+      if (run.choice != choice || run.is_remembered) continue;
+      auto arguments = json::parse(run.arguments.empty() ? "{}" : run.arguments);
+      if (!arguments) continue;  // no call has such arguments
+      kept_.push_back({.name = run.name,
+                       .arguments = *std::move(arguments),
+                       .output = {.text = run.output, .is_error = run.is_error}});
+    }
+  }
 
   /// `name` is what the model calls the tool.
   Expected<chat::ToolOutput> next(std::string_view name, const json::Object& arguments) {
+    const json::Value given(arguments);
     const std::lock_guard lock(mutex_);
-    for (std::size_t i = 0; i < is_given_.size(); ++i) {
-      const ToolRun& run = read_.tool_runs[i];
-      if (is_given_[i] || run.name != name || run.is_remembered) continue;
-      const auto recorded = json::parse(run.arguments);
-      const bool is_same = recorded ? *recorded == json::Value(arguments)
-                                    : run.arguments.empty() && arguments.empty();
-      if (!is_same) continue;
-      is_given_[i] = true;
-      return chat::ToolOutput{.text = run.output, .is_error = run.is_error};
+    const auto found = std::ranges::find_if(kept_, [&](const Kept& one) {
+      return !one.is_given && one.name == name && one.arguments == given;
+    });
+    if (found == kept_.end()) {
+      return Unexpected(Error{Errc::unavailable, "the recording has no result of this call"});
     }
-    return Unexpected(Error{Errc::unavailable, "the recording has no result of this call"});
+    found->is_given = true;
+    return found->output;
   }
 
  private:
-  const Read& read_;
+  struct Kept {
+    std::string name;
+    json::Value arguments;
+    chat::ToolOutput output;
+    bool is_given = false;
+  };
   std::mutex mutex_;
-  std::vector<bool> is_given_;  // guarded by mutex_
+  std::vector<Kept> kept_;  // guarded by mutex_
 };
 
 /// The recorded tools of one server.
@@ -81,12 +96,17 @@ class RecordedSource final : public chat::ToolSource {
 
 }  // namespace
 
-Expected<std::shared_ptr<chat::Model>> with_recorded_tools(const Read& read,
+Expected<std::shared_ptr<chat::Model>> with_recorded_tools(const Read& read, unsigned choice,
                                                            std::shared_ptr<chat::Model> inner) {
   const json::Value* const listed =
       read.own_tools.is_null() ? nullptr : read.own_tools.find("tools");
   if (listed == nullptr || listed->if_array() == nullptr) return inner;
-  const auto results = std::make_shared<Results>(read);
+  const auto too_many = [](std::size_t most, std::string_view what) {
+    return Unexpected(Error{Errc::invalid, "the recording has more than " + std::to_string(most) +
+                                               " " + std::string(what)});
+  };
+  if (listed->if_array()->size() > kMostTools) return too_many(kMostTools, "tools of the server");
+  const auto results = std::make_shared<Results>(read, choice);
   // Results have been cut already, and a note says so.
   auto tools = std::make_shared<chat::Toolbox>(
       chat::Toolbox::Options{.max_result_bytes = std::numeric_limits<std::size_t>::max() / 2});
@@ -100,7 +120,9 @@ Expected<std::shared_ptr<chat::Model>> with_recorded_tools(const Read& read,
     }
     const std::string name = json::text_in(one, "name");
     const std::string server = json::text_in(one, "server");
-    message::Tool tool{.name = name, .description = json::text_in(one, "description")};
+    message::Tool tool{.name = name,
+                       .description = json::text_in(one, "description"),
+                       .is_deferred = json::flag_in(one, "is_deferred")};
     if (const json::Value* const parameters = one.find("parameters")) tool.parameters = *parameters;
     auto& waits = json::flag_in(one, "needs_approval") ? approvals.always : approvals.never;
     waits.push_back(name);
@@ -115,6 +137,7 @@ Expected<std::shared_ptr<chat::Model>> with_recorded_tools(const Read& read,
     }
     auto source = std::ranges::find(sources, server, [](const auto& of) { return of->name(); });
     if (source == sources.end()) {
+      if (sources.size() == kMostServers) return too_many(kMostServers, "servers of tools");
       sources.push_back(std::make_shared<RecordedSource>(server, results));
       source = sources.end() - 1;
     }
@@ -127,16 +150,20 @@ Expected<std::shared_ptr<chat::Model>> with_recorded_tools(const Read& read,
   if (json::flag_in(read.own_tools, "are_shown")) {
     approvals.rule = message::Approvals::Rule::always;
   }
-  const auto at_least = [&](std::string_view name, std::size_t otherwise) {
-    const std::int64_t value = json::number_in(read.own_tools, name);
+  const auto number = [&](std::string_view name, std::size_t otherwise, std::int64_t most) {
+    const std::int64_t value = std::min(json::number_in(read.own_tools, name), most);
     return value > 0 ? static_cast<std::size_t>(value) : otherwise;
   };
   const chat::ServerToolsOptions usual;
-  return chat::with_server_tools(std::move(inner), std::move(tools),
-                                 {.remembers = json::flag_in(read.own_tools, "are_remembered"),
-                                  .max_rounds = at_least("max_rounds", usual.max_rounds),
-                                  .max_calls = at_least("max_calls", usual.max_calls),
-                                  .approvals = std::move(approvals)});
+  return chat::with_server_tools(
+      std::move(inner), std::move(tools),
+      {.remembers = json::flag_in(read.own_tools, "are_remembered"),
+       .max_rounds = number("max_rounds", usual.max_rounds, 100),
+       .max_calls = number("max_calls", usual.max_calls, 10'000),
+       .approvals = std::move(approvals),
+       .search = {.is_on = read.own_tools.find("search_from") != nullptr,
+                  .from = number("search_from", 0, 1'000'000),
+                  .most_found = number("most_found", usual.search.most_found, 100)}});
 }
 
 }  // namespace tenon::record

@@ -9,11 +9,11 @@
 namespace tenon::record {
 
 /// `inner` with the tools that the server of the recording ran itself. They run nothing: a call
-/// gets the recorded result of the call with the same tool and arguments, or an error if there is
-/// none. `inner` itself if the server ran no tools. Fails with `unsupported` if the request named
-/// servers of tools, and with `invalid` if the recorded tools cannot be offered. The model holds
-/// `read`, which must outlive it.
+/// gets the recorded result of the call of that choice with the same tool and arguments, each of
+/// them once, or an error if the recording has no such call. `inner` itself if the server ran no
+/// tools. Fails with `unsupported` if the request named servers of tools, and with `invalid` if the
+/// recorded tools cannot be offered, or are more than 1,000 or of more than 100 servers.
 [[nodiscard]] Expected<std::shared_ptr<chat::Model>> with_recorded_tools(
-    const Read& read, std::shared_ptr<chat::Model> inner);
+    const Read& read, unsigned choice, std::shared_ptr<chat::Model> inner);
 
 }  // namespace tenon::record

@@ -71,7 +71,7 @@ TEST(RecordedTools, GiveTheResultOfTheSameCallOnce) {
                                   {.text = "Done."}});
   auto inner = chat::Model::create({.name = "tiny", .format = "hermes"}, engine);
   ASSERT_TRUE(inner) << inner.error().message;
-  const auto model = with_recorded_tools(read, *std::move(inner));
+  const auto model = with_recorded_tools(read, 0, *std::move(inner));
   ASSERT_TRUE(model) << model.error().message;
   const auto sink = std::make_shared<Results>();
   const auto answer =
@@ -85,13 +85,33 @@ TEST(RecordedTools, ThoseOfServersThatTheRequestNamesAreRefused) {
   Read read = recording_for_test();
   read.own_tools = *json::parse(
       R"({"tools": [{"name": "a", "server": "far", "server_name": "a", "is_hosted": true}]})");
-  const auto model = with_recorded_tools(read, nullptr);
+  const auto model = with_recorded_tools(read, 0, nullptr);
   ASSERT_FALSE(model);
   EXPECT_EQ(model.error().code, Errc::unsupported);
 }
 
+TEST(RecordedTools, AreBounded) {
+  for (const bool has_servers : {false, true}) {
+    json::Array tools;
+    for (int i = 0; i < (has_servers ? 101 : 1001); ++i) {
+      const std::string name = "t" + std::to_string(i);
+      tools.emplace_back(
+          json::Object{{"name", name}, {"server", has_servers ? name : ""}, {"server_name", name}});
+    }
+    Read read;
+    json::Object line;
+    line.set("tools", std::move(tools));
+    read.own_tools = std::move(line);
+    const auto model = with_recorded_tools(read, 0, nullptr);
+    ASSERT_FALSE(model);
+    EXPECT_EQ(model.error().message, has_servers
+                                         ? "the recording has more than 100 servers of tools"
+                                         : "the recording has more than 1000 tools of the server");
+  }
+}
+
 TEST(RecordedTools, WithoutToolsTheModelIsTheSame) {
-  const auto model = with_recorded_tools(Read{}, nullptr);
+  const auto model = with_recorded_tools(Read{}, 0, nullptr);
   ASSERT_TRUE(model);
   EXPECT_EQ(*model, nullptr);
 }

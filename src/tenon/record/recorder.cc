@@ -209,8 +209,10 @@ void Recording::State::note(const message::ChatEvent& event) {
     note_tool(begin->name);
   } else if (const auto* server_call = std::get_if<message::ServerCallBegin>(&event)) {
     note_tool(server_call->tool.tool);
-  } else if (std::holds_alternative<message::Diagnostic>(event)) {
-    ++repairs;
+  } else if (const auto* diagnostic = std::get_if<message::Diagnostic>(&event)) {
+    const bool tells_a_tool =
+        diagnostic->code == "ran_tool" || diagnostic->code == "remembered_tool";
+    if (!tells_a_tool) ++repairs;
   } else if (const auto* finish = std::get_if<message::Finish>(&event)) {
     guarantee = message::guarantee_name(finish->guarantee);
     if (finish->reason == message::FinishReason::error) {
@@ -493,21 +495,26 @@ void Recording::own_tools(unsigned choice, const message::OwnTools& tools) {
   state_->add([&](std::string& out) {
     json::Array listed;
     for (const message::OwnTools::One& one : tools.tools) {
-      json::Object tool{
-          {"name", one.tool->name}, {"server", one.server}, {"server_name", one.name}};
-      if (state_->has_contents) {
-        tool.set("description", one.tool->description);
-        tool.set("parameters", one.tool->parameters);
-      }
+      if (!state_->has_contents) break;
+      json::Object tool{{"name", one.tool->name},
+                        {"server", one.server},
+                        {"server_name", one.name},
+                        {"description", one.tool->description}};
+      tool.set("parameters", one.tool->parameters);
       if (one.needs_approval) tool.set("needs_approval", true);
       if (one.is_hosted) tool.set("is_hosted", true);
+      if (one.tool->is_deferred) tool.set("is_deferred", true);
       listed.emplace_back(std::move(tool));
     }
     Line line(out);
     line.json("tools", listed).number("at", at).number("choice", choice);
+    if (!state_->has_contents) line.number("count", static_cast<std::int64_t>(tools.tools.size()));
     line.flag("are_shown", tools.are_shown).flag("are_remembered", tools.are_remembered);
     line.number("max_rounds", static_cast<std::int64_t>(tools.max_rounds));
     line.number("max_calls", static_cast<std::int64_t>(tools.max_calls));
+    if (!tools.searches) return;
+    line.number("search_from", static_cast<std::int64_t>(tools.search_from));
+    line.number("most_found", static_cast<std::int64_t>(tools.most_found));
   });
 }
 
@@ -515,11 +522,15 @@ void Recording::tool_run(unsigned choice, const message::ToolRun& run) {
   const std::int64_t at = state_->at();
   const bool has_contents = state_->has_contents;
   state_->add([&](std::string& out) {
-    if (!run.is_shown && run.has_run) state_->note_tool(run.name);
+    // A call that is shown has an event of its own once it runs.
+    if (run.decision == "asked" || (run.has_run && !run.is_shown)) state_->note_tool(run.name);
     Line line(out);
-    line.text("tool", utf8::sanitized(run.name)).number("at", at).number("choice", choice);
-    line.text("call_id", utf8::sanitized(run.id)).text("decision", run.decision);
-    if (has_contents) line.text("arguments", utf8::sanitized(run.arguments));
+    line.text("tool", has_contents ? utf8::sanitized(run.name) : "").number("at", at);
+    line.number("choice", choice).text("decision", run.decision);
+    if (has_contents) {
+      line.text("call_id", utf8::sanitized(run.id));
+      line.text("arguments", utf8::sanitized(run.arguments));
+    }
     if (!run.has_run) return;
     line.number("ms", run.took.count());
     line.number("bytes", static_cast<std::int64_t>(run.output.size()));

@@ -137,10 +137,10 @@ TEST(Recorder, WritesEachThingInALine) {
 {"sent":"data: x\n\n","at":0}
 {"run_end":"stop","at":0,"run":0,"prompt_tokens":2,"completion_tokens":3,"cached_tokens":0,"reasoning_tokens":0,"is_constrained":true,"attempts":[{"server":"http://a","ms":5,"error":"gone"},{"server":"http://b","ms":7}]}
 {"tools":[{"name":"near_f","server":"near","server_name":"f","description":"d","parameters":{},"needs_approval":true}],"at":0,"choice":0,"are_shown":true,"are_remembered":false,"max_rounds":10,"max_calls":256}
-{"tool":"near_f","at":0,"choice":0,"call_id":"call_2","decision":"asked","arguments":"{}"}
-{"tool":"near_f","at":0,"choice":0,"call_id":"call_2","decision":"approved","arguments":"{}","ms":3,"bytes":9,"is_error":true,"output":"Error: no"}
+{"tool":"near_f","at":0,"choice":0,"decision":"asked","call_id":"call_2","arguments":"{}"}
+{"tool":"near_f","at":0,"choice":0,"decision":"approved","call_id":"call_2","arguments":"{}","ms":3,"bytes":9,"is_error":true,"output":"Error: no"}
 {"finish":"tool_calls","at":0,"choice":0,"usage":{"prompt_tokens":0,"completion_tokens":0,"cached_tokens":0,"reasoning_tokens":0},"guarantee":"masked","format":"hermes"}
-{"end":200,"at":0,"tokens":3,"calls":2,"tools":["f","near_f"],"repairs":1,"guarantee":"masked"}
+{"end":200,"at":0,"tokens":3,"calls":3,"tools":["f","near_f","near_f"],"repairs":1,"guarantee":"masked"}
 )");
 }
 
@@ -163,11 +163,11 @@ TEST(Recorder, WithoutContentsNothingOfAClientOrAModelIsWritten) {
 {"event":"diagnostic","at":0,"choice":0,"code":"repaired"}
 {"sent":"","bytes":9,"at":0}
 {"run_end":"stop","at":0,"run":0,"prompt_tokens":2,"completion_tokens":3,"cached_tokens":0,"reasoning_tokens":0,"is_constrained":true,"attempts":[{"server":"http://a","ms":5,"error":"not recorded"},{"server":"http://b","ms":7}]}
-{"tools":[{"name":"near_f","server":"near","server_name":"f","needs_approval":true}],"at":0,"choice":0,"are_shown":true,"are_remembered":false,"max_rounds":10,"max_calls":256}
-{"tool":"near_f","at":0,"choice":0,"call_id":"call_2","decision":"asked"}
-{"tool":"near_f","at":0,"choice":0,"call_id":"call_2","decision":"approved","ms":3,"bytes":9,"is_error":true}
+{"tools":[],"at":0,"choice":0,"count":1,"are_shown":true,"are_remembered":false,"max_rounds":10,"max_calls":256}
+{"tool":"","at":0,"choice":0,"decision":"asked"}
+{"tool":"","at":0,"choice":0,"decision":"approved","ms":3,"bytes":9,"is_error":true}
 {"finish":"tool_calls","at":0,"choice":0,"usage":{"prompt_tokens":0,"completion_tokens":0,"cached_tokens":0,"reasoning_tokens":0},"guarantee":"masked","format":"hermes"}
-{"end":200,"at":0,"tokens":3,"calls":2,"repairs":1,"guarantee":"masked"}
+{"end":200,"at":0,"tokens":3,"calls":3,"repairs":1,"guarantee":"masked"}
 )");
   const auto read = read_recording(folder.text());
   ASSERT_FALSE(read);
@@ -189,7 +189,7 @@ TEST(Recorder, TheReaderReadsWhatItWrites) {
   EXPECT_TRUE(steps[2].is_control);
   EXPECT_EQ(steps[3].kind, Step::Kind::reasoning);
   EXPECT_EQ(steps[4].arguments, "{}");
-  EXPECT_EQ(read->events.size(), 3U);
+  EXPECT_EQ(read->events.size(), 5U);
   ASSERT_EQ(read->tool_runs.size(), 1U);
   EXPECT_EQ(read->tool_runs[0].output, "Error: no");
   EXPECT_TRUE(read->tool_runs[0].is_error);

@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "tenon/chat/made_by.h"
 #include "tenon/chat/model_before.h"
@@ -16,11 +17,11 @@
 namespace tenon::record {
 namespace {
 
-/// Gives the tokens of a recording, one run after the other.
+/// Gives the tokens of a choice, one run after the other.
 class RecordedEngine final : public engine::Engine {
  public:
-  RecordedEngine(const Read& read, chat::RecordedModel model)
-      : read_(read),
+  RecordedEngine(std::vector<const Run*> runs, chat::RecordedModel model)
+      : runs_(std::move(runs)),
         tokenizer_(std::move(model.controls), {.bos = std::move(model.bos),
                                                .eos = std::move(model.eos),
                                                .ends = std::move(model.ends)}),
@@ -38,20 +39,21 @@ class RecordedEngine final : public engine::Engine {
   Expected<std::unique_ptr<engine::Run>> start(engine::GenerateRequest /*request*/,
                                                std::shared_ptr<engine::EventSink> sink) override {
     const std::lock_guard lock(mutex_);
-    if (next_ == read_.runs.size()) {
-      return Unexpected(
-          Error{Errc::unavailable, "the recording has only " + std::to_string(next_) + " runs"});
+    if (next_ == runs_.size()) {
+      return Unexpected(Error{Errc::unavailable, "the recording has only " + std::to_string(next_) +
+                                                     (next_ == 1 ? " run" : " runs") +
+                                                     " of this choice"});
     }
-    return player_.start(read_.runs[next_++], std::move(sink));
+    return player_.start(*runs_[next_++], std::move(sink));
   }
 
  private:
-  const Read& read_;
+  const std::vector<const Run*> runs_;
   const vocab::ByteTokenizer tokenizer_;
   const std::string template_;
   engine::Capabilities capabilities_;
-  std::mutex mutex_;  // guards next_
-  std::size_t next_ = 0;
+  std::mutex mutex_;      // guards next_
+  std::size_t next_ = 0;  // in runs_
   Player player_;
 };
 
@@ -70,23 +72,60 @@ class RecordedAnswer final : public chat::Answer {
   const std::uint32_t prompt_tokens_;
 };
 
-class RecordedModel final : public chat::ModelBefore {
+/// One choice of the recording.
+class RecordedChoice final : public chat::ModelBefore {
  public:
-  RecordedModel(const Read& read, std::shared_ptr<chat::Model> inner)
-      : ModelBefore(std::move(inner)), read_(read) {}
+  RecordedChoice(const std::vector<const Run*>& runs, std::shared_ptr<chat::Model> inner)
+      : ModelBefore(std::move(inner)) {
+    for (const Run* const run : runs) prompt_tokens_.push_back(run->prompt_tokens);
+  }
 
   Result<std::unique_ptr<chat::Answer>, chat::Refusal> start(
       const message::ChatRequest& request, std::shared_ptr<message::ChatSink> sink) override {
     const std::size_t number = next_++;
     auto answer = inner_->start(request, std::move(sink));
-    if (!answer || number >= read_.runs.size()) return answer;
-    return std::make_unique<RecordedAnswer>(*std::move(answer), read_.runs[number].prompt_tokens);
+    if (!answer || number >= prompt_tokens_.size()) return answer;
+    return std::make_unique<RecordedAnswer>(*std::move(answer), prompt_tokens_[number]);
   }
 
  private:
-  const Read& read_;
+  std::vector<std::uint32_t> prompt_tokens_;  // of each run
   std::atomic<std::size_t> next_ = 0;
 };
+
+/// A model for each choice, since several are under way at once and each has its own runs. An
+/// answer starts its choices in order.
+class RecordedChoices final : public chat::ModelBefore {
+ public:
+  explicit RecordedChoices(std::vector<std::shared_ptr<chat::Model>> choices)
+      : ModelBefore(choices.front()), choices_(std::move(choices)) {}
+
+  Result<std::unique_ptr<chat::Answer>, chat::Refusal> start(
+      const message::ChatRequest& request, std::shared_ptr<message::ChatSink> sink) override {
+    const std::size_t number = std::min(next_++, choices_.size() - 1);
+    return choices_[number]->start(request, std::move(sink));
+  }
+
+ private:
+  const std::vector<std::shared_ptr<chat::Model>> choices_;
+  std::atomic<std::size_t> next_ = 0;
+};
+
+Expected<std::shared_ptr<chat::Model>> choice_of(const Read& read, unsigned choice) {
+  auto model = chat::read_made_by(read.makers.front());
+  if (!model) return Unexpected(model.error());
+  chat::ModelOptions options = model->options;
+  options.name = json::text_in(read.heading, "model");
+  std::vector<const Run*> runs;
+  for (const Run& run : read.runs) {
+    if (run.choice == choice) runs.push_back(&run);
+  }
+  auto engine = std::make_shared<RecordedEngine>(runs, *std::move(model));
+  auto inner = chat::Model::create(std::move(options), std::move(engine));
+  if (!inner) return Unexpected(inner.error());
+  return with_recorded_tools(read, choice,
+                             std::make_shared<RecordedChoice>(runs, *std::move(inner)));
+}
 
 // Members of answers whose values are drawn by chance, or tell the version.
 constexpr std::string_view kIds[] = {"\"system_fingerprint\":\"",
@@ -110,14 +149,20 @@ Expected<std::shared_ptr<chat::Model>> recorded_model(const Read& read) {
     return Unexpected(
         Error{Errc::invalid, "the recording ends before a model has begun to answer"});
   }
-  auto model = chat::read_made_by(read.makers.front());
-  if (!model) return Unexpected(model.error());
-  chat::ModelOptions options = model->options;
-  options.name = json::text_in(read.heading, "model");
-  auto engine = std::make_shared<RecordedEngine>(read, *std::move(model));
-  auto inner = chat::Model::create(std::move(options), std::move(engine));
-  if (!inner) return Unexpected(inner.error());
-  return with_recorded_tools(read, std::make_shared<RecordedModel>(read, *std::move(inner)));
+  constexpr unsigned kMostChoices = 128;
+  unsigned last = 0;
+  for (const Run& run : read.runs) last = std::max(last, run.choice);
+  if (last >= kMostChoices) {
+    return Unexpected(Error{
+        Errc::invalid, "the recording has more than " + std::to_string(kMostChoices) + " choices"});
+  }
+  std::vector<std::shared_ptr<chat::Model>> choices;
+  for (unsigned choice = 0; choice <= last; ++choice) {
+    auto model = choice_of(read, choice);
+    if (!model) return Unexpected(model.error());
+    choices.push_back(*std::move(model));
+  }
+  return std::make_shared<RecordedChoices>(std::move(choices));
 }
 
 std::string without_chance(std::string_view answer) {

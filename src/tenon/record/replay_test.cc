@@ -134,7 +134,7 @@ TEST_P(Replays, AreTheSameAnswer) {
   // The recording has no second run.
   const auto more = (*again)->start(request, std::make_shared<Watching>(nullptr));
   ASSERT_FALSE(more);
-  EXPECT_EQ(more.error().error.message, "the recording has only 1 runs");
+  EXPECT_EQ(more.error().error.message, "the recording has only 1 run of this choice");
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, Replays, testing::ValuesIn(kReplayRows),
