@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
@@ -26,8 +27,10 @@ namespace tenon::app {
 namespace {
 
 struct RlmOptions {
-  std::string question;
+  std::vector<std::string> questions;
   std::vector<std::string> context;
+  std::string json_context;
+  bool names_files = false;
   RecursiveChoice choice;
   std::string trace;
   bool json = false;
@@ -101,20 +104,60 @@ class View {
   const bool has_colours_;
 };
 
-OrComplaint<message::ChatRequest> rlm_request_of(const RlmOptions& options) {
-  message::ChatRequest request{.model = "rlm"};
+/// The context that `options` give as a value; null: the context is text.
+OrComplaint<json::Value> value_of(const RlmOptions& options) {
+  if (!options.json_context.empty()) {
+    const auto text = config::read_input(options.json_context);
+    if (!text) return complaint(kBadInput, text.error().message);
+    auto value = json::parse(utf8::sanitized(*text));
+    if (!value) return complaint(kBadInput, options.json_context + ": " + value.error().message);
+    return *std::move(value);
+  }
+  if (!options.names_files) return json::Value();
+  json::Object files;
   for (const std::string& file : options.context) {
     const auto text = config::read_input(file);
     if (!text) return complaint(kBadInput, text.error().message);
-    request.messages.push_back({.role = message::Role::system, .content = utf8::sanitized(*text)});
+    files.set(file, utf8::sanitized(*text));
   }
-  request.messages.push_back({.role = message::Role::user, .content = options.question});
+  return json::Value(std::move(files));
+}
+
+/// The request of the first question.
+OrComplaint<message::ChatRequest> rlm_request_of(const RlmOptions& options) {
+  message::ChatRequest request{.model = "rlm"};
+  auto value = value_of(options);
+  if (!value) return Failure<Complaint>(std::move(value.error()));
+  if (value->is_null()) {
+    for (const std::string& file : options.context) {
+      const auto text = config::read_input(file);
+      if (!text) return complaint(kBadInput, text.error().message);
+      request.messages.push_back(
+          {.role = message::Role::system, .content = utf8::sanitized(*text)});
+    }
+  }
+  request.messages.push_back({.role = message::Role::user, .content = options.questions.front()});
   json::Object limits;
+  if (!value->is_null()) limits.set("context", *std::move(value));
+  if (options.questions.size() > 1) limits.set("keep", true);
   if (options.max_iterations) limits.set("max_iterations", *options.max_iterations);
   if (options.max_depth) limits.set("max_depth", *options.max_depth);
   if (options.cell_timeout) limits.set("cell_timeout", *options.cell_timeout);
   if (options.compact_at) limits.set("compact_at", *options.compact_at);
   if (!limits.empty()) request.rlm = std::move(limits);
+  return request;
+}
+
+/// The request of a later question, to the session of the earlier ones.
+message::ChatRequest next_request(const message::ChatRequest& before, const std::string& question,
+                                  const std::string& session) {
+  message::ChatRequest request{.model = before.model};
+  request.messages = {{.role = message::Role::user, .content = question}};
+  json::Object limits{{"session", session}};
+  for (const json::Member& member : *before.rlm.if_object()) {
+    if (member.key != "context" && member.key != "session") limits.set(member.key, member.value);
+  }
+  request.rlm = std::move(limits);
   return request;
 }
 
@@ -166,7 +209,9 @@ int ended_by(int signal, std::string_view spent) {
                                          (spent.empty() ? "" : " (" + std::string(spent) + ")")});
 }
 
-int answer(const RlmOptions& options, chat::Model& model, const message::ChatRequest& request) {
+// `session` becomes that of the answer.
+int answer(const RlmOptions& options, chat::Model& model, const message::ChatRequest& request,
+           std::string& session) {
   // An upstream may take long to end its run.
   constexpr std::chrono::seconds kPatience{3};
   constexpr std::chrono::milliseconds kMoment{50};
@@ -184,6 +229,7 @@ int answer(const RlmOptions& options, chat::Model& model, const message::ChatReq
     for (const message::ChatEvent& event : queue->wait(kMoment)) {
       fold.add(event);
       if (!std::holds_alternative<message::Finish>(event)) continue;
+      session = text_of(fold.finish().rlm, "session");
       const int signal = interruption.signal();
       return signal > 0 ? ended_by(signal, spent(fold.finish())) : print_rlm(options, fold);
     }
@@ -194,9 +240,15 @@ int answer(const RlmOptions& options, chat::Model& model, const message::ChatReq
 }
 
 int run_rlm(const RlmOptions& options) {
-  if (options.question.find_first_not_of(" \t\r\n") == std::string::npos &&
-      options.context.empty()) {
+  const auto is_empty = [](const std::string& question) {
+    return question.find_first_not_of(" \t\r\n") == std::string::npos;
+  };
+  const bool has_context = !options.context.empty() || !options.json_context.empty();
+  if (is_empty(options.questions.front()) && !has_context) {
     return complain({kUsage, "there is neither a question nor a --context"});
+  }
+  if (options.questions.size() > 1 && std::ranges::any_of(options.questions, is_empty)) {
+    return complain({kUsage, "one of several questions is empty"});
   }
   const auto config = recursive_config(options.choice);
   if (!config) return complain(config.error());
@@ -219,7 +271,15 @@ int run_rlm(const RlmOptions& options) {
   };
   const auto model = config::load_recursive(*config, *std::move(chosen));
   if (!model) return complain(model.error());
-  return answer(options, **model, *request);
+  std::string session;
+  int status = answer(options, **model, *request, session);
+  for (std::size_t i = 1; i < options.questions.size(); ++i) {
+    if (status != kOk && status != kNegative) return status;
+    const int next =
+        answer(options, **model, next_request(*request, options.questions[i], session), session);
+    status = next == kOk ? status : next;
+  }
+  return status;
 }
 
 }  // namespace
@@ -228,10 +288,18 @@ Command add_rlm(App tenon) {
   const App app = tenon.add_subcommand(
       "rlm", "Answers a question about a context of any length by a recursive model");
   auto options = std::make_shared<RlmOptions>();
-  app.add_option("question", options->question, "What to find out").required();
-  app.add_option("--context", options->context,
-                 "File with the context, - for stdin; several files are a list of texts")
-      .allow_extra_args(false);
+  app.add_option("question", options->questions,
+                 "What to find out; further questions go on with the context and the variables")
+      .required();
+  const Option context =
+      app.add_option("--context", options->context,
+                     "File with the context, - for stdin; several files are a list of texts")
+          .allow_extra_args(false);
+  app.add_flag("--files", options->names_files,
+               "The context is a dict from the name of each --context to its text");
+  app.add_option("--json-context", options->json_context,
+                 "File with a JSON value that is the context, as a dict or a list")
+      .excludes(context);
   add_recursive_choice(app, options->choice);
   app.add_option("--trace", options->trace, "File for what happens, as JSON lines");
   app.add_option("--max-iterations", options->max_iterations, "Turns of the root model");

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Arguments",
     "ChatClient",
+    "RLM_REPL",
     "RLMToolCallingAPI",
     "create_rlm_client",
     "extract_response_content",
@@ -295,6 +296,119 @@ class RLMToolCallingAPI:
             if message.get("role") == "tool":
                 results.insert(0, message)
         return results
+
+
+def _loaded(context: Any) -> Any:
+    """The value of a context: files are read, JSON files as what they say, several files as a dict from name to text."""
+    if isinstance(context, os.PathLike):
+        path = os.fspath(context)
+        if os.path.isdir(path):
+            found = sorted(
+                os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names
+            )
+            return {os.path.relpath(name, path): _text_of(name) for name in found}
+        return json.loads(_text_of(path)) if path.endswith(".json") else _text_of(path)
+    if isinstance(context, list) and context and all(isinstance(c, os.PathLike) for c in context):
+        return {os.fspath(path): _text_of(path) for path in context}
+    return context
+
+
+def _text_of(path: str | os.PathLike[str]) -> str:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
+class RLM_REPL:  # noqa: N801 - the name of the document
+    """The loop around a root model and a REPL: `model` leads, `recursive_model` is asked about parts.
+
+        rlm = RLM_REPL(model="gpt-5", recursive_model="gpt-5-nano", persistent=True)
+        rlm.completion(context={"a.txt": "...", "b.txt": "..."}, query="Which file names the author?")
+        rlm.completion(query="And the publisher?")          # the same context, and the variables that are there
+
+    The context is a text, a list, a dict, a path (a file, one that ends in .json as the value that it says, or a folder as a dict from
+    name to text) or a list of paths. Other arguments are those of RLMToolCallingAPI.
+    """
+
+    DEFAULT_QUERY = (
+        "Please read through the context and answer any queries or respond to any instructions "
+        "contained within it."
+    )
+
+    def __init__(
+        self,
+        model: str = "gpt-5",
+        recursive_model: str = "gpt-5",
+        *,
+        persistent: bool = False,
+        **options: Any,
+    ) -> None:
+        self._api = RLMToolCallingAPI(model, recursive_model, **options)
+        self.model = model
+        self.recursive_model = recursive_model
+        self.persistent = persistent
+        self.messages: list[dict[str, Any]] = []
+        self._tools: Sequence[Mapping[str, Any]] | None = None
+        self._context: dict[str, Any] = {}
+
+    def completion(
+        self,
+        context: Any = None,
+        query: str | None = None,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        tool_results: Sequence[Message] | None = None,
+        **request: Any,
+    ) -> dict[str, Any]:
+        """The result: `type` is "final_answer" or "tool_calls", with `content`, `state` ("complete", "paused") and `iteration`.
+
+        After "tool_calls" call it again with `tool_results`: messages of the role tool, one for each call. With `persistent=True`, a
+        call without a context asks another question over the context that is loaded.
+        """
+        limits: dict[str, Any] = {"keep": True} if self.persistent else {}
+        state = self._api.session_state or {}
+        if tool_results is not None:
+            if state.get("state") != "paused":
+                raise ValueError("tool_results: no call waits for results")
+            self.messages += [dict(result) for result in tool_results]
+            limits.update(self._context)
+        elif context is None and self._context:
+            if not self.persistent:
+                raise ValueError(
+                    "another question without a context takes RLM_REPL(persistent=True)"
+                )
+            self.messages = [{"role": "user", "content": query or self.DEFAULT_QUERY}]
+            self._tools = tools
+            limits["session"] = state.get("session")
+        else:
+            self.setup_context(context, query)
+            self._tools = tools
+            limits.update(self._context)
+        response = self._api.chat_completion(self.messages, self._tools, rlm=limits, **request)
+        self.messages.append(response["choices"][0]["message"])
+        result = dict(self._api.session_state or {})
+        result.pop("session", None)
+        return result
+
+    def setup_context(self, context: Any, query: str | None = None) -> list[dict[str, Any]]:
+        """Takes a context for the next question, and returns the messages that ask it."""
+        self._context = {"context": _loaded("" if context is None else context)}
+        self.messages = [{"role": "user", "content": query or self.DEFAULT_QUERY}]
+        return self.messages
+
+    def reset(self) -> None:
+        """Forgets the context and the session."""
+        self.messages = []
+        self._tools = None
+        self._context = {}
+        self._api.reset()
+
+    def close(self) -> None:
+        self._api.close()
+
+    def __enter__(self) -> RLM_REPL:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def create_rlm_client(

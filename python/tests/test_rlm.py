@@ -10,7 +10,7 @@ import types
 import pytest
 import tenon
 from tenon import rlm
-from tenon.rlm import Arguments, ChatClient, RLMToolCallingAPI
+from tenon.rlm import RLM_REPL, Arguments, ChatClient, RLMToolCallingAPI
 
 EXAMPLE_1 = """
 from rlm.rlm_api import RLMToolCallingAPI
@@ -298,6 +298,67 @@ def test_a_pause_and_what_is_kept(upstream):
             is api.current_tools
             is None
         )
+
+
+@sandbox
+def test_the_documents_loop(upstream):
+    """RLM_REPL.completion, as the document has it: calls pause it, results go on, the answer completes it."""
+    upstream.answer = turns(SEARCH, "```repl\nFINAL(tool_results[0] + context)\n```")
+    tools = [
+        {
+            "type": "function",
+            "function": {"name": "search_database", "parameters": {"type": "object"}},
+        }
+    ]
+    with RLM_REPL(model="gpt-5-nano", recursive_model="gpt-5", max_iterations=5) as loop:
+        with pytest.raises(ValueError, match="no call waits"):
+            loop.completion(tool_results=[])
+        paused = loop.completion("context", "Find X", tools)
+        assert (paused["type"], paused["state"], paused["iteration"]) == ("tool_calls", "paused", 1)
+        assert paused["tool_calls"][0]["function"]["arguments"]["query"] == "X"
+        result = {
+            "role": "tool",
+            "tool_call_id": paused["tool_calls"][0]["id"],
+            "content": "there:",
+        }
+        done = loop.completion(tool_results=[result])
+        assert (done["type"], done["content"], done["state"]) == (
+            "final_answer",
+            "there:context",
+            "complete",
+        )
+        with pytest.raises(ValueError, match="persistent"):
+            loop.completion(query="and?")
+        loop.reset()
+        assert loop.messages == []
+
+
+@sandbox
+def test_contexts_and_several_questions(upstream, tmp_path):
+    (tmp_path / "a.txt").write_text("alpha")
+    (tmp_path / "b.json").write_text('{"k": [1, 2]}')
+    contexts = [
+        (None, "''"),
+        ("text", "'text'"),
+        (["a", "b"], "['a', 'b']"),
+        (["a"], "['a']"),
+        ({"a": {"b": None}}, "{'a': {'b': None}}"),
+        ([{"role": "user", "content": "x"}], "[{'role': 'user', 'content': 'x'}]"),
+        (tmp_path / "a.txt", "'alpha'"),
+        (tmp_path / "b.json", "{'k': [1, 2]}"),
+        (tmp_path, "{'a.txt': 'alpha', 'b.json': '{\"k\": [1, 2]}'}"),
+    ]
+    upstream.answer = turns("```repl\nFINAL(repr(context))\n```")
+    with RLM_REPL("gpt-5-nano", "gpt-5") as loop:
+        for context, told in contexts:
+            assert loop.completion(context, "What is it?")["content"] == told
+    upstream.answer = turns(
+        "```repl\nn = context['n']\nFINAL(n)\n```", "```repl\nFINAL(n + 1)\n```"
+    )
+    with RLM_REPL("gpt-5-nano", "gpt-5", persistent=True) as loop:
+        assert loop.completion({"n": 6}, "n?")["content"] == "6"
+        assert loop.completion(query="n + 1?")["content"] == "7"
+        assert "n + 1?" in json.dumps(upstream.requests[-1]["messages"])
 
 
 @sandbox

@@ -368,6 +368,39 @@ def test_the_command_knows_its_models(tmp_path, options, status, said):
         assert status or options == ["--model", "root"] or run.stdout == "<[se>\n"
 
 
+def test_the_command_takes_values_and_several_questions(tmp_path):
+    (tmp_path / "a.txt").write_text("alpha")
+    (tmp_path / "b.txt").write_text("beta")
+    (tmp_path / "rows.json").write_text('[{"id": 3}, {"id": 4}]')
+    files = ["--files", "--context", tmp_path / "a.txt", "--context", tmp_path / "b.txt"]
+    answers = turns("```repl\nn = sorted(context.values())\nFINAL(n)\n```", "```repl\nFINAL(n[1])\n```", "```repl\nFINAL(len(context))\n```")
+    with models(tmp_path, answers) as (file, policy):
+        run = tenon("rlm", "--config", file, *files, "Which words?", "The last?", "How many?")
+        assert (run.returncode, run.stdout) == (0, "['alpha', 'beta']\nbeta\n2\n"), run.stderr
+        assert "a dict of 2 keys" in policy.calls[0]["messages"][1]["content"] and "alpha" not in json.dumps(policy.calls[0])
+        assert "The last?" in policy.calls[1]["messages"][-1]["content"]
+        run = tenon("rlm", "--config", file, *files, "Which words?", " ")
+        assert run.returncode == 2 and "one of several questions is empty" in run.stderr
+    with models(tmp_path, turns("```repl\nFINAL(sum(row['id'] for row in context))\n```")) as (file, policy):
+        run = tenon("rlm", "--config", file, "--json-context", tmp_path / "rows.json", "--json", "The sum?")
+        assert run.returncode == 0 and json.loads(run.stdout)["answer"] == "7", run.stderr
+        assert "a list of 2 items; the first is a dict of 1 key" in policy.calls[0]["messages"][1]["content"]
+        run = tenon("rlm", "--config", file, "--json-context", tmp_path / "a.txt", "q")
+        assert run.returncode == 3 and "a.txt" in run.stderr
+
+
+def test_a_session_takes_another_question(tmp_path):
+    with recursive(tmp_path, turns("```repl\nn = len(context)\nFINAL(n)\n```", "```repl\nFINAL(n + 1)\n```")) as (server, _):
+        body = {"model": "rlm", "messages": [{"role": "user", "content": "How many?"}], "rlm": {"keep": True, "context": {"a": 1, "b": 2}}}
+        status, first = post(server, "/v1/chat/completions", body)
+        assert status == 200 and first["choices"][0]["message"]["content"] == "2", first
+        body = {"model": "rlm", "messages": [{"role": "user", "content": "And one more?"}], "rlm": {"session": first["tenon"]["rlm"]["session"]}}
+        status, second = post(server, "/v1/chat/completions", body)
+        assert status == 200 and second["choices"][0]["message"]["content"] == "3", second
+        status, refused = post(server, "/v1/chat/completions", body)
+        assert (status, refused["error"]["param"]) == (400, "rlm.session"), "it was not kept again"
+
+
 def test_the_command_needs_something_to_do(tmp_path):
     run = tenon("rlm", " ")
     assert run.returncode == 2 and "neither a question nor a --context" in run.stderr

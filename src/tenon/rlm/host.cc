@@ -180,7 +180,9 @@ struct Host::Impl {
 void Host::Impl::keep_live(std::unique_ptr<Session> session,
                            std::vector<std::unique_ptr<Session>>& gone) {
   const bool is_worth_it = session->repl != nullptr || !session->is_stored;
-  if (session->state != Session::State::paused || !is_worth_it) {
+  const bool may_go_on =
+      session->state == Session::State::paused || session->state == Session::State::open;
+  if (!may_go_on || !is_worth_it) {
     gone.push_back(std::move(session));
     return;
   }

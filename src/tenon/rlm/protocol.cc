@@ -329,14 +329,19 @@ std::string system_text(const Place& place) {
       "\n"
       "```repl\n"
       "print(type(context), len(context))\n"
-      "print(context[:500])\n"
+      "print(" +
+      std::string(place.has_value ? "str(context)" : "context") +
+      "[:500])\n"
       "```\n"
       "\n"
       "What the block prints is told to you in the next turn, at most " +
       std::to_string(place.max_output_chars) +
       " characters of it. Variables live on from block to block, so keep what is long in variables "
       "and print only what you need to see. In the REPL there are:\n"
-      "- `context`: the context, a str, or a list of str where it has several pieces\n"
+      "- `context`: the context, " +
+      std::string(place.has_value ? "of the type that you are told"
+                                  : "a str, or a list of str where it has several pieces") +
+      "\n"
       "- `llm_query(prompt)`: asks a language model and returns its answer as a str; it sees "
       "nothing but the prompt, which may have some " +
       std::to_string(prompt_chars(place.sub_tokens)) +
@@ -405,6 +410,9 @@ std::string context_text(const Task& task) {
   std::string text;
   if (task.context.empty()) {
     text += "There is no context: `context` is an empty str.";
+  } else if (!task.shape.empty()) {
+    text += "Your context is " + task.shape + ". As JSON it has " +
+            count_of(task.context_chars(), "character") + ".";
   } else if (task.context.size() == 1) {
     text += "Your context is a str of " + count_of(task.context_chars(), "character") + ".";
   } else {

@@ -48,6 +48,7 @@ struct Place {
   bool has_tools = false;     ///< The caller has tools, which the model calls in the usual way.
   std::size_t max_output_chars = 20'000;
   std::uint32_t sub_tokens = 0;  ///< The context of the sub-model; 0: not known.
+  bool has_value = false;        ///< The context is a dict or another value (Task::shape).
 };
 [[nodiscard]] std::string system_text(const Place& place);
 /// The shorter text that takes its place where the context is full and only the answer is wanted.

@@ -9,6 +9,7 @@
 #include "tenon/base/ids.h"
 #include "tenon/base/log.h"
 #include "tenon/base/trace.h"
+#include "tenon/base/utf8.h"
 #include "tenon/chat/model_pair.h"
 #include "tenon/chat/spans.h"
 #include "tenon/rlm/trace_file.h"
@@ -130,6 +131,9 @@ class Answering : public std::enable_shared_from_this<Answering> {
   /// Takes the session back from a request that never ran.
   std::unique_ptr<Session> take_session() { return std::move(session_); }
   void with_context(Task task) { context_.emplace(std::move(task)); }
+  void ask_again(std::string question) { again_ = std::move(question); }
+  /// The session stays after the answer.
+  void keep() { keeps_ = true; }
 
   void cancel() {
     bounds_->is_cancelled = true;
@@ -156,6 +160,8 @@ class Answering : public std::enable_shared_from_this<Answering> {
   std::string others_;
   std::string hash_;
   std::optional<Task> context_;
+  std::optional<std::string> again_;  // another question to a session that was kept
+  bool keeps_ = false;
   Spent before_;  // what the session spent in earlier requests
 };
 
@@ -215,12 +221,15 @@ void Answering::run() {
           bounds->is_late = true;
           bounds->halt();
         });
+    if (again_) session_->spent = {};  // each question has limits of its own
     before_ = session_->spent;
     bounds_->go_on_from(before_);
     Run run(host_, bounds_, bounds_->token(), *session_, request_);
     if (context_) run.change_context(*std::move(context_));
     if (session_->messages.empty()) {
       run.begin();
+    } else if (again_) {
+      run.ask_again(*again_);
     } else {
       session_->answered_hash = hash_;
       run.resume(results_, others_);
@@ -281,13 +290,17 @@ void Answering::finish(Outcome outcome) {
   if (!outcome.forced.empty()) told.set("forced", outcome.forced);
   trace_end("final", spent, told);
   last.reason = outcome.is_cut ? FinishReason::length : FinishReason::stop;
-  // Only the client that has brought results can bring them again, and it then gets the same
-  // answer.
-  if (!session_->answered.empty()) {
+  session_->final_text = outcome.text;
+  session_->forced = outcome.forced;
+  session_->reason = last.reason;
+  // A conversation that has filled the context has room for no other question.
+  if (keeps_ && outcome.forced != kContext) {
+    session_->state = Session::State::open;
+    host_->keep(std::move(session_));
+  } else if (!session_->answered.empty() || again_) {
+    // Only the client that has brought results can bring them again, and it then gets the same
+    // answer.
     session_->state = Session::State::over;
-    session_->final_text = outcome.text;
-    session_->forced = outcome.forced;
-    session_->reason = last.reason;
     session_->task = {};  // the session cannot go on
     session_->messages.clear();
     session_->cells.clear();
@@ -363,6 +376,7 @@ class RecursiveModel final : public chat::Model {
     std::vector<message::Message> results;  // one for each waiting call
     std::string hash;                       // of all messages that came with them
     bool is_told = false;                   // the session has had these results already
+    bool is_question = false;               // another question to a session that was kept
   };
   [[nodiscard]] OrRefusal<std::optional<Found>> find(const ChatRequest& request,
                                                      const Results& results) const;
@@ -435,7 +449,8 @@ OrRefusal<std::optional<RecursiveModel::Found>> RecursiveModel::find(const ChatR
     case Host::Taking::none:
       if (!is_named) return std::optional<Found>();
       return refuse(
-          "rlm.session: no session of that name waits for results here; leave it out to begin one",
+          "rlm.session: no session of that name waits for results or a question here; leave it out "
+          "to begin one",
           "rlm.session", "invalid_value");
     case Host::Taking::found:
       break;
@@ -447,6 +462,14 @@ OrRefusal<std::optional<RecursiveModel::Found>> RecursiveModel::find(const ChatR
 // belong to it.
 OrRefusal<std::optional<RecursiveModel::Found>> RecursiveModel::match(
     std::unique_ptr<Session> session, const Results& results, bool is_named) const {
+  if (session->state == Session::State::open && results.results.empty()) {
+    return std::optional<Found>(Found{.session = std::move(session), .is_question = true});
+  }
+  if (is_named && session->state == Session::State::over && results.results.empty()) {
+    host_->give_back(std::move(session));
+    return refuse("rlm.session: this session is over, and takes no other question", "rlm.session",
+                  "invalid_value");
+  }
   std::vector<std::string> said{results.said()};
   std::map<std::string, const message::Message*> by_call;
   std::string twice;
@@ -487,7 +510,8 @@ OrRefusal<std::optional<RecursiveModel::Found>> RecursiveModel::match(
   }
   if (!is_any) {
     // The results are for earlier calls, in a history that went another way.
-    const bool is_over = session->state == Session::State::over;
+    const bool is_over =
+        session->state == Session::State::over || session->state == Session::State::open;
     if (is_named && !is_over)
       return refused("these calls wait for their results: " + joined(missing));
     host_->give_back(std::move(session));
@@ -507,6 +531,11 @@ OrRefusal<std::optional<RecursiveModel::Found>> RecursiveModel::match(
   return std::optional<Found>(std::move(found));
 }
 
+bool keeps(const ChatRequest& request) {
+  const json::Value* keep = request.rlm.find("keep");
+  return keep != nullptr && *keep == json::Value(true);
+}
+
 OrRefusal<std::unique_ptr<Session>> RecursiveModel::new_session(const ChatRequest& request) const {
   auto session = std::make_unique<Session>();
   session->id = new_session_id();
@@ -523,9 +552,10 @@ OrRefusal<std::unique_ptr<Session>> RecursiveModel::new_session(const ChatReques
   }
   if (session->sub.empty()) session->sub = session->root;
   fill_random(reinterpret_cast<unsigned char*>(&session->seed), sizeof session->seed);
-  session->task = task_of(request.messages);
+  session->task = task_of(request.messages, request.rlm.find("context"));
   // A session that cannot pause is never looked for again.
-  const bool may_pause = !request.tools.empty() && !session->task.context.empty();
+  const bool may_pause =
+      (!request.tools.empty() || keeps(request)) && !session->task.context.empty();
   if (may_pause) session->context_hash = hash_of(session->task.context);
   return session;
 }
@@ -535,7 +565,7 @@ std::unique_ptr<chat::Answer> tell_again(const Session& session, message::ChatSi
   message::Finish last{.guarantee = session.guarantee, .format = session.format};
   last.rlm = {{"session", session.id}, {"iterations", session.turns}, {"repeated", true}};
   if (!session.forced.empty()) last.rlm.set("forced", session.forced);
-  last.reason = session.state == Session::State::over ? session.reason : FinishReason::tool_calls;
+  last.reason = session.calls.empty() ? session.reason : FinishReason::tool_calls;
   tell_calls(sink, session.calls);
   if (!session.final_text.empty()) sink.on_event(message::ContentDelta{session.final_text}, {});
   sink.on_event(last, {});
@@ -553,6 +583,35 @@ std::vector<message::Message> first_of(const std::vector<message::Message>& mess
   return {messages.begin(), std::ranges::find_if(messages, is_its)};
 }
 
+bool has_own_context(const ChatRequest& request) {
+  const json::Value* context = request.rlm.find("context");
+  return (context != nullptr && !context->is_null()) ||
+         std::ranges::any_of(request.messages, [](const message::Message& message) {
+           return message.role == message::Role::system || message.role == message::Role::developer;
+         });
+}
+
+// A question beside a context of its own, and one more question, cannot become part of the context.
+OrRefusal<void> check_question(const ChatRequest& request, bool is_another) {
+  const json::Value* context = request.rlm.find("context");
+  if (!is_another && (context == nullptr || context->is_null())) return {};
+  const auto last = std::find_if(
+      request.messages.rbegin(), request.messages.rend(),
+      [](const message::Message& message) { return message.role == message::Role::user; });
+  const std::size_t chars = last == request.messages.rend() ? 0 : utf8::length(last->text());
+  if (is_another && chars == 0) {
+    return chat::refuse_field(Errc::invalid, "messages",
+                              ": there is no further question for the session of rlm.session",
+                              "invalid_value");
+  }
+  if (chars <= kMaxQuestionChars) return {};
+  return chat::refuse_field(Errc::invalid, "messages",
+                            ": a question beside rlm.context, or to a session that was kept, may "
+                            "have " +
+                                std::to_string(kMaxQuestionChars) + " characters",
+                            "invalid_value");
+}
+
 OrRefusal<std::unique_ptr<chat::Answer>> RecursiveModel::start(
     const ChatRequest& request, std::shared_ptr<message::ChatSink> sink) {
   if (auto checked = check(request); !checked) {
@@ -563,6 +622,10 @@ OrRefusal<std::unique_ptr<chat::Answer>> RecursiveModel::start(
   const Results results = results_of(request.messages);
   auto found = find(request, results);
   if (!found) return Failure<Refusal>(std::move(found.error()));
+  if (auto checked = check_question(request, *found && (*found)->is_question); !checked) {
+    if (*found) host_->give_back(std::move((*found)->session));
+    return Failure<Refusal>(std::move(checked.error()));
+  }
   if (*found && (*found)->is_told) {
     auto told = tell_again(*(*found)->session, *sink);
     host_->give_back(std::move((*found)->session));
@@ -578,11 +641,17 @@ OrRefusal<std::unique_ptr<chat::Answer>> RecursiveModel::run(
   bounds->unsafe_local = options_.unsafe_local;
   std::unique_ptr<Session> session;
   std::optional<Task> context;
+  std::optional<std::string> again;
   if (found) {
     session = std::move(found->session);
     // A client that sends another context than before wants to replace it; a client need not send
     // it again.
-    Task task = task_of(first_of(request.messages, session->id));
+    Task task = task_of(first_of(request.messages, session->id), request.rlm.find("context"));
+    if (found->is_question) {
+      again = std::move(task.question);
+      // Without a context of its own the request has only the conversation so far before it.
+      if (!has_own_context(request)) task.context.clear();
+    }
     if (!task.context.empty() && hash_of(task.context) != session->context_hash) {
       context = std::move(task);
     }
@@ -600,7 +669,11 @@ OrRefusal<std::unique_ptr<chat::Answer>> RecursiveModel::run(
   bounds->client = sink;
   auto answering =
       std::make_shared<Answering>(host_, bounds, std::move(session), request, std::move(sink));
-  if (found) {
+  if (keeps(request)) answering->keep();
+  if (again) {
+    answering->ask_again(*std::move(again));
+    if (context) answering->with_context(*std::move(context));
+  } else if (found) {
     answering->resume_with(std::move(found->results), results.said(), std::move(found->hash));
     if (context) answering->with_context(*std::move(context));
   }
@@ -624,6 +697,10 @@ OrRefusal<RunLimits> request_limits(const json::Value& rlm, const RecursiveOptio
   RunLimits limits = options.limits;
   if (rlm.is_null()) return limits;
   if (rlm.if_object() == nullptr) return refuse("rlm must be an object", "rlm", "invalid_type");
+  if (const json::Value* keep = rlm.find("keep");
+      keep != nullptr && !keep->is_null() && keep->if_bool() == nullptr) {
+    return refuse("rlm.keep must be true or false", "rlm.keep", "invalid_type");
+  }
   for (const std::string key : {"session", "events"}) {
     const json::Value* value = rlm.find(key);
     if (value == nullptr || value->is_null()) continue;

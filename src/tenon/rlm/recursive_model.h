@@ -34,7 +34,9 @@ struct RecursiveOptions {
 /// An answer is one ContentDelta, or calls of the request's tools without content. After calls the
 /// session pauses. It goes on with a request of the same owner that brings results of these calls,
 /// which are recognised by their ids. The usage is the sum of everything that was asked since the
-/// session began or went on. A request is refused if no thread is free (engine_busy), and if it has
+/// session began or went on. With `rlm.keep` the session also stays after the answer, and a request
+/// that names it (`rlm.session`) asks another question about the same context and variables. A
+/// request is refused if no thread is free (engine_busy), and if it has
 /// a field that only a single turn can obey: `stop`, `logprobs`, a response format, a continuation.
 /// Thread-safe.
 [[nodiscard]] std::shared_ptr<chat::Model> make_recursive_model(RecursiveOptions options,

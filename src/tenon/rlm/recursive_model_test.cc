@@ -527,6 +527,88 @@ TEST_F(Recursive, RequiredCallsTakeTheAnswersPlace) {
   }
 }
 
+// ---- contexts that are values, and several questions over one
+
+TEST_F(Recursive, ContextsMayBeValues) {
+  struct Case {
+    std::string context;
+    std::string code;
+    std::string answer;
+    std::string told;
+  };
+  const Case cases[] = {
+      {R"({"a.txt": "x", "b.txt": "yy"})", "FINAL(sorted(context))", "['a.txt', 'b.txt']",
+       R"(a dict of 2 keys: "a.txt" (a str of 1 character))"},
+      {R"([{"id": 1}, {"id": 2}])", "FINAL(sum(r['id'] for r in context))", "3",
+       "a list of 2 items; the first is a dict of 1 key"},
+      {R"(["a", "b"])", "FINAL(context[1])", "b", "a list of 2 strs"},
+      {R"("text")", "FINAL(context)", "text", "a str of 4 characters"},
+      {R"({})", "FINAL(context)", "{}", "a dict of 0 keys"},
+  };
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.context);
+    script({{cell(one.code)}});
+    ChatRequest request = with_rlm(question(), R"({"context": )" + one.context + "}");
+    request.messages.erase(request.messages.begin());
+    EXPECT_EQ(ask(request).message().text(), one.answer);
+    EXPECT_THAT(root->prompt(0), HasSubstr(one.told));
+  }
+  ChatRequest longer =
+      with_rlm(question("c", std::string(kMaxQuestionChars + 1, 'q')), R"({"context": {}})");
+  EXPECT_EQ(refusal(longer).param, "messages");
+}
+
+ChatRequest again(const message::Fold& answer, std::string text, bool keeps = true) {
+  ChatRequest request{.model = "rlm"};
+  request.messages = {text_of(Role::user, std::move(text))};
+  request.rlm = json::Object{{"session", *answer.finish().rlm.find("session")}, {"keep", keeps}};
+  return request;
+}
+
+TEST_F(Recursive, ASessionThatIsKeptTakesAnotherQuestion) {
+  for (const bool restarts : {false, true}) {
+    SCOPED_TRACE(restarts);
+    const std::string file = testing::TempDir() + "rlm_kept_" + std::to_string(getpid()) + ".db";
+    make_host({.store = file});
+    script({{cell("n = len(context) + len(llm_query('once'))")},
+            {"FINAL_VAR(n)"},
+            {cell("n += 1\nprint(context['a'])")},
+            {"FINAL_VAR(n)"},
+            {cell("FINAL(context['b'])")}});
+    const message::Fold one = ask(
+        with_rlm(question(), R"({"keep": true, "max_iterations": 2, "context": {"a": "SESAME"}})"));
+    EXPECT_EQ(one.message().text(), "7");
+    if (restarts) make_host({.store = file});
+    const message::Fold two = ask(again(one, "one more?"));
+    EXPECT_EQ(two.message().text(), "8") << two.finish().error.message;
+    EXPECT_EQ(two.finish().usage.prompt_tokens, 20U);  // of this question only
+    EXPECT_EQ(*two.finish().rlm.find("session"), *one.finish().rlm.find("session"));
+    EXPECT_EQ(*two.finish().rlm.find("iterations"), json::Value(2));
+    EXPECT_THAT(root->prompt(2), AllOf(HasSubstr("one more?"), HasSubstr("Turn 1 of 20.")));
+    EXPECT_THAT(root->prompt(3), HasSubstr("SESAME"));
+    EXPECT_EQ(sub->requests().size(), 1U);
+    // Another context replaces the first; without `keep` the session is over then.
+    ChatRequest last = again(two, "and b?", false);
+    last.rlm = json::Object{{"session", *two.finish().rlm.find("session")},
+                            {"context", *json::parse(R"({"b": "other"})")}};
+    EXPECT_EQ(ask(last).message().text(), "other");
+    EXPECT_THAT(root->prompt(4), HasSubstr("The context is another one now"));
+    std::remove(file.c_str());
+    sub = std::make_shared<Told>("sub", std::vector<Told::Reply>{{"<once>"}, {"<once>"}});
+  }
+}
+
+TEST_F(Recursive, OnlyASessionThatIsKeptTakesAnotherQuestion) {
+  script({{"FINAL(1)"}, {"FINAL(2)"}});
+  const message::Fold over = ask(question());
+  EXPECT_EQ(refusal(again(over, "more?")).param, "rlm.session");
+  const message::Fold kept = ask(with_rlm(question(), R"({"keep": true})"));
+  EXPECT_EQ(refusal(again(kept, "")).param, "messages");
+  ChatRequest other = again(kept, "more?");
+  other.owner = "another";
+  EXPECT_EQ(refusal(other).param, "rlm.session");
+}
+
 TEST_F(Recursive, TellsItsCost) {
   script({{cell("llm_query_batched(['a', 'b'])")}, call(), {"FINAL(x)"}});
   const ChatRequest first = with_tools(question());
@@ -1253,6 +1335,7 @@ const Refused kRefused[] = {
     {"TooLong", R"({"cell_timeout": 1e6})", "rlm.cell_timeout", "invalid_value"},
     {"NoPart", R"({"compact_at": 1.5})", "rlm.compact_at", "invalid_value"},
     {"LessThanNothing", R"({"compact_at": -1})", "rlm.compact_at", "invalid_value"},
+    {"KeepIsAFlag", R"({"keep": 1})", "rlm.keep", "invalid_type"},
     {"NoEvents", R"({"events": "all"})", "rlm.events", "invalid_value"},
 };
 

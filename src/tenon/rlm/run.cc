@@ -70,7 +70,6 @@ constexpr std::uint32_t kMostSummary = 2048;
 constexpr std::size_t kFirstCut = 8000;
 constexpr std::size_t kSecondCut = 2000;
 constexpr std::size_t kLastCut = 500;
-constexpr std::string_view kContext = "context";
 constexpr std::string_view kContextIsFull = "Your context is full.";
 
 // Errors that a client may try again are `unavailable`; clients act on that code.
@@ -285,7 +284,8 @@ void Run::begin() {
       .has_children = depth_ + 1 < limits.max_depth,
       .has_tools = !request_.tools.empty() && request_.tool_choice.mode != message::ToolMode::none,
       .max_output_chars = most_output(),
-      .sub_tokens = sub ? (*sub)->capabilities().context_tokens : 0};
+      .sub_tokens = sub ? (*sub)->capabilities().context_tokens : 0,
+      .has_value = !session_.task.shape.empty()};
   session_.messages = {{.role = Role::system, .content = system_text(place)}};
   say(task_text(session_.task) + "\n\n" + turn_text(1, limits.max_iterations));
   tell("metadata", {{"model", session_.model},
@@ -333,6 +333,21 @@ void Run::resume(const std::vector<Message>& results, const std::string& others)
   tell("tool_results", {{"results", std::move(traced)}});
 }
 
+void Run::ask_again(const std::string& question) {
+  session_.turns = session_.errors = 0;
+  session_.answered.clear();
+  session_.final_text.clear();
+  session_.forced.clear();
+  session_.state = Session::State::running;
+  session_.task.question = question;
+  std::string said = std::exchange(session_.note, {});
+  append_paragraph(said, "Answer another question. Variables are as they were: " + question);
+  append_paragraph(said, variables_now());
+  append_paragraph(said, turn_text(1, bounds_->limits.max_iterations));
+  say(std::move(said));
+  tell("question", {{"question", question}});
+}
+
 // A session that goes on may bring another context. The notes of earlier turns stay true only for
 // what the model has read, so the model is told, and the session can no longer be made again from
 // its cells.
@@ -344,6 +359,7 @@ void Run::change_context(Task task) {
   session_.is_replayable = false;  // because there are two contexts now
   session_.cells.clear();
   session_.task.context = std::move(task.context);
+  session_.task.shape = std::move(task.shape);
   session_.context_hash = hash_of(session_.task.context);
   append_paragraph(session_.note, "The context is another one now: " + context_text(session_.task));
   if (session_.repl == nullptr || !session_.repl->is_alive()) return;
@@ -568,7 +584,9 @@ void Run::lose_repl() {
 Status Run::load(Repl& repl) {
   const std::vector<std::string>& context = session_.task.context;
   Expected<Loaded> loaded;
-  if (context.size() <= 1) {
+  if (!session_.task.shape.empty()) {
+    loaded = repl.load_json(std::vector<std::string>{"context"}, context.front());
+  } else if (context.size() <= 1) {
     loaded = repl.load_text(std::vector<std::string>{"context"},
                             context.empty() ? std::string_view() : context.front());
   } else {

@@ -99,6 +99,9 @@ struct Bounds {
   std::vector<CancelToken> tokens_;  // guarded by mutex_
 };
 
+/// Outcome::forced where the root model's context was full.
+inline constexpr std::string_view kContext = "context";
+
 /// How a run ended.
 struct Outcome {
   enum class Kind : std::uint8_t { answer, calls, failure, cancelled };
@@ -127,6 +130,8 @@ class Run {
   /// Goes on with the results of its calls, one for each; `others` is the user's text that came
   /// with them.
   void resume(const std::vector<message::Message>& results, const std::string& others);
+  /// Goes on with another question about the same context.
+  void ask_again(const std::string& question);
   /// The client has replaced the context while the session was paused.
   void change_context(Task task);
 

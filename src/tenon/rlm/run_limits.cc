@@ -105,11 +105,14 @@ RunLimits default_most() {
 Result<void, Refusal> read_limits(const json::Value& rlm, const RunLimits& most,
                                   RunLimits& limits) {
   for (const auto& [key, value] : *rlm.if_object()) {
-    if (value.is_null() || key == "session" || key == "events") continue;
+    if (value.is_null() || key == "session" || key == "events" || key == "keep" ||
+        key == "context") {
+      continue;
+    }
     const std::string param = "rlm." + key;
     const auto* const limit = std::ranges::find(kLimits, key, &Limit::name);
     if (limit == std::end(kLimits)) {
-      std::string known = "session, events";
+      std::string known = "session, events, keep, context";
       for (const Limit& each : kLimits) known += ", " + std::string(each.name);
       return refuse_limit(param + " is not a field of rlm, which has " + known, param,
                           "unknown_parameter");

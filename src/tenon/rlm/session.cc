@@ -134,6 +134,7 @@ std::string write_session(const Session& session) {
                    {"question", session.task.question},
                    {"is_question_context", session.task.is_question_context},
                    {"history", session.task.history},
+                   {"shape", session.task.shape},
                    {"context_hash", session.context_hash},
                    {"messages", std::move(messages)},
                    {"cells", std::move(cells)},
@@ -178,11 +179,12 @@ Expected<std::unique_ptr<Session>> read_session(std::string_view text) {
   session->seed = std::strtoull(seed.c_str(), nullptr, 10);
   unsigned state = 0;
   members.number("state", state);
-  if (state > 2) return wrong;
+  if (state > 3) return wrong;
   session->state = static_cast<Session::State>(state);
   members.text("question", session->task.question);
   members.flag("is_question_context", session->task.is_question_context);
   session->task.history = members.list("history");
+  members.text("shape", session->task.shape);
   members.text("context_hash", session->context_hash);
   for (const Value& item : members.list("messages")) {
     auto message = message::message_from_json(item);

@@ -54,6 +54,7 @@ struct Session {
     running,
     paused,  ///< `calls` wait for their results.
     over,    ///< `final_text` is the answer.
+    open,    ///< So it is, and the session waits for another question.
   };
 
   std::string id;     ///< Part of the ids of its calls.

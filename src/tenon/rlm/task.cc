@@ -9,6 +9,7 @@
 
 #include "tenon/base/hex.h"
 #include "tenon/base/utf8.h"
+#include "tenon/rlm/protocol.h"
 
 namespace tenon::rlm {
 namespace {
@@ -36,6 +37,51 @@ json::Value entry_of(const Message& message) {
   return entry;
 }
 
+std::string counted(std::size_t count, std::string_view what) {
+  return std::to_string(count) + " " + std::string(what) + (count == 1 ? "" : "s");
+}
+
+// In Python's words.
+std::string kind_of(const json::Value& value) {
+  if (const std::string* text = value.if_string()) {
+    return "a str of " + counted(utf8::length(*text), "character");
+  }
+  if (value.if_array() != nullptr) return "a list of " + counted(value.if_array()->size(), "item");
+  if (value.if_object() != nullptr) return "a dict of " + counted(value.if_object()->size(), "key");
+  if (value.if_bool() != nullptr) return "a bool";
+  if (value.if_number() != nullptr) return value.if_number()->is_integer() ? "an int" : "a float";
+  return "None";
+}
+
+std::string keys_of(const json::Object& members, std::size_t most, std::size_t max_key,
+                    bool tells_kinds) {
+  std::string text = tells_kinds ? "" : "(";
+  std::size_t shown = 0;
+  for (const auto& [key, value] : members) {
+    if (shown++ > 0) text += ", ";
+    if (shown > most) {
+      text += "...";
+      break;
+    }
+    text += json::quoted(cut_text(key, max_key));
+    if (tells_kinds) text += " (" + kind_of(value) + ")";
+  }
+  return tells_kinds ? text : text + ")";
+}
+
+void set_context(Task& task, const json::Value& context) {
+  const json::Array* items = context.if_array();
+  const auto is_text = [](const json::Value& item) { return item.if_string() != nullptr; };
+  if (is_text(context)) {
+    task.context = {*context.if_string()};
+  } else if (items != nullptr && items->size() > 1 && std::ranges::all_of(*items, is_text)) {
+    for (const json::Value& item : *items) task.context.push_back(*item.if_string());
+  } else {
+    task.context = {json::to_string(context)};
+    task.shape = shape_of(context);
+  }
+}
+
 }  // namespace
 
 std::size_t Task::context_chars() const {
@@ -44,7 +90,23 @@ std::size_t Task::context_chars() const {
   return chars;
 }
 
-Task task_of(const std::vector<Message>& messages) {
+std::string shape_of(const json::Value& value) {
+  constexpr std::size_t kMostKeys = 20;
+  constexpr std::size_t kMaxKey = 60;
+  if (const json::Array* items = value.if_array(); items != nullptr) {
+    std::string text = "a list of " + counted(items->size(), "item");
+    if (!items->empty()) text += "; the first is " + kind_of(items->front());
+    if (items->empty() || items->front().if_object() == nullptr) return text;
+    return text + " " + keys_of(*items->front().if_object(), kMostKeys, kMaxKey, false);
+  }
+  const json::Object* members = value.if_object();
+  if (members == nullptr) return kind_of(value);
+  return "a dict of " + counted(members->size(), "key") + ": " +
+         keys_of(*members, kMostKeys, kMaxKey, true);
+}
+
+Task task_of(const std::vector<Message>& messages, const json::Value* context) {
+  if (context != nullptr && context->is_null()) context = nullptr;
   Task task;
   const auto last = std::find_if(messages.rbegin(), messages.rend(),
                                  [](const Message& message) { return message.role == Role::user; });
@@ -52,13 +114,17 @@ Task task_of(const std::vector<Message>& messages) {
                                    ? messages.size()
                                    : static_cast<std::size_t>(messages.rend() - last) - 1;
   if (question < messages.size()) task.question = messages[question].text();
-  for (const Message& message : messages) {
-    if (is_system(message)) task.context.push_back(message.text());
+  if (context != nullptr) {
+    set_context(task, *context);
+  } else {
+    for (const Message& message : messages) {
+      if (is_system(message)) task.context.push_back(message.text());
+    }
   }
-  const bool has_system = !task.context.empty();
+  const bool has_context = context != nullptr || !task.context.empty();
   for (std::size_t i = 0; i < messages.size(); ++i) {
-    if (i == question || is_system(messages[i])) continue;
-    if (i < question && !has_system) task.context.push_back(said(messages[i]));
+    if (i == question || (is_system(messages[i]) && context == nullptr)) continue;
+    if (i < question && !has_context) task.context.push_back(said(messages[i]));
     // Without system messages the history records which role wrote each piece of the context.
     task.history.push_back(entry_of(messages[i]));
   }

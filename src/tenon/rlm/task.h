@@ -16,6 +16,9 @@ struct Task {
                                      ///< list.
   json::Array history;  ///< `[{"role", "content"}]`: the earlier messages that are not context.
   bool is_question_context = false;  ///< The question is so long that it is part of the context.
+  /// What the context is, where it is no text and no list of texts: "a dict of 2 keys: ...". Its
+  /// one piece is JSON then.
+  std::string shape{};
 
   [[nodiscard]] std::size_t context_chars() const;
 };
@@ -25,8 +28,14 @@ inline constexpr std::size_t kMaxQuestionChars = 32'000;
 
 /// The context is the text of system and developer messages. Without such messages, it is
 /// everything before the last message of the user. A question longer than kMaxQuestionChars is
-/// added at its end. Earlier messages that are not context are the history.
-[[nodiscard]] Task task_of(const std::vector<message::Message>& messages);
+/// added at its end. Earlier messages that are not context are the history. A `context` that is
+/// given (not null) takes the place of that in the messages, which are all history then: a text, a
+/// list of texts, or any other JSON value.
+[[nodiscard]] Task task_of(const std::vector<message::Message>& messages,
+                           const json::Value* context = nullptr);
+
+/// What can be said of a value without showing it: its type, its size, and the keys of a dict.
+[[nodiscard]] std::string shape_of(const json::Value& value);
 
 /// What a request brings for earlier calls: the messages after the last one of the assistant.
 struct Results {

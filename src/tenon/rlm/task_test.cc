@@ -62,6 +62,52 @@ TEST_P(TaskOf, AsTheRuleSays) {
 INSTANTIATE_TEST_SUITE_P(Rows, TaskOf, testing::ValuesIn(kTaskRows),
                          [](const auto& row) { return row.param.name; });
 
+struct ShapeRow {
+  std::string name;
+  std::string context;  // JSON
+  Texts pieces;
+  std::string shape{};
+};
+
+const ShapeRow kShapeRows[] = {
+    {"Text", R"("abc")", {"abc"}},
+    {"Texts", R"(["a", "b"])", {"a", "b"}},
+    {"OneText", R"(["a"])", {R"(["a"])"}, "a list of 1 item; the first is a str of 1 character"},
+    {"NoItems", "[]", {"[]"}, "a list of 0 items"},
+    {"Dict",
+     R"({"a.py": "x", "n": 1, "l": [1, 2], "d": {"k": null}, "f": 1.5, "t": true, "z": null})",
+     {R"({"a.py":"x","n":1,"l":[1,2],"d":{"k":null},"f":1.5,"t":true,"z":null})"},
+     R"(a dict of 7 keys: "a.py" (a str of 1 character), "n" (an int), "l" (a list of 2 items), )"
+     R"("d" (a dict of 1 key), "f" (a float), "t" (a bool), "z" (None))"},
+    {"Rows",
+     R"([{"id": 1, "text": "a"}, {"id": 2, "text": "b"}])",
+     {R"([{"id":1,"text":"a"},{"id":2,"text":"b"}])"},
+     R"(a list of 2 items; the first is a dict of 2 keys ("id", "text"))"},
+    {"Number", "7", {"7"}, "an int"},
+};
+
+TEST(TaskOfAContext, TellsWhatItIs) {
+  for (const ShapeRow& row : kShapeRows) {
+    SCOPED_TRACE(row.name);
+    const json::Value context = *json::parse(row.context);
+    const Task task = task_of({of(Role::system, "s"), of(Role::user, "q")}, &context);
+    EXPECT_EQ(task.question, "q");
+    EXPECT_EQ(task.context, row.pieces);
+    EXPECT_EQ(task.shape, row.shape);
+    EXPECT_EQ(task.history.size(), 1U);  // the system message is no context then
+  }
+}
+
+TEST(TaskOfAContext, TellsAFewKeys) {
+  json::Object many;
+  for (int i = 0; i < 1000; ++i) many.set("key" + std::to_string(i), std::string(200, 'x'));
+  many.set(std::string(10'000, 'k'), 1);
+  const std::string shape = shape_of(many);
+  EXPECT_NE(shape.find("a dict of 1001 keys"), std::string::npos);
+  EXPECT_TRUE(shape.ends_with(", ...")) << shape;
+  EXPECT_LT(shape.size(), 1500U);
+}
+
 TEST(TaskOfALongQuestion, IsTheContextItself) {
   const std::string text(kMaxQuestionChars + 1, 'x');
   const Task task = task_of({of(Role::user, text)});
