@@ -70,6 +70,8 @@ class TagReader {
  private:
   // ---- Members ----------------------------------------------------------------------------------
 
+  // Only the first error is kept. Readers go on with an empty value after it, so that most of
+  // them need not ask whether another one failed; read() does, at the end.
   void fail(const std::string& where, std::string what, Errc code = Errc::invalid) {
     if (!error_) error_ = Error{code, where + ": " + std::move(what)};
   }
@@ -311,6 +313,7 @@ class TagReader {
       const NodeId few = rules_.repeat(any, 0, static_cast<std::uint32_t>(*most));
       text = rules_.add(node::Lexeme{rules_.add(node::Both{{text, few}})});
     }
+    // A limit of characters is part of the lexeme, and one of tokens counts around it.
     const auto most = integer(format, "max_tokens");
     return most ? add_max_tokens(rules_, text, static_cast<std::uint32_t>(*most)) : text;
   }
@@ -482,6 +485,7 @@ class TagReader {
     }
     return add_dispatch(rules_, std::move(dispatch));
   }
+  // The dispatch has read the trigger when it enters the way, so only the rest of `begin` follows.
   Dispatch::Way way_of(const std::string& trigger, const std::string& begin, NodeId rest) {
     return {trigger, rules_.sequence({rules_.literal(begin.substr(trigger.size())), rest})};
   }

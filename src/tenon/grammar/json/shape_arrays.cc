@@ -1,4 +1,7 @@
-// Shapes of arrays.
+// Shapes of arrays. What a node demands is one shape. What breaks it is a list of shapes, one for
+// each rule and each way to break it: arrays that break several rules fit several shapes, which is
+// allowed. Where a shape cannot say how a rule is broken (two items that are equal, items that are
+// not evaluated), it allows more and asks for a check of the finished value.
 
 #include <algorithm>
 
@@ -27,6 +30,7 @@ std::vector<ArrayShape> ArrayShapes::rules_of(NodeId id, bool negated) {
   const schema::Node& node = work_.node(id);
   std::vector<ArrayShape> result;
   if (!node.types.contains(Type::array)) {
+    // A shape without rules has all arrays.
     return negated ? std::vector<ArrayShape>(1) : std::vector<ArrayShape>{};
   }
   if (node.values && negated) return no_values_of(*this, work_, id, node.arrays != nullptr);
@@ -50,12 +54,14 @@ std::vector<ArrayShape> ArrayShapes::rules_of(NodeId id, bool negated) {
     return {std::move(shape)};
   }
   for (const Counts& counts : outside(rules.length)) result.push_back({.length = counts});
+  // Item i is there and wrong, whatever stands before it.
   for (std::size_t i = 0; i < rules.prefix.size(); ++i) {
     ArrayShape shape{.length = {.least = i + 1}};
     shape.prefix.assign(i, Terms::kAnything);
     shape.prefix.push_back(terms_.negation(terms_.node(rules.prefix[i])));
     result.push_back(std::move(shape));
   }
+  // At least one of the items behind the prefix is wrong: it does not matter which.
   if (rules.items) {
     const Term violated = terms_.negation(terms_.node(*rules.items));
     result.push_back(
@@ -96,6 +102,7 @@ void ArrayShapes::add_unevaluated(NodeId id, std::vector<ArrayShape>& shapes) {
         add_evaluated(*rules, evaluates_all, terms_, shape);
       }
     }
+    // An item that is not evaluated by its place may still be evaluated because it fits `contains`.
     if (!node.values && shape.evaluated != Counts::kUnbounded) {
       std::vector<Term> fitting = shape.evaluating;
       fitting.push_back(terms_.node(*node.arrays->unevaluated));
@@ -112,6 +119,7 @@ void ArrayShapes::add_unevaluated(NodeId id, std::vector<ArrayShape>& shapes) {
   }
 }
 
+// Looks at each place by itself, so it also has mixtures of the values; the check takes them out.
 ArrayShape ArrayShapes::superset_of(const std::vector<const json::Value*>& values) {
   ArrayShape shape{.length = {.least = Counts::kUnbounded, .most = 0}, .needs_check = true};
   std::vector<std::vector<Term>> items;
@@ -166,12 +174,14 @@ std::optional<ArrayShape> ArrayShapes::meet(const ArrayShape& a, const ArrayShap
       result.contained.push_back(contained);
     }
   }
+  // Each count multiplies the states in which an array can be.
   if (result.contained.size() > work_.limits().max_counted) {
     result.contained.resize(work_.limits().max_counted);
     result.needs_check = true;
   }
   merge_sorted(result.excluded, a.excluded);
   merge_sorted(result.excluded, b.excluded);
+  // Behind the shorter prefix, the `items` of that shape apply to the places of the longer one.
   const std::size_t prefix = std::max(a.prefix.size(), b.prefix.size());
   for (std::size_t i = 0; i < prefix; ++i) {
     result.prefix.push_back(terms_.all_of({i < a.prefix.size() ? a.prefix[i] : a.items,

@@ -1,4 +1,7 @@
-// Shapes of numbers.
+// Shapes of numbers. A shape is a set that one scanner can follow digit by digit: bounds, divisors,
+// excluded numbers, or a list of values. Numbers stay decimal text, as the schema has them, since
+// doubles would round bounds and multiples. Integers and fractions are two types of the schema and
+// one kind of shape: an integer is a multiple of 1, a fraction is not.
 
 #include <algorithm>
 #include <functional>
@@ -58,7 +61,10 @@ std::vector<NumberShape> NumberShapes::rules_of(NodeId id, bool negated) {
     }
   }
   if (negated) {
+    // A rule that is left out must not make its negation narrower: then any number breaks it.
     if ((!integers && !fractions) || is_left_out) return std::vector<NumberShape>(1);
+    // Each alternative breaks one rule. A bound that is broken is the opposite bound, which has the
+    // number itself if the rule excludes it, and the other way round.
     if (!integers) result.push_back({{.multiples = {"1"}}});
     if (!fractions) result.push_back({{.no_multiples = {"1"}}});
     if (node.values) result.push_back({{.excluded = std::move(values)}});
@@ -182,6 +188,8 @@ std::optional<NumberShape> NumberShapes::meet(const NumberShape& a, const Number
     result.set.values = b.set.values;
   }
   if (result.set.values) return settled(std::move(result));
+  // Whether divisors leave any number between the bounds is asked by is_possible(), which costs
+  // more.
   if (result.set.minimum && result.set.maximum) {
     const auto order = json::compare(json::decimal_of(result.set.minimum->value),
                                      json::decimal_of(result.set.maximum->value));

@@ -1,3 +1,8 @@
+// Sets of nodes are found like reachable vertices, but with counts: each node knows how many of its
+// parts are missing, and joins the set when that is 0 (settled_nodes). Each edge is looked at once,
+// so it takes linear time, also where rules contain themselves, and no recursion. A choice waits
+// for one part and a sequence for all; what begins with nothing missing is a literal, for example.
+
 #include "tenon/grammar/print/outline.h"
 
 #include <algorithm>
@@ -70,6 +75,8 @@ std::vector<bool> nodes_with_texts(const Rules& rules, bool must_be_empty) {
     if (std::holds_alternative<node::Choice>(node) || std::holds_alternative<node::Rule>(node)) {
       return parts == 0 ? kNever : 1;
     }
+    // A leaf of any other kind (a pattern, JSON) has texts; whether the empty one is among
+    // them is not looked into. A sequence without parts is the empty text.
     if (parts == 0 && !std::holds_alternative<node::Sequence>(node)) {
       return must_be_empty ? kNever : 0;
     }
@@ -117,6 +124,7 @@ std::string Names::make(std::string_view wish) {
   for (char& c : name) {
     if (spelling_(c) != 0) c = spelling_(c);
   }
+  // The last number of a name is kept, so that many equal wishes do not try all numbers each time.
   std::string unique = name;
   for (std::size_t& last = last_[name]; !taken_.insert(unique).second;) {
     last = std::max<std::size_t>(last, 1) + 1;

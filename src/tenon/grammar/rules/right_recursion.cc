@@ -61,6 +61,9 @@ void for_each_end(const Node& node, F f) {
   }
 }
 
+// Nodes of the solution are added to result_, a copy of the rules, so that ids of rules_ stay valid
+// in it. Bodies are exchanged only in take(), because until then other cycles are still read from
+// the rules as they came.
 class Solver {
  public:
   explicit Solver(const Rules& rules) : rules_(rules) {}
@@ -134,6 +137,8 @@ class Solver {
         if (term.then != kNoRule && term.text && begins_with_cycle(*term.text)) return false;
       }
     }
+    // Elimination: once its own loop is closed, a rule is put into those after it, so each of them
+    // only refers to itself and to later ones.
     for (std::size_t i = 0; i < cycle.size(); ++i) {
       Equation& own = equations[cycle[i]];
       close(own, cycle[i]);

@@ -46,6 +46,8 @@ class Speller {
         in_json_(spelling == Spelling::in_json),
         takes_all_(spelling == Spelling::copied) {}
 
+  // Parts have smaller ids than the nodes that they are in, so one pass in the order of the ids
+  // finds each part already copied. Rules are declared before, since nodes refer to them in cycles.
   Expected<NodeId> run() {
     for (RuleId rule = 0; rule < from_.rule_count(); ++rule) {
       rules_.push_back(to_.declare(from_.rule(rule).name));
@@ -91,6 +93,8 @@ class Speller {
     }
     return to_.choice({plain, known->second});
   }
+  // A byte below 0x80 is a character and may need an escape. Others are parts of a character, which
+  // JSON never escapes.
   NodeId copy(const node::Bytes& node) {
     if (!in_json_) return to_.add(node);
     std::vector<CodePointSet::Range> ascii;
@@ -141,7 +145,8 @@ class Speller {
   NodeId copy(const node::Later&) { return fail("what is made later"); }
 
   NodeId any_text() { return to_.repeat(characters(CodePointSet::all()), 0, node::kUnbounded); }
-  // Every text except those of `part`.
+  // Every text except those of `part`. In a string the complement alone would also have texts that
+  // are no inside of a string, such as a quotation mark without its backslash.
   NodeId but(NodeId part) {
     const NodeId others = to_.add(node::Complement{part});
     return in_json_ ? to_.add(node::Both{{any_text(), others}}) : others;
