@@ -173,6 +173,20 @@ TEST(EndSearch, FindsAnotherEndWhereTheFirstHasTooManyTokens) {
   EXPECT_EQ(fewest, 5U);  // three tokens between the two
 }
 
+// Other ways take what the first one has left, so a call costs no more than it is allowed.
+TEST(EndSearch, SharesItsStepsAmongAllSearches) {
+  const auto grammar = grammar_for_test(
+      R"(start: "<" ("cccc" | "cc" "abab" | "ddddd" | "d" "ababab" | "ababababab") ">")",
+      Syntax::lark);
+  ASSERT_TRUE(grammar) << grammar.error().message;
+  Matcher matcher(*grammar);
+  EXPECT_TRUE(matcher.tokens_to_end(/*most=*/6, /*max_steps=*/100));
+  EXPECT_TRUE(matcher.tokens_to_end(/*most=*/5, /*max_steps=*/5000));
+  const auto tokens = matcher.tokens_to_end(/*most=*/5, /*max_steps=*/100);
+  ASSERT_FALSE(tokens);
+  EXPECT_EQ(tokens.error().code, Errc::limit_exceeded);
+}
+
 // The needs of the lexeme's end are known from afar: a few steps for each byte.
 TEST(EndSearch, GoesThroughALongLexemeAtOnce) {
   const std::pair<std::shared_ptr<Grammar>, std::size_t> rows[] = {

@@ -54,8 +54,9 @@ EndParts parts_of(const Symbols& symbols) {
 
 class Search {
  public:
-  Search(Machine& machine, std::string_view text, std::size_t max_steps)
-      : machine_(machine), text_(text), text_size_(text.size()), steps_left_(max_steps) {}
+  // Takes its steps from `steps_left`, which other searches share.
+  Search(Machine& machine, std::string_view text, std::size_t& steps_left)
+      : machine_(machine), text_(text), text_size_(text.size()), steps_left_(steps_left) {}
 
   // The symbols of the way from `state` to an end.
   std::optional<Symbols> run(StateId state) {
@@ -175,7 +176,7 @@ class Search {
   Machine& machine_;
   std::string text_;  // the text that led to the first state, and the text read from there
   const std::size_t text_size_;
-  std::size_t steps_left_;
+  std::size_t& steps_left_;
   std::vector<Node> nodes_;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> open_;
   std::unordered_set<StateId> met_;
@@ -200,13 +201,17 @@ struct Choice {
   StateId state = 0;
 };
 
-// The choices at `state`, to which `read` led; nothing if there are too many to try.
-std::vector<Choice> choices_at(Machine& machine, StateId state, const std::string& read) {
+// The choices at `state`, to which `read` led; nothing if there are too many to try, or if there
+// are no steps left.
+std::vector<Choice> choices_at(Machine& machine, StateId state, const std::string& read,
+                               std::size_t& steps_left) {
   std::vector<Choice> choices;
   const regex::ByteSet readable = machine.readable(state);
   for (unsigned i = 0; i < 256; ++i) {
     const auto byte = static_cast<std::uint8_t>(i);
     if (!readable.contains(byte)) continue;
+    if (steps_left == 0) return {};
+    --steps_left;
     const StateId after =
         answer(machine, machine.step(state, byte), read + static_cast<char>(byte));
     if (after == 0) continue;
@@ -221,7 +226,8 @@ std::vector<Choice> choices_at(Machine& machine, StateId state, const std::strin
 std::optional<EndParts> find_end(Machine& machine, StateId state, std::string_view text,
                                  std::size_t max_steps,
                                  const std::function<bool(const EndParts&)>& fits) {
-  auto first = Search(machine, text, max_steps).run(state);
+  std::size_t steps_left = max_steps;
+  auto first = Search(machine, text, steps_left).run(state);
   if (!first) return std::nullopt;
   EndParts parts = parts_of(*first);
   if (fits(parts)) return parts;
@@ -236,13 +242,14 @@ std::optional<EndParts> find_end(Machine& machine, StateId state, std::string_vi
     std::string read = begun;
     for (std::size_t i = 0; i < way.symbols.size() && at != 0; ++i) {
       const std::int32_t symbol = way.symbols[i];
-      const auto choices = i < way.chosen ? std::vector<Choice>{} : choices_at(machine, at, read);
+      const auto choices =
+          i < way.chosen ? std::vector<Choice>{} : choices_at(machine, at, read, steps_left);
       for (const Choice& choice : choices) {
         if (choice.byte == symbol) continue;
         if (ways.size() == kMaxWays) return std::nullopt;
         const auto rest =
-            Search(machine, read + static_cast<char>(choice.byte), max_steps).run(choice.state);
-        if (machine.error()) return std::nullopt;
+            Search(machine, read + static_cast<char>(choice.byte), steps_left).run(choice.state);
+        if (machine.error() || steps_left == 0) return std::nullopt;
         Symbols symbols(way.symbols.begin(), way.symbols.begin() + static_cast<std::ptrdiff_t>(i));
         symbols.push_back(choice.byte);
         if (rest) symbols.insert(symbols.end(), rest->begin(), rest->end());

@@ -31,8 +31,8 @@ using EndParts = std::vector<EndPart>;
 /// one. The result is short in bytes, but not always the shortest. If `fits` rejects it, because it
 /// may be long in tokens (one tool's name may have fewer bytes and another's fewer tokens), up to
 /// 64 other ways are tried, at places where the first way has a choice of few bytes. nullopt if
-/// none was found, with `max_steps` steps of the machine for each, or if the machine reached a
-/// limit.
+/// none was found with `max_steps` steps of the machine for all of them together, or if the machine
+/// reached a limit.
 [[nodiscard]] std::optional<EndParts> find_end(Machine& machine, StateId state,
                                                std::string_view text, std::size_t max_steps,
                                                const std::function<bool(const EndParts&)>& fits);

@@ -87,8 +87,7 @@ class Matcher {
   [[nodiscard]] std::size_t bytes_to_end();
   /// At most `most` tokens that lead the text to a place where it may end: few tokens, though not
   /// always the fewest; none at such a place. Each token is the longest prefix of the remaining
-  /// bytes. Fails with `limit_exceeded` if no such way is found in so many steps of the machine; in
-  /// up to 64 times as many, if the way that is shortest in bytes has more than `most` tokens.
+  /// bytes. Fails with `limit_exceeded` if no such way is found in so many steps of the machine.
   [[nodiscard]] Expected<std::vector<vocab::TokenId>> tokens_to_end(
       std::size_t most = std::numeric_limits<std::size_t>::max(), std::size_t max_steps = 50'000);
 
