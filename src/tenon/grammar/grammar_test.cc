@@ -194,7 +194,7 @@ TEST(Grammar, MasksThatAreFilledGiveStepsBack) {
   for (std::size_t i = 0; i < 8; ++i) {
     EXPECT_FALSE(fills(grammar, "x" + std::string(400 + i, 'a')));
   }
-  EXPECT_FALSE(fills(grammar, other(most))) << "a sixteenth of the steps is left";
+  EXPECT_FALSE(fills(grammar, other(most))) << "a quarter of the steps is left";
   for (int i = 0; i < 4 * 256; ++i) ASSERT_TRUE(fills(grammar, ""));
   EXPECT_TRUE(fills(grammar, other(most)));
 }

@@ -42,7 +42,9 @@ void ShapeWork::fail(Error error) {
 
 bool ShapeWork::spend(std::uint64_t steps) {
   constexpr std::uint64_t kTellAfter = 1000;
-  steps_ += steps + terms_.take_steps();
+  steps += terms_.take_steps();
+  steps_ += steps;
+  spent_ += steps;
   const bool is_enough = on_steps_ ? steps_ > kTellAfter && !on_steps_(std::exchange(steps_, 0))
                                    : steps_ > limits_.max_steps;
   if (is_enough) {

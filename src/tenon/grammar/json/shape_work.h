@@ -23,8 +23,10 @@ class ShapeWork {
     std::size_t max_alternatives = 64;  ///< In a product of unions; more become a check.
     std::size_t max_union = 1000;       ///< In a union alone; more become a check.
     /// How often two shapes are compared, for one term and in all; beyond that they become a check.
+    /// A comparison counts once more for each steps_per_test that it takes.
     std::size_t max_tests = 300;
     std::size_t max_all_tests = 5000;
+    std::uint64_t steps_per_test = 600;
     /// The cost of all questions together, at some 50 ns each; more is an error.
     std::uint64_t max_steps = 6'000'000;
     std::size_t max_counted = 3;  ///< The number of `contained` or `some` of one shape; more become
@@ -60,8 +62,15 @@ class ShapeWork {
   /// Counts work; false: there is an error. Code that walks over the contents of shapes must call
   /// it.
   bool spend(std::uint64_t steps);
-  /// Counts a comparison of two shapes; see Limits::max_all_tests.
-  void count_test() { ++tests_; }
+  /// All steps so far.
+  [[nodiscard]] std::uint64_t spent() const { return spent_; }
+  /// Counts a comparison of two shapes that took so many steps, and returns what it counts as; see
+  /// Limits::max_all_tests.
+  std::size_t count_test(std::uint64_t steps) {
+    const auto count = static_cast<std::size_t>(1 + steps / limits_.steps_per_test);
+    tests_ += count;
+    return count;
+  }
   [[nodiscard]] bool may_test() const { return tests_ <= limits_.max_all_tests && !error_; }
   /// Calls `call` now and then with the steps since the last time; false: stop. It replaces
   /// Limits::max_steps.
@@ -104,6 +113,7 @@ class ShapeWork {
   regex::Expr any_text_;
   std::size_t depth_ = 0;  // nested questions about terms
   std::size_t tests_ = 0;
+  std::uint64_t spent_ = 0;
   std::optional<Error> error_;
   std::function<void(const Error&)> on_error_;
   std::uint64_t steps_ = 0;  // not yet reported to on_steps

@@ -170,10 +170,11 @@ typename TermShapes<Rules>::Alternatives TermShapes<Rules>::conjunction(
       }
       if (opposite != nullptr && *opposite &&
           std::ranges::none_of(**opposite, [&](const Shape& other) {
-            ++tests;
-            shapes_.work.count_test();
+            const std::uint64_t before = shapes_.work.spent();
             const auto met = rules_.meet(shape, other);
-            return met && !is_surely_impossible(*met);
+            const bool is_possible = met && !is_surely_impossible(*met);
+            tests += shapes_.work.count_test(shapes_.work.spent() - before);
+            return is_possible;
           })) {
         next.push_back(shape);
         continue;

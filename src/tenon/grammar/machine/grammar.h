@@ -83,7 +83,7 @@ class Grammar {
   };
 
   static constexpr std::size_t kLongestRefused = 10'000;  // longest remembered text
-  static constexpr unsigned kMostHalvings = 4;
+  static constexpr unsigned kMostHalvings = 2;
 
   // All of these are called with the lock.
   [[nodiscard]] const Error* refusal_after(std::string_view read) const;

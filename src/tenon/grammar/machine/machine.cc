@@ -39,6 +39,9 @@ std::uint64_t key(std::uint32_t high, std::uint32_t low) {
   return std::uint64_t{high} << 32U | low;
 }
 
+// The steps of a mask that a step of an expression counts as: it takes some 100 ns.
+constexpr std::uint64_t kPerExpressionStep = 2;
+
 Error too_many(std::uint64_t steps, const char* what) {
   return {Errc::limit_exceeded, "grammar: more than " + std::to_string(steps) + " steps " + what};
 }
@@ -95,12 +98,13 @@ void Machine::add_work(std::uint64_t steps) {
 void Machine::begin_mask(std::uint64_t fraction) {
   begin_byte();
   mask_begun_ = work_;
+  expressions_begun_ = expressions_.steps_used();
   mask_limit_ = limits_.max_mask_steps / fraction;
   walked_ = 0;
   is_in_mask_ = true;
-  if (fraction == 1) return;
-  expressions_.set_max_steps(
-      std::min(limits_.max_expression_steps, expressions_.steps_used() + mask_limit_));
+  // Expressions stop by themselves, within work that this machine does not see.
+  expressions_.set_max_steps(std::min(limits_.max_expression_steps,
+                                      expressions_begun_ + mask_limit_ / kPerExpressionStep));
 }
 
 void Machine::end_mask() {
@@ -115,7 +119,10 @@ void Machine::add_walked(std::uint64_t nodes) {
 }
 
 void Machine::check_mask() {
-  if (is_in_mask_ && work_ - mask_begun_ + walked_ > mask_limit_) [[unlikely]] {
+  if (!is_in_mask_) return;
+  const std::uint64_t of_expressions =
+      kPerExpressionStep * (expressions_.steps_used() - expressions_begun_);
+  if (work_ - mask_begun_ + walked_ + of_expressions > mask_limit_) [[unlikely]] {
     fail_by_one_call(
         too_many(mask_limit_, "for one mask: there are too many ways to read the text"));
   }
@@ -389,6 +396,11 @@ CellId Machine::joined(std::vector<CellId> cells, unsigned depth) {
   }
   joins_[as_given].cell = cell;
   return cell;
+}
+
+bool Machine::has_mask_used_up_expressions() const {
+  return is_in_mask_ && expressions_.max_steps() < limits_.max_expression_steps &&
+         expressions_.steps_used() > expressions_.max_steps();
 }
 
 void Machine::fail_by_one_call(Error error) {
@@ -682,7 +694,10 @@ std::uint32_t Machine::left(StateId state) {
 }
 
 void Machine::fail(Error error) {
-  if (!error_) error_ = std::move(error);
+  if (error_) return;
+  // Then it was the mask's limit that stopped the expressions, and not that of all of them.
+  is_limit_of_one_call_ = is_limit_of_one_call_ || has_mask_used_up_expressions();
+  error_ = std::move(error);
 }
 
 std::size_t Machine::memory_bytes() const {

@@ -94,7 +94,8 @@ struct MachineLimits {
   /// Calls of all kinds for one byte, or for the beginning, including those that find out which
   /// values are possible.
   std::uint64_t max_work = 6'000'000;
-  std::uint64_t max_mask_steps = 10'000'000;  ///< The limit for one mask.
+  /// The limit for one mask. A step of its expressions counts as two.
+  std::uint64_t max_mask_steps = 1'000'000;
   /// The limit for one text: this number, plus a number for each of its bytes and calls.
   std::uint64_t max_text_steps = 10'000'000;
   std::uint64_t steps_per_byte = 2'000;
@@ -177,8 +178,8 @@ class Machine {
   /// The first limit that was reached; states made after it are dead.
   [[nodiscard]] const std::optional<Error>& error() const { return error_; }
   void fail(Error error);
-  /// Work from now on counts against max_mask_steps, or a fraction of it; expressions may take as
-  /// many steps too.
+  /// Work from now on counts against max_mask_steps, or a fraction of it, and so do the steps of
+  /// expressions.
   void begin_mask(std::uint64_t fraction = 1);
   void end_mask();
   /// The limit was that of a single byte or mask, so what was read before did not contribute.
@@ -258,6 +259,7 @@ class Machine {
   StateId intern();
   void begin_byte();
   void check_mask();
+  [[nodiscard]] bool has_mask_used_up_expressions() const;
   void fail_by_one_call(Error error);
   void fail_as_ambiguous();
 
@@ -297,7 +299,8 @@ class Machine {
   std::uint64_t work_ = 0;        // without expressions
   std::uint64_t byte_begun_ = 0;  // work_ when the byte began
   std::uint64_t mask_begun_ = 0;
-  std::uint64_t walked_ = 0;  // for the current mask, in steps
+  std::uint64_t expressions_begun_ = 0;  // their steps when the mask began
+  std::uint64_t walked_ = 0;             // for the current mask, in steps
   std::uint64_t mask_limit_ = 0;
   bool is_in_mask_ = false;
   std::vector<FrameId> asked_;  // frames whose least() is being computed
