@@ -91,6 +91,15 @@ std::optional<std::size_t> end_of_old_turns(const std::vector<Message>& messages
   return last - 1;
 }
 
+bool are_old_turns_long(const std::vector<Message>& messages) {
+  const auto end = end_of_old_turns(messages);
+  if (!end) return false;
+  const auto begin = messages.begin();
+  const std::vector<Message> head(begin, begin + kHead);
+  const std::vector<Message> before(begin, begin + static_cast<std::ptrdiff_t>(*end));
+  return 5 * (size_of(before) - size_of(head)) >= size_of(messages);
+}
+
 std::string summary_question(std::size_t max_words, const std::string& variables) {
   std::string text =
       "Your context is nearly full. What you answer now takes the place of the turns above, which "

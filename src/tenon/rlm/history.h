@@ -30,6 +30,10 @@ bool cut_turns(std::vector<message::Message>& messages, std::size_t most, std::s
 [[nodiscard]] std::optional<std::size_t> end_of_old_turns(
     const std::vector<message::Message>& messages);
 
+/// Whether turns before the last one are a fifth of the conversation: fewer are not worth a
+/// summary.
+[[nodiscard]] bool are_old_turns_long(const std::vector<message::Message>& messages);
+
 /// What a model is asked so that it sums up the conversation. `variables` is the text of
 /// variables_text().
 [[nodiscard]] std::string summary_question(std::size_t max_words, const std::string& variables);

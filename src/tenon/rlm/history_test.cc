@@ -94,6 +94,13 @@ TEST(History, ASummaryTakesThePlaceOfAllTurnsButTheLast) {
   EXPECT_THAT(texts(messages), ElementsAre("s", "q", "all notes", HasSubstr("Go on"), "g", "h"));
 }
 
+TEST(History, FewOldTurnsAreNotWorthASummary) {
+  EXPECT_FALSE(are_old_turns_long(conversation({})));
+  EXPECT_FALSE(are_old_turns_long(conversation({kLong, kLong})));
+  EXPECT_FALSE(are_old_turns_long(conversation({"a", "b", kLong, kLong})));
+  EXPECT_TRUE(are_old_turns_long(conversation({"a", kLong, kLong, kLong})));
+}
+
 TEST(History, OlderTurnsAreLeftOutAndASummaryStays) {
   std::vector<Message> messages = conversation({"a", "b", "c", "d", "e", "f", "g", "h"});
   put_summary(messages, 4, "notes", "");

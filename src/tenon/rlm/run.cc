@@ -495,7 +495,7 @@ bool Run::make_room() {
   const auto fills_up = [&] { return part > 0 && is_fuller_than(part); };
   if (fills_up()) static_cast<void>(cut_turns(session_.messages, kFirstCut, kFirstCut));
   if (fills_up()) static_cast<void>(cut_turns(session_.messages, kSecondCut, kFirstCut));
-  if (fills_up()) static_cast<void>(sum_up());
+  if (fills_up() && are_old_turns_long(session_.messages)) static_cast<void>(sum_up());
   while (is_fuller_than(std::max(part, kFull))) {
     if (!shrink(/*may_sum_up=*/part > 0)) return false;
   }
