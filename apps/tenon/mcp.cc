@@ -223,17 +223,12 @@ std::string text_of_member(const Value& object, std::string_view key) {
   return members == nullptr ? std::string() : text_member(*members, key);
 }
 
-std::string too_many(const Value* id) {
-  const Object error{{"code", -32000},
-                     {"message", "4 calls that take long are under way: wait for one of them"}};
-  return json::to_string(
-      Object{{"jsonrpc", "2.0"}, {"id", id == nullptr ? Value() : *id}, {"error", error}});
-}
-
-// Calls on threads of their own, at most 4 at once. Its end cancels them and waits for them.
+// Calls on threads of their own, at most kMost at once. Its end cancels them and waits for them.
 // Thread-safe.
 class LongCalls {
  public:
+  static constexpr std::size_t kMost = 4;
+
   LongCalls() = default;
   LongCalls(const LongCalls&) = delete;
   LongCalls& operator=(const LongCalls&) = delete;
@@ -266,7 +261,6 @@ class LongCalls {
   }
 
  private:
-  static constexpr std::size_t kMost = 4;
   struct One {
     std::string key;
     CancelToken cancel;
@@ -277,6 +271,14 @@ class LongCalls {
   std::mutex mutex_;
   std::list<std::unique_ptr<One>> calls_;  // guarded by mutex_
 };
+
+std::string too_many(const Value* id) {
+  const Object error{{"code", -32000},
+                     {"message", std::to_string(LongCalls::kMost) +
+                                     " calls that take long are under way: wait for one of them"}};
+  return json::to_string(
+      Object{{"jsonrpc", "2.0"}, {"id", id == nullptr ? Value() : *id}, {"error", error}});
+}
 
 // ---- pipes
 

@@ -32,65 +32,57 @@ bool is_failure(FinishReason reason) {
   return reason == FinishReason::error || reason == FinishReason::cancelled;
 }
 
-}  // namespace
-
-class ChatAnswer::ChoiceSink final : public message::ChatSink {
+// Passes the tokens and runs of one strand of a recording on to it. `recording` may be null: then
+// it asks for none.
+class RecordedSink : public message::ChatSink {
  public:
-  ChoiceSink(std::shared_ptr<ChatAnswer> answer, unsigned choice)
-      : answer_(std::move(answer)), choice_(choice) {}
-  void on_event(const message::ChatEvent& event,
-                const std::vector<message::TokenLogprob>& logprobs) override {
-    answer_->on_event(choice_, event, logprobs);
-  }
-  bool watches() const override { return recording() != nullptr; }
-  std::uint32_t watched_logprobs() const override {
-    return recording() == nullptr ? 0 : recording()->logprobs();
-  }
-  void on_run(const message::RunBegin& run) override { recording()->run(choice_, run); }
-  void on_made(const message::MadeToken& token) override { recording()->made(choice_, token); }
-  void on_piece(const message::MadePiece& piece) override { recording()->piece(choice_, piece); }
-  void on_run_end(const message::RunEnded& end) override { recording()->run_end(choice_, end); }
-  void on_own_tools(const message::OwnTools& tools) override {
-    recording()->own_tools(choice_, tools);
-  }
-  void on_tool_run(const message::ToolRun& run) override { recording()->tool_run(choice_, run); }
-  std::shared_ptr<message::ChatSink> inside(std::string_view part) const override;
-
- private:
-  [[nodiscard]] record::Recording* recording() const { return answer_->options_.recording.get(); }
-
-  const std::shared_ptr<ChatAnswer> answer_;
-  const unsigned choice_;
-};
-
-namespace {
-
-/// Records an answer that is made inside of a choice.
-class InsideSink final : public message::ChatSink {
- public:
-  InsideSink(std::shared_ptr<record::Recording> recording, unsigned strand)
+  RecordedSink(std::shared_ptr<record::Recording> recording, unsigned strand)
       : recording_(std::move(recording)), strand_(strand) {}
-  void on_event(const message::ChatEvent& /*event*/,
-                const std::vector<message::TokenLogprob>& /*logprobs*/) override {}
-  bool watches() const override { return true; }
-  std::uint32_t watched_logprobs() const override { return recording_->logprobs(); }
+  [[nodiscard]] bool watches() const override { return recording_ != nullptr; }
+  [[nodiscard]] std::uint32_t watched_logprobs() const override {
+    return recording_ == nullptr ? 0 : recording_->logprobs();
+  }
   void on_run(const message::RunBegin& run) override { recording_->run(strand_, run); }
   void on_made(const message::MadeToken& token) override { recording_->made(strand_, token); }
   void on_piece(const message::MadePiece& piece) override { recording_->piece(strand_, piece); }
   void on_run_end(const message::RunEnded& end) override { recording_->run_end(strand_, end); }
 
- private:
+ protected:
   const std::shared_ptr<record::Recording> recording_;
   const unsigned strand_;
 };
 
+// Records an answer that is made inside of a choice, and sends none of it.
+class InsideSink final : public RecordedSink {
+ public:
+  using RecordedSink::RecordedSink;
+  void on_event(const message::ChatEvent& /*event*/,
+                const std::vector<message::TokenLogprob>& /*logprobs*/) override {}
+};
+
 }  // namespace
 
-std::shared_ptr<message::ChatSink> ChatAnswer::ChoiceSink::inside(std::string_view part) const {
-  const auto& recording = answer_->options_.recording;
-  if (recording == nullptr) return nullptr;
-  return std::make_shared<InsideSink>(recording, recording->inside(choice_, part));
-}
+// The strand of a choice has its number.
+class ChatAnswer::ChoiceSink final : public RecordedSink {
+ public:
+  ChoiceSink(std::shared_ptr<ChatAnswer> answer, unsigned choice)
+      : RecordedSink(answer->options_.recording, choice), answer_(std::move(answer)) {}
+  void on_event(const message::ChatEvent& event,
+                const std::vector<message::TokenLogprob>& logprobs) override {
+    answer_->on_event(strand_, event, logprobs);
+  }
+  void on_own_tools(const message::OwnTools& tools) override {
+    recording_->own_tools(strand_, tools);
+  }
+  void on_tool_run(const message::ToolRun& run) override { recording_->tool_run(strand_, run); }
+  [[nodiscard]] std::shared_ptr<message::ChatSink> inside(std::string_view part) const override {
+    if (recording_ == nullptr) return nullptr;
+    return std::make_shared<InsideSink>(recording_, recording_->inside(strand_, part));
+  }
+
+ private:
+  const std::shared_ptr<ChatAnswer> answer_;
+};
 
 ChatAnswer::ChatAnswer(Options options, std::shared_ptr<http::Exchange> exchange, Metrics& metrics,
                        Workers& workers)
