@@ -25,25 +25,24 @@ const folder = mkdtempSync(join(tmpdir(), "tenon-inspector-"));
 const records = join(folder, "records");
 const names = await writeSamples(records);
 writeFileSync(join(folder, "tenon.toml"), `[server]\nport = 0\nrecord = ${JSON.stringify(records)}\n[[model]]\nname = "tenon-tiny"\npath = ${JSON.stringify(join(root, "models/tenon-tiny.gguf"))}\n`);
-const server = spawn(values.tenon, ["serve", "--config", join(folder, "tenon.toml")], { stdio: ["ignore", "pipe", "pipe"] });
+const server = spawn(values.tenon, ["serve", "--config", join(folder, "tenon.toml")], { stdio: ["ignore", "pipe", "ignore"] });
 const ended = once(server, "exit");
 let browser;
 
 /// The address that the server tells when it is ready.
 async function addressOf(process) {
   let said = "";
-  for await (const piece of process.stderr) {
+  for await (const piece of process.stdout) {
     said += piece;
     const found = /http:\/\/127\.0\.0\.1:\d+/.exec(said);
     if (found) return found[0];
   }
-  throw new Error(`the server has ended: ${said}`);
+  throw new Error(`the server has ended, and said ${JSON.stringify(said)}`);
 }
 
 try {
   browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", "--disable-dev-shm-usage"] });
   const url = await addressOf(server);
-  server.stderr.resume();
   const page = await browser.newPage({ viewport: { width: 1400, height: 900 } });
   await page.goto(`${url}/inspector`);
   await page.getByRole("listbox", { name: "Answers, newest first" }).getByRole("option").first().waitFor();
