@@ -237,6 +237,8 @@ def test_a_question_is_cancelled_and_others_are_bounded(tmp_path):
             assert pong == {"jsonrpc": "2.0", "id": 6, "result": {}}
             for number in (1, 2, 3):
                 send(json.dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}}))
+            send('{"jsonrpc": "2.0", "id": 7, "method": "ping"}')
+            assert json.loads(process.stdout.readline())["id"] == 7  # so the cancellations were read before the model goes on
             may_go_on.set()
             answer_of_4 = json.loads(process.stdout.readline())
             assert answer_of_4["id"] == 4 and answer_of_4["result"]["structuredContent"]["answer"] == "done", answer_of_4

@@ -86,7 +86,7 @@ test("the waterfall of an answer whose tools the server ran", { skip }, async ()
   const page = await open(view("rounds", "view=waterfall"));
   const rows = page.getByRole("listbox", { name: "Runs and waits" });
   await rows.getByRole("option").nth(2).waitFor();
-  assert.deepEqual(await texts(rows.locator(".bar-label")), ["run 0", "tools", "run 1"]);
+  assert.deepEqual(await texts(rows.locator(".bar-label")), ["run 0", "tool look", "run 1"]);
   await close(page, "waterfall");
 });
 
