@@ -31,8 +31,8 @@
 namespace tenon::app {
 namespace {
 
+constexpr std::int64_t kClientLeft = 499;  // the status where the client left before the end
 // A recording has at most kMaxFileBytes, and one line more.
-constexpr std::int64_t kClientLeft = 499;
 constexpr std::size_t kMaxBytes = record::kMaxFileBytes + (std::size_t{1} << 20);
 
 struct ReplayOptions {
