@@ -74,6 +74,9 @@ struct Own {
   bool is_hosted = false;  // of a server that the request names
 };
 
+// Whether calls of a tool wait for the client. The two lists go before the rule, and `always` goes
+// before `never`. The rule between "always" and "never" asks for all tools but those that their
+// server calls read-only.
 bool needs_approval(const message::Approvals& approvals, const std::string& name,
                     const ToolOrigin& origin) {
   const auto has = [&](const std::vector<std::string>& names) {
@@ -101,6 +104,7 @@ class Request final : public message::ChatSinkBefore, public std::enable_shared_
     }
     if (common_->options.remembers) memory_ = std::make_shared<ToolMemory>();
     const message::Approvals& approvals = common_->options.approvals;
+    // A client that approves calls of some of our tools must see them. Then it sees those of all.
     const bool is_shown =
         approvals.rule != message::Approvals::Rule::never || !approvals.always.empty();
     for (const message::Tool& tool : ours_.list()) {
@@ -121,7 +125,7 @@ class Request final : public message::ChatSinkBefore, public std::enable_shared_
  private:
   /// A call in the messages that has no result.
   struct Open {
-    std::size_t message = 0;
+    std::size_t message = 0;  // index of the message with the call
     ToolCall call;
     bool runs = false;
     std::string result;  // if it does not run
@@ -185,6 +189,7 @@ class Request final : public message::ChatSinkBefore, public std::enable_shared_
 
 // ---- before the first answer
 
+// Keeps how a tool of ours_ is treated. `name` is the model's name for it.
 void Request::note(const std::string& name, const message::Approvals& approvals, bool is_shown,
                    bool is_hosted) {
   const ToolOrigin* const origin = ours_.origin(name);
@@ -200,7 +205,10 @@ const Own* Request::own_of(std::string_view name) const {
   return found == own_.end() ? nullptr : &found->second;
 }
 
-// Each server is a call of its own, so that they are asked at the same time.
+// Asks the servers that the request names. The toolbox has threads, limits and cancellation, so
+// each question is a call of a tool "list", made up here, with the index of the server as its
+// argument; the toolbox runs them at the same time. Their true results are in `found`, because a
+// ToolResult is only text. `waiting` counts the request as one under way until it has begun.
 void Request::look_up(const Toolbox& tools) {
   constexpr std::chrono::seconds kMost{30};
   struct Found {
@@ -240,6 +248,8 @@ void Request::look_up(const Toolbox& tools) {
                       self->add_hosted(server, std::move(told->second));
                       continue;
                     }
+                    // The question ended without an answer of ours: the toolbox says why, such as
+                    // "took longer".
                     const auto result =
                         std::ranges::find(results, server.label, &ToolResult::tool_call_id);
                     self->add_hosted(server, Unexpected(Error{Errc::unavailable, result->output}));
@@ -251,9 +261,13 @@ void Request::look_up(const Toolbox& tools) {
               {.cancel = cancel_, .deadline = std::min(deadline_, Clock::now() + kMost)});
 }
 
+// Adds the tools of one server, or tells the client that it has none and why. A client that has the
+// list from an earlier answer (is_listed) is told of a failure only.
 void Request::add_hosted(const message::HostedServer& server, Expected<HostedTools> found) {
   message::ServerTools told{.server = server.label, .tools = {}, .error = {}};
   if (found) {
+    // with() gives tools whose names are taken other names, so the new ones are found by
+    // comparison.
     const ToolSet before = ours_;
     ours_ = ours_.with(found->source, found->tools);
     for (const message::Tool& tool : ours_.list()) {
@@ -280,7 +294,9 @@ void Request::begin_later() {
   }
 }
 
-// Gives calls and choices of servers' tools the names that these have for the model.
+// Gives calls and choices of servers' tools the names that these have for the model. A client of
+// the Responses API writes the server's label and the tool's own name ("files", "read"); the model
+// knows the tool as "read", or as "files_read" if that was taken.
 void Request::name_tools() {
   using Key = std::pair<std::string_view, std::string_view>;  // server and tool
   std::map<Key, const std::string*> tools;
@@ -330,6 +346,8 @@ void Request::show_tools(const ToolSet& tools) {
   on_own_tools(shown);
 }
 
+// The order matters: client's tools take names first (beside), calls of the history are renamed
+// before the search looks at which tools the history uses, and open_calls() needs the names, too.
 Result<void, Refusal> Request::begin(Model& model) {
   const ToolSet all = ours_;
   show_tools(all);
@@ -348,6 +366,7 @@ Result<void, Refusal> Request::begin(Model& model) {
     answer_open(open, {});
     return ask(model);
   }
+  // Null: the model is being closed.
   const auto tools = common_->tools.lock();
   if (tools == nullptr) return ask(model);
   run_open(*tools, std::move(open));
@@ -356,6 +375,9 @@ Result<void, Refusal> Request::begin(Model& model) {
 
 // ---- calls that were decided on
 
+// The calls of ours in the messages that have no result: those that waited for the client's
+// approval. Each gets a result, because templates and models expect one for every call. Those that
+// were approved run, if they are in the assistant's last message; for an older one it is too late.
 std::vector<Request::Open> Request::open_calls() const {
   std::vector<Open> open;
   const std::vector<Message>& messages = request_.messages;
@@ -382,6 +404,9 @@ std::vector<Request::Open> Request::open_calls() const {
       const Own* const own = own_of(call.name);
       const auto found = decisions.find(call.id);
       const bool is_decided = found != decisions.end();
+      // A call is ours if the client said that it was one of a hosted server, or if only our
+      // approval rules explain why it has no result. Any other open call is the client's own
+      // business.
       const bool is_ours =
           hosted.contains(call.id) ||
           (own != nullptr && (own->needs_approval || (is_decided && own->is_hosted)));
@@ -440,6 +465,7 @@ void Request::answer_open(const std::vector<Open>& open, std::vector<ToolResult>
   std::map<std::size_t, std::vector<Message>> added;  // by the message with the calls
   auto result = results.begin();
   for (const Open& one : open) {
+    // `results` has one entry for each call that runs, in the order of `open`.
     ToolResult given{.tool_call_id = one.call.id, .output = one.result, .is_error = true};
     if (one.runs && result != results.end()) {
       given = std::move(*result++);
@@ -465,6 +491,8 @@ void Request::answer_open(const std::vector<Open>& open, std::vector<ToolResult>
 
 // ---- events of an answer
 
+// The model numbers the calls of each answer from 0. The client gets one answer made of several,
+// without our calls: numbers_ has the client's number for each, or nothing for one of ours.
 void Request::on_event(const ChatEvent& event, const std::vector<TokenLogprob>& logprobs) {
   round_.add(event);
   if (const auto* const finish = std::get_if<message::Finish>(&event)) {
@@ -481,18 +509,21 @@ void Request::on_event(const ChatEvent& event, const std::vector<TokenLogprob>& 
     pass_call(event, call_end->index, logprobs);
   } else if (std::holds_alternative<message::ContentDelta>(event)) {
     pass_text(event, logprobs);
+    // The diagnostic on control tokens in data would come again with each round; once is enough.
   } else if (rounds_ == 0 || !std::holds_alternative<message::Diagnostic>(event) ||
              std::get<message::Diagnostic>(event).code != kTaintUnenforced) {
     sink_->on_event(event, logprobs);
   }
 }
 
+// A blank line separates the texts of two rounds.
 void Request::pass_text(const ChatEvent& event, const std::vector<TokenLogprob>& logprobs) {
   if (has_text_ && !has_text_now_) sink_->on_event(message::ContentDelta{"\n\n"}, {});
   has_text_now_ = true;
   sink_->on_event(event, logprobs);
 }
 
+// Shows the beginning of a call that we run. One that needs approval is shown as ApprovalsWanted.
 void Request::begin_own(const message::CallBegin& begin) {
   const Own* const own = own_of(begin.name);
   if (own == nullptr || !own->is_shown || own->needs_approval) return;
@@ -503,6 +534,7 @@ void Request::pass_call(const ChatEvent& event, std::uint32_t index,
                         const std::vector<TokenLogprob>& logprobs) {
   const auto number = numbers_.at(index);
   if (!number) {
+    // One of ours: of its events, the client sees the arguments, if it sees the call at all.
     const auto* const arguments = std::get_if<message::CallArguments>(&event);
     const ToolCall& call = round_.message().tool_calls.at(index);
     const Own* const own = own_of(call.name);
@@ -519,6 +551,8 @@ void Request::pass_call(const ChatEvent& event, std::uint32_t index,
   sink_->on_event(told, logprobs);
 }
 
+// Decides whether the request goes on. With calls of both kinds it ends, and ours are not run: the
+// client answers its own calls with a new request, which would have no results for ours.
 void Request::end_round(const message::Finish& finish, const std::vector<TokenLogprob>& logprobs) {
   ++rounds_;
   usage_ += finish.usage;
@@ -543,6 +577,7 @@ void Request::end_round(const message::Finish& finish, const std::vector<TokenLo
 
 void Request::end(message::Finish finish, const std::vector<TokenLogprob>& logprobs) {
   finish.usage = usage_;
+  // The format is that of the calls in the answer, and the client sees no call.
   if (calls_ == 0) finish.format.clear();
   end_agent_span(span_, finish);
   sink_->on_event(finish, logprobs);
@@ -551,6 +586,8 @@ void Request::end(message::Finish finish, const std::vector<TokenLogprob>& logpr
 
 // ---- our tools
 
+// Runs the calls of the round that need no approval; go_on() deals with the others. Without the
+// toolbox the server is shutting down.
 void Request::run_tools() {
   const auto tools = common_->tools.lock();
   if (tools == nullptr) return end({.reason = FinishReason::cancelled});
@@ -577,6 +614,7 @@ void Request::forget_tools() {
   if (request_.tools.empty()) request_.tool_choice.mode = message::ToolMode::automatic;
 }
 
+// Tells the recording and the audit log of a call; `result` is null if it did not run.
 void Request::audit(const ToolCall& call, AuditDecision decision, const ToolResult* result) {
   if (watches()) {
     const Own* const shown = own_of(call.name);
@@ -632,6 +670,8 @@ void Request::tell(const ToolCall& call, const ToolResult& result, AuditDecision
   audit(call, decision, &result);
 }
 
+// Adds the answer and the results of its calls to the messages. `results` has an entry for each
+// call that needs no approval, in order. Calls that wait for the client end the request here.
 void Request::go_on(std::vector<ToolResult> results) {
   const log::About about(about_);
   const trace::Scope scope(trace_);
@@ -658,10 +698,12 @@ void Request::go_on(std::vector<ToolResult> results) {
   }
   run_ += calls.size();
   if (!waiting.empty()) return wait_for_approvals(waiting);
+  // The next prompt keeps the tokens that the model has made, instead of tokenising its text anew.
   request_.previous_token_ids = tokens_so_far(round_.finish());
   ask_again();
 }
 
+// Ends the answer with the calls that the client must decide on. The reason stays `tool_calls`.
 void Request::wait_for_approvals(const std::vector<ToolCall>& calls) {
   message::ApprovalsWanted wanted;
   for (const ToolCall& call : calls) {
@@ -678,6 +720,8 @@ void Request::wait_for_approvals(const std::vector<ToolCall>& calls) {
   sink_.reset();
 }
 
+// Begins the next round, unless the client has gone or the time is over. Before the last round the
+// model loses our tools, so that it answers in words.
 void Request::ask_again() {
   round_ = {};
   numbers_.clear();
@@ -708,6 +752,7 @@ Result<void, Refusal> Request::ask(Model& model) {
   const std::lock_guard lock(mutex_);
   if (number != number_) return {};
   answer_.swap(gone);
+  // pause() and cancel() of the client may have come while there was no answer to pass them to.
   if (is_paused_) answer_->pause();
   if (cancel_.is_cancelled()) answer_->cancel();
   return {};
@@ -725,6 +770,8 @@ void Request::set_paused(bool value) {
   if (answer_ != nullptr) value ? answer_->pause() : answer_->resume();
 }
 
+// The client no longer has the answer. `gone` is declared before the lock and so destroyed after
+// it, as in ask().
 void Request::detach() {
   std::unique_ptr<Answer> gone;
   const std::lock_guard lock(mutex_);
@@ -766,6 +813,7 @@ class ServerTools final : public ModelBefore {
   }
   Model* without_tools() override { return inner_.get(); }
 
+  // As start() would prepare it. Tools of servers that the request names are not asked for here.
   Result<Prepared, Refusal> prepare(const ChatRequest& request) const override {
     if (!takes_tools(request)) return inner_->prepare(request);
     ChatRequest with = request;
@@ -789,6 +837,7 @@ class ServerTools final : public ModelBefore {
                         " itself: choose another label",
                     "tools", "invalid_value");
     }
+    // A tool of ours counts if no tool of the client has its name.
     const bool has_ours = std::ranges::any_of(known.list(), [&](const auto& tool) {
       return std::ranges::find(request.tools, tool.name, &message::Tool::name) ==
              request.tools.end();
@@ -820,6 +869,9 @@ class ServerTools final : public ModelBefore {
     }
     return "";
   }
+  // Whether tools of ours can be added at all. They cannot if the answer is a continuation or
+  // begins with given text, if the client chose among its own tools, if only one round is allowed,
+  // or if a response format is asked for and the engine cannot constrain text and calls at once.
   [[nodiscard]] bool takes_tools(const ChatRequest& request) const {
     const engine::ConstrainedBy constrained_by = capabilities().constrained_by;
     const bool holds_text = request.response_format.kind != message::ResponseFormat::Kind::text;

@@ -47,9 +47,9 @@ constexpr WireError kBodyTooLarge{413, "body_too_large", "The body is too large"
 constexpr WireError kBadChunk{400, "bad_request", "The chunked body is malformed"};
 constexpr WireError kBadStatusLine{502, "bad_response", "The status line is malformed"};
 
-constexpr int kMaxInterimResponses = 16;
+constexpr int kMaxInterimResponses = 16;  // of one response; a server could send them for ever
 
-// RFC 9110, 5.6.2.
+// The characters of a token (RFC 9110, 5.6.2): methods and names of fields are made of them.
 constexpr bool is_token_char(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
          std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
@@ -75,6 +75,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
 }
 
+// What is said of an error of Beast. check() refuses most bad lines before Beast sees them.
 WireError refusal_of(const error_code& error, bool is_request) {
   switch (static_cast<beast::error>(error.value())) {
     case beast::error::bad_method:
@@ -128,6 +129,8 @@ class MessageParser : public beast::basic_parser<kIsRequest> {
     Base::body_limit(max_body_bytes);
   }
 
+  /// Takes bytes until the message is whole or faulty, appends its content to `body`, and returns
+  /// how many bytes it took. The rest belongs to the next message.
   std::size_t feed(std::string_view bytes, std::string& body) {
     body_ = &body;
     std::size_t taken = 0;
@@ -142,9 +145,11 @@ class MessageParser : public beast::basic_parser<kIsRequest> {
     }
     return taken;
   }
+  /// True before the first byte of a message; an empty line before it does not count.
   bool is_idle() const { return lines_.empty() && !Base::is_header_done(); }
   bool is_whole() const { return Base::is_done() && !error; }
   bool keeps_alive() const { return Base::is_header_done() && Base::keep_alive(); }
+  /// True if the head is whole and says that a body follows, of which no byte has come.
   bool awaits_body() const {
     return Base::is_header_done() && !Base::is_done() && !error && !has_body_bytes_;
   }
@@ -160,10 +165,13 @@ class MessageParser : public beast::basic_parser<kIsRequest> {
   std::uint64_t data_left() const {
     if (!Base::is_header_done()) return 0;
     if (Base::chunked()) return chunk_left_;
+    // A response without a length lasts until the connection ends.
     if (Base::need_eof()) return std::numeric_limits<std::uint64_t>::max();
     return *Base::content_length_remaining();
   }
 
+  // Takes one byte of the head or of a chunk's line, and gives Beast what is complete: the whole
+  // head at its empty line, or one line behind it.
   void take(char c) {
     const bool in_head = !Base::is_header_done();
     has_body_bytes_ = !in_head;
@@ -174,11 +182,12 @@ class MessageParser : public beast::basic_parser<kIsRequest> {
     lines_.push_back(c);
     if (c != '\n') return;
     if (in_head && lines_ == "\r\n") {
-      overhead_ = 2;
+      overhead_ = 2;  // counts the line, and remembers for check() that there was one
       return lines_.clear();
     }
     if (in_head && !lines_.ends_with("\r\n\r\n")) return;
-    // A status line without a reason may lack the space before it, too.
+    // A status line without a reason may lack the space before it, too. "HTTP/1.1 500" has 12
+    // bytes.
     if (!kIsRequest && in_head && lines_.find('\r') == 12) lines_.insert(12, 1, ' ');
     if (put(lines_) == 0) {
       // If the first line is too short, Beast waits for the rest, although the head has ended.
@@ -186,11 +195,14 @@ class MessageParser : public beast::basic_parser<kIsRequest> {
       return;
     }
     // The size of a chunk is followed by as much data. Anything else on its line counts towards the
-    // limit, or a client could send extensions and zeros for ever.
+    // limit, or a client could send extensions and zeros for ever. A line "\r\n", 15 digits, "\r\n"
+    // has 19 bytes, so 20 are free.
     if (!in_head) overhead_ += lines_.size() - std::min<std::size_t>(lines_.size(), 20);
     lines_.clear();
   }
 
+  // Why byte `c` may not come next; nothing if it may. Outside of the head, the caller reports
+  // kBadChunk instead.
   std::optional<WireError> check(char c, bool in_head) const {
     if (lines_.size() + overhead_ >= limits.max_header_bytes) {
       return lines_.find('\n') == std::string::npos ? kTargetTooLong : kHeadTooLarge;
@@ -215,6 +227,7 @@ class MessageParser : public beast::basic_parser<kIsRequest> {
     return taken;
   }
 
+  // Ends the parsing from within a callback of Beast, with our own error.
   void refuse(const WireError& why, error_code& failed) {
     error = why;
     failed = beast::error::bad_field;
@@ -233,6 +246,7 @@ class MessageParser : public beast::basic_parser<kIsRequest> {
   void on_response_impl(int code, string_view, int version, error_code& failed) override {
     is_http_1_1 = version == 11;
     status = static_cast<unsigned>(code);
+    // 101 would switch to a protocol that no request of ours asks for.
     if (code < 100 || code > 599 || code == 101) refuse(kBadStatusLine, failed);
   }
   void on_field_impl(beast::field field, string_view name, string_view value,
@@ -252,6 +266,7 @@ class MessageParser : public beast::basic_parser<kIsRequest> {
     }
     head.headers.push_back({std::string(name), std::string(value)});
   }
+  // RFC 9112, 3.2: exactly one Host since HTTP/1.1. RFC 9110, 10.1.1: HTTP/1.0 knows no Expect.
   void on_header_impl(error_code& failed) override {
     if (!kIsRequest) return;
     const auto is_host = [](const Header& h) { return equal_ignoring_case(h.name, "host"); };
@@ -272,6 +287,7 @@ class MessageParser : public beast::basic_parser<kIsRequest> {
     chunk_left_ = size;
     // Beast accepts any number of zeros. The CRLF before the size belongs to the last chunk.
     const auto digits = extension.data() - lines_.data() - (lines_.front() == '\r' ? 2 : 0);
+    // 15 digits are below 2^60, so no count of bytes overflows.
     if (digits > 15) refuse(kBadChunk, failed);
   }
   std::size_t on_chunk_body_impl(std::uint64_t, string_view data, error_code& failed) override {
@@ -370,6 +386,8 @@ ResponseReader::ResponseReader(const WireLimits& limits, bool to_head)
     : limits_(limits), to_head_(to_head), parser_(std::make_unique<Parser>(limits, to_head)) {}
 ResponseReader::~ResponseReader() = default;
 
+// Interim responses (1xx) come before the final one and are dropped. Beast parses one message, so
+// each of them needs a new parser.
 std::size_t ResponseReader::feed(std::string_view bytes, std::string& body) {
   std::size_t taken = 0;
   while (taken < bytes.size() && !is_whole() && !error()) {
@@ -384,6 +402,7 @@ std::size_t ResponseReader::feed(std::string_view bytes, std::string& body) {
   return taken;
 }
 
+// The connection has ended. That is the end of the body if it has no length; else it was cut off.
 bool ResponseReader::finish_at_close() {
   error_code cut;
   if (has_head() && !error() && !is_whole()) parser_->put_eof(cut);
@@ -416,6 +435,7 @@ bool ResponseReader::keeps_alive() const {
 
 // ------------------------------------------------------------------------------------- details
 
+// "a%20b" becomes "a b"; nothing for "%4" or "%zz". A '+' stays: only forms mean a space by it.
 std::optional<std::string> percent_decoded(std::string_view text) {
   std::string decoded;
   decoded.reserve(text.size());
@@ -435,6 +455,8 @@ std::optional<std::string> percent_decoded(std::string_view text) {
   return decoded;
 }
 
+// "/a%20b?c=%20" becomes the path "/a b" and the query "c=%20", a view of `target`. The path is
+// decoded once, here, so that all routes and rules see the same text.
 std::optional<Target> split_target(std::string_view target) {
   if (target == "*") return Target{.path = "*", .query = {}};
   for (const char c : target) {
@@ -477,6 +499,7 @@ bool equal_ignoring_case(std::string_view a, std::string_view b) {
                     [](char x, char y) { return to_lower(x) == to_lower(y); });
 }
 
+// A list may be spread over several fields of the same name (RFC 9110, 5.3).
 bool lists_token(const std::vector<Header>& headers, std::string_view name,
                  std::string_view token) {
   for (const Header& header : headers) {
@@ -491,6 +514,7 @@ bool lists_token(const std::vector<Header>& headers, std::string_view name,
   return false;
 }
 
+// "Sun, 06 Nov 1994 08:49:37 GMT". strftime would use the names of the locale.
 std::string http_date(std::time_t time) {
   static constexpr std::array<const char*, 7> kDays{"Sun", "Mon", "Tue", "Wed",
                                                     "Thu", "Fri", "Sat"};
@@ -581,6 +605,7 @@ std::string_view reason_phrase(unsigned status) {
   }
 }
 
+// "hello" becomes "5\r\nhello\r\n". An empty chunk would end the body.
 void append_chunk(std::string& out, std::string_view data) {
   assert(!data.empty());
   std::array<char, 24> size{};

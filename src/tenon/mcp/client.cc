@@ -30,13 +30,15 @@ using Clock = std::chrono::steady_clock;
 // the lock. A caller that stops waiting tells the server (give_up), and an answer that comes later
 // is dropped.
 //
-// A tool call may become several requests: answers to what the server asks for (run_tool), and
-// polling of a task (follow_task). Everything that a server sends is bounded, and text of its
+// A tool call may become several requests: answers to what the server asks for (with_answers), and
+// the result of a task (follow_task). Everything that a server sends is bounded, and text of its
 // errors is cut to kMaxText.
 
 // Revisions without a handshake, and with one; the newest first.
 constexpr std::string_view kModern[] = {"2026-07-28"};
 constexpr std::string_view kShaken[] = {"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"};
+// The first code is that of JSON-RPC 2.0. The others are those of 2026-07-28; servers from before
+// it do not send them.
 constexpr std::int64_t kNoSuchMethod = -32601;
 constexpr std::int64_t kHeaderMismatch = -32020;
 constexpr std::int64_t kMissingCapability = -32021;
@@ -59,6 +61,7 @@ CallOptions within(std::chrono::milliseconds most, CallOptions options) {
   return options;
 }
 
+// `time + by`. A caller without a deadline has time_point::max(), to which nothing can be added.
 Clock::time_point later(Clock::time_point time, Clock::duration by) {
   return time > Clock::time_point::max() - by ? Clock::time_point::max() : time + by;
 }
@@ -84,7 +87,11 @@ std::string excerpt(std::string_view text) {
   return std::string(text.substr(0, text.size() - utf8::open_tail(text))) + "...";
 }
 
-// The part of a content block that a model can read.
+// The part of a content block that a model can read:
+//   {"type": "text", "text": "hi"}                        -> hi
+//   {"type": "resource_link", "name": "a", "uri": "f:a"}  -> [a: f:a]
+//   {"type": "resource", "resource": {"text": "hi"}}      -> hi
+//   {"type": "image", "mimeType": "image/png", ..}   -> [image, image/png, 300 bytes: not shown]
 std::string shown(const json::Value& block) {
   if (const std::string* const text = block.if_string()) return *text;
   if (block.if_object() == nullptr) return json::to_string(block);
@@ -108,7 +115,8 @@ std::string shown(const json::Value& block) {
          std::to_string(data == nullptr ? 0 : data->size() / kIn * kOut) + " bytes: not shown]";
 }
 
-// The members of a result that the protocol does not define.
+// The members of a result that the protocol does not define, as JSON; "" without any. Servers of
+// 2024-10-07 put the result of a tool there (`toolResult`).
 std::string rest_of(const json::Object& told) {
   json::Object rest;
   for (const json::Member& member : told) {
@@ -120,6 +128,9 @@ std::string rest_of(const json::Object& told) {
   return rest.empty() ? "" : json::to_string(rest);
 }
 
+// The text is the first of these that is not empty: the content, the structured content, the other
+// members. An empty array of content is a result without text; no content at all is an error,
+// because the model would otherwise read "" as the result.
 CallResult result_of(const json::Object& told) {
   CallResult result;
   const json::Value* const is_error = told.find("isError");
@@ -148,6 +159,7 @@ CallResult result_of(const json::Object& told) {
   return result;
 }
 
+// The `code` of an error of JSON-RPC. `error` may be null: the request failed without an answer.
 std::optional<std::int64_t> code_of(const json::Value& error) {
   const json::Value* const code = error.find("code");
   return code == nullptr || code->if_number() == nullptr ? std::nullopt
@@ -171,7 +183,9 @@ std::optional<std::string> common_version(const std::string_view (&ours)[kCount]
   return std::nullopt;
 }
 
-/// Finds the parameters of a tool that are sent as headers.
+/// Finds the parameters of a tool that are sent as headers (2026-07-28, `x-mcp-header`):
+/// {"properties": {"region": {"type": "string", "x-mcp-header": "Region"}}} gives the name "Region"
+/// and the path {"region"}. A schema with a faulty one has a fault(), and its tool is left out.
 class HeaderFinder {
  public:
   explicit HeaderFinder(const json::Value& schema) { look(schema, /*is_reachable=*/true, 0); }
@@ -180,7 +194,9 @@ class HeaderFinder {
   std::vector<Tool::Header> take() { return std::move(found_); }
 
  private:
-  // A parameter can be reached only by a chain of `properties`.
+  // A parameter can be reached only by a chain of `properties`: below `items` or `anyOf` its place
+  // in the arguments is not known. Values that are data (`enum`, `default`) are not looked into,
+  // since a member of theirs may have any name. json::parse() bounds the depth.
   void look(const json::Value& schema, bool is_reachable, std::size_t depth) {
     if (const json::Array* const list = schema.if_array()) {
       for (const json::Value& one : *list) look(one, false, depth + 1);
@@ -210,6 +226,7 @@ class HeaderFinder {
     if (type != "string" && type != "integer" && type != "boolean") {
       return fail("is that of a parameter which is no string, integer or boolean");
     }
+    // The characters of a header's name: RFC 9110, section 5.6.2.
     const auto is_token = [kMarks](char c) {
       return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
              kMarks.find(c) != kMarks.npos;
@@ -222,6 +239,7 @@ class HeaderFinder {
       for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
       return out;
     };
+    // Names of headers are equal in any case, so "Region" and "region" would be one header.
     for (const Tool::Header& one : found_) {
       if (lower(one.name) == lower(*text)) return fail("is there twice");
     }
@@ -251,6 +269,7 @@ std::optional<std::string> value_at(const json::Object& arguments,
   if (const std::string* const text = found->if_string()) return *text;
   if (const bool* const is_true = found->if_bool()) return *is_true ? "true" : "false";
   if (found->if_number() == nullptr) return std::nullopt;
+  // 1.0 and 1 are the same integer, and the header has it without a point.
   const auto whole = found->if_number()->to_int64();
   return whole ? std::to_string(*whole) : found->if_number()->text;
 }
@@ -320,6 +339,7 @@ class Session final : public Client {
     json::Value params;
   };
   struct Pending {
+    // Nothing: the request has not ended. Once set, it stays: later answers are dropped.
     std::optional<Expected<json::Value>> answer;
     json::Value error;                   // the error of the server, as JSON-RPC writes it
     bool ran_nothing = false;            // the server has not begun the call
@@ -339,6 +359,7 @@ class Session final : public Client {
   };
 
   Status open_transport(const OpenTransport& open);
+  // `refusals` counts how often the server has asked for a token or for another revision.
   Status agree(const CallOptions& call, std::string_view version = kModern[0], int refusals = 0);
   Status shake_hands(std::optional<std::int64_t> discovering, const CallOptions& call);
   Status take_discovered(const json::Value& told);
@@ -419,6 +440,8 @@ class Session final : public Client {
   std::unique_ptr<Transport> transport_;  // last, because its thread uses the others
 };
 
+// Gives the caller the progress that has come. `lock` is held again afterwards. `pending` stays
+// valid without the lock, because only the caller that waits for it removes it.
 void Session::tell_progress(Pending& pending, const CallOptions& options,
                             std::unique_lock<std::mutex>& lock) {
   const std::vector<Progress> told = std::exchange(pending.progress, {});
@@ -452,11 +475,13 @@ Expected<std::int64_t> Session::begin(std::string_view method, json::Object para
   std::unique_lock lock(mutex_);
   if (closed_) return Unexpected(*closed_);
   const std::int64_t id = ++last_id_;
+  // Before the request is sent: its answer may come on the transport's thread before send()
+  // returns.
   pending_[id].wants_progress = static_cast<bool>(options.on_progress);
   pending_[id].takes_questions = static_cast<bool>(options.on_question);
   lock.unlock();
   json::Object meta;
-  if (options.on_progress) meta.set("progressToken", id);
+  if (options.on_progress) meta.set("progressToken", id);  // on_notification() finds the call by it
   if (is_modern_) {
     json::Object capabilities;
     if (options.on_question) capabilities.set("elicitation", can_ask());
@@ -473,6 +498,7 @@ Expected<std::int64_t> Session::begin(std::string_view method, json::Object para
   if (!meta.empty()) params.set("_meta", std::move(meta));
   const json::Value message = json::Object{
       {"jsonrpc", "2.0"}, {"id", id}, {"method", method}, {"params", std::move(params)}};
+  // If the connection has closed, why it closed says more than that the message could not be sent.
   if (Status sent = transport_->send(message, id, headers); !sent) {
     lock.lock();
     pending_.erase(id);
@@ -500,6 +526,8 @@ void Session::give_up(std::int64_t id, std::string_view method) {
     const std::lock_guard lock(mutex_);
     pending_.erase(id);
   }
+  // The handshake must not be cancelled (2025-11-25, utilities/cancellation), and a server that is
+  // still asked which era it is from need not know the notification.
   const bool is_told = is_modern_ && transport_->cancels_by_abandoning();
   if (method != "initialize" && method != "server/discover" && !is_told) {
     (void)transport_->send(
@@ -510,6 +538,9 @@ void Session::give_up(std::int64_t id, std::string_view method) {
   transport_->abandon(id);
 }
 
+// Waits for the answer to a request. It looks every kMoment, because a CancelToken wakes no one and
+// the transport may have work that is due (tend). Time in which the user thinks about a question of
+// the server does not count.
 Session::Reply Session::await(std::int64_t id, std::string_view method,
                               const CallOptions& options) {
   constexpr std::chrono::milliseconds kMoment{20};
@@ -539,6 +570,7 @@ Session::Reply Session::await(std::int64_t id, std::string_view method,
 
 namespace {
 
+// "tools/call NAME" for a tool or a prompt, else the method alone.
 trace::Span request_span(std::string_view method, const json::Object& params) {
   const json::Value* const name = params.find("name");
   const std::string* const target = name == nullptr ? nullptr : name->if_string();
@@ -582,6 +614,8 @@ void Session::describe(std::string_view method, trace::Span& span) const {
   span.set("server.port", std::int64_t{url->port});
 }
 
+// Marks the span as failed if the request has no answer, or if its answer is the error of a tool.
+// The message may have words of the server, so it is written only where contents may be.
 void Session::tell_end(const Reply& reply, trace::Span& span) {
   if (!span) return;
   if (!reply.answer) {
@@ -595,6 +629,7 @@ void Session::tell_end(const Reply& reply, trace::Span& span) {
   if (is_error != nullptr && *is_error == json::Value(true)) span.fail("tool_error");
 }
 
+// A request that the server refuses for want of a token is sent again once there is another one.
 Session::Reply Session::request_once(std::string_view method, json::Object params,
                                      const CallOptions& options,
                                      const std::vector<http::Header>& headers) {
@@ -636,6 +671,7 @@ Status Session::connect(const OpenTransport& open, const CallOptions& call_optio
   Status agreed = agree(call);
   if (!agreed && !is_open() && !options_.expects_handshake && !call.cancel.is_cancelled()) {
     // Some servers from before 2026-07-28 end at any message other than `initialize`.
+    // Its destructor waits for its thread, which may wait for the lock in close().
     std::unique_ptr<Transport> gone;
     {
       const std::lock_guard lock(mutex_);
@@ -672,6 +708,7 @@ Status Session::agree(const CallOptions& call, std::string_view version, int ref
       changed_.wait_for(lock, kMoment);
     }
   }
+  // No answer so far. The server may still be starting, so the question stays open meanwhile.
   if (!reply) return shake_hands(*id, call);
   if (reply->challenge && refusals < kMaxRefusals) {
     if (Status may = transport_->authorize(*reply->challenge, call); !may) return may;
@@ -681,6 +718,7 @@ Status Session::agree(const CallOptions& call, std::string_view version, int ref
     return take_discovered(*reply->answer);
   }
   if (!is_open()) return Unexpected(reply->answer ? *closed_ : reply->answer.error());
+  // Any other error, such as kNoSuchMethod, is how servers from before 2026-07-28 answer.
   const auto code = code_of(reply->error);
   if (code == kUnsupportedVersion) {
     const json::Value* const theirs = json::at_pointer(reply->error, "/data/supported");
@@ -694,6 +732,7 @@ Status Session::agree(const CallOptions& call, std::string_view version, int ref
   return shake_hands(std::nullopt, call);
 }
 
+// Takes the answer to `server/discover`. It sets the era anew, since shake_hands() may have begun.
 Status Session::take_discovered(const json::Value& told) {
   const json::Value* const theirs = told.find("supportedVersions");
   const auto version = common_version(kModern, theirs);
@@ -720,6 +759,7 @@ Status Session::shake_hands(std::optional<std::int64_t> discovering, const CallO
   version_.clear();
   json::Object capabilities;
   if (options_.asks_user) capabilities.set("elicitation", can_ask());
+  // The newest revision is offered; the server answers with it, or with an older one of its own.
   const json::Object params{
       {"protocolVersion", kShaken[0]},
       {"capabilities", std::move(capabilities)},
@@ -763,6 +803,7 @@ Status Session::shake_hands(std::optional<std::int64_t> discovering, const CallO
   take_capabilities(told);
   has_tasks_ = json::at_pointer(told, "/capabilities/tasks/requests/tools/call") != nullptr;
   take_instructions(told);
+  // The server must hear that the handshake is over before it gets any other request.
   transport_->begin(version, notification("notifications/initialized"), call);
   return {};
 }
@@ -784,7 +825,9 @@ void Session::take_instructions(const json::Value& told) {
   instructions_ = std::move(text);
 }
 
-// Asks to be told when the tools change. The server may end this at any time.
+// Asks to be told when the tools change. The server may end this at any time; the next call then
+// asks again, but not within kBetween, or a server that ends it at once would be asked with every
+// call. While the request is on its way, subscription_ is -1, so that no other thread makes one.
 void Session::subscribe() {
   constexpr std::chrono::seconds kBetween{5};
   {
@@ -797,13 +840,14 @@ void Session::subscribe() {
   const auto id = begin("subscriptions/listen",
                         {{"notifications", json::Object{{"toolsListChanged", true}}}}, {});
   const std::lock_guard lock(mutex_);
+  // The server may have answered before subscription_ had the id; then the answer lies in pending_.
   const auto found = id ? pending_.find(*id) : pending_.end();
   const bool is_over = found == pending_.end() || found->second.answer.has_value();
   if (found != pending_.end() && is_over) pending_.erase(found);
   subscription_ = is_over ? 0 : *id;
 }
 
-// Adds a tool. Returns what is wrong with it, or "".
+// Adds a tool. Returns what is wrong with it, or "". If a name comes twice, the first tool counts.
 std::string Session::add_tool(const json::Value& told, std::vector<Tool>& tools) const {
   const std::string* const name = text_at(told, "name");
   if (name == nullptr || name->empty()) return "it has no name";
@@ -822,6 +866,8 @@ std::string Session::add_tool(const json::Value& told, std::vector<Tool>& tools)
     return "its inputSchema is no object";
   }
   if (tool.output_schema.if_object() == nullptr) tool.output_schema = {};
+  // Only HTTP, whose requests end by being abandoned, has headers. A tool with a faulty
+  // x-mcp-header must be left out there.
   if (is_modern_ && transport_->cancels_by_abandoning()) {
     HeaderFinder finder(tool.input_schema);
     if (!finder.fault().empty()) return finder.fault();
@@ -833,6 +879,7 @@ std::string Session::add_tool(const json::Value& told, std::vector<Tool>& tools)
   return "";
 }
 
+// `bytes` is the size of all tools so far, as JSON; list_tools() stops once it is over the limit.
 void Session::add_page(const json::Array& page, std::vector<Tool>& tools, std::size_t& bytes) {
   for (const json::Value& one : page) {
     if (tools.size() >= options_.max_tools) {
@@ -877,6 +924,7 @@ Expected<std::string> Session::read_pages(std::string_view method, std::string_v
     items += list->if_array()->size();
     const std::string* const next = text_at(*page, "nextCursor");
     if (!take(*page, *list->if_array()) || next == nullptr) return "";
+    // A server that gives a cursor twice would give its pages for ever.
     if (!cursors.insert(*next).second) return "the same page comes again";
     if (pages + 1 == kMaxPages) return "it has more than " + std::to_string(kMaxPages) + " pages";
     cursor = *next;
@@ -904,6 +952,7 @@ Expected<std::vector<Tool>> Session::list_tools(const CallOptions& call) {
               std::string(log::content(*fault)));
   }
   const std::lock_guard lock(mutex_);
+  // Calls look here for what must be sent as a header, and for tools that run as tasks.
   tools_ = tools;
   fresh_until_.reset();
   if (fresh) {
@@ -916,6 +965,7 @@ Expected<std::vector<Tool>> Session::list_tools(const CallOptions& call) {
   return tools;
 }
 
+// Once `ttlMs` is over, the number rises once: list_tools() sets the next time.
 std::uint64_t Session::tools_version() const {
   const std::lock_guard lock(mutex_);
   if (fresh_until_ && Clock::now() >= *fresh_until_) {
@@ -925,6 +975,7 @@ std::uint64_t Session::tools_version() const {
   return tools_version_;
 }
 
+// The headers of a call, "Mcp-Param-Region: eu" for example. Empty for a tool that was not listed.
 std::vector<http::Header> Session::headers_of(const std::string& name,
                                               const json::Object& arguments) const {
   std::vector<http::Header> headers;
@@ -939,7 +990,8 @@ std::vector<http::Header> Session::headers_of(const std::string& name,
   return headers;
 }
 
-// The answers to all questions of a server (2026-07-28).
+// The answers to all questions of a server (2026-07-28), by the server's own names for them. There
+// are no folders to list (`roots/list`); a question that Tenon does not know is declined.
 json::Object Session::answers_to(const json::Object& questions, const CallOptions& options) {
   static const json::Value kNone;
   json::Object answers;
@@ -976,6 +1028,8 @@ Session::Reply Session::with_answers(std::string_view method, json::Object param
       return {.answer = failed(Errc::unsupported, name_ + " gave a result of the type " +
                                                       excerpt(json::to_string(*type)))};
     }
+    // `requestState` is the server's own note, which goes back to it unread. Neither member of an
+    // earlier round may be sent again.
     params.erase("inputResponses");
     params.erase("requestState");
     const json::Value* const asked = reply.answer->find("inputRequests");
@@ -1003,7 +1057,9 @@ Session::Reply Session::run_tool(const std::string& name, const json::Object& ar
   return with_answers("tools/call", std::move(params), options, headers);
 }
 
-// Polls a task until it has a result, or the caller no longer waits.
+// Waits for the result of a task: a server answers `tasks/result` (2025-11-25) only once the task
+// has ended. If the caller no longer waits, the task is cancelled, and the answer to that is not
+// waited for.
 Session::Reply Session::follow_task(const json::Value& task, const CallOptions& options) {
   const std::string id = text_or(task, "taskId", "");
   Reply reply = request("tasks/result", {{"taskId", id}}, options);
@@ -1136,6 +1192,7 @@ Expected<std::string> Session::read_resource(const std::string& uri, const CallO
   return text;
 }
 
+// The handlers from here to close() run on the transport's thread.
 void Session::on_message(json::Value message) {
   json::Array* const batch = message.if_array();
   if (batch == nullptr) return on_one(std::move(message));
@@ -1148,8 +1205,10 @@ void Session::on_one(json::Value message) {
   if (const std::string* const method = text_at(message, "method")) {
     return id != nullptr ? on_request(message, *method) : on_notification(message, *method);
   }
+  // An answer. One to a request that is not ours, or no longer waited for, is dropped.
   const auto number = own_id(id);
   if (!number) return;
+  // Some servers write both members; `"error": null` beside a result is no error.
   json::Value* const error = message.find("error");
   if (error != nullptr && (!error->is_null() || message.find("result") == nullptr)) {
     std::string words = name_ + ": " + excerpt(text_or(*error, "message", "error without words"));
@@ -1167,6 +1226,7 @@ void Session::on_one(json::Value message) {
 bool Session::keep_question(const json::Value& message) {
   const json::Value* const params = message.find("params");
   const std::lock_guard lock(mutex_);
+  // Ids rise, so the latest call comes first.
   for (auto one = pending_.rbegin(); one != pending_.rend(); ++one) {
     Pending& pending = one->second;
     if (!pending.takes_questions || pending.answer || pending.asked >= kMaxQuestions) continue;
@@ -1254,6 +1314,7 @@ void Session::answer(std::int64_t id, Expected<json::Value> answer, json::Value 
   changed_.notify_all();
 }
 
+// The request ends with an error and a challenge; request_once() gets a token and sends it again.
 void Session::refuse(std::int64_t id, Challenge challenge, Error why) {
   const std::lock_guard lock(mutex_);
   if (id == subscription_) {
@@ -1262,12 +1323,16 @@ void Session::refuse(std::int64_t id, Challenge challenge, Error why) {
     return;
   }
   const auto found = pending_.find(id);
+  // Only the first answer to a request counts.
   if (found == pending_.end() || found->second.answer) return;
   found->second.answer = Unexpected(std::move(why));
   found->second.challenge = std::move(challenge);
   changed_.notify_all();
 }
 
+// Wakes all callers, whose requests then fail with closed_ (taken). The first reason is kept. A
+// request that the transport knows was never run has an error of its own, so that the caller may
+// repeat it.
 void Session::close(const Closing& closing) {
   const std::string words(log::content(closing.said));
   log::info("mcp: " + closing.why.message + (words.empty() ? "" : "; it said: " + words));

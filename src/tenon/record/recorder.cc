@@ -41,14 +41,16 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 
-constexpr std::chrono::milliseconds kRound{200};
-constexpr std::size_t kMaxIdBytes = 80;
+constexpr std::chrono::milliseconds kRound{200};  // between two writes of an open file
+constexpr std::size_t kMaxIdBytes = 80;           // of an answer's id, in the name of its file
 
 std::string system_error() {
   return std::strerror(errno);  // NOLINT(concurrency-mt-unsafe): glibc's is thread-safe
 }
 
-// One line being written.
+// One line being written: Line(out).text("event", "content").number("at", 5) appends
+// {"event":"content","at":5} and a line feed, which the destructor writes. It goes into `out`
+// directly, without a json::Object, because there is a line for each token.
 class Line {
  public:
   explicit Line(std::string& out) : out_(out) { out_ += '{'; }
@@ -82,6 +84,7 @@ class Line {
     return text("hex", digits);
   }
 
+  /// Writes the key of the next member. The caller appends its value, which must be JSON.
   std::string& key(std::string_view name) {
     if (!is_first_) out_ += ',';
     is_first_ = false;
@@ -104,6 +107,9 @@ void put_numbers(std::string& out, const std::vector<Number>& numbers) {
   out += ']';
 }
 
+// Where the file of an answer lies in the folder: "2026-11-30/101500-042-resp_1.jsonl" in UTC, with
+// milliseconds. So names sort by time. Characters of the id that could lead out of the folder are
+// left out.
 struct Name {
   std::string day;
   std::string file;
@@ -133,7 +139,8 @@ std::int64_t now_us() {
       .count();
 }
 
-// Strands inside of choices have numbers that no choice has.
+// Strands inside of choices have numbers that no choice has. A recursive model asks its models
+// several things at once for one choice, and the runs of each strand follow each other.
 constexpr unsigned kFirstInside = 1U << 16;
 
 }  // namespace
@@ -141,7 +148,8 @@ constexpr unsigned kFirstInside = 1U << 16;
 struct Recording::State {
   State(const RecorderOptions& chosen, std::int64_t unix_us) : options(chosen), began_us(unix_us) {}
 
-  /// Appends the line that `write` makes.
+  /// Appends the line that `write` makes. A line that would pass the limit is left out, and a line
+  /// that says so is the last of the file; it may make the file a little larger than the limit.
   template <class Write>
   void add(Write write) {
     const std::lock_guard lock(mutex);
@@ -153,7 +161,7 @@ struct Recording::State {
     Line(waiting).text("cut", "the recording is as large as one may be");
     is_full = true;
   }
-  [[nodiscard]] std::int64_t at() const {
+  [[nodiscard]] std::int64_t at() const {  // us since the answer began, for the member `at`
     return std::chrono::duration_cast<microseconds>(Clock::now() - began).count();
   }
   /// The present run of a strand. Call it under the lock.
@@ -168,17 +176,17 @@ struct Recording::State {
   bool write_out();
 
   const RecorderOptions options;
-  const bool has_contents = log::content("x") == "x";
+  const bool has_contents = log::content("x") == "x";  // fixed when the answer begins
   const std::int64_t began_us;
   const Clock::time_point began = Clock::now();
   std::string path;
   std::function<void()> wake;  // the recorder's thread; set before the first line
 
-  std::mutex mutex;  // guards the members below
-  std::string waiting;
-  std::size_t written = 0;
-  bool is_full = false;
-  bool is_over = false;
+  std::mutex mutex;         // guards the members below
+  std::string waiting;      // whole lines that are not in the file yet
+  std::size_t written = 0;  // bytes in the file, or about to be
+  bool is_full = false;     // nothing more is recorded; also after a failure to write
+  bool is_over = false;     // no line may follow
   // For the last line, which tells what the answer was.
   std::uint64_t tokens = 0;
   std::uint64_t repairs = 0;
@@ -192,8 +200,8 @@ struct Recording::State {
   };
   std::map<unsigned, Strand> strands;
   unsigned next_inside = kFirstInside;
-  std::uint32_t runs = 0;
-  std::map<const json::Object*, std::uint32_t> makers;
+  std::uint32_t runs = 0;  // how many there were; a run's number is its place among them
+  std::map<const json::Object*, std::uint32_t> makers;    // the number of each line `made_by`
   std::vector<std::shared_ptr<const json::Object>> kept;  // so that no address comes twice
 
   int file = -1;  // used by the recorder's thread alone
@@ -212,6 +220,7 @@ void Recording::State::note(const message::ChatEvent& event) {
   } else if (const auto* diagnostic = std::get_if<message::Diagnostic>(&event)) {
     const bool tells_a_tool =
         diagnostic->code == "ran_tool" || diagnostic->code == "remembered_tool";
+    // These two report a call of ours, not something that was repaired.
     if (!tells_a_tool) ++repairs;
   } else if (const auto* finish = std::get_if<message::Finish>(&event)) {
     guarantee = message::guarantee_name(finish->guarantee);
@@ -221,6 +230,8 @@ void Recording::State::note(const message::ChatEvent& event) {
   }
 }
 
+// Takes the buffer under the lock and writes it without, so that a slow disk delays no token.
+// is_over is read together with the buffer: no line can come after the last one that is taken.
 bool Recording::State::write_out() {
   std::string bytes;
   bool ends = false;
@@ -265,6 +276,8 @@ std::uint32_t Recording::logprobs() const {
   return state_->has_contents ? state_->options.logprobs : 0;
 }
 
+// The line `run`. What makes the answer (`made_by`: template, format, options) is large and the
+// same for all runs of a model, so it stands once in a line before, and runs give its number.
 void Recording::run(unsigned strand, const message::RunBegin& run) {
   const std::int64_t at = state_->at();
   const bool has_contents = state_->has_contents;
@@ -289,6 +302,7 @@ void Recording::run(unsigned strand, const message::RunBegin& run) {
     if (!found->second.part.empty()) line.text("part", found->second.part);
     line.number("made_by", maker);
     if (has_contents) line.text("text", utf8::sanitized(run.text));
+    // [[0,12,"template"],[12,20,"data"]]: bytes of the prompt, and where they come from.
     std::string& spans = line.key("spans");
     spans += '[';
     for (const message::PromptSpan& span : run.spans) {
@@ -325,6 +339,7 @@ void Recording::made(unsigned strand, const message::MadeToken& token) {
   state_->add([&](std::string& out) {
     state_->tokens += token.count;
     Line line(out);
+    // Without contents no id is written, because ids are as good as the text.
     line.number("token", has_contents ? token.id : -1).number("at", at);
     line.number("run", state_->run_of(strand));
     if (has_contents) {
@@ -341,6 +356,7 @@ void Recording::made(unsigned strand, const message::MadeToken& token) {
     for (std::size_t i = 0; i < token.logprob->top.size(); ++i) {
       const auto& [bytes, logprob] = token.logprob->top[i];
       json::Array one{utf8::sanitized(bytes), logprob};
+      // [bytes, log probability, whether the mask allows the token]; no third value without a mask.
       if (i < token.top_is_legal.size()) one.emplace_back(token.top_is_legal[i]);
       top.emplace_back(std::move(one));
     }
@@ -348,6 +364,7 @@ void Recording::made(unsigned strand, const message::MadeToken& token) {
   });
 }
 
+// The line `piece`: what an upstream reported without tokens. Without contents it has sizes alone.
 void Recording::piece(unsigned strand, const message::MadePiece& piece) {
   const std::int64_t at = state_->at();
   const bool has_contents = state_->has_contents;
@@ -450,7 +467,7 @@ void say(Line& line, const message::ChatEvent& event, bool has_contents) {
   }
 }
 
-// In the order of ChatEvent's alternatives.
+// In the order of ChatEvent's alternatives. The last one, Finish, has a line of its own kind.
 constexpr std::string_view kEvents[] = {"content",
                                         "reasoning",
                                         "call_begin",
@@ -554,6 +571,8 @@ void Recording::sent(std::string_view bytes) {
   });
 }
 
+// The last line repeats what the lines before it add up to, so that a list of recordings needs to
+// read only the two ends of each file (record/list.cc).
 void Recording::end(unsigned status) {
   const std::int64_t at = state_->at();
   state_->add([&](std::string& out) {
@@ -590,6 +609,7 @@ struct Recorder::Impl {
     changed.notify_one();
   }
 
+  // A file of an ended answer.
   struct File {
     std::string path;
     std::uint64_t bytes = 0;
@@ -599,6 +619,7 @@ struct Recorder::Impl {
   const RecorderOptions options;
   std::mutex mutex;  // guards the members below
   std::condition_variable changed;
+  // A new recording has begun or one has ended: the thread does not wait for the end of the round.
   bool is_awake = false;
   bool ends = false;
   std::vector<std::shared_ptr<Recording::State>> fresh;  // not yet seen by the thread
@@ -606,11 +627,13 @@ struct Recorder::Impl {
   // Used by the thread alone, and before it begins.
   std::deque<File> files;  // oldest first
   std::uint64_t bytes = 0;
+  // Recordings that have not ended. Their sizes are not in `bytes` yet.
   std::vector<std::shared_ptr<Recording::State>> open;
   std::thread thread;
 };
 
-// The files that are there, oldest first; their names sort by time.
+// Finds the files that are there, oldest first; their names sort by time. For these the time of the
+// last write stands in for the beginning.
 Status Recorder::Impl::look() {
   std::error_code error;
   fs::create_directories(options.folder, error);
@@ -638,7 +661,8 @@ Status Recorder::Impl::look() {
   return {};
 }
 
-// Only files of ended answers are in the list.
+// Deletes the oldest files until the rest is within both limits. Only files of ended answers are in
+// the list, so no file that is being written goes.
 void Recorder::Impl::make_room() {
   const std::int64_t oldest = now_us() / 1'000'000 - options.max_age.count();
   while (!files.empty() && (bytes > options.max_bytes || files.front().began_s < oldest)) {
@@ -650,6 +674,8 @@ void Recorder::Impl::make_room() {
   }
 }
 
+// Each round takes the new recordings, writes what waits in each open one, and forgets those that
+// have ended. Without an open recording the thread sleeps until one begins.
 void Recorder::Impl::work() {
   for (bool is_last = false; !is_last;) {
     {
@@ -666,6 +692,7 @@ void Recorder::Impl::work() {
       fresh.clear();
     }
     std::erase_if(open, [this](const std::shared_ptr<Recording::State>& one) {
+      // O_NOFOLLOW: a link that lies in the folder under this name does not redirect the recording.
       if (one->file < 0) {
         one->file =
             ::open(one->path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW,
@@ -686,6 +713,7 @@ void Recorder::Impl::work() {
     });
     make_room();
   }
+  // The recorder ends while answers are under way: what they have told so far is written.
   for (const auto& one : open) {
     if (one->file < 0) continue;
     if (one->write_out()) ::close(one->file);
@@ -722,6 +750,7 @@ std::shared_ptr<Recording> Recorder::begin(const Heading& heading) {
   std::error_code ignored;  // opening the file tells
   if (fs::create_directory(folder, ignored)) fs::permissions(folder, fs::perms::owner_all, ignored);
   state->path = (folder / name.file).string();
+  // Weak: a recording may outlive the recorder.
   state->wake = [weak = std::weak_ptr<Impl>(impl_)] {
     if (const auto impl = weak.lock()) impl->wake();
   };
