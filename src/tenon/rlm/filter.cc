@@ -139,6 +139,8 @@ constexpr const char* kAllowed[] = {
     "execve",
 };
 
+// Calls that the kernel has and a worker must not make: they fail with EPERM, which Python reports
+// as PermissionError. ENOSYS would make C libraries try another call for the same end.
 constexpr const char* kRefused[] = {
     "fork",
     "vfork",
@@ -293,8 +295,13 @@ constexpr const char* kRefused[] = {
     "flock",
 };
 
+// Collects rules in libseccomp and compiles them to a program of BPF instructions. The first error
+// is kept for finish().
 class Builder {
  public:
+  // The default is ENOSYS: a call that is newer than these lists looks as if the kernel lacked it,
+  // and C libraries then use an older one. clone3 is such a call, so threads come by clone, whose
+  // flags a filter can read.
   Builder() : context_(seccomp_init(SCMP_ACT_ERRNO(ENOSYS)), &seccomp_release) {}
 
   void add(std::uint32_t action, const char* name, std::initializer_list<scmp_arg_cmp> where = {}) {
@@ -306,6 +313,7 @@ class Builder {
     if (result < 0 && result != -EDOM && error_ == 0) error_ = -result;
   }
 
+  // libseccomp writes the program only to a descriptor, so it goes through a file in memory.
   [[nodiscard]] Expected<std::vector<std::byte>> finish() const {
     if (error_ != 0) return system_error("seccomp filter", error_);
     const Descriptor file(memfd_create("filter", MFD_CLOEXEC));
@@ -329,6 +337,7 @@ class Builder {
 scmp_arg_cmp is(unsigned argument, std::uint64_t value) {
   return {.arg = argument, .op = SCMP_CMP_EQ, .datum_a = value, .datum_b = 0};
 }
+// Holds if (argument & mask) == value.
 scmp_arg_cmp has(unsigned argument, std::uint64_t mask, std::uint64_t value) {
   return {.arg = argument, .op = SCMP_CMP_MASKED_EQ, .datum_a = mask, .datum_b = value};
 }

@@ -69,6 +69,8 @@ bool cut_turns(std::vector<Message>& messages, std::size_t most, std::size_t mos
     const std::size_t room = i + 1 >= last ? most_last : most;
     if (!messages[i].content || messages[i].content->size() <= room + kMark) continue;
     std::string_view text = *messages[i].content;
+    // A text that was cut before ends with its mark: "abc... + [12 chars...]". The mark is taken
+    // off, and the new one tells the sum.
     const std::size_t gone = take_mark(text);
     std::string head = cut_text(text, room);
     if (gone > 0) {
@@ -76,6 +78,7 @@ bool cut_turns(std::vector<Message>& messages, std::size_t most, std::size_t mos
       const std::size_t more = take_mark(kept);
       head = with_mark(kept, gone + more);
     }
+    // The mark can be longer than what was taken away.
     if (head.size() >= messages[i].content->size()) continue;
     messages[i].content = std::move(head);
     is_cut = true;
@@ -129,6 +132,8 @@ void put_summary(std::vector<Message>& messages, std::size_t end, std::string su
 bool drop_oldest(std::vector<Message>& messages) {
   const std::size_t begin = first_turn(messages);
   if (messages.size() <= begin) return false;
+  // Half of the messages, up to the beginning of the next turn, so that no result stays without the
+  // output that it belongs to.
   std::size_t end = begin + (messages.size() - begin + 1) / 2;
   while (end < messages.size() && messages[end].role != Role::assistant) ++end;
   if (end >= messages.size()) return false;
@@ -137,6 +142,8 @@ bool drop_oldest(std::vector<Message>& messages) {
   constexpr std::string_view kNote =
       "\n\n(Turns after this are left out, because your context was full. Variables that they made "
       "are still there: SHOW_VARS() lists them.)";
+  // The question or the summary, which stands before the gap, says that there is one; once, however
+  // often it grows.
   std::string& before = messages[begin - 1].content.emplace(messages[begin - 1].text());
   if (!before.ends_with(kNote)) before += kNote;
   return true;

@@ -18,8 +18,6 @@
 #include "tenon/json/value.h"
 #include "tenon/rlm/worker_pool.h"
 
-namespace tenon::rlm {
-namespace {
 // The parts that all recursive models share. Impl has, each with its mutex: the store, the sandbox
 // with its pool of workers, the functions that find models, the live sessions, the cancel functions
 // of runs, and the alarms.
@@ -32,6 +30,9 @@ namespace {
 //
 // One thread (watch) ends live sessions that are too old and calls alarms. It ticks every 50 ms
 // while there is something to look after, and sleeps otherwise.
+
+namespace tenon::rlm {
+namespace {
 
 using Clock = std::chrono::steady_clock;
 
@@ -53,6 +54,8 @@ class Threads {
   Threads& operator=(const Threads&) = delete;
 
   /// `waits`: if all threads are busy, the work waits for one.
+  /// A thread is idle for each task that waits, or a new one is started; so runs never wait behind
+  /// each other.
   bool post(std::function<void()> work, bool waits) {
     const std::lock_guard lock(mutex_);
     if (is_closed_) return false;
@@ -97,6 +100,7 @@ class Threads {
       ++working_;
       lock.unlock();
       guarded(task);
+      // What the task holds is destroyed without the lock, because destructors may post again.
       task = nullptr;
       lock.lock();
       --working_;
@@ -107,7 +111,7 @@ class Threads {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> tasks_;
-  std::size_t idle_ = 0;  // including the thread that is being started
+  std::size_t idle_ = 0;  // threads that wait for work; a new thread counts once it waits
   std::size_t working_ = 0;
   bool is_closed_ = false;
   std::vector<std::thread> threads_;
@@ -118,6 +122,8 @@ struct Alarm {
   std::function<void()> expire;
 };
 
+// Two documents for a session: the context may be large and seldom changes, so it is written once
+// and found by its hash.
 std::string session_key(const std::string& id) {
   return "session:" + id;
 }
@@ -179,6 +185,7 @@ struct Host::Impl {
 // the lock.
 void Host::Impl::keep_live(std::unique_ptr<Session> session,
                            std::vector<std::unique_ptr<Session>>& gone) {
+  // A session that is stored and has no REPL is read from the store as well.
   const bool is_worth_it = session->repl != nullptr || !session->is_stored;
   const bool may_go_on =
       session->state == Session::State::paused || session->state == Session::State::open;
@@ -215,6 +222,7 @@ void Host::Impl::tick() {
       return true;
     });
   }
+  // Alarms and destructors run without the locks, because they call back into this class.
   for (const auto& alarm : due) guarded(alarm->expire);
   std::vector<std::unique_ptr<Session>> gone;
   bool has_sessions = false;
@@ -228,6 +236,7 @@ void Host::Impl::tick() {
     has_sessions = !sessions.empty();
   }
   const std::lock_guard lock(alarms_mutex);
+  // What came while this tick ran (has_new_work) may not be in the counts above.
   has_work = has_new_work || has_sessions || !alarms.empty();
   has_new_work = false;
 }
@@ -243,6 +252,7 @@ void Host::Impl::watch() {
   std::unique_lock lock(alarms_mutex);
   while (true) {
     wake.wait(lock, [this] { return ends || has_work; });
+    // The pause between two ticks, which only the end of the host cuts short.
     if (wake.wait_for(lock, kTick, [this] { return ends; })) return;
     lock.unlock();
     guarded([this] { tick(); });
@@ -272,6 +282,7 @@ store::ResponseStore& Host::Impl::opened_store() {
   if (Status opened = open_store(); !opened) {
     log::error("rlm: sessions are kept in memory alone: " + opened.error().message);
     const std::lock_guard lock(store_mutex);
+    // Without a path the store is in memory; another thread may have made it meanwhile.
     if (store == nullptr) {
       store = store::ResponseStore::open(
                   {.max_bytes = options.store_max_bytes, .ttl = options.session_ttl, .now = {}})
@@ -307,10 +318,13 @@ void Host::close() {
   {
     const std::lock_guard lock(impl_->cancels_mutex);
     impl_->is_closed = true;
+    // Runs are cancelled before their threads are waited for. Errands end after them, because a run
+    // may wait for one.
     for (const auto& cancel : impl_->cancels) guarded(cancel);
   }
   impl_->runs.close();
   impl_->errands.close();
+  // Later calls of find() fail, and models that the functions hold are released.
   connect(nullptr, nullptr);
   std::map<std::string, std::unique_ptr<Session>> gone;
   const std::lock_guard lock(impl_->sessions_mutex);
@@ -345,6 +359,7 @@ bool Host::post(std::function<void()> work, std::function<void()> cancel) {
     if (impl_->is_closed) return false;
     place = impl_->cancels.insert(impl_->cancels.end(), std::move(cancel));
   }
+  // Called once: by the thread of the run, or here if there is no thread for it.
   const auto leave = [impl = impl_.get(), place] {
     const std::lock_guard lock(impl->cancels_mutex);
     impl->cancels.erase(place);
@@ -507,8 +522,10 @@ Host::Taking Host::take(const std::string& id, std::string_view owner, std::stri
       found = std::move(live->second);
       impl_->sessions.erase(live);
     }
+    // The store is read without the lock; the id in `taken` keeps other requests off meanwhile.
     impl_->taken.insert(id);
   }
+  // Its deleter is what counts: each way out of here, and the end of the session, releases the id.
   const std::shared_ptr<void> claim(nullptr,
                                     [impl = impl_.get(), id](void*) { impl->release(id); });
   if (found == nullptr) {

@@ -55,6 +55,7 @@ class PythonLines {
   static constexpr std::string_view kDouble = "\"\"\"";
   static constexpr std::string_view kSingle = "'''";
 
+  // A backslash takes the next character with it: `\"` ends no string.
   static std::size_t step(char each) { return each == '\\' ? 2 : 1; }
   // A string of one line ends with its line, whether it is closed or not.
   static std::size_t end_of_string(std::string_view line, std::size_t begin) {
@@ -140,7 +141,10 @@ class AnswerReader {
     return line;
   }
 
-  // The length of a fence with its first word. In the middle of a line only a cell's fence counts.
+  // The number of backticks of a fence; 0: the line begins no block. In the middle of a line only a
+  // cell's fence counts, with nothing behind its word. "```python" is 3 and a cell, "```json" is 3
+  // and no cell, "So: ```repl" is 3 and a cell, "x ``` y" is 0. A backtick behind the fence makes
+  // it inline code, as in CommonMark.
   static std::size_t fence_of(std::string_view line, bool& is_cell) {
     const std::size_t start = line.find("```");
     if (start == kNone) return 0;
@@ -166,6 +170,7 @@ class AnswerReader {
     return true;
   }
 
+  // As in CommonMark: at least as many backticks as the fence that opened, and nothing else.
   [[nodiscard]] bool closes(std::string_view line) const {
     const std::string_view ticks = trimmed(line, kSpace);
     return ticks.size() >= ticks_ && ticks.find_first_not_of('`') == kNone;
@@ -228,6 +233,8 @@ class AnswerReader {
       if (text_[close] == '(') ++depth;
       if (text_[close] == ')' && --depth == 0) break;
     }
+    // A parenthesis in the text may be left open, as in "FINAL(see :( above)"; then the last one
+    // that ends a line closes it.
     const bool has_none = close >= end;
     if (has_none || !ends_line(close + 1)) {
       const std::size_t last = last_close(begin, end);
@@ -240,6 +247,8 @@ class AnswerReader {
     answer_.value = trimmed(text_.substr(begin, close - begin));
     const std::size_t line_end = text_.find('\n', close);
     at_ = line_end == kNone ? text_.size() : line_end + 1;
+    // The text ended at the next cell and not at a parenthesis, so reading goes on with that cell's
+    // fence.
     if (close < text_.size() && text_[close] != ')') at_ = close;
   }
 
@@ -273,6 +282,8 @@ class AnswerReader {
   std::size_t at_ = 0;
   bool is_in_block_ = false;
   bool is_cell_ = false;
+  // Up to here no parenthesis ends a line: further FINALs are skipped, which keeps the reader
+  // linear.
   std::size_t no_close_until_ = 0;
   std::size_t ticks_ = 0;
   std::size_t code_begin_ = 0;
@@ -292,6 +303,8 @@ void append_line(std::string& out, std::string_view text) {
 }
 
 // How much a prompt may have so that the sub-model's context has room for the answer too.
+// Three quarters of the context at three characters a token, in whole thousands: 8192 tokens are
+// 18000 characters.
 std::size_t prompt_chars(std::uint32_t tokens) {
   constexpr std::size_t kUnknown = 100'000;
   constexpr std::size_t kCharsPerToken = 3;

@@ -39,6 +39,8 @@ std::size_t index_of(SubCall::Kind kind) {
 
 }  // namespace
 
+// The prompts of one call of llm_query_batched; llm_query is a batch of one. `texts` has a place
+// for each prompt, filled in any order; `open` is how many are still empty.
 struct Questions::Batch {
   SubCall::Kind kind = SubCall::Kind::llm;
   std::string model;
@@ -68,6 +70,8 @@ class Questions::Sink final : public message::ChatSinkInside {
     } else if (finish->reason == message::FinishReason::cancelled) {
       text = failed("the answer was cancelled");
     }
+    // The item holds the answer, the answer this sink, and the sink the questions: this breaks the
+    // circle.
     const auto questions = std::move(questions_);
     questions->done(item_, std::move(text));
   }
@@ -94,10 +98,13 @@ bool Questions::makes_children() const {
   return depth_ + 1 < bounds_->limits.max_depth;
 }
 
+// Each depth has a gate of its own for children, because a parent that waits for its child still
+// holds its own place.
 Gate& Questions::gate_of(SubCall::Kind kind) const {
   return kind == SubCall::Kind::llm ? bounds_->calls : bounds_->children_at(depth_ + 1);
 }
 
+// A cell may name the root model or the sub-model, which the operator has allowed, and no other.
 std::string Questions::model_of(const SubCall& call, std::string& error) const {
   if (!call.model) return sub_;
   if (*call.model == root_ || *call.model == sub_) return *call.model;
@@ -110,6 +117,7 @@ void Questions::ask(SubCall call, Answer answer) {
   auto batch = std::make_shared<Batch>();
   const std::size_t count = call.prompts.size();
   batch->hash = hash_of(call);
+  // At the deepest level rlm_query asks a model, as llm_query does.
   batch->kind = makes_children() ? call.kind : SubCall::Kind::llm;
   std::string error;
   batch->model = model_of(call, error);
@@ -130,6 +138,8 @@ void Questions::ask(SubCall call, Answer answer) {
     }
   }
   batch->texts.resize(count);
+  // Where the limit allows a part of the batch, its first prompts are asked and the others get the
+  // error.
   for (std::size_t i = allowed; i < count; ++i) batch->texts[i] = error;
   batch->open = allowed;
   batch->answer = std::move(answer);
@@ -164,6 +174,8 @@ void Questions::pump() {
     for (const SubCall::Kind kind : {SubCall::Kind::llm, SubCall::Kind::rlm}) {
       const std::size_t index = index_of(kind);
       std::deque<ItemPtr>& waiting = waiting_[index];
+      // Once in the queue of a gate, this object waits for its turn instead of asking again: the
+      // gate would keep a wake for each try.
       while (!waiting.empty() && !is_queued_[index]) {
         const auto wake = [weak = weak_from_this(), kind] {
           if (const auto self = weak.lock()) self->woken(kind);
@@ -207,6 +219,7 @@ void Questions::start(const ItemPtr& item) try {
     return done(item, failed("no " + std::string(what) + " are left for this run"));
   }
   if (item->batch->kind == SubCall::Kind::rlm) return start_child(item);
+  // A wait for the model, to be loaded or for its server, ends with the cell.
   const patience::Scope scope({.cancel = over_});
   auto model = host_->find(item->batch->model);
   if (!model) return done(item, failed(model.error().error.message));
@@ -224,6 +237,7 @@ void Questions::start(const ItemPtr& item) try {
   const std::shared_ptr<chat::Answer> answer = *std::move(started);
   {
     const std::lock_guard lock(mutex_);
+    // The answer may have ended within start(), and end_cell() may have come meanwhile.
     if (!item->is_over && !over_.is_cancelled()) {
       item->model = *std::move(model);
       item->answer = answer;
@@ -253,6 +267,7 @@ void Questions::try_later(const ItemPtr& item) {
 void Questions::start_child(const ItemPtr& item) {
   auto is_done = std::make_shared<std::atomic<bool>>(false);
   const CancelToken halt = bounds_->token();
+  // `this` is safe: end_cell() joins the thread.
   const auto work = [this, item, is_done, halt] {
     const crash::ThreadStack stack;
     Outcome outcome;
@@ -282,6 +297,8 @@ void Questions::start_child(const ItemPtr& item) {
   bool is_late = false;
   {
     const std::lock_guard lock(mutex_);
+    // Threads of children that have ended are joined here, so that a loop of rlm_query keeps no
+    // thread for each of its turns.
     is_late = over_.is_cancelled();
     for (auto child = children_.begin(); child != children_.end();) {
       const auto next = std::next(child);
@@ -343,6 +360,7 @@ Questions::Told Questions::settle(Item& item, std::string text) {
 }
 
 void Questions::done(const ItemPtr& item, std::string text) {
+  // Before settle(), which gives the prompt's memory back.
   trace(*item->batch, item->prompt, text, item->begun);
   Told told;
   {
@@ -386,6 +404,7 @@ std::optional<std::vector<AskedRecord>> Questions::end_cell() {
     children.swap(children_);
     is_noted = is_noted_;
     for (const auto& batch : batches_) {
+      // A batch without all its answers was never told to the cell; its record has no texts.
       asked.push_back({batch->hash, batch->open == 0 ? batch->texts : std::vector<std::string>()});
     }
   }
@@ -394,11 +413,14 @@ std::optional<std::vector<AskedRecord>> Questions::end_cell() {
   }
   for (const Child& child : children) child.halt.cancel();
   for (Child& child : children) child.thread.join();
+  // This may start waiting items of other cells at once. Items that had no place yet are in
+  // `dropped`, and leave no gate.
   for (const ItemPtr& item : running) gate_of(item->batch->kind).leave();
   if (!is_noted) return std::nullopt;
   return asked;
 }
 
+// Each record is used once, in order, so a cell that asks the same twice gets both answers.
 void NotedAnswers::ask(SubCall call, Answer answer) {
   const std::string hash = hash_of(call);
   for (std::size_t i = 0; i < used_.size(); ++i) {

@@ -46,6 +46,8 @@ Failure<Refusal> refuse(std::string message, std::string param, std::string code
 }
 
 // Describes an event in a line or two, for people who watch.
+// {"type": "sub_call", "kind": "llm", "prompt_chars": 900, "response": "blue"} becomes "[llm_query
+// of 900 characters: blue]\n". "": the event is not shown (metadata, pause, final, ...).
 std::string summary_of(const json::Object& event) {
   const auto text = [&](std::string_view key) -> std::string {
     const json::Value* found = event.find(key);
@@ -96,6 +98,7 @@ ChatRequest without_messages(const ChatRequest& request) {
           .owner = request.owner};
 }
 
+// The arguments come in one piece: they were complete before the client hears of them.
 void tell_calls(message::ChatSink& sink, const std::vector<message::ToolCall>& calls) {
   for (std::uint32_t i = 0; i < calls.size(); ++i) {
     sink.on_event(message::CallBegin{i, calls[i].id, calls[i].name}, {});
@@ -153,12 +156,16 @@ class Answering : public std::enable_shared_from_this<Answering> {
   std::unique_ptr<Session> session_;
   ChatRequest request_;
   std::shared_ptr<message::ChatSink> sink_;
+  // The log prefix and the span of the client's request, which the run's thread takes over.
   const std::string about_;
   trace::Span span_;  // ends with the last event
   const trace::Context trace_;
+  // What the request brings: results of calls in the order of session_->calls, other text of the
+  // user, and the hash of both (Session::answered_hash).
   std::vector<message::Message> results_;
   std::string others_;
   std::string hash_;
+  // Another context than the session has; nullopt: it stays.
   std::optional<Task> context_;
   std::optional<std::string> again_;  // another question to a session that was kept
   bool keeps_ = false;
@@ -191,6 +198,8 @@ void Answering::listen(const RecursiveOptions& options, bool tells_reasoning) {
   });
 }
 
+// Becomes `tenon.rlm` of the answer. Sub-calls and cost are those of this request alone; turns and
+// compactions are the session's.
 json::Object Answering::report(const Spent& spent, const std::string& forced) const {
   json::Object report{{"session", session_->id},
                       {"iterations", session_->turns},
@@ -202,6 +211,8 @@ json::Object Answering::report(const Spent& spent, const std::string& forced) co
   return report;
 }
 
+// The trace is closed first, so that no reasoning comes after Finish. sink_ becomes null, by which
+// run() sees that the client has had its last event.
 void Answering::end(message::Finish finish) {
   bounds_->trace->close();
   chat::end_agent_span(span_, finish);
@@ -325,6 +336,7 @@ class RecursiveAnswer final : public chat::Answer {
  public:
   explicit RecursiveAnswer(std::shared_ptr<Answering> answering)
       : answering_(std::move(answering)) {}
+  // A client that goes away destroys its answer, and that must end the run.
   ~RecursiveAnswer() override { answering_->cancel(); }
   RecursiveAnswer(const RecursiveAnswer&) = delete;
   RecursiveAnswer& operator=(const RecursiveAnswer&) = delete;
@@ -399,6 +411,8 @@ std::string joined(const std::vector<std::string>& words) {
   return all;
 }
 
+// Fields that only a single turn can obey are refused: a recursive model takes many turns, and the
+// client would not learn that they have no effect.
 OrRefusal<void> check(const ChatRequest& request) {
   const auto no = [](const std::string& param) -> OrRefusal<void> {
     return chat::refuse_field(
@@ -430,6 +444,8 @@ OrRefusal<std::optional<RecursiveModel::Found>> RecursiveModel::find(const ChatR
                                                                      const Results& results) const {
   const json::Value* named = request.rlm.find("session");
   const bool is_named = named != nullptr && named->if_string() != nullptr;
+  // The name in rlm.session counts first; without it the id of the first result of ours says which
+  // session it is.
   std::string id = is_named ? *named->if_string() : "";
   for (const message::Message* result : results.results) {
     if (id.empty()) id = session_of_call(result->tool_call_id);
@@ -471,12 +487,14 @@ OrRefusal<std::optional<RecursiveModel::Found>> RecursiveModel::match(
                   "invalid_value");
   }
   std::vector<std::string> said{results.said()};
+  // Keyed by the id of the call, so the hash below does not depend on the order of the results.
   std::map<std::string, const message::Message*> by_call;
   std::string twice;
   for (const message::Message* result : results.results) {
     const auto [place, is_new] = by_call.emplace(result->tool_call_id, result);
     if (!is_new) twice = result->tool_call_id;
   }
+  // The request may hold more results than the last calls; these must be among them.
   const auto has_all = [&](const std::vector<std::string>& calls) {
     return !calls.empty() &&
            std::ranges::all_of(calls, [&](const auto& call) { return by_call.contains(call); });
@@ -497,6 +515,8 @@ OrRefusal<std::optional<RecursiveModel::Found>> RecursiveModel::match(
     waiting.push_back(call.id);
     if (!by_call.contains(call.id)) missing.push_back(call.name + " (" + call.id + ")");
   }
+  // At least one waiting call has its result. Then the request means to go on, and what is missing
+  // is an error; else it may repeat an earlier request, or be of another history.
   const bool is_any = missing.size() < waiting.size();
   if (!is_any && has_all(session->answered)) {
     // The same results again, or other ones in their place, which would be another continuation.
@@ -583,6 +603,8 @@ std::vector<message::Message> first_of(const std::vector<message::Message>& mess
   return {messages.begin(), std::ranges::find_if(messages, is_its)};
 }
 
+// Whether the request brings a context as such, in rlm.context or as system messages, rather than
+// as the conversation before its question.
 bool has_own_context(const ChatRequest& request) {
   const json::Value* context = request.rlm.find("context");
   return (context != nullptr && !context->is_null()) ||
@@ -617,6 +639,8 @@ OrRefusal<std::unique_ptr<chat::Answer>> RecursiveModel::start(
   if (auto checked = check(request); !checked) {
     return Failure<Refusal>(std::move(checked.error()));
   }
+  // Everything that can be refused without the session is refused first: from find() on, each way
+  // out must give the session back.
   auto limits = request_limits(request.rlm, options_);
   if (!limits) return Failure<Refusal>(std::move(limits.error()));
   const Results results = results_of(request.messages);

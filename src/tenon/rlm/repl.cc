@@ -12,10 +12,6 @@
 #include "tenon/base/utf8.h"
 #include "tenon/rlm/spawn.h"
 
-namespace tenon::rlm {
-namespace {
-
-using Clock = std::chrono::steady_clock;
 // The host's side of a REPL. The protocol is a frame of JSON in each direction: a command (load,
 // run, variable, ...), then its answer. While a cell runs, the worker also sends questions
 // (start_call), several at a time if its code has threads; the answers come from other threads and
@@ -28,6 +24,11 @@ using Clock = std::chrono::steady_clock;
 //
 // The code of a cell can change the worker's own Python, so every frame is treated as hostile: its
 // size, the number of open questions, and the length of every text are checked here again.
+
+namespace tenon::rlm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::chrono::seconds kSendWait{30};    // for a worker to take a short command
@@ -44,6 +45,7 @@ std::string text_of(const json::Value& frame, std::string_view key) {
   return value != nullptr && value->if_string() != nullptr ? *value->if_string() : "";
 }
 
+// 0 for a member that is missing, negative or no number: a cell may have written the frame.
 std::size_t count_of(const json::Value& frame, std::string_view key) {
   const json::Value* value = frame.find(key);
   if (value == nullptr || value->if_number() == nullptr) return 0;
@@ -55,6 +57,7 @@ bool is_op(const json::Value& frame, std::string_view op) {
   return text_of(frame, "op") == op;
 }
 
+// 1500 ms is "1.5 s", 60000 ms is "60 s".
 std::string seconds_text(milliseconds time) {
   std::string text = std::to_string(static_cast<double>(time.count()) / 1000);
   text.erase(text.find_last_not_of('0') + 1);
@@ -110,6 +113,7 @@ class Repl::Inbox {
       const auto call = open_.find(id);
       if (call == open_.end() || call->second.is_answered) return;  // the cell is over
       call->second.is_answered = true;
+      // The worker's code indexes the list by its prompts, so its length must be theirs.
       texts.resize(call->second.prompts, "Error: there is no answer");
       answers_.emplace_back(id, std::move(texts));
     }
@@ -144,13 +148,16 @@ class Repl::Inbox {
   [[nodiscard]] const CancelToken& stop() const { return stop_; }
 
  private:
+  // A question of the cell that has no answer yet, and the number of its prompts.
   struct Call {
     std::size_t prompts;
     bool is_answered = false;
   };
   mutable std::mutex mutex_;
+  // Taken out by take(): until then a question counts as open, although its answer may be there.
   std::map<Id, Call> open_;
   std::vector<std::pair<Id, std::vector<std::string>>> answers_;
+  // An eventfd: readable while there are answers or interrupt() was called.
   Descriptor wake_;
   CancelToken stop_;
 };
@@ -171,6 +178,7 @@ class Repl::CellClock {
   void tick(bool is_asking) {
     const TimePoint now = Clock::now();
     const std::chrono::nanoseconds cpu = worker_->cpu_time();
+    // The worker's CPU time is 0 once it has ended, and must not give time back.
     left_ -= is_asking ? std::max(cpu - cpu_, std::chrono::nanoseconds(0)) : now - now_;
     now_ = now;
     cpu_ = cpu;
@@ -205,6 +213,7 @@ Expected<json::Value> Repl::answer_of(std::string_view op, const Wait& wait, mil
       kill();
       return frame;
     }
+    // receive() returns null only if a token was set: this wait has no descriptor to wake it.
     if (frame->is_null()) {
       kill();
       return Unexpected(Error{Errc::unavailable, "the session was interrupted"});
@@ -213,6 +222,8 @@ Expected<json::Value> Repl::answer_of(std::string_view op, const Wait& wait, mil
       return Unexpected(Error{Errc::limit_exceeded, "it was stopped at its time limit"});
     }
     if (is_op(*frame, op) || is_op(*frame, "failed")) return frame;
+    // A question that came too late is dropped; its thread ends with the next cell (stop_threads in
+    // worker.py).
     if (!is_op(*frame, "call")) break;
   }
   kill();
@@ -220,6 +231,8 @@ Expected<json::Value> Repl::answer_of(std::string_view op, const Wait& wait, mil
                                              std::string(op) + "\""});
 }
 
+// Sends one frame and waits for its answer, named by `answer` ("seeded", "value"). A "failed" of
+// the worker becomes Errc::invalid and leaves the worker alive.
 Expected<json::Value> Repl::command(const json::Object& frame, std::string_view answer,
                                     const CellLimits& limits, const CancelToken* cancel) {
   const Wait wait{
@@ -250,6 +263,8 @@ Expected<Loaded> Repl::load(std::span<const std::string> names, std::string_view
       .deadline = Clock::now() + limits.wall + std::chrono::seconds(bytes / kBytesPerSecond),
       .cancel = cancel,
       .stop = &inbox_->stop()};
+  // A pipe holds 64 KiB; with 1 MiB the two processes change places less often while a context of
+  // many megabytes passes.
   worker_->widen(true);
   Status sent = worker_->send(json::to_string(header), wait);
   for (std::size_t i = 0; sent && i < texts.size(); ++i) sent = worker_->send_bytes(texts[i], wait);
@@ -292,6 +307,8 @@ Status Repl::seed(std::uint64_t value, const CellLimits& limits, const CancelTok
   return {};
 }
 
+// Reads {"op": "call", "id": 3, "kind": "llm", "prompts": ["..."], "model": null} and passes it on.
+// The prompts are moved out of the frame, because they may be megabytes.
 Status Repl::start_call(json::Value& frame, SubCalls& sub_calls, CellResult& result) {
   const auto broken = [this](std::string_view how) {
     kill();
@@ -322,6 +339,8 @@ Status Repl::start_call(json::Value& frame, SubCalls& sub_calls, CellResult& res
   return {};
 }
 
+// Sends what has arrived in the inbox as {"op": "reply", "id": 3, "texts": [...]}. Answers that do
+// not fit in one frame become errors, because the worker would end at a longer one.
 Status Repl::send_answers(const CancelToken* cancel) {
   for (auto& [id, texts] : inbox_->take()) {
     std::size_t bytes = 0;
@@ -348,6 +367,8 @@ Expected<json::Value> Repl::run(SubCalls& sub_calls, const CellLimits& limits,
   CellClock clock(*worker_, limits.wall);
   bool is_stopped = false;
   while (true) {
+    // After the interrupt the clock counts in any case, so that the cell cannot win time by asking
+    // again.
     const bool is_asking = !is_stopped && inbox_->open_calls() > 0;
     const Wait wait{.deadline = clock.next(is_asking),
                     .wake = inbox_->wake(),
@@ -373,6 +394,7 @@ Expected<json::Value> Repl::run(SubCalls& sub_calls, const CellLimits& limits,
                                   " and did not stop when it was interrupted; its worker was "
                                   "killed, and its variables are lost"});
     }
+    // The deadline of this wait was only a moment to look at the CPU time.
     if (is_silent) continue;
     if (frame->is_null()) {
       if (wait.is_cancelled()) {
@@ -408,8 +430,10 @@ Expected<CellResult> Repl::run_cell(std::string_view code, SubCalls& sub_calls,
   }
   CellResult result;
   const auto done = run(sub_calls, limits, cancel, result);
+  // Answers that arrive after this find no open question, and are dropped.
   inbox_->close_all();
   if (!done) return Unexpected(done.error());
+  // The characters that the worker counted, less those that it sent.
   const auto cut = [&done](std::string_view key, std::string_view text_key) {
     const std::size_t all = count_of(*done, key);
     return all - std::min(all, count_of(*done, text_key));

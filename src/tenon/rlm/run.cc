@@ -13,14 +13,6 @@
 #include "tenon/rlm/history.h"
 #include "tenon/rlm/questions.h"
 
-namespace tenon::rlm {
-namespace {
-
-using chat::Refusal;
-using message::ChatRequest;
-using message::Message;
-using message::Role;
-using Clock = std::chrono::steady_clock;
 // The loop of a recursive model. run() asks the root model (ask), reads its output (read_answer),
 // runs its cells (run_cells) and adds what they printed to the conversation, until the output has
 // FINAL, calls a tool of the caller, or a limit is reached. At a limit the model is asked once more
@@ -39,14 +31,25 @@ using Clock = std::chrono::steady_clock;
 // conversation shorter by the gentlest means that is left: it cuts outputs of earlier turns, has
 // the model sum them up (sum_up), cuts them more, and leaves the older half out. Where nothing
 // helps, and at any prompt that is refused as too long, the answer is demanded from what there is.
+
+namespace tenon::rlm {
+namespace {
+
+using chat::Refusal;
+using message::ChatRequest;
+using message::Message;
+using message::Role;
+using Clock = std::chrono::steady_clock;
 using Final = RootAnswer::Final;
 
 constexpr std::size_t kMaxInlineResult = 32'000;  // characters of a tool's result
 constexpr std::size_t kPreview = 1000;            // characters of a longer one
-// Sizes of cells and of the answers to their questions.
+// Bytes of recorded cells and of the answers to their questions; a session that has more cannot be
+// made again.
 constexpr std::size_t kMaxRunNotes = std::size_t{32} << 20U;
-constexpr unsigned kMaxChildren = 4;                       // at the same time, at one depth
-constexpr std::chrono::milliseconds kReplayTime{600'000};  // of a cell, at most
+constexpr unsigned kMaxChildren = 4;  // at the same time, at one depth
+// For a cell that runs again, unless cell_timeout is longer.
+constexpr std::chrono::milliseconds kReplayTime{600'000};
 constexpr std::size_t kMostBeside =
     12'000;                    // characters of tracebacks and headings, besides a turn's output
 constexpr int kMaxStarts = 4;  // for a REPL that dies at once
@@ -92,6 +95,7 @@ class Waiting final : public message::ChatSinkInside {
     changed_.notify_all();
   }
   /// False: `gives_up` returned true.
+  /// Looks every kLookAtRun, because what `gives_up` asks (flags and the clock) wakes no thread.
   template <class GivesUp>
   bool wait(const GivesUp& gives_up) {
     std::unique_lock lock(mutex_);
@@ -124,6 +128,8 @@ bool is_blank(std::string_view text) {
 }
 
 /// Ends a cell's questions on every path.
+/// run_cells() calls end_cell() itself where it needs the records; a second call finds nothing to
+/// end.
 class CellEnd {
  public:
   explicit CellEnd(Questions& questions) : questions_(questions) {}
@@ -155,6 +161,8 @@ void Trace::listen(Listener listener) {
   listeners_.push_back(std::move(listener));
 }
 
+// Listeners are called with the lock, so each gets one event at a time, in order, and no event
+// after close().
 void Trace::add(const json::Object& event) {
   const std::lock_guard lock(mutex_);
   for (const Listener& listener : listeners_) listener(event);
@@ -242,6 +250,7 @@ void Bounds::go_on_from(const Spent& spent) {
 }
 
 CancelToken Bounds::token() {
+  // After halt() a token is born cancelled, so a child that is only starting then ends at once.
   const CancelToken token;
   const std::lock_guard lock(mutex_);
   if (is_halted_) token.cancel();
@@ -298,6 +307,9 @@ void Run::begin() {
                     {"tier", host_->tier()}});
 }
 
+// results[i] answers session_.calls[i]: RecursiveModel::match() has checked that none is missing
+// and put them in this order. A result over kMaxInlineResult would fill the context, so the model
+// sees how it begins, and reads the rest in the REPL.
 void Run::resume(const std::vector<Message>& results, const std::string& others) {
   session_.answered.clear();
   json::Array traced;
@@ -325,6 +337,7 @@ void Run::resume(const std::vector<Message>& results, const std::string& others)
   if (!said.empty()) {
     if (utf8::length(said) > kMaxInlineResult) {
       session_.tool_results.push_back(said);
+      // The user's own text is cut as a long result is.
       said = cut_text(said, kPreview) + "\n(All of it is tool_results[" +
              std::to_string(session_.tool_results.size() - 1) + "] in the REPL.)";
     }
@@ -397,9 +410,11 @@ Result<Run::Turn, Refusal> Run::ask_once(const ChatRequest& request, bool heeds_
     return Failure<Refusal>(
         {.error = {Errc::unavailable, "the run was ended"}, .param = {}, .code = "cancelled"});
   }
+  // No event follows Finish, so the fold is read without its lock.
   const message::Fold& fold = waiting->fold();
   bounds_->spend(fold.finish().usage, (*model)->prices());
   if (const std::uint32_t tokens = fold.finish().usage.prompt_tokens; tokens > 0) {
+    // The template and the tools are counted too, so this is rather too high than too low.
     tokens_per_byte_ =
         tokens / static_cast<double>(std::max<std::size_t>(size_of(request.messages), 1));
   }
@@ -446,6 +461,8 @@ Result<Run::Turn, Error> Run::ask(Wish wish) {
     if (is_unwanted()) return Failure<Error>(error_of(refusal, session_.root));
     if (refusal.code == "context_length_exceeded") {
       if (shrink(/*may_sum_up=*/wish == Wish::any)) continue;
+      // The question and the demand for an answer are enough for some answer; other turns need
+      // more.
       if (is_last && drop_turns(session_.messages)) continue;
       is_full_ = true;
     }
@@ -493,6 +510,8 @@ bool Run::make_room() {
   const double part = bounds_->limits.compact_at;
   if (session_.turns == 0) return true;  // nothing to cut: the model says whether it fits
   const auto fills_up = [&] { return part > 0 && is_fuller_than(part); };
+  // From compact_at on, outputs are cut and older turns are summed up, each once. From kFull on
+  // every means is used, because the next prompt would be refused.
   if (fills_up()) static_cast<void>(cut_turns(session_.messages, kFirstCut, kFirstCut));
   if (fills_up()) static_cast<void>(cut_turns(session_.messages, kSecondCut, kFirstCut));
   if (fills_up() && are_old_turns_long(session_.messages)) static_cast<void>(sum_up());
@@ -535,6 +554,7 @@ bool Run::sum_up() {
   request.messages.resize(*end);
   const std::size_t before = size_of(session_.messages);
   const std::size_t replaced = size_of(request.messages);
+  // Two tokens for a word, so a summary that keeps to its number of words is not cut.
   request.messages.push_back(user(summary_question(most / 2, variables)));
   request.max_tokens = most;
   auto turn = ask_once(request, /*heeds_halt=*/true, "summary");
@@ -617,10 +637,12 @@ Status Run::replay(Repl& repl) {
   for (const CellRecord& cell : session_.cells) {
     if (Status loaded = load_results(repl, cell.results); !loaded) return loaded;
     NotedAnswers answers(cell);
+    // What the cell prints is in the conversation already.
     CellLimits limits = cell_limits(0);
     limits.wall = std::max(limits.wall, kReplayTime);
     const auto result = repl.run_cell(cell.code, answers, limits, &halt_);
     if (!result) return Unexpected(result.error());
+    // Only the kind of an error is recorded, because its text may hold addresses or times.
     if (result->is_timed_out || result->error_kind != cell.error) {
       return Unexpected(Error{Errc::invalid, "a cell did not do the same again"});
     }
@@ -644,6 +666,7 @@ Expected<std::unique_ptr<Repl>> Run::make_repl(bool replays) {
     } else {
       ready = Unexpected(repl.error());
     }
+    // Only Errc::unavailable may be chance: a worker died or could not be started.
     const bool may_help = ready.error().code == Errc::unavailable && !halt_.is_cancelled();
     if (!may_help || tries == kMaxStarts) return Unexpected(ready.error());
     log::warn("rlm: a REPL died while it was made, and is made again: " + ready.error().message);
@@ -690,6 +713,7 @@ void Run::note(CellRecord cell, bool may_be_repeated) {
 std::optional<std::string> Run::run_cells(const RootAnswer& answer, std::string& told,
                                           bool& has_failed) {
   const std::size_t most = most_output();
+  // All cells of a turn share `most` characters of output; each is shown at least kPreview of them.
   std::size_t room = most;
   json::Array traced;
   std::optional<std::string> final_answer;
@@ -717,6 +741,8 @@ std::optional<std::string> Run::run_cells(const RootAnswer& answer, std::string&
     room -= std::min(room, utf8::length(text));
     has_failed = has_failed || !result->error.empty();
     final_answer = result->final_answer;
+    // A cell that was interrupted stopped at an unknown line, and a second run would not stop
+    // there.
     const bool may_be_repeated = asked.has_value() && !result->is_timed_out;
     note({code, session_.loaded_results.value_or(0), result->error_kind,
           std::move(asked).value_or(std::vector<AskedRecord>())},
@@ -760,6 +786,7 @@ std::optional<std::string> Run::read_final(const RootAnswer& answer, std::string
 std::optional<Outcome> Run::take_calls(Turn& turn) {
   std::vector<message::ToolCall>& calls = turn.message.tool_calls;
   if (calls.empty()) return std::nullopt;
+  // One cut call voids all calls of the turn.
   if (std::ranges::find(turn.incomplete, true) != turn.incomplete.end()) {
     calls.clear();
     session_.messages.push_back(turn.message);
@@ -852,6 +879,7 @@ Outcome Run::force_answer(std::string_view limit, std::string_view why) {
   tell("iteration", {{"iteration", session_.turns + 1}, {"forced", true}, {"response", text}});
   const RootAnswer answer = read_answer(text, is_cut);
   std::string told;
+  // After max_time no REPL is started any more; one that lives may still be asked.
   const bool may_look =
       !bounds_->is_late || (session_.repl != nullptr && session_.repl->is_alive());
   std::optional<std::string> final_answer;
@@ -888,6 +916,7 @@ Outcome Run::run() {
                                             " turns in a row has failed.");
     }
     if (!make_room()) return force_answer(kContext, kContextIsFull);
+    // The top of the loop decides what becomes of a halted run.
     if (halt_.is_cancelled()) continue;
     Result<Turn, Error> turn = ask(Wish::any);
     if (!turn) {
@@ -905,6 +934,7 @@ Outcome Run::run() {
                        {"prompt_tokens", turn->finish.usage.prompt_tokens},
                        {"completion_tokens", turn->finish.usage.completion_tokens}});
     if (auto calls = take_calls(*turn)) return *std::move(calls);
+    // The calls were cut off; take_calls() has said so to the model.
     if (has_calls) continue;
     session_.messages.push_back(std::move(turn->message));
 
@@ -934,6 +964,7 @@ Outcome Run::run() {
                        "There was neither a ```repl block nor a final answer in your turn. Go on: "
                        "run code, or give the answer with FINAL(...) on a line of its own.");
     }
+    // A note on a REPL that was lost is told once, with the first output that comes after it.
     append_paragraph(told, std::exchange(lost_, {}));
     append_paragraph(told, variables_now());
     if (session_.turns < limits.max_iterations) {

@@ -11,6 +11,8 @@
 namespace tenon::rlm {
 namespace {
 
+// Every limit is a row of kLimits, with which `rlm` of a request is read, checked against the
+// operator's most, and told in traces. Numbers pass as double: all of them are far below 2^53.
 using chat::Refusal;
 
 constexpr double kAll = 1e9;  // used where there is no limit
@@ -28,6 +30,7 @@ struct Limit {
   std::string_view unit{};
   double (*of)(const RunLimits& limits);
   void (*set)(RunLimits& limits, double value);
+  // The smallest number that a request may give: 0 would often mean "no limit".
   double least = 1;
   bool is_told_at_0 = false;  // 0 is a value, and not the absence of a limit
 };
@@ -124,6 +127,7 @@ Result<void, Refusal> read_limits(const json::Value& rlm, const RunLimits& most,
     }
     const double bound = limit->of(most) > 0 ? limit->of(most) : kAll;
     const double wanted = number->to_double();
+    // Written so that NaN is refused too.
     if (!(wanted >= limit->least) || wanted > bound) {
       return refuse_limit(param + " must be from " + json::to_string(shown(*limit, limit->least)) +
                               " to " + json::to_string(shown(*limit, bound)) +

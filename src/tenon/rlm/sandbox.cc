@@ -24,13 +24,6 @@
 #include "tenon/rlm/worker_impl.h"
 #include "tenon/rlm/worker_text.h"
 
-namespace tenon::rlm {
-namespace {
-
-namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
-
-constexpr std::chrono::seconds kStartWait{20};
 // Starts Python workers in which hostile code may run. open() tries the tiers from the best to the
 // worst. A tier is prepared (prepare), then a worker is really started in it and tries the things
 // that must be impossible; if one succeeds, the tier is not used. So a kernel or a bubblewrap that
@@ -44,7 +37,18 @@ constexpr std::chrono::seconds kStartWait{20};
 // Bubblewrap is two processes with the interpreter below them. Its pidfd (open_inner) lets the host
 // kill and signal the interpreter directly, and the caretaker ends what would be left if Tenon is
 // killed.
+
+namespace tenon::rlm {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+// For a worker's start and, with as much time again, its check.
+constexpr std::chrono::seconds kStartWait{20};
+// Bytes of what a worker that fails at its start writes to its standard error.
 constexpr std::size_t kMaxErrorBytes = 4096;
+// RLIMIT_NPROC where it counts all threads of the user on the host, not only those of the worker.
 constexpr std::uint32_t kThreadsOfUser = 4096;
 // The same order of sets each time, for replay.
 constexpr const char* kEnvironment = "PYTHONHASHSEED=0";
@@ -52,13 +56,17 @@ constexpr const char* kEnvironment = "PYTHONHASHSEED=0";
 // ---- Landlock (linux/landlock.h of this system may be older than the kernel)
 // ---------------------
 
+// The kernel's landlock_ruleset_attr: one bit for each right that the ruleset handles.
 struct LandlockRuleset {
   std::uint64_t fs, net, scoped;
 };
+// The kernel's landlock_path_beneath_attr: `parent` is an O_PATH descriptor of a file or folder,
+// and `allowed` are the rights below it.
 struct __attribute__((packed)) LandlockPath {
   std::uint64_t allowed;
   std::int32_t parent;
 };
+// landlock_create_ruleset and landlock_add_rule; the numbers are the same on x86-64 and arm64.
 constexpr long kLandlockCreate = 444;
 constexpr long kLandlockAdd = 445;
 constexpr std::uint64_t kExecute = 1, kReadFile = 4, kReadFolder = 8;
@@ -74,6 +82,8 @@ LandlockRuleset all_of(long version) {
   if (version >= 6) all.scoped = 3;      // abstract Unix sockets, signals
   return all;
 }
+// The attributes grew: `net` came with version 4 of the interface, `scoped` with 6. An older kernel
+// refuses a longer struct that has bits set which it does not know.
 std::size_t size_of_ruleset(long version) {
   return version >= 6 ? 24 : version >= 4 ? 16 : 8;
 }
@@ -102,6 +112,7 @@ folders = [folder for folder in sys.path if folder and os.path.isdir(folder)]
 print(json.dumps({"program": os.path.realpath(sys.executable), "folders": folders, "shared": sorted(shared)}))
 )";
 
+// "/usr/lib/x" is within "/usr/lib", "/usr/lib64" is not.
 bool is_within(std::string_view path, std::string_view folder) {
   return path.starts_with(folder) && (path.size() == folder.size() || path[folder.size()] == '/');
 }
@@ -116,6 +127,8 @@ std::vector<std::string> outermost(const std::set<std::string>& folders) {
   return result;
 }
 
+// Everything up to the end of the file, `most` bytes or the deadline; it polls, because the program
+// at the other end may hang.
 std::string read_all(int descriptor, std::size_t most, TimePoint deadline) {
   std::string text;
   std::array<char, 4096> part{};
@@ -135,11 +148,15 @@ void wait_for(pid_t pid) {
   }
 }
 
+// Above 15, because the child duplicates its descriptors to 0, 1, 2, ... one by one, and must not
+// overwrite one that it still needs.
 Descriptor null_device() {
   const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   return Descriptor(fcntl(null.get(), F_DUPFD_CLOEXEC, 16));
 }
 
+// Runs outside of every tier: it is the operator's own interpreter with our own code. -I -S -B: no
+// site packages, no environment and no .pyc files.
 Expected<Python> look_at(const fs::path& program, Spawner& spawner) {
   auto output = make_pipe();
   if (!output) return Unexpected(output.error());
@@ -221,6 +238,8 @@ std::vector<std::string> bubblewrap_arguments(const fs::path& program, const Pyt
   };
   for (const std::string& folder : python.folders) add({"--ro-bind", folder, folder});
   add({"--ro-bind", python.program, python.program});
+  // Where /usr is merged, /lib is a link to usr/lib, and the loader's path in the interpreter
+  // (/lib64/ld-linux-x86-64.so.2) needs it; on other systems it is a folder.
   for (const char* link : {"/lib", "/lib64"}) {
     std::error_code error;
     const fs::path target = fs::read_symlink(link, error);
@@ -248,6 +267,8 @@ Descriptor open_inner(std::string_view told, pid_t outer, pid_t& inner_pid) {
   Descriptor inner(static_cast<int>(syscall(SYS_pidfd_open, *pid, 0)));
   const auto stat = read_file("/proc/" + std::to_string(*pid) + "/stat", 4096);
   if (!stat) return {};
+  // The line is `pid (name) state ppid ...`. The name may hold spaces and parentheses, so its end
+  // is looked for from behind.
   const std::size_t name_end = stat->rfind(") ");
   if (name_end == std::string::npos || stat->size() < name_end + 4) return {};
   if (std::atoi(stat->c_str() + name_end + 4) != outer) return {};
@@ -275,6 +296,8 @@ std::string last_words(int descriptor) {
   return said;
 }
 
+// RLIMIT_CPU has a hard limit one second above the soft one: SIGXCPU first, then SIGKILL.
+// RLIMIT_FSIZE 0 makes every file unwritable; pipes have no such limit.
 std::vector<ResourceLimit> resource_limits(const WorkerLimits& limits) {
   const auto cpu = static_cast<std::uint64_t>(limits.cpu.count());
   std::vector<ResourceLimit> result{{RLIMIT_AS, limits.memory_bytes, limits.memory_bytes},
@@ -292,6 +315,7 @@ std::vector<ResourceLimit> resource_limits(const WorkerLimits& limits) {
   return result;
 }
 
+// One command and its answer, during the start, when no cell runs yet.
 Expected<json::Value> ask(Worker& worker, const json::Object& command, TimePoint deadline) {
   if (Status sent = worker.send(json::to_string(command), {.deadline = deadline}); !sent) {
     return Unexpected(sent.error());
@@ -347,6 +371,8 @@ struct Sandbox::Impl {
                                                               Descriptor& errors, Descriptor& info);
 };
 
+// With flag 1 the create call returns the newest version of the interface; with flag 0 it makes a
+// ruleset. Without Landlock in the kernel it fails with ENOSYS or EOPNOTSUPP.
 Status Sandbox::Impl::make_ruleset() {
   const long newest = syscall(kLandlockCreate, nullptr, 0, 1);
   if (newest < 1) return system_error("Landlock", errno);
@@ -373,6 +399,8 @@ Status Sandbox::Impl::make_ruleset() {
   return {};
 }
 
+// A datagram socket keeps the numbers apart that several starting processes send. The caretaker
+// reads the end of the file once our end is gone, even after SIGKILL.
 Status Sandbox::Impl::start_caretaker() {
   std::array<int, 2> ends{};
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
@@ -413,6 +441,9 @@ Status Sandbox::Impl::prepare(Tier wanted) {
   return wanted == Tier::landlock ? make_ruleset() : Status{};
 }
 
+// `errors` becomes the worker's standard error, and `info` what bubblewrap says of its child; the
+// caller reads both once the worker is ready or dead. All other ends of the pipes close here, in
+// our process, when the function returns.
 Expected<std::unique_ptr<Worker::Impl>> Sandbox::Impl::spawn(const WorkerLimits& limits,
                                                              Descriptor& errors, Descriptor& info) {
   auto to = make_pipe();
@@ -459,6 +490,7 @@ Sandbox::Sandbox(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Sandbox::~Sandbox() = default;
 
 Expected<std::unique_ptr<Worker>> Sandbox::start(const WorkerLimits& limits) {
+  // Counted before the start, so that several threads together cannot pass the limit.
   if (impl_->workers.fetch_add(1) >= impl_->options.max_workers) {
     --impl_->workers;
     return Unexpected(Error{Errc::limit_exceeded, "there are " +
@@ -482,6 +514,7 @@ Expected<std::unique_ptr<Worker>> Sandbox::start(const WorkerLimits& limits) {
     return Unexpected(Error{Errc::unavailable, "a worker did not start: " +
                                                    (said.empty() ? ready.error().message : said)});
   }
+  // Bubblewrap has written its child's number before the worker could say that it is ready.
   if (process.has_inner) {
     process.inner = open_inner(read_what_is_there(info.get()), process.pid, process.inner_pid);
   }
@@ -494,6 +527,8 @@ Expected<std::unique_ptr<Worker>> Sandbox::start(const WorkerLimits& limits) {
   return worker;
 }
 
+// A tier counts only if the worker's own attempts at what it must not do all fail (check() in
+// worker.py).
 Status Sandbox::open_tier(Tier tier) {
   if (Status prepared = impl_->prepare(tier); !prepared) return prepared;
   auto worker = start({});

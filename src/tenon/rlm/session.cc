@@ -15,6 +15,8 @@ using json::Value;
 
 constexpr std::size_t kSessionChars = 16;  // 95 bits
 constexpr std::size_t kCallChars = 8;      // of the calls of one session
+// Grows when an older release could not read a session; a new member that may be missing needs no
+// new version.
 constexpr int kVersion = 1;
 
 Value write_calls(const std::vector<message::ToolCall>& calls) {
@@ -36,6 +38,7 @@ class Members {
  public:
   explicit Members(const Value& from) : from_(from) {}
 
+  // A missing text stays "", so that sessions of earlier releases can be read.
   bool text(std::string_view key, std::string& out) {
     const Value* found = from_.find(key);
     if (found == nullptr) return true;
@@ -43,6 +46,7 @@ class Members {
     out = *found->if_string();
     return true;
   }
+  // No number of a session is negative.
   template <class Number>
   void number(std::string_view key, Number& out) {
     const Value* found = from_.find(key);
@@ -97,6 +101,8 @@ class Members {
 
 }  // namespace
 
+// The kind is that which the cell asked for, before the depth makes a model of a child, so a cell
+// that runs again finds its record.
 std::string hash_of(const SubCall& call) {
   std::vector<std::string> pieces = call.prompts;
   pieces.push_back(call.kind == SubCall::Kind::llm ? "llm" : "rlm");
@@ -248,10 +254,14 @@ std::string new_session_id() {
   return random_id("", kSessionChars);
 }
 
+// "call_" and session "aaaabbbbccccdddd" give "call_aaaabbbbccccdddd" with 8 random characters
+// behind it.
 std::string new_call_id(std::string_view prefix, std::string_view session) {
   return random_id(std::string(prefix) + std::string(session), kCallChars);
 }
 
+// Looks at the last 24 characters only, because the client chooses the prefix (call_id_prefix).
+// Another server's id of that shape is taken for ours and names a session that is not found.
 std::string session_of_call(std::string_view call_id) {
   constexpr std::size_t kChars = kSessionChars + kCallChars;
   if (call_id.size() < kChars) return {};

@@ -42,6 +42,7 @@ struct Plan {
   int error = 0;  // written by the child, which shares our memory
 };
 
+// The null-terminated array that execve wants; it points into `texts`.
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::vector<char*> result;
   result.reserve(texts.size() + 1);
@@ -51,6 +52,8 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return result;
 }
 
+// dup2() also clears close-on-exec. Sources are above kFirstFree, so no dup2() overwrites one that
+// is still needed.
 bool take_descriptors(const std::vector<int>& descriptors) {
   for (std::size_t i = 0; i < descriptors.size(); ++i) {
     if (dup2(descriptors[i], static_cast<int>(i)) < 0) return false;
@@ -74,6 +77,8 @@ bool set_limits(const std::vector<ResourceLimit>& limits) {
   return true;
 }
 
+// execve keeps ignored signals ignored: the host ignores SIGPIPE, and Python would inherit that. 64
+// is the last signal of Linux.
 void default_signals() {
   struct sigaction action{};
   action.sa_handler = SIG_DFL;
@@ -92,6 +97,9 @@ void default_signals() {
     errno = 0;
   }
   default_signals();
+  // The order matters: setres*id() clears the parent-death signal, so that is set after it, and
+  // getppid() shows whether the parent has ended before. no_new_privs comes before Landlock, which
+  // demands it.
   const bool is_ready =
       take_descriptors(start.descriptors) && chdir("/") == 0 && leave_privileges(plan) &&
       prctl(PR_SET_PDEATHSIG, start.outlives ? 0 : SIGKILL, 0, 0, 0) == 0 &&
@@ -101,6 +109,7 @@ void default_signals() {
   if (is_ready) {
     setsid();
     syscall(SYS_close_range, static_cast<unsigned>(start.descriptors.size()), ~0U, 0);
+    // The filter comes last, because it refuses most of the calls above.
     if (plan.filter.len == 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &plan.filter) == 0) {
       execve(plan.arguments[0], plan.arguments.data(), plan.environment.data());
     }
@@ -134,6 +143,7 @@ Expected<pid_t> start_now(const Start& start) {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);  // our signal handlers must not run in the child
   const pid_t child = vfork_child(plan);
+  // vfork() returns once the child has called execve() or _exit(), so plan.error is final.
   const int error = child < 0 ? errno : plan.error;
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
   if (child > 0 && error != 0) {

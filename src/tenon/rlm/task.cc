@@ -31,6 +31,7 @@ std::string said(const Message& message) {
   return text;
 }
 
+// An entry of `history` in the REPL: {"role": "user", "content": "...", "name": "..."}.
 json::Value entry_of(const Message& message) {
   json::Object entry{{"role", message::role_name(message.role)}, {"content", said(message)}};
   if (!message.name.empty()) entry.set("name", message.name);
@@ -53,6 +54,8 @@ std::string kind_of(const json::Value& value) {
   return "None";
 }
 
+// With `tells_kinds`: `"a" (a str of 3 characters), "b" (an int)`; without: `("a", "b")`. At most
+// `most` keys, then "...".
 std::string keys_of(const json::Object& members, std::size_t most, std::size_t max_key,
                     bool tells_kinds) {
   std::string text = tells_kinds ? "" : "(";
@@ -69,6 +72,8 @@ std::string keys_of(const json::Object& members, std::size_t most, std::size_t m
   return tells_kinds ? text : text + ")";
 }
 
+// A list of one text, or of other values, is JSON for the REPL: as pieces it would become a str or
+// lose its type.
 void set_context(Task& task, const json::Value& context) {
   const json::Array* items = context.if_array();
   const auto is_text = [](const json::Value& item) { return item.if_string() != nullptr; };
@@ -110,6 +115,7 @@ Task task_of(const std::vector<Message>& messages, const json::Value* context) {
   Task task;
   const auto last = std::find_if(messages.rbegin(), messages.rend(),
                                  [](const Message& message) { return message.role == Role::user; });
+  // The place of the user's last message; messages.size(): there is no such message.
   const std::size_t question = last == messages.rend()
                                    ? messages.size()
                                    : static_cast<std::size_t>(messages.rend() - last) - 1;
@@ -140,6 +146,8 @@ Results results_of(const std::vector<Message>& messages) {
   const auto last = std::find_if(messages.rbegin(), messages.rend(), [](const Message& message) {
     return message.role == Role::assistant;
   });
+  // last.base() is the message after the last one of the assistant; without such a message it is
+  // the first one.
   for (auto message = last.base(); message != messages.end(); ++message) {
     if (message->role == Role::tool) found.results.push_back(&*message);
     if (message->role == Role::user) found.others.push_back(&*message);
@@ -160,6 +168,7 @@ std::string hash_of(const std::vector<std::string>& pieces) {
   if (state == nullptr) return {};
   EVP_DigestInit_ex(state, EVP_sha256(), nullptr);
   for (const std::string& piece : pieces) {
+    // The lengths make the hashes of {"ab"} and {"a", "b"} differ.
     const std::string length = std::to_string(piece.size()) + ":";
     EVP_DigestUpdate(state, length.data(), length.size());
     EVP_DigestUpdate(state, piece.data(), piece.size());

@@ -25,8 +25,12 @@ using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kWorkerTick{50};  // how often a cancel token is checked
 constexpr milliseconds kKillWait{2000};
+// The least that one read asks for: a small frame is read with its length.
 constexpr std::size_t kReadBytes = std::size_t{64} << 10;
+// A buffer that held a larger frame gives its memory back.
 constexpr std::size_t kKeptBytes = std::size_t{1} << 20;
+// The most that the kernel gives an unprivileged user by default (fs.pipe-max-size), and what a
+// pipe has at first.
 constexpr int kWidePipe = 1 << 20;
 constexpr int kPipe = 64 << 10;
 // A frame has a few long texts; one with many values is meant to fill our memory.
@@ -67,6 +71,7 @@ int send_signal(int pidfd, int signal) {
   return static_cast<int>(syscall(SYS_pidfd_send_signal, pidfd, signal, nullptr, 0));
 }
 
+// At most kWorkerTick, so that a loop around poll() also sees cancel tokens.
 int milliseconds_to(TimePoint deadline) {
   const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
   return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, kWorkerTick.count()));
@@ -118,6 +123,7 @@ Status Worker::send_bytes(std::string_view bytes, const Wait& wait) {
       continue;
     }
     if (errno == EINTR) continue;
+    // EPIPE: the worker has closed its end. SIGPIPE is ignored since Sandbox::open().
     if (errno != EAGAIN) return ended();
     if (wait.is_cancelled() || Clock::now() >= wait.deadline) return Unexpected(kLate);
     pollfd room{.fd = impl_->to.get(), .events = POLLOUT, .revents = 0};
@@ -166,6 +172,7 @@ Expected<json::Value> Worker::receive(const Wait& wait) {
     kill();
     return Unexpected(Error{Errc::invalid, "the worker broke the protocol: " + how});
   };
+  // Checked before the body is waited for, so that four bytes cannot make us wait for 4 GiB.
   if (size > kMaxFrameBytes) return broken("a message of " + std::to_string(size) + " bytes");
   if (Status filled = fill(4 + size, wait, woken); !filled) {
     return Unexpected(filled.error());
@@ -203,12 +210,16 @@ std::chrono::nanoseconds Worker::cpu_time() const {
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
+// Asks the pipe instead of waitpid(), which would take the exit status away from kill().
 bool Worker::is_alive() {
   if (impl_->pid < 0) return false;
   pollfd wait{.fd = impl_->from.get(), .events = POLLIN, .revents = 0};
   return poll(&wait, 1, 0) >= 0 && (wait.revents & (POLLHUP | POLLERR)) == 0;
 }
 
+// Also finds out how a worker ended that is dead already: then `ending` is set, and nothing is
+// killed. In the bubblewrap tier `pid` is the outer process, which ends when the interpreter below
+// it does.
 void Worker::kill() {
   if (impl_->pid < 0) return;
   const pid_t pid = impl_->pid;
@@ -248,6 +259,7 @@ void Worker::kill() {
   impl_->to.close();
   impl_->from.close();
   impl_->inner.close();
+  // Last: it may destroy the sandbox.
   if (impl_->release) impl_->release();
   impl_->release = nullptr;
 }

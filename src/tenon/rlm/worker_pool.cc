@@ -17,6 +17,8 @@ constexpr std::chrono::seconds kPause{1};
 
 }  // namespace
 
+// One thread keeps `options.warm` workers ready, so that a run need not wait for a start. It starts
+// them one after the other and without the lock, so take() never waits for a start of another.
 struct WorkerPool::Impl {
   std::shared_ptr<Sandbox> sandbox;
   Options options;
