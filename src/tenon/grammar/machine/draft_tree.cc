@@ -17,6 +17,9 @@ Expected<std::vector<std::int32_t>> preorder(const DraftTree& tree) {
     return Unexpected(
         Error{Errc::invalid, "parents: the first must be -1, since node 0 is the text so far"});
   }
+  // Children as linked lists: the first child of each node, and the sibling after each. Nodes are
+  // put in front of their siblings from the last to the first, so siblings stay in the order of
+  // their numbers.
   constexpr std::int32_t kNone = -1;
   std::vector<std::int32_t> first_child(parents.size(), kNone);
   std::vector<std::int32_t> next_sibling(parents.size(), kNone);
@@ -31,6 +34,8 @@ Expected<std::vector<std::int32_t>> preorder(const DraftTree& tree) {
   }
   std::vector<std::int32_t> order;
   order.reserve(parents.size());
+  // Down to the first child, else up until a node has a sibling. There is no recursion, because a
+  // draft may be a chain of any length.
   for (std::int32_t node = 0; node != kNone;) {
     order.push_back(node);
     std::int32_t next = first_child[static_cast<std::size_t>(node)];
@@ -40,6 +45,7 @@ Expected<std::vector<std::int32_t>> preorder(const DraftTree& tree) {
     }
     node = next;
   }
+  // Nodes of a circle are reached from no other node, so they were never visited.
   if (order.size() != parents.size()) {
     return Unexpected(
         Error{Errc::invalid, "parents: " + std::to_string(parents.size() - order.size()) +

@@ -80,6 +80,7 @@ class Search {
  private:
   static constexpr std::uint32_t kNone = ~0U;
 
+  // A state that the search has met, with the way that led to it.
   struct Node {
     StateId state = 0;
     std::uint32_t before = kNone;
@@ -91,6 +92,8 @@ class Search {
 
   // False: the state has been met before, or it is the end.
   bool add(StateId state, std::uint32_t before, std::int32_t symbol) {
+    // Another way to a known state is left out, so the result is short, but not always the
+    // shortest.
     if (state == 0 || !met_.insert(state).second) return false;
     const std::uint32_t length = before == kNone ? 0 : nodes_[before].length + 1;
     // Four hexadecimal digits lead to 65,536 states, usually where a character by itself leads too.
@@ -119,6 +122,8 @@ class Search {
     const regex::ByteSet readable = machine_.readable(nodes_[index].state);
     const std::optional<Frame::Lexeme> lexeme = only_lexeme(nodes_[index].state);
     std::bitset<Scanner::kMostKinds> tried;
+    // Inside a lexeme from the first byte again: the kinds of the bytes that were tried before are
+    // skipped too.
     for (std::uint32_t i = lexeme ? 0 : nodes_[index].next_byte; i < 256 && !end_; ++i) {
       const std::uint8_t byte = kOrder[i];
       if (!readable.contains(byte)) continue;
@@ -159,6 +164,8 @@ class Search {
     }
   }
 
+  // The state after its questions are answered. Only then is the text needed, so it is put together
+  // from the nodes here, backwards, and not kept for each node. Tokens read as wholes have no text.
   StateId answered(StateId state, std::uint32_t before, std::int32_t symbol) {
     if (state == 0 || !machine_.has_questions(state)) return state;
     text_.resize(text_size_);  // removes what the last node had read, keeps the answer so far
@@ -187,6 +194,7 @@ class Search {
 constexpr std::size_t kMaxChoices = 64;
 constexpr std::size_t kMaxWays = 64;
 
+// A way that was found, from which others branch off behind its chosen part.
 struct Way {
   Symbols symbols;
   std::size_t chosen = 0;  // the first so many symbols are fixed
@@ -229,6 +237,8 @@ std::optional<EndParts> find_end(Machine& machine, StateId state, std::string_vi
   std::size_t steps_left = max_steps;
   auto first = Search(machine, text, steps_left).run(state);
   if (!first) return std::nullopt;
+  // What follows the first way is for ends that are few bytes and many tokens, such as a tool's
+  // name.
   EndParts parts = parts_of(*first);
   if (fits(parts)) return parts;
   const std::string begun(text);
@@ -237,6 +247,7 @@ std::optional<EndParts> find_end(Machine& machine, StateId state, std::string_vi
   std::vector<Way> ways;
   ways.push_back({.symbols = *std::move(first), .chosen = 0});
   for (std::size_t next = 0; next < ways.size() && ways.size() < kMaxWays; ++next) {
+    // A copy: ways grows below.
     const Way way = ways[next];
     StateId at = state;
     std::string read = begun;

@@ -12,6 +12,8 @@ namespace tenon::grammar {
 
 namespace {
 
+// A frame keeps nothing of a text in itself: all that it must remember is in the `local` of its
+// cells. The machine asks readable() before it calls read(), so read() need not look at the byte.
 class ByteFrame final : public Frame {
  public:
   explicit ByteFrame(const regex::ByteSet& bytes) : bytes_(bytes) {}
@@ -40,6 +42,7 @@ class LiteralFrame final : public Frame {
       machine.wait(self, 0, parent);
     }
   }
+  // An empty literal has no cells, so there is a byte at `local`.
   [[nodiscard]] regex::ByteSet readable(const Cell& cell) const override {
     return regex::ByteSet::of(static_cast<std::uint8_t>(bytes_[cell.local]));
   }
@@ -113,6 +116,8 @@ class SequenceFrame final : public ItemsFrame<SequenceFrame> {
   std::vector<FrameId> items_;
 };
 
+// It has no cells of its own: each item is entered on the parent of the choice, so resume() and
+// left() are never called.
 class ChoiceFrame final : public Frame {
  public:
   explicit ChoiceFrame(std::vector<FrameId> items) : items_(std::move(items)) {}
@@ -130,6 +135,8 @@ class ChoiceFrame final : public Frame {
   std::vector<FrameId> items_;
 };
 
+// Local: how many items have been begun. Without a maximum the count stops at `min`, so a list of
+// any length has one cell and not one for each item.
 class RepeatFrame final : public ItemsFrame<RepeatFrame> {
  public:
   RepeatFrame(FrameId item, std::uint64_t min, std::uint64_t max)
@@ -145,6 +152,7 @@ class RepeatFrame final : public ItemsFrame<RepeatFrame> {
         std::min<std::uint64_t>(items * machine.least(item_), Machine::kFar));
   }
   void enter_item(Machine& machine, FrameId self, std::uint64_t count, CellId parent) {
+    // An item that can be empty comes back here with the same count; Machine::is_first() ends that.
     if (count >= min_) machine.resume(parent);
     if (count == max_) return;
     const std::uint64_t next = max_ == kNoMaximum ? std::min(count + 1, min_) : count + 1;
@@ -156,6 +164,7 @@ class RepeatFrame final : public ItemsFrame<RepeatFrame> {
   std::uint64_t max_;
 };
 
+// It reads no byte at all: a control token has no text, and a text token is taken as a whole.
 class TokenFrame final : public Frame {
  public:
   explicit TokenFrame(TokenSet tokens) : tokens_(std::move(tokens)) {}
@@ -196,6 +205,8 @@ class TokensFrame final : public Frame {
       if (state != Scanner::kDead) state = scanner_->step(state, static_cast<std::uint8_t>(byte));
     }
     if (state == Scanner::kDead) return;
+    // A text that cannot end yet goes on with 0 tokens left, until it can; it would be a dead end
+    // otherwise. Without a maximum nothing is counted, so that states stay few.
     const std::uint64_t before = cell.local >> 32U;
     const bool is_counted = max_ != kAnyTokens;
     const std::uint64_t left = is_counted && before > 0 ? before - 1 : before;
@@ -220,6 +231,8 @@ class TokensFrame final : public Frame {
   // The tokens that the scanner reads completely.
   [[nodiscard]] TokenSet tokens_from(Scanner::State start) const {
     const vocab::TokenTrie& trie = vocab_.trie();
+    // By depth, as nodes are in preorder. After a final state no byte may follow: a token that goes
+    // on behind it is not read completely.
     std::vector<Scanner::State> path(trie.max_depth() + 1U, Scanner::kDead);
     path[0] = start;
     std::vector<vocab::TokenId> found;
@@ -242,7 +255,8 @@ class TokensFrame final : public Frame {
   std::shared_ptr<Scanner> scanner_;
   const vocab::Vocab& vocab_;
   std::uint32_t max_;
-  // By state. Used while masks are made, under the lock of their owner.
+  // By state. Used while masks are made, under the lock of their owner. tokens() returns addresses
+  // of its sets, which an unordered_map does not move when it grows.
   mutable std::unordered_map<Scanner::State, TokenSet> tokens_;
 };
 

@@ -36,12 +36,14 @@ std::size_t Grammar::memory_bytes() const {
 
 Status Grammar::begin(std::unique_ptr<Machine> machine, FrameId root) {
   auto run = std::make_unique<Run>(std::move(machine), index_);
+  // The answer to what frames ask before the first byte, if they do.
   run->start = run->machine->answer(run->machine->start(root), "");
   if (run->machine->error()) return Unexpected(*run->machine->error());
   if (run->start == 0) {
     return Unexpected(Error{Errc::unsatisfiable, "nothing at all fits the grammar"});
   }
   run_ = std::move(run);
+  // The limit is for what texts add; the frames themselves are there from the beginning.
   full_at_ = bytes() + limits_.max_bytes;
   is_fresh_ = true;
   ++epoch_;
@@ -55,6 +57,7 @@ Status Grammar::begin() {
   return begin(std::move(machine), *root);
 }
 
+// Linear: refuse() keeps eight at most.
 const Error* Grammar::refusal_after(std::string_view read) const {
   const auto known = std::ranges::find(refusals_, read, &Refusal::read);
   return known == refusals_.end() ? nullptr : &known->error;
@@ -62,6 +65,7 @@ const Error* Grammar::refusal_after(std::string_view read) const {
 
 void Grammar::refuse(std::string read, const Error& error) {
   constexpr std::size_t kMostRefusals = 8;
+  // The fraction at which this mask failed, and not the one for the masks after it.
   const std::uint64_t fraction = mask_fraction();
   halvings_ = std::min(halvings_ + 1, kMostHalvings);
   filled_ = 0;

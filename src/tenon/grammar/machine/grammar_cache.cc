@@ -26,8 +26,10 @@ std::optional<Error> GrammarCache::find_failure(const regex::Fingerprint& key) c
 
 void GrammarCache::keep_failure(const regex::Fingerprint& key, const Error& error) {
   constexpr std::size_t kMostFailures = 256;
+  // A limit costs its whole budget each time; other failures cost less.
   if (error.code != Errc::limit_exceeded) return;
   const std::lock_guard lock(mutex_);
+  // Cheaper than an order of use, and 256 different failing sources are rare.
   if (failures_.size() == kMostFailures) failures_.clear();
   failures_.emplace(key, error);
 }

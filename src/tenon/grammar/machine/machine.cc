@@ -30,6 +30,8 @@ namespace tenon::grammar {
 
 namespace {
 
+// Multiplies by 2^64 divided by the golden ratio, and folds the high bits into the low ones, which
+// are those that select a slot of a table (int_map.h).
 std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
   hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL;
   return hash ^ (hash >> 29U);
@@ -48,6 +50,8 @@ Error too_many(std::uint64_t steps, const char* what) {
 
 }  // namespace
 
+// A frame overrides those of these methods that can be called for its cells. A frame that never
+// enters another has no cell that could be resumed, and so on.
 void Frame::resume(Machine&, const Cell&) {
   assert(!"this frame enters nothing");
 }
@@ -84,6 +88,7 @@ void Machine::begin_byte() {
 
 void Machine::add_work(std::uint64_t steps) {
   work_ += steps;
+  // Within a mask this is the limit of one call, to which what was read before did not contribute.
   if (work_ - byte_begun_ > limits_.max_work) [[unlikely]] {
     Error error = too_many(limits_.max_work, "to find out what may come next");
     if (is_in_mask_) {
@@ -159,6 +164,8 @@ CellId Machine::push(FrameId frame, std::uint64_t local, CellId parent) {
   cells_.push_back({frame, parent, local});
   asking_.push_back(false);
   if (frame == kOpen || is_in_open(parent)) {
+    // The flag is inherited by all cells above, so that closed() leaves others alone without a look
+    // at what is below them.
     in_open_.resize(cells_.size(), false);
     in_open_[id] = true;
   }
@@ -174,6 +181,7 @@ void Machine::enter(FrameId frame, CellId parent) {
 }
 
 void Machine::resume(CellId cell) {
+  // The empty stack has no frame to ask: the text may end here.
   if (cell == 0) {
     waiting_.push_back(0);
   } else {
@@ -207,7 +215,10 @@ void Machine::run(const Task& task) {
   }
 }
 
-// The task that does for all places at which a frame is entered; nothing: it has been run.
+// The task that does for all places at which a frame is entered; nothing: it has been run. The
+// first place is entered as it is, since most frames are entered once. The second one enters the
+// frame on a kOpen, and later places only become parents of that kOpen. If the frame has already
+// been read on it, because it may be empty, a later parent goes on at once.
 std::optional<Machine::Task> Machine::shared(const Task& task) {
   const auto [place, is_new] = opened_.try_emplace(task.what);
   if (is_new) return task;
@@ -221,6 +232,7 @@ std::optional<Machine::Task> Machine::shared(const Task& task) {
 // A repetition of a part that may be empty comes back to itself, so nothing is run twice.
 bool Machine::is_first(const Task& task) {
   constexpr std::size_t kFew = 32;
+  // The shift loses no bit: there are at most max_cells cells, which is far below 2^31.
   const std::uint64_t id = key(task.what << 1U | (task.is_enter ? 1U : 0U), task.parent);
   if (many_done_.empty()) {
     if (std::find(few_done_.begin(), few_done_.end(), id) != few_done_.end()) return false;
@@ -270,6 +282,9 @@ void Machine::close_waiting() {
   }
 }
 
+// The cell that replaces `cell`, with joins in place of all kOpens below it. A cell that is met
+// again while it is being closed lies on itself: a rule begins with itself, which has no finite
+// stack.
 CellId Machine::closed(CellId cell, unsigned depth) {
   constexpr unsigned kDeepest = 2000;
   constexpr CellId kBeingClosed = ~CellId{0};
@@ -301,6 +316,7 @@ constexpr std::uint64_t kStepsPerPacked = 4;
 void Machine::pack(std::vector<CellId>& cells, unsigned depth) {
   constexpr unsigned kDeepest = 8;
   if (cells.size() < 2 || depth == kDeepest || error_) return;
+  // What cells have in common if they become one. A cell that asks stays apart from one that waits.
   struct Top {
     FrameId frame;
     bool is_asking;
@@ -317,6 +333,7 @@ void Machine::pack(std::vector<CellId>& cells, unsigned depth) {
              cells_[other].local == cells_[id].local;
     });
   };
+  // Few cells are compared one with another, which needs no memory.
   constexpr std::size_t kFew = 6;
   if (cells.size() <= kFew &&
       std::ranges::all_of(cells, [&](CellId id) { return id == 0 || is_lone(id); })) {
@@ -330,6 +347,7 @@ void Machine::pack(std::vector<CellId>& cells, unsigned depth) {
   add_work(kStepsPerPacked * tops.size());
   std::ranges::sort(tops);
   if (std::ranges::adjacent_find(tops, is_like) == tops.end()) return;
+  // The empty stack, which sorts first, has no top and stays by itself.
   cells.resize(cells[0] == 0 ? 1 : 0);
   for (std::size_t i = 0; i < tops.size();) {
     std::size_t end = i + 1;
@@ -347,7 +365,10 @@ void Machine::pack(std::vector<CellId>& cells, unsigned depth) {
   std::ranges::sort(cells);
 }
 
-// The cell that stands for all of `cells`.
+// The cell that stands for all of `cells`: the cell itself if there is one, else a kJoin. The
+// result is kept twice: for the cells as they are given, so that the next call with them ends after
+// one look-up, and for the cells after joins among them were replaced by their members and equal
+// tops were packed, so that equal sets of stacks have one number however they came about.
 CellId Machine::joined(std::vector<CellId> cells, unsigned depth) {
   const auto sort = [&] {
     std::ranges::sort(cells);
@@ -376,6 +397,7 @@ CellId Machine::joined(std::vector<CellId> cells, unsigned depth) {
   sort();
   if (cells.size() == 1) return cells[0];
   if (const auto known = find(hash()); known != IdIndex::kNone) return joins_[known].cell;
+  // Its cell is 0 until the end of this function.
   const std::uint32_t as_given = add();
   const std::size_t count = cells.size();
   for (std::size_t i = 0; i < count; ++i) {
@@ -390,6 +412,7 @@ CellId Machine::joined(std::vector<CellId> cells, unsigned depth) {
   CellId cell = cells[0];
   if (cells.size() > 1) {
     std::uint32_t packed = find(hash());
+    // This may be as_given itself, if nothing was flattened or packed.
     if (packed == IdIndex::kNone) packed = add();
     if (joins_[packed].cell == 0) joins_[packed].cell = push(kJoin, packed, 0);
     cell = joins_[packed].cell;
@@ -398,6 +421,7 @@ CellId Machine::joined(std::vector<CellId> cells, unsigned depth) {
   return cell;
 }
 
+// True only while begin_mask() has lowered the limit of the expressions below that of the machine.
 bool Machine::has_mask_used_up_expressions() const {
   return is_in_mask_ && expressions_.max_steps() < limits_.max_expression_steps &&
          expressions_.steps_used() > expressions_.max_steps();
@@ -414,6 +438,8 @@ void Machine::fail_as_ambiguous() {
                                  " ways to read one text, or a rule that begins with itself"});
 }
 
+// The number of the state that has the cells of waiting_, in ascending order and each once. Equal
+// sets of cells always get the same number, on which all memos rely.
 StateId Machine::intern() {
   if (error_ || waiting_.empty()) return 0;
   add_work(waiting_.size());
@@ -452,8 +478,10 @@ StateId Machine::start(FrameId frame) {
 
 StateId Machine::answer(StateId state, std::string_view text) {
   begin_byte();
+  // Again, because what follows from an answer may ask in its turn.
   while (states_[state].asks && !error_) {
     const std::span<const CellId> span = cells_of(state);
+    // A copy, because closures add to state_cells_.
     const std::vector<CellId> cells(span.begin(), span.end());
     state = closure([&] {
       for (const CellId id : cells) {
@@ -497,6 +525,7 @@ StateId Machine::step(StateId state, std::uint8_t byte) {
   StateId next = state_steps_.find(memo);
   if (next == IntMap::kNone) {
     begin_byte();
+    // Put together here and not in waiting_, which step_one() uses for the closure of each cell.
     std::vector<CellId> all;
     add_work(span.count);
     for (std::uint32_t i = 0; i < span.count && !error_; ++i) {
@@ -527,6 +556,8 @@ regex::ByteSet Machine::readable(StateId state) const {
   return bytes;
 }
 
+// Up to 256 steps for a new state, but the second live byte ends the search. The answer is kept by
+// state, so a text of forced bytes costs a look-up for each.
 std::uint32_t Machine::only_byte(StateId state) {
   if (const std::uint32_t known = only_bytes_.find(state); known != IntMap::kNone) return known;
   const regex::ByteSet bytes = readable(state);
@@ -565,6 +596,7 @@ StateId Machine::step_token(StateId state, vocab::TokenId token) {
   });
 }
 
+// For a token that can be read both as a whole and by its bytes.
 StateId Machine::united(StateId a, StateId b) {
   if (a == 0 || a == b) return b;
   if (b == 0) return a;
@@ -619,6 +651,7 @@ std::optional<vocab::TokenId> Machine::only_token(StateId state) const {
   for (const CellId id : cells_of(state)) {
     const TokenSet* const set = tokens(id);
     const auto one = set == nullptr ? std::nullopt : set->only();
+    // A cell that waits for a byte, or for the end of the text, is another way to go on.
     if (!one || (only && *only != *one)) return std::nullopt;
     only = one;
   }
@@ -626,7 +659,8 @@ std::optional<vocab::TokenId> Machine::only_token(StateId state) const {
 }
 
 // A frame that contains itself gets kFar for the inner one, and results that depend on this are not
-// kept. If too many frames are asked, the result is a guess.
+// kept, except that of the outermost frame: a way through the frame itself is never its shortest.
+// If too many frames are asked, the result is a guess.
 std::uint32_t Machine::least(FrameId frame) {
   constexpr std::size_t kMaxAsked = 64;
   constexpr std::size_t kMaxWork = 1000;
@@ -643,6 +677,7 @@ std::uint32_t Machine::least(FrameId frame) {
     met_itself_ = true;
     return 1;
   }
+  // Set aside, so that met_itself_ tells about this frame alone; the frame above gets both.
   const bool above = std::exchange(met_itself_, false);
   asked_.push_back(frame);
   const std::uint32_t least = std::min(frames_[frame]->least(*this), kFar);
@@ -652,6 +687,9 @@ std::uint32_t Machine::least(FrameId frame) {
   return least;
 }
 
+// The bytes from `cell` to the end of the text: the rest of its frame and of all frames below it.
+// Kept for each cell on the way. The stack of cells may be as deep as the text is long, so this is
+// a loop and no recursion.
 std::uint32_t Machine::left_of(CellId cell) {
   std::vector<CellId> path{cell};  // each one needs the one after it
   std::uint32_t left = 0;
@@ -667,6 +705,7 @@ std::uint32_t Machine::left_of(CellId cell) {
         if (each == IntMap::kNone) path.push_back(member);
         left = std::min(left, each);
       }
+      // Otherwise members were pushed that have to be found first; then this cell comes again.
       if (path.back() == id) left_.insert(id, left);
     } else if (left == IntMap::kNone) {
       left = known(at.parent);

@@ -46,6 +46,8 @@ void MaskPool::fill_masks(std::span<MaskRow> rows) {
   std::unique_lock lock(mutex_);
   rows_.clear();
   for (MaskRow& row : rows) rows_.push_back(&row);
+  // By the addresses of grammar and matcher: rows of one grammar side by side, which make one
+  // share.
   const auto key = [](const MaskRow* row) {
     return std::pair(&row->matcher->grammar(), row->matcher);
   };
@@ -57,12 +59,15 @@ void MaskPool::fill_masks(std::span<MaskRow> rows) {
   next_ = 0;
   unfinished_ = shares_.size();
   shares_.push_back(rows_.size());
+  // The caller fills the first share itself, and a thread is woken for each of the others.
   const std::size_t helpers = std::min(unfinished_, threads_.size() + 1);
   for (std::size_t i = 1; i < helpers; ++i) has_work_.notify_one();
   work(lock);
   is_done_.wait(lock, [this] { return unfinished_ == 0; });
 }
 
+// A thread that wakes late finds no share left and waits again; so does one for which the caller
+// was faster.
 void MaskPool::run() {
   const crash::ThreadStack stack;
   std::unique_lock lock(mutex_);
@@ -80,6 +85,7 @@ void MaskPool::work(std::unique_lock<std::mutex>& lock) {
     const std::size_t end = shares_[next_ + 1];
     ++next_;
     const std::span share = std::span(rows_).subspan(begin, end - begin);
+    // rows_ and shares_ stay as they are until unfinished_ is 0, so the share needs no lock.
     lock.unlock();
     for (MaskRow* const row : share) fill(*row);
     lock.lock();

@@ -36,14 +36,19 @@ auto Matcher::use(Use use) -> decltype(use()) {
   const bool is_new = (is_full || grammar_->has_failed()) && grammar_->begin();
   catch_up();
   if (is_full && is_new) grammar_->make_room();
+  // What `use` may change, to be undone before it is tried again.
   const std::size_t points = points_.size();
   const bool finished = finished_;
+  // A call counts as one more byte, and each byte raises the limit of steps (has_steps).
   ++bytes_;
   const bool was_fresh = std::exchange(grammar_->is_fresh_, false);
+  // After catch_up(): a text does not pay for being read again because others filled the machine.
   const std::uint64_t before = machine().work();
   is_new_machine_ = was_fresh || !grammar_->build_;
   auto result = use();
   steps_ += machine().work() - before;
+  // On a machine that no matcher has used, or at a limit of a single call, the same would happen
+  // again.
   const bool may_help = !was_fresh && !machine().is_limit_of_one_call();
   if (grammar_->has_failed() && may_help && grammar_->begin()) {
     points_.resize(points);
@@ -53,6 +58,7 @@ auto Matcher::use(Use use) -> decltype(use()) {
     grammar_->is_fresh_ = false;
     is_new_machine_ = true;
     result = use();
+    // All of its work: it began at 0 with this attempt.
     steps_ += machine().work();
   }
   error_ = machine().error();
@@ -112,6 +118,7 @@ void Matcher::catch_up() {
 StateId Matcher::next(StateId from, TokenId token, std::string_view text, std::size_t before) {
   Machine& to = machine();
   const vocab::Vocab& vocab = grammar_->index_->vocab();
+  // A text token may be wanted as a whole by one cell and byte by byte by another; both ways go on.
   const StateId beside = token == kBytes ? 0 : to.step_token(from, token);
   StateId state = 0;
   if (token == kBytes || vocab.kind(token) == Token::Kind::text) {
@@ -124,6 +131,8 @@ StateId Matcher::next(StateId from, TokenId token, std::string_view text, std::s
   return beside == 0 ? state : to.united(state, to.answer(beside, text));
 }
 
+// Adds a point, or leaves all as it was if `token` with these bytes cannot come. The bytes count in
+// either case, because their steps do (has_steps).
 bool Matcher::advance(TokenId token, std::string_view bytes) {
   const std::size_t before = text_.size();
   bytes_ += bytes.size();
@@ -142,10 +151,13 @@ bool Matcher::accept(TokenId token) {
   if (finished_ || token < 0 || static_cast<std::size_t>(token) >= vocab.size()) return false;
   if (!has_steps()) return false;
   return use([&] {
+    // A control token has a name and no text: the bytes "<|im_end|>" are what a user may write. The
+    // grammar is asked first, so an end token for which it waits does not end the text.
     const bool is_text = vocab.kind(token) == Token::Kind::text;
     if (advance(token, is_text ? vocab.bytes(token) : "")) return true;
     const bool is_end = std::ranges::find(vocab.ends(), token) != vocab.ends().end();
     if (!is_end || !machine().is_accepting(points_.back().state)) return false;
+    // The state stays that before the end token, which catch_up() relies on.
     points_.push_back({points_.back().state, token, text_.size()});
     finished_ = true;
     return true;
@@ -189,6 +201,8 @@ Status Matcher::fill_mask(std::span<std::uint32_t> mask) {
     grammar_->run_->masks.fill(points_.back().state, text_, mask);
     machine().end_mask();
     if (machine().error()) {
+      // Otherwise the limit was reached by what other texts left in the machine, and says nothing
+      // about this one.
       const bool is_certain = is_new_machine_ || machine().is_limit_of_one_call();
       if (is_certain) grammar_->refuse(all_read(), *machine().error());
       return Unexpected(*machine().error());
@@ -224,6 +238,8 @@ Expected<std::size_t> Matcher::fill_nodes(const DraftTree& tree,
   constexpr std::size_t kCannotCome = std::numeric_limits<std::size_t>::max();
   const std::size_t words = mask_words(grammar_->index_->vocab().size());
   const std::size_t before = accepted_count();
+  // By node: the number of tokens on the way to it, if all of them can come. In preorder the
+  // matcher only has to go back to the parent, and never reads a shared beginning twice.
   std::vector<std::size_t> depths(order.size(), kCannotCome);
   std::size_t reached = 0;
   for (const std::int32_t id : order) {
@@ -269,6 +285,8 @@ std::string Matcher::forced_bytes(std::size_t max_bytes) {
 std::string Matcher::find_forced(std::size_t max_bytes, StateId& state) {
   Machine& in = machine();
   const std::size_t before = text_.size();
+  // Where the text may end, an end token is a choice too; where a whole token may come, the byte is
+  // not the only way.
   while (text_.size() - before < max_bytes && !in.is_accepting(state) &&
          !in.waits_for_token(state)) {
     const std::uint32_t only = in.only_byte(state);
@@ -325,6 +343,7 @@ bool Matcher::may_extend(std::string_view bytes, StateId state) {
     node = child;
   }
   std::vector<StateId> path(trie.max_depth() + 1, 0);
+  // Nodes are numbered in preorder: node + 1 is the first child, and end_of() the next sibling.
   path[trie.depth(node)] = state;
   for (std::uint32_t below = node + 1; below < trie.end_of(node);) {
     const std::uint16_t depth = trie.depth(below);
@@ -352,6 +371,8 @@ Expected<std::vector<TokenId>> Matcher::forced_tokens(const vocab::Tokenizer& to
     ids.clear();
     if (const auto whole = machine().only_token(state)) ids.push_back(*whole);
     forced = find_forced(max_bytes, state);
+    // No token is longer, so one that begins earlier cannot reach the end of the forced bytes. From
+    // there on each place is tried: `{"name": "` may go on as `Bob`, and a token `"B` may exist.
     const std::size_t longest = grammar_->index_->vocab().trie().max_depth();
     certain = forced.size() > longest ? forced.size() - longest : 0;
     while (certain < forced.size() &&
@@ -361,7 +382,8 @@ Expected<std::vector<TokenId>> Matcher::forced_tokens(const vocab::Tokenizer& to
     return !forced.empty();
   });
   if (!found) return ids;
-  // The text continues as far as it was written in the same way.
+  // Tokenizers write a text otherwise behind a space, a digit or a letter, so the last tokens
+  // before the forced bytes are encoded with them and cut off again.
   constexpr std::size_t kTokensBefore = 4;
   const std::size_t from = points_.size() > kTokensBefore
                                ? points_[points_.size() - 1 - kTokensBefore].text_size
@@ -377,6 +399,8 @@ Expected<std::vector<TokenId>> Matcher::forced_tokens(const vocab::Tokenizer& to
   for (; first < ids.size() && size < before.size(); ++first) {
     size += tokenizer.bytes(ids[first]).size();
   }
+  // The tokenizer would have written one token across the place where the forced bytes begin. That
+  // place is fixed, so they are encoded by themselves.
   if (size != before.size()) {
     if (Status encoded = encode(forced); !encoded) return Unexpected(encoded.error());
     first = 0;
@@ -389,6 +413,7 @@ Expected<std::vector<TokenId>> Matcher::forced_tokens(const vocab::Tokenizer& to
     // A tokenizer leaves out what its vocabulary does not have.
     if (std::string_view(forced).substr(size, bytes.size()) != bytes) break;
     size += bytes.size();
+    // This token ends where a longer one may be written instead.
     if (size > certain) break;
     ++count;
   }
@@ -402,6 +427,8 @@ std::size_t Matcher::bytes_to_end() {
 }
 
 // False: no token is a prefix of the rest of `bytes`.
+// Appends the tokens of `bytes`, each the longest prefix of what is left. No tokenizer is asked,
+// since the grammar has only a vocabulary.
 bool Matcher::spell(std::string_view bytes, std::vector<TokenId>& ids) const {
   const TokenTrie& trie = grammar_->index_->vocab().trie();
   while (!bytes.empty()) {

@@ -15,6 +15,11 @@ namespace {
 
 using vocab::ByteClasses;
 
+// A language as a scanner: states are those of a regex::Dfa, which are derivatives of the
+// language's expression, made when a text or a mask first reaches them. What masks ask about a
+// state (classes, keys, free text) is read off its expression, so equal states of different
+// grammars have equal keys. A covered lexeme (node::Lexeme) answers as if nothing could stay in it:
+// its inside is known from another lexeme.
 class RegexScanner final : public Scanner {
  public:
   RegexScanner(Machine& machine, std::shared_ptr<regex::ExprSet> exprs, regex::Expr language,
@@ -34,6 +39,7 @@ class RegexScanner final : public Scanner {
     return next;
   }
   Table table() const override {
+    // A walk of a mask has begun; from now on steps are kept (see keep).
     is_walked_ = dfa_.has_value();
     if (next_.empty()) return {};
     return {.next = next_.data(),
@@ -58,7 +64,9 @@ class RegexScanner final : public Scanner {
     ByteClasses classes;
     classes.of = exprs_->byte_classes(dfa_->language(state));
     classes.count = *std::ranges::max_element(classes.of) + 1U;
+    // The number of a class is a byte, and kNone is one of its values.
     if (classes.count + 1 >= ByteClasses::kNone) return std::nullopt;
+    // Common characters are one symbol more, if they all lead to the same state.
     classes.of[vocab::TokenTrie::kUnit] =
         step_common(state) ? static_cast<std::uint8_t>(classes.count++) : ByteClasses::kNone;
     return classes;
@@ -74,6 +82,8 @@ class RegexScanner final : public Scanner {
   std::optional<AllBut> as_all_but(State state) override {
     const auto all_but = exprs_->as_all_but(dfa_->language(state));
     if (!all_but || all_but->text == dfa_->language(state)) return std::nullopt;
+    // One scanner for the text that the states of this one have in common. A state with another
+    // text gets none: it is walked like any other.
     if (text_ == nullptr)
       text_ = std::make_unique<RegexScanner>(machine_, exprs_, all_but->text, false);
     if (text_->language_ != all_but->text) return std::nullopt;
@@ -115,6 +125,9 @@ class RegexScanner final : public Scanner {
     next_[state * columns() + column] = next;
   }
 
+  // kDead for states from which nothing is accepted, so that the machine never enters a dead end.
+  // Liveness is a search of the automaton, made once for each state. A covered lexeme must end by
+  // its structure (node::Lexeme), so for it a look at the expression is enough.
   State if_live(State state) {
     if (state >= lives_.size()) lives_.resize(state + 1, Life::unknown);
     if (lives_[state] == Life::unknown) {

@@ -26,6 +26,7 @@ TokenSet::TokenSet(std::span<const std::uint32_t> mask) {
 }
 
 TokenSet::TokenSet(std::span<const vocab::TokenId> tokens, std::size_t words) {
+  // A list of as many ids as words takes as many bytes as the bits and is slower to search.
   if (tokens.size() < words) {
     ids_.assign(tokens.begin(), tokens.end());
     return;
@@ -34,6 +35,7 @@ TokenSet::TokenSet(std::span<const vocab::TokenId> tokens, std::size_t words) {
   for (const vocab::TokenId token : tokens) set_bit(bits_, token);
 }
 
+// For sets that are added to masks again and again, as those of a quotient's large nodes are.
 TokenSet TokenSet::of_bits(std::vector<std::uint32_t> mask) {
   TokenSet set;
   set.bits_ = std::move(mask);
@@ -41,6 +43,7 @@ TokenSet TokenSet::of_bits(std::vector<std::uint32_t> mask) {
 }
 
 void TokenSet::copy_to(std::span<std::uint32_t> mask) const {
+  // The bits cover all words, so nothing need be cleared before they are copied. A list does not.
   if (bits_.empty()) {
     std::ranges::fill(mask, 0U);
     add_to(mask);
@@ -73,6 +76,7 @@ std::optional<vocab::TokenId> TokenSet::first() const {
   return std::nullopt;
 }
 
+// A list may have a token twice, which is still one.
 std::optional<vocab::TokenId> TokenSet::only() const {
   std::optional<std::uint32_t> found;
   for (const std::uint32_t id : ids_) {

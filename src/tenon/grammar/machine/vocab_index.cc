@@ -150,6 +150,7 @@ TokenTrie trie_with(const vocab::Vocab& vocab, const Wanted& is_wanted) {
   std::uint16_t found_at = 0;  // the depth of the first such byte on the way to the node, or 0
   for (std::uint32_t node = 1; node < all.node_count(); ++node) {
     const std::uint16_t depth = all.depth(node);
+    // The walk has left the subtree below that byte.
     if (found_at >= depth) found_at = 0;
     if (found_at == 0 && is_wanted(all.symbol(node))) found_at = depth;
     if (found_at == 0) continue;
@@ -272,6 +273,8 @@ VocabIndex::Border make_border(const vocab::Vocab& vocab, const Split& split) {
   std::vector<std::uint32_t> at_once;
   std::vector<TokenTrie::Entry> before;
   std::vector<TokenTrie::Entry> after;
+  // Second parts by number. Number 0 is the empty one (Border::kNoRest), which is not in the trie
+  // `after`.
   std::unordered_map<std::string_view, std::uint32_t> numbers{{"", 0}};
   std::vector<std::uint32_t> number_of;  // by index
   for (std::size_t i = 0; i < vocab.size(); ++i) {
@@ -296,6 +299,7 @@ VocabIndex::Border make_border(const vocab::Vocab& vocab, const Split& split) {
   }
   std::vector<std::uint32_t> first(numbers.size() + 1, 0);
   for (const std::uint32_t number : number_of) ++first[number + 1];
+  // A counting sort of the tokens by the number of their second part.
   std::partial_sum(first.begin(), first.end(), first.begin());
   std::vector<std::uint32_t> by_rest(number_of.size());
   std::vector<std::uint32_t> next = first;
@@ -324,6 +328,8 @@ VocabIndex::Border make_quotes(const vocab::Vocab& vocab) {
 
 }  // namespace
 
+// What every grammar needs is made here, so that no request pays for it; the rest when it is asked
+// for.
 VocabIndex::VocabIndex(std::shared_ptr<const vocab::Vocab> vocab)
     : vocab_(std::move(vocab)),
       quotes_(make_quotes(*vocab_)),
@@ -346,6 +352,7 @@ VocabIndex::VocabIndex(std::shared_ptr<const vocab::Vocab> vocab)
   const ByteClasses rich_in_bytes = without_units(rich_classes());
   keep(make_quotient(vocab_->trie().quotient(mail, regex::common_character_length), mail));
   keep(make_quotient(vocab_->trie().quotient(rich_in_bytes), rich_in_bytes));
+  // The classes of mail addresses refine all of the next three.
   const Quotient& finest = *quotients_.front().quotient;
   for (const ByteClasses& classes : {text_classes(), space_classes(), rich_classes()}) {
     keep(coarser(finest, classes));
@@ -362,6 +369,8 @@ VocabIndex::VocabIndex(std::shared_ptr<const vocab::Vocab> vocab)
   static_cast<void>(beyond_ascii());
 }
 
+// A bit that several characters share is set only if all of them are in the set: the caller takes a
+// whole subtree of the trie if its bits are among these.
 VocabIndex::Characters VocabIndex::characters(const regex::ByteSet& ascii, bool has_common) {
   Characters result = 0;
   Characters without = 0;
@@ -373,6 +382,8 @@ VocabIndex::Characters VocabIndex::characters(const regex::ByteSet& ascii, bool 
   return result & ~(without | Characters{1} << kOtherBit);
 }
 
+// The other way round: one character is enough, as the caller leaves a subtree out if it has none
+// of these bits. A byte beyond ASCII may belong to any character beyond ASCII.
 VocabIndex::Characters VocabIndex::characters_with(const regex::ByteSet& bytes) {
   constexpr Characters kBeyondAscii = Characters{1} << kCommonBit | Characters{1} << kOtherBit;
   Characters result = 0;
@@ -394,6 +405,8 @@ const VocabIndex::Border& VocabIndex::border(const regex::ByteSet& alphabet) {
       while (end < bytes.size() && alphabet.contains(static_cast<std::uint8_t>(bytes[end]))) {
         ++end;
       }
+      // Such a token begins outside of the alphabet or stays within it, so it does not cross the
+      // border.
       if (end == 0 || end == bytes.size()) return std::nullopt;
       return std::pair(end, end);
     }));
@@ -439,12 +452,14 @@ std::shared_ptr<const VocabIndex::Quotient> VocabIndex::quotient(const ByteClass
       best = &kept;
     }
   }
+  // No existing partition tells apart what these classes do; the caller walks by bytes.
   if (best == nullptr) return nullptr;
   best->last_use = ++uses_;
   if (best->nodes() <= kSmallQuotient || classes.count > kMostClasses) return best->quotient;
   const ByteClasses canonical = classes.canonical();
   if (best->quotient->classes == canonical) return best->quotient;
   if (asked_.size() >= kMaxAsked) asked_.clear();
+  // Most partitions are those of one pattern in one schema and are asked for once.
   if (++asked_[canonical.of] < 2) return best->quotient;
   return keep(coarser(*best->quotient, canonical));
 }
@@ -474,6 +489,8 @@ std::shared_ptr<const VocabIndex::Quotient> VocabIndex::coarser(const Quotient& 
   return make_quotient(from.trie.quotient(of_symbols), canonical);
 }
 
+// Completes a quotient: a byte for each class, bits for nodes with many tokens, and heights. A
+// class counts as plain if all its bytes are plain characters.
 std::shared_ptr<const VocabIndex::Quotient> VocabIndex::make_quotient(
     TokenTrie trie, const ByteClasses& canonical) {
   auto quotient = std::make_shared<Quotient>(Quotient{canonical, {}, std::move(trie), {}, {}});
