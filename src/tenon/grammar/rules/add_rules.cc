@@ -53,8 +53,10 @@ constexpr std::uint32_t kNever = ~std::uint32_t{0};
 constexpr std::uint32_t kMaxLexemeHeight = 200;
 // Rules that double each other are small as rules, but large as an expression.
 constexpr std::uint64_t kMaxLexemeSize = 65'536;
+// The left-corner transform multiplies rules; see is_too_large().
 constexpr std::size_t kMaxItems = 2'000'000;
 
+// Makes one callable of several lambdas, one for each kind of node, for std::visit.
 template <class... Fs>
 struct Overloaded : Fs... {
   using Fs::operator()...;
@@ -184,6 +186,9 @@ void Adder::for_each_part(const Item& item, F f) const {
   if (item.kind == Item::Kind::rule) f(bodies_[item.what]);
 }
 
+// The order matters: items are made from languages; what can be empty must be known before
+// non-empty readings are made, and those before the left corners. What can be read is found twice,
+// because the first pass needs it and the rewritten rules are new.
 Expected<FrameId> Adder::add() {
   find_reachable();
   find_languages();
@@ -204,12 +209,14 @@ Expected<FrameId> Adder::add() {
   // After a limit every expression looks as if it could not be read.
   if (const Status status = exprs_->status(); !status) return Unexpected(status.error());
   if (machine_.error()) return Unexpected(*machine_.error());
+  // A schema without a value explains more than the general sentence.
   if (!items_[root].can_be_read) {
     if (unsatisfiable_) return Unexpected(*unsatisfiable_);
     return Unexpected(Error{Errc::unsatisfiable, "nothing at all fits the grammar"});
   }
   frames_.resize(items_.size());
   const FrameId frame = frame_of(root);
+  // By a list and not by recursion: rules may refer to each other in chains of any length.
   while (!frames_to_set_.empty() && !error_) {
     const ItemId item = frames_to_set_.back();
     frames_to_set_.pop_back();
@@ -242,6 +249,7 @@ void Adder::find_read() {
   while (!todo.empty()) {
     const NodeId id = todo.back();
     todo.pop_back();
+    // Its parts are inside its automaton.
     if (languages_[id] && !languages_[id]->is_read_apart) continue;
     for_each_part(rules_.node(id), [&](NodeId part) {
       if (is_read_[part]) return;
@@ -262,6 +270,8 @@ void Adder::find_languages() {
   };
   const auto needed = [&](NodeId id) -> std::uint32_t {
     const Node& node = rules_.node(id);
+    // Whole tokens, JSON and what is made later have no language of bytes, so nothing above them
+    // has one.
     if (!is_reachable_[id] || std::holds_alternative<node::Token>(node) ||
         std::holds_alternative<node::Tokens>(node) || std::holds_alternative<node::Json>(node) ||
         std::holds_alternative<node::Later>(node)) {
@@ -297,6 +307,7 @@ std::optional<Adder::Language> Adder::language_of(const Node& node) {
     if (language.size > kMaxLexemeSize && !(is_wide && language.size <= 64 * kMaxLexemeSize)) {
       return std::nullopt;
     }
+    // A rule adds nothing to the expression of its body.
     if (part_count > 0 && !std::holds_alternative<node::Rule>(node)) ++language.height;
     if (language.height > kMaxLexemeHeight) return std::nullopt;
   }
@@ -443,6 +454,8 @@ RuleId Adder::add_rule() {
   return static_cast<RuleId>(bodies_.size() - 1);
 }
 
+// The items of nodes have the numbers of the nodes plus kFirstNode. The first two are kNothing, a
+// choice without parts, and kEmpty, a sequence without parts.
 void Adder::make_items() {
   items_.reserve(kFirstNode + rules_.node_count());
   items_.push_back({.kind = Item::Kind::choice});
@@ -453,6 +466,8 @@ void Adder::make_items() {
   }
 }
 
+// What a node becomes: a lexeme if it has a language, a leaf if a frame reads it as a whole, else
+// the structure of its parts.
 Item Adder::item_of(NodeId id) {
   if (!is_reachable_[id]) return {};
   const Node& node = rules_.node(id);
@@ -502,6 +517,8 @@ Item Adder::item_of(NodeId id) {
           },
           [&](const node::Json& n) { return json_item(id, n); },
           [&](const node::Both&) {
+            // The rule gets its body in the second pass; leave_out_stops() adds the rules in this
+            // order, so that their numbers are these.
             texts_.emplace_back(static_cast<RuleId>(rules_.rule_count() + texts_.size()), id);
             return Item{.kind = Kind::rule, .what = texts_.back().first};
           },
@@ -565,6 +582,9 @@ void Adder::make_non_empty() {
   }
 }
 
+// The item that has the texts of `id` except the empty one; `id` itself if it cannot be empty.
+// Parts come before what they are in, so their results are known; a rule gets a second rule, whose
+// body is set when all items are done.
 ItemId Adder::non_empty(ItemId id) {
   // A repetition of a part that can be empty would repeat without reading anything.
   if (items_[id].kind == Item::Kind::repeat && items_[items_[id].parts[0]].can_be_empty) {
@@ -615,6 +635,7 @@ ItemId Adder::non_empty_sequence(const std::vector<ItemId>& parts) {
   return result;
 }
 
+// False if no text matches, or if a limit was reached, which the caller checks.
 bool Adder::has_text(Expr expr) {
   // An automaton costs more than everything else here, and most texts have no stops.
   if (!exprs_->may_be_nothing(expr) || exprs_->is_nullable(expr)) return true;
@@ -672,6 +693,9 @@ void Adder::remove_left_recursion() {
   }
 }
 
+// Gives each rule of the cycle a body by the equations of the opening: `steps` are the pairs C of
+// P_k, `begins` the B_j, and `followers` the T_ji, of which only those that are used are made. E
+// ::= E "+" T | T becomes E ::= T F with F ::= (empty) | "+" T F.
 void Adder::rewrite(const std::vector<RuleId>& cycle) {
   const auto size = static_cast<std::uint32_t>(cycle.size());
   const auto set_members = [&](bool are_in) {
@@ -690,6 +714,7 @@ void Adder::rewrite(const std::vector<RuleId>& cycle) {
   for (std::uint32_t i = 0; i < size; ++i) {
     Corners corners = corners_of(bodies_[cycle[i]]);
     for (const Pair& pair : corners.pairs) {
+      // A ::= A adds no text.
       if (pair.begin != i || pair.rest != kEmpty) steps[pair.begin].push_back({i, pair.rest});
     }
     begins[i] = corners.others.empty() ? kNothing : choice(std::move(corners.others));
@@ -718,6 +743,7 @@ void Adder::rewrite(const std::vector<RuleId>& cycle) {
       if (begins[j] != kNothing) ways.push_back(sequence({begins[j], follower(j, i)}));
     }
     const ItemId body = choice(std::move(ways));
+    // The transform has found the non-empty readings only, so the empty one is added again.
     if (const auto& without = non_empty_of_[cycle[i]]) {
       bodies_[*without] = body;
       bodies_[cycle[i]] = choice({kEmpty, rule_item(*without)});
@@ -770,6 +796,7 @@ ItemId Adder::without_steps(ItemId text, ItemId begin, std::unordered_map<ItemId
 // The non-empty readings of `body`, by the rule or text with which they begin.
 Adder::Corners Adder::corners_of(ItemId body) {
   Corners corners;
+  // An item that stands at the beginning, and what follows it.
   struct Place {
     ItemId item;
     ItemId rest;
@@ -803,6 +830,7 @@ Adder::Corners Adder::corners_of(ItemId body) {
       }
       case Item::Kind::repeat: {
         if (item.max == 0) continue;
+        // x{2,5} begins with an x, and x{1,4} follows.
         const std::uint32_t min = item.min - std::min(item.min, 1U);
         const std::uint32_t max = item.max == node::kUnbounded ? item.max : item.max - 1;
         const ItemId more = add_item({.kind = Item::Kind::repeat,
@@ -841,6 +869,7 @@ bool Adder::is_too_large() {
 // ---- Frames -------------------------------------------------------------------------------------
 
 FrameId Adder::frame_of(ItemId id) {
+  // A rule has no frame of its own. This ends, because no rule is left that begins with itself.
   while (items_[id].kind == Item::Kind::rule) id = bodies_[items_[id].what];
   if (frames_[id]) return *frames_[id];
   const Item& item = items_[id];
@@ -856,6 +885,7 @@ FrameId Adder::frame_of(ItemId id) {
     }
     frame = place->second;
   } else {
+    // The number now, the frame in set_frame(), so that rules can contain themselves.
     frame = machine_.reserve();
     frames_to_set_.push_back(id);
   }
@@ -933,6 +963,7 @@ FrameId Adder::frame_of_tokens(const node::Token& token) {
   std::vector<TokenId> ids;
   for (std::size_t i = 0; i < vocab_.size(); ++i) {
     const auto id = static_cast<TokenId>(i);
+    // "Any other token" is not the end of the text, which only a name can allow.
     const bool is_other = token.is_negated && !is_named[i] &&
                           vocab_.kind(id) != vocab::Token::Kind::unused &&
                           std::ranges::find(vocab_.ends(), id) == vocab_.ends().end();

@@ -40,11 +40,13 @@ class Adder::Stopping {
       adder_.fail({Errc::limit_exceeded, "grammar: the stops of a text are too long"});
       return kNothing;
     }
+    // Asks first, so that find_ends() has something to find.
     ends(whole_, kStart);
     find_ends();
     std::vector<ItemId> ways;
     for_each(ends(whole_, kStart), [&](Place end) { ways.push_back(made(whole_, kStart, end)); });
     while (!todo_.empty() && !adder_.is_too_large()) {
+      // Rules and repetitions get a rule now and its body here, since they may contain themselves.
       const auto [rule, key] = todo_.back();
       todo_.pop_back();
       const auto [id, from, to] = key;
@@ -86,6 +88,8 @@ class Adder::Stopping {
   // Finds the least sets in rounds. What is asked for later is mostly part of what was asked
   // before, and the results of an earlier call do not depend on later questions.
   void find_ends() {
+    // The latest question first: it is usually a part of an earlier one, whose answer then is whole
+    // sooner.
     for (bool changes = true; changes && !adder_.error_;) {
       changes = false;
       for (std::size_t i = asked_.size(); i-- > settled_ && !adder_.error_;) {
@@ -100,6 +104,8 @@ class Adder::Stopping {
     }
     settled_ = asked_.size();
   }
+  // The places that are known so far behind `id`, when it is read from `from`. A new question is
+  // put on the list, and has no places until find_ends() has asked it.
   Places ends(ItemId id, Place from) {
     if (++visits_ > kMaxVisits) {
       if (!adder_.error_) {
@@ -164,6 +170,9 @@ class Adder::Stopping {
     }
     return places;
   }
+  // An expression behind which a place can be reached has a text that leads there: the intersection
+  // with between() is not empty. That is dear, so places whose last byte the expression never has
+  // are left out before.
   Places ends_of_lexeme(Expr expr, Place from) {
     const auto [known, is_new] = lexeme_ends_.try_emplace({expr, from}, 0);
     if (!is_new) return known->second;
@@ -183,6 +192,7 @@ class Adder::Stopping {
     for (const std::string& stop : stops_) {
       if (text.find(stop) != std::string_view::npos) return std::nullopt;
     }
+    // The longest end of the text that is a place; "" always is.
     for (text.remove_prefix(text.size() - std::min(text.size(), longest_));;
          text.remove_prefix(1)) {
       const auto found = std::ranges::lower_bound(places_, text);
@@ -220,6 +230,7 @@ class Adder::Stopping {
   ItemId made(ItemId id, Place from, Place to) {
     if ((ends(id, from) & bit(to)) == 0 || adder_.is_too_large()) return kNothing;
     const Item item = adder_.items_[id];  // a copy: items_ grows
+    // A literal leads from a place to one other place only, so it need not be cut down.
     if (item.kind == Item::Kind::leaf) return id;
     const auto [known, is_new] = made_.try_emplace({id, from, to}, kNothing);
     if (!is_new) return known->second;
@@ -259,6 +270,9 @@ class Adder::Stopping {
   }
   ItemId made_sequence(const std::vector<ItemId>& parts, Place from, Place to) {
     // By place, from the end of the sequence to its beginning.
+    // Forwards: where each part can begin. Then backwards, because only ways that come to `to` are
+    // wanted. Ways that meet in a place share the rest, so the size is places times parts and not
+    // the number of ways.
     std::vector<Places> before{bit(from)};
     for (const ItemId part : parts) before.push_back(ends(part, before.back()));
     std::vector<ItemId> rest(places_.size(), kNothing);
@@ -289,6 +303,7 @@ class Adder::Stopping {
     Item less = item;
     less.min -= std::min(less.min, 1U);
     if (is_counted) --less.max;
+    // For `x*` the rest is the repetition itself.
     const ItemId rest = less.min == item.min && !is_counted ? id : shorter(id, std::move(less));
     // The result for a new item is not known yet.
     if (has_asked_ || !ends_.contains({rest, from})) {

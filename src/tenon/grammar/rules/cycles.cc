@@ -7,12 +7,17 @@
 
 namespace tenon::grammar {
 
+// The strongly connected components of R. Tarjan (Depth-first search and linear graph algorithms,
+// SIAM Journal on Computing 1, 1972), with a stack of visits in place of recursion, as grammars may
+// have chains of many thousand rules. A rule that refers to no other rule is in no cycle.
 std::vector<std::vector<RuleId>> cycles_of(const std::vector<std::vector<RuleId>>& next) {
   constexpr std::uint32_t kUnseen = ~std::uint32_t{0};
   struct Visit {
     RuleId rule;
     std::size_t at;
   };
+  // order: when each rule was first seen. low: the earliest rule of `open` to which it leads. open:
+  // rules that are seen and whose component is not complete.
   std::vector<std::uint32_t> order(next.size(), kUnseen);
   std::vector<std::uint32_t> low(next.size(), 0);
   std::vector<bool> is_open(next.size());
@@ -43,6 +48,8 @@ std::vector<std::vector<RuleId>> cycles_of(const std::vector<std::vector<RuleId>
       if (!visits.empty()) {
         low[visits.back().rule] = std::min(low[visits.back().rule], low[rule]);
       }
+      // It leads to no earlier rule, so it is the first of its component, which is on top of
+      // `open`.
       if (low[rule] != order[rule]) continue;
       std::vector<RuleId> component;
       do {

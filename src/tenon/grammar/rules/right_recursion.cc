@@ -349,6 +349,7 @@ class Solver {
     equation.push_back({result_.sequence(std::move(list))});
     return true;
   }
+  // The node as a list of parts, with nested sequences opened: (a (b c)) is a, b, c.
   [[nodiscard]] std::vector<NodeId> parts_of(NodeId id) const {
     std::vector<NodeId> parts{id};
     for (std::size_t at = 0; at < parts.size();) {
@@ -362,6 +363,8 @@ class Solver {
     }
     return parts;
   }
+  // Whether two nodes are written alike. False is always safe: then the plain X* Y is made. So
+  // kinds that a notation seldom repeats are not compared.
   [[nodiscard]] bool are_same(NodeId a, NodeId b) const {
     if (a == b) return true;
     const Node& one = result_.node(a);
@@ -376,6 +379,8 @@ class Solver {
     const auto* characters = std::get_if<node::Characters>(&one);
     return characters != nullptr && characters->set == std::get<node::Characters>(other).set;
   }
+  // Puts the equation of `rule` in place of `rule` at the ends of another equation. False: there
+  // are too many terms, as each substitution may multiply them.
   bool substitute(RuleId rule, const Equation& by, Equation& into) {
     Equation next;
     for (const Term& term : into) {
@@ -433,6 +438,7 @@ std::vector<bool> regular_nodes(const Rules& rules) {
     const bool is_whole =
         std::holds_alternative<node::Token>(node) || std::holds_alternative<node::Tokens>(node) ||
         std::holds_alternative<node::Json>(node) || std::holds_alternative<node::Later>(node);
+    // A need that is never met. A covered lexeme must stay a lexeme of its own.
     if (is_whole || (lexeme != nullptr && lexeme->is_covered)) ++missing[id];
     if (missing[id] == 0) ready.push_back(id);
   }
@@ -485,6 +491,7 @@ std::optional<Rules> with_regular_parts_apart(const Rules& rules) {
   if (mixed.empty()) return std::nullopt;
 
   Rules result;
+  // By node of `rules`: the same node in `result`.
   std::vector<NodeId> at(rules.node_count());
   const auto moved = [&](const std::vector<NodeId>& parts) {
     std::vector<NodeId> list;

@@ -36,6 +36,7 @@ std::optional<Rules> Rules::with_one_form(NodeId node::Forms::* part) const {
   if (!has_forms_) return std::nullopt;
   Rules result = *this;
   for (Node& node : result.nodes_) {
+    // A sequence of one part, in place, so that all numbers of nodes stay valid.
     if (const auto* forms = std::get_if<node::Forms>(&node)) node = node::Sequence{{forms->*part}};
   }
   result.has_forms_ = false;

@@ -30,6 +30,7 @@ std::string escaped(std::string_view text) {
 // The other characters of `set`, as they are written.
 std::vector<std::string> escapes_of(const CodePointSet& set) {
   std::vector<std::string> escapes;
+  // NUL has no notation (spell.h), and behind the backslash no character needs an escape.
   for (char32_t c = 1; c <= U'\\'; ++c) {
     if (set.contains(c) && !kPlainText.contains(c)) {
       escapes.push_back(escaped(std::string(1, static_cast<char>(c))));
@@ -38,6 +39,8 @@ std::vector<std::string> escapes_of(const CodePointSet& set) {
   return escapes;
 }
 
+// Copies a grammar into another one, node by node. Within JSON each character is written as it is
+// inside a string: `a"b` becomes `a\"b`.
 class Speller {
  public:
   Speller(Rules& to, const Rules& from, Spelling spelling)
