@@ -66,6 +66,9 @@ class Committing {
     for (std::uint32_t i = 0; i < lazy.size(); ++i) lazy_index_.emplace(lazy[i].lexeme, i);
   }
 
+  // First find_edges() finds by itself what each node begins and repeats. Then the grammar is
+  // copied from the root down, a node once for each pair of sets around it. Rules are copied from a
+  // list, since they may contain themselves.
   Expected<NodeId> run(NodeId root) {
     find_edges();
     const NodeId made = copy(root, {LazySets::kNone, LazySets::kNone}, 0);
@@ -150,6 +153,7 @@ class Committing {
     }
     if (const auto* repeat = std::get_if<node::Repeat>(&node)) {
       Part part = parts_[repeat->part];
+      // Behind one copy another may begin.
       if (repeat->max > 1) part.again = united(part.again, part.first);
       part.can_be_empty = part.can_be_empty || repeat->min == 0;
       return part;
@@ -207,12 +211,15 @@ class Committing {
       return 0;
     }
     const Part& part = parts_[id];
+    // The lazy lexemes with which the node itself may begin count too: they exclude each other.
     edges.begin = united(edges.begin, part.first);
     if (part.can_be_empty) edges.begin = united(edges.begin, edges.end);
     const Node node = rules_.node(id);  // a copy: nodes are added
     if (std::holds_alternative<node::Rule>(node)) {
       return copy_of_rule(std::get<node::Rule>(node).rule, edges);
     }
+    // No lazy lexeme is near, so the node stays as it is. Groups are copied always, as a rule in
+    // them may lead to one.
     if (edges == Edges{} && part == Part{.can_be_empty = part.can_be_empty} && !has_rules(node)) {
       return id;
     }
@@ -248,6 +255,8 @@ class Committing {
   }
   NodeId copy_of_sequence(const std::vector<NodeId>& parts, Edges edges, int depth) {
     std::vector<LazySets::Id> ends(parts.size(), edges.end);
+    // From the back: what may begin behind part i - 1 is what begins part i, and further ones while
+    // they can be empty.
     for (std::size_t i = parts.size(); i-- > 1;) {
       const Part& part = parts_[parts[i]];
       ends[i - 1] = part.can_be_empty ? united(part.first, ends[i]) : part.first;
@@ -285,6 +294,8 @@ class Committing {
     // So only those are excluded, which is simpler and the same for all lexemes at one place.
     const auto own = lazy_index_.find(id);
     const bool is_lazy = own != lazy_index_.end();
+    // A lazy lexeme is among those that begin here. With one character more it keeps its own
+    // shortest texts, and loses those that go on after it or another one has ended.
     const NodeId late = late_texts(beside, is_lazy ? 1 : 0);
     const NodeId part = is_lazy ? lazy_[own->second].part : id;
     return rules_.add(node::Lexeme{rules_.add(node::Both{{part, late}})});

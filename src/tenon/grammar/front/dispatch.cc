@@ -133,6 +133,8 @@ class SuffixAutomaton {
   [[nodiscard]] const std::vector<State>& states() const { return states_; }
 
  private:
+  // The usual construction, letter by letter: linear in the number of letters, with at most twice
+  // as many states.
   void extend(std::size_t letter) {
     const std::size_t made = states_.size();
     states_.push_back({.length = states_[last_].length + 1, .link = 0, .next = {}});
@@ -229,6 +231,7 @@ NodeId add_dispatch(Rules& rules, Dispatch dispatch) {
   return rules.add(node::Forms{.read = read, .printed = printed});
 }
 
+// P without P followed by at least one character: P & ~(P .+).
 NodeId add_shortest(Rules& rules, NodeId part) {
   const NodeId longer =
       rules.sequence({part, rules.repeat(any_character(rules), 1, node::kUnbounded)});
@@ -236,6 +239,8 @@ NodeId add_shortest(Rules& rules, NodeId part) {
       node::Lexeme{rules.add(node::Both{{part, rules.add(node::Complement{longer})}})});
 }
 
+// Leaves out texts that go on although a text of at least `most` characters has ended: P & ~((P &
+// .{most,}) .+).
 NodeId add_max_chars(Rules& rules, NodeId part, std::uint32_t most) {
   const NodeId any = any_character(rules);
   const NodeId ended = rules.add(node::Both{{part, rules.repeat(any, most, node::kUnbounded)}});
@@ -263,6 +268,7 @@ Expected<NodeId> add_pattern(Rules& rules, std::string_view source, std::string 
       rest.erase(0, end + 1);
     }
   }
+  // (?P<n>...) becomes (?<n>...).
   for (std::size_t at = rest.find("(?P<"); at != rest.npos; at = rest.find("(?P<", at + 1)) {
     const bool is_escaped = at > 0 && rest[at - 1] == '\\';
     if (!is_escaped) rest.erase(at + 2, 1);
@@ -286,6 +292,7 @@ NodeId add_substring(Rules& rules, const std::vector<std::string>& chunks) {
   }
   std::vector<NodeId> texts(numbers.size());
   for (const auto& [chunk, letter] : numbers) texts[letter] = rules.literal(chunk);
+  // Each state becomes a rule that may end, because a run may end after any chunk.
   const SuffixAutomaton automaton(letters);
   const auto& states = automaton.states();
   std::vector<RuleId> names;

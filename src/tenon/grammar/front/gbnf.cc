@@ -56,11 +56,13 @@ class GbnfReader {
   }
 
  private:
+  // A rule, from the first place where its name is met, which may be before its definition.
   struct Name {
     RuleId rule;
     std::size_t used_at;
     bool is_defined = false;
   };
+  // An open "(", or the body of the rule itself, which is the first group.
   struct Group {
     std::size_t opened_at;
     std::vector<NodeId> alternatives;
@@ -110,6 +112,7 @@ class GbnfReader {
   // Collects the names of all rules, because "a.b" is one name in EBNF and two parts in GBNF, and
   // so is a macro.
   void find_heads(std::string_view source) {
+    // It goes backwards from each "::=", over blanks, options in [...] and the name.
     const auto is_part = [](char c) { return is_gbnf_name_character(c) || c == '.'; };
     for (std::size_t at = source.find("::="); at != source.npos; at = source.find("::=", at + 3)) {
       std::size_t end = at;
@@ -152,6 +155,7 @@ class GbnfReader {
     options_at_.reset();
     if (!name.empty() && in_.peek() == '[') {
       options_at_ = in_.at();
+      // A "]" in a quoted value, as in capture="a]b", does not end the options.
       bool in_quotes = false;
       in_.take_while([&](char c) {
         in_quotes = in_quotes != (c == '"');
@@ -164,6 +168,8 @@ class GbnfReader {
     in_.move_to(begin);
     return std::nullopt;
   }
+  // Rules end where the next one begins and not at a line end, so each name at the outermost level
+  // may be the head of another rule. Looking costs as much as the name and its options are long.
   bool is_at_head() {
     const std::size_t begin = in_.at();
     const bool is_head = take_head().has_value();
@@ -177,6 +183,7 @@ class GbnfReader {
     if (!text) return fail("a rule must begin with its name and ::=, here is " + in_.here());
     RuleOptions options;
     if (options_at_) {
+      // take_head() has only skipped the options, to see whether "::=" comes. Now they are read.
       const std::size_t body = in_.at();
       in_.move_to(*options_at_ + 1);
       options = read_options();
@@ -198,6 +205,8 @@ class GbnfReader {
       return fail(in_.error_at(groups_.back().opened_at, "this '(' is not closed"));
     }
     NodeId body = end_group();
+    // The shortest texts first, then the limits: of `[lazy, max_chars=3]` the limit is for what
+    // lazy leaves.
     if (options.is_lazy) body = add_shortest(rules_, body);
     if (options.max_chars) body = add_max_chars(rules_, body, *options.max_chars);
     if (options.max_tokens) body = add_max_tokens(rules_, body, *options.max_tokens);
@@ -241,6 +250,8 @@ class GbnfReader {
     return options;
   }
 
+  // Closes the innermost group and returns its node. An alternative without items is the empty
+  // text: `"a" | ` reads "a" or nothing.
   NodeId end_group() {
     end_alternative();
     const NodeId node = rules_.choice(std::move(groups_.back().alternatives));
@@ -365,6 +376,8 @@ class GbnfReader {
     return 0;
   }
 
+  // Reads `("<a>", rule, excludes=("x", "y"), loop_after_dispatch=false)` up to and with the last
+  // ")". A comma may stand before it, as in Python's tuples of one.
   Arguments read_arguments() {
     Arguments arguments;
     in_.skip();
@@ -387,6 +400,7 @@ class GbnfReader {
     }
     return arguments;
   }
+  // Tuples hold no tuples, so there is no depth to limit.
   Argument read_argument(bool may_be_tuple) {
     Argument argument{.at = in_.at()};
     if (in_.peek() == '"') {
@@ -464,6 +478,7 @@ class GbnfReader {
     for (const char flag : flags.value_or("")) {
       if (flag == 'i' || flag == 's') {
         names += flag;
+        // Patterns are Unicode anyway.
       } else if (flag != 'u') {
         return fail_at(at, "there are the flags i, s and u");
       }
@@ -561,6 +576,7 @@ class GbnfReader {
     if (std::string much = excess(dispatch); !much.empty()) {
       return fail_at(at, std::move(much), Errc::limit_exceeded);
     }
+    // stop_str ends the free text and is part of the text, like a trigger without a rule.
     const NodeId all = add_dispatch(rules_, std::move(dispatch));
     return rules_.sequence({all, rules_.choice(std::move(ends))});
   }
@@ -590,6 +606,7 @@ class GbnfReader {
       const std::size_t at = in_.at();
       const char32_t first = read_character();
       char32_t last = first;
+      // A "-" before the "]" stands for itself: [a-] is "a" and "-".
       if (in_.peek() == '-' && in_.peek(1) != ']' && in_.peek(1) != '\0') {
         in_.skip();
         last = read_character();
@@ -664,6 +681,7 @@ class GbnfReader {
   void read_token() {
     const std::size_t begin = in_.at();
     node::Token token{.is_negated = in_.take("!")};
+    // The name of a token includes its brackets: <think> has the name "<think>".
     const std::size_t name_begin = in_.at();
     if (!in_.take("<")) return fail("after ! comes a token, as in !<[12]> or !<think>");
     if (in_.take("[")) {
@@ -698,6 +716,7 @@ class GbnfReader {
         skip_space();
         return value;
       };
+      // {2} is both bounds; {2,} and {2,-1} have no upper one; {,5} has no lower one.
       const auto least = number();
       const bool is_range = in_.take(",");
       skip_space();

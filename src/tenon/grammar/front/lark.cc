@@ -32,8 +32,7 @@ namespace tenon::grammar {
 //
 // Rules with a parameter (`name::_`) are read once without a value to find their end, and then
 // again for each value with which they are used: `todo_` holds these instances, and a limit bounds
-// their number. `%if` drops the alternatives whose
-// condition on the parameter is false.
+// their number. `%if` drops the alternatives whose condition on the parameter is false.
 //
 // Lazy terminals, `stop` and `suffix` are collected in `lazy_`, and commit_lazy() makes them end
 // their texts for good. Options of llguidance that only change how it computes are read and
@@ -84,6 +83,7 @@ bool is_lark_name_character(char c) {
 bool is_name_begin(char c) {
   return is_letter(c) || c == '_';
 }
+// "WORD" and "_WORD" are terminals; "word", "_word" and "_" are rules.
 bool is_terminal_name(std::string_view name) {
   const std::size_t first = name.find_first_not_of('_');
   return first != std::string_view::npos && name[first] >= 'A' && name[first] <= 'Z';
@@ -92,6 +92,8 @@ bool is_terminal_name(std::string_view name) {
 // Reads the text; see the opening.
 class LarkReader {
  public:
+  // Whether anything is ignored must be known before the first rule is read. A %ignore in a comment
+  // only costs an empty choice before each token.
   LarkReader(Rules& rules, std::string_view source)
       : rules_(rules), in_(source), has_ignored_(source.find("%ignore") != source.npos) {
     if (has_ignored_) ignored_rule_ = rules_.declare("ignored");
@@ -122,6 +124,7 @@ class LarkReader {
   }
 
  private:
+  // A rule or terminal, from the first place where it is met, which may be before its definition.
   struct Name {
     std::string text;
     RuleId rule;
@@ -190,6 +193,7 @@ class LarkReader {
     }
   }
 
+  // The number of the name in names_; a name that is met for the first time is declared.
   std::size_t index_of(std::string_view text, std::size_t at) {
     const auto [place, is_new] = by_name_.try_emplace(std::string(text), names_.size());
     if (is_new) {
@@ -208,8 +212,7 @@ class LarkReader {
     return index;
   }
 
-  // ---- Statements
-  // -------------------------------------------------------------------------------
+  // ---- Statements -------------------------------------------------------------------------------
 
   void read_statement() {
     const std::size_t begin = in_.at();
@@ -231,6 +234,7 @@ class LarkReader {
   }
 
   void read_ignore() {
+    // It belongs to no name, and what it refers to cannot lead back to it.
     current_ = std::nullopt;
     in_terminal_ = true;
     ignored_.push_back(read_body());
@@ -279,6 +283,8 @@ class LarkReader {
   }
 
   // Takes the text of the JSON object that begins here.
+  // Looks only for the matching bracket, outside of strings; json::parse() then says what is wrong
+  // inside. Nothing: no object begins here, or it has no end.
   std::optional<std::string_view> take_json() {
     if (in_.peek() != '{') return std::nullopt;
     const std::string_view text = in_.rest();
@@ -301,8 +307,7 @@ class LarkReader {
     return std::nullopt;
   }
 
-  // ---- Rules
-  // ------------------------------------------------------------------------------------
+  // ---- Rules ------------------------------------------------------------------------------------
 
   // Whether a rule or a statement begins here, at the beginning of a line.
   bool is_at_head() {
@@ -376,8 +381,7 @@ class LarkReader {
     rules_.define(names_[*index].rule, body);
   }
 
-  // ---- Rules with a parameter
-  // -------------------------------------------------------------------
+  // ---- Rules with a parameter -------------------------------------------------------------------
 
   // Read once without a value to find where it ends, and later for each value with which it is
   // used.
@@ -391,6 +395,8 @@ class LarkReader {
     names_[index].body_at = begin;
     names_[index].body_bytes = in_.at() - begin;
   }
+  // Reading an instance may ask for others, so the list grows while it is worked off. Each reads
+  // the body's text again: the number of instances and the bytes that they read are limited.
   void make_instances() {
     constexpr std::size_t kMaxInstances = 30'000;
     constexpr std::size_t kMaxReadBytes = std::size_t{32} << 20;
@@ -419,6 +425,7 @@ class LarkReader {
     }
     if (error_) return;
     for (const auto& [key, instance] : instances_) {
+      // Only alternatives that %if drops refer to it, but a rule must have a body.
       if (!instance.is_asked) rules_.define(instance.rule, rules_.choice({}));
     }
     for (const Name& name : names_) {
@@ -434,12 +441,15 @@ class LarkReader {
     names_[index].used_with = at;
     if (current_ && !value_) names_[*current_].refers_to.push_back(index);
     const std::uint64_t value = read_value();
+    // The first reading only finds the end; what it makes is not used.
     if (is_in_parametric_ || error_) return rules_.choice({});
     const auto [known, is_new] = instances_.try_emplace({index, value});
     if (is_new) known->second.rule = rules_.declare(std::string(text));
     groups_.back().asks.emplace_back(index, value);
     return rules_.add(node::Rule{known->second.rule});
   }
+  // Asks for the instances of alternatives that are kept. With those that %if drops too, `a::_: "x"
+  // a::incr(_) %if lt(_, 9)` would ask for one value after another up to the limit.
   void ask(const std::vector<InstanceKey>& keys) {
     for (const InstanceKey& key : keys) {
       Asked& instance = instances_.at(key);
@@ -454,6 +464,7 @@ class LarkReader {
     }
     return value_.value_or(0);
   }
+  // Bits [first, first + count) of a parameter; `_` is all 64.
   struct Bits {
     unsigned first = 0;
     unsigned count = 64;
@@ -530,6 +541,7 @@ class LarkReader {
       const Bits bits = read_bits();
       const std::uint64_t one = std::uint64_t{1} << bits.first;
       const bool is_at_end = bits.of(before) == (is_up ? bits.ones() : 0);
+      // At the end of its range a count stays where it is and does not carry into other bits.
       value = is_at_end ? before : is_up ? before + one : before - one;
     } else {
       fail_at(begin,
@@ -557,6 +569,7 @@ class LarkReader {
     if (name == "true") {
       holds = true;
     } else if (name == "and" || name == "or") {
+      // Both are always read, because the text must be taken to its end.
       const bool first = read_condition(depth + 1);
       expect(",");
       const bool second = read_condition(depth + 1);
@@ -659,6 +672,8 @@ class LarkReader {
     return error_ ? 0 : end_group();
   }
 
+  // Closes the innermost group. Instances of its kept alternatives are asked for only once the
+  // group around it is kept too, so they are handed up.
   NodeId end_group() {
     end_alternative();
     Group group = std::move(groups_.back());
@@ -673,6 +688,7 @@ class LarkReader {
     if (group.is_negated) node = rules_.add(node::Complement{node});
     return group.is_optional ? rules_.repeat(node, 0, 1) : node;
   }
+  // One side of an &, which is also the whole alternative where there is no &.
   void end_conjunct() {
     Group& group = groups_.back();
     if (group.next_is_negated) fail("here is nothing for ~ to negate");
@@ -701,6 +717,8 @@ class LarkReader {
     return rules_.sequence({rules_.add(node::Rule{ignored_rule_}), node});
   }
 
+  // Instances of one rule refer to the same names, so only its first reading is noted
+  // (check_terminals).
   NodeId reference(std::string_view name, std::size_t at) {
     const std::size_t index = index_of(name, at);
     if (current_ && !value_) names_[*current_].refers_to.push_back(index);
@@ -713,6 +731,7 @@ class LarkReader {
     const bool is_new_line = skip_space();
     if (in_.is_at_end()) return false;
     if (is_new_line && groups_.size() == 1 && is_at_head()) {
+      // The line end is left for skip_space() of read().
       in_.move_to(line);
       return false;
     }
@@ -850,8 +869,7 @@ class LarkReader {
     repeat(at, least.value_or(0), most.value_or(node::kUnbounded));
   }
 
-  // ---- Atoms
-  // ------------------------------------------------------------------------------------
+  // ---- Atoms ------------------------------------------------------------------------------------
 
   NodeId read_string_or_range() {
     const std::size_t begin = in_.at();
@@ -928,6 +946,7 @@ class LarkReader {
     const std::string_view text = in_.rest();
     std::size_t end = 0;
     while (end < text.size() && text[end] != '/' && text[end] != '\n') {
+      // An escaped slash does not end the pattern. In a class it must be escaped too.
       end += text[end] == '\\' ? 2 : 1;
     }
     if (end >= text.size() || text[end] != '/') {
@@ -1101,6 +1120,7 @@ class LarkReader {
     static const auto kSpace = regex::characters_with("White_Space");
     static const auto kLetters = regex::characters_with("Alphabetic");
     static const auto kNumbers = regex::characters_with("N");
+    // S: space, W: part of a word, O: anything else.
     const auto sort_of = [](char32_t c) {
       if (kSpace->contains(c)) return 'S';
       return c == U'_' || kLetters->contains(c) || kNumbers->contains(c) ? 'W' : 'O';
@@ -1117,8 +1137,7 @@ class LarkReader {
     return chunks;
   }
 
-  // ---- At the end
-  // -------------------------------------------------------------------------------
+  // ---- At the end -------------------------------------------------------------------------------
 
   void check_names() {
     for (const Name& name : names_) {
@@ -1151,6 +1170,7 @@ class LarkReader {
           continue;
         }
         const std::size_t next = name.refers_to[visits.back().next++];
+        // It is on the way from the terminal to here.
         if (marks[next] == Mark::open) {
           return fail_at(names_[terminal].used_at,
                          "the terminal '" + names_[terminal].text +

@@ -48,11 +48,15 @@ constexpr ParameterStyle kStyles[] = {
      Told::type},
 };
 
+// The types that are written as JSON. Integers are numbers here.
 constexpr std::array<std::string_view, 5> kOtherTypes = {"number", "boolean", "null", "array",
                                                          "object"};
+// The whole schema is a document with this address, so that a part of it can be compiled by itself
+// as a `$ref`, and its own references still work.
 constexpr std::string_view kSchemaAddress = "tenon:parameters";
 
 // A reference to a part of the schema.
+// The JSON Pointer (RFC 6901) of a member of `place`.
 std::string pointer_to(const std::string& place, std::string_view key) {
   std::string pointer = place + "/";
   for (const char c : key) {
@@ -66,6 +70,7 @@ std::string pointer_to(const std::string& place, std::string_view key) {
   }
   return pointer;
 }
+// The same as a URI: in a fragment all but a few characters are percent-encoded (RFC 3986).
 std::string reference_to(const std::string& pointer) {
   constexpr std::string_view kHex = "0123456789ABCDEF";
   std::string text = std::string(kSchemaAddress) + "#";
@@ -158,6 +163,8 @@ class ParameterWriter {
       const bool is_alone = std::ranges::all_of(members, [](const json::Member& member) {
         return member.key == "$ref" || is_annotation(member.key);
       });
+      // Left as it is: strings() refuses it, and json() hands it to the compiler, which can follow
+      // it.
       if (!text.starts_with("#") || !is_alone) return part;
       const std::string pointer = unescaped(text.substr(1));
       const json::Value* const target = json::at_pointer(schema_, pointer);
@@ -166,6 +173,7 @@ class ParameterWriter {
     }
     return part;
   }
+  // Keywords that forbid no value here; `format` is not asserted.
   static bool is_annotation(std::string_view key) {
     constexpr std::array<std::string_view, 15> kAnnotations = {
         "title",      "description", "default",   "examples", "example",
@@ -411,6 +419,7 @@ class ParameterWriter {
     }
     return rules_.add(node::Rule{known->second});
   }
+  // Only for Told::sort: `<cofl:value type="raw">a</cofl:value>` for each item.
   NodeId array(const Part& part) {
     const Part items = below(part, "items");
     const Part each = items.schema != nullptr ? items : any_part();
@@ -487,6 +496,8 @@ class ParameterWriter {
     const Part properties = below(part, "properties");
     const auto add = [&](const std::string& name, const Part& value) {
       names.insert(name);
+      // No value fits, so the member cannot come. If it is required, no object fits, which the
+      // choice without ways says.
       if (is_nothing(*value.schema) && !required.contains(name)) return;
       members.push_back({member(rules_.literal(escaped(name)), value), required.contains(name)});
     };
@@ -590,6 +601,7 @@ class ParameterWriter {
   // Makes a rule for each set of members that have come.
   NodeId in_orders(const std::vector<Member>& members, std::optional<NodeId> more) {
     std::vector<RuleId> names;
+    // `done` has bit i set if member i has come: at most 256 rules (kMostInAnyOrder).
     const std::size_t count = std::size_t{1} << members.size();
     for (std::size_t done = 0; done < count; ++done) names.push_back(rules_.declare("members"));
     for (std::size_t done = 0; done < count; ++done) {

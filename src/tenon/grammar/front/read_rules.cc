@@ -12,6 +12,8 @@ namespace tenon::grammar {
 
 namespace {
 
+// Parsed here too, so that a mistake is found when the grammar is read; the node keeps the source
+// and is parsed again when an automaton is made of it.
 Expected<NodeId> add_regex(Rules& rules, std::string_view source) {
   Budget budget("regex", {.max_steps = 10'000'000, .max_bytes = 64 << 20});
   const auto parsed = regex::parse(source, regex::Dialect::ecma262, budget);

@@ -36,6 +36,8 @@ std::optional<std::uint32_t> Source::take_hex(int digits) {
   return value;
 }
 
+// It stops at the greatest number and does not wrap round: a huge count is never read as a small
+// one.
 std::optional<std::uint32_t> Source::take_number() {
   if (!is_digit(peek())) return std::nullopt;
   constexpr std::uint64_t kMax = std::numeric_limits<std::uint32_t>::max();
@@ -46,6 +48,8 @@ std::optional<std::uint32_t> Source::take_number() {
   return static_cast<std::uint32_t>(value);
 }
 
+// Counts from the beginning of the text. There is one error for each grammar, so no positions are
+// kept while reading.
 Error Source::error_at(std::size_t at, std::string message, Errc code) const {
   const std::string_view before = text_.substr(0, at);
   const auto line = 1 + std::ranges::count(before, '\n');

@@ -21,6 +21,7 @@ namespace {
 
 using regex::CodePointSet;
 
+// Formats are read by recursion, so their depth is limited.
 constexpr int kMaxTagDepth = 100;
 // Reads a structural tag (JSON) and adds its rules. Each format has a function that reads its
 // members and returns a node: constants, regular expressions, JSON values, sequences, choices,
@@ -80,6 +81,7 @@ class TagReader {
     return path_ + "." + std::string(member);
   }
 
+  // Refuses each member that is not among `members`; `type` is always allowed.
   void allow(const json::Value& object, std::initializer_list<std::string_view> members) {
     for (const json::Member& member : *object.if_object()) {
       if (member.key == "type" || std::ranges::find(members, member.key) != members.end()) continue;
@@ -106,6 +108,7 @@ class TagReader {
     if (value != nullptr && value->if_string() == nullptr) fail(at(name), "must be a string");
     return error_ ? "" : *value->if_string();
   }
+  // Empty if it is missing.
   std::vector<std::string> strings(const json::Value& object, std::string_view name) {
     std::vector<std::string> list;
     const json::Value* const value = object.find(name);
@@ -196,6 +199,7 @@ class TagReader {
       fail("must be an object with a `type`");
       return 0;
     }
+    // The `type` of a format, and the method that reads the other members.
     struct Kind {
       std::string_view name;
       NodeId (TagReader::*read)(const json::Value& format, const TagEnds& ends);
@@ -237,6 +241,7 @@ class TagReader {
     fail(at("type"), "'" + type + "' is not supported; there are " + list, Errc::unsupported);
     return 0;
   }
+  // The format that is the member `name`.
   NodeId content(const json::Value& format, std::string_view name, const TagEnds& ends) {
     const json::Value* const value = required(format, name);
     if (value == nullptr) return 0;
@@ -303,6 +308,8 @@ class TagReader {
     return rules_.add(node::Json{std::move(*schema), options});
   }
 
+  // In `{"begin": "<a>", "content": {"type": "any_text"}, "end": "</a>"}` the text holds no "</a>",
+  // so the tag ends where its end first comes.
   NodeId any_text(const json::Value& format, const TagEnds& ends) {
     allow(format, {"excludes", "max_chars", "max_tokens"});
     std::vector<std::string> stops = strings(format, "excludes");
@@ -365,6 +372,7 @@ class TagReader {
   }
   NodeId repeat(const json::Value& format, const TagEnds& ends) {
     allow(format, {"content", "min", "max"});
+    // -1 and -2 stand for what is missing or no number.
     const std::int64_t min = integer(format, "min").value_or(-1);
     const std::int64_t max = integer(format, "max", -1).value_or(-2);
     if (min < 0 || max < -1 || (max >= 0 && max < min)) {
@@ -387,6 +395,8 @@ class TagReader {
   NodeId tag(const json::Value& format, const TagEnds&) { return whole(tag_of(format)); }
   NodeId whole(const Tag& tag) { return rules_.sequence({tag.begin_node, tag.rest}); }
 
+  // Reads `{"begin": ..., "content": ..., "end": ...}`. Its own ends take the place of those of the
+  // tag around it: text inside stops at the innermost end.
   Tag tag_of(const json::Value& format) {
     Tag tag;
     if (error_) return tag;
@@ -410,6 +420,8 @@ class TagReader {
     tag.rest = rules_.sequence({content(format, "content", ends), end_node});
     return tag;
   }
+  // Reads `end`: a text, a list of texts of which one ends the tag, or a token. An empty text ends
+  // it at once and stops no free text.
   NodeId end_of(const json::Value& format, TagEnds& ends) {
     const json::Value* const end = required(format, "end");
     if (end == nullptr) return 0;
@@ -461,6 +473,7 @@ class TagReader {
     std::vector<Dispatch::Way> ways;
     for (const Tag& tag : tags(format)) {
       const auto begins_tag = [&](const std::string& t) { return tag.begin.starts_with(t); };
+      // With the triggers "<a" and "<ab" a tag "<abc" would belong to both.
       const auto count = std::ranges::count_if(triggers, begins_tag);
       if (count == 1) {
         ways.push_back(way_of(*std::ranges::find_if(triggers, begins_tag), tag.begin, tag.rest));
@@ -494,6 +507,7 @@ class TagReader {
     return stops;
   }
 
+  // No free text: `<a></a>,<b></b>`.
   NodeId tags_with_separator(const json::Value& format, const TagEnds&) {
     allow(format, {"tags", "separator", "at_least_one", "stop_after_first"});
     const NodeId separator = rules_.literal(string(format, "separator"));
@@ -573,6 +587,8 @@ class TagReader {
     a.ids.insert(a.ids.end(), b.ids.begin(), b.ids.end());
     return a;
   }
+  // Any number of tokens, without the triggers, what the format excludes, and what ends the tag
+  // around it.
   NodeId free_tokens(const json::Value& format, const node::Token& triggers, const TagEnds& ends) {
     node::Token excluded = united(tokens(format, "exclude_tokens"), triggers);
     return rules_.repeat(other_token(united(std::move(excluded), ends.tokens)), 0,
@@ -635,6 +651,8 @@ class TagReader {
     }
     return dispatched({.ways = std::move(ways), .stops = triggers});
   }
+  // One of "structures": `{"begin": "<f>", "schema": {...}, "end": "</f>"}` as a tag whose content
+  // is a JSON value. The first trigger with which it begins counts.
   Dispatch::Way structure(const json::Value& source, const std::vector<std::string>& triggers) {
     if (source.if_object() == nullptr) {
       fail("must be an object");
