@@ -63,6 +63,7 @@ ToolOutput failure(std::string why) {
   return {.text = "Error: " + std::move(why), .is_error = true};
 }
 
+// Null for a tool without a schema, whose arguments may be anything.
 Expected<std::shared_ptr<const schema::Schema>> compiled_schema_of(const Tool& tool) {
   if (tool.parameters.is_null()) return nullptr;
   auto schema = schema::Schema::compile(tool.parameters);
@@ -74,6 +75,7 @@ Expected<std::shared_ptr<const schema::Schema>> compiled_schema_of(const Tool& t
   return *std::move(schema);
 }
 
+// See ToolSet::identity(). As JSON, so that no two lists of texts give the same one.
 std::string identity_of(std::string_view source, const Tool& tool) {
   return json::to_string(json::Array{source, tool.name, tool.description, tool.parameters});
 }
@@ -97,7 +99,8 @@ std::string cut_name(std::string name, const std::string& end) {
   return name + end;
 }
 
-// A name for a tool of `source` that is not in `taken`. "": no name is left.
+// A name for a tool of `source` that is not in `taken`. "": no name is left. The tool "read" of
+// "files" is called read; if that is taken, files_read; then read_1, read_2 and so on.
 std::string free_name(const std::string& source, const std::string& own, const Entries& taken) {
   constexpr int kMost = 1000;
   const std::string plain = as_tool_name(own);
@@ -112,7 +115,8 @@ std::string free_name(const std::string& source, const std::string& own, const E
   return "";
 }
 
-// Rewrites a schema into the form that every engine accepts, with the same meaning.
+// Rewrites a schema into the form that every engine accepts, with the same meaning: an object with
+// `properties`. Without a schema the tool has no parameters.
 json::Value as_parameters(json::Value schema) {
   json::Object* const members = schema.if_object();
   if (members == nullptr && !schema.is_null()) return schema;
@@ -137,7 +141,8 @@ std::string as_failure(std::string text) {
   return says_so ? text : "Error: " + text;
 }
 
-// At most `most` bytes of the text, with a note on how long it was.
+// At most `most` bytes of the text, with a note on how long it was, such as "[cut: the first 3 of 9
+// bytes]". The source may have cut it already (left_out_bytes).
 std::string cut(const ToolOutput& output, std::size_t most) {
   std::string text = utf8::sanitized(output.text);
   if (text.size() <= most && output.left_out_bytes == 0) return text;
@@ -150,6 +155,8 @@ std::string cut(const ToolOutput& output, std::size_t most) {
          " bytes]";
 }
 
+// Validates the arguments and calls the function. A model may write no arguments at all, which
+// means {}.
 Expected<ToolOutput> perform(const Entry& entry, const std::string& text,
                              const ToolContext& context) {
   const std::string arguments = text.empty() ? "{}" : text;
@@ -167,6 +174,7 @@ Expected<ToolOutput> perform(const Entry& entry, const std::string& text,
   return entry.function(*parsed->if_object(), context);
 }
 
+// Whatever goes wrong becomes the result of the call, which the model reads.
 ToolOutput perform_safely(const Entry& entry, const std::string& arguments,
                           const ToolContext& context) {
   try {
@@ -179,7 +187,9 @@ ToolOutput perform_safely(const Entry& entry, const std::string& arguments,
   }
 }
 
-// The same for all calls that differ only in the order or spelling of their arguments.
+// The same for all calls that differ only in the order or spelling of their arguments:
+// {"a":1,"b":2} and { "b": 2, "a": 1 }. The identity tells apart two tools that had the same name
+// one after the other.
 std::string key_of(const Entry& entry, const std::string& arguments) {
   const auto sorted = [](const auto& self, const json::Value& value) -> json::Value {
     if (const json::Array* items = value.if_array()) {
@@ -202,7 +212,8 @@ std::string key_of(const Entry& entry, const std::string& arguments) {
          (read ? json::to_string(sorted(sorted, *read)) : arguments);
 }
 
-// Appends the notes of a source, if there is room.
+// Appends the notes of a source, if there is room. They are a server's text, which must not end its
+// own frame: a closing tag in it gets a space.
 void add_notes(const std::string& source, const std::string& text, std::string& notes) {
   constexpr std::size_t kMost = std::size_t{32} << 10U;
   constexpr std::string_view kHead =
@@ -239,6 +250,7 @@ std::vector<Found> usable(const std::string& source, std::vector<Tool> tools) {
   return found;
 }
 
+// The calls of one start().
 struct Batch {
   trace::Context trace = trace::current();
   std::vector<ToolResult> results;
@@ -247,6 +259,7 @@ struct Batch {
   ToolContext context;
 };
 
+// One call.
 struct Job {
   std::string call_id;
   std::string arguments;
@@ -289,6 +302,8 @@ struct ToolSet::Impl {
   std::string instructions;
 };
 
+// Adds the tools of a source under free names. A tool that the source lists twice is added once. A
+// source without tools adds no notes.
 void ToolSet::Impl::add(const std::shared_ptr<ToolSource>& source, const std::vector<Found>& found,
                         const std::string& notes) {
   const std::string& from = source->name();
@@ -340,6 +355,7 @@ ToolSet ToolSet::with(const std::shared_ptr<ToolSource>& source,
   return ToolSet(std::move(all));
 }
 
+// The identity is "", which says that it is no model's tool: its calls have no span.
 ToolSet ToolSet::of(std::string name, ToolFunction function) {
   auto one = std::make_shared<Impl>();
   one->add(std::make_shared<const Entry>(Tool{.name = std::move(name)}, nullptr,
@@ -400,6 +416,7 @@ struct Toolbox::Impl {
   std::mutex tools_mutex;  // guards the members up to `known`
   std::condition_variable tools_changed;
   std::vector<std::shared_ptr<const Entry>> own;
+  // A deque, because threads have references to its elements while others are added.
   std::deque<Source> sources;
   std::shared_ptr<const ToolSet::Impl> known = std::make_shared<const ToolSet::Impl>();
 
@@ -408,6 +425,7 @@ struct Toolbox::Impl {
   std::condition_variable watch_changed;
   std::deque<std::shared_ptr<Job>> jobs;  // waiting or running, or their function still runs
   Clock::time_point last_begin;           // when a job last began to run
+  // Worker threads that wait for a job.
   std::size_t idle = 0;
   std::vector<std::thread> threads;  // the first one watches
 };
@@ -429,7 +447,8 @@ void Toolbox::Impl::ask_sources() {
   }
 }
 
-// Runs in a thread of its own.
+// Runs in a thread of its own. The version is read before the tools: if they change meanwhile, the
+// source is asked once more, and no change is missed.
 void Toolbox::Impl::ask(Source& one) {
   const crash::ThreadStack stack;
   constexpr std::chrono::seconds kBetweenAttempts{5};
@@ -454,8 +473,11 @@ void Toolbox::Impl::ask(Source& one) {
   one.is_asked = false;
   tools_changed.notify_all();
   if (!status) {
+    // A source that takes long to fail is left alone for as long, so that it is asked at most half
+    // of the time.
     one.next_attempt =
         Clock::now() + std::max<Clock::duration>(kBetweenAttempts, Clock::now() - begun);
+    // The same failure is logged once, not every 5 s.
     if (std::exchange(one.failure, status.error().message) != status.error().message) {
       log::warn("the tools of " + one.source->name() +
                 " are not told: " + std::string(log::content(one.failure)));
@@ -533,6 +555,7 @@ void Toolbox::Impl::add_question(Job& job) {
   };
 }
 
+// Two equal calls at the same time both run: a result is found only once it is kept.
 ToolOutput Toolbox::Impl::perform_or_remember(Job& job) {
   ToolMemory* const memory = job.batch->context.memory.get();
   if (memory == nullptr) return perform_safely(*job.entry, job.arguments, job.context);
@@ -559,6 +582,7 @@ ToolOutput Toolbox::Impl::perform_in_span(Job& job) {
     output = perform_or_remember(job);
   }
   if (job.is_remembered) span.set("tenon.tool.is_remembered", true);
+  // A client of MCP may have named a more exact error in the span (mcp/client.cc, tell_end).
   if (output.is_error && span.text("error.type").empty()) span.fail("tool_error");
   if (span.takes_contents() && output.text.size() <= kMostTracedBytes) {
     span.set("gen_ai.tool.call.result", utf8::sanitized(output.text));
@@ -566,6 +590,8 @@ ToolOutput Toolbox::Impl::perform_in_span(Job& job) {
   return output;
 }
 
+// One worker thread. A job stays in `jobs` until its function returns, even if watch() has given it
+// a result meanwhile; running() does not count it then.
 void Toolbox::Impl::work() {
   const crash::ThreadStack stack;
   std::unique_lock lock(mutex);
@@ -582,6 +608,7 @@ void Toolbox::Impl::work() {
     --idle;
     if (job == nullptr) return;
     ToolOutput output;
+    // It may be over before it begins, since watch() looks only every 20 ms.
     if (std::string why = why_over(*job); !why.empty()) {
       output = failure(std::move(why));
     } else {
@@ -616,11 +643,13 @@ void Toolbox::Impl::watch() {
       watch_changed.wait_for(lock, kMoment, [this] { return closing.is_cancelled(); });
     }
     if (closing.is_cancelled()) return;
+    // A copy, because end() releases the lock and `jobs` may change.
     const std::vector<std::shared_ptr<Job>> seen(jobs.begin(), jobs.end());
     for (const auto& job : seen) {
       std::string why = job->is_done ? "" : why_over(*job);
       if (why.empty()) continue;
       job->context.cancel.cancel();
+      // A job that runs is erased by its worker.
       if (!job->is_running) std::erase(jobs, job);
       end(job, failure(std::move(why)), lock);
     }
@@ -685,6 +714,7 @@ void Toolbox::add(std::shared_ptr<ToolSource> source) {
   impl_->sources.push_back({.source = std::move(source)});
 }
 
+// Asks sources with news and waits, looking every 20 ms, since context may end without a word.
 ToolSet Toolbox::tools(const ToolContext& context) const {
   constexpr std::chrono::milliseconds kMoment{20};
   std::unique_lock lock(impl_->tools_mutex);
@@ -738,6 +768,8 @@ void ToolMemory::keep(std::string key, const ToolOutput& output) {
   }
 }
 
+// A call that may not run (no such tool, too many calls) becomes a job whose function refuses, so
+// that all results come in order and on the same thread.
 void Toolbox::start(const ToolSet& tools, const std::vector<ToolCall>& calls, Done done,
                     const ToolContext& context) const {
   if (calls.empty()) return done({});

@@ -57,6 +57,8 @@ std::string_view current_date() {
   return text;
 }
 
+// These fields are written here; a handler's would contradict them. `connection: close` of a
+// handler is obeyed all the same (closes_connection_).
 bool is_framing_field(std::string_view name) {
   for (const std::string_view ours : {"content-length", "transfer-encoding", "connection", "date",
                                       "content-type", "keep-alive"}) {
@@ -65,6 +67,7 @@ bool is_framing_field(std::string_view name) {
   return false;
 }
 
+// A value with a line end in it would let its author write further fields or a second response.
 void append_field(std::string& out, std::string_view name, std::string_view value) {
   if (!is_field_name(name) || !is_field_value(value)) {
     log::error("http: a response field with forbidden characters was left out");
@@ -110,6 +113,8 @@ bool Answer::gathers() {
   return is_gathered_ = true;
 }
 
+// Sends at the end of a Gathering what was written within it, in one system call. What the kernel
+// does not take, and the end of the answer, are the connection's business.
 void Answer::send_gathered() try {
   Callback drained;
   {
@@ -126,6 +131,7 @@ void Answer::send_gathered() try {
   log::error(std::string("http: what was gathered could not be sent: ") + thrown.what());
 }
 
+// Call under the lock. While is_awake_, the connection alone sends; it falls asleep in take().
 void Answer::wake() {
   if (is_awake_ || is_closed_) return;
   is_awake_ = true;
@@ -152,7 +158,8 @@ void Answer::send_lone() {
   if (is_lone) send_now();
 }
 
-// Call under the lock. The connection sends what the kernel does not take, and learns of errors.
+// Call under the lock. The connection sends what the kernel does not take, and learns of errors. If
+// it is asleep and nothing is gathered, pending_ has only what was written just now.
 void Answer::send_now() {
   if (is_awake_ || socket_ < 0 || pending_.empty()) return;  // asleep: nothing else is being sent
   const auto sent = ::send(socket_, pending_.data(), pending_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -162,6 +169,7 @@ void Answer::send_now() {
 }
 
 void Answer::respond(Response response) {
+  // Destroyed after the lock: on_closed will not be called any more, and what it owns goes with it.
   Callback released;
   const std::lock_guard lock(mutex_);
   if (is_closed_) return;
@@ -175,6 +183,8 @@ void Answer::refuse(const WireError& error, std::string_view path) {
   respond_locked(error_response(rules_, error, path), /*closes=*/true);
 }
 
+// Queues a whole response. 204 and 304 have no body and no length (RFC 9110, 8.6); the answer to
+// HEAD has the length of a body that is not sent.
 void Answer::respond_locked(const Response& response, bool closes) {
   // A handler cannot send interim responses (1xx).
   const unsigned status = response.status >= 200 && response.status <= 599 ? response.status : 500;
@@ -195,6 +205,7 @@ void Answer::respond_locked(const Response& response, bool closes) {
   wake();
 }
 
+// HTTP/1.0 has no chunks: the stream ends with the connection.
 void Answer::begin_stream(std::string_view content_type, const std::vector<Header>& headers) {
   const std::lock_guard lock(mutex_);
   if (is_closed_) return;
@@ -243,6 +254,7 @@ void Answer::end_stream() {
   released.swap(on_closed_);
 }
 
+// A stream that is cut has no last chunk, so the client sees that it is not whole.
 void Answer::abandon() {
   Callback released;
   const std::lock_guard lock(mutex_);
@@ -256,6 +268,8 @@ void Answer::abandon() {
   released.swap(on_closed_);
 }
 
+// An answer that is complete calls nothing: its handler has done its work, whether the client reads
+// it or not. If the client has gone already, the callback runs at once, without the lock.
 void Answer::on_closed(std::function<void()> callback) {
   {
     auto shared = std::make_shared<std::function<void()>>(std::move(callback));
@@ -303,6 +317,7 @@ bool Answer::closes_connection() const {
   return closes_connection_;
 }
 
+// Only an answer with nothing to send lets the connection sleep; the next write wakes it.
 Answer::Next Answer::take(std::string& out) {
   assert(out.empty());
   const std::lock_guard lock(mutex_);
@@ -327,6 +342,8 @@ void Answer::progress(std::size_t bytes) {
 }
 
 // Call under the lock. Returns the callback to call, without the lock, if the queue has drained.
+// The queue has drained when it falls below half of low_water_ (rounded up), so that a handler does
+// not stop and go with every byte. was_high_ makes it one call for each time it was full.
 Answer::Callback Answer::count_sent(std::size_t bytes) {
   queued_bytes_ -= bytes;
   if (!was_high_ || queued_bytes_ >= low_water_ / 2 + low_water_ % 2) return nullptr;
@@ -353,6 +370,7 @@ void Answer::close() {
   if (closed) (*closed)();
 }
 
+// Callbacks are moved out first and destroyed after the lock, since their owners may call us.
 void Answer::finish() {
   Callback closed;
   Callback drained;

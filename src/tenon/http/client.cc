@@ -70,6 +70,7 @@ bool is_ip_address(const std::string& host) {
   return !error;
 }
 
+// "host", "host:8080" or "[::1]:8080": the Host field has no port that the scheme implies.
 std::string authority_of(const Url& url) {
   const bool is_ipv6 = url.host.find(':') != std::string::npos;
   std::string text = is_ipv6 ? "[" + url.host + "]" : url.host;
@@ -104,9 +105,10 @@ struct Connection {
 
   tcp::socket socket;
   std::unique_ptr<ssl::stream<tcp::socket&>> tls;
-  std::string tls_room;
+  std::string tls_room;  // read buffer; allocated by the first read
 };
 
+// A connection that is kept for a later call, until it is too old.
 struct Idle {
   std::unique_ptr<Connection> connection;
   Clock::time_point until;
@@ -120,7 +122,7 @@ struct Worker {
   asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
   // Used on this thread only.
   std::unordered_set<std::shared_ptr<CallState>> calls;
-  std::map<std::string, std::vector<Idle>, std::less<>> idle;
+  std::map<std::string, std::vector<Idle>, std::less<>> idle;  // the last used at the end
   asio::steady_timer sweep{context};
   bool is_sweeping = false;
   bool is_stopping = false;
@@ -130,6 +132,7 @@ struct Worker {
   std::string body;
 };
 
+// What the client and its calls share. A Call keeps it alive, because it posts to a context.
 struct Core {
   ClientOptions options;
   ssl::context tls{ssl::context::tls_client};
@@ -209,9 +212,9 @@ class CallState : public std::enable_shared_from_this<CallState> {
   asio::steady_timer timer_;
   asio::steady_timer resumed_;  // does not fire by itself: resume() cancels it
   std::unique_ptr<Connection> connection_;
-  Clock::time_point end_at_ = Clock::time_point::max();
-  Clock::time_point progress_at_ = Clock::time_point::max();
-  Clock::time_point timer_at_ = Clock::time_point::max();
+  Clock::time_point end_at_ = Clock::time_point::max();       // of the whole call
+  Clock::time_point progress_at_ = Clock::time_point::max();  // of the next byte or phase
+  Clock::time_point timer_at_ = Clock::time_point::max();     // when timer_ fires
   std::string_view doing_;        // what the call is doing until progress_at_, for the error
   std::optional<Error> stopped_;  // why the call was stopped from outside
   bool is_paused_ = false;
@@ -219,6 +222,7 @@ class CallState : public std::enable_shared_from_this<CallState> {
   bool is_stale_ = false;   // the kept connection had been closed: try a new one
 };
 
+// From here until finish(), worker_.calls owns the call; the caller has only a weak reference.
 void CallState::start() {
   worker_.calls.insert(shared_from_this());
   if (worker_.is_stopping) stop({Errc::unavailable, "the client is being closed"});
@@ -248,6 +252,8 @@ void CallState::resume() {
   resumed_.cancel();
 }
 
+// The whole call. What ended it counts in this order: it was stopped from outside; the handlers had
+// all they wanted; the result of the exchange.
 asio::awaitable<void> CallState::run() {
   Status end;
   try {
@@ -316,6 +322,7 @@ bool CallState::reuse() {
   return false;
 }
 
+// Keeps the connection for the next call of this origin on this thread. The oldest one gives way.
 void CallState::keep() {
   if (worker_.is_stopping || core_.options.max_idle_connections == 0) return;
   std::vector<Idle>& kept = worker_.idle[origin_];
@@ -332,6 +339,8 @@ Unexpected CallState::not_admitted() const {
   return failure(Errc::unavailable, url_.host + " has no address that may be connected to");
 }
 
+// Only addresses that `admits` allows are tried. They are looked at after the name was resolved, so
+// a name cannot lead to a forbidden address, whatever its server of names says.
 asio::awaitable<Status> CallState::connect() {
   error_code not_an_address;
   const auto address = asio::ip::make_address(url_.host, not_an_address);
@@ -394,6 +403,7 @@ asio::awaitable<Status> CallState::shake_hands() {
           " (the environment's SSL_CERT_FILE names a file of those that are)");
 }
 
+// Without a body, only methods for which servers expect one have Content-Length: 0 (RFC 9110, 8.6).
 std::string CallState::head() const {
   std::string head;
   head.reserve(512);
@@ -456,6 +466,8 @@ asio::awaitable<Status> CallState::read_response(error_code written, bool is_reu
     }
     if (!std::exchange(has_begun, true)) std::string().swap(request_.body);  // it is not sent again
     hand_over(reader, fresh, has_told_head);
+    // With a limit for the first byte, the head alone is no progress: a server may send it at once
+    // and begin to work then.
     has_body = has_body || request_.first_byte_limit.count() == 0 || !worker_.body.empty();
     if (has_body) expect_progress(request_.silence_limit, "reading the answer");
     if (reader.error()) co_return failed(*reader.error());
@@ -509,6 +521,7 @@ void CallState::hand_over(ResponseReader& reader, std::string_view& bytes, bool&
   if (!body.empty() && handlers_.on_body) handlers_.on_body(body);
 }
 
+// While the caller pauses, the server cannot be blamed for silence, so that limit is suspended.
 asio::awaitable<void> CallState::wait_while_paused() {
   const auto silence = std::exchange(progress_at_, Clock::time_point::max());
   while (is_paused_ && !stopped_) {
@@ -524,6 +537,7 @@ Unexpected CallState::failed(std::string_view doing, const error_code& error) co
   return failure(Errc::unavailable, origin_ + ": " + std::string(doing) + ": " + error.message());
 }
 
+// The errors of the wire are those of a server; as a client we only distinguish what was too large.
 Unexpected CallState::failed(const WireError& error) const {
   const bool is_too_large = error.status == 413 || error.status == 431 || error.status == 414;
   return failure(is_too_large ? Errc::limit_exceeded : Errc::unavailable,
@@ -562,6 +576,7 @@ void CallState::arm_timer() {
 
 class ClientImpl;
 
+// The caller's end of a call, on any thread. Each wish is posted to the thread of the call.
 class CallHandle final : public Call {
  public:
   CallHandle(asio::io_context& context, std::weak_ptr<CallState> state, std::shared_ptr<Core> core)
@@ -617,10 +632,12 @@ Status ClientImpl::run() {
   return start_threads(contexts, threads_);
 }
 
+// Each thread stops its own calls, whose on_end runs there, and ends once the last one is over.
 ClientImpl::~ClientImpl() {
   for (const auto& worker : core_->workers) {
     asio::post(worker->context, [&worker = *worker] {
       worker.is_stopping = true;
+      // A copy: a call that ends takes itself out of the set.
       const auto calls = worker.calls;
       for (const auto& call : calls) {
         call->stop({Errc::unavailable, "the client is being closed"});
@@ -633,6 +650,8 @@ ClientImpl::~ClientImpl() {
   for (std::thread& thread : threads_) thread.join();
 }
 
+// A field with a line end in it could smuggle a second request into the connection. The fields that
+// frame the request are written here, so the caller's could contradict them.
 Status check(const ClientRequest& request) {
   if (!is_field_name(request.method)) return failure(Errc::invalid, "the method is not a token");
   for (const Header& header : request.headers) {
@@ -721,6 +740,7 @@ Expected<Url> parse_url(std::string_view text) {
   return url;
 }
 
+// "http://u:p@host/x?key=1" becomes "http://host/x", for logs and errors.
 std::string without_secrets(std::string_view url) {
   const std::size_t scheme = url.find("://");
   const std::size_t begin = scheme == url.npos ? 0 : scheme + 3;
@@ -755,6 +775,8 @@ Expected<std::unique_ptr<Client>> Client::create(ClientOptions options) {
   return client;
 }
 
+// Waits for the answer, so it must not be called on the client's own thread. `response` is local:
+// the handlers use it no more once on_end has been called.
 Expected<Response> Client::fetch(ClientRequest request) {
   Response response;
   // Shared: on_end may still be within set_value() when we return.

@@ -90,14 +90,14 @@ struct Worker {
 // What connections share. Each connection and each exchange keeps it alive.
 struct Core {
   ServerOptions options;
-  std::atomic<std::size_t> max_body_bytes{0};
+  std::atomic<std::size_t> max_body_bytes{0};  // like max_connections, changed by set_limits()
   Server::Handler handler;
   AnswerRules rules;
   std::atomic<std::size_t> max_connections{0};
   bool has_tls = false;  // this and `workers` do not change once the server has started
   std::vector<std::unique_ptr<Worker>> workers;
-  std::atomic<std::size_t> connections{0};
-  std::atomic<std::size_t> bodies_bytes{0};
+  std::atomic<std::size_t> connections{0};   // open ones, also those that only get a 503
+  std::atomic<std::size_t> bodies_bytes{0};  // of request bodies, read or held by a handler
   std::mutex mutex;
   std::condition_variable all_closed;
   std::shared_ptr<ssl::context>
@@ -129,6 +129,9 @@ class Connection final : public AnswerSender, public std::enable_shared_from_thi
   void close();
 
  private:
+  // What the deadline is for. nothing: there is no deadline, the handler works; idle: the next
+  // request; request: the first request, or the rest of one; write: the client has to read; linger:
+  // the client has to close.
   enum class Waiting : std::uint8_t { nothing, idle, request, write, linger };
 
   void read();
@@ -190,6 +193,8 @@ class Connection final : public AnswerSender, public std::enable_shared_from_thi
 
 // ------------------------------------------------------------------------------------ Exchange
 
+// The handler's end of an answer. If the handler drops it without an answer, the client gets a 500
+// or a cut stream (abandon). The request's body counts until it is released.
 class ExchangeImpl final : public Exchange {
  public:
   ExchangeImpl(std::shared_ptr<Core> core, std::shared_ptr<Answer> answer, Request request,
@@ -290,6 +295,7 @@ void Connection::read() {
       });
 }
 
+// The buffer of the thread takes the bytes, which on_read() uses up before it returns.
 void Connection::on_readable(error_code error) {
   std::size_t bytes = 0;
   if (!error && !is_closed_) bytes = socket_.read_some(asio::buffer(worker_.room), error);
@@ -312,6 +318,7 @@ void Connection::on_read(const error_code& error, std::string_view bytes) try {
     read_ended_ = true;
     return;
   }
+  // What comes after a refusal is thrown away; only the end matters.
   if (is_lingering_) return read();
   if (!answer_) advance(bytes);
   in_.erase(0, std::exchange(in_begin_, 0));
@@ -332,6 +339,8 @@ void Connection::advance(std::string_view& bytes) {
     if (reader_.is_whole()) return dispatch();
   }
   if (answer_ || is_closed_ || reader_.is_idle()) return;
+  // The whole request has one deadline, so that a client which sends a byte now and then gains
+  // nothing by it.
   if (waiting_ != Waiting::request) wait_for(Waiting::request, core_->options.read_timeout);
   if (reader_.awaits_continue() && !std::exchange(sent_continue_, true) && !is_writing_) {
     out_ = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -369,6 +378,8 @@ void Connection::dispatch() {
   }
 }
 
+// Answers a request that cannot be read. What follows it in the stream cannot be told apart, so the
+// connection ends with this answer.
 void Connection::refuse(WireError error) {
   const std::string path(reader_.path());
   reader_ = RequestReader(core_->limits());  // frees at once what has come of a body
@@ -378,6 +389,7 @@ void Connection::refuse(WireError error) {
   answer_->refuse(error, path);
 }
 
+// While "100 Continue" is being sent, the deadline stays that of the write.
 void Connection::begin_answer(Manner manner) {
   if (!is_writing_) wait_for(Waiting::nothing, {});
   sent_continue_ = false;
@@ -458,6 +470,7 @@ void Connection::finish_answer() {
   if (read_ended_ || (closes && is_all_read && !tls_)) return close();
   if (closes) return linger();
   wait_for(Waiting::idle, core_->options.idle_timeout);
+  // Pipelined requests that have come meanwhile. If one is whole, advance() begins its answer.
   std::string_view rest = unread();
   advance(rest);
   in_begin_ = in_.size() - rest.size();
@@ -465,6 +478,7 @@ void Connection::finish_answer() {
   read();
 }
 
+// Sends the end of our side and throws away what still comes, until the client closes.
 void Connection::linger() {
   is_lingering_ = true;
   wait_for(Waiting::linger, kLingerTimeout);
@@ -479,10 +493,14 @@ void Connection::linger() {
   read();
 }
 
+// A connection with a request under way closes after its answer (finish_answer).
 void Connection::drain() {
   if (!answer_ && !is_lingering_ && reader_.is_idle()) close();
 }
 
+// Closes at once. The order matters: the answer loses the socket before that is closed, so that no
+// other thread sends to a descriptor which may belong to another connection by then; and it hears
+// of the end last, because its callback may do anything.
 void Connection::close() {
   if (std::exchange(is_closed_, true)) return;
   const auto self = shared_from_this();  // the erase below may drop the last other owner
@@ -521,6 +539,8 @@ void Connection::arm_timer() {
   });
 }
 
+// A client that has begun a request and does not finish it gets a 408; one that has begun none is
+// only closed.
 void Connection::on_deadline() {
   switch (waiting_) {
     case Waiting::request:
@@ -617,6 +637,8 @@ Unexpected bind_error(const ServerOptions& options, const error_code& error) {
                                                  error.message()});
 }
 
+// A name may have several addresses, such as ::1 and 127.0.0.1 for localhost; the first that can be
+// listened on is used.
 Status ServerImpl::bind() {
   const ServerOptions& options = core_->options;
   error_code error;
@@ -652,6 +674,7 @@ Status ServerImpl::run() {
   return start_threads(contexts, threads_);
 }
 
+// Accepts one connection after the other, all on the first thread; the contexts get them in turn.
 void ServerImpl::accept() {
   Worker& worker = *core_->workers[next_worker_++ % core_->workers.size()];
   acceptor_.async_accept(worker.context,
@@ -662,6 +685,8 @@ void ServerImpl::accept() {
                              welcome(worker, std::move(socket));
                              return accept();
                            }
+                           // The client has gone before it was accepted. Other errors are mostly a
+                           // lack of descriptors, which trying again at once would not change.
                            if (error == asio::error::connection_aborted) return accept();
                            log::warn("http: accept failed: " + error.message());
                            pause_.expires_after(kAcceptPause);
@@ -671,6 +696,8 @@ void ServerImpl::accept() {
                          });
 }
 
+// Up to kMaxRefusals connections beyond the limit get a 503; those beyond that are closed without a
+// word, so that refusing costs little.
 void ServerImpl::welcome(Worker& worker, tcp::socket socket) {
   const std::size_t others = core_->connections++;
   const std::size_t most = core_->max_connections;
@@ -701,6 +728,8 @@ bool ServerImpl::drain(std::chrono::milliseconds grace) {
   return threads_.empty() || drain_locked(grace);
 }
 
+// Calls a method of each connection on its own thread. The set is copied, because a connection that
+// closes takes itself out of it.
 void ServerImpl::visit_all(void (Connection::*visit)()) {
   for (const auto& worker : core_->workers) {
     asio::post(worker->context, [&connections = worker->connections, visit] {
@@ -727,6 +756,7 @@ bool ServerImpl::drain_locked(std::chrono::milliseconds grace) {
   return core_->all_closed.wait_for(lock, grace, [this] { return core_->connections == 0; });
 }
 
+// An exchange may outlive the server and keeps the Core. The handler, and what it owns, goes now.
 void ServerImpl::stop(std::chrono::milliseconds grace) {
   const std::lock_guard stopping(stop_mutex_);
   if (threads_.empty()) return;

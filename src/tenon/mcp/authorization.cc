@@ -41,7 +41,8 @@ constexpr std::size_t kMaxAnswerBytes = std::size_t{1} << 20;
 constexpr std::size_t kMaxTold = 200;  // bytes of a server's words in an error
 constexpr std::size_t kMaxTokenBytes = 16'384;
 
-// "https://host:port" of an address.
+// "https://host:port" of an address. A text without "://" is returned whole: `size - 3 + 3`, which
+// may wrap around, then is its end.
 std::string_view origin_of(std::string_view url) {
   const auto host = std::min(url.find("://"), url.size() - 3) + 3;
   return url.substr(0, url.find_first_of("/?#", host));
@@ -55,12 +56,14 @@ std::string_view path_of(std::string_view url) {
   return path;
 }
 
+// Whether the address is on this machine, where http is as safe as https.
 bool is_loopback(std::string_view url) {
   const auto parsed = http::parse_url(url);
   return parsed &&
          (parsed->host == "localhost" || parsed->host == "::1" || parsed->host.starts_with("127."));
 }
 
+// The strings of an array; empty if there is no such array.
 std::vector<std::string> list(const json::Value& from, std::string_view key) {
   std::vector<std::string> texts;
   const json::Value* const found = from.find(key);
@@ -75,6 +78,7 @@ bool has(const std::vector<std::string>& texts, std::string_view one) {
   return std::ranges::find(texts, one) != texts.end();
 }
 
+// Scopes are words with spaces between (RFC 6749, 3.3): "a b a" becomes {"a", "b"}.
 std::vector<std::string> words(std::string_view text) {
   std::vector<std::string> found;
   while (!text.empty()) {
@@ -100,7 +104,9 @@ std::string sha256(std::string_view bytes) {
   return {reinterpret_cast<const char*>(digest.data()), size};
 }
 
-/// Reads the parameters of a challenge: `Bearer scope="a b", error="insufficient_scope"`.
+/// Reads the parameters of a challenge: `Bearer scope="a b", error="insufficient_scope"`. The
+/// header may have challenges of several schemes (RFC 9110, 11.6.1), with commas between them as
+/// between parameters. A word without '=' begins the next scheme.
 class ChallengeReader {
  public:
   explicit ChallengeReader(std::string_view text) : text_(text) {}
@@ -193,6 +199,8 @@ class Callback {
   [[nodiscard]] std::string address() const {
     return "http://127.0.0.1:" + std::to_string(port()) + "/callback";
   }
+  // Until this is called, every answer is refused: the port is open before the address of the login
+  // exists.
   void expect(std::string state) {
     const std::lock_guard lock(mutex_);
     state_ = std::move(state);
@@ -225,6 +233,7 @@ class Callback {
     if (state_.empty() || field(fields, "state") != state_) {
       return page(400, "This is not the login that Tenon waits for.");
     }
+    // The browser may load the page twice; the first answer counts.
     if (!fields_) fields_ = std::move(fields);
     came_.notify_all();
     return page(200, "Tenon has the answer. You can close this window.");
@@ -239,6 +248,8 @@ class Callback {
 
 }  // namespace
 
+// 401: there was no token, or not one that is valid. 403: it may not do this; another token helps
+// only if the server says that the scope is too small.
 std::optional<Challenge> Challenge::of(unsigned status, const std::vector<http::Header>& headers,
                                        std::string token) {
   constexpr unsigned kUnauthorized = 401;
@@ -316,6 +327,7 @@ std::string Authorizer::token() const {
   return impl_->grant.access_token;
 }
 
+// A login may take minutes, so the mutex is timed: a caller whose time is over goes.
 Status Authorizer::renew(const Challenge& challenge, Clock::time_point deadline,
                          const CancelToken& cancel) {
   constexpr std::chrono::milliseconds kMoment{20};
@@ -339,6 +351,7 @@ Status Authorizer::Impl::renew(const Challenge& challenge, const Limits& limits)
     // Another thread has renewed it meanwhile.
     if (grant.access_token != challenge.token) return {};
   }
+  // Another process may have put a newer token into the file.
   auto kept = store.find(options.url);
   if (!kept) return Unexpected(failed(kept.error().message));
   if (*kept && (*kept)->access_token != challenge.token && !(*kept)->access_token.empty()) {
@@ -349,8 +362,12 @@ Status Authorizer::Impl::renew(const Challenge& challenge, const Limits& limits)
   return get(challenge, limits);
 }
 
+// Refreshes the token or gets a new one. `grant` is changed by the thread that renews alone, which
+// therefore reads it without the lock.
 Status Authorizer::Impl::get(const Challenge& challenge, const Limits& limits) {
+  // A refreshed token has the scope of the old one (RFC 6749, 6), so it cannot have more.
   const bool can_refresh = !grant.refresh_token.empty() && challenge.error != "insufficient_scope";
+  // Without a user and without a secret there is no way to a token; the operator is told a command.
   if (!can_refresh && !options.oauth.is_machine && !options.on_login) {
     const std::string command = "`tenon mcp login " + options.name + " --mcp FILE";
     if (!challenge.token.empty() && !challenge.scope.empty()) {
@@ -403,6 +420,8 @@ Status Authorizer::Impl::get(const Challenge& challenge, const Limits& limits) {
 
 // ---- discovery
 
+// Refuses addresses at which secrets could be read on their way: all but https, and http on this
+// machine if the server is on it, too.
 Status Authorizer::Impl::check(const std::string& url, const char* what) const {
   const auto parsed = http::parse_url(url);
   if (parsed && (parsed->is_https || (may_be_local && is_loopback(url)))) return {};
@@ -423,6 +442,7 @@ Expected<json::Value> Authorizer::Impl::ask(http::ClientRequest request, unsigne
   }
   auto parsed = parse_message(answer->body);
   if (parsed && parsed->if_object() != nullptr) return parsed;
+  // The caller decides by the status; a body that is no object, such as a page, has no error in it.
   if (status != nullptr && answer->status >= 300) return json::Value(json::Object{});
   return fail(where + " answered with no object of JSON");
 }
@@ -444,7 +464,9 @@ Expected<std::optional<json::Value>> Authorizer::Impl::document(const std::strin
   return std::optional<json::Value>(*std::move(told));
 }
 
-// The description of the protected resource (RFC 9728); null: it has no description.
+// The description of the protected resource (RFC 9728); null: it has no description. For the server
+// "https://a/b" it is looked for at https://a/.well-known/oauth-protected-resource/b, and then
+// without the "/b".
 Expected<json::Value> Authorizer::Impl::described(const Challenge& challenge) {
   constexpr std::string_view kWellKnown = "/.well-known/oauth-protected-resource";
   std::vector<std::string> places;
@@ -463,6 +485,7 @@ Expected<json::Value> Authorizer::Impl::described(const Challenge& challenge) {
   return json::Value();
 }
 
+// Finds out for which resource a token is, and which server gives it.
 Expected<Found> Authorizer::Impl::discover(const Challenge& challenge) {
   const auto told = described(challenge);
   if (!told) return Unexpected(told.error());
@@ -474,6 +497,9 @@ Expected<Found> Authorizer::Impl::discover(const Challenge& challenge) {
     found.issuer = *std::move(issuer);
     return found;
   }
+  // RFC 9728, 3.3: the resource must be the one that we asked about. A path above ours is accepted,
+  // too: tokens of "https://a" for the server "https://a/mcp". Any other name would let a server
+  // get the tokens of another one.
   const std::string resource = json::text_in(*told, "resource");
   const auto theirs = http::parse_url(resource);
   const auto ours = http::parse_url(options.url);
@@ -496,7 +522,7 @@ Expected<Found> Authorizer::Impl::discover(const Challenge& challenge) {
   return found;
 }
 
-// What revision 2025-03-26 takes for granted.
+// What revision 2025-03-26 takes for granted of a server without metadata: its own paths.
 Issuer Authorizer::Impl::issuer_without_metadata() const {
   const std::string origin(origin_of(options.url));
   return {.name = origin,
@@ -506,6 +532,8 @@ Issuer Authorizer::Impl::issuer_without_metadata() const {
           .auth_methods = {"none"}};
 }
 
+// Reads what an authorization server says about itself. For "https://a/b" the places are those of
+// RFC 8414 (the well-known part before the path) and of OpenID Connect (before or after the path).
 Expected<Issuer> Authorizer::Impl::issuer_at(const std::string& name) {
   constexpr std::string_view kOAuth = "/.well-known/oauth-authorization-server";
   constexpr std::string_view kOpenId = "/.well-known/openid-configuration";
@@ -548,6 +576,8 @@ Expected<Issuer> Authorizer::Impl::issuer_at(const std::string& name) {
         !checked) {
       return Unexpected(std::move(checked.error()));
     }
+    // Without PKCE, anyone who sees the code in the browser's address could exchange it for the
+    // token.
     if (!has(list(*told, "code_challenge_methods_supported"), "S256")) {
       return fail(name.substr(0, kMaxTold) + " does not protect logins by PKCE with S256");
     }
@@ -557,6 +587,7 @@ Expected<Issuer> Authorizer::Impl::issuer_at(const std::string& name) {
 
 // ---- clients
 
+// How the client shows its secret to the token endpoint; "none" for a public client.
 std::string Authorizer::Impl::method_for(const Issuer& issuer, const Grant& client) {
   if (client.client_secret.empty()) return "none";
   for (const char* const method : {"client_secret_basic", "client_secret_post", "none"}) {
@@ -565,7 +596,8 @@ std::string Authorizer::Impl::method_for(const Issuer& issuer, const Grant& clie
   return "client_secret_basic";
 }
 
-// Sets who the client is.
+// Sets who the client is: the configured id, the address of our metadata document, an earlier
+// registration, or a new one, in this order.
 Status Authorizer::Impl::identify(const Found& found, const std::string& redirect, Grant& next) {
   const OAuthConfig& config = options.oauth;
   if (!config.client_id.empty()) {
@@ -583,6 +615,7 @@ Status Authorizer::Impl::identify(const Found& found, const std::string& redirec
   return register_client(found, redirect, next);
 }
 
+// Registers a client with the address `redirect` (RFC 7591).
 Status Authorizer::Impl::register_client(const Found& found, const std::string& redirect,
                                          Grant& next) {
   const Issuer& issuer = found.issuer;
@@ -594,6 +627,8 @@ Status Authorizer::Impl::register_client(const Found& found, const std::string& 
   if (Status checked = check(issuer.registration_endpoint, "its registration_endpoint"); !checked) {
     return checked;
   }
+  // The last of these that the server knows. A program on a user's machine cannot keep a secret, so
+  // "none" is best.
   std::string method = "none";
   for (const char* const one : {"client_secret_post", "client_secret_basic", "none"}) {
     if (has(issuer.auth_methods, one)) method = one;
@@ -631,6 +666,8 @@ Status Authorizer::Impl::register_client(const Found& found, const std::string& 
 
 // ---- tokens
 
+// The scopes to ask for: those of the configuration and of the challenge, else all that the server
+// lists; "" leaves the choice to the authorization server.
 std::string Authorizer::Impl::scope_for(const Found& found, const Challenge& challenge) const {
   std::string scope = joined(words(options.oauth.scope + " " + challenge.scope));
   if (scope.empty()) scope = joined(found.scopes);
@@ -666,19 +703,22 @@ Status Authorizer::Impl::take_token(const Found& found, Fields fields, Grant& ne
                 json::quoted(json::text_in(*told, "error").substr(0, kMaxTold)) + ")");
   }
   const std::string token = json::text_in(*told, "access_token");
+  // The token becomes part of a header, so it must not end the line or have bytes beyond ASCII.
   const bool is_sendable = !token.empty() && token.size() <= kMaxTokenBytes &&
                            std::ranges::all_of(token, [](char c) { return c > 0x20 && c < 0x7F; });
   const std::string type = json::text_in(*told, "token_type");
   const bool is_bearer = type.size() == 6 && (type[0] | 0x20) == 'b' && type.ends_with("earer");
   if (!is_sendable || !is_bearer) return fail("its token is not one that a request can carry");
   next.access_token = token;
+  // An answer without a refresh token leaves the old one valid (RFC 6749, 6).
   if (const std::string refresh = json::text_in(*told, "refresh_token"); !refresh.empty()) {
     next.refresh_token = refresh;
   }
   return {};
 }
 
-// Called within store.alone().
+// Writes the grant to the file and takes it. Called within store.alone(). If it cannot be written,
+// this process has the token all the same, and the error is returned.
 Status Authorizer::Impl::keep_alone(Grant next) {
   Status kept = store.keep(options.url, next);
   const std::lock_guard lock(mutex);
@@ -694,7 +734,8 @@ Status Authorizer::Impl::refresh(const Found& found, Grant next) {
   return keep_alone(std::move(next));
 }
 
-// The code in the answer to a login.
+// The code in the answer to a login. `iss` protects from an answer of another authorization server
+// (RFC 9207): if it is there, or was promised, it must be right.
 Expected<std::string> Authorizer::Impl::code_of(const Fields& told, const Issuer& issuer) const {
   const std::string from = field(told, "iss");
   const bool is_named =
@@ -714,6 +755,9 @@ Expected<std::string> Authorizer::Impl::code_of(const Fields& told, const Issuer
   return code;
 }
 
+// Lets the user log in (authorization code with PKCE, RFC 7636). Servers compare the redirect
+// address with the registered one, so an earlier registration is used again only if its port is
+// free.
 Status Authorizer::Impl::log_in(const Found& found, const std::string& scope,
                                 const Limits& limits) {
   Callback callback;
