@@ -8,6 +8,20 @@
 
 #include "tenon/http/sse.h"
 
+// How chunks are written
+//
+// A stream has a chunk for each token, so a chunk is put together from texts and not from a tree of
+// JSON values:
+//
+//     prefix_ {"id":...,"choices":[{"index":0,"delta":{
+//     delta_  "content":"Hi"
+//             },"logprobs":null,"finish_reason":null}]
+//     suffix_ ,"usage":null            (if a chunk with the usage follows)
+//             }
+//
+// prefix_ and suffix_ are made once for each choice. A whole answer is folded from the same events
+// (message::Fold) and encoded once, at its end.
+//
 namespace tenon::api {
 namespace {
 
@@ -42,6 +56,7 @@ void append_member(std::string& out, std::string_view key, std::string_view text
   json::append_quoted(out, text);
 }
 
+// Empty for a failure, for which this dialect has no reason: the stream ends with an error event.
 std::string_view wire_reason(FinishReason reason, bool has_functions) {
   switch (reason) {
     case FinishReason::stop:
@@ -59,6 +74,8 @@ bool is_custom(const std::vector<std::string>& custom_tools, const std::string& 
   return std::ranges::find(custom_tools, name) != custom_tools.end();
 }
 
+// A custom tool's call has its input decoded, not the arguments around it: `{"input": "a\nb"}`
+// becomes two lines of text.
 json::Value encode_call(const message::ToolCall& call, const ChatCompletionHead& head) {
   if (!is_custom(head.custom_tools, call.name)) {
     json::Object function{{"name", call.name}, {"arguments", call.arguments}};
@@ -79,6 +96,7 @@ json::Value encode_message(const message::Message& message, const ChatCompletion
   out.set("refusal", nullptr);
   if (!message.reasoning.empty()) out.set("reasoning_content", message.reasoning);
   if (message.tool_calls.empty()) return out;
+  // The form before tools: one call, without an id, in place of the list.
   if (head.has_functions) {
     const message::ToolCall& call = message.tool_calls.front();
     out.set("function_call", json::Object{{"name", call.name}, {"arguments", call.arguments}});
@@ -128,6 +146,7 @@ ChunkEncoder::ChunkEncoder(const ChatCompletionHead& head, unsigned choice)
   if (has_token_ids_) note_.leave_out_ids();
 }
 
+// The first chunk has the role and no content, as at OpenAI.
 void ChunkEncoder::begin(std::string& out) {
   delta_ = R"("role":"assistant","content":null)";
   append_chunk({}, nullptr, out);
@@ -150,6 +169,8 @@ void ChunkEncoder::add(const message::ChatEvent& event, const std::vector<TokenL
   } else if (const auto* end = std::get_if<message::CallEnd>(&event)) {
     append_end(end->index);
   } else if (const auto* wanted = std::get_if<message::ApprovalsWanted>(&event)) {
+    // The calls that wait come as calls of functions, whole, so that a client which does not know
+    // approvals sees why the answer has ended.
     approvals_ = encode_approvals(*wanted, {});
     json::Array calls;
     for (const auto& one : wanted->calls) {
@@ -167,6 +188,8 @@ void ChunkEncoder::add(const message::ChatEvent& event, const std::vector<TokenL
   append_chunk(logprobs, finish, out);
 }
 
+// The first piece of a call has all of its members, with empty arguments; later pieces have only
+// the index and more arguments. Clients join them by the index.
 void ChunkEncoder::append_call_begin(const message::CallBegin& event) {
   if (has_functions_) {
     delta_ += R"("function_call":{)";
@@ -233,6 +256,8 @@ void ChunkEncoder::append_chunk(const std::vector<TokenLogprob>& logprobs,
     out += "null}]";
   } else {
     json::append_quoted(out, wire_reason(finish->reason, has_functions_));
+    // As vLLM places them: the ids of the output beside the choice's reason, those of the prompt
+    // beside the choices.
     const bool tells_ids = has_token_ids_ && finish->tokens != nullptr;
     if (tells_ids) {
       out += R"(,"token_ids":)";
@@ -266,6 +291,8 @@ ChatCompletionEncoder::ChatCompletionEncoder(ChatCompletionHead head, Options op
   for (unsigned i = 0; i < options.choices; ++i) encoders_.emplace_back(head_, i);
 }
 
+// Errors of the layers below name Chat Completions' fields, `tools[0].function.name` for example; a
+// request with `functions` has them under other paths.
 std::span<const FieldName> ChatCompletionEncoder::field_names() const {
   static constexpr FieldName kOfFunctions[] = {{"tools", "functions"}, {".function.", "."}};
   if (head_.has_functions) return kOfFunctions;
@@ -288,6 +315,7 @@ void ChatCompletionEncoder::fail(const ApiError& error, std::string& out) {
 
 void ChatCompletionEncoder::keep(unsigned choice, const message::ChatEvent& event,
                                  const std::vector<TokenLogprob>& logprobs) {
+  // A stream never comes here, so it pays nothing for them.
   if (kept_.empty()) {
     kept_.resize(options_.choices,
                  {.fold = {}, .note = AnswerNote(head_.format, head_.is_json), .logprobs = {}});

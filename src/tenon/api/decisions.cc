@@ -27,8 +27,13 @@ using json::Value;
 using enum Effect;
 using QuestionKind = DecisionQuestion::Kind;
 
+// The text of the option with which the model abstains.
 constexpr std::string_view kNoneOfThese = "none of these";
 
+// The text that the model reads, which ends:
+//   Answer with one of these and nothing else:
+//   - yes
+//   - no (the text has no date)
 std::string prompt_of(const std::string& input, const DecisionQuestion& question) {
   // What all questions share comes first, so that it is read once.
   std::string prompt =
@@ -148,6 +153,7 @@ bool DecisionDecoder::questions(const Value& value) {
   return is_openai() ? question_list(value) : question_map(value);
 }
 
+// OpenAI's list, whose questions may have a name; System One's map, below, always names them.
 bool DecisionDecoder::question_list(const Value& value) {
   if (!kind(value, Kind::array, "questions")) return false;
   const json::Array& items = *value.if_array();
@@ -173,6 +179,8 @@ bool DecisionDecoder::question_map(const Value& value) {
   return true;
 }
 
+// Which members a question may have depends on its form and kind. only() takes a list of fixed
+// length, so "type", which is there anyway, stands for a member that this kind does not have.
 bool DecisionDecoder::question(const Value& value, const std::string& path, DecisionQuestion& out) {
   if (!kind(value, Kind::object, path)) return false;
   if (!instructions(value, path, out.instructions) || !kind_of(value, path, out)) return false;
@@ -233,7 +241,8 @@ bool DecisionDecoder::predicate(const Value& value, const std::string& path,
          optional_string(*criteria, where, "false", out.options[1].description);
 }
 
-// The texts of levels are their numbers, since labels may be sentences.
+// The texts of levels are their numbers, since labels may be sentences: the model would write "2",
+// and reads "2 (good: no mistakes)" in the prompt.
 void name_levels(DecisionQuestion& question) {
   for (std::size_t i = 0; i < question.options.size(); ++i) {
     DecisionOption& level = question.options[i];
@@ -243,6 +252,7 @@ void name_levels(DecisionQuestion& question) {
   }
 }
 
+// OpenAI's options: a list under `key`, each an object with its value under `label`.
 bool DecisionDecoder::listed_options(const Value& value, const std::string& path,
                                      std::string_view key, std::string_view label,
                                      DecisionQuestion& out) {
@@ -272,6 +282,7 @@ bool DecisionDecoder::option_value(const Value& value, const std::string& path,
   return string(value, path, out.text);
 }
 
+// System One's options: a map from the text of an option to its description, or null.
 bool DecisionDecoder::named_options(const Value& value, const std::string& path,
                                     DecisionQuestion& out) {
   const Value* criteria = required(value, path, "criteria", Kind::object);
@@ -300,6 +311,7 @@ bool DecisionDecoder::levels(const Value& value, const std::string& path, Decisi
   return true;
 }
 
+// Two options with one text would be the same request twice, and would halve its probability.
 bool DecisionDecoder::options_fit(const std::string& path, const DecisionQuestion& question) {
   std::vector<std::string_view> texts;
   for (const DecisionOption& option : question.options) texts.push_back(option.text);
@@ -313,6 +325,8 @@ bool DecisionDecoder::options_fit(const std::string& path, const DecisionQuestio
   return fail("invalid_value", path, path + " has the option " + shown(*twice) + " twice");
 }
 
+// Each option becomes a request that contains the input and all options of its question, so the
+// whole work is bounded here by both limits.
 bool DecisionDecoder::finish() {
   std::size_t options = 0;
   std::size_t bytes = out_.input.size();
@@ -331,6 +345,7 @@ double confidence_of(const std::vector<double>& shares) {
   return (count * *std::ranges::max_element(shares) - 1) / (count - 1);
 }
 
+// The score is the mean of the levels' numbers, from 0 on, weighted by their probabilities.
 json::Object openai_answer(const DecisionQuestion& question, const std::vector<double>& shares) {
   json::Object out{{"name", question.name}};
   if (question.kind == QuestionKind::predicate) {
@@ -358,6 +373,8 @@ json::Object openai_answer(const DecisionQuestion& question, const std::vector<d
   return out;
 }
 
+// The same figures under other names: a map of probabilities, and for scores a legend of the
+// levels.
 json::Object system_one_answer(const DecisionQuestion& question,
                                const std::vector<double>& shares) {
   if (question.kind == QuestionKind::predicate) {
@@ -411,9 +428,12 @@ std::vector<message::ChatRequest> requests_of(const DecisionRequest& request) {
   for (const DecisionQuestion& question : request.questions) {
     message::ChatRequest chat = request.chat;
     chat.messages = {{.role = message::Role::user, .content = prompt_of(request.input, question)}};
+    // Nothing is sampled, since the grammar leaves one text. The request's temperature is applied
+    // to the probabilities in shares().
     chat.sampling.temperature = 0;
     chat.logprobs = true;
     chat.tells_tokens = true;
+    // Reasoning before the option would make its probability that of the reasoning, too.
     chat.max_reasoning_tokens = 0;
     chat.max_tokens = 0;  // until the context is full
     chat.tool_choice.mode = message::ToolMode::none;
@@ -445,6 +465,7 @@ std::span<const FieldName> DecisionEncoder::field_names() const {
   return kSystemOne;
 }
 
+// Events before the end are not needed: Finish has the log probabilities of all tokens.
 void DecisionEncoder::keep(unsigned choice, const message::ChatEvent& event,
                            const std::vector<message::TokenLogprob>& /*logprobs*/) {
   const auto* finish = std::get_if<message::Finish>(&event);
@@ -461,7 +482,8 @@ bool DecisionEncoder::is_read(std::size_t first, std::size_t count) const {
   return std::ranges::all_of(read.subspan(first, count), &Read::is_whole);
 }
 
-// The probabilities of the options from `first` on, which add up to 1.
+// The probabilities of the options from `first` on, which add up to 1. The largest log probability
+// is subtracted first, so that exp() of a long option's does not become 0 for all of them.
 std::vector<double> DecisionEncoder::shares(std::size_t first, std::size_t count) const {
   std::vector<double> shares(count);
   double largest = read_[first].logprob;
@@ -475,6 +497,9 @@ std::vector<double> DecisionEncoder::shares(std::size_t first, std::size_t count
   return shares;
 }
 
+// read_ has the options of all questions in a row; `first` is where the present question begins. An
+// option's mass is its probability among everything that the model could write: where the sum is
+// small, the model would rather have answered something else.
 Value DecisionEncoder::whole(const message::Usage& /*usage*/) {
   json::Array list;
   json::Object map;

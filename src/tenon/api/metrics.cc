@@ -18,6 +18,14 @@
 
 #include "tenon/base/log.h"
 
+// What is counted, and when
+//
+// Impl has all families. Some counters are raised as things happen (answers, calls, repairs). The
+// engines, grammar caches, models and the trace exporter count by themselves; their totals are read
+// when a client asks for /metrics, and raise() brings our counters up to them. Gauges are set then,
+// too. A label is only ever a model's name, a route of the router, an upstream's address or one of
+// our own words, so clients cannot make new time series.
+//
 namespace tenon::api {
 namespace {
 
@@ -165,6 +173,7 @@ struct Metrics::Impl {
 
 namespace {
 
+// In the order of `counts` in Impl::upstream().
 constexpr std::array<const char*, 4> kOutcomes = {"answered", "refused", "failed", "cancelled"};
 
 prometheus::Labels with_outcome(prometheus::Labels labels, const char* outcome) {
@@ -174,6 +183,7 @@ prometheus::Labels with_outcome(prometheus::Labels labels, const char* outcome) 
 
 }  // namespace
 
+// prometheus-cpp's Add() returns the metric that is there, or makes one, so Has() comes first.
 void Metrics::Impl::keep_upstreams(const std::string& model, const std::set<std::string>& those) {
   const auto remove = [](auto& family, const prometheus::Labels& labels) {
     if (family.Has(labels)) family.Remove(&family.Add(labels));
@@ -227,11 +237,13 @@ void Metrics::answer_ended(const std::string& model, const message::Finish& fini
               {"outcome", outcome}})
         .Increment(static_cast<double>(number));
   };
+  // A call that is neither cut nor reported as invalid is complete.
   count("complete", calls.begun - calls.incomplete - calls.invalid);
   count("incomplete", calls.incomplete);
   count("invalid", calls.invalid);
 }
 
+// The kinds in kLeaks are those after which a client has seen a marker as text.
 void Metrics::repaired(const std::string& model, const std::string& kind) {
   impl_->repairs.Add({{"kind", kind}}).Increment();
   constexpr std::string_view kLeaks[] = {"leaked_marker", "unknown_tool", "broken_call",
@@ -293,6 +305,7 @@ void Metrics::spans(const trace::SpanCounts& counts) {
   raise("failed", counts.failed);
 }
 
+// A model that a reload has removed keeps its counters, and its gauges become 0.
 void Metrics::models(const std::vector<chat::ModelRegistry::Entry>& entries) {
   const std::lock_guard lock(impl_->raising);
   std::set<std::string> gone = std::exchange(impl_->named, {});
@@ -325,6 +338,7 @@ RunningRequest::RunningRequest(Metrics& metrics) : metrics_(&metrics) {
   metrics.impl_->running.Increment();
 }
 
+// The other object counts nothing from now on; its destructor must not end the request.
 RunningRequest::RunningRequest(RunningRequest&& other) noexcept
     : metrics_(std::exchange(other.metrics_, nullptr)),
       route_(other.route_),
@@ -333,10 +347,12 @@ RunningRequest::RunningRequest(RunningRequest&& other) noexcept
       in_reports_(std::move(other.in_reports_)),
       begun_(other.begun_) {}
 
+// Only a request that was dropped without an answer comes here uncounted.
 RunningRequest::~RunningRequest() {
   ended(500);
 }
 
+// Counts once: the first call takes metrics_ away.
 void RunningRequest::ended(unsigned status) {
   if (metrics_ == nullptr) return;
   Metrics::Impl& counts = *std::exchange(metrics_, nullptr)->impl_;

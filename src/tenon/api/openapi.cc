@@ -16,6 +16,14 @@
 #include "tenon/api/request_reader.h"
 #include "tenon/api/responses_request.h"
 
+// How the document is made
+//
+// openapi.json, which the build embeds, has what only a person can write: the paths, the schemas of
+// members and answers, the descriptions. Requests come from the decoders' own tables of fields
+// (chat_completion_fields() and the others), and errors from kErrors, so neither can differ from
+// what the server does. In both, `#Name` stands for a schema of the document; resolve() replaces it
+// at the end, when all are there.
+//
 namespace tenon::api {
 namespace {
 
@@ -49,7 +57,8 @@ bool is_among(const Value* list, std::string_view name) {
          std::ranges::find(*list->if_array(), Value(name)) != list->if_array()->end();
 }
 
-// Null counts as absent for members that are not required, and for members with free names.
+// The decoders take null as absent, so the schemas must let it in: for members that are not
+// required, and for members with free names.
 void let_nulls_in(Value& schema) {
   if (Array* items = schema.if_array()) {
     for (Value& item : *items) let_nulls_in(item);
@@ -62,6 +71,7 @@ void let_nulls_in(Value& schema) {
   }
   Value* properties = members->find("properties");
   if (properties == nullptr) return;
+  // A copy of the list, because the loop changes the members.
   for (const json::Member& member : std::vector<json::Member>(properties->if_object()->members())) {
     Value property = member.value;
     let_nulls_in(property);
@@ -90,6 +100,7 @@ void resolve(Value& value) {
   }
 }
 
+// A field's schema is JSON text, or "#Name".
 Value schema_of(const FieldInfo& field) {
   if (field.schema.starts_with('#')) return ref(field.schema.substr(1));
   return json::parse(field.schema).value_or(Value(Object()));
@@ -100,6 +111,8 @@ struct Exceptions {
   std::initializer_list<std::string_view> optional{};  // although the table says otherwise
 };
 
+// The schema of a request from its decoder's table. `but` is for what depends on the route or on
+// other fields, which the table cannot say.
 Value request_of(std::span<const FieldInfo> fields, const Exceptions& but = {}) {
   const auto has = [](const auto& names, std::string_view name) {
     return std::find(names.begin(), names.end(), name) != names.end();
@@ -140,6 +153,7 @@ Object schemas(const std::vector<std::string>& models) {
   all.set("CompletionRequest", request_of(completion_fields()));
   all.set("DecisionRequest", request_of(decision_fields()));
   all.set("SystemOneRequest", request_of(system_one_fields()));
+  // The table serves two routes: only the counting of tokens works without max_tokens.
   all.set("MessagesRequest", request_of(messages_fields(), {.required = {"max_tokens"}}));
   all.set("CountTokensRequest", request_of(messages_fields()));
   all.set("ResponsesRequest", request_of(responses_fields()));
@@ -155,6 +169,7 @@ std::set<unsigned> all_statuses() {
   return all;
 }
 
+// The error body of a dialect, whose codes are those that this status can have.
 Value error_schema(unsigned status, Dialect dialect) {
   Array codes;
   for (const ErrorRow& row : kErrors) {
@@ -222,6 +237,8 @@ std::string_view text_of(const Value& route, std::string_view key) {
   return text == nullptr ? std::string_view() : *text->if_string();
 }
 
+// All answers of a route: 200 with its schemas, and each error. 404 needs something to be missing:
+// an id in the path, or the model that a body names. 504 comes only where answers are made.
 Object answers_of(const Value& route, bool has_id) {
   Object answers;
   const std::string_view answer = text_of(route, "answer");
@@ -261,6 +278,8 @@ Object answers_of(const Value& route, bool has_id) {
   return answers;
 }
 
+// Reads one method of a path: `{"id", "summary", "request", "answer", "events", ...}`. The
+// parameters of the path are found in it: "/v1/responses/{id}" has one, `id`.
 Value operation(const Value& route, std::string_view path) {
   Object out{{"operationId", text_of(route, "id")}, {"summary", text_of(route, "summary")}};
   Array parameters;
@@ -306,6 +325,7 @@ Value openapi(const OpenApiOptions& options) {
       {"info", Object{{"title", "Tenon"},
                       {"version", options.version},
                       {"description", *parts().find("description")}}},
+      // Three ways, of which the first is "no key at all", for a server without keys.
       {"security", Array{Object(), Object{{"bearer", Array()}}, Object{{"key", Array()}}}},
       {"paths", paths()},
       {"components", Object{{"schemas", schemas(options.models)},

@@ -51,6 +51,7 @@ bool RequestReader::is_tool_name(const std::string& name, const std::string& pat
                   " of the characters a-z A-Z 0-9 _ - . : /, not " + shown(name));
 }
 
+// `"stop": "A"` or `"stop": ["A", "B"]`.
 bool RequestReader::stops(const Value& value, std::string_view name) {
   std::vector<const Value*> items;
   if (const json::Array* array = value.if_array()) {
@@ -88,6 +89,7 @@ bool RequestReader::effort(const Value& value, const std::string& path) {
   if (!one_of(value, path, {"none", "minimal", "low", "medium", "high", "xhigh", "max"})) {
     return false;
   }
+  // What another field has set already stays.
   json::Object& variables = chat_.template_kwargs;
   if (!variables.contains("reasoning_effort")) variables.set("reasoning_effort", value);
   return true;
@@ -121,6 +123,8 @@ bool RequestReader::function_tool(const Value& value, const std::string& path,
   return strict == nullptr || boolean(*strict, in(path, "strict"), out.strict.emplace());
 }
 
+// `raw` is what templates read. They are written for Chat Completions, so a tool of another dialect
+// is put into that shape: its schema, in "input_schema" for example, becomes `function.parameters`.
 bool RequestReader::flat_function_tool(const Value& value, const std::string& path,
                                        std::string_view schema_key, Tool& out) {
   if (!function_tool(value, path, schema_key, out)) return false;
@@ -175,6 +179,7 @@ bool RequestReader::text_grammar(const Value& value, const std::string& path,
   message::TextGrammar& grammar = out.emplace();
   grammar.syntax = syntax == "lark" ? Syntax::lark : Syntax::regex;
   if (!required_string(value, path, "definition", grammar.definition)) return false;
+  // The grammar is read now, so that a mistake in it is an error with this path.
   const std::string place = in(path, "definition");
   if (const auto read = format::read_input_grammar(grammar); !read) {
     return fail("invalid_value", place, place + ": " + read.error().message);
@@ -224,6 +229,8 @@ bool RequestReader::is_hosted_tool(const Value& value) {
   return !is_flat && (function == nullptr || is_own) && !has("custom");
 }
 
+// `{"type": "tool_search"}` and Anthropic's "tool_search_tool_regex_20251119" and the like. With
+// `"execution": "client"` the client searches itself, which needs a tool of its own.
 bool RequestReader::is_tool_search(const Value& value) {
   const Value* const type = present(value, "type");
   const Value* const execution = present(value, "execution");
@@ -235,6 +242,8 @@ bool RequestReader::is_tool_search(const Value& value) {
 // Two fields may each constrain the answer's text; only one of them can.
 bool RequestReader::holds_text(const std::string& path) {
   const std::string field = path.substr(0, path.find('.'));
+  // The parts of one field, such as response_format.type and response_format.schema, do not exclude
+  // each other.
   if (held_by_.empty()) held_by_ = field;
   return held_by_ == field ||
          fail("invalid_value", path,
@@ -264,6 +273,7 @@ bool RequestReader::ebnf_or_lark(const Value& value, const std::string& path) {
   return answer_grammar(value, path, is_ebnf ? Syntax::gbnf : Syntax::lark);
 }
 
+// The list is kept as JSON text, which is the notation of Syntax::choice.
 bool RequestReader::choice_of(const Value& value, const std::string& path) {
   constexpr std::size_t kMaxTexts = 4096;
   if (!kind(value, Kind::array, path)) return false;
@@ -285,6 +295,8 @@ bool RequestReader::structural_tag(const Value& value, const std::string& path) 
                      {.syntax = Syntax::structural_tag, .definition = json::to_string(value)});
 }
 
+// vLLM's object: one member says the constraint, as in `{"regex": "[0-9]+"}`, and the others are
+// options. Two constraints are an error; `"json_object": false` is not one.
 bool RequestReader::structured_outputs(const Value& value) {
   using Syntax = message::TextGrammar::Syntax;
   const std::string path = "structured_outputs";
@@ -371,6 +383,7 @@ bool RequestReader::choice_word(const std::string& word) {
   return true;
 }
 
+// A function and a custom tool may be asked for by their own kind only, as at OpenAI.
 bool RequestReader::chosen_name(const Value& value, const std::string& path, bool is_custom,
                                 const std::string& field) {
   std::string wanted;
@@ -387,6 +400,7 @@ bool RequestReader::chosen_name(const Value& value, const std::string& path, boo
   return true;
 }
 
+// Tools of a server are known once it is asked, so a request with a server may demand a call.
 bool RequestReader::choice_fits_tools() {
   if (chat_.tool_choice.mode != ToolMode::required || !chat_.tools.empty() ||
       !chat_.servers.empty()) {
@@ -401,6 +415,8 @@ bool RequestReader::usage_fits_stream(bool include_usage, bool is_stream) {
   return fail("invalid_value", "stream_options", "stream_options needs stream: true");
 }
 
+// The last message of the assistant becomes the beginning of the answer: it is no message any more,
+// and the prompt ends with its text, open.
 bool RequestReader::take_prefill(const std::string& param, const std::string& refusal) {
   if (chat_.response_format.kind == ResponseFormat::Kind::json) {
     return fail("invalid_value", param, refusal);
@@ -435,6 +451,7 @@ bool RequestReader::choices(const Value& value, std::string_view path, unsigned&
   return true;
 }
 
+// Any 64-bit number is a seed; a negative one becomes a large unsigned one.
 bool RequestReader::seed(const Value& value) {
   std::int64_t seed = 0;
   if (!integer(value, "seed", std::numeric_limits<std::int64_t>::min(),
@@ -445,6 +462,7 @@ bool RequestReader::seed(const Value& value) {
   return true;
 }
 
+// `{"50256": -100}`: a token id as text, and what is added to its logit. Nine digits fit an int.
 bool RequestReader::logit_bias(const Value& value) {
   if (!kind(value, Kind::object, "logit_bias")) return false;
   if (!at_most(kMaxBiases, value.if_object()->size(), "logit_bias", "entries")) return false;
@@ -474,6 +492,9 @@ bool RequestReader::logprob_count(const Value& value, std::string_view path) {
   return true;
 }
 
+// Reads OpenAI's `text`, `json_object` and `json_schema`, and the other types that local servers
+// add. Each branch ends with only() or a reader of the type's own, so that unknown members are
+// reported.
 bool RequestReader::response_format(const Value& value) {
   if (!kind(value, Kind::object, "response_format")) return false;
   const std::string_view type = required_word(
@@ -545,6 +566,8 @@ bool RequestReader::tenon(const Value& value) {
   return true;
 }
 
+// The members are listed in docs/api.md. An unknown one is always an error: these are our own
+// names, so it is a mistake and not another server's field.
 bool RequestReader::member_of_tenon(const json::Member& member, const std::string& path) {
   const Value& value = member.value;
   if (member.key == "normalize") return boolean(value, path, chat_.normalize.emplace());
@@ -606,6 +629,7 @@ bool RequestReader::argument_order(const Value& value, const std::string& path) 
   return true;
 }
 
+// Sorting keeps this fast for kMaxTools tools.
 bool RequestReader::each_name_once() {
   std::vector<std::string_view> names;
   for (const message::Tool& tool : chat_.tools) names.push_back(tool.name);

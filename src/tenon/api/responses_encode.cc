@@ -32,7 +32,8 @@ std::string_view error_code(const ApiError& error) {
   return error.status() < 500 ? "invalid_prompt" : "server_error";
 }
 
-// Writes an event's data up to its own members; the other function writes their end.
+// Writes an event's data up to its own members; end_event() writes their end. `data` is a buffer
+// that keeps its memory from one event to the next.
 void begin_event(std::string_view type, std::uint64_t sequence, std::string& data) {
   data = R"({"type":")";
   data += type;
@@ -70,7 +71,7 @@ json::Object encode_response_usage(const message::Usage& usage) {
                       {"total_tokens", input + output}};
 }
 
-/// The names of one kind of item.
+// The names of one kind of item. kWordings is in the order of Kind.
 struct ResponsesEncoder::Wording {
   std::string_view item;  // its type
   std::string_view part;  // the type of its only part; "": it has none
@@ -112,7 +113,8 @@ std::string_view ResponsesEncoder::item_type(const Item& item) {
   return item.kind == Kind::client_call ? item.tool->call_type : wording(item.kind).item;
 }
 
-// An item of a server of tools.
+// An item of a server of tools: what it lists, a call of one of its tools, or a call that waits for
+// an approval. Members without a value are null, not absent, as OpenAI writes them.
 json::Object ResponsesEncoder::encode_of_server(const Item& item) {
   json::Object out{{"id", item.id}, {"type", item_type(item)}, {"server_label", item.server}};
   if (item.kind == Kind::server_tools) {
@@ -134,7 +136,8 @@ json::Object ResponsesEncoder::encode_of_server(const Item& item) {
   return out;
 }
 
-// An item that has just been opened has no parts yet.
+// An item that has just been opened has no parts yet: in a stream `response.content_part.added`
+// brings the part, and clients would have it twice.
 Value ResponsesEncoder::encode(const Item& item) {
   if (item.kind >= Kind::server_tools) return encode_of_server(item);
   const Wording& words = wording(item.kind);
@@ -167,7 +170,8 @@ void ResponsesEncoder::append_event(std::string_view type,
   end_event(type, data_, out);
 }
 
-// It may be called while another thread writes the end, so it reads only the head.
+// It may be called while another thread writes the end, so it reads only the head, and counts its
+// two events itself; sequence_ begins behind them.
 void ResponsesEncoder::begin(std::string& out) {
   const json::Value begun = response("in_progress", {});
   std::uint64_t sequence = 0;
@@ -212,6 +216,7 @@ void ResponsesEncoder::add_event(const ChatEvent& event, const std::vector<Token
     const bool is_whole =
         finish->reason == FinishReason::stop || finish->reason == FinishReason::tool_calls;
     close(is_whole ? State::completed : State::incomplete, out);
+    // The answer is over, and calls of servers that have no result yet will not get one.
     for (Item& item : items_) {
       if (item.kind != Kind::server_call || item.state != State::in_progress) continue;
       item.state = State::incomplete;
@@ -222,6 +227,9 @@ void ResponsesEncoder::add_event(const ChatEvent& event, const std::vector<Token
 
 // ---- servers of tools
 
+// Adds an item of a server of tools. It is not the open one: is_open_ stays false, and its events
+// name it by its index, since other items may come before its end. The reference is valid until the
+// next item.
 ResponsesEncoder::Item& ResponsesEncoder::add_item(Kind kind, std::string* out) {
   close(State::completed, out);
   const std::size_t index = items_.size();
@@ -231,6 +239,8 @@ ResponsesEncoder::Item& ResponsesEncoder::add_item(Kind kind, std::string* out) 
   return item;
 }
 
+// Writes an event about `item`, which must be an element of items_: its place there is
+// output_index.
 void ResponsesEncoder::append_of(const Item& item, std::string_view type,
                                  std::initializer_list<json::Member> more, std::string* out) {
   if (out == nullptr) return;
@@ -265,7 +275,8 @@ void ResponsesEncoder::end_server_call(Item& item, std::string* out) {
   end_item(item, out);
 }
 
-// False: it is another event.
+// Reads the events of servers of tools; false for all others. A result or piece whose call is
+// unknown or over is dropped, because its item has ended already.
 bool ResponsesEncoder::add_server_event(const ChatEvent& event, std::string* out) {
   const auto call_of = [this](const std::string& id) -> Item* {
     const auto found = std::ranges::find_if(items_, [&](const Item& item) {
@@ -322,6 +333,8 @@ bool ResponsesEncoder::add_server_event(const ChatEvent& event, std::string* out
   return true;
 }
 
+// Appends to the open item, or opens one if the last one is of another kind. Reasoning and text may
+// take turns; each change begins a new item.
 void ResponsesEncoder::add_text(Kind kind, std::string_view text,
                                 const std::vector<TokenLogprob>& logprobs, std::string* out) {
   if (text.empty()) return;
@@ -334,6 +347,8 @@ void ResponsesEncoder::add_text(Kind kind, std::string_view text,
   if (out != nullptr) append_delta(text, tokens, *out);
 }
 
+// A custom tool's arguments are `{"input": "..."}`, of which the client gets only the input,
+// decoded. Calls of client tools are encoded at their end, from all arguments.
 void ResponsesEncoder::add_arguments(std::string_view arguments, std::string* out) {
   if (!is_open_ || !wording(items_.back().kind).part.empty()) return;
   Item& item = items_.back();
@@ -348,7 +363,8 @@ void ResponsesEncoder::add_arguments(std::string_view arguments, std::string* ou
   }
 }
 
-// `call` is set for kinds that are calls.
+// `call` is set for kinds that are calls. A tool of a namespace, or of the client, gets back the
+// name that the request had for it.
 void ResponsesEncoder::open(Kind kind, const message::CallBegin* call, std::string* out) {
   close(State::completed, out);
   is_open_ = true;
@@ -380,10 +396,14 @@ void ResponsesEncoder::open(Kind kind, const message::CallBegin* call, std::stri
                *out);
 }
 
+// Ends the open item, if there is one, in three steps as OpenAI does: the whole text, the whole
+// part, the whole item. Items without a part lack the second; calls of client tools have the last
+// alone.
 void ResponsesEncoder::close(State state, std::string* out) {
   if (!is_open_) return;
   is_open_ = false;
   Item& item = items_.back();
+  // Input that is not a JSON string is only known as such at the end.
   if (item.kind == Kind::custom_tool_call) {
     const std::size_t begin = item.text.size();
     item.reader.finish(item.text);
@@ -439,6 +459,7 @@ void ResponsesEncoder::append_delta(std::string_view text, const json::Array& lo
   end_event(words.delta, data_, out);
 }
 
+// finished() stores the response, so the last event is sent once it is kept.
 void ResponsesEncoder::end(const message::Usage& usage, std::string& out) {
   const bool is_cut = finish_.reason == FinishReason::length;
   append_event(is_cut ? "response.incomplete" : "response.completed",
@@ -446,6 +467,8 @@ void ResponsesEncoder::end(const message::Usage& usage, std::string& out) {
   append_done(out);
 }
 
+// The items stay in a failed response, so the client sees what came before the failure. It is not
+// stored, whatever the request said.
 void ResponsesEncoder::fail(const ApiError& error, std::string& out) {
   json::Array output;
   for (const Item& item : items_) output.push_back(encode(item));
@@ -464,6 +487,7 @@ Value ResponsesEncoder::whole(const message::Usage& usage) {
   return finished(usage);
 }
 
+// The echo comes last and may replace a member, for example `store`.
 json::Object ResponsesEncoder::response(std::string_view status, json::Array output) const {
   json::Object out{{"id", head_.id},
                    {"object", "response"},
@@ -490,6 +514,7 @@ json::Object ResponsesEncoder::finished(const message::Usage& usage) {
   }
   out.set("usage", encode_response_usage(usage));
   out.set("tenon", note_.encode());
+  // `store` says what became of it: a store that is full or broken does not fail the answer.
   if (!head_.keep) return out;
   Value value(std::move(out));
   const bool is_kept = head_.keep(value);

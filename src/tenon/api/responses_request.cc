@@ -51,8 +51,11 @@ constexpr std::size_t kMaxReferences = 1024;
 constexpr std::size_t kMaxReferenceBytes = std::size_t{32} << 20;
 constexpr std::size_t kMaxMetadata = 16;
 
+// What the ids of responses begin with; an item's id contains the rest of it, see item_id().
 constexpr std::string_view kResponse = "resp_";
 
+// What `include` may name. Only the reasoning and the log probabilities change the answer; the
+// others ask for parts of hosted tools and images, which answers of this server never have.
 constexpr std::string_view kIncludable[] = {"file_search_call.results",
                                             "web_search_call.results",
                                             "web_search_call.action.sources",
@@ -62,7 +65,7 @@ constexpr std::string_view kIncludable[] = {"file_search_call.results",
                                             "reasoning.encrypted_content",
                                             "message.output_text.logprobs"};
 
-// The model's name for a tool of a namespace.
+// The model's name for a tool of a namespace: "crm" and "find" become "crm__find".
 std::string name_within(std::string_view name_space, std::string_view name) {
   constexpr std::string_view kJoint = "__";
   if (name_space.empty()) return std::string(name);
@@ -131,6 +134,7 @@ class ResponsesDecoder : public RequestReader {
   bool enable_thinking(const Value& value) {
     return RequestReader::enable_thinking(value, "enable_thinking");
   }
+  // An empty list asks for nothing, so it is accepted even by strict servers.
   bool context_management(const Value& value) {
     if (value.if_array() != nullptr && value.if_array()->empty()) return true;
     return leave_out("context_management", "ask for truncation or /v1/responses/compact");
@@ -148,6 +152,8 @@ class ResponsesDecoder : public RequestReader {
  private:
   using Texts = std::vector<std::string>;
 
+  // Each of these reads one item, or a member of one, and appends what it says to chat_. `path` is
+  // the item's place in the request, for errors.
   bool items(const json::Array& items, const std::string& path);
   bool summary(const Value& value, const std::string& path);
   bool item(const Value& value, const std::string& path);
@@ -273,7 +279,8 @@ bool ResponsesDecoder::instructions(const Value& value) {
   return true;
 }
 
-// Reads the response's own input and output; its input includes what came before it.
+// Reads the response's own input and output; its input includes what came before it, so a chain of
+// responses is one look-up and not one for each.
 bool ResponsesDecoder::previous(const Value& value) {
   const std::string path = "previous_response_id";
   std::string id;
@@ -285,6 +292,8 @@ bool ResponsesDecoder::previous(const Value& value) {
                 "there is no response " + shown(id) +
                     " here: it was not stored, or it was deleted, or it is too old");
   }
+  // Everything in a kept response was answered, so content that the model cannot read is left out
+  // of it instead of ending the session.
   is_past_ = true;
   for (const std::string_view list : {"/input", "/response/output"}) {
     const Value* items = json::at_pointer(kept->response, list);
@@ -305,6 +314,7 @@ bool ResponsesDecoder::conversation(const Value& value) {
                            ? string(value, path, id)
                            : only(value, path, {"id"}) && required_string(value, path, "id", id);
   if (!is_read) return false;
+  // The instructions fill only the messages, so both are filled only after previous_response_id.
   if (!chat_.messages.empty() && !out_.input.empty()) {
     return fail("invalid_value", path,
                 "conversation and previous_response_id both say what stands before the input: "
@@ -322,6 +332,7 @@ bool ResponsesDecoder::conversation(const Value& value) {
         "there is no conversation " + shown(id) + " here: it was deleted, or it is too old");
   }
   if (!items(*list->if_array(), path)) return false;
+  // What follows is new to the conversation, and is added to it once the answer is there.
   out_.first_new = out_.input.size();
   return true;
 }
@@ -336,6 +347,8 @@ const ResponsesDecoder::Found* ResponsesDecoder::found(const std::string& id,
     if (!error_) error_ = std::move(kept.error());
     return nullptr;
   }
+  // The items are views and pointers into the response, which stays where it is: elements of a
+  // std::map do not move.
   Found& found = found_[id];
   found.response = *std::move(kept);
   for (const std::string_view list : {"/response/output", "/input"}) {
@@ -358,6 +371,7 @@ bool ResponsesDecoder::input(const Value& value) {
   if (value.if_array() == nullptr) {
     return fail("invalid_type", "input", "input must be a string or an array of items");
   }
+  // previous_response_id may have set it; the input itself must say something, too.
   has_read_ = false;
   if (!items(*value.if_array(), "input")) return false;
   if (has_read_ || value.if_array()->empty()) return true;
@@ -392,7 +406,9 @@ bool ResponsesDecoder::summary(const Value& value, const std::string& path) {
   return true;
 }
 
-// A message or a reference may come without its type.
+// A message or a reference may come without its type: `{"role": "user", "content": "Hi"}` and
+// `{"id": "msg_..."}`. References are not kept themselves, but the items that they name are, since
+// reference() calls item() for each.
 bool ResponsesDecoder::item(const Value& value, const std::string& path) {
   if (!kind(value, Kind::object, path)) return false;
   std::string_view type = "message";
@@ -400,6 +416,7 @@ bool ResponsesDecoder::item(const Value& value, const std::string& path) {
     if (!word(*given, in(path, "type"), type)) return false;
   } else if (present(value, "role") == nullptr) {
     if (present(value, "id") == nullptr) {
+      // It is missing, so this call reports the error.
       required(value, path, "type");
       return false;
     }
@@ -411,6 +428,8 @@ bool ResponsesDecoder::item(const Value& value, const std::string& path) {
   return true;
 }
 
+// Reads an item that is no reference. The statuses are those of all kinds of items, because a
+// client sends back items of hosted tools as it got them.
 bool ResponsesDecoder::item_of(std::string_view type, const Value& value, const std::string& path) {
   if (const Value* id = present(value, "id")) {
     if (!kind(*id, Kind::string, in(path, "id"))) return false;
@@ -481,6 +500,7 @@ bool ResponsesDecoder::said(const Value& value, const std::string& path) {
   }
   Message& message = chat_.messages.emplace_back();
   message.role = speaker;
+  // Several parts stay apart, as templates may set something between them.
   if (parts.size() > 1) {
     for (std::string& part : parts) message.parts.push_back({.text = std::move(part)});
   } else {
@@ -530,6 +550,8 @@ bool ResponsesDecoder::texts(const Value& value, const std::string& path, Parts 
   return true;
 }
 
+// `caller` says who called the tool. Code in a container may do that at OpenAI, which this server
+// does not have.
 bool ResponsesDecoder::is_direct(const Value& value, const std::string& path) {
   const Value* caller = present(value, "caller");
   if (caller == nullptr) return true;
@@ -538,6 +560,9 @@ bool ResponsesDecoder::is_direct(const Value& value, const std::string& path) {
   return refuse(in(path, "caller"), "tools are called by the model only");
 }
 
+// `{"type": "function_call", "call_id", "name", "arguments"}`, or a custom call with `input`
+// instead. Arguments may also be an object, as some clients send them back. An input becomes the
+// arguments `{"input": "..."}`, which is how the model calls a custom tool.
 bool ResponsesDecoder::call(const Value& value, const std::string& path, bool is_custom) {
   const std::string_view what = is_custom ? "input" : "arguments";
   if (!only(value, path,
@@ -570,6 +595,8 @@ bool ResponsesDecoder::name_of_call(const Value& value, const std::string& path,
   return true;
 }
 
+// A call of a tool that the client runs and that has a type of its own, such as `local_shell_call`.
+// For the model it is a call of a function.
 bool ResponsesDecoder::client_call(const ClientTool& tool, const Value& value,
                                    const std::string& path) {
   message::ToolCall call;
@@ -583,7 +610,8 @@ bool ResponsesDecoder::client_call(const ClientTool& tool, const Value& value,
   return true;
 }
 
-// The output is a text, or JSON that the model reads as it is.
+// The output is a text, or JSON that the model reads as it is. The result of `apply_patch` may have
+// only a status.
 bool ResponsesDecoder::client_result(const Value& value, const std::string& path) {
   Message message{.role = Role::tool};
   const std::string_view key = present(value, "call_id") == nullptr ? "id" : "call_id";
@@ -597,7 +625,8 @@ bool ResponsesDecoder::client_result(const Value& value, const std::string& path
   return true;
 }
 
-// The server is asked for its tools itself; the model is told what it answers.
+// The server is asked for its tools itself, so this item is not read. It only says that the client
+// has seen the list, so that the answer does not repeat it.
 bool ResponsesDecoder::listed_tools(const Value& value, const std::string& path) {
   if (!only(value, path, {"type", "id", "server_label", "tools", "error", "status"})) return false;
   std::string label;
@@ -612,6 +641,7 @@ bool ResponsesDecoder::call_of_server(const Value& value, const std::string& pat
   std::string server;
   std::string tool;
   if (!optional_string(value, path, "id", call.id)) return false;
+  // Results need a call to refer to. The number of items that were read is different for each item.
   if (call.id.empty()) call.id = "mcp_" + std::to_string(out_.input.size());
   if (!required_string(value, path, "server_label", server)) return false;
   if (!required_string(value, path, "name", tool)) return false;
@@ -620,6 +650,8 @@ bool ResponsesDecoder::call_of_server(const Value& value, const std::string& pat
   return true;
 }
 
+// A call that the server of tools has answered: one item has both the call and its result, which
+// become a call of the assistant and a message of role `tool`.
 bool ResponsesDecoder::server_call(const Value& value, const std::string& path) {
   if (!only(value, path,
             {"type", "id", "server_label", "name", "arguments", "output", "error", "status",
@@ -656,6 +688,8 @@ bool ResponsesDecoder::server_call(const Value& value, const std::string& path) 
   return true;
 }
 
+// An earlier answer ended with this call, because the user must allow it first. It stands in the
+// history as a call; approval() below, or a server_call() that names it, says what became of it.
 bool ResponsesDecoder::asked_approval(const Value& value, const std::string& path) {
   if (!only(value, path, {"type", "id", "server_label", "name", "arguments", "status"})) {
     return false;
@@ -720,6 +754,8 @@ bool ResponsesDecoder::thought(const Value& value, const std::string& path) {
     if (list == nullptr) continue;
     const std::string where = in(path, key);
     if (!kind(*list, Kind::array, where)) return false;
+    // The summary repeats the content in short, so it counts only where there is no content. Both
+    // are checked.
     const bool counts = text.empty();
     for (std::size_t i = 0; i < list->if_array()->size(); ++i) {
       const Value& part = (*list->if_array())[i];
@@ -732,6 +768,8 @@ bool ResponsesDecoder::thought(const Value& value, const std::string& path) {
   }
   std::string sealed;
   if (!optional_string(value, path, "encrypted_content", sealed)) return false;
+  // What we encrypted for the client is the whole text, so it goes before the summary. Another
+  // server's encrypted text cannot be read; then the summary stays.
   if (present(value, "content") == nullptr && !sealed.empty() && unseal_) {
     text = unseal_(sealed).value_or(text);
   }
@@ -741,7 +779,7 @@ bool ResponsesDecoder::thought(const Value& value, const std::string& path) {
   return true;
 }
 
-// An item's id contains the id of its response.
+// An item's id contains the id of its response: "msg_abc_0" is an item of "resp_abc".
 bool ResponsesDecoder::reference(const Value& value, const std::string& path) {
   if (!only(value, path, {"type", "id"})) return false;
   std::string id;
@@ -753,6 +791,8 @@ bool ResponsesDecoder::reference(const Value& value, const std::string& path) {
     const Found* kept = found(response, in(path, "id"));
     if (kept == nullptr) return false;
     if (const auto known = kept->items.find(id); known != kept->items.end()) {
+      // The request has a few bytes for each reference, however large the item is, so the copies
+      // are bounded by number and by size.
       if (!at_most(kMaxReferences, ++references_, "input", "references")) return false;
       reference_bytes_ += json::to_string(*known->second).size();
       if (!at_most(kMaxReferenceBytes, reference_bytes_, "input", "bytes referred to"))
@@ -776,6 +816,8 @@ void ResponsesDecoder::keep(Value item, std::string_view type) {
   for (json::Member& member : std::vector<json::Member>(object.members())) {
     if (!member.value.is_null()) kept.set(member.key, std::move(member.value));
   }
+  // The id of `kept` stands first, and a client's own id has replaced the null by now. "in" marks
+  // input: names_output() tells it from output by that.
   if (kept.find("id")->is_null()) {
     kept.set("id", item_id(type, id_, "in" + std::to_string(out_.input.size())));
   }
@@ -801,6 +843,7 @@ bool ResponsesDecoder::tool(const Value& value, const std::string& path, Tool& o
   std::string_view type;
   if (given == nullptr || !word(*given, in(path, "type"), type)) return false;
   if (type == "namespace") return name_space(value, path);
+  // Shell tools say where they run: only the client's own machine is possible here.
   if (const ClientTool* known = client_tool_of_responses(type)) {
     const Value* environment = present(value, "environment");
     const Value* where = environment == nullptr ? nullptr : json::at_pointer(*environment, "/type");
@@ -830,6 +873,9 @@ bool ResponsesDecoder::name_space(const Value& value, const std::string& path) {
   return true;
 }
 
+// Reads a tool of the list, or of a namespace if `name_space` is not empty; its name then becomes
+// `NAMESPACE__NAME`, and called_as remembers both parts for the answer. It leaves `out.name` empty
+// for a tool that is left out.
 bool ResponsesDecoder::tool_within(std::string_view name_space, const Value& value,
                                    const std::string& path, Tool& out) {
   std::string_view type;
@@ -864,6 +910,7 @@ bool ResponsesDecoder::tool_within(std::string_view name_space, const Value& val
                   " is not known: tools with parameters have the type function");
 }
 
+// A word, `{"type": "allowed_tools", "mode", "tools"}`, or one tool that must be called.
 bool ResponsesDecoder::tool_choice(const Value& value) {
   if (const std::string* word = value.if_string()) return choice_word(*word);
   const std::string path = "tool_choice";
@@ -883,6 +930,7 @@ bool ResponsesDecoder::choose(const Value& value, const std::string& path) {
   const Value* type = required(value, path, "type");
   std::string_view name;
   if (type == nullptr || !word(*type, in(path, "type"), name)) return false;
+  // `{"type": "shell"}`: the type is the name.
   if (const ClientTool* known = client_tool_of_responses(name)) {
     const Value named(json::Object{{"name", known->name}});
     return chosen_name(named, path, /*is_custom=*/false);
@@ -925,6 +973,9 @@ bool ResponsesDecoder::text_format(const Value& value) {
   return only(value, path, {"type"});
 }
 
+// Only the effort has an effect. The others are checked, so that a mistake is found, and then
+// ignored: this server does not summarise reasoning, and how much of it a prompt repeats is the
+// template's decision.
 bool ResponsesDecoder::reasoning(const Value& value) {
   if (!kind(value, Kind::object, "reasoning")) return false;
   if (!only(value, "reasoning", {"effort", "summary", "generate_summary", "context", "mode"})) {
@@ -1009,12 +1060,15 @@ bool ResponsesDecoder::finish() {
                     "previous_response_id");
   }
   for (message::HostedServer& server : chat_.servers) {
+    // The answer lists the tools of a server only if an earlier one has not done so.
     server.is_listed = listed_.contains(server.label);
   }
   chat_.can_approve = true;
   return choice_fits_tools();
 }
 
+// The members of the response that repeat the request, with OpenAI's defaults for what was left
+// out.
 json::Object ResponsesDecoder::echo_of(const Value& body) const {
   const auto given = [&](std::string_view key, Value otherwise) {
     const Value* value = present(body, key);
@@ -1038,6 +1092,7 @@ json::Object ResponsesDecoder::echo_of(const Value& body) const {
       }
     }
     if (*tool.find("type") != Value("function")) continue;
+    // Required in the SDK's type of a function, null if the request had none.
     for (const std::string key : {"parameters", "strict"}) {
       if (!tool.if_object()->contains(key)) tool.if_object()->set(key, Value());
     }
@@ -1089,6 +1144,7 @@ Result<ResponsesRequest, ApiError> ResponsesDecoder::run(const Value& body) {
   return outcome(is_right, out_);
 }
 
+// The body of `POST /v1/conversations`, and of adding items to one. No table: it has two members.
 Result<ConversationRequest, ApiError> ResponsesDecoder::run_conversation(const Value& body) {
   const auto read_all = [&] {
     if (!kind(body, Kind::object, "") || !only(body, "", {"items", "metadata"})) return false;
@@ -1122,6 +1178,7 @@ Result<ResponsesRequest, ApiError> decode_response(const Value& body, const std:
 
 Result<ConversationRequest, ApiError> decode_conversation(const Value& body, const std::string& id,
                                                           const DecodeOptions& options) {
+  // Items of a conversation may not refer to others, so the store is not asked.
   const FindResponse nothing = [](const std::string&) { return Result<Value, ApiError>(Value()); };
   return ResponsesDecoder(id, nothing, options).run_conversation(body);
 }

@@ -35,6 +35,7 @@ std::string in_lower_case(std::string_view text) {
   return lower;
 }
 
+// The characters of a token in RFC 9110, section 5.6.2.
 bool is_header_name(std::string_view name) {
   constexpr std::string_view kOthers = "!#$%&'*+-.^_`|~";
   return !name.empty() && name.size() <= 128 && std::ranges::all_of(name, [&](char c) {
@@ -43,6 +44,7 @@ bool is_header_name(std::string_view name) {
   });
 }
 
+// ASCII without control characters: a line break would begin another header.
 bool is_header_value(std::string_view value) {
   return value.size() <= kMaxHeaderBytes &&
          std::ranges::all_of(value, [](char c) { return (c >= ' ' && c < 0x7F) || c == '\t'; });
@@ -74,6 +76,8 @@ bool is_own_header(std::string_view name) {
          lower.starts_with("x-forwarded-") || std::ranges::find(kOwn, lower) != std::end(kOwn);
 }
 
+// Servers may give tools any name, but models' formats and upstreams take only these characters:
+// "repo/list" becomes "repo_list".
 std::string name_for_models(std::string name) {
   constexpr std::size_t kMost = 64;
   for (char& c : name) {
@@ -115,6 +119,7 @@ bool RequestReader::server_headers(const Value& value, const std::string& path,
   return true;
 }
 
+// The token becomes a header like those of `headers`, which may not have it as well.
 bool RequestReader::bearer(const Value& value, const std::string& path, HostedServer& server) {
   const std::string* const token = value.if_string();
   if (token == nullptr || token->empty() || !is_header_value(*token)) {
@@ -153,6 +158,7 @@ bool RequestReader::tool_filter(const Value& value, const std::string& path,
   return reads == nullptr || boolean(*reads, in(path, "read_only"), only_reading);
 }
 
+// A list of names, or a filter. Both may be empty lists, which allow no tool.
 bool RequestReader::allowed_of_server(const Value& value, const std::string& path,
                                       HostedServer& server) {
   if (value.if_array() != nullptr) return tool_names(value, path, server.only_tools.emplace());
@@ -162,7 +168,8 @@ bool RequestReader::allowed_of_server(const Value& value, const std::string& pat
   return true;
 }
 
-// "always", "never", or an object with a filter for each.
+// "always", "never", or an object with a filter for each: `{"never": {"tool_names": ["search"]}}`.
+// Tools that neither names need an approval. "by_annotation" asks the server which tools only read.
 bool RequestReader::approval_rule(const Value& value, const std::string& path, Approvals& out) {
   out.rule = Approvals::Rule::always;
   if (value.if_string() != nullptr) {
@@ -184,6 +191,8 @@ bool RequestReader::approval_rule(const Value& value, const std::string& path, A
   return true;
 }
 
+// Adds a server that the operator allows (server.mcp_allow). This is the one place that every
+// dialect passes, so no address gets around the list.
 bool RequestReader::add_server(HostedServer server, const std::string& path,
                                const std::string& url_path) {
   if (!at_most(kMaxServers, chat_.servers.size() + 1, path, "servers of tools")) return false;
@@ -202,6 +211,8 @@ bool RequestReader::add_server(HostedServer server, const std::string& path,
   return true;
 }
 
+// `{"type": "mcp", "server_label", "server_url", ...}`. As at OpenAI, calls need an approval unless
+// require_approval says otherwise.
 bool RequestReader::mcp_tool(const Value& value, const std::string& path) {
   if (!calls_servers()) return leave_out(path, kCallsNoServers);
   if (!only(value, path,
@@ -236,6 +247,8 @@ bool RequestReader::mcp_tool(const Value& value, const std::string& path) {
   return add_server(std::move(server), path, in(path, "server_url"));
 }
 
+// Anthropic's servers are named here and their tools chosen in `tools` (mcp_toolset). Their calls
+// need no approval there; require_approval is our addition.
 bool RequestReader::mcp_server_list(const Value& value, const std::string& path) {
   if (!kind(value, Kind::array, path)) return false;
   const json::Array& items = *value.if_array();
@@ -276,7 +289,9 @@ bool RequestReader::mcp_server_list(const Value& value, const std::string& path)
           !tool_names(*names, in(inner, "allowed_tools"), server.only_tools.emplace())) {
         return false;
       }
+      // An empty list allows no tool.
       if (!is_enabled) server.only_tools.emplace();
+      // The old form has said which tools there are, so no toolset is required.
       with_toolset_.insert(server.label);
     }
     if (!add_server(std::move(server), where, in(where, "url"))) return false;
@@ -284,6 +299,9 @@ bool RequestReader::mcp_server_list(const Value& value, const std::string& path)
   return true;
 }
 
+// `{"type": "mcp_toolset", "mcp_server_name", "default_config", "configs": {NAME: {"enabled"}}}`.
+// By default all tools are enabled and `configs` takes some away; with `"enabled": false` in
+// default_config no tool is, and `configs` adds some.
 bool RequestReader::mcp_toolset(const Value& value, const std::string& path) {
   if (!calls_servers()) return leave_out(path, kCallsNoServers);
   if (!only(value, path,
@@ -350,12 +368,16 @@ bool RequestReader::chosen_server(const Value& value, const std::string& path) {
   return true;
 }
 
+// The answer's writer must tell the server's name of the tool, which the model may not be able to
+// have; server_calls remembers it by the call's id.
 void RequestReader::add_server_call(message::ToolCall& call, std::string server, std::string tool) {
   call.name = name_for_models(tool);
   chat_.server_calls.emplace_back(
       call.id, message::ServerTool{.server = std::move(server), .tool = std::move(tool)});
 }
 
+// Brings call_places_ up to date. Each call is read once over the whole request, because the
+// counters remember how far it came.
 void RequestReader::index_calls() {
   const std::vector<message::Message>& messages = chat_.messages;
   for (std::size_t i = indexed_messages_; i < messages.size(); ++i) {
@@ -374,6 +396,9 @@ bool RequestReader::has_call(std::string_view id) {
   return call_places_.contains(id);
 }
 
+// The result may stand at the end if only results follow the message with its call. Otherwise it is
+// kept, and add_late_results() puts all of them into their places in one pass: to insert each one
+// at once would cost the square of the number of messages.
 void RequestReader::place_result(message::Message result) {
   index_calls();
   const auto place = call_places_.find(result.tool_call_id);
