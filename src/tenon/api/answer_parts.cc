@@ -17,6 +17,8 @@ namespace {
 
 using message::TokenLogprob;
 
+// A token may be a part of a character, so `bytes` has what it is, and `token` a replacement
+// character for what is not text by itself.
 json::Value encode_token(const std::string& bytes, double logprob) {
   json::Array values;
   for (const char byte : bytes)
@@ -58,6 +60,8 @@ json::Value encode_source(const message::TokenSource& source) {
 }
 
 // What a model that learns from the answer should learn: what it wrote, now and in earlier turns.
+// `sources` are runs of tokens that cover the prompt; with the answer's own run added they cover
+// prompt and output, and the mask has a number for each of these tokens.
 json::Value encode_tokens(const message::AnswerTokens& tokens, bool has_ids) {
   json::Object out;
   if (has_ids) {
@@ -85,7 +89,9 @@ json::Value encode_tokens(const message::AnswerTokens& tokens, bool has_ids) {
   return out;
 }
 
-// Cuts the last member off if it has begun but its value has not.
+// Cuts the last member off if it has begun but its value has not: `{"a": 1, "b` and `{"a": 1, "b":`
+// become `{"a": 1`. Such a member has no value that could be closed. `levels` has the open objects
+// and arrays, of which only the innermost can have such a member.
 std::string_view without_begun_member(std::string_view json) {
   struct Level {
     bool is_object = false;
@@ -128,6 +134,8 @@ std::string_view without_begun_member(std::string_view json) {
 
 }  // namespace
 
+// `{"a": "x` becomes {"a": "x"}, and `[1]` becomes {"input": [1]}. What cannot be closed to JSON
+// becomes an empty object: this dialect has no other place for it.
 json::Object call_input(std::string_view arguments) {
   format::JsonFilter filter;
   std::string closed;
@@ -146,6 +154,7 @@ void AnswerNote::add(const message::ChatEvent& event) {
       is_tainted_ = true;
       return;
     }
+    // Kept apart, because every choice reports the same ones: they are about the request.
     std::vector<message::Diagnostic>& list = repair->code == kLeftOut ? left_out_ : repairs_;
     if (list.size() < kMaxRepairs) list.push_back(*repair);
   }
@@ -167,6 +176,7 @@ void AnswerNote::add(const AnswerNote& choice) {
   if (choice.prefix_.of > 0) prefix_ = choice.prefix_;
   tokens_.insert(tokens_.end(), choice.tokens_.begin(), choice.tokens_.end());
   if (choice.guarantee_) {
+    // Guarantees are in the order of their strength, the weakest first.
     guarantee_ = std::min(guarantee_.value_or(*choice.guarantee_), *choice.guarantee_);
     format_ = choice.format_;
   }
@@ -207,6 +217,7 @@ json::Value AnswerNote::encode() const {
   if (!tokens_.empty()) {
     json::Array all;
     for (const auto& tokens : tokens_) all.emplace_back(encode_tokens(*tokens, has_ids_));
+    // All choices tell the same parts, so the first one speaks for all.
     const bool is_empty = all.front() == json::Value(json::Object());
     json::Value told = all.size() == 1 ? std::move(all.front()) : json::Value(std::move(all));
     if (!is_empty) note.set("tokens", std::move(told));
@@ -262,6 +273,7 @@ void append_done(std::string& out) {
   http::append_sse(out, "[DONE]");
 }
 
+// A comment, which parsers of server-sent events skip.
 void append_keep_alive(std::string& out) {
   out += ": keep-alive\n\n";
 }

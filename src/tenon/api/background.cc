@@ -5,6 +5,16 @@
 
 #include "tenon/api/fields.h"
 
+// A response without a client
+//
+// BackgroundRun looks like an exchange to the ChatAnswer, which writes the events of a stream to
+// it. They are kept in events_, numbered by their place (first_ is the number of the first one that
+// is still there, and the encoder numbers them in the same way), and passed on to all followers.
+// The last event carries the whole response, which becomes ended_; from then on events are ignored.
+//
+// A response that ends by itself is stored by its encoder. A failed, cut or cancelled one is stored
+// here, on a worker, because end() may run on an engine's thread.
+//
 namespace tenon::api {
 namespace {
 
@@ -72,6 +82,8 @@ json::Object BackgroundRun::with_status(std::string_view status) const {
   return response;
 }
 
+// The lock is held while the kept events are written, so that no event of take() comes between them
+// and the followers' list, or twice.
 bool BackgroundRun::follow(std::shared_ptr<http::Exchange> client,
                            std::vector<http::Header> headers, std::int64_t after) {
   const std::lock_guard lock(mutex_);
@@ -90,6 +102,8 @@ bool BackgroundRun::follow(std::shared_ptr<http::Exchange> client,
   return true;
 }
 
+// on_closed_ cancels the engine's runs, as if the client had gone. It is called without the lock,
+// since it may end the answer at once and come back here.
 Value BackgroundRun::cancel(bool is_kept) {
   std::function<void()> tell;
   {
@@ -128,6 +142,7 @@ void BackgroundRun::respond(http::Response response) {
 
 void BackgroundRun::begin_stream(std::string, std::vector<http::Header>) {}
 
+// Splits what the answer has written into events: several may come at once.
 void BackgroundRun::write(std::string bytes) {
   std::string_view rest = bytes;
   while (!rest.empty()) {
@@ -143,6 +158,7 @@ void BackgroundRun::take(std::string event) {
   {
     const std::lock_guard lock(mutex_);
     if (!ended_.is_null() || event == kLastEvent) return;  // followers get kLastEvent anyway
+    // A keep-alive is passed on and not kept: it has no number.
     const bool is_comment = event.starts_with(':');
     std::erase_if(followers_, [](const auto& each) { return each->is_closed(); });
     for (const auto& each : followers_) each->write(event);
@@ -157,10 +173,13 @@ void BackgroundRun::take(std::string event) {
   }
   if (response.is_null()) return;
   const bool is_failed = *response.find("status") == Value("failed");
+  // The encoder does not store a failed response, so it is done here, and `store` is set as it will
+  // be.
   if (is_failed) response.if_object()->set("store", true);
   end(std::move(response), /*is_stored=*/!is_failed);
 }
 
+// Ends once. Followers are told without the lock; they are not in the list any more.
 void BackgroundRun::end(Value response, bool is_stored) {
   std::vector<std::shared_ptr<http::Exchange>> followers;
   {
@@ -191,6 +210,7 @@ bool BackgroundRun::is_closed() const {
   return is_cancelled_;
 }
 
+// If it is cancelled before the answer asks to be told, the answer is told at once.
 void BackgroundRun::on_closed(std::function<void()> callback) {
   {
     const std::lock_guard lock(mutex_);
@@ -207,7 +227,8 @@ void BackgroundRun::on_drained(std::size_t, std::function<void()>) {}
 
 // ---- all background responses
 
-// Removes runs that are over, except the newest. Returns how many are not over.
+// Removes runs that are over, except the newest: from the newest on, kMaxEnded of them and as many
+// bytes as kMaxEndedBytes stay. Returns how many are not over.
 std::size_t Background::sweep() {
   std::size_t running = 0;
   std::size_t ended = 0;

@@ -23,6 +23,7 @@ std::string paths_of(const std::vector<message::Diagnostic>& left_out) {
   std::string paths;
   for (const message::Diagnostic& part : left_out) {
     std::string path = part.path;
+    // A path has names from the client, and a header has one line of ASCII.
     std::ranges::replace_if(path, [](char c) { return c < ' ' || c > '~' || c == ','; }, '?');
     if (paths.size() + path.size() > kMost) return paths + (paths.empty() ? "..." : ", ...");
     paths += (paths.empty() ? "" : ", ") + path;

@@ -62,7 +62,8 @@ class InsideSink final : public RecordedSink {
 
 }  // namespace
 
-// The strand of a choice has its number.
+// Carries the events of one choice to the answer. The strand of a choice has its number; what an
+// answer makes inside of it (a second try, a recursive model's calls) gets strands of its own.
 class ChatAnswer::ChoiceSink final : public RecordedSink {
  public:
   ChoiceSink(std::shared_ptr<ChatAnswer> answer, unsigned choice)
@@ -90,6 +91,8 @@ ChatAnswer::ChatAnswer(Options options, std::shared_ptr<http::Exchange> exchange
       exchange_(std::move(exchange)),
       metrics_(metrics),
       workers_(workers),
+      // Several prompts, or requests, share the choices evenly: choice 5 of 2 prompts with 4
+      // choices each belongs to the second prompt.
       choices_each_(options_.choices /
                     static_cast<unsigned>(std::max(
                         {options_.prompts.size(), options_.requests.size(), std::size_t{1}}))),
@@ -99,7 +102,8 @@ ChatAnswer::ChatAnswer(Options options, std::shared_ptr<http::Exchange> exchange
 
 ChatAnswer::~ChatAnswer() = default;
 
-// Choices differ by their seeds; without a seed the engine draws one for each.
+// Choices differ by their seeds; without a seed the engine draws one for each. Requests that were
+// given one by one are used once, so they are moved out.
 message::ChatRequest ChatAnswer::request_of(unsigned choice) {
   if (!options_.requests.empty()) return std::move(options_.requests[choice]);
   message::ChatRequest request = *options_.chat;
@@ -110,6 +114,8 @@ message::ChatRequest ChatAnswer::request_of(unsigned choice) {
 
 void ChatAnswer::start(chat::Responder& responder) {
   std::vector<std::shared_ptr<chat::Answer>> answers;
+  // A choice may end, and fail the answer, before the next one is started: the sink is called by
+  // the engine's thread at once.
   while (answers.size() < options_.choices && !is_over()) {
     if (const auto error = start_choice(responder, answers)) {
       refuse(*error);
@@ -134,6 +140,7 @@ void ChatAnswer::start(chat::Responder& responder) {
   }
   for (const auto& answer : unwanted) answer->cancel();
   if (!options_.stream && is_over()) return;
+  // Weak, because the exchange keeps the callbacks and the answer keeps the exchange.
   const std::weak_ptr<ChatAnswer> weak = weak_from_this();
   exchange_->on_closed([weak] {
     if (const auto self = weak.lock()) self->give_up(kClientGone);
@@ -150,6 +157,7 @@ std::optional<ApiError> ChatAnswer::start_choice(
     chat::Responder& responder, std::vector<std::shared_ptr<chat::Answer>>& answers) try {
   const auto choice = static_cast<unsigned>(answers.size());
   auto sink = std::make_shared<ChoiceSink>(shared_from_this(), choice);
+  // The first choice takes the request as it is: no copy for the most common kind of answer.
   const bool is_as_asked = choice == 0 && options_.prompts.empty() && options_.requests.empty();
   auto started = is_as_asked ? responder.start(*options_.chat, std::move(sink))
                              : responder.start(request_of(choice), std::move(sink));
@@ -214,6 +222,8 @@ void ChatAnswer::open() {
   send(std::move(out));
 }
 
+// Takes each event from the engine's threads. What follows from it (another phase, choices to
+// cancel, an ending that takes long) is decided under the lock and done after it.
 void ChatAnswer::on_event(unsigned choice, const message::ChatEvent& event,
                           const std::vector<message::TokenLogprob>& logprobs) {
   if (options_.recording != nullptr) options_.recording->event(choice, event);
@@ -225,6 +235,7 @@ void ChatAnswer::on_event(unsigned choice, const message::ChatEvent& event,
     const std::lock_guard lock(mutex_);
     calls_[choice].add(event);
     const auto* repair = std::get_if<message::Diagnostic>(&event);
+    // This diagnostic is about the engine, not about what the model wrote.
     if (repair != nullptr && repair->code != chat::kTaintUnenforced) {
       metrics_.repaired(options_.model, repair->code);
     }
@@ -233,9 +244,12 @@ void ChatAnswer::on_event(unsigned choice, const message::ChatEvent& event,
       const std::uint64_t prompt = choice % choices_each_ == 0 ? finish->usage.prompt_tokens : 0;
       options_.key.spend(prompt + finish->usage.completion_tokens);
     }
+    // What was made after the answer has ended still counts: the engine has computed it.
     if (!is_running(phase_)) return;
     if (!has_event_) metrics_.first_event(options_.model, Clock::now() - begun_);
     has_event_ = true;
+    // Neither a diagnostic nor a failure opens a stream: an error may still follow, with its own
+    // status.
     const bool is_news = repair == nullptr && (finish == nullptr || !is_failure(finish->reason));
     if (options_.stream && is_news && phase_ == AnswerPhase::starting) enter(AnswerPhase::begun);
     if (options_.stream && is_news && phase_ == AnswerPhase::ready) {
@@ -335,7 +349,7 @@ AnswerPhase ChatAnswer::fail(const ApiError& error, std::string& out) {
   return AnswerPhase::over;
 }
 
-// Call under the lock.
+// Call under the lock. Before the stream is open, its bytes wait in early_.
 void ChatAnswer::write(std::string bytes) {
   if (is_open(phase_)) {
     send(std::move(bytes));
@@ -412,6 +426,8 @@ std::vector<std::shared_ptr<chat::Answer>> ChatAnswer::answers() const {
   return answers_;
 }
 
+// Called by the ticker. A stream that has no event yet is opened for it, since proxies close a
+// connection that stays silent; from then on a failure is an event and not a status.
 void ChatAnswer::keep_alive(Clock::time_point now) {
   const std::lock_guard lock(mutex_);
   const bool may_write = phase_ == AnswerPhase::ready || phase_ == AnswerPhase::open;
@@ -425,6 +441,7 @@ void ChatAnswer::keep_alive(Clock::time_point now) {
   send(std::move(out));
 }
 
+// Ends the answer because the server stops.
 void ChatAnswer::cut(const ApiError& error) {
   unsigned status = 0;
   {
@@ -444,6 +461,7 @@ void ChatAnswer::cut(const ApiError& error) {
   done(status);
 }
 
+// Reports the end once, whichever of the threads comes first.
 void ChatAnswer::done(unsigned status) {
   if (is_reported_.exchange(true)) return;
   if (options_.recording != nullptr) options_.recording->end(status);

@@ -40,6 +40,7 @@ class ChatDecoder : public RequestReader {
  public:
   using RequestReader::RequestReader;
   Result<ChatCompletionRequest, ApiError> run(const Value& body);
+  // For callers that have one tool, or the calls of one message, and no request: the C interface.
   Result<Tool, ApiError> one_tool(const Value& value, const std::string& path) {
     Tool out;
     if (!tool(value, path, out)) return Failure<ApiError>(*std::move(error_));
@@ -191,6 +192,8 @@ constexpr auto kChatFields = joined(kOwnChatFields, kTextFields<ChatDecoder>);
 
 // ---- messages
 
+// Reads the messages in two passes: how old a message is decides what may be left out of it, and
+// that is known once the assistant's last one is.
 bool ChatDecoder::messages(const Value& value) {
   if (!kind(value, Kind::array, "messages")) return false;
   const json::Array& items = *value.if_array();
@@ -214,6 +217,8 @@ bool ChatDecoder::decode_message(const Value& value, const std::string& path, Me
   const Value* role = required(value, path, "role");
   if (role == nullptr) return false;
   if (!kind(*role, Kind::string, in(path, "role"))) return false;
+  // `{"role": "function", "name", "content"}` is the result of an earlier `function_call`, from
+  // before there were ids.
   const bool is_function = *role == Value("function");
   const std::optional<Role> known =
       is_function ? Role::tool : message::role_from_name(*role->if_string());
@@ -243,14 +248,17 @@ bool ChatDecoder::decode_message(const Value& value, const std::string& path, Me
     } else if (member.key == "audio") {
       is_right = leave_out(where, "the model takes text only");
     } else {
+      // A template may read members that we do not know.
       out.extra.set(member.key, member.value);
     }
     if (!is_right) return false;
   }
+  // An assistant that only calls has no content; a tool may have returned nothing.
   const bool may_be_silent = out.role == Role::assistant || out.role == Role::tool;
   return may_be_silent || required(value, path, "content") != nullptr;
 }
 
+// A text, or parts of text, which stay apart: templates may join them in their own way.
 bool ChatDecoder::content(const Value& value, const std::string& path, Message& out) {
   if (const std::string* text = value.if_string()) {
     out.content = *text;
@@ -316,6 +324,8 @@ bool ChatDecoder::tool_calls(const Value& value, const std::string& path, Messag
   return true;
 }
 
+// Reads `{"id", "type": "function", "function": {"name", "arguments"}}`, a custom call or a hosted
+// one. The type may be missing. An id may, too; results then answer calls in their order.
 bool ChatDecoder::tool_call(const Value& value, const std::string& path, message::ToolCall& out) {
   if (!kind(value, Kind::object, path)) return false;
   // Clients that send back what they have read include the index of the stream, and OpenAI's SDK
@@ -412,6 +422,7 @@ bool ChatDecoder::tool(const Value& value, const std::string& path, Tool& out) {
     return false;
   }
   out.raw = value;  // as it came, so that the template sees its other members
+  // `defer_loading` is said to us, not to the model.
   out.raw.if_object()->erase("defer_loading");
   out.raw.find("function")->if_object()->erase("defer_loading");
   return true;
@@ -514,6 +525,7 @@ bool ChatDecoder::bare_function(const Value& value, const std::string& path, Too
   return true;
 }
 
+// The choice for `functions`. "none" without functions asks for nothing.
 bool ChatDecoder::function_call(const Value& value) {
   if (value == Value("auto")) return true;
   if (value == Value("none")) {
@@ -529,6 +541,8 @@ bool ChatDecoder::function_call(const Value& value) {
 // The answer continues the last message, as in vLLM and SGLang.
 bool ChatDecoder::continue_message() {
   if (!continues_message_) {
+    // The two fields of vLLM contradict each other unless exactly one is set, so each combination
+    // has its own error.
     if (adds_generation_prompt_.value_or(true)) return true;
     return fail("invalid_value", "add_generation_prompt",
                 "add_generation_prompt: false is only taken beside continue_final_message: true");
@@ -552,6 +566,8 @@ bool ChatDecoder::continue_message() {
 
 // Checks what depends on several fields.
 bool ChatDecoder::finish() {
+  // An approval continues one answer with its id and its list of calls. Several choices, or the
+  // form without ids, cannot say which call is meant.
   chat_.can_approve = out_.choices == 1 && !out_.has_functions;
   if (out_.has_functions) chat_.parallel_tool_calls = false;  // an answer has room for one call
   if (!choice_fits_tools()) return false;

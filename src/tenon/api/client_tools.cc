@@ -9,6 +9,8 @@ namespace {
 
 using json::Value;
 
+// Types are prefixes, behind which a date stands: "bash_20250124". One schema covers all versions
+// of a tool, so "undo_edit" is among the commands although later versions have it no more.
 constexpr ClientTool kOfMessages[] = {
     {"bash_", "bash", "Runs a command in a shell that stays open between calls, or restarts it",
      R"({"type": "object", "properties": {
@@ -65,6 +67,8 @@ constexpr ClientTool kOfMessages[] = {
          "required": ["action"], "additionalProperties": false})"},
 };
 
+// The last two columns are the type of a call's item, and its member that has the arguments:
+// `{"type": "shell_call", "action": {"commands": [...]}}`.
 constexpr ClientTool kOfResponses[] = {
     {"local_shell", "local_shell", "Runs a program on the user's machine and answers its output",
      R"({"type": "object", "properties": {
@@ -135,6 +139,8 @@ message::Tool function_of(const ClientTool& tool, std::string name) {
   return out;
 }
 
+// The member of a call's item, from the model's arguments. The SDK's type of a local shell's action
+// requires `type`, `command` and `env`, whatever the model wrote.
 Value item_member(const ClientTool& tool, json::Object arguments) {
   if (tool.type != kLocalShell) return arguments;
   json::Object action{{"type", "exec"}};
@@ -144,6 +150,7 @@ Value item_member(const ClientTool& tool, json::Object arguments) {
   return action;
 }
 
+// The other way round, for a call in an earlier turn.
 std::string arguments_of_item(const ClientTool& tool, const json::Object& member) {
   json::Object arguments;
   for (const json::Member& each : member.members()) {

@@ -34,6 +34,13 @@ std::string shortened(std::string_view text, std::size_t most) {
                          std::string(text.substr(text.size() - tail)));
 }
 
+// The conversation as one text for the model that sums it up:
+//   User: Find the bug.
+//
+//   Call: grep {"pattern": "x"}
+//
+//   Result: src/a.cc:7
+// Reasoning is left out; what it led to is said in the messages.
 std::string transcript_of(const ChatRequest& history) {
   std::string text;
   const auto say = [&](std::string_view who, std::string_view what) {
@@ -64,6 +71,7 @@ std::string transcript_of(const ChatRequest& history) {
 
 }  // namespace
 
+// Tools are not offered, so the model can only write text.
 ChatRequest summary_request(const ChatRequest& history, std::size_t max_bytes,
                             std::uint32_t max_tokens) {
   ChatRequest request;

@@ -10,6 +10,14 @@
 #include "tenon/base/utf8.h"
 #include "tenon/http/sse.h"
 
+// How completions are written
+//
+// A request has several prompts, each with several answers ("candidates", `best_of`), of which the
+// likeliest become choices. answers_ has them all: those of the first prompt, then those of the
+// second. In a stream each answer is a choice (best_of is refused there), with a chunk for each
+// event. Offsets of log probabilities count characters from the beginning of the choice's text,
+// which is the prompt if the client asked for an echo.
+//
 namespace tenon::api {
 namespace {
 
@@ -17,6 +25,7 @@ using message::Finish;
 using message::FinishReason;
 using message::TokenLogprob;
 
+// Whether it is a byte of a UTF-8 character behind its first.
 bool continues_character(char byte) {
   return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U;
 }
@@ -83,6 +92,7 @@ json::Value CompletionEncoder::choice(std::size_t index, std::string_view text,
   json::Object out{{"text", text},
                    {"index", static_cast<std::uint64_t>(index)},
                    {"logprobs", std::move(logprobs)},
+                   // A completion has no calls, so every other reason is "stop".
                    {"finish_reason",
                     finish == nullptr ? json::Value() : json::Value(is_cut ? "length" : "stop")}};
   if (head_.token_ids && finish != nullptr && finish->tokens != nullptr) {
@@ -92,6 +102,8 @@ json::Value CompletionEncoder::choice(std::size_t index, std::string_view text,
   return out;
 }
 
+// Four lists of the same length. `offset` is where the first token begins, in characters of the
+// choice's text, and becomes where the next one will.
 json::Value CompletionEncoder::encode_logprobs(const std::vector<TokenLogprob>& logprobs,
                                                std::size_t& offset) const {
   json::Array tokens;
@@ -139,6 +151,7 @@ void CompletionEncoder::add(unsigned answer, const message::ChatEvent& event,
   const bool is_failure = finish != nullptr && (finish->reason == FinishReason::error ||
                                                 finish->reason == FinishReason::cancelled);
   of.note.add(event);
+  // A failure is written by fail(), for all answers at once.
   if (is_failure || (content == nullptr && finish == nullptr && logprobs.empty())) return;
   json::Value tokens;
   if (head_.logprobs && !logprobs.empty()) tokens = encode_logprobs(logprobs, of.offset);

@@ -8,6 +8,14 @@
 #include <unordered_map>
 #include <utility>
 
+// What is taken out of a conversation that has become too long
+//
+// Two clients of this file: Anthropic's `context_management` (apply_edits), which empties old
+// results of tools and old reasoning, and `truncation: auto` of Responses (drop_oldest), which
+// leaves whole messages out. Both keep calls and results together, because a template or an
+// upstream may refuse a result without its call. Counting the tokens of a prompt costs most here,
+// so each function counts as seldom as it can.
+//
 namespace tenon::api {
 namespace {
 
@@ -36,7 +44,8 @@ Names as_set(const std::vector<std::string>& names) {
   return {names.begin(), names.end()};
 }
 
-// A result, and its call: the last one before it with the same id, or null.
+// A result, and its call: the last one before it with the same id, or null. Ids may be used twice
+// in a long conversation.
 struct Use {
   Message* result = nullptr;
   message::ToolCall* call = nullptr;
@@ -54,7 +63,9 @@ std::vector<Use> uses_of(ChatRequest& request) {
   return uses;
 }
 
-// Returns how many uses were cleared.
+// Empties the results of old uses, and their inputs if the edit says so; the newest `keep` stay,
+// and so do those of excluded tools, which do not count. Returns how many uses were cleared.
+// Results that were cleared by an earlier request are not counted again.
 std::uint64_t clear_uses(const ContextEdit& edit, ChatRequest& request) {
   const Names excluded = as_set(edit.excluded);
   const Names input_tools = as_set(edit.input_tools);
@@ -106,6 +117,8 @@ std::uint64_t guessed_tokens(const ChatRequest& request) {
   return bytes_in(request) / 4;
 }
 
+// If it fits without some parts, it fits without more, so a binary search finds how few must go.
+// Each call of fits() tokenises the whole prompt.
 std::size_t drop_oldest(ChatRequest& request,
                         const std::function<bool(const ChatRequest& request)>& fits) {
   const std::vector<Message>& all = request.messages;
@@ -120,6 +133,7 @@ std::size_t drop_oldest(ChatRequest& request,
     if (!is_result) parts.emplace_back();
     parts.back().push_back(i);
   }
+  // The last part, for example a call and its results that the answer goes on from, must stay.
   const bool ends_with_part =
       !parts.empty() && (asked == all.size() || parts.back().front() > asked);
   const std::size_t may_go = parts.size() - (ends_with_part ? 1 : 0);

@@ -19,6 +19,7 @@ ApiError not_here(std::string_view field) {
           .code = "unsupported_parameter"};
 }
 
+// Items get ids as if they were of a response, so that references find out what they are.
 Result<ConversationRequest, ApiError> conversation_in(const ServiceParts& parts, Call& call) {
   const std::string id = random_id("resp_");
   auto request = body_of(call).and_then([&](const json::Value& value) {

@@ -10,6 +10,8 @@
 namespace tenon::api {
 namespace {
 
+// The log probability of every token of a forced option is needed, which only an engine with masks
+// in this process tells.
 void answer_decisions(ServiceParts& parts, Call& call, chat::Model& model,
                       DecisionRequest& request) {
   const engine::Capabilities& engine = model.capabilities();

@@ -10,7 +10,8 @@ json::Value or_null(const std::string& text) {
   return text.empty() ? json::Value() : json::Value(text);
 }
 
-// The path in the client's dialect. A name of `names` is one step of a path, or several.
+// The path in the client's dialect. A name of `names` is one step of a path, or several:
+// "tools[0].function.name" becomes "tools[0].name" by {".function.", "."}.
 std::string own_path(std::string path, std::span<const FieldName> names) {
   for (const FieldName& name : names) {
     const std::size_t at = path.find(name.chat);
@@ -21,6 +22,7 @@ std::string own_path(std::string path, std::span<const FieldName> names) {
 
 }  // namespace
 
+// The words of the SDKs, which choose their exceptions by status and type.
 std::string_view error_type(unsigned status, Dialect dialect) {
   if (dialect == Dialect::anthropic) {
     if (status == 413) return "request_too_large";
@@ -74,6 +76,7 @@ ApiError from_refusal(const chat::Refusal& refusal, std::span<const FieldName> n
   ApiError error{.message = refusal.error.message,
                  .param = own_path(refusal.param, names),
                  .code = ErrorCode::named(refusal.code)};
+  // The sentence begins with the field's name, which is the client's own by now.
   if (!refusal.behind_param.empty()) error.message = error.param + refusal.behind_param;
   return error;
 }

@@ -5,6 +5,12 @@
 
 #include "tenon/base/utf8.h"
 
+// What the rows of a decoder's table are written with
+//
+// A decoder reads one request and stops at its first mistake: fail() keeps that error, and every
+// reader returns its false on to the caller. leave_out() and unknown() are where a strict server
+// and a lenient one differ.
+//
 namespace tenon::api {
 
 using json::Kind;
@@ -46,6 +52,7 @@ bool FieldReader::leave_out(std::string_view path, std::string_view why) {
     constexpr std::size_t kMostOfPath = 200;  // members' names come from the client
     const std::string place = path.size() <= kMostOfPath
                                   ? std::string(path)
+                                  // The cut may fall into a character.
                                   : utf8::sanitized(path.substr(0, kMostOfPath)) + "...";
     left_out_.push_back({.code = std::string(kLeftOut),
                          .message = place + " is left out: " + std::string(why),
@@ -128,6 +135,7 @@ bool FieldReader::one_of(const Value& value, std::string_view path,
   if (std::ranges::find(words, given) != words.end()) return true;
   std::string list;
   for (const std::string_view& word : words) {
+    // "a, b or c"
     if (&word != words.begin()) list += &word + 1 == words.end() ? " or " : ", ";
     list += word;
   }
@@ -151,6 +159,7 @@ bool FieldReader::number(const Value& value, std::string_view path, double least
               std::string(path) + " must be a number from " + range);
 }
 
+// `1.0` and `1e3` are integers, as in JSON Schema; `1.5` and numbers beyond 64 bits are not.
 bool FieldReader::integer(const Value& value, std::string_view path, std::int64_t least,
                           std::int64_t most, std::int64_t& out) {
   if (!kind(value, Kind::number, path)) return false;

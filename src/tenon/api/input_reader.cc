@@ -3,6 +3,10 @@
 #include "tenon/json/value.h"
 #include "tenon/message/message.h"
 
+// The lexer says what each piece of the arguments is. Pieces of the string "input" in the outermost
+// object are decoded at once, so they can be streamed. Until that string begins, everything is kept
+// in written_, because the arguments may turn out to be other JSON, which is itself the input.
+//
 namespace tenon::api {
 
 using json::Token;
@@ -24,6 +28,7 @@ void InputReader::feed(std::string_view arguments, std::string& input) {
     } else if (piece.token == Token::string && key_ == json::quoted(message::kInput)) {
       has_input_ = true;
       written_.clear();
+      // Without the opening quote, which the first piece has; the decoder stops at the closing one.
       for (const char byte : text.substr(piece.begins ? 1 : 0)) decoder_.feed(byte, input);
       is_done_ = piece.ends;
     }

@@ -9,6 +9,15 @@
 #include "tenon/api/kept_query.h"
 #include "tenon/base/ids.h"
 
+// A conversation is one document of the store:
+//
+//     {"conversation": {"id": "conv_...", "created_at", "metadata", ...}, "items": [...]}
+//
+// Every change reads, edits and writes the whole document in one transaction of the store (change),
+// so two responses that end at the same time both get their items in. The document is bounded
+// (kMaxItems, kMaxBytes), and so is the cost of a change. Responses and conversations share the
+// store; their ids differ by the prefix.
+//
 namespace tenon::api {
 namespace {
 
@@ -38,6 +47,7 @@ auto with_id(json::Array& items, std::string_view id) {
   });
 }
 
+// The open parts of a path with two of them, as the Router joins them: "conv_1/msg_2".
 struct ItemPlace {
   std::string conversation;
   std::string_view item;
@@ -99,10 +109,12 @@ Result<Value, ApiError> KeptConversations::create(std::string_view owner, json::
 
 Result<Value, ApiError> KeptConversations::change(std::string_view owner, const std::string& id,
                                                   const Edit& edit) {
+  // The result stays this error if the store has no such document.
   Result<Value, ApiError> result = Failure<ApiError>(no_conversation(id));
   if (store_ == nullptr || !is_id(id)) return result;
   const Status done =
       store_->change(place_in_store(owner, id),
+                     // No value leaves the document as it is.
                      [&](std::optional<std::string> kept) -> std::optional<std::string> {
                        if (!kept) return std::nullopt;
                        auto document = read_document(*kept);
@@ -168,6 +180,7 @@ Result<Value, ApiError> KeptConversations::add(std::string_view owner, const std
   return change(owner, id, [&](Value& document) -> Result<Value, ApiError> {
     json::Array& all = items_in(document);
     all.insert(all.end(), items.begin(), items.end());
+    // The answer lists the added items alone, in their order.
     return page_of_items(items, "order=asc&limit=100");
   });
 }

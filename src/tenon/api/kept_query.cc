@@ -22,7 +22,7 @@ ApiError wrong_query(ErrorCode code, std::string_view param, std::string message
   return {.message = std::move(message), .param = std::string(param), .code = code};
 }
 
-// What the query says about the page.
+// What the query says about the page. As at OpenAI, the newest items come first unless `order=asc`.
 struct Page {
   std::size_t limit = kItems;
   bool is_ascending = false;
@@ -55,6 +55,7 @@ Result<Page, ApiError> page_of(const std::vector<QueryField>& fields) {
 
 }  // namespace
 
+// `?include[]=a&limit=5` has the fields include and limit: some SDKs write lists with brackets.
 Result<std::vector<QueryField>, ApiError> fields_of_query(
     std::string_view query, std::initializer_list<std::string_view> known) {
   std::vector<QueryField> fields;
@@ -112,6 +113,8 @@ Result<Value, ApiError> page_of_items(json::Array items, std::string_view query)
                             {"has_more", rest > page->limit}});
 }
 
+// Each owner of a key has ids of its own: "alice/resp_1". An id of a client that contains a '/'
+// could name another owner's document, so is_kept_id() comes before every look-up.
 std::string place_in_store(std::string_view owner, const std::string& id) {
   return owner.empty() ? id : std::string(owner) + "/" + id;
 }

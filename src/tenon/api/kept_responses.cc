@@ -26,6 +26,7 @@ ApiError wrong(ErrorCode code, std::string_view param, std::string message) {
   return {.message = std::move(message), .param = std::string(param), .code = code};
 }
 
+// A server without a store keeps responses until it ends; clients need them for the next turn.
 std::shared_ptr<store::ResponseStore> or_in_memory(std::shared_ptr<store::ResponseStore> store) {
   if (store != nullptr) return store;
   auto made = store::ResponseStore::open({});
@@ -49,7 +50,8 @@ Result<Value, ApiError> KeptResponses::find(std::string_view owner, const std::s
   return *std::move(document);
 }
 
-// The items are kept as text: as values they would take several times the memory.
+// The items are kept as text: as values they would take several times the memory while the answer
+// is made, which may be minutes.
 std::function<bool(const Value& response)> KeptResponses::keeper(std::string_view owner,
                                                                  const std::string& id,
                                                                  json::Array input) const {
@@ -110,6 +112,8 @@ Result<Value, ApiError> KeptResponses::erase(std::string_view owner, const std::
   return Value(json::Object{{"id", id}, {"object", "response"}, {"deleted", true}});
 }
 
+// A response that is kept is over. One of the background is answered as it is, as OpenAI does for a
+// second cancellation.
 Result<Value, ApiError> KeptResponses::cancel(std::string_view owner, const std::string& id) const {
   auto kept = existing(owner, id);
   if (!kept) return kept;

@@ -13,6 +13,13 @@
 #include "tenon/http/wire.h"
 #include "tenon/json/space.h"
 
+// The file of keys, and what their owners may use
+//
+// A line is `NAME sha256:HASH limit=N...`; keys themselves are never written down. Several lines
+// may have the same name: an owner with several keys, whose limits all keys share. KeyOwner is what
+// requests hold on to. It outlives a reload of the file (go_on_from), so that what an owner has
+// used still counts.
+//
 namespace tenon::api {
 namespace {
 
@@ -39,6 +46,7 @@ std::string_view take_word(std::string_view& line) {
   return word;
 }
 
+// OpenAI's header comes first; Anthropic's SDK sends the other one.
 std::string_view key_of(const http::Request& request) {
   constexpr std::string_view kBearer = "bearer ";
   const std::string_view authorization = request.header("authorization");
@@ -49,6 +57,8 @@ std::string_view key_of(const http::Request& request) {
 }
 
 // A token bucket: it fills evenly and is emptied in lumps. When full it has a minute's worth.
+// `level` may fall below 0, because the tokens of an answer are drawn at its end; the owner then
+// waits longer.
 struct Bucket {
   std::uint64_t per_minute = 0;  // 0: no limit
   double level = 0;
@@ -56,6 +66,7 @@ struct Bucket {
 
   void fill(KeyOwner::Clock::time_point now) {
     const std::chrono::duration<double> passed = now - at;
+    // Times come from several threads, so one may be earlier than the last.
     at = std::max(at, now);
     const auto most = static_cast<double>(per_minute);
     if (passed.count() > 0) level = std::min(most, level + passed.count() * most / 60);
@@ -207,6 +218,8 @@ Status ApiKeys::add_line(std::string_view line) {
   bool is_hash = hash.size() == 2 * key.digest.size();
   for (std::size_t i = 0; is_hash && i < key.digest.size(); ++i) {
     const char* const begin = hash.data() + 2 * i;
+    // from_chars reads upper and lower case; a sign or a space makes it end early, which read.ptr
+    // shows.
     const auto read = std::from_chars(begin, begin + 2, key.digest[i], 16);
     is_hash = read.ec == std::errc() && read.ptr == begin + 2;
   }
@@ -243,6 +256,8 @@ Status ApiKeys::add_line(std::string_view line) {
   return {};
 }
 
+// The digest of the given key is compared with all keys, without leaving at the first match: the
+// time says nothing about how much of a key was right, or which line it is on.
 std::shared_ptr<KeyOwner> ApiKeys::owner_of(const http::Request& request) const {
   const std::string_view given = key_of(request);
   if (given.empty() || given.size() > kMaxKeyBytes) return nullptr;

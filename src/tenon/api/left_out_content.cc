@@ -34,6 +34,7 @@ Content of_data_url(std::string_view url) {
   return {.media_type = head.substr(0, head.find(';')), .data = url.substr(comma + 1)};
 }
 
+// Where each dialect has the file of a part; empty if it has an address or a file's id instead.
 Content content_of(const Value& part) {
   if (const Value* source = present(part, "source")) {  // Messages
     return {.media_type = text_at(*source, "media_type"), .data = text_at(*source, "data")};
@@ -55,7 +56,8 @@ std::size_t number_at(std::string_view bytes, std::size_t at, std::size_t count,
   return number;
 }
 
-// Width and height of a PNG or a GIF, which are in its first bytes.
+// Width and height of a PNG or a GIF, which are in its first bytes: "640x480 ", with a space. Other
+// formats have them further on, or in several places, and are told without.
 std::string size_of(std::string_view base64) {
   constexpr std::size_t kHead = 32;  // characters of base64: 24 bytes
   const std::optional<std::string> bytes = vocab::from_base64(base64.substr(0, kHead));
@@ -87,6 +89,8 @@ std::string plain(std::string_view text) {
 
 }  // namespace
 
+// "[image left out: 640x480 png]", "[file left out: report.pdf]". The text says what was there, so
+// that the model does not believe that it has seen everything.
 std::string left_out_text(std::string_view type, const Value& part) {
   std::string_view what = type;
   if (what.starts_with("input_")) what.remove_prefix(std::string_view("input_").size());

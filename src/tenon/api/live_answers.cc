@@ -15,6 +15,7 @@ namespace {
 // Reports what was left out in the answer's `tenon.repairs`, and in a header, which comes earlier.
 void tell_left_out(Call& call, Asked& asked) {
   if (asked.left_out.empty()) return;
+  // The encoder writes nothing for a diagnostic, and only its note keeps it; no stream is open yet.
   std::string nowhere;
   for (unsigned choice = 0; choice < asked.choices; ++choice) {
     for (const message::Diagnostic& part : asked.left_out) {
@@ -83,6 +84,7 @@ void LiveAnswers::start(Call& call, chat::Model& model, Asked asked) {
   if (recorder_ != nullptr) {
     const http::Request& request = call.exchange->request();
     const auto id = std::ranges::find(call.headers, "x-request-id", &http::Header::name);
+    // Recordings are kept and looked at later, so tokens of servers of tools do not get into them.
     const std::string body = without_secrets(request.body);
     recording = recorder_->begin({.id = id == call.headers.end() ? std::string() : id->value,
                                   .model = model.name(),
@@ -91,6 +93,7 @@ void LiveAnswers::start(Call& call, chat::Model& model, Asked asked) {
                                   .request = body,
                                   .found = asked.found.empty() ? nullptr : &asked.found});
   }
+  // Log probabilities make the end of an answer large.
   Workers& writers = asked.chat.logprobs ? runner_.large() : runner_.quick();
   auto answer = std::make_shared<ChatAnswer>(
       ChatAnswer::Options{.encoder = std::move(asked.encoder),
@@ -115,6 +118,8 @@ void LiveAnswers::start(Call& call, chat::Model& model, Asked asked) {
   answer->start(model);
 }
 
+// The list holds weak pointers, since an answer lives as long as its runs; those that are over are
+// removed whenever the list is read, once a second at least.
 std::vector<std::shared_ptr<ChatAnswer>> LiveAnswers::live() {
   std::vector<std::shared_ptr<ChatAnswer>> live;
   const std::lock_guard lock(mutex_);

@@ -5,6 +5,14 @@
 
 #include "tenon/http/sse.h"
 
+// How a message is written
+//
+// An answer is a list of blocks: text, thinking, calls of the client's tools, and calls of servers
+// with their results. One block is open at a time; open_ says which kind, and an event of another
+// kind closes it. A stream gets the block's start, its deltas and its stop, each with the block's
+// index, and nothing is kept. For a whole answer `out` is null: the blocks are kept with their text
+// and written by whole(). Log probabilities have no place in this dialect.
+//
 namespace tenon::api {
 namespace {
 
@@ -65,7 +73,9 @@ void MessagesEncoder::add_event(const ChatEvent& event, std::string* out) {
   }
 }
 
-// False: it is another event. Calls that wait for an approval have no result.
+// Reads the events of servers of tools; false for all others. The list of a server's tools is read
+// and dropped, since the answer has no block for it. A call that waits for an approval is written
+// without a result, and the answer ends with "pause_turn".
 bool MessagesEncoder::add_server_event(const ChatEvent& event, std::string* out) {
   if (const auto* begin = std::get_if<message::ServerCallBegin>(&event)) {
     if (begin->was_approved) return true;  // it stands in the answer before this one
@@ -121,6 +131,8 @@ void MessagesEncoder::add_text(Kind kind, std::string_view text, std::string* ou
   }
 }
 
+// Begins a block. In a stream its `content_block` has all members, with empty text or input, which
+// the deltas fill.
 void MessagesEncoder::open(Block block, std::string* out) {
   close(out);
   open_ = block.kind;
@@ -226,7 +238,7 @@ json::Value MessagesEncoder::whole(const message::Usage& usage) {
   return answer;
 }
 
-// Without `usage` the message has just begun.
+// Without `usage` the message has just begun, and its usage is the prompt alone.
 json::Value MessagesEncoder::message(json::Array content, const message::Usage* usage) const {
   const bool is_over = usage != nullptr;
   const message::Usage begun{.prompt_tokens = static_cast<std::uint32_t>(prompt_tokens_)};

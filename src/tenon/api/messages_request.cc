@@ -63,6 +63,7 @@ class MessagesDecoder : public RequestReader {
     return fail("thread_unsupported_request", "thread",
                 "thread is not supported: this server keeps no messages, send them all");
   }
+  // For fields of which any kind of value is ignored.
   bool any(const Value&) { return true; }
   bool context_management(const Value& value);
   bool mcp_servers(const Value& value) { return mcp_server_list(value, "mcp_servers"); }
@@ -280,6 +281,7 @@ bool MessagesDecoder::tool_use(const Value& block, const std::string& path, Mess
   return true;
 }
 
+// A call of a server of tools, which ran within an earlier answer.
 bool MessagesDecoder::mcp_use(const Value& block, const std::string& path, Message& out) {
   if (!only(block, path, {"type", "id", "name", "server_name", "input", "cache_control"})) {
     return false;
@@ -297,6 +299,7 @@ bool MessagesDecoder::mcp_use(const Value& block, const std::string& path, Messa
   return true;
 }
 
+// Unlike a client's result it may come late: behind text, or in a later message after an approval.
 bool MessagesDecoder::mcp_result(const Value& block, const std::string& path) {
   if (!only(block, path, {"type", "tool_use_id", "content", "is_error", "cache_control"})) {
     return false;
@@ -326,10 +329,12 @@ bool MessagesDecoder::result_content(const Value& block, const std::string& path
     if (const std::string* all = content->if_string()) {
       message.content = *all;
     } else {
+      // The content of a result is not new to the session, whatever the message is.
       const bool was_past = std::exchange(is_past_, true);
       if (!text_blocks(*content, in(path, "content"), message.parts)) return false;
       is_past_ = was_past;
     }
+    // Either the text or the parts are set, never both.
     if (!message.parts.empty()) message.content.reset();
   }
   if (const Value* failed = present(block, "is_error")) {
@@ -410,6 +415,8 @@ bool MessagesDecoder::text(const Value& block, std::string_view key, const std::
   return true;
 }
 
+// A document's title, context and text become parts of text, in this order. PDFs and images cannot
+// be read: they are left out of an earlier message and refused in a new one.
 bool MessagesDecoder::document(const Value& block, const std::string& path, Parts& parts) {
   for (const std::string_view key : {"title", "context"}) {
     if (present(block, key) != nullptr && !text(block, key, path, parts)) return false;
@@ -436,6 +443,8 @@ bool MessagesDecoder::document(const Value& block, const std::string& path, Part
 
 // ---- tools
 
+// Types name tools that the client runs by Anthropic's definition ("bash_20250124"), sets of a
+// server's tools, and hosted tools. Without a type it is the client's own, with an input_schema.
 bool MessagesDecoder::tool(const Value& value, const std::string& path, Tool& out) {
   if (!kind(value, Kind::object, path)) return false;
   if (const Value* type = present(value, "type"); type != nullptr && *type != Value("custom")) {
@@ -472,6 +481,7 @@ bool MessagesDecoder::tool_choice(const Value& value) {
   const bool is_named = type == "tool";
   if (type == "any" || is_named) chat_.tool_choice.mode = ToolMode::required;
   if (type == "none") chat_.tool_choice.mode = ToolMode::none;
+  // "type" is there anyway; it stands for a member that this kind does not have.
   const std::string_view of_named = is_named ? "name" : "type";
   if (!only(value, "tool_choice", {"type", of_named, "disable_parallel_tool_use"})) return false;
   if (const Value* single = present(value, "disable_parallel_tool_use")) {
@@ -506,6 +516,7 @@ bool MessagesDecoder::thinking(const Value& value) {
                  tokens)) {
       return false;
     }
+    // An adaptive model decides by itself, so a budget beside "adaptive" has no effect.
     if (type == "enabled") chat_.max_reasoning_tokens = static_cast<std::uint32_t>(tokens);
   }
   if (const Value* display = present(value, "display")) {
@@ -528,6 +539,7 @@ bool MessagesDecoder::output_config(const Value& value) {
   return format == nullptr || output_format(*format, "output_config.format");
 }
 
+// Anthropic's format is always strict: the answer fits the schema or ends at max_tokens.
 bool MessagesDecoder::output_format(const Value& value, const std::string& path) {
   if (!kind(value, Kind::object, path)) return false;
   if (!only(value, path, {"type", "schema"})) return false;
@@ -555,6 +567,8 @@ bool MessagesDecoder::context_management(const Value& value) {
   return true;
 }
 
+// Reads one edit of `context_management.edits`. Types have a date: another one may mean something
+// else, so it is left out and reported.
 bool MessagesDecoder::edit(const Value& value, const std::string& path) {
   std::string_view type;
   if (!block_type(value, path, type)) return false;
@@ -581,6 +595,8 @@ bool MessagesDecoder::counted(const Value& value, const std::string& path,
   return true;
 }
 
+// `{"trigger": {"type": "input_tokens", "value": 30000}, "keep": {"type": "tool_uses", "value":
+// 3}}` and what may be left alone. What is missing keeps the defaults of ContextEdit.
 bool MessagesDecoder::uses_edit(const Value& value, const std::string& path, ContextEdit& out) {
   if (!only(value, path,
             {"type", "trigger", "keep", "clear_at_least", "exclude_tools", "clear_tool_inputs"})) {
@@ -607,6 +623,7 @@ bool MessagesDecoder::uses_edit(const Value& value, const std::string& path, Con
   return boolean(*inputs, where, out.clears_all_inputs);
 }
 
+// `{"keep": {"type": "thinking_turns", "value": 2}}`, or "all", as a word or as the type.
 bool MessagesDecoder::thinking_edit(const Value& value, const std::string& path, ContextEdit& out) {
   out.kind = ContextEdit::Kind::thinking;
   out.keep = 1;
@@ -633,6 +650,7 @@ bool MessagesDecoder::finish(bool counts_only) {
 }
 
 Result<MessagesRequest, ApiError> MessagesDecoder::run(const Value& body, bool counts_only) {
+  // Anthropic's clients know the ids of calls by this prefix.
   chat_.call_id_prefix = "toolu_";
   chat_.can_approve = true;
   return outcome(read(body, kMessagesFields) && finish(counts_only), out_);

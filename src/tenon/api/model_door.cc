@@ -19,6 +19,8 @@ void ModelDoor::enter(const std::string& name, Call& call, Use use) {
   go_on(model, call, std::move(use));
 }
 
+// Rendering and starting may wait for an upstream, so such a model has workers of its own, and a
+// slow upstream delays only its own requests.
 void ModelDoor::go_on(const std::shared_ptr<chat::Model>& model, Call& call, Use use) {
   if (!model->capabilities().is_remote) return use(call, *model);
   call.is_apart = true;
@@ -41,6 +43,7 @@ void ModelDoor::wait_for(const std::string& name, Call& call, Use use) {
   those.push_back({std::move(use), std::move(call)});
 }
 
+// Runs on a loader. All calls that have come meanwhile go on from here, or get the same error.
 void ModelDoor::load(const std::string& name) {
   std::shared_ptr<chat::Model> model;  // keeps the model loaded until all calls have begun
   ApiError error = internal_error();

@@ -27,7 +27,9 @@ namespace {
 using json::Value;
 using Keep = std::function<bool(const Value& response)>;
 
-// What it finds it puts into `found`, too, if answers are recorded.
+// Looks up what a request refers to, among what the client's key owns. A replay (`options.found`)
+// has the documents of its recording, which come first. What it finds it puts into `found`, too, if
+// answers are recorded.
 FindResponse finder(const ServiceParts& parts, const Call& call, json::Object* found = nullptr) {
   return [&parts, found,
           owner = call.key.name()](const std::string& id) -> Result<json::Value, ApiError> {
@@ -46,7 +48,9 @@ std::function<std::string(std::string_view)> sealer(const ServiceParts& parts, c
   };
 }
 
-// A function that stores the response and adds new items to its conversation. Null if neither is
+// A function that stores the response and adds new items to its conversation; null if neither is
+// asked for. The items are copied now, since the request is gone by the time of the answer. A
+// conversation that a replay has found is not changed.
 // asked for.
 Keep keeper(ServiceParts& parts, const Call& call, const std::string& id,
             const ResponsesRequest& request) {
@@ -61,6 +65,7 @@ Keep keeper(ServiceParts& parts, const Call& call, const std::string& id,
   return [&parts, owner, name = request.conversation, own = std::move(own),
           store = std::move(store)](const Value& response) {
     const Value* status = response.find("status");
+    // A failed or cancelled response says nothing, so the conversation stays as it was.
     const bool is_answer =
         status != nullptr && (*status == Value("completed") || *status == Value("incomplete"));
     if (is_answer) {
@@ -85,6 +90,7 @@ void truncate(const chat::Model& model, ResponsesRequest& request) {
   const std::uint32_t answer = std::min(request.chat.max_tokens.value_or(context / 4), context / 4);
   const auto fits = [&](const message::ChatRequest& chat) {
     const auto prepared = model.prepare(chat);
+    // Another error is no reason to cut; the answer will report it.
     if (!prepared) return prepared.error().code != "context_length_exceeded";
     return prepared->tokens.size() + answer <= context;
   };
@@ -98,7 +104,10 @@ void truncate(const chat::Model& model, ResponsesRequest& request) {
        .path = "input"});
 }
 
-// Answers the client at once with the response as it begins, or lets it follow the events.
+// Answers the client at once with the response as it begins, or lets it follow the events. The run
+// takes the place of the client's exchange, so the answer is made as if a client read its stream.
+// The order matters: the run is found by its id before it begins, and is removed again if it is
+// refused.
 void answer_in_background(ServiceParts& parts, Call& call, chat::Model& model, Asked asked,
                           const std::string& id, Keep keep) {
   if (!parts.background.has_room()) return respond_error(call, overloaded());
@@ -108,6 +117,7 @@ void answer_in_background(ServiceParts& parts, Call& call, chat::Model& model, A
                                              parts.runner.quick());
   const std::shared_ptr<http::Exchange> client = std::exchange(call.exchange, run);
   const std::string owner(call.key.name());
+  // The events are what is kept, so the answer is a stream even if the client wants none.
   const bool is_stream = std::exchange(asked.stream, true);
   add_left_out(call, asked.left_out);
   std::vector<http::Header> headers = call.headers;
@@ -163,6 +173,8 @@ void responses(ServiceParts& parts, Call& call) {
   });
 }
 
+// Asks the model for a summary of the conversation. The history is cut to what fits: first by a
+// guess of bytes per token, then, if the prompt can be counted, by halves.
 void compact_for(ServiceParts& parts, Call& call, chat::Model& model, const std::string& id,
                  ResponsesRequest& request) {
   constexpr std::uint32_t kSummaryTokens = 1024;
@@ -187,6 +199,7 @@ void compact_for(ServiceParts& parts, Call& call, chat::Model& model, const std:
                       .format = format_name(model),
                       .kept_items = {},
                       .seal = sealer(parts, call)};
+  // The user's own messages stay as they are beside the summary, as at OpenAI.
   for (Value& item : request.input) {
     const Value* role = present(item, "role");
     if (role != nullptr && *role == Value("user")) head.kept_items.push_back(std::move(item));
@@ -200,6 +213,7 @@ void compact_for(ServiceParts& parts, Call& call, chat::Model& model, const std:
 void compact(ServiceParts& parts, Call& call) {
   const std::string id = random_id("resp_");
   auto request = decoded(parts, call, [&](const Value& value, DecodeOptions how) {
+    // The whole conversation is history here: content that cannot be read is left out of it.
     how.is_all_past = true;
     return decode_response(value, id, finder(parts, call), with_seal(parts, call, std::move(how)));
   });
@@ -220,7 +234,9 @@ void input_tokens(ServiceParts& parts, Call& call) {
   });
 }
 
-// A response that is under way, or was until lately, can be followed from any of its events on.
+// A response that is under way, or was until lately, can be followed from any of its events on:
+// with `?stream=true&starting_after=5` by the events after number 5. Without a stream it is told as
+// it is.
 void get_response(ServiceParts& parts, Call& call) {
   const std::string owner(call.key.name());
   const std::string_view query = call.exchange->request().query;
@@ -242,6 +258,7 @@ void get_response(ServiceParts& parts, Call& call) {
   if (!is_stream) {
     Value ended = run->ended();
     if (ended.is_null()) return respond_json(call, run->state());
+    // The store may have dropped it already.
     auto stored = parts.kept.get(owner, call.tail, "");
     return respond_json(call, stored ? *stored : ended);
   }
@@ -261,6 +278,7 @@ void list_input_items(ServiceParts& parts, Call& call) {
                  parts.kept.list_input(call.key.name(), call.tail, call.exchange->request().query));
 }
 
+// A run that is still under way is stopped and not stored.
 void delete_response(ServiceParts& parts, Call& call) {
   const std::string owner(call.key.name());
   const auto run = parts.background.find(owner, call.tail);

@@ -9,6 +9,8 @@ namespace tenon::api {
 namespace {
 
 // The parts of `path` that `route` leaves open, joined by '/'. No value: the path does not match
+// the route. `{name}` may contain slashes, as names of models do ("org/model"); other parts may
+// not.
 // the route.
 std::optional<std::string> open_part(std::string_view route, std::string_view path) {
   const std::size_t open = route.find('{');
@@ -28,6 +30,8 @@ std::optional<std::string> open_part(std::string_view route, std::string_view pa
 
 }  // namespace
 
+// A route that is spelled out goes before one with open parts: "/v1/responses/compact" is no id. If
+// only other methods fit, match.allowed lists them for the answer 405.
 Router::Match Router::find(std::string_view method, std::string_view path) const {
   const bool is_literal = std::ranges::find(routes_, path, &Route::path) != routes_.end();
   Match match;
@@ -45,6 +49,8 @@ Router::Match Router::find(std::string_view method, std::string_view path) const
   return match;
 }
 
+// The spellings of a path that clients make out of a base address:
+//   //v1/models, /v1//models, /v1/v1/models, /models, /api/v1/models -> /v1/models
 std::string canonical_path(std::string path) {
   constexpr std::string_view kTwice = "/v1/v1/";
   constexpr std::string_view kAlias = "/api/v1/";

@@ -10,6 +10,17 @@
 #include "tenon/base/log.h"
 #include "tenon/vocab/spelling.h"
 
+// What clients carry for us
+//
+// Reasoning and summaries that a client keeps are encrypted with AES-256-GCM under a key that the
+// store keeps:
+//
+//     tenon1. base64( nonce, 12 bytes | ciphertext | tag, 16 bytes )
+//
+// The name of the key's owner is authenticated with the text and not part of it, so a text that
+// another client has copied does not open. Nonces are random: 2^32 texts under one key are safe
+// (NIST SP 800-38D, section 8.3).
+//
 namespace tenon::api {
 namespace {
 
@@ -32,7 +43,8 @@ const unsigned char* bytes_of(std::string_view text) {
   return reinterpret_cast<const unsigned char*>(text.data());
 }
 
-// By one of OpenSSL's functions for both ways, which have the same parameters.
+// Feeds data to a cipher; OpenSSL has one function for both ways. With `to` null the data are only
+// authenticated.
 bool update(EVP_CIPHER_CTX* context, std::string_view from, std::string* to) {
   int size = static_cast<int>(from.size());
   unsigned char* const out = to == nullptr ? nullptr : bytes_of(*to);
@@ -53,6 +65,7 @@ std::string random_bytes(std::size_t size) {
   return bytes;
 }
 
+// At most `most` bytes, without a part of a character at the end.
 std::string_view cut_to(std::string_view text, std::size_t most) {
   if (text.size() <= most) return text;
   while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0U) == 0x80U) --most;
@@ -101,6 +114,7 @@ std::string Seal::close(std::string_view owner, std::string_view text) const {
 }
 
 std::optional<std::string> Seal::open(std::string_view owner, std::string_view sealed) const {
+  // Base64 takes 4/3 of the size; the rest is room for nonce, tag and version.
   if (!sealed.starts_with(kVersion) || sealed.size() > 2 * kMaxBytes) return std::nullopt;
   const auto bytes = vocab::from_base64(sealed.substr(kVersion.size()));
   if (!bytes || bytes->size() < kNonceBytes + kTagBytes) return std::nullopt;
@@ -117,6 +131,8 @@ std::optional<std::string> Seal::open(std::string_view owner, std::string_view s
   const bool is_ours =
       context != nullptr &&
       EVP_CipherInit_ex(context.get(), EVP_aes_256_gcm(), nullptr, bytes_of(std::string_view(key_)),
+                        // The text is returned only after the tag has been checked by
+                        // EVP_CipherFinal_ex().
                         bytes_of(nonce), /*enc=*/0) == 1 &&
       update(context.get(), owner, nullptr) && update(context.get(), closed, &text) &&
       EVP_CIPHER_CTX_ctrl(context.get(), EVP_CTRL_GCM_SET_TAG, kTagBytes, tag.data()) == 1 &&

@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::string_view kMask = "***";
 
-// Whether there was anything to mask.
+// Masks what a server of tools is reached with: tokens, keys in its address, values of headers.
+// Returns whether there was anything to mask.
 bool mask(json::Value& server) {
   json::Object* const members = server.if_object();
   if (members == nullptr) return false;
@@ -44,6 +45,8 @@ bool mask(json::Value& server) {
 
 }  // namespace
 
+// The body is only parsed if it can have a server of tools, and is given back as it came if nothing
+// was masked: recordings have the client's own bytes.
 std::string without_secrets(std::string_view body) {
   std::string text(body);
   // The word may be written in escapes.

@@ -47,6 +47,7 @@ std::string request_id(const http::Request& request) {
   return is_fit ? std::string(given) : random_id("req_");
 }
 
+// Anthropic's SDK reads `request-id`, the others `x-request-id`.
 std::vector<http::Header> id_headers(const std::string& id, Dialect dialect) {
   std::vector<http::Header> headers{{"x-request-id", id}};
   if (dialect == Dialect::anthropic) headers.push_back({"request-id", id});
@@ -112,6 +113,8 @@ std::vector<Route> all_routes(ServiceParts& parts) {
   return all;
 }
 
+// `access` is replaced as a whole at a reload. A request uses the one that it began with, so keys
+// and origins do not change in its middle.
 struct Service::Impl {
   explicit Impl(ServiceOptions chosen)
       : access(std::make_shared<const Access>(std::move(chosen.access))),
@@ -180,7 +183,9 @@ void Service::Impl::dispatch(const Access& admitted, Call call) {
   parts.runner.run(match.route->serve, call);
 }
 
-// Why no client, or not this one, may use `route` now.
+// Why no client, or not this one, may use `route` now. A server without keys checks the host and
+// the origin instead: a web page that the user visits could otherwise reach it, also by a name that
+// resolves to this machine (DNS rebinding). With keys that does not matter, as the page has no key.
 std::optional<ApiError> Service::Impl::bar(const Route& route, const Access& admitted,
                                            Call& call) const {
   const http::Request& request = call.exchange->request();
@@ -232,6 +237,8 @@ std::optional<ApiError> Service::Impl::bar(const Route& route, const Access& adm
   return std::nullopt;
 }
 
+// Adds the headers by which browsers let pages of other origins read the answer. Only origins of
+// server.cors_origins get them.
 void Service::Impl::add_cors(const Access& admitted, Call& call) {
   const http::Request& request = call.exchange->request();
   const std::string_view origin = request.header("origin");
@@ -265,12 +272,15 @@ chat::ModelRegistry& Service::models() {
   return impl_->parts.door.models();
 }
 
+// Owners keep what they have used of their limits.
 void Service::set_access(Access access) {
   const std::lock_guard lock(impl_->access_mutex);
   access.keys.go_on_from(impl_->access->keys);
   impl_->access = std::make_shared<const Access>(std::move(access));
 }
 
+// In the order of a request's way: those that wait for a worker, those that wait for a model, those
+// that are being answered. One that moves on meanwhile is met by the next.
 void Service::cut_answers() {
   impl_->parts.runner.cut();
   impl_->parts.door.cut();
@@ -282,6 +292,7 @@ void Service::handle(std::shared_ptr<http::Exchange> exchange) {
   impl_->handle(*access, std::move(exchange));
 }
 
+// For requests of this process itself, which come by no network and need no key.
 void Service::handle_own(std::shared_ptr<http::Exchange> exchange) {
   impl_->handle(Access{}, std::move(exchange));
 }

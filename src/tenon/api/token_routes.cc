@@ -21,6 +21,7 @@ void answer_tokens(Call& call, const chat::Model& model, const TokenizeRequest& 
   const engine::Engine& engine = *model.engine();
   const auto controls = request.parse_special ? vocab::Controls::on : vocab::Controls::off;
   const Status done = engine.tokenizer().encode(request.content, controls, /*at_start=*/true, ids);
+  // The tokenizer gives up at the request's time limit, and this tells that from other failures.
   if (!done && patience::Clock::now() >= patience::current().deadline) {
     return respond_error(call, time_is_up());
   }
@@ -50,6 +51,7 @@ void answer_text(Call& call, const chat::Model& model, const DetokenizeRequest& 
   respond_json(call, json::Object{{"content", utf8::sanitized(bytes)}});
 }
 
+// The model may be left out where the server has one.
 template <class Request, class Answer>
 void convert(ServiceParts& parts, Call& call, Result<Request, ApiError> request, Answer answer) {
   if (!request) return respond_error(call, request.error());

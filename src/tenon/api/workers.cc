@@ -7,6 +7,9 @@
 #include "tenon/base/crash.h"
 #include "tenon/base/log.h"
 
+// Threads that take tasks from one queue. A task that throws is logged and ends alone. stop() drops
+// what waits and joins the threads; later tasks are dropped, too.
+//
 namespace tenon::api {
 
 Workers::Workers(unsigned threads) {
