@@ -19,7 +19,7 @@ using message::Message;
 using message::Role;
 using message::ToolCall;
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 1;  // of to_json()
 
 Failure<Refusal> refused(std::string message, std::string param) {
   return Failure<Refusal>({.error = {Errc::invalid, std::move(message)},
@@ -27,6 +27,7 @@ Failure<Refusal> refused(std::string message, std::string param) {
                            .code = "invalid_value"});
 }
 
+// What a message counts towards Options::max_bytes: its texts, not the objects that hold them.
 std::size_t bytes_of(const Message& message) {
   std::size_t bytes = message.content.value_or("").size() + message.reasoning.size() +
                       message.tool_call_id.size() + message.name.size();
@@ -40,6 +41,7 @@ std::size_t bytes_of(const Message& message) {
   return bytes;
 }
 
+// `"call_1" (read), "call_2" (write)`, for errors.
 std::string ids_of(const std::vector<ToolCall>& calls) {
   std::string ids;
   for (const ToolCall& call : calls) {
@@ -54,6 +56,8 @@ Message result_message(const ToolCall& call, const ToolResult& result) {
   return message;
 }
 
+// Calls of an answer that was cut or cancelled are left out: they may be incomplete, and no result
+// could be given for them.
 ConversationTurn turn_of(const message::Fold& fold) {
   const bool wants_results = fold.finish().reason == FinishReason::tool_calls;
   ConversationTurn turn{.content = fold.message().content,
@@ -93,6 +97,9 @@ void Conversation::reset() {
   for (const Message& message : options_->request.messages) keep(message);
 }
 
+// Appends a message. waiting_ has the calls of the last assistant message without a result, with
+// pointers into the history, whose messages are shared and never move. A message that is no result
+// ends the wait.
 void Conversation::keep(Message message) {
   bytes_ += bytes_of(message);
   message.role == Role::tool ? (void)waiting_.erase(message.tool_call_id) : waiting_.clear();
@@ -186,6 +193,7 @@ Result<ConversationTurn, Refusal> Conversation::ask(std::vector<Message> added,
   message::Fold fold;
   for (bool is_over = false; !is_over;) {
     const bool is_late = options.deadline && std::chrono::steady_clock::now() >= *options.deadline;
+    // Goes on until Finish all the same, which says how much was made before.
     if (is_late || options.cancel.is_cancelled()) (*answer)->cancel();
     for (const message::ChatEvent& event : queue->wait(kMoment)) {
       fold.add(event);

@@ -7,6 +7,11 @@
 
 #include "tenon/format/definition.h"
 
+// The line `made_by` of a recording, written (MadeBy::of) and read (read_made_by): what an answer
+// depends on besides its request and tokens, so that a replay can make the same events. The tables
+// below serve both directions; docs/recording.md lists the members. A name that is changed here
+// makes older recordings unreadable.
+
 namespace tenon::chat {
 namespace {
 
@@ -26,13 +31,14 @@ constexpr YesOrNo kYesOrNo[] = {
     {"normalize", &ModelOptions::normalize},
     {"close_calls", &ModelOptions::close_calls},
 };
+// The options that are yes, no or not set; one that is not set is not written.
 struct Maybe {
   std::string_view name;
   std::optional<bool> ModelOptions::* member;
 };
 constexpr Maybe kMaybe[] = {{"drops_repeats", &ModelOptions::drops_repeats},
                             {"reasoning", &ModelOptions::reasoning}};
-// In the order of the enumerators.
+// In the order of the enumerators, whose number is the index.
 constexpr std::string_view kUnknownTools[] = {"content", "repair", "forward"};
 constexpr std::string_view kOrders[] = {"schema", "any"};
 constexpr std::string_view kTakes[] = {"tokens", "text", "messages"};
@@ -60,6 +66,7 @@ Object options_json(const ModelOptions& options) {
   return all;
 }
 
+// What a replay needs to know of the engine that it stands in for.
 Object engine_json(const engine::Capabilities& engine) {
   return {{"kind", engine.kind},
           {"takes", kTakes[static_cast<std::size_t>(engine.takes)]},
@@ -68,7 +75,9 @@ Object engine_json(const engine::Capabilities& engine) {
           {"knows_controls", engine.knows_controls}};
 }
 
-// A vocabulary is only looked through where that asks no server.
+// Adds the texts of control tokens, and of those that end a turn: the parser of a replay, which has
+// no vocabulary, must tell them from the same text in content. An upstream's vocabulary cannot be
+// looked through, so it is asked about the format's own markers only.
 void add_vocabulary(const engine::Engine& engine, const ModelOptions& options,
                     const format::Format* format, Object& made_by) {
   const vocab::Tokenizer& tokenizer = engine.tokenizer();
@@ -104,6 +113,7 @@ Unexpected unreadable(std::string_view what) {
   return Unexpected(Error{Errc::invalid, "the recording's made_by: " + std::string(what)});
 }
 
+// "" if the member is missing; a fault if it is no string. So it is for the next two.
 Expected<std::string> text_in(const Value& from, std::string_view name) {
   const Value* const value = from.find(name);
   if (value == nullptr) return std::string();
@@ -123,6 +133,7 @@ Expected<std::vector<std::string>> texts_in(const Value& from, std::string_view 
   return texts;
 }
 
+// The index of a word in one of the tables above, which is the number of its enumerator.
 Expected<std::size_t> word_in(const Value& from, std::string_view name,
                               std::span<const std::string_view> words) {
   const auto text = text_in(from, name);
@@ -132,6 +143,7 @@ Expected<std::size_t> word_in(const Value& from, std::string_view name,
   return static_cast<std::size_t>(found - words.begin());
 }
 
+// Yes/no options that are missing keep their defaults: an older recording has fewer of them.
 Status read_options(const Value& from, ModelOptions& options) {
   for (const YesOrNo& one : kYesOrNo) {
     const Value* const value = from.find(one.name);
@@ -168,6 +180,7 @@ std::shared_ptr<const Object> MadeBy::of(const ModelOptions& options, const engi
                                          std::string_view chat_template,
                                          const format::Format* format) const {
   const std::lock_guard lock(mutex_);
+  // Made once for each model: a vocabulary of 100,000 tokens is looked through.
   if (made_ != nullptr) return made_;
   Object made{{"model", options.name}};
   if (!chat_template.empty()) made.set("template", chat_template);

@@ -52,6 +52,7 @@ struct Slot {
   [[nodiscard]] bool is_named(std::string_view name) const {
     return chat::is_named(source.name, source.aliases, name);
   }
+  // A lease may be gone while its answer still runs in the engine, so both count.
   [[nodiscard]] bool is_busy() const {
     return uses->load(std::memory_order_acquire) > 0 || model->stats().unfinished > 0;
   }
@@ -69,6 +70,8 @@ struct Slot {
                                  .is_parallel = format != nullptr && format::info(*format).parallel,
                                  .is_recursive = model->takes_rlm()};
   }
+  // Counters never fall when a model is unloaded and loaded again: past_stats has what earlier
+  // engines counted.
   [[nodiscard]] engine::EngineStats stats() const {
     engine::EngineStats all = past_stats;
     if (model != nullptr) all += model->stats();
@@ -103,6 +106,7 @@ class Waiting {
   std::unique_lock<std::mutex>& lock_;
 };
 
+// Rounded up, so that "needs 5 MiB" never names less than is needed.
 std::string mebibytes(std::uint64_t bytes) {
   constexpr std::uint64_t kMebibyte = 1U << 20U;
   return std::to_string((bytes + kMebibyte - 1) / kMebibyte) + " MiB";
@@ -159,6 +163,7 @@ struct ModelRegistry::Impl {
   std::uint64_t clock = 0;
 };
 
+// Fails if a name or alias of `source` is taken, or if the model could never be loaded.
 Status ModelRegistry::Impl::check(const Slots& among, const ModelSource& source) const {
   std::vector<std::string> names = source.aliases;
   names.push_back(source.name);
@@ -174,6 +179,7 @@ Status ModelRegistry::Impl::check(const Slots& among, const ModelSource& source)
                               ", but all models together may take " + mebibytes(most)});
 }
 
+// Removed models are among them while they are in use: they still take memory.
 std::vector<Slot*> ModelRegistry::Impl::all() {
   std::vector<Slot*> all;
   for (const Slots* const list : {&slots, &removed}) {
@@ -192,7 +198,8 @@ std::shared_ptr<Model> ModelRegistry::Impl::take(Slot& slot) {
   return std::move(slot.model);
 }
 
-// Call under the mutex. Refuses, and changes nothing, if there would not be enough room even
+// Call under the mutex. Finds which idle models must go so that `wanted` fits, those first whose
+// last use is longest ago. Refuses, and changes nothing, if there would not be enough room even
 // without the idle models and those that are loading or leaving.
 Result<ModelRegistry::Impl::Room, Refusal> ModelRegistry::Impl::find_room(const Slot& wanted) {
   std::uint64_t held = 0;   // by all models that are loaded, loading or leaving
@@ -204,6 +211,7 @@ Result<ModelRegistry::Impl::Room, Refusal> ModelRegistry::Impl::find_room(const 
     Slot& slot = *each;
     const std::uint64_t bytes = slot.source.memory_bytes;
     const bool is_going = slot.is_loading || slot.is_leaving;
+    // Models that take no memory here (0), such as those of upstreams, are never in the way.
     if ((slot.model == nullptr && !is_going) || bytes == 0) continue;
     held += bytes;
     if (is_going) {
@@ -226,6 +234,7 @@ Result<ModelRegistry::Impl::Room, Refusal> ModelRegistry::Impl::find_room(const 
                               mebibytes(busy) + " are in use by " + busy_names,
                           "engine_busy");
   }
+  // Only models that come or go are in the way: when they are done, use() looks again.
   if (!fits(busy + going)) return Room{};
   room.is_there = true;
   std::ranges::sort(room.in_the_way, {}, &Slot::last_use);
@@ -263,6 +272,7 @@ Result<std::shared_ptr<Model>, Refusal> ModelRegistry::Impl::exchange(
       self.changed.notify_all();
     }
   } const loading{*this, slot, lock};
+  // From here other calls of use() for this model wait instead of loading it a second time.
   slot.is_loading = true;
   for (Slot* const other : in_the_way) other->is_leaving = true;
   lock.unlock();
@@ -272,6 +282,7 @@ Result<std::shared_ptr<Model>, Refusal> ModelRegistry::Impl::exchange(
     log::error("model '" + slot.source.name + "': " + model.error().message);
     Failure<Refusal> refused = refuse_loading(
         model.error().code, "model '" + slot.source.name + "' could not be loaded", "engine_error");
+    // Clients are told that it failed; the reason, with its paths, is for the log and the operator.
     refused.value().detail = model.error().message;
     return refused;
   }
@@ -306,6 +317,8 @@ Status ModelRegistry::add(std::shared_ptr<Model> model) {
   return replace({}, std::move(one));
 }
 
+// Works on copies of the lists and swaps them at the end, so a fault changes nothing. A model that
+// comes back under its name goes on with the counters of the old one.
 Status ModelRegistry::replace(const std::vector<std::string>& names,
                               std::vector<Addition> additions) {
   const std::lock_guard lock(impl_->mutex);
@@ -341,6 +354,8 @@ Status ModelRegistry::replace(const std::vector<std::string>& names,
   return {};
 }
 
+// Destroys removed models that are no longer used. is_leaving keeps other calls off the slots while
+// the mutex is free.
 std::size_t ModelRegistry::sweep() {
   std::vector<std::shared_ptr<Slot>> idle;
   std::vector<std::shared_ptr<Model>> gone;
@@ -408,6 +423,7 @@ Result<std::shared_ptr<Model>, Refusal> ModelRegistry::use(std::string_view name
                           "engine_error");
   }
   const Waiting waiting(*slot, lock);
+  // Each round may find another state: another call may have loaded the model, or taken the room.
   while (true) {
     if (auto model = impl_->lease_of(*slot)) return model;
     if (!slot->is_loading && !slot->is_leaving) {

@@ -19,6 +19,16 @@
 #include "tenon/chat/model_before.h"
 #include "tenon/engine/run_slot.h"
 
+// How a second answer is asked for
+//
+// Text before the first call goes to the client at once. From the first call on, events are held
+// back, because a call that was shown cannot be taken back. At the end of the answer:
+//  - all calls are valid, or the answer was cut: the held events are given (give_first);
+//  - a call was invalid: an errand asks the model again, with the calls and their faults as
+//    messages (ask_again). If the second answer begins, it replaces the held events
+//    (begin_second); if it fails before that, the client gets the first answer after all.
+// There is no third answer: Second passes on what comes.
+
 namespace tenon::chat {
 namespace {
 
@@ -118,6 +128,7 @@ class Trial final : public message::ChatSinkBefore, public std::enable_shared_fr
   ChatRequest request_;
   std::shared_ptr<message::ChatSink> sink_;
   message::Fold first_;
+  // Events of the first answer from its first call on, which the client has not seen.
   std::vector<std::pair<ChatEvent, std::vector<TokenLogprob>>> held_;
   std::vector<std::string> faults_;  // by call; "": it is valid
   bool has_fault_ = false;
@@ -127,6 +138,7 @@ class Trial final : public message::ChatSinkBefore, public std::enable_shared_fr
   engine::RunSlot<Answer> answer_;
 };
 
+// The sink of the second answer.
 class Second final : public message::ChatSinkBefore {
  public:
   explicit Second(const std::shared_ptr<Trial>& trial) : ChatSinkBefore(trial), trial_(trial) {}
@@ -142,6 +154,7 @@ void Trial::on_event(const ChatEvent& event, const std::vector<TokenLogprob>& lo
   first_.add(event);
   if (std::holds_alternative<message::CallBegin>(event)) faults_.emplace_back();
   const auto* const diagnostic = std::get_if<message::Diagnostic>(&event);
+  // The check of arguments reports a fault behind the call that it is about (chat/turn.cc).
   if (diagnostic != nullptr && diagnostic->code == "invalid_arguments" && !faults_.empty()) {
     faults_.back() = diagnostic->message;
     has_fault_ = true;
@@ -157,9 +170,11 @@ void Trial::on_event(const ChatEvent& event, const std::vector<TokenLogprob>& lo
   if (!is_held) return sink_.reset();
   const bool is_wrong = has_fault_ && finish->reason == FinishReason::tool_calls;
   const auto ask = [self = shared_from_this()] { self->ask_again(); };
+  // This is an engine's thread, which must not ask the model: see Errands.
   if (!is_wrong || !errands_->add(ask)) give_first();
 }
 
+// Gives the client what was held of the first answer, faults and all.
 void Trial::give_first() {
   for (const auto& [event, logprobs] : held_) sink_->on_event(event, logprobs);
   held_.clear();
@@ -256,6 +271,7 @@ class SecondTry final : public ModelBefore {
  public:
   SecondTry(std::shared_ptr<Model> inner, std::chrono::milliseconds time_limit)
       : ModelBefore(std::move(inner)), time_limit_(time_limit) {}
+  // Errands use the model, so they end before it does.
   ~SecondTry() override { errands_->close(); }
   SecondTry(const SecondTry&) = delete;
   SecondTry& operator=(const SecondTry&) = delete;

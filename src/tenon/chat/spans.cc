@@ -11,6 +11,11 @@
 
 #include "tenon/json/value.h"
 
+// Attributes of spans for answers, by the semantic conventions of OpenTelemetry for generative AI
+// (`gen_ai.*`); our own begin with `tenon.`. There are three kinds of spans: an answer of a model
+// (start_in_span), a request that runs tools (agent_span), and a run of a tool (tool_span). Texts
+// of messages are attributes only where the operator allows contents (takes_contents).
+
 namespace tenon::chat {
 namespace {
 
@@ -35,6 +40,7 @@ void set_content(Span& span, std::string_view key, const Value& value) {
   }
 }
 
+// The arguments as JSON; as a string if the model has written no JSON.
 Value arguments_of(const std::string& text) {
   auto parsed = json::parse(text);
   return parsed ? *std::move(parsed) : Value(text);
@@ -62,6 +68,7 @@ Object span_message(const Message& message) {
   return {{"role", message::role_name(message.role)}, {"parts", std::move(parts)}};
 }
 
+// The messages and tools of a request. A continuation has no messages: its text counts as one.
 void set_input(const ChatRequest& request, Span& span) {
   Array messages;
   for (const Message& message : request.messages) messages.emplace_back(span_message(message));
@@ -81,6 +88,7 @@ void set_input(const ChatRequest& request, Span& span) {
   set_content(span, "gen_ai.tool.definitions", std::move(tools));
 }
 
+// The conventions have an attribute only for what the client has set.
 template <class Number>
 void set_if(Span& span, std::string_view key, const std::optional<Number>& value) {
   if (!value) return;
@@ -96,6 +104,7 @@ void set_request(const ChatRequest& request, Span& span) {
   set_if(span, "gen_ai.request.max_tokens", request.max_tokens);
   set_if(span, "gen_ai.request.temperature", sampling.temperature);
   set_if(span, "gen_ai.request.top_p", sampling.top_p);
+  // The conventions have top_k as a floating-point number.
   if (sampling.top_k) span.set("gen_ai.request.top_k", static_cast<double>(*sampling.top_k));
   set_if(span, "gen_ai.request.seed", sampling.seed);
   set_if(span, "gen_ai.request.presence_penalty", sampling.presence_penalty);
@@ -138,6 +147,7 @@ class AnswerSpan final : public message::ChatSinkBefore {
       : ChatSinkBefore(sink), sink_(sink), span_(std::move(span)), keeps_(span_.takes_contents()) {}
   AnswerSpan(const AnswerSpan&) = delete;
   AnswerSpan& operator=(const AnswerSpan&) = delete;
+  // An answer that is dropped before its Finish was cancelled.
   ~AnswerSpan() override {
     if (span_ && span_.text("error.type").empty()) span_.fail("cancelled");
   }
@@ -153,6 +163,7 @@ class AnswerSpan final : public message::ChatSinkBefore {
       return sink_->on_event(event, logprobs);
     }
     end(*finish);
+    // The sink may own this object, so it is released after the last event.
     const auto sink = std::move(sink_);
     sink->on_event(event, logprobs);
   }

@@ -26,6 +26,8 @@ message::Diagnostic diagnostic(std::string_view code, std::string text) {
 // An upstream may write several calls at the same time, but a client is told one after the other:
 // pieces of later calls wait until the present one is over.
 void ToldCalls::feed(const engine::CallPiece& piece, std::vector<ChatEvent>& out) {
+  // More of a call that is over. Spaces are left out; other text is content, behind the present
+  // call.
   if (over_.contains(piece.index)) {
     if (is_blank(piece.arguments)) return;
     if (!std::exchange(has_told_of_more_, true)) {
@@ -81,6 +83,7 @@ void ToldCalls::open_first(std::vector<ChatEvent>& out) {
 // Arguments may come before the name.
 void ToldCalls::take(Call& call, const engine::CallPiece& piece, std::vector<ChatEvent>& out) {
   if (call.name.empty()) call.name = piece.name;
+  // Kept until the name is known, or, for a call that becomes content, until its end.
   if (!call.is_passed || call.is_content) call.arguments += piece.arguments;
   if (call.name.empty()) return;
   std::string_view text = piece.arguments;
@@ -94,7 +97,9 @@ void ToldCalls::take(Call& call, const engine::CallPiece& piece, std::vector<Cha
   // Text after the value is of no use, unless it is only space.
   if (call.misfits.empty()) text.remove_prefix(call.filter.feed(text, copy));
   if (!call.misfits.empty() || !is_blank(text)) call.misfits += text;
+  // Some servers send null for a call without arguments.
   if (!had_begun && copy == "null") copy = "{}";
+  // Holds back the name of a member until its value begins, so that it can be left out.
   copy = call.hold.pass(copy);
   if (!copy.empty()) out.emplace_back(message::CallArguments{.text = std::move(copy)});
 }
@@ -157,13 +162,16 @@ void ToldCalls::end_arguments(bool is_cut, std::vector<ChatEvent>& out) {
   format::JsonFilter& filter = call_.filter;
   bool is_spoilt = !is_cut && filter.status() != Status::done;
   std::string rest;
+  // Nothing came that begins as JSON: no arguments at all, or text that becomes a JSON string.
   if (!filter.has_begun()) {
     is_spoilt = !call_.misfits.empty();
     rest = is_spoilt ? json::quoted(std::exchange(call_.misfits, {})) : "{}";
+    // Cut by a limit: the arguments stay as incomplete as they are, and the event says so.
   } else if (is_cut) {
     filter.finish(rest);
     rest = call_.hold.pass(rest);
     rest += call_.hold.release();
+    // The value is closed where it broke. A member whose value has not begun goes, name and all.
   } else if (is_spoilt) {
     more_ += filter.left_out();
     const bool has_value = filter.is_holding() && !filter.holds_no_number();
@@ -185,6 +193,7 @@ void ToldCalls::end_arguments(bool is_cut, std::vector<ChatEvent>& out) {
   more_ += call_.misfits;
 }
 
+// Content may not come within a call, so it waits for its end.
 void ToldCalls::pass_more(std::vector<ChatEvent>& out) {
   if (is_open_ || more_.empty()) return;
   out.emplace_back(message::ContentDelta{std::exchange(more_, {})});

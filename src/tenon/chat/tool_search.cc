@@ -24,8 +24,8 @@ namespace {
 
 using message::Tool;
 
-constexpr std::size_t kMostFamilyBytes = 12'000;
-constexpr std::size_t kMostQueryWords = 64;
+constexpr std::size_t kMostFamilyBytes = 12'000;  // of names in the description
+constexpr std::size_t kMostQueryWords = 64;       // a query is a model's text, of any length
 
 bool is_lower(char c) {
   return c >= 'a' && c <= 'z';
@@ -41,6 +41,8 @@ bool is_word_byte(char c) {
   return is_lower(c) || is_upper(c) || is_digit(c) || static_cast<unsigned char>(c) >= 0x80;
 }
 
+// "queries" becomes "query", "files" becomes "file"; "class" and "bus" stay. It only has to treat a
+// query and a description alike.
 std::string singular(std::string word) {
   if (word.size() > 4 && word.ends_with("ies")) return word.replace(word.size() - 3, 3, "y");
   if (word.size() > 3 && word.ends_with('s') && !word.ends_with("ss")) word.pop_back();
@@ -64,6 +66,7 @@ void add_parameters(const json::Value& schema, std::string& out, std::size_t dep
   if (const json::Value* const items = schema.find("items")) add_parameters(*items, out, depth + 1);
 }
 
+// "github" of github_list_issues, "list" of listIssues. The first character always belongs to it.
 std::string family_of(std::string_view name) {
   std::size_t end = 1;
   while (end < name.size() && is_word_byte(name[end]) &&
@@ -73,6 +76,7 @@ std::string family_of(std::string_view name) {
   return std::string(name.substr(0, std::min(end, name.size())));
 }
 
+// Tools that the history calls or that tool_choice names: they must stay in the prompt.
 std::set<std::string_view> called_names(const message::ChatRequest& request) {
   std::set<std::string_view> names;
   for (const message::Message& message : request.messages) {
@@ -120,6 +124,8 @@ std::vector<std::string> search_words(std::string_view text) {
       end_word();
       continue;
     }
+    // listIssues is "list", "issues"; in HTTPServer the last capital begins the next word: "http",
+    // "server".
     const bool begins = is_upper(c) && i > 0 && (is_lower(text[i - 1]) || is_digit(text[i - 1]));
     const bool ends_capitals = is_upper(c) && i > 0 && is_upper(text[i - 1]) &&
                                i + 1 < text.size() && is_lower(text[i + 1]);
@@ -130,6 +136,7 @@ std::vector<std::string> search_words(std::string_view text) {
   return words;
 }
 
+// A tool's length is that of its weighted words, as its counts are.
 ToolIndex::ToolIndex(const std::vector<Tool>& tools) {
   std::map<std::string, std::map<std::size_t, double>> counts;
   double all = 0;
@@ -174,6 +181,8 @@ std::vector<std::size_t> ToolIndex::search(std::string_view query, std::size_t m
     const Word* const word = find(text);
     if (word == nullptr) continue;
     const auto with = static_cast<double>(word->uses.size());
+    // The rarer a word is among the tools, the more it counts; `1 +` keeps it above zero for a word
+    // that most tools have.
     const double weight =
         std::log(1 + (static_cast<double>(lengths_.size()) - with + 0.5) / (with + 0.5));
     for (const auto& [tool, count] : word->uses) {
@@ -185,12 +194,15 @@ std::vector<std::size_t> ToolIndex::search(std::string_view query, std::size_t m
   for (std::size_t i = 0; i < scores.size(); ++i) {
     if (scores[i] > 0) found.push_back(i);
   }
+  // Stable: tools with equal scores stay in the order of the request, so results can be repeated.
   std::ranges::stable_sort(found,
                            [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
   if (found.size() > most) found.resize(most);
   return found;
 }
 
+// "github: github_issues github_pulls\nread_file\n". What does not fit becomes "github: 2 tools",
+// and then "and 40 more".
 std::string families_of(const std::vector<Tool>& tools, std::size_t most_bytes) {
   std::vector<std::pair<std::string, std::vector<std::string_view>>> families;  // as they come
   std::map<std::string, std::size_t> places;
@@ -244,6 +256,7 @@ std::shared_ptr<ToolSearch> ToolSearch::of(message::ChatRequest& request,
     };
     return has(request.tools) || has(deferred);
   };
+  // A client may have a tool of this name itself.
   std::string name = "tool_search";
   for (int i = 2; is_taken(name); ++i) name = "tool_search_" + std::to_string(i);
   auto search =
@@ -283,6 +296,7 @@ Expected<ToolOutput> ToolSearch::call(const std::string& /*tool*/, const json::O
   const std::lock_guard lock(mutex_);
   for (const std::size_t i : found) {
     text += "\n" + json::to_string(described(deferred_[i]));
+    // A tool that is found twice is described twice, but added once.
     if (!is_found_[i]) new_ones_.push_back(i);
     is_found_[i] = true;
   }

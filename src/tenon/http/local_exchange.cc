@@ -9,6 +9,11 @@
 
 #include "tenon/base/log.h"
 
+// An exchange without a network, for callers in this process (config/instance.cc, `tenon replay`):
+// the handler writes into a State, and the caller takes pieces from it. It keeps the promises of
+// the server's own exchange (server.cc, answer.cc): one answer, cut if the handler gives up,
+// on_drained once a full queue is empty, on_closed if the caller goes first.
+
 namespace tenon::http {
 
 struct LocalAnswer::State {
@@ -29,6 +34,7 @@ struct LocalAnswer::State {
   std::size_t low_water = 0;
   bool was_high = false;  // low_water was reached since the last on_drained
 
+  // Callbacks are moved out and destroyed without the lock, since what they own may come back here.
   void complete(bool cuts) {
     Callback closed;
     Callback drained;
@@ -49,6 +55,7 @@ class LocalAnswer::Side final : public Exchange {
  public:
   Side(Request request, std::shared_ptr<State> state)
       : request_(std::move(request)), state_(std::move(state)) {}
+  // The handler has dropped the exchange: 500 if it never began, a cut stream if it did not end.
   ~Side() override {
     bool has_begun = false;
     {
@@ -153,6 +160,7 @@ std::optional<std::string> LocalAnswer::take(Wait wait) {
       return !state_->pending.empty() || state_->is_complete || state_->is_cancelled;
     });
     if (!has_come) return std::string();
+    // Pending bytes go before the end, so a caller gets all of a complete answer.
     if (state_->is_cancelled || state_->pending.empty()) return std::nullopt;
     piece.swap(state_->pending);
     if (std::exchange(state_->was_high, false)) drained = state_->on_drained;

@@ -31,10 +31,10 @@ namespace tenon::mcp {
 namespace {
 
 constexpr std::chrono::milliseconds kLongest{24 * 3600 * 1000};  // the caller's limits are shorter
-constexpr std::chrono::milliseconds kGoodbye{1000};
-constexpr std::chrono::seconds kBetweenListening{1};
-constexpr std::size_t kMaxExcerpt = 300;
-constexpr std::ptrdiff_t kMaxUnanswered = 16;  // answers to the server, and notifications
+constexpr std::chrono::milliseconds kGoodbye{1000};   // for the server to take our DELETE
+constexpr std::chrono::seconds kBetweenListening{1};  // at least, between two streams
+constexpr std::size_t kMaxExcerpt = 300;              // bytes of a server's text that are kept
+constexpr std::ptrdiff_t kMaxUnanswered = 16;         // answers to the server, and notifications
 
 /// One HTTP request and its response.
 struct Exchange {
@@ -76,6 +76,7 @@ class HttpTransport final : public Transport {
   HttpTransport(const HttpTransport&) = delete;
   HttpTransport& operator=(const HttpTransport&) = delete;
   ~HttpTransport() override {
+    // Calls are destroyed without the lock: each ends in on_end(), which takes it.
     std::vector<std::unique_ptr<http::Call>> calls;
     bool has_session = false;
     {
@@ -105,6 +106,7 @@ class HttpTransport final : public Transport {
         json::at_pointer(message, "/params/_meta/io.modelcontextprotocol~1protocolVersion");
     exchange->is_modern = version != nullptr && version->if_string() != nullptr;
     if (exchange->is_modern) add_modern_headers(message, *version->if_string(), own);
+    // The trace stands in `_meta` and in the headers, for proxies that read only these.
     for (const char* const name : {"traceparent", "tracestate"}) {
       const json::Value* const field =
           json::at_pointer(message, std::string("/params/_meta/") + name);
@@ -128,6 +130,8 @@ class HttpTransport final : public Transport {
     if (found != exchanges_.end()) gone = std::move((*found)->call);
   }
 
+  // Waits until the server has begun to answer `hello`: requests go over connections of their own
+  // and could otherwise arrive before it.
   void begin(const std::string& version, const json::Value& hello,
              const CallOptions& call) override {
     constexpr std::chrono::milliseconds kMoment{20};
@@ -161,6 +165,8 @@ class HttpTransport final : public Transport {
     return all;
   }
 
+  // The headers by which a proxy can route a message without reading it (2026-07-28): its method,
+  // and the tool, prompt or resource that it names.
   static void add_modern_headers(const json::Value& message, const std::string& version,
                                  std::vector<http::Header>& headers) {
     headers.push_back({"MCP-Protocol-Version", version});
@@ -174,7 +180,8 @@ class HttpTransport final : public Transport {
     add("Mcp-Name", "/params/uri");
   }
 
-  // Opens a stream for messages that the server sends by itself. A server without this answers 405.
+  // Opens a stream for messages that the server sends by itself. A server without this answers 405,
+  // and is not asked again (may_listen_ stays false).
   void listen() {
     {
       const std::lock_guard lock(mutex_);
@@ -206,6 +213,7 @@ class HttpTransport final : public Transport {
     waiting_.push_back({std::chrono::steady_clock::now() + pause, exchange});
     return true;
   }
+  // Continues the broken streams whose pause is over. It runs on the thread of a caller that waits.
   void tend() override {
     std::vector<std::shared_ptr<Exchange>> due;
     {
@@ -225,6 +233,8 @@ class HttpTransport final : public Transport {
     }
   }
 
+  // Begins an HTTP request. Its limits are wide, because callers have limits of their own and a
+  // stream may stay silent for hours; the size of each message is bounded in on_body().
   Status ask(std::string method, std::string body, const std::shared_ptr<Exchange>& exchange,
              std::vector<http::Header> more = {}) {
     const std::int64_t id = exchange->id;
@@ -267,6 +277,7 @@ class HttpTransport final : public Transport {
     return {};
   }
 
+  // The first answer of a server with sessions names the session; every later request repeats it.
   void on_head(Exchange& exchange, unsigned status, const std::vector<http::Header>& fields) {
     exchange.status = status;
     const std::string_view type = http::find_header(fields, "content-type");
@@ -299,6 +310,8 @@ class HttpTransport final : public Transport {
     }
   }
 
+  // One message of the server. The answer to our request may follow notifications on the same
+  // stream.
   void take(Exchange& exchange, const std::string& text) {
     if (text.empty()) return;  // the server only shows that it is alive
     auto message = parse_message(text);
@@ -327,12 +340,16 @@ class HttpTransport final : public Transport {
     if (!message || message->if_object() == nullptr) return false;
     const json::Value* const error = message->find("error");
     if (error == nullptr || error->if_object() == nullptr) return false;
+    // A server that could not read the request has no id to answer with.
     message->if_object()->set("id", exchange.id);
     exchange.is_answered = true;
     handlers_.on_message(*std::move(message));
     return true;
   }
 
+  // The order matters: the error of the body comes before the bare status; a stream that is
+  // continued has not ended; the exchange leaves the list before a handler runs, which may begin
+  // another one.
   void on_end(const std::shared_ptr<Exchange>& exchange, Status end) {
     const unsigned status = exchange->status;
     const bool is_lost = is_session_lost(*exchange);
@@ -379,6 +396,7 @@ class HttpTransport final : public Transport {
     const std::lock_guard lock(mutex_);
     return !session_.empty();
   }
+  // What an error says besides the status: where a redirect leads, what a 401 lacks, or the body.
   static std::string excerpt(const Exchange& exchange) {
     std::string text = exchange.body.substr(0, kMaxExcerpt);
     if (!exchange.location.empty()) return ": its url is " + exchange.location;

@@ -12,12 +12,13 @@
 namespace tenon::mcp {
 namespace {
 
-constexpr std::string_view kServedModern = "2026-07-28";
+constexpr std::string_view kServedModern = "2026-07-28";  // each request names it
 constexpr std::string_view kServedBefore[] = {"2025-11-25", "2025-06-18", "2025-03-26",
                                               "2024-11-05"};
 constexpr std::string_view kServedRevisionKey = "io.modelcontextprotocol/protocolVersion";
 constexpr std::string_view kServedInfoKey = "io.modelcontextprotocol/serverInfo";
 
+// The first four are those of JSON-RPC 2.0, the last two those of 2026-07-28.
 enum ServedCode : int {
   kServedParseError = -32700,
   kServedInvalidRequest = -32600,
@@ -31,10 +32,12 @@ json::Object served_error(ServedCode code, std::string message) {
   return {{"code", static_cast<int>(code)}, {"message", std::move(message)}};
 }
 
+// `member` is "result" or "error".
 json::Object served_reply(const json::Value& id, std::string_view member, json::Object content) {
   return {{"jsonrpc", "2.0"}, {"id", id}, {std::string(member), std::move(content)}};
 }
 
+// "" if there is no such string.
 std::string served_text(const json::Value& object, std::string_view key) {
   const json::Value* member = object.find(key);
   const std::string* text = member == nullptr ? nullptr : member->if_string();
@@ -61,6 +64,8 @@ bool says(std::string_view header, std::string_view text) {
 }
 
 // Why a request of 2026-07-28 is refused for what its headers or its `_meta` say. Empty: it is not.
+// Headers repeat parts of the body so that proxies can route by them. If the two could differ, a
+// proxy would let through what it means to refuse, so a difference is an error.
 json::Object refused_for_form(const http::Request& request, const json::Value& message) {
   const std::string_view revision = request.header("mcp-protocol-version");
   const json::Value* const params = message.find("params");
@@ -90,6 +95,8 @@ json::Object refused_for_form(const http::Request& request, const json::Value& m
   return {};
 }
 
+// An error as the response to a POST, with the id of the message if it has one that can be
+// repeated.
 http::Response refused_post(unsigned status, const json::Value& message, json::Object error) {
   const json::Value* const id = message.if_object() == nullptr ? nullptr : message.find("id");
   const bool has_id = id != nullptr && (id->if_string() != nullptr || id->if_number() != nullptr);
@@ -98,7 +105,8 @@ http::Response refused_post(unsigned status, const json::Value& message, json::O
               served_reply(has_id ? *id : json::Value(), "error", std::move(error)))};
 }
 
-// Whether a POST is of a revision that begins with `initialize`.
+// Whether a POST is of a revision that begins with `initialize`: its header says so, or neither its
+// header nor its `_meta` names a revision, as in `initialize` itself.
 bool is_of_handshake(const http::Request& request, const json::Value& message) {
   const std::string_view revision = request.header("mcp-protocol-version");
   if (std::ranges::find(kServedBefore, revision) != std::end(kServedBefore)) return true;
@@ -181,6 +189,8 @@ std::optional<json::Value> ToolServer::answer(const json::Value& message,
   return answers;
 }
 
+// Answers one message. The checks go from the outside to the inside: what has no id gets no answer
+// at all, what has an id of a wrong type is answered with the id null.
 std::optional<json::Value> ToolServer::answer_one(const json::Value& message,
                                                   const Caller& caller) const {
   if (message.if_object() == nullptr) {
@@ -234,6 +244,7 @@ bool ToolServer::takes_long(const json::Value& message) const {
   return tool != tools_.end() && tool->takes_long;
 }
 
+// The message, if it calls a tool that takes long and is not refused for its headers.
 std::optional<json::Value> ToolServer::long_call(const http::Request& request) const {
   auto message = json::parse(request.body);
   if (!message || !takes_long(*message) || refusal_of_post(request, *message)) return std::nullopt;
@@ -245,7 +256,9 @@ http::Response ToolServer::answer_post(const http::Request& request) const {
   if (!message) return {.body = *answer_text(request.body)};  // an error, with the reason
   if (auto refusal = refusal_of_post(request, *message)) return *std::move(refusal);
   const auto answer = this->answer(*message);
+  // Notifications only. The transport of MCP wants 202 without a body for them.
   if (!answer) return {.status = 202, .body = ""};
+  // 2026-07-28 answers an unknown method with 404; before that every answer of JSON-RPC has 200.
   const json::Value* const code = json::at_pointer(*answer, "/error/code");
   const bool is_unknown = !is_of_handshake(request, *message) && code != nullptr &&
                           *code == json::Value(static_cast<int>(kUnknownMethod));
@@ -263,6 +276,8 @@ ToolServer::Answer ToolServer::result_of(std::string_view method, const json::Va
   return Failure<json::Object>(served_error(kUnknownMethod, "Method not found"));
 }
 
+// The answer to `initialize`: the client's revision if it is known, else our newest one, which the
+// client may refuse.
 json::Object ToolServer::initialized(const json::Value& params) const {
   const std::string asked = served_text(params, "protocolVersion");
   const bool is_known = std::ranges::find(kServedBefore, asked) != std::end(kServedBefore);
@@ -284,6 +299,8 @@ json::Object ToolServer::about() const {
   return about;
 }
 
+// All tools in one page. They only compute: they change nothing and reach no other system, which is
+// what the two hints say.
 json::Object ToolServer::list() const {
   json::Array tools;
   for (const OfferedTool& tool : tools_) {
@@ -297,6 +314,8 @@ json::Object ToolServer::list() const {
   return {{"tools", std::move(tools)}};
 }
 
+// Runs a tool. A tool that fails is a result with `isError`, which a model can read and act on; an
+// error of JSON-RPC says that the call itself was wrong.
 ToolServer::Answer ToolServer::call(const json::Value& params, const Caller& caller) const {
   const std::string name = served_text(params, "name");
   const auto tool = std::ranges::find(tools_, name, &OfferedTool::name);
@@ -309,6 +328,7 @@ ToolServer::Answer ToolServer::call(const json::Value& params, const Caller& cal
   if (arguments == nullptr || arguments->is_null()) arguments = &kNone;
   if (arguments->if_object() == nullptr) return failed_call("arguments must be an object");
   const json::Value* const meta = params.find("_meta");
+  // Without a token the client wants no progress. The views are valid until the tool returns.
   const json::Value* const token = meta == nullptr ? nullptr : meta->find("progressToken");
   const CallWatch watch{
       .cancel = caller.cancel, .tell = [&caller, token](double progress, std::string_view message) {
@@ -322,6 +342,7 @@ ToolServer::Answer ToolServer::call(const json::Value& params, const Caller& cal
   auto result = tool->run(*arguments->if_object(), watch);
   if (!result) return failed_call(result.error().message);
   json::Value structured = *std::move(result);
+  // Clients from before structuredContent (2025-06-18) read the same as text.
   std::string text = json::to_string(structured);
   return json::Object{
       {"content", json::Array{json::Object{{"type", "text"}, {"text", std::move(text)}}}},
