@@ -9,6 +9,7 @@
 namespace tenon::engine {
 namespace {
 
+// A field of the request, the value that counts if it is absent, and the bounds, which are allowed.
 struct Range {
   const char* name;
   double value;
@@ -16,6 +17,7 @@ struct Range {
   double most;
 };
 
+// 0.5 is "0.5", 100 is "100".
 std::string number(double value) {
   std::string text = std::to_string(value);  // always has a decimal point
   text.erase(text.find_last_not_of('0') + 1);
@@ -35,6 +37,7 @@ Unexpected invalid_prompt(std::string message, Errc code = Errc::invalid) {
 }
 
 Status check_sampling(const message::Sampling& sampling, std::size_t vocab_size) {
+  // Values become floats for the sampler, and a larger double would become infinite.
   constexpr double kLargest = std::numeric_limits<float>::max();
   const Range ranges[] = {
       {"temperature", sampling.temperature.value_or(1.0), 0.0, kLargest},
@@ -69,6 +72,7 @@ Status check_sampling(const message::Sampling& sampling, std::size_t vocab_size)
 Status check_request(const GenerateRequest& request, const Capabilities& capabilities,
                      const vocab::Tokenizer& tokenizer) {
   if (request.prompt.empty()) return invalid_prompt("the prompt has no tokens");
+  // One place must be left for the answer.
   if (request.prompt.size() >= capabilities.context_tokens) {
     return invalid_prompt("the prompt has " + std::to_string(request.prompt.size()) +
                               " tokens, but the model's context holds " +
@@ -87,6 +91,7 @@ Status check_request(const GenerateRequest& request, const Capabilities& capabil
     return invalid_field("top_logprobs",
                          "must be between 0 and " + std::to_string(kMaxTopLogprobs));
   }
+  // Engines with masks take compiled grammars, upstreams printed ones.
   const bool is_printed = capabilities.constrained_by != ConstrainedBy::none &&
                           capabilities.constrained_by != ConstrainedBy::masks;
   if ((request.grammar != nullptr && capabilities.constrained_by != ConstrainedBy::masks) ||

@@ -3,6 +3,7 @@
 namespace tenon::engine {
 namespace {
 
+// `other` is the later one: what is true now comes from it, and counters are summed.
 void add(UpstreamStats& to, const UpstreamStats& other) {
   to.is_up = other.is_up;
   to.trouble = other.trouble;
@@ -45,6 +46,8 @@ std::string_view takes_name(Takes takes) {
   return "";
 }
 
+// A model that was loaded again goes on with the counters of its earlier engines, so that they
+// never fall.
 EngineStats& EngineStats::operator+=(const EngineStats& other) {
   decodes += other.decodes;
   decode_nanoseconds += other.decode_nanoseconds;
@@ -72,6 +75,7 @@ EngineStats& EngineStats::operator+=(const EngineStats& other) {
   return *this;
 }
 
+// An engine that is gone has no runs; what it has counted stays.
 void EngineStats::come_to_rest() {
   running = waiting = unfinished = 0;
   for (UpstreamStats& server : upstreams) {

@@ -5,6 +5,8 @@
 
 namespace tenon::engine {
 
+// Absent fields are not sent, so that the server's own defaults count. Only the name of the
+// repetition penalty differs between the servers.
 void set_sampling(json::Object& fields, const message::Sampling& sampling,
                   std::string_view repetition_penalty) {
   const auto set = [&fields](std::string_view name, const auto& value) {
@@ -19,6 +21,7 @@ void set_sampling(json::Object& fields, const message::Sampling& sampling,
   set(repetition_penalty, sampling.repetition_penalty);
 }
 
+// OpenAI's form: {"logit_bias": {"1734": -100}}.
 void set_biases(json::Object& fields, const message::Sampling& sampling) {
   json::Object biases;
   for (const auto& [id, bias] : sampling.logit_bias) biases.set(std::to_string(id), bias);

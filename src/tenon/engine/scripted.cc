@@ -14,12 +14,18 @@
 #include "tenon/engine/run_flags.h"
 #include "tenon/grammar/machine/matcher.h"
 
+// One thread plays all runs: work() takes what start() has put into `incoming`, gives each play
+// with a place its next token when that is due, and sleeps until the next token, deadline or ring.
+// A script is text; its tokens are the bytes of the text, and the texts of control tokens become
+// control tokens.
+
 namespace tenon::engine {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 using message::FinishReason;
 
+// One run.
 struct Play {
   GenerateRequest request;
   std::shared_ptr<EventSink> sink;
@@ -152,6 +158,8 @@ bool ScriptedEngine::Impl::advance(Play& play, Clock::time_point now) {
   return true;
 }
 
+// A script may have text that the grammar forbids. A mask would never let these tokens come, so
+// they are left out.
 void ScriptedEngine::Impl::skip_forbidden(Play& play) {
   if (!play.matcher) return;
   const auto may_come = [&](TokenId id) {
@@ -160,6 +168,7 @@ void ScriptedEngine::Impl::skip_forbidden(Play& play) {
   while (play.next < play.tokens.size() && !may_come(play.tokens[play.next])) ++play.next;
 }
 
+// The script is at its end, but the grammar allows no end here: a model would be cut by its length.
 bool ScriptedEngine::Impl::must_go_on(Play& play) {
   return play.end == FinishReason::stop && play.matcher && !play.matcher->is_finished() &&
          !play.matcher->is_accepting();
@@ -183,6 +192,7 @@ void ScriptedEngine::Impl::finish(Play& play, FinishReason reason, Error error) 
   end.usage.completion_tokens = play.given;
   if (reason == FinishReason::error) end.error = std::move(error);
   end.is_constrained = play.matcher.has_value();
+  // Before the sink hears of it: a run that is destroyed from then on wakes no thread.
   play.flags->is_over = true;
   play.sink->on_end(end);
 }
@@ -259,6 +269,7 @@ Expected<std::unique_ptr<Run>> ScriptedEngine::start(GenerateRequest request,
   if (request.time_limit.count() > 0) play.deadline = now + request.time_limit;
   {
     const std::lock_guard lock(impl_->mutex);
+    // A run counts until its end was told, also while it is only in the queue.
     if (impl_->unfinished >= impl_->capabilities.max_concurrent + impl_->queue_limit) {
       return Unexpected(queue_is_full(impl_->queue_limit));
     }

@@ -7,11 +7,6 @@
 #include "tenon/json/pointer.h"
 #include "tenon/json/space.h"
 
-namespace tenon::repair {
-namespace {
-
-using json::Token;
-using schema::Schema;
 // Repairs the arguments of a call while they are generated. The lexer gives the tokens of the JSON
 // text; a stack of frames knows, for each open array or object, which nodes of the schema apply to
 // it. A schema with anyOf has several ways to be met: a frame keeps all of them and drops those
@@ -24,6 +19,12 @@ using schema::Schema;
 //
 // A repair is made only if the schema refuses the value, the new value fits, and there is exactly
 // one choice. JSON inside a string is repaired by an ArgumentRepairer of its own, up to kMaxLevel.
+
+namespace tenon::repair {
+namespace {
+
+using json::Token;
+using schema::Schema;
 using schema::Type;
 using schema::Types;
 
@@ -37,6 +38,7 @@ bool is_scalar(Token token) {
   return token == Token::string || token == Token::number || token == Token::word;
 }
 
+// At most kMaxTold bytes, cut between two characters.
 std::string shortened(const std::string& value) {
   if (value.size() <= kMaxTold) return value;
   std::size_t end = kMaxTold;
@@ -74,6 +76,8 @@ ArgumentRepairer::ArgumentRepairer(RepairedTool tool)
 
 ArgumentRepairer::ArgumentRepairer(RepairedTool tool, Place root, unsigned level)
     : tool_(std::move(tool)),
+      // Rules are about the fields of the tool's own arguments, not about JSON in one of their
+      // strings.
       rules_(level > 1 ? std::vector<const Rule*>() : tool_.rules->of(tool_.name)),
       root_(std::move(root)),
       level_(level) {}
@@ -81,6 +85,7 @@ ArgumentRepairer::ArgumentRepairer(RepairedTool tool, Place root, unsigned level
 void ArgumentRepairer::feed(std::string_view text, std::string& out) {
   while (!is_broken_) {
     const json::Lexer::Piece piece = lexer_.next(text);
+    // Nothing was read: the text is used up (more), or cannot go on as JSON.
     if (piece.size == 0 && !piece.ends) {
       is_broken_ = piece.verdict != json::Verdict::more;
       break;
@@ -160,6 +165,7 @@ Place ArgumentRepairer::next_place() {
     for (const Nodes& way : frame.ways) choices.push_back(member_of(*tool_.schema, way, frame.key));
     Place place;
     if (!choices.empty()) place = place_of(*tool_.schema, std::move(choices));
+    // A rule gives a type only where the schema is silent, and only to fields of the top level.
     if (place.types != Types::all() || frames_.size() > 1) return place;
     for (const Rule* rule : rules_) {
       if (rule->type && rule->field == frame.key) return {{}, Types(*rule->type), false};
@@ -213,6 +219,8 @@ void ArgumentRepairer::begin_value(Token token, std::string& out) {
   if (is_member) {
     if (is_known(*frame, frame->key)) {
       if (!contains(frame->seen, frame->key)) frame->seen.push_back(frame->key);
+      // The values of known fields are kept as well if the text of a rule names them: "Execute:
+      // ${command}".
       notes_ = frame->noted.size() < kMaxNoted && frames_.size() == 1 && is_referred_to(frame->key);
     } else {
       const bool has_room = frame->noted.size() < kMaxNoted;
@@ -231,8 +239,10 @@ void ArgumentRepairer::begin_value(Token token, std::string& out) {
     return enter(token == Token::begin_object, out);
   }
   in_value_ = true;
+  // The lexer has already counted the bracket that opens the value.
   depth_ = lexer_.depth() - (is_scalar(token) ? 0 : 1);
   passes_ = !is_member_held_ && (place_.is_open || is_allowed(token));
+  // With several ways the value is also read, because it may tell them apart (narrow).
   keeps_ = !passes_ || notes_ || (frame != nullptr && frame->ways.size() > 1);
   value_.clear();
   if (!is_member_held_) pass_pending(out);
@@ -285,6 +295,8 @@ void ArgumentRepairer::narrow(Frame& frame, const std::string& text) {
   frame.items.reset();
 }
 
+// Begins an array or object whose members are looked at. The ways that do not allow its type are
+// left out.
 void ArgumentRepairer::enter(bool is_object, std::string& out) {
   Frame frame{.is_object = is_object, .path = next_path()};
   const Type type = is_object ? Type::object : Type::array;
@@ -351,6 +363,7 @@ bool ArgumentRepairer::is_required(const Frame& frame, std::string_view key) con
   });
 }
 
+// Forbidden by every way: `additionalProperties: false` gives the member a node without types.
 bool ArgumentRepairer::is_forbidden(const Frame& frame, std::string_view key) const {
   return !frame.ways.empty() && std::ranges::all_of(frame.ways, [&](const Nodes& way) {
     const Nodes nodes = member_of(*tool_.schema, way, key);
@@ -390,12 +403,15 @@ std::vector<std::string> ArgumentRepairer::targets_of(const Frame& frame, std::s
   }
   for (const Rule* rule : rules_) {
     const bool is_new = !contains(frame.seen, rule->field) && !contains(targets, rule->field);
+    // `from` counts at the top level, and where the schema lists fields only if it lists this one.
     if (!frame.path.empty() || !is_new || !contains(rule->from, key)) continue;
     if (!has_fields || lists(frame, rule->field)) targets.push_back(rule->field);
   }
   return targets;
 }
 
+// The order matters: a member in another spelling is the field itself, a rule knows more than a
+// default, and what is then still missing gets the schema's default.
 void ArgumentRepairer::finish_object(Frame& frame, std::string& out) {
   place_noted(frame, out);
   if (frames_.size() == 1) apply_rules(frame, out);
@@ -489,6 +505,8 @@ std::optional<std::string> ArgumentRepairer::filled(const Frame& frame,
   }
 }
 
+// For [[rule]] with a value: {"command": "ls"} without the required "description" becomes
+// {"command": "ls", "description": "Execute: ls"}.
 void ArgumentRepairer::apply_rules(Frame& frame, std::string& out) {
   for (const Rule* rule : rules_) {
     if (rule->value.empty() || contains(frame.seen, rule->field)) continue;
@@ -571,6 +589,7 @@ std::string ArgumentRepairer::repaired(const Place& place, const std::string& te
     repairs_.resize(so_far);
   }
   const json::Number* const number = value->if_number();
+  // 3.0 or 3e0 where the schema takes integers only.
   const bool is_integer = number != nullptr && is_of_type && !types.contains(Type::fraction) &&
                           number->text.find_first_of(".eE") != std::string::npos;
   if (!is_integer && holds(text)) return text;
@@ -591,11 +610,15 @@ std::string ArgumentRepairer::repaired(const Place& place, const std::string& te
   if (is_integer) {  // a schema may call 3.0 an integer, but many programs that read it do not
     if (const auto integer = number->to_int64()) candidates.push_back(std::to_string(*integer));
   }
+  // "a" for a list of strings becomes ["a"]. This is tried last: "[1]" in a string is a list
+  // itself.
   const bool is_item = !is_of_type && value->if_array() == nullptr;
   if (types.contains(Type::array) && is_item) candidates.push_back("[" + text + "]");
   for (const std::string& candidate : candidates) {
     std::optional<std::string> better;
     if (candidate.front() == '[' || candidate.front() == '{') {
+      // The value that was in a string may need repairs inside, too; they are dropped if it still
+      // does not fit.
       better = nested(place, candidate, path);
       if (!take_if(better)) better.reset();
     }

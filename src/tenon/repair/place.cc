@@ -3,6 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+// A schema node with allOf, anyOf or oneOf says several things about one value. A "way" is a list
+// of nodes that must all be met: allOf adds its parts to the list, anyOf and oneOf make a copy of
+// the list for each of their parts. {"anyOf": [A, B], "allOf": [C]} has the ways {node, C, A} and
+// {node, C, B}. That oneOf allows exactly one part does not matter here: a value that has been
+// repaired is validated by the whole schema (fits).
+
 namespace tenon::repair {
 namespace {
 
@@ -22,6 +28,8 @@ class Expansion {
 
   // Adds a node and its parts to every way; false: there are too many.
   bool add(NodeId id, std::vector<Nodes>& ways, unsigned depth = 0) {
+    // References may be recursive, and a node that is in a way already is still visited: only these
+    // two limits end that.
     if (depth > kMaxDepth || ++visits_ > kMaxNodes * kMaxWays) return false;
     for (Nodes& way : ways) {
       if (std::ranges::find(way, id) == way.end()) way.push_back(id);
@@ -52,6 +60,7 @@ class Expansion {
   std::size_t visits_ = 0;
 };
 
+// The types of a node, less those that none of its `enum` or `const` values has.
 Types types_of(const Node& node) {
   if (node.values == nullptr) return node.types;
   Types of_values;
@@ -78,6 +87,8 @@ Types types_of(const Schema& schema, const Nodes& way) {
   return types;
 }
 
+// As JSON Schema's applicators say (2020-12, 10.3.2): `properties` and all `patternProperties` that
+// match apply, and `additionalProperties` only if none of them does.
 Nodes member_of(const Schema& schema, const Nodes& way, std::string_view key) {
   Nodes nodes;
   for (const NodeId id : way) {
@@ -87,6 +98,7 @@ Nodes member_of(const Schema& schema, const Nodes& way, std::string_view key) {
     bool is_named = property != nullptr;
     if (is_named) nodes.push_back(property->node);
     for (const schema::PatternProperty& pattern : rules->pattern_properties) {
+      // A pattern over its limits counts as one that does not match.
       if (!pattern.pattern.regex->contains_match(key).value_or(false)) continue;
       is_named = true;
       nodes.push_back(pattern.node);
@@ -115,6 +127,7 @@ Place place_of(const Schema& schema, std::vector<Nodes> choices) {
   Types types;
   for (const Nodes& nodes : choices) {
     const auto ways = ways_of(schema, nodes);
+    // One way that says nothing about the value makes the place open: the value may be anything.
     if (nodes.empty() || !ways) return place;
     for (const Nodes& way : *ways) types = types | types_of(schema, way);
   }

@@ -7,6 +7,10 @@
 #include "tenon/base/toml.h"
 #include "tenon/repair/builtin_rules.h"
 
+// Reads repair.toml, whose language is in docs/repair.md, and answers questions about the names of
+// fields. A key that is not known is an error, so that a misspelt one is not without effect. The
+// lists are short (kMaxItems), so names are searched for one by one.
+
 namespace tenon::repair {
 namespace {
 
@@ -64,6 +68,8 @@ Status keep(Expected<T> read, Into& into) {
   return {};
 }
 
+// One [[rule]]: tools = ["bash"], field = "description", value = "Execute: ${command}". It needs
+// the tools, the field, and one of value, type and from.
 Expected<Rule> rule_of(const Document& document, const Entry& entry) {
   const toml::Table* table = entry.value.if_table();
   if (table == nullptr) return must_be(document, entry, "[[rule]]");
@@ -96,6 +102,7 @@ Expected<Rule> rule_of(const Document& document, const Entry& entry) {
   return rule;
 }
 
+// One [[alias]]: names = ["file", "filePath"], kept as "file", "filepath".
 Expected<std::vector<std::string>> alias_of(const Document& document, const Entry& entry) {
   const toml::Table* table = entry.value.if_table();
   if (table == nullptr) return must_be(document, entry, "[[alias]]");

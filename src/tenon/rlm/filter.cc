@@ -15,6 +15,11 @@
 
 #include "tenon/rlm/spawn.h"
 
+// The filter is made by libseccomp from two lists of names. A call in kAllowed may be made, one in
+// kRefused fails with EPERM, and any other one with ENOSYS. A few calls depend on an argument
+// (clone, prlimit64, ioctl, fcntl) and have rules of their own in make_filter(). check() in
+// worker.py tries what must be impossible whenever a sandbox opens.
+
 namespace tenon::rlm {
 namespace {
 

@@ -8,6 +8,10 @@
 #include "tenon/base/ids.h"
 #include "tenon/message/build.h"
 
+// A session as JSON and back, and the ids of sessions and calls. The id of a call ends with the id
+// of its session, so that a request with results finds its session without any table. The context
+// is not in this JSON: Host stores it as a document of its own.
+
 namespace tenon::rlm {
 namespace {
 

@@ -20,6 +20,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+// Programs are started by vfork and execve, on one thread. vfork copies nothing: the child runs in
+// our memory until execve, so it must not allocate or take a lock. Everything is prepared in a
+// Plan, run_child() makes system calls only, and its error comes back through the Plan.
+
 namespace tenon::rlm {
 namespace {
 

@@ -11,6 +11,10 @@
 #include "tenon/base/utf8.h"
 #include "tenon/rlm/protocol.h"
 
+// What of a request is the question, what is the context, and what is history (task_of); and what a
+// request brings for calls of an earlier answer (results_of). A context that is no text is
+// described to the root model by its shape, because the model never sees the context itself.
+
 namespace tenon::rlm {
 namespace {
 

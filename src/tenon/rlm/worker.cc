@@ -17,6 +17,11 @@
 
 #include "tenon/rlm/worker_impl.h"
 
+// The host's end of the pipes to a worker, and the end of its process. Both pipes are non-blocking:
+// each wait is a poll() of at most kWorkerTick, after which deadline and cancel tokens are checked.
+// receive() keeps bytes that are no whole frame yet in the buffer, so a wait that is over can be
+// taken up again by the next call.
+
 namespace tenon::rlm {
 namespace {
 

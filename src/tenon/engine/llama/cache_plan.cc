@@ -8,6 +8,8 @@
 namespace tenon::engine {
 namespace {
 
+// Tokens for each run in a shared cache, and the memory up to which each run gets a whole context
+// (LlamaOptions::cache_tokens).
 constexpr std::uint64_t kLeastPerRun = 2048;
 constexpr std::uint64_t kCheapBytes = std::uint64_t{512} << 20;
 constexpr std::uint64_t kStep = 256;                           // as libllama rounds
@@ -27,6 +29,8 @@ CachePlan plan_cache(const CacheNeeds& needs) {
     const bool is_cheap = whole * needs.bytes_per_token <= kCheapBytes;
     tokens = is_cheap ? whole : std::max(2 * context, kLeastPerRun * needs.runs);
   }
+  // Room for all: then it is divided, because attention over a run's own part is faster
+  // (llama_decoder.h).
   if (tokens >= whole) return {whole, true};
   return {std::max(in_steps(tokens), context), false};
 }
@@ -49,6 +53,8 @@ std::optional<std::uint64_t> available_memory() {
   std::ifstream info("/proc/meminfo");
   std::string name;
   std::uint64_t kilobytes = 0;
+  // "MemAvailable:   8123456 kB"; the rest of each line is skipped. Not MemFree, which leaves out
+  // what the page cache would give back.
   while (info >> name >> kilobytes) {
     if (name == "MemAvailable:") return kilobytes << 10;
     info.ignore(std::numeric_limits<std::streamsize>::max(), '\n');

@@ -7,6 +7,11 @@
 #include "tenon/base/log.h"
 #include "tenon/grammar/machine/token_set.h"
 
+// The matcher reads each token that was chosen (accept) or forced (take_forced), and masks_ holds
+// the mask of the next token, with those behind a draft after it. For ends_whole, in_time() looks
+// at the answer as it would be with the chosen token and asks the matcher for a way to an end; end_
+// is the way that was found last, and its tokens come if nothing else fits.
+
 namespace tenon::engine {
 namespace {
 
@@ -37,6 +42,7 @@ Constraint::Constraint(std::shared_ptr<grammar::Grammar> grammar, const vocab::T
 
 void Constraint::accept(TokenId token) {
   go_past(token);
+  // The way to an end stays one as long as its own tokens come.
   if (end_ && !end_->empty() && end_->front() == token) {
     end_->erase(end_->begin());
   } else {
@@ -82,6 +88,7 @@ std::optional<TokenId> Constraint::in_time(TokenId chosen, std::size_t most) {
   std::optional<Tokens> after;
   const bool is_far = is_far_from_end(most - 1);
   if (!is_far) after = end_within(most - 1);
+  // The look ahead is taken back: the token is accepted for good only by accept().
   matcher_.rollback(1);
   if (is_far) return chosen;
   if (after) {
@@ -91,6 +98,7 @@ std::optional<TokenId> Constraint::in_time(TokenId chosen, std::size_t most) {
     return chosen;
   }
   if (!keep_end(most)) return chosen;
+  // The answer may end right here, which is the only way that fits.
   if (end_->empty()) return std::nullopt;
   is_steered_ = true;
   return end_->front();

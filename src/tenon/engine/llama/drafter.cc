@@ -17,8 +17,10 @@ void Drafter::guess(std::span<const TokenId> tokens, std::size_t most,
                     std::vector<TokenId>& draft) {
   draft.clear();
   if (tokens.size() < 2) return;
+  // Without the last token: the pair at the end must find its earlier place, and not itself.
   note(tokens.first(tokens.size() - 1));
   const std::size_t end = ends_[place_of(tokens[tokens.size() - 2], tokens.back())];
+  // The place in the table may belong to another pair, so the tokens are compared.
   if (end != 0 && tokens[end - 1] == tokens.back() &&
       tokens[end - 2] == tokens[tokens.size() - 2]) {
     const std::size_t count = std::min({length_, most, tokens.size() - end});
@@ -45,6 +47,9 @@ void Drafter::note(std::span<const TokenId> tokens) {
   }
 }
 
+// A hash table of a power of two with one pair in each place, at least twice as many places as
+// tokens. It is filled anew from the first token on, which costs a constant for each token in the
+// long run.
 void Drafter::grow(std::span<const TokenId> tokens) {
   ends_.assign(std::bit_ceil(2 * tokens.size() + 64), 0);
   noted_ = 0;
@@ -57,6 +62,7 @@ std::size_t Drafter::place_of(TokenId first, TokenId second) const {
   return static_cast<std::size_t>((pair * 0x9E3779B97F4A7C15U) >> 32) & (ends_.size() - 1);
 }
 
+// Sums for a least-squares line through (tokens, seconds), in which older batches weigh less.
 void BatchCost::learn(std::size_t tokens, double seconds) {
   const auto n = static_cast<double>(tokens);
   for (double* sum : {&weight_, &tokens_, &seconds_, &squares_, &products_}) *sum *= kOldBatch;
@@ -73,6 +79,8 @@ bool BatchCost::is_worth(double hope, std::size_t runs) const {
   const double per_token = std::max((weight_ * products_ - tokens_ * seconds_) / spread, 0.0);
   const double fixed = std::max((seconds_ - per_token * tokens_) / weight_, 0.0);
   const auto n = static_cast<double>(std::max<std::size_t>(runs, 1));
+  // A token of a run costs (fixed + per_token * n) / n seconds in a batch for n runs; a guess that
+  // comes true saves that, and each guess costs per_token.
   return hope * (fixed + per_token * n) / n > per_token;
 }
 

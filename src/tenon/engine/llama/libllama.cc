@@ -27,6 +27,7 @@ void end_line(std::string_view text) {
   if (log::is_on(log::Level::debug)) log::debug("libllama: " + std::string(text));
 }
 
+// A line that is longer than the array loses its end.
 void on_log(ggml_log_level level, const char* text, void* /*user*/) {
   if (level != GGML_LOG_LEVEL_CONT) line.level = level;
   for (const char c : std::string_view(text)) {
@@ -39,6 +40,7 @@ void on_log(ggml_log_level level, const char* text, void* /*user*/) {
   }
 }
 
+// Without a guard no caller of ours is prepared, and the process ends as ggml intends.
 void on_abort(const char* message) {
   if (guard != nullptr) throw LlamaAborted(message);
   log::error(std::string("libllama: ") + message);  // ggml aborts when this function returns
@@ -55,6 +57,7 @@ void start_libllama() {
   });
 }
 
+// Half a line of an earlier call is dropped.
 LlamaGuard::LlamaGuard() : outer_(guard) {
   line.size = 0;
   guard = this;

@@ -10,9 +10,15 @@
 
 #include "tenon/base/log.h"
 
+// Calls of libllama, whose failures become values of Decoder::Result. A context can be lost, on an
+// assertion of libllama or where memory ran out; context_ is null then, and the next decode() opens
+// another one (make_room). After that every sequence is empty, and the scheduler computes the
+// tokens again.
+
 namespace tenon::engine {
 namespace {
 
+// Tokens for each sequence of a divided cache at first (llama_decoder.h says why).
 constexpr std::uint32_t kFirstSequenceTokens = 1024;
 
 /// On a CPU, libllama's flash attention goes over the cached tokens one by one, which is slow for
@@ -37,6 +43,7 @@ llama_flash_attn_type flash_attention_for(const llama_model* model, FlashAttenti
   return is_small && !on_gpu ? LLAMA_FLASH_ATTN_TYPE_DISABLED : LLAMA_FLASH_ATTN_TYPE_AUTO;
 }
 
+// How many threads to begin with: other programs may be busy already.
 int first_of(const LlamaDecoder::Options& options) {
   double load = 0;
   if (!options.adapts_threads || ::getloadavg(&load, 1) != 1) return options.threads;
@@ -79,6 +86,7 @@ Status LlamaDecoder::open() {
   llama_context_params params = llama_context_default_params();
   params.n_ctx = opened_tokens_;
   params.n_batch = options_.batch_tokens;
+  // The same as n_batch, so that libllama does not cut a batch into smaller ones.
   params.n_ubatch = options_.batch_tokens;
   params.n_seq_max = options_.sequences;
   params.n_outputs_max = batch_rows();
@@ -89,6 +97,7 @@ Status LlamaDecoder::open() {
   params.type_v = options_.type_v;
   params.kv_unified = !options_.is_divided;
   params.no_perf = true;
+  // Called between two operations of the graph, and only by computation on a CPU (llama.h).
   params.abort_callback = [](void* self) {
     const auto* must_stop = static_cast<LlamaDecoder*>(self)->must_stop_;
     return must_stop != nullptr && (*must_stop)();
@@ -165,6 +174,8 @@ Decoder::Result LlamaDecoder::decode(std::span<const Item> batch,
   }
   must_stop_ = nullptr;
   if (status == 0) return Result::done;
+  // The codes of llama_decode(): 1, no place in the cache for the batch; 2, stopped by the
+  // callback; below 0, an error.
   if (status == 1) return Result::no_room;
   if (status == 2) return Result::interrupted;
   log::error("libllama: decode failed with " + std::to_string(status) + " " + guard.first_error());
@@ -198,6 +209,7 @@ std::span<float> LlamaDecoder::logits(std::size_t index) {
 bool LlamaDecoder::truncate(std::int32_t sequence, std::int32_t from) {
   if (!context_) return true;
   const llama_memory_t memory = llama_get_memory(context_.get());
+  // Models with a recurrent state have only the state at the end, so they cannot forget a part.
   if (llama_memory_seq_rm(memory, sequence, from, -1)) return true;
   llama_memory_seq_rm(memory, sequence, -1, -1);
   return false;

@@ -23,9 +23,18 @@
 #include "tenon/engine/llama/tokenizer.h"
 #include "tenon/vocab/gguf.h"
 
+// load() checks everything that libllama would use unchecked before libllama sees it: our options
+// (check_options), then the header of the file (check_header), which may come from anywhere. It
+// then loads the model, plans the size of the cache (cache_plan.h), and refuses a cache that the
+// memory does not hold, because libllama fills it with zeros and the system would kill us. What is
+// left, a failed assertion or an exception, becomes an error through LlamaGuard. memory_bytes()
+// makes the same plan from the header alone, without loading the model.
+
 namespace tenon::engine {
 namespace {
 
+// The context if the options name none: long ones cost memory for every run, and few requests need
+// them.
 constexpr std::uint32_t kMostDefaultContext = 16384;
 constexpr const char* kAddsSpaceKey = "tokenizer.ggml.add_space_prefix";
 
@@ -91,6 +100,8 @@ Status check_header(const vocab::GgufFile& file) {
   if (!file.string("tokenizer.ggml.model") || file.strings("tokenizer.ggml.tokens").empty()) {
     return refuse(Errc::unsupported, "it has no tokenizer");
   }
+  // One key of the header, without the architecture before it ("llama.block_count"), which may be a
+  // number or a list with one for each layer.
   struct Bound {
     const char* key;
     std::int64_t most;
@@ -120,6 +131,8 @@ Status check_header(const vocab::GgufFile& file) {
 }
 
 /// libllama's message, without the name of its function and without what our message says already.
+/// "llama_model_load: error loading model: unknown model architecture: 'x'" becomes "unknown model
+/// architecture: 'x'".
 std::string reason_of(const LlamaGuard& guard) {
   std::string_view reason = guard.first_error();
   const std::size_t colon = reason.find(": ");
@@ -157,12 +170,16 @@ Expected<ModelPtr> load_model(const LlamaOptions& options) {
     return Unexpected(Error{Errc::limit_exceeded, error.what()});
   }
   const std::string reason = reason_of(guard);
+  // `unsupported` tells the caller that the file is sound, but this libllama does not know its
+  // kind.
   const bool is_unknown = reason.find("unknown model architecture") != std::string::npos ||
                           reason.find("unknown tokenizer") != std::string::npos ||
                           reason.find("unknown pre-tokenizer") != std::string::npos;
   return Unexpected(Error{is_unknown ? Errc::unsupported : Errc::invalid, reason});
 }
 
+// Not embedding models, encoders with decoders (T5), or diffusion models, which compute answers in
+// another way than token by token.
 bool is_generative(const llama_model* model) {
   return llama_model_has_decoder(model) && !llama_model_has_encoder(model) &&
          !llama_model_is_diffusion(model);
@@ -195,6 +212,7 @@ ggml_type ggml_type_of(CacheType type) {
   return kTypes[static_cast<std::size_t>(type)];
 }
 
+// Quantised types store blocks of numbers: q8_0 has 32 numbers in 34 bytes.
 std::uint64_t bytes_of(std::uint64_t numbers, CacheType type) {
   const ggml_type as = ggml_type_of(type);
   return numbers * ggml_type_size(as) / static_cast<std::uint64_t>(ggml_blck_size(as));
@@ -225,6 +243,8 @@ std::uint64_t cache_bytes_per_token(const vocab::GgufFile& file, const LlamaOpti
   const auto of_head = [&](std::string_view key) { return number(key) > 0 ? number(key) : head; };
   std::uint64_t cached_heads = 0;  // summed over all layers
   for (const std::int64_t each : file.integers(prefix + "attention.head_count_kv")) {
+    // The number of heads may differ from layer to layer, then it is a list; layers without
+    // attention have 0.
     cached_heads += static_cast<std::uint64_t>(std::max<std::int64_t>(each, 0));
   }
   if (cached_heads == 0) {
@@ -297,6 +317,7 @@ Expected<std::unique_ptr<LlamaEngine>> load_checked(const LlamaOptions& options)
       model->get(),
       {.cache_tokens = static_cast<std::uint32_t>(cache.tokens),
        .sequences = planned.max_concurrent,
+       // A batch must have a place for one token of each run.
        .batch_tokens = std::max(options.batch_tokens, planned.max_concurrent),
        .threads =
            options.threads > 0 ? options.threads : choose_threads(llama_model_size(model->get())),
@@ -327,6 +348,7 @@ Status check_options(const LlamaOptions& options) {
   if (options.max_concurrent == 0 || options.max_concurrent > most_runs) {
     return refuse("max_concurrent must be between 1 and " + std::to_string(most_runs));
   }
+  // One token would leave no room for an answer; 0 means the default.
   if (options.context_tokens == 1 || options.context_tokens > kMostTokens ||
       options.cache_tokens > kMostTokens) {
     return refuse("context_tokens must be between 2 and " + std::to_string(kMostTokens));

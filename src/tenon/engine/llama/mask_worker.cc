@@ -24,6 +24,7 @@ void MaskWorker::begin(std::span<Constraint* const> constraints) {
   work_came_.notify_one();
 }
 
+// The caller makes masks too, and waits at last for the one that the worker has in hand.
 void MaskWorker::finish() {
   std::unique_lock lock(mutex_);
   while (make_one(lock)) continue;
@@ -34,6 +35,8 @@ void MaskWorker::work() {
   const crash::ThreadStack stack;
   std::unique_lock lock(mutex_);
   while (!is_closing_) {
+    // begin() notifies with to_do_ already set, and make_one() looks at it with the lock, so no
+    // notification is missed.
     if (!make_one(lock)) work_came_.wait(lock);
   }
 }
@@ -44,6 +47,7 @@ bool MaskWorker::make_one(std::unique_lock<std::mutex>& lock) {
   Constraint* const constraint = to_do_.front();
   to_do_ = to_do_.subspan(1);
   ++in_hand_;
+  // Without the lock, so that the other thread takes the next mask meanwhile.
   lock.unlock();
   constraint->prepare_mask();
   lock.lock();

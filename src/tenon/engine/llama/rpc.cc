@@ -28,6 +28,7 @@ Expected<Function*> rpc_function(const char* name) {
   return reinterpret_cast<Function*>(address);
 }
 
+// "10.0.0.2:50052" and "[fe80::1]:50052" pass, "10.0.0.2" and ":50052" do not.
 Status check_endpoint(const std::string& endpoint) {
   const std::size_t colon = endpoint.rfind(':');
   const std::string port = colon == std::string::npos ? "" : endpoint.substr(colon + 1);
@@ -82,6 +83,7 @@ Status run_rpc_worker(const std::string& endpoint, int threads) {
   const auto cores = std::max(1U, std::thread::hardware_concurrency());
   const LlamaGuard guard;
   try {
+    // Returns only if it cannot listen; else it serves until the process ends.
     (*serve)(endpoint.c_str(), /*cache_dir=*/nullptr,
              threads > 0 ? static_cast<std::size_t>(threads) : cores, devices.size(),
              devices.data());

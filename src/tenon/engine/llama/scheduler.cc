@@ -230,6 +230,7 @@ void Scheduler::admit_waiting() {
   const auto runs = [](const Slot& slot) {
     return slot.task != nullptr && !slot.task->is_paused();
   };
+  // The decoder had less room than it says: until a batch has been computed, no task joins.
   if (is_full_ && std::ranges::any_of(slots_, runs)) return;
   std::size_t looks = slots_.size();
   for (auto next = tasks_.begin(); next != tasks_.end();) {

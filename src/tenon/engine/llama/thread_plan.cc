@@ -2,6 +2,11 @@
 
 #include <algorithm>
 
+// A window is a few steps with the same number of rows and threads; steps are compared only by
+// whole windows, because a single one may be slow by chance. settle() takes a window at the present
+// level and may begin trials; end_trial() takes the window of one trial, from more threads to
+// fewer; decide() keeps the fastest level or lets the direction rest.
+
 namespace tenon::engine {
 namespace {
 
@@ -19,6 +24,7 @@ constexpr auto kLongestRest = 120s;
 
 }  // namespace
 
+// 12 threads at most give the levels 1, 3, 6, 12; `first` = 4 begins with 3.
 ThreadPlan::ThreadPlan(int most, int first) {
   for (int threads = std::max(1, most); threads > 1; threads /= 2) levels_.push_back(threads);
   levels_.push_back(1);
@@ -91,6 +97,7 @@ void ThreadPlan::decide(Clock::time_point now) {
   const bool is_faster = static_cast<double>(best_cost_.count()) <
                          kFaster * static_cast<double>(settled_.cost().count());
   if (!is_faster) {
+    // Trials went in one direction only, and best_ is one of them, so it tells which.
     Direction& direction = best_ < level_ ? down_ : up_;
     direction.rest = std::min<Duration>(2 * direction.rest, kLongestRest);
     direction.next = now + direction.rest;
@@ -103,6 +110,7 @@ void ThreadPlan::decide(Clock::time_point now) {
   up_ = {.next = goes_up ? now : now + kFirstRest, .rest = kFirstRest};
 }
 
+// The load average of the last minute says how many cores other programs want.
 int first_threads(int most, int cores, double load) {
   const int busy = static_cast<int>(std::clamp(load, 0.0, 4096.0));
   return std::clamp(cores - busy, 1, std::max(1, most));

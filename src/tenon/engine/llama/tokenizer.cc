@@ -10,6 +10,11 @@
 #include "tenon/base/utf8.h"
 #include "tenon/vocab/added_tokens.h"
 
+// encode() prepares the text (UTF-8, the first space), cuts it where data spells a control token,
+// and cuts long stretches into pieces (encode_long). encode_piece() has libllama make the ids. With
+// controls off the result is checked again (encode_data), because what counts is which ids come
+// out, not which texts went in. For the reasons see tokenizer.h.
+
 namespace tenon::engine {
 namespace {
 
@@ -31,6 +36,7 @@ std::size_t next_character(std::string_view text, std::size_t at) {
   return at;
 }
 
+// Bytes. A cut inside a word may change its tokens, so a piece is long enough for any real word.
 constexpr std::size_t kMostPiece = 4096;
 
 /// How much of `text` to tokenise in one go: at most kMostPiece bytes, if that does not cut a word.
@@ -67,6 +73,7 @@ LlamaTokenizer::LlamaTokenizer(const llama_vocab* vocab, bool adds_space)
       adds_bos_(llama_vocab_get_add_bos(vocab)),
       bos_(if_there(llama_vocab_bos(vocab))),
       eos_(if_there(llama_vocab_eos(vocab))) {
+  // Some files ask for a token that they do not have.
   adds_bos_ = adds_bos_ && bos_;
   read_tokens();
 
@@ -90,6 +97,7 @@ void LlamaTokenizer::read_tokens() {
   std::string piece(64, '\0');
   for (std::size_t i = 0; i < count; ++i) {
     const auto id = static_cast<TokenId>(i);
+    // A negative length is the size that is needed, with its sign turned.
     const auto read = [&] {
       return llama_token_to_piece(vocab_, id, piece.data(), static_cast<std::int32_t>(piece.size()),
                                   /*lstrip=*/0, /*special=*/true);
@@ -109,6 +117,8 @@ void LlamaTokenizer::read_tokens() {
     const auto attributes = static_cast<unsigned>(llama_vocab_get_attr(vocab_, id));
     const bool is_user_defined = (attributes & LLAMA_TOKEN_ATTR_USER_DEFINED) != 0;
     const bool ends = llama_vocab_is_eog(vocab_, id);
+    // Tokens that end generation count as control tokens, whatever the file says of them, and so do
+    // user-defined ones that look like a marker ("<tool_call>").
     if ((attributes & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN)) != 0 || ends ||
         (is_user_defined && vocab::looks_like_marker(bytes(id)))) {
       flags_[i] |= kControl;
@@ -196,6 +206,8 @@ Status LlamaTokenizer::encode_data(std::string_view text, std::vector<TokenId>& 
   if (Status piece = encode_piece(text, false, ids); !piece) return piece;
   const bool is_data =
       std::none_of(ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end(), [this](auto id) {
+        // The token for unknown characters is a control token by its kind, but data may become one:
+        // nothing can be made of it.
         return is_control(id) && (llama_vocab_get_attr(vocab_, id) & LLAMA_TOKEN_ATTR_UNKNOWN) == 0;
       });
   if (is_data) return {};
@@ -228,6 +240,8 @@ Status LlamaTokenizer::encode_piece(std::string_view text, bool parse_controls,
       count = llama_tokenize(vocab_, text.data(), static_cast<std::int32_t>(text.size()),
                              ids.data() + before, static_cast<std::int32_t>(room),
                              /*add_special=*/false, parse_controls);
+      // A negative count is the number of tokens that are needed; the least number says that they
+      // are too many for 32 bits.
       if (count >= 0 || count == std::numeric_limits<std::int32_t>::min()) break;
       room = static_cast<std::size_t>(-static_cast<std::int64_t>(count));
     }

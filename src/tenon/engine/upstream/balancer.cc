@@ -7,6 +7,12 @@
 
 #include "tenon/base/log.h"
 
+// balancer.h has the rules. A server is absent (never met), up, down (left alone for a pause) or on
+// trial (a check has succeeded, and one run decides). Runs are numbered in the order of their
+// choices; Server::since is the last number before the server was left alone or put on trial, so
+// ended() and began() can tell which runs say something about its present state. The beginnings of
+// prompts are remembered as hashes with one bit for each server.
+
 namespace tenon::engine {
 namespace {
 
@@ -92,6 +98,7 @@ void Balancer::joined(std::size_t server, std::uint32_t places) {
   one.next_check = Clock::now() + options_.check_period;
 }
 
+// Up, or on trial with no run under way.
 bool Balancer::is_free(const Server& server) const {
   return server.state == State::up || (server.state == State::trial && server.trial == 0);
 }
@@ -104,6 +111,7 @@ std::size_t Balancer::least_busy(const Servers& among) const {
   std::size_t best = kMaxServers;
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     if (!among[i]) continue;
+    // The server that was chosen longest ago wins a tie, so equal servers take turns.
     const auto rank = [this](std::size_t one) {
       return std::pair(load(one), servers_[one].last_choice);
     };
@@ -127,6 +135,7 @@ Balancer::Servers Balancer::next_one() const {
 // The servers that had the longest beginning of the prompt that any of them had.
 Balancer::Servers Balancer::with_prefix(std::span<const std::uint64_t> prefixes,
                                         const Servers& among) const {
+  // From the longest beginning to the shortest.
   for (; !prefixes.empty(); prefixes = prefixes.first(prefixes.size() - 1)) {
     Servers had;
     for (const Known* const known : {&young_, &old_}) {
@@ -141,6 +150,8 @@ Balancer::Servers Balancer::with_prefix(std::span<const std::uint64_t> prefixes,
 
 void Balancer::remember(std::span<const std::uint64_t> prefixes, std::size_t server) {
   for (const std::uint64_t prefix : prefixes) {
+    // The half that was filled first is dropped as a whole: no order of use is kept, and each
+    // prefix stays for at least as many others as a half holds.
     if (young_.size() >= std::max<std::size_t>(1, options_.max_prefixes / 2)) {
       old_ = std::exchange(young_, {});
     }
@@ -211,6 +222,8 @@ void Balancer::ended(const Ticket& run, End end, const std::string& why, Clock::
       one.stats.trouble = why;
       if (!tells_of_now) return;
       if (one.state == State::up) {
+        // A busy server is not checked, but one that has just failed is, although it has runs
+        // (next_check).
         one.is_suspect = true;
         one.next_check = now;
       }
@@ -235,6 +248,7 @@ void Balancer::ended(const Ticket& run, End end, const std::string& why, Clock::
 // Each pause is twice the one before, up to a limit. The log is told once, when the server goes
 // down, not at each pause.
 void Balancer::leave_alone(Server& server, const std::string& why, Clock::time_point now) {
+  // Runs that fail during the pause do not make it longer.
   if (server.state == State::down && now < server.next_check) return;
   const Clock::duration doubled = std::max<Clock::duration>(options_.first_pause, 2 * server.pause);
   server.pause = std::min<Clock::duration>(doubled, options_.longest_pause);

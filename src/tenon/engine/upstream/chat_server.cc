@@ -39,6 +39,8 @@ using message::Role;
 
 // ---- what is asked --------------------------------------------------------------------------
 
+// Text, parts as the client sent them, or null: an assistant's message with calls may have no
+// content.
 Value content_of(const message::Message& message) {
   if (message.content) return *message.content;
   if (message.parts.empty()) return nullptr;
@@ -157,6 +159,8 @@ void complete_parameters(Value& function) {
   }
 }
 
+// As the client sent it if it came in this dialect (`raw`), so that fields which we do not know are
+// kept.
 Value tool_of(const message::Tool& tool, SentNames& names) {
   if (tool.raw.if_object() != nullptr) {
     Value raw = tool.raw;
@@ -233,6 +237,7 @@ json::Object body_of(const GenerateRequest& request, const std::string& model, b
   set_choice(body, request.sampling);
   set_template_kwargs(body, chat.template_kwargs, is_exo);
   if (!chat.tools.empty()) body.set("tools", list_of(chat.tools, tool_of, names));
+  // EXO has no fields for what follows.
   if (is_exo) return body;
   if (!chat.tools.empty()) {
     if (chat.tool_choice.mode == message::ToolMode::required) {

@@ -12,6 +12,10 @@
 #include "tenon/engine/upstream/remote_tokenizer.h"
 #include "tenon/json/value.h"
 
+// The prompt goes as ids, and tokens come back as text with their ids beside it (return_tokens).
+// RemoteTokenizer knows the texts of the ids, but the text of the answer counts: the server holds
+// back half of a character, and then one event has the text of several tokens.
+
 namespace tenon::engine {
 namespace {
 
@@ -21,6 +25,8 @@ using message::FinishReason;
 // The server's seeds have 32 bits, and the largest one makes it draw a seed.
 constexpr std::uint64_t kSeeds = 0xffffffff;
 
+// The bytes of a token in "completion_probabilities"; its text may be half of a character, which
+// JSON cannot hold.
 std::string bytes_of(const Value& entry) {
   const Value* list = entry.find("bytes");
   if (list == nullptr || list->if_array() == nullptr) return text_at(entry, "/token");
@@ -58,6 +64,7 @@ DeltaReader reader_of(const GenerateRequest& request, const vocab::Tokenizer& to
           seen = std::uint32_t{0}](const Value& chunk) mutable {
     Delta delta;
     Delta::Token token{.bytes = text_at(chunk, "/content")};
+    // The count of the answer so far: its growth is how many tokens this event has.
     const std::uint32_t predicted = count_at(chunk, "/tokens_predicted");
     if (predicted > seen) token.count = predicted - std::exchange(seen, predicted);
     if (const Value* id = json::at_pointer(chunk, "/tokens/0");
@@ -152,6 +159,8 @@ Status LlamaServer::check() const {
   return check_context(remote_->url(), capabilities_.context_tokens, context_in(*props));
 }
 
+// /props has the context, slots and template, /v1/models the size of the vocabulary; the tokenizer
+// then reads the vocabulary itself.
 Status LlamaServer::meet() {
   auto props = remote_->get("/props");
   if (!props) return Unexpected(std::move(props.error()));

@@ -13,6 +13,10 @@
 #include "tenon/engine/upstream/remote.h"
 #include "tenon/json/value.h"
 
+// Ollama takes text and gives text, a JSON object for each line of its answer. `raw` switches its
+// own template off. What ends a turn must be sent as `stop`, since control tokens come as text; the
+// server leaves that text out of the answer.
+//
 // Files and lines refer to the Go module github.com/ollama/ollama v0.17.4.
 namespace tenon::engine {
 namespace {
@@ -82,6 +86,8 @@ class Ollama final : public Engine {
  public:
   Ollama(OllamaOptions options, std::unique_ptr<Remote> remote)
       : options_(std::move(options)), remote_(std::move(remote)) {
+    // Once, when the engine is made: a vocabulary has some hundred thousand tokens, and two or
+    // three that end a turn.
     for (std::size_t i = 0; i < tokenizer().size(); ++i) {
       const auto id = static_cast<TokenId>(i);
       if (tokenizer().ends_generation(id)) stops_.emplace_back(tokenizer().bytes(id));
@@ -134,6 +140,8 @@ Status Ollama::meet() {
   const std::uint32_t trained =
       info == nullptr ? 0 : count_at(*info, "/" + architecture + ".context_length");
   std::uint32_t context = options_.context_tokens;
+  // First the operator's number, then the Modelfile's, then the server's default, which is never
+  // more than the model was trained with.
   if (context == 0) context = configured_context(text_at(*shown, "/parameters"));
   if (context == 0) context = trained == 0 ? kContextTokens : std::min(kContextTokens, trained);
   log::info("Ollama " + text_at(*version, "/version") + " at " + remote_->url() + ": model '" +
@@ -179,6 +187,7 @@ std::string Ollama::body_of(const GenerateRequest& request) const {
       {"options", options_of(request, capabilities_.context_tokens, most, stops)}};
   std::string text = json::to_string(Value(std::move(body)));
   if (request.printed == nullptr) return text;
+  // The schema is JSON text already, and is put in without reading it again.
   text.pop_back();
   return text + ",\"format\":" + *request.printed + "}";
 }

@@ -63,6 +63,7 @@ struct Core {
 
   const std::vector<PoolServer> servers;
   const Balancer::Options options;
+  // Set when the pool closes: waits for servers end with it.
   const CancelToken closed;
   Balancer balancer;
   std::vector<std::atomic<Engine*>> engines;  // null: not connected yet
@@ -115,6 +116,7 @@ Status PoolTokenizer::encode(std::string_view text, vocab::Controls controls, bo
       const std::size_t at = (last + i) % count;
       const Engine* const engine = core_.engines[at].load(std::memory_order_acquire);
       if (engine == nullptr || core_.balancer.is_up(at) != is_up) continue;
+      // A server that failed may have added some ids.
       ids.resize(size);
       done = engine->tokenizer().encode(text, controls, at_start, ids);
       if (done || done.error().code != Errc::unavailable) {
@@ -224,6 +226,7 @@ Status Attempts::launch() {
       run_.attach(*std::move(run), attempt);
       return {};
     }
+    // An error of another kind is the request's, and would come from every server.
     const bool is_its_fault = run.error().code == Errc::unavailable;
     core_.balancer.ended(ticket_, is_its_fault ? Balancer::End::failed : Balancer::End::unsent,
                          run.error().message, Clock::now());
@@ -292,6 +295,7 @@ void Attempts::tell(const RunEnd& end) {
 // Whether the run was launched again. A run that fails after its first token is not.
 bool Attempts::goes_on_elsewhere(const RunEnd& end) {
   if (pending_ == nullptr || end.reason != FinishReason::error) return false;
+  // The destructor waits for this lock before engines go; launch() below calls one.
   const std::shared_lock open(core_.closing_mutex);
   if (core_.is_closing) return false;
   if (run_.is_cancelled()) return false;

@@ -138,6 +138,7 @@ namespace {
 // A client's request waits while a question is asked, so it is short.
 constexpr std::chrono::seconds kQuestionLimit{5};
 constexpr std::chrono::milliseconds kLook{20};  // between looks at whether the wait is cancelled
+// Bytes of an error's body that are kept: enough for any message.
 constexpr std::size_t kMaxErrorBytes = std::size_t{64} << 10;
 constexpr std::size_t kMaxLineBytes = http::SseDecoder::kDefaultMaxEventBytes;
 constexpr std::size_t kMaxDocumentBytes = std::size_t{64} << 20;
@@ -192,12 +193,14 @@ std::uint32_t retry_after_of(const std::vector<http::Header>& headers) {
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(*then - now, 0, UINT32_MAX));
 }
 
+// The message in an error's body; "" for a page of HTML or an empty body.
 std::string said_in(std::string_view body) {
   const auto document = json::parse(body);
   return document ? fault_in(*document).said : std::string();
 }
 
 // The host in `url`, with its port.
+// "http://10.0.0.5:8000/v1" gives "10.0.0.5:8000".
 std::string authority_in(const std::string& url) {
   const std::string::size_type scheme = url.find("://");
   const std::string::size_type begin = scheme == url.npos ? 0 : scheme + 3;
@@ -239,6 +242,8 @@ std::string without_address(std::string message, const std::string& url) {
         ++end;
         while (end < message.size() && is_digit(message[end])) ++end;
       }
+      // An address at the beginning is a heading ("10.0.0.5:8000: refused"), and is taken away with
+      // its colon.
       const bool begins = begin == 0 && std::string_view(message).substr(end).starts_with(": ");
       const std::string_view instead = begins ? std::string_view() : kInstead;
       message.replace(begin, end - begin + (begins ? 2 : 0), instead);
@@ -309,6 +314,7 @@ class Generation {
     retry_after_s_ = retry_after_of(headers);
     type_ = http::find_header(headers, "content-type");
     const std::string_view coding = http::find_header(headers, "content-encoding");
+    // A chat server that cannot stream answers with one document.
     is_document_ = framing_ == Framing::chat && type_.starts_with("application/json");
     if (status == 200 && !coding.empty() && coding != "identity") {
       failure_ = unavailable("the answer is compressed ('" + std::string(coding) +
@@ -334,6 +340,7 @@ class Generation {
     } else {
       on_stream(bytes);
     }
+    // Looked at when bytes come: a server that sends nothing at all reaches the client's own limit.
     if (Clock::now() - moved_at_.load(std::memory_order_relaxed) < idle_limit_) return;
     fail(unavailable("nothing of the answer has come for too long"));
   }
@@ -359,7 +366,9 @@ class Generation {
 
  private:
   using Clock = std::chrono::steady_clock;
+  // Pieces may be so many silence limits apart, as long as keep-alive bytes come in between.
   static constexpr int kIdleSilences = 5;
+  // The end of the stream is kept for said_last().
   static constexpr std::size_t kLastBytes = 4096;
 
   static std::uint32_t known_tokens(const GenerateRequest& request) {
@@ -527,6 +536,8 @@ class Generation {
   }
 
   message::Usage usage() const {
+    // What has come since the server last counted. A server that counts at the end leaves nothing
+    // here; one that never counts leaves all of it.
     std::uint32_t more = seen_;
     if (!is_by_token_) {
       more = std::max(more, static_cast<std::uint32_t>(seen_bytes_ / kMostBytesPerToken));
@@ -574,6 +585,7 @@ class RemoteRun final : public Run {
  public:
   RemoteRun(std::shared_ptr<Generation> generation, std::unique_ptr<http::Call> call)
       : generation_(std::move(generation)), call_(std::move(call)) {}
+  // Destroying call_ cancels the request; the flag makes its end `cancelled`, not an error.
   ~RemoteRun() override { generation_->is_cancelled = true; }
   RemoteRun(const RemoteRun&) = delete;
   RemoteRun& operator=(const RemoteRun&) = delete;

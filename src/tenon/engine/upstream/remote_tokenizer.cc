@@ -8,6 +8,16 @@
 #include "tenon/base/utf8.h"
 #include "tenon/vocab/added_tokens.h"
 
+// create() reads the texts of all tokens (read_pieces). encode() answers from `known_`, or asks:
+// text of the template with control tokens on (encode_template), data with them off (encode_data).
+// The server does not say what a control token is, so learn_kinds() finds out by asking for the
+// token's own text both ways. What comes out of data is checked against that knowledge, and text
+// that spells a control token is sent in parts.
+//
+// Keys of `known_` begin with '+' for the template, '-' for data, and '?' for a text that was asked
+// for because it may be a marker. Entries of data are dropped when a new control token is found
+// (set_kind), because they were made without that knowledge.
+
 namespace tenon::engine {
 namespace {
 
@@ -38,6 +48,7 @@ std::size_t bytes_of(const std::string& key, const std::vector<TokenId>& ids) {
   return key.size() + ids.size() * sizeof(TokenId) + kEntryBytes;
 }
 
+// A whole number from 0 to `size` - 1; nullopt for anything else that a server may send.
 std::optional<TokenId> id_in(const Value& value, std::size_t size) {
   const auto id = value.if_number() == nullptr ? std::nullopt : value.if_number()->to_int64();
   if (!id || *id < 0 || static_cast<std::uint64_t>(*id) >= size) return {};
@@ -75,6 +86,7 @@ std::set<std::string_view> markers_by_looks(std::string_view text) {
   return markers;
 }
 
+// {"tokens": [...]}: ids, or objects {"id", "piece"} if `with_pieces` was asked for.
 Expected<json::Array> tokens_in(Value answer) {
   Value* tokens = answer.find("tokens");
   if (tokens == nullptr || tokens->if_array() == nullptr) return no_answer("without tokens");
@@ -198,6 +210,9 @@ std::uint64_t RemoteTokenizer::controls() const {
 
 // Finds out which of `ids` are control tokens. `spelled` are the ids of the same text as data.
 Status RemoteTokenizer::learn_kinds(const Ids& ids, const Ids& spelled) const {
+  // A token that also comes from the same text as data is an ordinary one, unless it is a marker. A
+  // control token then has a text that gives exactly this token with controls on, and with controls
+  // off something else, or it looks like a marker.
   const std::set<TokenId> plain(spelled.begin(), spelled.end());
   for (const TokenId id : std::set(ids.begin(), ids.end())) {
     if (knows_kind(id)) continue;
@@ -301,12 +316,14 @@ Expected<RemoteTokenizer::Ids> RemoteTokenizer::encode_data(std::string_view tex
   if (controls->empty()) return ids;
   std::vector<std::string_view> parts;
   std::size_t begin = 0;
+  // "a<tool_call>b" becomes the parts "a<" and "tool_call>b".
   for (std::size_t at = 0; at < text.size(); ++at) {
     if (std::ranges::none_of(*controls,
                              [&](auto name) { return text.substr(at).starts_with(name); })) {
       continue;
     }
     std::size_t cut = at + 1;
+    // Not within a character, which would change the bytes on their way through JSON.
     while (cut < text.size() && (static_cast<unsigned char>(text[cut]) & 0xC0U) == 0x80) ++cut;
     parts.push_back(text.substr(begin, cut - begin));
     begin = cut;
@@ -350,6 +367,7 @@ void RemoteTokenizer::keep(const std::string& key, const Ids& ids, std::uint64_t
   const std::lock_guard lock(mutex_);
   if (key.front() == '-' && controls != controls_) return;
   if (known_bytes_ + bytes > options_.max_known_bytes) {
+    // All at once: the texts of a template come again with the next request, and fill it anew.
     known_.clear();
     known_bytes_ = 0;
   }

@@ -8,6 +8,11 @@
 #include "tenon/engine/upstream/remote.h"
 #include "tenon/json/value.h"
 
+// Both servers take ids and return ids, so prompts and answers need no text. What differs is in a
+// Dialect: the path, the field for the ids, the rest of the body, and a reader for the events. The
+// ids of a prompt are written into the body as text (ids_text), because a prompt may have a hundred
+// thousand of them.
+
 namespace tenon::engine {
 namespace {
 
@@ -19,9 +24,11 @@ struct Dialect {
   std::string_view kind;
   std::string_view path;
   std::string_view prompt;  // the field for the ids
+  // The body without the prompt. SGLang serves one model and takes no name.
   json::Object (*body)(const GenerateRequest& request, const std::string& model,
                        std::uint32_t max_tokens);
   /// How many of the ids in an event are new, where the server may repeat those before.
+  /// A new reader for each answer: SGLang's counts the ids that it has seen.
   DeltaReader (*reader)(const vocab::Tokenizer& tokenizer, const std::vector<TokenId>& ends);
 };
 
@@ -43,6 +50,7 @@ Expected<Delta::Token> token_of(const Value& value, const vocab::Tokenizer& toke
   return token;
 }
 
+// Appends the ids from `first` on, up to the first one that is wrong.
 void add_tokens(const json::Array& ids, std::size_t first, const vocab::Tokenizer& tokenizer,
                 const std::vector<TokenId>& ends, Delta& delta) {
   for (std::size_t i = first; i < ids.size() && !delta.failure; ++i) {
@@ -65,6 +73,7 @@ void set_token_choice(json::Object& fields, const message::Sampling& sampling) {
   set_biases(fields, sampling);
 }
 
+// Ends of the turn besides those that the server knows from its model's files.
 void set_ends(json::Object& fields, const std::vector<TokenId>& ends) {
   if (ends.empty()) return;
   fields.set("stop_token_ids", json::Array(ends.begin(), ends.end()));
