@@ -13,6 +13,8 @@
 namespace tenon::http {
 namespace {
 
+// Threads inherit the mask of the thread that starts them. Signals are for the main thread, which
+// waits for them (apps/tenon/serve.cc).
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -30,6 +32,7 @@ class SignalsBlocked {
   sigset_t before_{};
 };
 
+// A callback that throws ends context.run(); it may be called again and goes on with the others.
 void run(boost::asio::io_context& context) {
   const crash::ThreadStack stack;
   while (true) {

@@ -11,6 +11,10 @@
 #include "tenon/base/failure.h"
 #include "tenon/base/file.h"
 
+// The paths of the hub's own cache, and the few changes that Tenon makes in it. Other programs read
+// and write the same folders at the same time, so a file or link gets its name only when it is
+// whole, by a rename.
+
 namespace tenon::hub {
 namespace {
 
@@ -56,6 +60,7 @@ bool is_commit(std::string_view text) {
 }
 
 fs::path Cache::repository_folder(const std::string& repository) const {
+  // "owner/repo" lies in "models--owner--repo".
   std::string name(kModels);
   const std::size_t slash = repository.find('/');
   name += repository.substr(0, slash);
@@ -149,9 +154,11 @@ Status Cache::link(const std::string& repository, const std::string& commit,
   const fs::path from = pointer(repository, commit, path);
   const fs::path to = blob(repository, hash);
   std::error_code error;
+  // It is linked already.
   if (fs::equivalent(from, to, error) && !error) return {};
   fs::create_directories(from.parent_path(), error);
   if (error) return failed("make the folder", from.parent_path(), error);
+  // Relative, as the hub's own client writes it, so that the cache can be moved.
   const fs::path target = to.lexically_relative(from.parent_path());
   const fs::path fresh = fresh_name(from);
   fs::remove(fresh, error);  // what a process of the same number left

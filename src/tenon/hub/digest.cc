@@ -18,6 +18,7 @@ struct Digest::State {
   ~State() { EVP_MD_CTX_free(context); }
 
   EVP_MD_CTX* context;
+  // False once OpenSSL has failed, for example because its configuration forbids SHA-1.
   bool is_good;
 };
 

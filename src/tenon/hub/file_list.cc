@@ -10,6 +10,12 @@
 
 #include "tenon/base/failure.h"
 
+// From the list of a repository's files to the one model that is meant. append_files() reads the
+// pages of the hub's list and trusts nothing in them: names, sizes and hashes are checked before
+// anything is fetched. choose() groups files to models by shard_of() ("m-00001-of-00002.gguf" and
+// its fellow are one), finds those that are called as wanted (matching), and checks that all shards
+// are there (whole_model).
+
 namespace tenon::hub {
 namespace {
 
@@ -17,8 +23,8 @@ constexpr std::string_view kExtension = ".gguf";
 constexpr std::size_t kMaxPath = 1024;
 constexpr std::size_t kMaxPart = 255;  // bytes of a file's name, on every file system
 constexpr std::size_t kMaxFiles = 100'000;
-constexpr std::size_t kMaxNamed = 30;  // names in one message
-constexpr std::uint64_t kMaxSize = std::uint64_t{1} << 50;
+constexpr std::size_t kMaxNamed = 30;                       // names in one message
+constexpr std::uint64_t kMaxSize = std::uint64_t{1} << 50;  // 1 PiB; more is no size of a file
 
 std::string upper(std::string_view text) {
   std::string out(text);
@@ -70,11 +76,13 @@ std::string_view name_of(std::string_view path) {
   return slash == std::string_view::npos ? path : path.substr(slash + 1);
 }
 
+// Projectors of images and importance matrices are GGUF files too, but no models.
 bool is_model(std::string_view path) {
   const std::string name = upper(name_of(path));
   return name.find("MMPROJ") == std::string::npos && name.find("IMATRIX") == std::string::npos;
 }
 
+// Formats that are called by their name alone, without "Q" and digits.
 bool is_float(std::string_view word) {
   return word == "F16" || word == "F32" || word == "BF16" || word == "FP16" || word == "FP32" ||
          word == "F64" || word.starts_with("MXFP4") || word.starts_with("NVFP4");
@@ -94,6 +102,7 @@ bool is_quantisation(std::string_view word) {
   return false;
 }
 
+// One spelling for each: "fp16" and "F16" are "F16".
 std::string normal(std::string_view quantisation) {
   std::string text = upper(quantisation);
   if (text == "FP16") return "F16";
@@ -131,6 +140,8 @@ Models having(const Models& models, std::string_view quantisation) {
   return found;
 }
 
+// The models that `wanted` may mean; several if it does not say which. The most exact meaning
+// counts: a path, else a file's name, else a quantisation.
 Models matching(const Models& models, std::string_view wanted) {
   if (wanted.empty()) {
     if (models.size() == 1) return models;
@@ -157,6 +168,7 @@ Models matching(const Models& models, std::string_view wanted) {
   return found.empty() ? having(models, "UD-" + normal(wanted)) : found;
 }
 
+// All shards in order, or which one is missing.
 Expected<std::vector<RemoteFile>> whole_model(std::vector<const RemoteFile*> files,
                                               std::string_view where) {
   const auto number_of = [](const RemoteFile* file) { return shard_of(file->path).number; };
@@ -200,6 +212,7 @@ Status append_files(const json::Value& page, std::vector<RemoteFile>& files) {
     if (!paths.insert(path).second) return wrong("twice");
     if (files.size() == kMaxFiles) return wrong("and more than " + std::to_string(kMaxFiles));
     RemoteFile file{.path = path};
+    // Large files are in git LFS, with the SHA-256 of their bytes; the others have git's own hash.
     const json::Value* lfs = entry.find("lfs");
     const bool is_large = lfs != nullptr && lfs->if_object() != nullptr;
     const auto size = size_of(is_large ? lfs->find("size") : entry.find("size"));
@@ -236,6 +249,7 @@ std::string quantisation_of(std::string_view path) {
 Shard shard_of(std::string_view path) {
   if (is_gguf(path)) path.remove_suffix(kExtension.size());
   Shard shard{.stem = std::string(path)};
+  // Five digits, "-of-", five digits: what llama.cpp's gguf-split writes.
   constexpr std::string_view kPattern = "-00001-of-00001";
   if (path.size() <= kPattern.size()) return shard;
   const std::string_view end = path.substr(path.size() - kPattern.size());

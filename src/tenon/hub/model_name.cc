@@ -48,6 +48,7 @@ bool is_choice(std::string_view text) {
          std::ranges::all_of(text, [](char c) { return c > ' ' && c != '\x7f'; });
 }
 
+// Removes the first of the prefixes that `text` begins with.
 void drop_prefix(std::string_view& text, std::initializer_list<std::string_view> prefixes) {
   for (const std::string_view prefix : prefixes) {
     if (!text.starts_with(prefix)) continue;
@@ -73,6 +74,7 @@ Expected<HubName> parse_hub_name(std::string_view text) {
   drop_prefix(text, {kHub});
   drop_prefix(text, {"https://huggingface.co/", "https://hf.co/", "huggingface.co/", "hf.co/"});
   HubName name;
+  // The choice is cut off first: a file's name may have '@' and '/' in it.
   if (const std::size_t colon = text.find(':'); colon != std::string_view::npos) {
     name.choice = text.substr(colon + 1);
     text = text.substr(0, colon);
@@ -125,6 +127,7 @@ Expected<OllamaName> parse_ollama_name(std::string_view text) {
   if (parts.size() > 1) name.owner = parts[parts.size() - 2];
   if (parts.size() > 2) name.host = parts.front();
   std::string host = name.host;
+  // Only for the check: a host may have a port, "localhost:5000".
   std::ranges::replace(host, ':', '-');
   if (!is_name(name.name) || !is_name(name.owner) || !is_name(host)) return wrong();
   return name;

@@ -36,6 +36,8 @@ std::string blob_name(std::string_view digest) {
   return is_hash ? "sha256-" + std::string(hash) : std::string();
 }
 
+// Reads {"layers": [{"mediaType": "application/vnd.ollama.image.model", "digest": "sha256:...",
+// "size": 5}]}. The file must be there with that size: a pull that was stopped leaves a part of it.
 Expected<OllamaModel> read_manifest(const fs::path& store, const fs::path& manifest,
                                     std::string name) {
   const auto wrong = [&](const std::string& why) {
@@ -101,6 +103,7 @@ std::vector<OllamaModel> list_ollama_models(const std::vector<fs::path>& stores)
       for (std::string* field : {&name.host, &name.owner, &name.name, &name.tag}) {
         *field = (part++)->string();
       }
+      // A model that cannot be read is not listed; find_ollama_model() says why.
       if (auto model = read_manifest(store, entry->path(), name.text())) {
         models.push_back(*std::move(model));
       }

@@ -11,6 +11,11 @@
 #include "tenon/hub/file_lock.h"
 #include "tenon/hub/ollama.h"
 
+// pull() asks the hub which commit a revision is, lists the files of that commit, chooses the model
+// (file_list.h), and fetches each file into the cache (transfer.h, cache.h). If the hub does not
+// answer, a model that is in the cache already is used, with a note. locate() looks into the cache
+// first, and asks the hub only for what is not there.
+
 namespace tenon::hub {
 namespace {
 
@@ -55,7 +60,8 @@ Status check_cache(const Settings& settings) {
   return invalid("there is no place for models: set HF_HUB_CACHE, or HOME");
 }
 
-// The commit that the revision names, and its files.
+// The commit that the revision names, and its files. Files are fetched by the commit, so that all
+// shards belong together even if the branch moves meanwhile.
 struct Listing {
   std::string commit;
   std::vector<RemoteFile> files;
@@ -113,6 +119,7 @@ Status check_room(const HubName& name, const Choice& choice, const Cache& cache)
                        error.message() + "; HF_HUB_CACHE names another one");
   }
   const fs::space_info space = fs::space(cache.folder(), error);
+  // Without an answer of the file system the download is tried all the same.
   if (error || missing <= space.available) return {};
   return unavailable(name.text() + " needs " + std::to_string(missing) + " bytes in " +
                      cache.folder().string() + ", and " + std::to_string(space.available) +
@@ -132,6 +139,7 @@ Status fetch_blob(const HubName& name, const std::string& commit, const RemoteFi
   });
   if (!locked) return Unexpected(locked.error());
   std::error_code error;
+  // Looked at under the lock: another process may have fetched it while this one waited.
   if (fs::exists(blob, error) && size_if_file(blob) == file.size) {
     tell(Event::Kind::found);
     return {};
@@ -143,6 +151,7 @@ Status fetch_blob(const HubName& name, const std::string& commit, const RemoteFi
   if (Status fetched = transfer.get_file(target, file, incomplete, progress); !fetched) {
     return fetched;
   }
+  // A blob under its own name is always whole, and its hash was right.
   fs::rename(incomplete, blob, error);
   if (error) {
     return unavailable("cannot rename " + incomplete.string() + ": " + error.message());
@@ -169,6 +178,7 @@ Expected<PulledModel> fetch_model(const HubName& name, const Settings& settings,
     if (done) done = cache.link(name.repository, listing.commit, file.path, file.blob());
     if (!done) return Unexpected(done.error());
   }
+  // Last, so that the revision does not name a commit whose files are not there yet.
   if (Status noted = cache.set_commit(name.repository, name.revision, listing.commit); !noted) {
     return Unexpected(noted.error());
   }
@@ -203,6 +213,7 @@ Expected<PulledModel> pull(const HubName& name, const Settings& settings,
     if (!transfer) return Unexpected(transfer.error());
     const auto listing = list_files(name, settings, **transfer, progress);
     if (listing) return fetch_model(name, settings, **transfer, *listing, progress);
+    // The hub has answered that there is no such model, so an old copy would be a surprise.
     if (listing.error().code != Errc::unavailable) return Unexpected(listing.error());
     why = listing.error().message;
   }

@@ -30,6 +30,7 @@ std::string variable(std::initializer_list<const char*> names) {
   return {};
 }
 
+// The words that the hub's own client accepts.
 bool is_true(const std::string& value) {
   std::string upper = value;
   std::ranges::transform(upper, upper.begin(),
@@ -48,6 +49,7 @@ fs::path in_home(std::string_view path) {
   return home.empty() ? fs::path() : fs::path(home) / path;
 }
 
+// Where the hub's own client keeps its token and cache; "" without a home folder.
 fs::path hub_home() {
   if (const std::string home = variable({"HF_HOME"}); !home.empty()) return expanded(home);
   if (const std::string cache = variable({"XDG_CACHE_HOME"}); !cache.empty()) {
@@ -63,6 +65,8 @@ std::string trimmed(std::string text) {
   return text;
 }
 
+// The token of the environment, else that of the file which `hf auth login` writes. Its place is
+// kept for errors; the token itself is never part of one.
 Status find_token(Settings& settings) {
   settings.token = trimmed(variable({"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}));
   settings.token_place = "HF_TOKEN";
@@ -72,6 +76,7 @@ Status find_token(Settings& settings) {
     settings.token_place = file.string();
     if (auto text = read_file(file, kMaxTokenBytes)) settings.token = trimmed(*std::move(text));
   }
+  // The token becomes part of a header.
   const bool is_good =
       std::ranges::all_of(settings.token, [](char c) { return c > ' ' && c < 127; });
   if (!is_good) {

@@ -58,6 +58,8 @@ bool may_succeed_later(unsigned status) {
   return status == 408 || status == 429 || status >= 500;
 }
 
+// "https://host:443", always with the port and in lower case, so that equal origins are equal
+// texts.
 std::string origin_of(const http::Url& url) {
   std::string host = url.host;
   std::ranges::transform(host, host.begin(), [](char c) {
@@ -158,6 +160,7 @@ Expected<std::unique_ptr<Transfer>> Transfer::create(const Settings& settings) {
   return std::unique_ptr<Transfer>(new Transfer(settings, *std::move(client)));
 }
 
+// One request without redirects. The sink gets the body as it comes; it may stop it.
 Transfer::Exchange Transfer::ask_once(const std::string& url, Headers headers,
                                       std::size_t max_bytes, Sink& sink) {
   Exchange exchange{.url = url};
@@ -223,6 +226,8 @@ Error Transfer::refusal(const Exchange& exchange) const {
                      std::string(http::reason_phrase(exchange.status));
   if (!said.empty()) text += " (" + said + ")";
   const bool has_token = !settings_.token.empty();
+  // x-error-code says more than the status: the hub answers 401 for a repository that is private or
+  // does not exist, so that its name is not told.
   if (code == "GatedRepo" || exchange.status == 403) {
     text += has_token
                 ? "; the owner of the token in " + settings_.token_place +
@@ -258,10 +263,12 @@ Status Transfer::wait_before_next(const Exchange& exchange, unsigned attempts,
     why.message += " (" + std::to_string(attempts) + " attempts)";
     return Unexpected(std::move(why));
   }
+  // Doubles with each attempt, unless the hub names a time itself.
   std::chrono::milliseconds pause = settings_.first_pause * (1U << std::min(attempts - 1, 10U));
   if (const auto wanted = number_of(http::find_header(exchange.headers, "retry-after"));
       wanted && !has_failed) {
     const std::uint64_t most = static_cast<std::uint64_t>(settings_.max_pause.count()) / 1000;
+    // A user would rather hear of it than wait for an hour without a sign.
     if (*wanted > most) {
       why.message += "; it asks to wait " + std::to_string(*wanted) + " seconds";
       return Unexpected(std::move(why));
@@ -383,6 +390,7 @@ Status Transfer::Body::open() {
     if (count < 0) return failed();
     if (count == 0) return {};
     size_ += static_cast<std::uint64_t>(count);
+    // An unfinished file that is too large is of no use.
     if (size_ > file_.size) return restart();
     digest_.add(std::string_view(block).substr(0, static_cast<std::size_t>(count)));
   }
@@ -400,6 +408,7 @@ Status Transfer::Body::flush() {
   return ::fsync(descriptor_.get()) == 0 ? Status() : failed();
 }
 
+// Decides by the head whether the body continues what we have, is the whole file, or is useless.
 bool Transfer::Body::begin(unsigned status, const Headers& headers) {
   window_ = Clock::now();
   window_bytes_ = 0;
@@ -415,6 +424,7 @@ bool Transfer::Body::begin(unsigned status, const Headers& headers) {
   if (status == 206 && !goes_on) {
     return stop("another part of the file came than was asked for (" + range + ")", false);
   }
+  // Found out now, and not after gigabytes: the list and the file do not belong together.
   const auto length = number_of(http::find_header(headers, "content-length"));
   if (length && *length != file_.size - size_) {
     return stop("the file has " + std::to_string(*length + size_) +
@@ -443,6 +453,8 @@ bool Transfer::Body::take(std::string_view bytes) {
     progress_({.kind = Event::Kind::bytes, .file = file_.path, .have = size_, .size = file_.size});
   }
   const auto now = Clock::now();
+  // The speed is judged over a window: a connection that only drips would never run into a limit on
+  // silence.
   if (now - window_ < settings_.slow_window) return true;
   const bool is_slow = window_bytes_ < settings_.slow_bytes;
   window_ = now;
@@ -484,6 +496,7 @@ Status Transfer::fetch_rest(const std::string& target, const RemoteFile& file, B
         !waited) {
       return waited;
     }
+    // The body may have started over.
     counted = std::min(counted, body.size());
   }
   return {};

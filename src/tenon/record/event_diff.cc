@@ -9,12 +9,17 @@
 
 #include "tenon/json/members.h"
 
+// Events become lines (Lines), and two lists of lines are compared as `diff` does it: common lines
+// at both ends are set aside, the longest common subsequence of the rest is found (common_of), and
+// what is not in it is marked with - or +. Time and memory are the product of the two lengths of
+// the rest, at most kMostCells cells of 4 bytes.
+
 namespace tenon::record {
 namespace {
 
 // Lines that stay around a difference.
 constexpr std::size_t kAround = 3;
-// The table of common lines has at most so many cells.
+// The table of common lines has at most so many cells: 64 MiB.
 constexpr std::size_t kMostCells = std::size_t{1} << 24;
 
 /// The lines of one choice. Texts of one kind are gathered until something else comes.
@@ -66,6 +71,7 @@ class Lines {
     text_ += json::text_in(event, "text");
   }
 
+  // Cuts the gathered text after each line feed: "content \"Hello\\n\"".
   void end_text() {
     for (std::string_view rest = text_; !rest.empty();) {
       const std::size_t length = std::min(rest.find('\n'), rest.size() - 1) + 1;
@@ -89,7 +95,8 @@ struct Common {
   std::vector<bool> is;
 };
 
-// The longest common subsequence by the usual table, from the ends.
+// The longest common subsequence by the usual table: longest[a * row + b] is its length for what
+// follows was[a] and is[b]. Without a table (too many cells) no line is common.
 Common common_of(Texts was, Texts is) {
   Common common{std::vector<bool>(was.size()), std::vector<bool>(is.size())};
   if (was.empty() || is.empty() || was.size() > kMostCells / is.size()) return common;
@@ -155,6 +162,7 @@ std::string difference(Texts was, Texts is) {
   }
   for (std::size_t i = was.size() - end; i < was.size(); ++i) lines.push_back({' ', was[i]});
 
+  // Which common lines are near enough to a difference.
   std::vector<bool> is_shown(lines.size());
   for (std::size_t i = 0; i < lines.size(); ++i) {
     if (lines[i].mark == ' ') continue;

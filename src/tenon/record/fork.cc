@@ -11,6 +11,12 @@
 #include "tenon/json/value.h"
 #include "tenon/record/play.h"
 
+// How an answer goes on from recorded tokens
+//
+// The first runs are given as they were (Player). The run within which the fork lies is asked of
+// the engine with its recorded tokens behind the prompt (go_on), and the sink gets these tokens
+// first, as if they had been generated (Continued). Later runs are the engine's alone.
+
 namespace tenon::record {
 namespace {
 
@@ -30,6 +36,7 @@ class Continued final : public engine::EventSink {
   }
   void on_end(const engine::RunEnd& end) override {
     give_head();
+    // The engine has read the recorded tokens as a part of its prompt.
     engine::RunEnd told = end;
     const auto count = static_cast<std::uint32_t>(head_.size());
     told.usage.prompt_tokens -= std::min(count, told.usage.prompt_tokens);
@@ -89,6 +96,8 @@ class ForkedEngine final : public engine::Engine {
                                         std::to_string(request.max_tokens) +
                                         " tokens: fork at an earlier one, or raise max_tokens");
     }
+    // The engine's own matcher reads them again (GenerateRequest::begun); here it is only checked
+    // that it will accept them.
     if (request.grammar != nullptr) {
       grammar::Matcher matcher(request.grammar);
       for (std::size_t i = 0; i < head.size(); ++i) {
@@ -137,6 +146,7 @@ Expected<std::shared_ptr<engine::Engine>> forked_engine(const Read& read, std::s
       }
       ++seen;
       const bool is_known = step.id >= 0 && static_cast<std::size_t>(step.id) < tokenizer.size();
+      // Ids mean something in one vocabulary only. A token without bytes ends a turn.
       if (is_known && (step.bytes.empty() || tokenizer.bytes(step.id) == step.bytes)) continue;
       return refused(Errc::invalid, "token " + std::to_string(seen) + " of the recording is " +
                                         json::quoted(step.bytes) + ", which is not token " +

@@ -22,6 +22,8 @@ namespace fs = std::filesystem;
 // What stands before the request in the first line, and the whole last line, fit into this.
 constexpr std::size_t kEndBytes = 8192;
 
+// A file to read from any place. Links are not followed, and only a regular file is good: a name
+// comes from a client of the inspector.
 class File {
  public:
   explicit File(const std::string& path)
@@ -55,6 +57,8 @@ class File {
   bool is_good_ = false;
 };
 
+// "2026-11-30/101500-042-resp_1.jsonl": a day, one slash, and no character by which a name could
+// lead out of the folder.
 bool is_name(std::string_view name) {
   const std::size_t slash = name.find('/');
   if (slash != 10 || !name.ends_with(".jsonl")) return false;
@@ -96,6 +100,7 @@ std::optional<json::Object> ending_of(const File& file) {
   return std::move(*line->if_object());
 }
 
+// The first and the last line as one object; nothing for a file that is no recording.
 std::optional<json::Value> summary_of(const std::string& folder, const std::string& name) {
   const File file(folder + "/" + name);
   if (!file.is_good()) return std::nullopt;
@@ -113,6 +118,7 @@ std::optional<json::Value> summary_of(const std::string& folder, const std::stri
   return json::Value(*std::move(summary));
 }
 
+// The names in a folder, the latest first, since names of days and files begin with their time.
 std::vector<std::string> entries_of(const fs::path& folder, std::error_code& error) {
   std::vector<std::string> names;
   for (fs::directory_iterator each(folder, error), end; !error && each != end;
@@ -157,6 +163,7 @@ Expected<std::string> read_recorded(const std::string& folder, std::string_view 
     return Unexpected(Error{Errc::unavailable, "there is no such recording: it may be too old"});
   }
   if (from >= file.size()) return std::string();
+  // A file may be a little larger than kMaxFileBytes (Recording::State::add).
   const std::uint64_t rest = std::min<std::uint64_t>(file.size() - from, kMaxFileBytes * 2);
   return file.read(from, static_cast<std::size_t>(rest));
 }

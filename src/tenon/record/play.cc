@@ -14,6 +14,7 @@ engine::RunEnd end_of(const Run& run) {
   engine::RunEnd end{.reason = message::FinishReason::cancelled};
   if (run.end.is_null()) return end;
   using message::FinishReason;
+  // The reasons that an engine gives; `tool_calls` is only known to the parser behind it.
   for (const FinishReason reason :
        {FinishReason::stop, FinishReason::length, FinishReason::cancelled, FinishReason::error}) {
     if (json::text_in(run.end, "run_end") == message::finish_reason_name(reason))
@@ -33,6 +34,7 @@ engine::RunEnd end_of(const Run& run) {
   return end;
 }
 
+// The handle of a run that is being given; destroying it cancels, as for any engine.
 class RecordedRun final : public engine::Run {
  public:
   explicit RecordedRun(std::shared_ptr<std::atomic<bool>> is_cancelled)

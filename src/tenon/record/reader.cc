@@ -26,6 +26,8 @@ std::string from_hex(std::string_view digits) {
   return bytes;
 }
 
+// {"token": 5, "at": 900, "run": 0, "text": "hi"}; "hex" instead of "text" for bytes that are not
+// whole characters.
 Step token_of(const json::Value& line) {
   Step step{.at_us = json::number_in(line, "at"),
             .id = static_cast<std::int32_t>(json::number_in(line, "token")),
@@ -65,6 +67,10 @@ Status read_heading(json::Value line, Read& read) {
   return {};
 }
 
+// Takes one line. A line is recognised by its members, and the order of the tests matters: tokens,
+// pieces and the end of a run have a member `run`, too; `made_by` is an object in its own line and
+// a number in that of a run; the last line has `tools`, as the line of our tools does. Lines of
+// other kinds are left out.
 Status read_line(json::Value line, std::size_t number, Read& read) {
   const auto run_of = [&]() -> Run* {
     const auto run = static_cast<std::size_t>(json::number_in(line, "run"));

@@ -31,6 +31,8 @@ class Results {
  public:
   Results(const Read& read, unsigned choice) {
     for (const ToolRun& run : read.tool_runs) {
+      // A remembered result repeats an earlier one, and the toolbox of the replay remembers it as
+      // well.
       if (run.choice != choice || run.is_remembered) continue;
       auto arguments = json::parse(run.arguments.empty() ? "{}" : run.arguments);
       if (!arguments) continue;  // no call has such arguments

@@ -14,6 +14,14 @@
 #include "tenon/record/recorded_tools.h"
 #include "tenon/vocab/byte_tokenizer.h"
 
+// How a recording is played again
+//
+// The models of today answer the recorded request, over an engine that gives the recorded tokens
+// instead of computing some (RecordedEngine). Everything behind the engine is the code that serves
+// clients: parser, repair, checks, rounds of tools. So the new events differ from the recorded ones
+// only where the code has changed. Each choice has a model of its own (RecordedChoices), since
+// choices run at once and their runs must not be mixed up.
+
 namespace tenon::record {
 namespace {
 
@@ -111,6 +119,8 @@ class RecordedChoices final : public chat::ModelBefore {
   std::atomic<std::size_t> next_ = 0;
 };
 
+// The model of one choice. The first line `made_by` holds for all runs: only a recursive model has
+// several, and the reader refuses its answers.
 Expected<std::shared_ptr<chat::Model>> choice_of(const Read& read, unsigned choice) {
   auto model = chat::read_made_by(read.makers.front());
   if (!model) return Unexpected(model.error());
@@ -127,7 +137,8 @@ Expected<std::shared_ptr<chat::Model>> choice_of(const Read& read, unsigned choi
                              std::make_shared<RecordedChoice>(runs, *std::move(inner)));
 }
 
-// Members of answers whose values are drawn by chance, or tell the version.
+// Members of answers whose values are drawn by chance, or tell the version. They are found in the
+// text, since an answer may be a stream of events or one JSON document.
 constexpr std::string_view kIds[] = {"\"system_fingerprint\":\"",
                                      "\"id\":\"",
                                      "\"call_id\":\"",
@@ -165,6 +176,7 @@ Expected<std::shared_ptr<chat::Model>> recorded_model(const Read& read) {
   return std::make_shared<RecordedChoices>(std::move(choices));
 }
 
+// Equal ids become equal names, so that an id which is repeated wrongly still shows.
 std::string without_chance(std::string_view answer) {
   std::map<std::string, std::size_t, std::less<>> ids;
   std::string out;

@@ -9,6 +9,11 @@
 #include <sqlite3.h>
 #include <unistd.h>
 
+// SQLite behind three small classes: Statement (binds, steps, reads columns), Transaction (rolls
+// back unless committed), and Database, which opens a file only if it is ours, whole, and not from
+// a newer Tenon, and then brings it to the newest version (make_ours). A connection is used by one
+// thread at a time; its owner has the lock.
+
 namespace tenon::store {
 namespace {
 
@@ -31,6 +36,7 @@ constexpr const char* kSettings =
 Error error_of(sqlite3* connection, int code, std::string_view words) {
   const char* file = sqlite3_db_filename(connection, "main");
   const std::string name = file == nullptr || *file == '\0' ? "the store in memory" : file;
+  // The lowest byte of an extended code is the primary one.
   const int kind = code & 0xff;
   const std::string what = name + ": " + std::string(words);
   if (kind == SQLITE_NOTADB) {
@@ -82,6 +88,7 @@ Statement& Statement::bind(std::int64_t number) {
   return *this;
 }
 
+// A fault of bind() is reported here, so that calls can be chained: bind(id).bind(now).next().
 Expected<bool> Statement::next() {
   const int code = failed_ != SQLITE_OK ? failed_ : sqlite3_step(statement_.get());
   if (code == SQLITE_ROW) return true;
@@ -110,6 +117,7 @@ void Statement::reset() {
 }
 
 std::string_view Statement::text(int column) const {
+  // In this order: sqlite3_column_bytes() gives the size of what the call before it returned.
   const void* bytes = sqlite3_column_blob(statement_.get(), column);
   const int size = sqlite3_column_bytes(statement_.get(), column);
   if (bytes == nullptr) return {};
@@ -123,6 +131,7 @@ std::int64_t Statement::number(int column) const {
 // ---- Database
 
 void Database::Close::operator()(sqlite3* connection) const {
+  // Waits for statements that are still there, whatever order members are destroyed in.
   sqlite3_close_v2(connection);
 }
 
@@ -173,6 +182,8 @@ Status Database::make_ours(std::span<const char* const> migrations) {
   return {};
 }
 
+// Brings the file from `version` to the next one. The mark and the change are one transaction, so a
+// process that dies here leaves the old version.
 Status Database::migrate(std::size_t version, const char* sql) {
   Transaction transaction(*this);
   if (Status begun = transaction.begin(); !begun) return begun;
@@ -228,6 +239,8 @@ Transaction::~Transaction() {
 }
 
 Status Transaction::begin() {
+  // Takes the right to write at once. A transaction that begins by reading may find, when it wants
+  // to write, that another process has written, and SQLite then fails it without waiting.
   Status begun = database_.run("BEGIN IMMEDIATE");
   is_open_ = begun.has_value();
   return begun;

@@ -6,6 +6,11 @@
 #include "tenon/base/clock.h"
 #include "tenon/store/database.h"
 
+// Documents by id in one SQLite table, in the order in which they were written or touched (`seq`).
+// Each change is one transaction: delete the old document, insert the new one, and sweep() what is
+// too old or too much. Several processes may share the file; within a process, the mutex lets one
+// thread at a time use the connection and its prepared statements.
+
 namespace tenon::store {
 namespace {
 
@@ -79,6 +84,7 @@ Status ResponseStore::Impl::prepare() {
   return {};
 }
 
+// When a document that is written now expires; 0: never.
 std::int64_t ResponseStore::Impl::expiry() const {
   const std::int64_t ttl = options.ttl.count();
   return ttl > 0 ? options.now() + ttl : 0;
@@ -97,10 +103,13 @@ Expected<std::optional<std::string>> ResponseStore::Impl::get(std::string_view i
   if (!row) return Unexpected(row.error());
   std::optional<std::string> found;
   if (*row) found.emplace(select_one.text(0));
+  // An unfinished statement would keep its read transaction open.
   select_one.reset();
   return found;
 }
 
+// Deletes first instead of "INSERT OR REPLACE", whose deletions fire no triggers, so `totals` would
+// drift.
 Status ResponseStore::Impl::insert(std::string_view id, std::string_view document) {
   if (Status done = delete_one.bind(id).run(); !done) return done;
   const std::int64_t expires = expiry();
@@ -186,6 +195,7 @@ Expected<bool> ResponseStore::touch(std::string_view id) {
   const auto row = touch.bind(impl_->expiry()).bind(id).bind(impl_->options.now()).next();
   if (!row) return Unexpected(row.error());
   if (*row) {
+    // RETURNING gives a row before the statement has ended; only its end commits the change.
     if (Status done = touch.run(); !done) return Unexpected(done.error());
   }
   return *row;
@@ -200,6 +210,7 @@ Expected<bool> ResponseStore::erase(std::string_view id) {
   if (*row) {
     if (Status done = erase.run(); !done) return Unexpected(done.error());
   }
+  // A document that has expired was deleted all the same, but for callers it was not there.
   return *row && (expires == 0 || expires > impl_->options.now());
 }
 

@@ -21,13 +21,21 @@
 #include "tenon/json/value.h"
 #include "tenon/telemetry/otlp.h"
 
+// How spans leave
+//
+// ended() puts a span into a queue and never waits. One thread (send_all) takes batches, when one
+// is full or its time has come, and posts them; metrics go out from time to time. send() repeats an
+// attempt until it succeeds, is refused for good or is out of time; meanwhile the queue fills up,
+// and what has no room is dropped and counted. At the end the thread sends what is left, within
+// kLastWords.
+
 namespace tenon::telemetry {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kFirstPause{1'000};
+constexpr milliseconds kFirstPause{1'000};  // between attempts; it doubles
 constexpr milliseconds kLongestPause{30'000};
 constexpr std::size_t kMaxAnswerBytes = std::size_t{1} << 20;
 
@@ -37,7 +45,7 @@ std::int64_t now_ns() {
       .count();
 }
 
-// About what the span takes.
+// About what the span takes in memory and, in JSON, on the wire.
 std::size_t bytes_of(const trace::SpanData& span) {
   constexpr std::size_t kRest = 400;
   constexpr std::size_t kEach = 64;
@@ -52,6 +60,7 @@ std::size_t bytes_of(const trace::SpanData& span) {
   return bytes;
 }
 
+// The statuses of OTLP (docs/specs/otlp, "Retryable Response Codes").
 bool may_be_asked_again(unsigned status) {
   return status == 429 || status == 502 || status == 503 || status == 504;
 }
@@ -101,6 +110,7 @@ struct Exporter::Impl {
   const std::int64_t began_ns = now_ns();
   std::unique_ptr<http::Client> client;
   Histograms histograms;
+  // Spans that were sent, found no room in the queue, or were refused or lost on their way.
   std::atomic<std::uint64_t> exported = 0;
   std::atomic<std::uint64_t> dropped = 0;
   std::atomic<std::uint64_t> failed = 0;
@@ -129,7 +139,7 @@ std::vector<trace::SpanData> Exporter::Impl::take_batch() {
   return batch;
 }
 
-// Runs in the thread of its own.
+// Runs in the thread of its own. After an error, such as a lack of memory, it begins anew.
 void Exporter::Impl::work() {
   const crash::ThreadStack stack;
   while (true) {
@@ -176,6 +186,7 @@ void Exporter::Impl::send_all() {
   }
 }
 
+// Sends a batch and counts what became of its spans.
 void Exporter::Impl::send_spans(const std::vector<trace::SpanData>& batch) {
   try {
     const Attempt outcome =
@@ -216,6 +227,7 @@ Attempt Exporter::Impl::send(const std::string& url, const std::vector<http::Hea
   }
 }
 
+// Posts once and waits for the answer. A receiver that cannot be reached may be asked again.
 Attempt Exporter::Impl::attempt(const std::string& url, const std::vector<http::Header>& headers,
                                 const std::string& body, Clock::time_point deadline) {
   struct Answer {
@@ -233,6 +245,7 @@ Attempt Exporter::Impl::attempt(const std::string& url, const std::vector<http::
                               .time_limit = std::max(left, milliseconds(1)),
                               .max_body_bytes = kMaxAnswerBytes};
   request.headers.push_back({"content-type", "application/json"});
+  // http::Client does not decompress.
   request.headers.push_back({"accept-encoding", "identity"});
   auto call =
       client->send(std::move(request),
@@ -241,6 +254,7 @@ Attempt Exporter::Impl::attempt(const std::string& url, const std::vector<http::
                           answer->status = status;
                           const std::string_view after = http::find_header(said, "retry-after");
                           unsigned seconds = 0;
+                          // A date instead of seconds leaves 0, so our own pause is used.
                           std::from_chars(after.data(), after.data() + after.size(), seconds);
                           answer->wait = std::min(milliseconds(1000L * seconds), 2 * kLongestPause);
                         },
@@ -249,6 +263,7 @@ Attempt Exporter::Impl::attempt(const std::string& url, const std::vector<http::
   if (!call) return {.why = call.error().message};
   std::future<Status> ended = answer->ended.get_future();
   constexpr milliseconds kLook{50};
+  // Looks now and then, because the program may end meanwhile.
   while (ended.wait_for(kLook) == std::future_status::timeout) {
     const std::lock_guard lock(mutex);
     if (ends && Clock::now() >= *ends) (*call)->cancel();
@@ -277,6 +292,7 @@ bool Exporter::Impl::pause(milliseconds least, Clock::time_point deadline) {
   return !ends || until < *ends;
 }
 
+// Logs only when sending begins to fail and when it works again, not once for each batch.
 void Exporter::Impl::tell(const std::string& url, const Attempt& outcome) {
   if (outcome.is_taken == !is_failing) return;
   is_failing = !outcome.is_taken;
@@ -334,6 +350,7 @@ bool Exporter::takes_contents() const {
 }
 
 void Exporter::ended(trace::SpanData span) {
+  // Metrics count all spans, sampled or not.
   impl_->histograms.add(span);
   if (!span.is_sampled || impl_->settings.traces_url.empty()) return;
   const std::size_t size = bytes_of(span);

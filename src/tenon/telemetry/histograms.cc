@@ -6,11 +6,17 @@
 // Names, units and bounds: github.com/open-telemetry/semantic-conventions-genai, docs/gen-ai, and
 // opentelemetry.io/docs/specs/semconv/http/http-metrics.
 
+// Metrics are made of spans: each span that ends is observed by the instruments of its kind (add),
+// and its attributes choose the series of an instrument (observe). Only attributes with few values
+// are keys, and kMaxSeries bounds the series of each instrument.
+
 namespace tenon::telemetry {
 namespace {
 
 using trace::SpanData;
 
+// Upper bounds of the buckets, as the conventions recommend them; what is above the last one has a
+// bucket of its own.
 constexpr double kTokens[] = {1,     4,     16,     64,      256,     1024,     4096,
                               16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864};
 constexpr double kDurations[] = {0.01, 0.02, 0.04, 0.08,  0.16,  0.32,  0.64,
@@ -42,6 +48,8 @@ constexpr Instrument kMcpCall{"mcp.client.operation.duration", "s",
 constexpr Instrument kHttpRequest{"http.server.request.duration", "s",
                                   "Duration of HTTP server requests", kHttp};
 
+// The attributes of a span that become attributes of a metric. The conventions have no error.type
+// for usage and for times to tokens, so kUsageKeys leaves it out.
 constexpr std::string_view kChatKeys[] = {"gen_ai.operation.name", "gen_ai.provider.name",
                                           "gen_ai.request.model", "gen_ai.response.model",
                                           "error.type"};
@@ -58,6 +66,7 @@ constexpr std::string_view kMcpKeys[] = {
 constexpr std::string_view kHttpKeys[] = {"http.request.method", "http.route",
                                           "http.response.status_code", "error.type"};
 
+// 0 without such an attribute; fraction() gives -1.
 std::int64_t whole(const SpanData& span, std::string_view key) {
   const trace::SpanValue* const value = span.find(key);
   const auto* const number = value == nullptr ? nullptr : std::get_if<std::int64_t>(value);
@@ -102,6 +111,8 @@ void Histograms::observe(const Instrument& instrument, double value, const SpanD
   const std::lock_guard lock(mutex_);
   auto& all = series_[&instrument];
   if (all.size() >= kMaxSeries && !all.contains(name)) {
+    // The specification's way: what comes beyond the limit is counted in one series, so sums stay
+    // right.
     name = "overflow";
     fresh.attributes = {{"otel.metric.overflow", true}};
   }

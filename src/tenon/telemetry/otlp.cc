@@ -2,6 +2,10 @@
 
 #include "tenon/json/value.h"
 
+// The JSON encoding of OTLP: that of Protocol Buffers (64-bit integers are strings, enumerators are
+// numbers, names are in camelCase), except that ids of traces and spans are hexadecimal and not
+// base64. Source: opentelemetry.io/docs/specs/otlp, "JSON Protobuf Encoding".
+
 namespace tenon::telemetry {
 namespace {
 
@@ -10,9 +14,9 @@ using json::Object;
 using json::Value;
 
 constexpr const char* kScope = "tenon";
-constexpr int kStatusError = 2;
-constexpr int kCumulative = 2;
-constexpr int kSampledFlag = 1;
+constexpr int kStatusError = 2;  // STATUS_CODE_ERROR
+constexpr int kCumulative = 2;   // AGGREGATION_TEMPORALITY_CUMULATIVE: counts since the start
+constexpr int kSampledFlag = 1;  // the flag of W3C Trace Context; only sampled spans are sent
 
 Value any_value(const trace::SpanValue& value) {
   struct Write {
@@ -70,6 +74,7 @@ Value span_of(const trace::SpanData& span) {
   return out;
 }
 
+// One series. There is one more count than bounds: the last bucket has no upper bound.
 Value point_of(const Instrument& instrument, const Series& series, std::int64_t begin_ns,
                std::int64_t now_ns) {
   Array buckets;

@@ -13,6 +13,12 @@
 // Sources: opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables and
 // /docs/specs/otel/protocol/exporter, of 2026.
 
+// Settings of the export: the configuration's (Chosen), over which the variables of OpenTelemetry
+// go, over which those of one signal go (OTEL_EXPORTER_OTLP_TRACES_ENDPOINT before
+// OTEL_EXPORTER_OTLP_ENDPOINT). A variable that cannot be read is left out with a warning, as the
+// specification wants it; a mistake in headers or in the configuration is an error, because spans
+// would be refused or get lost without a word.
+
 namespace tenon::telemetry {
 namespace {
 
@@ -34,6 +40,7 @@ std::optional<std::pair<std::string, std::string>> pair_of(std::string_view text
   return std::pair(std::string(key), utf8::sanitized(*value));
 }
 
+// "a=1,b=2%2C3" becomes {{"a", "1"}, {"b", "2,3"}}. `name` is the variable, for the error.
 Expected<Pairs> pairs_of(std::string_view list, const std::string& name) {
   Pairs pairs;
   while (!list.empty()) {
@@ -51,6 +58,7 @@ Expected<Pairs> pairs_of(std::string_view list, const std::string& name) {
   return pairs;
 }
 
+// Values of `more` replace those of the same key, which keeps its place.
 void merge(const Pairs& more, Pairs& all) {
   for (const auto& [key, value] : more) {
     const auto found = std::ranges::find(all, key, [](const auto& one) { return one.first; });
@@ -129,6 +137,7 @@ std::string Reader::url(const char* own, const char* exporter, std::string_view 
   return std::string(base) + std::string(path);
 }
 
+// For one signal; `own` is the variable with its headers.
 Expected<Pairs> Reader::headers(const char* own) const {
   Pairs all;
   for (const std::string& one : chosen_.headers) {
@@ -168,6 +177,8 @@ Status Reader::read_resource(Settings& settings) const {
   return {};
 }
 
+// "parentbased_traceidratio" with the argument 0.1: a trace that comes with a decision keeps it; of
+// new ones, a tenth is sampled.
 void Reader::read_sampler(Settings& settings) const {
   std::string_view name = text("OTEL_TRACES_SAMPLER");
   if (std::ranges::find(kSamplers, name) == std::end(kSamplers)) {
