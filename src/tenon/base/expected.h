@@ -35,8 +35,9 @@ enum class Errc : std::uint8_t {
   return "invalid";
 }
 
-/// What went wrong, and where. Programs read `code`, `path` and `line`; the message is for people,
-/// and no code takes it apart.
+/// What went wrong, and where. Programs read `code`, `path` and `line`. The message is for people:
+/// code never looks for facts in it. Only reason() takes a part off, the place that at() has put in
+/// front.
 struct Error {
   Errc code;
   std::string message;  ///< One sentence for a person, without a final full stop.

@@ -27,6 +27,8 @@ class Running {
  public:
   void add(pid_t pid) {
     for (std::atomic<pid_t>& slot : slots_) {
+      // Without a lock, which a signal handler could wait for for ever. If all slots are taken, the
+      // program runs but gets no signal from ask_programs_to_end().
       pid_t none = 0;
       if (slot.compare_exchange_strong(none, pid)) return;
     }
@@ -41,6 +43,7 @@ class Running {
     for (const std::atomic<pid_t>& slot : slots_) {
       const pid_t pid = slot;
       if (pid == 0) continue;
+      // A negative number means the process group, which set_attributes() has made.
       ::kill(-pid, number);
       ::kill(pid, number);  // the program may have moved to another group
     }
@@ -73,6 +76,8 @@ struct Pipes {
     }
   }
   [[nodiscard]] bool open() {
+    // O_CLOEXEC, so that programs that other threads start at this moment do not inherit our ends:
+    // a pipe with a second writer would never end.
     return std::ranges::all_of(pipes, [](auto& ends) {
       return pipe2(ends.data(), O_CLOEXEC) == 0 && lift(ends[0]) && lift(ends[1]);
     });
@@ -121,6 +126,7 @@ void set_attributes(posix_spawnattr_t& attributes) {
   sigemptyset(&none);
   sigset_t all;
   sigfillset(&all);
+  // Our threads may block or ignore signals (SIGPIPE); a program expects to get them.
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &all);
   posix_spawnattr_setpgroup(&attributes, 0);
@@ -145,6 +151,8 @@ class NoPipeSignal {
   ~NoPipeSignal() {
     constexpr timespec kNow{};
     if (sigismember(&before_, SIGPIPE) == 0) {
+      // A SIGPIPE that came meanwhile is taken away before signals are unblocked. If the thread had
+      // blocked SIGPIPE already, it stays blocked and may stay pending.
       while (sigtimedwait(&pipe_, nullptr, &kNow) > 0) {
       }
     }
@@ -159,6 +167,7 @@ class NoPipeSignal {
 }  // namespace
 
 std::vector<std::string> plain_environment(const std::vector<std::string>& more) {
+  // Keep in step with the header.
   constexpr const char* kNames[] = {"HOME", "LANG",   "LOGNAME", "PATH", "SHELL",
                                     "TERM", "TMPDIR", "TZ",      "USER"};
   std::vector<std::string> environment = more;
@@ -185,10 +194,12 @@ Expected<std::unique_ptr<Process>> Process::start(const ProcessOptions& options)
   auto& [in, out, err] = ends.pipes;
   Spawn spawn;
   set_attributes(spawn.attributes);
+  // Order matters: the ends become 0, 1 and 2, then everything above is closed in the program.
   posix_spawn_file_actions_adddup2(&spawn.actions, in[0], 0);
   posix_spawn_file_actions_adddup2(&spawn.actions, out[1], 1);
   posix_spawn_file_actions_adddup2(&spawn.actions, err[1], 2);
   posix_spawn_file_actions_addclosefrom_np(&spawn.actions, 3);
+  // The program's name is looked up after the change of folder, so "./tool" means the one in there.
   if (!options.folder.empty()) {
     posix_spawn_file_actions_addchdir_np(&spawn.actions, options.folder.c_str());
   }
@@ -202,11 +213,13 @@ Expected<std::unique_ptr<Process>> Process::start(const ProcessOptions& options)
   process->input_ = std::exchange(in[1], -1);
   process->output_ = std::exchange(out[0], -1);
   process->errors_ = std::exchange(err[0], -1);
+  // Only our ends: the program has blocking ones, as it expects.
   for (const int fd : {process->input_, process->output_, process->errors_}) set_blocking_off(fd);
   return process;
 }
 
 Process::~Process() {
+  // In this order: once reaped, the process's number may be another's.
   kill_group(SIGKILL);
   reap();
   close_input();
@@ -241,10 +254,13 @@ void Process::kill_group(int signal) const {
 }
 
 bool Process::wait(std::chrono::milliseconds most) {
+  // Polls, because waitid() has no time limit.
   constexpr std::chrono::milliseconds kMoment{2};
   const auto latest = std::chrono::steady_clock::now() + most;
   while (!status_) {
     siginfo_t info{};
+    // WNOWAIT leaves the process to be reaped, so that its number stays ours. ECHILD: the system
+    // has reaped it, as it does where SIGCHLD is ignored.
     const int seen = waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT);
     if ((seen == 0 && info.si_pid == pid_) || (seen != 0 && errno == ECHILD)) return true;
     if (std::chrono::steady_clock::now() >= latest) return false;
@@ -255,6 +271,7 @@ bool Process::wait(std::chrono::milliseconds most) {
 
 void Process::reap() {
   if (status_) return;
+  // Before the number becomes free: a handler must not signal a stranger.
   running.remove(pid_);
   int status = 0;
   while (waitpid(pid_, &status, 0) < 0) {
@@ -274,6 +291,7 @@ std::string Process::ending() const {
 
 void Process::stop(std::chrono::milliseconds grace) {
   close_input();
+  // Many programs end when their input does; SIGTERM comes only if this one does not.
   if (!wait(grace)) {
     kill_group(SIGTERM);
     (void)wait(grace);
@@ -293,15 +311,18 @@ class Command {
  public:
   Command(Process& process, std::string_view input, const CommandLimits& limits)
       : process_(process), input_(input), limits_(limits) {
+    // Else a program that reads its input to the end would wait for ever.
     if (input_.empty()) process_.close_input();
   }
 
   /// Returns false if both output pipes are closed, or if nothing came for `most`.
   bool step(std::chrono::milliseconds most) {
+    // poll() leaves out descriptors below 0, which are pipes that are closed.
     std::array<pollfd, 3> fds{pollfd{process_.input(), POLLOUT, 0},
                               pollfd{process_.output(), POLLIN, 0},
                               pollfd{process_.errors(), POLLIN, 0}};
     if (process_.output() < 0 && process_.errors() < 0) return false;
+    // An interrupted poll() counts as a moment in which nothing came.
     if (::poll(fds.data(), fds.size(), static_cast<int>(most.count())) <= 0) return false;
     if (fds[0].revents != 0) write_some();
     if (fds[1].revents != 0 && !read_output()) process_.close_output();
@@ -313,6 +334,8 @@ class Command {
  private:
   void write_some() {
     const auto written = process_.write_input(input_);
+    // A program that has closed its input needs no more: the rest is given up, and that is no
+    // error.
     input_.remove_prefix(written.value_or(input_.size()));
     if (input_.empty()) process_.close_input();
   }
@@ -322,6 +345,7 @@ class Command {
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return std::nullopt;
     return std::string_view(buffer_.data(), count < 0 ? 0 : static_cast<std::size_t>(count));
   }
+  // Reads on beyond the limit and counts the bytes, since a full pipe would stop the program.
   bool read_output() {
     const auto bytes = read_from(process_.output());
     if (!bytes) return true;
@@ -330,6 +354,7 @@ class Command {
     said_.output_bytes += bytes->size();
     return !bytes->empty();
   }
+  // The last bytes of stderr are kept: an error is at the end.
   bool read_errors() {
     const auto bytes = read_from(process_.errors());
     if (!bytes) return true;
@@ -351,6 +376,7 @@ class Command {
 
 Expected<CommandOutput> run_command(const ProcessOptions& options, std::string_view input,
                                     const CommandLimits& limits, const CancelToken& cancel) {
+  // kMoment is also how late the end of the process or a cancellation may be noticed.
   constexpr std::chrono::milliseconds kMoment{10};
   constexpr std::chrono::milliseconds kDrain{500};
   auto process = Process::start(options);
@@ -358,6 +384,7 @@ Expected<CommandOutput> run_command(const ProcessOptions& options, std::string_v
   const auto latest = std::chrono::steady_clock::now() + limits.time;
   Command command(**process, input, limits);
   // The command has ended when its process has: children in its group may keep the pipes open.
+  // Every early return destroys the process, which kills its group.
   while (!(*process)->wait(std::chrono::milliseconds(0))) {
     if (!command.step(kMoment)) (void)(*process)->wait(std::chrono::milliseconds(1));
     if (cancel.is_cancelled()) {

@@ -12,7 +12,7 @@
 namespace tenon::trace {
 namespace {
 
-// The sink is looked at for every request, and set once.
+// The flag spares requests the lock while nothing receives spans, which is the usual case.
 std::atomic<bool> has_sink = false;
 std::mutex sink_mutex;
 std::shared_ptr<SpanSink>& sink_place() {
@@ -20,7 +20,7 @@ std::shared_ptr<SpanSink>& sink_place() {
   return sink;
 }
 
-thread_local Span* this_span = nullptr;
+thread_local Span* this_span = nullptr;  // set by SpanScope
 
 std::int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -28,6 +28,7 @@ std::int64_t now_ns() {
       .count();
 }
 
+// Ids as W3C Trace Context writes them: lower-case hexadecimal, two digits for each byte.
 template <std::size_t kBytes>
 std::string random_hex() {
   std::array<unsigned char, kBytes> bytes{};
@@ -54,6 +55,7 @@ std::string_view SpanData::text(std::string_view key) const {
 void set_span_sink(std::shared_ptr<SpanSink> sink) {
   const std::lock_guard lock(sink_mutex);
   has_sink = sink != nullptr;
+  // The old sink is destroyed by the parameter, after the lock is released.
   sink_place().swap(sink);
 }
 
@@ -63,14 +65,17 @@ std::shared_ptr<SpanSink> span_sink() {
   return sink_place();
 }
 
+// Without a sink a span is empty: `data_` stays null and all other members check for that first.
 Span::Span(std::string name, SpanKind kind, const Context& parent) : sink_(span_sink()) {
   if (sink_ == nullptr) return;
   data_ = std::make_unique<SpanData>();
   const std::string_view outer = parent.parent;  // "00-TRACE-SPAN-FLAGS"
   data_->trace_id = outer.empty() ? random_hex<16>() : std::string(parent.trace_id());
   data_->id = random_hex<8>();
+  // The text ends in "-SPAN-FLAGS": 16 and 2 digits with their dash.
   if (!outer.empty()) data_->parent_id = outer.substr(outer.size() - 19, 16);
   data_->state = parent.state;
+  // The sink decides by trace, so all spans of a trace are kept or none.
   data_->is_sampled = sink_->samples(data_->trace_id, parent);
   data_->name = std::move(name);
   data_->kind = kind;
@@ -82,6 +87,7 @@ Span::Span(std::string name, SpanKind kind, const Context& parent) : sink_(span_
 
 Span& Span::operator=(Span&& other) noexcept {
   if (this == &other) return *this;
+  // Else the span that was here before would be lost.
   end();
   sink_ = std::move(other.sink_);
   context_ = std::move(other.context_);
@@ -100,6 +106,7 @@ std::string_view Span::text(std::string_view key) const {
 void Span::put(std::string_view key, SpanValue value) {
   if (sink_ == nullptr) return;
   auto& all = data_->attributes;
+  // A span has few attributes, so a search is as good as a map.
   const auto found = std::ranges::find(all, key, [](const auto& one) { return one.first; });
   if (found != all.end()) {
     found->second = std::move(value);
@@ -126,10 +133,12 @@ void Span::fail(std::string_view type, std::string_view message) {
 void Span::end() {
   if (sink_ == nullptr) return;
   const auto sink = std::exchange(sink_, nullptr);
+  // The system's clock may be set back meanwhile.
   data_->end_ns = std::max(now_ns(), data_->begin_ns);
   sink->ended(std::move(*std::exchange(data_, nullptr)));
 }
 
+// An empty span changes nothing: calls inside still belong to the span outside.
 SpanScope::SpanScope(Span& span) : outer_(this_span), scope_(span ? span.context() : current()) {
   if (span) this_span = &span;
 }

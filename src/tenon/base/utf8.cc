@@ -8,16 +8,19 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
+// What stands at the beginning of a text.
 enum class Verdict : std::uint8_t {
   whole,  // a valid character
   open,   // text ends inside what may become a character
   wrong,  // `length` bytes are the maximal subpart of an ill-formed character
 };
 
+// "Maximal subpart" is the Unicode Standard's word (chapter 3, "U+FFFD Substitution of Maximal
+// Subparts"): how many bytes one replacement character stands for.
 struct Scan {
   Verdict verdict;
-  std::uint8_t length;
-  char32_t code_point = 0;
+  std::uint8_t length;      // bytes: the character, what there is of it, or the subpart
+  char32_t code_point = 0;  // if whole
 };
 
 // `text` is not empty.
@@ -25,13 +28,17 @@ Scan scan(std::string_view text) {
   const auto byte_at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte_at(0);
   const Lead lead = lead_of(first);
+  // 80 to C1 and F5 to FF begin no character.
   if (lead.length == 0) return {Verdict::wrong, 1};
   if (lead.length == 1) return {Verdict::whole, 1, first};
 
+  // 5, 4 or 3 bits of the character, by its length.
   char32_t code_point = first & (0x7FU >> lead.length);
   for (std::uint8_t i = 1; i < lead.length; ++i) {
     if (i == text.size()) return {Verdict::open, i};
     const unsigned char byte = byte_at(i);
+    // The second byte has a narrower range behind some leads, which excludes overlong forms (E0,
+    // F0), surrogates (ED) and what is above U+10FFFF (F4).
     const bool fits =
         i == 1 ? byte >= lead.least_second && byte <= lead.most_second : (byte & 0xC0) == 0x80;
     if (!fits) return {Verdict::wrong, i};
@@ -40,7 +47,7 @@ Scan scan(std::string_view text) {
   return {Verdict::whole, lead.length, code_point};
 }
 
-// Reads eight bytes at a time, since most text is ASCII.
+// How many bytes at the beginning are ASCII. Reads eight at a time, since most text is ASCII.
 std::size_t ascii_prefix(std::string_view text) {
   std::size_t i = 0;
   for (; i + 8 <= text.size(); i += 8) {
@@ -69,6 +76,7 @@ void append(std::string& out, char32_t code_point) {
     put(0xC0 | code_point >> 6);
     put(0x80 | (code_point & 0x3F));
   } else if (code_point >= 0x110000 || (code_point >= 0xD800 && code_point < 0xE000)) {
+    // No UTF-8 exists for surrogates and numbers beyond Unicode.
     out.append(kReplacement);
   } else if (code_point < 0x10000) {
     put(0xE0 | code_point >> 12);
@@ -94,6 +102,8 @@ std::size_t valid_prefix(std::string_view text) {
 }
 
 std::size_t open_tail(std::string_view text) {
+  // An unfinished character is at most three bytes long. The first byte from the right that is no
+  // continuation decides.
   for (std::size_t length = 1; length <= std::min<std::size_t>(3, text.size()); ++length) {
     const std::string_view tail = text.substr(text.size() - length);
     if ((static_cast<unsigned char>(tail.front()) & 0xC0) == 0x80) continue;  // not a lead byte yet
@@ -111,6 +121,7 @@ std::size_t length(std::string_view text) {
     text.remove_prefix(ascii);
     if (text.empty()) break;
     const Scan next = scan(text);
+    // Each byte of a wrong character counts as one.
     text.remove_prefix(next.verdict == Verdict::whole ? next.length : 1);
     ++count;
   }
@@ -126,6 +137,7 @@ std::string sanitized(std::string_view text) {
   return out;
 }
 
+// `tail_` is an unfinished character at the end of what was fed, at most three bytes.
 void Sanitizer::feed(std::string_view bytes, std::string& out) {
   // Byte by byte until the unfinished character is decided: at most three steps.
   while (!tail_.empty() && !bytes.empty()) {

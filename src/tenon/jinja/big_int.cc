@@ -5,6 +5,14 @@
 #include <cmath>
 #include <limits>
 
+/// Sign and magnitude, in limbs of 32 bits with the least significant first. Products and
+/// remainders of limbs are computed in 64 bits. Each operation is the written method of school,
+/// quadratic at worst: callers bound the number of bits (operators.cc) and charge for the work
+/// (budget.h).
+///
+/// A magnitude has no zeros at its top, which trim() ensures, and zero is not negative. So two
+/// numbers are equal if their limbs are, and the number of limbs orders magnitudes of different
+/// size.
 namespace tenon::jinja {
 namespace {
 
@@ -45,6 +53,7 @@ Limbs subtract_magnitude(const Limbs& a, const Limbs& b) {
   return difference;
 }
 
+// Divides in place and returns the remainder. The cost is linear.
 std::uint32_t divide_small(Limbs& limbs, std::uint32_t divisor) {
   std::uint64_t rest = 0;
   for (std::size_t i = limbs.size(); i-- > 0;) {
@@ -56,6 +65,7 @@ std::uint32_t divide_small(Limbs& limbs, std::uint32_t divisor) {
   return static_cast<std::uint32_t>(rest);
 }
 
+// limbs * factor + addend, in place.
 void multiply_add(Limbs& limbs, std::uint32_t factor, std::uint32_t addend) {
   std::uint64_t carry = addend;
   for (std::uint32_t& limb : limbs) {
@@ -66,7 +76,9 @@ void multiply_add(Limbs& limbs, std::uint32_t factor, std::uint32_t addend) {
   if (carry != 0) limbs.push_back(static_cast<std::uint32_t>(carry));
 }
 
-// Knuth, The Art of Computer Programming, volume 2, algorithm D.
+// Knuth, The Art of Computer Programming, volume 2, algorithm D. Both operands are shifted so that
+// the divisor's top bit is set; then the quotient of the top limbs is a guess for the next limb
+// that is too large by two at most.
 void divide_magnitude(const Limbs& a, const Limbs& b, Limbs& quotient, Limbs& remainder) {
   if (compare_magnitude(a, b) < 0) {
     quotient.clear();
@@ -81,6 +93,8 @@ void divide_magnitude(const Limbs& a, const Limbs& b, Limbs& quotient, Limbs& re
     return;
   }
   const int shift = std::countl_zero(b.back());
+  // `from` shifted left by less than a limb, with `extra` (0 or 1) limbs for what goes over the
+  // top.
   const auto shifted = [shift](const Limbs& from, std::size_t extra) {
     Limbs to(from.size() + extra, 0);
     std::uint64_t carry = 0;
@@ -97,6 +111,8 @@ void divide_magnitude(const Limbs& a, const Limbs& b, Limbs& quotient, Limbs& re
   const std::size_t n = v.size();
   quotient.assign(u.size() - n, 0);
   for (std::size_t j = u.size() - n; j-- > 0;) {
+    // Step D3: a guess from the top two limbs, corrected with the third. Afterwards it is too large
+    // by one at most, and rarely.
     const std::uint64_t top = static_cast<std::uint64_t>(u[j + n]) << 32 | u[j + n - 1];
     std::uint64_t guess = top / v[n - 1];
     std::uint64_t rest = top % v[n - 1];
@@ -105,6 +121,7 @@ void divide_magnitude(const Limbs& a, const Limbs& b, Limbs& quotient, Limbs& re
       rest += v[n - 1];
       if (rest >> 32 != 0) break;
     }
+    // Step D4: u -= guess * v, at limb j.
     std::int64_t borrow = 0;
     std::uint64_t carry = 0;
     for (std::size_t i = 0; i < n; ++i) {
@@ -118,6 +135,7 @@ void divide_magnitude(const Limbs& a, const Limbs& b, Limbs& quotient, Limbs& re
     const std::int64_t limb =
         static_cast<std::int64_t>(u[j + n]) - borrow - static_cast<std::int64_t>(carry);
     u[j + n] = static_cast<std::uint32_t>(limb);
+    // Step D6: the guess was one too large, so the difference is negative and v is added back.
     if (limb < 0) {
       --guess;
       std::uint64_t sum = 0;
@@ -130,6 +148,7 @@ void divide_magnitude(const Limbs& a, const Limbs& b, Limbs& quotient, Limbs& re
     }
     quotient[j] = static_cast<std::uint32_t>(guess);
   }
+  // Step D8: the remainder is shifted back.
   remainder.assign(n, 0);
   for (std::size_t i = 0; i < n; ++i) {
     remainder[i] = u[i] >> shift;
@@ -141,6 +160,7 @@ void divide_magnitude(const Limbs& a, const Limbs& b, Limbs& quotient, Limbs& re
 }  // namespace
 
 BigInt::BigInt(std::int64_t value) : negative_(value < 0) {
+  // The smallest value has no negative in 64 bits, so the sign is changed without one.
   auto magnitude =
       value < 0 ? ~static_cast<std::uint64_t>(value) + 1 : static_cast<std::uint64_t>(value);
   for (; magnitude != 0; magnitude >>= 32) limbs_.push_back(static_cast<std::uint32_t>(magnitude));
@@ -159,6 +179,8 @@ void BigInt::trim() {
 BigInt BigInt::from_digits(std::string_view digits, unsigned base) {
   BigInt value;
   while (!digits.empty()) {
+    // As many digits as fit in one limb are read first, so that the long multiplication is done
+    // once for nine decimal digits and not for each.
     std::uint32_t chunk = 0;
     std::uint32_t scale = 1;
     for (; !digits.empty() && scale <= ~0U / base; digits.remove_prefix(1)) {
@@ -184,6 +206,7 @@ BigInt BigInt::from_decimal(std::string_view digits) {
 
 BigInt BigInt::from_double(double value) {
   int exponent = 0;
+  // value = mantissa * 2^shift, exactly: a double has 53 bits.
   const double fraction = std::frexp(std::trunc(std::fabs(value)), &exponent);
   const auto mantissa = static_cast<std::int64_t>(std::ldexp(fraction, 53));
   const int shift = exponent - 53;
@@ -208,7 +231,7 @@ std::optional<std::int64_t> BigInt::to_int64() const {
   std::uint64_t magnitude = 0;
   for (std::size_t i = limbs_.size(); i-- > 0;) magnitude = magnitude << 32 | limbs_[i];
   constexpr auto kMax = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  if (magnitude > kMax + (negative_ ? 1 : 0)) return std::nullopt;
+  if (magnitude > kMax + (negative_ ? 1 : 0)) return std::nullopt;  // -2^63 fits, 2^63 does not
   return static_cast<std::int64_t>(negative_ ? ~magnitude + 1 : magnitude);
 }
 
@@ -232,6 +255,8 @@ double BigInt::to_double() const {
 }
 
 std::string BigInt::to_string(unsigned base) const {
+  // Divides by the largest power of the base below 10^9, which gives several digits at a time.
+  // Digits come last first; the last part has no leading zeros.
   if (limbs_.empty()) return "0";
   std::uint32_t chunk = base;
   int digits = 1;

@@ -16,9 +16,11 @@ namespace {
 
 class Dumper {
  public:
+  // options: ensure_ascii, indent, separators, sort_keys; missing where they are not given.
   Dumper(Runtime& rt, const Value* options) : rt_(rt) {
     ensure_ascii_ = !options[0].is(Tag::missing) && rt.truth(options[0]);
     const Value& indent = options[1];
+    // json.dumps takes a text or a number of spaces. Zero or less still breaks lines.
     if (indent.is_string()) {
       indent_ = rt.text_of(indent).bytes;
       is_indented_ = true;
@@ -26,8 +28,10 @@ class Dumper {
       indent_width_ = std::max<std::int64_t>(0, index_of(rt, indent));
       is_indented_ = true;
     }
+    // Python leaves out the space where a line break follows.
     if (is_indented_) item_separator_ = ",";
     if (!options[2].is(Tag::missing) && !options[2].is(Tag::none)) {
+      // Any two strings, such as (",", ":") for text without spaces.
       const Value both = rt.collect(options[2]);
       if (both.list->size != 2 || !both.list->items[0].is_string() ||
           !both.list->items[1].is_string()) {
@@ -75,6 +79,7 @@ class Dumper {
   }
 
  private:
+  // Python writes these three although JSON has no such numbers.
   void dump_real(const Value& value) {
     if (std::isfinite(value.real)) {
       rt_.repr(value);
@@ -92,9 +97,13 @@ class Dumper {
     return byte >= 0x20 && c != '"' && c != '\\' && (!ensure_ascii_ || byte < 0x7F || byte == 0x7F);
   }
 
+  // Text that needs no escape is copied in runs; each escape has the origin of its character. The
+  // quotes count as the string's first and last byte, so a string of the user is data as a whole.
   void dump_string(const Text& text) {
+    // Each byte is looked at, but cheaply.
     rt_.charge(text.bytes.size() / 4);
     std::uint32_t run = 0;
+    // `at` only grows from call to call, so the runs are walked over once.
     const auto origin_at = [&](std::size_t at) {
       if (text.runs == nullptr) return text.is_data;
       while (run + 1 < text.run_count && at >= text.runs[run].end) ++run;
@@ -146,6 +155,7 @@ class Dumper {
     }
     char buffer[16];
     int size;
+    // Beyond the basic plane, JSON's escapes are a pair of surrogates (RFC 8259, section 7).
     if (point < 0x10000) {
       size = std::snprintf(buffer, sizeof(buffer), "\\u%04x", static_cast<unsigned>(point));
     } else {
@@ -161,6 +171,7 @@ class Dumper {
     if (indent_.data() != nullptr) {
       for (std::int64_t i = 0; i < level_; ++i) rt_.put(indent_, is_data);
     } else {
+      // A very large width could overflow as a product; put_repeated() refuses it by itself.
       rt_.put_repeated(
           " ", indent_width_ > (std::int64_t{1} << 40) ? indent_width_ : indent_width_ * level_,
           is_data);
@@ -190,6 +201,8 @@ class Dumper {
     const std::size_t size = entry_count(dict);
     if (size == 0) return rt_.put("{}", is_data);
     Value order;
+    // Numbers of entries are sorted by the keys, which must have an order among each other, as in
+    // Python.
     if (sort_keys_) {
       order = rt_.make_list(static_cast<std::uint32_t>(size));
       Value keys = rt_.make_list(static_cast<std::uint32_t>(size));
@@ -221,6 +234,7 @@ class Dumper {
     rt_.put("}", is_data);
   }
 
+  // json.dumps makes text of other keys: 1 becomes "1", True becomes "true", None becomes "null".
   void dump_key(const Value& key) {
     if (key.is_string()) return dump_string(rt_.text_of(key));
     if (!key.is_number() && !key.is(Tag::none)) {
@@ -236,7 +250,7 @@ class Dumper {
   bool ensure_ascii_ = false;
   bool is_indented_ = false;
   bool sort_keys_ = false;
-  std::string_view indent_;
+  std::string_view indent_;  // text for each level; null: indent_width_ spaces
   std::int64_t indent_width_ = 0;
   std::int64_t level_ = 0;
   std::string_view item_separator_ = ", ";
@@ -283,12 +297,14 @@ Value from_json(Runtime& rt, const Value& text) {
   }
   const Text source = rt.text_of(text);
   rt.charge(source.bytes.size());
+  // The text may be the user's, so it has limits of its own.
   json::ParseOptions limits;
   limits.max_depth = 128;
   limits.max_bytes = std::size_t{4} << 20;
   limits.max_values = std::size_t{1} << 18;
   const Expected<json::Value> parsed = json::parse(source.bytes, limits);
   if (!parsed) rt.value_error(parsed.error().message);
+  // Text of mixed origin counts as data as a whole: the parser knows of no runs.
   return own(rt, *parsed, text.is_data() || source.runs != nullptr);
 }
 

@@ -25,10 +25,13 @@ namespace {
 Value path_of(Runtime& rt, const Value& attribute) {
   return is_absent(attribute) ? Value{} : make_path(rt, attribute);
 }
+// The part of an item that a filter looks at; undefined if the item has no such part.
 Value part_of(Runtime& rt, const Value& path, const Value& item) {
   return path.is(Tag::missing) ? item : follow(rt, path, item, {});
 }
 
+// `map("upper")` calls a filter on each item, `map(attribute="a.b")` takes a part of each. `filter`
+// says which: it is kNoBuiltin for a part.
 struct MapIterator : Iterator {
   Runtime* rt;
   Iterator* source;
@@ -47,6 +50,7 @@ struct MapIterator : Iterator {
   }
 };
 
+// select, reject and the two with attributes: items for which a test answers `wanted`.
 struct SelectIterator : Iterator {
   Runtime* rt;
   Iterator* source;
@@ -78,10 +82,11 @@ struct FailingIterator : Iterator {
   }
 };
 
+// The first item of each key. Keys are kept in a dict, so they must be hashable, as in Python.
 struct UniqueIterator : Iterator {
   Runtime* rt;
   Iterator* source;
-  Value path, seen;
+  Value path, seen;  // seen: a dict whose keys are the set
   bool case_sensitive;
 
   static bool advance(Values&, Iterator& self, Value& item) {
@@ -98,6 +103,8 @@ struct UniqueIterator : Iterator {
   }
 };
 
+// Lists of `count` items, the last one filled up. A list is handed out when the item behind it
+// arrives, which then waits in `pending`: jinja2 reads ahead by one item, too.
 struct BatchIterator : Iterator {
   Iterator* source;
   std::int64_t count;
@@ -133,6 +140,8 @@ struct BatchIterator : Iterator {
   }
 };
 
+// As many lists as `slices`, of sizes that differ by one at most: 7 items in 3 are 3, 2 and 2. The
+// longer ones come first; each shorter one gets one `fill`.
 struct SliceIterator : Iterator {
   Value list, fill;
   std::int64_t slices, at, offset;
@@ -170,16 +179,21 @@ Iterator* later(Values& values, const Value& value) {
   }
 }
 
+// A generator that fails at its first step. The filter itself succeeds, so `[1] | map` is no
+// error while nothing walks over it. `message` must outlive the rendering.
 Value failing(Runtime& rt, const FilterInput& in, std::string_view kind, std::string_view message) {
   auto* walk = rt.arena().make<FailingIterator>();
   *walk = {{FailingIterator::advance, "generator"}, kind, message};
   return of_iterator(walk, in.value.is_data());
 }
 
+// jinja2's generators begin with `if value:`. An empty or undefined value gives no items, and the
+// arguments are not even looked at.
 Value empty(Runtime& rt) {
   return of_iterator(rt.iterate(undefined_name({})));
 }
 
+// The number of the filter or test with that name; kNoBuiltin if it is no string or not known.
 std::uint32_t named(Runtime& rt, const Value& name, bool is_filter) {
   if (!name.is_string()) return kNoBuiltin;
   const std::string_view text = rt.text_of(name).bytes;
@@ -191,6 +205,7 @@ Value unknown(Runtime& rt, const FilterInput& in, const Value& name, const char*
   return failing(rt, in, "TemplateRuntimeError", rt.arena().copy(message));
 }
 
+// The least or greatest item; among equal ones the first, which is why the comparison is strict.
 Value extreme(Runtime& rt, const FilterInput& in, bool is_max) {
   const Value path = path_of(rt, in[1]);
   const bool case_sensitive = flag(rt, in[0]);
@@ -209,6 +224,8 @@ Value extreme(Runtime& rt, const FilterInput& in, bool is_max) {
   return best.is(Tag::missing) ? undefined_hint("No aggregated item, sequence was empty.") : best;
 }
 
+// What select, reject, selectattr and rejectattr share. The first argument of the two with
+// attributes is the attribute; then comes the name of a test, and its arguments.
 Value selected(Runtime& rt, const FilterInput& in, bool wanted, bool by_attribute) {
   if (!rt.truth(in.value)) return empty(rt);
   auto* walk = rt.arena().make<SelectIterator>();
@@ -281,6 +298,7 @@ Value first(Runtime& rt, const FilterInput& in) {
 
 Value groupby(Runtime& rt, const FilterInput& in) {
   const Value path = make_path(rt, in[0]);
+  // Without a default, an absent attribute is undefined; `default=none` is the same as no default.
   const Value fallback = or_default(in[1], none_value());
   const bool case_sensitive = flag(rt, in[2]);
   const Value list = rt.collect(in.value);
@@ -291,7 +309,8 @@ Value groupby(Runtime& rt, const FilterInput& in) {
         follow(rt, path, list.list->items[i], fallback.is(Tag::none) ? Value{} : fallback);
     rt.append(keys, case_sensitive ? key : ignore_case(rt, key));
   }
-  // Items and keys are sorted together.
+  // Numbers of items are sorted by the keys beside them: the keys are needed again below, in the
+  // order of the items.
   Value order = rt.make_list(size);
   for (std::uint32_t i = 0; i < size; ++i) rt.append(order, make_int(i));
   sort_values(rt, order.list->items, keys.list->items, size, false);
@@ -305,6 +324,8 @@ Value groupby(Runtime& rt, const FilterInput& in) {
     if (current.is(Tag::missing) || !rt.equal(current_key, key)) {
       current = rt.make_list(4);
       current_key = key;
+      // Keys that differ only in case are one group, which shows the key of its first item as it is
+      // written there.
       const Value shown = case_sensitive
                               ? key
                               : follow(rt, path, item, fallback.is(Tag::none) ? Value{} : fallback);
@@ -318,6 +339,7 @@ Value groupby(Runtime& rt, const FilterInput& in) {
 }
 
 Value items(Runtime& rt, const FilterInput& in) {
+  // jinja2's filter returns at once for an undefined value: no items.
   if (in.value.is(Tag::undefined)) return of_iterator(rt.iterate(in.value));
   if (!in.value.is_mapping()) {
     return failing(rt, in, "TypeError", "Can only get item pairs from a mapping.");
@@ -327,11 +349,14 @@ Value items(Runtime& rt, const FilterInput& in) {
   view.flags = in.value.flags;
   view.view = rt.arena().make<View>(in.value, View::Kind::items);
   Iterator* walk = rt.iterate(view);
+  // In jinja2 it is a generator, whose name its repr shows.
   walk->type_name = "generator";
   return of_iterator(walk, in.value.is_data());
 }
 
 Value join(Runtime& rt, const FilterInput& in) {
+  // Items are written to the text one after the other; a safe item (Markup) does not make the
+  // others escaped, since autoescape is off in chat templates.
   const Value path = path_of(rt, in[1]);
   const Value separator = in[0].is(Tag::missing) ? make_string({}) : rt.to_string(in[0]);
   Iterator* walk = rt.iterate(in.value);
@@ -348,6 +373,7 @@ Value last(Runtime& rt, const FilterInput& in) {
   if (in.value.is(Tag::undefined)) {
     return undefined_hint("No last item, sequence was empty.");
   }
+  // A string is read from its end instead of being walked over.
   if (in.value.is_string()) {
     const Text text = rt.text_of(in.value);
     if (text.bytes.empty()) return undefined_hint("No last item, sequence was empty.");
@@ -372,6 +398,8 @@ Value map(Runtime& rt, const FilterInput& in) {
   auto* walk = rt.arena().make<MapIterator>();
   *walk = {{MapIterator::advance, "generator"}, &rt, nullptr, {}, {}, kNoBuiltin, {}};
   if (in.args.size == 0) {
+    // Without positional arguments only these two keywords are known; with a filter's name, all
+    // keywords belong to that filter.
     for (std::uint32_t i = 0; i < in.args.keyword_count; ++i) {
       const std::string_view key = rt.text_of(in.args.keywords[i].key).bytes;
       if (key == "attribute") {
@@ -420,6 +448,8 @@ Value rejectattr(Runtime& rt, const FilterInput& in) {
 }
 
 Value reverse(Runtime& rt, const FilterInput& in) {
+  // Python reverses what has __reversed__. Generators and undefined values have not, so they are
+  // read to the end first.
   if (in.value.is_string()) {
     return slice(rt, in.value, {none_value(), none_value(), make_int(-1)});
   }
@@ -490,6 +520,8 @@ Value sum(Runtime& rt, const FilterInput& in) {
   if (total.is_string()) rt.type_error("sum() can't sum strings [use ''.join(seq) instead]");
   Iterator* walk = rt.iterate(in.value);
   Value item;
+  // The addition of the template, so that `sum(start=[])` joins lists and a string fails as in
+  // Python.
   while (rt.next(*walk, item)) {
     total = binary(rt, Op::add, total, part_of(rt, path, item));
   }

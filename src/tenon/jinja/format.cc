@@ -29,19 +29,21 @@ constexpr std::int64_t kMaxPrecision = 1000;  // digits after the point; a doubl
 struct Spec {
   std::string_view fill = " ";
   bool fill_is_data = false;
-  char align = '\0';  // '<', '>', '^', '=' or none given
-  char sign = '-';
-  bool alternate = false;
+  char align = '\0';       // '<', '>', '^', '=' or none given
+  char sign = '-';         // '-': only a minus is shown; '+': both signs; ' ': a space for the plus
+  bool alternate = false;  // '#': writes 0x, 0o or 0b
   std::int64_t width = 0;
-  char grouping = '\0';
-  std::int64_t precision = -1;
-  char type = '\0';
+  char grouping = '\0';         // ',' or '_'
+  std::int64_t precision = -1;  // -1: none given
+  char type = '\0';             // the letter at the end; '\0': none given
 };
 
 bool is_width_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
+// Reads digits from `at` on; 0 if there are none. The number stops growing at 2^40, which is more
+// than any limit on widths and indexes allows, so it cannot overflow.
 std::int64_t read_number(std::string_view text, std::size_t& at) {
   std::int64_t value = 0;
   while (at < text.size() && is_width_digit(text[at])) {
@@ -71,6 +73,7 @@ void put_number(Runtime& rt, const Spec& spec, const std::string& prefix, const 
                             : align == '>' || align == '=' ? missing
                             : align == '^'                 ? missing / 2
                                                            : 0;
+  // With '=' the padding stands behind the sign, as in "-0005".
   if (align != '=') rt.put_repeated(spec.fill, left, spec.fill_is_data);
   rt.put(prefix, is_data);
   if (align == '=') rt.put_repeated(spec.fill, left, spec.fill_is_data);
@@ -83,6 +86,8 @@ std::string sign_of(bool is_negative, char sign) {
   return sign == '-' ? "" : std::string(1, sign);
 }
 
+// Digits behind the point are work and memory that a few bytes of a template ask for ("%.900f"), so
+// more than a handful of them are paid for before they are made.
 void check_precision(Runtime& rt, std::int64_t precision) {
   if (precision > 32) rt.charge(static_cast<std::size_t>(precision) * 16);
   if (precision > kMaxPrecision) {
@@ -91,6 +96,8 @@ void check_precision(Runtime& rt, std::int64_t precision) {
   }
 }
 
+// The digits of |value| without sign. Without type and precision they are those of repr(), and with
+// a precision alone they are like those of 'g', but 1.0 stays "1.0" and does not become "1".
 std::string real_digits(Runtime& rt, double value, const Spec& spec) {
   check_precision(rt, spec.precision);
   const double magnitude = std::fabs(value);
@@ -110,10 +117,12 @@ std::string real_digits(Runtime& rt, double value, const Spec& spec) {
 void format_real(Runtime& rt, double value, Spec spec, bool is_data) {
   std::string digits = real_digits(rt, value, spec);
   if (spec.grouping != '\0') digits = grouped(digits, spec.grouping, 3);
+  // A nan has no sign in Python, whatever its bit says.
   const bool is_negative = std::signbit(value) && !std::isnan(value);
   put_number(rt, spec, sign_of(is_negative, spec.sign), digits, is_data);
 }
 
+// Writes an int, a bool or a long integer. With a type of floats it is written as a float.
 void format_int(Runtime& rt, const Value& value, const Spec& spec) {
   const bool is_data = value.is_data();
   BigInt number = big_of(value);
@@ -165,6 +174,7 @@ void format_int(Runtime& rt, const Value& value, const Spec& spec) {
   put_number(rt, spec, sign_of(is_negative, spec.sign) + prefix, digits, is_data);
 }
 
+// In a string, the precision is how many characters (code points) are kept: "%.2s".
 void format_text(Runtime& rt, const Text& text, const Spec& spec) {
   std::size_t end = text.bytes.size();
   if (spec.precision >= 0) {
@@ -182,6 +192,8 @@ void format_text(Runtime& rt, const Text& text, const Spec& spec) {
   rt.put_repeated(spec.fill, missing - left, spec.fill_is_data);
 }
 
+// [[fill]align][sign]["z"]["#"]["0"][width][grouping]["." precision][type], the format
+// specification mini-language of Python. A fill is any character, if an alignment stands behind it.
 Spec read_spec(Runtime& rt, const Text& written) {
   const std::string_view text = written.bytes;
   Spec spec;
@@ -207,8 +219,9 @@ Spec read_spec(Runtime& rt, const Text& written) {
     return '\0';
   };
   if (const char sign = take("+- ")) spec.sign = sign;
-  take("z");
+  take("z");  // read, but -0.0 keeps its sign
   spec.alternate = take("#") != '\0';
+  // "05" is short for "0=5": zeros between sign and digits, unless the fill is given.
   if (take("0") != '\0') {
     if (!has_fill) spec.fill = "0";
     if (spec.align == '\0') spec.align = '=';
@@ -226,6 +239,7 @@ Spec read_spec(Runtime& rt, const Text& written) {
   return spec;
 }
 
+// What format(value, spec) appends. Each type has its own letters, and its own refusals.
 void format_value(Runtime& rt, const Value& value, const Text& written) {
   if (written.bytes.empty()) return rt.print(value);
   const Spec spec = read_spec(rt, written);
@@ -254,10 +268,13 @@ void format_value(Runtime& rt, const Value& value, const Text& written) {
 
 // --- "%s" % value
 
+/// Fills in "%s %5.2f" % (a, b) and "%(name)s" % mapping.
 class Percent {
  public:
   Percent(Runtime& rt, const Value& format, const Value& arguments)
       : rt_(rt), text_(rt.text_of(format)), arguments_(arguments) {
+    // CPython's test for "has keys": anything with subscripts, except tuple and str. Lists and
+    // ranges count too, so '"text" % [1]' is no error, although nothing converts the list.
     is_mapping_ = !arguments.is(Tag::tuple) && !arguments.is_string() &&
                   (arguments.is_mapping() || arguments.is_list() || arguments.is(Tag::range) ||
                    arguments.is(Tag::undefined));
@@ -277,6 +294,7 @@ class Percent {
   }
 
  private:
+  // A value that is not a tuple is one argument: "%s" % x.
   [[nodiscard]] std::uint32_t count() const {
     return arguments_.is(Tag::tuple) ? arguments_.list->size : 1;
   }
@@ -289,6 +307,9 @@ class Percent {
     return arguments_;
   }
 
+  // Reads one conversion, which begins behind its '%', and appends what it writes. Returns the
+  // place behind it.
+  //     %[(key)][flags][width][.precision][length]type
   std::size_t conversion(std::size_t at) {
     const std::string_view bytes = text_.bytes;
     rt_.step();
@@ -297,6 +318,7 @@ class Percent {
     const auto check = [&] {
       if (at >= bytes.size()) rt_.value_error("incomplete format");
     };
+    // A key may hold brackets, if they are balanced: "%(a(b))s".
     if (at < bytes.size() && bytes[at] == '(') {
       int depth = 1;
       const std::size_t begin = ++at;
@@ -326,6 +348,7 @@ class Percent {
         break;
       }
     }
+    // Width and precision may be '*': then they are the next argument, read before the value.
     const auto number = [&]() -> std::int64_t {
       if (at < bytes.size() && bytes[at] == '*') {
         ++at;
@@ -336,6 +359,7 @@ class Percent {
       return read_number(bytes, at);
     };
     spec.width = number();
+    // A negative width from '*' means the flag '-'.
     if (spec.width < 0) {
       left = true;
       spec.width = -std::max(spec.width, -(std::int64_t{1} << 40));
@@ -344,6 +368,7 @@ class Percent {
       ++at;
       spec.precision = std::max<std::int64_t>(0, number());
     }
+    // C's length modifiers have no effect.
     if (at < bytes.size() && (bytes[at] == 'h' || bytes[at] == 'l' || bytes[at] == 'L')) ++at;
     check();
     const char type = bytes[at++];
@@ -359,6 +384,7 @@ class Percent {
     if (type == 's' || type == 'r' || type == 'a') {
       put_text(value, type, spec);
     } else {
+      // As in C, '0' has no effect beside '-'. Text is padded with spaces even if '0' is given.
       if (zero && !left) {
         spec.align = '=';
         spec.fill = "0";
@@ -380,6 +406,8 @@ class Percent {
     format_text(rt_, rt_.text_of(string), spec);
   }
 
+  // The types c, d, i, u, x, o and those of floats. A float is cut to an integer for %d, and
+  // refused for %x and %o.
   void put_number_as(const Value& value, char type, Spec spec) {
     if (value.is(Tag::undefined)) rt_.fail_undefined(value);
     if (type == 'c') {
@@ -421,6 +449,7 @@ class Percent {
     if (type == 'X') {
       for (char& c : digits) c = c >= 'a' ? static_cast<char>(c - 32) : c;
     }
+    // In %d the precision is the least number of digits: "%.3d" % 7 is "007".
     if (spec.precision > 0) {
       check_precision(rt_, spec.precision);
       if (digits.size() < static_cast<std::size_t>(spec.precision)) {
@@ -433,10 +462,10 @@ class Percent {
   }
 
   Runtime& rt_;
-  Text text_;
+  Text text_;  // the pattern
   const Value& arguments_;
-  bool is_mapping_ = false;
-  std::uint32_t used_ = 0;
+  bool is_mapping_ = false;  // arguments may be named, and need not all be used
+  std::uint32_t used_ = 0;   // arguments of a tuple that have been read
 };
 
 }  // namespace
@@ -453,6 +482,8 @@ Value percent(Runtime& rt, const Value& format, const Value& arguments) {
 
 namespace {
 
+/// str.format: text with fields in braces, "{0.name[key]!r:>{width}}". A specification may hold
+/// fields itself, and these no more: `depth` is 2 at most.
 class Formatter {
  public:
   Formatter(Runtime& rt, const Args& args, const Value* mapping)
@@ -470,6 +501,7 @@ class Formatter {
       }
       rt_.step();
       rt_.put_text(text, begin, at);
+      // Two braces stand for one.
       if (at + 1 < bytes.size() && bytes[at + 1] == c) {
         rt_.put_text(text, at, at + 1);
         at += 2;
@@ -484,6 +516,8 @@ class Formatter {
   }
 
  private:
+  // Reads a field, which begins behind its '{', and appends its value. Returns the place behind
+  // '}'. The value is looked up before the fields of the specification are.
   std::size_t field(const Text& text, std::size_t begin, int depth) {
     const std::string_view bytes = text.bytes;
     // A field's name may hold brackets with anything inside; its specification may hold fields.
@@ -532,6 +566,9 @@ class Formatter {
     return at + 1;
   }
 
+  // The value of "first.attribute[index]". An index of digits only is a number, any other one a
+  // string without quotes. Attributes go through the sandbox's rules, so "{0.__class__}" is
+  // refused.
   Value look_up(std::string_view name) {
     std::size_t at = std::min(name.find_first_of(".["), name.size());
     Value value = first(name.substr(0, at));
@@ -564,6 +601,7 @@ class Formatter {
     return make_int(read_number(digits, at));
   }
 
+  // The first part of a name: "" (the next argument), "0" (an argument), or a name.
   Value first(std::string_view name) {
     if (name.empty() || name.find_first_not_of("0123456789") == std::string_view::npos) {
       if (name.empty() == is_numbered_ && (is_numbered_ || next_ > 0)) {
@@ -589,9 +627,9 @@ class Formatter {
 
   Runtime& rt_;
   const Args& args_;
-  const Value* mapping_;
-  std::int64_t next_ = 0;
-  bool is_numbered_ = false;
+  const Value* mapping_;      // of format_map(); null: keywords have the names
+  std::int64_t next_ = 0;     // the argument that the next "{}" takes
+  bool is_numbered_ = false;  // fields have numbers; "{}" and "{0}" do not mix
 };
 
 }  // namespace

@@ -50,11 +50,13 @@ double real_of(const Value& value) {
   }
 }
 
+// `value` is an integer that fits in 64 bits, or a bool.
 std::int64_t small_of(const Value& value) {
   return value.is(Tag::boolean) ? (value.boolean ? 1 : 0) : value.integer;
 }
 
-// Python's floor division and modulo of floats.
+// Python's floor division and modulo of floats: CPython's steps in float_divmod, so that the last
+// digit is the same too. The remainder has the sign of b, and the quotient is rounded down.
 void divide_reals(double a, double b, double& quotient, double& remainder) {
   remainder = std::fmod(a, b);
   quotient = (a - remainder) / b;
@@ -68,6 +70,7 @@ void divide_reals(double a, double b, double& quotient, double& remainder) {
   }
   if (quotient != 0) {
     const double whole = std::floor(quotient);
+    // The division was exact but for rounding, so the whole number that is nearest counts.
     quotient = quotient - whole > 0.5 ? whole + 1 : whole;
   } else {
     quotient = std::copysign(0.0, a / b);
@@ -85,7 +88,8 @@ Value negate(Runtime& rt, const Value& a, bool is_positive) {
   }
   if (!a.is(Tag::big_integer)) {
     const std::int64_t value = small_of(a);
-    if (is_positive) return make_int(value, a.is_data());
+    if (is_positive) return make_int(value, a.is_data());  // +True is 1
+    // The smallest integer has no positive counterpart in 64 bits.
     if (value != std::numeric_limits<std::int64_t>::min()) return make_int(-value, a.is_data());
   }
   return is_positive ? a : make_big(rt.arena(), -big_of(a), a.is_data());
@@ -93,6 +97,8 @@ Value negate(Runtime& rt, const Value& a, bool is_positive) {
 
 namespace {
 
+// All arithmetic in which one operand is a float. A long integer that no float can hold is an
+// error; an operand that is an infinite float is allowed.
 Value add_reals(Runtime& rt, Op op, const Value& a, const Value& b) {
   const bool is_data = a.is_data() || b.is_data();
   const double left = real_of(a);
@@ -118,10 +124,12 @@ Value add_reals(Runtime& rt, Op op, const Value& a, const Value& b) {
       if (left == 0 && right < 0) {
         rt.fail("ZeroDivisionError", "0.0 cannot be raised to a negative power");
       }
+      // Python answers with a complex number here.
       if (left < 0 && std::isfinite(left) && std::isfinite(right) && std::floor(right) != right) {
         rt.fail("TypeError", "complex numbers are not supported");
       }
       const double value = std::pow(left, right);
+      // Python's message is the C library's: errno and its text.
       if (std::isinf(value) && std::isfinite(left) && std::isfinite(right)) {
         rt.fail("OverflowError", "(34, 'Numerical result out of range')");
       }
@@ -140,6 +148,8 @@ Value add_reals(Runtime& rt, Op op, const Value& a, const Value& b) {
   }
 }
 
+// Squares and multiplies. The result has at least (bits - 1) * times bits, which is checked before
+// anything is multiplied; -1, 0 and 1 may have any exponent.
 Value power_of_ints(Runtime& rt, const Value& a, const Value& b) {
   const bool is_data = a.is_data() || b.is_data();
   const BigInt exponent = big_of(b);
@@ -162,6 +172,7 @@ Value power_of_ints(Runtime& rt, const Value& a, const Value& b) {
   }
   BigInt product(1);
   for (std::int64_t rest = times; rest > 0; rest >>= 1) {
+    // What the two multiplications of limbs cost, one by one.
     rt.charge((product.limbs().size() + base.limbs().size()) * base.limbs().size());
     if ((rest & 1) != 0) product = product * base;
     if (rest > 1) base = base * base;
@@ -169,6 +180,8 @@ Value power_of_ints(Runtime& rt, const Value& a, const Value& b) {
   return make_big(rt.arena(), product, is_data);
 }
 
+// Both operands are integers. What fits takes the processor's way; an overflow falls through to
+// BigInt, as do `/`, whose quotient must be rounded once, and `**`.
 Value binary_ints(Runtime& rt, Op op, const Value& a, const Value& b) {
   const bool is_data = a.is_data() || b.is_data();
   const bool is_small = !a.is(Tag::big_integer) && !b.is(Tag::big_integer);
@@ -195,6 +208,7 @@ Value binary_ints(Runtime& rt, Op op, const Value& a, const Value& b) {
         if (right == -1) break;  // the one quotient that may not fit in 64 bits
         std::int64_t quotient = left / right;
         std::int64_t remainder = left % right;
+        // The processor rounds to zero, Python down.
         if (remainder != 0 && (remainder < 0) != (right < 0)) {
           remainder += right;
           --quotient;
@@ -208,6 +222,7 @@ Value binary_ints(Runtime& rt, Op op, const Value& a, const Value& b) {
   if (op == Op::power) return power_of_ints(rt, a, b);
   const BigInt left = big_of(a);
   const BigInt right = big_of(b);
+  // The cost of a long multiplication or division; for a sum it is more than enough.
   rt.charge((left.bits() / 32 + 1) * (right.bits() / 32 + 1));
   if (op == Op::divide) {
     if (right.is_zero()) rt.fail("ZeroDivisionError", "division by zero");
@@ -239,6 +254,8 @@ Value binary_ints(Runtime& rt, Op op, const Value& a, const Value& b) {
   return make_big(rt.arena(), result, is_data);
 }
 
+// The sequence `count` times: a string, list or tuple. foresee_times() refuses a result that would
+// not fit in the arena before the first copy is made.
 Value repeat(Runtime& rt, const Value& sequence, const Value& count) {
   const std::int64_t times = std::max<std::int64_t>(0, index_of(rt, count));
   if (sequence.is_string()) {
@@ -248,6 +265,7 @@ Value repeat(Runtime& rt, const Value& sequence, const Value& count) {
     rt.arena().foresee_times(text.bytes.size(), static_cast<std::uint64_t>(times));
     const TextBuffer::Mark mark = rt.begin_text();
     for (std::int64_t i = 0; i < times; ++i) rt.put_text(text);
+    // Only the string's own flag; the pieces keep their origins one by one.
     Value result = rt.end_text(mark);
     result.flags |= sequence.flags & kMarkup;
     return result;
@@ -265,6 +283,7 @@ Value repeat(Runtime& rt, const Value& sequence, const Value& count) {
   return result;
 }
 
+// A sum of lists is data only if both are: a list that the template has added to is the template's.
 Value add_lists(Runtime& rt, const Value& a, const Value& b) {
   const std::int64_t left = *rt.length(a);
   const std::int64_t right = *rt.length(b);
@@ -297,8 +316,11 @@ Value repeat_bytes(Runtime& rt, const Value& bytes, const Value& count) {
 
 }  // namespace
 
+// Strings come first, because `"%s" % x` allows an undefined x; in any other operation an undefined
+// value fails. Then come the types one by one, each with Python's message.
 Value binary(Runtime& rt, Op op, const Value& a, const Value& b) {
   if (op == Op::add && a.is_string() && b.is_string()) {
+    // If one of the two is safe (Markup), the other is escaped and the sum is safe.
     if (!a.is_markup() && !b.is_markup()) return rt.concat(a, b);
     Value sum = rt.concat(escaped(rt, a), escaped(rt, b));
     sum.flags |= kMarkup;
@@ -313,6 +335,7 @@ Value binary(Runtime& rt, Op op, const Value& a, const Value& b) {
   const auto is_repeatable = [](const Value& value) {
     return value.is_string() || value.is_list() || value.is(Tag::tuple);
   };
+  // What is not known of bytes falls through to the message at the end.
   if (a.is(Tag::bytes) || b.is(Tag::bytes)) {
     if (op == Op::add && a.is(Tag::bytes)) return add_bytes(rt, a, b);
     if (op == Op::multiply && (a.is_int() || b.is_int())) {
@@ -343,6 +366,7 @@ Value binary(Runtime& rt, Op op, const Value& a, const Value& b) {
 std::int64_t index_of(const Budget& budget, const Value& value) {
   if (value.is(Tag::integer)) return value.integer;
   if (value.is(Tag::boolean)) return value.boolean ? 1 : 0;
+  // A long integer is far outside any sequence. Half of the range leaves callers room to add to it.
   if (value.is(Tag::big_integer)) {
     return value.big->is_negative ? std::numeric_limits<std::int64_t>::min() / 2
                                   : std::numeric_limits<std::int64_t>::max() / 2;

@@ -40,14 +40,17 @@ class Resolver {
   }
 
  private:
+  // What a name means inside a scope. Names are numbers of constants (Program::constants).
   struct Binding {
     std::uint32_t name;
-    std::uint32_t outer;  // the binding that this one hides
-    std::uint32_t scope;
-    std::uint32_t function;
-    std::uint32_t slot;  // kNone: only read, directly from the context
+    std::uint32_t outer;     // the binding that this one hides
+    std::uint32_t scope;     // how many scopes were open, to tell the scope's own bindings
+    std::uint32_t function;  // how many functions are around it: frames to walk out
+    std::uint32_t slot;      // kNone: only read, directly from the context
+    // How the slot gets its first value: from what declares it (a loop's target, a macro's
+    // parameter), from the context, from the slot of `outer`, or not at all.
     enum class Fill : std::uint8_t { parameter, global, outer, unset } fill;
-    bool is_stored;
+    bool is_stored;  // the name is in stored_
   };
 
   [[noreturn]] static void fail(const Node& node, std::string message) {
@@ -80,6 +83,8 @@ class Resolver {
     --scope_;
     return ref;
   }
+  // How the slot of a binding is filled when its scope is entered. `hops` is 0 if the value is in
+  // the same frame: scopes of one function share its slots.
   Load load_of(const Binding& binding) {
     if (binding.fill == Binding::Fill::global) {
       return {Load::Kind::global, 0, binding.slot, global(binding.name)};
@@ -121,21 +126,29 @@ class Resolver {
     }
     return interned_[constant];
   }
+  // Makes the innermost meaning of a name, without a slot. Bindings are a stack, so a reference to
+  // one is valid until the next call.
   Binding& bind(std::uint32_t name, Binding::Fill fill) {
     bindings_.push_back({name, top_[name], scope_, function(), kNone, fill, false});
     top_[name] = static_cast<std::uint32_t>(bindings_.size() - 1);
     return bindings_.back();
   }
+  // The binding of a name in this scope itself; null if only outer scopes have one.
   [[nodiscard]] Binding* own(std::uint32_t name) {
     const std::uint32_t top = top_[name];
     return top != kNone && bindings_[top].scope == scope_ ? &bindings_[top] : nullptr;
   }
+  // A name that is read and bound nowhere is the context's. If the scope stores it later, the slot
+  // is filled from the context first, so that both uses see one variable.
   void load_name(std::uint32_t name) {
     if (top_[name] == kNone) bind(name, Binding::Fill::global);
   }
+  // A name of an outer scope gets a slot of its own here: a template's scopes cannot change outer
+  // names.
   void store_name(std::uint32_t name) {
     Binding* binding = own(name);
     if (binding == nullptr) {
+      // Unset, since the first thing that happens to the name in this scope is the assignment.
       binding = &bind(name, top_[name] == kNone ? Binding::Fill::unset : Binding::Fill::outer);
     }
     if (binding->slot == kNone) binding->slot = new_slot();
@@ -144,6 +157,7 @@ class Resolver {
       stored_.push_back(name);
     }
   }
+  // Binds a name that gets its value from the statement that opens the scope.
   std::uint32_t declare(std::uint32_t name) {
     Binding* binding = own(name);
     if (binding == nullptr) binding = &bind(name, Binding::Fill::parameter);
@@ -152,6 +166,7 @@ class Resolver {
     binding->is_stored = true;
     return binding->slot;
   }
+  // For `loop`, `caller` and the like. If the template never says the name, it needs a slot only.
   std::uint32_t declare(std::string_view text) {
     const std::uint32_t name = name_constant(text);
     return name == kNone ? new_slot() : declare(name);
@@ -208,6 +223,7 @@ class Resolver {
   // `if` opens no scope in jinja2: what an arm stores is there behind the `endif`.
   void analyze_branch(const Node& node) {
     const std::size_t stored = stored_.size();
+    // What was stored before the branch stays as it is; the names behind `stored` are the arms'.
     for (std::uint32_t i = 0; i < node.b; i += 2) {
       analyze_expression(p_.lists[node.a + i]);
       analyze(body_of(p_.lists[node.a + i + 1]));
@@ -227,7 +243,7 @@ class Resolver {
     if (node.op == Op::tuple) {
       for (std::uint32_t i = 0; i < node.b; ++i) analyze_target(p_.lists[node.a + i]);
     } else if (node.op == Op::ns_ref) {
-      load_name(node.b);
+      load_name(node.b);  // `set ns.x = ...` reads ns
     } else {
       store_name(node.b);
     }
@@ -247,6 +263,7 @@ class Resolver {
     each_child(node, [this](NodeId child) { analyze_expression(child); });
   }
 
+  // The operands of an expression, in the order of evaluation.
   template <class F>
   void each_child(const Node& node, F visit) {
     const auto visit_some = [&](NodeId child) {
@@ -307,6 +324,7 @@ class Resolver {
         break;
       case Op::compare:
         visit(p_.lists[node.a]);
+        // The entries between the operands are Compare values.
         for (std::uint32_t i = 2; i < node.b; i += 2) visit(p_.lists[node.a + i]);
         break;
       default:
@@ -349,6 +367,7 @@ class Resolver {
         place_macro(p_.macros[node.a]);
         place_target(p_.macros[node.a].target);
         break;
+      // The body is a macro, and the call stands outside of it.
       case Op::call_block:
         place_macro(p_.macros[node.a]);
         place_expression(node.b);
@@ -362,6 +381,8 @@ class Resolver {
     }
   }
 
+  // jinja2 compiles an `if` with "soft" frames: unknown filters in it fail only when they are
+  // reached.
   void place_branch(const Node& node) {
     const bool was_soft = is_soft_;
     is_soft_ = true;
@@ -390,10 +411,12 @@ class Resolver {
   // with its own slots, since its body runs within itself.
   void place_loop(ForNode& loop) {
     place_expression(loop.iterable);
+    // The iterable was placed before: it is computed in the frame around the loop.
     if (loop.is_recursive) slot_counts_.push_back(0);
     const Hard hard(is_soft_);
     const std::size_t loops = loop_depth_;
     const std::size_t stored = stored_.size();
+    // A `break` cannot leave a function.
     if (loop.is_recursive) loop_depth_ = 0;
     ++for_depth_;
     if (loop.test != kNoNode) {
@@ -421,6 +444,7 @@ class Resolver {
     }
     --for_depth_;
     loop_depth_ = loops;
+    // What the loop's scopes store does not count for an `if` around the loop.
     stored_.resize(stored);
     if (loop.is_recursive) {
       loop.slot_count = slot_counts_.back();
@@ -438,6 +462,7 @@ class Resolver {
       const Hard hard(is_soft_);
       if (is_generation) loop_depth_ = 0;  // in jinja2 it is a function of its own
       open_scope();
+      // The parser has set these to any other value if the body says the name.
       if (block.caller_slot != kNoNode) block.caller_slot = declare("caller");
       if (block.kwargs_slot != kNoNode) block.kwargs_slot = declare("kwargs");
       if (block.varargs_slot != kNoNode) block.varargs_slot = declare("varargs");
@@ -455,6 +480,7 @@ class Resolver {
       loop_depth_ = loops;
     }
     stored_.resize(stored);
+    // The target of a set block belongs to the scope around it.
     if (block.target != kNoNode) place_target(block.target);
   }
 

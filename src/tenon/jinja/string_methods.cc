@@ -79,6 +79,7 @@ class StringMethod {
       case M::rpartition:
         return do_partition(true);
       case M::upper:
+        // none() refuses arguments before the work begins.
         return none(), mapped_case(rt_, self_, unicode::Case::upper);
       case M::lower:
         return none(), mapped_case(rt_, self_, unicode::Case::lower);
@@ -153,6 +154,7 @@ class StringMethod {
     }
     return rt_.text_of(args_.items[i]);
   }
+  // Part of the string as a view of its bytes; it stays safe (Markup) if the string is.
   Value part(std::size_t begin, std::size_t end) {
     Value value = rt_.substring(text_, begin, end);
     value.flags |= self_.flags & kMarkup;
@@ -175,6 +177,7 @@ class StringMethod {
         rt_.type_error(std::string(method_name(id_)) + " arg must be None or str");
       }
       const std::string_view set = rt_.text_of(args_.items[0]).bytes;
+      // Each character that goes was compared with the whole set.
       rt_.charge(bytes_.size() / 16 * (set.size() / 16 + 1));
       strip(bytes_, &set, left, right, begin, end);
     }
@@ -203,6 +206,7 @@ class StringMethod {
     if (from_right) std::reverse(list.list->items, list.list->items + list.list->size);
     return list;
   }
+  // One part of a split: each is a value that the arena must hold, so each counts a step.
   void add(Value& list, std::size_t begin, std::size_t end) {
     rt_.step();
     rt_.append(list, part(begin, end));
@@ -237,6 +241,8 @@ class StringMethod {
       strip(bytes_, nullptr, true, false, at, end);
       if (at >= bytes_.size()) return;
       if (most-- <= 0) {
+        // Python strips the rest on the left only, which the loop has done; the end keeps its white
+        // space.
         std::size_t last = bytes_.size();
         strip(bytes_, nullptr, false, true, at, last);
         add(list, at, bytes_.size());
@@ -244,6 +250,8 @@ class StringMethod {
       }
       const std::size_t begin = at;
       std::size_t next = at;
+      // next_is_space() moves `next` over one character; `at` follows while that was no white
+      // space.
       while (next < bytes_.size() && !unicode::next_is_space(bytes_, next)) at = next;
       add(list, begin, at);
     }
@@ -299,6 +307,7 @@ class StringMethod {
     const std::size_t at = from_right ? unicode::find_last(bytes_, separator.bytes)
                                       : unicode::find(bytes_, separator.bytes);
     Value tuple = rt_.make_list(3, self_.is_data(), Tag::tuple);
+    // Not found: the string and two empty ones; rpartition has them in front.
     const Value empty = part(0, 0);
     if (at == kNowhere) {
       if (from_right) {
@@ -323,6 +332,8 @@ class StringMethod {
   Value map_points(F change) {
     charge_characters();
     const TextBuffer::Mark mark = rt_.begin_text();
+    // Characters of one origin are gathered in `piece` and appended when the origin changes. One
+    // character can become several: ß in upper case is SS.
     std::string piece;
     std::uint32_t run = 0;
     bool is_data = text_.runs != nullptr ? text_.runs[0].is_data : text_.is_data;
@@ -353,6 +364,7 @@ class StringMethod {
       is_final = unicode::is(before, unicode::kCased);
       break;
     }
+    // A capital sigma has two bytes in UTF-8.
     for (std::size_t at = begin + 2; is_final && at < bytes_.size();) {
       const char32_t after = unicode::next(bytes_, at);
       if (unicode::is(after, unicode::kIgnorable)) continue;
@@ -381,6 +393,7 @@ class StringMethod {
       }
     });
   }
+  // A word begins behind anything without case, as Python has it: "they're" becomes "They'Re".
   Value do_title() {
     bool was_cased = false;
     return map_points([&](std::string& out, char32_t point, std::size_t begin) {
@@ -422,6 +435,7 @@ class StringMethod {
 
   // Reads the optional start and end arguments from number `first` on, as byte offsets. False if
   // start lies beyond the text's end.
+  // A negative place counts from the end, and a place before the first character is the first.
   bool bounds(std::uint32_t first, std::size_t& begin, std::size_t& end) {
     begin = 0;
     end = bytes_.size();
@@ -448,6 +462,7 @@ class StringMethod {
     std::size_t begin = 0;
     std::size_t end = 0;
     const bool is_inside = bounds(1, begin, end);
+    // A start behind the end, or behind the text, has no affix at all, not even the empty one.
     const auto has = [&](const Value& affix) {
       const std::string_view wanted = rt_.text_of(affix).bytes;
       if (!is_inside || begin > end) return false;
@@ -472,6 +487,7 @@ class StringMethod {
     return make_bool(false);
   }
 
+  // An empty suffix removes nothing, so the string itself is returned.
   Value do_remove(bool is_prefix) {
     positional_only(rt_, args_, method_name(id_), 1, 1);
     const std::string_view affix = text_argument(0).bytes;
@@ -507,6 +523,7 @@ class StringMethod {
     std::size_t end = 0;
     if (!bounds(1, begin, end) || begin > end) return make_int(0);
     const std::string_view text = bytes_.substr(begin, end - begin);
+    // An empty string stands before each character and at the end.
     if (wanted.empty()) return make_int(static_cast<std::int64_t>(unicode::length(text)) + 1);
     std::int64_t count = 0;
     for (std::size_t at = unicode::find(text, wanted); at != kNowhere;
@@ -530,6 +547,7 @@ class StringMethod {
     const TextBuffer::Mark mark = rt_.begin_text();
     std::size_t begin = 0;
     if (old.empty()) {
+      // Here `begin` moves by one character, and what is left is written below.
       for (; most > 0; --most) {
         rt_.step();
         rt_.put_text(replacement);
@@ -554,6 +572,7 @@ class StringMethod {
     return value;
   }
 
+  // The string itself stands between the items, which must be strings. Each keeps its origin.
   Value do_join() {
     positional_only(rt_, args_, "join", 1, 1);
     const TextBuffer::Mark mark = rt_.begin_text();
@@ -603,12 +622,14 @@ class StringMethod {
     if (missing <= 0) return self_;
     const bool is_signed = !bytes_.empty() && (bytes_[0] == '-' || bytes_[0] == '+');
     const TextBuffer::Mark mark = rt_.begin_text();
+    // The zeros go behind the sign and count as the template's text.
     rt_.put_text(text_, 0, is_signed ? 1 : 0);
     rt_.put_repeated("0", missing, false);
     rt_.put_text(text_, is_signed ? 1 : 0, bytes_.size());
     return rt_.end_text(mark);
   }
 
+  // Columns begin anew at each line end, and count characters. A size of 0 or less removes tabs.
   Value do_expandtabs() {
     Value bound;
     bind_arguments(rt_, args_, "expandtabs", {"tabsize"}, 0, &bound);
@@ -620,6 +641,7 @@ class StringMethod {
       const std::size_t begin = at;
       const char32_t point = unicode::next(bytes_, at);
       if (point == '\t') {
+        // Up to the next multiple of `size`.
         const std::int64_t spaces = size > 0 ? size - column % size : 0;
         rt_.put_repeated(" ", spaces, false);
         column += spaces;
@@ -642,6 +664,7 @@ class StringMethod {
                        std::string(type_name(bound[0])));
       }
       encoding.clear();
+      // "UTF-8", "utf_8" and "utf8" are one name.
       for (const char c : rt_.text_of(bound[0]).bytes) {
         if (c != '-' && c != '_') encoding += static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
       }
@@ -651,11 +674,15 @@ class StringMethod {
     if (encoding != "utf8" && !(encoding == "ascii" && unicode::is_ascii(bytes_))) {
       rt_.fail("UnsupportedError", "only UTF-8 is supported as an encoding");
     }
+    // Bytes have one origin: with mixed origin, they count as data as a whole.
     Value value = make_string(bytes_, self_.is_data() || text_.runs != nullptr);
     value.tag = Tag::bytes;
     return value;
   }
 
+  // The table maps code points: to a string or a code point, which replaces the character, or to
+  // None, which removes it. A character that the table lacks stays, also if the table is a list or
+  // string.
   Value do_translate() {
     positional_only(rt_, args_, "translate", 1, 1);
     const Value& table = args_.items[0];
@@ -685,6 +712,8 @@ class StringMethod {
     return rt_.end_text(mark);
   }
 
+  // A table for translate(): from a dict, whose keys may be characters, or from two strings of
+  // equal length. Characters of a third string are removed.
   Value do_maketrans() {
     positional_only(rt_, args_, "maketrans", 1, 3);
     Value table = rt_.make_dict();
@@ -731,6 +760,7 @@ class StringMethod {
 
   // The predicates (isalpha, isdigit, ...).
   [[nodiscard]] bool test() const {
+    // Python's answers for an empty string: true for these two, false for all others.
     charge_characters();
     if (id_ == M::isascii) return unicode::is_ascii(bytes_);
     if (id_ == M::isprintable) return all(unicode::kPrintable);
@@ -765,6 +795,7 @@ class StringMethod {
     }
     return true;
   }
+  // At least one letter has the case, and none the other or title case (as the letter ǅ has).
   [[nodiscard]] bool is_cased_as(bool is_upper) const {
     const std::uint16_t wanted = is_upper ? unicode::kUpper : unicode::kLower;
     const auto other = static_cast<std::uint16_t>(unicode::kTitle |
@@ -777,6 +808,7 @@ class StringMethod {
     }
     return found;
   }
+  // Capitals stand only at the beginning of words, small letters only behind a cased one.
   [[nodiscard]] bool is_title() const {
     bool found = false;
     bool was_cased = false;
@@ -810,6 +842,8 @@ Value call_string_method(Runtime& rt, const Value& self, MethodId id, const Args
 }
 
 Value mapped_case(Runtime& rt, const Value& string, unicode::Case to) {
+  // Nearly all text in templates whose case changes is ASCII. It needs no table, and its length
+  // stays.
   if (string.is(Tag::string) && unicode::is_ascii(string.bytes())) {
     rt.charge(string.size / 4);
     char* bytes = static_cast<char*>(rt.arena().allocate(string.size));
@@ -817,6 +851,7 @@ Value mapped_case(Runtime& rt, const Value& string, unicode::Case to) {
     const char first = is_upper ? 'a' : 'A';
     for (std::uint32_t i = 0; i < string.size; ++i) {
       const char c = string.text[i];
+      // In ASCII, the two cases of a letter differ in one bit.
       bytes[i] = c >= first && c <= first + 25 ? static_cast<char>(c ^ 0x20) : c;
     }
     Value value = string;

@@ -30,6 +30,7 @@ namespace tenon::jinja {
 
 Vm::Vm(const Program& program, const json::Object& context, const RenderOptions& options)
     : Runtime(program, options), context_(context) {
+  // Tag::missing: not looked up yet, see global().
   globals_ = arena().array<Value>(program.globals.size());
   std::fill_n(globals_, program.globals.size(), Value{});
   reserve(std::min<std::size_t>(program.source.size() + 1024, 65536));
@@ -57,6 +58,7 @@ std::string quoted_glimpse(std::string_view text) {
 // Describes values for an error message, in bounded work. It is not their repr, which may be the
 // whole conversation.
 void Vm::say_values(Fault& fault, std::initializer_list<const Value*> values) const {
+  // A limit has nothing to do with values, and raise_exception() has the template's own message.
   if (fault.code != Errc::invalid || fault.is_raised) return;
   for (const Value* value : values) {
     std::string said;
@@ -158,6 +160,8 @@ Flow Vm::run(ListRef body) {
   for (std::uint32_t i = 0; i < body.size; ++i) {
     const Node& node = program().nodes[program().lists[body.begin + i]];
     step();
+    // Where an error is reported. Evaluation of what is inside moves the position, so nodes set
+    // theirs again before they do their own work.
     set_position(node.position);
     if (node.op == Op::text) {
       put(program().constants[node.a].bytes(), false);
@@ -179,6 +183,7 @@ Flow Vm::run_statement(const Node& node) {
     case Op::branch:
       return run_branch(node);
     case Op::set:
+      // Before the value is computed, as in jinja2: `set a.b = f()` fails without calling f.
       if (node.d != 0) check_spaces({node.c, node.d});
       assign(node.a, eval(node.b));
       return Flow::normal;
@@ -202,6 +207,7 @@ Flow Vm::run_statement(const Node& node) {
       run_template_block(program().blocks[node.a]);
       return Flow::normal;
     case Op::unloadable:
+      // The name of the template is computed first, since that may fail in its own way.
       static_cast<void>(eval(node.a));
       type_error("no loader for this environment specified");
     case Op::breaks:
@@ -213,6 +219,7 @@ Flow Vm::run_statement(const Node& node) {
   }
 }
 
+// The arms are pairs in `lists`: a test, and a node whose a and b are the body.
 Flow Vm::run_branch(const Node& node) {
   const std::uint32_t* arms = &program().lists[node.a];
   for (std::uint32_t i = 0; i < node.b; i += 2) {
@@ -227,6 +234,7 @@ Flow Vm::run_branch(const Node& node) {
 
 namespace {
 
+// Puts the frame back when the scope is left, however that happens.
 class Restore {
  public:
   explicit Restore(Frame*& frame) : frame_(frame), saved_(frame) {}
@@ -274,6 +282,7 @@ struct ConditionIterator : Iterator {
 Flow Vm::run_loop(const ForNode& node) {
   const Value iterable = eval(node.iterable);
   if (node.is_recursive) {
+    // This one has no source, by which call_recursive() knows the outermost level.
     Loop loop{};
     loop.node = &node;
     loop.frame = frame_;
@@ -287,6 +296,7 @@ Flow Vm::run_loop(const ForNode& node) {
     auto* condition = arena().make<ConditionIterator>();
     *condition = {{ConditionIterator::advance, "generator"}, this, source, &node, frame_};
     source = condition;
+    // How many items pass is not known, so `loop.length` must walk over the generator.
     counted = of_iterator(condition);
   }
   if (!node.has_loop) return run_loop_body(node, *source, nullptr);
@@ -321,6 +331,7 @@ Flow Vm::run_loop_body(const ForNode& node, Iterator& source, Loop* loop) {
 
 // `loop(items)`: the body runs in a frame of its own, and its output is the value of the call.
 Value Vm::call_recursive(const Loop& parent, const Value& iterable) {
+  // A call that fails ends the rendering, so leave_call() need not be called then.
   enter_call();
   check_stack();
   const ForNode& node = *parent.node;
@@ -359,6 +370,7 @@ Flow Vm::run_block(const Node& node) {
   const BlockNode& block = program().blocks[node.a];
   if (node.op == Op::with) {
     // The scope is entered before the values are computed, so they are not read from its slots.
+    // `with a = 1, b = a`: b is computed from the outer a.
     std::vector<Value> values;
     values.reserve(block.values.size);
     for (std::uint32_t i = 0; i < block.values.size; ++i) {
@@ -373,6 +385,7 @@ Flow Vm::run_block(const Node& node) {
   load(block.loads);
   if (node.op == Op::scope) {
     Value* const slots = frame_->slots;
+    // jinja2 compiles a generation block as a call block that has no caller and no arguments.
     if (block.caller_slot != kNoNode)
       slots[block.caller_slot] = undefined_hint("No caller defined");
     if (block.kwargs_slot != kNoNode) slots[block.kwargs_slot] = make_dict();
@@ -402,6 +415,7 @@ Flow Vm::run_block(const Node& node) {
 void Vm::run_call_block(const Node& node) {
   Value caller;
   caller.tag = Tag::macro;
+  // The body is a macro without a name; the called macro gets it as its keyword `caller`.
   caller.macro = arena().make<Macro>(&program().macros[node.a], frame_);
   print(eval_call(program().nodes[node.b], &caller));
 }
@@ -413,6 +427,7 @@ void Vm::run_template_block(const BlockNode& block) {
   }
   enter_call();
   const Restore restore(frame_);
+  // No outer frame: a block sees the context and exported names only (resolver.cc).
   frame_ = make_frame(block.slot_count, nullptr);
   load(block.loads);
   run(block.body);
@@ -443,6 +458,7 @@ void Vm::assign(NodeId target, const Value& value) {
 void Vm::check_spaces(ListRef spaces) {
   for (std::uint32_t i = 0; i < spaces.size; ++i) {
     const Node& node = program().nodes[program().lists[spaces.begin + i]];
+    // A name that is not bound is an undefined value and fails here, too.
     if (!eval_name(node).is(Tag::name_space)) {
       fail("TemplateRuntimeError", "cannot assign attribute on non-namespace object");
     }
@@ -452,6 +468,7 @@ void Vm::check_spaces(ListRef spaces) {
 // One more item than there are targets is asked for, to find that there are too many; Python does
 // the same, and it can be observed.
 void Vm::unpack(const Node& target, const Value& value) {
+  // Python's message for this differs from that of a loop over such a value.
   if (!value.is(Tag::undefined) && !value.is_string() && !length(value) &&
       !value.is(Tag::iterator)) {
     type_error("cannot unpack non-iterable " + std::string(type_name(value)) + " object");
@@ -477,12 +494,14 @@ Value Vm::eval_name(const Node& node) {
   switch (static_cast<Place>(node.flags)) {
     case Place::local: {
       const Frame* frame = frame_;
+      // One hop for each function (macro, recursive loop) between the use and the definition.
       for (std::uint32_t hop = 0; hop < node.d; ++hop) frame = frame->outer;
       const Value& value = frame->slots[node.a];
       if (!value.is(Tag::missing)) return value;
       return undefined_name(program().text_of(node.b));
     }
     case Place::exported: {
+      // Inside a block: a name that the template's top level has set by now, or the context's.
       const Value& value = root_->slots[node.d];
       return value.is(Tag::missing) ? global(node.a) : value;
     }
@@ -494,6 +513,7 @@ Value Vm::eval_name(const Node& node) {
 
 Value Vm::eval(NodeId id) {
   const Node& node = program().nodes[id];
+  // The two leaves are most of all nodes; they count no step and cannot recurse.
   if (node.op == Op::constant) return program().constants[node.a];
   if (node.op == Op::name) return eval_name(node);
   step();
@@ -515,6 +535,7 @@ Value Vm::eval(NodeId id) {
       const Value object = eval(node.a);
       const Slice bounds = eval_slice(node);
       set_position(node.position);
+      // jinja2 computes a constant slice when it compiles, where a failure gives undefined.
       if (node.flags != 0 && !object.is_string() && !object.is_list() && !object.is(Tag::tuple)) {
         return undefined_attribute(object, {});
       }
@@ -575,6 +596,7 @@ Value Vm::eval(NodeId id) {
 }
 
 Slice Vm::eval_slice(const Node& node) {
+  // An absent bound is None, as in Python.
   const auto part = [this](NodeId id) { return id == kNoNode ? none_value() : eval(id); };
   Slice bounds;
   bounds.start = part(node.b);
@@ -607,6 +629,7 @@ Value Vm::eval_concat(const Node& node) {
     set_position(node.position);
     sum = concat(sum, part);
   }
+  // jinja2's `~` joins with str.join, whose result is a plain string.
   sum.flags &= static_cast<std::uint8_t>(~kMarkup);
   return sum;
 }
@@ -634,6 +657,7 @@ bool Vm::compare(Compare op, const Value& left, const Value& right) {
 }
 
 Value Vm::eval_compare(const Node& node) {
+  // `a < b < c`: each operand is computed once, and none behind the first comparison that fails.
   Value left = eval(program().lists[node.a]);
   for (std::uint32_t i = 1; i < node.b; i += 2) {
     const auto op = static_cast<Compare>(program().lists[node.a + i]);
@@ -708,6 +732,7 @@ Args Vm::eval_args(std::uint32_t index, const Value* caller) {
   if (arguments.star != kNoNode || arguments.double_star != kNoNode) {
     std::vector<Value> items;
     std::vector<Keyword> keywords;
+    // Keywords are computed before `*` and `**`, and `caller` counts among them.
     items.reserve(arguments.positional.size);
     for (std::uint32_t i = 0; i < arguments.positional.size; ++i) {
       items.push_back(eval(program().lists[arguments.positional.begin + i]));
@@ -728,6 +753,7 @@ Args Vm::eval_args(std::uint32_t index, const Value* caller) {
   args.size = arguments.positional.size;
   if (args.size != 0) {
     auto* items = arena().array<Value>(args.size);
+    // The arena never moves what it holds, so the array is filled while evaluation allocates more.
     for (std::uint32_t i = 0; i < args.size; ++i) {
       items[i] = eval(program().lists[arguments.positional.begin + i]);
     }
@@ -753,6 +779,7 @@ void Vm::spread(NodeId star, NodeId double_star, std::vector<Value>& items,
     Iterator* source = iterate(more);
     Value item;
     while (next(*source, item)) {
+      // The vector is outside the arena, so its limit is checked here, before the vector grows.
       arena().foresee((items.size() + 1) * sizeof(Value));
       items.push_back(item);
     }
@@ -761,6 +788,7 @@ void Vm::spread(NodeId star, NodeId double_star, std::vector<Value>& items,
     const Value more = eval(double_star);
     if (!more.is_mapping())
       type_error("argument after ** must be a mapping, not " + std::string(type_name(more)));
+    // A set, since a dict of the context may have very many keys.
     std::unordered_set<std::string_view> known;
     for (const Keyword& other : keywords) known.insert(text_of(other.key).bytes);
     for (std::size_t i = 0; i < entry_count(more); ++i) {
