@@ -7,11 +7,13 @@ namespace tenon {
 bool Budget::check_time() {
   until_check_ = kStepsPerCheck;
   if (spent_ != Spent::nothing) return false;
+  // Asked once in kStepsPerCheck steps, since clock and shared counter cost more than a step.
   if (limits_.cancel && limits_.cancel->is_cancelled()) return stop(Spent::cancelled);
   if (limits_.deadline && std::chrono::steady_clock::now() >= *limits_.deadline) {
     return stop(Spent::time);
   }
   if (limits_.shared != nullptr) {
+    // Only what was added since the last report.
     const std::uint64_t steps = steps_used() - std::exchange(steps_reported_, steps_used());
     if (!limits_.shared->take_steps(steps)) return stop(Spent::shared_steps);
   }

@@ -48,19 +48,20 @@ namespace {
 
 // ---- requests in work
 
+// A request's entry. `told`: the handler may read it; `written`: a thread is writing it.
 struct Place {
   enum State : std::uint32_t { free, written, told };
   std::atomic<std::uint32_t> state = free;
   std::uint32_t id_size = 0;
-  std::string_view route;
+  std::string_view route;  // text of a route, which lives as long as the program
   std::array<char, 64> id;
 };
 
 constexpr std::size_t kPlaces = 1024;
 std::array<Place, kPlaces> places;
 std::atomic<std::size_t> next_place = 0;
-std::atomic<std::size_t> untold = 0;  // requests that found no free place
-constexpr std::size_t kUntold = kPlaces;
+std::atomic<std::size_t> untold = 0;      // requests that found no free place
+constexpr std::size_t kUntold = kPlaces;  // a Request's place if it has none
 
 std::size_t claim() {
   const std::size_t first = next_place.fetch_add(1, std::memory_order_relaxed);
@@ -85,6 +86,7 @@ void Request::tell(std::string_view route, std::string_view id) {
   if (place_ == kUntold) return;
   Place& place = places[place_];
   place.state.store(Place::written, std::memory_order_relaxed);
+  // The handler may run in this thread: no later write may move before this state.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   place.route = route;
   place.id_size = static_cast<std::uint32_t>(id.copy(place.id.data(), place.id.size()));
@@ -105,6 +107,7 @@ void Request::end() {
 
 ThreadStack::ThreadStack() {
   constexpr std::size_t kBytes = std::size_t{128} << 10;  // many times what unwinding needs
+  // Sanitizers and others may have given the thread a stack already.
   stack_t now{};
   if (sigaltstack(nullptr, &now) != 0 || (now.ss_flags & SS_DISABLE) == 0) return;
   bytes_.reset(new (std::nothrow) std::byte[kBytes]);
@@ -256,6 +259,8 @@ int open_file(const Moment& time) {
   const std::size_t size = std::strlen(path.data());
   constexpr std::string_view kPattern = "/tenon-20260101T000000Z-1234567890.crash";
   if (size == 0 || size + kPattern.size() >= path.size()) return -1;
+  // Like `mkdir -p`. A folder that exists is an error that does not matter; open() tells in the
+  // end.
   for (std::size_t i = 1; i <= size; ++i) {
     if (path[i] != '/' && path[i] != '\0') continue;
     const char kept = std::exchange(path[i], '\0');
@@ -282,6 +287,7 @@ int open_file(const Moment& time) {
   number(static_cast<std::uint64_t>(::getpid()), 1);
   append(".crash");
   path[end] = '\0';
+  // A new file only, and no link: the folder may be one in which others can write.
   return ::open(path.data(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
                 S_IRUSR | S_IWUSR);
 }
@@ -348,6 +354,7 @@ void write_report(int signal, const siginfo_t& info, const void* context) {
   const int file = open_file(time);
   Out out(file);
   out << "Tenon " << prepared.version.data() << " dies by " << name_of(signal);
+  // A code above 0 means that the kernel saw a fault; others were sent, by kill() or abort().
   if (info.si_code > 0 && signal != SIGABRT) {
     out << " at address 0x";
     out.digits(reinterpret_cast<std::uintptr_t>(info.si_addr), 16, 1);
@@ -408,6 +415,7 @@ int find_build(dl_phdr_info* object, std::size_t /*size*/, void* /*data*/) {
   for (std::size_t i = 0; i < object->dlpi_phnum; ++i) {
     const auto& header = object->dlpi_phdr[i];
     if (header.p_type != PT_NOTE) continue;
+    // A note is a header, a name and a content, each of the two padded to 4 bytes.
     const auto* note = reinterpret_cast<const std::byte*>(object->dlpi_addr + header.p_vaddr);
     const std::byte* const end = note + header.p_memsz;
     while (note + sizeof(ElfW(Nhdr)) <= end) {
@@ -450,6 +458,7 @@ void report(const Options& options) {
   sigdelset(&action.sa_mask, SIGALRM);
   for (std::size_t i = 0; i < std::size(kSignals); ++i) {
     ::sigaction(kSignals[i], nullptr, &prepared.before[i]);
+    // A handler that was set before ours (a sanitizer's) stays.
     prepared.is_ours[i] =
         (prepared.before[i].sa_flags & SA_SIGINFO) == 0 && prepared.before[i].sa_handler == SIG_DFL;
     if (prepared.is_ours[i]) ::sigaction(kSignals[i], &action, nullptr);

@@ -21,6 +21,7 @@ Unexpected failure(const std::filesystem::path& path, int number) {
 }  // namespace
 
 Expected<std::string> read_file(const std::filesystem::path& path, std::size_t max_bytes) {
+  // "e" is O_CLOEXEC: programs that we start do not inherit the file.
   const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "rbe"));
   if (!file) return failure(path, errno);
 
@@ -31,6 +32,7 @@ Expected<std::string> read_file(const std::filesystem::path& path, std::size_t m
     bytes.resize(size + std::max(size, kLeastStep));  // doubled: linear in all
     const std::size_t got = std::fread(bytes.data() + size, 1, bytes.size() - size, file.get());
     size += got;
+    // The size is not asked for before: pipes and files of /proc have none.
     if (size > max_bytes) {
       return Unexpected(Error{Errc::limit_exceeded, path.string() + ": larger than " +
                                                         std::to_string(max_bytes) + " bytes"});

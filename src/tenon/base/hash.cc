@@ -59,10 +59,12 @@ Key random_key() {
 }  // namespace
 
 std::uint64_t siphash13(std::string_view text, std::uint64_t key0, std::uint64_t key1) {
+  // "somepseudorandomlygeneratedbytes", as the paper has it.
   State state{key0 ^ 0x736f6d6570736575U, key1 ^ 0x646f72616e646f6dU, key0 ^ 0x6c7967656e657261U,
               key1 ^ 0x7465646279746573U};
   const std::size_t whole = text.size() & ~std::size_t{7};
   for (std::size_t i = 0; i < whole; i += 8) state.absorb(load(text.data() + i, 8));
+  // The last word: what is left of the text, and the length in the top byte.
   state.absorb(load(text.data() + whole, text.size() - whole) | std::uint64_t{text.size() & 0xff}
                                                                     << 56);
   state.v2 ^= 0xff;
@@ -71,6 +73,7 @@ std::uint64_t siphash13(std::string_view text, std::uint64_t key0, std::uint64_t
 }
 
 std::uint64_t keyed_hash(std::string_view text) {
+  // One key for the process, so that hashes are the same within it and differ from run to run.
   static const Key key = random_key();
   return siphash13(text, key.k0, key.k1);
 }

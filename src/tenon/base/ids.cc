@@ -23,6 +23,8 @@ void fill_random(unsigned char* bytes, std::size_t size) {
 std::string random_id(std::string_view prefix, std::size_t length) {
   constexpr std::string_view kAlphabet =
       "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  // Bytes from here on are not used, since 256 is no multiple of 62 and some characters would come
+  // more often.
   constexpr unsigned kFair = 256 / kAlphabet.size() * kAlphabet.size();
   std::string id(prefix);
   const std::size_t whole = prefix.size() + length;

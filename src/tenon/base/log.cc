@@ -12,7 +12,7 @@ void write_nothing(Level /*level*/, std::string_view /*message*/) {}
 std::atomic<Sink> current_sink{write_nothing};
 std::atomic<Level> least_level{Level::error};
 std::atomic<bool> shows_contents{true};
-thread_local std::string_view current_id;
+thread_local std::string_view current_id;  // set by About, which outlives it
 
 }  // namespace
 
@@ -27,6 +27,7 @@ bool is_on(Level level) {
 
 void write(Level level, std::string_view message) noexcept try {
   if (!is_on(level)) return;
+  // Without an id, no memory is allocated.
   const Sink sink = current_sink.load(std::memory_order_acquire);
   if (current_id.empty()) return sink(level, message);
   std::string line(current_id);

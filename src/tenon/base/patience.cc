@@ -12,6 +12,7 @@ thread_local const Limit* innermost = &kNone;
 }  // namespace
 
 Scope::Scope(Limit limit) : limit_(std::move(limit)), outer_(innermost) {
+  // An inner scope can only shorten the time.
   limit_.deadline = std::min(limit_.deadline, outer_->deadline);
   if (!limit_.cancel) limit_.cancel = outer_->cancel;
   innermost = &limit_;
@@ -33,6 +34,7 @@ std::chrono::milliseconds time_left() {
   using std::chrono::milliseconds;
   const Clock::time_point deadline = current().deadline;
   if (deadline == Clock::time_point::max()) return milliseconds(0);
+  // 0 would mean that there is no limit.
   return std::max(milliseconds(1),
                   std::chrono::duration_cast<milliseconds>(deadline - Clock::now()));
 }

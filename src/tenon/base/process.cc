@@ -17,6 +17,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+// Programs as child processes. Each is started with posix_spawn, which is safe in a process with
+// threads, and in a process group of its own, so that a signal reaches its children too. Our ends
+// of its three pipes do not block. A process that has ended stays unreaped until reap(), so its
+// number cannot be given to a stranger that our signals would then hit. run_command() is built on
+// that: it writes, reads and waits in one loop, and gives up by destroying the Process.
 namespace tenon {
 namespace {
 

@@ -31,6 +31,7 @@ Table table_of(const ::toml::table& from) {
   return table;
 }
 
+// Dates and times keep the text of TOML's notation.
 template <class Time>
 DateTime date_time_of(const Time& time) {
   std::ostringstream text;
@@ -62,6 +63,7 @@ Value value_of(const ::toml::node& node) {
     }
     case ::toml::node_type::table:
       return {table_of(*node.as_table()), position};
+    // The parser makes no node of this type.
     case ::toml::node_type::none:
       break;
   }

@@ -31,10 +31,13 @@ bool is_hexadecimal(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); });
 }
 
+// W3C Trace Context forbids ids of zeros.
 bool is_id(std::string_view text) {
   return is_hexadecimal(text) && text.find_first_not_of('0') != std::string_view::npos;
 }
 
+// The field `traceparent` in the form of version 00, or "" if it is wrong: a wrong field counts as
+// none.
 std::string read_parent(std::string_view text) {
   if (text.size() < kParentBytes) return {};
   const std::string_view version = text.substr(0, kVersion);
@@ -42,6 +45,7 @@ std::string read_parent(std::string_view text) {
   for (const std::size_t dash : {kVersion, kSpanBegin - 1, kFlagsBegin - 1}) {
     if (text[dash] != '-') return {};
   }
+  // Version ff is forbidden. Later versions may have more behind another dash, which we leave out.
   if (!is_hexadecimal(version) || version == "ff" || !is_hexadecimal(flags) ||
       !is_id(text.substr(kTraceBegin, kTraceBytes)) || !is_id(text.substr(kSpanBegin, kSpanBytes)))
     return {};
@@ -75,6 +79,7 @@ bool is_value(std::string_view value) {
                              [](char c) { return c >= ' ' && c <= '~' && c != ',' && c != '='; });
 }
 
+// The field `tracestate`: "vendor=value" members with commas between them, each key once.
 bool is_state(std::string_view text) {
   if (text.size() > kMaxStateBytes) return false;
   std::set<std::string_view> keys;
@@ -104,6 +109,7 @@ std::string_view Context::trace_id() const {
 
 Context read(std::string_view parent, std::string_view state) {
   Context context{.parent = read_parent(parent), .state = {}};
+  // A state without a parent belongs to nothing. A wrong state is left out, and the parent stays.
   if (!context.parent.empty() && is_state(state)) context.state = state;
   return context;
 }

@@ -11,6 +11,8 @@ void Arena::spent() const {
 
 void* Arena::allocate_slow(std::size_t bytes) {
   foresee(bytes);
+  // Chunks grow to 1 MiB, so that small renderings take little and large ones call malloc() seldom.
+  // The last one is cut to what the cap still allows.
   std::size_t size = std::max(next_chunk_, bytes + 8);
   size = std::min(size, std::max(bytes + 8, max_bytes_ - used_));
   auto* chunk = static_cast<Chunk*>(std::malloc(sizeof(Chunk) + size));

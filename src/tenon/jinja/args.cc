@@ -36,6 +36,7 @@ void bind_arguments(const Budget& budget, const Args& args, std::string_view fun
       budget.type_error(std::string(function) + "() got an unexpected keyword argument '" +
                         std::string(key.is(Tag::string) ? key.bytes() : "") + "'");
     }
+    // By position and by name, or twice by name.
     if (!out[at].is(Tag::missing)) {
       budget.type_error(std::string(function) + "() got multiple values for argument '" +
                         std::string(key.bytes()) + "'");

@@ -15,6 +15,7 @@ constexpr std::ptrdiff_t kMaxStackBytes = 1 << 20;
 Budget::Budget(const RenderOptions& options)
     : options_(options),
       arena_(options.max_allocated_bytes),
+      // From the frame that begins the rendering: what its caller has used does not count.
       stack_end_(static_cast<const char*>(__builtin_frame_address(0)) - kMaxStackBytes) {}
 
 void Budget::fail(std::string_view kind, std::string message) const {

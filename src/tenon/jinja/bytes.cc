@@ -15,6 +15,7 @@ namespace {
 
 using M = MethodId;
 
+// Byte 0x80 is U+F780, and so on.
 constexpr char32_t kPrivate = 0xF700;
 
 // For str, some control characters are spaces and line ends; for bytes they are not.
@@ -32,6 +33,7 @@ Value text_of_bytes(Runtime& rt, const Value& bytes, M id) {
   return rt.string_copy(text, bytes.is_data());
 }
 
+// The way back. Text that a method has added itself, such as spaces, is ASCII.
 Value bytes_of_text(Runtime& rt, const Value& string) {
   const Text text = rt.text_of(string);
   std::string bytes;
@@ -46,6 +48,7 @@ Value bytes_of_text(Runtime& rt, const Value& string) {
 Value argument_for_text(Runtime& rt, const Value& given, M id) {
   if (given.is(Tag::bytes)) return text_of_bytes(rt, given, id);
   if (given.is_string()) rt.type_error("a bytes-like object is required, not 'str'");
+  // join() takes a list; startswith() and endswith() take a tuple of affixes.
   const bool is_list = given.is_list() || given.is(Tag::tuple);
   if (!is_list || (id != M::join && !given.is(Tag::tuple))) return given;
   const auto size = static_cast<std::uint32_t>(rt.length(given).value_or(0));
@@ -91,6 +94,8 @@ Value call_bytes_method(Runtime& rt, const Value& self, MethodId id, const Args&
     positional_only(rt, args, "hex", 0, 0);
     return hex_of(rt, self);
   }
+  // Each bytes argument becomes a text by the same rule, so that it can be found in the text of
+  // self.
   auto* items = args.size == 0 ? nullptr : rt.arena().array<Value>(args.size);
   for (std::uint32_t i = 0; i < args.size; ++i) {
     items[i] = argument_for_text(rt, args.items[i], id);
@@ -103,6 +108,7 @@ Value call_bytes_method(Runtime& rt, const Value& self, MethodId id, const Args&
   const Value result = call_string_method(rt, text_of_bytes(rt, self, id), id,
                                           {items, args.size, keywords, args.keyword_count});
   if (result.is_string()) return bytes_of_text(rt, result);
+  // Numbers and truth values are right as they are; find() counts characters, which are bytes here.
   if (!result.is(Tag::list) && !result.is(Tag::tuple)) return result;
   Value list = rt.make_list(result.list->size, result.is_data(), result.tag);
   for (std::uint32_t i = 0; i < result.list->size; ++i) {

@@ -50,6 +50,7 @@ Value Vm::call_macro(const Macro& macro, const Args& args) {
   const auto parameter = [&](std::uint32_t i) -> const Node& {
     return program().nodes[program().lists[node.parameters.begin + i]];
   };
+  // Slots of a new frame are missing, which marks the parameters that were not given.
   for (std::uint32_t i = 0; i < std::min(args.size, node.parameters.size); ++i) {
     frame->slots[parameter(i).a] = args.items[i];
   }
@@ -58,6 +59,7 @@ Value Vm::call_macro(const Macro& macro, const Args& args) {
   for (std::uint32_t i = 0; i < args.keyword_count; ++i) {
     const Keyword& keyword = args.keywords[i];
     const std::string_view key = text_of(keyword.key).bytes;
+    // Parameters that have a positional argument cannot be meant.
     std::uint32_t at = args.size;
     while (at < node.parameters.size && program().text_of(parameter(at).b) != key) ++at;
     charge(std::size_t{at} * 4);  // each of the names was compared
@@ -90,6 +92,7 @@ Value Vm::call_macro(const Macro& macro, const Args& args) {
   }
   Frame* const caller_frame = frame_;
   frame_ = frame;
+  // Before the defaults, which may read names from outside, and earlier parameters.
   load(node.loads);
   const std::uint32_t first_default = node.parameters.size - node.defaults.size;
   for (std::uint32_t i = 0; i < node.parameters.size; ++i) {
@@ -98,6 +101,7 @@ Value Vm::call_macro(const Macro& macro, const Args& args) {
     if (i >= first_default) {
       slot = eval(program().lists[node.defaults.begin + i - first_default]);
     } else {
+      // As in jinja2, a parameter without argument and default is undefined, and no error.
       slot = undefined_name(program().text_of(parameter(i).b));
     }
   }

@@ -19,6 +19,8 @@ Value Values::make_list(std::uint32_t capacity, bool is_data, Tag tag) {
 
 void Values::append(Value& value, const Value& item) {
   List& list = *value.list;
+  // The old array stays in the arena until the rendering ends, so doubling wastes as much as is
+  // used.
   if (list.size == list.capacity) {
     const std::uint32_t capacity = std::max(4U, list.capacity * 2);
     auto* items = arena().array<Value>(capacity);
@@ -49,6 +51,7 @@ Value Values::item_at(const Value& sequence, std::int64_t index) {
       return make_int(static_cast<unsigned char>(sequence.bytes()[static_cast<std::size_t>(index)]),
                       sequence.is_data());
     default: {
+      // A string. Walks over strings use TextIterator, which is not quadratic.
       const Text text = text_of(sequence);
       const auto wanted = static_cast<std::size_t>(index);
       charge(wanted * 2);
@@ -70,6 +73,7 @@ Value Values::make_dict(bool is_data) {
 
 Value* Values::find(const Dict& dict, const Value& key) {
   if (dict.size == 0) return nullptr;
+  // Small dicts compare texts directly, so that most lookups need no hash.
   if (dict.slots == nullptr && key.is(Tag::string)) return find(dict, key.bytes());
   const std::uint64_t wanted = hash(key);
   if (dict.slots == nullptr) {
@@ -81,6 +85,7 @@ Value* Values::find(const Dict& dict, const Value& key) {
     }
     return nullptr;
   }
+  // At most half of the places are taken, so there is an empty one to end the search.
   for (std::uint64_t slot = wanted;; ++slot) {
     step();
     const std::uint32_t number = dict.slots[slot & (dict.slot_count - 1)];
@@ -114,6 +119,7 @@ void Values::set(Value& value, const Value& key, const Value& item) {
   }
   const std::uint64_t hashed = hash(key);  // fails for values that cannot be a dict's key
   if (dict.size == dict.capacity) {
+    // Powers of two, so that a hash is cut to a place by a mask.
     const std::uint32_t capacity = std::max(4U, dict.capacity * 2);
     auto* entries = arena().array<Dict::Entry>(capacity);
     std::copy_n(dict.entries, dict.size, entries);
@@ -149,6 +155,7 @@ bool Values::erase(Dict& dict, const Value& key, Value& value) {
   std::copy(dict.entries + at + 1, dict.entries + dict.size, dict.entries + at);
   --dict.size;
   charge(dict.size);
+  // Entries have moved, so all places are found anew. Removing is rare.
   if (dict.slots != nullptr) {
     std::fill_n(dict.slots, dict.slot_count, 0U);
     for (std::uint32_t i = 0; i < dict.size; ++i) {
@@ -162,7 +169,7 @@ bool Values::erase(Dict& dict, const Value& key, Value& value) {
 
 Value Values::get(const Value& mapping, const Value& key) {
   if (mapping.is(Tag::json_dict)) {
-    if (!key.is_string()) return {};
+    if (!key.is_string()) return {};  // JSON has no other keys
     return get(mapping, text_of(key).bytes);
   }
   const Value* found = find(*mapping.dict, key);

@@ -17,6 +17,8 @@ constexpr std::string_view kMonths[] = {"January",   "February", "March",    "Ap
                                         "May",       "June",     "July",     "August",
                                         "September", "October",  "November", "December"};
 
+// The flags are glibc's: "-" without padding, "_" with spaces, "0" with zeros. `pad` is the field's
+// own.
 std::string padded(int value, int width, char pad, char flag) {
   std::string digits = std::to_string(value);
   if (flag == '-') return digits;
@@ -27,11 +29,12 @@ std::string padded(int value, int width, char pad, char flag) {
   return digits;
 }
 
-// ISO 8601 year and week.
+// ISO 8601 year and week. Weeks begin on Monday, and a week belongs to the year of its Thursday.
 void iso_week(const std::tm& time, int& year, int& week) {
-  const int weekday = (time.tm_wday + 6) % 7;
+  const int weekday = (time.tm_wday + 6) % 7;  // Monday is 0
   year = time.tm_year + 1900;
   week = (time.tm_yday - weekday + 10) / 7;
+  // A year has 53 weeks if it ends on a Thursday, or the year before ended on a Wednesday.
   const auto weeks_in = [](int y) {
     const auto p = [](int x) { return (x + x / 4 - x / 100 + x / 400) % 7; };
     return p(y) == 4 || p(y - 1) == 3 ? 53 : 52;
@@ -45,6 +48,7 @@ void iso_week(const std::tm& time, int& year, int& week) {
   }
 }
 
+// Writes each field itself and not through strftime(), which depends on the locale of the process.
 class DateWriter {
  public:
   DateWriter(const std::tm& time, std::int64_t unix_s) : time_(time), unix_s_(unix_s) {}
@@ -63,6 +67,7 @@ class DateWriter {
         flag = format[at++];
       }
       std::string piece;
+      // A field that is not known stays as it is written, as in glibc.
       if (!field(format[at], flag, piece)) piece = format.substr(begin, at + 1 - begin);
       if (flag == '^') {
         for (char& c : piece) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
@@ -115,12 +120,14 @@ class DateWriter {
         out = padded(time_.tm_sec, 2, '0', flag);
         return true;
       case 'f':
+        // The clock of a rendering has whole seconds.
         out = "000000";
         return true;
       case 'j':
         out = padded(time_.tm_yday + 1, 3, '0', flag);
         return true;
       case 'U':
+        // Weeks begin on Sunday (U) or Monday (W); days before the first one are week 0.
         out = padded((time_.tm_yday + 7 - time_.tm_wday) / 7, 2, '0', flag);
         return true;
       case 'W':
@@ -210,6 +217,7 @@ class DateWriter {
 }  // namespace
 
 std::int64_t Clock::unix_s() {
+  // 0: the caller gave no time. The clock is read once, so all dates in a prompt agree.
   if (unix_s_ == 0) {
     unix_s_ = std::chrono::duration_cast<std::chrono::seconds>(
                   std::chrono::system_clock::now().time_since_epoch())

@@ -22,6 +22,7 @@ struct Parameters {
     std::copy(list.begin(), list.end(), names.begin());
   }
 
+  // In the order in which they may be given without their names.
   std::array<std::string_view, kMaxParameters> names;
   std::size_t size = 0;
 };
@@ -32,7 +33,7 @@ struct FilterRow {
   bool takes_any = false;        // reads its arguments itself
   Parameters parameters = {};
   std::size_t required = 0;    // so many of them must be given
-  bool superset_only = false;  // only templates of GGUF files have it
+  bool superset_only = false;  // only templates of GGUF files have it (CompileOptions::superset)
   Value (*run)(Runtime& rt, const FilterInput& in);
 };
 
@@ -110,6 +111,7 @@ std::uint32_t filter_of_name(std::string_view name, bool superset) {
 }
 
 Value call_filter(Runtime& rt, std::uint32_t filter, const Value& value, const Args& args) {
+  // A filter can call filters (map), so it may nest without a node of the template for each.
   rt.check_stack();
   rt.step();
   const FilterRow& row = kFilterRows[filter];

@@ -10,6 +10,8 @@
 namespace tenon::jinja {
 namespace {
 
+// urllib's quote: everything but letters, digits, "_.-~" and, in a path, "/" becomes %XX. In a
+// query a space is a plus.
 void quote(std::string& out, std::string_view text, bool is_query) {
   for (const char c : text) {
     const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
@@ -53,11 +55,13 @@ Value urlencode(Runtime& rt, const FilterInput& in) {
                            in.value.is(Tag::view) || in.value.is(Tag::iterator) ||
                            in.value.is(Tag::undefined) || in.value.is(Tag::range);
   if (!is_iterable) {
+    // One value is quoted as a path.
     const Value string = rt.to_string(in.value);
     rt.charge(std::size_t{string.size} * 4);
     quote(out, rt.text_of(string).bytes, false);
     return rt.string_copy(out, in.value.is_data() || !string.is(Tag::string));
   }
+  // Else pairs: "a=1&b=2".
   Value source = in.value;
   if (in.value.is_mapping()) {
     source.tag = Tag::view;
@@ -75,6 +79,7 @@ Value urlencode(Runtime& rt, const FilterInput& in) {
     rt.charge(std::size_t{both.list->items[0].size} * 4);
     rt.arena().foresee(out.size());
   }
+  // The text is gathered outside the buffer of origins, so all of it counts as data.
   return rt.string_copy(out, true);
 }
 
@@ -90,6 +95,7 @@ Value xmlattr(Runtime& rt, const FilterInput& in) {
     rt.entry_at(in.value, i, key, item);
     if (item.is(Tag::none) || item.is(Tag::undefined)) continue;
     if (!key.is_string()) rt.type_error("expected string or bytes-like object");
+    // Such a key could add an attribute of its own or end the tag.
     if (rt.text_of(key).bytes.find_first_of(" \t\n\r\f\v/>=") != std::string_view::npos) {
       rt.value_error("Invalid character in attribute name: " + rt.described(key));
     }
@@ -103,7 +109,8 @@ Value xmlattr(Runtime& rt, const FilterInput& in) {
   return rt.end_text(mark);
 }
 
-// Makes HTML links of plain addresses: http(s)://, www., and mail addresses after mailto:.
+// Makes HTML links of plain addresses: http://, https:// and www. Other parameters than `nofollow`
+// have no effect.
 Value urlize(Runtime& rt, const FilterInput& in) {
   const Value html = escaped(rt, in.value);
   const Text text = rt.text_of(html);
@@ -114,12 +121,14 @@ Value urlize(Runtime& rt, const FilterInput& in) {
     rt.step();
     const std::size_t begin = at;
     std::size_t next = at;
+    // The text is cut into words and the spaces between them, each kept as it is.
     const bool is_gap = unicode::next_is_space(text.bytes, next);
     while (at < text.bytes.size()) {
       next = at;
       if (unicode::next_is_space(text.bytes, next) != is_gap) break;
       at = next;
     }
+    // Brackets and punctuation around a word are no part of the address.
     std::size_t from = begin;
     std::size_t to = at;
     while (from < to && std::string_view("(<").find(text.bytes[from]) != std::string_view::npos)
@@ -129,6 +138,7 @@ Value urlize(Runtime& rt, const FilterInput& in) {
       --to;
     const std::string_view word = text.bytes.substr(from, to - from);
     const bool is_full = word.starts_with("https://") || word.starts_with("http://");
+    // A host without `http` needs a dot behind its "www.".
     const bool is_host = word.starts_with("www.") && word.find('.', 4) != std::string_view::npos;
     if (is_gap || (!is_full && !is_host)) {
       rt.put_text(text, begin, at);

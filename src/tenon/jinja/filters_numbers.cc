@@ -15,6 +15,7 @@ double real_of_number(const Value& value) {
   return value.is(Tag::real) ? value.real : big_of(value).to_double();
 }
 
+// round(x) without digits: an int, and ties go to the even one (nearbyint's default mode).
 Value round_to_int(Runtime& rt, const Value& value) {
   if (value.is_int()) return negate(rt, value, true);
   if (!std::isfinite(value.real))
@@ -28,6 +29,7 @@ Value round_int(Runtime& rt, const Value& number, std::int64_t precision) {
   const std::size_t most = value.bits() / 3 + 1;  // then 10 ** most is more than twice the value
   const std::size_t zeros =
       precision < -static_cast<std::int64_t>(most) ? most : static_cast<std::size_t>(-precision);
+  // The unit is read as digits, nine of which fit in a limb.
   rt.charge_decimals(value.limbs().size() + zeros / 9);
   const BigInt unit = BigInt::from_digits("1" + std::string(zeros, '0'), 10);
   BigInt quotient;
@@ -47,6 +49,7 @@ Value abs(Runtime& rt, const FilterInput& in) {
     rt.type_error("bad operand type for abs(): '" + std::string(type_name(in.value)) + "'");
   }
   if (in.value.is(Tag::real)) return make_real(std::fabs(in.value.real), in.value.is_data());
+  // A positive number becomes an int by the plus sign: abs(True) is 1.
   return negate(rt, in.value, !big_of(in.value).is_negative());
 }
 
@@ -59,11 +62,14 @@ Value float_(Runtime& rt, const FilterInput& in) {
     if (std::isinf(value)) rt.fail("OverflowError", "int too large to convert to float");
     return make_real(value, in.value.is_data());
   }
+  // What float() does not take (None, a list) has the default.
   if (!in.value.is_string()) return otherwise;
   const std::optional<double> value = float_of_text(rt.text_of(in.value).bytes);
   return value ? make_real(*value, in.value.is_data()) : otherwise;
 }
 
+// jinja2 tries int(value, base) first, then int(float(value)), so that "42.23" is 42; only then the
+// default counts. An infinite float fails, and the text "inf" does not.
 Value int_(Runtime& rt, const FilterInput& in) {
   const Value otherwise = or_default(in[0], make_int(0));
   if (in.value.is(Tag::undefined)) rt.fail_undefined(in.value);
@@ -73,6 +79,7 @@ Value int_(Runtime& rt, const FilterInput& in) {
     const std::int64_t base = in[1].is(Tag::missing) ? 10 : index_of(rt, in[1]);
     if (base == 0 || (base >= 2 && base <= 36)) {
       const std::string_view text = rt.text_of(in.value).bytes;
+      // plain_digits() and the conversion, which reads no more than kMaxIntegerDigits.
       rt.charge(text.size() * 4);
       rt.charge_decimals(std::min(text.size(), kMaxIntegerDigits) / 9);
       if (const auto value = int_of_text(text, static_cast<unsigned>(base))) {
@@ -105,6 +112,7 @@ Value round(Runtime& rt, const FilterInput& in) {
   const bool is_data = in.value.is_data();
   if (method == "common" && in[0].is(Tag::none)) return round_to_int(rt, in.value);
   const std::int64_t precision = in[0].is(Tag::missing) ? 0 : index_of(rt, in[0]);
+  // jinja2: ceil(value * 10 ** precision) / 10 ** precision.
   if (method != "common") {
     const double value = real_of_number(in.value);
     const double scale = std::pow(10.0, static_cast<double>(precision));
@@ -119,8 +127,11 @@ Value round(Runtime& rt, const FilterInput& in) {
     return round_int(rt, in.value, precision);
   }
   const double value = in.value.real;
+  // The least double is about 5e-324, the greatest about 1.8e308: beyond these nothing or all is
+  // cut.
   if (!std::isfinite(value) || precision > 323) return in.value;
   if (precision < -308) return make_real(std::copysign(0.0, value), is_data);
+  // As CPython does: the decimal text is rounded correctly, and read back.
   if (precision >= 0) {
     return make_real(parse_double(format_double(value, 'f', static_cast<int>(precision), false)),
                      is_data);
@@ -152,6 +163,7 @@ Value filesizeformat(Runtime& rt, const FilterInput& in) {
   } else if (bytes < base) {
     out = BigInt::from_double(bytes).to_string() + " Bytes";
   } else {
+    // The first unit that is larger than the size decides, as in jinja2.
     static constexpr const char* kPrefixes = "kMGTPEZY";
     double unit = base * base;
     int i = 0;

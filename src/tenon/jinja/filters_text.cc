@@ -32,6 +32,7 @@ Value need_text(Runtime& rt, const Value& value, bool is_added_to = false) {
 std::vector<std::pair<std::size_t, std::size_t>> chunks(Budget& budget, std::string_view bytes,
                                                         bool breaks_hyphens) {
   std::vector<std::pair<std::size_t, std::size_t>> parts;
+  // textwrap knows the white space of ASCII only; a no-break space does not separate words.
   const auto is_gap = [&](std::size_t at) {
     return bytes[at] == ' ' || (bytes[at] >= '\t' && bytes[at] <= '\r');
   };
@@ -47,6 +48,7 @@ std::vector<std::pair<std::size_t, std::size_t>> chunks(Budget& budget, std::str
       while (at < bytes.size() && is_gap(at)) ++at;
     } else {
       while (at < bytes.size() && !is_gap(at)) {
+        // A hyphen is a place to break if two letters stand on each side of it, as in "well-known".
         ++at;
         if (breaks_hyphens && bytes[at - 1] == '-' && at - begin >= 3 && is_letter(at - 2) &&
             is_letter(at - 3) && is_letter(at) && is_letter(at + 1)) {
@@ -59,6 +61,9 @@ std::vector<std::pair<std::size_t, std::size_t>> chunks(Budget& budget, std::str
   return parts;
 }
 
+// Appends `line`, with `joint` between the lines that it is broken into. `width` counts characters.
+// `breaks_words` cuts words that are longer than a line, `breaks_hyphens` also breaks behind
+// hyphens.
 void wrap_line(TextBuffer& out, const Value& line, std::int64_t width, bool breaks_words,
                bool breaks_hyphens, const Value& joint) {
   if (width <= 0) out.value_error("invalid width " + std::to_string(width) + " (must be > 0)");
@@ -82,11 +87,13 @@ void wrap_line(TextBuffer& out, const Value& line, std::int64_t width, bool brea
   std::size_t next = 0;
   while (next < parts.size()) {
     out.step();
+    // Space at the beginning of a line is dropped, but not at the text's.
     if (!is_first_line && is_blank(parts[next])) ++next;
     if (next == parts.size()) break;
     std::int64_t used = 0;
     std::size_t begin = parts[next].first;
     std::size_t end = begin;
+    // Where space at the end of the line so far begins; npos: the line ends in a word.
     std::size_t last_blank = std::string_view::npos;
     const std::size_t first = next;
     while (next < parts.size()) {
@@ -109,7 +116,7 @@ void wrap_line(TextBuffer& out, const Value& line, std::int64_t width, bool brea
             end = cut;
             parts[next].first = cut;
           }
-        } else if (next == first) {
+        } else if (next == first) {  // a word that may not be cut gets a line of its own
           if (is_blank(parts[next])) last_blank = parts[next].first;
           end = parts[next].second;
           ++next;
@@ -123,7 +130,7 @@ void wrap_line(TextBuffer& out, const Value& line, std::int64_t width, bool brea
       out.put_text(text, begin, end);
       is_first_line = false;
     } else if (next == first && parts[next].first == begin) {
-      break;
+      break;  // nothing was taken and nothing can be: the loop would not end
     }
   }
 }
@@ -142,6 +149,7 @@ Value center(Runtime& rt, const FilterInput& in) {
   return call_string_method(rt, rt.to_string(in.value), MethodId::center, {items, 1, nullptr, 0});
 }
 
+// `"%s and %s"|format(a, b)` or `"%(x)s"|format(x=a)`.
 Value format(Runtime& rt, const FilterInput& in) {
   if (in.args.size != 0 && in.args.keyword_count != 0) {
     rt.fail("FilterArgumentError",
@@ -170,6 +178,7 @@ Value indent(Runtime& rt, const FilterInput& in) {
     rt.put_repeated(" ", width, false);
     indention = rt.end_text(spaces);
   }
+  // The line break that is added keeps one at the end of the text, as in jinja2.
   const Value lines =
       call_string_method(rt, rt.concat(string, make_string("\n")), MethodId::splitlines, {});
   const bool blank = flag(rt, in[2]);
@@ -178,6 +187,7 @@ Value indent(Runtime& rt, const FilterInput& in) {
   for (std::uint32_t i = 0; i < lines.list->size; ++i) {
     const Value& line = lines.list->items[i];
     if (i != 0) {
+      // Line breaks are rewritten as `\n` and belong to the text.
       rt.put("\n", string.is_data());
       if (blank || line.size != 0) rt.put_string(indention);
     }
@@ -210,6 +220,8 @@ Value trim(Runtime& rt, const FilterInput& in) {
   return call_string_method(rt, rt.to_string(in.value), MethodId::strip, {items, 1, nullptr, 0});
 }
 
+// `leeway`: a text that is longer by no more than this stays whole. The end counts as part of the
+// length.
 Value truncate(Runtime& rt, const FilterInput& in) {
   const std::int64_t length = in[0].is(Tag::missing) ? 255 : index_of(rt, in[0]);
   const Value end = or_default(in[2], make_string("..."));
@@ -222,6 +234,7 @@ Value truncate(Runtime& rt, const FilterInput& in) {
   if (size <= length + std::min<std::int64_t>(leeway, std::int64_t{1} << 40)) return in.value;
   const Value kept = slice(rt, in.value, {none_value(), make_int(length - end_size), none_value()});
   if (flag(rt, in[1])) return binary(rt, Op::add, kept, end);
+  // Without killwords, the last word that was begun is dropped.
   const Value items[2] = {make_string(" "), make_int(1)};
   const Value words = call_string_method(rt, kept, MethodId::rsplit, {items, 2, nullptr, 0});
   return binary(rt, Op::add, words.list->items[0], end);
@@ -235,6 +248,7 @@ Value wordcount(Runtime& rt, const FilterInput& in) {
   const Value string = rt.to_string(in.value);
   const std::string_view bytes = rt.text_of(string).bytes;
   rt.charge(bytes.size() * 4);
+  // Runs of `\w` of Python's regular expressions.
   std::int64_t count = 0;
   bool was_word = false;
   for (std::size_t at = 0; at < bytes.size();) {

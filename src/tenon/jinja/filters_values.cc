@@ -19,6 +19,7 @@ void sort_keys(Runtime& rt, Value* order, const Value* keys, std::uint32_t size)
   const auto kind = [](const Value& key) {
     return key.is(Tag::none) ? 0 : key.is_number() ? 1 : key.is_string() ? 2 : 3;
   };
+  // How many keys there are of each kind: where its group begins in the sorted order.
   std::uint32_t counts[4] = {};
   for (std::uint32_t i = 0; i < size; ++i) {
     ++counts[kind(keys[i])];
@@ -26,6 +27,7 @@ void sort_keys(Runtime& rt, Value* order, const Value* keys, std::uint32_t size)
   }
   sort_values(rt, order, kinds.list->items, size, false);
   const std::uint32_t text = counts[0] + counts[1];
+  // Numbers and strings are sorted among themselves; the rest keeps its order.
   for (const auto& [begin, count] : {std::pair(counts[0], counts[1]), {text, counts[2]}}) {
     Value group = rt.make_list(count);
     for (std::uint32_t i = 0; i < count; ++i) {
@@ -35,6 +37,7 @@ void sort_keys(Runtime& rt, Value* order, const Value* keys, std::uint32_t size)
   }
 }
 
+// A copy in which each dict has its keys in order, at every depth.
 Value sorted_keys(Runtime& rt, const Value& value) {
   const Budget::Deeper deeper(rt);
   if (value.is_mapping()) {
@@ -73,6 +76,7 @@ void pretty(Runtime& rt, const Value& value, std::int64_t indent, std::int64_t a
   const bool is_dict = value.is_mapping();
   const bool is_sequence = value.is_list() || value.is(Tag::tuple);
   const std::int64_t size = is_dict || is_sequence ? *rt.length(value) : 0;
+  // Strings and numbers have no items to break between.
   if (static_cast<std::int64_t>(rt.length_of_text(line)) <= 80 - indent - allowance || size == 0) {
     return rt.put_string(line);
   }
@@ -84,6 +88,7 @@ void pretty(Runtime& rt, const Value& value, std::int64_t indent, std::int64_t a
       rt.put(",\n", is_data);
       rt.put_repeated(" ", indent + 1, is_data);
     }
+    // Behind each item comes a comma, behind the last one all closing brackets.
     const std::int64_t behind = i + 1 < size ? 1 : allowance + 1 + (is_tuple && size == 1 ? 1 : 0);
     if (is_dict) {
       Value key;
@@ -110,10 +115,12 @@ Value attr(Runtime& rt, const FilterInput& in) {
     rt.type_error("attribute name must be string, not '" + std::string(type_name(name)) + "'");
   }
   const std::string_view bytes = rt.text_of(name).bytes;
+  // `x|attr("y")` is an attribute only, never an item.
   return attribute(rt, in.value, bytes, method_of_name(bytes), false);
 }
 
 Value default_(Runtime& rt, const FilterInput& in) {
+  // With `true` as second argument, a false value has the default, too.
   if (in.value.is(Tag::undefined) || (flag(rt, in[1]) && !rt.truth(in.value))) {
     return or_default(in[0], make_string({}));
   }

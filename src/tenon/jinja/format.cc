@@ -42,8 +42,8 @@ bool is_width_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// Reads digits from `at` on; 0 if there are none. The number stops growing at 2^40, which is more
-// than any limit on widths and indexes allows, so it cannot overflow.
+// Reads digits from `at` on; 0 if there is no digit. The number stops growing at 2^40, which is
+// more than any limit on widths and indexes allows, so it cannot overflow.
 std::int64_t read_number(std::string_view text, std::size_t& at) {
   std::int64_t value = 0;
   while (at < text.size() && is_width_digit(text[at])) {

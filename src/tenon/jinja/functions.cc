@@ -25,6 +25,7 @@ Value make_range(Runtime& rt, const Args& args) {
   }
   if (range.step == 0) rt.value_error("range() arg 3 must not be zero");
   const bool is_up = range.step > 0;
+  // The bounds may be far apart, so the distance is computed without a sign.
   if (is_up ? range.stop > range.start : range.stop < range.start) {
     const std::uint64_t distance =
         is_up ? static_cast<std::uint64_t>(range.stop) - static_cast<std::uint64_t>(range.start)
@@ -61,6 +62,7 @@ Value make_mapping(Runtime& rt, const Args& args) {
         rt.set(dict, key, value);
       }
     } else {
+      // dict([(key, value), ...])
       Iterator* walk = rt.iterate(source);
       Value item;
       while (rt.next(*walk, item)) {
@@ -81,6 +83,8 @@ Value make_mapping(Runtime& rt, const Args& args) {
 
 namespace {
 
+// Attributes that begin with "_" are refused with the message of transformers' environment; the Vm
+// refuses them in assignments.
 Value make_namespace(Runtime& rt, const Args& args) {
   Value space = make_mapping(rt, args);
   for (std::uint32_t i = 0; i < space.dict->size; ++i) {
@@ -92,6 +96,7 @@ Value make_namespace(Runtime& rt, const Args& args) {
               std::string(rt.text_of(key).bytes) + "'. Please rename the attribute.");
     }
   }
+  // A namespace is a dict under another tag.
   space.tag = Tag::name_space;
   return space;
 }
@@ -121,6 +126,7 @@ Value call_function(Runtime& rt, FunctionId id, const Args& args) {
       bind_arguments(rt, args, "joiner", {"sep"}, 0, &separator);
       Value value;
       value.tag = Tag::joiner;
+      // Its first call gives nothing, each later one the separator (calls.cc).
       value.joiner = rt.arena().make<Joiner>(
           separator.is(Tag::missing) ? make_string(", ") : separator, false);
       return value;
@@ -129,6 +135,7 @@ Value call_function(Runtime& rt, FunctionId id, const Args& args) {
       Value message;
       bind_arguments(rt, args, "raise_exception", {"message"}, 1, &message);
       const Value text = rt.to_string(message);
+      // is_raised: the message is the template's, so no expression or values are added to it.
       throw Fault{Errc::invalid, std::string(rt.text_of(text).bytes), rt.position(), {}, true};
     }
     case FunctionId::strftime_now: {

@@ -10,7 +10,8 @@
 /// Attributes follow jinja2's sandbox: `a.b` looks for an attribute first and for an item second,
 /// `a["b"]` the other way round. The attributes are the ones that Python's types have (has_method);
 /// those that the sandbox forbids, such as names with two underscores, give an undefined value that
-/// fails once it is used.
+/// fails once it is used. Names of methods were looked up when the template was compiled, so
+/// attribute() gets their numbers and compares no names of its own.
 namespace tenon::jinja {
 
 // `object[index]`: the item first, then an attribute of that name, then undefined, as jinja2's
@@ -25,6 +26,7 @@ Value item(Runtime& rt, const Value& object, const Value& index) {
         const Value found = rt.get(object, index);
         if (!found.is(Tag::missing)) return found;
       } else if (!index.is_list() && !index.is_mapping() && !index.is(Tag::slice)) {
+        // What cannot be hashed is no key; jinja2 catches Python's TypeError and goes on.
         if (index.is(Tag::undefined)) break;
         const Value found = rt.get(object, index);
         if (!found.is(Tag::missing)) return found;
@@ -41,7 +43,7 @@ Value item(Runtime& rt, const Value& object, const Value& index) {
         std::int64_t at = index.is(Tag::integer) ? index.integer : index.boolean;
         // The characters of a string are counted only as far as needed.
         if (object.is_string() && at >= 0) {
-          if (static_cast<std::uint64_t>(at) >= object.size) break;
+          if (static_cast<std::uint64_t>(at) >= object.size) break;  // bytes are at least as many
           const Text text = rt.text_of(object);
           rt.charge(static_cast<std::size_t>(at) * 2);
           const std::size_t begin = unicode::offset(text.bytes, static_cast<std::size_t>(at));
@@ -56,10 +58,12 @@ Value item(Runtime& rt, const Value& object, const Value& index) {
     default:
       break;
   }
+  // Environment.getitem: `x["name"]` may also be an attribute.
   if (index.is_string()) {
     const std::string_view name = rt.text_of(index).bytes;
     return attribute(rt, object, name, method_of_name(name), false);
   }
+  // For the message: "list object has no element 5".
   Value lack = undefined_attribute(object, {});
   lack.lack = static_cast<std::uint8_t>(Lack::element);
   const std::string text = rt.described(index);
@@ -108,6 +112,7 @@ bool is_string_method(M id) {
 // The attributes of `loop`.
 Value loop_attribute(Values& values, Loop& loop, const Value& self, std::string_view name,
                      MethodId id) {
+  // `last` and `nextitem` need the item behind this one. It is fetched once and kept for the loop.
   const auto peek = [&]() -> bool {
     if (!loop.after.is(Tag::missing)) return true;
     Value item;
@@ -154,6 +159,7 @@ bool has_method(const Runtime& rt, const Value& object, MethodId id, bool& is_un
     case Tag::string:
     case Tag::rope:
       return is_string_method(id) ||
+             // markupsafe's class adds these two.
              (object.is_markup() && (id == M::striptags || id == M::unescape));
     case Tag::list:
     case Tag::json_list:
@@ -194,6 +200,7 @@ bool has_method(const Runtime& rt, const Value& object, MethodId id, bool& is_un
     case Tag::loop:
       return is_one_of(id, {M::cycle, M::changed});
     case Tag::function:
+      // `dict.fromkeys(...)`, on the class.
       return object.function == static_cast<std::uint32_t>(FunctionId::dict) && id == M::fromkeys;
     default:
       return false;
@@ -204,13 +211,16 @@ bool has_method(const Runtime& rt, const Value& object, MethodId id, bool& is_un
 // (`falls_back` is false) the caller has looked for items already.
 Value attribute(Runtime& rt, const Value& object, std::string_view name, std::uint32_t method,
                 bool falls_back) {
+  // A namespace has no attributes but its own, so any name may be stored in it.
   if (object.is(Tag::name_space)) {
     const Value* found = rt.find(*object.dict, name);
     return found != nullptr ? *found : undefined_attribute(object, name);
   }
   const bool is_dunder =
       name.size() > 4 && name.substr(0, 2) == "__" && name.substr(name.size() - 2) == "__";
+  // jinja2's Undefined fails for any attribute that Python's object has not.
   if (object.is(Tag::undefined) && !is_object_attribute(name)) rt.fail_undefined(object);
+  // The sandbox forbids these names, but a dict of the context may have such a key.
   if (is_dunder) {
     if (object.is_mapping()) {
       const Value found = rt.get(object, name);
@@ -225,6 +235,7 @@ Value attribute(Runtime& rt, const Value& object, std::string_view name, std::ui
       if (is_unsafe) return unsafe_attribute(object, name);
       Value bound;
       bound.tag = Tag::method;
+      // The object is kept by value; a list or dict in it is the same list or dict.
       bound.method = rt.arena().make<Method>(object, static_cast<std::uint16_t>(method));
       return bound;
     }
@@ -234,6 +245,7 @@ Value attribute(Runtime& rt, const Value& object, std::string_view name, std::ui
       case Tag::boolean:
       case Tag::integer:
       case Tag::big_integer:
+        // `True.real` is 1, which the plus sign makes.
         if (id == M::real || id == M::numerator) return negate(rt, object, true);
         if (id == M::imag) return make_int(0);
         if (id == M::denominator) return make_int(1);
@@ -290,6 +302,7 @@ Value attribute(Runtime& rt, const Value& object, std::string_view name, std::ui
         break;
     }
   }
+  // `self.name` is a block of the template, which can be called.
   if (object.is(Tag::self)) {
     for (const std::uint32_t block : rt.program().template_blocks) {
       if (rt.program().text_of(rt.program().blocks[block].name) != name) continue;
@@ -324,11 +337,14 @@ Value slice(Runtime& rt, const Value& object, const Slice& bounds) {
     }
     return index_of(rt, value);
   };
+  // Beyond any size, and small enough to be added to an index without overflow.
   constexpr std::int64_t kFar = std::int64_t{1} << 62;
   const std::int64_t step =
       bounds.step.is(Tag::none) ? 1 : std::clamp(bound(bounds.step), -kFar, kFar);
   if (step == 0) rt.value_error("slice step cannot be zero");
   const std::int64_t size = *rt.length(object);
+  // A bound counted from the end becomes one from the beginning; bounds outside are moved to the
+  // end where the walk begins or stops: -1 is the place before the first item, for negative steps.
   const auto place = [&](const Value& value, std::int64_t otherwise) {
     if (value.is(Tag::none)) return otherwise;
     std::int64_t at = bound(value);
@@ -351,6 +367,7 @@ Value slice(Runtime& rt, const Value& object, const Slice& bounds) {
                                            static_cast<std::uint64_t>(index) *
                                                static_cast<std::uint64_t>(range.step));
         };
+    // With fewer than two items the step is not used, and the product could overflow.
     result.range = rt.arena().make<Range>(at(start), at(stop),
                                           count > 1 ? range.step * step : range.step, count);
     return result;
@@ -366,6 +383,7 @@ Value slice(Runtime& rt, const Value& object, const Slice& bounds) {
       part.flags |= object.flags & kMarkup;
       return part;
     }
+    // Characters have different sizes, so a walk in steps needs the places of all.
     std::vector<std::uint32_t> offsets;
     rt.arena().foresee(static_cast<std::size_t>(size) * sizeof(std::uint32_t));
     offsets.reserve(static_cast<std::size_t>(size) + 1);

@@ -15,6 +15,7 @@ struct IndexIterator : Iterator {
 
   static bool advance(Values& values, Iterator& self, Value& item) {
     auto& me = static_cast<IndexIterator&>(self);
+    // The length is asked at each step: the body of a loop may change the list, as in Python.
     if (me.at < 0 || me.at >= *values.length(me.sequence)) return false;
     item = values.item_at(me.sequence, me.at);
     me.at += me.step;
@@ -22,6 +23,7 @@ struct IndexIterator : Iterator {
   }
 };
 
+// Characters of a string, each with its own origin.
 struct TextIterator : Iterator {
   Text text;
   std::size_t at;
@@ -36,6 +38,7 @@ struct TextIterator : Iterator {
   }
 };
 
+// Bytes are integers when they are walked over.
 struct BytesIterator : Iterator {
   std::string_view bytes;
 
@@ -48,6 +51,7 @@ struct BytesIterator : Iterator {
   }
 };
 
+// Entries by number, of a dict or a view; `kind` says what an item is.
 struct DictIterator : Iterator {
   Value dict;
   View::Kind kind;
@@ -68,6 +72,8 @@ struct DictIterator : Iterator {
   }
 };
 
+// `for item, loop in loop`: jinja2's LoopContext is an iterator of such pairs, and it takes items
+// from the loop itself.
 struct LoopIterator : Iterator {
   Loop* loop;
 
@@ -133,6 +139,7 @@ Iterator* Values::iterate(const Value& value) {
     case Tag::json_dict:
     case Tag::view:
       return walk_dict(*this, value, false, "dict_keyiterator");
+    // Not a copy: what is taken here is gone for other walks.
     case Tag::iterator:
       return value.iterator;
     case Tag::loop: {
@@ -140,6 +147,7 @@ Iterator* Values::iterate(const Value& value) {
       *walk = {{LoopIterator::advance, "LoopContext"}, value.loop};
       return walk;
     }
+    // An undefined value is empty to a loop.
     case Tag::undefined: {
       auto* walk = arena().make<EmptyIterator>();
       *walk = {{EmptyIterator::advance, "generator"}};
@@ -162,6 +170,7 @@ Iterator* Values::reversed(const Value& value) {
                                                : "list_reverseiterator");
     case Tag::string:
     case Tag::rope: {
+      // Characters can only be found from the front, so all are collected first.
       const Value characters = collect(value);
       Iterator* walk = reversed(characters);
       walk->type_name = "reversed";
@@ -178,6 +187,7 @@ Iterator* Values::reversed(const Value& value) {
 
 Value Values::collect(const Value& iterable) {
   const std::optional<std::int64_t> size =
+      // Only to reserve memory: a string's length would cost a walk, and a loop's would use it up.
       iterable.is_string() || iterable.is(Tag::loop) ? std::nullopt : length(iterable);
   Value list = make_list(static_cast<std::uint32_t>(size.value_or(4)), iterable.is_data());
   Iterator* source = iterate(iterable);
@@ -187,6 +197,7 @@ Value Values::collect(const Value& iterable) {
 }
 
 bool Values::loop_next(Loop& loop, Value& item) {
+  // `loop.last` or `loop.nextitem` has fetched it already.
   if (!loop.after.is(Tag::missing)) {
     item = loop.after;
     loop.after = Value{};

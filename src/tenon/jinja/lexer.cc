@@ -20,6 +20,7 @@ namespace {
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
+// The ASCII bytes of names; other letters are looked up (lex_name).
 constexpr std::array<bool, 256> kNameBytes = [] {
   std::array<bool, 256> bytes{};
   for (int c = 0; c < 128; ++c) {
@@ -86,6 +87,9 @@ class Lexer {
         end = previous;
       }
     } else if (sign != '+' && lstrip_blocks_ && !is_variable) {
+      // A tag that stands alone at the beginning of its line takes the indentation with it. `line`
+      // goes back to the line's beginning; if it reaches the text's, that must be a line's
+      // beginning, too.
       std::size_t line = end;
       bool is_blank = true;
       while (line > begin && source_[line - 1] != '\n') {
@@ -115,6 +119,7 @@ class Lexer {
     at_ = tag + 2;
     char sign = peek();
     if (sign == '-' || sign == '+') {
+      // The sign belongs to the tag, of whichever kind.
       ++at_;
     } else {
       sign = '\0';
@@ -123,7 +128,7 @@ class Lexer {
     if (kind == '#') {
       lex_comment(tag);
     } else if (kind == '%' && lex_raw(tag)) {
-      return;
+      return;  // a raw block is one token of data, which lex_raw() has added
     } else {
       add(kind == '%' ? Token::block_begin : Token::variable_begin, tag, at_ - tag);
       lex_code(kind == '%');
@@ -137,12 +142,14 @@ class Lexer {
     } else if (sign != '+' && trim_blocks_ && peek() == '\n') {
       ++at_;
     }
+    // at_ is behind at least the two bytes of the tag.
     line_starting_ = source_[at_ - 1] == '\n';
   }
 
   void lex_comment(std::size_t tag) {
     const std::size_t end = source_.find("#}", at_);
     if (end == std::string_view::npos) fail("Missing end of comment tag", tag);
+    // The sign may stand directly before `#}`: `{#- text -#}`.
     const char sign = end > at_ ? source_[end - 1] : '\0';
     at_ = end + 2;
     end_tag(sign);
@@ -152,6 +159,7 @@ class Lexer {
   bool lex_raw(std::size_t tag) {
     const std::size_t start = at_;
     skip_space();
+    // Nothing is consumed: the tag is read again as an ordinary one.
     if (source_.substr(at_, 3) != "raw") {
       at_ = start;
       return false;
@@ -168,6 +176,7 @@ class Lexer {
     line_starting_ = source_[at_ - 1] == '\n';
     const std::size_t begin = at_;
     for (std::size_t from = at_;;) {
+      // Other tags inside are text; only `endraw` ends it.
       const std::size_t end = source_.find("{%", from);
       if (end == std::string_view::npos) fail("Missing end of raw directive", tag);
       from = end + 2;
@@ -209,12 +218,13 @@ class Lexer {
   // sign says otherwise; a newline behind a variable stays.
   bool lex_end(bool is_block) {
     const char c = source_[at_];
-    if (is_name_byte(c) || c == ' ') return false;
+    if (is_name_byte(c) || c == ' ') return false;  // most bytes of a tag
     const bool is_signed = c == '-' || (is_block && c == '+');
     if (source_.substr(at_ + is_signed, 2) != (is_block ? "%}" : "}}")) return false;
     const std::size_t begin = at_;
     at_ += 2 + (is_signed ? 1 : 0);
     if (is_block) {
+      // `c` is the sign, or the `%` itself, which end_tag() takes as no sign.
       end_tag(c);
     } else {
       if (is_signed) skip_space();
@@ -226,6 +236,7 @@ class Lexer {
 
   void lex_token() {
     const char c = source_[at_];
+    // White space of ASCII as Python has it, with the four separators.
     if (c == ' ' || (c >= '\t' && c <= '\r') || (c >= 0x1c && c <= 0x1f)) {
       ++at_;
     } else if (is_digit(c)) {
@@ -235,6 +246,7 @@ class Lexer {
     } else if (c == '\'' || c == '"') {
       lex_string(c);
     } else if (static_cast<unsigned char>(c) >= 0x80) {
+      // Beyond ASCII only spaces and letters can stand outside strings.
       std::size_t next = at_;
       const char32_t point = unicode::next(source_, next);
       if (unicode::is_space(point)) {
@@ -288,6 +300,7 @@ class Lexer {
       }
       if (end < source_.size() && (source_[end] | 0x20) == 'e') {
         std::size_t exponent = end + 1;
+        // An `e` without digits behind it is not part of the number.
         if (exponent < source_.size() && (source_[exponent] == '+' || source_[exponent] == '-')) {
           ++exponent;
         }
@@ -307,6 +320,7 @@ class Lexer {
   }
 
   // Where a literal that begins with 0 ends: one of base 2, 8 or 16, or only zeros.
+  // jinja2's integer_re has no other literals with a leading zero: `012` is `0` and then `12`.
   [[nodiscard]] std::size_t zero_end(std::size_t begin) const {
     const char kind =
         begin + 1 < source_.size() ? static_cast<char>(source_[begin + 1] | 0x20) : '\0';
@@ -338,6 +352,8 @@ class Lexer {
   }
 
   void lex_string(char quote) {
+    // Most strings have no escapes, so the first quote ends them. If a backslash comes before it,
+    // each escape is skipped with the character behind it.
     std::size_t end = std::min(source_.find(quote, at_ + 1), source_.size());
     const std::size_t escape = source_.substr(0, end).find('\\', at_ + 1);
     if (escape != std::string_view::npos) {
@@ -420,8 +436,8 @@ class Lexer {
   std::string_view source_;
   bool trim_blocks_, lstrip_blocks_;
   std::size_t at_ = 0;
-  bool line_starting_ = true;
-  std::string brackets_;  // closing brackets that are expected
+  bool line_starting_ = true;  // the last tag ended a line, or none came yet
+  std::string brackets_;       // closing brackets that are expected
   std::vector<Lexeme> lexemes_;
 };
 
@@ -505,6 +521,7 @@ std::string_view describe(Token token) {
   return "";
 }
 
+// As jinja2: all line ends become `\n`, and one at the end of the template is dropped.
 std::string normalize_newlines(std::string_view source) {
   std::string text;
   text.reserve(source.size());

@@ -21,8 +21,10 @@ struct Entity {
   char32_t second;  // 0: there is only one
 };
 
+// kEntities: the names of HTML 5 in order. A name that may lack its semicolon is there twice.
 #include "tenon/jinja/html_entities.inc"
 
+// How many characters html.unescape() looks at.
 constexpr std::size_t kLongestEntity = 32;
 
 const Entity* entity_of(std::string_view name) {
@@ -39,6 +41,7 @@ constexpr char32_t kC1[] = {0x20AC, 0x81,   0x201A, 0x0192, 0x201E, 0x2026, 0x20
                             0x90,   0x2018, 0x2019, 0x201C, 0x201D, 0x2022, 0x2013, 0x2014,
                             0x02DC, 0x2122, 0x0161, 0x203A, 0x0153, 0x9D,   0x017E, 0x0178};
 
+// Code points that HTML forbids as references; html.unescape() removes them.
 bool is_left_out(char32_t point) {
   return (point >= 0x1 && point <= 0x8) || point == 0xB || (point >= 0xE && point <= 0x1F) ||
          point == 0x7F || (point >= 0xFDD0 && point <= 0xFDEF) || (point & 0xFFFE) == 0xFFFE;
@@ -62,6 +65,7 @@ struct Reference {
   std::size_t length = 0;
 };
 
+// "&#65;" or "&#x41;", with or without the semicolon. The number stops growing above Unicode.
 Reference number_at(std::string_view text) {
   const bool is_hex = text.size() > 2 && (text[2] == 'x' || text[2] == 'X');
   std::size_t at = is_hex ? 3 : 2;
@@ -81,6 +85,7 @@ Reference number_at(std::string_view text) {
   return {character_of_number(point), at};
 }
 
+// "&amp;" and the like. The characters of a name are those of Python's pattern in html.unescape().
 Reference name_at(std::string_view text) {
   std::size_t end = 1;
   for (std::size_t characters = 0; characters < kLongestEntity && end < text.size();) {
@@ -115,6 +120,7 @@ Value unescape_html(TextBuffer& out, const Value& string) {
     const std::string_view rest = text.bytes.substr(at);
     const Reference found = rest.substr(0, 2) == "&#" ? number_at(rest) : name_at(rest);
     if (found.length == 0) {
+      // An ampersand that begins no reference is text.
       ++at;
       continue;
     }
@@ -127,6 +133,7 @@ Value unescape_html(TextBuffer& out, const Value& string) {
   return out.end_text(mark);
 }
 
+// repr() with everything beyond ASCII as an escape.
 Value ascii(Runtime& rt, const Value& value) {
   const Value shown = rt.to_repr(value);
   const Text text = rt.text_of(shown);
@@ -149,6 +156,7 @@ Value ascii(Runtime& rt, const Value& value) {
   return rt.end_text(mark);
 }
 
+// What is marked safe is not escaped again, except by force.
 Value escaped(Runtime& rt, const Value& value, bool force) {
   if (value.is_string() && value.is_markup() && !force) return value;
   const Value string = rt.to_string(value);
@@ -169,6 +177,7 @@ Value escaped(Runtime& rt, const Value& value, bool force) {
         escape = "&gt;";
         break;
       case '\'':
+        // markupsafe writes the two quotes as numbers.
         escape = "&#39;";
         break;
       case '"':

@@ -21,7 +21,7 @@ namespace {
 
 using M = MethodId;
 
-// Where a search for `item` begins and ends, by the arguments of index().
+// The place of an item that equals the first argument, between the optional start and end.
 Value index_in_sequence(Runtime& rt, const Value& self, const Args& args) {
   positional_only(rt, args, "index", 1, 3);
   const std::int64_t size = *rt.length(self);
@@ -53,6 +53,7 @@ Value count_in_sequence(Runtime& rt, const Value& self, const Args& args) {
 // The methods by which GGUF templates change the lists that they make themselves.
 Value change_list(Runtime& rt, Value self, M id, const Args& args) {
   List& list = *self.list;
+  // A negative index counts from the end.
   const auto place = [&](const Value& index) {
     const std::int64_t at = index_of(rt, index);
     return at < 0 ? at + list.size : at;
@@ -72,6 +73,7 @@ Value change_list(Runtime& rt, Value self, M id, const Args& args) {
       positional_only(rt, args, "insert", 2, 2);
       const auto at =
           static_cast<std::uint32_t>(std::clamp<std::int64_t>(place(args.items[0]), 0, list.size));
+      // Appended, and then moved to its place by turning what is behind the place.
       rt.append(self, args.items[1]);
       rt.charge(list.size);
       std::rotate(list.items + at, list.items + list.size - 1, list.items + list.size);
@@ -164,6 +166,8 @@ Value change_dict(Runtime& rt, Value self, M id, const Args& args) {
     default: {
       positional_only(rt, args, "clear", 0, 0);
       const Value empty = rt.make_dict();
+      // The table of slots is given up with the entries; the memory stays in the arena until the
+      // end.
       *self.dict = *empty.dict;
       return none_value();
     }
@@ -182,6 +186,7 @@ Value call_dict_method(Runtime& rt, const Value& self, M id, const Args& args) {
   switch (id) {
     case M::get: {
       positional_only(rt, args, "get", 1, 2);
+      // An unhashable key fails, also in a dict of the context, which would not hash it.
       static_cast<void>(args.items[0].is(Tag::string) ? 0 : rt.hash(args.items[0]));
       const Value found = rt.get(self, args.items[0]);
       if (!found.is(Tag::missing)) return found;
@@ -200,6 +205,7 @@ Value call_dict_method(Runtime& rt, const Value& self, M id, const Args& args) {
       copied.size = 1;
       return make_mapping(rt, copied);
     }
+    // Reached from a dict or from the function `dict`; `self` has no part in it.
     case M::fromkeys: {
       positional_only(rt, args, "fromkeys", 1, 2);
       Value dict = rt.make_dict();
@@ -240,6 +246,7 @@ Value to_bytes(Runtime& rt, const Value& self, const Args& args) {
   const BigInt magnitude = number.is_negative() ? -number - BigInt(1) : number;
   const std::size_t bits = magnitude.is_zero() ? 0 : magnitude.bits() + (is_signed ? 1 : 0);
   const auto size = static_cast<std::size_t>(length);
+  // With a sign, one bit more than the magnitude has.
   if ((bits + 7) / 8 > size) {
     rt.fail("OverflowError", "int too big to convert");
   }
@@ -274,6 +281,7 @@ Value call_number_method(Runtime& rt, const Value& self, M id, const Args& args)
     case M::is_integer:
       return make_bool(std::isfinite(self.real) && std::trunc(self.real) == self.real);
     case M::as_integer_ratio:
+      // An int is itself over one. A float would need a power of two of any size.
       if (self.is_int()) return rt.pair(negate(rt, self, true), make_int(1), is_data);
       break;
     default:
@@ -307,6 +315,7 @@ Value call_method(Runtime& rt, const Value& self, MethodId id, const Args& args)
     case Tag::bytes:
       return call_bytes_method(rt, self, id, args);
     case Tag::view: {
+      // The only method of views.
       positional_only(rt, args, "isdisjoint", 1, 1);
       Iterator* walk = rt.iterate(args.items[0]);
       Value item;
@@ -331,9 +340,11 @@ Value call_method(Runtime& rt, const Value& self, MethodId id, const Args& args)
       Loop& loop = *self.loop;
       if (id == M::cycle) {
         if (args.size == 0) rt.type_error("no items for cycling given");
+        // jinja2 counts from the loop's index.
         return args
             .items[static_cast<std::uint64_t>(std::max<std::int64_t>(0, loop.index0)) % args.size];
       }
+      // `loop.changed(a, b)` compares all arguments with those of the call before.
       Value values = rt.make_list(args.size, false, Tag::tuple);
       for (std::uint32_t i = 0; i < args.size; ++i) rt.append(values, args.items[i]);
       if (!loop.changed.is(Tag::missing) && rt.equal(loop.changed, values)) return make_bool(false);

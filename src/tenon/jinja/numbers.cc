@@ -7,6 +7,10 @@
 
 #include "tenon/jinja/unicode.h"
 
+// Text to numbers and back with Python's results: repr() writes the fewest digits that read back as
+// the same double, int() and float() take digits of any script and underscores between digits, and
+// integers have any size. A long integer exists only where 64 bits do not suffice: make_big() sees
+// to that.
 namespace tenon::jinja {
 namespace {
 
@@ -32,7 +36,7 @@ std::optional<std::string> plain_digits(std::string_view text, bool keep_space =
     } else if (unicode::is(point, unicode::kDecimal)) {
       plain += static_cast<char>('0' + unicode::record(point).decimal);
     } else {
-      plain += '?';
+      plain += '?';  // stands for any character that no number has
     }
   }
   std::string digits;
@@ -54,6 +58,7 @@ std::optional<std::string> plain_digits(std::string_view text, bool keep_space =
 }  // namespace
 
 double parse_double(std::string_view text) {
+  // from_chars() takes no plus sign.
   const bool is_negative = !text.empty() && text[0] == '-';
   if (!text.empty() && (text[0] == '-' || text[0] == '+')) text.remove_prefix(1);
   double value = 0;
@@ -71,6 +76,7 @@ double parse_double(std::string_view text) {
   return is_negative ? -value : value;
 }
 
+// Python's float(): [sign] digits with an optional point and exponent, inf, infinity or nan.
 std::optional<double> float_of_text(std::string_view text) {
   const std::optional<std::string> digits = plain_digits(text);
   if (!digits || digits->empty()) return std::nullopt;
@@ -109,6 +115,9 @@ std::optional<double> float_of_text(std::string_view text) {
   return is_negative ? -value : value;
 }
 
+// Python's int(text, base). A prefix counts for its own base and for base 0, which takes the base
+// from the prefix. Base 0 refuses leading zeros ("012"), which were octal in old versions of
+// Python.
 std::optional<BigInt> int_of_text(std::string_view text, unsigned base) {
   const std::optional<std::string> digits = plain_digits(text);
   if (!digits || digits->empty() || digits->size() > kMaxIntegerDigits) return std::nullopt;
@@ -142,6 +151,8 @@ std::string repr_of_double(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
   char buffer[40];
+  // Without a precision, to_chars() gives the shortest text that reads back as the same number:
+  // "1.2345e+02".
   const auto [end, error] =
       std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::scientific);
   static_cast<void>(error);
@@ -160,12 +171,13 @@ std::string repr_of_double(double value) {
   if (e > 1) digits += text.substr(2, e - 2);
   const int point = exponent + 1;  // digits before the decimal point
   const int count = static_cast<int>(digits.size());
+  // Python's repr writes an exponent below 1e-4 and from 1e16 on.
   if (point > 16 || point <= -4) {
     out += digits[0];
     if (count > 1) out.append(".").append(digits, 1);
     out += exponent < 0 ? "e-" : "e+";
     const int magnitude = std::abs(exponent);
-    if (magnitude < 10) out += '0';
+    if (magnitude < 10) out += '0';  // at least two digits
     return out += std::to_string(magnitude);
   }
   if (point <= 0) {
@@ -187,12 +199,14 @@ std::string format_double(double value, char kind, int precision, bool alternate
   if (std::isnan(value) || std::isinf(value)) {
     out = std::isnan(value) ? "nan" : value < 0 ? "-inf" : "inf";
   } else {
+    // "%.*f", or "%#.*f", which keeps the point and zeros at the end.
     char format[8] = {'%',
                       alternate ? '#' : '.',
                       alternate ? '.' : '*',
                       alternate ? '*' : lower,
                       alternate ? lower : '\0',
                       '\0'};
+    // The first call measures: 1e308 has 309 digits before the point.
     const int size = std::snprintf(nullptr, 0, format, precision, value);
     out.resize(static_cast<std::size_t>(size) + 1);
     std::snprintf(out.data(), out.size(), format, precision, value);

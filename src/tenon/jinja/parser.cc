@@ -63,6 +63,7 @@ class Parser {
   // --- tokens
 
   [[nodiscard]] const Lexeme& now() const { return lexemes_[at_]; }
+  // The token behind the next one; at the end of the template, the end again.
   [[nodiscard]] const Lexeme& after() const {
     return lexemes_[at_ + 1 < lexemes_.size() ? at_ + 1 : at_];
   }
@@ -136,6 +137,7 @@ class Parser {
 
   // --- nodes
 
+  // `height` is that of the highest child. What a to d hold stands beside each Op (ast.h).
   NodeId make(Op op, std::uint32_t position, std::uint32_t a = kNoNode, std::uint32_t b = kNoNode,
               std::uint32_t c = kNoNode, std::uint32_t d = kNoNode, unsigned height = 0) {
     if (height >= max_depth_) fail_depth();
@@ -154,6 +156,8 @@ class Parser {
     for (const NodeId id : ids) most = std::max(most, height(id));
     return most;
   }
+  // Children are gathered in a vector first: those of inner lists are appended while it is read,
+  // and a list must be one run.
   ListRef list(const std::vector<std::uint32_t>& items) {
     const ListRef ref{static_cast<std::uint32_t>(p_.lists.size()),
                       static_cast<std::uint32_t>(items.size())};
@@ -238,6 +242,8 @@ class Parser {
     return list(body);
   }
 
+  // The body of a block tag. jinja2 allows a colon, as in `{% if x: %}`. What ends it stays to be
+  // read.
   ListRef parse_statements(Words ends) {
     skip(Token::colon);
     expect(Token::block_end);
@@ -247,7 +253,7 @@ class Parser {
   }
   ListRef parse_body(std::string_view end) {
     const ListRef body = parse_statements({end});
-    advance();
+    advance();  // the word alone; subparse() expects the `%}` behind it
     return body;
   }
 
@@ -342,6 +348,8 @@ class Parser {
     }
     loop.is_recursive = skip_word("recursive");
     const std::size_t loads = loop_loads_;
+    // A loop inside that reads its own `loop` counts too: then this one makes an object for
+    // nothing.
     loop.body = parse_statements({"endfor", "else"});
     loop.has_loop = loop.is_recursive || loop_loads_ != loads;
     const bool ends = at_word("endfor");
@@ -374,6 +382,7 @@ class Parser {
       const NodeId test = parse_tuple(false);
       const NodeId body = make_body(parse_statements({"elif", "else", "endif"}));
       arms.insert(arms.end(), {test, body});
+      // Which of the three words it is, before it is skipped.
       const bool again = at_word("elif");
       const bool has_else = at_word("else");
       advance();
@@ -458,6 +467,7 @@ class Parser {
     return node;
   }
 
+  // `{% print a, b %}` prints what `{{ a }}{{ b }}` does.
   void parse_print(std::vector<NodeId>& body) {
     const std::uint32_t position = now().begin;
     advance();
@@ -475,6 +485,7 @@ class Parser {
     const std::uint32_t position = now().begin;
     advance();
     const NodeId source = parse_expression();
+    // Reads `with context` or `without context` if it is there.
     const auto parse_context = [this] {
       if (at_any({"with", "without"}) && after().token == Token::name &&
           text(after()) == "context") {
@@ -485,6 +496,7 @@ class Parser {
       return false;
     };
     if (word == "include") {
+      // `ignore missing` has no effect: there is no loader that could miss a template.
       if (at_word("ignore") && text(after()) == "missing") {
         advance();
         advance();
@@ -557,6 +569,7 @@ class Parser {
       }
       return -1;
     };
+    // A parameter `caller` needs a default, since the macro may be called without a block.
     if (caller_loads_ != caller) {
       const int at = parameter("caller");
       if (at < 0) {
@@ -633,6 +646,7 @@ class Parser {
       const Deeper deeper(*this);
       const std::uint32_t position = now().begin;
       advance();
+      // Parentheses without a comma around one target are only parentheses.
       std::vector<NodeId> items;
       bool is_tuple = false;
       while (true) {
@@ -658,6 +672,7 @@ class Parser {
     advance();
     if (with_namespace && at(Token::dot)) {
       advance();
+      // The name of the namespace is read, not written, so it counts as a load.
       const Lexeme attribute = expect(Token::name);
       const NodeId node = make_name(name, true);
       p_.nodes[node].op = Op::ns_ref;
@@ -691,6 +706,7 @@ class Parser {
       const NodeId test = parse_or();
       NodeId otherwise = kNoNode;
       if (skip_word("else")) {
+        // `a if b else c if d else e` nests to the right.
         const Deeper deeper(*this);
         otherwise = parse_condition();
       }
@@ -890,10 +906,11 @@ class Parser {
   // quadratic conversion.
   Value read_integer(const Lexeme& lexeme) {
     std::string digits = without_underscores(lexeme);
-    if (digits.size() > kMaxIntegerDigits) {
+    if (digits.size() > kMaxIntegerDigits) {  // of any base
       fail_at(lexeme.begin, "an integer of more than 4300 digits", Errc::limit_exceeded);
     }
     unsigned base = 10;
+    // The lexer has checked the digits behind a prefix.
     if (digits.size() > 2 && digits[0] == '0') {
       const char kind = static_cast<char>(digits[1] | 0x20);
       base = kind == 'x' ? 16 : kind == 'o' ? 8 : kind == 'b' ? 2 : 10;
@@ -979,6 +996,7 @@ class Parser {
       default:
         break;
     }
+    // Up to three octal digits: `\101` is A.
     if (c >= '0' && c <= '7') {
       char32_t point = 0;
       std::size_t end = at;
@@ -1057,6 +1075,7 @@ class Parser {
       const NodeId item = parse_expression(with_condition);
       if (first == kNoNode) first = item;
       const bool goes_on = at(Token::comma);
+      // Items are kept from the first comma on; a comma at the end makes a tuple of one.
       is_tuple |= goes_on;
       if (is_tuple) items.push_back(item);
       if (!goes_on) break;
@@ -1144,6 +1163,7 @@ class Parser {
       if (!items.empty()) expect(Token::comma);
       items.push_back(parse_index());
     }
+    // An empty index is a tuple of none.
     advance();
     if (items.size() != 1) {
       return make_binary(Op::get_item, open.begin, object,
@@ -1199,6 +1219,7 @@ class Parser {
     std::vector<NodeId> positional;
     std::vector<std::uint32_t> keywords;
     std::unordered_set<std::uint32_t> known;  // keywords
+    // Positional arguments stand first and `**` last, as in jinja2's parser.
     const auto ensure = [&](bool is_right) {
       if (!is_right) fail_at(position, "invalid syntax for function call expression");
     };
@@ -1239,6 +1260,7 @@ class Parser {
     p_.arguments.push_back(arguments);
     return static_cast<std::uint32_t>(p_.arguments.size() - 1);
   }
+  // One empty entry for all filters and tests without parentheses.
   std::uint32_t no_arguments() {
     if (no_arguments_ == kNoNode) {
       p_.arguments.emplace_back();
@@ -1254,6 +1276,7 @@ class Parser {
     return make(Op::call, position, callee, arguments, kNoNode, kNoNode, most);
   }
 
+  // jinja2 allows dots in the names of filters and tests.
   std::string_view parse_dotted_name(std::uint32_t& position) {
     const Lexeme first = expect(Token::name);
     position = first.begin;
@@ -1292,6 +1315,7 @@ class Parser {
     } else if ((at(Token::name) && !at_any({"else", "or", "and"})) || at(Token::string) ||
                at(Token::integer) || at(Token::real) || at(Token::left_bracket) ||
                at(Token::left_brace)) {
+      // `x is y is z` would read `is` as the argument of y.
       if (at_word("is")) fail("You cannot chain multiple tests with is");
       const Deeper deeper(*this);
       const NodeId argument = parse_postfix(parse_primary());
@@ -1313,14 +1337,15 @@ class Parser {
 
   Program& p_;
   std::size_t max_depth_;
-  std::size_t depth_ = 0;
+  std::size_t depth_ = 0;  // of the parser's recursion
   std::vector<Lexeme> lexemes_;
-  std::size_t at_ = 0;
-  std::vector<std::string_view> open_tags_;
-  std::vector<std::uint32_t> interned_;  // open addressing, a power of two: constant + 1
+  std::size_t at_ = 0;                       // into lexemes_
+  std::vector<std::string_view> open_tags_;  // the statements being read, for messages
+  std::vector<std::uint32_t> interned_;      // open addressing, a power of two: constant + 1
   std::size_t interned_count_ = 0;
-  std::unordered_set<std::uint32_t> block_names_;
-  std::uint32_t no_arguments_ = kNoNode;
+  std::unordered_set<std::uint32_t> block_names_;  // constants
+  std::uint32_t no_arguments_ = kNoNode;           // kNoNode: not made yet
+  // How often each special name has been read so far; a body compares before and after.
   std::size_t loop_loads_ = 0, caller_loads_ = 0, kwargs_loads_ = 0, varargs_loads_ = 0;
 };
 
@@ -1332,6 +1357,7 @@ void parse(Program& program, std::string_view source, const CompileOptions& opti
     throw Fault{Errc::limit_exceeded, "the template is longer than " +
                                           std::to_string(options.max_source_bytes) + " bytes"};
   }
+  // Positions in errors are positions in this text, whose line ends are all `\n`.
   program.source = normalize_newlines(source);
   program.superset = options.superset;
   const std::size_t valid = utf8::valid_prefix(program.source);

@@ -22,6 +22,7 @@ void Runtime::print(const Value& value) {
   if (value.is(Tag::string)) {
     put(value.bytes(), value.is_data());
   } else if (value.is(Tag::rope)) {
+    // Its parts are written one by one, without joining them first.
     put_string(value);
   } else if (!value.is(Tag::undefined)) {
     repr(value);
@@ -40,6 +41,7 @@ std::string Runtime::described(const Value& value) {
   std::string text(text_since(mark));
   drop_text(mark);
   if (text.size() > 60) {
+    // Not inside a character.
     text.resize(60);
     text.resize(utf8::valid_prefix(text));
     text += "...";
@@ -98,6 +100,7 @@ void Runtime::repr_bytes(const Value& value) {
   const bool has_single = value.bytes().find('\'') != std::string_view::npos;
   const bool has_double = value.bytes().find('"') != std::string_view::npos;
   const char quote = has_single && !has_double ? '"' : '\'';
+  // b'text', with the quotes by the same rule as for strings.
   put(std::string{'b', quote}, is_data);
   for (const char c : value.bytes()) {
     if (c >= ' ' && c < 0x7F && c != quote && c != '\\') {
@@ -119,6 +122,7 @@ void Runtime::repr_bytes(const Value& value) {
 
 void Runtime::repr(const Value& value) {
   const bool is_data = value.is_data();
+  // Bounds the recursion, also where a list contains itself.
   const Deeper deeper(*this);
   switch (value.tag) {
     case Tag::missing:
@@ -136,6 +140,7 @@ void Runtime::repr(const Value& value) {
       return;
     case Tag::big_integer: {
       charge_decimals(value.big->count);
+      // The digits are made before they are counted, so the work is charged first.
       const std::string digits = big_of(value).to_string();
       if (digits.size() > 4301) {
         value_error("Exceeds the limit (4300 digits) for integer string conversion");
@@ -162,7 +167,7 @@ void Runtime::repr(const Value& value) {
         if (i != 0) put(", ", is_data);
         repr(item_at(value, i));
       }
-      if (is_tuple && size == 1) put(",", is_data);
+      if (is_tuple && size == 1) put(",", is_data);  // (1,)
       put(is_tuple ? ")" : "]", is_data);
       return;
     }

@@ -23,6 +23,7 @@ Value make_path(Values& values, const Value& attribute) {
     const std::string_view name = names.substr(begin, end - begin);
     const bool is_number =
         !name.empty() && name.find_first_not_of("0123456789") == std::string_view::npos;
+    // More digits are cut off: no list has such an index.
     if (is_number) values.charge_decimals(std::min(name.size(), kMaxIntegerDigits) / 9);
     values.append(
         path, is_number ? make_big(values.arena(),
@@ -34,6 +35,7 @@ Value make_path(Values& values, const Value& attribute) {
   return path;
 }
 
+// jinja2's make_attrgetter: each part is looked up as `value[part]`, which tries attributes second.
 Value follow(Runtime& rt, const Value& path, Value value, const Value& fallback) {
   for (std::uint32_t i = 0; i < path.list->size; ++i) {
     rt.step();
@@ -55,6 +57,7 @@ void sort_values(Values& values, Value* items, const Value* keys, std::uint32_t 
   auto* order = values.arena().array<std::uint32_t>(size);
   auto* merged = values.arena().array<std::uint32_t>(size);
   for (std::uint32_t i = 0; i < size; ++i) order[i] = i;
+  // `order` and `merged` change places after each round of runs twice as long.
   for (std::uint64_t width = 1; width < size; width *= 2) {
     for (std::uint64_t begin = 0; begin < size; begin += 2 * width) {
       const auto middle = static_cast<std::uint32_t>(std::min<std::uint64_t>(begin + width, size));

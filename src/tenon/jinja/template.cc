@@ -28,6 +28,7 @@ std::string expression_at(std::string_view source, std::size_t position) {
   constexpr std::size_t kFewBytes = 60;  // on each side
   const std::string_view before = source.substr(0, position);
   const std::string_view after = source.substr(before.size());
+  // npos + 1 is 0: what is not found counts as the beginning.
   const std::size_t open = std::max(before.rfind("{{") + 1, before.rfind("{%") + 1);
   const std::size_t closed = std::max(before.rfind("}}") + 1, before.rfind("%}") + 1);
   const bool is_inside = open > closed;
@@ -57,6 +58,7 @@ Error error_of(const Fault& failure, const Program& program) {
   const LineColumn at = locate(program.source, failure.position);
   std::string message = name + "line " + std::to_string(at.line) + ", column " +
                         std::to_string(at.column) + ": " + what;
+  // What the template raises says for itself what is wrong.
   if (!failure.is_raised) {
     const std::string expression = expression_at(program.source, failure.position);
     if (!expression.empty()) message += ", in '" + expression + "'";
@@ -91,6 +93,7 @@ Expected<Rendered> Template::render(const json::Object& context,
   std::uint32_t position = Fault::kNoPosition;
   try {
     Vm vm(impl_->program, context, options);
+    // The place that runs is known only while the Vm lives. Faults of the arena do not know it.
     try {
       return vm.render();
     } catch (...) {

@@ -14,6 +14,7 @@
 namespace tenon::jinja {
 namespace {
 
+// `operand` is missing if the row has no parameter.
 using Answer = bool (*)(Runtime& rt, const Value& value, const Value& operand);
 
 struct TestRow {
@@ -33,6 +34,7 @@ bool is_boolean(Runtime&, const Value& value, const Value&) {
   return value.is(Tag::boolean) && value.boolean == wanted;
 }
 
+// The Vm answers this one itself where it has no arguments (vm.cc).
 bool is_defined(Runtime&, const Value& value, const Value&) {
   return !value.is(Tag::undefined);
 }
@@ -53,6 +55,7 @@ bool is_escaped(Runtime&, const Value& value, const Value&) {
   return value.is_string() && value.is_markup();
 }
 
+// jinja2 asks for len() and subscripts. Its Undefined has both, and can be called, too.
 bool is_sequence(Runtime&, const Value& value, const Value&) {
   return value.is_string() || value.is_list() || value.is(Tag::tuple) || value.is_mapping() ||
          value.is(Tag::range) || value.is(Tag::bytes) || value.is(Tag::undefined);
@@ -107,12 +110,14 @@ bool is_same(Runtime&, const Value& value, const Value& other) {
   return identical(value, other);
 }
 
+// `x is upper` is str(x).isupper(), so a number can be asked, too.
 template <MethodId method>
 bool is_cased(Runtime& rt, const Value& value, const Value&) {
   return call_string_method(rt, rt.to_string(value), method, {}).boolean;
 }
 
-// The value as a name that is looked up in a dict, which fails for what cannot be a key.
+// The name to look up; "" for what is no string. In jinja2 it is looked up in a dict, so what
+// cannot be hashed fails.
 std::string_view key_text(Runtime& rt, const Value& value) {
   static_cast<void>(rt.hash(value));
   return value.is_string() ? rt.text_of(value).bytes : std::string_view();
@@ -183,6 +188,7 @@ std::uint32_t test_of_name(std::string_view name) {
   return kTestIndex.find(name);
 }
 
+// A test takes one operand at most, which is required if the row names it.
 bool call_test(Runtime& rt, std::uint32_t test, const Value& value, const Args& args) {
   const TestRow& row = kTestRows[test];
   Value operand;

@@ -13,6 +13,7 @@ namespace tenon::jinja {
 
 void TextBuffer::put(std::string_view bytes, bool is_data) {
   if (bytes.empty()) return;
+  // Written so that it cannot overflow.
   if (bytes.size() >
       options().max_output_bytes - std::min(out_.size(), options().max_output_bytes)) {
     fail_limit("the template writes more than " + std::to_string(options().max_output_bytes) +
@@ -21,6 +22,7 @@ void TextBuffer::put(std::string_view bytes, bool is_data) {
   count(bytes.size() / 64);
   out_.append(bytes);
   const auto end = static_cast<std::uint32_t>(out_.size());
+  // Neighbouring bytes of one origin are one run, but a run does not go on into an inner text.
   if (runs_.size() > floor_ && runs_.back().is_data == is_data) {
     runs_.back().end = end;
   } else {
@@ -30,6 +32,7 @@ void TextBuffer::put(std::string_view bytes, bool is_data) {
 
 void TextBuffer::put_repeated(std::string_view bytes, std::int64_t times, bool is_data) {
   if (times <= 0 || bytes.empty()) return;
+  // Checked before the loop, which would otherwise run for long before put() refuses.
   if (static_cast<std::uint64_t>(times) > options().max_output_bytes / bytes.size()) {
     fail_limit("the template writes more than " + std::to_string(options().max_output_bytes) +
                " bytes");
@@ -43,6 +46,7 @@ void TextBuffer::put_text(const Text& text, std::size_t begin, std::size_t end) 
     put(text.bytes.substr(begin, end - begin), text.is_data);
     return;
   }
+  // The run that holds byte `begin`; runs are ordered by their ends.
   const Run* run =
       std::upper_bound(text.runs, text.runs + text.run_count, begin,
                        [](std::size_t at, const Run& candidate) { return at < candidate.end; });
@@ -67,7 +71,7 @@ void TextBuffer::put_string(const Value& string) {
   // Visits the leaves from left to right without joining them; a rope may be as deep as it has
   // parts.
   std::vector<Value>& rest = parts_;
-  rest.assign({rope.right, rope.left});
+  rest.assign({rope.right, rope.left});  // a stack: the left one is on top
   while (!rest.empty()) {
     const Value part = rest.back();
     rest.pop_back();
@@ -85,6 +89,7 @@ void TextBuffer::put_string(const Value& string) {
 
 TextBuffer::Mark TextBuffer::begin_text() {
   const Mark mark{out_.size(), runs_.size(), floor_};
+  // put() begins a new run, so that the inner text's runs can be cut off again.
   floor_ = runs_.size();
   return mark;
 }
@@ -98,10 +103,12 @@ void TextBuffer::drop_text(const Mark& mark) {
 Value TextBuffer::end_text(const Mark& mark) {
   const std::string_view bytes = arena().copy(std::string_view(out_).substr(mark.size));
   const std::size_t count = runs_.size() - mark.runs;
+  // No run at all (an empty text) counts as the template's.
   Value value = make_string(bytes, count == 1 && runs_[mark.runs].is_data);
   if (count > 1) {
     auto* runs = arena().array<Run>(count);
     for (std::size_t i = 0; i < count; ++i) {
+      // The ends count from the beginning of the whole buffer, those of a value from its own.
       runs[i] = runs_[mark.runs + i];
       runs[i].end -= static_cast<std::uint32_t>(mark.size);
     }
@@ -129,6 +136,7 @@ Rendered TextBuffer::take_rendered() {
 Text TextBuffer::text_of(const Value& string) {
   if (string.is(Tag::string)) return {string.bytes(), nullptr, 0, string.is_data()};
   Rope& rope = *string.rope;
+  // Only once: the rope keeps its bytes.
   if (rope.text == nullptr) flatten(rope, string.size);
   return {{rope.text, string.size}, rope.runs, rope.run_count, string.is_data()};
 }
@@ -141,6 +149,7 @@ void TextBuffer::flatten(Rope& rope, std::uint32_t size) {
   std::vector<Run> runs;  // backwards
   const auto prepend = [&](std::string_view bytes, bool is_data) {
     if (bytes.empty()) return;
+    // `at` is the end of a new run, since the text grows to the left.
     if (runs.empty() || runs.back().is_data != is_data) runs.push_back({at, is_data});
     at -= static_cast<std::uint32_t>(bytes.size());
     std::copy(bytes.begin(), bytes.end(), text + at);
@@ -183,6 +192,7 @@ Value TextBuffer::substring(const Text& text, std::size_t begin, std::size_t end
   const Run* const last = text.runs + text.run_count;
   const auto ends_behind = [](std::size_t at, const Run& run) { return at < run.end; };
   const Run* const first = std::upper_bound(text.runs, last, begin, ends_behind);
+  // All of it lies in one run, so it needs no runs of its own.
   if (first->end >= end) return make_string(bytes, first->is_data);
   const Run* const final = std::upper_bound(first, last, end - 1, ends_behind);
   const auto count = static_cast<std::size_t>(final - first) + 1;
@@ -204,6 +214,7 @@ Value TextBuffer::string_copy(std::string_view bytes, bool is_data) {
 }
 
 Value TextBuffer::concat(const Value& left, const Value& right) {
+  // An empty string has no bytes, so its origin does not matter.
   if (left.size == 0) return right;
   if (right.size == 0) return left;
   const std::uint64_t size = std::uint64_t{left.size} + right.size;
@@ -222,6 +233,7 @@ Value TextBuffer::concat(const Value& left, const Value& right) {
   }
   Value value;
   value.tag = Tag::rope;
+  // Which bytes are whose is found when the rope becomes flat.
   value.flags = is_mixed ? kMixed : left.is_data() ? kData : 0;
   value.size = static_cast<std::uint32_t>(size);
   value.rope = arena().make<Rope>(left, right, nullptr, nullptr, 0U);

@@ -10,6 +10,8 @@
 namespace tenon::jinja::unicode {
 namespace {
 
+// Tables in two stages: kStage1 gives the block of a code point, kStage2 its record in the block.
+// Equal blocks and equal records are stored once.
 #include "tenon/jinja/unicode_tables.inc"
 
 struct Name {
@@ -17,6 +19,7 @@ struct Name {
   char32_t point;
 };
 
+// kNames: the names for `\N{...}`, in order.
 #include "tenon/jinja/unicode_names.inc"
 
 }  // namespace
@@ -36,6 +39,7 @@ char32_t next_wide(std::string_view text, std::size_t& at) {
   return decoded.code_point;
 }
 
+// Goes back over continuation bytes, three at most, and reads the character forwards.
 char32_t previous_wide(std::string_view text, std::size_t& at) {
   std::size_t begin = at - 1;
   while (begin > 0 && at - begin < 4 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) {
@@ -51,6 +55,8 @@ char32_t previous_wide(std::string_view text, std::size_t& at) {
   return point;
 }
 
+// string_view::find may compare `wanted` at every place of `text`. That is bounded for short ones;
+// for longer ones memmem() is linear.
 std::size_t find(std::string_view text, std::string_view wanted, std::size_t from) {
   if (from > text.size() || wanted.size() > text.size() - from) return std::string_view::npos;
   if (wanted.size() <= 8) return text.find(wanted, from);
@@ -91,6 +97,7 @@ std::size_t length(std::string_view text) {
   return count;
 }
 
+// A lead byte, then continuation bytes: valid UTF-8 needs no decoding for this.
 std::size_t offset(std::string_view text, std::size_t index, std::size_t from) {
   std::size_t at = from;
   while (index > 0 && at < text.size()) {
@@ -107,6 +114,7 @@ void append_mapped(std::string& out, char32_t point, Case to) {
                            : to == Case::lower ? r.lower
                            : to == Case::title ? r.title
                                                : r.fold;
+  // A mapping to several characters is a text; all others are a distance to the code point.
   if (way >= kSpecial) {
     out += kStrings[way - kSpecial];
   } else {

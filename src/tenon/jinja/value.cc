@@ -70,6 +70,7 @@ std::string object_name(Tag tag) {
   return std::string(type_name(value)) + " object";
 }
 
+// The same object, not an equal one. Floats and undefined values are never the same here.
 bool identical(const Value& a, const Value& b) {
   if (a.tag != b.tag) return false;
   switch (a.tag) {
@@ -80,6 +81,7 @@ bool identical(const Value& a, const Value& b) {
     case Tag::integer:
     case Tag::function:
       return a.integer == b.integer;
+    // The same bytes in memory: a view of one string is the string itself.
     case Tag::string:
       return a.text == b.text && a.size == b.size;
     case Tag::real:
@@ -102,6 +104,7 @@ Value of_iterator(Iterator* iterator, bool is_data) {
   return value;
 }
 
+// The name is kept where a string keeps its bytes.
 Value undefined_name(std::string_view name) {
   Value value = make_string(name);
   value.tag = Tag::undefined;

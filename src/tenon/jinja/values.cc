@@ -31,10 +31,12 @@ Value Values::import(const json::Value& value) {
       return make_bool(*value.if_bool(), true);
     case json::Kind::string: {
       const std::string& text = *value.if_string();
+      // A value's size has 32 bits.
       if (text.size() > options().max_allocated_bytes || text.size() > ~0U) {
         fail_limit("a string of the context is longer than " +
                    std::to_string(options().max_allocated_bytes) + " bytes");
       }
+      // Strings that the caller has declared the template's own are found by address.
       if (!options().own_values.empty() && options().own_values.contains(&value)) {
         return make_string(text, false);
       }
@@ -52,9 +54,12 @@ Value Values::import(const json::Value& value) {
       break;
     case json::Kind::number: {
       const std::string& text = value.if_number()->text;
+      // JSON has one kind of number; Python's json makes an int of what has neither point nor
+      // exponent.
       if (text.find_first_of(".eE") != std::string::npos)
         return make_real(parse_double(text), true);
       if (text.size() > 4301) fail("ValueError", "an integer of more than 4300 digits");
+      // A limb of 32 bits holds nine decimal digits.
       charge_decimals(text.size() / 9);
       return make_big(arena(), BigInt::from_decimal(text), true);
     }
@@ -66,6 +71,7 @@ Value Values::import(const json::Value& value) {
 Value Values::import_quoted(std::string_view text) {
   charge(text.size());
   const Mark mark = begin_text();
+  // The quotes alternate: before the first one is data, then the template's text, and so on.
   for (bool is_own = false; !text.empty(); is_own = !is_own) {
     const std::string_view quote = is_own ? options().own_end : options().own_begin;
     const std::size_t end = std::min(text.find(quote), text.size());
@@ -103,6 +109,7 @@ bool Values::truth(const Value& value) {
       return value.range->size != 0;
     case Tag::view:
       return entry_count(value.view->dict) != 0;
+    // May have to walk over what is left, see length().
     case Tag::loop:
       return *length(value) != 0;
     default:
@@ -112,6 +119,7 @@ bool Values::truth(const Value& value) {
 
 // --- comparing
 
+// Returns less than 0, 0 or more. `is_unordered`: one is nan, which is neither less nor equal.
 int Values::compare_numbers(const Value& a, const Value& b, bool& is_unordered) {
   is_unordered = false;
   if (a.is(Tag::integer) && b.is(Tag::integer)) {
@@ -145,10 +153,12 @@ int Values::compare_numbers(const Value& a, const Value& b, bool& is_unordered) 
 }
 
 bool Values::equal(const Value& a, const Value& b) {
+  // The most common comparison of a template (`role == "user"`) comes first, and counts little.
   if (a.is(Tag::string) && b.is(Tag::string)) {
     count(a.size / 64);
     return a.bytes() == b.bytes();
   }
+  // A bool, an int and a float are equal if their values are.
   if (a.is_number() && b.is_number()) {
     bool is_unordered = false;
     return compare_numbers(a, b, is_unordered) == 0 && !is_unordered;
@@ -161,6 +171,7 @@ bool Values::equal(const Value& a, const Value& b) {
   if (a.is(Tag::undefined) || b.is(Tag::undefined)) return a.tag == b.tag;
   if (identical(a, b)) return true;
   const bool is_sequence = (a.is_list() && b.is_list()) || (a.is(Tag::tuple) && b.is(Tag::tuple));
+  // Views of keys and items compare as sets do; views of values are only equal to themselves.
   const bool is_view = a.is(Tag::view) && b.is(Tag::view) && a.view->kind == b.view->kind &&
                        a.view->kind != View::Kind::values;
   if (is_view || (a.is_mapping() && b.is_mapping())) {
@@ -172,9 +183,11 @@ bool Values::equal(const Value& a, const Value& b) {
       Value key;
       Value value;
       entry_at(left, i, key, value);
+      // Keys are looked up, so the order of entries does not matter.
       const Value other = get(right, key);
       if (other.is(Tag::missing)) return false;
       if (is_view && a.view->kind == View::Kind::keys) continue;
+      // In containers, Python asks `is` before `==`.
       if (!identical(value, other) && !equal(value, other)) return false;
     }
     return true;
@@ -194,6 +207,7 @@ bool Values::equal(const Value& a, const Value& b) {
   if (a.is(Tag::range) && b.is(Tag::range)) {
     const Range& left = *a.range;
     const Range& right = *b.range;
+    // Ranges are equal if their items are.
     return left.size == right.size &&
            (left.size == 0 ||
             (left.start == right.start && (left.size == 1 || left.step == right.step)));
@@ -228,6 +242,7 @@ bool Values::less(const Value& a, const Value& b, const char* sign) {
     const Deeper deeper(*this);
     const std::int64_t left_size = *length(a);
     const std::int64_t right_size = *length(b);
+    // The first items that differ decide; if none do, the shorter one is less.
     for (std::int64_t i = 0; i < std::min(left_size, right_size); ++i) {
       step();
       const Value left = item_at(a, i);
@@ -263,10 +278,13 @@ bool Values::contains(const Value& container, const Value& item) {
       break;
     case Tag::dict:
     case Tag::json_dict:
+      // For its error: an unhashable value cannot be asked for, even in a dict of the context.
       static_cast<void>(hash(item));
       return !get(container, item).is(Tag::missing);
     case Tag::range: {
       const Range& range = *container.range;
+      // A float counts if it is a whole number, as 2.0 is in range(3); beyond 1e15 it is not looked
+      // for.
       if (!item.is(Tag::integer) && !item.is(Tag::boolean)) {
         if (!item.is(Tag::real) || std::trunc(item.real) != item.real ||
             std::fabs(item.real) > 1e15) {
@@ -276,6 +294,7 @@ bool Values::contains(const Value& container, const Value& item) {
       const std::int64_t wanted = item.is(Tag::real)      ? static_cast<std::int64_t>(item.real)
                                   : item.is(Tag::boolean) ? item.boolean
                                                           : item.integer;
+      // Linear, and counted; Python computes it. Ranges in templates are short.
       for (std::int64_t i = 0; i < range.size; ++i) {
         step();
         if (range.start + i * range.step == wanted) return true;
@@ -290,6 +309,7 @@ bool Values::contains(const Value& container, const Value& item) {
     default:
       break;
   }
+  // The rest is asked item by item.
   if (!container.is(Tag::iterator) && !container.is(Tag::loop) && !length(container)) {
     type_error("argument of type '" + std::string(type_name(container)) + "' is not iterable");
   }
@@ -302,11 +322,13 @@ bool Values::contains(const Value& container, const Value& item) {
 }
 
 std::uint64_t Values::hash(const Value& value) {
+  // 2^64 divided by the golden ratio: neighbouring numbers get hashes far apart.
   constexpr std::uint64_t kMix = 0x9E3779B97F4A7C15ULL;
   switch (value.tag) {
     case Tag::string:
     case Tag::rope: {
       charge(value.size / 4);
+      // Keyed, because keys come from clients, who must not be able to choose ones that collide.
       return keyed_hash(text_of(value).bytes);
     }
     case Tag::none:
@@ -318,6 +340,8 @@ std::uint64_t Values::hash(const Value& value) {
     case Tag::integer:
       return static_cast<std::uint64_t>(value.integer) * kMix + 3;
     case Tag::big_integer:
+      // By its nearest double, since it may equal one. Equal hashes of different numbers do no
+      // harm.
       return std::bit_cast<std::uint64_t>(big_of(value).to_double()) * kMix + 4;
     case Tag::real:
       if (std::trunc(value.real) == value.real && std::fabs(value.real) < 0x1p63) {
@@ -344,6 +368,7 @@ std::uint64_t Values::hash(const Value& value) {
     default:
       break;
   }
+  // Everything else is equal only to itself.
   return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(value.pointer)) * kMix;
 }
 
@@ -371,6 +396,9 @@ std::optional<std::int64_t> Values::length(const Value& value) {
     case Tag::loop: {
       Loop& loop = *value.loop;
       if (loop.length >= 0) return loop.length;
+      // A generator has no length. As jinja2 does, what is left of it becomes a list, over which
+      // the loop goes on. Items that were taken already, and the one that was looked at ahead, are
+      // added.
       if (const auto known = length(loop.iterable)) {
         loop.length = *known;
       } else {

@@ -14,6 +14,7 @@ Unexpected wrong(std::string message) {
   return Unexpected(Error{Errc::invalid, std::move(message)});
 }
 
+// A part that came from a client is written as it came.
 json::Value part_json(const ContentPart& part) {
   if (!part.raw.is_null()) return part.raw;
   return json::Object{{"type", part.type}, {"text", part.text}};
@@ -26,6 +27,8 @@ json::Value call_json(const ToolCall& call) {
       {"function", json::Object{{"name", call.name}, {"arguments", call.arguments}}}};
 }
 
+// {"type": "text", "text": "Hi"}. A part with any other member, or of another type, keeps its JSON,
+// so that an image or a cache mark reaches the upstream.
 Expected<ContentPart> part_from(const json::Value& value) {
   const json::Value* const type = value.find("type");
   if (type == nullptr || type->if_string() == nullptr) {
@@ -40,6 +43,7 @@ Expected<ContentPart> part_from(const json::Value& value) {
   return part;
 }
 
+// {"id": "c1", "function": {"name": "add", "arguments": "{}"}}; each of the three must be a string.
 Expected<ToolCall> call_from(const json::Value& value) {
   ToolCall call;
   for (const auto& [pointer, member] :
@@ -68,6 +72,7 @@ Status read_list(const json::Value& value, std::string_view key,
 }
 
 Status read_content(const json::Value& value, Message& message) {
+  // `content` is null beside tool calls.
   if (value.is_null()) return {};
   if (value.if_array() != nullptr) return read_list(value, "content", part_from, message.parts);
   if (value.if_string() == nullptr) return wrong("content must be a string, an array or null");
@@ -79,6 +84,7 @@ Status read_member(const json::Member& member, Message& message) {
   const auto& [key, value] = member;
   if (key == "content") return read_content(value, message);
   if (key == "tool_calls") return read_list(value, key, call_from, message.tool_calls);
+  // Members that are plain strings; all others go to `extra` and are written back by to_json().
   std::string* const text = key == "reasoning_content" ? &message.reasoning
                             : key == "tool_call_id"    ? &message.tool_call_id
                             : key == "name"            ? &message.name
@@ -149,6 +155,7 @@ Expected<Tool> ToolDefinition::build() const {
   }
   json::Object properties;
   for (const auto& [name, type] : parameters_) {
+    // set() returns false if the key was there.
     if (!properties.set(name, type)) {
       return wrong("tool " + name_ + ": the parameter " + json::quoted(name) + " is there twice");
     }
@@ -160,6 +167,7 @@ Expected<Tool> ToolDefinition::build() const {
   json::Object parameters{{"type", "object"}, {"properties", std::move(properties)}};
   if (!required_.empty())
     parameters.set("required", json::Array(required_.begin(), required_.end()));
+  // `raw` is what an upstream or a template reads, so `strict` goes there too.
   Tool tool = function_tool(name_, description_, std::move(parameters));
   tool.strict = strict_;
   if (strict_) tool.raw.find("function")->if_object()->set("strict", *strict_);
@@ -210,6 +218,7 @@ json::Object to_json(const Message& message) {
     for (const ContentPart& part : message.parts) parts.push_back(part_json(part));
     out.set("content", std::move(parts));
   } else {
+    // Chat Completions wants the member, also where a message has no content.
     out.set("content", nullptr);
   }
   if (!message.reasoning.empty()) out.set("reasoning_content", message.reasoning);
@@ -220,6 +229,7 @@ json::Object to_json(const Message& message) {
   }
   if (!message.tool_call_id.empty()) out.set("tool_call_id", message.tool_call_id);
   if (!message.name.empty()) out.set("name", message.name);
+  // A member of Message wins over one of the same name.
   for (const json::Member& member : message.extra) {
     if (!out.contains(member.key)) out.set(member.key, member.value);
   }

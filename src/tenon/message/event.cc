@@ -31,8 +31,10 @@ Usage& Usage::operator+=(const Usage& other) {
   return *this;
 }
 
+// Events of a server's own tools (ServerCallBegin and so on) add nothing to the message.
 void Fold::add(const ChatEvent& event) {
   if (const auto* content = std::get_if<ContentDelta>(&event)) {
+    // No content at all is different from an empty one.
     if (!message_.content) message_.content.emplace();
     *message_.content += content->text;
   } else if (const auto* reasoning = std::get_if<ReasoningDelta>(&event)) {
@@ -59,6 +61,7 @@ void Fold::add(const ChatEvent& event) {
   }
 }
 
+// A call counts as incomplete until its end has come.
 ToolCall& Fold::call_at(std::uint32_t index) {
   if (index >= message_.tool_calls.size()) {
     message_.tool_calls.resize(std::size_t{index} + 1);

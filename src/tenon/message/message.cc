@@ -33,6 +33,8 @@ std::string Message::text() const {
 }
 
 Tool custom_tool(std::string name, std::string description, std::optional<TextGrammar> grammar) {
+  // A tool that takes text becomes a function with one string, since that is what models know. Its
+  // grammar is told in words.
   json::Object input{{"type", "string"}};
   if (grammar) {
     const bool is_lark = grammar->syntax == TextGrammar::Syntax::lark;
