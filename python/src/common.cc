@@ -4,6 +4,12 @@
 #include <string>
 #include <utility>
 
+// What all bindings read arguments and raise errors with
+//
+// Python's values become what the C functions take (texts, JSON, ids, paths), and their results and
+// errors become Python's. Texts are not copied: an argument keeps the object that has the bytes.
+// Messages name the argument, and ask for what would be right.
+//
 namespace tenon::python {
 namespace {
 
@@ -28,7 +34,8 @@ constexpr const char* kErrors[] = {"Error",
                                    "UnavailableError",
                                    "InternalError"};
 
-// Raises for a str that is not valid Unicode, if that is why the last call failed.
+// Raises for a str that is not valid Unicode, if that is why the last call failed; otherwise raises
+// what it failed with. A str from a file name may have half of a surrogate pair (PEP 383).
 [[noreturn]] void raise_no_unicode(const char* what) {
   PyObject *type = nullptr, *error = nullptr, *trace = nullptr;
   PyErr_Fetch(&type, &error, &trace);
@@ -106,6 +113,7 @@ std::int32_t token_in(nb::handle value, const char* what) {
               text.ptr());
 }
 
+// A number beyond 64 bits does as the largest one, which is over every limit.
 std::size_t count_in(nb::handle value) {
   int is_large = 0;
   const long long count = int_in(value, "a number of things", is_large);
@@ -131,6 +139,7 @@ Path path_in(nb::handle value) {
   return path;
 }
 
+// tenon._json.dumps is json's encoder without spaces and without NaN, which is no JSON.
 Json json_of(nb::handle value) {
   static PyObject* const dumps = attribute_of("tenon._json", "dumps");
   Json result;
@@ -171,6 +180,7 @@ void check(tenon_error* error) {
   nb::raise_python_error();
 }
 
+// Bytes that are not UTF-8 become U+FFFD; a piece of text may be cut inside a character.
 nb::str str_of(tenon_text text) {
   PyObject* const result =
       PyUnicode_DecodeUTF8(text.data, static_cast<Py_ssize_t>(text.size), "replace");

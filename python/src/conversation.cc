@@ -4,6 +4,18 @@
 #include "mailbox.h"
 #include "service.h"
 
+// Conversations and toolboxes in Python
+//
+// A tool's run is a _ToolCall, which Python ends from any thread or task. A question is an _Asking:
+// a thread of the library waits for the answer, and its events come through a Mailbox with a file
+// descriptor, which an event loop watches. So Ctrl-C and asyncio work while a model answers, and an
+// event needs no GIL until it is taken.
+//
+// Lifetimes: a toolbox owns references to Python functions, and an _Asking those to its
+// conversation and toolbox. traverse and clear tell the garbage collector of them, because a
+// function may refer to the toolbox that has it. After fork() the child has none of the threads;
+// Origin and Local<> refuse objects of the parent there.
+//
 namespace tenon::python {
 namespace {
 
@@ -69,6 +81,7 @@ PyType_Slot toolbox_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse
 void run_tool(void* user, tenon_tool_call* call, tenon_text name, tenon_text arguments) {
   const nb::gil_scoped_acquire gil;
   try {
+    // The destructor of ToolCall ends the call if Python drops it, also after an exception below.
     const nb::object run = nb::cast(new ToolCall(call), nb::rv_policy::take_ownership);
     nb::borrow(static_cast<PyObject*>(user))(run, str_of(name), loads(arguments));
   } catch (nb::python_error& error) {
@@ -154,7 +167,8 @@ class Asking {
   }
   void close() {
     join([this] {
-      // Repeatedly, since cancelling a question that has not begun has no effect.
+      // Repeatedly, since cancelling a question that has not begun has no effect: the thread may
+      // not have come to ask() yet.
       do {
         cancel();
       } while (!events_.wait_for_end(std::chrono::milliseconds(20)));
@@ -163,6 +177,7 @@ class Asking {
   [[nodiscard]] nb::object next() {
     while (std::optional<KeptEvent> event = events_.next()) {
       nb::object object = event->object();
+      // An event of a kind that this version does not know is None; it is skipped.
       if (!object.is_none()) return object;
     }
     return nb::none();

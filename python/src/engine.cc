@@ -66,6 +66,7 @@ class Generation {
   nb::object lent_;
 };
 
+// Called by the engine's thread for each answer. If Python's start() raises, the request fails.
 int start(void* user, tenon_generation* generation, const std::int32_t* prompt, std::size_t count,
           tenon_text request, tenon_matcher* matcher) {
   const nb::gil_scoped_acquire gil;
@@ -80,6 +81,7 @@ int start(void* user, tenon_generation* generation, const std::int32_t* prompt, 
     error.discard_as_unraisable("an engine's start()");
   } catch (const std::exception&) {
   }
+  // The library ends the generation itself after a start that has failed; ~Generation must not.
   if (answer.is_valid()) nb::cast<Generation&>(answer).disown();
   return 1;
 }
@@ -116,6 +118,7 @@ void bind_engine(nb::module_& m, nb::class_<Service>& service) {
               handle.get(), name.text, &engine, vocab->handle.get(),
               chat_template.it == nullptr ? nullptr : chat_template->handle.get());
         }));
+        // Only now, when nothing can fail any more. The reference is released with the service.
         start_function.inc_ref();
         self.engines.push_back(std::move(of_python));
       },

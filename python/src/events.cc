@@ -4,6 +4,11 @@
 #include "common.h"
 #include <structmember.h>
 
+// The events of answers as Python classes, written with Python's own C interface and not with
+// nanobind. All kinds share one layout, three pointers; kKinds says how many of them a kind has,
+// what they are called and of which type they are. Adding a kind is a row there and a case in
+// object_of(), which names the kinds by their index in the table.
+//
 namespace tenon::python {
 namespace {
 
@@ -56,6 +61,8 @@ constexpr std::size_t kKindCount = std::size(kKinds);
 // The types of kKinds, by index. The module keeps them, and is never released.
 std::array<PyTypeObject*, kKindCount> types;
 
+// A search over seven pointers. Events are made by event_with(), which knows the index; only repr,
+// pickling and calls from Python come here.
 const Kind& kind_of(PyTypeObject* type) {
   std::size_t at = 0;
   while (at + 1 < kKindCount && types[at] != type) ++at;
@@ -84,6 +91,7 @@ PyObject* made(PyTypeObject* type) {
   return reinterpret_cast<PyObject*>(self);
 }
 
+// A type made by PyType_FromSpec is held by its objects, each of which releases it here.
 void destroy(PyObject* self) {
   PyTypeObject* const type = Py_TYPE(self);
   for (PyObject* const member : event(self).members) Py_XDECREF(member);
@@ -98,6 +106,8 @@ PyObject* given(const Kind& kind, std::size_t i, PyObject* arguments, PyObject* 
   return keywords == nullptr ? nullptr : PyDict_GetItemString(keywords, kind.members[i].name);
 }
 
+// `ContentDelta("Hi")` or `ContentDelta(text="Hi")`, for tests and for programs that make events.
+// Each member must be of its type.
 PyObject* construct(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
   const Kind& kind = kind_of(type);
   PyObject* const self = made(type);
@@ -119,6 +129,7 @@ PyObject* construct(PyTypeObject* type, PyObject* arguments, PyObject* keywords)
     Py_DECREF(self);
     return nullptr;
   }
+  // What was given and not taken is one too many, or has an unknown name.
   const Py_ssize_t all =
       PyTuple_GET_SIZE(arguments) + (keywords == nullptr ? 0 : PyDict_GET_SIZE(keywords));
   if (taken == all) return self;
@@ -160,6 +171,7 @@ PyObject* represent(PyObject* self) try {
   return nullptr;
 }
 
+// For pickle and copy: the type, and the arguments to make it again.
 PyObject* reduce(PyObject* self, PyObject* /*none*/) {
   return Py_BuildValue("(ON)", Py_TYPE(self), members_of(self));
 }
@@ -267,6 +279,7 @@ nb::list events_of(const tenon_event* events, std::size_t count, const Text& pie
       PyList_SET_ITEM(result.ptr(), known++, object);
     }
   }
+  // Kinds that were skipped leave places empty at the end.
   if (known < PyList_GET_SIZE(result.ptr()) &&
       PyList_SetSlice(result.ptr(), known, PyList_GET_SIZE(result.ptr()), nullptr) != 0) {
     nb::raise_python_error();

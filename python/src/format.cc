@@ -110,6 +110,7 @@ void bind_parser(nb::module_& m) {
 
 }  // namespace
 
+// A Format, or the name of one; the C handle that a name needs lives as long as the argument.
 FormatArgument format_in(nb::handle value) {
   FormatArgument found;
   if (nb::isinstance<Format>(value) && nb::inst_ready(value)) {
@@ -155,6 +156,8 @@ void bind_format(nb::module_& m) {
           [] { return json_from([](tenon_string** names) { return tenon_format_names(names); }); })
       .def_static(
           "detect",
+          // Arguments are called as the clues of tenon_format_detect(): chat_template, bos_token,
+          // model_name.
           [](Maybe<Vocab> vocab, nb::kwargs clues) {
             const Json request = json_of(clues);
             tenon_string* evidence = nullptr;

@@ -52,6 +52,8 @@ class Words {
   /// The words of one row; `row` -1: the array has only one.
   [[nodiscard]] std::span<std::uint32_t> row(Py_ssize_t row) const {
     if (row < -1) raise_error(PyExc_IndexError, "row is %zd, and they are counted from 0", row);
+    // A flat array is one row, and takes no index. An array of rows needs one, unless it has a
+    // single row.
     if (is_flat_ ? row >= 0 : row < 0 && rows_ != 1) {
       raise_error(PyExc_ValueError, "a mask has one dimension, or two and the index of a row");
     }
@@ -68,6 +70,8 @@ class Words {
  private:
   using Tensor = nb::ndarray<nb::c_contig, nb::device::cpu>;
 
+  // Formats as the struct module writes them. "l" is 4 bytes on some systems; itemsize has been
+  // checked.
   static bool is_integer(const char* format) {
     const std::string_view text = format == nullptr ? "B" : format;
     return text == "i" || text == "I" || text == "l" || text == "L" || text == "<i" || text == "<I";
@@ -110,6 +114,7 @@ void fill_mask(Matcher& self, nb::handle mask, Py_ssize_t row) {
 }
 
 // Numbers of nodes or rows, of an array (NumPy, PyTorch on the CPU) or a sequence; -1 may be one.
+// tolist() makes Python's own ints of an array in one call.
 std::vector<std::int64_t> numbers_of(nb::handle source, const char* name) {
   nb::object list = nb::borrow(source);
   if (nb::hasattr(source, "tolist")) list = source.attr("tolist")();
@@ -135,7 +140,8 @@ std::vector<std::int64_t> numbers_of(nb::handle source, const char* name) {
   return numbers;
 }
 
-// As node numbers; what fits none becomes one that no tree has.
+// As node numbers. A number that does not fit becomes -2, which no tree has, so that the C function
+// names it in its error.
 std::vector<std::int32_t> nodes_of(const std::vector<std::int64_t>& numbers) {
   std::vector<std::int32_t> nodes;
   nodes.reserve(numbers.size());
@@ -170,7 +176,9 @@ std::size_t fill_draft_masks(Matcher& self, nb::handle tokens, nb::handle parent
                    nodes_of(numbers_of(parents, "parents")), masks);
 }
 
-// The tree as SGLang and xgrammar write it: the first child and the next sibling of each node.
+// The tree as SGLang and xgrammar write it: the first child and the next sibling of each node, -1
+// for none. Each node is visited once, as the child of one parent, so a list with a cycle ends with
+// the error "two parents".
 std::size_t traverse_draft_tree(Matcher& self, nb::handle next_token, nb::handle next_sibling,
                                 nb::handle draft_tokens, nb::handle masks) {
   const std::vector<std::int64_t> children = numbers_of(next_token, "retrieve_next_token");
@@ -200,7 +208,8 @@ std::size_t traverse_draft_tree(Matcher& self, nb::handle next_token, nb::handle
   return fill_tree(self, nodes_of(numbers_of(draft_tokens, "draft_tokens")), parents, masks);
 }
 
-// The turns of many matchers.
+// The turns of many matchers. They are taken in the order of their addresses; a turn that another
+// thread has is an error and no wait, so no two batches can wait for each other.
 class Turns {
  public:
   explicit Turns(std::vector<Matcher*> matchers) {
@@ -216,6 +225,7 @@ class Turns {
 
 void fill_masks(tenon_mask_pool* pool, nb::handle matchers, nb::handle masks, nb::handle rows) {
   std::vector<Matcher*> all;
+  // Keep the matchers alive while the GIL is released: `matchers` may be changed by another thread.
   std::vector<nb::object> owners;
   if (PySequence_Check(matchers.ptr()) == 0) {
     raise_error(PyExc_TypeError, "matchers must be a sequence of tenon.Matcher, not %s",

@@ -7,6 +7,14 @@
 #include "mailbox.h"
 #include <pthread.h>
 
+// Services and their calls
+//
+// A call has two forms: TakenCall, whose pieces a thread waits for (50 ms at a time, so that Ctrl-C
+// is seen), and WatchedCall, whose pieces come from a thread of the library into a Mailbox, which
+// an event loop watches. Both may be closed or cancelled by any thread while another waits; in_use_
+// keeps the handle alive until that one is out of the library. The GIL is never held while in_use_
+// is waited for.
+//
 namespace tenon::python {
 namespace {
 
@@ -24,6 +32,7 @@ class Call {
       const nb::gil_scoped_release released;
       lock.lock();
     }
+    // Freed without the GIL, because tenon_call_free() joins a thread that may need it.
     std::shared_ptr<tenon_call> call = std::exchange(call_, nullptr);
     const nb::gil_scoped_release released;
     call.reset();
@@ -139,6 +148,7 @@ nb::class_<Local<T>> bind_call(nb::module_& m, const char* name) {
       .def_prop_ro("was_cut", [](const Local<T>& self) { return self->was_cut(); });
 }
 
+// Counts the fork() calls that this process is the child of.
 std::atomic<unsigned> forks = 0;
 
 // An engine may refer to objects that refer to the service.

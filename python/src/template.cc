@@ -7,7 +7,8 @@ struct Prompt {
   Handle<tenon_prompt> handle;
 };
 
-// Bytes of UTF-8 to characters of a str, for places that only grow.
+// Places in a text of UTF-8 as places in a str, which counts characters. They are asked for in
+// ascending order, so the whole text is read once.
 class Characters {
  public:
   explicit Characters(tenon_text text) : text_(text) {}

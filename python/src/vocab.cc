@@ -50,6 +50,7 @@ Handle<tenon_vocab> of_tokens(nb::handle tokens, nb::handle ends) {
 }
 
 nb::list encode(const Vocab& vocab, Text text, bool controls) {
+  // At least one token for two bytes is usual; text of other kinds takes a second call.
   std::vector<std::int32_t> ids(text.text.size / 2 + 16);
   std::size_t count = 0;
   for (;;) {

@@ -11,6 +11,7 @@
 namespace tenon::batch {
 namespace {
 
+// The tool of all examples.
 constexpr std::string_view kParameters = R"({
   "type": "object",
   "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
@@ -29,6 +30,7 @@ Expected<json::Object> describe(const format::Format& format, std::string_view t
   const json::Value parameters = *json::parse(kParameters);
   const std::vector<message::Tool> tools = {
       {.name = "get_weather", .description = "Get the weather", .parameters = parameters}};
+  // Ids of nine letters and digits are right for every format; some allow no others.
   const message::ToolCall first{
       .id = "abc123def", .name = "get_weather", .arguments = R"({"city": "Paris", "days": 3})"};
   const message::ToolCall second{
@@ -43,6 +45,7 @@ Expected<json::Object> describe(const format::Format& format, std::string_view t
                                                     {"description", tools[0].description},
                                                     {"parameters", parameters}}}}});
   answer.set("definition", format.toml);
+  // A format without calls has no more to show.
   if (format.syntaxes.empty()) return answer;
   auto call = format::render_calls(format, {first});
   if (!call) return Unexpected(call.error());

@@ -20,6 +20,7 @@ json::Object answer_of(grammar::Printed printed) {
   return answer;
 }
 
+// kPrinters, below, has the same order without the last one, which prints schemas only.
 constexpr std::string_view kDialects[] = {"gbnf", "ebnf", "lark", "json-schema"};
 
 }  // namespace

@@ -22,6 +22,12 @@
 #include "tenon/json/lines.h"
 #include "tenon/schema/schema.h"
 
+// Lines of `tenon mask --batch`: a grammar, and texts (`tests`) that are matched token by token as
+// an engine would. For each token the mask is made, and the token must be in it; the answer says
+// whether the text and the end of the turn were allowed, and how long each mask took. `walks` go
+// the other way: they choose tokens out of the masks, which gives texts of the grammar. Times are
+// CPU time of this thread, so other programs disturb them less.
+//
 namespace tenon::batch {
 
 using vocab::TokenId;
@@ -204,6 +210,7 @@ Expected<json::Object> MaskBatch::answer(const json::Object& request) {
     grammar::Matcher matcher(*grammar);
     std::int64_t at = 0;
     bool accepted = true;
+    // A text is accepted if the turn may end behind it.
     if (!index_->vocab().ends().empty()) text.push_back(index_->vocab().ends()[0]);
     for (const TokenId token : text) {
       if (const Status filled = fill(matcher); !filled) return Unexpected(filled.error());

@@ -15,6 +15,12 @@
 #include "tenon/json/lines.h"
 #include "tenon/message/event.h"
 
+// Lines of `tenon parse --batch`: a model's output and the format that it is in become a message,
+// and with `events` all that the parser says on the way. The output is one text, cut as the line
+// asks
+// (`chunk`, `cuts`) to show that cuts do not matter, or a list of `chunks`. Without a token's kind
+// control markers match by their text.
+//
 namespace tenon::batch {
 namespace {
 
@@ -35,6 +41,8 @@ Expected<std::string> string_of(const json::Object& request, std::string_view ke
   return Unexpected(wrong_member(key, "must be a string"));
 }
 
+// The format by its name, or by what the template says. A template without calls still may have
+// reasoning, so the output is read with kNoCalls.
 Expected<std::shared_ptr<const format::Format>> format_of(const json::Object& request) {
   const auto name = string_of(request, "format");
   if (!name) return Unexpected(name.error());
@@ -49,6 +57,8 @@ Expected<std::shared_ptr<const format::Format>> format_of(const json::Object& re
   return no_calls;
 }
 
+// `"chunk": 3` cuts every three bytes, `"cuts": [5, 9]` at these offsets; either may cut a
+// character.
 Expected<std::vector<std::string>> pieces_of(const json::Object& request) {
   std::vector<std::string> pieces;
   if (const json::Value* chunks = request.find("chunks")) {

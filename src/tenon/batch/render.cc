@@ -16,6 +16,14 @@
 #include "tenon/prompt/chat_template.h"
 #include "tenon/prompt/prompt.h"
 
+// Lines of `tenon render --batch`
+//
+// A line is one of three: a template with a `context`, which is rendered as it stands; a template
+// with `messages`, for which the context is made as transformers would; or a `format` with
+// `tool_calls`, which are written as a model would. `shape` adds what the server does before it
+// renders. docs/cli.md has the members. Times in a line are fixed (`now`), so that outputs can be
+// compared.
+//
 namespace tenon::batch {
 namespace {
 
@@ -142,6 +150,7 @@ void clean_up_messages(json::Object& context) {
       break;
     }
     for (const json::Member& member : *item.if_object()) {
+      // The message's own members come after "thinking" and may replace it.
       if (!member.value.is_null()) cleaned.set(member.key, member.value);
     }
     if (!reasoning.is_null()) cleaned.set("reasoning_content", std::move(reasoning));
@@ -149,6 +158,7 @@ void clean_up_messages(json::Object& context) {
   }
 }
 
+// Each kind of line has members of its own; its first member decides which kind it is.
 Status check_members(const json::Object& request) {
   if (request.contains("messages")) {
     return json::check_members(
@@ -188,6 +198,8 @@ Expected<prompt::Prompt> render_prompt(const json::Object& request, Compiler& co
     Expected<json::Object> context = chat_context(request);
     if (!context) return Unexpected(context.error());
     if (*cleans) clean_up_messages(*context);
+    // Shaping renders the template with the settings of transformers, so the line cannot choose
+    // others.
     if (request.contains("options")) {
       return Unexpected(wrong("options: has no effect where shape is true"));
     }
@@ -267,6 +279,9 @@ Expected<json::Object> render_line(const json::Object& request, const RenderBatc
   return answer(request, compiler, options);
 }
 
+// "2026-11-30", "2026-11-30T12:15", "2026-11-30 12:15:00.5Z", "...+02:00". `at` goes on behind the
+// end of the text after a mistake; is_good remembers that there was one, and it is asked once at
+// the end.
 Expected<std::int64_t> parse_iso_time(std::string_view text) {
   const auto fail = [&] {
     return Unexpected(
@@ -324,13 +339,17 @@ Expected<std::int64_t> parse_iso_time(std::string_view text) {
     }
   }
   if (!is_good || at != text.size() || month < 1 || month > 12 || day < 1 || hour > 23 ||
+      // A leap second is 60.
       minute > 59 || second > 60) {
     return fail();
   }
   constexpr int kDays[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
   const bool is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
   if (day > kDays[month - 1] + (month == 2 && is_leap ? 1 : 0)) return fail();
-  // Days from 1970-01-01, proleptic Gregorian: years begin in March, so leap days come last.
+  // Days from 1970-01-01, proleptic Gregorian: years begin in March, so leap days come last. An era
+  // is 400 years, 146,097 days; 719,468 days lie between 0000-03-01 and 1970-01-01. (153 m + 2) / 5
+  // is the first day of month m in such a year, since its months have 31, 30, 31, 30, 31 days in
+  // turn.
   year -= month <= 2;
   const std::int64_t era = (year >= 0 ? year : year - 399) / 400;
   const std::int64_t year_of_era = year - era * 400;

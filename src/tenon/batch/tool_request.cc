@@ -22,6 +22,7 @@ using message::Tool;
 using message::ToolChoice;
 using message::ToolMode;
 
+// `{"type": "function", "function": {"name", "parameters"}}`, or the function alone.
 Expected<std::vector<Tool>> tools_of_request(const json::Object& request) {
   const json::Value* const list = request.find("tools");
   if (list == nullptr || list->if_array() == nullptr)
@@ -59,7 +60,8 @@ Expected<ToolChoice> choice_of(const json::Object& request, const std::vector<To
   return ToolChoice{.mode = ToolMode::required, .allowed = {*name->if_string()}};
 }
 
-// `tokenizer` is null if markers are text.
+// The grammar of calls in a format. `tokenizer` is null if markers are text: a printed grammar
+// cannot say control tokens.
 Expected<grammar::Rules> rules_of(const json::Object& request, const grammar::JsonOptions& options,
                                   const vocab::Tokenizer* tokenizer) {
   const json::Value* const name = request.find("format");

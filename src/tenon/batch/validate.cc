@@ -8,6 +8,7 @@
 namespace tenon::batch {
 namespace {
 
+// The value itself, or its text, whose errors then name it and its line.
 Expected<json::Value> instance_of(const json::Object& request) {
   const json::Value* const instance = request.find("instance");
   const json::Value* const text = request.find("instance_text");

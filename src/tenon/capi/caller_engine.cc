@@ -21,6 +21,22 @@
 #include "tenon/engine/sampling_fields.h"
 #include "tenon/json/value.h"
 
+// An engine in the caller's hands
+//
+// start() puts a generation into `incoming`; the engine's thread (work) takes it to `waiting`, and
+// to `begun` when the caller has room, where functions.start hands it to the caller. From then on
+// two sides hold it: the reader's side is the sink, the caller's is `self`. Either may end first:
+//
+//  - the caller ends it: end() tells the sink, and drops `self`;
+//  - the reader's side ends it (cancelled, out of time, a wrong token, the last token): finish()
+//  tells
+//    the sink and sets is_over; the thread then tells the caller once, by functions.cancel, unless
+//    take() has said so. The caller still has to end it, and counts as busy (with_caller) until
+//    then.
+//
+// Locks: a generation's mutex guards its sink and what take() counts. The sink is called under it,
+// so that no token comes after the end; it is destroyed after the lock, since that may free much.
+//
 namespace tenon::capi {
 namespace {
 
@@ -33,7 +49,8 @@ using vocab::TokenId;
 // How many answers may wait for a place; further ones are refused.
 constexpr std::uint32_t kQueueLimit = 256;
 
-// The request's parameters, by the names in tenon.h.
+// The request's parameters, by the names in tenon.h: `{"max_tokens": 64, "temperature": 0.7}`. What
+// was not given is left out, so that the caller's own default counts.
 std::string described(const GenerateRequest& request) {
   json::Object said;
   if (request.max_tokens > 0) said.set("max_tokens", std::uint64_t{request.max_tokens});
@@ -94,6 +111,7 @@ struct tenon_generation {
 
   // Ends the answer for its reader, if it is under way. Any thread may call.
   void give_up(message::FinishReason reason, Error error = {}) {
+    // Gets the sink, which is destroyed behind the lock.
     Reader gone;
     const std::lock_guard lock(mutex);
     finish(reason, std::move(error), gone);
@@ -191,6 +209,8 @@ struct tenon_generation {
   bool accept(vocab::TokenId id) {
     if (matcher == nullptr || !is_constrained) return true;
     if (matcher->matcher.accept(id)) return true;
+    // The matcher has passed a limit of its own: it cannot tell what is allowed, and the token may
+    // be right. The answer goes on unconstrained, and says so (RunEnd::is_constrained).
     const auto& limit = matcher->matcher.error();
     if (!limit) return false;
     tenon::log::warn("the answer is not held to its grammar any more: " + limit->message);
@@ -249,6 +269,9 @@ struct CallerEngine::Impl {
   std::thread thread;  // last: it uses the members above
 };
 
+// One round for each ring of the bell: new, ended and unwanted generations are all looked for,
+// however many rings came. At the end all readers are told, and generations that the caller has
+// stay with it.
 void CallerEngine::Impl::work() {
   while (true) {
     const bool closes = is_closing;  // read first: answers started before are in `incoming`
@@ -301,6 +324,7 @@ void CallerEngine::Impl::begin(const std::shared_ptr<tenon_generation>& generati
     const std::lock_guard lock(generation->mutex);
     generation->self = generation;
   }
+  // Counted before the caller knows it, since it may end it at once.
   ++shared->with_caller;
   const std::vector<TokenId>& prompt = generation->request.prompt;
   const int failed = functions.start(functions.user, generation.get(), prompt.data(), prompt.size(),

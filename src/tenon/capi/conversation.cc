@@ -108,6 +108,8 @@ struct Begun {
   chat::Conversation::Options options;
 };
 
+// The name of a tool, or of a choice that names one, in the form of Chat Completions; "" if it has
+// no name of that form.
 std::string_view name_in(const json::Value& tool) {
   for (const std::string_view kind : {"function", "custom"}) {
     const json::Value* const name = json::at_pointer(tool, "/" + std::string(kind) + "/name");
@@ -116,7 +118,8 @@ std::string_view name_in(const json::Value& tool) {
   return {};
 }
 
-// The tools that a choice names, or one that stands for any.
+// The tools that a choice names, or one that stands for any: `"required"` becomes a function "any",
+// so that the decoder, which refuses a required call without tools, lets it through.
 json::Array chosen_in(const json::Value& choice) {
   if (choice == json::Value("required")) {
     return {json::Object{{"type", "function"}, {"function", json::Object{{"name", "any"}}}}};
@@ -127,6 +130,8 @@ json::Array chosen_in(const json::Value& choice) {
 }
 
 // A choice may name tools of a toolbox, which comes with the question: stand-ins are added to the
+// end of the request's tools while it is decoded, and check_choice() looks for the real ones at
+// each question. Returns how many were added.
 // request while it is decoded. Returns how many.
 std::size_t add_chosen_tools(json::Object& members) {
   const json::Value* const choice = members.find("tool_choice");
@@ -195,6 +200,8 @@ Expected<Limits> limits_in(tenon_text text) {
   return limits;
 }
 
+// `[{"tool_call_id": "c1", "content": "4 files", "is_error": false}]`. Content that is not a text
+// is read as JSON, which the model sees as it is.
 Expected<std::vector<ToolResult>> results_of(const json::Value& list) {
   if (list.if_array() == nullptr) return invalid("results: must be a list");
   std::vector<ToolResult> results;
@@ -289,6 +296,8 @@ std::vector<message::ToolCall> waiting_in(const tenon_conversation& conversation
   return left_of(conversation.talk.pending_calls(), conversation.made);
 }
 
+// The turn as tenon.h describes it for tenon_conversation_send(): the last answer, with the usage
+// of all rounds.
 std::string turn_text(const chat::Report& report) {
   const chat::ConversationTurn& turn = report.turn;
   json::Array diagnostics;
@@ -307,6 +316,7 @@ std::string turn_text(const chat::Report& report) {
   return json::to_string(told);
 }
 
+// One turn without a toolbox, in the form that converse() returns.
 chat::Report report_of(Result<chat::ConversationTurn, chat::Refusal> turn) {
   chat::Report report{.rounds = 1};
   if (!turn) {
@@ -349,6 +359,7 @@ template <class What>
 Status ask(tenon_conversation& conversation, What what, const Asking& asking, tenon_string** turn) {
   const auto limits = limits_in(asking.limits);
   if (!limits) return Unexpected(limits.error());
+  // The conversation would not accept a new message before the results of the open calls.
   if constexpr (std::is_same_v<What, message::Message>) {
     if (!conversation.made.empty() && waiting_in(conversation).empty()) {
       return invalid(
@@ -393,6 +404,7 @@ Status ask(tenon_conversation& conversation, What what, const Asking& asking, te
     }
   }
   const bool has_turned = report.rounds > 0;
+  // Only a question that has changed the conversation replaces the results that were kept before.
   if (has_turned) conversation.made = report.results;
   if (report.refusal) {
     Error error = std::move(report.refusal->error);
@@ -407,6 +419,7 @@ Status ask(tenon_conversation& conversation, What what, const Asking& asking, te
 
 // ---- tools
 
+// `{"type": "function", "function": {...}}`, or the function alone: `{"name", "parameters"}`.
 Expected<message::Tool> tool_in(tenon_text text) {
   auto tool = json_in(text, "tool");
   if (!tool) return Unexpected(std::move(tool.error()));
@@ -416,6 +429,9 @@ Expected<message::Tool> tool_in(tenon_text text) {
   return tool_of(*tool);
 }
 
+// The C function as a tool. It may return at once and end its call later, on any thread, so this
+// waits for the end. A cancelled question or the time limit ends the wait within kMoment; the call
+// object stays valid for the caller until it ends it.
 chat::ToolFunction runs(std::string name, tenon_tool_fn function, void* user) {
   return [name = std::move(name), function, user](
              const json::Object& arguments,
@@ -512,6 +528,7 @@ tenon_error* tenon_conversation_submit(tenon_conversation* conversation, tenon_t
   return capi::guarded({{conversation, "conversation"}, {turn, "turn"}}, [&]() -> Status {
     auto results = capi::results_in(text);
     if (!results) return Unexpected(std::move(results.error()));
+    // Together with the results that were made before, these must answer all calls of the turn.
     results->insert(results->end(), conversation->made.begin(), conversation->made.end());
     return capi::ask(*conversation, *std::move(results), {tools, limits, on_event, user}, turn);
   });
@@ -628,6 +645,8 @@ void tenon_tool_call_end(tenon_tool_call* call, tenon_text result, int is_error)
   if (call == nullptr) return;
   std::shared_ptr<tenon_tool_call> own;
   const std::lock_guard lock(call->mutex);
+  // The caller's reference goes when `own` is destroyed, after the lock has been released: members
+  // of one scope are destroyed in reverse order. A second end finds no reference and does nothing.
   own.swap(call->self);
   if (own == nullptr) return;
   static_cast<void>(capi::guarded_or(0, [&] {

@@ -28,6 +28,7 @@ Expected<std::shared_ptr<const format::Format>> imported(const json::Value& resp
   return format::compile(*definition, kImported);
 }
 
+// The clues of tenon_format_detect(), in the form in which config/ has them from a model's files.
 Expected<config::ModelTemplate> model_of(tenon_text text) {
   const auto members =
       object_in(text, "clues",
@@ -82,6 +83,9 @@ Status give(Expected<std::shared_ptr<const format::Format>> made, tenon_format**
 
 }  // namespace
 
+// The texts are views of the C++ event; a C caller copies what it needs after the callback or the
+// next feed. Events of servers of tools do not come here, since requests of C programs cannot name
+// any.
 tenon_event event_of(const message::ChatEvent& event) {
   tenon_event made{};
   made.size = sizeof(made);
@@ -187,6 +191,7 @@ tenon_error* tenon_format_detect(tenon_text clues, const tenon_vocab* vocab, ten
     if (vocab != nullptr) model->controls = capi::controls_of(vocab->vocabulary->tokens());
     auto found = capi::detect(*model);
     if (!found) return Unexpected(found.error());
+    // A unique_ptr, since the line below may throw and the caller must then get nothing.
     auto made = std::unique_ptr<tenon_format>(
         found->format == nullptr ? nullptr : new tenon_format{std::move(found->format)});
     if (evidence != nullptr) {

@@ -46,6 +46,7 @@ Expected<json::Object> printed(tenon_text text, std::string_view to) {
   if (members == nullptr) {
     return Unexpected(Error::at(Errc::invalid, "request", "must be a JSON object"));
   }
+  // The same JSON as a line of `tenon grammar --batch`, so both answer alike.
   (*members)["to"] = to;
   return members->contains("tools") ? batch::print_calls(*members) : batch::print_line(*members);
 }

@@ -13,6 +13,11 @@
 #include "tenon/base/utf8.h"
 #include "tenon/json/lines.h"
 
+// Handles, errors and the log of the C interface. No exception leaves it: guarded() (handle.h)
+// turns what a function throws into a tenon_error, and what even that may throw into no_memory,
+// which was made before it is needed. The log is the process's: one function of the caller at a
+// time.
+//
 namespace tenon::capi {
 namespace {
 
@@ -25,7 +30,8 @@ static_assert(static_cast<int>(Errc::unavailable) + 1 == TENON_UNAVAILABLE);
 // Made in advance. The message fits into the string object itself, so it needs no memory.
 tenon_error no_memory{TENON_INTERNAL, "out of memory"};
 
-// A message may quote the wrong text, for example a pattern of 100 kB.
+// A message may quote the wrong text, for example a pattern of 100 kB. The beginning says what is
+// wrong and the end how to put it right, so the middle goes.
 constexpr std::size_t kMostMessage = 2'000;
 constexpr std::size_t kKeptAtEnd = 500;
 
@@ -58,6 +64,7 @@ tenon_error* error_of(const Error& error) noexcept {
 
 tenon_error* caught() noexcept {
   try {
+    // Throws the present exception once more, to look at its type.
     throw;
   } catch (const std::bad_alloc&) {
     return &no_memory;
@@ -160,6 +167,7 @@ void write(log::Level level, std::string_view message) {
   Log& log = current_log();
   const std::shared_lock lock(log.mutex);
   if (log.function == nullptr) return;
+  // A copy, since the caller may read one byte more: text_of() promises a NUL.
   log.function(log.user, static_cast<tenon_log_level>(level), text_of(std::string(message)));
 }
 
@@ -205,6 +213,8 @@ void tenon_set_log(tenon_log_fn log, void* user, tenon_log_level least) try {
   namespace capi = tenon::capi;
   {
     capi::Log& current = capi::current_log();
+    // Waits for lines that are being passed on, so that the old function is not called after this
+    // returns.
     const std::unique_lock lock(current.mutex);
     current.function = log;
     current.user = user;

@@ -11,9 +11,15 @@
 
 #include "tenon/capi/handle.h"
 
+// Functions of tenon.h that are called for each token return a number, not a tenon_error: 1 yes, 0
+// no, -1 it cannot be told, with the reason in the handle (tenon_matcher_error). asked() is the
+// frame of all of them. It allocates nothing where there is no error, and lets no exception out, as
+// the caller is C. A matcher serves one thread at a time; only a mask pool has a lock.
+//
 namespace tenon::capi {
 namespace {
 
+// In bytes, and in tokens. tenon.h promises these bounds, so that a caller can size its array.
 constexpr std::size_t kMostForced = std::size_t{64} << 10;
 constexpr std::size_t kMostTokens = kMostForced;
 constexpr std::size_t kMostPoolThreads = 1'024;
@@ -115,6 +121,7 @@ tenon_error* tenon_matcher_fill_mask(tenon_matcher* matcher, uint32_t* mask, siz
     const std::size_t needed = tenon_mask_words(matcher->vocab_size);
     if (words < needed) return Unexpected(capi::too_few_words(words, needed));
     const std::span<std::uint32_t> all(mask, words);
+    // An engine may pad the rows of its masks; bits behind the vocabulary must not allow anything.
     std::ranges::fill(all.subspan(needed), 0U);
     return matcher->matcher.fill_mask(all.first(needed));
   });
@@ -162,6 +169,7 @@ size_t tenon_matcher_validate_draft(tenon_matcher* matcher, const int32_t* token
   const std::span draft(tokens, count);
   const auto none = std::ranges::find_if_not(
       draft, [matcher](std::int32_t id) { return capi::is_token(*matcher, id); });
+  // The draft ends before the first id that does not exist.
   const std::span some = draft.first(static_cast<std::size_t>(none - draft.begin()));
   if (some.empty()) return 0;
   return capi::asked(matcher, std::size_t{0}, std::size_t{0},
@@ -203,6 +211,7 @@ int tenon_matcher_is_finished(const tenon_matcher* matcher) {
   return matcher != nullptr && matcher->matcher.is_finished() ? 1 : 0;
 }
 
+// The bytes live in the handle until the next call.
 tenon_text tenon_matcher_forced_bytes(tenon_matcher* matcher, size_t max_bytes) {
   const std::size_t most = max_bytes == 0 ? capi::kMostForced : max_bytes;
   return capi::asked(matcher, capi::text_of({}), capi::text_of({}),
@@ -259,6 +268,8 @@ void tenon_mask_pool_free(tenon_mask_pool* pool) {
   delete pool;
 }
 
+// Errors go to `errors`, one for each matcher, if the caller gives it; otherwise the first one is
+// returned. Either way all other masks are filled.
 tenon_error* tenon_mask_pool_fill_masks(tenon_mask_pool* pool, tenon_matcher* const* matchers,
                                         size_t count, uint32_t* masks, size_t mask_rows,
                                         size_t words, const size_t* rows, tenon_error** errors) {
@@ -289,6 +300,9 @@ tenon_error* tenon_mask_pool_fill_masks(tenon_mask_pool* pool, tenon_matcher* co
 
 tenon_mask_pool::tenon_mask_pool(std::size_t threads) : pool(threads) {}
 
+// Checks the whole batch before any mask is touched. The vectors keep their memory from one batch
+// to the next, so a batch of the usual size allocates nothing. A matcher must not occur twice, as
+// two threads would use it at the same time; the sorted copy finds that in n log n.
 Status tenon_mask_pool::take(std::span<tenon_matcher* const> matchers,
                              std::span<std::uint32_t> masks, std::size_t mask_rows,
                              const std::size_t* row_of) {

@@ -20,7 +20,8 @@ struct tenon_mender {
 namespace tenon::capi {
 namespace {
 
-// Sets all members except the views.
+// The tool with its compiled schema. It sets all members except the views, whose data must be where
+// they stay first.
 Expected<repair::RepairedTool> tool_with(const message::Tool& tool, tenon_text rules) {
   repair::RepairedTool made{.name = tool.name};
   if (!tool.parameters.is_null()) {
@@ -36,6 +37,8 @@ Expected<repair::RepairedTool> tool_with(const message::Tool& tool, tenon_text r
   return made;
 }
 
+// What is passed on ends with a whole character, as callers decode each piece by itself; the first
+// bytes of an unfinished one wait in `tail`.
 template <class Feed>
 tenon_error* repaired_by(tenon_mender* mender, tenon_text* repaired, Feed feed) noexcept {
   clear(repaired);

@@ -35,7 +35,8 @@ using vocab::TokenId;
 enum class UnknownTool : std::uint8_t { content, repair, forward };
 constexpr std::string_view kUnknownTool[] = {"content", "repair", "forward"};
 
-// Reads whether calls of unknown tools are accepted, and how.
+// Reads whether calls of unknown tools are accepted, and how: as content, as a call of the tool
+// whose name is nearly the same (`repair`), or as they are.
 Status take_unknown(const json::Object& members, ParseOptions& options) {
   const auto chosen = batch::chosen(members, "on_unknown_tool", kUnknownTool, 0);
   if (!chosen) return Unexpected(chosen.error());
@@ -50,6 +51,7 @@ Status take_unknown(const json::Object& members, ParseOptions& options) {
   return {};
 }
 
+// Absent tools mean that any name is a tool; an empty list means that none is.
 Status take_tools(const json::Object& members, ParseOptions& options) {
   const json::Value* const list = members.find("tools");
   options.any_tool = list == nullptr || list->is_null();  // the tools are not known
@@ -94,7 +96,9 @@ Expected<Asked> asked_in(tenon_text text) {
   return asked;
 }
 
-// Finds the markers that are control tokens, and the ends of turns that are not markers.
+// Finds the markers that are control tokens, and the ends of turns that are not markers. The parser
+// must see the marker as a control token: the same text, spelled by text tokens, is content. Other
+// ends of a turn are not fed to the parser.
 std::vector<TokenId> take_vocabulary(const Vocabulary& vocabulary, const format::Format& format,
                                      ParseOptions& options) {
   const std::vector<std::string> markers = format::markers(format);
@@ -116,6 +120,8 @@ void tell(tenon_parser& parser, const tenon_event** events, std::size_t* count) 
   *count = parser.events.size();
 }
 
+// The frame of all functions that feed: events of the call before are dropped, and the new ones
+// live until the next call.
 template <class Feed>
 tenon_error* fed(tenon_parser* parser, const tenon_event** events, std::size_t* count,
                  Feed feed) noexcept {
@@ -203,6 +209,7 @@ tenon_error* tenon_parser_finish(tenon_parser* parser, int is_truncated, const t
   });
 }
 
+// Without memory the parser stays finished, and refuses what comes.
 void tenon_parser_reset(tenon_parser* parser) {
   if (parser == nullptr) return;
   parser->is_finished = !capi::guarded_or(false, [&] {

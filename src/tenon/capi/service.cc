@@ -19,6 +19,11 @@
 #include "tenon/config/models.h"
 #include "tenon/format/registry.h"
 
+// A service is a config::Instance: the models and routes of the server, without a socket until
+// tenon_service_listen(). A call goes through the same handlers as one from the network, and its
+// answer comes in pieces (http::LocalAnswer). The caller takes them itself (tenon_call_next), or a
+// thread of the call tells them to its function (tell).
+//
 namespace tenon::capi {
 namespace {
 
@@ -63,6 +68,7 @@ Expected<std::unique_ptr<http::LocalAnswer>> asked(tenon_service& service, tenon
 }
 
 // Always calls on_piece with an end, even after an exception, because the caller may wait for it.
+// The end is 1 for a whole answer and 2 for one that was cut.
 void tell(http::LocalAnswer& answer, tenon_piece_fn on_piece, void* user) noexcept {
   static_cast<void>(guarded_or(0, [&] {
     while (const auto piece = answer.next()) {
@@ -73,6 +79,8 @@ void tell(http::LocalAnswer& answer, tenon_piece_fn on_piece, void* user) noexce
   on_piece(user, static_cast<int>(answer.status()), text_of({}), answer.was_cut() ? 2 : 1);
 }
 
+// `size` tells the version of the struct that the caller was compiled with; there has been one so
+// far.
 Status check_engine(const tenon_engine& engine, std::string_view name) {
   if (engine.size != sizeof(tenon_engine)) {
     return invalid("engine.size must be sizeof(tenon_engine), " +
@@ -175,11 +183,13 @@ tenon_error* tenon_service_call(tenon_service* service, tenon_text method, tenon
 
 void tenon_call_free(tenon_call* call) {
   if (call == nullptr) return;
+  // Cancelled first, so that the thread, which waits for a piece, ends soon.
   call->answer->cancel();
   if (call->teller.joinable()) call->teller.join();
   delete call;
 }
 
+// Returns 0 for a piece, or none within the time; 1 at the end; 2 if the answer was cut.
 int tenon_call_next(tenon_call* call, std::uint32_t timeout_ms, int* status, tenon_string** piece) {
   capi::clear(status, piece);
   constexpr int kCut = 2;
@@ -249,6 +259,8 @@ tenon_error* tenon_service_add_engine(tenon_service* service, tenon_text name,
           return checked;
         }
         const capi::Vocabulary& vocabulary = *vocab->vocabulary;
+        // Encoding a letter finds out whether the vocabulary has a tokenizer; the ids are not
+        // needed.
         std::vector<std::int32_t> ids;
         const Status encoded =
             vocabulary.tokenizer().encode("a", tenon::vocab::Controls::off, true, ids);

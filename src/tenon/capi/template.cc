@@ -50,6 +50,8 @@ Expected<prompt::ChatTemplate::Options> compile_options(tenon_text text) {
   return options;
 }
 
+// Takes the options out of the request: what is left are the template's variables. `now` replaces
+// the present time, which templates write as a date.
 Expected<prompt::PromptOptions> prompt_options(json::Object& request,
                                                const tenon_template& chat_template) {
   prompt::PromptOptions options{.bos_token = chat_template.bos_token,
@@ -92,6 +94,8 @@ Status check_lists(const json::Object& request) {
   return {};
 }
 
+// The request becomes the context of the template as it is, so that templates see members that Chat
+// Completions does not know.
 Expected<prompt::Prompt> rendered(const tenon_template& chat_template, tenon_text text) {
   auto value = json_in(text, "request");
   if (!value) return Unexpected(value.error());

@@ -6,6 +6,7 @@ namespace tenon::capi {
 
 using vocab::TokenId;
 
+// If two control tokens have the same name, the first one counts.
 TokenTable::TokenTable(std::vector<vocab::Token> tokens, std::vector<TokenId> ends)
     : tokens_(std::move(tokens)), ends_(std::move(ends)) {
   for (std::size_t id = 0; id < tokens_.size(); ++id) {

@@ -8,7 +8,7 @@
 namespace tenon::capi {
 namespace {
 
-// An empty message, since every request must have one.
+// An empty message, since every request must have one; "model" is there for the same reason.
 json::Object a_message() {
   return {{"role", "user"}, {"content", ""}};
 }

@@ -17,6 +17,11 @@
 #include "tenon/json/lines.h"
 #include "tenon/vocab/tokenizer_file.h"
 
+// What a vocabulary's handle has besides the tokens: the index over their bytes, which all grammars
+// share, the cache of grammars by their request's text, and for each format the constraints of
+// calls. All are made when they are first needed. Functions that make a vocabulary differ in where
+// the tokenizer comes from; give() makes the handle.
+//
 namespace tenon::capi {
 namespace {
 
@@ -34,6 +39,8 @@ Status check_request(const json::Object& request) {
                 "unicode_escapes", "lenient"});
 }
 
+// The rules of a request of tenon_grammar_compile(), in any notation: `{"schema": {...}}` or
+// `{"grammar": "root ::= ...", "syntax": "gbnf"}`.
 Expected<grammar::Rules> rules_of(std::string_view text) {
   auto request = json_in({text.data(), text.size()}, "request");
   if (!request) return Unexpected(request.error());
@@ -69,6 +76,8 @@ Expected<TokenId> id_of(const json::Value& value, std::string_view member) {
   return static_cast<TokenId>(*id);
 }
 
+// `{"pattern": "...", "special": {"<|endoftext|>": 100257}, "bos", "eos", "adds_bos"}`. A file of
+// tiktoken has the bytes of text tokens only, so all of this must be said.
 Expected<vocab::TiktokenOptions> tiktoken_options(tenon_text text) {
   const auto members = object_in(text, "options", {"pattern", "special", "bos", "eos", "adds_bos"});
   if (!members) return Unexpected(members.error());
@@ -138,6 +147,7 @@ Status give(std::shared_ptr<const vocab::Tokenizer> tokenizer, std::vector<Token
 
 Expected<std::shared_ptr<const Vocabulary>> Vocabulary::make(
     std::shared_ptr<const vocab::Tokenizer> tokenizer, std::vector<TokenId> more_ends) {
+  // Vocab::of() adds them to the tokenizer's own.
   std::erase_if(more_ends, [&](TokenId id) { return tokenizer->ends_generation(id); });
   auto tokens = vocab::Vocab::of(*tokenizer, std::move(more_ends));
   if (!tokens) return Unexpected(tokens.error());
@@ -218,6 +228,7 @@ tenon_error* tenon_vocab_load(tenon_text path, tenon_vocab** vocab) {
     const bool is_gguf = file->extension() == ".gguf";
     auto ends = is_gguf ? std::vector<vocab::TokenId>()
                         : tenon::config::declared_ends(file->parent_path().string());
+    // A model's configuration may name ids that its tokenizer does not have.
     std::erase_if(ends, [&](vocab::TokenId id) {
       return static_cast<std::size_t>(id) >= (*tokenizer)->size();
     });
@@ -277,6 +288,7 @@ tenon_error* tenon_vocab_new(const tenon_token* tokens, size_t count, const int3
 tenon_error* tenon_vocab_with_ends(const tenon_vocab* vocab, const int32_t* ends, size_t end_count,
                                    tenon_vocab** with_ends) {
   capi::clear(with_ends);
+  // The new vocabulary has a cache of its own; the tokenizer is shared.
   return capi::guarded({{vocab, "vocab"}, {with_ends, "with_ends"}}, [&]() -> Status {
     if (ends == nullptr && end_count > 0) return Unexpected(capi::null_array("ends"));
     const auto known = vocab->vocabulary->tokens().ends();

@@ -52,6 +52,7 @@ struct Key {
 };
 
 constexpr std::int64_t kBillion = 1'000'000'000;
+// For prices and costs: a number with a fraction whose key has no range.
 constexpr double kMostMoney = 1e9;
 
 constexpr std::string_view kUnknownFields[] = {"leave_out", "refuse"};
@@ -129,6 +130,7 @@ const Key<telemetry::Chosen> kTelemetryKeys[] = {
      .range = {1, 86'400}},
 };
 
+// The order matters: the lists below are parts of this one, by their places.
 constexpr std::string_view kEngines[] = {"llama",  "llama-server", "vllm", "sglang",
                                          "ollama", "openai",       "exo",  "rlm"};
 constexpr std::span kEmbedded = std::span(kEngines).first<1>();
@@ -158,6 +160,7 @@ constexpr std::string_view kLoadTimes[] = {"start", "first_use"};
 constexpr std::string_view kLoopPolicies[] = {"tell", "stop"};
 constexpr std::string_view kFlashAttention[] = {"auto", "on", "off"};
 
+// check_model() refuses a key whose engines do not include the model's.
 const Key<ModelConfig> kModelKeys[] = {
     {.name = "name", .member = &ModelConfig::name},
     {.name = "alias", .member = &ModelConfig::aliases},
@@ -418,6 +421,7 @@ Status Reader::read_value(const toml::Value& value, const Key<Table>& key, const
       return fail(Errc::invalid, value.position(),
                   path + " must not be empty: leave the key out instead");
     }
+    // A path is relative to the file's folder; a name like "hf:org/model" stays as it is.
     const bool is_file = key.is_file && !hub::is_model_name(*found);
     out.*(*text) = is_file ? resolved(*found, folder_) : *found;
   } else if (const auto* number = std::get_if<std::int64_t Table::*>(&key.member)) {
@@ -442,6 +446,7 @@ Status Reader::read_value(const toml::Value& value, const Key<Table>& key, const
                                              : -1.0;
     const bool is_bounded = key.range.most > 0;
     const double most = is_bounded ? static_cast<double>(key.range.most) : kMostMoney;
+    // NaN is neither, so the condition asks for what is right.
     if (!(found >= 0) || found > most) {
       return fail(Errc::invalid, value.position(),
                   path + " must be a number from 0 to " +
@@ -480,6 +485,7 @@ Status Reader::check_model(const toml::Value& value, const ModelConfig& model) c
                     listed(kEngines) + ", of which \"llama\" is the embedded engine");
   }
   for (const toml::Entry& entry : value.if_table()->entries()) {
+    // Every entry has a row: read_table() has refused all others.
     const auto engines = find_key<ModelConfig>(kModelKeys, entry.key)->engines;
     if (engines.empty() || is_one_of(engines)) continue;
     return fail(Errc::invalid, entry.value.position(),
@@ -501,6 +507,7 @@ Status Reader::check_model(const toml::Value& value, const ModelConfig& model) c
                 "model.url is missing: where the engine of '" + model.name +
                     "' listens, like \"http://127.0.0.1:8081\"");
   }
+  // The two ways of being wrong: tools that would never run, and a wish to run tools without any.
   const bool has_tools = !model.tools.empty() || !model.mcp.empty();
   if (has_tools != (model.execute == "server")) {
     return fail(Errc::invalid, position,
@@ -629,6 +636,8 @@ Expected<Config> Reader::run() const {
         fail(Errc::invalid, server.position(), "server.mcp_allow: " + allowed.error().message);
     return Unexpected(why.error());
   }
+  // What [server] says for all models is copied into each, since a model is loaded from its own
+  // ModelConfig alone, and a reload compares these.
   set_calls_servers(config);
   for (ModelConfig& model : config.models) model.audit_log = config.server.audit_log;
   return config;
@@ -645,6 +654,7 @@ Status Reader::read_telemetry(const toml::Value& value, telemetry::Chosen& out) 
                 "telemetry.sampler_arg must be a number from 0 to 1");
   }
   // Wrong addresses and headers are told before a model is loaded.
+  // Without the environment, which counts when the service starts.
   const auto settings = telemetry::settings_of(out, [](const char*) { return nullptr; });
   if (!settings) return fail(settings.error().code, value.position(), settings.error().message);
   return {};

@@ -53,7 +53,8 @@ std::string state_folder() {
 
 namespace {
 
-// The folder of the shared library that contains this code; "" if it is linked into the program.
+// The file of the shared library that contains this code; "" if it is linked into the program. The
+// Python package is such a library, and has the bundled model beside it.
 fs::path own_library() {
   Dl_info ignored{};
   void* found = nullptr;

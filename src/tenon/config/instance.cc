@@ -16,6 +16,11 @@
 #include "tenon/mcp/allow_list.h"
 #include "tenon/store/response_store.h"
 
+// A configuration becomes a running service in three steps: open() opens what is on disk (keys,
+// store, recordings) and makes the service, load_models() fills its registry, listen() opens the
+// port. Until the models are there, the service answers "not ready". The order of members and of
+// ~Instance() matters: the server calls the service, and runs of recursive models use its models.
+//
 namespace tenon::config {
 namespace {
 
@@ -49,6 +54,8 @@ std::string base_url_of(const ServerConfig& config, std::uint16_t port) {
          (is_ipv6 ? "[" + config.host + "]" : config.host) + ":" + std::to_string(port);
 }
 
+// Adds all models to the registry and loads those of the start. Formats come first, since a model
+// may name one. The memory is checked before anything is loaded: it is known for embedded models.
 Expected<chat::ModelRegistry> registry_of(const Config& config,
                                           const std::shared_ptr<rlm::Host>& host) {
   if (auto loaded = load_formats(config.server.format_files); !loaded) {
@@ -74,6 +81,7 @@ Expected<chat::ModelRegistry> registry_of(const Config& config,
     if (auto loaded = registry.use(model.name); !loaded) {
       const chat::Refusal& refusal = loaded.error();
       const Error& error = refusal.error;
+      // The detail is for the operator; clients get the message without it.
       const std::string& message = refusal.detail.empty() ? error.message : refusal.detail;
       return error.code == Errc::invalid ? invalid(message) : unavailable(message);
     }
@@ -222,6 +230,7 @@ Status Instance::listen(std::string host, std::uint16_t port) {
         return service_->error(code, message, path);
       });
   if (!server) {
+    // A port that is taken may be free later; everything else is the configuration's fault.
     const bool is_system = server.error().code == Errc::unavailable;
     return is_system ? Unexpected(std::move(server.error())) : at_fault(server.error());
   }
@@ -247,9 +256,12 @@ void Instance::stop_listening(std::chrono::milliseconds grace) {
     server = std::move(server_);
     base_url_.clear();
   }
+  // Without the lock: it waits for answers, which may ask for the address.
   if (server != nullptr) server->stop(grace);
 }
 
+// First the answers may end, for `grace`; then those that are left end with an error. kLastWords is
+// the time in which clients get these errors.
 void Instance::shut_down(std::chrono::milliseconds grace) {
   constexpr std::chrono::seconds kLastWords{2};
   const std::shared_ptr<http::Server> listening = server();

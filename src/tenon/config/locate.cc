@@ -44,6 +44,7 @@ class LogProgress {
 
  private:
   static std::uint64_t tenth_of(const hub::Event& event) {
+    // Rounded up, so that the last tenth is complete with the file.
     return event.size == 0 ? 0 : event.have / ((event.size + 9) / 10);
   }
 

@@ -28,6 +28,7 @@ Expected<json::Value> file_in(const std::string& folder, const char* name) {
   return *std::move(value);
 }
 
+// The format by its name, else by genai_config.json, the configuration of ONNX Runtime GenAI.
 Expected<DeclaredFormat> named(const std::string& folder, const std::string& name) {
   if (!name.empty()) {
     auto format = format::named(name);
@@ -51,12 +52,14 @@ Expected<DeclaredFormat> declared_format(const std::string& folder, const std::s
   if (!map) return Unexpected(map.error());
   const auto config = file_in(folder, "tokenizer_config.json");
   if (!config) return Unexpected(config.error());
+  // A fine-tuned model may call the markers otherwise; its special tokens say how.
   auto format = format::with_markers_of(std::move(found->format), *map, *config);
   if (!format) return at_fault(format.error(), folder + ": ");
   found->format = *std::move(format);
   return found;
 }
 
+// A wrong template costs a warning, not the model: it is one clue among several.
 std::shared_ptr<const format::Format> imported_format(const std::string& folder) {
   const auto config = file_in(folder, "tokenizer_config.json");
   const json::Value* source = config ? config->find("response_template") : nullptr;
@@ -73,6 +76,8 @@ std::shared_ptr<const format::Format> imported_format(const std::string& folder)
   return nullptr;
 }
 
+// `"eos_token_id": 2` or `[2, 32000]`: models may end a turn with other tokens than their tokenizer
+// says.
 std::vector<std::int32_t> declared_ends(const std::string& folder) {
   const auto config = file_in(folder, "generation_config.json");
   const json::Value* given = config ? config->find("eos_token_id") : nullptr;

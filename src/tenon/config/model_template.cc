@@ -15,6 +15,14 @@
 #include "tenon/prompt/chat_template.h"
 #include "tenon/vocab/gguf.h"
 
+// Where a model's template, tokens and names are
+//
+// A path is one of four things: a folder of a model (from_folder), a GGUF file (from_gguf), a
+// tokenizer_config.json, or a template alone. All become a ModelTemplate, which also has the clues
+// for finding the format: the texts of control tokens, the model's name, a format that its files
+// import. Conventions for these files have changed often; each place that is read here is one that
+// published models use.
+//
 namespace tenon::config {
 namespace {
 
@@ -169,6 +177,8 @@ Expected<json::Value> config_at(const fs::path& path) {
   return *std::move(config);
 }
 
+// Later files replace the template of earlier ones; tokens are taken from the first file that has
+// them.
 Expected<ModelTemplate> from_folder(const fs::path& folder) {
   ModelTemplate found{.where = folder.string(),
                       .model_name = name_of_folder(folder),
@@ -193,6 +203,7 @@ Expected<ModelTemplate> from_folder(const fs::path& folder) {
     auto source = read_file((folder / "chat_template.jinja").string());
     if (!source) return at_fault(source.error());
     take("chat_template.jinja", *std::move(source));
+    // Only a list of templates can have one for tools alone.
     found.has_tool_template = false;
   }
   if (found.source.empty()) take_plain(found);

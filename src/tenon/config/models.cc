@@ -53,6 +53,7 @@ engine::FlashAttention flash_attention_of(std::string_view word) {
   return word == "off" ? engine::FlashAttention::off : engine::FlashAttention::automatic;
 }
 
+// The enumerators are in the order of the names, which config.cc has checked.
 engine::CacheType cache_type_of(std::string_view name) {
   const auto* const found = std::ranges::find(engine::kCacheTypeNames, name);
   return static_cast<engine::CacheType>(found - std::begin(engine::kCacheTypeNames));
@@ -76,6 +77,8 @@ engine::LlamaOptions llama_options(const ModelConfig& config) {
   return options;
 }
 
+// Connects to one of a model's servers. The pool calls it again after a server was away, so it owns
+// all it needs.
 using Connect =
     std::function<Expected<std::unique_ptr<engine::Engine>>(engine::ServerAddress server)>;
 
@@ -144,6 +147,7 @@ Expected<std::unique_ptr<engine::Engine>> connect(const ModelConfig& config) {
                      config.api_key_env);
     }
     address.api_key = found;
+    // Errors name the variable and never the key.
     address.key_place = "the key in " + config.api_key_env;
   }
   const auto connect_one = connector(config);
@@ -162,6 +166,7 @@ Expected<std::unique_ptr<engine::Engine>> connect(const ModelConfig& config) {
   return *std::move(engine);
 }
 
+// Where the model is, for the log: its file, or the addresses of its servers.
 std::string place_of(const ModelConfig& config) {
   std::string place = config.path;
   for (const std::string& url : config.urls) place += (place.empty() ? "" : ", ") + url;
@@ -179,7 +184,7 @@ bool is_normalization_disabled() {
                              });
 }
 
-// Null: arguments are not repaired.
+// Null: arguments are not repaired. The file of the configuration replaces the built-in rules.
 Expected<std::shared_ptr<const repair::Rules>> repair_rules(const ModelConfig& config) {
   if (is_normalization_disabled()) return nullptr;
   if (config.repair_rules.empty()) return repair::Rules::builtin();
@@ -206,7 +211,8 @@ chat::Toolbox::Options toolbox_options(const ModelConfig& config) {
   return options;
 }
 
-// Without tools of our own.
+// Without tools of our own: it runs what servers of tools offer, or searches among the request's
+// tools.
 Expected<std::shared_ptr<chat::Toolbox>> hosted_toolbox(const ModelConfig& config) {
   return std::make_shared<chat::Toolbox>(toolbox_options(config));
 }
@@ -283,6 +289,7 @@ Expected<chat::ModelOptions> model_options(const ModelConfig& config,
   auto rules = repair_rules(config);
   if (!rules) return Unexpected(rules.error());
   options.repair_rules = *std::move(rules);
+  // The folder of the weights or of the tokenizer has the files by which a model says how it calls.
   const std::string folder = folder_of(config.path.empty() ? config.tokenizer : config.path);
   options.own_format = config.definition;
   if (options.own_format == nullptr) {
@@ -314,6 +321,8 @@ Expected<std::shared_ptr<chat::Model>> make_model(const ModelConfig& config,
   }
   std::shared_ptr<chat::Model> loaded = *std::move(model);
   if (config.on_invalid_call == "ask_again") {
+    // The order of the wrappers matters: each round of tools is an answer that may have its second
+    // try.
     loaded = chat::with_second_try(std::move(loaded), time_limit);
   }
   const bool runs_tools = config.execute != "client" || config.calls_servers;
@@ -453,6 +462,8 @@ rlm::RecursiveOptions recursive_options(const ModelConfig& config) {
   return options;
 }
 
+// The model behind every name "ROOT:SUB". The request names the parts, so it has none of its own;
+// its limits are those of the model that server.recursive_pairs_like names.
 std::shared_ptr<chat::Model> pair_model(const Config& config,
                                         const std::shared_ptr<rlm::Host>& host) {
   if (!config.server.recursive_pairs) return nullptr;
@@ -477,6 +488,8 @@ Expected<chat::ModelSource> model_source(const ModelConfig& config,
   chat::ModelSource source{
       .name = config.name, .aliases = config.aliases, .is_recursive = config.engine == "rlm"};
   if (config.engine == "rlm") {
+    // Runs when the model is first needed. A folder, a sandbox or a store that cannot be opened is
+    // found then, and at the start with load = "start".
     source.load = [config, host]() -> Expected<std::shared_ptr<chat::Model>> {
       if (!config.trajectory_dir.empty()) {
         std::error_code failed;
@@ -507,6 +520,8 @@ Expected<chat::ModelSource> model_source(const ModelConfig& config,
     };
     return source;
   }
+  // Upstreams take no memory here. The file's header tells how much an embedded model takes,
+  // without loading it.
   if (config.engine == "llama") {
     const auto local = located(config);
     if (!local) return Unexpected(local.error());
@@ -518,6 +533,7 @@ Expected<chat::ModelSource> model_source(const ModelConfig& config,
     const auto begun = std::chrono::steady_clock::now();
     auto model = load_model(config, time_limit);
     if (!model) {
+      // What may work later keeps its code; everything else is wrong in the configuration.
       return model.error().code == Errc::unavailable ? Unexpected(std::move(model.error()))
                                                      : invalid(std::move(model.error().message));
     }
@@ -575,6 +591,7 @@ Expected<std::shared_ptr<chat::Model>> load_recursive(const Config& config,
                                                       rlm::RecursiveOptions options) {
   auto alone = std::make_shared<Alone>();
   Config own = config;
+  // One question of a command needs no session that lasts.
   own.server.keep_sessions = false;
   alone->host = make_host(own);
   for (const ModelConfig& model : own.models) {
@@ -591,6 +608,7 @@ Expected<std::shared_ptr<chat::Model>> load_recursive(const Config& config,
   }
   alone->model = rlm::make_recursive_model(std::move(options), alone->host);
   chat::Model* const model = alone->model.get();
+  // The pointer shares `alone`, so the host and the registry live as long as the model.
   return std::shared_ptr<chat::Model>(std::move(alone), model);
 }
 

@@ -12,6 +12,13 @@
 #include "tenon/config/failure.h"
 #include "tenon/config/models.h"
 
+// How a running server takes another configuration
+//
+// apply() reads the file, puts back what cannot change while the server runs (kFixed), and compares
+// the models one by one: a model whose table is unchanged stays loaded. Everything that may fail
+// comes first: keys, new models, certificates. Then the models are replaced in one step of the
+// registry, and requests that use an old one keep it until they end.
+//
 namespace tenon::config {
 namespace {
 
@@ -72,6 +79,7 @@ const Fixed kFixed[] = {
 };
 
 // For a file whose text is unchanged: keeps its definitions, of which each reading makes new
+// objects. Without it every model with a definition would count as changed, and be loaded again.
 // objects.
 void keep_definitions(const std::vector<ModelConfig>& running, std::vector<ModelConfig>& models) {
   for (ModelConfig& model : models) {
@@ -95,6 +103,8 @@ struct Reloader::Models {
   std::string summary;  // "": nothing changes
 };
 
+// Finds out what changes and loads what is to be loaded, so that a model that cannot be loaded
+// leaves all as it was. A changed model is removed and added.
 Expected<Reloader::Models> Reloader::changed_models(const Config& config) const {
   const std::vector<ModelConfig>& before = running_.models;
   Models models;
@@ -165,6 +175,7 @@ Expected<std::vector<std::string>> Reloader::apply() {
       fixed.emplace_back("server." + std::string(each.key));
     }
   }
+  // Again, since mcp_allow is that of the running server now.
   set_calls_servers(*config);
   if (config->telemetry != running_.telemetry) {
     config->telemetry = running_.telemetry;
@@ -179,6 +190,7 @@ Expected<std::vector<std::string>> Reloader::apply() {
   const ServerConfig& server = config->server;
   if (has_tls(server)) {
     const Status loaded =
+        // Connections that are open keep the old certificate.
         options_.instance.server()->load_tls(server.tls_certificate_file, server.tls_key_file);
     if (!loaded) return at_fault(loaded.error());
   }

@@ -12,6 +12,16 @@
 #include "tenon/mcp/servers.h"
 #include "tenon/message/build.h"
 
+// Tools of a file, each a command, and servers of tools
+//
+// A file of tools is a list as a request has it, in which a tool may also have a `command`:
+//
+//     [{"name": "ls", "parameters": {...}, "command": ["python3", "ls.py"]}]
+//
+// A call runs the command in the file's folder, with a plain environment. Its input is one line
+// with the arguments as JSON; what it prints is the result. Another exit status than 0 is an error,
+// whose text is what it printed as errors.
+//
 namespace tenon::config {
 namespace {
 
@@ -19,7 +29,7 @@ Unexpected wrong(const std::string& path, const std::string& what) {
   return invalid(path + ": " + what);
 }
 
-// Takes the command out of `tool`; empty if it has none.
+// Takes the command out of `tool`, which models do not see; empty if it has none.
 Expected<std::vector<std::string>> take_command(json::Object& tool, const std::string& path) {
   std::vector<std::string> command;
   const json::Value* const given = tool.find("command");
@@ -75,6 +85,7 @@ Expected<ToolsFile> read_tools(const std::string& path) {
   if (path.empty()) return ToolsFile{};
   auto parsed = read_json(path);
   if (!parsed) return at_fault(parsed.error());
+  // A whole request may be given, too: its tools are read.
   json::Value* const inner = parsed->find("tools");
   json::Array* const list = (inner != nullptr ? *inner : *parsed).if_array();
   if (list == nullptr) {
@@ -121,6 +132,8 @@ Expected<std::vector<mcp::ServerConfig>> read_servers(const std::string& path) {
   return servers;
 }
 
+// Two tools for what the servers offer as resources: a list, and the reading of one. A server that
+// does not answer gets a line in the list, and the others are still told.
 Status add_resources(std::vector<std::shared_ptr<chat::McpServer>> servers,
                      chat::Toolbox& toolbox) {
   const auto listing = [servers](const json::Object&,
@@ -191,6 +204,8 @@ Expected<std::vector<std::string>> add_servers(const std::string& path, chat::To
     if (options.on_server) options.on_server(source);
     toolbox.add(std::move(source));
   }
+  // A command asks all servers now, and fails if none of them answers; the server process does not
+  // wait.
   if (!must_answer) return notes;
   const chat::ToolSet tools = toolbox.tools();
   const auto silent = toolbox.silent_sources();

@@ -42,6 +42,7 @@ Expected<std::vector<std::string>> files_of(const std::string& folder) {
   }
   if (error) return invalid(folder + ": " + error.message());
   if (files.empty()) return invalid(folder + ": there is no *.toml in this folder");
+  // The order of a folder differs between file systems, and errors should not.
   std::sort(files.begin(), files.end());
   return files;
 }
