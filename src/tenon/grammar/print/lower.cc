@@ -36,6 +36,7 @@ using regex::CodePointSet;
 using regex::Expr;
 using regex::ExprSet;
 
+// All but the surrogates, which UTF-8 cannot encode.
 const CodePointSet kCharacters{{0, 0xD7FF}, {0xE000, 0x10FFFF}};
 
 Error unsupported(std::string what) {
@@ -55,6 +56,7 @@ class Lowering {
 
   Expected<Lowered> run() {
     for (RuleId rule = 0; rule < from_.rule_count(); ++rule) {
+      // In this order, so that a rule keeps its number and node::Rule can be copied as it is.
       lowered_.rules.declare(from_.rule(rule).name);
     }
     // Parts come before the nodes that hold them.
@@ -138,6 +140,7 @@ class Lowering {
       lowered_.relaxed.push_back({"", "{" + std::to_string(node.min) + "," + most + "}",
                                   "repetitions are counted up to " + std::to_string(limit)});
     }
+    // The parts of a regular node stay open, since a node around them makes one lexeme of all.
     const bool is_inside = !options_.with_lexemes || is_regular_[id];
     const NodeId part = is_inside ? nodes_[node.part] : read_as_one(node.part);
     return add_repeat(lowered_.rules, part, node.min,
@@ -202,12 +205,15 @@ class Lowering {
     const auto* text = std::get_if<node::Text>(&from_.node(parts[at]));
     if (text == nullptr || at + 1 == parts.size()) return std::nullopt;
     Rules& rules = lowered_.rules;
+    // A copy, as nodes are added below.
     const Node lowered = rules.node(nodes_[parts[at]]);
     const auto* lexeme = std::get_if<node::Lexeme>(&lowered);
     if (lexeme == nullptr) return std::nullopt;
     const NodeId next = nodes_[parts[at + 1]];
     std::vector<NodeId> ways{next};
     if (const auto* choice = std::get_if<node::Choice>(&rules.node(next))) ways = choice->parts;
+    // By stop: what may follow it. Each way on must begin with a stop; if one does not, the text is
+    // left as a lexeme of its own.
     std::vector<std::vector<NodeId>> rests(text->stops.size());
     for (const NodeId way : ways) {
       std::optional<NodeId> rest;
@@ -253,6 +259,8 @@ class Lowering {
 
   static constexpr std::size_t kMaxDepth = 500;
 
+  // True for patterns, free text, intersections and complements: what is left can be written as it
+  // is.
   bool needs_automaton(NodeId id, std::size_t depth) const {
     if (depth > kMaxDepth) return true;  // language() reports that it is too deep
     const auto any = [&](const std::vector<NodeId>& parts) {
@@ -270,6 +278,8 @@ class Lowering {
            !std::holds_alternative<node::Characters>(node);
   }
 
+  // The node as an automaton, and the automaton as a tree or as rules. A tree that would be too
+  // large becomes rules, which are no single lexeme, but have the same texts.
   NodeId regular(NodeId id) {
     const Expr language = exprs_.both(any_text(), this->language(id, 0));
     if (error_) return 0;
@@ -343,6 +353,7 @@ class Lowering {
       fail(result.error());
       return ExprSet::kNothing;
     }
+    // regular() intersects all languages with valid text.
     if (!node.in_json) return *result;
     // Looks hold arbitrary bytes, and not all text is written as in JSON.
     const Expr character = spelling(exprs_, CodePointSet::all());
@@ -409,6 +420,8 @@ NodeId add_repeat(Rules& rules, NodeId part, std::uint64_t min, std::uint64_t ma
   min = std::min(min, limit);
   const bool is_bounded = max <= limit;
   const auto narrow = [](std::uint64_t count) { return static_cast<std::uint32_t>(count); };
+  // For `size` 1000, x{2500,6200} is block{2} x{500} and up to 3700 more: x{0,999}, or a block and
+  // up to 2700 more, and so on. A block is x{1000}.
   const std::uint64_t size = options.max_block;
   if (min <= size && (!is_bounded || max <= size)) {
     return rules.repeat(part, narrow(min), is_bounded ? narrow(max) : node::kUnbounded);

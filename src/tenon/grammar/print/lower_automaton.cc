@@ -49,6 +49,8 @@ class CharacterSteps {
       if (!is_dead(to)) result[to].push_back({first, last});
     };
     for (char32_t c = 0; c < 0x80; ++c) add(c, c, dfa_.step(state, static_cast<std::uint8_t>(c)));
+    // The lead bytes of UTF-8 (RFC 3629). Surrogates, which have a form in bytes and are no
+    // characters, are cut out of the ranges below.
     for (unsigned lead = 0xC2; lead <= 0xF4; ++lead) {
       const regex::Dfa::State next = dfa_.step(state, static_cast<std::uint8_t>(lead));
       if (is_dead(next)) continue;
@@ -79,6 +81,7 @@ class CharacterSteps {
   [[nodiscard]] bool has_failed() const { return has_failed_; }
 
  private:
+  // Only what its expression says is dead; minimize() removes the other states that lead nowhere.
   bool is_dead(regex::Dfa::State state) {
     if (state == regex::Dfa::kFailed) has_failed_ = true;
     return state == regex::Dfa::kFailed || dfa_.language(state) == regex::ExprSet::kNothing;
@@ -132,6 +135,7 @@ void keep_only(Automaton& automaton, const std::vector<bool>& keep) {
   automaton.states = std::move(kept);
 }
 
+// Drops the states from which no accepting state is reached, by a search backwards from those.
 void trim(Automaton& automaton) {
   if (automaton.states.empty()) return;
   std::vector<std::vector<std::uint32_t>> back(automaton.states.size());
@@ -213,6 +217,7 @@ void minimize(Automaton& automaton) {
   std::size_t classes = 0;
   std::size_t work = 0;
   for (;;) {
+    // The class of a state, and on which characters it goes to each class.
     using Signature = std::pair<std::uint32_t, std::map<std::uint32_t, CodePointSet>>;
     std::map<Signature, std::uint32_t> found;
     std::vector<std::uint32_t> next(states.size());
@@ -227,6 +232,7 @@ void minimize(Automaton& automaton) {
                     .first->second;
     }
     class_of = std::move(next);
+    // A round that splits no class is the last.
     if (found.size() == classes) break;
     classes = found.size();
     if (work > kMaxWork) return;  // the automaton is correct, only larger than necessary
@@ -235,6 +241,8 @@ void minimize(Automaton& automaton) {
   std::vector<std::uint32_t> first(classes, kNone);
   for (std::uint32_t i = 0; i < states.size(); ++i) {
     if (first[class_of[i]] == kNone) {
+      // The first state of a class stays for all; state 0 is first in its class, so it stays the
+      // beginning.
       first[class_of[i]] = i;
       keep[i] = true;
     }
@@ -266,6 +274,7 @@ class RuleWriter {
     rule_of_.resize(automaton.states.size());
     for (std::uint32_t i = 0; i < automaton.states.size(); ++i) {
       const bool returns_to_start = i == 0 && ways_in[0] > 0;
+      // Its rest is only the end, which is as short as a rule's name.
       const bool is_last = automaton.states[i].edges.empty();
       if (returns_to_start || (ways_in[i] > 1 && !is_last)) rule_of_[i] = rules_.declare(name);
     }
@@ -381,6 +390,8 @@ namespace {
 class TreeWriter {
  public:
   TreeWriter(Rules& rules, const Automaton& automaton, const CharacterSpelling& spelling)
+      // Two further states: one before the first, and one behind all accepting ones. When all
+      // others are gone, the edge between these two is the result.
       : rules_(rules), edges_(automaton.states.size() + 2), back_(edges_.size()) {
     const auto start = static_cast<std::uint32_t>(automaton.states.size());
     const std::uint32_t end = start + 1;
@@ -398,6 +409,8 @@ class TreeWriter {
     const auto start = static_cast<std::uint32_t>(edges_.size() - 2);
     std::vector<bool> is_gone(start);
     for (std::uint32_t done = 0; done < start; ++done) {
+      // Each way in is joined with each way out, so the product of their numbers is what a removal
+      // adds.
       std::uint32_t best = kNone;
       std::size_t best_ways = 0;
       for (std::uint32_t i = 0; i < start; ++i) {
@@ -445,6 +458,7 @@ class TreeWriter {
     return edge.ways.empty() ? std::nullopt : Label(node_of(edge));
   }
 
+  // A way a, a loop b and a way c through the state become an edge a b* c.
   void remove(std::uint32_t state) {
     Label loop;
     if (const auto self = edges_[state].find(state); self != edges_[state].end()) {

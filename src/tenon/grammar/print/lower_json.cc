@@ -51,6 +51,8 @@ std::string name_of_property(std::string_view property) {
   constexpr std::size_t kMaxName = 40;
   return std::string(property.empty() ? "value" : property.substr(0, kMaxName));
 }
+// "tags-item" for the items of "tags"; an item of "tags-item" is "tags-item" again, so that names
+// do not grow with the depth.
 std::string name_of_part(std::string_view whole, std::string_view part) {
   if (whole.ends_with(part)) return std::string(whole);
   return name_of_property(whole) + '-' + std::string(part);
@@ -78,6 +80,7 @@ class JsonLowering {
       json_.max_whitespace = std::max(json_.max_whitespace, kMaxIndent);
       relax("", "whitespace", "how far a line is indented is not checked");
     }
+    // `{"a": 1, "b": 2}`: a space behind each comma and colon of the structure, and nowhere else.
     if (json_.whitespace == Whitespace::spaced) {
       after_comma_ = after_colon_ = rules_.literal(" ");
     } else if (json_.whitespace != Whitespace::compact) {
@@ -102,6 +105,7 @@ class JsonLowering {
   }
 
  private:
+  // A term of arrays or objects whose rule has no body yet.
   struct Pending {
     Term term;
     RuleId rule;
@@ -140,6 +144,7 @@ class JsonLowering {
   NodeId whitespace() {
     const NodeId one = characters_of(" \t\n\r");
     if (!options_.with_lexemes) return rule("ws", rules_.repeat(one, 0, json_.max_whitespace));
+    // The lexeme has a character at least; the whole is optional.
     return optional(rule("ws", lexeme(rules_.repeat(one, 1, json_.max_whitespace))));
   }
 
@@ -166,10 +171,13 @@ class JsonLowering {
       ways.push_back(escapes(letters, controls));
     }
     NodeId node = rules_.choice(std::move(ways));
+    // It is used by nearly every schema, and would be written out at each string.
     if (set == kAnyCharacter) node = rule("char", node);
     characters_.emplace(set, node);
     return node;
   }
+  // A backslash and what follows it: one of `letters`, or "u000" and "u001" with one of their
+  // digits.
   NodeId escapes(const std::string& letters, const std::string (&controls)[2]) {
     const std::string key = letters + ' ' + controls[0] + ' ' + controls[1];
     const auto known = escapes_.find(key);
@@ -238,6 +246,7 @@ class JsonLowering {
           {optional(rules_.literal("-")), digits(), optional(fraction), optional(exponent)}));
     });
   }
+  // The rule is kept before its body is made, since the body refers to it.
   NodeId any_value() {
     const auto known = shared_.find("any-value");
     if (known != shared_.end()) return known->second;
@@ -303,6 +312,7 @@ class JsonLowering {
     if (item && length.most > known) {
       const std::uint64_t most =
           length.most == Counts::kUnbounded ? length.most : length.most - known;
+      // The first item has no comma before it: `x (, x){least - 1, most - 1}`, or nothing.
       if (known == 0) {
         const Counts more{less(length.least, 1), most == Counts::kUnbounded ? most : most - 1};
         const NodeId list = rules_.sequence({*item, repeat(next_item(*item), more, *is_cut)});
@@ -318,6 +328,8 @@ class JsonLowering {
       if (rest) parts.push_back(*rest);
       NodeId node = rules_.sequence(std::move(parts));
       if (i >= length.least) node = optional(node);
+      // Optional items nest, (a (b (c)?)?)?, and readers of grammars limit the depth of
+      // parentheses.
       rest = i != 0 && i % kMaxNesting == 0 ? rule("items", node) : node;
     }
     return *rest;
@@ -427,6 +439,8 @@ class JsonLowering {
            !node.arrays && !node.objects && node.dependents.empty();
   }
 
+  // The node that reads the values of a term; made once for each term. `name` is only for the rule,
+  // if it gets one.
   NodeId value(Term term, const std::string& name) {
     const auto known = values_.find(term);
     if (known != values_.end()) return known->second;
@@ -452,6 +466,7 @@ class JsonLowering {
     return node;
   }
 
+  // The body of the rule of a term that has arrays or objects.
   NodeId composite(Term term, const std::string& name) {
     Parts ways;
     for (const ObjectShape& shape : shapes_.objects.of(term))
@@ -490,6 +505,7 @@ class JsonLowering {
     std::set<std::string> seen;
     for (const Value* value : *all) {
       if (integers_are_spelled && value->if_number() != nullptr) continue;
+      // The candidates may be more than the values: of an intersection they are those of one part.
       if (!shapes_.work.fits(term, *value) || !seen.insert(json::to_string(*value)).second)
         continue;
       Parts parts;
@@ -538,6 +554,7 @@ class JsonLowering {
     const std::vector<Term> parts(span.begin(), span.end());
     for (const Term part : parts) {
       auto some = candidates(part, depth - 1);
+      // Those of any part include those of the whole.
       if (all && some) return some;
       if (all) continue;
       if (!some) return std::nullopt;
@@ -600,6 +617,7 @@ class JsonLowering {
       return rules_.literal(text);
     }
     const std::size_t point = text.find('.');
+    // 1 may be 1.0 and 1.00; 1.50 is written 1.5, and then zeros may follow.
     const std::size_t last = text.find_last_not_of('0');
     if (point == std::string::npos) return lexeme(rules_.sequence({rules_.literal(text), zeros()}));
     if (last == point) {
@@ -660,6 +678,8 @@ class JsonLowering {
       relax(term, Subject::numbers,
             "the numbers have too many digits or multiples for a grammar: "
             "not all of what is said of them is kept");
+      // Multiples are the costly part, so the first try is without them (integers stay integers),
+      // and the second is any number.
       NumberSet less = set;
       const bool had_multiples =
           std::erase_if(less.multiples, [](const auto& m) { return m != "1"; }) > 0;
@@ -672,6 +692,9 @@ class JsonLowering {
 
   // ---- Strings ----------------------------------------------------------------------------------
 
+  // By the cheapest form that is exact: a list of values, any text of some length, the automaton,
+  // the pattern's own tree. If none is small enough, lengths are left out first and the rest after
+  // that, and relax() says so.
   NodeId string(Term term, const StringShape& shape, const std::string& name) {
     if (shapes_.strings.needs_check(term)) {
       relax(term, Subject::strings, "the format asks for more than a pattern can say");
@@ -725,6 +748,7 @@ class JsonLowering {
     return syntax ? part_of_text(*syntax, syntax->root) : std::nullopt;
   }
 
+  // Null: the term says something of strings besides one pattern, or has no pattern.
   const std::string* only_pattern(Term term) {
     Terms& terms = shapes_.terms();
     if (terms.kind(term) == Terms::Kind::node) {
@@ -734,6 +758,7 @@ class JsonLowering {
       const schema::Node& node = terms.schema().node(terms.node_of(term));
       if (node.values || !node.strings || node.strings->length != Counts{}) return nullptr;
       const schema::StringRules& rules = *node.strings;
+      // One of the two must be there, and not both.
       if (rules.pattern.has_value() == (rules.asserted_format != nullptr)) return nullptr;
       return rules.pattern ? &rules.pattern->text : &rules.asserted_format->pattern.text;
     }
@@ -767,6 +792,8 @@ class JsonLowering {
     const auto is_at = [&](regex::NodeId part, Kind kind) {
       return syntax.nodes[part].kind == kind;
     };
+    // JSON Schema's patterns match anywhere, so any text may stand before one without ^ and behind
+    // one without $.
     const bool is_begun = !parts.empty() && is_at(parts.front(), Kind::begin);
     if (is_begun) parts.erase(parts.begin());
     const bool is_ended = !parts.empty() && is_at(parts.back(), Kind::end);
@@ -782,6 +809,7 @@ class JsonLowering {
     if (!is_ended) nodes.push_back(any);
     return rules_.sequence(std::move(nodes));
   }
+  // Nothing: it looks at what surrounds it, or is counted too far.
   std::optional<NodeId> pattern_part(const regex::Syntax& syntax, regex::NodeId id) {
     using Kind = regex::Node::Kind;
     const regex::Node& node = syntax.nodes[id];
@@ -829,6 +857,7 @@ class JsonLowering {
     std::vector<NodeId> prefix;
     for (std::size_t i = 0; i < shape.prefix.size() && i < length.most; ++i) {
       if (!shapes_.is_satisfiable(shape.prefix[i])) {
+        // No value fits here, so the array ends before this place.
         length.most = i;
         break;
       }
@@ -868,6 +897,8 @@ class JsonLowering {
            shape.contained[0].counts == Counts{.least = 1} && shape.prefix.empty() &&
            shape.length.least <= 1 && shape.length.most == Counts::kUnbounded;
   }
+  // Any items, one that fits `contains`, any items. A text may be read in several ways, if several
+  // items fit.
   NodeId items_around(NodeId one, NodeId item) {
     Parts before{item, rules_.literal(",")};
     append_gap(before, after_comma_);
@@ -887,6 +918,7 @@ class JsonLowering {
     std::vector<Property> properties;
     std::uint64_t required = 0;
     for (const auto& [property, child] : shapes_.names.named(shape)) {
+      // No value fits, so the property cannot come.
       if (!shapes_.is_satisfiable(child)) continue;
       const bool is_required = std::ranges::binary_search(shape.required, property);
       if (is_required) ++required;
@@ -899,6 +931,8 @@ class JsonLowering {
     if (needs_check) {
       relax(term, Subject::objects, "it asks about the properties together, which is not checked");
     }
+    // Bounds that the declared properties meet in any case are not counted: each count multiplies
+    // the rules.
     Counts count{shape.count.least > required ? shape.count.least : 0, shape.count.most};
     if (!other && count.most >= properties.size()) count.most = Counts::kUnbounded;
     return list_in("{", members(term, properties, other, count, name), "}");
@@ -965,6 +999,7 @@ class JsonLowering {
     };
     std::size_t required_before = 0;
     for (const Property& property : properties) required_before += property.is_required ? 1 : 0;
+    // Nothing at c: with c members written no valid object is left.
     std::vector<std::optional<Ways>> rest(most + 1);
     for (std::size_t c = 0; c <= most; ++c) rest[c] = rest_of_others(other, count, c);
     for (std::size_t i = properties.size(); i-- > 0;) {
@@ -985,6 +1020,7 @@ class JsonLowering {
         rest[c] = Ways{{rule(name + "-rest", body)}};
       }
       const NodeId node =
+          // It is written twice, with a comma and without.
           first == 0 && last > 0 ? rule(name + "-kv", property.node) : property.node;
       std::vector<std::optional<Ways>> before(most + 1);
       for (std::size_t c = first; c <= last; ++c) {
@@ -992,6 +1028,8 @@ class JsonLowering {
         Ways ways;
         if (taken && rest[*taken]) {
           Parts parts{c == 0 ? node : next_item(node)};
+          // The number of members no longer matters, so one way with an optional property stands
+          // for both.
           if (taken == c && !property.is_required) parts = {optional(parts[0])};
           append(parts, uses[*taken] > 1 ? *rest[*taken] : std::move(*rest[*taken]));
           ways.push_back(std::move(parts));
@@ -1074,6 +1112,7 @@ Expected<NodeId> lower_json(Rules& rules, const node::Json& json, const LowerOpt
                             Allowance& shared, std::vector<Relaxed>& relaxed) {
   auto root = JsonLowering(rules, json, options, shared, relaxed).run();
   if (root || root.error().code != Errc::unsatisfiable || !json.options.declared_only) return root;
+  // Without undeclared properties nothing fits, so they are allowed after all.
   node::Json any_names = json;
   any_names.options.declared_only = false;
   return JsonLowering(rules, any_names, options, shared, relaxed).run();

@@ -52,6 +52,8 @@ struct Constant {
   std::int64_t exponent;
 };
 
+// -12.50 has the whole "12", the fraction "5", the digits "125" and the exponent 1 (1.25 * 10^1).
+// 0.05 has "0", "05", "5" and -2. Nothing: it has too many digits.
 std::optional<Constant> constant_of(Constant::Role role, const std::string& text,
                                     bool is_exclusive) {
   const Decimal value = decimal_of(text);
@@ -82,6 +84,8 @@ struct Multiple {
   std::uint32_t scale;
 };
 
+// 0.25 is 25 units of 10^-2, and 30 is 30 units of 10^0. Nothing: the modulus would give too many
+// states.
 std::optional<Multiple> multiple_of(const std::string& text, bool must_be) {
   const Decimal value = decimal_of(text);
   if (value.size() > 6 || value.exponent > 6 || value.exponent < -18) return std::nullopt;
@@ -143,6 +147,8 @@ class NumberReader {
   static Expected<NumberReader> make(const NumberSet& set) {
     NumberReader reader;
     reader.integers_are_spelled_ = set.integers_are_spelled;
+    // Remainders and excluded values would have to be followed through an exponent, so such sets
+    // have no text with one: the same numbers can be written without.
     reader.with_exponents_ =
         set.multiples.empty() && set.no_multiples.empty() && set.excluded.empty();
     const auto add = [&](Constant::Role role, const std::string& text, bool is_exclusive) {
@@ -161,6 +167,8 @@ class NumberReader {
       if (fits) fits &= add(Constant::Role::excluded, value, false);
     }
     if (!fits) return Unexpected(too_many("digits"));
+    // A state has a remainder for each multiple, so there may be as many states as the product of
+    // all.
     std::uint64_t product = 1;
     for (const bool must_be : {true, false}) {
       for (const std::string& text : must_be ? set.multiples : set.no_multiples) {
@@ -189,6 +197,8 @@ class NumberReader {
     return state;
   }
 
+  // The state after one more character; nothing: no number goes on so. It may be a state from which
+  // the set cannot be reached, which minimize() removes.
   [[nodiscard]] std::optional<State> step(const State& at, char c) const {
     const bool is_digit = c >= '0' && c <= '9';
     State next = at;
@@ -203,6 +213,8 @@ class NumberReader {
       case PartOfNumber::minus:
         if (!is_digit) return std::nullopt;
         next.part = c == '0' ? PartOfNumber::zero : PartOfNumber::whole;
+        // Only m.mmm with one digit other than 0 before the point is read with an exponent: 1.5e3,
+        // and not 15e2.
         next.is_single = with_exponents_ && c != '0';
         if (next.is_single) {
           for (const Constant& constant : constants_) {
@@ -268,6 +280,7 @@ class NumberReader {
     }
     for (std::size_t i = 0; i < constants_.size(); ++i) {
       Order order = state.order[i];
+      // The digits so far are those of the constant, which has more: 1.2 is less than 1.25.
       if (order == Order::equal && state.place < constants_[i].fraction.size()) {
         order = Order::less;
       }
@@ -282,6 +295,7 @@ class NumberReader {
  private:
   // `order` compares the magnitudes.
   static bool admits(const Constant& constant, Order order, const State& state) {
+    // -0 is 0.
     const bool negative = state.negative && state.nonzero;
     if (constant.is_zero) {
       order = !state.nonzero ? Order::equal : negative ? Order::less : Order::greater;
@@ -305,15 +319,19 @@ class NumberReader {
     state.nonzero |= c != '0';
     for (std::size_t i = 0; i < constants_.size(); ++i) {
       const std::string& whole = constants_[i].whole;
+      // More digits than the constant has: the magnitude is greater, as there are no leading zeros.
       if (state.place >= whole.size()) {
         state.order[i] = Order::greater;
       } else if (state.order[i] == Order::equal) {
         state.order[i] = compared(c, whole[state.place]);
       }
     }
+    // It stops one behind the longest constant, so that long numbers do not make new states.
     if (state.place <= most_whole_ && !constants_.empty()) ++state.place;
     for (std::size_t i = 0; i < multiples_.size(); ++i) {
       std::uint64_t digit = static_cast<std::uint64_t>(c - '0');
+      // The remainder is counted in units of 10^-scale, so a whole digit stands for 10^scale of
+      // them.
       for (std::uint32_t k = 0; k < multiples_[i].scale; ++k) {
         digit = digit * 10 % multiples_[i].modulus;
       }
@@ -343,6 +361,8 @@ class NumberReader {
     for (std::size_t i = 0; i < multiples_.size(); ++i) {
       if (state.rest[i] == kNeverANumber) continue;
       const Multiple& multiple = multiples_[i];
+      // Finer than a unit: only zeros keep it a multiple. After another digit it cannot become one
+      // again.
       if (state.place >= multiple.scale) {
         if (c != '0') state.rest[i] = kNeverANumber;
         continue;
@@ -393,6 +413,7 @@ class NumberReader {
   }
   // What has been read is dropped if every continuation leads into the set.
   [[nodiscard]] static std::optional<State> read_exponent(State next, char c) {
+    // kMaxExponent has three digits.
     if (next.exponent_digits == 3) return std::nullopt;
     next.part = PartOfNumber::exponent;
     ++next.exponent_digits;
@@ -402,6 +423,8 @@ class NumberReader {
     bool any = false;
     int first = next.exponent;
     int last = next.exponent;
+    // What has been read of the exponent leads to one range for each number of digits: "1" to 1, 10
+    // to 19, and 100 to 199.
     for (std::uint32_t digits = next.exponent_digits;; ++digits) {
       for (const int value : {first, last}) all &= contains_exponent(next, value);
       // Two ranges overlap if an end of one lies in the other.
@@ -414,6 +437,7 @@ class NumberReader {
       last = last * 10 + 9;
     }
     if (!any) return std::nullopt;
+    // Only the number of digits still matters.
     if (all) {
       const std::uint32_t digits = next.exponent_digits;
       next = State{};

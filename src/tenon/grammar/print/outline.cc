@@ -108,6 +108,8 @@ std::vector<std::uint32_t> use_counts(const Rules& rules, const std::vector<bool
   return counts;
 }
 
+// "get weather!" becomes "get-weather" with the filler "-"; a second one "get-weather-2", an empty
+// one "rule", "2nd" becomes "r2nd".
 std::string Names::make(std::string_view wish) {
   std::string name;
   for (const char c : wish) {
@@ -121,6 +123,7 @@ std::string Names::make(std::string_view wish) {
   while (!name.empty() && name.back() == filler_) name.pop_back();
   const bool begins_well = !name.empty() && !(name[0] >= '0' && name[0] <= '9');
   if (!begins_well) name.insert(0, name.empty() ? "rule" : "r");
+  // What was put in front has the case of the language too: terminals of Lark are in capitals.
   for (char& c : name) {
     if (spelling_(c) != 0) c = spelling_(c);
   }
@@ -148,6 +151,8 @@ std::string quantifier(std::uint32_t min, std::uint32_t max) {
 
 std::string with_quantifier(std::string text, std::uint32_t min, std::uint32_t max) {
   const std::string times = quantifier(min, max);
+  // Behind a repetition another sign may mean something else (x*? is lazy in a regex), so the first
+  // one gets parentheses.
   const bool is_repeated = std::string_view("*+?}").find(text.back()) != std::string_view::npos;
   return (is_repeated && !times.empty() ? "(" + std::move(text) + ")" : std::move(text)) + times;
 }

@@ -33,6 +33,8 @@ char name_character(char c) {
   return is_allowed ? c : '\0';
 }
 
+// Writes the root first and then the rules in the order in which they are first referred to. A node
+// is written where it stands, unless is_apart() makes a rule of it; what reads nothing is left out.
 class BnfPrinter {
  public:
   BnfPrinter(const Rules& rules, Dialect dialect)
@@ -57,6 +59,8 @@ class BnfPrinter {
     // The root is a rule with a name of its own.
     names_.make("root");
     NodeId root = rules_.root();
+    // A rule whose body is only another rule is written as that one. It ends when a rule comes
+    // again.
     while (const auto* rule = std::get_if<node::Rule>(&rules_.node(root))) {
       if (!rule_names_.try_emplace(rule->rule, "root").second) break;
       root = *rules_.rule(rule->rule).body;
@@ -121,6 +125,7 @@ class BnfPrinter {
         }
         const NodeId next = todo.back();
         todo.pop_back();
+        // Only rules make circles, so there is one on the way to here.
         if (marks[next] == Mark::open) {
           for (const auto& [on_way, rest] : stack) {
             const auto* rule = std::get_if<node::Rule>(&rules_.node(on_way));
@@ -171,6 +176,7 @@ class BnfPrinter {
     bool is_literal = false;
     append_parts(node, depth, texts, bytes, is_literal);
     if (is_literal) texts.push_back(literal_text(bytes));
+    // An empty text among others says nothing.
     if (texts.size() > 1) std::erase(texts, "\"\"");
     if (texts.empty()) return "\"\"";
     std::string text;

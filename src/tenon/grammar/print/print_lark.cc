@@ -29,6 +29,9 @@ char upper_case(char c) {
   return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
 }
 
+// Writes "start" first and then rules and terminals in the order in which they are first referred
+// to. A lexeme becomes a terminal with a name in capitals; what it is made of is written inside the
+// terminal, or as further terminals.
 class LarkPrinter {
  public:
   explicit LarkPrinter(const Rules& rules)
@@ -44,6 +47,8 @@ class LarkPrinter {
     }
     rule_names_.make("start");
     NodeId root = rules_.root();
+    // A rule whose body is only another rule is written as that one. It ends when a rule comes
+    // again.
     while (const auto* rule = std::get_if<node::Rule>(&rules_.node(root))) {
       if (!names_.try_emplace({Sort::rule, root_key(rule->rule)}, "start").second) break;
       root = *rules_.rule(rule->rule).body;
@@ -81,6 +86,8 @@ class LarkPrinter {
     return names_.emplace(Key{sort, key}, std::move(name)).first->second;
   }
 
+  // A node that is nested too deeply, or would be written twice and is long or deep, gets a name of
+  // its own.
   bool is_apart(NodeId id, std::size_t depth) const {
     constexpr std::size_t kMaxDepth = 20;
     const std::vector<NodeId> parts = parts_of(rules_, id);
@@ -123,6 +130,7 @@ class LarkPrinter {
   void append_parts(Sort sort, const node::Sequence& node, std::size_t depth,
                     std::vector<std::string>& texts) {
     for (const NodeId part : node.parts) {
+      // Sequences in sequences are written as one: a (b c) is a b c.
       const auto* inner = std::get_if<node::Sequence>(&rules_.node(part));
       if (inner != nullptr && !is_apart(part, depth)) {
         append_parts(sort, *inner, depth + 1, texts);
@@ -193,6 +201,8 @@ class LarkPrinter {
     return "";  // lower() leaves no such nodes
   }
 
+  // A character in /[...]/, as Rust's regex syntax has it: letters, digits and signs without a
+  // meaning as they are, others as \xFF or \x{1F600}.
   static std::string class_character(char32_t c) {
     const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
                           (c >= '0' && c <= '9') || c == ' ' || c == '_' || c == ':' || c == ',' ||
@@ -206,6 +216,7 @@ class LarkPrinter {
     }
     return digits.size() == 2 ? "\\x" + digits : "\\x{" + digits + "}";
   }
+  // A class that includes the last character is shorter as the negation of the others.
   static std::string class_text(const CodePointSet& set) {
     const CodePointSet surrogates{{0xD800, 0xDFFF}};
     const CodePointSet rest = set.united(surrogates).complemented();
