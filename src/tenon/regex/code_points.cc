@@ -5,6 +5,8 @@
 
 namespace tenon::regex {
 
+// The one normal form: ascending ranges that do not touch. So equal sets compare equal, and
+// contains() can search.
 CodePointSet::CodePointSet(std::vector<Range> ranges) : ranges_(std::move(ranges)) {
   std::ranges::sort(ranges_, {}, &Range::first);
   std::size_t kept = 0;
@@ -30,6 +32,7 @@ CodePointSet CodePointSet::united(const CodePointSet& other) const {
   return CodePointSet(std::move(both));
 }
 
+// De Morgan: what is in both is what is missing in neither. Linear but for the sort.
 CodePointSet CodePointSet::intersected(const CodePointSet& other) const {
   return complemented().united(other.complemented()).complemented();
 }

@@ -39,6 +39,7 @@ std::span<const std::span<const Utf8Range>> common_characters() {
 }
 
 std::size_t common_character_length(std::string_view text) {
+  // Most texts are ASCII and end here.
   if (text.empty() || static_cast<std::uint8_t>(text[0]) < kLatin[0].first) return 0;
   for (const std::span<const Utf8Range> sequence : kSequences) {
     if (text.size() < sequence.size()) continue;

@@ -13,8 +13,10 @@ Dfa::Dfa(ExprSet& exprs, Expr language)
       class_count_(std::size_t{*std::ranges::max_element(classes_)} + 1),
       byte_of_class_(class_count_) {
   for (unsigned byte = 256; byte-- > 0;) {
+    // From the last byte to the first, so that the least byte stands for its class.
     byte_of_class_[classes_[byte]] = static_cast<std::uint8_t>(byte);
   }
+  // State 0, kFailed, all of whose steps lead to itself.
   states_.push_back({ExprSet::kNothing, false, Life::dead});
   steps_.assign(class_count_, kFailed);
   if (!exprs.status() || add(language) == kFailed) {
@@ -24,11 +26,14 @@ Dfa::Dfa(ExprSet& exprs, Expr language)
   }
 }
 
+// The state of a derivative, made when it is met for the first time. Equal expressions have equal
+// numbers, which is why the automaton has an end. kFailed: a limit was reached.
 Dfa::State Dfa::add(Expr language) {
   if (language < state_of_.size() && state_of_[language] != kUnknown) return state_of_[language];
   const std::size_t bytes = sizeof(StateInfo) + (class_count_ + 1) * sizeof(State);
   if (!exprs_->take_bytes(bytes)) return kFailed;
   const bool is_accepting = exprs_->is_nullable(language);
+  // Most states show by their form that some text remains; is_live() searches for the others.
   const bool is_live = is_accepting || !exprs_->may_be_nothing(language);
   const Life life = is_live                         ? Life::live
                     : language == ExprSet::kNothing ? Life::dead
@@ -36,11 +41,14 @@ Dfa::State Dfa::add(Expr language) {
   const State state = state_count();
   states_.push_back({language, is_accepting, life});
   steps_.resize(steps_.size() + class_count_, kUnknown);
+  // A table by expression and no map, because it is asked at every new step.
   if (language >= state_of_.size()) state_of_.resize(language + 1 + language / 2, kUnknown);
   state_of_[language] = state;
   return state;
 }
 
+// A step that has not been made before. The result is kept for the whole class of the byte; after a
+// failure nothing is kept.
 Dfa::State Dfa::meet(State state, std::uint8_t byte) {
   const std::uint8_t byte_class = classes_[byte];
   const Expr next = exprs_->derivative(states_[state].language, byte_of_class_[byte_class]);
@@ -75,6 +83,7 @@ Expected<bool> Dfa::is_live(State state) {
       if (next == kFailed) return Unexpected(exprs_->status().error());
       if (is_known_live(next)) {
         set_live(visits[i].state, c);
+        // Every state on the way back to the first is live too, and knows the byte that leads on.
         for (std::size_t at = i; at != 0; at = visits[at].from) {
           set_live(visits[visits[at].from].state, visits[at].byte_class);
         }
@@ -86,6 +95,7 @@ Expected<bool> Dfa::is_live(State state) {
       visits.push_back({next, i, c});
     }
   }
+  // The search has seen all that `state` leads to, and nothing of it accepts.
   for (const Visit& visit : visits) states_[visit.state].life = Life::dead;
   return false;
 }
@@ -118,6 +128,8 @@ void Dfa::set_live(State state, std::size_t toward) {
 }
 
 std::optional<Dfa::State> Dfa::step_common(State state) {
+  // Made once for each automaton: of each range of common characters one byte of each class, as
+  // bytes of a class lead to the same state.
   if (common_.sequences.empty()) {
     for (const std::span<const Utf8Range> ranges : common_characters()) {
       auto& sequence = common_.sequences.emplace_back();
@@ -138,6 +150,8 @@ std::optional<Dfa::State> Dfa::step_common(State state) {
   return known == kSeveral ? std::nullopt : std::optional(known);
 }
 
+// Follows all sequences at the same time, from set of states to set of states, a byte at a time; at
+// their ends only one state may be left.
 Dfa::State Dfa::meet_common(State state) {
   State common = kUnknown;
   constexpr std::size_t kMostBetween = 64;  // states; if there are more, the ways do not join again

@@ -28,6 +28,8 @@ class Translator {
         texts_(syntax.nodes.size()),
         conditions_(syntax.nodes.size()) {}
 
+  // An atomic group asks which way matches and not only whether one does, which a language cannot
+  // say. For Extent::part any text may come before and after.
   Expected<Expr> translate(Extent extent) {
     if (syntax_.nodes[syntax_.root].is_ordered) {
       fail("possessive quantifiers and atomic groups are not supported");
@@ -62,6 +64,8 @@ class Translator {
     return exprs_.repeat(spelling_(exprs_, CodePointSet::all()), 0, ExprSet::kUnbounded);
   }
 
+  // The texts of the piece `id`, each followed by `rest`: of "ab" and the rest c* it is abc*.
+  // Pieces without a position are made once (text) and put in front.
   Rest follow(NodeId id, Rest rest) {
     const Node& node = syntax_.nodes[id];
     if (is_stopped()) return {};
@@ -134,12 +138,15 @@ class Translator {
                                                  : follow_options(part, node.max - node.min, rest);
     for (std::uint32_t i = 0; i < node.min && !is_stopped(); ++i) {
       const Rest longer = follow(part, result);
+      // A round that changes nothing (it only looks) changes nothing the next time either.
       if (longer.any == result.any && longer.needy == result.needy) break;
       result = longer;
     }
     return result;
   }
 
+  // A loop is opened first, with its conditions and whether it can be empty, and gets its body when
+  // that is made, because the body refers to it: L = round L | rest.
   Rest follow_loop(NodeId part, const Rest& rest) {
     const std::uint32_t conditions = conditions_[part] | exprs_.conditions(rest.any);
     const Expr loop = exprs_.open_loop(conditions, exprs_.is_nullable(rest.any));
@@ -148,6 +155,7 @@ class Translator {
     return {loop, exprs_.either(round, rest.needy)};
   }
 
+  // x{0,3} from the inside out: (x (x (x)?)?)?, where each round consumes something.
   Rest follow_options(NodeId part, std::uint32_t count, const Rest& rest) {
     Rest result = rest;
     for (std::uint32_t i = 0; i < count && !is_stopped(); ++i) {
@@ -169,6 +177,7 @@ class Translator {
 
   Rest follow_look_ahead(const Node& node, const Rest& rest) {
     if (is_behind_) fail("a look ahead in a look behind is not supported");
+    // What is inside the look consumes nothing of the loop around it.
     const bool was_in_loop = std::exchange(is_in_loop_, false);
     Expr ahead = follow(node.parts.front(), {ExprSet::kAnything}).any;
     is_in_loop_ = was_in_loop;
@@ -229,6 +238,7 @@ class Translator {
       if (node.kind == Kind::begin) {
         set_condition(id, ExprSet::kEpsilon);
       } else if (node.kind == Kind::look && node.is_behind) {
+        // What stands before is a language of its own: any text that ends with a text of the part.
         is_behind_ = true;
         const Rest before = follow(node.parts.front(), {ExprSet::kEpsilon});
         is_behind_ = false;
@@ -288,6 +298,7 @@ Expr concat_all(ExprSet& exprs, std::span<const Expr> parts) {
   constexpr std::size_t kFewestRounds = 4;
   Expr result = ExprSet::kEpsilon;
   while (!parts.empty()) {
+    // The shortest round first: "abababab" has four rounds of two parts.
     std::size_t size = 1;
     std::size_t rounds = rounds_at_end(parts, size);
     while (rounds < kFewestRounds && size < std::min(kLongestRound, parts.size())) {

@@ -33,6 +33,7 @@ Expected<bool> Lengths::is_live(Dfa::State state, std::uint64_t least, std::uint
   if (least == 0 && most == kUnbounded) return true;
   const Expected<std::uint32_t> first = shortest(state);
   if (!first) return Unexpected(first.error());
+  // The shortest text decides most questions: the rest of the function is for minima above it.
   if (*first >= least) return *first <= most;
   if (const Status explored = explore(); !explored) return Unexpected(explored.error());
   // From the first repeated row on, every row occurs again within as many rows as were kept.
@@ -54,15 +55,19 @@ Expected<std::uint32_t> Lengths::shortest(Dfa::State state) {
   };
   std::vector<Visit> visits;
   std::unordered_map<Dfa::State, std::uint32_t> best{{state, 0}};
+  // Costs are 0 and 1, so a queue with two ends stands for a priority queue: steps that cost
+  // nothing go to the front.
   std::deque<Visit> queue{{state, 0, 0}};
   while (!queue.empty() && visits.size() < kMaxVisits) {
     const Visit visit = queue.front();
     queue.pop_front();
+    // A shorter way to this state was found after it was queued.
     if (best.at(visit.state) < visit.length) continue;
     const std::size_t at = visits.size();
     visits.push_back(visit);
     if (dfa_->is_accepting(visit.state)) {
       shortest_.resize(std::max<std::size_t>(shortest_.size(), dfa_->state_count()), kUnknown);
+      // The way back to the first state is a shortest one for each state on it.
       for (std::size_t i = at;; i = visits[i].from) {
         shortest_[visits[i].state] = visit.length - visits[i].length;
         if (i == 0) return visit.length;
@@ -86,6 +91,7 @@ Expected<std::uint32_t> Lengths::shortest(Dfa::State state) {
   return Unexpected(too_large("the shortest text is too long"));
 }
 
+// Rows beyond the last repeat those from repeats_ on.
 bool Lengths::has(Dfa::State state, std::uint64_t length) const {
   if (length >= rows_.size()) {
     length = repeats_ + (length - repeats_) % (rows_.size() - repeats_);
@@ -135,6 +141,7 @@ Status Lengths::explore() {
     if (dfa_->is_accepting(state)) set_bit(row, state);
   }
   close(row);
+  // A row follows from the one before it alone, so the rows repeat once one of them comes again.
   std::map<Sets, std::uint64_t> seen;
   for (std::size_t work = 0;; work += across.size() + 3 * within.size() + words_) {
     const auto [known, is_new] = seen.emplace(row, rows_.size());

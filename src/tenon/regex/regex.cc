@@ -37,8 +37,11 @@ struct Engine {
     Dfa::State state = Dfa::kStart;
     for (const char byte : text) {
       const Dfa::State next = dfa.step(state, static_cast<std::uint8_t>(byte));
+      // A byte that does not change the state needs none of the checks below.
       if (next == state) continue;
       state = next;
+      // A match has ended and anything may follow, or nothing can match any more: the rest of the
+      // text need not be read.
       if (dfa.accepts_all(state)) return true;
       if (dfa.language(state) == ExprSet::kNothing) break;
     }
@@ -52,6 +55,8 @@ struct Engine {
 
 }  // namespace
 
+// Searches change an automaton, so each has one for itself, and those that are idle wait here for
+// the next search with all their states.
 struct Regex::Impl {
   // Returns an automaton that no other search is using.
   std::unique_ptr<Engine> borrow() {

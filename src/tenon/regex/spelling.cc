@@ -29,6 +29,7 @@ Expr spell(ExprSet& exprs, std::span<const Range> ranges, unsigned low_bits, uns
   };
   std::size_t i = 0;
   char32_t from = ranges[0].first;  // in ranges[i]
+  // Everything up to `last` is written.
   const auto pass = [&](char32_t last) {
     from = last + 1;
     if (last == ranges[i].last) ++i;
@@ -38,6 +39,7 @@ Expr spell(ExprSet& exprs, std::span<const Range> ranges, unsigned low_bits, uns
     const char32_t high = from >> low_bits;
     const char32_t begin = high << low_bits;
     const char32_t end = begin + (1U << low_bits) - 1;
+    // A whole block, or several: whatever the last bytes are, the character is in the set.
     if (from == begin && ranges[i].last >= end) {
       const char32_t last_high = ((ranges[i].last + 1) >> low_bits) - 1;
       add(high, last_high, any_tail(exprs, low_bits));
@@ -72,6 +74,8 @@ std::vector<Range> between(std::span<const Range> ranges, char32_t first, char32
 
 }  // namespace
 
+// By the number of bytes: 0xxxxxxx, 110xxxxx 10xxxxxx, and so on (RFC 3629). Surrogates are left
+// out, because UTF-8 does not encode them.
 Expr utf8_spelling(ExprSet& exprs, const CodePointSet& set) {
   std::vector<Range> three = between(set.ranges(), 0x800, 0xD7FF);
   const std::vector<Range> above = between(set.ranges(), 0xE000, 0xFFFF);

@@ -48,6 +48,7 @@ enum class Op : std::uint8_t {
   atomic,  // what follows, up to `match`, once; goes on at `first`
 };
 
+// Fields that an operation does not name are not used by it.
 struct Instruction {
   Op op = Op::match;
   bool is_negative = false;
@@ -138,6 +139,7 @@ class Compiler {
     }
   }
 
+  // a|b|c: split to a or on; a, jump to the end; split to b or on; b, jump to the end; c.
   void write_choice(const Node& node) {
     std::vector<Address> jumps;
     for (std::size_t i = 0; i + 1 < node.parts.size() && !budget_.is_spent(); ++i) {
@@ -150,6 +152,9 @@ class Compiler {
     for (const Address jump : jumps) code_[jump].first = here();
   }
 
+  // x{2,4} is x x, and then two splits before further copies; x* is a split, x and a jump back. A
+  // greedy split tries the copy first, a lazy one what comes after. A run of one set, which most
+  // patterns of tokenizers are made of, is one instruction.
   void write_repeat(const Node& node) {
     const NodeId part = node.parts.front();
     if (syntax_.nodes[part].kind == Node::Kind::set && !node.is_lazy) {
@@ -159,6 +164,7 @@ class Compiler {
     for (std::uint32_t i = 0; i < node.min; ++i) {
       const Address before = here();
       write(part);
+      // A part that writes nothing need not be written a million times.
       if (here() == before) break;
     }
     if (node.max == Syntax::kUnbounded) {
@@ -201,10 +207,12 @@ class Search {
   std::optional<std::size_t> match_at(std::size_t start) {
     start_ = start;
     const std::optional<std::size_t> end = run(0, start);
+    // The bits count places from `start`, so they say nothing about the next start.
     forget(0);
     return end;
   }
 
+  // The place behind one character, or behind one byte that is no part of a character.
   std::size_t after(std::size_t at) const {
     return at + std::max<std::size_t>(1, utf8::decode(text_.substr(at)).length);
   }
@@ -221,6 +229,7 @@ class Search {
     char32_t code_point;
     std::size_t length;
   };
+  // Bytes that are no UTF-8 are read as U+FFFD, one by one, so any text can be split.
   Character character_at(std::size_t at) const {
     const auto byte = static_cast<unsigned char>(text_[at]);
     if (byte < 0x80) return {byte, 1};
@@ -228,6 +237,7 @@ class Search {
     if (decoded.length == 0) return {0xFFFD, 1};
     return {decoded.code_point, decoded.length};
   }
+  // The beginning of the character that ends at `at`.
   std::size_t before(std::size_t at) const {
     std::size_t begin = at - 1;
     while (begin > 0 && (static_cast<unsigned char>(text_[begin]) & 0xC0) == 0x80) --begin;
@@ -237,6 +247,8 @@ class Search {
   // The end of the first way from `address` to a match; nothing if there is no way. Ways that were
   // not tried are dropped.
   std::optional<std::size_t> run(std::uint32_t address, std::size_t at) {
+    // Looks and atomic groups call run() within a run: choices and marks below these belong to the
+    // outer one.
     const std::size_t choices = choices_.size();
     const std::size_t visits = visits_.size();
     while (budget_.step()) {
@@ -270,6 +282,7 @@ class Search {
         if (!step_run(instruction, address + 1, at)) return false;
         break;
       case Op::split:
+        // `min` is the number of the split.
         if (!visit(instruction.min, at)) return false;
         choices_.push_back({instruction.second, at, at});
         address = instruction.first;
@@ -302,6 +315,8 @@ class Search {
     return true;
   }
 
+  // Takes all characters that it can. Giving them back one by one is a single Choice with a range
+  // of places, so a run of a million spaces needs no memory for each.
   bool step_run(const Instruction& run, std::uint32_t next, std::size_t& at) {
     const CharacterSet& set = sets_[run.set];
     std::size_t least = at;
@@ -317,6 +332,7 @@ class Search {
     return true;
   }
 
+  // Goes back to the latest choice, and takes it off the list with its last place.
   void take_choice(std::uint32_t& address, std::size_t& at) {
     Choice& choice = choices_.back();
     address = choice.address;
@@ -342,6 +358,7 @@ class Search {
     visits_.push_back(bit);
     return true;
   }
+  // Clears bit by bit: the bits that are set are few, and the vector may be as long as the text.
   void forget(std::size_t visits) {
     for (std::size_t i = visits; i < visits_.size(); ++i) {
       visited_[visits_[i] / 64] &= ~(std::uint64_t{1} << (visits_[i] % 64));
@@ -387,6 +404,7 @@ Status Splitter::find_all(std::string_view utf8, std::vector<Piece>& pieces) con
   Limits limits = program_->limits;
   limits.max_steps =
       std::min(limits.max_steps, kMaxStepsPerByte * (std::uint64_t{utf8.size()} + 1000));
+  // One budget for the whole text: no pattern can make the cost grow with the square of its length.
   Budget budget("splitting a text", limits);
   Search search(program_->code, program_->sets, program_->splits, utf8, budget);
   for (std::size_t at = 0; at < utf8.size();) {

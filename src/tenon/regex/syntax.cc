@@ -119,6 +119,7 @@ class Parser {
 
   // ---- the tree ---------------------------------------------------------------------------------
 
+  // Adds a node and finds what it has from its parts, which are there already.
   NodeId add(Node node) {
     for (const NodeId part : node.parts) {
       const Node& inner = syntax_.nodes[part];
@@ -242,6 +243,7 @@ class Parser {
     return flags_.dot_all ? CodePointSet::all() : line_breaks().complemented();
   }
 
+  // \b: a word character stands before and none follows, or none stands before and one follows.
   NodeId word_boundary(bool is_negative) {
     const NodeId word = add_set(word_characters());
     const NodeId end =
@@ -260,6 +262,7 @@ class Parser {
       return;
     }
     Group group{.flags = flags_};
+    // The longer openings come first: "(?<=" and "(?<!" before "(?<".
     if (skip("(?:")) {
     } else if (skip("(?=")) {
       group.form = Group::Form::look;
@@ -312,6 +315,7 @@ class Parser {
         case 's':
           flags.dot_all = value;
           break;
+        // Accepted outside ECMA-262; patterns are about Unicode anyway.
         case 'u':
           if (!is_ecma()) break;
           [[fallthrough]];
@@ -358,6 +362,8 @@ class Parser {
     std::size_t end = 0;  // where the quantifier ends in the pattern
   };
 
+  // A number that is too large becomes the greatest count, so "{99999999999}" is a repetition that
+  // reaches a limit, and no small one.
   std::optional<std::uint32_t> count_at(std::size_t& at) const {
     if (!is_digit(peek_at(at))) return std::nullopt;
     std::uint64_t count = 0;
@@ -407,6 +413,7 @@ class Parser {
                        .parts = {group.sequence.back()}});
     if (is_possessive) node = add({.kind = Kind::atomic, .parts = {node}});
     group.sequence.back() = node;
+    // "a**" is an error in ECMA-262; elsewhere the repetition is repeated.
     group.can_repeat = !is_ecma();
   }
 
@@ -419,11 +426,13 @@ class Parser {
       ++at_;
       return append_assertion(word_boundary(c == 'B'));
     }
+    // The texts of a back reference are no regular language.
     if (c == 'k' || (c >= '1' && c <= '9')) return fail("a back reference", Errc::unsupported);
     if (!is_ecma() && (c == 'A' || c == 'z' || c == 'Z')) {
       ++at_;
       if (c == 'A') return append_assertion(text_begin());
       if (c == 'z') return append_assertion(text_end());
+      // \Z also stands before a line feed at the end of the text.
       const NodeId last_break = add_sequence({add_set(one('\n')), text_end()});
       return append_assertion(add_choice({text_end(), add_look(last_break, false, false)}));
     }
@@ -432,6 +441,8 @@ class Parser {
     if (!failure_) append_set(one(code_point));
   }
 
+  // The set of \d, \w, \s, \p{...} and their negations in capitals; nothing if another escape
+  // stands here.
   std::optional<CodePointSet> read_set_escape() {
     const char32_t c = peek();
     CodePointSet set;
@@ -542,6 +553,7 @@ class Parser {
         if (c != kNone && !is_letter(c) && !is_digit(c)) return c;
         break;
     }
+    // The error names the letter of the escape, which is one byte.
     if (c != kNone) --at_;
     fail(c == kNone ? "a backslash at the end" : "an unknown escape");
     return kNone;
@@ -647,6 +659,7 @@ class Parser {
   // Reads a set, a character or a range. "[\w-.]" contains "-", as in Annex B.
   void read_class_item(std::vector<CodePointSet::Range>& ranges) {
     const std::optional<char32_t> first = read_class_atom(ranges);
+    // "[a-]" and, outside ECMA-262, "[a-[b]]" have no range.
     const bool is_range = peek() == '-' && peek_at(at_ + 1) != ']' && peek_at(at_ + 1) != kNone &&
                           (is_ecma() || !pattern_.substr(at_ + 1).starts_with("["));
     if (!first || !is_range || failure_) {
@@ -668,6 +681,7 @@ class Parser {
   // Reads a character. Nothing if it was a set, which has been added to `ranges`.
   std::optional<char32_t> read_class_atom(std::vector<CodePointSet::Range>& ranges) {
     if (!skip("\\")) return next();
+    // In a class \b is the backspace.
     if (skip("b")) return 8;
     if (skip("-")) return '-';
     if (const auto set = read_set_escape()) {

@@ -25,6 +25,8 @@ CodePointSet from_icu(const icu::UnicodeSet& set) {
   return CodePointSet(std::move(ranges));
 }
 
+// "L", "Script" and "Greek", "White_Space": the names and aliases of Unicode, as ICU knows them.
+// Null: there is no such property.
 std::shared_ptr<const CodePointSet> ask_icu(std::string_view property, std::string_view value) {
   const auto text = [](std::string_view name) {
     return icu::UnicodeString::fromUTF8({name.data(), static_cast<std::int32_t>(name.size())});
@@ -48,6 +50,7 @@ std::shared_ptr<const CodePointSet> characters_with(std::string_view property,
   const std::lock_guard lock(mutex);
   if (const auto found = known.find(key); found != known.end()) return found->second;
   auto set = ask_icu(property, value);
+  // Also that a property is unknown. When the table is full, ICU is asked again each time.
   if (known.size() < kMaxKept) known.emplace(key, set);
   return set;
 }
