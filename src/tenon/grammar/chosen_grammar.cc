@@ -7,11 +7,20 @@
 
 #include "tenon/json/value.h"
 
+// Random grammars in the languages of the front ends, for the walks of mask_walks.cc. Each class
+// writes one language from few words, sets and patterns, chosen so that they overlap: common
+// beginnings, ends that begin within a trigger, rules that contain themselves. Much of it is
+// refused by the readers, with an error that says why; the rest must keep the promises of masks.
+//
+// A depth bounds how formats and groups nest. When the choices are used up, each draw is the first
+// one, which ends every text soon.
+
 namespace tenon::grammar {
 
 namespace {
 
 // Each draw is a statement of its own: an input is the same grammar with each compiler.
+// One of the texts.
 template <std::size_t count>
 std::string drawn(Choices& choices, const std::array<const char*, count>& texts) {
   return texts[choices.pick(count)];
@@ -33,10 +42,14 @@ std::string drawn_list(Choices& choices, std::size_t least, std::size_t most, co
 std::string as_literal(const std::string& text) {
   return json::to_string(json::Value(text));
 }
+// Texts that begin like the marks below, or like JSON, so that free text and calls are hard to tell
+// apart.
 std::string drawn_word(Choices& choices) {
   return drawn(choices, std::array{"a", "b", "ab", "<a>", "</a>", "<ab", "<", "if ", "é", "\n",
                                    "{\"", "\"}", " ", "12", "get_", "get_it("});
 }
+// Triggers, ends and excluded texts. Some overlap ("<a>" and "<ab", "ab" and "b"), which is where a
+// text can be divided in a wrong way.
 std::string drawn_mark(Choices& choices) {
   return drawn(choices, std::array{"<a>", "<ab", "</a>", "<<", "ab", "b", "bd", "[x", "é>"});
 }
@@ -123,6 +136,8 @@ class BnfGrammar {
   bool is_ebnf_;
 };
 
+// A start, three rules and two terminals, which refer to each other. A rule with an attribute has a
+// pattern as its body, because its body must be regular.
 class LarkGrammar {
  public:
   explicit LarkGrammar(Choices& choices) : choices_(choices) {}
@@ -192,6 +207,7 @@ class LarkGrammar {
   Choices& choices_;
 };
 
+// A format in formats, up to three deep.
 class TagGrammar {
  public:
   explicit TagGrammar(Choices& choices) : choices_(choices) {}

@@ -6,6 +6,12 @@
 #include <string_view>
 #include <utility>
 
+// Random values and schemas from few names, strings and numbers, so that those of a value often are
+// those of the schema. A schema is made by adding one to three groups of keywords (kAdders) at each
+// place. Groups that contain schemas are left out at the last level. The definition "t" refers to
+// itself only from a member or an item, so no reference is a cycle for one instance. mutated()
+// changes a value in one place, which makes a valid value just wrong, or the reverse.
+
 namespace tenon::grammar {
 
 namespace {
@@ -82,8 +88,7 @@ json::Value RandomJson::mutated(const json::Value& given) {
   return value(2);
 }
 
-// ---- Schemas
-// --------------------------------------------------------------------------------------
+// ---- Schemas ------------------------------------------------------------------------------------
 
 json::Value RandomJson::schema() {
   const Place root{.depth = 3};

@@ -24,6 +24,7 @@ constexpr std::string_view kWords[] = {"true", "false", "null"};
 }  // namespace
 
 Lexer::Lexer(Options options) : options_(options) {
+  // levels_ has a fixed size.
   options_.max_depth = std::min(options_.max_depth, kMostDepth);
 }
 
@@ -54,6 +55,7 @@ Lexer::Piece Lexer::next(std::string_view bytes) {
     default:
       break;
   }
+  // Without leading_space a blank before the value is refused like any other wrong byte.
   if (detail::is_space(bytes.front()) && (options_.leading_space || !is_empty())) {
     std::size_t size = 1;
     while (size < bytes.size() && detail::is_space(bytes[size])) ++size;
@@ -230,6 +232,9 @@ bool Lexer::take_text_byte(unsigned char byte) {
   return false;
 }
 
+// A digit behind \u, of which left_ are missing. Digits that could only make a lone surrogate are
+// refused at once: \u followed by dc to df is the second half of a pair without the first, and
+// behind a first half only d and then c to f can come.
 bool Lexer::take_hex(char byte) {
   const int digit = detail::hex_value(byte);
   if (digit < 0) return false;
@@ -238,11 +243,14 @@ bool Lexer::take_hex(char byte) {
   if (left_ == 3 && is_low_ != (unit >= 0xDC && unit <= 0xDF)) return false;
   unit_ = unit;
   if (--left_ > 0) return true;
+  // A first half needs the second: a backslash and a u must follow.
   const bool is_high = !is_low_ && unit_ >= 0xD800 && unit_ < 0xDC00;
   text_ = is_high ? Text::low_backslash : Text::plain;
   return true;
 }
 
+// A number ends at the byte behind it, which is not taken: in `12,` the piece is `12`. If the text
+// was cut before that byte, the last piece has no bytes (Piece::size).
 Lexer::Piece Lexer::read_number(std::string_view bytes) {
   Piece piece{.token = Token::number};
   while (piece.size < bytes.size()) {
@@ -370,6 +378,7 @@ void Lexer::append_text_completion(std::string& out) const {
       out.push_back('\\');
       break;
     case Text::character:
+      // The lowest character that begins with the bytes so far.
       out.push_back(static_cast<char>(least_));
       out.append(left_ - std::size_t{1}, '\x80');
       break;

@@ -22,6 +22,7 @@ bool read_line(std::istream& in, std::string& line) {
   int byte = buffer.sbumpc();
   if (byte == kEnd) return false;
   for (; byte != kEnd && byte != '\n'; byte = buffer.sbumpc()) {
+    // The rest of such a line is read and dropped, so that the next request begins at its own line.
     if (line.size() <= kMaxLineBytes) line += static_cast<char>(byte);
   }
   return true;
@@ -33,6 +34,7 @@ Expected<Object> answer_line(const std::string& line, const AnswerRequest& answe
   }
   const auto request = parse(line);
   if (!request) return Unexpected(request.error());
+  // Before anything can fail, so that an error has the request's id too.
   if (const Value* id = request->find("id")) out["id"] = *id;
   if (request->if_object() == nullptr) {
     return Unexpected(Error{Errc::invalid, "a line must be a JSON object"});
@@ -40,6 +42,7 @@ Expected<Object> answer_line(const std::string& line, const AnswerRequest& answe
   return answer(*request->if_object());
 }
 
+// The answer to a line, as a line. Running out of memory is the error of that request alone.
 std::string answered(const std::string& line, const AnswerRequest& answer) {
   Object out;
   const auto given = [&]() -> Expected<Object> {
@@ -63,6 +66,7 @@ std::string answered(const std::string& line, const AnswerRequest& answer) {
 void answer_lines(std::istream& in, std::ostream& out, const AnswerRequest& answer) {
   std::string line;
   while (read_line(in, line)) {
+    // Flushed, because the client may wait for this answer before it sends the next request.
     if (!line.empty()) out << answered(line, answer) << '\n' << std::flush;
   }
 }

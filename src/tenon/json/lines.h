@@ -19,7 +19,6 @@ using AnswerRequest = std::function<Expected<Object>(const Object& request)>;
 /// with `{"id"?, "error": {"code", "message"}}`, where the code is an enumerator of Errc, and the
 /// next line is read. A line fails if it is not a JSON object, is over 256 MiB, or memory runs out.
 /// Empty lines have no answer.
-/// object, is over 256 MiB, or for which memory runs out among them. Empty lines have no answer.
 ///
 ///     json::answer_lines(std::cin, std::cout, [](const json::Object& request) {
 ///       return validate_request(request);

@@ -10,6 +10,8 @@
 namespace tenon::json {
 namespace {
 
+// Reads "+12" or "-0003". An exponent of more than 18 digits, which does not fit, is kept as text
+// (huge) beside the greatest one.
 void read_exponent(std::string_view text, Decimal& number) {
   const bool negative = text.starts_with('-');
   if (negative || text.starts_with('+')) text.remove_prefix(1);
@@ -27,14 +29,19 @@ void read_exponent(std::string_view text, Decimal& number) {
 // Compares two positive numbers.
 std::strong_ordering compare_magnitudes(const Decimal& a, const Decimal& b) {
   if (a.huge != b.huge) {
+    // 1 is beyond all ordinary exponents, -1 below them all, and 0 is ordinary.
     const auto level = [](const Decimal& number) {
       return number.huge.empty() ? 0 : number.exponent > 0 ? 1 : -1;
     };
     if (level(a) != level(b)) return level(a) <=> level(b);
+    // Without leading zeros the longer of two texts of digits is the larger number. Where both are
+    // negative, the larger is the smaller value.
     const bool longer =
         a.huge.size() != b.huge.size() ? a.huge.size() > b.huge.size() : a.huge > b.huge;
     return longer == (level(a) > 0) ? std::strong_ordering::greater : std::strong_ordering::less;
   }
+  // The place of the first digit: 12.5 and 99 both have 2 digits before the point. Only for equal
+  // places are digits compared.
   const auto order_a = a.exponent + static_cast<std::int64_t>(a.size());
   const auto order_b = b.exponent + static_cast<std::int64_t>(b.size());
   if (order_a != order_b) return order_a <=> order_b;
@@ -63,6 +70,7 @@ Decimal decimal_of(std::string_view text) {
     return (i < number.whole.size() ? number.whole[i] : number.fraction[i - number.whole.size()]) ==
            '0';
   };
+  // Zeros at both ends: 0.0500 has the digit 5 with the exponent -2.
   while (number.first < number.last && is_zero_at(number.first)) ++number.first;
   while (number.last > number.first && is_zero_at(number.last - 1)) --number.last;
   number.exponent +=
@@ -103,6 +111,7 @@ double Number::to_double() const {
   if (std::from_chars(text.data(), end, value).ec != std::errc::result_out_of_range) return value;
 
   const Decimal number = decimal_of(text);
+  // from_chars does not say whether a number is too large or too near to zero.
   const bool is_large = number.exponent + static_cast<std::int64_t>(number.size()) > 0;
   value = is_large ? std::numeric_limits<double>::infinity() : 0.0;
   return number.negative ? -value : value;
@@ -142,6 +151,7 @@ void append_python_float(std::string& out, double value) {
   std::string digits(1, text[0]);
   if (e > 2) digits.append(text.substr(2, e - 2));
 
+  // Python's repr changes to an exponent here: 1e-05 and 1e+16, but 0.0001 and 1000000000000000.0.
   if (exponent < -4 || exponent >= 16) {
     out.push_back(digits[0]);
     if (digits.size() > 1) out.append(".").append(digits, 1);

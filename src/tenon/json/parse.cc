@@ -19,6 +19,8 @@ class Parser {
     open_.reserve(16);
   }
 
+  // The loop reads one item or member of the innermost container after the other. A container that
+  // ends is a value of the next one out.
   Expected<Value> run() {
     if (text_.size() > options_.max_bytes) {
       return Unexpected(
@@ -170,6 +172,8 @@ class Parser {
     return true;
   }
 
+  // The text is kept as it is; RFC 8259, section 6: no zeros in front, and a digit on both sides of
+  // the point.
   bool read_number() {
     const std::size_t begin = at_;
     take('-');
@@ -192,6 +196,7 @@ class Parser {
   // Reads from the opening quote; `out` is empty.
   bool read_string(std::string& out) {
     ++at_;
+    // Most strings have no escape and are ASCII: they are copied at once.
     const std::size_t whole = detail::plain_prefix(text_.substr(at_));
     if (at_ + whole < text_.size() && text_[at_ + whole] == '"') {
       out.assign(text_.data() + at_, whole);
@@ -241,6 +246,8 @@ class Parser {
     if (!read_hex(code_point)) return false;
     if (code_point >= 0xD800 && code_point < 0xE000) {
       char32_t low = 0;
+      // "\ud83d\ude00" is one character. A half by itself has no UTF-8, so it is an error at its
+      // backslash.
       const bool has_low = code_point < 0xDC00 && text_.substr(at_).starts_with("\\u");
       if (has_low) {
         at_ += 2;
@@ -270,6 +277,7 @@ class Parser {
     return fail(Errc::invalid, "expected " + std::string(what) + ", found " + found());
   }
 
+  // What is at the place of an error: a character in quotes, or a byte that cannot be shown.
   [[nodiscard]] std::string found() const {
     if (at_ == text_.size()) return "the end of the text";
     const utf8::Decoded character = utf8::decode(text_.substr(at_));
@@ -281,6 +289,7 @@ class Parser {
     return std::string("byte 0x") + kHex[byte >> 4] + kHex[byte & 15];
   }
 
+  // Lines and columns are counted only now, from the beginning of the text.
   bool fail(Errc code, std::string_view what) {
     const std::string_view before = text_.substr(0, at_);
     const auto line = 1 + std::count(before.begin(), before.end(), '\n');

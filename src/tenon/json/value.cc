@@ -40,6 +40,9 @@ Object::Object(std::initializer_list<Member> members) {
   for (const Member& member : members) set(member.key, member.value);
 }
 
+// The parser's way: a small object without a key that comes twice, which is the usual case, is
+// taken as it is. Otherwise members are set one by one, where a later one replaces the value of an
+// earlier one.
 Object::Object(std::vector<Member> members) : members_(std::move(members)) {
   if (members_.size() < kHashedFrom && !has_doubles()) return;
   std::vector<Member> unchecked;
@@ -48,6 +51,7 @@ Object::Object(std::vector<Member> members) : members_(std::move(members)) {
   for (Member& member : unchecked) set(std::move(member.key), std::move(member.value));
 }
 
+// Fewer than 16 members, so at most 105 pairs.
 bool Object::has_doubles() const {
   for (std::size_t i = 1; i < members_.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
@@ -102,6 +106,7 @@ void Object::rebuild_slots(std::size_t slot_count) {
 void Object::index_last() {
   if (members_.size() < kHashedFrom) return;
   if (!slots_ || members_.size() * 2 > slots_->size()) {
+    // At a quarter of the slots, so that it can double before the table is made again.
     rebuild_slots(std::bit_ceil(members_.size() * 4));
     return;
   }
@@ -149,6 +154,7 @@ bool Object::erase(std::string_view key) {
   if (members_.size() < kHashedFrom) {
     slots_.reset();
   } else {
+    // The members behind it have moved up by one, so nearly all slots are wrong. Erasing is rare.
     rebuild_slots(slots_->size());
   }
   return true;
@@ -159,6 +165,7 @@ void Object::clear() {
   slots_.reset();
 }
 
+// Equal sizes and no key twice: if all members of one are in the other, they are the same.
 bool Object::operator==(const Object& other) const {
   if (size() != other.size()) return false;
   for (const Member& member : members_) {
@@ -253,9 +260,11 @@ void Value::destroy_children(int levels) noexcept {
 // neither stack nor memory: while a child is taken apart, its first place holds its parent. The
 // value that was in that place is kept in the parent, in the child's place.
 void Value::unlink_children() noexcept {
+  // Moved here: its destructor at the end has nothing left to do.
   Value current(std::move(*this));
   std::size_t depth = 0;
   while (true) {
+    // Below the first level the first place is the link to the parent, and not a child.
     while (current.child_count() > (depth == 0 ? 0 : 1)) {
       Value& last = current.child(current.child_count() - 1);
       if (last.child_count() == 0) {
@@ -276,6 +285,8 @@ void Value::unlink_children() noexcept {
   }
 }
 
+// A container is first made with as many empty children, and then each of these is filled. So no
+// pointer in `open` is to a vector that still grows.
 Value::Value(const Value& other) : Value() {
   struct Copy {
     const Value* from;
@@ -380,6 +391,8 @@ std::string_view kind_name(Kind kind) {
 
 namespace {
 
+// RFC 6901, section 4: an index has no zeros in front, and "-" is behind the last item, where there
+// is no value.
 const Value* item_at(const Array& items, std::string_view token) {
   std::size_t index = 0;
   const char* const end = token.data() + token.size();

@@ -58,6 +58,7 @@ void append_valid(std::string& out, std::string_view text, bool ensure_ascii) {
     } else if (character.code_point < 0x10000) {
       append_unicode_escape(out, character.code_point);
     } else {
+      // A pair of surrogates (RFC 8259, section 7).
       append_unicode_escape(out, 0xD800 + ((character.code_point - 0x10000) >> 10));
       append_unicode_escape(out, 0xDC00 + (character.code_point & 0x3FF));
     }
@@ -72,6 +73,7 @@ void append_characters(std::string& out, std::string_view text, bool ensure_asci
   } else if (utf8::is_valid(text)) {
     append_valid(out, text, ensure_ascii);
   } else {
+    // Bytes that are not UTF-8 become U+FFFD, so what is written is always JSON.
     append_valid(out, utf8::sanitized(text), ensure_ascii);
   }
 }
@@ -92,6 +94,7 @@ struct Style {
   std::optional<int> indent;
 };
 
+// Writes without recursion: a list of the open containers, with the child that comes next in each.
 class Writer {
  public:
   Writer(std::string& out, const Style& style) : out_(out), style_(style) {}
@@ -175,6 +178,7 @@ class Writer {
   }
 
   void end(const Open& top) {
+    // Read before pop_back(), which destroys `top`.
     const char close = top.items != nullptr ? ']' : '}';
     open_.pop_back();
     new_line(open_.size());
@@ -220,6 +224,8 @@ std::string quoted(std::string_view text) {
 
 void append_dumps(std::string& out, const Value& value, const DumpsOptions& options) {
   Style style;
+  // As in Python: with indent a line end follows the comma, and a space would be left at the end of
+  // each line.
   style.item_separator = options.indent ? "," : ", ";
   if (options.item_separator) style.item_separator = *options.item_separator;
   style.key_separator = options.key_separator;

@@ -99,6 +99,7 @@ Expected<PlaceId> Documents::open(std::string_view address, const json::Value& d
 
 ResourceId Documents::add_resource(std::string address, const Dialect& dialect, PlaceId root) {
   const auto id = static_cast<ResourceId>(resources_.size());
+  // The first resource of an address stays: emplace() does not replace it.
   by_address_.emplace(address, id);
   resources_.push_back({.address = std::move(address), .dialect = dialect, .root = root});
   return id;
@@ -121,6 +122,7 @@ Expected<Dialect> Documents::dialect_of(std::string_view meta_schema, int indire
                                                    "among the documents"});
   }
   const std::string* const base = string_at(*given, Keyword::schema);
+  // A meta-schema names its own meta-schema, which in the end is a draft.
   auto dialect =
       base == nullptr ? Dialect{.draft = options_.draft} : dialect_of(*base, indirections + 1);
   const json::Value* const vocabularies = given->find("$vocabulary");
@@ -128,6 +130,8 @@ Expected<Dialect> Documents::dialect_of(std::string_view meta_schema, int indire
   return with_vocabularies(dialect->draft, *vocabularies->if_object());
 }
 
+// By the name under which it was given, or by its own `$id`, both without a fragment ("http://x/y#"
+// is "http://x/y").
 const json::Value* Documents::find_given(std::string_view address) const {
   if (options_.documents == nullptr) return nullptr;
   if (const json::Value* document = options_.documents->find(address)) return document;

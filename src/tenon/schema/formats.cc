@@ -22,6 +22,7 @@ std::string group(const std::string& alternatives) {
 
 // RFC 3339, section 5.6, with the days that each month has (appendix C).
 std::string date() {
+  // The years with a February 29: divisible by 4 and not by 100, or by 400.
   const std::string year_29 =
       R"((?:\d\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00))";
   return R"((?:\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|)"
@@ -29,6 +30,7 @@ std::string date() {
          year_29 + "-02-29)";
 }
 
+// The seconds may be 60, a leap second; is_time() then checks that it is at the end of a day.
 const std::string kTime =
     R"((?:[01]\d|2[0-3]):[0-5]\d:(?:[0-5]\d|60)(?:\.\d+)?(?:[Zz]|[+\-](?:[01]\d|2[0-3]):[0-5]\d))";
 
@@ -71,6 +73,8 @@ const std::string kPercent = "%[0-9A-Fa-f]{2}";
 std::string uri(bool relative_too, const std::string& wide, const std::string& wide_query) {
   const std::string plain = R"(A-Za-z0-9\-._~!$&'()*+,;=)" + wide;  // unreserved and sub-delims
   const std::string pchar = "(?:[" + plain + ":@]|" + kPercent + ")";
+  // The first segment of a relative path has no colon: "a:b" would be a scheme (RFC 3986, section
+  // 4.2).
   const std::string first_of_relative = "(?:[" + plain + "@]|" + kPercent + ")+";
   const std::string segments = "(?:/" + pchar + "*)*";
   const std::string host = R"((?:\[(?:)" + ipv6() + R"(|[vV][0-9A-Fa-f]+\.[)" +
@@ -96,6 +100,7 @@ std::string uri_template() {
   return "(?:" + literal + R"(|\{[+#./;?&=,!@|]?)" + variable + "(?:," + variable + R"()*\})*)";
 }
 
+// RFC 952, and RFC 1123, section 2.1: up to 63 characters, and no hyphen at either end.
 const std::string kLabel = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
 const std::string kHostname = kLabel + R"((?:\.)" + kLabel + ")*";
 
@@ -107,6 +112,7 @@ std::string email(const std::string& wide, const std::string& domain) {
          group(domain + R"(|\[(?:)" + kIpv4 + "|IPv6:" + ipv6() + R"()\])");
 }
 
+// RFC 6901: in a key ~0 stands for ~, and ~1 for a slash.
 const std::string kPointer = "(?:/(?:[^/~]|~[01])*)*";
 
 // Checks beside the patterns ----------------------------------------------------------------------
@@ -141,6 +147,8 @@ bool is_regex(std::string_view text) {
 
 // The table ---------------------------------------------------------------------------------------
 
+// A format's name, its pattern without ^ and $, and a check of what a pattern cannot say; null: the
+// pattern says all. Patterns serve masks too, so they say as much as they can.
 struct Row {
   std::string_view name;
   std::string (*pattern)();
@@ -179,6 +187,7 @@ Expected<const Format*> find_format(std::string_view name) {
   const std::scoped_lock lock(mutex);
   std::optional<Format>& format = made[static_cast<std::size_t>(row - kRows)];
   if (!format) {
+    // Compiled when it is first asked for, once for the process: most schemas use few formats.
     std::string pattern = "^(?:" + row->pattern() + ")$";
     auto regex = regex::Regex::compile(pattern);
     if (!regex) return Unexpected(regex.error());

@@ -24,6 +24,7 @@ std::string lowered(std::string_view text) {
   return out;
 }
 
+// Empty if it is not UTF-8, which no name is.
 std::u32string code_points(std::string_view text) {
   std::u32string out;
   while (!text.empty()) {
@@ -37,12 +38,14 @@ std::u32string code_points(std::string_view text) {
 
 // Punycode (RFC 3492) -----------------------------------------------------------------------------
 
+// The parameters of section 5, and below the procedures of section 6.
 constexpr std::uint32_t kBase = 36;
 constexpr std::uint32_t kLeast = 1;
 constexpr std::uint32_t kMost = 26;
 constexpr std::uint32_t kFirstBias = 72;
 constexpr std::uint32_t kFirstCode = 128;
 
+// Section 6.1: the bias by which digits are weighed, from how large the last delta was.
 std::uint32_t adapted(std::uint32_t delta, std::uint32_t count, bool is_first) {
   constexpr std::uint32_t kDamp = 700;
   constexpr std::uint32_t kSkew = 38;
@@ -99,6 +102,8 @@ std::optional<std::u32string> decoded(std::string_view text) {
   return out;
 }
 
+// Section 6.3: "bücher" becomes "bcher-kva". The ASCII characters come first, and then each other
+// character as the distance from the one before it, in the order of the code points.
 std::string encoded(const std::u32string& label) {
   std::string out;
   for (const char32_t c : label) {
@@ -249,6 +254,7 @@ bool is_u_label(const std::u32string& label) {
   if (label.empty() || label.front() == '-' || label.back() == '-' || is_mark(label.front())) {
     return false;
   }
+  // Two hyphens at this place are kept for prefixes such as "xn--".
   if (label.size() >= 4 && label[2] == '-' && label[3] == '-') return false;
   if (std::ranges::any_of(label, is_arabic_digit) &&
       std::ranges::any_of(label, is_extended_digit)) {
@@ -294,6 +300,7 @@ bool fits_bidi_rule(const std::u32string& label) {
          last != Direction::neutral;
 }
 
+// Letters, digits and hyphens, without a hyphen at either end (RFC 5890, section 2.3.1).
 bool is_ldh_label(const std::u32string& label) {
   return !label.empty() && label.front() != '-' && label.back() != '-' &&
          std::ranges::all_of(label, [](char32_t c) {
@@ -313,6 +320,7 @@ std::optional<std::u32string> meaning_of(const std::u32string& label, std::size_
     if (!is_ldh_label(label)) return std::nullopt;
     if (ascii.starts_with(kPrefix) && ascii.size() <= kMostLabelBytes) {
       const auto text = decoded(std::string_view(ascii).substr(kPrefix.size()));
+      // Encoding it again must give the same label, as one U-label has one A-label.
       const bool is_canonical = text && ascii == std::string(kPrefix) + encoded(*text);
       if (!is_canonical || !is_u_label(*text)) return std::nullopt;
       meaning = *text;
@@ -326,6 +334,8 @@ std::optional<std::u32string> meaning_of(const std::u32string& label, std::size_
   return meaning;
 }
 
+// The rule of directions looks at all labels as soon as one of them has a character that is written
+// from right to left.
 bool is_name(const std::vector<std::u32string>& labels) {
   std::vector<std::u32string> meanings;
   std::size_t bytes = labels.size() - 1;  // the dots
@@ -356,6 +366,7 @@ bool is_idn_hostname(std::string_view text) {
   if (text.size() > kMostUtf8Bytes) return false;
   std::vector<std::u32string> labels(1);
   for (const char32_t c : code_points(text)) {
+    // The ideographic, fullwidth and halfwidth full stops count as dots (RFC 3490, section 3.1).
     const bool is_dot = c == '.' || c == 0x3002 || c == 0xFF0E || c == 0xFF61;
     if (is_dot) {
       labels.emplace_back();

@@ -25,6 +25,8 @@ class Remainder {
       }
     }
     divisor_.push_back(limb);
+    // The remainder times ten, plus a digit, may have one place more than the divisor before it is
+    // subtracted.
     divisor_.push_back(0);
     rest_.resize(divisor_.size());
   }

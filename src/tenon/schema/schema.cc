@@ -42,6 +42,7 @@ Type type_of(const json::Value& instance) {
   return Type::null;
 }
 
+// Values stay in the order of the schema, for messages; slots_ finds them by their hash.
 Enumeration::Enumeration(json::Array values, std::string_view keyword)
     : values_(std::move(values)), keyword_(keyword) {
   slots_.reserve(values_.size());
@@ -57,6 +58,7 @@ bool Enumeration::contains(const json::Value& instance) const {
                              [&](const Slot& slot) { return values_[slot.index] == instance; });
 }
 
+// Properties stay in the order of the schema; by_name_ has their indices sorted, for find().
 void ObjectRules::index() {
   by_name_.resize(properties.size());
   std::iota(by_name_.begin(), by_name_.end(), 0);

@@ -8,6 +8,7 @@
 namespace tenon::schema::sentences {
 namespace {
 
+// At most 80 bytes and "...", without half a character at the end.
 std::string cut(std::string text) {
   constexpr std::size_t kMostBytes = 80;
   if (text.size() <= kMostBytes) return text;
@@ -16,6 +17,7 @@ std::string cut(std::string text) {
   return text + "...";
 }
 
+// Arrays and objects may be large, so only their kind is told.
 std::string shown(const json::Value& value) {
   if (value.if_array() != nullptr) return "an array";
   if (value.if_object() != nullptr) return "an object";
@@ -45,6 +47,7 @@ std::string names_of(Types types) {
       {Types(Type::null), "null"}};
   for (const auto& [part, name] : kNames) {
     if ((types & part) != part) continue;
+    // Numbers include integers.
     if (part == Types(Type::integer) && (types & Types::number()) == Types::number()) continue;
     names.emplace_back(name);
   }
@@ -72,6 +75,7 @@ std::string wrong_type(const json::Value& value, Types types) {
 std::string none_of(const json::Value& value, const Enumeration& allowed) {
   std::string out = "is " + shown(value) + ", must be ";
   constexpr std::size_t kMostShown = 10;
+  // `enum: []`, which nothing fits.
   if (allowed.values().empty()) return out + "one of no values";
   if (allowed.values().size() > kMostShown) {
     return out + "one of " + std::to_string(allowed.values().size()) + " values";

@@ -32,6 +32,7 @@ Expected<json::Value> tool_parameters(const json::Value& function) {
       });
   if (!are_strings) return Unexpected(invalid_tool("required", "must be a list of names"));
 
+  // `[]` adds a null if there is no `required`, so null means both.
   json::Value& inside = (*parameters.if_object())["required"];
   if (inside.is_null()) inside = json::Array();
   json::Array* const all = inside.if_array();

@@ -24,6 +24,8 @@ bool is_scheme(std::string_view text) {
   });
 }
 
+// Takes `mark` and what is behind it off the text. "" is something, and not the same as nothing:
+// "a#" has an empty fragment.
 std::optional<std::string_view> cut_behind(std::string_view& text, char mark) {
   const std::size_t at = text.find(mark);
   if (at == std::string_view::npos) return std::nullopt;
@@ -32,6 +34,8 @@ std::optional<std::string_view> cut_behind(std::string_view& text, char mark) {
   return behind;
 }
 
+// From both ends, as in the regular expression of appendix B: fragment, query, scheme, authority,
+// and the path is what is left.
 Parts parts_of(std::string_view uri) {
   Parts parts;
   parts.fragment = cut_behind(uri, '#');
@@ -66,11 +70,13 @@ std::string without_dots(std::string_view path) {
       const std::size_t slash = out.rfind('/');
       out.resize(slash == std::string::npos ? 0 : slash);
     }
+    // "/a/." and "/a/b/.." are the directory "/a/".
     if (path.empty() && segment.starts_with('/')) out.push_back('/');
   }
   return out;
 }
 
+// Section 5.2.3: the path of the reference in place of the last segment of the base.
 std::string merged(const Parts& base, std::string_view path) {
   if (base.authority && base.path.empty()) return "/" + std::string(path);
   const std::size_t slash = base.path.rfind('/');
@@ -87,6 +93,7 @@ SplitUri split_fragment(std::string_view uri) {
   return split;
 }
 
+// Section 5.2.2: what the reference does not say is taken from the base, from the left on.
 std::string resolve_uri(std::string_view base, std::string_view reference) {
   const Parts from = parts_of(base);
   const Parts to = parts_of(reference);
@@ -104,6 +111,7 @@ std::string resolve_uri(std::string_view base, std::string_view reference) {
       }
     }
   }
+  // An address with neither scheme nor authority keeps its dots: "../item.json" is only a name.
   if (!to.path.empty() && (target.scheme || target.authority)) path = without_dots(path);
   std::string out;
   if (target.scheme) out.append(*target.scheme).push_back(':');

@@ -11,6 +11,8 @@
 namespace tenon::schema {
 namespace {
 
+// Equal numbers have equal digits and exponents, however they are written: 1.50 and 15e-1 are
+// 15e-1.
 void append_number(std::string& out, const json::Number& number) {
   const json::Decimal decimal = json::decimal_of(number.text);
   if (decimal.is_zero()) {
@@ -85,10 +87,14 @@ std::string canonical_text(const json::Value& value) {
 
 }  // namespace
 
+// Keyed with a secret of the process, so that no client can choose values that collide.
 std::uint64_t hash_of(const json::Value& value) {
   return keyed_hash(canonical_text(value));
 }
 
+// Sorted by hash, equal items stand side by side, in the order of their indices. The pair that is
+// told is the one whose second item comes first. n items take n log n comparisons of hashes and not
+// n * n of values.
 std::optional<std::pair<std::size_t, std::size_t>> equal_items(const json::Array& items) {
   struct Slot {
     std::uint64_t hash;
@@ -109,6 +115,7 @@ std::optional<std::pair<std::size_t, std::size_t>> equal_items(const json::Array
   return first;
 }
 
+// How many values it is made of, itself included: what comparing or hashing it costs.
 std::uint64_t size_of(const json::Value& value) {
   std::uint64_t size = 0;
   std::vector<const json::Value*> open{&value};
