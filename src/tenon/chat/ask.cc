@@ -10,6 +10,10 @@
 #include "tenon/repair/rules.h"
 #include "tenon/schema/schema.h"
 
+// What a request asks for, decided once (Ask), and what follows from it for the turn
+// (take_request). The largest decision is whether calls in other forms than the format's are taken
+// for calls (other_forms_of): an answer to "show me an example of a tool call" must not run one.
+
 namespace tenon::chat {
 namespace {
 
@@ -32,7 +36,8 @@ std::vector<const message::Tool*> callable_tools(const ChatRequest& request) {
   return tools;
 }
 
-// What looks like a call in a tool's result may be quoted in the answer.
+// What looks like a call in a tool's result may be quoted in the answer, so such text must not be
+// run. Only the latest results are searched.
 bool is_call_in_result(const ChatRequest& request, const std::vector<std::string>& names) {
   std::size_t left = std::size_t{1} << 20U;  // bytes of the latest results that are searched
   for (auto one = request.messages.rbegin(); one != request.messages.rend() && left > 0; ++one) {
@@ -44,7 +49,9 @@ bool is_call_in_result(const ChatRequest& request, const std::vector<std::string
   return false;
 }
 
-// What stands in the question is quoted by an answer to it.
+// What stands in the question is quoted by an answer to it. Where a call is demanded, any form
+// counts. Where the user names a tool and speaks of a program or a document, a call counts only
+// before all words (format/asked.h).
 OtherForms other_forms_of(const ChatRequest& request,
                           const std::vector<const message::Tool*>& tools) {
   constexpr std::size_t kMostAsked = std::size_t{1} << 20U;
@@ -101,6 +108,8 @@ message::Diagnostic reasoning_unlimited(const std::string& engine) {
           "the engine '" + engine + "' cannot limit the tokens of the model's reasoning"};
 }
 
+// For engines without grammars, whose tools are not compiled before the answer: a schema that is
+// invalid is refused all the same; one that is beyond our limits is not.
 Result<void, Refusal> check_schemas(const Ask& ask) {
   for (const message::Tool* tool : ask.tools) {
     if (tool->parameters.is_null()) continue;

@@ -35,6 +35,7 @@ CompiledSchemas::Compiled CompiledSchemas::of(const json::Value& schema) {
   if (text.size() > kMaxBytes) return compiled;
   Known gone;  // destroyed after the lock is released
   const std::lock_guard lock(mutex_);
+  // All are dropped at once: a server has few sets of tools, and those in use come back soon.
   if (bytes_ + text.size() > kMaxBytes) {
     gone.swap(known_);
     bytes_ = 0;

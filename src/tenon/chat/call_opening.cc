@@ -11,6 +11,7 @@ namespace {
 
 using OpeningIds = std::vector<vocab::TokenId>;
 
+// The tokens of a whole call in this format; empty if the format cannot write one.
 Expected<OpeningIds> tokens_of_call(const format::Format& format, const vocab::Tokenizer& tokenizer,
                                     std::string_view name, std::string_view arguments) {
   const message::ToolCall call{
@@ -32,6 +33,8 @@ bool spells(const OpeningIds& ids, const vocab::Tokenizer& tokenizer, std::strin
 
 }  // namespace
 
+// Writes two calls that differ where the model has to choose, and keeps the tokens that both begin
+// with. So no token is cut within which the model would have gone on.
 Expected<OpeningIds> call_opening(const format::Format& format, const vocab::Tokenizer& tokenizer,
                                   std::string_view name) {
   const bool is_named = !name.empty();

@@ -71,6 +71,7 @@ const json::Value& no_arguments() {
   return kSchema;
 }
 
+// `strict: false` asks for any object, so that nothing of the schema is enforced.
 json::Value schema_of(const Tool& tool) {
   if (tool.strict == false) return any_object();
   const bool declares =
@@ -78,6 +79,7 @@ json::Value schema_of(const Tool& tool) {
   return declares ? tool.parameters : no_arguments();
 }
 
+// Descriptions are left out, so that they are no part of the cache's key.
 void take_callable(const ChatRequest& request, Question& question) {
   if (request.tool_choice.mode == ToolMode::none) return;
   const std::vector<std::string>& allowed = request.tool_choice.allowed;
@@ -143,6 +145,7 @@ Status take_objects_only(json::Value& schema) {
   return {};
 }
 
+// The schema is valid, but not something that can be enforced here.
 bool is_our_limit(const Error& error) {
   return error.code == Errc::unsupported || error.code == Errc::limit_exceeded;
 }
@@ -219,6 +222,7 @@ Expected<std::vector<Relaxed>> left_out(json::Value& source, const JsonOptions& 
     out.push_back(*std::move(taken));
     rest = relaxed_of(source, options, trials);
   }
+  // Nothing could be taken out: the first error is about the schema as the client sent it.
   if (!rest) return first;
   out.insert(out.end(), rest->begin(), rest->end());
   return out;
@@ -234,6 +238,7 @@ constexpr std::string_view kOfTool = "tools[";
 constexpr std::string_view kGrammar = "].custom.format.grammar.definition";
 constexpr std::string_view kParameters = "].function.parameters";
 
+// "tools[3].function.parameters"
 std::string path_of(std::size_t tool, std::string_view what) {
   return std::string(kOfTool) + std::to_string(tool) + std::string(what);
 }
@@ -250,6 +255,8 @@ Unexpected about_all(const Error& error) {
 // Whether the engine can be constrained to these rules.
 using Judge = std::function<Status(const grammar::Rules& rules, Trials& trials)>;
 
+// By masks: a machine must be able to read the rules. The next one: the printer must be able to
+// write them.
 Judge judge_of_masks(const vocab::Vocab& vocab) {
   return [&vocab](const grammar::Rules& rules, Trials& trials) -> Status {
     const auto frame =
@@ -301,6 +308,7 @@ struct Judged {
   std::vector<Relaxed> left_out;
 };
 
+// Notes what is not enforced, and logs it once for each question.
 void leave_out(Judged& judged, Relaxed what) {
   log::warn(std::string(log::content(what.schema_path)) + ": " + what.keyword +
             " is not enforced: " + std::string(log::content(what.message)));
@@ -378,6 +386,7 @@ Expected<Judged> judge(const Question& question, const Judge& holds) {
   return judged;
 }
 
+// The whole grammar as rules: the text alone (for a continuation), or the format with its tools.
 Expected<grammar::Rules> rules_of(const Question& question, const Judged& judged) {
   if (question.format == nullptr) {
     if (judged.content_grammar != nullptr) return *judged.content_grammar;
@@ -391,6 +400,8 @@ Expected<grammar::Rules> rules_of(const Question& question, const Judged& judged
   return format::tool_grammar(*question.format, judged.tools, {.mode = question.mode}, options);
 }
 
+// Makes the whole grammar in `machine`. What was left out before is told as if it were left out
+// now.
 Expected<FrameId> build(const Question& question, const Judged& judged, Machine& machine,
                         const vocab::Vocab& vocab) {
   machine.relaxed().insert(machine.relaxed().end(), judged.left_out.begin(), judged.left_out.end());
@@ -415,6 +426,7 @@ auto builder_of(Question question, std::shared_ptr<grammar::VocabIndex> index) {
       };
 }
 
+// The refusal of an error of this file: its path, if it has one, is the field of the request.
 Failure<Refusal> refuse_tools(const Error& error, std::string_view code = "invalid_value") {
   if (error.path.empty())
     return chat::refuse(error.code, error.message, "tools", std::string(code));
@@ -430,6 +442,7 @@ void add_name(std::vector<std::string>& names, std::string name) {
   if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
 }
 
+// The names of the tools of which something is not enforced; "" for the response format.
 void add_names(std::vector<std::string>& names, std::span<const Relaxed> relaxed) {
   for (const Relaxed& one : relaxed) {
     add_name(names, one.schema_path.substr(0, one.schema_path.find(kBehindName)));
@@ -540,11 +553,16 @@ const Expected<std::shared_ptr<Constraints::Shared>>& Constraints::shared() cons
   return *shared_;
 }
 
+// Whether the answer may have a reasoning section: the format has one, and the model uses it or the
+// prompt has opened it.
 bool Constraints::may_reason(std::string_view prompt_tail) const {
   return format_ != nullptr && format::has_reasoning_section(*format_) &&
          (options_.reasoning || format::starts_in_reasoning(*format_, prompt_tail));
 }
 
+// No constraint if nothing is asked for: text without tools. A request that only has tools is
+// answered without a constraint, and a diagnostic, if the grammar of all of them is beyond our
+// limits; a response format or a single faulty tool is refused.
 Result<Constraint, Refusal> Constraints::of(const Ask& ask, std::string_view prompt_tail) const {
   const ChatRequest& request = ask.request;
   const bool holds_text = !ask.is_any_text();
@@ -620,6 +638,7 @@ GrammarCounts Constraints::counts() const {
           .cache_bytes = cache.memory_bytes()};
 }
 
+// With limits of its own: it is called when tools are added, and not for a request.
 Status check_parameters(const Tool& tool) {
   json::Value source = schema_of(tool);
   if (Status objects = take_objects_only(source); !objects) return objects;

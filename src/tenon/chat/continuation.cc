@@ -40,12 +40,14 @@ Expected<std::optional<TokenId>> token_of(std::string_view text,
   return ids[0];
 }
 
+// The markers of one row as tokens; without `middle` for a vocabulary that has none.
 struct GapTokens {
   TokenId prefix = 0;
   TokenId suffix = 0;
   std::optional<TokenId> middle;
 };
 
+// The first row whose markers are all in the vocabulary.
 Expected<std::optional<GapTokens>> gap_tokens(const vocab::Tokenizer& tokenizer) {
   for (const Gap& gap : kGaps) {
     std::optional<TokenId> found[3];
@@ -69,6 +71,8 @@ Failure<Refusal> unreadable(Error error) {
 
 }  // namespace
 
+// Without a suffix the text's control tokens count, as its author wrote them. With one, the markers
+// come from us, and the two texts are data.
 Result<TokenIds, Refusal> tokens_of(const message::Continuation& asked,
                                     const vocab::Tokenizer& tokenizer) {
   if (!asked.tokens.empty()) return TokenIds(asked.tokens.begin(), asked.tokens.end());
@@ -101,6 +105,7 @@ Result<TokenIds, Refusal> tokens_of(const message::Continuation& asked,
   const std::optional<TokenId> bos = tokenizer.bos();
   const bool wants_bos = tokenizer.adds_bos() || ids.empty();
   if (bos && wants_bos && (ids.empty() || ids.front() != *bos)) ids.insert(ids.begin(), *bos);
+  // An empty text in a vocabulary without a first token: an engine needs one token at least.
   if (ids.empty() && tokenizer.eos()) ids.push_back(*tokenizer.eos());
   return ids;
 }

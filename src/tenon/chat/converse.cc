@@ -10,6 +10,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using message::ToolCall;
 
+// One run of converse(): answers and calls in turns, until an answer has no calls, a call has no
+// result, or a limit is reached.
 class Loop {
  public:
   Loop(Conversation& conversation, Toolbox& tools, const ConverseOptions& options)
@@ -40,6 +42,8 @@ class Loop {
     return conversation_.submit_tool_results(report_.results, next_options());
   }
 
+  // Tools are asked for before each answer, since sources may have others by now. The last answer
+  // that the limits allow gets no tools, so that it is a text.
   AskOptions next_options() {
     offered_ = tools_.tools(limits_).beside(conversation_.request().tools);
     AskOptions options{.on_event = options_.on_event,

@@ -10,6 +10,8 @@
 namespace tenon::chat {
 namespace {
 
+// Connections are shared only by requests of the same owner with the same headers, which may be
+// secrets of that owner.
 std::string key_of_host(const std::string& owner, const message::HostedServer& server) {
   json::Array parts{owner, server.label, server.url, server.may_be_private};
   for (const auto& [name, value] : server.headers) {
@@ -33,6 +35,7 @@ std::shared_ptr<McpServer> connection_to(const message::HostedServer& server,
   return mcp_source(std::move(config), std::move(options));
 }
 
+// Whether the request allows the tool.
 bool is_wanted(const message::HostedServer& server, const std::string& tool,
                const json::Value& annotations) {
   const auto& only = server.only_tools;
@@ -49,6 +52,8 @@ bool only_reads(const json::Value& annotations) {
   return reads != nullptr && *reads == json::Value(true);
 }
 
+// Finds or makes the connection, and lets go of those that were not used for long. One that a
+// request still uses is retired first: it ends here, in a later call, once it is free.
 std::shared_ptr<Hosts::Host> Hosts::host(const std::string& owner,
                                          const message::HostedServer& server) {
   std::string key = key_of_host(owner, server);
@@ -61,6 +66,7 @@ std::shared_ptr<Hosts::Host> Hosts::host(const std::string& owner,
     return is_over;
   });
   std::erase_if(retired_, [&](auto& one) {
+    // retired_ has the only reference, and a new one can be made from hosts_ alone.
     const bool is_free = one.use_count() == 1;
     if (is_free) gone.push_back(std::move(one));
     return is_free;

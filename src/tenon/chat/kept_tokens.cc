@@ -40,6 +40,10 @@ std::optional<TokenId> end_in_template(const Prompt& answered, std::size_t begin
   return end == ids.end() ? std::nullopt : std::optional(*end);
 }
 
+// Finds where the assistant's last message ends: renders the conversation up to it, and looks for
+// the end-of-turn token in the template's text behind it. Nothing if the whole prompt does not
+// begin in the same way, since the kept tokens would then not be followed by what the template
+// means.
 std::optional<AnswerEnd> end_of_answer(const ChatRequest& request, const Prompt& rendered,
                                        std::size_t answer, const vocab::Tokenizer& tokenizer,
                                        const Render& render, const EndsTurn& ends_turn) {
@@ -68,6 +72,7 @@ std::optional<std::vector<TokenId>> tokens_behind(const Prompt& prompt, std::siz
                                                   const vocab::Tokenizer& tokenizer) {
   std::vector<TokenId> ids;
   if (!prompt::tokenize(tokenizer, rest_of(prompt, begin), ids)) return std::nullopt;
+  // A tokenizer may add its first token to any text, also in the middle of a prompt.
   const bool has_bos = !ids.empty() && tokenizer.bos() == ids.front() && ids.front() != marker;
   const auto first = ids.begin() + (has_bos ? 1 : 0);
   if (first == ids.end() || *first != marker) return std::nullopt;

@@ -38,6 +38,7 @@ std::string step_at(const std::vector<Message>& messages, std::size_t at) {
   std::string step;
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const auto by_id = std::ranges::find(results, calls[i].id, &Message::tool_call_id);
+    // A result belongs to the call with its id; without ids, to the call in the same place.
     const bool has_id = !calls[i].id.empty() && by_id != results.end();
     const Message* const result = has_id ? *by_id : i < results.size() ? results[i] : nullptr;
     json::append_quoted(step, calls[i].name);
@@ -65,6 +66,8 @@ Loop loop_of(const std::vector<Message>& messages) {
     if (steps.back().empty()) break;
   }
   for (std::size_t length = 1; length <= kMostSteps && 2 * length <= steps.size(); ++length) {
+    // `steps` is compared with itself, shifted by `length`. The shortest period counts: a call that
+    // repeats alone is a loop of one step, not of two.
     std::size_t same = 0;
     while (same + length < steps.size() && steps[same] == steps[same + length]) ++same;
     const std::size_t repeats = 1 + same / length;

@@ -20,6 +20,7 @@ bool is_bracket(char byte) {
 std::string MarkerHold::pass(std::string text) {
   text.insert(0, held_);
   held_.clear();
+  // Only the end of the text can be the beginning of a marker that goes on.
   std::size_t at = text.size() > kMaxMarkerBytes ? text.size() - kMaxMarkerBytes : 0;
   for (; at < text.size(); ++at) {
     if (!is_bracket(text[at]) || !begins_marker(std::string_view(text).substr(at))) continue;

@@ -12,6 +12,11 @@
 
 #include "tenon/base/log.h"
 
+// A server of tools as a ToolSource. The connection is made when it is first needed, and made anew
+// when it is lost (use). A failure to connect holds for kBetweenAttempts, or for as long as the
+// attempt took, so that a server that is not there costs its callers little. version() grows with
+// each new connection, since a restarted server may have other tools.
+
 namespace tenon::chat {
 namespace {
 
@@ -26,6 +31,7 @@ class McpSource final : public McpServer {
 
   const std::string& name() const override { return server_.name; }
 
+  // Never falls: a new client counts from 0, behind all earlier ones.
   std::uint64_t version() const override {
     const std::lock_guard lock(mutex_);
     return past_versions_ + (client_ == nullptr ? 0 : client_->tools_version());
@@ -129,6 +135,7 @@ class McpSource final : public McpServer {
     return ask(**client);
   }
 
+  // "3/10 reading files"
   void tell(const mcp::Progress& progress, const ToolContext& context) const {
     if (!context.on_progress) return;
     std::string told = json::to_string(json::Value(progress.progress));

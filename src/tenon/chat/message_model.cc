@@ -14,6 +14,12 @@
 #include "tenon/format/registry.h"
 #include "tenon/json/value.h"
 
+// A model whose upstream takes messages (engine/upstream/chat_server.cc). No template is rendered
+// and no prompt is known here, so what needs one is refused (check): a prefill, given tokens,
+// grammars, log probabilities. The upstream may report calls itself (told_calls.cc), or leave them
+// in its text, where the parser finds them. No grammar of ours constrains its calls, so all of them
+// are validated, and repaired if the options say so.
+
 namespace tenon::chat {
 namespace {
 
@@ -70,6 +76,7 @@ class MessageModel final : public Model {
   const MadeBy made_by_;
 };
 
+// "logprobs needs an engine that tells tokens; that of 'm' is 'openai'"
 Failure<Refusal> MessageModel::cannot(const std::string& param, std::string_view why) const {
   return refuse_field(
       Errc::unsupported, param,
@@ -124,6 +131,7 @@ engine::GenerateRequest MessageModel::generate_request(const Ask& ask) const {
   return generate;
 }
 
+// The parser gets the form of calls that was named, or all known forms, or none (Ask::other_forms).
 TurnOptions MessageModel::turn_options(const Ask& ask) const {
   const bool has_others = ask.other_forms != OtherForms::nowhere;
   TurnOptions options{.format = has_others ? format_ : own_format_,

@@ -49,7 +49,8 @@
 namespace tenon::chat {
 namespace {
 
-// What a line quotes stands between its first and its last quotation mark.
+// The line for the log, without what it quotes where contents are not logged. The quote stands
+// between its first and its last quotation mark.
 std::string without_contents(const std::string& line) {
   const std::size_t begin = line.find('\'');
   const std::size_t end = line.rfind('\'');
@@ -69,7 +70,9 @@ Failure<Refusal> engine_refusal(Error error, std::string param) {
   return Failure<Refusal>(refusal_of(std::move(error), std::move(param)));
 }
 
-// The markers of the format that must be control tokens.
+// The markers of the format that must be control tokens: where the vocabulary has a control token
+// for a marker, the same text in ordinary tokens is content. Empty if the engine takes text, or if
+// a printed grammar allows a marker in any spelling.
 std::vector<std::string> control_markers(const format::Format* format,
                                          const Constrainer& constrainer, const PromptSender& sender,
                                          const vocab::Tokenizer& tokenizer) {
@@ -110,6 +113,7 @@ std::vector<vocab::TokenId> more_ends(const ModelOptions& options, const format:
   return ends;
 }
 
+// "" for a vocabulary without that token.
 std::string token_text(const vocab::Tokenizer& tokenizer, std::optional<vocab::TokenId> id) {
   return id ? std::string(tokenizer.bytes(*id)) : std::string();
 }
@@ -223,9 +227,11 @@ class EngineModel final : public Model {
   const std::shared_ptr<const format::Format> free_format_;
   const std::shared_ptr<const format::Format> constrained_format_;
   const std::shared_ptr<const std::vector<std::string>> markers_;  // of the format; null: none
+  // Tokens that end a turn besides the tokenizer's own; sorted.
   const std::vector<vocab::TokenId> ends_;
   const std::unique_ptr<const PromptSender> sender_;
   const std::unique_ptr<const Constrainer> constrainer_;
+  // Markers that the parser takes for markers only if they come as control tokens.
   const std::vector<std::string> control_markers_;
   const std::shared_ptr<CompiledSchemas> schemas_ = std::make_shared<CompiledSchemas>();
   const MadeBy made_by_;
@@ -242,6 +248,7 @@ std::string template_tail(const prompt::Prompt& prompt, std::size_t prefill) {
   return prompt.text.substr(begin, end - begin);
 }
 
+// Renders the request with the beginning of the answer, and appends what the answer begins with.
 OrRefusal<prompt::Prompt> EngineModel::render(const Ask& ask) const {
   const ChatRequest& request = ask.request;
   const bool writes_calls = format_ != nullptr && format::writes_calls(*format_);
@@ -267,6 +274,8 @@ OrRefusal<prompt::Prompt> EngineModel::render(const Ask& ask) const {
   return *std::move(rendered);
 }
 
+// Tools that were found by a search (Tool::is_listed is false) are described by a message, so the
+// list of tools in the prompt stays the same from round to round.
 Expected<prompt::Prompt> EngineModel::render(const ChatRequest& request, bool offers_tools,
                                              bool adds_generation_prompt) const {
   const vocab::Tokenizer& tokenizer = engine_->tokenizer();
@@ -282,6 +291,8 @@ Expected<prompt::Prompt> EngineModel::render(const ChatRequest& request, bool of
   return template_->render(listed, options);
 }
 
+// Makes the prompt begin with the tokens of earlier answers, if the request has them
+// (kept_tokens.h).
 message::KeptPrefix EngineModel::keep(const Ask& ask, const prompt::Prompt& prompt,
                                       std::vector<vocab::TokenId>& tokens) const {
   if (ask.request.previous_token_ids.empty()) return {};
@@ -306,6 +317,7 @@ void EngineModel::append_prefill(const Ask& ask, prompt::Prompt& prompt) const {
   if (!prefill.empty()) append(prefill, /*is_data=*/true, prompt);
 }
 
+// Some templates end with the marker that opens a reasoning section.
 void EngineModel::close_reasoning(prompt::Prompt& prompt) const {
   const bool is_reasoning =
       format_ != nullptr && format::starts_in_reasoning(*format_, template_tail(prompt, 0));
@@ -418,6 +430,7 @@ Status EngineModel::check_bytes(const prompt::Prompt& prompt) const {
                               " tokens of at most " + std::to_string(longest) + " bytes"});
 }
 
+// The text or tokens are the prompt itself: no template, no tools.
 OrRefusal<Prepared> EngineModel::prepare_continuation(const Ask& ask) const {
   const message::Continuation& asked = *ask.request.continuation;
   Prepared prepared;
@@ -500,6 +513,8 @@ OrRefusal<Prepared> EngineModel::prepare_asked(const Ask& ask) const {
   if (!ask.request.prompt_token_ids.empty()) return prepare_tokens(ask);
   OrRefusal<prompt::Prompt> prompt = render(ask);
   if (!prompt) return Failure<Refusal>(std::move(prompt.error()));
+  // A call as JSON in a schema, for an engine that knows schemas alone. Reasoning has no place in
+  // it.
   const auto calls = constrainer_->demanded_call(ask);
   if (calls) close_reasoning(*prompt);
   if (Status fits = check_bytes(*prompt); !fits) return engine_refusal(fits.error(), "messages");
@@ -521,6 +536,8 @@ OrRefusal<Prepared> EngineModel::prepare_asked(const Ask& ask) const {
         !done) {
       return engine_refusal(std::move(done.error()), "tool_choice");
     }
+    // The markers before the call are a part of the prompt, so the schema holds for all that is
+    // generated.
     constraint->printed = std::make_shared<const std::string>(json::to_string(calls->schema));
     return Prepared{.prompt = *std::move(prompt),
                     .opening = {{calls->before, false}},
@@ -528,6 +545,7 @@ OrRefusal<Prepared> EngineModel::prepare_asked(const Ask& ask) const {
                     .constraint = *std::move(constraint),
                     .prefix = std::move(prefix)};
   }
+  // A grammar demands the call already, and lets the model reason before it.
   OrRefusal<Opening> opening;
   if (constraint->grammar == nullptr && constraint->printed == nullptr) {
     opening = open_call(ask, tokens);
@@ -540,7 +558,9 @@ OrRefusal<Prepared> EngineModel::prepare_asked(const Ask& ask) const {
                   .prefix = std::move(prefix)};
 }
 
-// Only the number is known of tokens that the client has given.
+// Where the tokens of the prompt come from. Only the number is known of tokens that the client has
+// given, or that were kept from earlier answers; the others cover the last bytes of the prompt's
+// text.
 std::vector<message::TokenSource> EngineModel::sources(
     const ChatRequest& request, const Prepared& prepared,
     std::span<const vocab::TokenId> tokens) const {
@@ -562,6 +582,7 @@ std::vector<message::TokenSource> EngineModel::sources(
   return all;
 }
 
+// What a recording is told of the run.
 message::RunBegin EngineModel::run_begin(const Prepared& prepared,
                                          const std::vector<vocab::TokenId>& tokens) const {
   message::RunBegin run{
@@ -581,6 +602,8 @@ message::RunBegin EngineModel::run_begin(const Prepared& prepared,
   return run;
 }
 
+// The order matters: `generate` takes over what `prepared` has, the recording sees the prompt
+// before the engine does, and the turn must be whole before the engine calls it from its thread.
 OrRefusal<std::unique_ptr<Answer>> EngineModel::start_run(const ChatRequest& asked,
                                                           std::shared_ptr<message::ChatSink> sink) {
   const patience::Scope scope({.deadline = patience::after(options_.time_limit)});
@@ -644,6 +667,7 @@ void warn_of_other_calls(const std::string& where, const format::Format& named,
   const std::string& written = format::info(*found.format).name;
   const std::string& name = format::info(named).name;
   const auto call = chat_template.write_turn({{"", "get_weather", R"({"city": "Paris"})"}});
+  // The named format may read what the template writes, although it has another name.
   if (written == name || !call || format::read_back(chat_template.format(), *call)) return;
   log::warn(where + "its chat template writes calls as '" + written +
             "' does, not as tool_call_format '" + name + "'");

@@ -13,6 +13,11 @@
 #include "tenon/format/stream_parser.h"
 #include "tenon/json/value.h"
 
+// Whether a text shows a call that its reader might repeat: in one of the forms that the parser
+// knows, or as a JSON object with the name of a tool and arguments. Both also within JSON strings,
+// as a file with a recorded conversation has them: then the text is searched again without one
+// level of escapes. All work is bounded, because the texts come from tools and users.
+
 namespace tenon::chat {
 namespace {
 
@@ -49,6 +54,7 @@ std::vector<std::size_t> quoted_names(std::string_view text, const Names& names)
   return found;
 }
 
+// {"name": "read", "arguments": {}} and what other programs write for it.
 bool looks_like_call(const json::Value& object, const Names& names) {
   const auto is_named = [&](std::string_view key) {
     const json::Value* member = object.find(key);
@@ -80,6 +86,7 @@ bool holds_object(std::string_view text, const Names& names) {
     const std::size_t begin = open.back();
     const std::string_view object = text.substr(begin, i + 1 - begin);
     open.pop_back();
+    // Only objects with a quoted name in them are parsed.
     const auto name = std::ranges::lower_bound(named, begin);
     const bool is_named = name != named.end() && *name < i;
     if (object.size() > std::min(kMaxObjectBytes, left) || !is_named) continue;

@@ -6,6 +6,7 @@
 namespace tenon::chat {
 namespace {
 
+// The failure function of Knuth, Morris and Pratt: "abab" gives 0 0 1 2.
 std::vector<std::size_t> borders(std::string_view text) {
   std::vector<std::size_t> border(text.size(), 0);
   for (std::size_t i = 1, length = 0; i < text.size(); ++i) {
@@ -52,6 +53,7 @@ bool StopMatcher::feed(std::string_view piece, std::string& out) {
       held_.clear();
       return true;
     }
+    // What no stop string can use any more goes out.
     std::size_t kept = 0;
     for (const Stop& stop : stops_) kept = std::max(kept, stop.length);
     if (kept < held_.size()) {

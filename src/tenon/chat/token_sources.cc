@@ -9,6 +9,14 @@
 
 #include "tenon/json/value.h"
 
+// Where the tokens of a prompt come from
+//
+// The template engine tells which bytes are data (jinja::Span), but not whose: a template may trim,
+// quote or escape a text, or write the messages in any order. So texts are compared by their
+// letters and digits alone (letters_of), and data is looked for behind the data before it, as
+// templates write messages in order (Finder::source_of). A token belongs to the span in which it
+// begins. The bytes that are searched are bounded; beyond the bound, sources are `other`.
+
 namespace tenon::chat {
 namespace {
 
@@ -51,6 +59,7 @@ std::string letters_of(const message::Message& message) {
   return all;
 }
 
+// Finds the source of one piece of data after the other, in the order of the prompt.
 class Finder {
  public:
   explicit Finder(const message::ChatRequest& request) : request_(request) {
@@ -62,6 +71,7 @@ class Finder {
 
   TokenSource source_of(std::string_view data) {
     const std::string letters = letters_of(data);
+    // Marks and spaces alone belong to the message before.
     if (letters.empty() && at_) return message_at(*at_);
     // First behind the data before, so that an equal text of a later message is told from it; and
     // the next message before the tools, but the tools before later ones, whose calls name them.

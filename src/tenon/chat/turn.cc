@@ -155,6 +155,7 @@ bool Turn::has_to_wait(std::string_view text, bool is_reasoning) {
   return true;
 }
 
+// Passes the text that waited for the end of a told call.
 void Turn::pass_asides() {
   for (const Aside& aside : std::exchange(asides_, {})) {
     if (aside.is_reasoning) {
@@ -257,6 +258,8 @@ void Turn::on_end(const engine::RunEnd& end) {
   sink->on_event(finish, logprobs_);
 }
 
+// Reasoning is counted here, by the parser's events, if each piece has its tokens. An engine that
+// gives only its usage may not count it; then it is estimated, a piece as one token.
 message::Usage Turn::usage(const engine::RunEnd& end) const {
   message::Usage usage = end.usage;
   if (counts_tokens_) {
@@ -270,6 +273,8 @@ message::Usage Turn::usage(const engine::RunEnd& end) const {
   return usage;
 }
 
+// For an answer with calls, the weakest of what was found and of how it was constrained. For text,
+// a response format that was cut or stopped early fits nothing.
 Guarantee Turn::guarantee(const message::Finish& finish, bool is_constrained) {
   if (calls_ > 0) {
     // Without a check, calls that no mask constrained were not validated.
@@ -301,6 +306,7 @@ void Turn::begin() {
   for (const auto& [bytes, is_control] : opening) feed(bytes, is_control);
 }
 
+// Without a format there is nothing to parse: bytes become whole characters, and content.
 void Turn::feed(std::string_view bytes, bool is_control) {
   if (parser_ == nullptr) {
     std::string text;
@@ -370,6 +376,7 @@ bool Turn::holds_repeat(ChatEvent& event) {
       return true;
     }
   } else if (may_repeat) {
+    // The same beginning as the last call's arguments so far: the event waits.
     const std::string_view text = arguments == nullptr ? "" : std::string_view(arguments->text);
     if (std::string_view(last_.arguments).substr(held_bytes_).starts_with(text)) {
       held_bytes_ += text.size();
@@ -377,6 +384,7 @@ bool Turn::holds_repeat(ChatEvent& event) {
       return true;
     }
   }
+  // It is another call, or a longer one: it becomes the last call, as the model wrote it.
   std::vector<ChatEvent> held = std::exchange(held_back_, {});
   held.push_back(event);
   for (const ChatEvent& each : held) {
@@ -437,6 +445,7 @@ void Turn::begin_call(const message::CallBegin& begin) {
   emit(begin);
 }
 
+// call_.arguments has what the client gets, which end_call() validates.
 void Turn::pass_arguments(message::CallArguments arguments) {
   if (repairer_ != nullptr) {
     std::string repaired;
@@ -490,6 +499,7 @@ const json::Value* Turn::schema_of(std::string_view tool) const {
   return told_calls_ != nullptr ? told_calls_->schema_of(tool) : parser_->schema_of(tool);
 }
 
+// Null instead of no schema: any arguments are valid.
 const json::Value& Turn::known_schema_of(std::string_view tool) const {
   static const json::Value kNone;
   const json::Value* schema = schema_of(tool);
@@ -500,11 +510,13 @@ void Turn::weaken(Guarantee to) {
   guarantee_ = std::min(guarantee_, to);
 }
 
+// Diagnostics of this file go the way of the parser's, so they are logged as well.
 void Turn::tell(std::string code, std::string message) {
   ChatEvent told = message::Diagnostic{std::move(code), std::move(message)};
   pass(told);
 }
 
+// Content passes the hold of markers, the stop strings, and then goes out.
 void Turn::pass_content(std::string text) {
   if (markers_) text = markers_->pass(std::move(text));
   search_stops(std::move(text));
@@ -521,6 +533,8 @@ void Turn::search_stops(std::string text) {
   stop_generation();
 }
 
+// Something other than content comes, or the end: what is held back cannot become a marker or a
+// stop string any more.
 void Turn::flush_content() {
   if (is_over_) return;
   if (markers_) search_stops(markers_->release());
@@ -530,6 +544,7 @@ void Turn::flush_content() {
   if (!held.empty()) emit(message::ContentDelta{std::move(held)});
 }
 
+// All log probabilities since the last event go with this one.
 void Turn::emit(const ChatEvent& event) {
   if (text_schema_ != nullptr) {
     if (const auto* content = std::get_if<message::ContentDelta>(&event)) text_ += content->text;
@@ -539,6 +554,8 @@ void Turn::emit(const ChatEvent& event) {
   pending_tokens_ = 0;
 }
 
+// An answer that was over before the engine ended is complete, whatever the engine says about being
+// cancelled.
 FinishReason Turn::reason(const engine::RunEnd& end) const {
   if (!is_over_ && end.reason != FinishReason::stop) return end.reason;
   return calls_ > 0 ? FinishReason::tool_calls : FinishReason::stop;

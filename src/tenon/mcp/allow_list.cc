@@ -11,11 +11,13 @@
 namespace tenon::mcp {
 namespace {
 
+// The addresses that begin with the same `bits` as `first`.
 struct Range {
   std::uint32_t first;
   unsigned bits;
 };
 
+// The IPv4 Special-Purpose Address Registry of IANA (RFC 6890), multicast and reserved addresses.
 constexpr Range kSpecial[] = {
     {0x00000000, 8},   // 0.0.0.0/8: this network
     {0x0A000000, 8},   // 10.0.0.0/8
@@ -60,6 +62,7 @@ bool is_public_v6(const std::array<std::uint8_t, 16>& bytes) {
   return head >> 12U != 0x3FFF0000U >> 12U;           // 3fff::/20
 }
 
+// Whether the operator has written an address instead of a name.
 bool is_literal(const std::string& host) {
   std::array<std::uint8_t, 16> bytes{};
   return inet_pton(AF_INET, host.c_str(), bytes.data()) == 1 ||
@@ -77,6 +80,8 @@ std::string_view path_of(const http::Url& url) {
   return std::string_view(url.target).substr(0, url.target.find('?'));
 }
 
+// Whether all servers and proxies read the path in the same way. If "/mcp/%2e%2e/admin" were
+// compared as text, it would be below "/mcp".
 bool has_plain_path(std::string_view path) {
   // A segment may have parameters behind ';', which servers cut off: "..;x" is ".." for them.
   if (path.find_first_of("\\;") != path.npos) return false;

@@ -7,6 +7,7 @@
 namespace tenon::mcp {
 namespace {
 
+// For forms: '+' is a space, and a '%' without two digits stays.
 std::string percent_decoded(std::string_view text) {
   constexpr int kHex = 16;
   std::string out;
@@ -27,6 +28,7 @@ std::string percent_decoded(std::string_view text) {
 
 }  // namespace
 
+// Three bytes become four digits of 6 bits; missing bytes become '='.
 std::string base64(std::string_view bytes) {
   constexpr std::string_view kDigits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -44,6 +46,7 @@ std::string base64(std::string_view bytes) {
   return out;
 }
 
+// Without the '=' at the end, as PKCE wants it (RFC 7636, appendix A).
 std::string base64url(std::string_view bytes) {
   std::string out = base64(bytes);
   std::ranges::replace(out, '+', '-');

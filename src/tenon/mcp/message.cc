@@ -9,6 +9,10 @@
 #include "tenon/mcp/encoding.h"
 #include "tenon/mcp/transport.h"
 
+// Messages as servers write them, also badly. parse_message() accepts half a surrogate pair, which
+// a server writes that cuts a text within a character beyond U+FFFF. glance_at() finds the id and
+// the kind of a message that cannot be parsed, so that the call which it answers can fail at once.
+
 namespace tenon::mcp {
 namespace {
 
@@ -75,6 +79,8 @@ class Glancer {
       skip_space();
       if (!take(',')) break;
     }
+    // A message that breaks off may not have come to its result, but its id says that it is an
+    // answer.
     seen_.is_answer = !has_method_ && (has_outcome_ || (has_version_ && seen_.id));
     return seen_;
   }
@@ -140,6 +146,7 @@ class Glancer {
 Expected<json::Value> parse_message(std::string_view text) {
   constexpr json::ParseOptions kLimits{.max_depth = 128, .max_values = std::size_t{1} << 20};
   auto parsed = json::parse(text, kLimits);
+  // A limit that was reached is no matter of half pairs.
   if (parsed || parsed.error().code != Errc::invalid) return parsed;
   const std::string repaired = with_whole_pairs(text);
   if (repaired == text) return parsed;
@@ -158,6 +165,7 @@ std::optional<std::int64_t> own_id(const json::Value* id) {
   if (text == nullptr) return std::nullopt;
   const char* const end = text->data() + text->size();
   const auto read = std::from_chars(text->data(), end, number);
+  // "007" or "+7" is no number that we have written.
   const bool is_ours = read.ec == std::errc() && read.ptr == end && *text == std::to_string(number);
   return is_ours ? std::optional(number) : std::nullopt;
 }

@@ -8,10 +8,16 @@
 
 #include "tenon/http/client.h"
 
+// Reads the object `mcpServers` that many programs share (docs/mcp.md): a server has a command with
+// arguments, environment and folder, or a url with headers. Members that Tenon does not know are
+// left out and told (ServerConfig::ignored), because each program adds its own; members that it
+// knows must have the right type. Texts may have variables of the environment in them.
+
 namespace tenon::mcp {
 namespace {
 
-// `text` with its variables replaced. Nothing if one is not set; `missing` is then its name.
+// `text` with its variables replaced: "${HOME}/x", or "${PORT:-80}" with a value for a variable
+// that is not set. Nothing if one is not set; `missing` is then its name.
 std::optional<std::string> expanded(std::string_view text, std::string& missing) {
   std::string out;
   while (true) {
@@ -36,6 +42,7 @@ constexpr std::string_view kKnown[] = {"disabled",     "type",         "command"
                                        "env",          "cwd",          "url",           "headers",
                                        "includeTools", "excludeTools", "disabledTools", "oauth"};
 
+// These have no effect for a server with a url.
 constexpr std::string_view kOfCommands[] = {"args", "env", "cwd"};
 
 bool has_effect(std::string_view key, bool is_command) {
@@ -95,6 +102,7 @@ class Reader {
   void fail(Errc code, const std::string& what) {
     if (!fault_) fault_ = Error{code, "mcpServers." + server_.name + ": " + what};
   }
+  // Takes a string with its variables replaced. The error names the variable, not the text.
   void take(const json::Value& value, const std::string& key, std::string& out) {
     if (value.if_string() == nullptr) return fail(Errc::invalid, key + " must be a string");
     std::string missing;

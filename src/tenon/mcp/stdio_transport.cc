@@ -18,11 +18,20 @@
 #include "tenon/base/process.h"
 #include "tenon/mcp/transport.h"
 
+// Messages over the pipes of a program
+//
+// One line is one message. One thread waits for all pipes and for wake_ (step): send() only appends
+// to waiting_, so a program that does not read blocks no caller. Programs are not always exact:
+// they print lines that are no messages, which are left out up to a bound, or a message over
+// several lines, whose lines are kept in held_ until the brackets are closed (Nesting) or nothing
+// comes for kBetweenLines. A line that looks like an answer and cannot be parsed fails the call
+// that it answers, so that its caller does not wait in vain.
+
 namespace tenon::mcp {
 namespace {
 
-constexpr std::size_t kMaxErrorBytes = 8192;
-constexpr int kMaxStrayLines = 1000;  // between two messages
+constexpr std::size_t kMaxErrorBytes = 8192;  // the last bytes of standard error that are kept
+constexpr int kMaxStrayLines = 1000;          // between two messages
 // Stopping a program takes at most twice this time.
 constexpr std::chrono::milliseconds kGrace{300};
 // How long to wait for the next line of a message that is printed over several lines.
@@ -146,6 +155,8 @@ class StdioTransport final : public Transport {
     return written.has_value();
   }
 
+  // Cuts what has come into lines. A message of more than max_bytes_ ends the transport: its end
+  // could not be found again in what follows.
   std::string read_output() {
     const auto count = ::read(process_->output(), buffer_.data(), buffer_.size());
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return "";
@@ -184,6 +195,7 @@ class StdioTransport final : public Transport {
       stray_lines_ = 0;
       return handlers_.on_message(*std::move(message));
     }
+    // It begins as JSON: the first line of a message over several lines, or a broken message.
     if (line_[begin] == '{' || line_[begin] == '[') {
       hold_line();
       if (!held_.empty()) return;

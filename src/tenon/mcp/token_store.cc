@@ -18,6 +18,11 @@
 #include "tenon/json/members.h"
 #include "tenon/json/value.h"
 
+// The file has all grants: {"version": 1, "grants": {"https://host/mcp": {...}}}. It is read and
+// written whole. A new text is written beside it and renamed, so a reader without the lock sees the
+// old file or the new one; who changes it holds the lock of alone() between reading and writing, so
+// no change of another process is lost.
+
 namespace tenon::mcp {
 namespace {
 
@@ -53,6 +58,7 @@ Expected<json::Object> read_grants(const std::filesystem::path& file) {
   if (opened.get() < 0) return store_failed(file, "cannot read", errno);
   struct stat state{};
   if (::fstat(opened.get(), &state) != 0) return store_failed(file, "cannot read", errno);
+  // Checked on the open file, so that no other file can take its place in between.
   if ((state.st_mode & 077U) != 0 || state.st_uid != ::geteuid()) {
     return Unexpected(
         Error{Errc::unavailable, file.string() + " has logins, and others can read or change it: " +
@@ -141,6 +147,7 @@ Status TokenStore::alone(Clock::time_point deadline, const CancelToken& cancel,
   const auto lock = open_lock(file_);
   if (!lock) return Unexpected(lock.error());
   const Descriptor held(*lock);
+  // A blocking flock() could not be given up at the deadline.
   while (::flock(held.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) return store_failed(file_, "cannot lock", errno);
     if (Clock::now() >= deadline || cancel.is_cancelled()) {
