@@ -117,6 +117,7 @@ Prefix parse(std::string_view text) {
   return p;
 }
 
+// Whether a number may end behind this part.
 bool is_whole_number(Part part) {
   return part == Part::zero || part == Part::whole || part == Part::fraction ||
          part == Part::exponent;
@@ -129,6 +130,7 @@ bool is_digit(char c) {
 // The part after `c`, by the grammar of JSON numbers and of the notations allowed here; nothing if
 // `c` is refused.
 std::optional<Part> next_part(const Prefix& p, char c, bool with_exponents) {
+  // Only one digit other than zero before the point may have an exponent: 15e2 is written 1.5e3.
   const bool has_nonzero_digit = p.whole.size() == 1 && p.whole != "0";
   switch (p.part) {
     case Part::begin:
@@ -366,6 +368,8 @@ class OneNumberScanner final : public NumberScanner {
 
   // ---- Numbers that are left out ---------------------------------------------------------------
 
+  // Adds a number to those that are left out, in both notations: 1250 is the decimals "1250", and
+  // the digits "125" with the exponent 3 at their end. Zero has a sign in addition.
   [[nodiscard]] Roots without(Roots roots, const std::string& number) {
     if (is_empty_ || !contains(number)) return roots;
     const Decimal value = decimal_of(number);
@@ -426,6 +430,7 @@ class OneNumberScanner final : public NumberScanner {
         to.mantissas = trie_.here(at.mantissas, [&](NumberTrie::End exponent) {
           return to.exponent.leads_to(exponent, part == Part::e);
         });
+        // The exponent was only kept for the numbers that are left out.
         if (!is_near(to)) to.exponent = {};
         break;
     }
@@ -486,6 +491,7 @@ class OneNumberScanner final : public NumberScanner {
     Following& following = known[base];
     if (following.count > count) return true;
     if (following.is_all) return false;
+    // Counted up to a power of two, so that one more excluded number rarely counts anew.
     const std::uint64_t most = std::bit_ceil(count + 1);
     const Prefix p = parse(texts_[base]);
     following.count = &known == &decimals_after_ ? count_decimals(p, written_[base], most)
@@ -548,11 +554,15 @@ class OneNumberScanner final : public NumberScanner {
   // kDead if nothing can follow.
   Base intern(const std::string& text, Written written) {
     if (modulus_ != 0 && has_too_many_places(text)) return kDead;
+    // The key says what matters of a prefix, and prefixes with equal keys are one state. `shown` is
+    // the text that stands for all of them in later questions; where remainders matter it is a text
+    // that was read, since its digits have the remainder.
     std::string key = representative(text);
     const std::string shown = modulus_ == 0 ? key : text;
     if (modulus_ != 0) key += remainder_key(text);
     key += ' ' + std::to_string(written.digits) + ' ' + std::to_string(written.zeros);
     if (const auto known = base_ids_.find(key); known != base_ids_.end()) return known->second;
+    // Dead prefixes are never states, so every state can be completed.
     if (!is_live(shown, written)) return kDead;
     const auto base = static_cast<Base>(texts_.size());
     texts_.push_back(shown);
@@ -595,6 +605,7 @@ class OneNumberScanner final : public NumberScanner {
     for (const std::vector<std::string>* list : {&set_.multiples, &set_.no_multiples}) {
       for (const std::string& m : *list) scale_ = std::max(scale_, -decimal_of(m).exponent);
     }
+    // Without a step, every digit decides whether a number is a multiple.
     if (set_.multiples.empty() && !set_.no_multiples.empty()) merges_ = false;
     if (set_.multiples.empty() || set_.values) return;
     step_ = 1;
@@ -603,6 +614,7 @@ class OneNumberScanner final : public NumberScanner {
     }
     for (const std::string& m : set_.no_multiples) {
       no_steps_.push_back(units(decimal_of(m), scale_, false));
+      // Every multiple of the step is one of these, too.
       if (step_ % no_steps_.back() == 0) is_empty_ = true;
     }
     step_power_ = static_cast<std::int64_t>(step_.str().size()) - 1 - scale_;
@@ -750,6 +762,8 @@ class OneNumberScanner final : public NumberScanner {
     return result;
   }
 
+  // One prefix for all that are alike. With the bound 250, "31", "37" and "49" are "30": they are
+  // greater than 25, and how much greater does not matter.
   [[nodiscard]] std::string representative(const std::string& text) const {
     if (!merges_) return text;
     Prefix p = parse(text);
@@ -759,6 +773,7 @@ class OneNumberScanner final : public NumberScanner {
     if (p.whole.empty() || is_refused) return text;
     const std::string exponent(text.substr(std::min(text.find_first_of("eE"), text.size())));
     std::string digits = std::string(p.whole);
+    // Longer than every bound: only that it is longer matters.
     if (p.part == Part::whole && digits.size() > most_whole_ + 1) {
       digits.resize(std::max<std::size_t>(most_whole_ + 1, 2));
       p.whole = digits;
@@ -816,6 +831,7 @@ class OneNumberScanner final : public NumberScanner {
     const std::string* low_text = &from.text;
     bool low_open = from.is_open;
     bool high_open = to.is_open;
+    // Here and in `other`, because low and high may point to them.
     Decimal bound;
     Decimal other;
     if (set_.minimum) {
@@ -859,6 +875,8 @@ class OneNumberScanner final : public NumberScanner {
   [[nodiscard]] std::uint64_t count_multiples(const Decimal& low, bool low_open,
                                               const Decimal& high, bool high_open,
                                               std::uint64_t most) const {
+    // The first and the last multiple within the ends. An end between two units is rounded inwards,
+    // so it is no multiple and need not be moved.
     Integer from = ceiling_divided(units(low, scale_, true), step_) * step_;
     if (low_open && from == units(low, scale_, false)) from += step_;
     Integer to = units(high, scale_, false);
@@ -872,6 +890,7 @@ class OneNumberScanner final : public NumberScanner {
     for (std::size_t gap = 0; count < most && from <= to; from += step_) {
       const bool is_no_multiple =
           std::ranges::none_of(no_steps_, [&](const Integer& n) { return from % n == 0; });
+      // After so long a gap the search ends with the answer that there are enough.
       if (!is_no_multiple && ++gap > kMaxGap) return most;
       if (!is_no_multiple) continue;
       ++count;
@@ -976,6 +995,8 @@ class OneNumberScanner final : public NumberScanner {
     const auto exponent = -static_cast<std::int64_t>(p.fraction.size());
     const std::uint64_t fractions = most_fractions(p, written);
     if (fractions == 1) return count_one(p.negative, digits, exponent);
+    // The prefix as it stands, with a point and more places; then with one and more further digits
+    // before the point.
     std::uint64_t count =
         std::min(fractions, count_between(p.negative, digits, above, exponent, most));
     // Tries the largest number of further digits first, because large steps are met there.
@@ -1058,6 +1079,7 @@ class OneNumberScanner final : public NumberScanner {
     std::int64_t begun = 0;
     std::from_chars(p.exponent.data(), p.exponent.data() + p.exponent.size(), begun);
     std::int64_t width = 1;
+    // Behind the exponent "1" come 1, then 10 to 19, then 100 to 199.
     for (std::size_t used = p.exponent.size(); used <= kMaxExponentDigits; ++used, width *= 10) {
       for (std::int64_t m = begun * width; m < (begun + 1) * width && m <= kMostExponent; ++m) {
         if (fits(m, p.exponent_negative)) return true;
@@ -1172,6 +1194,8 @@ Status check_steps(const NumberSet& set) {
   return {};
 }
 
+// The exact count without no_multiples, and no less with them. Nothing: there are endlessly many,
+// or too many to count.
 std::optional<std::uint64_t> most_values(const NumberSet& set) {
   if (set.values) return set.values->size();
   if (!set.minimum || !set.maximum) return std::nullopt;

@@ -12,6 +12,8 @@ NumberTrie::NumberTrie() {
   ids_.emplace(entries_[kEmpty].fingerprint, kEmpty);
 }
 
+// Makes the nodes on the way to the text anew, from its end to its beginning, since a node is its
+// contents and never changes. All other nodes are shared with `set`.
 NumberTrie::Node NumberTrie::with(Node set, std::string_view text, End end) {
   std::vector<Node> way{set};
   for (const char symbol : text) way.push_back(after(way.back(), symbol));
@@ -33,6 +35,7 @@ NumberTrie::Node NumberTrie::with(Node set, std::string_view text, End end) {
   return below;
 }
 
+// Linear: a node has the ten digits, a point and a sign at most.
 NumberTrie::Node NumberTrie::after(Node set, char symbol) const {
   for (const auto& [at, below] : entries_[set].next) {
     if (at == symbol) return below;
@@ -40,6 +43,7 @@ NumberTrie::Node NumberTrie::after(Node set, char symbol) const {
   return kEmpty;
 }
 
+// For a point and for zeros behind one: 137 is also 137. and 137.0, so it is still left out there.
 NumberTrie::Node NumberTrie::after_or_here(Node set, char symbol) {
   const Node below = after(set, symbol);
   if (entries_[set].ends.empty()) return below;
@@ -48,6 +52,8 @@ NumberTrie::Node NumberTrie::after_or_here(Node set, char symbol) {
   return intern(entries_[below].next, std::move(ends));
 }
 
+// The node with this content, by a fingerprint of it. Those of the nodes below are part of it, so a
+// whole subtrie is compared at once.
 NumberTrie::Node NumberTrie::intern(Next next, std::vector<End> ends) {
   if (next.empty() && ends.empty()) return kEmpty;
   std::string described = std::to_string(ends.size());

@@ -48,6 +48,7 @@ bool ObjectNames::evaluates(NodeId id, std::string_view name) {
          });
 }
 
+// What propertyNames allows.
 Expr ObjectNames::language(const ObjectShape& shape) {
   std::vector<Expr> all{work_.any_text()};
   for (const Term names : shape.names) all.push_back(strings_.shape_language(names));
@@ -63,6 +64,8 @@ std::vector<std::string> ObjectNames::all_of(const ObjectShape& shape) {
   return {};
 }
 
+// A name that nothing can come with is listed too, with a term that no value fits: it is a declared
+// name all the same, and must not come as one of the others.
 std::vector<std::pair<std::string, Term>> ObjectNames::named(const ObjectShape& shape) {
   std::vector<std::string> names;  // in the order of the schema
   std::map<std::string, std::vector<Term>, std::less<>> terms;
@@ -78,6 +81,7 @@ std::vector<std::pair<std::string, Term>> ObjectNames::named(const ObjectShape& 
     if (is_wider) wider.push_back(id);
     for (const schema::Property& property : rules.properties) {
       std::vector<Term>& all = add(property.name);
+      // Wider rules are asked for each name below, together with their properties (member).
       if (!is_wider) all.push_back(terms_.node(property.node));
     }
   }
@@ -151,6 +155,8 @@ std::vector<OtherNames> ObjectNames::others(const ObjectShape& shape, bool& need
 
   const bool leaves_out_unsaid = declared_only_ && is_complete(shape, said);
   std::vector<OtherNames> result;
+  // Each set of patterns is a group: the names that match exactly these. Bit i of `matched` is
+  // pattern i.
   for (std::uint32_t matched = 0; matched < 1U << patterns.size(); ++matched) {
     const auto matches = [&](const std::string& pattern) {
       const auto index = std::ranges::lower_bound(patterns, pattern) - patterns.begin();
@@ -175,6 +181,7 @@ std::vector<OtherNames> ObjectNames::others(const ObjectShape& shape, bool& need
       });
       if (!is_evaluated) all.push_back(rest.value);
     }
+    // No rule says anything of these names (declared_only).
     if (all.empty() && leaves_out_unsaid) continue;
     const Term value = terms_.all_of(std::move(all));
     if (work_.error()) break;
@@ -219,6 +226,8 @@ std::vector<OtherNames> ObjectNames::less(OtherNames names, const std::vector<st
   if (std::ranges::all_of(known, [&](const auto& name) {
         return !strings_.holds(names.names, name) || strings_.goes_on(shape, name);
       })) {
+    // The language may keep the declared names: each is the beginning of a longer name
+    // (StringShapes::goes_on), so a scanner that only refuses them at their end has no dead end.
     names.but = known;
     return {std::move(names)};
   }

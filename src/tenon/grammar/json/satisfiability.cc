@@ -32,6 +32,7 @@ bool Satisfiability::of(Term term) {
   const ShapeWork::Level level(work_);
   if (!level || !work_.spend(1)) return true;
   if (const auto known = known_.find(term); known != known_.end()) return known->second;
+  // The question is asked within itself, as for a list whose items are such lists.
   if (const auto above = in_question_.find(term); above != in_question_.end()) {
     shapes_.assumptions.assume(above->second);
     return false;
@@ -45,6 +46,7 @@ bool Satisfiability::of(Term term) {
   const bool is_guess = result && assumptions.has_guessed;
   assumptions.has_guessed = is_guess || guessed_before;
   in_question_.erase(term);
+  // A yes that rests on something that was not checked is given, but not kept.
   if (is_guess) {
     assumed.forget();
   } else if (result || !assumed.is_below(depth)) {
@@ -92,6 +94,8 @@ std::uint64_t Satisfiability::most_items(const ArrayShape& shape) {
     if (const auto size = shapes_.values.finite_size(shape.items)) {
       most = std::min(most, *size);
     } else if (!shapes_.values.is_searching() && !shapes_.values.is_boundless(shape.items)) {
+      // Enough to know that `minItems` items can differ; that there are few values in all is found
+      // only if they are no more than this.
       const std::uint64_t wanted = std::clamp<std::uint64_t>(shape.length.least + 1, kFew, 1000);
       const ShapeValues::Samples& values =
           shapes_.values.of_items(shape.items, static_cast<std::size_t>(wanted));
@@ -158,6 +162,7 @@ bool Satisfiability::can_end(const ArrayShape& shape, std::uint64_t most, std::u
   std::uint64_t forced = 0;
   std::uint64_t possible = 0;
   const std::uint64_t uniform = std::max<std::uint64_t>(shape.prefix.size(), contained.from);
+  // Item by item only as far as the terms differ (uniform): what follows is arithmetic.
   for (;; ++count) {
     if (count >= shape.length.least && possible >= least_hits) return true;
     if (count >= most || !work_.spend(1)) return false;

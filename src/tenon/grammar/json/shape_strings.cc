@@ -53,6 +53,7 @@ std::size_t bytes_of(const std::vector<std::string>& words) {
   return bytes;
 }
 
+// `not: {enum: [...]}`, and what items that must differ leave of each other.
 bool is_all_but_some(const StringShape& shape) {
   return !shape.values && shape.language == ExprSet::kAnything && shape.length == Counts{};
 }
@@ -98,6 +99,7 @@ std::uint64_t missing_of(std::uint64_t least, std::uint64_t read) {
 
 }  // namespace
 
+// The automaton of a language, made once and asked in many ways.
 struct StringShapes::Automaton {
   Automaton(regex::ExprSet& exprs, regex::Expr language) : dfa(exprs, language), lengths(dfa) {}
 
@@ -126,6 +128,8 @@ Expr StringShapes::language(Term term) {
   return exprs_.both(work_.any_text(), language_of(shape(term)));
 }
 
+// An excluded word matters only if the language has it, so words are looked up after the language
+// and its lengths are settled.
 const StringShape& StringShapes::text(Term term) {
   const auto known = texts_.find(term);
   if (known != texts_.end()) return known->second;
@@ -141,6 +145,8 @@ const StringShape& StringShapes::text(Term term) {
     std::vector<std::string> excluded = std::exchange(shape.excluded, {});
     work_.spend(2 * excluded.size());
     std::erase_if(excluded, [&](const std::string& word) { return !holds(shape, word); });
+    // Every excluded word goes on to a longer text, so a scanner can leave them out at their ends.
+    // Otherwise a prefix of one may be a dead end, and the automaton must know the words.
     if (std::ranges::all_of(excluded, [&](const auto& word) { return goes_on(shape, word); })) {
       shape.excluded = std::move(excluded);
     } else {
@@ -156,6 +162,7 @@ const StringShape& StringShapes::shape(Term term) {
   const auto known = shapes_.find(term);
   if (known != shapes_.end()) return known->second;
   const ShapeWork::Level level(work_);
+  // After an error: no strings at all.
   StringShape shape = level ? compute(term) : StringShape{.values = {{}}};
   if (terms_.kind(term) == Terms::Kind::all_of) {  // others are at most as large as the schema
     bytes_of_words_ += 3 * bytes_of(shape.excluded);
@@ -238,6 +245,7 @@ StringShape StringShapes::rules_of(NodeId id) {
   return result;
 }
 
+// The values that all shapes of `by` hold. No automaton of the values is made.
 StringShape StringShapes::narrowed(std::vector<std::string> values,
                                    std::span<const StringShape> by) {
   for (const StringShape& shape : by) {
@@ -252,6 +260,8 @@ StringShape StringShapes::narrowed(std::vector<std::string> values,
   return {.values = std::move(values), .is_superset = is_superset};
 }
 
+// An intersection. One list makes the result a list; otherwise languages are intersected, lengths
+// too, and excluded words are joined.
 StringShape StringShapes::all_of(std::vector<StringShape> shapes) {
   work_.spend(kStepsPerWord * join_exclusions(shapes));
   const auto list =
@@ -273,6 +283,8 @@ StringShape StringShapes::all_of(std::vector<StringShape> shapes) {
   return result;
 }
 
+// A union. With one that has all texts but some words, it is all texts but the words that no other
+// shape has. Otherwise lengths and excluded words become part of the languages.
 StringShape StringShapes::any_of(std::vector<StringShape> shapes) {
   std::erase_if(shapes, [](const auto& s) { return s.values && s.values->empty(); });
   if (shapes.empty()) return {.values = {{}}};
@@ -309,6 +321,9 @@ StringShape StringShapes::any_of(std::vector<StringShape> shapes) {
   return {.language = exprs_.any_of(languages), .is_text = is_text, .is_superset = is_superset};
 }
 
+// The cheap cases first: lists become excluded words and the reverse, and a range of lengths
+// becomes the two beside it. Only then is an automaton complemented. A superset says nothing of its
+// complement: a text within it may be outside of the term too, so every text stays possible.
 StringShape StringShapes::negation(const StringShape& shape) {
   if (shape.is_superset) return {.is_superset = true};
   if (shape.values) return {.excluded = *shape.values};
@@ -323,6 +338,7 @@ StringShape StringShapes::negation(const StringShape& shape) {
   return {.language = exprs_.complement(language_of(shape))};
 }
 
+// Whether lengths can be asked beside the automaton, or it is too large for that.
 bool StringShapes::can_count(const StringShape& shape) {
   return automaton(shape.language)
       .lengths.is_live(regex::Dfa::kStart, shape.length.least, shape.length.most)
@@ -481,6 +497,8 @@ bool StringShapes::find_some(const StringShape& shape, std::size_t most, Fuel& f
     knows_lengths = shortest.has_value();
     return shortest ? *shortest : 0;
   };
+  // So many prefixes lead to so many different texts, of which the excluded ones do not count. What
+  // is beyond is dropped, the longest first.
   const std::size_t width = most + shape.excluded.size() + 1;
   bool is_all = true;
   std::set<Begun> open{{0, 0, "", regex::Dfa::kStart}};

@@ -251,6 +251,8 @@ bool ShapeValues::sample(Search& search, const ArrayShape& shape, std::size_t mo
     if (at >= most_items) return;
     const Term item = at < shape.prefix.size() ? shape.prefix[at] : shape.items;
     const std::vector<std::uint64_t> before = fitting;
+    // Each set of conditions that the item fits, bit i for contained[i], so that the counts are
+    // known.
     for (std::uint32_t fits = 0; fits < 1U << shape.contained.size(); ++fits) {
       std::vector<Term> all{item};
       bool is_possible = true;
@@ -330,6 +332,8 @@ bool ShapeValues::sample(Search& search, const ObjectShape& shape, std::size_t m
   json::Object members;
   const Numbered excluded(shape.excluded);
   work_.spend(shape.excluded.size());
+  // Entry by entry, each with every value or left out. Members that can no longer reach the counts
+  // end the way.
   const std::function<void(std::size_t)> go_on = [&](std::size_t at) {
     if (is_stopped || !work_.spend(1) || !search.fuel.burn()) {
       is_stopped = true;
@@ -575,6 +579,7 @@ bool can_choose(const std::vector<std::vector<std::size_t>>& lists,
   constexpr std::size_t kNone = ~std::size_t{0};
   std::vector<std::size_t> chosen_by(is_taken.size(), kNone);
   std::vector<bool> tried;
+  // An augmenting path: takes a free value, or one whose list finds another.
   const std::function<bool(std::size_t)> find = [&](std::size_t list) {
     for (const std::size_t value : lists[list]) {
       ++steps;

@@ -49,6 +49,7 @@ std::optional<std::string> key_of(const json::Value& value) {
 std::optional<std::vector<std::string>> words_of(std::string_view pattern) {
   if (!pattern.starts_with('^') || !pattern.ends_with('$')) return std::nullopt;
   pattern = pattern.substr(1, pattern.size() - 2);
+  // "(a)(b)" begins and ends so too; its inner brackets are then signs of a pattern.
   const bool is_group = pattern.starts_with('(') && pattern.ends_with(')');
   if (is_group) {
     pattern = pattern.substr(1, pattern.size() - 2);
@@ -154,6 +155,8 @@ const Terms::Keys* Terms::keys_of(NodeId id) {
   return keys ? &*keys : nullptr;
 }
 
+// Adds what the node and its allOf say. What is not looked at (a limit, anyOf, not) only leaves
+// fewer facts, so the facts stay true.
 void Terms::collect(NodeId id, int depth, int& visits, Facts& facts) {
   if (++visits > kMaxVisits) return;
   const schema::Node& node = schema_->node(id);
@@ -190,6 +193,8 @@ bool Terms::are_disjoint(const Keys& a, const Keys& b) {
          });
 }
 
+// False: they may overlap. Objects are disjoint if both require a member whose lists have no value
+// in common, such as {"type": "circle"} and {"type": "square"}.
 bool Terms::are_disjoint(const Facts& a, const Facts& b) {
   const Types both = a.types & b.types;
   if (both.empty()) return true;
@@ -215,6 +220,8 @@ bool Terms::are_all_disjoint(std::vector<const Keys*> lists) {
   return std::ranges::adjacent_find(all) == all.end();
 }
 
+// The same for many branches at once, in n log n instead of n * n comparisons: all branches list
+// values, or all are objects with one member that tells them apart.
 bool Terms::are_all_disjoint(const std::vector<Facts>& branches) {
   std::vector<const Keys*> lists;
   lists.reserve(branches.size());
@@ -272,6 +279,7 @@ bool Terms::evaluates(NodeId id) const {
 
 Term Terms::intern(const Entry& entry, std::uint64_t what, std::vector<Term> parts) {
   const auto id = static_cast<Term>(entries_.size());
+  // There are eight kinds. `what` tells nodes and values apart, which have no parts.
   const std::uint64_t head = what << 3U | static_cast<std::uint64_t>(entry.kind);
   const auto [place, is_new] = ids_.try_emplace({head, std::move(parts)}, id);
   if (is_new) {
@@ -302,11 +310,14 @@ Term Terms::any_of(std::vector<Term> parts) {
   return combine(Kind::any_of, std::move(parts));
 }
 
+// A canonical form, so that equal sets mostly have equal numbers: flat, sorted, without neutral
+// parts. A part beside its negation decides the whole.
 Term Terms::combine(Kind kind, std::vector<Term> parts) {
   const Term neutral = kind == Kind::all_of ? kAnything : kNothing;
   const Term absorbing = kind == Kind::all_of ? kNothing : kAnything;
   std::vector<Term> flat = std::move(parts);
   for (std::size_t i = 0, given = flat.size(); i < given; ++i) {
+    // One level is enough: the parts of a combination are flat already.
     if (entries_[flat[i]].kind != kind) continue;
     const auto inner = parts_of(std::exchange(flat[i], neutral));
     flat.insert(flat.end(), inner.begin(), inner.end());
@@ -395,6 +406,7 @@ Term Terms::any_of_evaluating(NodeId id) {
     steps_ += static_cast<std::uint64_t>(visits);
     const bool branch_evaluates = evaluates(ids[i]);
     const std::size_t before = sets.size();
+    // A branch that evaluates nothing changes nothing beside others, so it makes no larger sets.
     sets.push_back({{i}, branch_evaluates});
     for (std::size_t set = 0; set < before && branch_evaluates; ++set) {
       if (!sets[set].evaluates) continue;
