@@ -6,6 +6,11 @@
 #include <string>
 #include <vector>
 
+// A request is read sentence by sentence, in lower case. A sentence that wants a call as text
+// (is_to_show_calls), or asks to write something about tools (is_of_tools, asks_to_write), decides
+// at once. The lists are words of requests for which JSON in the answer was meant as text. A
+// request without such words is for calls.
+
 namespace tenon::format {
 namespace {
 
@@ -77,6 +82,8 @@ bool asks_to_write(std::string_view sentence) {
   return std::ranges::find(kVerbs, first) != std::end(kVerbs);
 }
 
+// The sentence is about tools or programs: a call in the answer may be the work or may be an
+// example.
 bool is_of_tools(std::string_view sentence, bool names_tool) {
   if (has_any(sentence, {"tool call*", "tool-call*", "function call*", "function-call*"})) {
     return true;
@@ -97,6 +104,7 @@ bool is_of_tools(std::string_view sentence, bool names_tool) {
                             "what does", "what is",   "arguments",  "difference"});
 }
 
+// The sentence wants a call as text, or wants that none is made.
 bool is_to_show_calls(std::string_view sentence, bool names_tool) {
   if (has_any(sentence, {"tool call*", "tool-call*", "function call*", "function-call*"}) &&
       has_any(sentence, {"example*", "look", "looks", "like", "show", "what", "how", "is this",
@@ -166,6 +174,7 @@ Asked asked_for(std::string_view request, std::span<const std::string> tools) {
   for (const std::string& tool : tools) {
     std::string name = lowered(tool);
     // A tool's name that is also an ordinary word may be meant as that word.
+    // "get_weather" and "getWeather" are names, "search" may be the verb.
     const bool is_name = name.find_first_of("_.-") != name.npos ||
                          std::ranges::any_of(tool, [](char c) { return c >= 'A' && c <= 'Z'; });
     if (is_name) names.push_back(std::move(name));

@@ -5,6 +5,10 @@
 
 #include "tenon/format/space.h"
 
+// A state machine over the bytes of a tag behind its name: gap, name, equals sign, value, gap.
+// begin_value() finds the attribute of that name in the definition; values of other attributes are
+// read and dropped.
+
 namespace tenon::format {
 namespace {
 
@@ -48,6 +52,7 @@ void AttributeReader::step(char byte) {
       }
       place_ = Place::behind_name;
       [[fallthrough]];
+    // White space may stand around the equals sign.
     case Place::behind_name:
       if (is_space(byte)) return;
       if (byte == '=') {
@@ -66,6 +71,7 @@ void AttributeReader::step(char byte) {
       }
       place_ = Place::plain;
       [[fallthrough]];
+    // Without quotes a value ends at white space or where the tag's end begins.
     case Place::plain:
       if (is_space(byte) || byte == head_->text.front()) {
         // `<invoke name=f/>`: the slash belongs to the tag.
@@ -102,6 +108,7 @@ void AttributeReader::step_gap(char byte) {
     if (++matched_ == end.size()) status_ = Status::done;
     return;
   }
+  // The tag's end has begun, and nothing else may come within it.
   if (matched_ > 0 || closes_itself_) return fail();
   if (is_space(byte)) {
     has_space_ = true;
@@ -123,6 +130,7 @@ void AttributeReader::begin_value() {
 }
 
 void AttributeReader::end_value() {
+  // The first value of a name counts. The first value that is not needed is kept in ignored_.
   bool is_of_use = false;
   if (attribute_ != nullptr) {
     const auto at = static_cast<std::size_t>(attribute_ - head_->attributes.data());

@@ -9,6 +9,8 @@ Automaton::Automaton(const std::vector<std::string>& literals) {
   assert(literals.size() <= LiteralSet::kMax);
   for (const std::string& literal : literals) {
     for (const char c : literal) {
+      // Bytes that are in no literal share class 0, so the table has a column for each byte that
+      // occurs and not 256.
       std::uint8_t& klass = class_of_[static_cast<unsigned char>(c)];
       if (klass == 0) klass = static_cast<std::uint8_t>(class_count_++);
     }
@@ -22,6 +24,7 @@ Automaton::Automaton(const std::vector<std::string>& literals) {
     return static_cast<Node>(depth_.size() - 1);
   };
   add_node(kRoot, 0, 0);
+  // First the trie of all literals, then (below) the edges that fall back to shorter suffixes.
   for (std::size_t id = 0; id < literals.size(); ++id) {
     Node node = kRoot;
     for (const char c : literals[id]) {
@@ -39,6 +42,8 @@ Automaton::Automaton(const std::vector<std::string>& literals) {
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<Node>(i);
   std::stable_sort(order.begin(), order.end(),
                    [this](Node a, Node b) { return depth_[a] < depth_[b]; });
+  // fail[n]: the node of the longest proper suffix of n's bytes that begins a literal. With the
+  // fallback edges written into next_, reading takes one step for each byte.
   std::vector<Node> fail(depth_.size(), kRoot);
   for (const Node node : order) {
     if (node != kRoot) ends_[node] |= ends_[fail[node]];

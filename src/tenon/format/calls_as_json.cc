@@ -31,6 +31,7 @@ bool has_reference(const Value& schema) {
          });
 }
 
+// `strict: false` allows any object; a tool without parameters takes no arguments.
 Value arguments_of(const message::Tool& tool) {
   if (tool.strict == false) return json::Object{{"type", "object"}};
   if (!tool.parameters.is_null()) return tool.parameters;
@@ -38,6 +39,7 @@ Value arguments_of(const message::Tool& tool) {
       {"type", "object"}, {"properties", json::Object{}}, {"additionalProperties", false}};
 }
 
+// An object schema with exactly these members, all required.
 Value object_of(std::initializer_list<json::Member> members) {
   json::Object properties;
   json::Array required;
@@ -74,6 +76,7 @@ std::optional<CallsAsJson> calls_as_json(const Format& format,
   if (!is_text) return std::nullopt;
   json::Array ways;
   for (const message::Tool* tool : tools) {
+    // A reference would lead to another place once the schema is part of a larger one.
     if (tool->grammar || has_reference(tool->parameters)) return std::nullopt;
     ways.push_back(call_of(*tool, syntax.object));
   }

@@ -13,8 +13,6 @@
 #include "tenon/format/space.h"
 #include "tenon/json/value.h"
 
-namespace tenon::format {
-namespace {
 // Compiles a definition (TOML, docs/formats.md) to the tables of definition.h, in three steps.
 //
 // First the keys are read: TableReader reads one table, keeps the first error with its place, and
@@ -32,11 +30,15 @@ namespace {
 // meant. So nested_markers() looks for such pairs, and at last example calls are written and read
 // back (why_unreadable).
 
+namespace tenon::format {
+namespace {
+
 constexpr std::size_t kMaxLiterals = 64;  // in a definition
 // Together with the forms of other formats.
 constexpr std::size_t kMaxLinked = LiteralSet::kMax - 1;
+// Bytes from which on a marker is taken not to occur in text by chance.
 constexpr std::size_t kStrongSize = 4;
-constexpr std::size_t kMaxQuote = 64;
+constexpr std::size_t kMaxQuote = 64;  // bytes of string_quote
 // The length of a marker. The automaton can number twice that, for all literals together.
 constexpr std::size_t kMaxMarker = 256;
 // The length of a list. Definitions also come from models' own files, and linking compares all
@@ -177,6 +179,8 @@ class TableReader {
   bool misses_key_ = false;  // the error is about a missing key
 };
 
+// The slots that a definition may name. `again` and `attributes` are not among them: name_again()
+// and with_attributes() make them.
 struct SlotName {
   std::string_view name;
   Piece::Kind kind;
@@ -197,6 +201,8 @@ bool is_slot(const Piece& piece) {
 
 /// Splits `text` into literals, runs of white space and `${slot}`s; `$$` is a dollar sign. If a
 /// slot does not exist, returns nothing and sets `why`.
+/// "<tool>\n${name}" gives a literal, white space and a slot. `$_` is a space that must come, as
+/// part of a literal.
 std::optional<Pattern> parse_pattern(std::string_view text, std::string& why) {
   Pattern pattern;
   const auto add = [&pattern](Piece::Kind kind, std::string_view bytes) {
@@ -563,6 +569,8 @@ void check_names(TableReader& table, const FormatInfo& info) {
 }
 
 /// The text of the literals of `pattern`, without the slots.
+/// A slot becomes a null byte, so that the texts around it do not join to a marker that is not
+/// there.
 std::string text_of(const Pattern& pattern) {
   std::string text;
   for (const Piece& piece : pattern) text += is_slot(piece) ? std::string(1, '\0') : piece.text;
@@ -674,7 +682,8 @@ bool reads_alike(const Syntax& a, const Syntax& b) {
   return parts(a) == parts(b);
 }
 
-/// True if the first syntax is a head followed by arguments.
+// "<|channel|>${word:commentary} to=functions.${name} <|constrain|>json<|message|>${arguments}":
+// the head holds recipient and name, and its end comes before the arguments.
 bool has_head(const Format& format) {
   if (format.syntaxes.empty()) return false;
   const Pattern& call = format.syntaxes.front().call;
@@ -725,6 +734,7 @@ void read_definition(TableReader& table, Format& format) {
   table.table("head", [&format](TableReader& head) { read_head(head, format.head); });
   table.read_marker("prompt_end", format.prompt_end);
   table.tables("syntax", [&format, tables = std::size_t{0}](TableReader& syntax) mutable {
+    // With `each = ["a", "b"]` the table becomes two syntaxes, which keep the number of the table.
     std::vector<std::string> each;
     syntax.read("each", each);
     const bool is_one = !syntax.has("each");
@@ -802,6 +812,8 @@ std::string attribute_name(const Piece& piece) {
 Pattern with_attributes(const Pattern& pattern) {
   Pattern read;
   for (std::size_t i = 0; i < pattern.size(); ++i) {
+    // ` name="${key}">` is white space, `name="`, the slot, `">`: four pieces for each attribute.
+    // The last one holds the tag's end behind its quote.
     Piece head{Piece::Kind::attributes, {}, {}};
     std::size_t at = i;
     while (at + 3 < pattern.size() && pattern[at].kind == Piece::Kind::space) {
@@ -888,6 +900,8 @@ class Linker {
       start.literals = set_of({"{"});
     } else {
       start.literals = set_of({pattern.front().text});
+      // "<tool_call>" and "\n<tool_call>": the white space belongs to the marker if it comes, and
+      // is not content then.
       if (!space.empty()) start.literals |= set_of({space + pattern.front().text});
       pattern.erase(pattern.begin());
     }
@@ -955,6 +969,7 @@ void split_shared_openers(std::vector<Syntax>& syntaxes) {
 // The last opener or closer in the prompt decides; without one, the format says where its
 // models begin.
 bool starts_in_reasoning(const Format& format, std::string_view prompt_tail) {
+  // nullopt is less than any place, so a prompt with an opener alone has opened it.
   std::optional<std::size_t> opened;
   std::optional<std::size_t> closed;
   const auto last_of = [&](const std::vector<std::string>& markers,
@@ -977,6 +992,7 @@ namespace {
 std::optional<std::pair<std::string, std::string>> nested_markers(const Format& format) {
   for (const std::string& inner : format.literals) {
     for (const std::string& outer : format.literals) {
+      // Strictly inside: neither the beginning nor the end of the longer marker.
       const std::size_t at = outer.find(inner, 1);
       if (inner.size() >= kStrongSize && at != std::string::npos &&
           at + inner.size() < outer.size()) {
@@ -1026,6 +1042,9 @@ std::string text_of(Pattern::const_iterator from, Pattern::const_iterator to) {
 }
 
 /// See Syntax::value_breaks, Syntax::call_ends and Syntax::call_breaks.
+/// For `<tool_call>\n<function=${name}>\n${parameters}</function>\n</tool_call>` with the separator
+/// "\n" the value_breaks are "</function>\n</tool_call>", "</tool_call>\n<tool_call>" and
+/// "</tool_call><tool_call>", and the call_ends "</function>" and "</tool_call>".
 void link_breaks(const Format& format, Syntax& syntax) {
   syntax.value_breaks.clear();
   syntax.call_ends.clear();
@@ -1037,6 +1056,7 @@ void link_breaks(const Format& format, Syntax& syntax) {
     return piece.kind == Piece::Kind::literal;
   });
   std::vector<std::string> followers;  // of the whole call
+  // Each follower counts with its white space and without it.
   const auto add = [&followers](const std::string& text) {
     for (const std::string& way : {text, std::string(trimmed(text))}) {
       const bool is_new = !way.empty() && std::ranges::find(followers, way) == followers.end();
@@ -1142,6 +1162,7 @@ std::optional<LinkError> link(Format& format, std::size_t max_literals) {
     format.head.between = linker.set_of({piece.text});
     format.drops |= format.head.between;
   }
+  // A marker that also ends a call or a section is no end of the turn: more calls may follow it.
   format.ends = linker.set_of(format.stop);
   for (const Syntax& syntax : format.syntaxes) {
     for (const std::vector<Mark>* marks : {&syntax.call_tail, &syntax.close_marks}) {
@@ -1180,6 +1201,7 @@ std::optional<LinkError> link(Format& format, std::size_t max_literals) {
 }
 
 /// The place of the first string in `value` that contains `text`.
+/// Depth first, so the error names the line where the marker is written.
 std::optional<toml::Position> place_in(const toml::Value& value, std::string_view text) {
   if (const std::string* const found = value.if_string()) {
     return found->find(text) != std::string::npos ? std::optional(value.position()) : std::nullopt;
@@ -1267,6 +1289,7 @@ Expected<std::shared_ptr<const Format>> compile(const toml::Document& document,
                    "needs calls that begin with a marker of 4 bytes or more: a shorter one is text "
                    "in reasoning");
   }
+  // Last, because it needs the whole tables: each way to write calls is written and read back.
   for (const auto* const ways : {&format->syntaxes, &format->forms}) {
     for (const Syntax& syntax : *ways) {
       const auto why = why_unreadable(*format, syntax);

@@ -13,6 +13,11 @@
 #include "tenon/json/value.h"
 #include "tenon/message/event.h"
 
+// detect() asks in the order of detect.h, the surest sign first. A format is tried by its parser on
+// turns that the model's own template has written (judge): a format that reads them back is right,
+// whatever it is called. Several may be; then the readings are compared (Candidate::is_better), and
+// at last what each would write itself.
+
 namespace tenon::format {
 namespace {
 
@@ -137,6 +142,7 @@ std::optional<Candidate> candidate(std::shared_ptr<const Format> format,
   Candidate found{.format = std::move(format)};
   for (const CallSample& sample : samples) {
     found.readings.push_back(read(found.format, sample));
+    // The first sample has one call and must be read; the others only compare formats.
     if (!found.readings.front().is_right) return std::nullopt;
   }
   const CallSample& last = samples.back();
@@ -174,6 +180,7 @@ class Detective {
                         quoted_line(clues_.samples.front().text)};
   }
 
+  // The model's makers say so, but a template that writes another form is the better witness.
   Detection by_response_template() const {
     if (clues_.imported == nullptr) return {};
     if (!clues_.samples.empty() && !read(clues_.imported, clues_.samples.front()).is_right) {
@@ -212,6 +219,8 @@ class Detective {
     return best;
   }
 
+  // A separate template says that the model knows tools, and not how it calls them. A definition
+  // asks for that case with `tool_template`.
   Detection by_tool_template() const {
     if (!clues_.has_tool_template) return {};
     for (const auto& format : all()) {

@@ -6,6 +6,7 @@
 
 namespace tenon::format {
 
+// One pass from left to right, so "&amp;lt;" becomes "&lt;" and not "<".
 std::string without_entities(std::string_view text) {
   constexpr std::array<std::pair<std::string_view, char>, 5> kEntities = {
       {{"&amp;", '&'}, {"&quot;", '"'}, {"&lt;", '<'}, {"&gt;", '>'}, {"&apos;", '\''}}};
@@ -20,6 +21,7 @@ std::string without_entities(std::string_view text) {
   return plain;
 }
 
+// Only what would be misread between double quotes.
 std::string with_entities(std::string_view text) {
   std::string escaped;
   for (const char byte : text) {

@@ -57,6 +57,7 @@ bool Fence::fits_opener(char byte) {
          std::string_view("_+-.#").find(byte) != std::string_view::npos;
 }
 
+// Behind the call: white space, then as many ticks as opened the fence, then the line's end.
 Fence::Reading Fence::step_behind_call(char byte) {
   const bool is_whole = ticks_ == opened_;
   if (is_whole && ends_line(byte)) {
@@ -72,11 +73,13 @@ Fence::Reading Fence::step_behind_call(char byte) {
 }
 
 std::string Fence::at_call(bool may_be_inside) {
+  // Another call in the same fence, with only white space before it.
   if (is_around_calls() && trimmed(held_).empty()) {
     held_.clear();
     return {};
   }
   if (may_be_inside && !is_around_calls() && ticks_ >= kFewestTicks) {
+    // The line becomes a marker. It is kept, because text behind the call would make it text again.
     opener_ = std::exchange(held_, {});
     opened_ = std::exchange(ticks_, 0);
     return {};

@@ -11,6 +11,8 @@
 namespace tenon::format {
 namespace {
 
+// Parsed here only to refuse what is wrong with a good message; the grammar compiles the pattern
+// itself.
 Expected<grammar::Rules> read_regex(const std::string& source) {
   Budget budget("regex", {.max_steps = 10'000'000, .max_bytes = 64 << 20});
   const auto parsed = regex::parse(source, regex::Dialect::fancy_regex, budget);
@@ -20,6 +22,7 @@ Expected<grammar::Rules> read_regex(const std::string& source) {
   return rules;
 }
 
+// ["yes", "no"] allows exactly one of these texts.
 Expected<grammar::Rules> read_choice(const std::string& source) {
   const auto list = json::parse(source);
   if (!list) return Unexpected(list.error());
@@ -58,6 +61,8 @@ Expected<grammar::Rules> read_text_grammar(const message::TextGrammar& grammar) 
 Expected<grammar::Rules> read_input_grammar(const message::TextGrammar& grammar) {
   auto rules = read_text_grammar(grammar);
   if (!rules) return rules;
+  // Spelled once into rules that are thrown away, so that a grammar that cannot be part of a call
+  // is refused here.
   grammar::Rules copy;
   const auto root = grammar::add_spelled(copy, *rules, grammar::Spelling::plain);
   if (!root) return Unexpected(root.error());

@@ -8,9 +8,6 @@
 #include "tenon/format/space.h"
 #include "tenon/json/value.h"
 
-namespace tenon::format {
-namespace {
-
 // Copies one JSON value byte by byte and repairs what models often get wrong. It is a state
 // machine: step() handles a byte by state_ and returns whether it was used, and copy_string() is
 // the fast loop for the inside of strings. is_object_ and is_set_ are stacks of bits for the open
@@ -28,6 +25,11 @@ namespace {
 // Quotes that a typesetter would use (curly_) are read as the string's own where a value or a key
 // begins with one. A brace that comes twice is one (is_doubled_), and Python's `dict(a=1)` is an
 // object (step_constructor).
+
+namespace tenon::format {
+namespace {
+
+// Bytes of white space that are held, behind a comma or behind a quote that may end a string.
 constexpr std::size_t kMaxJsonSpace = 64;
 constexpr std::size_t kMaxNumber = 512;  // for members; up to here a number may turn out to be text
 // For Python; up to here a brace may turn out to begin a set.
@@ -56,6 +58,7 @@ struct Word {
   std::string_view written;
   std::string_view json;
 };
+// No two begin with the same letter, so begin_value() knows the word by its first byte.
 constexpr Word kWords[] = {{"true", "true"}, {"false", "false"}, {"null", "null"},
                            {"True", "true"}, {"False", "false"}, {"None", "null"}};
 
@@ -73,10 +76,12 @@ bool is_number(std::string_view text) {
   return value && value->if_number() != nullptr;
 }
 
+// Text between members without quotes that is no string: a number or a word.
 bool is_bare_value(std::string_view text) {
   return is_number(trimmed(text)) || word_of(trimmed(text)) != nullptr;
 }
 
+// "-", "1." and "1e" begin numbers: with one more digit they are numbers.
 bool begins_number(std::string_view text) {
   return is_number(text) || is_number(std::string(text) + '0');
 }
@@ -255,6 +260,7 @@ std::size_t JsonFilter::copy_string(std::string_view bytes, std::string& copy) {
   if (plain > 0) is_fresh_ = false;
   if (plain == bytes.size()) return plain;
   const auto byte = static_cast<unsigned char>(bytes[plain]);
+  // Only a quote directly behind the first one can make an empty string, or three quotes.
   if (byte != static_cast<unsigned char>(quote_)) is_fresh_ = false;
   if (may_end_by_own(byte)) {
     state_ = State::own_end;
@@ -264,6 +270,7 @@ std::size_t JsonFilter::copy_string(std::string_view bytes, std::string& copy) {
     matched_ = 1;
   } else if (byte == '"' && quote_ != '"') {
     copy += "\\\"";
+    // Whether this quote ends the string is decided by the byte after it (step_closing).
   } else if (byte == static_cast<unsigned char>(quote_) && ends_by_follower()) {
     state_ = State::closing;
     matched_ = 1;
@@ -375,6 +382,8 @@ bool JsonFilter::step_curly_end(unsigned char byte, std::string& copy) {
   return true;
 }
 
+// A key is followed by its colon, a value by what follows values. Behind a string in other quotes
+// than the format's own a second closing quote is a slip, which step_after() drops.
 void JsonFilter::end_string() {
   is_behind_string_ = is_bare() && state_ != State::raw && !is_key_;
   if (is_key_) {
@@ -387,6 +396,7 @@ void JsonFilter::end_string() {
 // After `matched_` quotes, all of which are needed to end the string, and space.
 bool JsonFilter::step_closing(unsigned char byte, std::string& copy) {
   const bool is_quote = byte == static_cast<unsigned char>(quote_) && comma_space_.empty();
+  // The third quote in a row, at the beginning: the string has Python's triple quotes.
   if (is_quote && is_fresh_ && is_python()) {
     is_fresh_ = false;
     is_triple_ = true;
@@ -403,6 +413,7 @@ bool JsonFilter::step_closing(unsigned char byte, std::string& copy) {
     comma_space_ += static_cast<char>(byte);
     return true;
   }
+  // 'x' "y" is one string in Python, "xy": the copy goes on in the same JSON string.
   const bool is_next_string = byte == '"' || byte == '\'';
   if (is_whole && is_next_string && !is_bare() && !has_stray_ &&
       !comma_space_.empty()) {  // together they are one
@@ -420,6 +431,8 @@ bool JsonFilter::step_closing(unsigned char byte, std::string& copy) {
     end_closing(copy);
     return step(byte, copy);
   }
+  // The quote was text: a='sed -n '1,5p' f' has one before 1 and one before the space. It is copied
+  // with the space behind it, escaped if it is JSON's own quote.
   repaired_ = repaired_ || !is_triple_;
   has_stray_ = true;
   if (closed_by_ != 0) {
@@ -459,6 +472,7 @@ void JsonFilter::settle_brace(unsigned char byte, std::string& copy) {
       state_ == State::closing ? matched_ == (is_triple_ ? kTriple : 1) : is_key || may_end_plain();
   if (!may_end) return;
   if (state_ == State::number && !end_held_number(held_)) return;
+  // {1: 2}: what was read as an item is a key, and gets quotes where it stands in held_.
   if (byte == ':' && !is_key) {
     const std::size_t begin = held_.find_first_not_of(kSpace);
     held_.insert(begin, 1, '"').insert(held_.find_last_not_of(kSpace) + 1, 1, '"');
@@ -627,8 +641,11 @@ bool JsonFilter::step(unsigned char byte, std::string& copy) {
   return false;
 }
 
+// The first byte of a value or a key, which decides the state that reads the rest. What begins
+// nothing ends the reading, except for members, where it begins a text without quotes.
 bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
   const bool wants_key = state_ == State::first_key || state_ == State::key;
+  // In Python's call and in dict(...) a name comes where JSON has a key; in {...} a string does.
   const bool wants_keyword = wants_key && is_python() && (depth_ == 1 || is_set(is_call_));
   if (state_ == State::first_key && byte == '{' && may_double()) {
     set(is_doubled_);
@@ -652,6 +669,7 @@ bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
   const bool is_tick = byte == '`' && is_bare() && !wants_key;
   const bool is_single = (byte == '\'' && may_be_single) || is_tick;
   const bool is_quote = byte == '"' || is_single;
+  // An empty container, or a comma before the bracket, which is dropped.
   if ((byte == '}' && wants_key) ||
       (byte == ']' && (state_ == State::first_item || (state_ == State::value && has_comma_)))) {
     if (has_comma_ && !is_python()) repaired_ = true;
@@ -704,6 +722,7 @@ bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
     status_ = Status::bad;
     return false;
   }
+  // Signs, digits and quotes are below 'A', so from there on only words and brackets are left.
   if (!is_quote && byte >= 'A' && byte != '[' &&
       byte != '{') {  // a word, which is held until it is complete
     state_ = State::word;
@@ -712,6 +731,7 @@ bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
     for (word_ = 0; static_cast<unsigned char>(kWords[word_].written.front()) != byte;) ++word_;
     return true;
   }
+  // Held until its delimiter: "12 pieces" is no number, and what was copied cannot be taken back.
   if (is_number_begun && !wants_key && !is_bare()) {
     number_.assign(1, static_cast<char>(byte));
     state_ = State::number;
@@ -735,6 +755,7 @@ bool JsonFilter::begin_value(unsigned char byte, std::string& copy) {
   }
   push(byte == '{');
   state_ = byte == '{' ? State::first_key : State::first_item;
+  // Python's brace is held until its first element shows a set or an object (settle_brace).
   holds_brace_ = is_python() && byte == '{';
   if (!holds_brace_) copy += static_cast<char>(byte);
   return true;
@@ -759,6 +780,7 @@ bool JsonFilter::step_prefix(unsigned char byte, std::string& copy) {
     is_raw_ = number_.find_first_of("rR") != std::string::npos;
     return true;
   }
+  // At most two letters, as in rb"...".
   if (number_.size() > 1 ||
       std::string_view("rRbBfF").find(static_cast<char>(byte)) == std::string_view::npos) {
     status_ = Status::bad;
@@ -800,6 +822,8 @@ bool JsonFilter::step_wrapped(unsigned char byte, std::string& copy) {
     return false;
   }
   flush_comma(copy);
+  // A level of its own for the parenthesis: dict(a=1) is copied as an object, but list([1]) only as
+  // its value, with nothing for the brackets around it (is_wrap_).
   push(is_dict && !is_value);
   set(is_value ? is_wrap_ : is_call_);
   state_ = is_value ? State::value : State::first_key;
@@ -859,6 +883,7 @@ bool JsonFilter::step_held_number(unsigned char byte, std::string& copy) {
     end_held_number(copy);
     return false;
   }
+  // White space after the number is held with it; behind it only a delimiter may come.
   const bool ends_before = is_space(number_.back());
   if (is_blank ? !ends_before && !held_number() : !goes_on || ends_before) {
     status_ = Status::bad;
@@ -1195,6 +1220,7 @@ bool JsonFilter::step_word(unsigned char byte, std::string& copy) {
   }
   if (byte != static_cast<unsigned char>(word.written[matched_])) {
     if (is_bare()) return begin_bare_text(word.written.substr(0, matched_), byte, copy);
+    // f"..." and tuple(...) begin like the words false and true.
     const bool is_f = matched_ == 1 && (word.written[0] == 'f' || word.written[0] == 'F');
     if (is_python() && is_f && (byte == '"' || byte == '\'' || byte == 'r' || byte == 'R')) {
       number_.assign(1, word.written[0]);
@@ -1424,6 +1450,7 @@ void JsonFilter::end_value() {
 void JsonFilter::finish(std::string& copy) {
   if (status_ == Status::done) return;
   if (holds_brace_) open_brace(is_set_held(), copy);
+  // At the top level only the end of the text ends a number.
   if (depth_ == 0 && (state_ == State::zero || state_ == State::integer ||
                       state_ == State::fraction || state_ == State::exponent_digits)) {
     end_value();
@@ -1608,12 +1635,14 @@ std::optional<std::string> whole_json(std::string_view text, JsonFilter::Numbers
 std::optional<std::string> whole_python(std::string_view text) {
   JsonFilter filter(JsonFilter::Want::keywords);
   std::string json;
+  // Read as the one keyword of a call, since the filter reads Python's values only in calls.
   const std::string call = "(v=" + std::string(trimmed(text)) + ")";
   if (filter.feed(call, json) != call.size() || filter.status() != JsonFilter::Status::done) {
     return std::nullopt;
   }
   constexpr std::string_view kBefore = R"({"v": )";
   const auto read = json::parse(json);
+  // A comma in the text would have begun a second keyword.
   const bool is_one =
       json.starts_with(kBefore) && json.ends_with('}') && read && read->if_object()->size() == 1;
   if (!is_one) return std::nullopt;

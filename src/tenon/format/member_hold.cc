@@ -4,6 +4,8 @@
 
 namespace tenon::format {
 
+// The text is valid JSON, so commas, brackets and quotes outside of strings tell where members
+// begin. A member is held from the comma or brace before it up to the first byte of its value.
 std::string MemberHold::pass(std::string_view json) {
   std::string out;
   for (std::size_t i = 0; i < json.size(); ++i) {
@@ -13,6 +15,7 @@ std::string MemberHold::pass(std::string_view json) {
       continue;
     }
     const bool is_blank = byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n';
+    // Bytes that are neither a name nor a value.
     const bool is_apart = is_blank || byte == ':' || byte == ',';
     const bool begins_name = byte == '"' && is_member_ && !is_named_;
     if (!is_apart && !begins_name) begin_value(out);
@@ -58,6 +61,7 @@ void MemberHold::begin_value(std::string& out) {
   is_passed_ = false;
 }
 
+// `{"a": 1, "b` with the rest `":null}` ends as `{"a": 1}`.
 std::string MemberHold::end_without(std::string_view rest) {
   held_.clear();
   is_member_ = false;

@@ -17,6 +17,7 @@ struct Renaming {
 };
 using Renamings = std::vector<Renaming>;
 
+// "<start_function_call>" gives "start_function_call".
 std::string_view key_of(std::string_view marker) {
   constexpr std::string_view kFrame = "<>|[]";
   const std::size_t begin = std::min(marker.find_first_not_of(kFrame), marker.size());
@@ -34,6 +35,7 @@ Renamings renamings_in(const Format& format, const json::Value& file) {
   Renamings found;
   if (file.if_object() == nullptr) return found;
   for (const std::string& marker : format.special) {
+    // {"start_function_call": "<|call|>"} renames the marker to "<|call|>" for this model.
     if (std::string text = text_of(file, key_of(marker)); !text.empty()) {
       found.push_back({marker, std::move(text)});
     }
@@ -70,6 +72,8 @@ bool names(const Renamings& renamings, const std::string& marker) {
 /// Compiles the definition with other texts.
 Expected<std::shared_ptr<const Format>> renamed(const Format& format, const Renamings& renamings) {
   for (const Renaming& renaming : renamings) {
+    // The text is put into the TOML source of the definition, where these bytes would mean
+    // something else.
     const bool is_plain = std::ranges::all_of(renaming.text, [](char c) {
       return static_cast<unsigned char>(c) >= ' ' && c != '"' && c != '\'' && c != '\\' && c != '$';
     });
@@ -79,6 +83,8 @@ Expected<std::shared_ptr<const Format>> renamed(const Format& format, const Rena
                                                      "': it has quotes or control characters"});
     }
   }
+  // The source is rewritten and compiled again, so that all tables and checks are those of the new
+  // markers.
   const std::string_view source = format.toml;
   std::string text;
   for (std::size_t at = 0; at < source.size();) {

@@ -14,6 +14,7 @@
 namespace tenon::format {
 namespace {
 
+// Arguments are compared as values, not as text.
 bool is_same(const message::ToolCall& written, const message::ToolCall& read) {
   const auto one = json::parse(written.arguments);
   const auto other = json::parse(read.arguments);

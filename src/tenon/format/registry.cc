@@ -39,6 +39,7 @@ class Registry {
       return Unexpected(Error{Errc::invalid, format->alias_place + "the alias '" + alias +
                                                  "' belongs to '" + info(*other).name + "'"});
     }
+    // A model whose template knows no tools gets "the" fallback, so there must be one only.
     for (const auto& [name, other] : formats_) {
       if (!format->fallback || !other->fallback || name == added.name) continue;
       return Unexpected(Error{Errc::invalid, format->fallback_place + "'fallback' is set, and '" +
@@ -75,6 +76,7 @@ class Registry {
 };
 
 Registry& registry() {
+  // Made at the first use, so that no order of static objects matters.
   static Registry instance;
   return instance;
 }
@@ -120,6 +122,7 @@ std::vector<std::string> near_names(std::string_view name) {
     for (const std::string& known : names) {
       const std::string others = letters_of(known);
       const std::size_t apart = distance(letters, others);
+      // "qwen3" is near "qwen3_coder", although many letters are missing.
       const bool begins = letters.size() >= kShortest && others.starts_with(letters);
       if (begins || 3 * apart <= letters.size()) least = std::min(least, apart);
     }

@@ -13,6 +13,12 @@
 #include "tenon/format/value_style.h"
 #include "tenon/json/value.h"
 
+// The patterns of a definition are written piece by piece: a literal as the format's own
+// (append_own), a slot with what the call has for it. Text of the model or the client is never
+// marked as own, so a "</tool_call>" in an argument stays text in the prompt. The parser must read
+// what is written here as the same call; definition.cc checks that for each way to write calls when
+// a definition is compiled.
+
 namespace tenon::format {
 namespace {
 
@@ -24,6 +30,8 @@ void append_own(std::string& out, std::string_view text, const HistoryOptions& o
   out.append(options.own_begin).append(text).append(options.own_end);
 }
 
+// Formats whose ids hold the name ("functions.get_weather:0") always get one made here. Others keep
+// the call's own, and get a new one only if it has none.
 std::string id_of(const Format& format, const ToolCall& call, std::size_t index) {
   const IdRule& rule = format.id;
   if (rule.holds_name) {
@@ -50,6 +58,7 @@ void append_object(std::string& out, const Format& format, const ObjectKeys& key
   out += '}';
 }
 
+// {"city": "Paris", "days": 3, "c": null} becomes (city="Paris", days=3, c=None).
 void append_keywords(std::string& out, const json::Object& arguments) {
   const char* separator = "(";
   for (const json::Member& member : arguments) {
@@ -113,6 +122,7 @@ void append_parameter(std::string& out, const Syntax& syntax, const std::string&
       }
       case Piece::Kind::value:
         if (text != nullptr) {
+          // A text such as 12 would be read back as a number, where the schema allows both.
           const bool is_quoted = !is_typed && place.is_mixed() && whole_json(*text);
           out += is_quoted ? json::quoted(*text) : *text;
         } else if (!syntax.item.empty() && may_be_elements(value)) {
@@ -147,6 +157,7 @@ void append_parameters(std::string& out, const Syntax& syntax, const json::Objec
   }
 }
 
+// A tool that is not known gives no place: its texts are written as they are.
 TextPlace place_of(const std::string& name, const HistoryOptions& options) {
   const auto tool = std::ranges::find(options.tools, name, &message::Tool::name);
   if (tool == options.tools.end()) return {};
@@ -157,6 +168,7 @@ TextPlace place_of(const std::string& name, const HistoryOptions& options) {
 // and arguments come from the client or the model and must not become control tokens.
 void append(std::string& out, const Pattern& pattern, const Format& format, const Syntax& syntax,
             const ToolCall& call, std::size_t index, const HistoryOptions& options) {
+  // render_calls_in() has checked that they are an object.
   const auto arguments = [&call] { return *json::parse(call.arguments)->if_object(); };
   for (const Piece& piece : pattern) {
     switch (piece.kind) {

@@ -75,6 +75,8 @@ const json::Value* first_beside(const json::Value& schema, const json::Value& ro
   return nullptr;
 }
 
+// The schema's own property wins, then those of its parts, then `additionalProperties`; what
+// several parts say is not joined, because only the type is asked for.
 const json::Value* member_schema(const json::Value& schema, std::string_view key,
                                  const json::Value& root, unsigned depth, int& visits) {
   if (depth > kMaxTypeDepth || --visits < 0) return nullptr;
@@ -108,6 +110,7 @@ Types type_of(json::Kind kind) {
 const json::Value* target_of(const json::Value& schema, const json::Value& root) {
   const json::Value* reference = schema.find("$ref");
   const std::string* text = reference != nullptr ? reference->if_string() : nullptr;
+  // Other documents are not read here, and a reference to one says nothing.
   if (text == nullptr || !text->starts_with('#')) return nullptr;
   return json::at_pointer(root, std::string_view(*text).substr(1));
 }

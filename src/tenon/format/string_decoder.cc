@@ -8,6 +8,7 @@ namespace tenon::format {
 
 bool StringDecoder::feed(char byte, std::string& text) {
   const bool ended = step(byte, text);
+  // held_ is what was read and has not become text yet: an open escape, or a high surrogate.
   if (state_ == State::plain && high_ == 0) {
     held_.clear();
   } else {
@@ -29,6 +30,7 @@ bool StringDecoder::step(char byte, std::string& text) {
       }
       return false;
     }
+    // The escape broke off ("\u12g"): its characters are text as they are written.
     if (high_ != 0) unit(0, text);
     text += held_;
     held_.clear();
@@ -48,6 +50,7 @@ bool StringDecoder::step(char byte, std::string& text) {
     if (const std::size_t i = kLetters.find(byte); i != std::string_view::npos) {
       text += kMeanings[i];
     } else {
+      // `\d` is no escape of JSON, and keeps its backslash.
       if (byte != quote_ && byte != '"' && byte != '\\' && byte != '/') text += '\\';
       text += byte;
     }
@@ -70,6 +73,7 @@ void StringDecoder::unit(char32_t code, std::string& text) {
   if (high_ != 0) {
     const char32_t high = high_;
     high_ = 0;
+    // The high surrogate goes out of held_; what is left is the second escape, if one has begun.
     held_.erase(0, std::string_view("\\uD800").size());
     if (is_low) {
       utf8::append(text, 0x10000 + ((high - 0xD800) << 10U) + (code - 0xDC00));

@@ -27,6 +27,7 @@ void ToolParser::take_events() {
 std::vector<message::ToolCall> ToolParser::feed(std::string_view token, bool is_control) {
   parser_.feed(token, is_control, events_);
   take_events();
+  // The last call is returned with its end marker, or once it is certain that none comes.
   const bool last_is_open = ended_ > returned_ && parser_.awaits_end_marker();
   const std::vector<message::ToolCall>& calls = fold_.message().tool_calls;
   std::vector<message::ToolCall> completed;

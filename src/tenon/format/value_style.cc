@@ -28,6 +28,7 @@ bool is_element_name(std::string_view name) {
          std::ranges::all_of(name, is_inner);
 }
 
+// Any of these bytes would end the key, or begin something else, when it is read again.
 bool is_bare_key(std::string_view key, const ValueStyle& style) {
   return style.has_bare_keys && !key.empty() && key.front() != '\'' &&
          key.find_first_of(" \t\r\n{}[],:\"\\<>") == std::string_view::npos;

@@ -8,6 +8,12 @@
 
 #include "tenon/format/schema_types.h"
 
+// of() follows references as long as they say nothing else, and joins a schema with its target and
+// its `allOf` otherwise (flat). Merger joins two objects keyword by keyword: bounds become the
+// tighter one, types and lists what both allow, members and items an `allOf` that is joined when it
+// is asked for. What it cannot join goes into `allOf` of the result. A result is kept by its text,
+// so that a schema that contains itself meets the same object again.
+
 namespace tenon::format {
 namespace {
 
@@ -44,6 +50,7 @@ bool holds(const auto& list, const auto& value) {
   return std::ranges::find(list, value) != list.end();
 }
 
+// The schema allows every value.
 bool is_bare(const Object& schema) {
   return std::ranges::all_of(schema, [](const json::Member& m) { return holds(kNotes, m.key); });
 }
@@ -61,6 +68,7 @@ Array as_list(const Value& value) {
 }
 
 // Both in one `allOf`, to be joined when needed.
+// Null stands for a schema that is not there; `true` and `false` are resolved at once.
 Value all_of(const Value* one, const Value* other) {
   if (one == nullptr) return *other;
   if (other == nullptr || *one == *other) return *one;
@@ -79,6 +87,7 @@ Array common_types(const Value& one, const Value& other) {
   const Array ones = as_list(one);
   const Array others = as_list(other);
   for (const Value& type : ones) {
+    // JSON Schema's "number" includes "integer", so what both allow is the narrower one.
     const bool is_number = type == Value("number");
     if (has(others, type.if_string() != nullptr ? *type.if_string() : "")) common.push_back(type);
     if (is_number && !has(others, "number") && has(others, "integer")) common.push_back("integer");
@@ -89,6 +98,7 @@ Array common_types(const Value& one, const Value& other) {
   return common;
 }
 
+// The values of `const` or `enum`; nullopt: the schema lists none.
 std::optional<Array> listed(const Object& schema) {
   if (const Value* const value = schema.find("const")) return Array{*value};
   const Value* const list = schema.find("enum");
@@ -117,6 +127,8 @@ class Merger {
   }
 
  private:
+  // The meaning of `items` depends on `prefixItems`, of `then` on `if`, and so on. If both schemas
+  // have such keywords, those of the other one are kept together in rest_.
   static bool have_tied(const Object& one, const Object& other) {
     const auto has = [](const Object& schema) {
       return std::ranges::any_of(schema, [](const json::Member& m) { return holds(kTied, m.key); });
@@ -163,6 +175,7 @@ class Merger {
     return true;
   }
 
+  // False: the lists have no value in common.
   bool merge_list() {
     const auto ours = listed(one_);
     const auto its = listed(other_);
@@ -255,6 +268,7 @@ const Value& WholeSchemas::of(const Value& schema) {
     const bool only_refers = target != nullptr && is_bare(beside);
     if (!only_refers && visits_ < kMaxVisits) {
       const auto [known, is_new] = flat_.try_emplace(json::dumps(*found));
+      // flat() does not call of(), so the new entry is not read while it is null.
       if (is_new) known->second = &keep(flat(*found, 0));
       return *known->second;
     }
@@ -306,9 +320,11 @@ bool WholeSchemas::says_more_than_type(const Value& schema) {
 bool WholeSchemas::says_more(const Value& schema, unsigned& left) {
   const Object* const members = of(schema).if_object();
   if (members == nullptr) return false;
+  // Too large to look through: then the careful answer.
   if (left == 0) return true;
   --left;
   return std::ranges::any_of(*members, [&](const json::Member& member) {
+    // `format` is an annotation by default, so it requires nothing of a value.
     if (member.key != "anyOf" && member.key != "oneOf") {
       return member.key != "type" && member.key != "format" && !holds(kNotes, member.key);
     }
