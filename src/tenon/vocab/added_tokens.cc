@@ -9,6 +9,7 @@
 namespace tenon::vocab {
 namespace {
 
+// The search gives places in `tokens`, where the flags of a token are.
 std::vector<TokenTrie::Entry> entries_of(const std::vector<AddedToken>& tokens) {
   std::vector<TokenTrie::Entry> entries;
   entries.reserve(tokens.size());
@@ -25,6 +26,7 @@ std::size_t before(std::string_view text, std::size_t at) {
   return at;
 }
 
+// No letter, digit or mark touches it.
 bool is_whole_word(std::string_view text, std::size_t begin, std::size_t end) {
   if (begin > 0 && is_word(utf8::decode(text.substr(before(text, begin))).code_point)) return false;
   return end == text.size() || !is_word(utf8::decode(text.substr(end)).code_point);
@@ -73,6 +75,7 @@ std::optional<AddedTokens::Match> AddedTokens::find(std::string_view text, std::
       continue;
     }
     const AddedToken* found = nullptr;
+    // The shortest comes first, so the longest one that is allowed is left in `found`.
     search_.each(text.substr(at), [&](TokenId place, std::size_t /*length*/) {
       const AddedToken& token = tokens_[static_cast<std::size_t>(place)];
       if (!token.is_control || controls == Controls::on) found = &token;
@@ -83,6 +86,8 @@ std::optional<AddedTokens::Match> AddedTokens::find(std::string_view text, std::
     }
     Match match{at, at + found->text.size(), found->id};
     at = match.end;
+    // As in the `tokenizers` package, the search goes on behind the whole match, not behind its
+    // first byte.
     if (found->is_word && !is_whole_word(text, match.begin, match.end)) continue;
     while (found->strips_left && match.begin > from) {
       const std::size_t begin = before(text, match.begin);

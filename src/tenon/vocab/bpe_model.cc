@@ -12,6 +12,7 @@
 namespace tenon::vocab {
 namespace {
 
+// For an error: the character, or the byte if it is part of one.
 std::string shown_byte(std::string_view bytes) {
   if (utf8::is_valid(bytes)) return "'" + std::string(bytes) + "'";
   constexpr std::string_view kDigits = "0123456789ABCDEF";
@@ -21,6 +22,7 @@ std::string shown_byte(std::string_view bytes) {
   return text;
 }
 
+// A byte that begins no character counts as one.
 std::size_t character_length(std::string_view text) {
   return std::max<std::size_t>(1, utf8::decode(text).length);
 }
@@ -32,8 +34,10 @@ BpeModel::BpeModel(StringTable texts, const std::vector<Merge>& merges, const Op
       options_(options),
       seed_(keyed_hash("pairs of tokens: seed")),
       factor_(keyed_hash("pairs of tokens: factor") | 1U) {
+  // At least a quarter stays free, so searches for pairs that do not exist are short.
   const std::size_t slots = std::bit_ceil(merges.size() + merges.size() / 3 + 2);
   slots_.resize(slots);
+  // slot_of() takes the upper bits of a product, which depend on all bits of the pair.
   shift_ = 64U - static_cast<unsigned>(std::bit_width(slots - 1));
   for (const Merge& merge : merges) {
     const std::uint64_t pair = pair_of(merge.left, merge.right);
@@ -41,6 +45,7 @@ BpeModel::BpeModel(StringTable texts, const std::vector<Merge>& merges, const Op
     while (slots_[at].pair != kNoPair && slots_[at].pair != pair) at = (at + 1) & (slots - 1);
     slots_[at] = {pair, merge.rank, merge.result};
   }
+  // The tokens of single bytes are found without hashing, since every piece begins with them.
   for (unsigned byte = 0; byte < 256; ++byte) {
     const char text = static_cast<char>(byte);
     ascii_[byte] = texts_.find({&text, 1}).value_or(kGone);
@@ -78,6 +83,7 @@ Status BpeModel::begin(std::string_view piece, std::vector<TokenId>& ids) const 
   while (!piece.empty()) {
     const auto byte = static_cast<unsigned char>(piece[0]);
     const std::size_t length = options_.of_bytes ? 1 : character_length(piece);
+    // One byte is a byte, or a character of ASCII.
     const TokenId id =
         length == 1 ? ascii_[byte] : texts_.find(piece.substr(0, length)).value_or(kGone);
     const Fallback& fallback = options_.fallback;
@@ -95,6 +101,7 @@ Status BpeModel::begin(std::string_view piece, std::vector<TokenId>& ids) const 
     } else if (!(after_unknown && fallback.fuses_unknown)) {
       ids.push_back(*fallback.unknown);
     }
+    // Bytes are known tokens, so they end a run of unknown characters.
     after_unknown = id == kGone && !fallback.bytes;
     piece.remove_prefix(length);
   }
@@ -109,6 +116,7 @@ void BpeModel::merge_few(std::vector<TokenId>& ids, std::size_t begin) const {
   }
   while (count > 1) {
     const auto last = pairs.begin() + static_cast<std::ptrdiff_t>(count - 1);
+    // The first of equal ones: the leftmost pair.
     const auto least = std::min_element(
         pairs.begin(), last, [](const Slot& a, const Slot& b) { return a.rank < b.rank; });
     if (least->rank == kNoRank) break;
@@ -117,6 +125,7 @@ void BpeModel::merge_few(std::vector<TokenId>& ids, std::size_t begin) const {
     ids.erase(ids.begin() + static_cast<std::ptrdiff_t>(begin + i + 1));
     std::move(least + 1, last, least);
     --count;
+    // The new token has two new pairs, with its neighbours; all others stay.
     if (i + 1 < count) pairs[i] = merge_of(ids[begin + i], ids[begin + i + 1]);
     if (i > 0) pairs[i - 1] = merge_of(ids[begin + i - 1], ids[begin + i]);
   }
@@ -126,7 +135,10 @@ void BpeModel::merge_many(std::vector<TokenId>& ids, std::size_t begin) const {
   const std::size_t count = ids.size() - begin;
   std::vector<Symbol> symbols(count + 1);  // the last one is a sentinel, which is part of no merge
   std::vector<std::uint64_t> queue;        // rank, then place; the least comes first
+  // std::make_heap keeps the greatest first, so the comparison is turned round. A rank in the upper
+  // half and a place in the lower one make the least rank first, and the leftmost of equal ones.
   const std::greater<> later;
+  // Looks up the pair that begins at `at` and puts it into the queue. True if it can be merged.
   const auto look = [&](std::uint32_t at) {
     Symbol& symbol = symbols[at];
     const TokenId right = symbols[symbol.next].id;
@@ -136,6 +148,7 @@ void BpeModel::merge_many(std::vector<TokenId>& ids, std::size_t begin) const {
     if (symbol.rank != kNoRank) queue.push_back(std::uint64_t{symbol.rank} << 32U | at);
     return symbol.rank != kNoRank;
   };
+  // A linked list in an array; `previous` of the first one is never used.
   for (std::uint32_t i = 0; i < count; ++i) symbols[i] = {ids[begin + i], i - 1, i + 1, kNoRank, 0};
   symbols[count] = {kGone, 0, 0, kNoRank, 0};
   for (std::uint32_t i = 0; i < count; ++i) look(i);
@@ -152,6 +165,7 @@ void BpeModel::merge_many(std::vector<TokenId>& ids, std::size_t begin) const {
     Symbol& right = symbols[symbol.next];
     symbol.id = symbol.result;
     symbol.next = right.next;
+    // The entries of `right` in the queue are recognised by this.
     right.id = kGone;
     if (symbol.next < count) symbols[symbol.next].previous = at;
     if (look(at)) std::push_heap(queue.begin(), queue.end(), later);
@@ -169,9 +183,11 @@ Expected<std::vector<BpeModel::Merge>> merges_by_text(
   std::uint64_t steps = 0;
   std::vector<BpeModel::Merge> merges;
   for (std::size_t i = 0; i < texts.size(); ++i) {
+    // Among equal texts only the one that find() returns can be a result.
     const std::string_view text = texts[i];
     const auto result = static_cast<TokenId>(i);
     if (text.size() < 2 || texts.find(text) != result) continue;
+    // Each cut hashes both parts.
     steps += std::uint64_t{text.size()} * text.size();
     if (steps > kMostSteps) {
       return Unexpected(Error{Errc::limit_exceeded, "the tokens are too long"});

@@ -8,6 +8,7 @@ namespace tenon::vocab {
 
 ByteTokenizer::ByteTokenizer(std::vector<std::string> controls, const Roles& roles)
     : controls_(std::move(controls)), ends_(controls_.size()), adds_bos_(roles.adds_bos) {
+  // bytes() returns views of this text.
   all_bytes_.reserve(kBytes);
   for (std::size_t byte = 0; byte < kBytes; ++byte) all_bytes_.push_back(static_cast<char>(byte));
 
@@ -26,6 +27,7 @@ ByteTokenizer::ByteTokenizer(std::vector<std::string> controls, const Roles& rol
 ByteTokenizer::ByteTokenizer(std::vector<std::string> controls)
     : ByteTokenizer(std::move(controls), Roles{}) {}
 
+// Ids below 256 are bytes, those above are control tokens in the order in which they were given.
 Status ByteTokenizer::encode(std::string_view text, Controls controls, bool /*at_start*/,
                              std::vector<TokenId>& ids) const {
   while (!text.empty()) {
@@ -71,6 +73,7 @@ std::optional<TokenId> ByteTokenizer::control_token(std::string_view text) const
   return std::nullopt;
 }
 
+// The longest control token that the text begins with.
 std::optional<TokenId> ByteTokenizer::control_at(std::string_view text) const {
   std::optional<TokenId> longest;
   std::size_t length = 0;

@@ -30,12 +30,13 @@ constexpr std::uint64_t kMaxDimensions = 4;
 constexpr std::uint64_t kDefaultAlignment = 32;
 
 struct GgmlType {
-  std::uint32_t number;
-  std::uint32_t block;  // elements in a block
-  std::uint32_t bytes;  // of a block
+  std::uint32_t number;  // in files
+  std::uint32_t block;   // elements in a block
+  std::uint32_t bytes;   // of a block
 };
 
 // The type numbers of ggml.h. Tests of engine/llama compare them with ggml itself.
+// The columns are those of GgmlType: {2, 32, 18} is q4_0.
 constexpr GgmlType kGgmlTypes[] = {
     {0, 1, 4},      {1, 1, 2},      {2, 32, 18},   {3, 32, 20},    {6, 32, 22},    {7, 32, 24},
     {8, 32, 34},    {9, 32, 36},    {10, 256, 84}, {11, 256, 110}, {12, 256, 144}, {13, 256, 176},
@@ -63,6 +64,7 @@ std::size_t width_of(GgufFile::Type type) {
     case Type::int64:
     case Type::float64:
       return 8;
+    // They have no width of their own.
     case Type::string:
     case Type::array:
       return 0;
@@ -70,6 +72,7 @@ std::size_t width_of(GgufFile::Type type) {
   return 0;
 }
 
+// The file's numbers need not be aligned. Little-endian, as the machines that we build for are.
 template <class T>
 T read_as(std::string_view bytes) {
   T value{};
@@ -145,6 +148,7 @@ class GgufFile::Reader {
   }
 
  private:
+  // The first error counts: later ones are its consequences.
   void fail(Errc code, std::string message) {
     if (!error_) error_ = Error{code, std::move(message)};
   }
@@ -154,6 +158,7 @@ class GgufFile::Reader {
 
   std::string_view bytes(std::uint64_t count) {
     if (error_) return {};
+    // In this form the comparison cannot overflow, since at_ never passes the end.
     if (count > file_.size() - at_) {
       fail(Errc::invalid, "the file is cut off or damaged: it ends at byte " +
                               std::to_string(file_.size()) + ", where " + std::to_string(count) +
@@ -167,6 +172,7 @@ class GgufFile::Reader {
 
   template <class T>
   T number() {
+    // After a failure the bytes are empty, and the number is 0.
     const std::string_view taken = bytes(sizeof(T));
     return taken.empty() ? T{} : read_as<T>(taken);
   }
@@ -180,6 +186,7 @@ class GgufFile::Reader {
     at_ = kMagic.size();
     out.version_ = number<std::uint32_t>();
     if (error_) return;
+    // Its version 3 reads as 0x03000000.
     if ((out.version_ & 0xFFFF) == 0) {
       return fail(Errc::unsupported, "it is a big-endian GGUF file");
     }
@@ -206,12 +213,14 @@ class GgufFile::Reader {
     }
     if (error_) return;
     if (value.type == Type::array) return fail_here("an array of arrays");
+    // A value without an array counts as one element.
     const std::size_t begin = at_;
     if (value.type == Type::string) {
       // Each step takes at least 8 bytes of the file, so a false count cannot make this loop long.
       for (std::uint64_t i = 0; i < value.count && !error_; ++i) text();
     } else {
       const std::size_t width = width_of(value.type);
+      // Only the product is used, and bytes() compares it with the file.
       if (value.count > std::numeric_limits<std::uint64_t>::max() / width) {
         return fail_here("an array of " + std::to_string(value.count) + " elements");
       }
@@ -250,6 +259,7 @@ class GgufFile::Reader {
 
   /// Checks that every tensor lies inside the file.
   void check_data(const GgufFile& out) {
+    // The data section begins at the next multiple.
     const auto alignment =
         out.integer("general.alignment").value_or(static_cast<std::int64_t>(kDefaultAlignment));
     if (alignment <= 0 || alignment > (1 << 20) || (alignment & (alignment - 1)) != 0) {
@@ -268,6 +278,8 @@ class GgufFile::Reader {
         }
         elements *= length;
       }
+      // The size of a type that we do not know counts as 0: then only the place is checked, and
+      // libllama refuses the type.
       const std::uint64_t size =
           ggml_tensor_bytes(tensor.type, elements, tensor.shape.empty() ? 1 : tensor.shape[0])
               .value_or(0);
@@ -306,11 +318,13 @@ Expected<GgufFile> GgufFile::open(const std::string& path) {
     ::close(file);
     return failure();
   }
+  // A folder can be opened, but not mapped.
   if (!S_ISREG(info.st_mode)) {
     ::close(file);
     return Unexpected(Error{Errc::invalid, "it is not a file"});
   }
   mapping->size = static_cast<std::size_t>(info.st_size);
+  // mmap() refuses a length of 0; parse() says that the file is empty.
   if (mapping->size > 0) {
     void* address = ::mmap(nullptr, mapping->size, PROT_READ, MAP_PRIVATE, file, 0);
     if (address == MAP_FAILED) {
@@ -319,6 +333,7 @@ Expected<GgufFile> GgufFile::open(const std::string& path) {
     }
     mapping->address = address;
   }
+  // The mapping stays.
   ::close(file);
   auto parsed = parse({static_cast<const char*>(mapping->address), mapping->size});
   if (parsed) parsed->mapping_ = std::move(mapping);
@@ -334,11 +349,13 @@ const GgufFile::Value* GgufFile::find(std::string_view key, bool is_array) const
 std::optional<std::string_view> GgufFile::string(std::string_view key) const {
   const Value* value = find(key, /*is_array=*/false);
   if (value == nullptr || value->type != Type::string) return std::nullopt;
+  // Behind its length, which read_key() has checked.
   return value->bytes.substr(sizeof(std::uint64_t));
 }
 
 std::optional<std::int64_t> GgufFile::integer(std::string_view key) const {
   const Value* value = find(key, /*is_array=*/false);
+  // A boolean has an accessor of its own, and is no number.
   if (value == nullptr || value->type == Type::boolean) return std::nullopt;
   return integer_of(value->type, value->bytes);
 }
@@ -399,6 +416,7 @@ std::vector<double> GgufFile::numbers(std::string_view key) const {
 
 std::optional<std::uint64_t> ggml_tensor_bytes(std::uint32_t type, std::uint64_t elements,
                                                std::uint64_t row) {
+  // `row` is the first dimension: a row consists of whole blocks.
   const auto* known = std::find_if(std::begin(kGgmlTypes), std::end(kGgmlTypes),
                                    [&](const GgmlType& each) { return each.number == type; });
   if (known == std::end(kGgmlTypes) || row % known->block != 0) return std::nullopt;

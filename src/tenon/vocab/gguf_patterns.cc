@@ -27,6 +27,7 @@ constexpr GgufPattern kLlama3 = {
     {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
     true,
     true};
+// The same pattern with other flags: prefers_whole, adds_bos.
 constexpr GgufPattern kLlama3ByMerges = {kLlama3.patterns};
 constexpr GgufPattern kLlama3Whole = {kLlama3.patterns, true};
 constexpr GgufPattern kJais2 = {
@@ -74,6 +75,7 @@ constexpr GgufPattern kMinicpm5 = {
      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
     true};
 
+// Names in `tokenizer.ggml.pre`. Converters add a name for each model, so many have one pattern.
 constexpr std::pair<std::string_view, const GgufPattern*> kNames[] = {
     {"", &kDefault},
     {"default", &kDefault},

@@ -13,11 +13,22 @@
 #include "tenon/vocab/tokenizer_file.h"
 #include "tenon/vocab/turn_ends.h"
 
+// Translates the tokenizer of a GGUF file to the parts of a TextTokenizer. The file has the texts
+// of the tokens, their types, and scores or merges. How texts are cut and normalised is not in it:
+// llama.cpp has code for each name in `tokenizer.ggml.model` and `tokenizer.ggml.pre`, which
+// model() selects.
+//
+//  - "llama": SentencePiece's BPE. Merges follow from the scores.
+//  - "gpt2": BPE of bytes, with merges, and a pattern by name (gguf_patterns.cc).
+//  - "gemma4": BPE of characters, with merges.
+//  - "t5": SentencePiece's unigram model.
+//
 // The keys and their defaults are those of
 // https://github.com/ggml-org/ggml/blob/master/docs/gguf.md and of llama.cpp's llama-vocab.cpp.
 namespace tenon::vocab {
 namespace {
 
+// Values of `tokenizer.ggml.token_type`, as llama.cpp numbers them.
 enum class Type : std::uint8_t { none, normal, unknown, control, user_defined, unused, byte };
 
 class GgufReader {
@@ -29,6 +40,7 @@ class GgufReader {
   Error error(Errc code, const std::string& message) const {
     return Error{code, "tokenizer.ggml." + message};
   }
+  // "bos" for tokenizer.ggml.bos_token_id.
   std::optional<TokenId> id(std::string_view name) const;
   Status read_tokens();
   Status read_roles();
@@ -44,7 +56,7 @@ class GgufReader {
 
   const GgufFile& file_;
   std::string_view name_;  // the model's name
-  bool of_bytes_ = false;
+  bool of_bytes_ = false;  // texts are in GPT-2's alphabet
   std::vector<std::string> texts_;
   std::vector<Type> types_;
   TextTokenizer::Parts parts_;
@@ -54,6 +66,7 @@ class GgufReader {
 
 std::optional<TokenId> GgufReader::id(std::string_view name) const {
   const auto value = file_.integer("tokenizer.ggml." + std::string(name) + "_token_id");
+  // An id that does not exist counts as not named.
   if (!value || *value < 0 || std::cmp_greater_equal(*value, texts_.size())) return std::nullopt;
   return static_cast<TokenId>(*value);
 }
@@ -68,6 +81,7 @@ Status GgufReader::read_tokens() {
     return Unexpected(
         error(Errc::limit_exceeded, "tokens: more than " + std::to_string(kMostTokens)));
   }
+  // Without the list, all are ordinary tokens.
   if (!types.empty() && types.size() != tokens.size()) {
     return Unexpected(error(Errc::invalid, "token_type: as many as there are tokens are needed"));
   }
@@ -101,6 +115,7 @@ Status GgufReader::read_roles() {
   parts_.ends = turn_ends(views);
   parts_.bos = id("bos");
   parts_.eos = id("eos");
+  // Some models end a turn, or a message that waits for a tool, with tokens of their own.
   for (const auto& end : {parts_.eos, id("eot"), id("eom")}) {
     if (end) parts_.ends.push_back(*end);
   }
@@ -111,6 +126,7 @@ Status GgufReader::read_roles() {
   }
   for (const TokenId end : parts_.ends) parts_.is_control[static_cast<std::size_t>(end)] = true;
   for (std::size_t i = 0; i < texts_.size(); ++i) {
+    // User-defined tokens are searched for in the text, but not all are control tokens.
     if (texts_[i].empty() || (!parts_.is_control[i] && types_[i] != Type::user_defined)) continue;
     if (texts_[i].size() > AddedToken::kLongest) {
       return Unexpected(error(Errc::limit_exceeded, "tokens[" + std::to_string(i) +
@@ -136,6 +152,7 @@ Status GgufReader::add_patterns(const GgufPattern& pattern) {
 // SentencePiece writes spaces as U+2581, and puts one before the first word.
 void GgufReader::swap_spaces() {
   using Step = PreTokenizer::Step;
+  // The default is SentencePiece's, which only this model has.
   const bool adds = file_.boolean("tokenizer.ggml.add_space_prefix").value_or(name_ == "llama");
   pre_tokenizer_.push_back({.kind = Step::Kind::swap, .text = std::string(kLowerBlock)});
   if (!adds) return;
@@ -144,6 +161,7 @@ void GgufReader::swap_spaces() {
 
 StringTable GgufReader::table(const std::vector<std::string>& texts) const {
   std::vector<bool> findable(texts.size());
+  // What a piece of text may become: never a control token, an unused one or the name of a byte.
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const bool is_text = types_[i] == Type::normal || types_[i] == Type::user_defined;
     findable[i] = is_text && !texts[i].empty() && !parts_.is_control[i];
@@ -167,6 +185,7 @@ Expected<std::unique_ptr<const Model>> GgufReader::merging_model(bool of_bytes,
   if (Status added = add_patterns(pattern); !added) return Unexpected(added.error());
   std::vector<std::string> texts = texts_;
   if (of_bytes) {
+    // Markers may hold characters that the alphabet lacks; nothing looks for these.
     for (std::string& text : texts) text = from_byte_alphabet(text).value_or("");
   }
   StringTable found = table(texts);
@@ -180,6 +199,7 @@ Expected<std::unique_ptr<const Model>> GgufReader::merging_model(bool of_bytes,
   std::vector<BpeModel::Merge> merges;
   merges.reserve(lines.size());
   for (std::size_t i = 0; i < lines.size(); ++i) {
+    // From the second byte on, since the left text may be a space.
     const std::size_t space = lines[i].find(' ', 1);
     if (space == std::string_view::npos) {
       return Unexpected(
@@ -195,6 +215,7 @@ Expected<std::unique_ptr<const Model>> GgufReader::merging_model(bool of_bytes,
     merges.push_back({*left_id, *right_id, *result, static_cast<std::uint32_t>(i)});
   }
   Fallback fallback;
+  // Names of bytes and a token for the unknown belong to vocabularies of characters.
   if (!of_bytes) fallback = {.bytes = byte_tokens(texts_), .unknown = id("unknown")};
   return std::make_unique<const BpeModel>(
       std::move(found), merges,
@@ -208,6 +229,8 @@ Expected<std::unique_ptr<const Model>> GgufReader::scored_model() {
   const Expected<std::vector<double>> score = scores();
   if (!score) return Unexpected(score.error());
   swap_spaces();
+  // The rank of a token is the place of its score among all scores, so equal scores have equal
+  // ranks and the leftmost pair comes first.
   std::vector<double> order = *score;
   std::sort(order.begin(), order.end(), std::greater<>());
   order.erase(std::unique(order.begin(), order.end()), order.end());
@@ -230,10 +253,12 @@ Expected<std::unique_ptr<const Model>> GgufReader::unigram_model() {
   using Step = Normalizer::Step;
   Expected<std::vector<double>> score = scores();
   if (!score) return Unexpected(score.error());
+  // Words would end in a space instead of beginning with one.
   if (file_.boolean("tokenizer.ggml.treat_whitespace_as_suffix").value_or(false)) {
     return Unexpected(error(Errc::unsupported, "treat_whitespace_as_suffix is not supported"));
   }
   const std::vector<std::int64_t> charsmap = file_.integers("tokenizer.ggml.precompiled_charsmap");
+  // An array of integers of 8 bits, signed or not.
   if (!charsmap.empty()) {
     std::string bytes(charsmap.size(), '\0');
     std::transform(charsmap.begin(), charsmap.end(), bytes.begin(),
@@ -244,6 +269,7 @@ Expected<std::unique_ptr<const Model>> GgufReader::unigram_model() {
     normalizer_.push_back({.kind = Step::Kind::charsmap,
                            .charsmap = std::make_shared<const Charsmap>(std::move(*map))});
   }
+  // At both ends, and all but one of those between words.
   if (file_.boolean("tokenizer.ggml.remove_extra_whitespaces").value_or(false)) {
     for (const auto& [what, with] : {std::pair{R"(\A +| +\z)", ""}, std::pair{" {2,}", " "}}) {
       auto compiled = regex::Splitter::compile(what);
@@ -254,6 +280,7 @@ Expected<std::unique_ptr<const Model>> GgufReader::unigram_model() {
   }
   swap_spaces();
   for (std::size_t i = 0; i < texts_.size(); ++i) {
+    // Scores are logarithms of probabilities: with 0, a token is chosen wherever it fits.
     if (types_[i] == Type::user_defined) (*score)[i] = 0;
     if (texts_[i].size() > AddedToken::kLongest) {
       return Unexpected(error(Errc::limit_exceeded, "tokens[" + std::to_string(i) +
@@ -280,6 +307,7 @@ Expected<std::unique_ptr<const Model>> GgufReader::model() {
   const bool is_gemma = name_ == "gemma4" || pattern_name == "gemma4";
   if (is_gemma) {
     parts_.adds_bos = true;
+    // Spaces are swapped, but none is put before the text, and texts are not cut.
     pre_tokenizer_.push_back(
         {.kind = PreTokenizer::Step::Kind::swap, .text = std::string(kLowerBlock)});
     return merging_model(/*of_bytes=*/false, GgufPattern{});
@@ -302,6 +330,7 @@ Expected<std::unique_ptr<const Model>> GgufReader::model() {
 std::string GgufReader::bytes_of(std::size_t index) const {
   const std::string& text = texts_[index];
   switch (types_[index]) {
+    // A reserved token that ends a turn has its text; others are never chosen.
     case Type::unused:
       if (!parts_.is_control[index]) return "";
       [[fallthrough]];

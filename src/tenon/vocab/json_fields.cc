@@ -12,6 +12,7 @@ Fields::Fields(const json::Value* value, std::string place, std::optional<Error>
   }
 }
 
+// "model.vocab"; the file itself has no name.
 std::string Fields::place_of(std::string_view name) const {
   return place_.empty() ? std::string(name) : place_ + "." + std::string(name);
 }
@@ -25,6 +26,7 @@ const json::Value* Fields::any(std::string_view name) {
   read_.insert(name);
   if (error_ || value_ == nullptr) return nullptr;
   const json::Value* member = value_->find(name);
+  // null stands for "not given", as serde writes it.
   return member == nullptr || member->is_null() ? nullptr : member;
 }
 
@@ -71,6 +73,7 @@ std::optional<std::int64_t> Fields::integer(std::string_view name) {
 
 void Fields::finish() {
   if (error_ || value_ == nullptr) return;
+  // A member that is null says nothing, so it may be unknown.
   for (const json::Member& member : *value_->if_object()) {
     if (member.value.is_null() || read_.contains(member.key)) continue;
     fail(Errc::unsupported, "has '" + member.key + "', which is not supported");

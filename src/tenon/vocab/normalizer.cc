@@ -13,6 +13,7 @@ constexpr std::size_t kMostGrowth = 64;
 constexpr std::size_t kSlack = 4096;                  // beyond the growth, for short texts
 constexpr std::size_t kMost = std::size_t{1} << 30U;  // ICU counts in 31 bits
 
+// Without Unicode's white space at the ends.
 std::string stripped(std::string_view text, bool left, bool right) {
   const auto space_at_start = [](std::string_view rest) -> std::size_t {
     const utf8::Decoded character = utf8::decode(rest);
@@ -25,6 +26,7 @@ std::string stripped(std::string_view text, bool left, bool right) {
   }
   while (right && !text.empty()) {
     std::size_t begin = text.size() - 1;
+    // Goes back to the first byte of the last character.
     while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0U) == 0x80) --begin;
     if (space_at_start(text.substr(begin)) == 0) break;
     text.remove_suffix(text.size() - begin);
@@ -37,6 +39,7 @@ Error grows_too_much() {
                                          std::to_string(kMostGrowth) + " times as long"};
 }
 
+// `most` is checked after each replacement, before the text has grown far beyond it.
 Expected<std::string> replaced(const Normalizer::Step& step, std::string_view text,
                                std::size_t most) {
   std::vector<regex::Splitter::Piece> found;
@@ -49,7 +52,7 @@ Expected<std::string> replaced(const Normalizer::Step& step, std::string_view te
     }
   }
   std::string result;
-  std::size_t at = 0;
+  std::size_t at = 0;  // behind the last match
   for (const regex::Splitter::Piece& piece : found) {
     result += text.substr(at, piece.begin - at);
     result += step.with;
@@ -63,6 +66,7 @@ Expected<std::string> replaced(const Normalizer::Step& step, std::string_view te
 
 Expected<Charsmap> Charsmap::parse(std::string_view bytes, Unit unit) {
   std::uint32_t size = 0;
+  // A length of 4 bytes, the double array, and the replacements up to the end.
   if (bytes.size() >= sizeof size) std::memcpy(&size, bytes.data(), sizeof size);
   if (size == 0 || size % 4 != 0 || size > bytes.size() - std::min(bytes.size(), sizeof size)) {
     return Unexpected(Error{Errc::invalid, "the table of characters does not fit its own length"});
@@ -94,9 +98,10 @@ Charsmap::Match Charsmap::match(std::string_view text) const {
     if (byte == 0) break;  // the label of a value, not of a character
     at ^= byte;
     const std::uint32_t unit = node(at);
+    // The label must be this byte, and the unit no value.
     if ((unit & ((1U << 31U) | 0xFFU)) != byte) break;
     at ^= offset(unit);
-    if ((unit >> 8U & 1U) == 0) continue;
+    if ((unit >> 8U & 1U) == 0) continue;  // no entry ends here
     const std::size_t value = node(at) & ((1U << 31U) - 1);
     if (value >= replacements_.size()) break;
     const std::string_view rest = std::string_view(replacements_).substr(value);
@@ -113,6 +118,7 @@ std::string Charsmap::apply(std::string_view text) const {
 std::string Charsmap::apply_longest(std::string_view text) const {
   std::string result;
   while (!text.empty()) {
+    // Nothing matches: the character stays.
     const Match found = match(text);
     const std::size_t length =
         found.length > 0 ? found.length : std::max<std::size_t>(1, utf8::decode(text).length);
@@ -123,6 +129,7 @@ std::string Charsmap::apply_longest(std::string_view text) const {
 }
 
 std::string Charsmap::apply_clusters(std::string_view text) const {
+  // The package looks up a whole cluster only if it has fewer bytes than this.
   constexpr std::size_t kLongCluster = 6;
   std::string result;
   std::size_t begin = 0;
@@ -146,6 +153,7 @@ std::string Charsmap::apply_clusters(std::string_view text) const {
 }
 
 Expected<std::string> Normalizer::apply(std::string_view text, Place place) const {
+  // For the whole: steps could otherwise multiply each other's growth.
   const std::size_t most = std::min(text.size() * kMostGrowth + kSlack, kMost);
   std::string current(text);
   for (const Step& step : steps_) {
@@ -163,6 +171,7 @@ Expected<std::string> Normalizer::apply(std::string_view text, Place place) cons
         break;
       }
       case Step::Kind::prepend:
+        // Not before a text that goes on from another one.
         if (!current.empty() &&
             (place == Place::start || (place == Place::after_token && !step.once))) {
           current.insert(0, step.with);

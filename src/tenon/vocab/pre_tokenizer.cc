@@ -18,6 +18,7 @@ struct Part {
   bool is_match;
 };
 
+// The matches and what lies between them, in order and without gaps. `invert` swaps the two kinds.
 Status find_parts(const Step& step, std::string_view text, std::vector<Part>& parts) {
   std::vector<Piece> matches;
   if (step.pattern) {
@@ -56,6 +57,10 @@ void join(std::vector<Part>& parts, const Joins& joins) {
   parts.resize(kept);
 }
 
+// The behaviours of the `tokenizers` package, for the pattern "-" and the text "a-b":
+// removed: a, b            isolated: a, -, b
+// merged_with_previous: a-, b    merged_with_next: a, -b
+// contiguous: as isolated, but "--" is one part
 void arrange(Behavior behavior, std::vector<Part>& parts) {
   const auto is_new_match = [](bool before, bool here) { return here && !before; };
   switch (behavior) {
@@ -67,6 +72,7 @@ void arrange(Behavior behavior, std::vector<Part>& parts) {
     case Behavior::merged_with_previous:
       return join(parts, is_new_match);
     case Behavior::merged_with_next:
+      // Seen from the right, it is the same as merging with the previous one.
       std::reverse(parts.begin(), parts.end());
       join(parts, is_new_match);
       std::reverse(parts.begin(), parts.end());
@@ -76,6 +82,7 @@ void arrange(Behavior behavior, std::vector<Part>& parts) {
   }
 }
 
+// Cuts each piece. Places in `parts` count from the beginning of the piece.
 Status split(const Step& step, Pieces& pieces) {
   std::vector<Piece> result;
   std::vector<Part> parts;
@@ -109,6 +116,8 @@ void rewrite(Pieces& pieces, const Write& write) {
   pieces = std::move(result);
 }
 
+// A piece gets the prefix if it begins the whole text, or, with Prefix::always, in any other place.
+// It is not put before a text that continues another one, or twice.
 void put_before(const Step& step, Place place, Pieces& pieces) {
   rewrite(pieces, [&](std::string_view piece, bool is_first, std::string& out) {
     const bool is_wanted = is_first && place != Place::after_token

@@ -13,6 +13,7 @@ constexpr bool is_itself(unsigned byte) {
 
 constexpr std::size_t kAlphabet = 256 + 68;
 
+// By code point; -1: the alphabet does not have it.
 constexpr std::array<std::int16_t, kAlphabet> bytes_of_characters() {
   std::array<std::int16_t, kAlphabet> table{};
   table.fill(-1);
@@ -78,6 +79,7 @@ std::optional<std::string> from_base64(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); i += 4) {
     std::uint32_t group = 0;
     for (std::size_t j = i; j < i + 4; ++j) {
+      // The padding counts as zeros; its bytes are cut off at the end.
       const int digit = j + padding >= text.size() ? 0 : base64_digit(text[j]);
       if (digit < 0) return std::nullopt;
       group = group << 6U | static_cast<std::uint32_t>(digit);

@@ -26,11 +26,13 @@ StringTable::StringTable(std::span<const std::string_view> strings,
   for (std::size_t id = 0; id < strings.size(); ++id) {
     if (!findable[id]) continue;
     std::size_t slot = keyed_hash(strings[id]) & mask;
+    // Stops at an equal text, too: the first one stays.
     while (slots_[slot] != 0 && (*this)[slots_[slot] - 1] != strings[id]) slot = (slot + 1) & mask;
     if (slots_[slot] == 0) slots_[slot] = static_cast<std::uint32_t>(id + 1);
   }
 }
 
+// A text longer than every token is not even hashed.
 std::optional<TokenId> StringTable::find(std::string_view text) const {
   if (slots_.empty() || text.size() > max_length_) return std::nullopt;
   const std::size_t mask = slots_.size() - 1;

@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::size_t kMostText = std::size_t{1} << 30U;
 
+// Added tokens are searched for twice: in the text as it is, and in the normalised text.
 std::vector<AddedToken> of_kind(const std::vector<AddedToken>& tokens, bool is_normalized) {
   std::vector<AddedToken> result;
   for (const AddedToken& token : tokens) {
@@ -76,6 +77,7 @@ Status TextTokenizer::encode(std::string_view text, Controls controls, bool at_s
   }
   const std::size_t before = ids.size();
   Status done = encode_parts(text, controls, at_start, ids);
+  // Half of a text would be worse than none of it.
   if (!done) ids.resize(before);
   return done;
 }

@@ -9,6 +9,9 @@
 #include "tenon/vocab/tokenizer_file.h"
 #include "tenon/vocab/turn_ends.h"
 
+// A line of the file is a token in base64 and its rank, which is also its id: "IQ== 0". There are
+// no merges in it: two tokens merge if their texts make up a third, in the order of ranks. The
+// special tokens and the pattern are not in the file either; the caller gives them.
 // Source: https://github.com/openai/tiktoken/blob/main/tiktoken/load.py
 namespace tenon::vocab {
 namespace {
@@ -20,6 +23,7 @@ struct Line {
   std::int64_t rank;
 };
 
+// Nothing if the line is not of this form.
 std::optional<Line> read_line(std::string_view line) {
   const std::size_t space = line.find(' ');
   if (space == std::string_view::npos) return std::nullopt;
@@ -69,6 +73,7 @@ class TiktokenReader {
     for (std::size_t number = 1; !text.empty(); ++number) {
       std::string_view line = text.substr(0, text.find('\n'));
       text.remove_prefix(std::min(line.size() + 1, text.size()));
+      // Files that were copied through Windows.
       if (line.ends_with('\r')) line.remove_suffix(1);
       if (line.empty()) continue;
       std::optional<Line> read = read_line(line);
@@ -132,6 +137,7 @@ class TiktokenReader {
     const auto merges = merges_by_text(texts, /*whole_characters=*/false,
                                        [](TokenId id) { return static_cast<std::uint32_t>(id); });
     if (!merges) return Unexpected(merges.error());
+    // prefers_whole: tiktoken looks a piece up as a whole before it merges.
     parts_.model = std::make_unique<const BpeModel>(
         std::move(texts), *merges,
         BpeModel::Options{.of_bytes = true, .prefers_whole = true, .fallback = {}});

@@ -6,6 +6,13 @@
 #include <unordered_map>
 #include <utility>
 
+// A node is a prefix of tokens, and stands before the nodes below it (preorder), with the end of
+// its subtree, so that a walk goes through the array from left to right and leaves out a subtree by
+// a jump. Tokens stand in one list in the same order: those of a node lie between its first_token
+// and that of the next node, and those of a subtree up to that of the node behind the subtree.
+//
+// quotient() makes the trie of another alphabet: where a grammar does not distinguish bytes, tokens
+// that differ only in them fall together, and the mask is computed for one of them.
 namespace tenon::vocab {
 
 namespace {
@@ -37,7 +44,7 @@ ByteClasses ByteClasses::canonical() const {
 }
 
 bool ByteClasses::refines(const ByteClasses& coarser) const {
-  std::array<int, 256> there{};  // our class -> their class
+  std::array<int, 256> there{};  // our class -> their class; -1: not met yet
   there.fill(-1);
   for (std::size_t byte = 0; byte < 256; ++byte) {
     if (of[byte] == kNone) {
@@ -67,6 +74,8 @@ TokenTrie::TokenTrie(std::vector<Entry> entries) {
   std::vector<std::uint32_t> path{0};  // the nodes of the last entry's prefixes
   std::string_view last;
   for (const Entry& entry : entries) {
+    // What this entry shares with the one before it is on the path already; the rest becomes new
+    // nodes, and the nodes of the last entry beyond it are complete.
     const std::size_t shared = static_cast<std::size_t>(
         std::mismatch(last.begin(), last.end(), entry.bytes.begin(), entry.bytes.end()).first -
         last.begin());
@@ -76,6 +85,7 @@ TokenTrie::TokenTrie(std::vector<Entry> entries) {
     path.resize(shared + 1);
     for (std::size_t depth = shared; depth < entry.bytes.size(); ++depth) {
       path.push_back(static_cast<std::uint32_t>(nodes_.size()));
+      // `end` is set when the subtree is complete.
       nodes_.push_back({.first_token = static_cast<std::uint32_t>(tokens_.size()),
                         .end = 0,
                         .depth = static_cast<std::uint16_t>(depth + 1),
@@ -100,6 +110,7 @@ struct TokenTrie::Linked {
   explicit Linked(const ByteClasses& partition)
       : classes(partition), children(partition.count, 0) {}
 
+  // Finds or makes. Node 0 is the root, which is no child, so 0 stands for no child.
   std::uint32_t child(std::uint32_t node, std::uint8_t symbol) {
     const std::size_t slot = std::size_t{node} * classes.count + symbol;
     if (children[slot] == 0) {
@@ -115,6 +126,7 @@ struct TokenTrie::Linked {
     std::uint32_t node = 0;
     while (!text.empty()) {
       const std::size_t length = unit(text);
+      // A unit counts as the byte kUnit. That byte itself can then mean nothing else.
       const std::uint8_t byte = length != 0 ? kUnit : static_cast<std::uint8_t>(text[0]);
       const std::uint8_t symbol = classes.of[byte];
       if (symbol == ByteClasses::kNone || (byte == kUnit && length == 0)) return 0;
@@ -132,6 +144,7 @@ struct TokenTrie::Linked {
 TokenTrie TokenTrie::quotient(const ByteClasses& classes, Unit unit) const {
   constexpr std::uint32_t kBeyondAscii = 0xFFFFFFFF;  // looked up from the root, by unit
   Linked linked(classes);
+  // By depth: the node in the new trie of the prefix that is walked over now.
   std::vector<std::uint32_t> image(max_depth_ + 1, 0);
   std::vector<std::uint32_t> node_of_token(tokens_.size(), 0);  // by index in tokens_; 0: left out
   std::string text;                                             // the text that leads to a node
@@ -140,6 +153,7 @@ TokenTrie TokenTrie::quotient(const ByteClasses& classes, Unit unit) const {
     const std::uint16_t depth = nodes_[node].depth;
     const std::uint32_t parent = image[depth - 1U];
     const bool is_beyond = unit != nullptr && (byte >= 0x80 || parent == kBeyondAscii);
+    // No token below can be read: the subtree is left out.
     if (!is_beyond && classes.of[byte] == ByteClasses::kNone) {
       node = end_of(node);
       continue;
@@ -151,6 +165,8 @@ TokenTrie TokenTrie::quotient(const ByteClasses& classes, Unit unit) const {
     }
     const std::uint32_t from = nodes_[node].first_token;
     const std::uint32_t to = nodes_[node + 1].first_token;
+    // A unit is longer than one byte, so a text beyond ASCII is looked up as a whole, from the
+    // root, where a token ends.
     if (from != to) {
       const std::uint32_t end = is_beyond ? linked.find(text, unit) : image[depth];
       linked.nodes[end].token_count += to - from;
@@ -158,15 +174,20 @@ TokenTrie TokenTrie::quotient(const ByteClasses& classes, Unit unit) const {
     }
     ++node;
   }
+  // Tokens that were left out count for the root.
   linked.nodes[0].token_count = 0;
   return in_preorder(linked, node_of_token);
 }
 
-// `node_of_token`: by index in tokens_; 0: left out.
+// Copies the linked nodes in order. `node_of_token`: by index in tokens_; 0: left out. The first
+// pass counts tokens, so that each node knows where its tokens begin; then they are put there, in
+// the order of this trie.
 TokenTrie TokenTrie::in_preorder(const Linked& linked,
                                  std::span<const std::uint32_t> node_of_token) const {
   TokenTrie result;
   std::vector<std::uint32_t> next_token(linked.nodes.size(), 0);  // an index in the token list
+  // A node whose children are being visited: in `linked`, in the result, and the next symbol to
+  // try.
   struct Open {
     std::uint32_t source, node, next_symbol;
   };
@@ -204,6 +225,7 @@ TokenTrie TokenTrie::in_preorder(const Linked& linked,
   return result;
 }
 
+// The last node has no next one; an extra one ends its tokens.
 void TokenTrie::finish() {
   for (std::uint32_t node = 1; node < nodes_.size(); node = nodes_[node].end) {
     children_of_root_[nodes_[node].symbol] = node;

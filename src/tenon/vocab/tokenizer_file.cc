@@ -49,6 +49,7 @@ std::string decoded(const Tokenizer& tokenizer, const std::vector<TokenId>& ids)
   return text;
 }
 
+// In quotes, and cut to 60 bytes, between characters.
 std::string shown(std::string_view text) {
   constexpr std::size_t kMost = 60;
   if (text.size() <= kMost) return "'" + std::string(text) + "'";
@@ -59,6 +60,8 @@ Unexpected refused(std::string message) {
   return Unexpected(Error{Errc::unsupported, "the tokenizer " + std::move(message)});
 }
 
+// Whether a text comes back as it was, without control tokens. Before a text at the start, a
+// tokenizer may put a space.
 Status check_text(const Tokenizer& tokenizer, std::string_view text) {
   for (const bool at_start : {false, true}) {
     std::vector<TokenId> ids;
@@ -120,6 +123,7 @@ Error with_path(const Error& error, const std::filesystem::path& path) {
   return Error{error.code, path.string() + ": " + error.message};
 }
 
+// By its content, since files in caches of models have hashes for names.
 bool is_gguf(const std::filesystem::path& path) {
   char magic[4] = {};
   std::ifstream file(path, std::ios::binary);
@@ -143,6 +147,7 @@ Expected<std::shared_ptr<const Tokenizer>> read(const std::filesystem::path& pat
         path));
   }
   std::string config;
+  // Says which tokens begin and end a text. A folder without it is fine.
   const std::filesystem::path beside = path.parent_path() / "tokenizer_config.json";
   if (std::error_code missing; std::filesystem::exists(beside, missing)) {
     Expected<std::string> read = read_file(beside, kMostConfig);
@@ -156,6 +161,9 @@ Expected<std::shared_ptr<const Tokenizer>> read(const std::filesystem::path& pat
 
 }  // namespace
 
+// A reader that has misunderstood a file loses or changes text, or lets a user write a control
+// token. Both would go unnoticed in answers, so every tokenizer is tried on such texts when it is
+// loaded.
 Status check_tokenizer(const Tokenizer& tokenizer) {
   std::vector<std::string> texts = characters_of_all_bytes();
   texts.insert(texts.begin(), std::begin(kTexts), std::end(kTexts));

@@ -35,18 +35,22 @@ using Behavior = PreTokenizer::Behavior;
 using NormalizerStep = Normalizer::Step;
 using CutStep = PreTokenizer::Step;
 
+// In the `tokenizers` package the pattern of ByteLevel is fixed. `\s+(?!\S)` leaves the last space
+// to the word behind it.
 constexpr std::string_view kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 // \w as Rust defines it; Oniguruma's \w differs.
 constexpr std::string_view kWordPattern =
     R"([\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]+|[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}\s]+)";
+// Unicode's punctuation, and ASCII's symbols, such as + and =, which are not punctuation there.
 constexpr std::string_view kPunctuation = R"([\p{P}!-/:-@\[-`{-~])";
 
 /// How the decoder turns a token's text into bytes.
 struct Decoding {
+  // Texts are in GPT-2's alphabet, in which each byte is a printable character.
   bool byte_alphabet = false;
-  bool byte_names = false;
-  std::vector<std::pair<std::string, std::string>> replacements;
+  bool byte_names = false;                                        // "<0x0A>" is one byte
+  std::vector<std::pair<std::string, std::string>> replacements;  // e.g. `▁` by a space
 };
 
 class JsonReader {
@@ -77,6 +81,7 @@ class JsonReader {
   void each_of(Fields& fields, std::string_view name, const Read& read);
 
   std::shared_ptr<const regex::Splitter> pattern(std::string_view text, const std::string& place);
+  // One of the two is empty.
   struct Pattern {
     std::string text;
     std::shared_ptr<const regex::Splitter> compiled;
@@ -119,9 +124,10 @@ class JsonReader {
   std::vector<bool> is_control_;
   std::map<std::string, TokenId, std::less<>> added_ids_;
 
+  // For the model part:
   bool is_unigram_ = false;
-  const json::Array* merges_ = nullptr;
-  std::vector<double> scores_;
+  const json::Array* merges_ = nullptr;  // in the file, which outlives the reader
+  std::vector<double> scores_;           // by id, for Unigram
   bool prefers_whole_ = false;
   bool byte_fallback_ = false;
   Fallback fallback_;
@@ -140,6 +146,7 @@ JsonReader::Typed JsonReader::typed(const json::Value& value, const std::string&
 template <typename Read>
 void JsonReader::each_of(Fields& fields, std::string_view name, const Read& read) {
   const json::Array& parts = *fields.array(name);
+  // Stops at the first error, so that the rest of a faulty list costs nothing.
   for (std::size_t i = 0; i < parts.size() && !error_; ++i) {
     read(parts[i], fields.place_of(name) + "[" + std::to_string(i) + "]");
   }
@@ -196,6 +203,7 @@ void JsonReader::read_normalizer(const json::Value& value, const std::string& pl
   if (error_) return;
   Fields& fields = part.fields;
   NormalizerStep step;
+  // The four forms of Unicode are types of their own.
   const auto form = std::find_if(std::begin(kForms), std::end(kForms),
                                  [&](const auto& row) { return row.first == part.type; });
   if (form != std::end(kForms)) {
@@ -223,6 +231,7 @@ void JsonReader::read_normalizer(const json::Value& value, const std::string& pl
     step.kind = NormalizerStep::Kind::charsmap;
     const auto bytes = from_base64(fields.string("precompiled_charsmap").value_or(""));
     if (!bytes) return fields.fail(Errc::invalid, "has a precompiled_charsmap that is no base64");
+    // An empty table changes nothing.
     if (bytes->empty()) return fields.finish();
     Expected<Charsmap> map = Charsmap::parse(*bytes, Charsmap::Unit::cluster);
     if (!map) return fail(map.error().code, place + ": " + map.error().message);
@@ -282,6 +291,7 @@ void JsonReader::read_pre_tokenizer(const json::Value& value, const std::string&
 }
 
 void JsonReader::read_byte_level(Fields& fields) {
+  // The order matters: the space is put before the text is cut.
   if (fields.boolean("add_prefix_space", true)) {
     pre_tokenizer_.push_back({.kind = CutStep::Kind::space, .text = " "});
   }
@@ -349,6 +359,7 @@ void JsonReader::read_decoder(const json::Value& value, const std::string& place
       fields.skip(name);
     }
   } else if (part.type == "Strip") {  // the space that was put before the text
+    // Only at the beginning of a whole text, which is never decoded here: tokens are.
     fields.skip("content");
     fields.skip("start");
     if (fields.integer("stop").value_or(0) != 0) {
@@ -373,6 +384,7 @@ void JsonReader::read_post_processor(const json::Value& value, const std::string
     fields.skip("pair");
     fields.skip("special_tokens");
     if (!single.empty()) {
+      // "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": ...}]
       const json::Value* token = single.front().find("SpecialToken");
       const json::Value* name = token == nullptr ? nullptr : token->find("id");
       if (name != nullptr && name->if_string() != nullptr) template_bos_ = *name->if_string();
@@ -394,6 +406,7 @@ void JsonReader::add_text(std::int64_t id, std::string text, const std::string& 
                 place + " has the id " + std::to_string(id) + ", too many for so few tokens");
   }
   const auto index = static_cast<std::size_t>(id);
+  // Ids come in any order, and some are never given: their text stays empty.
   if (index >= texts_.size()) texts_.resize(index + 1);
   if (!texts_[index].empty() && texts_[index] != text) {
     return fail(Errc::invalid, place + " gives the id " + std::to_string(id) + " to '" + text +
@@ -418,6 +431,7 @@ void JsonReader::read_model(const json::Value& value) {
   fields.finish();
   if (texts_.empty()) fields.fail(Errc::invalid, "has no vocabulary");
   is_in_model_.resize(texts_.size());
+  // Tokens that are added later have no part in merges.
   for (std::size_t i = 0; i < texts_.size(); ++i) is_in_model_[i] = !texts_[i].empty();
 }
 
@@ -429,6 +443,7 @@ void JsonReader::read_bpe(Fields& fields) {
                          std::string("has a ") + name + ", which is not supported");
     }
   }
+  // Merges that are left out by chance, for training.
   const json::Value* dropout = fields.any("dropout");
   if (dropout != nullptr && !(dropout->if_number() && dropout->if_number()->to_double() == 0)) {
     return fields.fail(Errc::unsupported, "has a dropout, which is not supported");
@@ -467,6 +482,7 @@ void JsonReader::read_unigram(Fields& fields) {
     const bool is_pair = pair != nullptr && pair->size() == 2 &&
                          (*pair)[0].if_string() != nullptr && (*pair)[1].if_number() != nullptr;
     if (!is_pair) return fail(Errc::invalid, place + " is no pair of a text and a score");
+    // A search costs as much as the longest token, so that is bounded.
     if ((*pair)[0].if_string()->size() > AddedToken::kLongest) {
       return fail(Errc::limit_exceeded,
                   place + " is longer than " + std::to_string(AddedToken::kLongest) + " bytes");
@@ -491,6 +507,7 @@ void JsonReader::read_added(const json::Value& value, const std::string& place) 
   token.strips_left = fields.boolean("lstrip", false);
   token.strips_right = fields.boolean("rstrip", false);
   const bool is_special = fields.boolean("special", false);
+  // The package's default: a special token is searched for in the text as it is.
   token.is_normalized = fields.boolean("normalized", !is_special);
   fields.finish();
   if (!id) fields.fail(Errc::invalid, "has no id");
@@ -507,6 +524,7 @@ void JsonReader::read_added(const json::Value& value, const std::string& place) 
   added_.push_back(std::move(token));
 }
 
+// Linear, and asked for a few names only.
 std::optional<TokenId> JsonReader::id_of(std::string_view text) const {
   if (const auto found = added_ids_.find(text); found != added_ids_.end()) return found->second;
   const auto found = std::find(texts_.begin(), texts_.end(), text);
@@ -534,12 +552,14 @@ std::optional<TokenId> JsonReader::named_token(Fields& config, std::string_view 
 void JsonReader::read_config(const json::Value& value) {
   if (!template_bos_.empty()) {
     bos_ = id_of(template_bos_);
+    // A template that names a token which is not there adds none.
     adds_bos_ = bos_.has_value();
   }
   if (value.is_null()) return;
   Fields config(&value, "tokenizer_config.json", error_);
   if (const auto bos = named_token(config, "bos_token")) bos_ = bos;
   eos_ = named_token(config, "eos_token");
+  // The configuration beside the file overrules it, as in transformers.
   adds_bos_ = config.boolean("add_bos_token", adds_bos_);
 }
 
@@ -548,6 +568,7 @@ std::vector<std::string> JsonReader::model_texts() const {
   std::vector<std::string> texts(texts_.size());
   for (std::size_t i = 0; i < is_in_model_.size(); ++i) {
     if (!is_in_model_[i]) continue;
+    // A text that is not in the alphabet of bytes is one that no piece can become.
     texts[i] = of_bytes_ ? from_byte_alphabet(texts_[i]).value_or("") : texts_[i];
   }
   return texts;
@@ -591,6 +612,7 @@ std::vector<BpeModel::Merge> JsonReader::merges(const json::Array& list, const S
                               "something that is not");
       return {};
     }
+    // Else ordinary text could become a control token.
     if (is_control_[static_cast<std::size_t>(*result)]) continue;
     merges.push_back({*left_id, *right_id, *result, static_cast<std::uint32_t>(i)});
   }
@@ -604,6 +626,7 @@ std::unique_ptr<const Model> JsonReader::model() {
   std::vector<bool> findable(texts.size());
   for (std::size_t i = 0; i < texts.size(); ++i) findable[i] = !texts[i].empty();
   std::vector<BpeModel::Merge> found;
+  // Merges may go through tokens that a piece must not become, so they are read with all texts.
   if (!is_unigram_) found = merges(*merges_, StringTable(views, findable));
   if (error_) return nullptr;
   for (std::size_t i = 0; i < texts.size(); ++i) {  // the text "<0x41>" is not the byte
@@ -679,6 +702,7 @@ Expected<std::shared_ptr<const Tokenizer>> JsonReader::read(const json::Value& f
     added_.push_back(
         {.id = *named, .text = texts_[static_cast<std::size_t>(*named)], .is_control = true});
   }
+  // By id; empty for tokens of the model part.
   std::vector<std::string_view> added_texts(texts_.size());
   for (const AddedToken& token : added_) {
     added_texts[static_cast<std::size_t>(token.id)] = token.text;
@@ -687,6 +711,8 @@ Expected<std::shared_ptr<const Tokenizer>> JsonReader::read(const json::Value& f
   if (eos_) ends.push_back(*eos_);
   is_control_.resize(texts_.size());
   for (AddedToken& token : added_) {
+    // A token that ends a turn must not be written by a user, even if the file calls it an ordinary
+    // one.
     token.is_control |= std::find(ends.begin(), ends.end(), token.id) != ends.end();
     if (token.is_control) is_control_[static_cast<std::size_t>(token.id)] = true;
   }
@@ -696,6 +722,7 @@ Expected<std::shared_ptr<const Tokenizer>> JsonReader::read(const json::Value& f
   if (error_) return Unexpected(*error_);
   parts.bytes.resize(texts_.size());
   for (std::size_t i = 0; i < texts_.size(); ++i) {
+    // Added tokens are written as they are, and not in the alphabet of bytes.
     parts.bytes[i] = added_texts[i].empty() ? bytes_of(texts_[i]) : std::string(added_texts[i]);
     if (error_) return Unexpected(*error_);
   }

@@ -54,10 +54,12 @@ constexpr Row kRows[] = {
 }  // namespace
 
 std::vector<TokenId> turn_ends(const std::vector<std::string_view>& texts) {
+  // One pass over the vocabulary, which may have 260,000 texts.
   std::unordered_map<std::string_view, TokenId> known;
   for (const Row& row : kRows) known.emplace(row.text, -1);
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const auto found = known.find(texts[i]);
+    // Among equal texts the first one.
     if (found != known.end() && found->second < 0) found->second = static_cast<TokenId>(i);
   }
   const auto id_of = [&](std::string_view text) { return known.find(text)->second; };

@@ -47,6 +47,7 @@ bool is_ascii(std::string_view text) {
 }  // namespace
 
 std::string normalized(std::string_view text, NormalForm form) {
+  // ASCII is the same in all four forms.
   if (is_ascii(text)) return std::string(text);
   std::string result;
   result.reserve(text.size());
@@ -58,6 +59,8 @@ std::string normalized(std::string_view text, NormalForm form) {
   return result;
 }
 
+// Character by character, as Rust's char::to_lowercase does in the `tokenizers` package: a final
+// sigma depends on the text around it, and is not treated as such there.
 std::string lowercase(std::string_view text) {
   std::string result;
   result.reserve(text.size());
@@ -69,6 +72,7 @@ std::string lowercase(std::string_view text) {
       continue;
     }
     const utf8::Decoded character = utf8::decode(text);
+    // The root locale: the result must not depend on the machine.
     icu::UnicodeString(static_cast<UChar32>(character.code_point))
         .toLower(icu::Locale::getRoot())
         .toUTF8String(result);
@@ -77,6 +81,7 @@ std::string lowercase(std::string_view text) {
   return result;
 }
 
+// The places behind each character as a reader sees it (UAX 29).
 std::vector<std::size_t> grapheme_ends(std::string_view text) {
   UErrorCode status = U_ZERO_ERROR;
   const std::unique_ptr<icu::BreakIterator> breaks(
@@ -99,6 +104,7 @@ bool is_space(char32_t character) {
   return u_hasBinaryProperty(static_cast<UChar32>(character), UCHAR_WHITE_SPACE) != 0;
 }
 
+// The same set as kWordPattern in tokenizer_json.cc.
 bool is_word(char32_t character) {
   const auto c = static_cast<UChar32>(character);
   constexpr std::uint32_t kInWords = U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK;

@@ -11,6 +11,7 @@ namespace {
 
 constexpr double kUnknownPenalty = 10;  // as in SentencePiece
 
+// Only tokens that `texts` finds: among equal texts the first one.
 std::vector<TokenTrie::Entry> findable(const StringTable& texts) {
   std::vector<TokenTrie::Entry> entries;
   for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -36,8 +37,9 @@ UnigramModel::UnigramModel(StringTable texts, std::vector<double> scores, const 
 Status UnigramModel::encode(std::string_view piece, std::vector<TokenId>& ids) const {
   constexpr TokenId kUnknown = -1;
   struct Best {
+    // The sum along the best way to this place.
     double score = -std::numeric_limits<double>::infinity();
-    std::uint32_t begin = 0;
+    std::uint32_t begin = 0;  // where its last token begins
     TokenId token = kUnknown;
     bool is_reached = false;
   };
@@ -49,6 +51,7 @@ Status UnigramModel::encode(std::string_view piece, std::vector<TokenId>& ids) c
     const auto offer = [&](TokenId token, std::size_t length, double score) {
       Best& there = best[at + length];
       const double sum = best[at].score + score;
+      // Among equal sums the first one counts.
       if (there.is_reached && sum <= there.score) return;
       there = {sum, static_cast<std::uint32_t>(at), token, true};
     };
@@ -57,6 +60,7 @@ Status UnigramModel::encode(std::string_view piece, std::vector<TokenId>& ids) c
       offer(token, length, scores_[static_cast<std::size_t>(token)]);
       has_single |= length == character;
     });
+    // SentencePiece allows an unknown character only where no token is this one character.
     if (!has_single) offer(kUnknown, character, unknown_score_);
     at += character;
   }

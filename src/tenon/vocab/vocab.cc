@@ -7,6 +7,7 @@ namespace tenon::vocab {
 
 namespace {
 
+// The trie has what texts are made of: no control tokens and no unused ones.
 std::vector<TokenTrie::Entry> text_entries(const std::vector<Token>& tokens) {
   std::vector<TokenTrie::Entry> entries;
   entries.reserve(tokens.size());
@@ -47,6 +48,7 @@ Expected<std::shared_ptr<const Vocab>> Vocab::make(std::vector<Token> tokens,
                                                  std::to_string(tokens.size()) + " tokens"});
     }
   }
+  // Bytes that are a token by themselves.
   std::array<bool, 256> reached{};
   for (const Token& token : tokens) {
     if (token.kind == Token::Kind::text && token.bytes.size() == 1) {
