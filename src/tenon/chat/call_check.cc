@@ -30,6 +30,8 @@ CompiledSchemas::Compiled CompiledSchemas::of(const json::Value& schema) {
     const std::lock_guard lock(mutex_);
     if (const auto found = known_.find(text); found != known_.end()) return found->second;
   }
+  // Without the lock, since it may take long. If two threads compile the same schema, the first one
+  // to finish is kept.
   auto compiled = std::make_shared<const Expected<std::shared_ptr<const schema::Schema>>>(
       schema::Schema::compile(schema));
   if (text.size() > kMaxBytes) return compiled;

@@ -79,6 +79,7 @@ class BySchemas final : public ByNothing {
 
   Result<Constraint, Refusal> of(const Ask& ask, std::string_view prompt_tail) const override {
     Result<Constraint, Refusal> nothing = ByNothing::of(ask, prompt_tail);
+    // The checks of ByNothing hold here as well; then a document gets its schema.
     return nothing && is_document(ask) ? schema_of(ask) : std::move(nothing);
   }
   bool is_document(const Ask& ask) const override { return ask.is_json(); }

@@ -145,6 +145,8 @@ std::vector<ToolCall> Conversation::pending_calls() const {
   return pending;
 }
 
+// Gives every call that waits a result, since nothing else may follow calls: one of `results`, or
+// `why` as an error.
 void Conversation::dismiss_calls(std::string_view why, std::span<const ToolResult> results) {
   for (const ToolCall& call : pending_calls()) {
     const auto known = std::ranges::find(results, call.id, &ToolResult::tool_call_id);
@@ -300,6 +302,7 @@ Expected<Conversation> Conversation::from_json(const json::Value& saved,
                                            " messages, but may have " +
                                            std::to_string(options.max_messages));
   }
+  // The saved messages have those of the options already.
   Conversation conversation(std::move(responder), std::move(options));
   conversation.history_.clear();
   conversation.bytes_ = 0;

@@ -95,6 +95,7 @@ class Loop {
     }
     run_ += ours.size();
     std::vector<ToolResult> results = tools_.run(offered_, ours, limits_);
+    // The results need not be in the order of the calls: the conversation puts them in order.
     for (std::size_t i = 0; i < ours.size(); ++i) tell_and_keep(ours[i], std::move(results[i]));
     const bool are_all = report_.results.size() == report_.turn.tool_calls.size();
     if (!are_all) report_.end = Report::End::calls_left;

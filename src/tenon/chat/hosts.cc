@@ -126,6 +126,7 @@ Expected<HostedTools> Hosts::tools(const std::string& owner, const message::Host
   auto all = all_tools(*found, context);
   if (!all) return Unexpected(std::move(all.error()));
   HostedTools out{.source = found->source, .tools = {}, .listed = {}};
+  // The connection's list is shared; what the request allows of it is chosen here.
   for (message::Tool& tool : *all) {
     const json::Value annotations = found->source->annotations(tool.name);
     if (!is_wanted(server, tool.name, annotations)) continue;

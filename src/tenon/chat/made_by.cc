@@ -61,6 +61,7 @@ Object options_json(const ModelOptions& options) {
   if (!options.format.empty()) all.set("format", options.format);
   for (const auto& [name, own] :
        {std::pair("definition", &options.own_format), std::pair("imported", &options.imported)}) {
+    // The whole definition, so that a replay needs no file of the operator's.
     if (*own != nullptr) all.set(name, (*own)->toml);
   }
   return all;

@@ -141,6 +141,7 @@ TurnOptions MessageModel::turn_options(const Ask& ask) const {
   options.parse.others_first = ask.other_forms == OtherForms::first;
   take_request(ask, options_, /*is_constrained=*/false, options);
   options.when_constrained = message::Guarantee::upstream;  // for the text; calls are validated
+  // No mask constrains any tool's arguments.
   options.unenforced = options.parse.tools;
   if (ask.offers_tools) options.check = make_check(ask, options_, schemas_);
   options.diagnostics.push_back(

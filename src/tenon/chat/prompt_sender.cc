@@ -52,6 +52,8 @@ class AsText final : public PromptSender {
   }
 
  private:
+  // The prompt as text in which no data spells a control token; the beginning of a demanded call is
+  // the template's and not data.
   [[nodiscard]] std::string written(const Prepared& prepared) const {
     if (prepared.opening.empty()) return plain_text_.of(prepared.prompt);
     prompt::Prompt begun = prepared.prompt;

@@ -117,6 +117,7 @@ void set_request(const ChatRequest& request, Span& span) {
   }
 }
 
+// 0 may mean that an upstream has not told the count, so it is no attribute.
 void set_count(Span& span, std::string_view key, std::uint32_t count) {
   if (count > 0) span.set(key, std::int64_t{count});
 }
@@ -156,6 +157,7 @@ class AnswerSpan final : public message::ChatSinkBefore {
 
   void on_event(const message::ChatEvent& event,
                 const std::vector<message::TokenLogprob>& logprobs) override {
+    // Only contents need the whole answer; otherwise nothing of it is copied.
     if (keeps_) fold_.add(event);
     const auto* const finish = std::get_if<message::Finish>(&event);
     if (finish == nullptr) {

@@ -276,6 +276,7 @@ void ToolSearch::add_found(std::vector<Tool>& tools) {
   const std::lock_guard lock(mutex_);
   for (const std::size_t i : std::exchange(new_ones_, {})) {
     tools.push_back(deferred_[i]);
+    // The result of the search has described it.
     tools.back().is_listed = false;
   }
 }

@@ -287,6 +287,7 @@ void Answer::on_drained(std::size_t low_water, std::function<void()> callback) {
   auto shared = std::make_shared<std::function<void()>>(std::move(callback));
   const std::lock_guard lock(mutex_);
   if (is_closed_) return;
+  // The queue may have passed the mark before the handler asked.
   low_water_ = low_water;
   was_high_ = low_water > 0 && queued_bytes_ >= low_water;
   on_drained_.swap(shared);

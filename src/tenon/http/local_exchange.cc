@@ -84,6 +84,7 @@ class LocalAnswer::Side final : public Exchange {
     write(std::move(response.body));
     end_stream();
   }
+  // The caller here has no use for headers.
   void begin_stream(std::string content_type, std::vector<Header> /*headers*/) override {
     static_cast<void>(begin(200, std::move(content_type)));
   }
@@ -129,6 +130,7 @@ class LocalAnswer::Side final : public Exchange {
   }
 
  private:
+  // False if the caller has gone, or if the answer has begun already.
   bool begin(unsigned status, std::string content_type) {
     const std::lock_guard lock(state_->mutex);
     if (state_->is_cancelled) return false;

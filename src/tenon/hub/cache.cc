@@ -127,6 +127,7 @@ std::vector<std::string> Cache::repositories() const {
     std::string name = entry->path().filename().string();
     if (!name.starts_with(kModels)) continue;
     name.erase(0, kModels.size());
+    // The first "--": owners and repositories have none in their names.
     if (const std::size_t at = name.find(kSeparator); at != std::string::npos) {
       name.replace(at, kSeparator.size(), "/");
     }

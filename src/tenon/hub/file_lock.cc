@@ -38,6 +38,7 @@ Expected<FileLock> FileLock::acquire(const std::filesystem::path& file,
   if (!opened.is_open()) return failed(errno);
   const int descriptor = opened.get();
   FileLock held(std::move(opened));
+  // Tried without waiting first, so that on_wait is called only if there is a reason to wait.
   if (lock(descriptor, LOCK_EX | LOCK_NB) == 0) return held;
   if (errno != EWOULDBLOCK) return failed(errno);
   if (on_wait) on_wait();

@@ -21,7 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A name of a file or revision as a part of a URL; slashes stay if `keeps_slashes`.
+// A name of a file or revision as a part of a URL; slashes stay if `keeps_slashes`. The revision
+// "refs/pr/1" is one segment, "refs%2Fpr%2F1"; the file "a/b.gguf" is two.
 std::string escaped(std::string_view text, bool keeps_slashes) {
   std::string out;
   for (const char c : text) {
@@ -51,6 +52,7 @@ PulledModel model_of(const HubName& name, const std::string& commit, const Choic
     model.files.push_back(cache.pointer(name.repository, commit, file.path).string());
     model.size += file.size;
   }
+  // A model in several files is loaded by its first one.
   model.path = model.files.front();
   return model;
 }
@@ -197,6 +199,7 @@ Expected<PulledModel> find_cached(const HubName& name, const Settings& settings)
   }
   std::vector<RemoteFile> files;
   for (CachedFile& file : cache.files(name.repository, *commit)) {
+    // Without hashes: choose() does not need them, and the files are here.
     files.push_back({.path = std::move(file.path), .size = file.size});
   }
   const auto choice = choose(files, name.choice, where);

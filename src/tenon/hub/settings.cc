@@ -108,6 +108,7 @@ Expected<Settings> settings_from_environment() {
     settings.cache = home / "hub";
   }
   settings.is_offline = is_true(variable({"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"}));
+  // Ollama itself looks only there if the variable is set.
   if (const std::string store = variable({"OLLAMA_MODELS"}); !store.empty()) {
     settings.ollama = {expanded(store)};
   } else {

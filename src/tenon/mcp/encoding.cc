@@ -81,6 +81,7 @@ std::string form(const Fields& fields) {
   return out;
 }
 
+// "a=1&b&&c=%20" has the fields a, b and c; b is "".
 Fields read_form(std::string_view text) {
   Fields fields;
   while (!text.empty()) {

@@ -38,6 +38,7 @@ std::optional<std::string> expanded(std::string_view text, std::string& missing)
   }
 }
 
+// `disabledTools` and `excludeTools` are two programs' names for the same thing.
 constexpr std::string_view kKnown[] = {"disabled",     "type",         "command",       "args",
                                        "env",          "cwd",          "url",           "headers",
                                        "includeTools", "excludeTools", "disabledTools", "oauth"};
@@ -45,6 +46,7 @@ constexpr std::string_view kKnown[] = {"disabled",     "type",         "command"
 // These have no effect for a server with a url.
 constexpr std::string_view kOfCommands[] = {"args", "env", "cwd"};
 
+// Whether the member changes anything for a server with a command, or for one with a url.
 bool has_effect(std::string_view key, bool is_command) {
   const auto in = [&](const auto& keys) { return std::ranges::find(keys, key) != std::end(keys); };
   return in(kKnown) && (is_command ? key != "headers" && key != "oauth" : !in(kOfCommands));
@@ -70,9 +72,11 @@ class Reader {
       server_.command.push_back(program);
       list("args", server_.command);
     }
+    // "KEY=value", as execve() takes them.
     pairs("env", [this](std::string key, std::string value) {
       server_.environment.push_back(std::move(key) + "=" + std::move(value));
     });
+    // An empty list allows no tool; without the member all are allowed.
     if (from_.contains("includeTools")) list("includeTools", server_.only_tools.emplace());
     list("excludeTools", server_.without_tools);
     list("disabledTools", server_.without_tools);

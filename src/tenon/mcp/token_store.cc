@@ -94,6 +94,8 @@ Status write_grants(const std::filesystem::path& file, json::Object grants) {
       }
       left.remove_prefix(static_cast<std::size_t>(count));
     }
+    // Otherwise the rename could reach the disk before the bytes, and a loss of power leave an
+    // empty file.
     (void)::fsync(opened.get());
   }
   if (::rename(next.c_str(), file.c_str()) == 0) return {};
@@ -124,7 +126,8 @@ json::Object told_of(const Grant& grant) {
           {"refresh_token", grant.refresh_token}};
 }
 
-// Makes the file's folder, and opens the file beside it that processes lock.
+// Makes the file's folder, and opens the file beside it that processes lock. The file itself cannot
+// be locked, since each change replaces it by another one.
 Expected<int> open_lock(const std::filesystem::path& file) {
   std::error_code error;
   const std::filesystem::path folder = file.parent_path();

@@ -177,6 +177,7 @@ std::optional<json::Value> ToolServer::answer(const json::Value& message,
                                               const Caller& caller) const {
   const json::Array* list = message.if_array();
   if (list == nullptr) return answer_one(message, caller);
+  // A batch, which JSON-RPC 2.0 and 2025-03-26 know: the answers come in one array.
   if (list->empty() || list->size() > kMaxBatch) {
     return served_reply(nullptr, "error",
                         served_error(kServedInvalidRequest, "a list has 1 to 64 messages"));

@@ -68,6 +68,7 @@ class ForkedEngine final : public engine::Engine {
   Expected<std::unique_ptr<engine::Run>> start(engine::GenerateRequest request,
                                                std::shared_ptr<engine::EventSink> sink) override {
     const Run* run = nullptr;
+    // How many recorded tokens this run begins with. tokens_ counts down from run to run.
     std::size_t head = 0;
     {
       const std::lock_guard lock(mutex_);

@@ -50,6 +50,7 @@ class RecordedRun final : public engine::Run {
   const std::shared_ptr<std::atomic<bool>> is_cancelled_;
 };
 
+// As fast as the sink takes them: the recorded times are not kept.
 void play_all(const Run& run, const std::atomic<bool>& is_cancelled, engine::EventSink& sink) {
   for (const Step& step : run.steps) {
     if (is_cancelled) break;

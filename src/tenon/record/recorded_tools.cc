@@ -152,6 +152,7 @@ Expected<std::shared_ptr<chat::Model>> with_recorded_tools(const Read& read, uns
   if (json::flag_in(read.own_tools, "are_shown")) {
     approvals.rule = message::Approvals::Rule::always;
   }
+  // A recording may have been edited, so its numbers are bounded.
   const auto number = [&](std::string_view name, std::size_t otherwise, std::int64_t most) {
     const std::int64_t value = std::min(json::number_in(read.own_tools, name), most);
     return value > 0 ? static_cast<std::size_t>(value) : otherwise;

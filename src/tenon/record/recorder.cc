@@ -225,6 +225,7 @@ void Recording::State::note(const message::ChatEvent& event) {
   } else if (const auto* finish = std::get_if<message::Finish>(&event)) {
     guarantee = message::guarantee_name(finish->guarantee);
     if (finish->reason == message::FinishReason::error) {
+      // The last line must fit into what record/list.cc reads of a file's end.
       error = utf8::sanitized(finish->error.message).substr(0, 400);
     }
   }
@@ -348,6 +349,7 @@ void Recording::made(unsigned strand, const message::MadeToken& token) {
       line.number("bytes", static_cast<std::int64_t>(token.bytes.size()));
     }
     if (token.is_control) line.flag("control", true);
+    // An upstream may send several tokens in one piece.
     if (token.count != 1) line.number("count", token.count);
     if (token.legal) line.number("legal", *token.legal);
     if (token.logprob == nullptr || !has_contents) return;
@@ -398,6 +400,8 @@ void Recording::run_end(unsigned strand, const message::RunEnded& end) {
     line.number("cached_tokens", end.usage.cached_tokens);
     line.number("reasoning_tokens", end.usage.reasoning_tokens);
     if (end.usage.is_estimated) line.flag("is_estimated", true);
+    // Whether the engine was constrained, as it says itself; `guarantee` of the choice follows from
+    // it.
     line.flag("is_constrained", end.is_constrained);
     if (!end.attempts.empty()) {
       json::Array attempts;
@@ -512,6 +516,7 @@ void Recording::own_tools(unsigned choice, const message::OwnTools& tools) {
   state_->add([&](std::string& out) {
     json::Array listed;
     for (const message::OwnTools::One& one : tools.tools) {
+      // Names of tools are contents, too: without them, `count` below says how many there are.
       if (!state_->has_contents) break;
       json::Object tool{{"name", one.tool->name},
                         {"server", one.server},
@@ -637,6 +642,7 @@ struct Recorder::Impl {
 Status Recorder::Impl::look() {
   std::error_code error;
   fs::create_directories(options.folder, error);
+  // For the owner only: recordings have what users have said.
   if (!error) fs::permissions(options.folder, fs::perms::owner_all, error);
   if (error) {
     return Unexpected(Error{Errc::unavailable, options.folder + ": " + error.message() +

@@ -118,6 +118,7 @@ Status ResponseStore::Impl::insert(std::string_view id, std::string_view documen
 }
 
 // Deletes documents that are too old, and then the oldest ones until the rest is within the limits.
+// Mostly one document has come, so few go; `totals` answers each question without a scan.
 Status ResponseStore::Impl::sweep() {
   if (Status done = delete_expired.bind(options.now()).run(); !done) return done;
   for (;;) {
@@ -169,6 +170,7 @@ Status ResponseStore::put(std::string_view id, std::string_view document) {
   return done;
 }
 
+// Reads and writes in one transaction, so that no other process changes the document in between.
 Status ResponseStore::change(std::string_view id, const Change& change) {
   const std::lock_guard lock(impl_->mutex);
   Transaction transaction(impl_->database);  // one that writes: other processes wait for it

@@ -150,6 +150,7 @@ void Histograms::add(const SpanData& span) {
     }
     return;
   }
+  // A span may be of several kinds: a tool of another server is a run of a tool and a call of MCP.
   if (operation == "invoke_agent") observe(kAgent, seconds, span, kAgentKeys);
   if (operation == "execute_tool") observe(kTool, seconds, span, kToolKeys);
   if (span.find("mcp.method.name") != nullptr) observe(kMcpCall, seconds, span, kMcpKeys);

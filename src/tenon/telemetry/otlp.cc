@@ -18,6 +18,7 @@ constexpr int kStatusError = 2;  // STATUS_CODE_ERROR
 constexpr int kCumulative = 2;   // AGGREGATION_TEMPORALITY_CUMULATIVE: counts since the start
 constexpr int kSampledFlag = 1;  // the flag of W3C Trace Context; only sampled spans are sent
 
+// {"stringValue": "a"}, {"intValue": "5"}, {"arrayValue": {"values": [...]}} and so on.
 Value any_value(const trace::SpanValue& value) {
   struct Write {
     Value operator()(const std::string& text) const { return Object{{"stringValue", text}}; }
@@ -94,6 +95,8 @@ Value point_of(const Instrument& instrument, const Series& series, std::int64_t 
 
 }  // namespace
 
+// {"resourceSpans": [{"resource": {...}, "scopeSpans": [{"scope": {...}, "spans": [...]}]}]}: one
+// resource (this process) and one scope (Tenon).
 std::string traces_request(const Sender& sender, std::span<const trace::SpanData> spans) {
   Array list;
   for (const trace::SpanData& span : spans) list.push_back(span_of(span));

@@ -246,6 +246,7 @@ Expected<Settings> Reader::run() {
   number("OTEL_BSP_MAX_QUEUE_SIZE", 1'000'000, queue);
   number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 10'000, batch);
   settings.max_queue = static_cast<std::size_t>(queue);
+  // A batch that is larger than the queue would never be full.
   settings.max_batch = static_cast<std::size_t>(std::min(batch, queue));
   return settings;
 }
