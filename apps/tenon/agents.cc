@@ -4,6 +4,10 @@
 
 #include "tenon/json/value.h"
 
+// The coding agents that `tenon launch` knows. Each row says how the agent is told of a server: by
+// variables, by options, or by a file, with slots: ${server}, ${key}, ${model}, ${context},
+// ${folder}. Variables that would lead the agent to another provider are unset.
+
 namespace tenon::app {
 namespace {
 
@@ -136,6 +140,8 @@ const std::vector<AgentRow>& rows() {
 }
 
 std::string filled(std::string_view text, const Served& served) {
+  // Fills the slots. A text with quotation marks is JSON or a language like it, so values are
+  // escaped; other texts are words of their own and take values as they are.
   const bool is_quoted = text.find('"') != text.npos;
   const auto value_of = [&](std::string_view slot) {
     if (slot == "context") return std::to_string(served.context);

@@ -75,6 +75,8 @@ std::vector<std::size_t> drawn(std::size_t of, std::size_t count, std::uint64_t 
   std::vector<std::size_t> numbers(of);
   std::iota(numbers.begin(), numbers.end(), std::size_t{0});
   std::mt19937_64 random(seed);
+  // The beginning of a Fisher-Yates shuffle: the first `count` numbers are drawn, each equally
+  // often but for the remainder of 2^64, which does not matter here.
   for (std::size_t i = 0; i < count; ++i) std::swap(numbers[i], numbers[i + random() % (of - i)]);
   numbers.resize(count);
   std::ranges::sort(numbers);
@@ -157,7 +159,8 @@ struct Asked {
   bench::Round round;
 };
 
-// Unconstrained, nothing is repaired either, and no answer is asked for again.
+// One way of asking. Unconstrained, nothing is repaired either, and no answer is asked for again:
+// what the model writes by itself is what counts.
 OrComplaint<Asked> asked(config::ModelConfig config, const std::shared_ptr<engine::Engine>& engine,
                          std::chrono::seconds timeout, bool holds) {
   if (!holds) {
@@ -373,6 +376,7 @@ OrComplaint<void> ask_all(const BenchOptions& options, const std::vector<bench::
     for (std::int64_t i = 1; i < options.at_once; ++i) {
       others.emplace_back([&questions] { questions.ask_on(); });
     }
+    // This thread is one of those that ask; the others end before the block does.
     questions.ask_on();
   }
   questions.keep_in(all, report);

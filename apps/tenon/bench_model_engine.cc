@@ -66,6 +66,7 @@ class WatchedEngine::Sink final : public engine::EventSink {
       speed.prompt_time = *first_ - begin_;
     }
     if (usage.completion_tokens > 1) {
+      // The first token belongs to the time of the prompt.
       speed.generated_tokens = usage.completion_tokens - 1;
       speed.generated_time = Clock::now() - *first_;
     }

@@ -11,6 +11,12 @@
 
 #include "tenon/base/utf8.h"
 
+// How a report is written
+//
+// The same Report becomes a table for people and JSON for programs. kColumns has the columns of the
+// table: a figure and, in brackets behind it, its baselines, which say what chance alone or always
+// calling the first tool would get. A figure without rows is "-" and null, not 0 %.
+
 namespace tenon::app::bench {
 namespace {
 
@@ -83,7 +89,8 @@ std::string padded_right(std::string text, std::size_t width) {
   return text;
 }
 
-// Baselines are in brackets after the figure that they belong to.
+// One line of the table: the name, then each column's cell, right-aligned. Baselines are in
+// brackets after the figure that they belong to: "tool 62.5 ( 25.0   0.0)".
 std::string line(std::string name, std::size_t name_width,
                  const std::function<std::string(const Column&)>& cell) {
   std::string out = padded_right(std::move(name), name_width);
@@ -100,6 +107,7 @@ std::string line(std::string name, std::size_t name_width,
   return out + '\n';
 }
 
+// At most `most` bytes, without a part of a character at the end.
 std::string begin_of(std::string text, std::size_t most) {
   text.resize(utf8::valid_prefix(std::string_view(text).substr(0, most)));
   return text;
@@ -107,6 +115,8 @@ std::string begin_of(std::string text, std::size_t most) {
 
 std::string table_of(const Round& round) {
   constexpr std::size_t kWidest = 24;
+  // The word is the longer of the two names of a round, so that the tables of both are equally
+  // wide.
   std::size_t width = std::string_view("unconstrained").size();
   for (const auto& [name, tally] : round.categories) {
     width = std::max(width, std::min(name.size(), kWidest));

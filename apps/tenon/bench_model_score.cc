@@ -14,6 +14,15 @@
 #include "tenon/regex/unicode.h"
 #include "tenon/schema/schema.h"
 
+// How an answer is judged
+//
+// A row says which calls it wants, which it allows, or that it wants none, and which words the text
+// must have. given_of() sums up an answer; judge() compares the two. Several calls may come in any
+// order, so made calls are matched with wanted ones as in a bipartite graph (are_wanted). Arguments
+// are compared exactly, and loosely: texts without case, blanks around them and a last full stop.
+// Tally adds up verdicts, each with the baselines of its row: what a random choice among the tools
+// would get, what always calling the first tool would, and what never calling would.
+
 namespace tenon::app::bench {
 namespace {
 
@@ -21,6 +30,7 @@ using message::ToolCall;
 
 // ---- texts, loosely
 
+// The smallest code point that differs from this one by case alone; ASCII becomes lower case.
 char32_t folded(char32_t code_point) {
   if (code_point >= 0x80) {
     code_point = regex::case_closed({{code_point, code_point}}).ranges().front().first;
@@ -69,6 +79,7 @@ bool has_argument(const json::Value* found, const WantedArgument& wanted, const 
                              [&](const json::Value& value) { return same(*found, value); });
 }
 
+// The call has all wanted arguments with accepted values, and no others.
 bool is_call(const Made& made, const WantedCall& wanted, const Same& same) {
   const json::Object* const arguments = made.arguments.if_object();
   if (made.name != wanted.name || arguments == nullptr) return false;
@@ -98,6 +109,7 @@ bool find_one(std::size_t i, const Fits& fits, std::vector<std::optional<std::si
   return false;
 }
 
+// Whether each row of `fits` can have a column of its own.
 bool have_one_each(const Fits& fits, std::size_t choices) {
   std::vector<std::optional<std::size_t>> owners(choices);
   for (std::size_t i = 0; i < fits.size(); ++i) {
@@ -113,6 +125,7 @@ bool have_one_each(const Fits& fits, std::size_t choices) {
 bool are_wanted(const std::vector<Made>& made, const Wanted& wanted,
                 const std::function<bool(const Made&, const WantedCall&)>& is_it) {
   const std::size_t most = wanted.calls.size() + wanted.optional.size();
+  // Too few or too many calls cannot fit, and this keeps the tables small.
   if (made.size() < wanted.calls.size() || made.size() > most) return false;
   Fits of_made(made.size(), std::vector<bool>(most));
   Fits of_wanted(wanted.calls.size(), std::vector<bool>(made.size()));
@@ -211,6 +224,7 @@ bool is_same_loosely(const json::Value& a, const json::Value& b) {
   return a == b;
 }
 
+// As a word of its own: "3" is in "3 days" and not in "13 days", "32" or "3.5".
 bool stands_in(std::string_view what, std::string_view text) {
   const std::u32string wanted = folded(what);
   const std::u32string all = folded(text);
@@ -308,6 +322,7 @@ void Tally::add(const Row& row, const Given& given, const Verdict& verdict) {
   refused += given.refusal.empty() ? 0 : 1;
   cut += given.is_cut ? 1 : 0;
   if (verdict.calls) {
+    // Whether a call is JSON and valid is asked only where there is one.
     json.add(verdict.is_json);
     valid.add(verdict.is_valid);
   }
@@ -328,6 +343,7 @@ void Tally::add(const Row& row, const Given& given, const Verdict& verdict) {
     }
     case Wanted::Kind::none: {
       const double first = row.request.tools.empty() ? 1 : 0;
+      // Not to call is one choice more beside the tools.
       abstains.add(verdict.abstains, 1 / (tools + 1), first, 1);
       right.add(verdict.is_right, 1 / (tools + 1), first, row.wanted.mentions.empty() ? 1 : 0);
       break;

@@ -9,6 +9,17 @@
 #include "tenon/config/files.h"
 #include "tenon/schema/schema.h"
 
+// A set is a file of JSON lines. A line is a request (messages, tools) and what is right:
+//
+//     "expect": {"calls": [{"name", "arguments": {"city": ["Paris", "Paris, France"]}}],
+//                "optional": [...], "mentions": [["18", "eighteen"]]}
+//     "expected": [{"name", "arguments": {"city": "Paris"}}]
+//
+// The first form lists the accepted values of each argument ("" among them: it may be absent); the
+// second has one value for each. `calls` is [] if no call is right, null if any valid call is. All
+// lines are read and checked when the set is read, but only their places are kept: a row is parsed
+// anew when it is asked, so a set of a million lines needs little more memory than its text.
+
 namespace tenon::app::bench {
 namespace {
 
@@ -45,7 +56,8 @@ Expected<WantedArgument> read_argument(const json::Member& member, Values values
   return wanted;
 }
 
-// Those accepted at `place` for each key, the last one where there are fewer.
+// The arguments of a call with the values accepted at `place` for each key, the last one where
+// there are fewer.
 json::Value arguments_of(const WantedCall& call, std::size_t place) {
   json::Object arguments;
   for (const WantedArgument& argument : call.arguments) {
@@ -56,7 +68,8 @@ json::Value arguments_of(const WantedCall& call, std::size_t place) {
   return arguments;
 }
 
-// Checks that an answer can be right: some of the accepted values must fit the tool.
+// Checks that an answer can be right: some of the accepted values must fit the tool. Not all
+// combinations are tried, only the first values together, the second ones, and so on.
 Status check_fits(const WantedCall& call, const message::ChatRequest& request,
                   const std::string& path) {
   const auto tool = std::ranges::find(request.tools, call.name, &message::Tool::name);
@@ -144,6 +157,7 @@ Expected<std::vector<WantedCall>> read_calls(const json::Value& value,
   return calls;
 }
 
+// `[["18", "eighteen"], ["Paris"]]`: the text must have one of each group.
 Expected<std::vector<std::vector<std::string>>> read_mentions(const json::Value& value) {
   const std::string path = "expect.mentions";
   const auto what = "must be a list of lists of texts";
@@ -229,6 +243,7 @@ Expected<message::ChatRequest> read_request(const json::Value& line) {
   if (messages == nullptr) return wrong("messages", "is missing");
   body.set("messages", *messages);
   const json::Value* const tools = line.find("tools");
+  // The decoder refuses an empty list of tools; rows without a tool have one.
   const bool has_none =
       tools != nullptr && tools->if_array() != nullptr && tools->if_array()->empty();
   if (tools != nullptr && !has_none) body.set("tools", *tools);

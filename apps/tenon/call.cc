@@ -61,6 +61,7 @@ OrComplaint<json::Value> ask_model(const AskOptions& options, bool traces,
   if (!model) return Failure<Complaint>(model.error());
   if (traces) model = with_trace(*std::move(model), &print_trace);
   const format::Format* format = (*model)->format();
+  // The same encoder as the server's, so both ways print the same summary.
   api::ChatCompletionEncoder encoder({.format = format == nullptr ? "" : format::info(*format).name,
                                       .custom_tools = api::custom_names(request->tools),
                                       .is_json = api::wants_json(*request)},

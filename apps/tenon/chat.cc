@@ -59,6 +59,7 @@ void end_programs_with_us() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction before{};
     sigaction(signal, nullptr, &before);
+    // As with nohup: a signal that was ignored when we were started stays ignored.
     if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
   }
 }
@@ -153,6 +154,8 @@ class Chat {
         continue;
       }
       const int status = turn(with_resources(line));
+      // At a terminal a failed answer is told and the conversation goes on; in a pipe it ends the
+      // command.
       if (status > kSignal || (status != kOk && !is_terminal_)) return status;
     }
     if (is_terminal_) std::cout << '\n';
@@ -165,6 +168,8 @@ class Chat {
     if (is_terminal_) std::cout << shown(prompt, STDOUT_FILENO) << std::flush;
     if (is_terminal_ && !Interruption::wait_for_input()) return false;
     errno = 0;
+    // Ctrl-C during the read makes it fail with EINTR. The stream's error is cleared, so that the
+    // next question can be read; the end of the input stays.
     if (std::getline(std::cin, line)) return true;
     if (errno == EINTR || !std::cin.eof()) std::cin.clear();
     return false;
@@ -256,7 +261,7 @@ class Chat {
   }
 
   // The server that a word such as "files:readme" begins with, and the rest; null: no server has
-  // the name.
+  // the name. The rest may have colons, as addresses do.
   [[nodiscard]] std::pair<chat::McpServer*, std::string> server_in(std::string_view word) const {
     for (const auto& server : servers_) {
       const std::string& name = server->name();
@@ -342,6 +347,7 @@ class Chat {
          .other_tools = [this](const message::ToolCall& call) { return result_of(call); }});
     if (report.refusal) {
       show_trace();
+      // The calls that wait get an answer, so that the next question can be asked.
       talk_.dismiss_calls("The conversation was interrupted.", report.results);
       return complain(complaint_of(*report.refusal));
     }
@@ -356,6 +362,7 @@ class Chat {
     std::cerr << std::exchange(*trace_, "") << std::flush;
   }
 
+  // `identity` is more than the tool's name: which server it belongs to counts, too.
   bool is_allowed(const message::ToolCall& call, const std::string& identity) {
     if (options_.yes || allowed_.contains(identity)) return true;
     std::string word;
@@ -367,6 +374,7 @@ class Chat {
     return is_always || word == "y" || word == "yes";
   }
 
+  // The first line of a result, in short.
   static void show(const message::ToolCall& call, const chat::ToolResult& result) {
     constexpr std::size_t kMost = 200;
     std::string line = result.output.substr(0, std::min(result.output.find('\n'), kMost));
@@ -434,7 +442,8 @@ std::string name_in(const json::Value& tool) {
 }
 
 // What each request has. Tools of MCP servers come and go, so they are not in it; they are only
-// known when the request is checked, because --tool-choice may name one.
+// known when the request is checked, because --tool-choice may name one. A question is needed for
+// the check, too; both are taken off again.
 OrComplaint<message::ChatRequest> beginning(const AskOptions& options,
                                             const config::ToolsFile& file,
                                             const chat::Toolbox& toolbox) {

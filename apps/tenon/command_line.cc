@@ -7,6 +7,9 @@
 
 #include <CLI/CLI.hpp>
 
+// Thin wrappers, so that CLI11, a large header, is compiled here and not with every command. The
+// templates are instantiated for the types that options have.
+
 namespace tenon::app {
 
 Option Option::required() const {

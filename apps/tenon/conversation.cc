@@ -20,10 +20,14 @@
 #include "tenon/config/models.h"
 #include "tenon/config/user_formats.h"
 
+// What commands that ask a model share: which model (a file, or one of a configuration), the
+// request from the options, the wait for the answer, and Ctrl-C meanwhile (Interruption).
+
 namespace tenon::app {
 namespace {
 
-// A signal handler may use only a lock-free flag, a number and an eventfd.
+// A signal handler may use only a lock-free flag, a number and an eventfd. `current` is the token
+// of the one Interruption that exists.
 std::atomic<const CancelToken*> current = nullptr;
 std::atomic<int> last_signal = 0;
 std::atomic<int> wake = -1;
@@ -216,6 +220,7 @@ OrComplaint<message::Fold> answer(chat::Model& model, const message::ChatRequest
   if (!running) return Failure<Complaint>(complaint_of(running.error()));
   message::Fold fold;
   while (true) {
+    // Cancelling again does nothing, so no flag is needed.
     if (cancel.is_cancelled()) (*running)->cancel();
     for (const message::ChatEvent& event : queue->wait(kMoment)) {
       fold.add(event);
@@ -236,6 +241,7 @@ Complaint complaint_of(const chat::Refusal& refusal) {
   return {is_engine ? kEngine : kBadInput, refusal.error.message};
 }
 
+// `get_weather(city: "Paris", days: 3)`.
 std::string described(const message::ToolCall& call) {
   const auto arguments = json::parse(call.arguments);
   if (!arguments || arguments->if_object() == nullptr) {

@@ -29,7 +29,8 @@ struct ExportOptions {
 
 constexpr std::string_view kConfig = "genai_config.json";
 
-// Files that an engine or Tenon reads: weights, configuration, vocabulary, template.
+// Files that an engine or Tenon reads: weights, configuration, vocabulary, template. Others of the
+// folder, such as pictures and scripts, stay where they are.
 bool is_needed(const fs::path& file) {
   constexpr auto kEndings =
       std::to_array<std::string_view>({".json", ".jinja", ".gguf", ".safetensors", ".onnx", ".data",

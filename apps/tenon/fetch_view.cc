@@ -13,6 +13,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+// How a fetch is shown on stderr. A terminal has one line that is overwritten ten times a second,
+// and removed before another line is printed; anything else gets a line every ten seconds.
+
 namespace tenon::app {
 namespace {
 
@@ -26,6 +29,7 @@ std::size_t terminal_width() {
   return (is_known ? size.ws_col : std::size_t{80}) - 1;
 }
 
+// "4:07", "1:02:03".
 std::string shown_time(double seconds) {
   if (!(seconds < 360'000)) return "over 100 h";
   const auto whole = static_cast<long>(std::ceil(seconds));
@@ -113,6 +117,8 @@ class FetchView {
 
 }  // namespace
 
+// Three digits: "999 B", "1.00 kB", "12.3 MB", "456 GB". The bounds are those at which rounding
+// would give a fourth digit.
 std::string shown_size(std::uint64_t bytes) {
   constexpr std::array<std::string_view, 6> kUnits = {"B", "kB", "MB", "GB", "TB", "PB"};
   auto size = static_cast<double>(bytes);
@@ -124,6 +130,8 @@ std::string shown_size(std::uint64_t bytes) {
   return text.data() + std::string(kUnits[unit]);
 }
 
+// "model.gguf  [####      ]  40 %  1.20 GB of 3.00 GB  11.0 MB/s  2:44 left". The bar goes first if
+// there is little room, then the name.
 std::string fetch_line(const hub::Event& event, std::uint64_t fresh, std::chrono::nanoseconds since,
                        std::size_t width) {
   constexpr std::size_t kWidest = 20;

@@ -29,8 +29,10 @@ bool is_below(const fs::path& file, const fs::path& folder) {
   return rest == folder.end();
 }
 
-// The bytes of a regular file. The path is judged after the file was found: a descriptor that only
-// names the file tells where it is, and what is read is this file, whatever its path means by then.
+// The bytes of a regular file below `folder`. The path is judged after the file was found: a
+// descriptor that only names the file (O_PATH) tells where it is, and what is read is this file,
+// whatever its path means by then. A link that leads out of the folder, or is exchanged meanwhile,
+// opens nothing. A file elsewhere is answered like one that does not exist.
 Expected<std::string> read_below(const fs::path& path, const fs::path& folder) {
   const Failure<Error> absent{Error{Errc::unavailable, "there is no such file in the folders"}};
   const Descriptor found(::open(path.c_str(), O_PATH | O_CLOEXEC));
@@ -51,6 +53,7 @@ std::string counted_member(const json::Object& object, std::string_view key) {
   return found != nullptr && found->if_number() != nullptr ? found->if_number()->text : "0";
 }
 
+// What an agent is told of a step of the run; "": nothing.
 std::string step_of(const json::Object& event) {
   const json::Value* const type = event.find("type");
   const std::string* const name = type == nullptr ? nullptr : type->if_string();
@@ -83,6 +86,7 @@ Expected<std::string> OpenFolders::read(std::string_view name) const {
   for (const fs::path& folder : folders_) {
     auto bytes = read_below(folder / name, folder);  // an absolute name replaces the folder
     if (bytes) return bytes;
+    // Found and not readable is another error, which another folder does not change.
     if (bytes.error().message != why.message) return bytes;
   }
   return Unexpected(why);
@@ -99,6 +103,7 @@ OrComplaint<std::shared_ptr<FileQuestions>> FileQuestions::open(
   const auto most = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_s * 1000));
   chosen->limits.max_time = std::min(chosen->limits.max_time, most);
   const std::shared_ptr<FileQuestions> questions(new FileQuestions(*std::move(folders)));
+  // Not an owner: the model is a member, and would own its owner.
   chosen->listener = [raw = questions.get()](const json::Object& event) { raw->tell(event); };
   auto model = config::load_recursive(*config, *std::move(chosen));
   if (!model) return complaint(model.error());
@@ -141,6 +146,7 @@ Expected<json::Object> FileQuestions::answer(const json::Object& line,
     request.messages.push_back({.role = message::Role::system, .content = utf8::sanitized(*bytes)});
   }
   request.messages.push_back({.role = message::Role::user, .content = *question});
+  // A cancelled question stops waiting for its turn.
   std::unique_lock turn(turn_, std::defer_lock);
   while (!turn.try_lock_for(kGlance)) {
     if (watch.cancel.is_cancelled()) return Unexpected(Error{Errc::unavailable, "cancelled"});

@@ -95,6 +95,7 @@ int import(const FormatsOptions& options) {
   const auto config = config::read_json(options.file);
   if (!config) return complain({kBadInput, config.error().message});
   const json::Value* source = config->find("response_template");
+  // `fields` is a member of every response_template, so a file with it is the template itself.
   if (source == nullptr && config->find("fields") == nullptr) {
     return complain(
         {kBadInput, config::input_name(options.file) + ": there is no response_template"});
@@ -105,6 +106,7 @@ int import(const FormatsOptions& options) {
     return complain(
         {kBadInput, config::input_name(options.file) + ": " + definition.error().message});
   }
+  // What is printed must load again, so it is compiled here.
   if (const auto format = format::compile(*definition, "the definition"); !format) {
     return complain({kBadInput, config::input_name(options.file) + ": response_template: " +
                                     format.error().message + "\n\n" + *definition});

@@ -32,7 +32,7 @@ struct InspectOptions {
 };
 
 // What was found about a template: its format, and what rendering with it shows. `declared` is the
-// format that the model's files name.
+// format that the model's files name, which goes before what was detected.
 OrComplaint<json::Object> findings(const config::ModelTemplate& model,
                                    const config::DeclaredFormat& declared) {
   const auto chat_template = config::compiled(model);
@@ -53,6 +53,7 @@ OrComplaint<json::Object> findings(const config::ModelTemplate& model,
   return result;
 }
 
+// A line of --batch: `{"template", "bos_token", "eos_token"}` or `{"path"}`.
 Expected<json::Object> answer(const json::Object& request) {
   const auto text = [&](std::string_view key) -> const std::string* {
     const json::Value* value = request.find(key);

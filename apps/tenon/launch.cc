@@ -23,6 +23,10 @@
 #include "tenon/config/files.h"
 #include "tenon/json/members.h"
 
+// `tenon launch AGENT`: asks a running server for its model and the size of its context, fills the
+// row of the agent (agents.cc) with them, and becomes the agent (execvp), or prints what it would
+// do as lines for a shell.
+
 namespace tenon::app {
 namespace {
 
@@ -92,7 +96,9 @@ OrComplaint<Served> served_by(const LaunchOptions& options) {
                      server + " has several models; name one with --model: " + names_of(*models));
   }
   Served served{.server = server, .model = options.model, .key = server_key()};
+  // The client's own name for it, which may be an alias.
   if (served.model.empty()) served.model = json::text_in(*found, "id");
+  // A server without keys takes any, and agents want one.
   if (served.key.empty()) served.key = "none";
   const std::int64_t tokens = json::number_in(*found, "context_length");
   served.context = tokens > 0 ? static_cast<std::uint64_t>(tokens) : kUnknownContext;
@@ -161,6 +167,8 @@ int start(const AgentRow& agent, Launch launch) {
   std::vector<char*> command;
   for (std::string& word : launch.command) command.push_back(word.data());
   command.push_back(nullptr);
+  // Returns only if it fails. The agent has our terminal and our process id, so signals and its
+  // status need no forwarding.
   execvp(command.front(), command.data());
   const int error = errno;
   const std::string program(agent.program);

@@ -94,6 +94,7 @@ OrComplaint<std::shared_ptr<grammar::Grammar>> compile(
   return *std::move(grammar);
 }
 
+// A pipe ends with status 1 if any line could not come; at a terminal trying is no failure.
 int converse(std::shared_ptr<grammar::Grammar> grammar) {
   const bool is_terminal = isatty(STDIN_FILENO) == 1;
   MaskSession session(std::move(grammar));

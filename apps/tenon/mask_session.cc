@@ -13,6 +13,10 @@
 #include "tenon/json/value.h"
 #include "tenon/vocab/vocab.h"
 
+// A dialogue about a grammar. Each line is text that is to come next, byte by byte; `:put` lets a
+// line have control tokens and escapes. The session remembers where each line began (lines_), so
+// `:back` can take it back, since the matcher counts what it has accepted.
+
 namespace tenon::app {
 
 using vocab::TokenId;
@@ -77,6 +81,7 @@ std::vector<MaskSession::Piece> MaskSession::pieces_of(std::string_view line) co
   return pieces;
 }
 
+// Takes one byte, an escape (\n, \t, \\) or a control token off `line`.
 MaskSession::Piece MaskSession::take_piece(std::string_view& line) const {
   if (const auto token = control_token_at(line)) {
     const std::string_view name = grammar_->index().vocab().bytes(*token);
@@ -139,6 +144,8 @@ void MaskSession::take_back(const Point& point) {
   text_.resize(point.text_size);
 }
 
+// Says why `pieces` cannot come, at the first one that is refused, while the matcher stands before
+// it.
 void MaskSession::explain(const std::vector<Piece>& pieces, std::size_t accepted,
                           std::ostream& out) {
   const std::string before = text_of(std::span(pieces).first(accepted));
@@ -161,9 +168,11 @@ void MaskSession::explain(const std::vector<Piece>& pieces, std::size_t accepted
 
 // Runs of bytes, such as "space 0-9 a-f".
 std::string MaskSession::next_bytes() {
+  // One more than there are bytes: the run that ends with byte 255 needs an end.
   std::vector<bool> may(257);
   for (unsigned byte = 0; byte < 256; ++byte) {
     const char c = static_cast<char>(byte);
+    // Asked by trying: each byte that is accepted is taken back.
     if (!matcher_.accept_bytes({&c, 1})) continue;
     may[byte] = true;
     matcher_.rollback(1);

@@ -108,8 +108,11 @@ Expected<Object> repair(const Object& line) {
   const std::string written = text == nullptr ? json::to_string(*given) : *text;
   std::string copy;
   format::JsonFilter filter(format::JsonFilter::Want::object);
+  // The filter stops behind the object. What it skipped inside of it and what comes after it are
+  // told as `left_out`.
   const std::size_t used = filter.feed(written, copy);
   const std::string left_out = filter.left_out() + written.substr(used);
+  // What close() adds is the end of a text that broke off.
   const std::size_t read = copy.size();
   filter.close(copy);
   const bool is_closed_here = copy.size() > read;
@@ -224,7 +227,7 @@ std::string text_of_member(const Value& object, std::string_view key) {
 }
 
 // Calls on threads of their own, at most kMost at once. Its end cancels them and waits for them.
-// Thread-safe.
+// Thread-safe. Threads of calls that are over are joined when the next one begins.
 class LongCalls {
  public:
   static constexpr std::size_t kMost = 4;
@@ -324,6 +327,7 @@ bool took_long_message(const mcp::ToolServer& server, const Value& message, Line
         server.answer(message, {.cancel = cancel, .notify = [&out](const Value& notification) {
                                   out.write(json::to_string(notification));
                                 }});
+    // The protocol forbids an answer to a request that was cancelled.
     if (answer && !cancel.is_cancelled()) out.write(json::to_string(*answer));
   });
   if (!has_begun) out.write(too_many(message.find("id")));
@@ -413,6 +417,7 @@ int serve_http(const mcp::ToolServer& server, std::uint16_t port) {
   std::cout << "Tools are at http://127.0.0.1:" << (*http)->port() << "/mcp" << std::endl;
   int signal = 0;
   sigwait(&signals, &signal);
+  // The streams are given time to end before their calls are cancelled.
   (*http)->stop(std::chrono::seconds(2));
   calls.end();
   return kOk;

@@ -21,6 +21,12 @@
 #include "tenon/mcp/client.h"
 #include "tenon/mcp/token_store.h"
 
+// `tenon mcp login`, `logout`, `tools` and `call`: one server of a file of mcpServers, for one
+// command. Each command makes a Visit, which connects, answers what the server asks (the user at a
+// terminal, or
+// --answers), and ends at Ctrl-C or at --timeout. Logins are kept in the token file that all
+// commands and the server share.
+
 namespace tenon::app {
 namespace {
 
@@ -104,6 +110,7 @@ class Visit {
   [[nodiscard]] bool has_logged_in() const { return has_logged_in_; }
 
  private:
+  // Told to the server at once: it may ask only a client that can answer.
   [[nodiscard]] bool answers() const { return !options_.answers.empty() || is_at_terminal(); }
   [[nodiscard]] mcp::CallOptions call() const {
     return {.deadline = limits_, .cancel = interruption_.token()};
@@ -134,6 +141,7 @@ mcp::TokenStore store() {
   return mcp::TokenStore(config::tokens_file());
 }
 
+// Under the lock of the token file, since another process may be refreshing the same token.
 Expected<bool> forget(const std::string& url) {
   bool was_there = false;
   const mcp::TokenStore tokens = store();
@@ -156,6 +164,7 @@ int run_login(const ServersOptions& options) {
   if (server->oauth.is_machine) {
     return complain({kBadInput, options.name + " gets tokens by its clientSecret, without logins"});
   }
+  // A login that still works would be used, and no new one asked for.
   if (const auto forgotten = forget(server->url); !forgotten) return complain(forgotten.error());
   Visit visit(options, /*logs_in=*/true);
   if (auto connected = visit.connect(); !connected) return complain(connected.error());
@@ -280,6 +289,7 @@ std::function<int()> add_mcp_servers(App mcp) {
     if (logout.parsed()) return run_logout(*options);
     if (tools.parsed()) return run_tools(*options);
     if (call.parsed()) return run_call_tool(*options);
+    // None of them: `tenon mcp` itself is to run.
     return -1;
   };
 }

@@ -51,7 +51,8 @@ std::uint64_t size_of(const fs::path& path) {
   return error ? 0 : size;
 }
 
-// Adds the models among the files of one folder; several shards are one model.
+// Adds the models among the files of one folder; several shards are one model, named by the first.
+// Each file is chosen as `tenon pull` would choose it, so what is listed can also be loaded.
 template <class File, class PathOf, class SizeOf, class Add>
 void add_models(const std::vector<File>& files, PathOf path_of, SizeOf bytes_of, Add add) {
   for (const File& file : files) {

@@ -5,6 +5,11 @@
 
 #include <CLI/CLI.hpp>
 
+// The options and commands as CLI11 has them, outlined once (outline_of), become scripts by which
+// shells complete words, and manual pages in roff. Each shell has its own quoting and its own
+// language for completions; the texts of options are quoted for it, since they have apostrophes and
+// brackets.
+
 namespace tenon::app {
 namespace {
 
@@ -24,6 +29,7 @@ OutlinedOption outline_of(const CLI::Option& option) {
                           .variable = option.get_envname()};
   for (const std::string& name : option.get_snames()) outlined.names.push_back("-" + name);
   for (const std::string& name : option.get_lnames()) outlined.names.push_back("--" + name);
+  // An option without names is a positional one.
   if (outlined.names.empty()) {
     outlined.value = option.get_name(true);
   } else if (option.get_items_expected_max() > 0) {
@@ -56,6 +62,8 @@ std::string shell_quoted(std::string_view text) {
 
 // ---- Shells -------------------------------------------------------------------------------------
 
+// The first word that is a command decides; its words are offered, and files where no option
+// begins.
 std::string bash_script(const OutlinedCommand& command) {
   std::string names;
   std::string cases = "    '') words=" + shell_quoted(joined(words_of(command), " ")) + " ;;\n";
@@ -93,6 +101,7 @@ std::string zsh_text(std::string_view text) {
   return out;
 }
 
+// "*" before a name lets the option come again.
 std::string zsh_arguments(const OutlinedCommand& command) {
   std::string out;
   for (const OutlinedOption& option : command.options) {
@@ -248,6 +257,7 @@ std::string completion_script(const OutlinedCommand& command, const std::string&
   return "";
 }
 
+// A page in roff, see man-pages(7). The footer is shown as it is (.nf), because it has examples.
 std::string manual_page(const OutlinedCommand& command, const std::string& parent,
                         const std::string& version) {
   const std::string name = parent.empty() ? command.name : parent + " " + command.name;

@@ -12,7 +12,8 @@ constexpr std::string_view kTemplate = "\x1b[34m";
 constexpr std::string_view kControl = "\x1b[7m";
 constexpr std::string_view kPlain = "\x1b[0m";
 
-// How many bytes at the beginning of `text` look like a control token; 0 if they do not.
+// How many bytes at the beginning of `text` look like a control token ("<|im_end|>", "[INST]"); 0
+// if they do not. Used where the model's control tokens are not known.
 std::size_t marker_size(std::string_view text) {
   constexpr std::size_t kLongest = 64;
   if (text.empty() || (text[0] != '<' && text[0] != '[')) return 0;
@@ -44,6 +45,7 @@ void append(std::string& out, std::string_view colour, std::string_view text) {
   out += kPlain;
 }
 
+// The template's text in its colour, with each control token in another.
 void append_template(std::string& out, std::string_view text,
                      const std::vector<std::string>& controls) {
   std::size_t begin = 0;

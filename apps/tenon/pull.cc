@@ -36,6 +36,7 @@ OrComplaint<hub::PulledModel> pulled(const PullOptions& options) {
   auto name = hub::parse_hub_name(options.name);
   if (!name) return complaint(kUsage, std::move(name.error().message));
   if (!options.revision.empty()) {
+    // The hub's own reader of names says what a revision is.
     auto checked = hub::parse_hub_name(name->repository + "@" + options.revision);
     if (!checked || !checked->choice.empty()) {
       return complaint(kUsage, "--revision " + options.revision + " is no branch, tag or commit");

@@ -15,6 +15,8 @@ namespace tenon::app {
 OrComplaint<config::Config> recursive_config(const RecursiveChoice& options) {
   const char* const named = std::getenv("TENON_CONFIG");
   if (!options.root.empty() && !options.config.empty() &&
+      // TENON_CONFIG sets --config, too. A variable that stands in the environment anyway must not
+      // refuse --root; a flag does.
       (named == nullptr || options.config != named)) {
     return complaint(kUsage, "--root is instead of a configuration: leave it or --config out");
   }
@@ -40,6 +42,8 @@ OrComplaint<config::Config> recursive_config(const RecursiveChoice& options) {
   return config;
 }
 
+// In this order: the model that is named, the first recursive one, or the first model as root and
+// sub.
 OrComplaint<rlm::RecursiveOptions> choose_recursive(const RecursiveChoice& options,
                                                     const config::Config& config) {
   const auto first = std::ranges::find(config.models, "rlm", &config::ModelConfig::engine);

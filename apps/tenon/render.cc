@@ -43,7 +43,8 @@ OrComplaint<config::ModelTemplate> template_for(const RenderOptions& options) {
   return or_complaint(config::template_of(*bundled));
 }
 
-// A template alone does not tell the model's tokens.
+// A template alone does not tell the model's tokens, so many templates fail for lack of them. The
+// hint says where to put them.
 std::string hint(const std::string& error, const config::ModelTemplate& chat_template) {
   for (const std::string name : {"bos_token", "eos_token"}) {
     if (error.find("'" + name + "' is undefined") == std::string::npos) continue;
@@ -87,6 +88,7 @@ OrComplaint<json::Object> render_request_of(const RenderOptions& options) {
     request.set("tools", *std::move(tools));
   }
   if (options.shape) request.set("shape", true);
+  // A prompt is what is wanted most often; transformers leaves it out by default.
   if (!request.contains("add_generation_prompt")) request.set("add_generation_prompt", true);
   return request;
 }

@@ -28,6 +28,10 @@
 #include "tenon/record/recorded_tools.h"
 #include "tenon/record/recorder.h"
 
+// `tenon replay`: a recorded request is answered once more by a real api::Service, with a model
+// that gives the recorded tokens, or with --model by one that goes on from the first of them
+// (--fork). The new answer is recorded, so both can be compared event by event (--expect).
+
 namespace tenon::app {
 namespace {
 

@@ -23,6 +23,10 @@
 #include "tenon/rlm/protocol.h"
 #include "tenon/rlm/trace_file.h"
 
+// `tenon rlm`: questions to a recursive model. The first question comes with the context; later
+// ones go on in the same session, whose Python variables still exist (next_request). While a run
+// lasts, its events go to a trace file and are shown on a terminal (View).
+
 namespace tenon::app {
 namespace {
 
@@ -139,6 +143,7 @@ OrComplaint<message::ChatRequest> rlm_request_of(const RlmOptions& options) {
   request.messages.push_back({.role = message::Role::user, .content = options.questions.front()});
   json::Object limits;
   if (!value->is_null()) limits.set("context", *std::move(value));
+  // A session is kept only if there is a further question.
   if (options.questions.size() > 1) limits.set("keep", true);
   if (options.max_iterations) limits.set("max_iterations", *options.max_iterations);
   if (options.max_depth) limits.set("max_depth", *options.max_depth);
@@ -155,6 +160,7 @@ message::ChatRequest next_request(const message::ChatRequest& before, const std:
   request.messages = {{.role = message::Role::user, .content = question}};
   json::Object limits{{"session", session}};
   for (const json::Member& member : *before.rlm.if_object()) {
+    // The context is in the session already.
     if (member.key != "context" && member.key != "session") limits.set(member.key, member.value);
   }
   request.rlm = std::move(limits);
@@ -222,6 +228,8 @@ int answer(const RlmOptions& options, chat::Model& model, const message::ChatReq
   message::Fold fold;
   std::optional<std::chrono::steady_clock::time_point> latest;
   while (true) {
+    // The first signal cancels the run, and the answer tells what was spent; if the run does not
+    // end within kPatience, the program ends without that.
     if (interruption.token().is_cancelled() && !latest) {
       latest = std::chrono::steady_clock::now() + kPatience;
       (*running)->cancel();
@@ -277,6 +285,7 @@ int run_rlm(const RlmOptions& options) {
     if (status != kOk && status != kNegative) return status;
     const int next =
         answer(options, **model, next_request(*request, options.questions[i], session), session);
+    // A limit that an earlier question has reached stays the status, unless a later one fails.
     status = next == kOk ? status : next;
   }
   return status;

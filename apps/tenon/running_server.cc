@@ -5,6 +5,7 @@
 
 namespace tenon::app {
 
+// "http://host:8080/v1/" becomes "http://host:8080": people copy the address that clients want.
 std::string_view server_of(std::string_view url) {
   while (url.ends_with('/')) url.remove_suffix(1);
   if (url.ends_with("/v1")) url.remove_suffix(3);
@@ -31,6 +32,7 @@ OrComplaint<json::Value> fetch_json(http::Client& client, http::ClientRequest re
   if (!document) return complaint(kEngine, what + ": the answer is not JSON");
   if (reply->status == 200) return *std::move(document);
   const json::Value* const said = json::at_pointer(*document, "/error/message");
+  // 429 means that the server is busy, which is not the request's fault.
   const bool is_request = reply->status >= 400 && reply->status < 500 && reply->status != 429;
   return complaint(is_request ? kBadInput : kEngine,
                    what + ": " +

@@ -28,6 +28,14 @@
 #include "tenon/config/models.h"
 #include "tenon/config/reload.h"
 
+// How `tenon serve` runs
+//
+// The main thread blocks all signals first, so that every thread inherits that and only this one
+// takes them, by sigwaitinfo(). Then: read the configuration (a model may be fetched), start
+// logging, crash reports and telemetry, open the instance, listen, load the models. From then on it
+// waits (wait_for_stop): SIGHUP reloads, another signal ends. Everything that may take long runs in
+// do_or_exit(), which keeps looking for signals: a second Ctrl-C always ends the program at once.
+
 namespace tenon::app {
 namespace {
 
@@ -107,6 +115,7 @@ OrComplaint<config::Config> configure(const ServeOptions& options, App app) {
     if (!read) return complaint(read.error());
     config = *std::move(read);
   }
+  // Flags and TENON_* variables come last, since they win.
   take_plain_variables(config.server);
   override_with(config.server.host, options.host);
   override_with(config.server.port, options.port);
@@ -135,7 +144,8 @@ sigset_t all_signals() {
 }
 
 // Runs `work` on a thread of its own. A signal meanwhile ends the program at once, with the status
-// from `status_of`; so does the end of `most`, as signal 0.
+// from `status_of`; so does the end of `most`, as signal 0. It uses _Exit(), since destructors
+// would wait for the work.
 template <class Work, class StatusOf>
 auto do_or_exit(const sigset_t& signals, Work work, StatusOf status_of,
                 std::chrono::seconds most = std::chrono::hours(24 * 365)) {
@@ -176,6 +186,7 @@ int wait_for_stop(config::Reloader& reloader, chat::ModelRegistry& models,
   bool wants_more = false;  // a SIGHUP came during a reload
   bool sweeps = false;      // replaced models are still in use
   while (true) {
+    // Nothing is under way, so it can wait for a signal without a time limit.
     const bool is_idle = !reloading.valid() && !sweeps;
     const int signal =
         is_idle ? sigwaitinfo(&signals, nullptr) : sigtimedwait(&signals, nullptr, &kMoment);
@@ -185,6 +196,7 @@ int wait_for_stop(config::Reloader& reloader, chat::ModelRegistry& models,
       if (reloading.wait_for(std::chrono::seconds(0)) != std::future_status::ready) continue;
       reloading.get();
     }
+    // Models that a reload has replaced are freed here once their last request is over.
     sweeps = models.sweep() > 0;
     if (std::exchange(wants_more, false)) {
       reloading = std::async(std::launch::async, [&reloader] {
@@ -252,6 +264,8 @@ int run_serve(const ServeOptions& options, App app) {
   if (!telemetry) return complain(telemetry.error());
   auto instance = config::Instance::open(*std::move(config));
   if (!instance) return complain(instance.error());
+  // Before the models are loaded, so that a port that is taken fails at once, and probes get
+  // "loading".
   if (Status listening = (*instance)->listen(); !listening) return complain(listening.error());
   const Status loaded = do_or_exit(
       signals, [&] { return (*instance)->load_models(); },
@@ -276,6 +290,7 @@ int run_serve(const ServeOptions& options, App app) {
   std::future<void> reloading;
   const int signal = wait_for_stop(reloader, (*instance)->service().models(), reloading);
   log::info("stopping on " + std::string(name_of(signal)));
+  // While a reload is under way its Reloader must not be read.
   const std::int64_t grace = reloading.valid() ? (*instance)->config().server.drain_timeout_s
                                                : reloader.server().drain_timeout_s;
   // A second signal ends the program at once.

@@ -28,6 +28,7 @@ OrComplaint<Telemetry> Telemetry::start(const telemetry::Chosen& chosen) {
 
 void Telemetry::stop() {
   if (exporter_ == nullptr) return;
+  // First, so that no thread adds a span to an exporter that ends.
   trace::set_span_sink(nullptr);
   exporter_.reset();
 }

@@ -11,6 +11,8 @@
 namespace tenon::app {
 namespace {
 
+// Characters that a terminal obeys instead of showing: control characters, line separators, and
+// those that turn the direction of text, by which a text can look like another.
 bool is_obeyed(char32_t code_point, bool keeps_lines) {
   if (code_point == U'\n') return !keeps_lines;
   if (code_point == U'\t') return false;

@@ -17,6 +17,10 @@
 #include "tenon/json/value.h"
 #include "tenon/schema/schema.h"
 
+// What `--trace` prints about an answer: the prompt with the origin of its bytes, a line for each
+// token and event with its time, and at the end why a call failed, if one did. TracedModel puts a
+// TraceSink between the model and its client, which notes all that passes and hands it on.
+
 namespace tenon::app {
 namespace {
 
@@ -49,6 +53,8 @@ std::string first_of(std::string_view text, std::size_t most) {
   return std::string(text.substr(0, most)) + "...";
 }
 
+// The rest of a line about an event. std::visit() needs a function for each kind, so a new kind of
+// event does not compile without one.
 struct Describe {
   std::string operator()(const message::ContentDelta& delta) const {
     return "content " + in_quotes(delta.text);
@@ -192,6 +198,8 @@ std::string AnswerTrace::timeline() const {
   return out;
 }
 
+// What an engineer would look for: refusals, diagnostics, calls that were cut or do not fit their
+// tool, loops, and an answer without any call although there were tools.
 std::vector<std::string> AnswerTrace::faults() const {
   std::vector<std::string> faults;
   if (!refusal_.empty()) faults.push_back("the request was refused: " + refusal_);
@@ -278,6 +286,7 @@ class TraceSink final : public message::ChatSink {
     trace_.event(event, now());
     if (!std::holds_alternative<message::Finish>(event)) return sink_->on_event(event, logprobs);
     tell_(trace_);
+    // Nothing of the client is kept behind its last event.
     const auto sink = std::move(sink_);
     sink->on_event(event, logprobs);
   }

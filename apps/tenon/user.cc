@@ -16,6 +16,9 @@
 #include "tenon/json/members.h"
 #include "tenon/schema/schema.h"
 
+// What a server of tools asks of the user: to fill in a form (elicitation of the Model Context
+// Protocol), or to log in. A form is a flat JSON Schema; each member is asked for in one line.
+
 namespace tenon::app {
 namespace {
 
@@ -93,7 +96,8 @@ std::string fault_of(const json::Object& content, const json::Value* schema) {
   return violations->front().instance_path + " " + violations->front().message;
 }
 
-// No value: the input has ended.
+// Asks for each member. An empty line takes the default, or leaves the member out. No value: the
+// input has ended.
 std::optional<json::Object> fill_in(const json::Value* properties, const ReadLine& read) {
   json::Object content;
   if (properties == nullptr || properties->if_object() == nullptr) return content;
@@ -160,6 +164,7 @@ void show_login(const std::string& address, bool opens) {
   std::cerr << "Log in at this address; Tenon waits for the answer:\n  "
             << shown(address, STDERR_FILENO) << std::endl;
   const char* const named = std::getenv("BROWSER");
+  // Without a display xdg-open would start a browser in the terminal, over our output.
   const bool has_desktop =
       std::getenv("DISPLAY") != nullptr || std::getenv("WAYLAND_DISPLAY") != nullptr;
   const std::string browser = named != nullptr ? named : has_desktop ? "xdg-open" : "";

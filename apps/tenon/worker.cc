@@ -17,6 +17,7 @@ struct WorkerOptions {
 int run_worker(const WorkerOptions& options) {
   std::cerr << "computing for others at " << options.listen
             << "; without encryption or passwords: for closed networks only\n";
+  // It serves until it fails.
   const Status ended = engine::run_rpc_worker(options.listen, options.threads);
   const bool is_usage = ended.error().code == Errc::invalid;
   return complain({is_usage ? kUsage : kEngine, ended.error().message});

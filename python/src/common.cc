@@ -9,7 +9,7 @@
 // Python's values become what the C functions take (texts, JSON, ids, paths), and their results and
 // errors become Python's. Texts are not copied: an argument keeps the object that has the bytes.
 // Messages name the argument, and ask for what would be right.
-//
+
 namespace tenon::python {
 namespace {
 

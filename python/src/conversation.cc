@@ -15,7 +15,7 @@
 // conversation and toolbox. traverse and clear tell the garbage collector of them, because a
 // function may refer to the toolbox that has it. After fork() the child has none of the threads;
 // Origin and Local<> refuse objects of the parent there.
-//
+
 namespace tenon::python {
 namespace {
 

@@ -8,7 +8,7 @@
 // nanobind. All kinds share one layout, three pointers; kKinds says how many of them a kind has,
 // what they are called and of which type they are. Adding a kind is a row there and a case in
 // object_of(), which names the kinds by their index in the table.
-//
+
 namespace tenon::python {
 namespace {
 

@@ -14,7 +14,7 @@
 // an event loop watches. Both may be closed or cancelled by any thread while another waits; in_use_
 // keeps the handle alive until that one is out of the library. The GIL is never held while in_use_
 // is waited for.
-//
+
 namespace tenon::python {
 namespace {
 

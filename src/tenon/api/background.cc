@@ -14,7 +14,7 @@
 //
 // A response that ends by itself is stored by its encoder. A failed, cut or cancelled one is stored
 // here, on a worker, because end() may run on an engine's thread.
-//
+
 namespace tenon::api {
 namespace {
 

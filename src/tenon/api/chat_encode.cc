@@ -21,7 +21,7 @@
 //
 // prefix_ and suffix_ are made once for each choice. A whole answer is folded from the same events
 // (message::Fold) and encoded once, at its end.
-//
+
 namespace tenon::api {
 namespace {
 

@@ -17,7 +17,7 @@
 // second. In a stream each answer is a choice (best_of is refused there), with a chunk for each
 // event. Offsets of log probabilities count characters from the beginning of the choice's text,
 // which is the prompt if the client asked for an echo.
-//
+
 namespace tenon::api {
 namespace {
 

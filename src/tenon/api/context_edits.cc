@@ -15,7 +15,7 @@
 // leaves whole messages out. Both keep calls and results together, because a template or an
 // upstream may refuse a result without its call. Counting the tokens of a prompt costs most here,
 // so each function counts as seldom as it can.
-//
+
 namespace tenon::api {
 namespace {
 

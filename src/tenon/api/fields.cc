@@ -10,7 +10,7 @@
 // A decoder reads one request and stops at its first mistake: fail() keeps that error, and every
 // reader returns its false on to the caller. leave_out() and unknown() are where a strict server
 // and a lenient one differ.
-//
+
 namespace tenon::api {
 
 using json::Kind;

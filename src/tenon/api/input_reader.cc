@@ -6,7 +6,7 @@
 // The lexer says what each piece of the arguments is. Pieces of the string "input" in the outermost
 // object are decoded at once, so they can be streamed. Until that string begins, everything is kept
 // in written_, because the arguments may turn out to be other JSON, which is itself the input.
-//
+
 namespace tenon::api {
 
 using json::Token;

@@ -17,7 +17,7 @@
 // so two responses that end at the same time both get their items in. The document is bounded
 // (kMaxItems, kMaxBytes), and so is the cost of a change. Responses and conversations share the
 // store; their ids differ by the prefix.
-//
+
 namespace tenon::api {
 namespace {
 

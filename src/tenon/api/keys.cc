@@ -19,7 +19,7 @@
 // may have the same name: an owner with several keys, whose limits all keys share. KeyOwner is what
 // requests hold on to. It outlives a reload of the file (go_on_from), so that what an owner has
 // used still counts.
-//
+
 namespace tenon::api {
 namespace {
 

@@ -12,7 +12,7 @@
 // kind closes it. A stream gets the block's start, its deltas and its stop, each with the block's
 // index, and nothing is kept. For a whole answer `out` is null: the blocks are kept with their text
 // and written by whole(). Log probabilities have no place in this dialect.
-//
+
 namespace tenon::api {
 namespace {
 

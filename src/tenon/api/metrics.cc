@@ -25,7 +25,7 @@
 // when a client asks for /metrics, and raise() brings our counters up to them. Gauges are set then,
 // too. A label is only ever a model's name, a route of the router, an upstream's address or one of
 // our own words, so clients cannot make new time series.
-//
+
 namespace tenon::api {
 namespace {
 

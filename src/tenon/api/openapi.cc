@@ -23,7 +23,7 @@
 // (chat_completion_fields() and the others), and errors from kErrors, so neither can differ from
 // what the server does. In both, `#Name` stands for a schema of the document; resolve() replaces it
 // at the end, when all are there.
-//
+
 namespace tenon::api {
 namespace {
 

@@ -51,7 +51,6 @@ std::function<std::string(std::string_view)> sealer(const ServiceParts& parts, c
 // A function that stores the response and adds new items to its conversation; null if neither is
 // asked for. The items are copied now, since the request is gone by the time of the answer. A
 // conversation that a replay has found is not changed.
-// asked for.
 Keep keeper(ServiceParts& parts, const Call& call, const std::string& id,
             const ResponsesRequest& request) {
   const std::string owner(call.key.name());

@@ -11,7 +11,6 @@ namespace {
 // The parts of `path` that `route` leaves open, joined by '/'. No value: the path does not match
 // the route. `{name}` may contain slashes, as names of models do ("org/model"); other parts may
 // not.
-// the route.
 std::optional<std::string> open_part(std::string_view route, std::string_view path) {
   const std::size_t open = route.find('{');
   if (open == std::string_view::npos) {

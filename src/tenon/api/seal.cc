@@ -20,7 +20,7 @@
 // The name of the key's owner is authenticated with the text and not part of it, so a text that
 // another client has copied does not open. Nonces are random: 2^32 texts under one key are safe
 // (NIST SP 800-38D, section 8.3).
-//
+
 namespace tenon::api {
 namespace {
 

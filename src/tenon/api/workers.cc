@@ -9,7 +9,7 @@
 
 // Threads that take tasks from one queue. A task that throws is logged and ends alone. stop() drops
 // what waits and joins the threads; later tasks are dropped, too.
-//
+
 namespace tenon::api {
 
 Workers::Workers(unsigned threads) {

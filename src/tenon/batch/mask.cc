@@ -27,7 +27,7 @@
 // whether the text and the end of the turn were allowed, and how long each mask took. `walks` go
 // the other way: they choose tokens out of the masks, which gives texts of the grammar. Times are
 // CPU time of this thread, so other programs disturb them less.
-//
+
 namespace tenon::batch {
 
 using vocab::TokenId;

@@ -20,7 +20,7 @@
 // asks
 // (`chunk`, `cuts`) to show that cuts do not matter, or a list of `chunks`. Without a token's kind
 // control markers match by their text.
-//
+
 namespace tenon::batch {
 namespace {
 

@@ -23,7 +23,7 @@
 // `tool_calls`, which are written as a model would. `shape` adds what the server does before it
 // renders. docs/cli.md has the members. Times in a line are fixed (`now`), so that outputs can be
 // compared.
-//
+
 namespace tenon::batch {
 namespace {
 

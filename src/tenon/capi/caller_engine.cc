@@ -36,7 +36,7 @@
 //
 // Locks: a generation's mutex guards its sink and what take() counts. The sink is called under it,
 // so that no token comes after the end; it is destroyed after the lock, since that may free much.
-//
+
 namespace tenon::capi {
 namespace {
 

@@ -132,7 +132,6 @@ json::Array chosen_in(const json::Value& choice) {
 // A choice may name tools of a toolbox, which comes with the question: stand-ins are added to the
 // end of the request's tools while it is decoded, and check_choice() looks for the real ones at
 // each question. Returns how many were added.
-// request while it is decoded. Returns how many.
 std::size_t add_chosen_tools(json::Object& members) {
   const json::Value* const choice = members.find("tool_choice");
   if (choice == nullptr) return 0;

@@ -17,7 +17,7 @@
 // turns what a function throws into a tenon_error, and what even that may throw into no_memory,
 // which was made before it is needed. The log is the process's: one function of the caller at a
 // time.
-//
+
 namespace tenon::capi {
 namespace {
 

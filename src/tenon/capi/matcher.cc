@@ -15,7 +15,7 @@
 // no, -1 it cannot be told, with the reason in the handle (tenon_matcher_error). asked() is the
 // frame of all of them. It allocates nothing where there is no error, and lets no exception out, as
 // the caller is C. A matcher serves one thread at a time; only a mask pool has a lock.
-//
+
 namespace tenon::capi {
 namespace {
 

@@ -23,7 +23,7 @@
 // tenon_service_listen(). A call goes through the same handlers as one from the network, and its
 // answer comes in pieces (http::LocalAnswer). The caller takes them itself (tenon_call_next), or a
 // thread of the call tells them to its function (tell).
-//
+
 namespace tenon::capi {
 namespace {
 

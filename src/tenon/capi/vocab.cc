@@ -21,7 +21,7 @@
 // share, the cache of grammars by their request's text, and for each format the constraints of
 // calls. All are made when they are first needed. Functions that make a vocabulary differ in where
 // the tokenizer comes from; give() makes the handle.
-//
+
 namespace tenon::capi {
 namespace {
 

@@ -20,7 +20,7 @@
 // store, recordings) and makes the service, load_models() fills its registry, listen() opens the
 // port. Until the models are there, the service answers "not ready". The order of members and of
 // ~Instance() matters: the server calls the service, and runs of recursive models use its models.
-//
+
 namespace tenon::config {
 namespace {
 

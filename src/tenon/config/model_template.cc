@@ -22,7 +22,7 @@
 // for finding the format: the texts of control tokens, the model's name, a format that its files
 // import. Conventions for these files have changed often; each place that is read here is one that
 // published models use.
-//
+
 namespace tenon::config {
 namespace {
 

@@ -18,7 +18,7 @@
 // the models one by one: a model whose table is unchanged stays loaded. Everything that may fail
 // comes first: keys, new models, certificates. Then the models are replaced in one step of the
 // registry, and requests that use an old one keep it until they end.
-//
+
 namespace tenon::config {
 namespace {
 
@@ -80,7 +80,6 @@ const Fixed kFixed[] = {
 
 // For a file whose text is unchanged: keeps its definitions, of which each reading makes new
 // objects. Without it every model with a definition would count as changed, and be loaded again.
-// objects.
 void keep_definitions(const std::vector<ModelConfig>& running, std::vector<ModelConfig>& models) {
   for (ModelConfig& model : models) {
     const auto old = std::ranges::find(running, model.name, &ModelConfig::name);

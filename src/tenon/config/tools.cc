@@ -21,7 +21,7 @@
 // A call runs the command in the file's folder, with a plain environment. Its input is one line
 // with the arguments as JSON; what it prints is the result. Another exit status than 0 is an error,
 // whose text is what it printed as errors.
-//
+
 namespace tenon::config {
 namespace {
 
