@@ -32,6 +32,7 @@ namespace tenon::grammar {
 using vocab::Token;
 using vocab::TokenId;
 
+// As many bytes as the count needs: one up to 256, else two.
 std::size_t Choices::pick(std::size_t count) {
   if (count <= 1) return 0;
   std::size_t drawn = 0;
@@ -293,12 +294,14 @@ json::Value chosen_schema(Choices& choices) {
 
 namespace {
 
+// CPU time of this thread, which a busy machine does not change.
 double walk_cpu_us() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return 1e6 * static_cast<double>(now.tv_sec) + 1e-3 * static_cast<double>(now.tv_nsec);
 }
 
+// What may fail although nothing is wrong: a limit, or a feature that is refused by name.
 bool is_limit(Errc code) {
   return code == Errc::limit_exceeded || code == Errc::unsupported;
 }
@@ -332,6 +335,7 @@ class MaskWalk {
  private:
   using Mask = std::vector<std::uint32_t>;
 
+  // Keeps the first promise that was broken, and the text after which it was.
   void promise(bool holds, const std::string& what) {
     if (holds || broken_) return;
     broken_ = what + ", after '" + text() + "'";
@@ -364,6 +368,8 @@ class MaskWalk {
       if (is_limit(code)) ++counts_.limited;
       return false;
     }
+    // A matcher of the second grammar, which has none of the states and masks that this walk has
+    // made.
     Matcher replay(other_);
     for (const TokenId id : accepted_) {
       if (replay.accept(id)) continue;
@@ -405,6 +411,7 @@ class MaskWalk {
     };
     take(vocab_.size(), [](std::size_t i) { return static_cast<TokenId>(i); });
     take(allowed_.size(), [&](std::size_t i) { return allowed_[i]; });
+    // A prime, so that each sample has other tokens.
     offset_ += 7919;
     return ids;
   }
@@ -637,6 +644,7 @@ std::shared_ptr<VocabIndex> index_of_tokens(const std::string& path, std::size_t
       tokens.push_back(std::move(token));
     }
   }
+  // The end token comes last, as it may be beyond the first `most` tokens.
   tokens.push_back(std::move(last));
   const auto id = static_cast<TokenId>(tokens.size() - 1);
   const auto vocab = vocab::Vocab::make(std::move(tokens), {id});

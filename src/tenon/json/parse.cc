@@ -39,6 +39,7 @@ class Parser {
   }
 
  private:
+  // A container that has begun.
   struct Open {
     std::size_t first;  // on items_ or members_
     bool is_object;

@@ -114,6 +114,7 @@ class Writer {
   }
 
  private:
+  // A container that has begun: its items or its members, the other of the two is null.
   struct Open {
     const Array* items;
     const Object* members;

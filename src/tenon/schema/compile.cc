@@ -183,6 +183,7 @@ NodeId Compiler::node_at(PlaceId place, ScopeId scope) {
   return known->second;
 }
 
+// The scope inside the resource of `place`: its dynamic anchors join those of the scope around it.
 ScopeId Compiler::entered(ScopeId scope, PlaceId place) {
   const auto& anchors = documents_.resource_of(place).dynamic_anchors;
   if (anchors.empty()) return scope;
@@ -330,6 +331,7 @@ std::optional<Bound> Compiler::bound_of(Keyword inclusive, Keyword exclusive) {
   const auto order =
       json::compare(json::decimal_of(number.text), json::decimal_of(bound->value.text));
   const bool is_minimum = inclusive == Keyword::minimum;
+  // Both bounds are given: the tighter one counts, and of equal ones the exclusive one.
   if (order == 0 || (order > 0) == is_minimum) return Bound{number, true};
   return bound;
 }
@@ -512,6 +514,8 @@ std::vector<NodeId> Compiler::children_of(Keyword keyword) {
   std::vector<NodeId> children;
   const json::Array* const list = list_of(keyword);
   if (list == nullptr) return children;
+  // The standard wants anyOf and its relatives to have a branch; an empty list of items says
+  // nothing and does no harm.
   const bool may_be_empty = keyword == Keyword::prefix_items || keyword == Keyword::items;
   if (list->empty() && !may_be_empty) fail(keyword, "must not be empty");
   children.reserve(list->size());

@@ -218,6 +218,7 @@ bool Validator::check_counts(const Node& node, const Counts& counts, std::uint64
   return true;
 }
 
+// A byte of an automaton costs less than a step of the validator, so 16 of them count as one.
 bool Validator::matches(const Pattern& pattern, const std::string& text) {
   if (!budget_.step(1 + text.size() / 16)) return false;
   const auto found = pattern.regex->contains_match(text);
@@ -335,6 +336,7 @@ bool Validator::check_parts(const Node& node, const json::Value& value, const Pa
 
 bool Validator::would_pass(NodeId id, const json::Value& value, const Path& path,
                            Evaluated* evaluated) {
+  // Without a list, checks stop at the first failure.
   std::vector<Violation>* const listed = std::exchange(violations_, nullptr);
   bool passed = false;
   if (evaluated == nullptr) {
@@ -474,6 +476,7 @@ bool Validator::check_contains(const Node& node, const json::Array& items, const
     if (must_see_all) evaluated->add(i);
   }
   if (is_stopped()) return false;
+  // `contains` without `minContains` requires one item.
   const std::string_view least = rules.contained.least == 1 ? "contains" : "minContains";
   return check_counts(
       node, rules.contained, fitting, path, least, "maxContains",
@@ -570,6 +573,7 @@ bool Validator::check_any_of(const Node& node, const json::Value& value, const P
   for (const NodeId id : node.any_of) {
     if (would_pass(id, value, path, evaluated)) passed = true;
     if (is_stopped()) return false;
+    // Otherwise the other branches count too: each that passes evaluates something.
     if (passed && evaluated == nullptr) return true;
   }
   if (passed) return true;
@@ -582,6 +586,7 @@ bool Validator::check_one_of(const Node& node, const json::Value& value, const P
                              Evaluated* evaluated) {
   if (node.one_of.empty()) return true;
   std::vector<std::size_t> passed;
+  // A second branch that passes decides, so the others need no look.
   for (std::size_t i = 0; i < node.one_of.size() && passed.size() < 2; ++i) {
     if (would_pass(node.one_of[i], value, path, evaluated)) passed.push_back(i);
     if (is_stopped()) return false;

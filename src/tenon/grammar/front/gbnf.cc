@@ -103,6 +103,7 @@ class GbnfReader {
     }
   }
 
+  // The rule of this name, declared when it is met for the first time.
   Name& name_of(std::string_view text, std::size_t at) {
     const auto [place, is_new] = names_.try_emplace(std::string(text), Name{0, at});
     if (is_new) place->second.rule = rules_.declare(std::string(text));
@@ -554,6 +555,8 @@ class GbnfReader {
       f(pair.parts[0], pair.parts[1].rule);
     }
   }
+  // TagDispatch(("<a>", rule), excludes=("x",)): free text without "<a>" and "x", and behind each
+  // "<a>" the rule.
   NodeId tag_dispatch_macro(const Arguments& arguments, std::size_t at) {
     const DispatchOptions options = dispatch_options(arguments);
     Dispatch dispatch{.only_first = !options.loops};
@@ -580,6 +583,7 @@ class GbnfReader {
     const NodeId all = add_dispatch(rules_, std::move(dispatch));
     return rules_.sequence({all, rules_.choice(std::move(ends))});
   }
+  // The same with tokens by their numbers in the place of free text and triggers.
   NodeId token_tag_dispatch_macro(const Arguments& arguments, std::size_t) {
     const DispatchOptions options = dispatch_options(arguments);
     node::Token others = tokens_of(options.excludes, true);
@@ -596,6 +600,7 @@ class GbnfReader {
 
   // ---- Characters -------------------------------------------------------------------------------
 
+  // Reads [a-z], [^"], and escapes within them. [^] is every character, and [] is refused.
   void read_class() {
     const std::size_t begin = in_.at();
     in_.skip();
@@ -733,6 +738,8 @@ class GbnfReader {
     items.back() = rules_.repeat(items.back(), min, max);
   }
 
+  // The first place in the text where a rule is used that is never defined, whatever the order in
+  // the table.
   void check_names() {
     const Name* first = nullptr;  // the first in the text
     std::string text;

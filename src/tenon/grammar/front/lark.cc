@@ -160,6 +160,7 @@ class LarkReader {
     std::vector<NodeId> conjuncts;  // of the alternative so far
     std::vector<NodeId> items;      // of the conjunct so far
   };
+  // What stands in brackets behind the name of a rule.
   struct Attributes {
     bool is_lazy = false;
     std::optional<NodeId> end;  // the end of `stop` or `suffix`
@@ -367,6 +368,7 @@ class LarkReader {
     const bool is_terminal = in_terminal_;
     NodeId body = read_body();
     if (error_) return;
+    // `stop` and `suffix` are the same here: the text up to the first end, and the end.
     if (attributes.end) body = rules_.sequence({body, *attributes.end});
     const NodeId whole = body;
     if (attributes.makes_terminal()) body = add_shortest(rules_, body);
@@ -520,6 +522,7 @@ class LarkReader {
     if (end <= first) fail_at(begin, "bits are written _ or [2:5], the greater number last");
     return error_ ? Bits{} : Bits{first, end - first};
   }
+  // The value that a reference hands on: a number, the own parameter `_`, or a function of it.
   std::uint64_t read_value() {
     if (is_digit(in_.peek())) return read_uint64(kAllOnes);
     const std::size_t begin = in_.at();
@@ -552,6 +555,8 @@ class LarkReader {
     expect(")");
     return value;
   }
+  // Reads the condition behind %if and says whether it holds for the parameter. While the rule is
+  // read for the first time, the parameter counts as 0.
   bool read_condition(int depth) {
     constexpr int kMaxConditions = 50;
     skip_blanks();
@@ -613,6 +618,7 @@ class LarkReader {
     return order == "gt" ? a > b : a >= b;
   }
 
+  // Reads `lazy, stop="x", max_tokens=9` up to and with the "]".
   Attributes read_attributes() {
     Attributes attributes;
     do {
@@ -730,6 +736,7 @@ class LarkReader {
     const std::size_t line = in_.at();
     const bool is_new_line = skip_space();
     if (in_.is_at_end()) return false;
+    // A rule goes on over line ends until one begins with a head. In groups a head cannot come.
     if (is_new_line && groups_.size() == 1 && is_at_head()) {
       // The line end is left for skip_space() of read().
       in_.move_to(line);
@@ -808,6 +815,8 @@ class LarkReader {
           return true;
         }
         break;
+      // "~2..5" repeats what stands before it, and "~x" negates what comes next: a digit tells
+      // which.
       case '~':
         in_.skip();
         skip_blanks();
@@ -892,6 +901,7 @@ class LarkReader {
     const std::vector<char32_t> characters = read_characters();
     return string_node(characters, in_.take("i"));
   }
+  // "Ab"i reads each character in all its cases.
   NodeId string_node(const std::vector<char32_t>& characters, bool ignores_case) {
     if (!ignores_case) {
       std::string bytes;
@@ -966,6 +976,7 @@ class LarkReader {
             Errc::unsupported));
       }
     }
+    // As in llguidance, \d, \w and \s are those of Unicode, which ecma262 does not have.
     node::Pattern pattern{std::string(text.substr(0, end)), regex::Dialect::fancy_regex};
     if (!flags.empty()) pattern.source = "(?" + flags + ":" + pattern.source + ")";
     Budget budget("regex", {.max_steps = 10'000'000, .max_bytes = 64 << 20});
@@ -1092,6 +1103,7 @@ class LarkReader {
                         "strings), substring_words or substring_chars (a string)",
                         Errc::unsupported));
     };
+    // take_json() takes objects only.
     const json::Object& members = *value->if_object();
     if (members.size() != 1) return refuse();
     const json::Member& member = *members.begin();

@@ -272,6 +272,8 @@ class TagReader {
     allow(format, {"json_schema", "any_order", "max_whitespace_cnt", "excludes"});
     return schema_in_style(format, "qwen_xml");
   }
+  // A JSON value, or an object that is written member by member in one of the styles of
+  // parameter_style.cc.
   NodeId schema_in_style(const json::Value& format, const std::string& style) {
     const ParameterStyle* const parameters = find_parameter_style(style);
     if (parameters == nullptr && style != "json") {
@@ -444,6 +446,7 @@ class TagReader {
     }
     return rules_.choice(std::move(nodes));
   }
+  // {"type": "token", "token": "<|end|>"}, by name or by number.
   node::Token token_format(const json::Value& format, std::string_view name) {
     node::Token token;
     const json::Value* const type = format.find("type");
@@ -466,6 +469,7 @@ class TagReader {
     return list;
   }
 
+  // Free text, and behind each trigger the rest of one of the tags that begin with it.
   NodeId triggered_tags(const json::Value& format, const TagEnds& ends) {
     allow(format, {"triggers", "tags", "at_least_one", "stop_after_first", "excludes"});
     const std::vector<std::string> triggers = strings(format, "triggers");
@@ -571,6 +575,7 @@ class TagReader {
     allow(format, {"exclude_tokens"});
     return other_token(tokens(format, "exclude_tokens"));
   }
+  // Within a tag that ends with a token, the tokens do not include that end.
   NodeId any_tokens(const json::Value& format, const TagEnds& ends) {
     allow(format, {"exclude_tokens", "max_tokens"});
     const auto most = integer(format, "max_tokens");
@@ -595,6 +600,8 @@ class TagReader {
                          node::kUnbounded);
   }
 
+  // As triggered_tags(), with tokens in the place of texts: a trigger is the whole begin of its
+  // tag.
   NodeId token_triggered_tags(const json::Value& format, const TagEnds& ends) {
     allow(format, {"trigger_tokens", "tags", "exclude_tokens", "at_least_one", "stop_after_first"});
     const node::Token triggers = tokens(format, "trigger_tokens");

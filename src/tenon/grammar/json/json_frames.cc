@@ -733,6 +733,8 @@ class ArrayFrame final : public Frame {
   [[nodiscard]] bool may_end(const Local& at) const {
     return may_end(at.count, memories_[at.memory]);
   }
+  // Whether the array may end after `count` items: conditions on their number are met, and it is
+  // none of the excluded arrays.
   [[nodiscard]] bool may_end(std::uint64_t count, const Memory& memory) const {
     for (std::size_t i = 0; i < memory.fitting.size(); ++i) {
       const schema::Counts& counts = shape_.contained[i].counts;
@@ -1477,6 +1479,7 @@ class ObjectFrame final : public Frame {
            may_add_name_in(state, 0, static_cast<std::uint32_t>(names_.size()));
   }
 
+  // Without `required`, which follows from the names that have been seen.
   static std::vector<std::uint64_t> key_of(const State& state) {
     std::vector<std::uint64_t> key = state.seen;
     key.push_back(state.count);
@@ -1499,6 +1502,7 @@ class ObjectFrame final : public Frame {
     if (is_ordered()) state.next_order = names_[name].order + 1;
     return state;
   }
+  // A name that the excluded objects do not have: it differs from all of them.
   [[nodiscard]] State after_other(State state, std::uint32_t some) const {
     state.some |= some;
     state.like = 0;
@@ -1521,6 +1525,8 @@ class ObjectFrame final : public Frame {
     if (may_add(state)) then(machine, cell, *context_.line_of_item, {Phase::key, state, 0});
   }
 
+  // Behind the opening quote two ways go on side by side: declared names as places in the sorted
+  // list, and each group of other names as an automaton that has no declared names.
   void begin_key(Machine& machine, const Cell& cell, std::uint32_t state) {
     wait_in_name(machine, cell, state, {0, static_cast<std::uint32_t>(spellings_.size()), 0});
     if (!may_add_others(states_[state])) return;
@@ -1737,6 +1743,8 @@ Context::Context(Machine& to, std::shared_ptr<const schema::Schema> schema, cons
   }
 }
 
+// Every open array or object has one cell on the stack, the one to which it returns after the item
+// or member.
 std::uint64_t Context::depth(CellId cell) const {
   std::uint64_t depth = 0;
   for (; cell != 0; cell = machine.cell(cell).parent) {
@@ -1775,6 +1783,8 @@ StringOptions Context::string_options() {
           .on_error = [this](const Error& error) { machine.fail(error); }};
 }
 
+// The opening quote has been read, since it comes before the choice between declared names and
+// others.
 FrameId Context::name(const OtherNames& names) {
   const auto [place, is_new] = names_.try_emplace({names.names, names.but}, 0);
   if (is_new) {
@@ -1786,6 +1796,7 @@ FrameId Context::name(const OtherNames& names) {
   return place->second;
 }
 
+// Terms refer to values by address, so an equal value is kept once, for as long as the frames live.
 Term Context::term_of(const json::Value& value) {
   const std::uint64_t hash = schema::hash_of(value);
   const auto [from, to] = kept_.equal_range(hash);
@@ -1966,6 +1977,7 @@ bool Context::can_leave_out(Term term, ObjectsId objects) {
   });
 }
 
+// Arrays are entered as they are: `but` has objects only.
 void Context::enter_container(Term term, ObjectsId but, CellId parent) {
   for (const Container& container : containers_of(term)) {
     if (container.object == nullptr) {
@@ -2002,6 +2014,7 @@ Expected<FrameId> add_json(Machine& machine, std::shared_ptr<const schema::Schem
   const Term term = context->shapes.terms().node(root);
   const bool satisfiable = context->shapes.is_satisfiable(term);
   if (context->shapes.error()) return Unexpected(*context->shapes.error());
+  // Without undeclared names nothing fits, so they are allowed after all.
   if (!satisfiable && options.declared_only) {
     JsonOptions any_names = options;
     any_names.declared_only = false;

@@ -65,6 +65,7 @@ std::vector<ObjectShape> ObjectShapes::rules_of(NodeId id, bool negated) {
     }
     shape.count = rules.count;
   }
+  // Replaces each alternative by those without `name`, and those with it that fit one of `present`.
   const auto split = [&](const std::string& name, const std::vector<ObjectShape>& present) {
     if (result.size() * (present.size() + 1) > work_.limits().max_alternatives) {
       for (ObjectShape& shape : result) shape.needs_check = shape.evaluates_more = true;
@@ -133,6 +134,7 @@ std::vector<ObjectShape> ObjectShapes::broken_rules_of(NodeId id) {
       }
     }
   }
+  // Some property whose name is in the language breaks the rule, whatever its name is.
   const auto some = [&](Expr names, Term violated) {
     if (violated != Terms::kNothing) result.push_back({.some = {{names, violated}}});
   };

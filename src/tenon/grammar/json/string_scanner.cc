@@ -69,6 +69,7 @@ class Content {
     is_plain_ = !is_list_ && words_.empty() && !counts();
     if (is_plain_) return;
     if (!is_list_) std::ranges::sort(words_);
+    // State 0 is kDead, as in the automaton.
     states_.push_back({.dfa = regex::Dfa::kFailed});
     intern({.dfa = regex::Dfa::kStart, .to = static_cast<std::uint32_t>(words_.size())});
   }
@@ -276,6 +277,7 @@ class Content {
     next.read = is_new_character ? read_one_more(state.read) : state.read;
     return intern(next);
   }
+  // Without a most, characters beyond the least are not counted, so long texts have few states.
   [[nodiscard]] std::uint64_t read_one_more(std::uint64_t read) const {
     if (!counts()) return read;
     return most_ == regex::Lengths::kUnbounded ? std::min(read + 1, least_) : read + 1;
@@ -371,6 +373,7 @@ class StringScanner final : public Scanner {
       const std::size_t at = std::size_t{state} * columns_ + column_of_[byte];
       if (next_[at] != kUnknown) return next_[at];
       const State next = in_text(contents_[state], byte);
+      // Where words are compared, bytes of one column may lead to different states.
       if (!content_.looks_at_words(contents_[state])) next_[at] = next;
       return next;
     }
@@ -701,6 +704,8 @@ class StringScanner final : public Scanner {
     return is_escapable(value) ? spelled(point.content, value) : kDead;
   }
 
+  // Whether \u followed by this code may be written. Control characters always may, because most
+  // have no other notation.
   [[nodiscard]] bool is_escapable(unsigned code) const {
     if (code == 0 || (code >= 0xD800 && code <= 0xDFFF)) return false;
     return is_control(code) || (escapes_ == UnicodeEscapes::any && (!is_list_ || code >= 0x80));

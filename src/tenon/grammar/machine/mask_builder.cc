@@ -838,6 +838,8 @@ bool MaskBuilder::add_border(const LexemeMask& mask, const Frame::Lexeme& lexeme
     }
     return !at_quote && !scanner.is_accepting(state);
   };
+  // A token is allowed if both of its parts are: the list says it of the second part, and the bits
+  // say it of the first.
   for (const std::uint32_t i : second.tokens) {
     if (((*mask.closing)[i / 64] >> i % 64 & 1U) == 0) continue;
     if (mask.has_exclusions && is_excluded(i)) continue;
@@ -846,6 +848,8 @@ bool MaskBuilder::add_border(const LexemeMask& mask, const Frame::Lexeme& lexeme
   return true;
 }
 
+// The tokens whose second part can come in `state`, whatever lexeme was before it. Kept by border
+// and state, so all strings that are followed by the same share them.
 const MaskBuilder::Rests& MaskBuilder::rests(const Border& border, const Scanner& scanner,
                                              StateId state) {
   IntMap& by_state = by_rest_state_[&border];

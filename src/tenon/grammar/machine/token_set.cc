@@ -52,6 +52,8 @@ void TokenSet::copy_to(std::span<std::uint32_t> mask) const {
   }
 }
 
+// Masks are unions of such sets, one for each way to read the text, so this is the innermost loop
+// of a mask.
 void TokenSet::add_to(std::span<std::uint32_t> mask) const {
   // Separate ranges, so that the loop can use vector instructions.
   std::uint32_t* __restrict to = mask.data();

@@ -120,6 +120,8 @@ class Speller {
     return to_.repeat(nodes_[node.part], node.min, node.max);
   }
   NodeId copy(const node::Rule& node) { return to_.add(node::Rule{rules_[node.rule]}); }
+  // The pattern keeps its source: its characters are spelled when an automaton is made of it
+  // (json_spelling).
   NodeId copy(const node::Pattern& node) {
     node::Pattern pattern = node;
     pattern.in_json = pattern.in_json || in_json_;
