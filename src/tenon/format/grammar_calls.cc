@@ -45,6 +45,8 @@ std::vector<CallGrammar::Family> CallGrammar::families() {
 }
 
 void CallGrammar::add_form(std::vector<Alike>& groups, const Syntax& form) {
+  // Where the name comes behind the arguments, each tool's arguments are read side by side until
+  // then; with many tools such a form is left out.
   if (tools_.size() > kMostBehindArguments && names_behind_arguments(form.call)) return;
   Pattern slots = parts_of(form.call).slots;
   for (Alike& group : groups) {
@@ -76,6 +78,7 @@ NodeId CallGrammar::calls_of(Family& family, Where where) {
   for (Alike& group : family.alike) {
     begin_form(*group.forms.front());
     group.filled = call_slots(group.slots);
+    // `begins` open the section with the first call, `heads` begin each further one.
     std::vector<std::string> begins;
     std::vector<std::string> heads;
     for (const Syntax* const form : group.forms) {
@@ -125,6 +128,8 @@ Pattern::const_iterator CallGrammar::slots_end(const Pattern& call) {
   return std::find_if(call.rbegin(), call.rend(), is_filled).base();
 }
 
+// "<tool_call>\n${object}\n</tool_call>" has the head "<tool_call>\n", the slot, and the tail
+// "\n</tool_call>".
 CallGrammar::CallParts CallGrammar::parts_of(const Pattern& call) {
   const auto first = std::ranges::find_if(call, is_filled);
   const auto behind = slots_end(call);
@@ -153,6 +158,7 @@ NodeId CallGrammar::call_slots(const Pattern& slots) {
 NodeId CallGrammar::filled(const Pattern& pattern) {
   std::vector<NodeId> parts;
   std::string text;
+  // Literals next to each other become one marker, so that a control token across them is found.
   const auto end_text = [&] {
     if (!text.empty()) parts.push_back(marker(std::exchange(text, {})));
   };

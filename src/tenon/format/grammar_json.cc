@@ -12,6 +12,7 @@ namespace tenon::format {
 
 namespace {
 
+// Arguments are always an object, whether or not the schema says so.
 json::Value object_schema_of(const Tool& tool) {
   json::Value schema =
       tool.parameters.if_object() != nullptr ? tool.parameters : json::Value(json::Object{});
@@ -40,12 +41,15 @@ void JsonGrammar::check_schema() {
   if (const auto schema = schema::Schema::compile(of_->parameters); !schema) fail(schema.error());
 }
 
+// The first failure is kept (fail) and ends the making of the grammar; the node 0 is never used.
 NodeId JsonGrammar::json_of(Compiled schema) {
   if (schema) return rules_.add(node::Json{std::move(*schema), json_});
   fail(schema.error());
   return 0;
 }
 
+// {"$ref": "#/$defs/a"} becomes {"$ref": "urn:tenon:parameters#/$defs/a"}, with the whole schema as
+// the document of that address. The part is read in the dialect of the whole.
 JsonGrammar::Compiled JsonGrammar::compiled_part(const json::Value& part) {
   json::Value whole = referring_to_all(part);
   const json::Value* const dialect = of_->parameters.find("$schema");

@@ -31,6 +31,7 @@ NodeId StyledValueGrammar::keywords(bool is_behind_paren) {
   return rules_.sequence({rules_.literal(is_behind_paren ? "" : "("), list, rules_.literal(")")});
 }
 
+// Where the model's template writes values as JSON (Notation::json), both ways are allowed.
 NodeId StyledValueGrammar::keyword_value(const json::Value& schema) {
   const NodeId as_python = value(schema, 0);
   if (syntax().notation != Notation::json || is_nothing(schema)) return as_python;
@@ -43,6 +44,9 @@ NodeId StyledValueGrammar::members_object() {
   return object(of_->schemas.of(of_->parameters), 0);
 }
 
+// Built from the last part to the first. `first` is what may come from part i on while nothing has
+// come, so without a separator before it; `more` is the same behind another part. Linear in the
+// number of parts.
 NodeId StyledValueGrammar::in_order(const std::vector<NodeId>& parts, const std::vector<bool>& must,
                                     std::string_view separator) {
   NodeId first = rules_.literal("");  // what may come if nothing has come yet
@@ -60,6 +64,8 @@ NodeId StyledValueGrammar::in_any_order(const std::vector<NodeId>& parts,
                                         const std::vector<bool>& must, std::string_view separator) {
   const std::size_t all = std::size_t{1} << parts.size();
   std::vector<NodeId> after(all);  // by the set of parts that have come
+  // From the full set down, so that after[seen | bit] exists. Six parts give 64 sets and not 720
+  // orders.
   for (std::size_t seen = all; seen-- > 0;) {
     std::vector<NodeId> ways;
     bool may_end = true;
@@ -76,6 +82,7 @@ NodeId StyledValueGrammar::in_any_order(const std::vector<NodeId>& parts,
   return after[0];
 }
 
+// `min` to `max` items: "a, b, c".
 NodeId StyledValueGrammar::separated(NodeId item, std::string_view separator, std::uint32_t min,
                                      std::uint32_t max) {
   if (max == 0) return rules_.literal("");
@@ -96,6 +103,7 @@ NodeId StyledValueGrammar::referred(const json::Value& schema, int depth) {
   const auto [known, is_new] = of_->referred.try_emplace(&schema);
   if (is_new) {
     known->second = rules_.declare("value-" + std::to_string(of_->referred.size()));
+    // Declared before it is defined, so that a schema that contains itself finds its rule.
     rules_.define(known->second, plain_value(schema, depth + 1));
   }
   return rules_.add(node::Rule{known->second});
@@ -103,6 +111,7 @@ NodeId StyledValueGrammar::referred(const json::Value& schema, int depth) {
 
 NodeId StyledValueGrammar::plain_value(const json::Value& schema, int depth) {
   if (is_nothing(schema)) return rules_.choice({});
+  // `true` and what is too deep: any value.
   if (depth >= kMaxDepth || schema.if_object() == nullptr) return any_value();
   if (auto values = listed_values(schema)) {
     keep_writable(*values, style_.quote);
@@ -169,6 +178,7 @@ NodeId StyledValueGrammar::items(const json::Value& schema, int depth) {
   const NodeId separator = rules_.literal(std::string(style_.separator));
   NodeId rest = rules_.repeat(rules_.sequence({separator, other}), min > count ? min - count : 0,
                               max == node::kUnbounded ? max : max - count);
+  // From the last place to the first; a place beyond minItems may be absent, with all behind it.
   for (std::uint32_t i = count; i-- > 0;) {
     const NodeId before = i > 0 ? separator : rules_.literal("");
     rest = rules_.sequence({before, value(first[i], depth), rest});

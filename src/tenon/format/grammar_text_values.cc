@@ -16,6 +16,7 @@
 
 namespace tenon::format {
 
+// Absent, true and a schema all leave it open; only `false` closes it.
 bool is_open(const json::Value& schema) {
   const json::Value* const others = schema.find("additionalProperties");
   return others == nullptr || others->if_bool() == nullptr || *others->if_bool();
@@ -36,6 +37,7 @@ json::Object properties_of(const json::Value& schema) {
   const json::Value* const declared = schema.find("properties");
   if (declared != nullptr && declared->if_object() != nullptr) properties = *declared->if_object();
   const json::Value* others = schema.find("additionalProperties");
+  // A name may match a pattern, and then `additionalProperties` does not apply to it.
   if (schema.find("patternProperties") != nullptr) others = nullptr;
   for (const std::string_view name : required_names(schema)) {
     if (properties.contains(name)) continue;
@@ -57,6 +59,7 @@ bool TextValueGrammar::can_write(const std::string& name) {
            c == '.' || c == '-';
   };
   if (!name.empty() && name.size() <= kPlain && std::ranges::all_of(name, is_plain)) return true;
+  // Two calls are rendered and parsed for an unusual name, so the answer is kept.
   const auto [known, is_new] = can_write_.try_emplace({syntax_, name});
   if (!is_new) return known->second;
   const std::string other = name == "b" ? "c" : "b";
@@ -105,10 +108,13 @@ std::optional<json::Array> TextValueGrammar::listed_values(const json::Value& sc
     values.push_back(*value);
   } else {
     const json::Value* list = schema.find("enum");
+    // `enum_values` means `enum` here as it does in schema.h.
     if (list == nullptr) list = schema.find("enum_values");
     if (list == nullptr || list->if_array() == nullptr) return std::nullopt;
     values = *list->if_array();
   }
+  // A listed value that other keywords forbid must not be offered: {"enum": ["a", "bb"],
+  // "minLength": 2} leaves "bb".
   if (const auto compiled = compiled_part(schema)) {
     std::erase_if(values, [&](const json::Value& value) {
       const Expected<bool> fits = (*compiled)->is_valid(value);
@@ -143,6 +149,8 @@ bool TextValueGrammar::holds(const json::Value& value, std::string_view mark) {
 }
 
 // The text that ends a value.
+// For "<parameter=${key}>\n${value}\n</parameter>\n" it is "\n</parameter>": white space behind a
+// literal does not belong to it.
 std::string TextValueGrammar::value_stop(const std::optional<std::string>& name) {
   const Pattern& pattern = syntax().parameter;
   auto piece =
@@ -170,6 +178,8 @@ NodeId TextValueGrammar::raw_text(const json::Value& reference, const std::strin
   return rules_.choice({plain, rules_.sequence({quote, both(language, word), quote})});
 }
 
+// Complements and intersections are only allowed within a lexeme, which is compiled as one
+// automaton.
 bool TextValueGrammar::is_lexeme(NodeId id) const {
   const grammar::Node& node = rules_.node(id);
   const auto* const choice = std::get_if<node::Choice>(&node);
@@ -255,6 +265,8 @@ NodeId TextValueGrammar::text_of_value(const std::string& stop) {
   constexpr std::size_t kFew = 32;
   const json::Object properties = properties_of(of_->parameters);
   const bool is_few = properties.size() <= kFew;
+  // The beginning of each parameter of the tool ends a value as the parser reads it, so no value
+  // may contain one. With many parameters only the common part before the key is forbidden.
   for (const json::Member& property : properties) {
     std::string head = line;
     bool has_key = false;
@@ -305,6 +317,7 @@ NodeId TextValueGrammar::language_of_strings(const json::Value& schema, const st
   const auto add_pattern = [&](const json::Value& part) {
     const json::Value* const pattern = part.find("pattern");
     if (pattern == nullptr || pattern->if_string() == nullptr) return;
+    // JSON Schema's patterns are not anchored.
     all.push_back(rules_.add(node::Pattern{"[\\s\\S]*(?:" + *pattern->if_string() + ")[\\s\\S]*"}));
   };
   add_pattern(schema);

@@ -1450,7 +1450,7 @@ void JsonFilter::end_value() {
 void JsonFilter::finish(std::string& copy) {
   if (status_ == Status::done) return;
   if (holds_brace_) open_brace(is_set_held(), copy);
-  // At the top level only the end of the text ends a number.
+  // A number at the top level is complete when the text ends.
   if (depth_ == 0 && (state_ == State::zero || state_ == State::integer ||
                       state_ == State::fraction || state_ == State::exponent_digits)) {
     end_value();

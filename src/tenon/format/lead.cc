@@ -7,6 +7,8 @@
 namespace tenon::format {
 namespace {
 
+// The last three bytes that are not blank: the longest end of a sentence is one character of three
+// bytes in UTF-8.
 constexpr std::uint32_t kLastThree = 0xFFFFFF;
 
 bool is_blank(unsigned char byte) {
@@ -89,6 +91,7 @@ void Lead::feed(std::string_view bytes) {
       is_explained_ = !stops.ends(node_).is_empty();
     }
     last_byte_ = byte;
+    // A backtick inside quotation marks is text, and the other way round.
     if (quote_ == byte) {
       quote_ = 0;
     } else if (quote_ == 0 && (byte == '`' || byte == '"')) {
@@ -100,6 +103,7 @@ void Lead::feed(std::string_view bytes) {
     } else if (!is_blank(byte)) {
       is_bullet_ = !is_line_begun_ && (byte == '-' || byte == '*' || byte == '+');
       is_line_begun_ = true;
+      // Between two calls a comma or a semicolon counts as no word: models write lists of calls.
       has_words_ = has_words_ || !is_behind_call_ || (byte != ',' && byte != ';');
       has_brace_ = has_brace_ || byte == '{';
       last_ = (last_ << 8 | byte) & kLastThree;
@@ -109,6 +113,7 @@ void Lead::feed(std::string_view bytes) {
 
 bool Lead::admits(Place place) const {
   if (is_explained_ || quote_ != 0) return false;
+  // At the beginning every form may come.
   if (!has_words_) return true;
   switch (place) {
     case Place::first:

@@ -48,6 +48,7 @@ class PatternReader {
   PatternReader(std::string_view pattern, std::string where)
       : pattern_(pattern), where_(std::move(where)) {}
 
+  // `<tool_call>\s*(?P<name>\w+)\(` becomes a literal, white space, the group "name" and a literal.
   Expected<Parts> run() {
     while (at_ < pattern_.size()) {
       Status read = pattern_[at_] == '(' ? read_group() : read_character();
@@ -77,6 +78,8 @@ class PatternReader {
     const std::size_t name_end = rest.find('>');
     const std::size_t end = group_end(rest);
     if (end == std::string_view::npos || name_end > end) return is_none();
+    // What may stand in the group is not looked at: a slot of a pattern ends at the literal after
+    // it.
     parts_.push_back({Part::Kind::group, std::string(rest.substr(name, name_end - name))});
     at_ += end;
     if (is_quantified()) return cannot("a group that may be absent");
@@ -114,6 +117,7 @@ class PatternReader {
     return {};
   }
 
+  // Takes any of `*`, `+` and `?` at the present place, also a lazy `*?`.
   bool is_quantified() {
     const std::size_t begin = at_;
     at_ = std::min(pattern_.find_first_not_of("*+?", at_), pattern_.size());
@@ -126,6 +130,7 @@ class PatternReader {
   Parts parts_;
 };
 
+// A parenthesis in a class or behind a backslash does not count.
 std::size_t PatternReader::group_end(std::string_view rest) {
   std::size_t depth = 0;
   bool in_class = false;
@@ -194,6 +199,8 @@ std::vector<std::string> literals_of(const json::Value& value) {
   return literals;
 }
 
+// Reads `open` or `open_pattern` (or `close...`) of a field; neither of them gives an empty
+// delimiter.
 Expected<Delimiter> delimiter(const json::Value& field, const std::string& field_name,
                               const std::string& key) {
   Delimiter found;
@@ -226,6 +233,8 @@ struct Sources {
   std::string id;
 };
 
+// {"function": {"name": "{content.name}", "arguments": "{content.parameters}"}} gives the paths
+// content.name and content.parameters; without `transform` the content has OpenAI's shape.
 Expected<Sources> sources_of(const json::Value& field) {
   const json::Value* transform = field.find("transform");
   if (transform == nullptr) {
@@ -250,6 +259,8 @@ Expected<Sources> sources_of(const json::Value& field) {
 }
 
 /// The last key of a path into the content; "" if the path does not lead into it.
+/// "content.name" gives "name". With `transform_each` paths are those of one item, without
+/// "content.".
 std::string key_in_content(std::string_view path, bool is_each) {
   constexpr std::string_view kContent = "content.";
   if (path.starts_with(kContent)) {
@@ -292,6 +303,8 @@ class Importer {
   bool parallel_ = true;
 };
 
+// Calls whose name and arguments are members of a JSON object: `<tool_call>${object}</tool_call>`,
+// or a list of such objects with `transform_each`.
 Status Importer::object_calls(const json::Value& field, const Sources& sources,
                               const Delimiter& open, const Delimiter& close) {
   const bool is_each = is_true(field.find("transform_each"));
@@ -350,6 +363,8 @@ Expected<std::string> quote_of(const json::Value& arguments) {
   return *opening->if_string();
 }
 
+// Calls whose name stands in the opening delimiter, and whose content is the arguments:
+// `<function=${name}>${parameters}</function>`.
 Status Importer::named_calls(const json::Value& field, const Sources& sources,
                              const Delimiter& open, const Delimiter& close) {
   if (sources.arguments != "content") {
@@ -414,6 +429,7 @@ Status Importer::read_calls(const json::Value& field) {
   return {};
 }
 
+// The delimiters of `content` are no content themselves, so they become `drop` of [content].
 Status Importer::read_sections() {
   const json::Object& fields = *source_.find("fields")->if_object();
   std::vector<std::string> frame;

@@ -65,6 +65,8 @@ class FormReader {
     if (last == std::string::npos) return std::nullopt;
     const Pattern& first = syntax_.open.empty() ? syntax_.call : syntax_.open;
     const bool begins_with_space = first.front().kind == Piece::Kind::space;
+    // The text before the calls may be anything, so each place is tried; the first call's name must
+    // come after it.
     for (std::size_t begin = 0; begin <= last; ++begin) {
       if (is_space(text_[begin]) && !begins_with_space) continue;
       at_ = begin;
@@ -89,6 +91,8 @@ class FormReader {
   }
 
  private:
+  // From at_ on: the section's opening, the calls with separators, and its end. at_ is behind them
+  // if that succeeds.
   bool read_calls() {
     Pattern read;
     if (!follow(syntax_.open, nullptr, read)) return false;
@@ -107,6 +111,7 @@ class FormReader {
         before.push_back(call.front());
         call.erase(call.begin());
       }
+      // All calls must be written alike, or one pattern cannot stand for them.
       if (i > 0 && call != form_.call) return false;
       form_.call = std::move(call);
     }
@@ -138,6 +143,8 @@ class FormReader {
   }
 
   // `call` is null if there are no slots.
+  // Moves at_ over what the pattern says and appends to `out` the same pattern as it stands here,
+  // with the template's own white space.
   bool follow(const Pattern& pattern, const ToolCall* call, Pattern& out) {
     for (std::size_t i = 0; i < pattern.size(); ++i) {
       if (!follow_piece(pattern[i], next_literal(pattern, i), call, out)) return false;
@@ -165,6 +172,7 @@ class FormReader {
         take_space(out);
         return take(syntax_.entities ? with_entities(call->name) : call->name, piece, out);
       case Kind::id:
+        // A template may number calls itself instead of writing the sample's id.
         return is_at(call->id) ? take(call->id, piece, out) : take_up_to(next, piece, out);
       case Kind::index:
         return take_up_to(next, piece, out);
@@ -234,6 +242,7 @@ class FormReader {
     note_layout(*read, text);
     return end;
   }
+  // "{"a": 1}" is as json.dumps writes it, {"a":1} is compact; anything else may have line breaks.
   void note_layout(const json::Value& value, std::string_view text) {
     const bool is_asked =
         text == json::dumps(value, {.ensure_ascii = false, .keep_numbers = true}) ||
@@ -270,12 +279,14 @@ class FormReader {
     const std::size_t end = json::object_end(text_, at_, budget_);
     if (end == std::string::npos) return false;
     std::vector<SlotAt> slots;
+    // The first object inside that equals the arguments is their place.
     for (std::size_t begin = at_ + 1; begin < end && slots.empty(); ++begin) {
       if (const auto behind = arguments_end(call, begin)) {
         slots.push_back({begin, *behind, Piece::Kind::arguments});
       }
     }
     if (slots.empty()) return false;
+    // Finds `"get_weather"` outside of the arguments, which may hold the same text.
     const auto add_text = [&](std::string_view text, Piece::Kind kind) {
       const std::string quoted = json::quoted(text);
       for (std::size_t at = text_.find(quoted, at_); at < end; at = text_.find(quoted, at + 1)) {
@@ -329,6 +340,7 @@ class FormReader {
       parameter = std::move(read);
       spaces.push_back(take_space());
     }
+    // Two parameters at least: one alone does not show what is between them.
     if (spaces.size() < 3) return false;
     const std::string& between = spaces[1];
     if (!std::all_of(spaces.begin() + 1, spaces.end() - 1,
@@ -459,6 +471,7 @@ std::optional<Syntax> form_of(const std::shared_ptr<const Format>& format,
   for (const Syntax& syntax : format->syntaxes) ways.push_back(&syntax);
   for (const Syntax& form : format->forms) ways.push_back(&form);
   for (const Syntax* const way : ways) {
+    // Ways of fallbacks are not the model's own.
     if (way->rank > 0) continue;
     FormReader reader(*format, *way, sample);
     auto form = reader.read();
