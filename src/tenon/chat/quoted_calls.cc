@@ -23,6 +23,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
+// Larger objects are not parsed, nor more than kMaxReadBytes of objects in all.
 constexpr std::size_t kMaxObjectBytes = std::size_t{64} << 10;
 constexpr std::size_t kMaxReadBytes = std::size_t{4} << 20;
 constexpr std::size_t kMaxOpen = 256;
@@ -79,6 +80,7 @@ bool holds_object(std::string_view text, const Names& names) {
   std::size_t left = kMaxReadBytes;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '{') {
+      // The outermost brace is forgotten: a call is an inner object, if it is one.
       if (open.size() == kMaxOpen) open.erase(open.begin());
       open.push_back(i);
     }

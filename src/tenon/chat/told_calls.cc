@@ -37,6 +37,8 @@ void ToldCalls::feed(const engine::CallPiece& piece, std::vector<ChatEvent>& out
     return pass_more(out);
   }
   if (piece.index != index_) interrupt(out);
+  // The present call is over, so one that waited is opened; if it is whole already, it is over as
+  // well, and the next one follows.
   while (!is_open_ && !waiting_.empty()) {
     open_first(out);
     if (piece.index != index_) interrupt(out);
@@ -174,6 +176,7 @@ void ToldCalls::end_arguments(bool is_cut, std::vector<ChatEvent>& out) {
     // The value is closed where it broke. A member whose value has not begun goes, name and all.
   } else if (is_spoilt) {
     more_ += filter.left_out();
+    // What the filter holds is the beginning of a value, unless it only looked like a number.
     const bool has_value = filter.is_holding() && !filter.holds_no_number();
     filter.close(rest);
     const bool is_begun = call_.hold.has_name() && !has_value;

@@ -664,6 +664,7 @@ bool Toolbox::Impl::ensure_threads(std::size_t more) {
       jobs, [](const auto& job) { return !job->is_running && !job->is_done; }));
   try {
     if (threads.empty()) threads.emplace_back([this] { watch(); });
+    // `<=`, because the first thread is the one that watches.
     for (std::size_t i = idle; i < waiting + more && threads.size() <= 2 * options.max_concurrent;
          ++i) {
       threads.emplace_back([this] { work(); });

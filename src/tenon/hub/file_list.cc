@@ -236,6 +236,7 @@ std::string quantisation_of(std::string_view path) {
       if (at > begin && name[at - 1] != '_') continue;
       const std::string_view word = std::string_view(name).substr(at, end - at);
       if (!is_quantisation(word)) continue;
+      // "UD" before the word, as a word of its own, is a part of the name: "M-UD-Q4_K_XL".
       const bool is_dynamic = at == begin && begin >= 3 && name.substr(begin - 3, 3) == "UD-" &&
                               (begin == 3 || name[begin - 4] == '-' || name[begin - 4] == '.');
       found = (is_dynamic ? "UD-" : "") + normal(word);

@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // A name of a file or revision as a part of a URL; slashes stay if `keeps_slashes`. The revision
-// "refs/pr/1" is one segment, "refs%2Fpr%2F1"; the file "a/b.gguf" is two.
+// "refs/pr/1" is one segment, "refs%2fpr%2f1"; the file "a/b.gguf" is two.
 std::string escaped(std::string_view text, bool keeps_slashes) {
   std::string out;
   for (const char c : text) {
@@ -248,6 +248,7 @@ Expected<PulledModel> locate(std::string_view name, const Settings& settings,
   }
   const auto parsed = parse_hub_name(name);
   if (!parsed) return Unexpected(parsed.error());
+  // The hub is not asked for a newer file: a start without a network is as fast as with one.
   if (auto cached = find_cached(*parsed, settings)) return cached;
   return pull(*parsed, settings, progress);
 }

@@ -134,6 +134,8 @@ AllowList::Access AllowList::find(std::string_view text) const {
       continue;
     }
     access.is_allowed = true;
+    // An operator who writes 10.0.0.5 or localhost means a private address. The owner of a name may
+    // let it lead to any address, so a name does not count.
     access.may_be_private =
         names_may_be_private_ || is_literal(entry.host) || entry.host == "localhost";
   }

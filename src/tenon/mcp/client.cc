@@ -15,10 +15,6 @@
 #include "tenon/http/client.h"
 #include "tenon/mcp/transport.h"
 
-namespace tenon::mcp {
-namespace {
-
-using Clock = std::chrono::steady_clock;
 // A session with one MCP server over any transport. Two eras of the protocol differ in their
 // beginning: since 2026-07-28 every request names its revision, before that a session begins with
 // `initialize`. agree() asks `server/discover` first and shakes hands if the server does not know
@@ -33,6 +29,11 @@ using Clock = std::chrono::steady_clock;
 // A tool call may become several requests: answers to what the server asks for (with_answers), and
 // the result of a task (follow_task). Everything that a server sends is bounded, and text of its
 // errors is cut to kMaxText.
+
+namespace tenon::mcp {
+namespace {
+
+using Clock = std::chrono::steady_clock;
 
 // Revisions without a handshake, and with one; the newest first.
 constexpr std::string_view kModern[] = {"2026-07-28"};

@@ -9,6 +9,7 @@
 
 // The messages are those of the specification's schema.ts: revision 2025-11-25 for clients that
 // begin with `initialize`, and 2026-07-28 for those that do not.
+
 namespace tenon::mcp {
 namespace {
 

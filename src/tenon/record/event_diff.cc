@@ -137,6 +137,7 @@ std::vector<std::string> event_lines(std::span<const json::Value> events) {
 std::string difference(Texts was, Texts is) {
   const auto begin = static_cast<std::size_t>(std::ranges::mismatch(was, is).in1 - was.begin());
   if (begin == was.size() && begin == is.size()) return {};
+  // How many lines both have at the end, without those that both have at the beginning.
   std::size_t end = 0;
   while (end < std::min(was.size(), is.size()) - begin &&
          was[was.size() - 1 - end] == is[is.size() - 1 - end]) {

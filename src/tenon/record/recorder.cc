@@ -291,6 +291,7 @@ void Recording::run(unsigned strand, const message::RunBegin& run) {
       maker = known->second;
       if (is_new) {
         state.kept.push_back(run.made_by);
+        // A line of its own, before the line of the run that gives its number.
         out += "{\"made_by\":";
         json::append(out, json::Value(*run.made_by));
         out += "}\n";
