@@ -143,6 +143,7 @@ class Parser {
     return begin_value();
   }
 
+  // The items leave the stack first, so that new_value() is a place in the container around them.
   bool end_array() {
     Array items = take_from(items_);
     new_value() = std::move(items);

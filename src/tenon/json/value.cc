@@ -86,6 +86,7 @@ std::size_t Object::index_of(std::string_view key) const {
   }
   const Slots& slots = *slots_;
   const std::size_t mask = slots.size() - 1;
+  // It ends at a free slot: at least half of them are free.
   for (std::size_t slot = keyed_hash(key) & mask;; slot = (slot + 1) & mask) {
     if (slots[slot] == 0) return kMissing;
     if (members_[slots[slot] - 1].key == key) return slots[slot] - 1;
@@ -103,6 +104,7 @@ void Object::rebuild_slots(std::size_t slot_count) {
   slots_ = std::make_unique<Slots>(std::move(slots));
 }
 
+// Enters the last member into the table, which is made when there are kHashedFrom members.
 void Object::index_last() {
   if (members_.size() < kHashedFrom) return;
   if (!slots_ || members_.size() * 2 > slots_->size()) {
@@ -369,6 +371,7 @@ bool Value::operator==(const Value& other) const {
     if (a.child_count() > 0) open.emplace_back(&a, &b);
     return false;
   };
+  // Containers that are equal so far wait in `open`; all others are decided at once.
   if (differ(*this, other)) return false;
   while (!open.empty()) {
     const auto [a, b] = open.back();

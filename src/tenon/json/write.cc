@@ -169,6 +169,7 @@ class Writer {
               [](const Member* a, const Member* b) { return a->key < b->key; });
   }
 
+  // Writes the key, if there is one, and returns the value.
   const Value& next_child(Open& top) {
     const std::size_t index = top.next++;
     if (top.items != nullptr) return (*top.items)[index];
@@ -186,6 +187,8 @@ class Writer {
     out_.push_back(close);
   }
 
+  // Nothing without an indent. With an indent of 0 or less there are line ends and no spaces, as in
+  // Python.
   void new_line(std::size_t level) {
     if (!style_.indent) return;
     const int width = std::max(*style_.indent, 0);

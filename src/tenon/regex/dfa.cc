@@ -128,8 +128,8 @@ void Dfa::set_live(State state, std::size_t toward) {
 }
 
 std::optional<Dfa::State> Dfa::step_common(State state) {
-  // Made once for each automaton: of each range of common characters one byte of each class, as
-  // bytes of a class lead to the same state.
+  // Made once for each automaton: for each range of bytes one byte of each class, as bytes of a
+  // class lead to the same state.
   if (common_.sequences.empty()) {
     for (const std::span<const Utf8Range> ranges : common_characters()) {
       auto& sequence = common_.sequences.emplace_back();
@@ -150,8 +150,8 @@ std::optional<Dfa::State> Dfa::step_common(State state) {
   return known == kSeveral ? std::nullopt : std::optional(known);
 }
 
-// Follows all sequences at the same time, from set of states to set of states, a byte at a time; at
-// their ends only one state may be left.
+// Follows each sequence from set of states to set of states, a byte at a time. Only one state may
+// be left at the ends of all of them.
 Dfa::State Dfa::meet_common(State state) {
   State common = kUnknown;
   constexpr std::size_t kMostBetween = 64;  // states; if there are more, the ways do not join again

@@ -56,6 +56,7 @@ std::uint32_t adapted(std::uint32_t delta, std::uint32_t count, bool is_first) {
   return k + (kBase - kLeast + 1) * delta / (delta + kSkew);
 }
 
+// The digit from which on a number goes on with one more digit (section 3.3).
 std::uint32_t threshold(std::uint32_t k, std::uint32_t bias) {
   return k <= bias ? kLeast : std::min(k - bias, kMost);
 }
@@ -268,6 +269,8 @@ bool is_u_label(const std::u32string& label) {
 
 enum class Direction : std::uint8_t { left, right, arabic_number, number, mark, neutral };
 
+// The classes of the rule, as far as it tells them apart, by scripts. The characters of a label are
+// allowed ones, so other classes do not occur.
 Direction direction_of(char32_t c) {
   static const Class kRightToLeft(
       R"(\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko})"

@@ -476,10 +476,10 @@ class GbnfReader {
     if (texts.size() != 1) return fail_at(at, "Regex has one pattern");
     // Without flags a dot matches any character.
     std::string names = flags ? "" : "s";
+    // The flag u says nothing: patterns are about Unicode anyway.
     for (const char flag : flags.value_or("")) {
       if (flag == 'i' || flag == 's') {
         names += flag;
-        // Patterns are Unicode anyway.
       } else if (flag != 'u') {
         return fail_at(at, "there are the flags i, s and u");
       }

@@ -55,8 +55,7 @@ constexpr std::array<std::string_view, 5> kOtherTypes = {"number", "boolean", "n
 // as a `$ref`, and its own references still work.
 constexpr std::string_view kSchemaAddress = "tenon:parameters";
 
-// A reference to a part of the schema.
-// The JSON Pointer (RFC 6901) of a member of `place`.
+// A member of `place` in the schema, as a JSON Pointer (RFC 6901).
 std::string pointer_to(const std::string& place, std::string_view key) {
   std::string pointer = place + "/";
   for (const char c : key) {

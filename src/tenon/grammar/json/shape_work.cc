@@ -40,6 +40,7 @@ void ShapeWork::fail(Error error) {
   if (on_error_) on_error_(*error_);
 }
 
+// Includes the steps of the terms. They are reported in portions of more than a thousand.
 bool ShapeWork::spend(std::uint64_t steps) {
   constexpr std::uint64_t kTellAfter = 1000;
   steps += terms_.take_steps();
@@ -74,6 +75,7 @@ bool ShapeWork::is_valid(NodeId id, const json::Value& value) {
     options.limits.max_steps = std::min(options.limits.max_steps, most);
     const Expected<bool> valid = terms_.schema().is_valid(id, value, options);
     if (valid) return *valid;
+    // A larger try could not help.
     if (valid.error().code != Errc::limit_exceeded || options.limits.max_steps == most) {
       fail(valid.error());
     }
@@ -81,6 +83,7 @@ bool ShapeWork::is_valid(NodeId id, const json::Value& value) {
   return false;
 }
 
+// Recursion goes down the term only: a node is checked by the validator as a whole.
 bool ShapeWork::fits(Term term, const json::Value& value) {
   switch (terms_.kind(term)) {
     case Terms::Kind::nothing:

@@ -173,6 +173,7 @@ class BnfPrinter {
   std::string text_of(const node::Sequence& node, Place place, std::size_t depth) {
     std::vector<std::string> texts;
     std::string bytes;
+    // An empty literal is one too, which `bytes` alone would not show.
     bool is_literal = false;
     append_parts(node, depth, texts, bytes, is_literal);
     if (is_literal) texts.push_back(literal_text(bytes));
@@ -255,6 +256,7 @@ class BnfPrinter {
   static constexpr std::uint32_t kMaxRange = 256;  // tokens written one by one
 
   template <class Each>
+  // Neither language has ranges of tokens, so they are written one by one.
   void each_id(const node::Token& node, const Each& each) {
     for (const node::Token::Range& range : node.ids) {
       if (range.last - range.first >= kMaxRange) {
@@ -324,6 +326,8 @@ class BnfPrinter {
     return text + "\"";
   }
 
+  // The signs of a class are escaped: in GBNF by their number, since \- and \^ are no escapes
+  // there.
   [[nodiscard]] std::string class_character(char32_t c) const {
     if (c == '\n') return "\\n";
     if (c == '\r') return "\\r";
