@@ -8,6 +8,10 @@
 #include "tenon/json/value.h"
 #include "tenon/prompt/shape.h"
 
+// Makes samples of what a template writes for known calls: a turn is cut out of a rendered
+// conversation. The conversation without the turn, with the prompt for an answer behind it, shows
+// where the turn begins (turn_begin); a turn with a plain answer shows what ends every turn
+// (shared_end). Formats are detected by these samples, and proposed from them.
 namespace tenon::prompt {
 namespace {
 
@@ -24,6 +28,7 @@ json::Object probe_message(std::string_view role, json::Value content) {
   return {{"role", role}, {"content", std::move(content)}};
 }
 
+// The JSON Schema type.
 std::string_view type_of(const json::Value& value) {
   if (value.if_string() != nullptr) return "string";
   if (value.if_bool() != nullptr) return "boolean";
@@ -79,6 +84,7 @@ std::size_t turn_begin(std::string_view text, std::string_view prompt) {
   const std::size_t same =
       static_cast<std::size_t>(std::ranges::mismatch(text, prompt).in1 - text.begin());
   if (same == prompt.size() || same == 0) return same;
+  // Back to where a word, a line or a marker ends.
   const std::size_t border = text.find_last_of(" \n>]", same - 1);
   return border == std::string_view::npos ? 0 : border + 1;
 }
@@ -141,6 +147,7 @@ std::optional<format::CallSample> write_turn(const jinja::Template& chat_templat
   for (message::ToolCall& call : calls) {
     if (call.id.empty()) call.id = kIds[made.size() % std::size(kIds)];
     json::Value tool = tool_of(call);
+    // Calls of one tool with the same arguments need it once.
     if (std::ranges::find(tools, tool) == tools.end()) tools.push_back(std::move(tool));
     made.push_back(probe_call_json(call));
   }
@@ -173,6 +180,7 @@ std::optional<format::CallSample> write_turn(const jinja::Template& chat_templat
     sample.text.resize(sample.text.size() - shared_end(sample.text, end));
   }
   if (sample.text.size() > kMaxTurn) return std::nullopt;
+  // A template that leaves out a call without failing gives no sample.
   for (const message::ToolCall& call : calls) {
     if (sample.text.find(call.name) == std::string::npos) return std::nullopt;
   }

@@ -150,6 +150,7 @@ class Prober {
   // Whether a list of types is written, and not as Python prints lists in a declaration that the
   // template otherwise writes part by part.
   bool writes_type_lists() const {
+    // In lower case, since some templates write types in capitals.
     const auto declared = [&](json::Value type) {
       json::Object property{{"type", std::move(type)}, {"description", "what"}};
       auto output = render({user()}, json::Array{tool(std::move(property))}).value_or("");
@@ -158,6 +159,7 @@ class Prober {
       return output;
     };
     const std::string two = declared(json::Array{"boolean", "number"});
+    // The same tool with one type, for comparison: a word such as "number" may stand there anyway.
     const std::string one = declared("string");
     if (two.empty()) return false;
     if (one.find(kTool) == std::string::npos) return true;  // it declares nothing
@@ -191,6 +193,7 @@ std::optional<std::string> Prober::render(Messages messages, json::Value tools,
   limits.max_steps = 100'000;
   limits.max_output_bytes = std::size_t{1} << 20;
   limits.max_allocated_bytes = std::size_t{4} << 20;
+  // A fixed time, so that two outputs differ only by what was asked.
   limits.now_unix_s = 1;
   Expected<jinja::Rendered> rendered = template_.render(context, limits);
   if (!rendered) return std::nullopt;
@@ -214,12 +217,14 @@ bool is_dumped(const std::string& output) {
 void Prober::contents() {
   const auto list = render({message("user", parts(kUser))});
   const bool takes_list = shows(list, {kUser}) && !is_dumped(*list);
+  // A template that takes no lists is taken to read text.
   found_.string_content = !takes_list || shows(render({message("user", kUser)}), {kUser});
   if (!takes_list) return;
   const auto all =
       render({message("system", two_parts(kSystem)), message("user", two_parts(kUser)),
               message("assistant", two_parts(kAnswer)), message("user", two_parts(kSecond))});
   if (!shows(all, {kUser, kAnswer, kSecond}) || is_dumped(*all)) return;
+  // The second part must come out as often as the first parts do.
   const std::size_t messages = shows(all, {kSystem}) ? 4 : 3;
   found_.list_content = count_of(kPart, *all) >= messages;
 }
@@ -235,9 +240,11 @@ void Prober::roles() {
       shows(render({user(), assistant(), second, user(kSecond)}), {kLast, kSecond}) &&
       (!found_.system || shows(render({system, user(), assistant(), second, user(kSecond)}),
                                {kSystem, kLast, kSecond}));
+  // If the same conversation with text fails too, emptiness is not the reason.
   found_.empty_answers =
       shows(render({user(), message("assistant", content("")), user(kSecond)}), {kSecond}) ||
       !shows(render({user(), assistant(), user(kSecond)}), {kSecond});
+  // Only a template that takes alternating roles can refuse others.
   if (render({user(), assistant(), user(kSecond)})) {
     found_.alternation = !render({user(), user(kSecond)});
     found_.assistant_first = render({assistant(), user()}).has_value();
@@ -251,6 +258,7 @@ void Prober::developers() {
   const auto developer = render({said, user()});
   if (!shows(developer, {kSystem, kUser})) return;
   const json::Object system = message("system", content(kLast));
+  // It must also work beside a system message.
   if (found_.system && !shows(render({system, said, user()}), {kSystem, kLast, kUser})) return;
   // A template that writes any word that stands in `role` does not know this role.
   constexpr std::string_view kRole = "developer";
@@ -259,6 +267,7 @@ void Prober::developers() {
   for (std::size_t at = 0; (at = replaced.find(kRole, at)) != std::string::npos;) {
     replaced.replace(at, kRole.size(), kUnknown);
   }
+  // Differs: the template does something with this role that it does not do with any word.
   found_.developer = render({message(kUnknown, content(kSystem)), user()}) != replaced;
 }
 
@@ -266,6 +275,7 @@ void Prober::developers() {
 // of types, or for an object within an object; the forms of a nested schema are tried until its
 // inner name is printed.
 void Prober::tools() {
+  // null is the default; an empty list is used only if it works where null fails.
   found_.null_tools = render({user()}) || !render({user()}, json::Array{});
   found_.tools = shows(render({user()}, offered()), {kTool});
   if (!found_.tools) return;
@@ -273,6 +283,7 @@ void Prober::tools() {
       json::Array{json::Object{{"type", "function"}, {"function", json::Object{{"name", kTool}}}}};
   found_.bare_tools = shows(render({user()}, bare), {kTool});
   found_.bare_properties = takes({{"type", "string"}});
+  // "Takes" is not enough: a template may print a list as Python does, or only its first type.
   found_.type_lists = takes({{"type", json::Array{"string", "null"}}, {"description", "what"}}) &&
                       writes_type_lists();
   found_.untyped = takes({{"description", "what"}});
@@ -296,6 +307,7 @@ void Prober::schemas(std::span<const SchemaProbe> probes) {
   json::Value offer = plain_tool();
   offer.find("function")->if_object()->set("parameters", probed_parameters(probes));
   const auto output = render({user()}, json::Array{std::move(offer)});
+  // Each failing part costs about twice the logarithm of the number of probes in renderings.
   if (!output && probes.size() > 1) {
     schemas(probes.first(probes.size() / 2));
     schemas(probes.subspan(probes.size() / 2));
@@ -321,6 +333,7 @@ std::string without_spaces(std::string_view text) {
   return kept;
 }
 
+// The characters that jinja2 escapes beside Markup.
 bool has_escapes(std::string_view text) {
   return text.find("&#34;") != std::string_view::npos ||
          text.find("&#39;") != std::string_view::npos ||
@@ -350,6 +363,7 @@ void Prober::calls() {
     if (as_object && as_text && has_escapes(*of_object) && !has_escapes(*of_text)) {
       as_object = false;
     }
+    // Both come out, but not alike: one of the two is written wrongly.
     if (as_object && as_text && without_spaces(*of_object) != without_spaces(*of_text)) {
       // Either text stands inside braces that the template writes, and then the template needs an
       // object; or an object is printed as Python prints it, and then the template needs text.
@@ -383,6 +397,7 @@ void Prober::calls() {
        result(kId, kResult), result(kSecondId, kLast)},
       offered());
   found_.parallel_calls = shows(two, {kValue, kOther});
+  // The template takes two calls and writes one: does it write both in messages of their own?
   if (two && !found_.parallel_calls && found_.calls) {
     const auto apart =
         render({user(), calling({call(kId, kTool, arguments(kValue))}), result(kId, kResult),
@@ -390,6 +405,7 @@ void Prober::calls() {
                offered());
     found_.calls_apart = shows(apart, {kValue, kResult, kOther, kLast});
   }
+  // Lists must work in results, too; contents() has tried the other roles.
   if (found_.list_content && found_.tool_results) {
     Messages listed = one;
     listed[2].if_object()->set("content", two_parts(kResult));
@@ -402,6 +418,7 @@ void Prober::calls() {
 void Prober::results(const json::Array& answered) {
   const auto output = render(answered, offered());
   found_.tool_results = shows(output, {kResult});
+  // Once in the call, and once more in the result.
   found_.result_ids = found_.tool_results && count_of(kId, *output) > 1;
   if (!found_.tool_results) return;
   json::Object orphan = result(kId, kResult);
@@ -410,6 +427,7 @@ void Prober::results(const json::Array& answered) {
   found_.nameless_orphans = shows(render({user(), orphan}, offered()), {kResult});
   Messages nameless = answered;
   nameless[2].if_object()->erase("name");
+  // Without the name, another prompt comes out, or none.
   found_.result_names = render(nameless, offered()) != output;
   answers_to_results(answered);
 }
@@ -436,6 +454,7 @@ void Prober::alternation() {
   if (!found_.alternation || !found_.calls || !found_.tool_results) return;
   const json::Object calls = calling({call(kId, kTool, arguments())});
   const json::Object answer = result(kId, kResult);
+  // If the turn of calls counted, an answer before it would be fine.
   found_.alternation_skips_calls =
       render({user(), calls, answer, assistant(), user(kSecond)}, offered()) &&
       !render({user(), assistant(), calls, answer, assistant(), user(kSecond)}, offered());
@@ -447,6 +466,7 @@ void Prober::without_user() {
   const json::Object system = message("system", content(kSystem));
   if (!found_.system) return;
   const json::Value offer = found_.tools ? offered() : json::Value();
+  // What may follow the system message: nothing, an answer, or calls and their results.
   std::vector<Messages> ends{{}, {assistant()}};
   if (found_.calls && found_.tool_results) {
     ends.push_back({calling({call(kId, kTool, arguments())}), result(kId, kResult)});
@@ -500,6 +520,7 @@ void Prober::ids() {
   const auto short_id = turn(kId, kTool);
   if (!short_id) return;
   found_.absent_ids = turn("", kTool).has_value();
+  // A long id with an underscore and a dash, as no template expects it.
   if (!turn("call_probe-0123456789", kTool)) {
     found_.ids = IdForm::nine_alphanumerics;
   } else if (!shows(short_id, {kId})) {
@@ -530,11 +551,13 @@ std::string marker_at_start(std::string_view text) {
 // beside a text that is known.
 void Prober::reasoning() {
   const auto thinks = [](json::Object message) {
+    // Templates read one of the two names.
     message.set("reasoning_content", kReasoning);
     message.set("thinking", kReasoning);
     return message;
   };
   const json::Object calls = calling({call(kId, kTool, arguments())});
+  // Some templates keep reasoning only beside calls, or only in the last turn.
   const std::pair<Messages, json::Value> turns[] = {
       {{user(), thinks(calls), result(kId, kResult)}, offered()},
       {{user(), thinks(assistant()), user(kSecond)}, nullptr},

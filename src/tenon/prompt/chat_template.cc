@@ -10,6 +10,10 @@
 #include "tenon/prompt/call_probe.h"
 #include "tenon/prompt/shape.h"
 
+// A chat template with the format of its model: which way calls, results and tools are written is
+// decided once, in the constructor, and used for each prompt. A prompt is rendered natively, with
+// what the template cannot express rewritten (shape.cc); if the template fails nevertheless, other
+// ways are tried in turn (render_otherwise).
 namespace tenon::prompt {
 
 ChatTemplate::ChatTemplate(std::string source, std::shared_ptr<const jinja::Template> compiled,
@@ -20,11 +24,15 @@ ChatTemplate::ChatTemplate(std::string source, std::shared_ptr<const jinja::Temp
       capabilities_(probe(*compiled_, options.bos_token, options.eos_token)),
       format_(options.format) {
   if (format_ == nullptr) {
+    // If the template writes no tools, the clues from outside (such as the model's name) do not
+    // count.
     format_ = detect(capabilities_.tools ? options.clues : format::Clues{}).format;
   }
   is_generic_ = format_ == nullptr && options.generic_fallback;
+  // A model that has learnt no format gets one that is described to it in words.
   if (is_generic_) format_ = format::fallback();
   if (!is_generic_ && format_ != nullptr && capabilities_.calls) {
+    // The template may write the format's calls with other white space; samples show which.
     format_ = format::as_written(format_, form_samples(*compiled_, capabilities_, tokens_));
   }
   const std::string* role = format_ == nullptr ? nullptr : format::result_role(*format_);
@@ -67,6 +75,7 @@ Expected<Prompt> ChatTemplate::render_context(json::Object context,
                                               const PromptOptions& options) const {
   if (!options.shape) return prompt::render_context(*compiled_, std::move(context), options);
   Expected<Prompt> prompt = render_shaped(context, options, capabilities_for(context));
+  // A limit would be reached in the other ways, too.
   if (prompt || prompt.error().code == Errc::limit_exceeded) return prompt;
   if (auto other = render_otherwise(context, options)) return *std::move(other);
   return prompt;
@@ -95,6 +104,7 @@ std::optional<Prompt> ChatTemplate::render_otherwise(const json::Object& context
   const Capabilities native = capabilities_for(context);
   Capabilities text = native;
   text.calls = text.parallel_calls = text.tool_results = text.orphan_results = false;
+  // A template that concatenates a token which the model lacks fails; empty text helps.
   json::Object with_tokens = context;
   bool lacks_tokens = false;
   for (const char* token : {"bos_token", "eos_token"}) {
@@ -106,14 +116,16 @@ std::optional<Prompt> ChatTemplate::render_otherwise(const json::Object& context
     bool is_text;    // calls and results
     bool adds_user;  // without text
   };
+  // From the least change to the greatest.
   for (const Way way : {Way{false, false}, {false, true}, {true, true}, {true, false}}) {
+    // The first way differs from what has failed only by the tokens.
     const bool is_new = way.is_text || way.adds_user || lacks_tokens;
     if (!is_new || (way.is_text && format_ == nullptr)) continue;
     json::Object other = with_tokens;
     if (way.adds_user && !put_empty_user(other)) continue;
     auto prompt = render_shaped(std::move(other), options, way.is_text ? text : native);
     if (!prompt) continue;
-    std::string done;
+    std::string done;  // for the log
     if (!way.is_text && !way.adds_user) done = "bos_token empty, which the model does not have";
     if (way.adds_user) done = "an empty user message in front";
     if (way.is_text) done += (done.empty() ? "" : ", ") + std::string("calls and results as text");
@@ -170,6 +182,7 @@ Expected<std::vector<message::ToolCall>> ChatTemplate::parse_tool_calls(
   if (format_ == nullptr) {
     return Unexpected(Error{Errc::unsupported, "model does not support tool calling"});
   }
+  // Without a list of tools, any name is accepted.
   format::ParseOptions options{.any_tool = tools.empty()};
   for (const message::Tool& tool : tools) {
     options.tools.push_back(tool.name);

@@ -9,9 +9,16 @@
 #include "tenon/jinja/lexer.h"
 #include "tenon/jinja/template.h"
 
+// Two habits are found by rendering. prefix_break() renders a growing conversation and looks for
+// the first prompt that does not begin with the one before it. word_gates() takes the words that
+// stand in the template's expressions, puts each into a message and compares the text that the
+// template itself writes with that for a word without meaning. Only text of the template is
+// compared, since data differ anyway. Both are for an operator (tenon inspect), so they have a time
+// limit and not a tight budget.
 namespace tenon::prompt {
 namespace {
 
+// Bytes of a text or word that is shown.
 constexpr std::size_t kMostShown = 80;
 constexpr std::size_t kMostWords = 512;
 constexpr std::size_t kMostParts = 8;  // from which one word is put together
@@ -28,6 +35,7 @@ json::Value offered_tool() {
            "description": "what"}}, "required": ["probekey"]}}}])");
 }
 
+// An assistant's message that calls the tool, with reasoning.
 json::Object question_to_a_tool(std::string_view id) {
   json::Object turn = habit_turn("assistant", "");
   turn.set("reasoning_content", "probethought");
@@ -47,6 +55,7 @@ json::Object tool_result(std::string_view id, std::string_view content) {
   return result;
 }
 
+// From `begin`, moved back to the beginning of a character.
 std::string shown_from(std::string_view text, std::size_t begin) {
   begin = std::min(begin, text.size());
   while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0U) == 0x80U) --begin;
@@ -63,6 +72,7 @@ json::Object habit_context(const ChatTemplate& chat_template, json::Array messag
   return context;
 }
 
+// Nothing if the template fails, which tells nothing about habits.
 std::optional<Prompt> habit_prompt(const ChatTemplate& chat_template, json::Object context) {
   PromptOptions options;
   options.now_unix_s = 1;
@@ -82,6 +92,7 @@ struct Made {
 std::size_t line_at(const jinja::Template& chat_template, const Made& made, std::size_t at) {
   jinja::RenderOptions options;
   options.now_unix_s = 1;
+  // The history may have been rewritten (shape), and then this text is another one.
   const auto whole = render_context(chat_template, made.context, options);
   if (!whole || whole->text != made.text) return 0;
   options.max_output_bytes = at;
@@ -91,6 +102,7 @@ std::size_t line_at(const jinja::Template& chat_template, const Made& made, std:
 
 PrefixBreak break_at(const ChatTemplate& chat_template, std::size_t message, const Made& before,
                      const Made& now) {
+  // The first byte that differs.
   const auto at = static_cast<std::size_t>(std::ranges::mismatch(before.text, now.text).in1 -
                                            before.text.begin());
   PrefixBreak found{message, shown_from(before.text, at), shown_from(now.text, at)};
@@ -101,6 +113,8 @@ PrefixBreak break_at(const ChatTemplate& chat_template, std::size_t message, con
   return found;
 }
 
+// With a call and its result in each turn if the template has them. Ids have nine letters and
+// digits, which every template accepts.
 json::Array three_questions(const Capabilities& can) {
   json::Array messages;
   for (const std::string_view number : {"one", "two", "three"}) {
@@ -142,6 +156,7 @@ std::vector<std::vector<std::string>> strings_of_tags(const std::string& source)
     if (is_begin && !tags.back().empty()) tags.emplace_back();
     if (lexeme.token != jinja::Token::string) continue;
     std::string word = text.substr(lexeme.begin, lexeme.size);
+    // Escapes would have to be read; such words are left out.
     const bool is_word =
         !word.empty() && word.size() <= kMostShown && word.find('\\') == std::string::npos;
     if (is_word) tags.back().push_back(std::move(word));
@@ -161,6 +176,8 @@ std::vector<Word> words_of(const std::string& source) {
   for (const auto& strings : tags) {
     for (const std::string& one : strings) add(one, {one});
   }
+  // Single words come first, so that words put together are tried only if their parts alone do
+  // nothing.
   std::ranges::sort(words, {}, &Word::text);
   for (const auto& strings : tags) {
     if (strings.size() < 2 || strings.size() > kMostParts) continue;
@@ -241,6 +258,7 @@ std::vector<WordGate> word_gates(const ChatTemplate& chat_template) {
     std::vector<std::string> together;
     for (const Word& word : words) {
       if (std::chrono::steady_clock::now() > end) return gates;
+      // A part of it has been found already, or the same parts with a space.
       const bool is_told =
           word.parts == together || std::ranges::any_of(word.parts, [&](const std::string& part) {
             return found.contains(part);

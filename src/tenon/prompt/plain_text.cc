@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::string_view kBreak = "\u200b";
 
+// Two bytes as an index into pairs_.
 std::size_t pair_at(std::string_view text, std::size_t at) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   return std::size_t{byte(at)} << 8U | byte(at + 1);
@@ -68,14 +69,17 @@ std::string PlainText::of(const Prompt& prompt) const {
   std::vector<std::size_t> cuts;  // ascending
   Origins origins(prompt.spans);
   for (std::size_t at = 0; at + 1 < text.size(); ++at) {
+    // Most places are passed by this one look-up.
     if (!pairs_.test(pair_at(text, at))) continue;
     for (const std::size_t length : lengths_) {
       if (length > text.size() - at) break;
       if (!controls_.contains(text.substr(at, length))) continue;
       const Origins::Stretch stretch = origins.of(at, at + length);
-      if (!stretch.has_data) continue;
+      if (!stretch.has_data) continue;  // the template's own
       const auto before = std::ranges::upper_bound(cuts, at);
       if (before != cuts.end() && *before < at + length) continue;  // a cut lies inside it already
+      // Where template and data meet, if they do inside, so that the template's own text stays
+      // whole.
       const std::size_t cut = stretch.border > 0 ? stretch.border : character_end(text, at);
       cuts.insert(std::ranges::upper_bound(cuts, cut), cut);
     }

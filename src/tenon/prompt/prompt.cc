@@ -21,6 +21,7 @@ json::Object call_json(const message::ToolCall& call) {
   return result;
 }
 
+// null if there is neither text nor a part, as beside calls.
 json::Value content_json(const message::Message& message) {
   if (message.content) return *message.content;
   if (message.parts.empty()) return nullptr;
@@ -60,6 +61,7 @@ json::Value to_template_json(const message::Message& message) {
 }
 
 json::Value to_template_json(const message::Tool& tool) {
+  // A tool that came from a client reaches the template as it was written.
   if (tool.raw.if_object() != nullptr) return tool.raw;
   json::Object function;
   function["name"] = tool.name;
@@ -79,6 +81,7 @@ json::Object template_context(const message::ChatRequest& request, const PromptO
   }
   context["messages"] = std::move(messages);
   if (request.tools.empty()) {
+    // transformers passes None for both, and templates test for it.
     context["tools"] = nullptr;
   } else {
     json::Array tools;
@@ -89,6 +92,7 @@ json::Object template_context(const message::ChatRequest& request, const PromptO
   context["add_generation_prompt"] = options.add_generation_prompt;
   if (!options.bos_token.empty()) context["bos_token"] = options.bos_token;
   if (!options.eos_token.empty()) context["eos_token"] = options.eos_token;
+  // The two tokens would count as the template's text, so a client may not set them.
   for (const json::Member& member : request.template_kwargs) {
     if (member.key != "bos_token" && member.key != "eos_token") context[member.key] = member.value;
   }
@@ -129,6 +133,7 @@ Expected<Prompt> render_context(const jinja::Template& chat_template, json::Obje
 
 Expected<Prompt> render_context(const jinja::Template& chat_template, json::Object context,
                                 jinja::RenderOptions options) {
+  // For contexts that callers have made themselves.
   if (!context.contains("tools")) context["tools"] = nullptr;
   if (!context.contains("documents")) context["documents"] = nullptr;
   options.own_values = roles_in(context);
@@ -163,6 +168,7 @@ std::optional<Parts> split_at_controls(const vocab::Tokenizer& tokenizer, std::s
                                        const Ids& ids) {
   std::optional<std::size_t> first;  // control token
   std::size_t last = 0;
+  // Places in `text`; `at` is where the next token begins.
   std::size_t head_end = 0;
   std::size_t tail_begin = 0;
   std::size_t at = 0;
@@ -171,6 +177,8 @@ std::optional<Parts> split_at_controls(const vocab::Tokenizer& tokenizer, std::s
     std::string_view bytes = tokenizer.bytes(ids[i]);
     const bool is_control = tokenizer.is_control(ids[i]);
     std::size_t begin = at;
+    // The token does not stand here. Beside a control token that has two reasons: the tokenizer has
+    // put a space before the word, or the control token has taken white space.
     if (!text.substr(at).starts_with(bytes) && (is_apart || is_control)) {
       if (!is_control && bytes.starts_with(' ') && text.substr(at).starts_with(bytes.substr(1))) {
         bytes.remove_prefix(1);
@@ -189,6 +197,7 @@ std::optional<Parts> split_at_controls(const vocab::Tokenizer& tokenizer, std::s
     at = begin + bytes.size();
     is_apart = is_control;
   }
+  // The last token is a control token, which may have taken white space behind it.
   if (is_apart) {
     at = std::min(text.find_first_not_of(kBlank, at), text.size());
     tail_begin = at;
@@ -206,6 +215,8 @@ std::optional<Parts> split_at_controls(const vocab::Tokenizer& tokenizer, std::s
 Status tokenize(const vocab::Tokenizer& tokenizer, const Prompt& prompt,
                 std::vector<vocab::TokenId>& ids) {
   const std::size_t first = ids.size();
+  // Text without control tokens that is gathered until one comes, and where it begins in the
+  // prompt.
   std::string plain;
   std::size_t plain_begin = 0;
   const auto add = [&](std::string_view text, std::size_t begin) {
@@ -214,6 +225,7 @@ Status tokenize(const vocab::Tokenizer& tokenizer, const Prompt& prompt,
   };
   const auto flush = [&]() -> Status {
     if (plain.empty()) return {};
+    // Off: this text may be a user's, and no control token may come out of it.
     Status done = tokenizer.encode(plain, vocab::Controls::off, plain_begin == 0, ids);
     plain.clear();
     return done;
@@ -239,6 +251,7 @@ Status tokenize(const vocab::Tokenizer& tokenizer, const Prompt& prompt,
       ids.insert(ids.end(), parts->middle.begin(), parts->middle.end());
       add(parts->tail, span.end);
     } else {
+      // Its tokens are used as they are; only joining with the text beside them is lost.
       if (done = flush(); !done) return done;
       ids.insert(ids.end(), written.begin(), written.end());
     }
@@ -246,6 +259,7 @@ Status tokenize(const vocab::Tokenizer& tokenizer, const Prompt& prompt,
   if (Status done = flush(); !done) return done;
 
   const std::optional<vocab::TokenId> bos = tokenizer.bos();
+  // Many templates write the token themselves; two of them would be one too many.
   const bool begins_with_bos = bos && ids.size() > first && ids[first] == *bos;
   if (bos && tokenizer.adds_bos() && !begins_with_bos) {
     ids.insert(ids.begin() + static_cast<std::ptrdiff_t>(first), *bos);

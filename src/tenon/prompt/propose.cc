@@ -68,6 +68,7 @@ template <class Holds>
 std::optional<Found> object_around(std::string_view text, std::size_t before, const Holds& holds) {
   for (std::size_t begin = before; begin-- > 0;) {
     if (text[begin] != '{') continue;
+    // object_end() stops there: the search from each brace costs no more than the text is long.
     std::size_t budget = text.size();
     const std::size_t end = json::object_end(text, begin, budget);
     if (end == std::string_view::npos || end <= before) continue;
@@ -81,6 +82,7 @@ std::optional<Found> object_around(std::string_view text, std::size_t before, co
 bool is_border(std::string_view text, std::size_t at) {
   if (at == 0 || at >= text.size()) return true;
   constexpr std::string_view kSpace = " \n\t";
+  // A run of white space is not cut: it belongs to one of the two markers as a whole.
   const bool space_before = kSpace.find(text[at - 1]) != std::string_view::npos;
   const bool space_after = kSpace.find(text[at]) != std::string_view::npos;
   if (space_before != space_after) return true;
@@ -88,6 +90,7 @@ bool is_border(std::string_view text, std::size_t at) {
          std::string_view("<[({").find(text[at]) != std::string_view::npos;
 }
 
+// How many bytes both begin with, cut back to a border in both.
 std::size_t common_begin(std::string_view a, std::string_view b) {
   std::size_t size = 0;
   while (size < a.size() && size < b.size() && a[size] == b[size]) ++size;
@@ -114,9 +117,12 @@ struct Frame {
 };
 
 // Finds the frame from the text before the first thing, between two, and after the last.
+// "<calls><c>A</c>,<c>B</c></calls>" with the things A and B: open "<calls>", before "<c>", after
+// "</c>", separator ",", close "</calls>".
 Frame frame_of(std::string_view first, std::string_view between, std::string_view last) {
   std::size_t after = common_begin(last, between);
   std::size_t before = common_end(first, between);
+  // A marker that ends one thing and begins the next cannot be both; it counts as the end.
   if (after + before > between.size()) before = between.size() - after;
   while (before > 0 && !is_border(first, first.size() - before)) --before;
   return {.open = std::string(first.substr(0, first.size() - before)),
@@ -175,6 +181,7 @@ std::optional<CallSample> Proposer::sample_of(std::vector<ToolCall> calls) const
   return sample;
 }
 
+// The object in the text that equals the arguments of the call.
 std::optional<Found> arguments_in(const CallSample& sample) {
   const ToolCall& call = sample.calls.front();
   const auto wanted = json::parse(call.arguments);
@@ -203,6 +210,7 @@ std::optional<Body> Proposer::object_body(const CallSample& sample) const {
   if (!holder) return std::nullopt;
   const std::string arguments_key = key_of(holder->value, arguments->value);
   Body body{.at = holder->at, .call = "${object}"};
+  // {"get_weather": {...}}: the name is the key.
   if (arguments_key == call.name) {
     body.lines.emplace_back("object = { name_is_key = true }");
     return body;
@@ -234,9 +242,11 @@ std::optional<Body> Proposer::head(const CallSample& sample, std::size_t argumen
   const std::size_t name = text.rfind(call.name);
   if (name == std::string_view::npos) return std::nullopt;
   Body body;
+  // "functions.probetool:0": the id holds the name.
   const bool has_index = text.substr(name + call.name.size()).starts_with(":0");
   if (has_index || template_.capabilities().ids == IdForm::function_and_index) {
     const std::size_t digits = name + call.name.size();
+    // Behind the digits of the index.
     const std::size_t end = std::min(text.find_first_not_of("0123456789", digits + 1), text.size());
     const std::size_t begin = text.substr(0, name).find_last_of(" \n>]") + 1;
     if (end > digits + 1) {
@@ -252,6 +262,7 @@ std::optional<Body> Proposer::head(const CallSample& sample, std::size_t argumen
   body.call = "${name}";
   std::string_view rest = text.substr(name + call.name.size());
   const std::size_t id = rest.find(call.id);
+  // The id stands between the name and the arguments.
   if (id != std::string_view::npos) {
     body.call += format::as_pattern(rest.substr(0, id)) + "${id}";
     rest.remove_prefix(id + call.id.size());
@@ -289,6 +300,7 @@ std::optional<Body> Proposer::keyword_body(const CallSample& sample) const {
             .call = is_python ? "${name}${keywords}" : "${name}${members}"};
   if (has_members) {
     const std::size_t begin = open + key.size() + 2;
+    // What stands between the colon and the value quotes strings.
     const std::size_t value = text.find("probe", begin);
     if (value == std::string::npos || value == begin) return std::nullopt;
     body.lines.push_back("string_quote = " + format::as_toml(text.substr(begin, value - begin)));
@@ -302,6 +314,7 @@ std::optional<Body> Proposer::parameter_body(const CallSample& sample) const {
   const auto typed = sample_of({kTyped});
   if (!pair || !typed) return std::nullopt;
   const std::string_view text = pair->text;
+  // The four words must come in this order: key, value, key, value.
   const std::size_t key1 = text.find("probekey");
   const std::size_t value1 = text.find("probevalue");
   const std::size_t key2 = text.find("probelast");
@@ -325,6 +338,8 @@ std::optional<Body> Proposer::parameter_body(const CallSample& sample) const {
   std::string type(middle);
   if (other != middle) {  // words in the marker say whether the value is text
     const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+    // The markers for text and for numbers differ in one word: `type="string"` and `type="number"`,
+    // say.
     std::size_t begin = 0;
     while (begin < std::min(middle.size(), other.size()) && middle[begin] == other[begin]) ++begin;
     std::size_t end = 0;
@@ -363,6 +378,7 @@ std::optional<Body> Proposer::body_of(const CallSample& sample) const {
 }
 
 std::string Proposer::definition(const CallSample& one, const Body& body) const {
+  // With one call, everything before and behind it is its own frame.
   const std::string_view text = one.text;
   Frame frame{.before = std::string(text.substr(0, body.at.begin)),
               .after = std::string(text.substr(body.at.end))};
@@ -378,6 +394,7 @@ std::string Proposer::definition(const CallSample& one, const Body& body) const 
     const std::size_t lead = whole.find(kOne.name);
     if (first != both.npos && second >= lead && second - lead > first) {
       second -= lead;
+      // What follows the last call is as long as behind the only one.
       const std::size_t end = both.size() - (text.size() - body.at.end);
       if (end > second && second >= first + whole.size()) {
         frame = frame_of(both.substr(0, first),
@@ -388,12 +405,15 @@ std::string Proposer::definition(const CallSample& one, const Body& body) const 
     }
   }
   std::string out = "name = " + format::as_toml(name_) + "\n";
+  // The template did not write two calls, so the format allows only one.
   if (!several) out += "parallel = false\n";
   for (const std::string& table : body.tables) out += "\n" + table + "\n";
   if (!reasoning_open_.empty() && !reasoning_close_.empty()) {
     out += "\n[reasoning]\nopen = " + format::as_toml(std::vector{reasoning_open_}) +
            "\nclose = " + format::as_toml(std::vector{reasoning_close_}) + "\n";
   }
+  // Text before the first call that does not come before each is the section's, if something ends
+  // the section or separates its calls.
   const bool is_section = !frame.open.empty() && !(frame.close + frame.separator).empty();
   if (!is_section && several && !frame.close.empty()) {  // it ends the turn, not the calls
     out += "\n[content]\ndrop = " + format::as_toml(std::vector{frame.close}) + "\n";
@@ -416,6 +436,8 @@ std::string Proposer::definition(const CallSample& one, const Body& body) const 
   if (!frame.close.empty())
     out += "close = " + format::as_toml(format::as_pattern(frame.close)) + "\n";
   for (const std::string& line : body.lines) out += line + "\n";
+  // Without a marker, such text may be an ordinary answer: it is held back until it is known to be
+  // a call, and read so only if tools were offered.
   const bool is_bare = (frame.open + frame.before).find_first_not_of(" \n[{(") == std::string::npos;
   if (is_bare) out += "hold = \"call\"\nneeds_tools = true\n";
   return out;
@@ -442,6 +464,7 @@ Expected<std::string> Proposer::check(const std::string& toml_text) const {
       return cannot("the definition that was found does not read back " + shown(sample->text) +
                     "\n\n" + toml_text);
     }
+    // Formats without ids cannot read them.
     for (std::size_t i = 0; i < read->size(); ++i) (*read)[i].id = sample->calls[i].id;
     const auto written = format::render_calls(**compiled, *read);
     if (notes.empty() && (!written || *written != sample->text)) {
@@ -454,6 +477,7 @@ Expected<std::string> Proposer::check(const std::string& toml_text) const {
 
 Expected<std::string> Proposer::run() {
   auto one = sample_of({kOne});
+  // A template that writes an empty thought before calls, with its beginning in the prompt.
   if (one && reasoning_close_.empty() && one->text.starts_with("</")) {  // such as </think>
     const std::size_t end = one->text.find('>');
     if (end != std::string::npos) {

@@ -4,6 +4,12 @@
 #include <string_view>
 #include <utility>
 
+// Some templates do not print the schemas of tools as JSON, but walk over them and write what they
+// know: names, types, descriptions, perhaps enums. What they do not know is lost without an error.
+// A Part is one thing that a schema can say. A probe is a schema that says one of them with a word
+// that stands nowhere else; probed_parameters() puts all probes into one tool, and a word that does
+// not come out means that its part is lost at that place. The losses are bits, so that a request's
+// schemas are compared with them quickly (parts_of, loses).
 namespace tenon::prompt {
 namespace {
 
@@ -39,14 +45,15 @@ enum Part : std::uint8_t {
   part_not,
   part_condition,
 };
+// Bits of a 32-bit number, in the order of Part.
 constexpr std::size_t kParts = 30;
 static_assert(kParts <= 32);
 
 // The parts that are one keyword whose value is a number or a word.
 struct Constraint {
   Part part;
-  std::string_view key;
-  std::string_view type;
+  std::string_view key;   // in JSON Schema
+  std::string_view type;  // that a schema with it has
 };
 constexpr Constraint kConstraints[] = {{part_minimum, "minimum", "integer"},
                                        {part_maximum, "maximum", "integer"},
@@ -65,6 +72,7 @@ const Constraint* constraint_of(Part part) {
   return found == std::end(kConstraints) ? nullptr : found;
 }
 
+// Whether the probe's word must be digits, since the keyword takes a number.
 bool is_number(Part part) {
   const Constraint* constraint = constraint_of(part);
   return part == part_enum_of_numbers ||
@@ -89,6 +97,7 @@ std::size_t at(SchemaPlace place) {
   return static_cast<std::size_t>(place);
 }
 
+// Two branches, of which the first has the word.
 json::Value branches(const std::string& word) {
   return json::Array{json::Object{{"type", "string"}, {"enum", json::Array{word}}},
                      json::Object{{"type", "integer"}}};
@@ -168,6 +177,7 @@ json::Value schema_with(Part part, const std::string& word) {
       schema.set("type", part == part_bare_object ? "object" : "array");
       schema.set("description", word);
       break;
+    // The keywords of kConstraints.
     default: {
       const Constraint& constraint = *constraint_of(part);
       schema.set("type", constraint.type);
@@ -224,6 +234,7 @@ std::uint32_t parts_of(const json::Object& schema) {
   return parts;
 }
 
+// 0 for ordinary names.
 std::uint32_t name_bit(std::string_view name) {
   const auto* found = std::ranges::find(kNames, name);
   return found == std::end(kNames) ? 0 : 1U << static_cast<unsigned>(found - std::begin(kNames));
@@ -237,6 +248,7 @@ bool holds(const SchemaLosses& losses, SchemaPlace place, std::string_view name,
   const json::Object* schema = value.if_object();
   if (schema == nullptr) return false;
   if (lost(losses, place, name, *schema)) return true;
+  // A schema deeper than these places counts as the place that contains it.
   const bool is_in_list = place == SchemaPlace::item || place == SchemaPlace::item_property;
   const SchemaPlace inside = is_in_list ? SchemaPlace::item_property : SchemaPlace::property;
   const json::Value* properties = schema->find("properties");
@@ -264,15 +276,20 @@ std::vector<SchemaProbe> schema_probes() {
       const auto part = static_cast<Part>(i);
       if (part == part_name && place == SchemaPlace::item) continue;  // an item has no name
       SchemaProbe probe{.place = place, .bit = bit_of(part)};
+      // Digits with a beginning of their own: numbers must not occur in the template by chance
+      // either.
       probe.word = is_number(part) ? word("7654") : word("probepart");
       probe.name = part == part_name ? probe.word : word("probeproperty");
       probe.schema = schema_with(part, probe.word);
+      // The word of a reference is in the definition that it names: "#/$defs/theprobepart1003"
+      // leads to "ofprobepart1003".
       if (part == part_reference) probe.word.insert(0, "of");
       probes.push_back(std::move(probe));
     }
     if (place == SchemaPlace::item) continue;
     for (const std::string_view name : kNames) {
       SchemaProbe probe{.place = place, .is_name = true, .bit = name_bit(name)};
+      // The description shows whether the parameter is written; its name is an ordinary word.
       probe.word = word("probenamed");
       probe.name = name;
       probe.schema = json::Object{{"type", "string"}, {"description", probe.word}};

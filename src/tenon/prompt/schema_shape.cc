@@ -11,9 +11,15 @@
 #include "tenon/json/pointer.h"
 #include "tenon/schema/uri.h"
 
+// What a template cannot express of a tool's schema becomes text in a description: "(JSON Schema:
+// {...})". shape_tool() first gives the tool the members that the template needs, then simplifies
+// each property (types in lists, no type, objects inside), and at last writes down what the
+// template would leave out (write_losses). The schema that answers are checked against is another
+// copy and does not change.
 namespace tenon::prompt {
 namespace {
 
+// Whether the schema has properties, itself or in the items of lists.
 bool has_inside(const json::Object& schema) {
   if (schema.contains("properties")) return true;
   const json::Value* items = schema.find("items");
@@ -31,6 +37,7 @@ std::string with_schema(std::string description, const json::Value& schema) {
 bool choose_type(json::Object& schema) {
   json::Value* type = schema.find("type");
   if (type == nullptr || type->if_array() == nullptr) return false;
+  // The first type that is not null: ["string", "null"] becomes "string".
   json::Value chosen = "string";
   for (const json::Value& name : *type->if_array()) {
     if (name == json::Value("null")) continue;
@@ -67,6 +74,7 @@ bool simplify_property(json::Value& property, const Capabilities& capabilities) 
   json::Object* object = property.if_object();
   bool changed = object == nullptr;
   if (object == nullptr) {
+    // `true` and `false` are schemas, too; a template that reads members of them fails.
     const bool takes_any =
         capabilities.bare_properties && capabilities.untyped && !capabilities.losses.any();
     if (property.if_bool() == nullptr || takes_any) return false;
@@ -119,6 +127,7 @@ bool drop_nulls(json::Value* object) {
   return changed;
 }
 
+// Members that some templates read without asking whether they are there.
 bool fill_in(json::Object& function) {
   bool changed = false;
   if (!function.contains("description")) {
@@ -146,6 +155,7 @@ void each_reference(const json::Value& schema, std::string_view before, const Fo
   if (object == nullptr) return;
   for (const json::Member& member : *object) {
     each_reference(member.value, before, found);
+    // "#/$defs/a%20b/properties/x" is a reference to the definition "a b".
     const std::string* written = member.value.if_string();
     if (member.key != "$ref" || written == nullptr) continue;
     const auto reference = schema::percent_decoded(*written);
@@ -160,6 +170,7 @@ json::Object used_definitions(const json::Value& schema, const std::string& key,
                               const json::Object& all) {
   json::Object used;
   std::vector<const json::Value*> open{&schema};  // whose references have not been followed
+  // Each definition is followed once, so references in circles come to an end.
   while (!open.empty()) {
     const json::Value* next = open.back();
     open.pop_back();
@@ -213,9 +224,11 @@ bool write_losses(json::Object& function, json::Object& properties, const json::
     json::Object schema = *given;
     const std::string description = json::text_in(schema, "description");
     if (hides_description(losses, member.key)) {
+      // The parameter's own description would not come out either.
       left_out.set(member.key, schema);
     }
     schema.erase("description");
+    // Only what every template takes is left; if even the type fails, it becomes "string".
     if (is_refused) {
       json::Value type = given->contains("type") ? *given->find("type") : type_of(*given);
       if (type.if_string() == nullptr) type = "string";
@@ -257,6 +270,8 @@ void describe(json::Object& property, SchemaForm form) {
                    json::dumps(property, {.ensure_ascii = false, .keep_numbers = true}) +
                    (description.empty() ? "" : ")");
   }
+  // The type and the type of items stay, if the form has them, so that the template writes
+  // something.
   json::Object described;
   if (const json::Value* type = property.find("type")) described.set("type", *type);
   if (const json::Value* items = property.find("items")) {
@@ -271,6 +286,7 @@ void describe(json::Object& property, SchemaForm form) {
 
 bool shape_tool(json::Value& tool, const Capabilities& capabilities) {
   bool changed = false;
+  // A bare function, {"name": ...}, is wrapped as clients of Chat Completions send it.
   if (tool.find("function") == nullptr && tool.find("name") != nullptr) {
     json::Object wrapped{{"type", "function"}};
     wrapped.set("function", std::move(tool));
@@ -285,6 +301,7 @@ bool shape_tool(json::Value& tool, const Capabilities& capabilities) {
   json::Value* parameters = function->find("parameters");
   if (parameters == nullptr || parameters->if_object() == nullptr) return changed;
   if (!capabilities.losses.any()) return simplify(*parameters, capabilities) || changed;
+  // Losses are written as they were sent, not as simplified.
   const json::Value sent = *parameters;
   changed |= simplify(*parameters, capabilities);
   json::Value* properties = parameters->find("properties");

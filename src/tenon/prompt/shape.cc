@@ -32,6 +32,7 @@
 namespace tenon::prompt {
 namespace {
 
+// counted(2, "call") is "2 calls".
 std::string counted(std::size_t count, std::string_view thing) {
   return std::to_string(count) + " " + std::string(thing) + (count == 1 ? "" : "s");
 }
@@ -46,6 +47,7 @@ std::string_view role_of(const json::Value& message) {
   return text_at(message, "role");
 }
 
+// Null for a message without calls: also if the list is empty or no list at all.
 json::Array* calls_of(json::Value& message) {
   json::Value* calls = message.find("tool_calls");
   json::Array* list = calls == nullptr ? nullptr : calls->if_array();
@@ -78,6 +80,7 @@ std::optional<std::string> text_of(const json::Value& content) {
   return text;
 }
 
+// "" also for content with parts that are not text.
 std::string text_of_message(const json::Value& message) {
   const json::Value* content = message.find("content");
   return content == nullptr ? std::string() : text_of(*content).value_or(std::string());
@@ -151,9 +154,11 @@ class OpenCalls {
   /// number of times.
   const std::string* answer(const std::string& id) {
     if (id.empty()) return take(next_);
+    // First calls with this id, then calls without one.
     for (const std::string& key : {id, std::string()}) {
       const auto found = by_id_.find(key);
       if (found == by_id_.end()) continue;
+      // A call that a result without an id has answered is still in this list; it is passed here.
       while (!found->second.empty()) {
         std::size_t call = found->second.front();
         found->second.pop_front();
@@ -171,17 +176,17 @@ class OpenCalls {
     return &names_[call];
   }
 
-  std::vector<std::string> names_;
+  std::vector<std::string> names_;  // by call, in order
   std::vector<bool> is_answered_;
-  std::unordered_map<std::string, std::deque<std::size_t>> by_id_;
+  std::unordered_map<std::string, std::deque<std::size_t>> by_id_;  // calls that may be open
   std::size_t next_ = 0;  // all calls before it are answered
 };
 
 /// The last message that is not a result, and what it means for the results behind it.
 struct Turn {
   OpenCalls calls;
-  bool keeps_results = true;  ///< Their calls are in the prompt, and the template writes results.
-  bool keeps_orphans = false;
+  bool keeps_results = true;   ///< Their calls are in the prompt, and the template writes results.
+  bool keeps_orphans = false;  ///< Results may stand without a call.
 };
 
 // The form of an id that every template accepts.
@@ -191,6 +196,7 @@ format::IdShape short_id() {
 
 // The form of ids that the model knows; absent: any.
 std::optional<format::IdShape> id_shape(const Capabilities& can, const Writer& writer) {
+  // What the template demands comes before what the format prefers.
   if (can.ids == IdForm::nine_alphanumerics) return short_id();
   if (writer.format == nullptr || !can.calls || can.ids != IdForm::any) return std::nullopt;
   return format::id_shape(*writer.format);
@@ -266,7 +272,7 @@ class Shaper {
   std::unordered_set<std::string> used_ids_;
   std::size_t call_count_ = 0;
   std::size_t next_index_ = 0;  // for ids that are made
-  std::size_t named_ = 0;
+  std::size_t named_ = 0;       // results that got a name
 };
 
 // Templates read `content` in different ways: some fail for null, some print "None", some need null
@@ -283,6 +289,7 @@ void Shaper::fill_content() {
     const bool calls_none = message.find("tool_calls") != nullptr && calls_of(message) == nullptr;
     if (calls_none) message.if_object()->erase("tool_calls");
     json::Value* content = message.find("content");
+    // Clients may leave content out beside calls. It then counts as null.
     if (content == nullptr) {
       if (calls_of(message) == nullptr && role_of(message) != "assistant") continue;
       set(message, "content", nullptr);
@@ -343,6 +350,7 @@ void Shaper::join_calls() {
   kept.reserve(messages_.size());
   for (std::size_t at = 0; at < messages_.size();) {
     std::unordered_map<std::string_view, std::size_t> callers;  // places in the run, by call
+    // The run of messages with calls is [at, end), and the results behind it are [end, behind).
     std::size_t end = at;
     for (; end < messages_.size() && calls_of(messages_[end]) != nullptr; ++end) {
       for (const json::Value& call : *calls_of(messages_[end])) {
@@ -359,15 +367,18 @@ void Shaper::join_calls() {
     bool is_apart = false;
     for (; behind < messages_.size() && role_of(messages_[behind]) == "tool"; ++behind) {
       const auto found = callers.find(text_at(messages_[behind], "tool_call_id"));
+      // A result that names no call of the run belongs to its last message.
       const std::size_t caller = found == callers.end() ? last : found->second;
       is_apart |= caller != last;
       results[caller].push_back(behind);
     }
+    // All results answer the last message: the others are turns without results, and stay.
     if (!is_apart) {
       for (; at < end; ++at) kept.push_back(std::move(messages_[at]));
       continue;
     }
     count += last + 1;
+    // One message with all calls, and then all results.
     if (joins) {
       json::Value first = std::move(messages_[at]);
       for (std::size_t i = at + 1; i < end; ++i) take_over(messages_[i], first);
@@ -394,12 +405,14 @@ void Shaper::gather_results() {
   json::Array between;  // messages since the last calls, without their results
   kept.reserve(messages_.size());
   OpenCalls open;
+  // The messages between come back behind the results of the turn.
   const auto end_turn = [&] {
     for (json::Value& message : between) kept.push_back(std::move(message));
     between.clear();
   };
   for (json::Value& message : messages_) {
     const json::Array* calls = calls_of(message);
+    // The assistant's next message ends the turn: later results cannot belong to it.
     if (calls != nullptr || role_of(message) == "assistant") {
       end_turn();
       open = OpenCalls();
@@ -449,6 +462,7 @@ void Shaper::order_results() {
     const auto by_call = [](const auto& a, const auto& b) { return a.first < b.first; };
     if (!std::ranges::is_sorted(results, by_call)) ++count;
     std::ranges::stable_sort(results, by_call);
+    // The results take the places that results had; other messages between them do not move.
     for (std::size_t i = 0; i < from.size(); ++i) messages_[from[i]] = std::move(results[i].second);
   }
   say_count(count, "put in the order of the calls", "turn's results");
@@ -477,6 +491,7 @@ void Shaper::part_calls() {
     std::size_t end = at + 1;
     for (; end < messages_.size() && role_of(messages_[end]) == "tool"; ++end) {
       const auto found = places.find(std::string(text_at(messages_[end], "tool_call_id")));
+      // Without usable ids, the first result answers the first call, and so on.
       const std::size_t place = !has_ids                ? end - at - 1
                                 : found == places.end() ? calls->size() - 1
                                                         : found->second;
@@ -484,13 +499,14 @@ void Shaper::part_calls() {
     }
     json::Array each = std::move(*calls);
     for (std::size_t i = 0; i < each.size(); ++i) {
+      // Text and reasoning stay with the first call.
       json::Value message = i == 0 ? std::move(messages_[at]) : plain("assistant", "");
       if (i > 0 && can_.null_beside_calls) set(message, "content", json::Value());
       set(message, "tool_calls", json::Array{std::move(each[i])});
       kept.push_back(std::move(message));
       for (json::Value& result : results[i]) kept.push_back(std::move(result));
     }
-    at = end - 1;
+    at = end - 1;  // the loop adds one
   }
   messages_ = std::move(kept);
   say_count(count, "given one message for each call", "turn");
@@ -514,6 +530,7 @@ bool Shaper::join_reasoning(json::Value& message) const {
 // Puts text that the template does not write beside calls into a message before them.
 void Shaper::part_texts() {
   if (!can_.calls) return;
+  // Such a template writes calls only beside null; with text, the format writes them into it.
   const bool by_format = can_.null_beside_calls && writer_.format != nullptr;
   std::size_t joined = 0;
   std::size_t parted = 0;
@@ -526,6 +543,7 @@ void Shaper::part_texts() {
                            (can_.parallel_calls || calls->size() == 1) &&
                            !text_of_message(message).empty();
     if (is_parted) {
+      // Reasoning goes with the text, which comes first.
       json::Value text = message;
       text.if_object()->erase("tool_calls");
       kept.push_back(std::move(text));
@@ -577,6 +595,7 @@ void Shaper::begin_turn(json::Value& message) {
   // A template that knows no tools writes a result as it writes any other message.
   const bool has_native_results = can_.tools || can_.calls || !has_result_role();
   are_lines_ = !has_result_role() || (can_.tool_results && !by_format);
+  // Calls that the format writes are text to the template, so their results have no call there.
   turn_ = {.keeps_results =
                can_.tool_results && (!by_format || (can_.orphan_results && has_native_results))};
   json::Array* calls = calls_of(message);
@@ -603,8 +622,10 @@ bool Shaper::remove_calls(json::Value& message) {
   say("Removing " + std::to_string(calls_of(message)->size()) +
       " parallel tool_calls from assistant message (Llama 3.1 limitation)");
   message.if_object()->erase("tool_calls");
+  // The results of calls that are gone can only be told in words.
   are_lines_ = true;
   turn_.keeps_results = false;
+  // Parts that are not text count as content.
   const std::optional<std::string> text = text_of(*message.find("content"));
   return !text || !text->empty() || !text_at(message, "reasoning_content").empty();
 }
@@ -684,6 +705,7 @@ std::string arguments_of(json::Value& call) {
   }
   if (text != nullptr) {
     if (text->empty()) return "{}";
+    // The text itself stays: it is what the model wrote, byte by byte.
     const Expected<json::Value> parsed = json::parse(*text);
     if (parsed && parsed->if_object() != nullptr) return *text;
   }
@@ -696,6 +718,7 @@ void Shaper::write_calls(json::Value& message) {
   std::vector<message::ToolCall> calls;
   for (json::Value& call : *calls_of(message)) {
     std::string id(text_at(call, "id"));
+    // Formats that write ids need one; the number goes on over the conversation.
     if (id.empty()) id = "call_" + std::to_string(calls_written_ + calls.size());
     calls.push_back({.id = std::move(id),
                      .name = std::string(text_at(function_of(call), "name")),
@@ -719,10 +742,12 @@ void Shaper::describe(const std::vector<message::Tool>& tools) {
   const auto is_system = [](const json::Value& message) {
     return role_of(message) == "system" || role_of(message) == "developer";
   };
+  // Behind the leading system messages; the tools are described in the last of them.
   auto last = std::find_if_not(messages_.begin(), messages_.end(), is_system);
   if (last == messages_.begin()) last = messages_.insert(last, plain("system", "")) + 1;
   join_onto(*std::prev(last), format::describe_tools(*writer_.format, tools, text_options()));
   say(counted(tools.size(), "tool") + " described in the system message");
+  // Only before a user's question, so that the roles still alternate.
   if (writer_.shows_call && last != messages_.end() && role_of(*last) == "user") show_call(last);
 }
 
@@ -742,11 +767,13 @@ void Shaper::show_call(json::Array::iterator first) {
 constexpr std::string_view kAlphanumerics =
     "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
+// The prefix and then so many letters and digits: "call_" and 24 of them, say.
 bool has_shape(std::string_view id, const format::IdShape& shape) {
   return id.size() == shape.prefix.size() + shape.length && id.starts_with(shape.prefix) &&
          id.find_first_not_of(kAlphanumerics, shape.prefix.size()) == std::string_view::npos;
 }
 
+// True for "functions.get_weather:0" and the name "get_weather".
 bool is_function_and_index(std::string_view id, std::string_view name) {
   const std::string before = "functions." + std::string(name) + ":";
   if (!id.starts_with(before) || id.size() == before.size()) return false;
@@ -754,6 +781,7 @@ bool is_function_and_index(std::string_view id, std::string_view name) {
                      [](char c) { return c >= '0' && c <= '9'; });
 }
 
+// The number in base 62, the last digit first, cut to the length.
 std::string id_from(std::uint64_t number, const format::IdShape& shape) {
   std::string id = shape.prefix;
   for (std::size_t i = 0; i < shape.length; ++i, number /= kAlphanumerics.size()) {
@@ -770,6 +798,8 @@ std::string Shaper::id_for(std::string_view id, std::string_view name) {
     if (is_function_and_index(id, name) && used_ids_.insert(std::string(id)).second) {
       return std::string(id);
     }
+    // Ids count all calls of the conversation; those that the client's own ids have taken are
+    // passed.
     for (next_index_ = std::max(next_index_, index);;) {
       std::string made = "functions." + std::string(name) + ":" + std::to_string(next_index_++);
       if (used_ids_.insert(made).second) return made;
@@ -779,9 +809,11 @@ std::string Shaper::id_for(std::string_view id, std::string_view name) {
     used_ids_.insert(std::string(id));
     return std::string(id);
   }
+  // A call without an id is known by its place.
   const std::string seed = id.empty() ? "#" + std::to_string(index) : std::string(id);
   // A definition's ids may be too short for all calls of a conversation; then some are used again.
   constexpr std::uint64_t kMostTries = 1000;
+  // With a fixed key: the same history must give the same prompt in every process.
   const std::uint64_t first = siphash13(seed, 0, 0);
   std::string made;
   for (std::uint64_t tries = 0; tries < kMostTries; ++tries) {
@@ -808,6 +840,8 @@ void Shaper::rewrite_ids() {
         if (call.if_object() == nullptr) continue;
         const std::string id(text_at(call, "id"));
         const std::string name(text_at(function_of(call), "name"));
+        // A client's id that comes again keeps the id that was made for it, except in the form that
+        // counts.
         const auto known = last.find(id);
         const bool is_again = can_.ids != IdForm::function_and_index && known != last.end();
         std::string made = is_again ? known->second : id_for(id, name);
@@ -855,6 +889,7 @@ void Shaper::write_arguments() {
         if (text->empty()) *arguments = "{}";
         if (can_.arguments == Arguments::either || can_.arguments == Arguments::text) continue;
         Expected<json::Value> parsed = json::parse(*text);
+        // Encoded twice, as some clients do.
         if (parsed && parsed->if_string() != nullptr) parsed = json::parse(*parsed->if_string());
         if (parsed && parsed->if_object() != nullptr) {
           *arguments = *std::move(parsed);
@@ -919,6 +954,7 @@ void Shaper::place_user() {
   if (can_.without_user == WithoutUser::nothing || messages_.empty()) return;
   const auto is_user = [](const json::Value& message) { return role_of(message) == "user"; };
   if (std::ranges::any_of(messages_, is_user)) return;
+  // Behind the system messages.
   const auto first =
       std::find_if(messages_.begin(), messages_.end(),
                    [](const json::Value& message) { return role_of(message) != "system"; });
@@ -948,6 +984,7 @@ void Shaper::alternate_without_calls() {
   std::size_t filled = 0;
   json::Array kept;
   kept.reserve(messages_.size());
+  // If the assistant may not come first, the first message must differ from an assistant's.
   std::string_view last = can_.assistant_first ? "" : "assistant";  // role of a counted message
   std::string_view before_last = last;
   const auto is_counted = [](json::Value& message) {
@@ -964,6 +1001,7 @@ void Shaper::alternate_without_calls() {
   for (json::Value& message : messages_) {
     if (is_counted(message)) {
       const std::string_view role = role_of(message) == "user" ? "user" : "assistant";
+      // Neighbours are joined; a turn of calls between them keeps them apart.
       if (role == last && !kept.empty() && role_of(kept.back()) == role &&
           is_counted(kept.back())) {
         join_onto(kept.back(), take_content(message));
@@ -975,6 +1013,7 @@ void Shaper::alternate_without_calls() {
       last = role;
     } else if (calls_of(message) != nullptr && !kept.empty() &&
                role_of(kept.back()) == "assistant" && is_counted(kept.back())) {
+      // An answer before calls becomes the text beside them, so it no longer counts as a turn.
       if (can_.text_beside_calls) {
         json::Value text = std::move(kept.back());
         kept.pop_back();
@@ -1004,6 +1043,7 @@ void Shaper::alternate() {
   kept.reserve(messages_.size());
   for (json::Value& message : messages_) {
     const std::string_view role = role_of(message);
+    // Messages with calls are never joined: their results must stay behind them.
     const bool is_same = !kept.empty() && role == role_of(kept.back()) &&
                          (role == "user" || role == "assistant") && calls_of(message) == nullptr &&
                          calls_of(kept.back()) == nullptr;
@@ -1069,6 +1109,7 @@ void Shaper::run() {
   write_content();
 }
 
+// A tool as clients send it, wrapped in "function" or bare.
 message::Tool tool_of(const json::Value& tool) {
   const json::Value* inside = tool.find("function");
   const json::Value& function = inside == nullptr ? tool : *inside;
@@ -1093,12 +1134,14 @@ Shaping shape(json::Object& context, const Capabilities& capabilities, const Wri
       for (const json::Value& tool : *list) described.push_back(tool_of(tool));
     }
     if (!described.empty()) {
+      // They are in the text now, so the template must not write them again.
       tools = nullptr;
       messages = context.find("messages");
       Shaper(*messages->if_array(), capabilities, writer, shaping).describe(described);
     }
   }
   json::Value& none = context["tools"];
+  // "No tools" as the template reads it: null, or an empty list.
   if (none.is_null() && !capabilities.null_tools) {
     none = json::Array{};
   } else if (none.if_array() != nullptr && none.if_array()->empty() && capabilities.null_tools) {
