@@ -176,6 +176,7 @@ const AgentRow* find_agent(std::string_view name) {
   return found == rows().end() ? nullptr : &*found;
 }
 
+// The row's own arguments come first, so that the user's win where an agent takes the last one.
 Launch launch_of(const AgentRow& agent, const Served& served,
                  std::span<const std::string> arguments) {
   Launch launch;

@@ -263,6 +263,8 @@ std::string question_of(const message::ChatRequest& request) {
   return last == request.messages.rend() ? "" : last->text();
 }
 
+// Adds an answer to the figures of its category; of the wrong ones, the first `failures` are kept
+// to be shown.
 void keep(const bench::Row& row, const Answered& answered, std::size_t failures,
           bench::Round& round) {
   round.category(row.category).add(row, answered.given, answered.verdict);

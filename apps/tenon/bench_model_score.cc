@@ -207,6 +207,7 @@ Given given_of(const message::Fold& fold) {
   return given;
 }
 
+// Texts are compared loosely at any depth; numbers, booleans and the order of lists exactly.
 bool is_same_loosely(const json::Value& a, const json::Value& b) {
   if (a.if_string() != nullptr && b.if_string() != nullptr) {
     return loosely(*a.if_string()) == loosely(*b.if_string());
@@ -240,6 +241,8 @@ bool stands_in(std::string_view what, std::string_view text) {
   return false;
 }
 
+// A refusal is wrong in every respect. A row without wanted calls is right if the answer abstains;
+// one that wants "any call" if the calls are valid.
 Verdict judge(const Row& row, const Given& given) {
   Verdict verdict;
   if (!given.refusal.empty()) return verdict;

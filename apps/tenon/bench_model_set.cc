@@ -109,6 +109,8 @@ bool is_default(const WantedArgument& argument, const message::Tool& tool) {
   return schema != nullptr && *schema == argument.accepted.front();
 }
 
+// A call of a row, checked against the row's tools: a misspelt name would make every model look
+// wrong.
 Expected<WantedCall> read_call(const json::Value& value, const message::ChatRequest& request,
                                Values values, const std::string& path) {
   if (value.if_object() == nullptr) return wrong(path, "must be an object");
@@ -306,6 +308,7 @@ Expected<Row> parse_row(std::string_view line) {
   return read_row(*value);
 }
 
+// Reads every line once, so that a mistake in the last one is told before the first is asked.
 Expected<Set> Set::parse(std::string text, std::string name) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   Set set;

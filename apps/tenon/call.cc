@@ -77,6 +77,7 @@ OrComplaint<json::Value> ask_model(const AskOptions& options, bool traces,
 
 // ---- a running server
 
+// Without --model the server's first model answers.
 OrComplaint<json::Value> ask_server(const CallOptions& options, json::Object body) {
   const std::string server(server_of(options.url));
   auto client = http::Client::create();
@@ -109,6 +110,7 @@ const json::Array& calls_of(const json::Value& summary) {
   return calls == nullptr || calls->if_array() == nullptr ? kNone : *calls->if_array();
 }
 
+// The text, then a line for each call: `get_weather(city: "Paris")`.
 void print_call(const json::Value& summary) {
   const bool colours = has_colours();
   if (const std::string text = text_at(summary, "/content"); !text.empty()) {

@@ -181,6 +181,8 @@ OrComplaint<std::shared_ptr<chat::Model>> load_model(const AskOptions& options) 
   return or_complaint(config::load_model(*config));
 }
 
+// A body of Chat Completions, which the server's own decoder then checks: the command accepts what
+// the server accepts.
 OrComplaint<json::Object> request_body(const AskOptions& options, json::Array tools) {
   json::Object body{{"model", "local"}};
   if (!tools.empty()) body.set("tools", std::move(tools));

@@ -121,6 +121,7 @@ json::Object report_of(const config::ModelConfig& config) {
   return report;
 }
 
+// A pool of which one server is away answers all the same, but it is told as not whole.
 bool is_whole(const json::Object& report) {
   const json::Value* servers = report.find("servers");
   return !report.contains("error") &&

@@ -39,6 +39,8 @@ bool is_needed(const fs::path& file) {
   return std::find(kEndings.begin(), kEndings.end(), ending) != kEndings.end();
 }
 
+// Copies the files of the folder itself; folders inside of it are not the model's.
+// genai_config.json is written anew, and so is not copied.
 OrComplaint<void> copy_files(const fs::path& from, const fs::path& to) {
   std::error_code error;
   fs::create_directories(to, error);
@@ -86,6 +88,7 @@ OrComplaint<std::shared_ptr<const format::Format>> format_for(const ExportOption
   return detection.format;
 }
 
+// The format is found before anything is copied, so a wrong --format leaves no half-written folder.
 int run_export(const ExportOptions& options) {
   std::error_code ignored;
   if (!fs::is_directory(options.model_dir, ignored)) {

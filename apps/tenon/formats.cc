@@ -46,6 +46,7 @@ int print_table() {
   return kOk;
 }
 
+// A heading and the texts below it; nothing if the format lacks the part.
 void print_part(const json::Object& shown, const char* key, std::string_view title) {
   const json::Value* value = shown.find(key);
   if (value == nullptr) return;
@@ -59,6 +60,7 @@ void print_part(const json::Object& shown, const char* key, std::string_view tit
   }
 }
 
+// `--part` prints one part alone, so that it can go into a file.
 int show(const FormatsOptions& options) {
   const auto format = format::named(options.name);
   if (!format) return complain({kBadInput, format.error().message});

@@ -67,6 +67,7 @@ OrComplaint<json::Object> answer_of(const GrammarOptions& options, App app) {
   return *std::move(answer);
 }
 
+// The grammar goes to stdout and what it relaxes to stderr, so that the grammar can go into a file.
 int run_grammar(const GrammarOptions& options, App app) {
   if (options.batch) {
     constexpr std::string_view kWhy = "with --batch: each line of stdin says its own";

@@ -124,6 +124,8 @@ int propose(const config::ModelTemplate& model) {
   return kOk;
 }
 
+// Nothing is loaded but the template and its neighbours, so a model of any size is inspected at
+// once.
 int run_inspect(const InspectOptions& options, App app) {
   if (options.batch) {
     const auto refused =

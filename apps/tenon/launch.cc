@@ -187,6 +187,7 @@ int list_agents() {
   return kOk;
 }
 
+// The agent's file is written in both cases: with --print the lines that are printed name it.
 int run_launch(const LaunchOptions& options) {
   if (options.agent.empty()) return list_agents();
   const AgentRow* const agent = find_agent(options.agent);

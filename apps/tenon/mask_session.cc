@@ -38,6 +38,8 @@ std::string byte_name(unsigned byte) {
 
 }  // namespace
 
+// A line is a command (:why, :text, :back, :clear, :all, :help), or text. False: the text cannot
+// come, and nothing has changed.
 Expected<bool> MaskSession::feed(std::string_view line, std::ostream& out) {
   constexpr std::string_view kWhy = ":why ";
   if (line.starts_with(kWhy)) return ask(pieces_of(line.substr(kWhy.size())), out);
@@ -189,6 +191,7 @@ std::string MaskSession::next_bytes() {
   return result;
 }
 
+// What may come next: how many tokens, what must come in any case, and the first few tokens.
 Status MaskSession::show(std::size_t max_tokens, std::ostream& out) {
   if (matcher_.is_finished()) {
     out << "the text has ended\n";

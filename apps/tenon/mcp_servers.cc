@@ -155,6 +155,7 @@ Expected<bool> forget(const std::string& url) {
   return was_there;
 }
 
+// Forgets the old login, connects, and asks for the tools: a server may ask for a login only then.
 int run_login(const ServersOptions& options) {
   auto server = server_named(options);
   if (!server) return complain(server.error());
@@ -215,6 +216,7 @@ int run_tools(const ServersOptions& options) {
   return kOk;
 }
 
+// What can be wrong in the arguments is told before a server is started for the call.
 int run_call_tool(const ServersOptions& options) {
   Object arguments;
   if (!options.arguments.empty()) {

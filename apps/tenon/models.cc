@@ -71,6 +71,8 @@ void add_models(const std::vector<File>& files, PathOf path_of, SizeOf bytes_of,
   }
 }
 
+// Each commit in the hub's cache may be a model; one that is not the newest of "main" is named with
+// its commit.
 void add_hub(const hub::Settings& settings, std::vector<Found>& found) {
   const hub::Cache cache(settings.cache);
   for (const std::string& repository : cache.repositories()) {
@@ -180,6 +182,7 @@ std::string text_of(const json::Object& report, std::string_view key, std::strin
   return text == nullptr ? std::string(none) : *text;
 }
 
+// Columns are as wide as their longest cell; the last one is not padded.
 void print_table(const std::vector<json::Object>& reports) {
   constexpr std::size_t kColumns = 4;
   std::vector<std::array<std::string, kColumns>> rows = {{"MODEL", "SIZE", "BITS", "FORMAT"}};

@@ -153,6 +153,7 @@ std::string fish_option(const std::string& name, const std::string& condition,
          "\n";
 }
 
+// A line for each option and command, each with the condition under which fish offers it.
 std::string fish_script(const OutlinedCommand& command) {
   std::string out = "# fish completion of " + command.name + "\n";
   for (const OutlinedOption& option : command.options) {
@@ -234,6 +235,7 @@ std::string options_of(const OutlinedCommand& command) {
 
 }  // namespace
 
+// Options and commands without a group are hidden.
 OutlinedCommand outline_of(const CLI::App& app) {
   OutlinedCommand command{.name = app.get_name(),
                           .description = app.get_description(),

@@ -23,6 +23,7 @@ struct PullOptions {
   bool json = false;
 };
 
+// A model of Ollama's store is only looked up: Ollama itself fetches it.
 OrComplaint<hub::PulledModel> pulled(const PullOptions& options) {
   const auto settings = hub::settings_from_environment();
   if (!settings) return complaint(settings.error());

@@ -114,6 +114,7 @@ std::vector<jinja::Span> spans_of(const json::Array& array) {
   return spans;
 }
 
+// On a terminal spans are colours; elsewhere the answer is JSON, which has the shaping, too.
 int print_render(const json::Object& answer, const RenderOptions& options,
                  const config::ModelTemplate& chat_template) {
   const std::string& text = *answer.find("output")->if_string();

@@ -98,6 +98,7 @@ OrComplaint<std::shared_ptr<chat::Model>> model_for(const ReplayOptions& options
   return or_complaint(record::with_recorded_tools(read, 0, *std::move(model)));
 }
 
+// The recorded request, with the members of --with in place of its own.
 OrComplaint<json::Value> request_of(const ReplayOptions& options, const record::Read& read) {
   json::Value request = *read.heading.find("request");
   if (options.with.empty()) return request;
@@ -211,6 +212,8 @@ int compare(const ReplayOptions& options, const record::Read& read, const Replay
   return kNegative;
 }
 
+// A recording may have been cut, or its client may have left: its answer was never whole, so it can
+// only be shown, or gone on from with a model.
 int run_replay(const ReplayOptions& options) {
   const auto text = read_file(options.file, kMaxBytes);
   if (!text) return complain({kBadInput, text.error().message});

@@ -43,6 +43,8 @@ void add_rules_options(App app, RulesOptions& options, const std::string& help_o
   app.add_option("FILE", options.file, help_of_file);
 }
 
+// The options as a line of `--batch`, so that both ways have one reader. Without --syntax the file
+// is a schema.
 OrComplaint<json::Object> request_of(const RulesOptions& options, App app) {
   if (options.syntax.empty()) {
     auto request = request_of(options.schema);

@@ -43,6 +43,7 @@ OrComplaint<std::shared_ptr<rlm::Sandbox>> open(const SandboxOptions& options) {
   return *std::move(sandbox);
 }
 
+// The tier that works here, and why no better one does. Status 1: none works.
 int check(const SandboxOptions& options) {
   const auto sandbox = open(options);
   if (!sandbox) return complain(sandbox.error());

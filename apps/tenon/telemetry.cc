@@ -8,6 +8,7 @@
 
 namespace tenon::app {
 
+// The environment's OTEL_* variables count beside the configuration (telemetry::settings_of).
 OrComplaint<Telemetry> Telemetry::start(const telemetry::Chosen& chosen) {
   auto settings =
       telemetry::settings_of(chosen, [](const char* name) { return std::getenv(name); });

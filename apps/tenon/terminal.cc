@@ -31,6 +31,7 @@ void append_number(std::string& out, const char* format, unsigned number) {
 
 }  // namespace
 
+// A byte that is not UTF-8 becomes "\x9b", a character that a terminal obeys "\u001b".
 std::string printable(std::string_view text, bool keeps_lines) {
   std::string out;
   out.reserve(text.size());

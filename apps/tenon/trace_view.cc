@@ -152,6 +152,7 @@ void AnswerTrace::refused(std::string_view why) {
   refusal_ = why;
 }
 
+// An answer may have several runs, for example a second try; each has its prompt.
 std::string AnswerTrace::prompt_text(bool has_colours) const {
   std::string out;
   for (const message::RunBegin& run : runs_) {
@@ -182,6 +183,7 @@ std::string AnswerTrace::prompt_text(bool has_colours) const {
   return out;
 }
 
+// Tokens stand at the margin, events behind an arrow: an event follows the token that made it.
 std::string AnswerTrace::timeline() const {
   std::string out = heading("timeline, " + plural(tokens_, "token"));
   for (const Row& row : rows_) {

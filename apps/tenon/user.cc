@@ -138,6 +138,8 @@ int open_in(const std::string& browser, const std::string& address) {
 
 }  // namespace
 
+// The message and the form come from the server, so they are shown as data: control characters are
+// escaped, and the length is bounded. After three forms that do not fit, the answer is no.
 std::optional<json::Object> ask_user(const std::string& server, const json::Value& params,
                                      const ReadLine& read) {
   constexpr int kTries = 3;

@@ -28,6 +28,8 @@ struct Mender {
   Turn turn;
 };
 
+// Parsers and menders keep state and serve one thread at a time. A token's bytes are few, so
+// feed_token() keeps the GIL.
 void bind_parser(nb::module_& m) {
   nb::class_<StreamParser>(m, "StreamParser")
       .def(

@@ -151,6 +151,7 @@ std::vector<std::int32_t> nodes_of(const std::vector<std::int64_t>& numbers) {
   return nodes;
 }
 
+// One row of the mask for each node of a tree of drafted tokens. Returns how many nodes can come.
 std::size_t fill_tree(Matcher& self, const std::vector<std::int32_t>& tokens,
                       const std::vector<std::int32_t>& parents, nb::handle masks) {
   const Words words(masks);
@@ -316,6 +317,8 @@ Grammar compiled(nb::handle vocab, const Json& request) {
 constexpr std::size_t kManyBytes = 64;
 constexpr std::size_t kManyTokens = 8;
 
+// Each method takes the matcher's turn first; those that only read, too, since another thread could
+// change it meanwhile.
 void bind_matcher(nb::module_& m) {
   nb::class_<Matcher>(m, "Matcher")
       .def(

@@ -182,6 +182,8 @@ void Origin::check() const {
   nb::raise_python_error();
 }
 
+// The classes with an underscore are wrapped in Python (tenon/_service.py and its like), which has
+// the loops and the docstrings.
 void bind_service(nb::module_& m) {
   pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
   nb::class_<Service> service(m, "Service", nb::type_slots(service_slots));

@@ -33,6 +33,7 @@ tenon_token token_of(nb::handle given, std::size_t id, nb::object& owner) {
   return token;
 }
 
+// `[b"a", ("<|end|>", True), None]`: text, a control token, and an id without a token.
 Handle<tenon_vocab> of_tokens(nb::handle tokens, nb::handle ends) {
   if (PySequence_Check(tokens.ptr()) == 0) raise_type("a sequence of tokens by id", tokens);
   std::vector<tenon_token> all;

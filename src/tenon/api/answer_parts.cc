@@ -49,6 +49,8 @@ std::string_view word_of(message::TokenSource::From from) {
   return "other";
 }
 
+// `{"from": "message", "message": 2, "role": "user", "tokens": 17}`: a run of tokens, and where it
+// comes from.
 json::Value encode_source(const message::TokenSource& source) {
   json::Object out{{"from", word_of(source.from)}};
   if (source.from == message::TokenSource::From::message) {
@@ -147,6 +149,7 @@ json::Object call_input(std::string_view arguments) {
   return {{std::string(message::kInput), *std::move(value)}};
 }
 
+// Collects what the answer's `tenon` tells. Most of it comes with Finish, once for each choice.
 void AnswerNote::add(const message::ChatEvent& event) {
   if (std::holds_alternative<message::CallBegin>(event)) is_due_ = true;
   if (const auto* repair = std::get_if<message::Diagnostic>(&event)) {
@@ -229,6 +232,7 @@ bool wants_json(const message::ChatRequest& request) {
   return request.response_format.kind != message::ResponseFormat::Kind::text;
 }
 
+// The encoders need only the names: the arguments of these tools are written as an input.
 std::vector<std::string> custom_names(const std::vector<message::Tool>& tools) {
   std::vector<std::string> names;
   for (const message::Tool& tool : tools) {

@@ -206,6 +206,8 @@ void ChunkEncoder::append_call_begin(const message::CallBegin& event) {
   delta_ += has_input ? R"(,"input":""}}])" : R"(,"arguments":""}}])";
 }
 
+// A custom tool's arguments become pieces of its input. A piece that has none of the input, such as
+// `{"inp`, writes nothing.
 void ChunkEncoder::append_arguments(std::uint32_t index, std::string_view text) {
   if (has_functions_) {
     delta_ += R"("function_call":{)";
@@ -330,6 +332,7 @@ void ChatCompletionEncoder::keep(unsigned choice, const message::ChatEvent& even
   kept.logprobs.insert(kept.logprobs.end(), logprobs.begin(), logprobs.end());
 }
 
+// One document of all choices. The note is that of all of them, and the prompt's ids are told once.
 json::Value ChatCompletionEncoder::whole(const message::Usage& usage) {
   json::Array list;
   std::shared_ptr<const message::AnswerTokens> prompt;  // the same for all choices

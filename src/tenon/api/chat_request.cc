@@ -463,6 +463,8 @@ bool ChatDecoder::tool_choice(const Value& value) {
   return word == nullptr ? choice_object(value) : choice_word(*word);
 }
 
+// `{"type": "function", "function": {"name"}}`, or `{"type": "allowed_tools", "allowed_tools":
+// {"mode", "tools"}}`.
 bool ChatDecoder::choice_object(const Value& value) {
   if (value.if_object() == nullptr) {
     return fail("invalid_type", "tool_choice",
@@ -517,6 +519,7 @@ bool ChatDecoder::functions(const Value& value) {
   return tool_list(value, "functions", &ChatDecoder::bare_function);
 }
 
+// A function of the earlier form is put into the form of tools, since templates read `raw`.
 bool ChatDecoder::bare_function(const Value& value, const std::string& path, Tool& out) {
   if (!function(value, path, out)) return false;
   json::Object own = *value.if_object();

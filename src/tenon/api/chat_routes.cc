@@ -48,6 +48,7 @@ void chat_completions(ServiceParts& parts, Call& call) {
   });
 }
 
+// The text of a prompt for the echo; ids are told by their bytes.
 std::string text_of(const message::Continuation& prompt, const vocab::Tokenizer& tokenizer) {
   if (prompt.tokens.empty()) return prompt.text;
   std::string bytes;
@@ -93,6 +94,8 @@ void completions(ServiceParts& parts, Call& call) {
   });
 }
 
+// What the model would read, without asking it: the text, whose bytes are the template's and whose
+// are data, the ids, and what was changed for the template.
 void show_prompt(Call& call, chat::Model& model, const ChatCompletionRequest& request) {
   add_left_out(call, request.left_out);
   if (const auto refused = refused_rlm(request.chat, model)) return respond_error(call, *refused);
@@ -100,6 +103,8 @@ void show_prompt(Call& call, chat::Model& model, const ChatCompletionRequest& re
   if (!prepared) return respond_error(call, from_refusal(prepared.error()));
 
   prompt::Prompt& prompt = prepared->prompt;
+  // The beginning of the answer that a required call forces is a part of the prompt, too; it is the
+  // template's own text.
   const std::size_t opening = prompt.text.size();
   for (const auto& [bytes, is_control] : prepared->opening) prompt.text += bytes;
   if (prompt.text.size() > opening) prompt.spans.push_back({opening, prompt.text.size(), false});

@@ -104,6 +104,8 @@ void CompactionEncoder::keep(unsigned, const message::ChatEvent& event,
   if (const auto* text = std::get_if<message::ContentDelta>(&event)) summary_ += text->text;
 }
 
+// The answer's items are the user's messages and the summary, encrypted, which the client sends
+// back as the beginning of its next input.
 Value CompactionEncoder::whole(const message::Usage& usage) {
   json::Array output = head_.kept_items;
   output.emplace_back(

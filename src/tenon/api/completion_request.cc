@@ -104,6 +104,8 @@ bool CompletionDecoder::one_prompt(const Value& value, const std::string& path) 
                   std::string(json::kind_name(value.kind())));
 }
 
+// Completions have a number where Chat Completions have a flag and a number: 0 is the chosen token
+// alone.
 bool CompletionDecoder::logprobs(const Value& value) {
   chat_.logprobs = true;
   return logprob_count(value, "logprobs");

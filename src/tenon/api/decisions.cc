@@ -114,6 +114,8 @@ bool DecisionDecoder::input(const Value& value) {
   return true;
 }
 
+// `{"role": "user", "content": "..."}`, or content in parts of text. Roles are not shown to the
+// model.
 bool DecisionDecoder::input_message(const Value& value, const std::string& path) {
   if (!kind(value, Kind::object, path)) return false;
   if (!only(value, path, {"type", "role", "content"})) return false;
@@ -211,6 +213,7 @@ bool DecisionDecoder::instructions(const Value& value, const std::string& path, 
   return true;
 }
 
+// What OpenAI calls a predicate is a "noul" in System One's form.
 bool DecisionDecoder::kind_of(const Value& value, const std::string& path, DecisionQuestion& out) {
   const std::string_view yes_or_no = is_openai() ? "predicate" : "noul";
   const std::string_view type = required_word(value, path, "type", {yes_or_no, "choice", "score"});

@@ -81,6 +81,8 @@ ApiError from_refusal(const chat::Refusal& refusal, std::span<const FieldName> n
   return error;
 }
 
+// An error of a run that has begun. An upstream that denies us or is busy says so with its own
+// reason; the client is told to come back when the upstream said.
 ApiError from_engine(const Error& error, const message::Denial& denial) {
   using Reason = message::Denial::Reason;
   ApiError failed = from_refusal(chat::refusal_of(error));

@@ -56,6 +56,7 @@ Result<std::uint64_t, ApiError> number_in(const std::vector<QueryField>& fields,
       invalid_value(std::string(name), std::string(name) + " must be a number"));
 }
 
+// The newest recordings, `limit` of them, those before the one named `before`.
 void list_all(ServiceParts& parts, Call& call) {
   if (!is_open(parts, call)) return;
   const auto fields = fields_of_query(call.exchange->request().query, {"limit", "before"});
@@ -73,6 +74,8 @@ void list_all(ServiceParts& parts, Call& call) {
                json::Object{{"recordings", std::move(recordings)}, {"more", listed->has_more}});
 }
 
+// The lines of a recording from byte `from` on, so that a page can follow one that is being
+// written.
 void get_one(ServiceParts& parts, Call& call) {
   if (!is_open(parts, call)) return;
   const auto fields = fields_of_query(call.exchange->request().query, {"from"});

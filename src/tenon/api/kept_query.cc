@@ -80,6 +80,8 @@ Result<std::vector<QueryField>, ApiError> fields_of_query(
   return fields;
 }
 
+// A page of a list as OpenAI's SDKs walk through it: they ask again with `after` = last_id while
+// has_more is true.
 Result<Value, ApiError> page_of_items(json::Array items, std::string_view query) {
   const auto fields = fields_of_query(query, {"after", "include", "limit", "order"});
   if (!fields) return Failure<ApiError>(fields.error());

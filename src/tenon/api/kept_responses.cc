@@ -77,6 +77,8 @@ Result<Value, ApiError> KeptResponses::existing(std::string_view owner,
   return kept;
 }
 
+// The query is that of a response under way, too. Here a stream cannot be followed any more, so
+// only what asks for nothing is accepted.
 Result<Value, ApiError> KeptResponses::get(std::string_view owner, const std::string& id,
                                            std::string_view query) const {
   const auto fields =

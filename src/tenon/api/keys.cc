@@ -206,6 +206,8 @@ Expected<ApiKeys> ApiKeys::parse(std::string_view text) {
   return keys;
 }
 
+// `alice sha256:9f86... requests_per_minute=60`. An owner's limits stand on its first line; further
+// lines have none, or the same.
 Status ApiKeys::add_line(std::string_view line) {
   const std::string_view name = take_word(line);
   std::string_view hash = take_word(line);

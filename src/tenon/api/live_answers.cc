@@ -50,6 +50,7 @@ Ticker::~Ticker() {
   thread_.join();
 }
 
+// The lock is not held during a tick, which takes locks of its own.
 void Ticker::run() {
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, std::chrono::seconds(1), [this] { return ends_; })) {
@@ -63,6 +64,8 @@ void Ticker::run() {
   }
 }
 
+// Checks what the model cannot do at all, then makes the answer and starts it. From there on the
+// sinks of its runs hold it; the list here does not.
 void LiveAnswers::start(Call& call, chat::Model& model, Asked asked) {
   if (const auto refused = refused_rlm(asked.chat, model)) return respond_error(call, *refused);
   if (!asked.chat.servers.empty() && model.takes_rlm()) {

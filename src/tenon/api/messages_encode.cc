@@ -207,6 +207,8 @@ void MessagesEncoder::keep_alive(std::string& out) {
   append_event("ping", {}, out);
 }
 
+// The kept blocks as a message. Arguments become an object here; in a stream they are text, and the
+// client parses it.
 json::Value MessagesEncoder::whole(const message::Usage& usage) {
   json::Array content;
   for (Block& block : blocks_) {

@@ -156,6 +156,7 @@ bool MessagesDecoder::system(const Value& value) {
   return true;
 }
 
+// Two passes: what may be left out of a message depends on whether an answer follows it.
 bool MessagesDecoder::messages(const Value& value) {
   if (!kind(value, Kind::array, "messages")) return false;
   const json::Array& items = *value.if_array();

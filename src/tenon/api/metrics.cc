@@ -269,6 +269,8 @@ void Metrics::grammars(const std::string& model, const chat::GrammarCounts& coun
   impl_->cache_bytes.Add({{"model", model}}).Set(static_cast<double>(counts.cache_bytes));
 }
 
+// Called for each model when /metrics is read. The engine counts by itself, so a token costs
+// nothing here.
 void Metrics::engine(const std::string& model, const engine::EngineStats& stats) {
   constexpr double kNano = 1e-9;
   const std::lock_guard lock(impl_->raising);

@@ -92,6 +92,7 @@ bool ModelDoor::is_pair(std::string_view name) const {
   return chat::split_pair(name, [&](auto part) { return models_.has_single(part); }).has_value();
 }
 
+// Says why a name like "a:b" is no pair of models, if it looks like one.
 ApiError ModelDoor::unknown_model(std::string_view name) const {
   constexpr std::size_t kMost = 200;
   std::string why = "does not exist; GET /v1/models lists those that do";

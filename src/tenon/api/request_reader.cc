@@ -138,6 +138,8 @@ bool RequestReader::flat_function_tool(const Value& value, const std::string& pa
   return true;
 }
 
+// A custom tool has a free text as its input. For the model it is a function with one string,
+// `input`, whose text a grammar may constrain.
 bool RequestReader::custom_tool(const Value& value, const std::string& path, bool nests_grammar,
                                 Tool& out) {
   std::string name;

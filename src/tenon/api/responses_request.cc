@@ -701,6 +701,8 @@ bool ResponsesDecoder::asked_approval(const Value& value, const std::string& pat
   return true;
 }
 
+// The user's word on a call that an answer has ended with; the call itself stands in an earlier
+// item.
 bool ResponsesDecoder::approval(const Value& value, const std::string& path) {
   if (!only(value, path, {"type", "id", "approval_request_id", "approve", "reason", "status"})) {
     return false;
@@ -716,6 +718,8 @@ bool ResponsesDecoder::approval(const Value& value, const std::string& path) {
   return add_decision(std::move(decision), path);
 }
 
+// `{"type": "function_call_output", "call_id", "output"}`. Parts that are not text are left out,
+// since the tool has run and cannot answer otherwise.
 bool ResponsesDecoder::result(const Value& value, const std::string& path) {
   if (!only(value, path,
             {"type", "id", "call_id", "name", "output", "status", "caller", "namespace",
@@ -1183,6 +1187,7 @@ Result<ConversationRequest, ApiError> decode_conversation(const Value& body, con
   return ResponsesDecoder(id, nothing, options).run_conversation(body);
 }
 
+// "msg_abc_0" for the first item of "resp_abc"; types without a row get "item_abc_0".
 std::string item_id(std::string_view type, std::string_view response, const std::string& place) {
   constexpr std::pair<std::string_view, std::string_view> kPrefixes[] = {
       {"message", "msg_"},

@@ -27,6 +27,8 @@ std::string timestamp(std::time_t time) {
   return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts)};
 }
 
+// A model as OpenAI's and Anthropic's lists have it, with what only we tell. A model that is not
+// loaded is told without what its files would have to be read for.
 Value describe(const ServiceParts& parts, const chat::ModelRegistry::Entry& entry) {
   json::Array aliases;
   for (const std::string& alias : entry.aliases) aliases.emplace_back(alias);

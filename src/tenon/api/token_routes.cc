@@ -34,6 +34,7 @@ void answer_tokens(Call& call, const chat::Model& model, const TokenizeRequest& 
                          {"max_model_len", std::uint64_t{engine.capabilities().context_tokens}}});
 }
 
+// Ids to text: cut characters become U+FFFD.
 void answer_text(Call& call, const chat::Model& model, const DetokenizeRequest& request) {
   if (!has_prompts(model, call)) return;
   const vocab::Tokenizer& tokenizer = model.engine()->tokenizer();

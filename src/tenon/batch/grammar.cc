@@ -25,6 +25,7 @@ constexpr std::string_view kDialects[] = {"gbnf", "ebnf", "lark", "json-schema"}
 
 }  // namespace
 
+// `{"grammar": "root ::= ...", "relaxed": [...]}`: the text, and what the language cannot say.
 Expected<json::Object> print_rules(const grammar::Rules& rules, const json::Object& request) {
   const auto dialect = chosen(request, "to", kDialects, 0);
   if (!dialect) return Unexpected(dialect.error());

@@ -26,6 +26,7 @@ static_assert(std::size(kUnicodeEscapes) ==
 static_assert(std::size(kWhitespace) == static_cast<std::size_t>(Whitespace::any) + 1);
 static_assert(std::size(kPropertyOrder) == static_cast<std::size_t>(PropertyOrder::schema) + 1);
 
+// A schema becomes a single rule, which the machine compiles to frames.
 Expected<grammar::Rules> rules_of_schema(const json::Object& request, const json::Value& source,
                                          const grammar::JsonOptions& defaults) {
   const auto compile_options = compile_options_of(request);

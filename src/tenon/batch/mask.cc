@@ -53,6 +53,7 @@ bool has_bit(std::span<const std::uint32_t> mask, TokenId token) {
   return (mask[id / 32] >> id % 32 & 1U) != 0;
 }
 
+// The members of each kind of line; a member of another kind would have no effect.
 Status check_mask_members(const json::Object& request) {
   if (request.contains("tools")) {
     return json::check_members(
@@ -72,6 +73,7 @@ struct Walk {
   std::size_t most = 0;  // tokens
 };
 
+// `"walks": [{"seed": 7, "most": 100}]`. The bounds keep a line from taking hours.
 Expected<std::vector<Walk>> walks_of(const json::Object& request) {
   constexpr std::size_t kMostWalks = 100;
   constexpr std::int64_t kMostTokens = 10'000;

@@ -101,6 +101,8 @@ Expected<std::vector<std::string>> pieces_of(const json::Object& request) {
   return pieces;
 }
 
+// Tools with their names and schemas; descriptions have no part in parsing. A tool may be the
+// function alone.
 Expected<std::vector<message::Tool>> tools_of_line(const json::Object& request) {
   std::vector<message::Tool> tools;
   const json::Value* list = request.find("tools");
@@ -151,6 +153,8 @@ Expected<format::ParseOptions> options_of(const json::Object& request) {
   return options;
 }
 
+// An event as a line shows it: `{"type": "call_arguments", "index": 0, "text": "{\"ci"}`. Events of
+// engines and servers of tools do not come out of a parser.
 json::Value event_json(const ChatEvent& event) {
   json::Object o;
   if (const auto* content = std::get_if<message::ContentDelta>(&event)) {
@@ -197,6 +201,8 @@ json::Value message_json(const message::Message& said) {
 
 }  // namespace
 
+// `{"message", "finish_reason"}` as Chat Completions would have them. The reason is guessed from
+// the text: `truncated` says that it was cut.
 Expected<json::Object> parse_line(const json::Object& request, bool with_events) {
   auto format = format_of(request);
   if (!format) return Unexpected(format.error());
@@ -227,6 +233,7 @@ Expected<json::Object> parse_line(const json::Object& request, bool with_events)
   return answer;
 }
 
+// The other way round: calls become the text that a model would write in the format.
 Expected<json::Value> render_calls_line(const json::Object& request) {
   const auto name = string_of(request, "format");
   if (!name) return Unexpected(name.error());

@@ -86,6 +86,8 @@ class Compiler {
   prompt::ChatTemplate::Options chat_options_;
 };
 
+// Settings of Jinja's environment that transformers turns on; `options` of a line can turn them
+// off.
 Expected<jinja::CompileOptions> compile_options(const json::Object& request) {
   jinja::CompileOptions options;
   const auto given = member(request, "options", &json::Value::if_object);

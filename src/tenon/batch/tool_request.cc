@@ -42,6 +42,7 @@ Expected<std::vector<Tool>> tools_of_request(const json::Object& request) {
   return tools;
 }
 
+// "auto", "none", "required", or `{"function": {"name": "f"}}`, as Chat Completions have it.
 Expected<ToolChoice> choice_of(const json::Object& request, const std::vector<Tool>& tools) {
   const json::Value* const choice = request.find("tool_choice");
   if (choice == nullptr || choice->is_null()) return ToolChoice{};

@@ -27,6 +27,7 @@ Expected<json::Value> instance_of(const json::Object& request) {
 
 }  // namespace
 
+// The options view the line's documents, so the line must outlive the compilation.
 Expected<schema::CompileOptions> compile_options_of(const json::Object& request) {
   schema::CompileOptions options;
   if (const json::Value* draft = request.find("draft")) {
@@ -59,6 +60,8 @@ json::Value violations_json(const std::vector<schema::Violation>& violations) {
   return list;
 }
 
+// `{"schema": {"type": "integer"}, "instance": "x"}` is answered by `{"valid": false, "errors":
+// [{"instance_path", "schema_path", "message"}]}`.
 Expected<json::Object> validate_line(const json::Object& request) {
   const Status known = json::check_members(
       request, {"schema", "instance", "instance_text", "draft", "documents", "assert_format"});

@@ -474,6 +474,8 @@ tenon_error* tenon_conversation_new(tenon_service* service, tenon_text request,
   });
 }
 
+// The messages come from `saved`, everything else (tools, sampling) from `request`, which is not
+// saved.
 tenon_error* tenon_conversation_restore(tenon_service* service, tenon_text request,
                                         tenon_text saved, tenon_conversation** conversation) {
   capi::clear(conversation);

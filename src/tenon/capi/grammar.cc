@@ -72,6 +72,8 @@ tenon_error* tenon_grammar_compile(const tenon_vocab* vocab, tenon_text request,
   });
 }
 
+// The same constraints as the server's for a request of these fields, so a program with its own
+// engine gets the grammar that Tenon's engine would use.
 tenon_error* tenon_grammar_for_tools(const tenon_vocab* vocab, const tenon_format* format,
                                      tenon_text request, tenon_grammar** grammar) {
   capi::clear(grammar);

@@ -85,6 +85,7 @@ tenon_error* missing(std::initializer_list<Given> given) noexcept try {
   return caught();
 }
 
+// Asked before a file is opened, so that the error names the parameter and not a system call.
 Status check_path(tenon_text path, std::string_view kinds) {
   const std::string_view name = view(path);
   if (name.empty()) {
@@ -122,6 +123,7 @@ Expected<json::Value> json_in(tenon_text text, std::string_view name) {
   return value;
 }
 
+// An unknown member is an error, since a misspelt option would have no effect.
 Expected<json::Object> object_in(tenon_text text, std::string_view name,
                                  std::initializer_list<std::string_view> known) {
   if (view(text).empty()) return json::Object();

@@ -9,6 +9,7 @@
 #include "tenon/repair/argument_repairer.h"
 #include "tenon/schema/schema.h"
 
+// The schema is behind a pointer, so that it stays where it is when the handle is made.
 struct tenon_mender {
   std::unique_ptr<const tenon::json::Value> schema;  // the mender views it
   tenon::repair::ArgumentRepairer mender;

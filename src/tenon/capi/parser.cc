@@ -70,6 +70,8 @@ struct Asked {
   bool fallbacks = true;
 };
 
+// The options of a parser, by the names of tenon.h. A member that is there and empty counts as
+// given.
 Expected<Asked> asked_in(tenon_text text) {
   const auto members = object_in(
       text, "options",

@@ -120,6 +120,7 @@ tenon_error* tenon_service_open(tenon_text text, tenon_text folder, tenon_servic
   });
 }
 
+// A model's file is served with the default configuration; any other file is a configuration.
 tenon_error* tenon_service_load(tenon_text path, tenon_service** service) {
   capi::clear(service);
   return capi::guarded({{service, "service"}}, [&]() -> Status {
@@ -207,6 +208,8 @@ void tenon_call_cancel(tenon_call* call) {
   if (call != nullptr) call->answer->cancel();
 }
 
+// Waits for the whole answer on the calling thread. The status is set last, with the answer, so
+// that a failure leaves neither.
 tenon_error* tenon_service_ask(tenon_service* service, tenon_text method, tenon_text path,
                                tenon_text body, int* status, tenon_string** answer) {
   capi::clear(status, answer);

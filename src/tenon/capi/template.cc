@@ -23,6 +23,7 @@ struct tenon_prompt {
 namespace tenon::capi {
 namespace {
 
+// An option that is "" counts as absent, so a caller may pass what a configuration has.
 Expected<prompt::ChatTemplate::Options> compile_options(tenon_text text) {
   const auto members = object_in(
       text, "options",

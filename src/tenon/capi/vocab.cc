@@ -258,6 +258,8 @@ tenon_error* tenon_vocab_parse_tiktoken(tenon_text file, tenon_text options, ten
   });
 }
 
+// For an engine with a tokenizer of its own: the bytes of its tokens are all that grammars and
+// parsers need. Texts cannot be encoded by such a vocabulary.
 tenon_error* tenon_vocab_new(const tenon_token* tokens, size_t count, const int32_t* ends,
                              size_t end_count, tenon_vocab** vocab) {
   capi::clear(vocab);

@@ -121,6 +121,7 @@ Expected<std::shared_ptr<record::Recorder>> open_recorder(const ServerConfig& se
 
 }  // namespace
 
+// A file without a key is an error: a server that should have keys would be open to everyone.
 Expected<api::Access> read_access(const ServerConfig& config) {
   api::Access access{
       .keys = {}, .cors_origins = config.cors_origins, .allowed_hosts = config.allowed_hosts};
@@ -143,6 +144,7 @@ Status check_reach(const ServerConfig& config) {
                  "NAME >> FILE`, and name the file by --api-keys or server.api_keys_file");
 }
 
+// What may be wrong is opened first; the service is made when nothing can fail any more.
 Expected<std::unique_ptr<Instance>> Instance::open(Config config) {
   log::set_contents(config.server.log_contents);
   auto access = read_access(config.server);
@@ -198,6 +200,7 @@ std::unique_ptr<http::LocalAnswer> Instance::ask(std::string method, std::string
   return std::move(answer);
 }
 
+// The same names as requests use: a model, an alias, a pair "root:sub", or "" for the only model.
 Expected<std::shared_ptr<chat::Responder>> Instance::responder(std::string_view name) {
   const chat::ModelRegistry& models = service_->models();
   std::string known(name);

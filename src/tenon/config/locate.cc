@@ -71,6 +71,8 @@ Expected<ModelConfig> located(ModelConfig config) {
   return config;
 }
 
+// A name, a path, or "" for the bundled model. The model is called after its file, or as
+// hub::PulledModel says.
 Expected<ModelConfig> model_from_path(const std::string& path, const hub::Progress& progress) {
   ModelConfig config{.path = path};
   if (hub::is_model_name(path)) {

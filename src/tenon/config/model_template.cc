@@ -221,6 +221,8 @@ prompt::PromptOptions tokens_of(const ModelTemplate& model) {
 
 }  // namespace
 
+// A file that is neither GGUF nor JSON must at least look like a template: a wrong file would
+// render as a constant text.
 Expected<ModelTemplate> template_of(const std::string& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return from_folder(path);

@@ -59,6 +59,7 @@ engine::CacheType cache_type_of(std::string_view name) {
   return static_cast<engine::CacheType>(found - std::begin(engine::kCacheTypeNames));
 }
 
+// 0 and -1 in the configuration mean that the engine decides.
 engine::LlamaOptions llama_options(const ModelConfig& config) {
   engine::LlamaOptions options{.path = config.path,
                                .context_tokens = static_cast<std::uint32_t>(config.context_tokens),
@@ -550,6 +551,7 @@ Expected<chat::ModelSource> model_source(const ModelConfig& config,
   return source;
 }
 
+// A recursive model of the configuration, or the pair of two of its models; no value for others.
 std::optional<rlm::RecursiveOptions> recursive_named(const Config& config, std::string_view name) {
   const auto find = [&](std::string_view wanted) {
     return std::ranges::find_if(config.models, [&](const ModelConfig& one) {

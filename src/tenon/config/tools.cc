@@ -108,6 +108,7 @@ Expected<ToolsFile> read_tools(const std::string& path) {
   return file;
 }
 
+// Tools without a command are left to the caller: `tenon chat` asks the user for their results.
 Status add_commands(const ToolsFile& file, const std::string& path, chat::Toolbox& toolbox) {
   const std::string folder = std::filesystem::path(path).parent_path().string();
   for (std::size_t i = 0; i < file.tools.size(); ++i) {

@@ -49,6 +49,8 @@ Expected<std::vector<std::string>> files_of(const std::string& folder) {
 
 }  // namespace
 
+// Each path is a file or a folder of *.toml. A later path may replace a format of an earlier one;
+// two files of one folder may not have the same name.
 Status load_formats(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     std::error_code ignored;
