@@ -62,6 +62,7 @@ Lexer::Piece Lexer::next(std::string_view bytes) {
     return {.token = Token::space, .begins = true, .ends = true, .size = size};
   }
   const Piece piece = next_structural(bytes.front());
+  // Not a byte of structure, so a key or a value may begin. Verdict::too_deep ends here too.
   if (piece.size > 0 || piece.verdict != Verdict::invalid) return piece;
   return begin_scalar(bytes);
 }
@@ -238,6 +239,7 @@ bool Lexer::take_text_byte(unsigned char byte) {
 bool Lexer::take_hex(char byte) {
   const int digit = detail::hex_value(byte);
   if (digit < 0) return false;
+  // The digits so far, this one included: 0xD after one of them, 0xDC to 0xDF after two.
   const auto unit = static_cast<std::uint16_t>(unit_ << 4 | digit);
   if (is_low_ && left_ == 4 && unit != 0xD) return false;
   if (left_ == 3 && is_low_ != (unit >= 0xDC && unit <= 0xDF)) return false;

@@ -631,6 +631,7 @@ Status Compiler::check_cycles() const {
 // Marks the nodes that several others lead to and that lead further: only for these can the number
 // of ways grow with each link, so only they are worth remembering during a validation.
 void Compiler::mark_shared() {
+  // Counted to two: more makes no difference.
   std::vector<std::uint8_t> ways(nodes_.size());
   const auto count = [&ways](NodeId id) {
     if (ways[id] < 2) ++ways[id];

@@ -231,11 +231,13 @@ Expected<PlaceId> Documents::at_pointer(ResourceId resource, const std::string& 
     at = json::at_pointer(*at, std::string_view(pointer).substr(begin, end - begin));
     if (at == nullptr) return Place::kNone;
     begin = end;
+    // A schema that is known is on the way: what is below it belongs to its resource.
     const auto known = by_value_.find(at);
     if (known == by_value_.end()) continue;
     nearest = known->second;
     behind_nearest = end;
   }
+  // The pointer leads to a place where a keyword expects a schema.
   if (places_[nearest].value == at) return nearest;
   const std::string& rest = raw_tokens_.emplace_back(pointer.substr(behind_nearest + 1));
   const auto place = static_cast<PlaceId>(places_.size());

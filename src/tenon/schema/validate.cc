@@ -38,6 +38,7 @@ struct Path {
   std::size_t index = 0;
 };
 
+// A JSON Pointer (RFC 6901), made only for a violation. The root has no step.
 std::string pointer_of(const Path* path) {
   std::vector<const Path*> way;
   for (; path->parent != nullptr; path = path->parent) way.push_back(path);
@@ -171,6 +172,7 @@ class Validator {
     bool operator==(const Visit&) const = default;
   };
   struct HashOfVisit {
+    // The low bits of an address are always zero.
     std::size_t operator()(const Visit& visit) const {
       return reinterpret_cast<std::uintptr_t>(visit.value) / alignof(json::Value) *
                  0x9E3779B97F4A7C15U +

@@ -162,6 +162,7 @@ class GbnfReader {
         in_quotes = in_quotes != (c == '"');
         return (in_quotes || c != ']') && c != '\n';
       });
+      // Not closed on its line, so these are no options.
       if (!in_.take("]")) options_at_.reset();
       skip_space();
     }
@@ -349,6 +350,7 @@ class GbnfReader {
 
   // ---- Macros of xgrammar -----------------------------------------------------------------------
 
+  // A macro and the method that makes its node from its arguments, which began at `at`.
   struct Macro {
     std::string_view name;
     NodeId (GbnfReader::*read)(const Arguments& arguments, std::size_t at);
@@ -522,6 +524,8 @@ class GbnfReader {
     std::vector<Argument> excludes;
     std::vector<Argument> ends;
   };
+  // loop_after_dispatch=false ends the text after the first rule; stop_eos=false lets it end at a
+  // stop_str only.
   DispatchOptions dispatch_options(const Arguments& arguments) {
     DispatchOptions options;
     take_named(arguments, [&](std::string_view name, const Argument& argument) {

@@ -310,7 +310,8 @@ class LarkReader {
 
   // ---- Rules ------------------------------------------------------------------------------------
 
-  // Whether a rule or a statement begins here, at the beginning of a line.
+  // Whether a rule or a statement begins here, at the beginning of a line: "name:", "?name[lazy]:",
+  // "name::_ :", "%ignore". "name::0" is a reference, and "%json" a part of a rule.
   bool is_at_head() {
     if (in_.peek() == '%') {
       return !in_.rest().starts_with("%json") && !in_.rest().starts_with("%regex") &&
@@ -333,6 +334,7 @@ class LarkReader {
   }
 
   void read_rule() {
+    // In Lark these signs shape the syntax tree, which is not made here.
     in_.take_while([](char c) { return c == '?' || c == '!'; });
     const std::size_t begin = in_.at();
     if (!is_name_begin(in_.peek())) {
@@ -1012,6 +1014,7 @@ class LarkReader {
       if (!first || !last) break;
       token.ids.push_back({*first, *last});
     } while (in_.take(","));
+    // What is left must be "]>".
     if (in_.at() + 2 != end || token.ids.empty()) {
       fail_at(begin, "numbers of tokens are written <[12]>, <[1-5,7]>, <[^12]> or <[*]>");
     }
@@ -1071,7 +1074,8 @@ class LarkReader {
       } else if (member.key == "lenient" && truth != nullptr) {
         options.lenient = *truth;
       } else if (member.key != "coerce_one_of" || truth == nullptr) {
-        // This option allows more texts than oneOf does, and it need not be obeyed.
+        // coerce_one_of allows more texts than oneOf does, and it need not be obeyed. Any other is
+        // refused.
         return "'" + member.key +
                "' is not supported; there are whitespace_flexible, "
                "item_separator, key_separator, "
@@ -1079,6 +1083,7 @@ class LarkReader {
       }
     }
     if (members == nullptr) return "nothing but an object is supported";
+    // Separators only matter where white space is fixed.
     if (is_flexible) return {};
     const bool is_spaced = item == ", " && key == ": ";
     if (!is_spaced && (item != "," || key != ":")) {
@@ -1139,6 +1144,7 @@ class LarkReader {
     };
     std::vector<std::string> chunks;
     Source in(text);
+    // "Hello, you" by words is "Hello", ",", " " and "you".
     char before = 0;
     while (const auto c = in.take_character()) {
       const char sort = by_word ? sort_of(*c) : '\0';

@@ -138,6 +138,7 @@ class TagReader {
     if (value == nullptr || value->is_null()) return std::nullopt;
     const auto number =
         value->if_number() == nullptr ? std::nullopt : value->if_number()->to_int64();
+    // A repetition counts to less than kUnbounded.
     if (!number || *number < least || *number >= node::kUnbounded) {
       fail(at(name), "must be a whole number from " + std::to_string(least) + " to " +
                          std::to_string(node::kUnbounded - 1));
@@ -546,6 +547,7 @@ class TagReader {
   }
   template <class F>
   void for_each_rule(const json::Value& format, F f, const TagEnds& ends) {
+    // Each is a pair: `["<a>", {"type": ...}]`.
     const json::Array& list = array(format, "rules");
     for (std::size_t i = 0; i < list.size() && !error_; ++i) {
       const json::Array* const pair = list[i].if_array();

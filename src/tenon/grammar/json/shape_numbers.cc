@@ -153,6 +153,7 @@ NumberSet NumberShapes::of_values(std::vector<std::string> values) {
   return {.values = std::move(values)};
 }
 
+// The tighter bounds, all multiples, and the values that are in both lists.
 std::optional<NumberShape> NumberShapes::meet(const NumberShape& a, const NumberShape& b) {
   work_.spend(1 + a.set.excluded.size() + b.set.excluded.size());
   if (a.set.values && b.set.values) {

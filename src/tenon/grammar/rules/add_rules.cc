@@ -694,8 +694,9 @@ void Adder::remove_left_recursion() {
 }
 
 // Gives each rule of the cycle a body by the equations of the opening: `steps` are the pairs C of
-// P_k, `begins` the B_j, and `followers` the T_ji, of which only those that are used are made. E
-// ::= E "+" T | T becomes E ::= T F with F ::= (empty) | "+" T F.
+// P_k, `begins` the B_j, and `followers` the T_ji, of which only those that are used are made.
+//
+//     E ::= E "+" T | T    becomes    E ::= T F    F ::= (empty) | "+" T F
 void Adder::rewrite(const std::vector<RuleId>& cycle) {
   const auto size = static_cast<std::uint32_t>(cycle.size());
   const auto set_members = [&](bool are_in) {
@@ -963,7 +964,7 @@ FrameId Adder::frame_of_tokens(const node::Token& token) {
   std::vector<TokenId> ids;
   for (std::size_t i = 0; i < vocab_.size(); ++i) {
     const auto id = static_cast<TokenId>(i);
-    // "Any other token" is not the end of the text, which only a name can allow.
+    // "Any other token" is not the end of the text, which only its name or number can allow.
     const bool is_other = token.is_negated && !is_named[i] &&
                           vocab_.kind(id) != vocab::Token::Kind::unused &&
                           std::ranges::find(vocab_.ends(), id) == vocab_.ends().end();
