@@ -8,8 +8,6 @@
 #include "tenon/format/space.h"
 #include "tenon/json/value.h"
 
-namespace tenon::format {
-namespace {
 // Reads one call after its first literal, by the pattern of its syntax: a list of pieces, `at_` is
 // the current one. Literals are compared byte by byte (feed_literal). A field, which is a name, id
 // or word, ends where the next piece begins: at a literal, or at the arguments, which feed_field
@@ -24,6 +22,9 @@ namespace {
 //
 // The work is constant per byte: word_begin_ and word_end_ keep where a field's word lies, so that
 // text which is being collected is not read again at each byte.
+
+namespace tenon::format {
+namespace {
 
 // The length of a name, an id or a key. A longer one is not a call's.
 constexpr std::size_t kMaxField = 512;
@@ -219,6 +220,7 @@ std::size_t CallReader::feed_attributes(std::string_view bytes) {
   return status_ == Status::bad ? 0 : 1;
 }
 
+// `<invoke name="f"/>`: the tag closes itself, which is a whole call.
 void CallReader::end_without_arguments() {
   arguments_ = "{}";
   has_arguments_ = arguments_done_ = true;
@@ -465,6 +467,9 @@ void CallReader::ignore(std::string what) {
   if (ignored_.empty()) ignored_ = std::move(what);
 }
 
+// Known as written; else, in markers, with quotes or a namespace taken off; else any name, if every
+// name is a call's; else the name that the caller's correction finds. A name that is left is that
+// of an unknown tool, and no call.
 void CallReader::set_name(std::string name) {
   if (name.empty()) return fail();
   has_name_ = true;

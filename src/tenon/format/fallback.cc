@@ -118,6 +118,8 @@ std::vector<std::string> wrapped_arguments(const ObjectKeys& keys) {
   return inside;
 }
 
+// One format after the other is added, and its tables are made again: a format whose markers do not
+// go together with those before it is left out, and the others stay.
 std::shared_ptr<const Format> with_fallbacks(const Format& own, Fallbacks which, AnswerMode mode) {
   if (mode == AnswerMode::held && is_framed(own)) which = Fallbacks::none;
   std::vector<std::shared_ptr<const Format>> others;

@@ -17,6 +17,8 @@ NodeId CallGrammar::calls(Where where) {
   return rules_.choice(std::move(ways));
 }
 
+// `betweens` are the texts between two calls (tail, separator), `ends` those behind the last one
+// (tail, perhaps white space, close). Forms with the same lists are one family.
 std::vector<CallGrammar::Family> CallGrammar::families() {
   std::vector<Alike> groups;
   add_form(groups, format_.syntaxes.front());

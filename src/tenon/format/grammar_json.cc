@@ -59,6 +59,7 @@ JsonGrammar::Compiled JsonGrammar::compiled_part(const json::Value& part) {
   return schema::Schema::compile(whole, {.documents = &documents});
 }
 
+// A copy of `part` whose references begin with the address of the whole schema.
 json::Value JsonGrammar::referring_to_all(const json::Value& part) {
   if (const json::Array* const items = part.if_array()) {
     json::Array referring;
@@ -127,6 +128,7 @@ NodeId JsonGrammar::object_before_name() {
   return rules_.sequence(std::move(parts));
 }
 
+// The second half: name, arguments, and the id where it comes last.
 NodeId JsonGrammar::object_from_name() {
   const ObjectKeys& keys = syntax().object;
   std::vector<NodeId> parts;

@@ -197,6 +197,7 @@ NodeId ParameterGrammar::any_elements() {
   return rules_.add(node::Rule{*any_elements_});
 }
 
+// Text up to the next opening marker, or elements again: any tree.
 NodeId ParameterGrammar::any_element(NodeId key) {
   std::vector<std::string> stops{syntax().parameter.front().text};
   if (!syntax().guard.empty()) stops.push_back(syntax().guard);

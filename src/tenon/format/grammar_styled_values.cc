@@ -136,6 +136,8 @@ NodeId StyledValueGrammar::plain_value(const json::Value& schema, int depth) {
   return rules_.choice(std::move(ways));
 }
 
+// A text is written between the style's quotes, in JSON's, or (Python) also in apostrophes; a
+// number is always JSON's.
 NodeId StyledValueGrammar::value_of_type(const json::Value& schema, Types type, int depth) {
   switch (type) {
     case kText:
@@ -203,6 +205,8 @@ NodeId StyledValueGrammar::any_text() {
   return rules_.choice({any_string(), single_quoted(json::Object{})});
 }
 
+// A bare key cannot hold every byte, so with bare keys only properties that the parser reads back
+// may come.
 NodeId StyledValueGrammar::object(const json::Value& schema, int depth) {
   const json::Object properties =
       style_.has_bare_keys ? writable_properties(schema, depth) : properties_of(schema);

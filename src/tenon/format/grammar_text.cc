@@ -200,6 +200,8 @@ std::string TextGrammar::group_of(const Syntax& syntax, const Pattern& pattern,
   return group;
 }
 
+// From `piece` on, up to where it is certain that a call has begun: the name and what follows it,
+// or an object up to its arguments. A form that begins with a tag needs nothing more.
 NodeId TextGrammar::opening_rest(const Syntax& syntax, const Pattern& pattern,
                                  Pattern::const_iterator piece) {
   std::vector<NodeId> parts;

@@ -120,6 +120,8 @@ json::Object with_format(const json::Value& old, const Format* format) {
   return config;
 }
 
+// The first file that names both outer markers decides; `missing` tells what the last file with any
+// marker lacks.
 Expected<std::shared_ptr<const Format>> with_markers_of(std::shared_ptr<const Format> format,
                                                         const json::Value& special_tokens_map,
                                                         const json::Value& tokenizer_config) {

@@ -12,9 +12,6 @@
 #include "tenon/format/raw_text.h"
 #include "tenon/format/space.h"
 
-namespace tenon::format {
-namespace {
-
 // Reads arguments that are written one by one between markers (`<parameter=a>1</parameter>`), and
 // writes them as one JSON object. The states are: between two parameters (step_gap), inside the
 // literals, key and type before a value (step_head), the value itself (step_value_start, put), and
@@ -37,6 +34,10 @@ namespace {
 //
 // Elements inside an element are levels on a stack (levels_), each an object or an array by its
 // schema, or by its first element's name.
+
+namespace tenon::format {
+namespace {
+
 constexpr std::size_t kMaxParameterField = 512;
 constexpr std::size_t kMaxKeyInEnd = 64;  // for an end marker with another key
 constexpr std::size_t kMaxGap = 256;
@@ -298,6 +299,8 @@ void ParameterReader::begin_head(std::string_view rest, std::string& copy) {
   }
 }
 
+// `text` is the call's own end, the literal behind it (the own end was left out), or what begins
+// the next call or ends the turn, which is given back as unused.
 void ParameterReader::end_here(std::string_view text, std::string& copy) {
   const bool is_end = text == end_;
   used_outer_ = !is_end && text == outer_;
@@ -444,6 +447,8 @@ bool ParameterReader::is_declared() const {
   return value_schema_ != member_schema(level.schema, kNoName, *schema_);
 }
 
+// A type that the call itself gives wins over the schema. Where the schema allows text beside other
+// types, or says nothing, the value is `either`: JSON if it is that, and else text.
 ParameterReader::Kind ParameterReader::kind_of_value() {
   types_ = value_schema_ != nullptr ? types_of(*value_schema_, *schema_) : kAnyType;
   if (!type_.empty()) return type_ == text_word_ ? Kind::text : Kind::json;
@@ -577,6 +582,8 @@ ParameterReader::Follow ParameterReader::early_end(std::string_view text) {
   return text.size() == head->size() ? Follow::parameter : Follow::beginning;
 }
 
+// The parameters of the tool that have not come yet, as they begin; sorted, so that early_end()
+// finds the one that a text begins by a binary search.
 void ParameterReader::find_heads() {
   has_heads_ = true;
   const json::Value* const properties = schema_ != nullptr ? schema_->find("properties") : nullptr;
@@ -617,6 +624,8 @@ ParameterReader::Follow ParameterReader::wrong_end(std::string_view text) const 
   return begins(end_, text) ? Follow::beginning : Follow::nothing;
 }
 
+// The value ends without its marker, in front of another parameter or of the call's end, which is
+// in pending_.
 void ParameterReader::end_early(Follow what, std::string& copy) {
   repaired_ = true;
   space_.clear();
@@ -728,6 +737,7 @@ void ParameterReader::end_level(std::string& copy) {
   to += level.is_array ? ']' : '}';
 }
 
+// Hashes are enough: a key that seems to have come before is still written, and only reported.
 void ParameterReader::note_key() {
   const std::size_t key = std::hash<std::string_view>()(key_);
   if (std::find(keys_.begin(), keys_.end(), key) != keys_.end()) {
@@ -852,6 +862,8 @@ void ParameterReader::write_text(std::string_view bytes, std::string& copy) {
   append_raw(target(copy), bytes);
 }
 
+// A text is closed by its quote, anything else is written now. White space that is not the frame's
+// is part of the value.
 void ParameterReader::end_value(std::string& copy) {
   end_doubt(copy);
   if (!is_framed_behind() && !space_.empty()) write_text(std::exchange(space_, {}), copy);
@@ -933,6 +945,7 @@ void ParameterReader::finish(std::string& copy) {
   }
 }
 
+// A value that may be JSON is handed out as JSON if it is the beginning of some, and else as text.
 void ParameterReader::finish_value(std::string& copy) {
   end_doubt(copy);
   if (place_ == Place::after_value) return end_value(copy);

@@ -219,6 +219,7 @@ void append(std::string& out, const Pattern& pattern, const Format& format, cons
   }
 }
 
+// The same for a result. What is no JSON becomes a JSON string where the pattern says ${json}.
 void append(std::string& out, const Pattern& pattern, const ToolResult& result,
             const HistoryOptions& options) {
   for (const Piece& piece : pattern) {

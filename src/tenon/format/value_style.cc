@@ -42,6 +42,7 @@ void append_key(std::string& out, std::string_view key, const ValueStyle& style)
   }
 }
 
+// {"a": [true, null]} is {"a": [True, None]} in Python's style and {a:[true,null]} as members.
 void append_value(std::string& out, const json::Value& value, const ValueStyle& style) {
   std::string_view separator;
   if (const json::Array* items = value.if_array()) {

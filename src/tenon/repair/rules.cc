@@ -187,6 +187,8 @@ std::string without_spelling(std::string_view name) {
   return letters;
 }
 
+// "file_path" for {"filePath", "path"} gives "filePath"; for {"filePath", "FilePath"} null, because
+// two fit.
 const std::string* misspelt(std::string_view name, const std::vector<std::string>& names) {
   const std::string letters = without_spelling(name);
   const std::string* found = nullptr;

@@ -334,6 +334,7 @@ std::string cut_text(std::string_view text, std::size_t max_chars) {
   return with_mark(text.substr(0, bytes), utf8::length(text.substr(bytes)));
 }
 
+// All that the root model is told of its work. What it says of the REPL is what worker.py does.
 std::string system_text(const Place& place) {
   std::string text =
       "You answer a question about a context that may be far too long to read at once. You do not "
@@ -419,6 +420,7 @@ std::string task_text(const Task& task) {
   return text + "\n\n" + context_text(task);
 }
 
+// What can be said without showing the context, which must not come into the prompt.
 std::string context_text(const Task& task) {
   std::string text;
   if (task.context.empty()) {
@@ -472,6 +474,7 @@ std::string cells_left_text(const RootAnswer& answer) {
          " blocks of your turn were run; write one, and wait for what it prints.";
 }
 
+// Leaves out the variables that every REPL has.
 std::string variables_text(const std::vector<Variable>& variables) {
   constexpr std::size_t kMost = 50;
   constexpr std::size_t kMaxName = 60;

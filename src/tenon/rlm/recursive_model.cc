@@ -717,6 +717,8 @@ OrRefusal<std::unique_ptr<chat::Answer>> RecursiveModel::run(
 
 }  // namespace
 
+// Here only the types of the fields that are no limits are checked. `context` may be any value, and
+// whether there is a session of that name is found out later (find). read_limits() reads the rest.
 OrRefusal<RunLimits> request_limits(const json::Value& rlm, const RecursiveOptions& options) {
   RunLimits limits = options.limits;
   if (rlm.is_null()) return limits;

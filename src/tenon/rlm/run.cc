@@ -286,6 +286,7 @@ void Run::say(std::string text) {
   session_.messages.push_back(user(std::move(text)));
 }
 
+// A sub-model that is not there now is no error yet: the first question to it will say so.
 void Run::begin() {
   const RunLimits& limits = bounds_->limits;
   const auto sub = host_->find(session_.sub);

@@ -108,6 +108,7 @@ RunLimits default_most() {
 Result<void, Refusal> read_limits(const json::Value& rlm, const RunLimits& most,
                                   RunLimits& limits) {
   for (const auto& [key, value] : *rlm.if_object()) {
+    // These fields are not limits; request_limits() looks at them.
     if (value.is_null() || key == "session" || key == "events" || key == "keep" ||
         key == "context") {
       continue;

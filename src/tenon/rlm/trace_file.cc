@@ -14,6 +14,7 @@
 
 namespace tenon::rlm {
 
+// Only the owner may read it (0600), because it holds prompts and answers.
 Expected<std::shared_ptr<TraceFile>> TraceFile::open(const std::filesystem::path& file, Mode mode) {
   const int flags = O_WRONLY | O_CREAT | O_CLOEXEC | (mode == Mode::append ? O_APPEND : O_TRUNC);
   const int descriptor = ::open(file.c_str(), flags, 0600);
@@ -38,6 +39,7 @@ void TraceFile::add(const json::Object& event) {
   for (const json::Member& member : event) line.set(member.key, member.value);
   const std::string text = json::to_string(line) + "\n";
   std::string_view left = text;
+  // write() may take a part only, and signals interrupt it.
   while (!left.empty()) {
     const ssize_t count = write(descriptor_, left.data(), left.size());
     if (count < 0 && errno == EINTR) continue;

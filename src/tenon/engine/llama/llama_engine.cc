@@ -368,6 +368,7 @@ Status check_options(const LlamaOptions& options) {
 
 }  // namespace
 
+// Each error names the file. bad_alloc and exceptions of libllama become limit_exceeded here.
 Expected<std::unique_ptr<LlamaEngine>> LlamaEngine::load(const LlamaOptions& options) {
   start_libllama();
   auto engine = [&]() -> Expected<std::unique_ptr<LlamaEngine>> {

@@ -299,6 +299,9 @@ void Sampler::adjust(std::span<float> logits) const {
   }
 }
 
+// Raw log probabilities come first, from the logits as the model gave them; then bias and
+// penalties, then the mask. So a client sees what the model thinks of tokens that the grammar
+// forbids.
 std::optional<TokenId> Sampler::sample(std::span<float> logits, SamplerScratch& scratch,
                                        std::span<const std::uint32_t> mask, RawLogprobs* logprobs,
                                        std::size_t top_count) {

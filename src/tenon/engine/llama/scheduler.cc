@@ -132,6 +132,7 @@ Expected<std::unique_ptr<Run>> Scheduler::start(GenerateRequest request,
   return run;
 }
 
+// Counters are read one by one while the thread goes on, so they need not agree with each other.
 EngineStats Scheduler::stats() const {
   const auto read = [](const auto& counter) { return counter.load(std::memory_order_relaxed); };
   const auto unfinished = [this] {

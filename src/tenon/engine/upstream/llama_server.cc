@@ -38,6 +38,8 @@ std::string bytes_of(const Value& entry) {
   return bytes;
 }
 
+// {"completion_probabilities": [{"token": "a", "bytes": [97], "logprob": -0.1, "top_logprobs":
+// [...]}]}.
 std::optional<message::TokenLogprob> logprob_of(const Value& chunk, std::size_t most) {
   const Value* entry = json::at_pointer(chunk, "/completion_probabilities/0");
   if (entry == nullptr) return {};

@@ -77,6 +77,8 @@ bool blames_request(unsigned status, std::string_view /*said*/) {
   return status == 400 || status == 413 || status == 422;
 }
 
+// The shapes that servers send: "text", {"message": "text"}, {"error": {"message": ...}},
+// {"detail": [{"msg": "a"}, {"msg": "b"}]} ("a; b"). The first key that has words counts.
 std::string words_of(const Value& error, unsigned depth) {
   constexpr unsigned kMostDepth = 4;
   constexpr std::size_t kMostItems = 4;
@@ -112,6 +114,8 @@ Status check_context(const std::string& url, std::uint32_t met, std::uint32_t no
                   ", or start this server anew, whose model has that context until then"));
 }
 
+// 401 and 403 are about our key, 404 about our address or model name: the operator's business, so
+// the client gets `unavailable`. Only what `blames` says is the request's fault.
 Trouble refusal(unsigned status, const std::string& said, BlamesRequest blames) {
   using Reason = message::Denial::Reason;
   const std::string number = status == 0 ? "the server says" : "status " + std::to_string(status);

@@ -163,6 +163,8 @@ Expected<std::optional<TokenId>> RemoteTokenizer::id_of(std::string_view text) c
   return ids->front();
 }
 
+// `parse_special` is how llama-server calls reading control tokens in a text; `add_special` would
+// add the token that begins a prompt.
 Expected<RemoteTokenizer::Ids> RemoteTokenizer::ask(Value content, Controls controls) const {
   auto answer = post_("/tokenize", json::Object{{"content", std::move(content)},
                                                 {"add_special", false},
@@ -285,6 +287,8 @@ Expected<std::vector<std::string_view>> RemoteTokenizer::controls_among(const Id
   return controls;
 }
 
+// A list of texts is one question, whose ids the server does not merge across the texts. A server
+// that refuses lists is asked for each part.
 Expected<RemoteTokenizer::Ids> RemoteTokenizer::ask_parts(
     const std::vector<std::string_view>& parts) const {
   if (!pieces_.empty()) {
@@ -374,6 +378,7 @@ void RemoteTokenizer::keep(const std::string& key, const Ids& ids, std::uint64_t
   if (known_.emplace(key, ids).second) known_bytes_ += bytes;
 }
 
+// Views stay valid: pieces_ never changes, and entries of asked_pieces_ are never erased.
 std::string_view RemoteTokenizer::bytes(TokenId id) const {
   if (id < 0 || static_cast<std::size_t>(id) >= size()) return {};
   if (!pieces_.empty()) return pieces_[static_cast<std::size_t>(id)];

@@ -81,6 +81,8 @@ void set_ends(json::Object& fields, const std::vector<TokenId>& ends) {
 
 // ---- vLLM: entrypoints/openai/completion/protocol.py:60-180 ------------------------------------
 
+// Control tokens are kept in the answer (skip_special_tokens), and none is added to the prompt,
+// which has them already.
 json::Object vllm_body(const GenerateRequest& request, const std::string& model,
                        std::uint32_t max_tokens) {
   json::Object body{{"model", model},
