@@ -52,7 +52,7 @@ class Process {
   /// Waits until the program has ended (true) or `most` is over (false). Other processes of its
   /// group live on.
   [[nodiscard]] bool wait(std::chrono::milliseconds most);
-  /// "exit status 1", "killed by signal 9 (Killed)"; "" while it runs.
+  /// "exit status 1", "killed by signal 9 (SIGKILL)"; "" while it runs.
   [[nodiscard]] std::string ending() const;
   /// The exit status, or 128 plus the number of the signal that killed it; no value while it runs.
   [[nodiscard]] std::optional<int> status() const { return status_; }

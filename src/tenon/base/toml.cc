@@ -70,6 +70,7 @@ Value value_of(const ::toml::node& node) {
   return {std::string(), position};
 }
 
+// "tenon.toml:3:8: what is wrong", as compilers write places.
 Error error_at(std::string_view source_name, Position position, std::string_view what) {
   std::string message(source_name);
   message.append(":").append(std::to_string(position.line));

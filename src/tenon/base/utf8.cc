@@ -3,6 +3,11 @@
 #include <algorithm>
 #include <cstring>
 
+// All that reads goes through scan(), which reads one character at the beginning of a text and
+// says whether it is valid, may become valid with more bytes, or is wrong. Text that is ASCII is
+// passed in steps of eight bytes before. The Sanitizer is the same for text that comes in pieces:
+// it keeps the bytes of a character that is not decided yet, so where the pieces are cut makes no
+// difference.
 namespace tenon::utf8 {
 namespace {
 
@@ -93,6 +98,7 @@ void append(std::string& out, char32_t code_point) {
 std::size_t valid_prefix(std::string_view text) {
   std::size_t at = 0;
   while (true) {
+    // After each other character, since a word of another language may be followed by ASCII again.
     at += ascii_prefix(text.substr(at));
     if (at == text.size()) return at;
     const Scan next = scan(text.substr(at));

@@ -24,6 +24,7 @@ void bind_arguments(const Budget& budget, const Args& args, std::string_view fun
     budget.type_error(std::string(function) + "() takes at most " + std::to_string(names.size()) +
                       " arguments (" + std::to_string(args.size) + " given)");
   }
+  // First by position; a keyword may then only name a place that is still missing.
   for (std::size_t i = 0; i < names.size(); ++i) out[i] = i < args.size ? args.items[i] : Value{};
   for (std::uint32_t i = 0; i < args.keyword_count; ++i) {
     const Value& key = args.keywords[i].key;

@@ -37,6 +37,7 @@ void Budget::fail_depth() const {
              " bytes of stack");
 }
 
+// The message depends on why the value is undefined. Its words are jinja2's, which people look up.
 void Budget::fail_undefined(const Value& value) const {
   const std::string name(value.text == nullptr ? "" : std::string_view(value.text, value.size));
   switch (static_cast<Lack>(value.lack)) {

@@ -39,6 +39,8 @@ Value Vm::call(const Value& callee, const Args& args) {
   }
 }
 
+// The order is jinja2's: arguments by position, by name, the special names, then the defaults,
+// which are evaluated in the macro's own frame.
 Value Vm::call_macro(const Macro& macro, const Args& args) {
   enter_call();
   check_stack();
@@ -105,6 +107,7 @@ Value Vm::call_macro(const Macro& macro, const Args& args) {
       slot = undefined_name(program().text_of(parameter(i).b));
     }
   }
+  // The text of the body is the value of the call.
   const Mark mark = begin_text();
   run(node.body);
   frame_ = caller_frame;

@@ -63,6 +63,7 @@ Value Values::item_at(const Value& sequence, std::int64_t index) {
 
 // --- dicts
 
+// Entries get memory once something is stored.
 Value Values::make_dict(bool is_data) {
   Value value;
   value.tag = Tag::dict;
@@ -125,6 +126,8 @@ void Values::set(Value& value, const Value& key, const Value& item) {
     std::copy_n(dict.entries, dict.size, entries);
     dict.entries = entries;
     dict.capacity = capacity;
+    // The table is twice as large as the entries, and holds entry numbers from 1, so that 0 is
+    // free.
     if (capacity > 8) {
       dict.slot_count = capacity * 2;
       dict.slots = arena().array<std::uint32_t>(dict.slot_count);

@@ -56,11 +56,13 @@ class DateWriter {
   std::string write(std::string_view format) {
     std::string out;
     for (std::size_t at = 0; at < format.size(); ++at) {
+      // A '%' at the end is text.
       if (format[at] != '%' || at + 1 >= format.size()) {
         out += format[at];
         continue;
       }
       const std::size_t begin = at++;
+      // glibc's flags. '#' is read and has no effect.
       char flag = '\0';
       if (std::string_view("-_0^#").find(format[at]) != std::string_view::npos &&
           at + 1 < format.size()) {

@@ -14,7 +14,7 @@
 namespace tenon::jinja {
 namespace {
 
-constexpr std::size_t kMaxParameters = 5;
+constexpr std::size_t kMaxParameters = 5;  // urlize has the most
 
 struct Parameters {
   constexpr Parameters() = default;

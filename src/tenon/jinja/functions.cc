@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::int64_t kMaxRange = 100'000;  // MAX_RANGE of jinja2's sandbox
 
+// The number of items is fixed here: (distance - 1) / stride + 1.
 Value make_range(Runtime& rt, const Args& args) {
   positional_only(rt, args, "range", 1, 3);
   const auto bound = [&](std::uint32_t i) { return index_of(rt, args.items[i]); };
@@ -47,6 +48,7 @@ Value make_range(Runtime& rt, const Args& args) {
 
 }  // namespace
 
+// dict(mapping), dict(pairs) and dict(a=1); keywords come last and replace entries.
 Value make_mapping(Runtime& rt, const Args& args) {
   if (args.size > 1) {
     rt.type_error("dict expected at most 1 argument, got " + std::to_string(args.size));

@@ -39,6 +39,7 @@ Value index_in_sequence(Runtime& rt, const Value& self, const Args& args) {
   rt.value_error(rt.described(args.items[0]) + " is not in " + std::string(type_name(self)));
 }
 
+// `is` before `==`, as Python compares items.
 Value count_in_sequence(Runtime& rt, const Value& self, const Args& args) {
   positional_only(rt, args, "count", 1, 1);
   std::int64_t count = 0;
@@ -117,6 +118,8 @@ Value change_list(Runtime& rt, Value self, M id, const Args& args) {
   }
 }
 
+// A list, tuple or range; the methods that change it exist only for lists of the template
+// (has_method).
 Value call_list_method(Runtime& rt, const Value& self, M id, const Args& args) {
   switch (id) {
     case M::index:
@@ -131,6 +134,7 @@ Value call_list_method(Runtime& rt, const Value& self, M id, const Args& args) {
   }
 }
 
+// For dicts of the template only. The order of entries is kept, as Python keeps it.
 Value change_dict(Runtime& rt, Value self, M id, const Args& args) {
   switch (id) {
     case M::update: {
@@ -175,6 +179,7 @@ Value change_dict(Runtime& rt, Value self, M id, const Args& args) {
 }
 
 Value call_dict_method(Runtime& rt, const Value& self, M id, const Args& args) {
+  // keys(), values() and items() are views: they show later changes of the dict, too.
   const auto view = [&](View::Kind kind) {
     positional_only(rt, args, "dict view", 0, 0);
     Value value;

@@ -18,6 +18,7 @@ Value Runtime::to_string(const Value& value) {
   return end_text(mark);
 }
 
+// str(value): the bytes of a string, nothing for an undefined value, else its repr.
 void Runtime::print(const Value& value) {
   if (value.is(Tag::string)) {
     put(value.bytes(), value.is_data());
@@ -35,6 +36,7 @@ Value Runtime::to_repr(const Value& value) {
   return end_text(mark);
 }
 
+// Uses the text buffer and drops what it has put there.
 std::string Runtime::described(const Value& value) {
   const Mark mark = begin_text();
   repr(value);
@@ -77,6 +79,7 @@ void Runtime::repr_string(const Text& text) {
     }
     put_text(text, begin, start);
     begin = at;
+    // An escape has the origin of its character.
     const bool of_data = text.is_data_at(start);
     if (escape != '\0') {
       const char both[2] = {'\\', escape};

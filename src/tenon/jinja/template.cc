@@ -8,6 +8,8 @@
 #include "tenon/jinja/ast.h"
 #include "tenon/jinja/vm.h"
 
+// The border of the layer: inside it, failures are thrown as Fault; compile() and render() turn
+// them into an Error with line, column, the expression there and the values of its operands.
 namespace tenon::jinja {
 
 struct Template::Impl {

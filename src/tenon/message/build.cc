@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+// Tools and messages from code, and the JSON of Chat Completions both ways. to_json() and
+// message_from_json() are inverses of each other: what a Message has no member for is kept as JSON
+// (Message::extra, ContentPart::raw) and written back as it came. Tool definitions are checked
+// once, in build(), so that the calls before it can be chained.
 namespace tenon::message {
 namespace {
 
@@ -20,6 +24,7 @@ json::Value part_json(const ContentPart& part) {
   return json::Object{{"type", part.type}, {"text", part.text}};
 }
 
+// Arguments are the text of JSON, as Chat Completions has them.
 json::Value call_json(const ToolCall& call) {
   return json::Object{
       {"id", call.id},
@@ -58,6 +63,7 @@ Expected<ToolCall> call_from(const json::Value& value) {
   return call;
 }
 
+// The items of an array, each read by `read`. Stops at the first one that is wrong.
 template <class T>
 Status read_list(const json::Value& value, std::string_view key,
                  Expected<T> (*read)(const json::Value&), std::vector<T>& out) {

@@ -10,6 +10,12 @@
 #include <utility>
 #include <vector>
 
+// From a request to token ids in three steps. template_context() makes the variables of the
+// template, with everything that clients may have sent beside what we know. render_context()
+// renders it; each byte of the text is then known to come from the template or from data
+// (jinja::Span). tokenize() makes ids of the spans so that only the template's text can become
+// control tokens, while the text between two control tokens is tokenised as one, as the model saw
+// it in training.
 namespace tenon::prompt {
 namespace {
 
@@ -54,6 +60,7 @@ json::Value to_template_json(const message::Message& message) {
   }
   if (!message.tool_call_id.empty()) result["tool_call_id"] = message.tool_call_id;
   if (!message.name.empty()) result["name"] = message.name;
+  // Unknown members reach the template, but do not replace known ones.
   for (const json::Member& member : message.extra) {
     if (!result.contains(member.key)) result[member.key] = member.value;
   }

@@ -9,6 +9,11 @@
 #include "tenon/vocab/model.h"
 #include "tenon/vocab/spelling.h"
 
+// A piece becomes symbols (begin), and neighbours are merged until no pair of them has a rank. What
+// a pair becomes is found in an open hash table of all merges, with a key of the process, because
+// files and texts come from outside. Few symbols are merged in an array, by looking for the least
+// rank each time; many are a linked list with a queue, which is O(n log n) for any input. Both give
+// the same tokens.
 namespace tenon::vocab {
 namespace {
 

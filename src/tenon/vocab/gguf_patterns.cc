@@ -22,6 +22,7 @@ constexpr std::string_view kPunctuationWords =
 constexpr std::string_view kHanAndKana = R"([一-龥぀-ゟ゠-ヿ]+)";
 constexpr std::string_view kNotPunctuation = R"( ?[^(\s|.,!?…。，、।۔،)]+)";
 
+// Several patterns cut one after the other: each isolates its matches in the pieces that are left.
 constexpr GgufPattern kDefault = {{R"([\p{P}\$\+<=>\^~\|]+)", kWordsGpt2, R"(\p{N}+)", "[0-9]{3}"}};
 constexpr GgufPattern kLlama3 = {
     {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},

@@ -23,6 +23,7 @@ void Fields::fail(Errc code, std::string_view what) {
 }
 
 const json::Value* Fields::any(std::string_view name) {
+  // Asked for is enough: finish() refuses only what no caller knows.
   read_.insert(name);
   if (error_ || value_ == nullptr) return nullptr;
   const json::Value* member = value_->find(name);

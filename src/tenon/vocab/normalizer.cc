@@ -6,6 +6,10 @@
 
 #include "tenon/base/utf8.h"
 
+// Steps are applied to the whole text, one after the other. Each may make the text longer, and
+// files come from outside, so the text may grow to kMostGrowth times its size, not more. Charsmap
+// is the table of SentencePiece: a double array that maps byte strings to replacements, which is
+// walked over byte by byte.
 namespace tenon::vocab {
 namespace {
 
@@ -142,6 +146,7 @@ std::string Charsmap::apply_clusters(std::string_view text) const {
         continue;
       }
     }
+    // Else each character by itself.
     while (!cluster.empty()) {
       const std::size_t length = std::max<std::size_t>(1, utf8::decode(cluster).length);
       const Match found = match(cluster.substr(0, length));

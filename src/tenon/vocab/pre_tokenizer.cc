@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+// The text and its pieces are kept apart: a split step only changes where the pieces end, and a
+// step that changes the text (space, swap) writes the whole text anew with all pieces.
 namespace tenon::vocab {
 namespace {
 

@@ -40,6 +40,7 @@ int base64_digit(char c) {
 
 }  // namespace
 
+// "Ġhello" is " hello"; nothing if a character is not in the alphabet.
 std::optional<std::string> from_byte_alphabet(std::string_view text) {
   static constexpr auto kBytes = bytes_of_characters();
   std::string bytes;
@@ -54,6 +55,7 @@ std::optional<std::string> from_byte_alphabet(std::string_view text) {
   return bytes;
 }
 
+// "<0x0A>" is 10. Only capitals, as SentencePiece writes them.
 std::optional<std::uint8_t> byte_of_name(std::string_view text) {
   if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return std::nullopt;
   const int high = hex_digit(text[3]);
@@ -62,6 +64,7 @@ std::optional<std::uint8_t> byte_of_name(std::string_view text) {
   return static_cast<std::uint8_t>(high * 16 + low);
 }
 
+// `what` must not be empty.
 std::string with_replaced(std::string_view text, std::string_view what, std::string_view with) {
   std::string result;
   for (std::size_t at = text.find(what); at != std::string_view::npos; at = text.find(what)) {
@@ -71,6 +74,7 @@ std::string with_replaced(std::string_view text, std::string_view what, std::str
   return result.append(text);
 }
 
+// RFC 4648, with padding.
 std::optional<std::string> from_base64(std::string_view text) {
   if (text.size() % 4 != 0) return std::nullopt;
   const std::size_t padding = text.ends_with("==") ? 2 : text.ends_with("=") ? 1 : 0;
@@ -90,6 +94,7 @@ std::optional<std::string> from_base64(std::string_view text) {
   return bytes;
 }
 
+// All 256, or nothing: a text could not be written with some of them.
 std::optional<std::array<TokenId, 256>> byte_tokens(const std::vector<std::string>& texts) {
   std::array<TokenId, 256> tokens{};
   tokens.fill(-1);

@@ -71,6 +71,7 @@ Status TextTokenizer::encode(std::string_view text, Controls controls, bool at_s
                                                       " bytes is too long to tokenise"});
   }
   std::string valid;
+  // The steps below, ICU among them, expect UTF-8.
   if (!utf8::is_valid(text)) {
     valid = utf8::sanitized(text);
     text = valid;
@@ -95,6 +96,7 @@ Status TextTokenizer::encode_parts(std::string_view text, Controls controls, boo
 Status TextTokenizer::encode_normalized(std::string_view text, Controls controls, Place place,
                                         std::vector<TokenId>& ids) const {
   std::string normal;
+  // Added tokens that are normalised are looked for in the text as it is now.
   if (!normalizer_.is_empty()) {
     Expected<std::string> applied = normalizer_.apply(text, place);
     if (!applied) return Unexpected(applied.error());

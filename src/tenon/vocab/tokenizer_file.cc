@@ -10,6 +10,8 @@
 #include "tenon/base/utf8.h"
 #include "tenon/vocab/spelling.h"
 
+// Finds out what kind of file it is, reads it, and tries the tokenizer on texts before it is used:
+// each must come back as it was, and none may become a control token (check_tokenizer).
 namespace tenon::vocab {
 namespace {
 
@@ -172,6 +174,7 @@ Status check_tokenizer(const Tokenizer& tokenizer) {
   }
   constexpr std::size_t kMostControls = 2048;  // some vocabularies reserve thousands
   std::size_t controls = 0;
+  // The text of a control token, as a user may write it, must come out as ordinary tokens.
   for (std::size_t i = 0; i < tokenizer.size() && controls < kMostControls; ++i) {
     const auto id = static_cast<TokenId>(i);
     const std::string_view text = tokenizer.bytes(id);

@@ -71,6 +71,7 @@ Status UnigramModel::encode(std::string_view piece, std::vector<TokenId>& ids) c
     TokenId token;
   };
   std::vector<Part> parts;  // in reverse order
+  // The best way, followed back from the end. Unknown neighbours become one part.
   for (std::size_t end = piece.size(); end > 0; end = best[end].begin) {
     const Best& here = best[end];
     if (here.token == kUnknown && !parts.empty() && parts.back().token == kUnknown) {
