@@ -12,7 +12,7 @@ void write_nothing(Level /*level*/, std::string_view /*message*/) {}
 std::atomic<Sink> current_sink{write_nothing};
 std::atomic<Level> least_level{Level::error};
 std::atomic<bool> shows_contents{true};
-thread_local std::string_view current_id;  // set by About, which outlives it
+thread_local std::string_view current_id;  // a view of what About was given
 
 }  // namespace
 

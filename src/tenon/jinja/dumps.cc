@@ -127,6 +127,7 @@ class Dumper {
     rt_.put("\"", origin_at(text.bytes.empty() ? 0 : text.bytes.size() - 1));
   }
 
+  // The short escapes of JSON; all others have four hexadecimal digits.
   void put_escape(char32_t point, bool is_data) {
     switch (point) {
       case '"':
@@ -166,6 +167,7 @@ class Dumper {
     rt_.put({buffer, static_cast<std::size_t>(size)}, is_data);
   }
 
+  // Line breaks and brackets have the origin of the list or dict that they belong to.
   void new_line(bool is_data) {
     rt_.put("\n", is_data);
     if (indent_.data() != nullptr) {

@@ -85,8 +85,7 @@ Value make_mapping(Runtime& rt, const Args& args) {
 
 namespace {
 
-// Attributes that begin with "_" are refused with the message of transformers' environment; the Vm
-// refuses them in assignments.
+// Attributes that begin with "_" are refused here, and by the Vm where one is assigned.
 Value make_namespace(Runtime& rt, const Args& args) {
   Value space = make_mapping(rt, args);
   for (std::uint32_t i = 0; i < space.dict->size; ++i) {

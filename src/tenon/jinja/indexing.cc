@@ -95,6 +95,7 @@ bool is_object_attribute(std::string_view name) {
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
+// str's methods of Python 3.11.
 bool is_string_method(M id) {
   return is_one_of(id,
                    {M::capitalize,   M::casefold,     M::center,    M::count,     M::encode,

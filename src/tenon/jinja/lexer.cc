@@ -146,6 +146,7 @@ class Lexer {
     line_starting_ = source_[at_ - 1] == '\n';
   }
 
+  // A comment makes no token; only its signs matter for the text around it.
   void lex_comment(std::size_t tag) {
     const std::size_t end = source_.find("#}", at_);
     if (end == std::string_view::npos) fail("Missing end of comment tag", tag);
@@ -205,6 +206,7 @@ class Lexer {
     }
   }
 
+  // Tokens up to the end of the tag.
   void lex_code(bool is_block) {
     brackets_.clear();
     while (true) {
@@ -420,6 +422,8 @@ class Lexer {
     }
     fail(std::string("unexpected char '") + c + "'", at_);
   }
+  // Brackets must match, as in jinja2's lexer. While one is open, `}}` and `%}` are tokens of the
+  // code.
   void open(Token token, char closer) {
     brackets_ += closer;
     add(token, at_++, 1);
@@ -443,6 +447,7 @@ class Lexer {
 
 }  // namespace
 
+// jinja2's names of tokens in messages.
 std::string_view describe(Token token) {
   switch (token) {
     case Token::end:

@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::size_t kMaxBits = 1 << 16;  // of an integer: about 20,000 digits
 
+// As Python writes an operator in messages.
 std::string_view sign_of(Op op) {
   switch (op) {
     case Op::add:

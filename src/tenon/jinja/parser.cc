@@ -164,6 +164,7 @@ class Parser {
     p_.lists.insert(p_.lists.end(), items.begin(), items.end());
     return ref;
   }
+  // Each use is a constant of its own, except for names (intern).
   std::uint32_t constant(Value value) {
     p_.constants.push_back(value);
     return static_cast<std::uint32_t>(p_.constants.size() - 1);

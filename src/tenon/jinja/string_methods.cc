@@ -211,6 +211,7 @@ class StringMethod {
     rt_.step();
     rt_.append(list, part(begin, end));
   }
+  // Searches are linear in all: each one begins behind the separator before it.
   void split_at(Value& list, std::string_view separator, std::int64_t most) {
     std::size_t begin = 0;
     for (; most > 0; --most) {

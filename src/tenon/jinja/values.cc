@@ -81,6 +81,7 @@ Value Values::import_quoted(std::string_view text) {
   return end_text(mark);
 }
 
+// Python's bool(): empty, zero, None and undefined are false, everything else is true.
 bool Values::truth(const Value& value) {
   switch (value.tag) {
     case Tag::missing:

@@ -106,6 +106,7 @@ void Vm::say_values(Fault& fault, std::initializer_list<const Value*> values) co
 
 // --- frames
 
+// Missing slots are names that have no value yet.
 Frame* Vm::make_frame(std::uint32_t slots, Frame* outer) {
   auto* values = arena().array<Value>(slots);
   std::fill_n(values, slots, Value{});

@@ -13,8 +13,8 @@
 // the first prompt that does not begin with the one before it. word_gates() takes the words that
 // stand in the template's expressions, puts each into a message and compares the text that the
 // template itself writes with that for a word without meaning. Only text of the template is
-// compared, since data differ anyway. Both are for an operator (tenon inspect), so they have a time
-// limit and not a tight budget.
+// compared, since data differ anyway. Both are for an operator (tenon inspect) and may take longer
+// than the probes of capabilities.cc; word_gates() stops after kMostTime.
 namespace tenon::prompt {
 namespace {
 
