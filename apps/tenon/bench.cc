@@ -47,26 +47,26 @@ using Clock = std::chrono::steady_clock;
 
 struct BenchOptions {
   AskOptions ask;
-  std::string url;
-  std::vector<std::string> sets;
-  std::string way = "both";     // free (unconstrained), held (constrained), both
-  std::string choice = "auto";  // auto, required, named
-  bool constrained = false;
+  std::string url;                // of a running server; "": a model in this process
+  std::vector<std::string> sets;  // files of rows; "-" is stdin
+  std::string way = "both";       // free (unconstrained), held (constrained), both
+  std::string choice = "auto";    // auto, required, named
+  bool constrained = false;       // of --constrained, or of `way`
   bool unconstrained = false;
-  std::int64_t limit = 0;
+  std::int64_t limit = 0;  // most requests; 0: all
   std::int64_t seed = -1;  // negative: the requests are taken evenly
   std::int64_t max_tokens = 512;
   std::int64_t timeout_s = 600;  // for one answer
   std::int64_t at_once = 1;      // requests
-  std::int64_t failures = 0;
-  std::string json;
+  std::int64_t failures = 0;     // wrong answers of each way that are shown
+  std::string json;              // file for the figures; "-" is stdout, "": none
 };
 
 // ---- which requests
 
 struct Place {
-  std::size_t set;
-  std::size_t row;
+  std::size_t set;  // index in the sets
+  std::size_t row;  // index in its set
 };
 
 // `count` of the numbers below `of`, in order. The same seed draws the same numbers everywhere:
@@ -139,6 +139,7 @@ OrComplaint<std::vector<bench::Set>> read_sets(const BenchOptions& options) {
 
 // ---- the model
 
+// A running server is asked as an upstream with engine = "openai".
 OrComplaint<config::ModelConfig> model_config(const BenchOptions& options) {
   if (options.url.empty()) {
     return single_model(options.ask, "what it answers is its parts' to decide: name one of these");
@@ -235,7 +236,7 @@ class Progress {
 struct Answered {
   bench::Given given;
   bench::Verdict verdict;
-  std::chrono::nanoseconds time{0};
+  std::chrono::nanoseconds time{0};  // from the request to the last event
 };
 
 // Fails if the engine fails; a request that is refused counts as answered, and wrong.

@@ -58,7 +58,7 @@ std::optional<double> rate(std::uint64_t tokens, nanoseconds time) {
 struct Column {
   std::string_view title;
   std::string (*cell)(const Tally& tally);
-  bool is_baseline = false;
+  bool is_baseline = false;  // stands in brackets behind the figure before it
 };
 
 const Column kColumns[] = {
@@ -277,6 +277,8 @@ std::string described(const Given& given) {
   return out + (given.is_cut ? " [cut]" : "");
 }
 
+// Head, sets, a table for each way, the meaning of the brackets, speed and notes, and at the end
+// the answers that were wrong.
 std::string table(const Report& report) {
   std::string out = report.model + " (" + report.engine +
                     (report.format.empty() ? "" : ", " + report.format) + "), temperature 0, " +

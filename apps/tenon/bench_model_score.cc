@@ -163,6 +163,7 @@ bool is_digit(char32_t code_point) {
   return code_point >= U'0' && code_point <= U'9';
 }
 
+// Whether it is a letter of a script with upper and lower case, in a folded text.
 bool is_cased(char32_t code_point) {
   static const std::shared_ptr<const regex::CodePointSet> kCased = regex::characters_with("LC");
   return code_point >= 0x80 ? kCased->contains(code_point)
@@ -247,6 +248,7 @@ Verdict judge(const Row& row, const Given& given) {
   Verdict verdict;
   if (!given.refusal.empty()) return verdict;
   const Wanted& wanted = row.wanted;
+  // Arguments that are not JSON become null, which equals no wanted call.
   std::vector<Made> made;
   for (const ToolCall& call : given.calls) {
     auto arguments = json::parse(call.arguments);

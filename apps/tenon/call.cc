@@ -21,9 +21,9 @@ namespace {
 
 struct CallOptions {
   AskOptions ask;
-  std::string url;
+  std::string url;  // of a running server; "": a model in this process
   bool json = false;
-  bool trace = false;
+  bool trace = false;  // see trace_view.h
   std::string question;
 };
 

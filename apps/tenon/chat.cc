@@ -102,13 +102,13 @@ class Printer {
 
 struct ChatOptions {
   AskOptions ask;
-  std::string mcp;
-  bool yes = false;
-  std::int64_t max_rounds = 20;
-  std::int64_t tool_timeout_s = 60;
-  bool remembers = false;
-  bool resources = false;
-  bool trace = false;
+  std::string mcp;                   // JSON file of mcpServers; "": no servers
+  bool yes = false;                  // runs tools without asking
+  std::int64_t max_rounds = 20;      // answers of the model to one question
+  std::int64_t tool_timeout_s = 60;  // for one run of a tool
+  bool remembers = false;            // a repeated call gets the result from before
+  bool resources = false;            // the model may list and read what servers offer
+  bool trace = false;                // see trace_view.h
 };
 
 /// The tools, and the servers that some of them belong to.
@@ -415,6 +415,7 @@ OrComplaint<Tools> make_tools(const ChatOptions& options, const config::ToolsFil
     config::ServerOptions user{.on_server = [&tools](std::shared_ptr<chat::McpServer> server) {
       tools.servers.push_back(std::move(server));
     }};
+    // A server may ask the user only where there is one.
     user.asks_user = isatty(STDIN_FILENO) == 1;
     const auto notes = config::add_servers(options.mcp, *tools.box, /*must_answer=*/true, user);
     if (!notes) return complaint(notes.error());

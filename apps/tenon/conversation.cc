@@ -67,6 +67,7 @@ OrComplaint<config::Config> read_config(const AskOptions& options) {
   return *std::move(read);
 }
 
+// The recursive model that the options choose; no value for a single model.
 std::optional<rlm::RecursiveOptions> recursive_one(const AskOptions& options,
                                                    const config::Config& all) {
   if (options.config.empty()) return std::nullopt;

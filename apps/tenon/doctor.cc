@@ -23,9 +23,9 @@ namespace tenon::app {
 namespace {
 
 struct DoctorOptions {
-  std::string config;
+  std::string config;  // "": one model, that of `model`
   std::string model;
-  bool json = false;
+  bool json = false;  // a line for each model
 };
 
 // The servers of a pool, and why each is not there.

@@ -23,8 +23,8 @@ namespace fs = std::filesystem;
 struct ExportOptions {
   std::string model_dir;
   std::string out_dir;
-  std::string model_id;
-  std::string format;
+  std::string model_id;  // "": the folder's name is the model's
+  std::string format;    // "": it is detected
 };
 
 constexpr std::string_view kConfig = "genai_config.json";

@@ -111,6 +111,7 @@ OrComplaint<std::shared_ptr<FileQuestions>> FileQuestions::open(
   return questions;
 }
 
+// Called by the thread of the run. Only one question is under way, so watch_ is its own.
 void FileQuestions::tell(const json::Object& event) {
   const std::string step = step_of(event);
   const std::lock_guard lock(mutex_);
@@ -118,6 +119,8 @@ void FileQuestions::tell(const json::Object& event) {
   watch_->tell(static_cast<double>(++steps_), step);
 }
 
+// The files become system messages, which a recursive model takes as its context, and not as text
+// for the root model.
 Expected<json::Object> FileQuestions::answer(const json::Object& line,
                                              const mcp::CallWatch& watch) {
   const std::string* const question = line.find("question")->if_string();

@@ -21,9 +21,9 @@ namespace {
 struct FormatsOptions {
   bool json = false;
   std::string name;
-  std::string to = "gbnf";
-  std::string part;
-  std::string file;
+  std::string to = "gbnf";  // language of the grammar
+  std::string part;         // print this part alone; "": all
+  std::string file;         // for `import`
 };
 
 int print_table() {

@@ -21,9 +21,9 @@ namespace {
 struct GrammarOptions {
   bool batch = false;
   bool json = false;
-  std::string to = "gbnf";
-  std::string tools_file;
-  std::string format;
+  std::string to = "gbnf";  // the language
+  std::string tools_file;   // "": FILE is a schema or a grammar
+  std::string format;       // of the calls, with tools_file
   std::string tool_choice = "required";
   RulesOptions rules{.file = "-"};
 };

@@ -27,8 +27,8 @@ namespace {
 struct InspectOptions {
   bool batch = false;
   bool json = false;
-  bool propose = false;
-  std::string path;
+  bool propose = false;  // print a definition of the format
+  std::string path;      // "": the bundled model
 };
 
 // What was found about a template: its format, and what rendering with it shows. `declared` is the

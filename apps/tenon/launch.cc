@@ -36,9 +36,9 @@ constexpr std::uint64_t kUnknownContext = 32'768;
 struct LaunchOptions {
   std::string agent;
   std::string url = "http://127.0.0.1:8080";
-  std::string model;
-  bool print = false;
-  std::vector<std::string> arguments;
+  std::string model;                   // "": the server's only one
+  bool print = false;                  // do not start the agent, print how
+  std::vector<std::string> arguments;  // of the agent itself
 };
 
 std::string names_of(const json::Array& models) {
@@ -62,6 +62,8 @@ bool is_called(const json::Value& model, const std::string& name) {
   });
 }
 
+// Asks the server for its models. With several, one must be named; what is wrong is told with what
+// the user can do about it.
 OrComplaint<Served> served_by(const LaunchOptions& options) {
   const std::string server(server_of(options.url));
   auto client = http::Client::create();
@@ -122,6 +124,7 @@ std::string shell_word(const std::string& word) {
   return out + "'";
 }
 
+// Lines that a shell takes: `unset`, `export`, and the command.
 void print(const AgentRow& agent, const Launch& launch) {
   for (const std::string_view name : agent.unset) std::cout << "unset " << name << "\n";
   for (const auto& [name, value] : launch.environment) {

@@ -28,10 +28,10 @@ namespace {
 
 struct MaskOptions {
   bool batch = false;
-  std::string vocab;
-  std::optional<vocab::TokenId> end;
+  std::string vocab;                  // GGUF file or tokenizer.json
+  std::optional<vocab::TokenId> end;  // ends a text, besides the file's own
   std::string property_order = "any";
-  bool lenient = false;
+  bool lenient = false;  // leave out what cannot be enforced
   RulesOptions rules;
 };
 

@@ -34,16 +34,16 @@ using Clock = std::chrono::steady_clock;
 using json::Object;
 
 struct ServersOptions {
-  std::string file;
-  std::string name;
-  std::string tool;
-  std::string arguments;
-  std::string answers;
-  std::string scope;
+  std::string file;       // of mcpServers
+  std::string name;       // of the server in the file
+  std::string tool;       // for `call`
+  std::string arguments;  // for `call`: an object of JSON; "": {}
+  std::string answers;    // to what the server asks, as an object of JSON; "": the user is asked
+  std::string scope;      // of OAuth, besides what is needed
   bool json = false;
   bool logs_in = false;
   bool no_browser = false;
-  std::int64_t timeout_s = 300;
+  std::int64_t timeout_s = 300;  // for all of it, a login included
 };
 
 OrComplaint<mcp::ServerConfig> server_named(const ServersOptions& options) {
@@ -130,7 +130,7 @@ class Visit {
 
   const ServersOptions& options_;
   const bool logs_in_;
-  const Clock::time_point limits_;
+  const Clock::time_point limits_;  // when all of it must be done
   const Interruption interruption_;
   mcp::ServerConfig server_;
   bool has_logged_in_ = false;
@@ -198,6 +198,7 @@ int run_tools(const ServersOptions& options) {
   const auto tools = visit.tools();
   if (!tools) return complain(tools.error());
   for (const mcp::Tool& tool : *tools) {
+    // The file may leave tools out (allowed and denied names), as the server and `tenon chat` do.
     if (!visit.server().has_tool(tool.name)) continue;
     if (options.json) {
       std::cout << json::to_string(Object{{"name", tool.name},

@@ -118,6 +118,7 @@ std::string zsh_arguments(const OutlinedCommand& command) {
   return out + " " + shell_quoted("1:command:(" + joined(names, " ") + ")") + " '*:file:_files'";
 }
 
+// The file serves both ways of loading: as a file of $fpath named _tenon, and sourced.
 std::string zsh_script(const OutlinedCommand& command) {
   std::string described;
   std::string cases;
@@ -217,6 +218,8 @@ std::string synopsis_of(const OutlinedCommand& command, const std::string& name)
   return line + (command.commands.empty() ? "" : " \\fIcommand\\fR") + "\n";
 }
 
+// One paragraph (.TP) for each option: its names in bold, its value in italics, the description
+// below.
 std::string options_of(const OutlinedCommand& command) {
   std::string out;
   for (const OutlinedOption& option : command.options) {

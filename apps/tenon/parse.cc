@@ -16,10 +16,10 @@ namespace {
 struct ParseOptions {
   bool batch = false;
   bool events = false;
-  std::string format;
+  std::string format;  // its name; else `template_file` says it
   std::string template_file;
   std::string tools_file;
-  std::string text_file = "-";
+  std::string text_file = "-";  // "-": stdin
 };
 
 Expected<json::Object> parse_request_of(const ParseOptions& options) {

@@ -19,7 +19,7 @@ namespace {
 
 struct PullOptions {
   std::string name;
-  std::string revision;
+  std::string revision;  // a branch, tag or commit; "": that of the name, or main
   bool json = false;
 };
 

@@ -21,12 +21,12 @@ namespace {
 
 struct RenderOptions {
   bool batch = false;
-  bool spans = false;
-  bool shape = false;
+  bool spans = false;  // show where the bytes come from
+  bool shape = false;  // rewrite what the template cannot express
   std::string template_file;
   std::string model;
   std::string tools_file;
-  std::string messages_file = "-";
+  std::string messages_file = "-";  // "-": stdin
 };
 
 batch::RenderBatchOptions batch_options(bool spans, std::string template_name = {}) {
@@ -54,6 +54,7 @@ std::string hint(const std::string& error, const config::ModelTemplate& chat_tem
   return "";
 }
 
+// The line's own tokens go before those that the model's files name.
 void add_template(const config::ModelTemplate& chat_template, json::Object& request) {
   request.set("template", chat_template.source);
   const std::pair<const char*, const std::string*> tokens[] = {

@@ -41,17 +41,17 @@ constexpr std::size_t kMaxBytes = record::kMaxFileBytes + (std::size_t{1} << 20)
 
 struct ReplayOptions {
   std::string file;
-  bool expect = false;
-  bool events = false;
-  bool has_model = false;
+  bool expect = false;     // compare with the recording
+  bool events = false;     // only print the recorded events
+  bool has_model = false;  // --model or --config was given
   AskOptions ask;
-  std::uint64_t fork = 0;
-  std::string with;
-  std::string record;
+  std::uint64_t fork = 0;  // tokens that are the recorded ones
+  std::string with;        // JSON object whose members replace those of the request
+  std::string record;      // folder for a recording of the new answer; "": none
 };
 
 struct Replayed {
-  std::string answer;
+  std::string answer;  // as a client gets it
   std::int64_t status = 0;
   std::vector<json::Value> events;  // as a recording has them
 };
@@ -186,6 +186,8 @@ std::string first_difference(const std::string& was, const std::string& is) {
   return "line " + std::to_string(same + 1) + " differs (- recorded, + now):\n" + out;
 }
 
+// Prints what differs, at first what the client got, then the events, which say whether the model
+// or only the encoder differs.
 int compare(const ReplayOptions& options, const record::Read& read, const Replayed& replayed) {
   const std::string events =
       record::difference(record::event_lines(read.events), record::event_lines(replayed.events));

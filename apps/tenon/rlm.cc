@@ -32,11 +32,11 @@ namespace {
 
 struct RlmOptions {
   std::vector<std::string> questions;
-  std::vector<std::string> context;
-  std::string json_context;
-  bool names_files = false;
+  std::vector<std::string> context;  // files; "-" is stdin
+  std::string json_context;          // file with a JSON value; instead of `context`
+  bool names_files = false;          // the context is a dict from each file's name to its text
   RecursiveChoice choice;
-  std::string trace;
+  std::string trace;  // file for the events; "": none
   bool json = false;
   bool quiet = false;
   std::optional<std::int64_t> max_iterations;

@@ -17,14 +17,14 @@ namespace tenon::app {
 namespace {
 
 struct SandboxOptions {
-  std::string tier;
-  std::string python;
-  bool unsafe_local = false;
+  std::string tier;           // only this one; "": the best that works
+  std::string python;         // the interpreter; "": one is found
+  bool unsafe_local = false;  // without a sandbox where none works
   bool json = false;
   std::vector<std::string> files;
-  double wall_s = 30;
-  std::uint64_t memory_mib = 1024;
-  std::int64_t cpu_s = 3600;
+  double wall_s = 30;               // for each file
+  std::uint64_t memory_mib = 1024;  // of address space
+  std::int64_t cpu_s = 3600;        // of CPU time
 };
 
 // Code in a file has no model to ask.
@@ -77,6 +77,7 @@ json::Object report_of(const Expected<rlm::CellResult>& cell) {
           {"is_timed_out", cell->is_timed_out}};
 }
 
+// Output and errors go where the code wrote them; what was cut is told as the model is told of it.
 void print_sandbox(const Expected<rlm::CellResult>& cell) {
   if (!cell) {
     complain({kNegative, cell.error().message});

@@ -21,7 +21,7 @@ struct ValidateOptions {
   bool json = false;
   SchemaOptions schema;
   std::string schema_file;
-  std::string instance_file = "-";
+  std::string instance_file = "-";  // "-": stdin
 };
 
 OrComplaint<std::vector<schema::Violation>> violations_of(const ValidateOptions& options) {

@@ -11,7 +11,7 @@ namespace {
 
 struct WorkerOptions {
   std::string listen = "127.0.0.1:50052";
-  int threads = 0;
+  int threads = 0;  // 0: one for each core
 };
 
 int run_worker(const WorkerOptions& options) {

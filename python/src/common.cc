@@ -89,6 +89,7 @@ void raise_type(const char* wanted, nb::handle value) {
               value.is_none() ? "None" : Py_TYPE(value.ptr())->tp_name);
 }
 
+// An error of a newer library, whose code is unknown, is a plain Error.
 PyObject* error_class(tenon_code code) {
   const bool is_known = code >= TENON_INVALID && code <= TENON_INTERNAL;
   // Kept by its module.

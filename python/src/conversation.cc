@@ -182,6 +182,7 @@ class Asking {
     }
     return nb::none();
   }
+  // All events so far, and whether there will be no more; for event loops, which must not wait.
   [[nodiscard]] nb::tuple take() {
     auto [events, is_ended] = events_.take();
     nb::list list;

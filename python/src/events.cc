@@ -27,7 +27,7 @@ struct Member {
 
 struct Kind {
   const char* name;
-  const char* full_name;
+  const char* full_name;  // with the module, as pickle needs it
   std::array<Member, 3> members;
   PyObject* (*last)() = nullptr;  // makes the last member if it is not given
 

@@ -13,6 +13,7 @@ struct StreamParser {
 // Shorter texts are read in less time than releasing the GIL takes.
 constexpr std::size_t kLongText = 4096;
 
+// Most events share the argument's str (events_of), so no second one is made for a piece.
 nb::list feed(StreamParser& self, Text text, bool is_control) {
   const Turn::Taken taken = self.turn.take();
   const tenon_event* events = nullptr;

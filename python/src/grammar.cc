@@ -262,6 +262,7 @@ void fill_masks(tenon_mask_pool* pool, nb::handle matchers, nb::handle masks, nb
   std::vector<tenon_matcher*> handles;
   handles.reserve(all.size());
   for (const Matcher* const matcher : all) handles.push_back(matcher->get());
+  // The C function frees none of these; exception_of() does, for each that is set.
   std::vector<tenon_error*> errors(all.size(), nullptr);
   check(without_gil(true, [&] {
     return tenon_mask_pool_fill_masks(pool, handles.data(), handles.size(), words.all().data(),
@@ -302,6 +303,7 @@ nb::list ids_from(Matcher& self, std::size_t most, Function function) {
   return list_of(ids.data(), count);
 }
 
+// The compilation runs without the GIL; the text of the request is kept by the argument.
 Grammar compiled(nb::handle vocab, const Json& request) {
   auto* const handle = the<Vocab>(vocab).handle.get();
   return {made<tenon_grammar>([&](tenon_grammar** grammar) {

@@ -37,6 +37,7 @@ class Call {
     const nb::gil_scoped_release released;
     call.reset();
   }
+  // A copy of the pointer, so that close() in another thread does not free the call meanwhile.
   void cancel() {
     std::shared_ptr<tenon_call> call = call_;
     const nb::gil_scoped_release released;

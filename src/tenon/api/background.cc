@@ -44,6 +44,7 @@ Value last_response(std::string_view event) {
 
 }  // namespace
 
+// The first event of a stream is `response.created`, with the response as it begins.
 json::Object response_begun_in(std::string_view events) {
   Value data = data_of(events);
   Value* response = data.if_object() == nullptr ? nullptr : data.find("response");
@@ -140,6 +141,7 @@ void BackgroundRun::respond(http::Response response) {
   end(std::move(failed), /*is_stored=*/false);
 }
 
+// The followers' streams begin when they come, each with its own headers.
 void BackgroundRun::begin_stream(std::string, std::vector<http::Header>) {}
 
 // Splits what the answer has written into events: several may come at once.

@@ -106,6 +106,7 @@ const ClientTool* found(std::span<const ClientTool> tools, const auto& fits) {
 
 }  // namespace
 
+// "bash_20250124" is "bash_" and digits; "bash_code_execution_20250522" is not.
 const ClientTool* client_tool_of_messages(std::string_view type) {
   return found(kOfMessages, [&](const ClientTool& tool) {
     const bool begins = type.starts_with(tool.type) && type.size() > tool.type.size();

@@ -46,6 +46,8 @@ bool FieldReader::refuse(std::string_view param, std::string_view why) {
               std::string(param) + " is not supported: " + std::string(why));
 }
 
+// The list is bounded, since a request may have a million unknown members; further ones are left
+// out unsaid.
 bool FieldReader::leave_out(std::string_view path, std::string_view why) {
   if (refuses_unknown_) return refuse(path, why);
   if (left_out_.size() < kMaxLeftOut) {
@@ -102,6 +104,7 @@ std::string_view FieldReader::required_word(const Value& object, std::string_vie
   return *found->if_string();
 }
 
+// Null counts as absent, so a member with null is not unknown.
 bool FieldReader::only(const Value& object, std::string_view path,
                        std::initializer_list<std::string_view> names) {
   for (const json::Member& member : *object.if_object()) {

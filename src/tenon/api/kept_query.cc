@@ -25,8 +25,8 @@ ApiError wrong_query(ErrorCode code, std::string_view param, std::string message
 // What the query says about the page. As at OpenAI, the newest items come first unless `order=asc`.
 struct Page {
   std::size_t limit = kItems;
-  bool is_ascending = false;
-  std::string after;
+  bool is_ascending = false;  // the oldest first
+  std::string after;          // id of the item before the page; "": it begins the list
 };
 
 Result<Page, ApiError> page_of(const std::vector<QueryField>& fields) {

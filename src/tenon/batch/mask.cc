@@ -174,6 +174,8 @@ Expected<json::Object> MaskBatch::answer(const json::Object& request) {
   const auto walks = walks_of(request);
   if (!walks) return Unexpected(walks.error());
 
+  // From here on times are measured. The grammar is made without a cache, so each line pays for its
+  // own.
   const double begun = cpu_us();
   auto rules = rules_of(request);
   if (!rules) return Unexpected(rules.error());
@@ -186,6 +188,7 @@ Expected<json::Object> MaskBatch::answer(const json::Object& request) {
   if (!grammar) return Unexpected(grammar.error());
   const double compile_us = us_since(begun);
   const double compiled = cpu_us();
+  // The first mask is timed apart, with a matcher of its own: it fills the caches of the grammar.
   std::vector<std::uint32_t> mask(grammar::mask_words(index_->vocab().size()));
   if (const Status filled = grammar::Matcher(*grammar).fill_mask(mask); !filled) {
     return Unexpected(filled.error());
@@ -225,6 +228,7 @@ Expected<json::Object> MaskBatch::answer(const json::Object& request) {
     if (!accepted) verdict["at"] = at;
     verdicts.emplace_back(std::move(verdict));
   }
+  // The other way round: tokens are chosen from the masks until the text ends or is long enough.
   json::Array walked;
   for (const Walk& walk : *walks) {
     grammar::Matcher matcher(*grammar);

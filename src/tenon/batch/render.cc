@@ -196,6 +196,7 @@ Expected<prompt::Prompt> render_prompt(const json::Object& request, Compiler& co
   if (!shape) return Unexpected(shape.error());
   const Expected<bool> cleans = flag(request, "clean_up", false);
   if (!cleans) return Unexpected(cleans.error());
+  // As the server does: shaping needs what the template can express, which ChatTemplate finds out.
   if (request.contains("messages") && *shape) {
     Expected<json::Object> context = chat_context(request);
     if (!context) return Unexpected(context.error());

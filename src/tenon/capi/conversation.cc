@@ -50,6 +50,8 @@ struct tenon_toolbox {
 struct tenon_conversation {
   tenon_conversation(std::shared_ptr<tenon::config::Instance> of, tenon::chat::Conversation begun)
       : instance(std::move(of)), talk(std::move(begun)) {}
+  // A branch has a lock and a cancellation of its own; the messages are shared
+  // (chat::Conversation).
   tenon_conversation(const tenon_conversation& other)
       : instance(other.instance), talk(other.talk), made(other.made) {}
   tenon_conversation& operator=(const tenon_conversation&) = delete;
@@ -104,7 +106,7 @@ std::chrono::milliseconds milliseconds_of(double seconds) {
 // ---- questions
 
 struct Begun {
-  std::shared_ptr<chat::Responder> responder;
+  std::shared_ptr<chat::Responder> responder;  // the model, by name
   chat::Conversation::Options options;
 };
 
@@ -330,9 +332,9 @@ chat::Report report_of(Result<chat::ConversationTurn, chat::Refusal> turn) {
 }
 
 struct Asking {
-  tenon_toolbox* tools;
-  tenon_text limits;
-  tenon_event_fn on_event;
+  tenon_toolbox* tools;     // null: the caller runs all calls
+  tenon_text limits;        // JSON, see limits_in()
+  tenon_event_fn on_event;  // may be null
   void* user;
 };
 
@@ -369,6 +371,7 @@ Status ask(tenon_conversation& conversation, What what, const Asking& asking, te
   if (Status checked = check_choice(conversation.talk.request(), asking.tools); !checked) {
     return checked;
   }
+  // A new token for each question: a cancellation that came late must not end the next one.
   const CancelToken cancel;
   {
     const std::lock_guard lock(conversation.mutex);
@@ -377,6 +380,7 @@ Status ask(tenon_conversation& conversation, What what, const Asking& asking, te
   const auto on_event = [&](const message::ChatEvent& event) {
     if (asking.on_event == nullptr) return;
     tenon_event told = event_of(event);
+    // The event views this text, which lives until the callback has returned.
     std::string text;
     if (const auto* const finish = std::get_if<message::Finish>(&event)) {
       text = finish_text(*finish);
@@ -385,6 +389,8 @@ Status ask(tenon_conversation& conversation, What what, const Asking& asking, te
     if (asking.on_event(asking.user, &told) != 0) cancel.cancel();
   };
   chat::Report report;
+  // With a toolbox there are several rounds, and the limits are for all of them; without one there
+  // is a single turn, whose calls the caller runs.
   if (asking.tools != nullptr) {
     report = chat::converse(conversation.talk, std::move(what), asking.tools->tools,
                             {.on_event = on_event,
@@ -422,6 +428,7 @@ Status ask(tenon_conversation& conversation, What what, const Asking& asking, te
 Expected<message::Tool> tool_in(tenon_text text) {
   auto tool = json_in(text, "tool");
   if (!tool) return Unexpected(std::move(tool.error()));
+  // The function alone.
   if (tool->find("name") != nullptr && tool->find("type") == nullptr) {
     tool = json::Object{{"type", "function"}, {"function", std::move(*tool)}};
   }
@@ -623,6 +630,7 @@ tenon_error* tenon_toolbox_add_mcp(tenon_toolbox* toolbox, tenon_text text, teno
     auto servers = tenon::mcp::read_servers(*config);
     if (!servers) return tenon::invalid("servers: " + servers.error().message);
     for (tenon::mcp::ServerConfig& server : *servers) {
+      // A server that is a program runs in the caller's folder, unless its entry names one.
       if (server.folder.empty()) server.folder = capi::view(folder);
       toolbox->tools.add(chat::mcp_source(
           std::move(server), {.version = TENON_VERSION, .tokens = tenon::config::tokens_file()}));

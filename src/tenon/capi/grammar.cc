@@ -17,7 +17,7 @@ namespace {
 
 struct CallsRequest {
   message::ChatRequest chat;
-  std::string prompt_tail;
+  std::string prompt_tail;  // the end of the prompt, which shows an open section
 };
 
 // Reads fields of a Chat Completions request, and two others: `prompt_tail`, and one of `tenon`'s.

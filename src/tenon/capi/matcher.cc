@@ -47,6 +47,7 @@ template <class Result, class Question>
 Result asked(tenon_matcher* matcher, Result ended, Result unknown, Question question) noexcept {
   if (matcher == nullptr) return unknown;
   if (!matcher->error.empty()) matcher->error.clear();
+  // Nothing can follow an end token, so the matcher is not asked.
   if (matcher->matcher.is_finished()) return ended;
   try {
     const Result result = question(matcher->matcher);
@@ -227,6 +228,7 @@ tenon_error* tenon_matcher_forced_tokens(tenon_matcher* matcher, int32_t* ids, s
   return capi::guarded({{matcher, "matcher"}, {ids, "ids"}, {count, "count"}}, [&]() -> Status {
     auto forced = matcher->matcher.forced_tokens(*matcher->tokenizer, capi::kMostForced);
     if (!forced) return Unexpected(forced.error());
+    // Both bounds: what the caller has room for, and what tenon.h promises.
     forced->resize(std::min({forced->size(), capacity, capi::kMostTokens}));
     return capi::write_ids(*forced, ids, capacity, count);
   });
@@ -281,6 +283,7 @@ tenon_error* tenon_mask_pool_fill_masks(tenon_mask_pool* pool, tenon_matcher* co
     const std::lock_guard lock(pool->mutex);
     const Status taken = pool->take({matchers, count}, {masks, mask_rows * words}, mask_rows, rows);
     if (!taken) return taken;
+    // Several threads of the pool and this one; no two of them use the same matcher.
     pool->pool.fill_masks(pool->rows);
     Status first;
     for (std::size_t i = 0; i < count; ++i) {

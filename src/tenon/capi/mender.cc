@@ -13,8 +13,8 @@
 struct tenon_mender {
   std::unique_ptr<const tenon::json::Value> schema;  // the mender views it
   tenon::repair::ArgumentRepairer mender;
-  std::string repaired;
-  std::string tail;  // of `repaired`: an unfinished character, for the next call
+  std::string repaired;  // the last call's; the caller has a view of it
+  std::string tail;      // of `repaired`: an unfinished character, for the next call
   bool is_finished = false;
 };
 

@@ -67,7 +67,7 @@ Status take_tools(const json::Object& members, ParseOptions& options) {
 
 struct Asked {
   ParseOptions parse;
-  bool fallbacks = true;
+  bool fallbacks = true;  // calls in forms of other formats are read, too
 };
 
 // The options of a parser, by the names of tenon.h. A member that is there and empty counts as

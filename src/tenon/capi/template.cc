@@ -15,6 +15,7 @@
 #include "tenon/prompt/capabilities.h"
 #include "tenon/prompt/prompt.h"
 
+// The spans are kept in the form of C, since a caller gets a pointer into them.
 struct tenon_prompt {
   tenon::prompt::Prompt prompt;
   std::vector<tenon_span> spans;

@@ -225,6 +225,8 @@ tenon_error* tenon_vocab_load(tenon_text path, tenon_vocab** vocab) {
     if (!file) return Unexpected(file.error());
     auto tokenizer = vocab::load_tokenizer(*file);
     if (!tokenizer) return Unexpected(tokenizer.error());
+    // A GGUF file says by itself which tokens end a turn; beside a tokenizer.json the model's
+    // folder does.
     const bool is_gguf = file->extension() == ".gguf";
     auto ends = is_gguf ? std::vector<vocab::TokenId>()
                         : tenon::config::declared_ends(file->parent_path().string());
@@ -293,6 +295,7 @@ tenon_error* tenon_vocab_with_ends(const tenon_vocab* vocab, const int32_t* ends
   // The new vocabulary has a cache of its own; the tokenizer is shared.
   return capi::guarded({{vocab, "vocab"}, {with_ends, "with_ends"}}, [&]() -> Status {
     if (ends == nullptr && end_count > 0) return Unexpected(capi::null_array("ends"));
+    // The ends add up: those of the tokenizer, of earlier calls, and these.
     const auto known = vocab->vocabulary->tokens().ends();
     std::vector<vocab::TokenId> all(known.begin(), known.end());
     for (const vocab::TokenId id : std::span(ends, end_count)) {

@@ -42,8 +42,8 @@ struct Key {
   std::variant<std::string Table::*, std::int64_t Table::*, bool Table::*, double Table::*,
                std::vector<std::string> Table::*>
       member;
-  Range range = {};  // for a number
-  bool is_file = false;
+  Range range = {};      // for a number
+  bool is_file = false;  // a path, which is relative to the file of the configuration
   std::span<const std::string_view> engines = {};                       // empty: all
   std::shared_ptr<const format::Format> Table::* definition = nullptr;  // if it may be a table
   std::span<const std::string_view> words = {};                         // for a string; empty: any
@@ -335,6 +335,7 @@ const Key<ModelConfig> kModelKeys[] = {
     {.name = "unsafe_local", .member = &ModelConfig::unsafe_local, .engines = kRecursive},
 };
 
+// `"a" or "b" or "c"`
 std::string listed(std::span<const std::string_view> words) {
   std::string list;
   for (const std::string_view word : words) {
@@ -455,6 +456,7 @@ Status Reader::read_value(const toml::Value& value, const Key<Table>& key, const
     out.*(*amount) = found;
   } else {
     const auto list = std::get<std::vector<std::string> Table::*>(key.member);
+    // `url = "http://a"` is short for `url = ["http://a"]`.
     if (key.may_be_one && value.if_string() != nullptr) {
       (out.*list).push_back(*value.if_string());
       return {};

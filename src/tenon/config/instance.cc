@@ -49,6 +49,7 @@ http::ServerOptions server_options(const ServerConfig& config) {
 }
 
 std::string base_url_of(const ServerConfig& config, std::uint16_t port) {
+  // An IPv6 address stands in brackets in a URL.
   const bool is_ipv6 = config.host.find(':') != std::string::npos;
   return (config.tls_key_file.empty() ? "http://" : "https://") +
          (is_ipv6 ? "[" + config.host + "]" : config.host) + ":" + std::to_string(port);

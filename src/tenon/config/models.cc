@@ -292,6 +292,8 @@ Expected<chat::ModelOptions> model_options(const ModelConfig& config,
   options.repair_rules = *std::move(rules);
   // The folder of the weights or of the tokenizer has the files by which a model says how it calls.
   const std::string folder = folder_of(config.path.empty() ? config.tokenizer : config.path);
+  // A definition in the configuration goes before the name of a format, and both before what the
+  // model's files say.
   options.own_format = config.definition;
   if (options.own_format == nullptr) {
     auto declared = declared_format(folder, config.tool_call_format);

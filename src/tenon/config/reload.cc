@@ -111,6 +111,7 @@ Expected<Reloader::Models> Reloader::changed_models(const Config& config) const 
   std::vector<std::string> changed;
   std::vector<std::string> come;
   std::vector<const ModelConfig*> wanted;
+  // A model that changed is in both lists: its old form goes, its new one comes.
   for (const ModelConfig& model : before) {
     const auto after = std::ranges::find(config.models, model.name, &ModelConfig::name);
     if (after != config.models.end() && *after == model) continue;
