@@ -16,6 +16,10 @@
 #include "tenon/config/tools.h"
 #include "tenon/http/client.h"
 
+// `tenon call`: one question, asked of a model in this process or of a running server. Both answers
+// are brought into one form (summary), a part of a Chat Completions answer, and printed in the same
+// way.
+
 namespace tenon::app {
 namespace {
 

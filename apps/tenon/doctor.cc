@@ -19,6 +19,9 @@
 #include "tenon/json/value.h"
 #include "tenon/rlm/sandbox.h"
 
+// `tenon doctor`: each model of a configuration is loaded, or its upstream connected to, and told
+// with what its engine can do. What fails is told, too, and the next model is tried.
+
 namespace tenon::app {
 namespace {
 

@@ -15,6 +15,9 @@
 #include "tenon/format/model_files.h"
 #include "tenon/json/value.h"
 
+// `tenon export`: a copy of a model's folder whose genai_config.json names the format of calls, so
+// that engines that read it need no detection.
+
 namespace tenon::app {
 namespace {
 

@@ -17,6 +17,9 @@
 #include "tenon/config/models.h"
 #include "tenon/message/event.h"
 
+// The tool ask_about_files of `tenon mcp`. An agent names files; OpenFolders reads them, if they
+// are in the folders that the user allowed, and FileQuestions asks a recursive model about them.
+
 namespace tenon::app {
 namespace fs = std::filesystem;
 namespace {

@@ -15,6 +15,9 @@
 #include "tenon/format/response_template.h"
 #include "tenon/json/value.h"
 
+// `tenon formats`: the list of formats, one format with an example of all that it writes (show),
+// and a definition made from a response_template of Hugging Face (import).
+
 namespace tenon::app {
 namespace {
 

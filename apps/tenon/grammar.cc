@@ -15,6 +15,9 @@
 #include "tenon/json/lines.h"
 #include "tenon/json/value.h"
 
+// `tenon grammar`: a schema, a grammar or the calls of tools, printed in the language of another
+// engine. The options become a line of `--batch`.
+
 namespace tenon::app {
 namespace {
 

@@ -21,6 +21,10 @@
 #include "tenon/prompt/habits.h"
 #include "tenon/prompt/propose.h"
 
+// `tenon inspect`: what a chat template can express, and which format it writes calls in. The
+// template is compiled as for a model that serves, which renders trial conversations; nothing else
+// of the model is read. --propose prints a definition of the format from what these trials show.
+
 namespace tenon::app {
 namespace {
 

@@ -23,6 +23,9 @@
 #include "tenon/vocab/tokenizer_file.h"
 #include "tenon/vocab/vocab.h"
 
+// `tenon mask`: loads a vocabulary, compiles a schema or a grammar, and lets the user type a text
+// piece by piece (MaskSession), or answers JSON lines (batch::MaskBatch).
+
 namespace tenon::app {
 namespace {
 

@@ -27,6 +27,10 @@
 #include "tenon/hub/settings.h"
 #include "tenon/json/value.h"
 
+// `tenon models`: looks for models in the four places where they may be (bundled, the hub's cache,
+// Ollama's store, the folder of scripts/real_models.py), then reads each file's template for its
+// format.
+
 namespace tenon::app {
 namespace {
 

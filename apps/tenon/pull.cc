@@ -14,6 +14,9 @@
 #include "tenon/hub/settings.h"
 #include "tenon/json/value.h"
 
+// `tenon pull`: fetches a model's files into the hub's own cache and prints the path of the first
+// one, so that a script can pass it on.
+
 namespace tenon::app {
 namespace {
 

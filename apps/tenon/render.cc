@@ -16,6 +16,9 @@
 #include "tenon/config/model_template.h"
 #include "tenon/json/value.h"
 
+// `tenon render`: the options become a line of `--batch` (template, messages, tools), whose answer
+// is printed as the prompt alone, in colours, or as JSON.
+
 namespace tenon::app {
 namespace {
 

@@ -13,6 +13,9 @@
 #include "tenon/json/value.h"
 #include "tenon/rlm/repl.h"
 
+// `tenon sandbox`: which sandbox works on this machine (check), and a file run in it as a model's
+// code would be (run). There is no model, so what the code asks of one gets an error text.
+
 namespace tenon::app {
 namespace {
 

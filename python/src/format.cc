@@ -1,5 +1,8 @@
 #include "common.h"
 
+// Formats, parsers of streams and menders of arguments in Python. A format is immutable; a parser
+// and a mender keep the state of one answer, and a second thread that uses one is refused (Turn).
+
 namespace tenon::python {
 namespace {
 

@@ -1,5 +1,8 @@
 #include "common.h"
 
+// Chat templates and the prompts that they make, in Python. Bytes and characters differ: the
+// library counts bytes of UTF-8, a str counts characters, so spans are converted.
+
 namespace tenon::python {
 namespace {
 

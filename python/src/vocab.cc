@@ -2,6 +2,10 @@
 
 #include "common.h"
 
+// Vocabularies and schemas in Python. Both are immutable and may be used by several threads at a
+// time; what takes long runs without the GIL. Ids come from any sequence of int, NumPy's arrays
+// too.
+
 namespace tenon::python {
 namespace {
 

@@ -12,6 +12,9 @@
 #include "tenon/format/json_filter.h"
 #include "tenon/http/sse.h"
 
+// What the encoders share: the member `tenon` of an answer (AnswerNote), log probabilities, usage,
+// arguments as an object for dialects that want one (call_input), and events of streams.
+
 namespace tenon::api {
 namespace {
 

@@ -4,6 +4,10 @@
 #include <span>
 #include <utility>
 
+// Tools that have a type and no schema in the request, because clients know them: a shell, an
+// editor, a patch. The tables give them the name, the description and the schema that a model
+// needs; the functions below turn calls of them into the items that the client expects, and back.
+
 namespace tenon::api {
 namespace {
 

@@ -6,6 +6,12 @@
 #include <string>
 #include <utility>
 
+// How a request is decoded
+//
+// As in chat_request.cc, with a table of fields. A request has several prompts, each with `best_of`
+// answers of which `n` are given back, so the number of runs is the product; finish() bounds it.
+// The prompts are continued and not answered: no template, no tools.
+
 namespace tenon::api {
 namespace {
 

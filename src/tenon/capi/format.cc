@@ -15,6 +15,9 @@
 #include "tenon/format/response_template.h"
 #include "tenon/json/value.h"
 
+// Formats by name, from a definition, from a response_template, or detected from what is known of a
+// model; and what a format writes. Events of parsers and conversations become tenon_event here.
+
 namespace tenon::capi {
 namespace {
 

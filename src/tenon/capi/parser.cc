@@ -16,6 +16,10 @@
 #include "tenon/message/event.h"
 #include "tenon/repair/rules.h"
 
+// A parser's handle has the StreamParser and the events of its last call in the form of C, which
+// are views of `said`. With a vocabulary it is fed by ids: the bytes, and whether a token is a
+// control token, are looked up.
+
 struct tenon_parser {
   tenon::format::StreamParser parser;
   std::shared_ptr<const tenon::capi::Vocabulary> vocabulary;  // null: none was given

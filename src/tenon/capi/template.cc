@@ -21,6 +21,10 @@ struct tenon_prompt {
   std::vector<tenon_span> spans;
 };
 
+// Templates and prompts. A template is compiled from its text, or loaded with what a model's files
+// say of its tokens. A request of tenon_template_render() is the context of the template, so it may
+// have any member; the few that are options of ours are taken out first.
+
 namespace tenon::capi {
 namespace {
 
