@@ -257,6 +257,7 @@ OrComplaint<Answered> ask(const Asked& one, const bench::Row& row, const CancelT
   return answered;
 }
 
+// The user's last text, to be shown beside a wrong answer.
 std::string question_of(const message::ChatRequest& request) {
   const auto last = std::find_if(
       request.messages.rbegin(), request.messages.rend(),

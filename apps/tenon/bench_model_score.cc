@@ -261,6 +261,8 @@ Verdict judge(const Row& row, const Given& given) {
            });
   };
   verdict.calls = !given.calls.empty() || given.has_broken_call;
+  // A call that is broken or cut is one that the model wanted to make, and not one that it has
+  // made.
   verdict.has_call = !given.calls.empty() && given.is_whole;
   verdict.is_json = verdict.calls && given.is_json;
   verdict.is_valid = verdict.calls && is_clean && given.is_whole &&
@@ -354,6 +356,7 @@ void Tally::add(const Row& row, const Given& given, const Verdict& verdict) {
       break;
     }
     case Wanted::Kind::any_call:
+      // Any call is right, so a random choice fails only by not calling.
       right.add(verdict.is_right, tools / (tools + 1), row.request.tools.empty() ? 0 : 1);
       break;
   }

@@ -362,7 +362,8 @@ class Chat {
     std::cerr << std::exchange(*trace_, "") << std::flush;
   }
 
-  // `identity` is more than the tool's name: which server it belongs to counts, too.
+  // `identity` says who runs the tool and how it is described, so "always" does not cover another
+  // tool that has the name later.
   bool is_allowed(const message::ToolCall& call, const std::string& identity) {
     if (options_.yes || allowed_.contains(identity)) return true;
     std::string word;

@@ -107,6 +107,7 @@ Interruption::Interruption(bool ends) : wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBL
   }
 }
 
+// The handlers of before come back first, so that none of ours runs on what is being destroyed.
 Interruption::~Interruption() {
   for (const auto& [signal, action] : before_) sigaction(signal, &action, nullptr);
   current = nullptr;

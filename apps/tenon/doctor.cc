@@ -86,6 +86,8 @@ json::Object report_of(const config::ModelConfig& config) {
         return report;
       }
     }
+    // The sandbox that works here and its Python are what a recursive model depends on besides its
+    // parts.
     const auto sandbox = rlm::Sandbox::open({.unsafe_local = config.unsafe_local});
     if (!sandbox) {
       report.set("error", sandbox.error().message);

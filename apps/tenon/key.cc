@@ -24,6 +24,8 @@ struct KeyOptions {
   bool json = false;
 };
 
+// A key that was made elsewhere, from stdin, so that it is in no list of processes or history of a
+// shell.
 OrComplaint<std::string> read_key() {
   auto key = config::read_input("-");
   if (!key) return complaint(kBadInput, key.error().message);

@@ -317,6 +317,7 @@ std::string key_of(const Value* id) {
 bool took_long_message(const mcp::ToolServer& server, const Value& message, Lines& out,
                        LongCalls& calls) {
   if (text_of_member(message, "method") == "notifications/cancelled") {
+    // A cancellation of a call that is over, or is not known, has no effect and no answer.
     calls.cancel(key_of(json::at_pointer(message, "/params/requestId")));
     return true;
   }
@@ -327,7 +328,7 @@ bool took_long_message(const mcp::ToolServer& server, const Value& message, Line
         server.answer(message, {.cancel = cancel, .notify = [&out](const Value& notification) {
                                   out.write(json::to_string(notification));
                                 }});
-    // The protocol forbids an answer to a request that was cancelled.
+    // The protocol wants no answer to a request that was cancelled.
     if (answer && !cancel.is_cancelled()) out.write(json::to_string(*answer));
   });
   if (!has_begun) out.write(too_many(message.find("id")));

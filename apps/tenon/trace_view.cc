@@ -279,6 +279,7 @@ class TraceSink final : public message::ChatSink {
             std::function<void(const AnswerTrace&)> tell)
       : trace_(request), sink_(std::move(sink)), tell_(std::move(tell)) {}
 
+  // Tokens and runs are told only to a sink that asks for them.
   bool watches() const override { return true; }
   void on_run(const message::RunBegin& run) override { trace_.run(run); }
   void on_made(const message::MadeToken& token) override { trace_.made(token, now()); }

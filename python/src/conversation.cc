@@ -49,6 +49,7 @@ struct Toolbox {
   Owned<tenon_toolbox, tenon_toolbox_free> handle;
 
   explicit Toolbox(tenon_toolbox* toolbox) : handle(toolbox) {}
+  // The handle first: a tool that runs still needs its function.
   ~Toolbox() {
     handle.close();
     for (PyObject* function : functions) Py_DECREF(function);
@@ -79,6 +80,7 @@ PyType_Slot toolbox_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse
                                {0, nullptr}};
 
 void run_tool(void* user, tenon_tool_call* call, tenon_text name, tenon_text arguments) {
+  // Called by a thread of the library, for each run of a tool.
   const nb::gil_scoped_acquire gil;
   try {
     // The destructor of ToolCall ends the call if Python drops it, also after an exception below.
@@ -229,6 +231,7 @@ class Asking {
                                                     &on_event, this, &turn)
                         : tenon_conversation_send(handle_.get(), what, tools_.get(), limits,
                                                   &on_event, this, &turn);
+    // Before the end is told: a reader takes the turn as soon as it hears of it.
     turn_.reset(turn);
     events_.end();
   }
@@ -244,6 +247,7 @@ class Asking {
   const bool is_submit_;
   const std::string what_;
   const std::string limits_;
+  // Kept here, too, so that close() in Python frees neither of them while the thread uses it.
   const std::shared_ptr<tenon_conversation> handle_;
   std::shared_ptr<tenon_toolbox> tools_;  // until thread_ has ended
   Mailbox<KeptEvent> events_;

@@ -68,6 +68,7 @@ class Words {
   [[nodiscard]] std::size_t size() const { return size_; }
 
  private:
+  // What DLPack may give: on the CPU, without gaps. Other arrays are refused and not copied.
   using Tensor = nb::ndarray<nb::c_contig, nb::device::cpu>;
 
   // Formats as the struct module writes them. "l" is 4 bytes on some systems; itemsize has been
@@ -242,6 +243,7 @@ void fill_masks(tenon_mask_pool* pool, nb::handle matchers, nb::handle masks, nb
     owners.push_back(nb::borrow(each));
   }
   const Words words(masks);
+  // The row of each matcher; without `rows` the first matcher has row 0, and so on.
   std::vector<std::size_t> places;
   if (rows.is_none()) {
     for (std::size_t i = 0; i < all.size(); ++i) places.push_back(i);
@@ -277,6 +279,7 @@ void fill_masks(tenon_mask_pool* pool, nb::handle matchers, nb::handle masks, nb
     if (!first.is_valid()) first = error;
   }
   if (!first.is_valid()) return;
+  // All errors by their index in `matchers`, so a caller can drop those and go on with the batch.
   first.attr("failed") = failed;
   PyErr_SetObject(nb::handle(first.type()).ptr(), first.ptr());
   nb::raise_python_error();

@@ -51,6 +51,7 @@ class Call {
   explicit Call(nb::object service) : service_(std::move(service)) {}
   ~Call() = default;
 
+  // The first pieces may come before this returns, so on_piece uses nothing that is set here.
   void begin(Text method, Text path, Text body, tenon_piece_fn on_piece) {
     const auto handle = nb::cast<Service&>(service_).handle.get();
     call_.reset(opened<tenon_call>([&](tenon_call** call) {
@@ -111,6 +112,7 @@ class WatchedCall : public Call {
   WatchedCall(nb::object service, Text method, Text path, Text body) : Call(std::move(service)) {
     begin(method, path, body, &on_piece);
   }
+  // Here and not in ~Call(): pieces_ is destroyed before it, and pieces may still come.
   ~WatchedCall() { close(); }
 
   [[nodiscard]] nb::tuple take() {

@@ -25,6 +25,7 @@ void CallRunner::hand_over(Task task, Call call) {
   post(is_large ? large_ : quick_, std::move(task), std::move(call));
 }
 
+// Refused at once where too many wait: a client that is told can go elsewhere.
 void CallRunner::post(Workers& workers, Task task, Call call) {
   if (workers.waiting() >= options_.max_waiting) return respond_error(call, overloaded());
   // std::function must be copyable, which a Call is not.

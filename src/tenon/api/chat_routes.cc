@@ -56,6 +56,8 @@ std::string text_of(const message::Continuation& prompt, const vocab::Tokenizer&
   return utf8::sanitized(bytes);
 }
 
+// Each candidate of each prompt is a choice of the answer; the encoder finds out which are given
+// back.
 void answer_completion(ServiceParts& parts, Call& call, chat::Model& model,
                        CompletionRequest& request) {
   if (!has_prompts(model, call)) return;

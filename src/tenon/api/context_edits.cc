@@ -10,7 +10,7 @@
 
 // What is taken out of a conversation that has become too long
 //
-// Two clients of this file: Anthropic's `context_management` (apply_edits), which empties old
+// This file serves two: Anthropic's `context_management` (apply_edits), which empties old
 // results of tools and old reasoning, and `truncation: auto` of Responses (drop_oldest), which
 // leaves whole messages out. Both keep calls and results together, because a template or an
 // upstream may refuse a result without its call. Counting the tokens of a prompt costs most here,

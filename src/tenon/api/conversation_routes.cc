@@ -19,7 +19,7 @@ ApiError not_here(std::string_view field) {
           .code = "unsupported_parameter"};
 }
 
-// Items get ids as if they were of a response, so that references find out what they are.
+// Items get ids like those of a response's input.
 Result<ConversationRequest, ApiError> conversation_in(const ServiceParts& parts, Call& call) {
   const std::string id = random_id("resp_");
   auto request = body_of(call).and_then([&](const json::Value& value) {
@@ -42,6 +42,7 @@ void get_conversation(ServiceParts& parts, Call& call) {
   respond_result(call, parts.conversations.get(call.key.name(), call.tail));
 }
 
+// Replaces the metadata, as OpenAI does; items have a route of their own.
 void update_conversation(ServiceParts& parts, Call& call) {
   auto request = conversation_in(parts, call);
   if (!request) return respond_error(call, request.error());

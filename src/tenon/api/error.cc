@@ -93,6 +93,7 @@ ApiError from_engine(const Error& error, const message::Denial& denial) {
   return failed;
 }
 
+// `retry-after` goes with the two statuses after which SDKs ask again by themselves.
 http::Response to_response(const ApiError& error, std::vector<http::Header> headers,
                            Dialect dialect) {
   const auto id = std::ranges::find(headers, "x-request-id", &http::Header::name);

@@ -21,8 +21,8 @@
 // openapi.json, which the build embeds, has what only a person can write: the paths, the schemas of
 // members and answers, the descriptions. Requests come from the decoders' own tables of fields
 // (chat_completion_fields() and the others), and errors from kErrors, so neither can differ from
-// what the server does. In both, `#Name` stands for a schema of the document; resolve() replaces it
-// at the end, when all are there.
+// what the server does. `#Name` stands for a schema of the document; resolve() replaces it at the
+// end, when all are there.
 
 namespace tenon::api {
 namespace {

@@ -40,6 +40,7 @@ Expected<grammar::Rules> rules_of_schema(const json::Object& request, const json
   return rules;
 }
 
+// A grammar in the notation that `syntax` names, read to rules.
 Expected<grammar::Rules> rules_of_grammar(const json::Object& request, const json::Value& source) {
   const json::Value* const name = request.find("syntax");
   const bool is_named = name != nullptr && name->if_string() != nullptr;

@@ -96,6 +96,7 @@ Expected<grammar::Rules> requested_calls(const json::Object& request,
   return rules_of(request, options, &tokenizer);
 }
 
+// The printed grammar of calls, whose arguments come in the order of the schema.
 Expected<json::Object> print_calls(const json::Object& request) {
   const Status known = json::check_members(
       request,

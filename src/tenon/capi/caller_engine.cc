@@ -165,6 +165,8 @@ struct tenon_generation {
         finish(message::FinishReason::cancelled, {}, gone);
       } else if (reason == "stop" && is_whole()) {
         finish(message::FinishReason::stop, {}, gone);
+        // An answer that stops where its grammar does not allow an end is cut, whatever the caller
+        // says.
       } else if (reason == "stop" || reason == "length") {
         finish(message::FinishReason::length, {}, gone);
       } else if (reason == "error") {
@@ -226,6 +228,7 @@ struct tenon_generation {
     end.usage.completion_tokens = given;
     if (reason == message::FinishReason::error) end.error = std::move(error);
     end.is_constrained = matcher != nullptr && is_constrained;
+    // Set before the reader hears of the end.
     flags->is_over = true;
     --shared->unfinished;
     gone = std::move(sink);
@@ -331,6 +334,7 @@ void CallerEngine::Impl::begin(const std::shared_ptr<tenon_generation>& generati
                                      {generation->text.data(), generation->text.size()},
                                      generation->matcher.get());
   if (failed == 0) return;
+  // The caller has not kept it, so it is ended for it.
   generation->end("error", "it could not begin");
 }
 

@@ -63,6 +63,7 @@ std::vector<std::string> controls_of(const vocab::Vocab& vocab) {
   return names;
 }
 
+// Without a template there are other clues: the name, the control tokens, a response_template.
 Expected<format::Detection> detect(const config::ModelTemplate& model) {
   if (model.source.empty()) return config::detect_format(model);
   const auto compiled = config::compiled(model);

@@ -48,6 +48,7 @@ std::string shortened(std::string_view message) {
          std::string(end);
 }
 
+// If there is no memory for the error, the one that was made in advance says so.
 tenon_error* new_error(tenon_code code, std::string_view message, std::string_view path = {},
                        std::uint32_t line = 0) noexcept try {
   return new tenon_error{code, shortened(message), shortened(path), line};

@@ -280,6 +280,7 @@ tenon_error* tenon_mask_pool_fill_masks(tenon_mask_pool* pool, tenon_matcher* co
     if (count == 0) return {};
     if (matchers == nullptr) return Unexpected(capi::null_array("matchers"));
     if (masks == nullptr) return Unexpected(capi::null_array("masks"));
+    // Batches of several threads take turns; each uses all threads of the pool.
     const std::lock_guard lock(pool->mutex);
     const Status taken = pool->take({matchers, count}, {masks, mask_rows * words}, mask_rows, rows);
     if (!taken) return taken;

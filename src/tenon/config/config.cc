@@ -662,6 +662,7 @@ Status Reader::read_telemetry(const toml::Value& value, telemetry::Chosen& out) 
   return {};
 }
 
+// server.recursive_pairs_like lends its settings to pairs, so it must be a recursive model.
 Status Reader::check_pairs(const Config& config) const {
   const std::string& like = config.server.recursive_pairs_like;
   const auto is_it = [&](const ModelConfig& one) {

@@ -14,6 +14,7 @@
 namespace tenon::config {
 namespace fs = std::filesystem;
 
+// For configurations, templates and the like; model files are not read by it.
 Expected<std::string> read_file(const std::string& path) {
   constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
   return tenon::read_file(path, kMaxBytes);

@@ -268,6 +268,7 @@ void Instance::stop_listening(std::chrono::milliseconds grace) {
 // the time in which clients get these errors.
 void Instance::shut_down(std::chrono::milliseconds grace) {
   constexpr std::chrono::seconds kLastWords{2};
+  // A copy: the server must not go while it is drained, and the lock is not held that long.
   const std::shared_ptr<http::Server> listening = server();
   if (listening != nullptr) listening->drain(grace);
   service_->cut_answers();

@@ -55,6 +55,7 @@ Expected<ModelTemplate> from_gguf(const std::string& path) {
     take_plain(found);
   }
   const std::vector<std::string_view> tokens = file->strings("tokenizer.ggml.tokens");
+  // The text of a token that the file names by its id; "" if there is no such token.
   const auto text_of = [&](std::string_view key) -> std::string {
     const std::optional<std::int64_t> id = file->integer(key);
     if (!id || *id < 0 || static_cast<std::size_t>(*id) >= tokens.size()) return {};

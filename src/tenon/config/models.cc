@@ -153,6 +153,7 @@ Expected<std::unique_ptr<engine::Engine>> connect(const ModelConfig& config) {
   }
   const auto connect_one = connector(config);
   if (!connect_one) return Unexpected(connect_one.error());
+  // The servers of a model share key, options and limits; only the addresses differ.
   std::vector<engine::PoolServer> servers;
   servers.reserve(config.urls.size());
   for (const std::string& url : config.urls) {
@@ -333,6 +334,8 @@ Expected<std::shared_ptr<chat::Model>> make_model(const ModelConfig& config,
   if (!runs_tools && !searches) return loaded;
   auto toolbox = config.execute == "client" ? hosted_toolbox(config) : server_toolbox(config);
   if (!toolbox) return Unexpected(std::move(toolbox.error()));
+  // Only runs of tools are audited; a model that only searches among tools runs none of the
+  // client's.
   auto audit = chat::AuditLog::open(runs_tools ? config.audit_log : "");
   if (!audit) return at_fault(audit.error(), "server.audit_log: ");
   return chat::with_server_tools(
@@ -481,6 +484,7 @@ std::shared_ptr<chat::Model> pair_model(const Config& config,
 }
 
 void connect(rlm::Host& host, const chat::ModelRegistry& registry) {
+  // By name, at each run: a reload may have replaced the model.
   host.connect([&registry](std::string_view name) { return registry.use(name); },
                [&registry](std::string_view name) { return registry.has_single(name); });
 }

@@ -195,6 +195,7 @@ Expected<std::vector<std::string>> add_servers(const std::string& path, chat::To
   if (!servers) return Unexpected(std::move(servers.error()));
   std::vector<std::string> notes;
   for (mcp::ServerConfig& server : *servers) {
+    // Copied before the server is moved into its source.
     const std::string name = server.name;
     for (const std::string& member : server.ignored) {
       notes.push_back(path + ": mcpServers." + name + "." + member + " has no effect");
