@@ -23,9 +23,8 @@
 
 // `tenon mcp login`, `logout`, `tools` and `call`: one server of a file of mcpServers, for one
 // command. Each command makes a Visit, which connects, answers what the server asks (the user at a
-// terminal, or
-// --answers), and ends at Ctrl-C or at --timeout. Logins are kept in the token file that all
-// commands and the server share.
+// terminal, or --answers), and ends at Ctrl-C or at --timeout. Logins are kept in the token file
+// that all commands and the server share.
 
 namespace tenon::app {
 namespace {

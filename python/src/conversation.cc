@@ -7,7 +7,7 @@
 // Conversations and toolboxes in Python
 //
 // A tool's run is a _ToolCall, which Python ends from any thread or task. A question is an _Asking:
-// a thread of the library waits for the answer, and its events come through a Mailbox with a file
+// a thread of its own waits for the answer, and its events come through a Mailbox with a file
 // descriptor, which an event loop watches. So Ctrl-C and asyncio work while a model answers, and an
 // event needs no GIL until it is taken.
 //

@@ -141,8 +141,7 @@ std::vector<std::int64_t> numbers_of(nb::handle source, const char* name) {
   return numbers;
 }
 
-// As node numbers. A number that does not fit becomes -2, which no tree has, so that the C function
-// names it in its error.
+// As node numbers. A number that does not fit becomes -2, which no tree has.
 std::vector<std::int32_t> nodes_of(const std::vector<std::int64_t>& numbers) {
   std::vector<std::int32_t> nodes;
   nodes.reserve(numbers.size());

@@ -88,11 +88,11 @@ json::Object CompletionEncoder::document(json::Array choices) const {
 
 json::Value CompletionEncoder::choice(std::size_t index, std::string_view text,
                                       json::Value logprobs, const Finish* finish) const {
+  // A completion has no calls, so every other reason is "stop".
   const bool is_cut = finish != nullptr && finish->reason == FinishReason::length;
   json::Object out{{"text", text},
                    {"index", static_cast<std::uint64_t>(index)},
                    {"logprobs", std::move(logprobs)},
-                   // A completion has no calls, so every other reason is "stop".
                    {"finish_reason",
                     finish == nullptr ? json::Value() : json::Value(is_cut ? "length" : "stop")}};
   if (head_.token_ids && finish != nullptr && finish->tokens != nullptr) {

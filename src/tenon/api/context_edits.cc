@@ -10,11 +10,11 @@
 
 // What is taken out of a conversation that has become too long
 //
-// This file serves two: Anthropic's `context_management` (apply_edits), which empties old
-// results of tools and old reasoning, and `truncation: auto` of Responses (drop_oldest), which
-// leaves whole messages out. Both keep calls and results together, because a template or an
-// upstream may refuse a result without its call. Counting the tokens of a prompt costs most here,
-// so each function counts as seldom as it can.
+// This file serves two: Anthropic's `context_management` (apply_edits), which empties old results
+// of tools and old reasoning, and `truncation: auto` of Responses (drop_oldest), which leaves whole
+// messages out. Both keep calls and results together, because a template or an upstream may refuse
+// a result without its call. Counting the tokens of a prompt costs most here, so each function
+// counts as seldom as it can.
 
 namespace tenon::api {
 namespace {

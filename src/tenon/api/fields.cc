@@ -54,7 +54,6 @@ bool FieldReader::leave_out(std::string_view path, std::string_view why) {
     constexpr std::size_t kMostOfPath = 200;  // members' names come from the client
     const std::string place = path.size() <= kMostOfPath
                                   ? std::string(path)
-                                  // The cut may fall into a character.
                                   : utf8::sanitized(path.substr(0, kMostOfPath)) + "...";
     left_out_.push_back({.code = std::string(kLeftOut),
                          .message = place + " is left out: " + std::string(why),

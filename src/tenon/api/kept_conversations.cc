@@ -112,9 +112,9 @@ Result<Value, ApiError> KeptConversations::change(std::string_view owner, const 
   // The result stays this error if the store has no such document.
   Result<Value, ApiError> result = Failure<ApiError>(no_conversation(id));
   if (store_ == nullptr || !is_id(id)) return result;
+  // No value leaves the document as it is.
   const Status done =
       store_->change(place_in_store(owner, id),
-                     // No value leaves the document as it is.
                      [&](std::optional<std::string> kept) -> std::optional<std::string> {
                        if (!kept) return std::nullopt;
                        auto document = read_document(*kept);

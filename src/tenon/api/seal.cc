@@ -131,12 +131,11 @@ std::optional<std::string> Seal::open(std::string_view owner, std::string_view s
   const bool is_ours =
       context != nullptr &&
       EVP_CipherInit_ex(context.get(), EVP_aes_256_gcm(), nullptr, bytes_of(std::string_view(key_)),
-                        // The text is returned only after the tag has been checked by
-                        // EVP_CipherFinal_ex().
                         bytes_of(nonce), /*enc=*/0) == 1 &&
       update(context.get(), owner, nullptr) && update(context.get(), closed, &text) &&
       EVP_CIPHER_CTX_ctrl(context.get(), EVP_CTRL_GCM_SET_TAG, kTagBytes, tag.data()) == 1 &&
       EVP_CipherFinal_ex(context.get(), bytes_of(end), &rest) == 1;
+  // The text is returned only after the tag has been checked, by EVP_CipherFinal_ex().
   if (!is_ours) return std::nullopt;
   return text;
 }

@@ -17,9 +17,8 @@
 
 // Lines of `tenon parse --batch`: a model's output and the format that it is in become a message,
 // and with `events` all that the parser says on the way. The output is one text, cut as the line
-// asks
-// (`chunk`, `cuts`) to show that cuts do not matter, or a list of `chunks`. Without a token's kind
-// control markers match by their text.
+// asks (`chunk`, `cuts`) to show that cuts do not matter, or a list of `chunks`. Without a token's
+// kind control markers match by their text.
 
 namespace tenon::batch {
 namespace {

@@ -21,8 +21,7 @@
 // A line is one of three: a template with a `context`, which is rendered as it stands; a template
 // with `messages`, for which the context is made as transformers would; or a `format` with
 // `tool_calls`, which are written as a model would. `shape` adds what the server does before it
-// renders. docs/cli.md has the members. Times in a line are fixed (`now`), so that outputs can be
-// compared.
+// renders. docs/batch.md has the members. `now` fixes the time, so that outputs can be compared.
 
 namespace tenon::batch {
 namespace {

@@ -25,14 +25,11 @@
 //
 // start() puts a generation into `incoming`; the engine's thread (work) takes it to `waiting`, and
 // to `begun` when the caller has room, where functions.start hands it to the caller. From then on
-// two sides hold it: the reader's side is the sink, the caller's is `self`. Either may end first:
-//
-//  - the caller ends it: end() tells the sink, and drops `self`;
-//  - the reader's side ends it (cancelled, out of time, a wrong token, the last token): finish()
-//  tells
-//    the sink and sets is_over; the thread then tells the caller once, by functions.cancel, unless
-//    take() has said so. The caller still has to end it, and counts as busy (with_caller) until
-//    then.
+// two sides hold it: the reader's side is the sink, the caller's is `self`. Either may end first.
+// If the caller does, end() tells the sink and drops `self`. If the reader's side does (cancelled,
+// out of time, a wrong token, the last token), finish() tells the sink and sets is_over; the thread
+// then tells the caller once, by functions.cancel, unless take() has said so. The caller still has
+// to end it, and counts as busy (with_caller) until then.
 //
 // Locks: a generation's mutex guards its sink and what take() counts. The sink is called under it,
 // so that no token comes after the end; it is destroyed after the lock, since that may free much.

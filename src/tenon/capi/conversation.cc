@@ -428,7 +428,6 @@ Status ask(tenon_conversation& conversation, What what, const Asking& asking, te
 Expected<message::Tool> tool_in(tenon_text text) {
   auto tool = json_in(text, "tool");
   if (!tool) return Unexpected(std::move(tool.error()));
-  // The function alone.
   if (tool->find("name") != nullptr && tool->find("type") == nullptr) {
     tool = json::Object{{"type", "function"}, {"function", std::move(*tool)}};
   }

@@ -447,7 +447,7 @@ Status Reader::read_value(const toml::Value& value, const Key<Table>& key, const
                                              : -1.0;
     const bool is_bounded = key.range.most > 0;
     const double most = is_bounded ? static_cast<double>(key.range.most) : kMostMoney;
-    // NaN is neither, so the condition asks for what is right.
+    // NaN fails every comparison, so the condition asks for what is right.
     if (!(found >= 0) || found > most) {
       return fail(Errc::invalid, value.position(),
                   path + " must be a number from 0 to " +
@@ -655,8 +655,8 @@ Status Reader::read_telemetry(const toml::Value& value, telemetry::Chosen& out) 
     return fail(Errc::invalid, value.position(),
                 "telemetry.sampler_arg must be a number from 0 to 1");
   }
-  // Wrong addresses and headers are told before a model is loaded.
-  // Without the environment, which counts when the service starts.
+  // Wrong addresses and headers are told before a model is loaded. Without the environment, which
+  // counts when the service starts.
   const auto settings = telemetry::settings_of(out, [](const char*) { return nullptr; });
   if (!settings) return fail(settings.error().code, value.position(), settings.error().message);
   return {};

@@ -495,8 +495,8 @@ Expected<chat::ModelSource> model_source(const ModelConfig& config,
   chat::ModelSource source{
       .name = config.name, .aliases = config.aliases, .is_recursive = config.engine == "rlm"};
   if (config.engine == "rlm") {
-    // Runs when the model is first needed. A folder, a sandbox or a store that cannot be opened is
-    // found then, and at the start with load = "start".
+    // Runs when the model is loaded, and finds then that a folder, the sandbox or the store cannot
+    // be opened.
     source.load = [config, host]() -> Expected<std::shared_ptr<chat::Model>> {
       if (!config.trajectory_dir.empty()) {
         std::error_code failed;
