@@ -19,6 +19,7 @@ constexpr std::string_view kOpencode =
     R"("limit": {"context": ${context}, "output": 8192}}}}}, "enabled_providers": ["tenon"], )"
     R"("model": "tenon/${model}", "small_model": "tenon/${model}"})";
 
+// A module of JavaScript that pi loads as an extension, which registers the server as a provider.
 constexpr std::string_view kPi =
     R"(export default (pi) => pi.registerProvider("tenon", {name: "Tenon", baseUrl: "${server}/v1", )"
     R"(apiKey: "$TENON_API_KEY", api: "openai-completions", models: [{type: "chat", id: "${model}", )"
@@ -33,6 +34,7 @@ constexpr std::string_view kContinue =
     R"("roles": ["chat", "edit", "apply"], "capabilities": ["tool_use"]}]})"
     "\n";
 
+// The file in which Cline keeps the providers that were chosen.
 constexpr std::string_view kCline =
     R"({"version": 1, "lastUsedProvider": "openai-compatible", "modes": {}, "providers": {)"
     R"("openai-compatible": {"settings": {"provider": "openai-compatible", "apiKey": "${key}", )"

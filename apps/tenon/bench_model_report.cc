@@ -148,6 +148,7 @@ std::string speed_line(const Round& round) {
                    duration<double>(round.time).count());
 }
 
+// What the figures hide: requests that were refused, and answers that were cut.
 std::string notes(const Round& round) {
   const Tally total = round.total();
   std::string out;

@@ -176,6 +176,7 @@ Expected<std::vector<std::vector<std::string>>> read_mentions(const json::Value&
   return groups;
 }
 
+// `null` stands for any valid call, `[]` for none.
 Status take_calls(const json::Value& value, const message::ChatRequest& request, Values values,
                   const std::string& path, Wanted& wanted) {
   if (value.is_null()) {
@@ -338,6 +339,7 @@ Expected<Set> Set::parse(std::string text, std::string name) {
   return set;
 }
 
+// The line was checked when the set was read, so it can be read again.
 Row Set::row(std::size_t index) const {
   const Line& line = lines_[index];
   auto row = parse_row(std::string_view(text_).substr(line.begin, line.bytes));

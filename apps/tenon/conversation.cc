@@ -240,6 +240,7 @@ OrComplaint<message::Fold> answer(chat::Model& model, const message::ChatRequest
   }
 }
 
+// Codes that begin with "engine_" are trouble of the engine, all others are the request's fault.
 Complaint complaint_of(const chat::Refusal& refusal) {
   const bool is_engine = refusal.code.starts_with("engine_");
   return {is_engine ? kEngine : kBadInput, refusal.error.message};

@@ -61,6 +61,8 @@ OrComplaint<void> copy_files(const fs::path& from, const fs::path& to) {
   return {};
 }
 
+// The format that is named, or that the files declare, or else the one that is detected. Null: the
+// model has none that genai_config.json could name.
 OrComplaint<std::shared_ptr<const format::Format>> format_for(const ExportOptions& options) {
   auto declared = config::declared_format(options.model_dir, options.format);
   if (!declared) return complaint(declared.error());

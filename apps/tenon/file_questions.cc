@@ -83,6 +83,7 @@ Expected<OpenFolders> OpenFolders::of(const std::vector<std::string>& folders) {
   return open;
 }
 
+// Tries each folder. A name may be relative to any of them, or absolute and below one.
 Expected<std::string> OpenFolders::read(std::string_view name) const {
   Error why{Errc::unavailable, "there is no such file in the folders"};
   if (name.empty() || name.find('\0') != std::string_view::npos) return Unexpected(why);

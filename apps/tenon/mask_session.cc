@@ -132,6 +132,7 @@ Expected<bool> MaskSession::read(const std::vector<Piece>& pieces, std::ostream&
   return true;
 }
 
+// `:why TEXT`: reads the text and takes it back again.
 Expected<bool> MaskSession::ask(const std::vector<Piece>& pieces, std::ostream& out) {
   const auto allowed = read(pieces, out);
   if (allowed && *allowed) {

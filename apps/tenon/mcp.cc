@@ -171,6 +171,8 @@ mcp::OfferedTool question_tool(const std::shared_ptr<FileQuestions>& questions) 
           .takes_long = true};
 }
 
+// The schemas are what an agent sees. line_of() checks the names against them; the lines' own
+// readers check the values.
 std::vector<mcp::OfferedTool> offered_tools() {
   std::vector<mcp::OfferedTool> tools;
   tools.push_back(tool("validate_json", "Validate JSON",
@@ -275,6 +277,7 @@ class LongCalls {
   std::list<std::unique_ptr<One>> calls_;  // guarded by mutex_
 };
 
+// -32000 is the first of the codes that JSON-RPC leaves to servers.
 std::string too_many(const Value* id) {
   const Object error{{"code", -32000},
                      {"message", std::to_string(LongCalls::kMost) +
@@ -349,6 +352,7 @@ int answer_lines(const mcp::ToolServer& server) {
 
 // ---- HTTP
 
+// -32600 is "invalid request" in JSON-RPC. The id is null, since the message was not read.
 http::Response refused(unsigned status, std::string message) {
   const Object error{{"code", -32600}, {"message", std::move(message)}};
   return {.status = status,

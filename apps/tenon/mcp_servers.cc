@@ -180,6 +180,7 @@ int run_login(const ServersOptions& options) {
   return kOk;
 }
 
+// Forgets the tokens here; it cannot make the server refuse them.
 int run_logout(const ServersOptions& options) {
   const auto server = server_named(options);
   if (!server) return complain(server.error());

@@ -38,6 +38,7 @@ OutlinedOption outline_of(const CLI::Option& option) {
   return outlined;
 }
 
+// What may come as a word of this command: its own commands and its options.
 std::vector<std::string> words_of(const OutlinedCommand& command) {
   std::vector<std::string> words;
   for (const OutlinedCommand& part : command.commands) words.push_back(part.name);

@@ -50,6 +50,7 @@ class View {
  public:
   explicit View(bool has_colours) : has_colours_(has_colours) {}
 
+  // The events are those of a trajectory, see docs/rlm.md.
   void show(const json::Object& event) {
     const std::string type = text(event, "type");
     const json::Value* depth = event.find("depth");

@@ -34,6 +34,7 @@ std::string time_of(AnswerTrace::Clock::duration at) {
   return text.data();
 }
 
+// "── timeline, 12 tokens ─────": the line is 78 columns wide.
 std::string heading(const std::string& title) {
   constexpr std::size_t kWidth = 78;
   std::string line = "── " + title + " ";
@@ -252,6 +253,7 @@ std::vector<std::string> AnswerTrace::faults() const {
   return faults;
 }
 
+// The finish reason, what the answer took, and a line with "!" for each fault.
 std::string AnswerTrace::ending() const {
   const message::Finish& finish = fold_.finish();
   std::string out = heading("end");

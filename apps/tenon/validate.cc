@@ -42,6 +42,8 @@ OrComplaint<std::vector<schema::Violation>> violations_of(const ValidateOptions&
   return *std::move(violations);
 }
 
+// A line for each place that is wrong: where in the value, what, and which part of the schema says
+// so.
 int run_validate(const ValidateOptions& options, App app) {
   if (options.batch) {
     const auto refused = refuse_options(

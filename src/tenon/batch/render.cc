@@ -233,6 +233,7 @@ Expected<prompt::Prompt> render_prompt(const json::Object& request, Compiler& co
   return prompt;
 }
 
+// `[[0, 12, "template"], [12, 17, "data"]]`: first byte, byte behind the last, and what they are.
 json::Value spans_json(const prompt::Prompt& prompt) {
   json::Array spans;
   for (const jinja::Span& span : prompt.spans) {

@@ -277,6 +277,7 @@ std::string finish_text(const message::Finish& finish) {
   return json::to_string(told);
 }
 
+// The calls in the form of Chat Completions.
 json::Value calls_json(const std::vector<message::ToolCall>& calls) {
   if (calls.empty()) return json::Array();
   json::Object told =

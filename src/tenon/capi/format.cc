@@ -159,6 +159,7 @@ void tenon_format_free(tenon_format* format) {
   delete format;
 }
 
+// For the whole process: models that are loaded from now on may name it.
 tenon_error* tenon_format_register(const tenon_format* format) {
   return capi::guarded({{format, "format"}},
                        [&]() -> Status { return format::register_format(format->format); });
@@ -185,6 +186,7 @@ tenon_error* tenon_format_names(tenon_string** names) {
   });
 }
 
+// The evidence is made before the format is given out, since making it may fail.
 tenon_error* tenon_format_detect(tenon_text clues, const tenon_vocab* vocab, tenon_format** format,
                                  tenon_string** evidence) {
   capi::clear(format);

@@ -206,6 +206,7 @@ tenon_error* tenon_parser_feed_token(tenon_parser* parser, int32_t token,
   });
 }
 
+// Finished even if the call below fails: what came of it is not known.
 tenon_error* tenon_parser_finish(tenon_parser* parser, int is_truncated, const tenon_event** events,
                                  size_t* count) {
   return capi::fed(parser, events, count, [&]() -> Status {

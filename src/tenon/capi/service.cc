@@ -253,6 +253,7 @@ tenon_error* tenon_service_stop_listening(tenon_service* service, std::uint32_t 
   });
 }
 
+// The model gets the template and format of `chat_template`, and the ends of the vocabulary.
 tenon_error* tenon_service_add_engine(tenon_service* service, tenon_text name,
                                       const tenon_engine* engine, const tenon_vocab* vocab,
                                       const tenon_template* chat_template) {

@@ -155,6 +155,8 @@ Expected<std::shared_ptr<const Vocabulary>> Vocabulary::make(
       new Vocabulary(std::move(tokenizer), *std::move(tokens)));
 }
 
+// Made at the first grammar and not with the vocabulary: programs that only encode or parse do
+// without.
 const std::shared_ptr<grammar::VocabIndex>& Vocabulary::index() const {
   std::call_once(index_made_, [this] {
     index_ = std::make_shared<grammar::VocabIndex>(tokens_);
@@ -171,6 +173,8 @@ Status Vocabulary::check_ends() const {
             "the vocabulary does not say with which token a text ends: name it by with_ends()"});
 }
 
+// The text of the request is the key of the cache, so the same request in another order of members
+// is compiled once more.
 Expected<std::shared_ptr<grammar::Grammar>> Vocabulary::grammar_of(std::string_view request) const {
   if (const Status ready = check_ends(); !ready) return Unexpected(ready.error());
   const auto& index = this->index();

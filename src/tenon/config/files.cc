@@ -44,6 +44,8 @@ std::string resolved(std::string_view path, std::string_view folder) {
   return path.empty() || folder.empty() ? std::string(path) : (fs::path(folder) / path).string();
 }
 
+// Where programs keep what is not configuration and not a cache, by the XDG base directory
+// specification. A relative path there must be ignored, says the specification.
 std::string state_folder() {
   const char* const state = std::getenv("XDG_STATE_HOME");
   const char* const home = std::getenv("HOME");
