@@ -217,6 +217,7 @@ Expected<Wanted> read_expect(const json::Value& expect, const message::ChatReque
   return wanted;
 }
 
+// `expect` or `expected`, not both: they would contradict each other.
 Expected<Wanted> read_wanted(const json::Value& line, const message::ChatRequest& request) {
   const json::Value* const expect = line.find("expect");
   const json::Value* const expected = line.find("expected");

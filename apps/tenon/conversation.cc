@@ -166,6 +166,8 @@ OrComplaint<config::ModelConfig> single_model(const AskOptions& options,
   return chosen_model(options, *all);
 }
 
+// A recursive model or a single one; options that belong to single models are refused with the
+// former.
 OrComplaint<std::shared_ptr<chat::Model>> load_model(const AskOptions& options) {
   auto all = read_config(options);
   if (!all) return Failure<Complaint>(all.error());

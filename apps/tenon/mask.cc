@@ -43,6 +43,8 @@ struct Loaded {
   std::shared_ptr<grammar::VocabIndex> index;
 };
 
+// The tokenizer, and the index over its tokens, which grammars need. Without an end of text there
+// are no grammars: no text could end.
 OrComplaint<Loaded> load(const MaskOptions& options) {
   const auto tokenizer = vocab::load_tokenizer(options.vocab);
   if (!tokenizer) return complaint(kBadInput, tokenizer.error().message);

@@ -428,6 +428,7 @@ int serve_http(const mcp::ToolServer& server, std::uint16_t port) {
   return kOk;
 }
 
+// The signals are blocked before a thread exists, so that all threads inherit that.
 int run_mcp(const McpOptions& options) {
   if (options.port) {
     const sigset_t signals = ending_signals();

@@ -22,6 +22,7 @@ struct ParseOptions {
   std::string text_file = "-";  // "-": stdin
 };
 
+// The options as a line of `--batch`.
 Expected<json::Object> parse_request_of(const ParseOptions& options) {
   json::Object request;
   if (!options.format.empty()) request.set("format", options.format);

@@ -16,6 +16,7 @@ void add_schema_options(App app, SchemaOptions& options) {
                  "ADDRESS=FILE: a document that $ref may name; can be given again");
 }
 
+// The members about schemas: `{"draft", "documents", "assert_format"}`.
 OrComplaint<json::Object> request_of(const SchemaOptions& options) {
   json::Object documents;
   for (const std::string& given : options.documents) {

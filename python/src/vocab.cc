@@ -82,6 +82,7 @@ bool is_valid(const Schema& schema, tenon_text instance) {
   return verdict != 0;
 }
 
+// The C interface says -1 where Python says None.
 nb::object or_none(std::int32_t id) {
   return id < 0 ? nb::object(nb::none()) : nb::int_(id);
 }

@@ -20,6 +20,7 @@ bool is_loopback(std::string_view host) {
   return equal_ignoring_case(host, "localhost");
 }
 
+// A request without a Host header does not come from a browser, so it is admitted.
 bool admits_host(const http::Request& request, const std::vector<std::string>& allowed) {
   std::string_view host = request.header("host");
   // Removes the port; an IPv6 address stands in brackets.
@@ -34,6 +35,7 @@ bool admits_host(const http::Request& request, const std::vector<std::string>& a
          });
 }
 
+// A page of this server has the Origin of its own address.
 bool admits_origin(const http::Request& request, const std::vector<std::string>& allowed) {
   const std::string_view origin = request.header("origin");
   if (origin.empty()) return true;

@@ -33,6 +33,9 @@ void CallRunner::post(Workers& workers, Task task, Call call) {
   workers.post([this, task = std::move(task), shared = std::move(shared)] { run(task, *shared); });
 }
 
+// Sets for this thread what the layers below ask for without a parameter: the beginning of log
+// lines, the trace, the deadline and the cancellation (patience). Another thread that goes on with
+// the call comes through here again.
 void CallRunner::run(const Task& task, Call& call) try {
   if (call.exchange->is_closed()) return call.running.ended(kClientGone);
   // Copies, since the call may move to another thread.

@@ -88,6 +88,7 @@ Result<std::string, ApiError> text_to_keep(const Value& document) {
 
 }  // namespace
 
+// The limits are checked before the store is asked, so the error says which one was passed.
 Result<Value, ApiError> KeptConversations::create(std::string_view owner, json::Array items,
                                                   json::Object metadata, std::int64_t now) {
   const std::string id = random_id("conv_");

@@ -254,6 +254,7 @@ json::Value MessagesEncoder::message(json::Array content, const message::Usage* 
                       {"usage", messages_usage_of(is_over ? *usage : begun)}};
 }
 
+// A pause tells the client that the answer goes on once it sends its approvals.
 json::Value MessagesEncoder::stop_reason() const {
   switch (finish_.reason) {
     case FinishReason::length:

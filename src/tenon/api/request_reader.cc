@@ -338,6 +338,7 @@ bool RequestReader::structured_outputs(const Value& value) {
   return true;
 }
 
+// The schema as an object, or as a text of JSON.
 bool RequestReader::bare_schema(const Value& value, const std::string& path) {
   if (!holds_text(path)) return false;
   message::ResponseFormat& format = chat_.response_format;
@@ -428,6 +429,7 @@ bool RequestReader::take_prefill(const std::string& param, const std::string& re
   return true;
 }
 
+// `include_obfuscation` pads OpenAI's chunks to hide their lengths; false is what we do anyway.
 bool RequestReader::stream_options(const Value& value, bool& include_usage) {
   if (!kind(value, Kind::object, "stream_options")) return false;
   for (const json::Member& member : *value.if_object()) {
@@ -545,6 +547,8 @@ bool RequestReader::json_schema(const Value& value) {
   return answer_schema(*wanted, path);
 }
 
+// Variables for the template, as in vLLM and SGLang. They come after the fields that set the same
+// variables, and win.
 bool RequestReader::template_kwargs(const Value& value) {
   if (!kind(value, Kind::object, "chat_template_kwargs")) return false;
   for (const json::Member& member : *value.if_object()) {

@@ -1000,6 +1000,7 @@ bool ResponsesDecoder::reasoning(const Value& value) {
   return given == nullptr || effort_and_thinking(*given, "reasoning.effort");
 }
 
+// The number of names is bounded by those that exist; a name may come twice.
 bool ResponsesDecoder::include(const Value& value) {
   if (!kind(value, Kind::array, "include")) return false;
   const json::Array& items = *value.if_array();

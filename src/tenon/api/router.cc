@@ -71,6 +71,7 @@ std::string canonical_path(std::string path) {
   return path;
 }
 
+// The dialect decides how errors look, also for a path below /v1/messages that does not exist.
 Dialect dialect_of(std::string_view canonical) {
   constexpr std::string_view kMessages = "/v1/messages";
   const bool is_below =

@@ -92,6 +92,8 @@ void version(ServiceParts& parts, Call& call) {
   respond_json(call, json::Object{{"name", "tenon"}, {"version", parts.options.version}});
 }
 
+// The totals that models and the exporter count themselves are read now; everything else is counted
+// already.
 void metrics_text(ServiceParts& parts, Call& call) {
   if (parts.is_ready) {
     const auto entries = parts.door.models().entries();
@@ -133,6 +135,7 @@ class OpenApiText {
 
 std::vector<Route> server_routes(ServiceParts& parts) {
   constexpr unsigned kPlain = 0;
+  // Probes of load balancers have no key, and ask before the models are there.
   constexpr unsigned kAlways = Route::kOpen | Route::kEarly;
   std::vector<Route> routes = routes_of(parts, {{"GET", "/v1/models", list_models, kPlain},
                                                 {"GET", "/v1/models/{name}", get_model, kPlain},

@@ -51,6 +51,7 @@ void Workers::stop() {
 }
 
 void Workers::run() {
+  // A stack for the crash handler, since one that has overflowed cannot be used to report it.
   const crash::ThreadStack stack;
   std::unique_lock lock(mutex_);
   while (true) {

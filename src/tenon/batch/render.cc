@@ -244,6 +244,8 @@ json::Value spans_json(const prompt::Prompt& prompt) {
   return spans;
 }
 
+// `{"output"}`, and `spans`, `shaping` and `ids` where there are any. `ids` has the ids of calls
+// that the template's format writes otherwise.
 Expected<json::Object> answer(const json::Object& request, Compiler& compiler,
                               const RenderBatchOptions& options) {
   if (const Status known = check_members(request); !known) return Unexpected(known.error());

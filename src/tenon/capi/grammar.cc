@@ -111,6 +111,7 @@ tenon_error* tenon_grammar_relaxed(const tenon_grammar* grammar, tenon_string** 
   });
 }
 
+// No vocabulary is needed: a printed grammar is about text.
 tenon_error* tenon_grammar_print(tenon_text request, tenon_text to, tenon_string** text,
                                  tenon_string** relaxed) {
   capi::clear(text, relaxed);

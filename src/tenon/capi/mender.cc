@@ -77,6 +77,7 @@ tenon_error* tenon_mender_new(tenon_text tool, tenon_text rules, tenon_mender** 
     if (!read) return Unexpected(read.error());
     auto made = capi::tool_with(*read, rules);
     if (!made) return Unexpected(made.error());
+    // The repairer views the schema's JSON for as long as it lives.
     auto own = std::make_unique<json::Value>(std::move(read->parameters));
     if (made->schema != nullptr) made->source = own.get();
     *mender = new tenon_mender{.schema = std::move(own),

@@ -36,6 +36,7 @@ void tenon_schema_free(tenon_schema* schema) {
   delete schema;
 }
 
+// `[]` if the instance is valid.
 tenon_error* tenon_schema_validate(const tenon_schema* schema, tenon_text instance,
                                    tenon_string** violations) {
   capi::clear(violations);

@@ -142,6 +142,7 @@ tenon_error* tenon_template_compile(tenon_text source, tenon_text options,
   });
 }
 
+// Everything that a model's files say counts: template, tokens, and a format in genai_config.json.
 tenon_error* tenon_template_load(tenon_text path, tenon_template** compiled) {
   capi::clear(compiled);
   return capi::guarded({{compiled, "compiled"}}, [&]() -> Status {
