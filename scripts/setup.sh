@@ -62,9 +62,10 @@ case $want in clients*)
   mkdir -p "$venv/clients"
   for name in langchain-openai pydantic-ai instructor openai-agents schemathesis llama-cpp-server huggingface; do python_environment clients/$name; done
   node_client tests/e2e/clients/ai-sdk
+  node_client tests/e2e/clients/mcp-conformance install
   if [ "$want" = clients-long ]; then
     for name in llama-index crewai mlx-lm aider gptme llm open-responses suites mcp-servers; do python_environment clients/$name; done
-    for name in opencode claude-code codex qwen-code pi continue cline llmprobe dockerfile mcp-conformance mcp-servers; do node_client tests/e2e/clients/$name install; done
+    for name in opencode claude-code codex qwen-code pi continue cline llmprobe dockerfile mcp-servers; do node_client tests/e2e/clients/$name install; done
   fi
   exit
 esac

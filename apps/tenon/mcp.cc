@@ -1,41 +1,27 @@
 // `tenon mcp`: what this program can do, as a server of the Model Context Protocol.
 //
 // The protocol itself is mcp::ToolServer, which is given tools and answers one message with
-// another. Here are the tools and the two transports. Most tools answer a line of a command's
-// `--batch`; ask_about_files is FileQuestions. Over pipes a line is a message: short calls are
-// answered at once, by the thread that reads, and a call that takes long gets a thread of its own,
-// so that a ping or a cancellation is read meanwhile; one lock keeps the lines of answers whole.
-// Over HTTP each POST is a message; a call that takes long is answered by a stream of events, and a
-// client that closes the stream cancels the call.
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <csignal>
+// another; the two transports are in mcp_serving.cc. Here are the tools. Most of them answer a line
+// of a command's `--batch`; ask_about_files is FileQuestions.
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <iostream>
-#include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "command.h"
 #include "file_questions.h"
 #include "mcp_servers.h"
+#include "mcp_serving.h"
 
-#include "tenon/api/auth.h"
 #include "tenon/batch/parse.h"
 #include "tenon/batch/render.h"
 #include "tenon/batch/validate.h"
 #include "tenon/config/model_template.h"
 #include "tenon/format/json_filter.h"
-#include "tenon/http/server.h"
 #include "tenon/json/value.h"
 #include "tenon/mcp/tool_server.h"
 #include "tenon/repair/argument_repairer.h"
@@ -46,8 +32,6 @@ namespace {
 
 using json::Object;
 using json::Value;
-
-constexpr std::size_t kMaxMessageBytes = std::size_t{16} << 20;
 
 struct McpOptions {
   std::optional<int> port;
@@ -88,7 +72,7 @@ mcp::OfferedTool tool(std::string name, std::string title, std::string descripti
           .input_schema = parameters,
           .run = [parameters, answer = std::move(answer)](const Object& arguments,
                                                           const mcp::CallWatch&) {
-            return line_of(arguments, parameters).and_then(answer);
+            return line_of(arguments, parameters).and_then(answer).map(mcp::structured);
           }};
 }
 
@@ -164,9 +148,9 @@ mcp::OfferedTool question_tool(const std::shared_ptr<FileQuestions>& questions) 
           .input_schema = parameters,
           .run =
               [parameters, questions](const Object& arguments, const mcp::CallWatch& watch) {
-                return line_of(arguments, parameters).and_then([&](const Object& line) {
-                  return questions->answer(line, watch);
-                });
+                return line_of(arguments, parameters)
+                    .and_then([&](const Object& line) { return questions->answer(line, watch); })
+                    .map(mcp::structured);
               },
           .takes_long = true};
 }
@@ -221,219 +205,11 @@ std::vector<mcp::OfferedTool> offered_tools() {
   return tools;
 }
 
-// ---- calls that take long
-
-std::string text_of_member(const Value& object, std::string_view key) {
-  const Object* const members = object.if_object();
-  return members == nullptr ? std::string() : text_member(*members, key);
-}
-
-// Calls on threads of their own, at most kMost at once. Its end cancels them and waits for them.
-// Thread-safe. Threads of calls that are over are joined when the next one begins.
-class LongCalls {
- public:
-  static constexpr std::size_t kMost = 4;
-
-  LongCalls() = default;
-  LongCalls(const LongCalls&) = delete;
-  LongCalls& operator=(const LongCalls&) = delete;
-  ~LongCalls() { end(); }
-
-  // `key` names the call for cancel(). False: too many are under way.
-  [[nodiscard]] bool begin(std::string key, std::function<void(const CancelToken&)> work) {
-    const std::lock_guard lock(mutex_);
-    calls_.remove_if([](const std::unique_ptr<One>& one) { return one->is_done.load(); });
-    if (calls_.size() >= kMost) return false;
-    calls_.push_back(std::make_unique<One>());
-    One& one = *calls_.back();
-    one.key = std::move(key);
-    one.thread = std::jthread([&one, work = std::move(work)] {
-      work(one.cancel);
-      one.is_done = true;
-    });
-    return true;
-  }
-  void cancel(std::string_view key) {
-    const std::lock_guard lock(mutex_);
-    for (const auto& one : calls_) {
-      if (one->key == key) one->cancel.cancel();
-    }
-  }
-  void end() {
-    const std::lock_guard lock(mutex_);
-    for (const auto& one : calls_) one->cancel.cancel();
-    calls_.clear();
-  }
-
- private:
-  struct One {
-    std::string key;
-    CancelToken cancel;
-    std::atomic<bool> is_done = false;
-    std::jthread thread;  // last, so that it ends first
-  };
-
-  std::mutex mutex_;
-  std::list<std::unique_ptr<One>> calls_;  // guarded by mutex_
-};
-
-// -32000 is the first of the codes that JSON-RPC leaves to servers.
-std::string too_many(const Value* id) {
-  const Object error{{"code", -32000},
-                     {"message", std::to_string(LongCalls::kMost) +
-                                     " calls that take long are under way: wait for one of them"}};
-  return json::to_string(
-      Object{{"jsonrpc", "2.0"}, {"id", id == nullptr ? Value() : *id}, {"error", error}});
-}
-
-// ---- pipes
-
-// The next line, without its end; no value at the end of the input. A line over the limit is cut
-// behind it, so that it is no JSON.
-std::optional<std::string> next_line(std::istream& in) {
-  std::string line;
-  for (int byte = in.get(); byte != std::istream::traits_type::eof(); byte = in.get()) {
-    if (byte == '\n') return line;
-    if (line.size() <= kMaxMessageBytes) line += static_cast<char>(byte);
-  }
-  return line.empty() ? std::nullopt : std::optional(line);
-}
-
-// Answers come from several threads, each as a line of its own.
-class Lines {
- public:
-  void write(const std::string& line) {
-    const std::lock_guard lock(mutex_);
-    std::cout << line << std::endl;
-  }
-
- private:
-  std::mutex mutex_;
-};
-
-// The id of a request as a key: 1 and "1" differ.
-std::string key_of(const Value* id) {
-  return id == nullptr ? std::string() : json::to_string(*id);
-}
-
-// Begins a long call, or cancels one. False: the message is to be answered at once.
-bool took_long_message(const mcp::ToolServer& server, const Value& message, Lines& out,
-                       LongCalls& calls) {
-  if (text_of_member(message, "method") == "notifications/cancelled") {
-    // A cancellation of a call that is over, or is not known, has no effect and no answer.
-    calls.cancel(key_of(json::at_pointer(message, "/params/requestId")));
-    return true;
-  }
-  if (!server.takes_long(message)) return false;
-  const std::string key = key_of(message.find("id"));
-  const bool has_begun = calls.begin(key, [&server, &out, message](const CancelToken& cancel) {
-    const auto answer =
-        server.answer(message, {.cancel = cancel, .notify = [&out](const Value& notification) {
-                                  out.write(json::to_string(notification));
-                                }});
-    // The protocol wants no answer to a request that was cancelled.
-    if (answer && !cancel.is_cancelled()) out.write(json::to_string(*answer));
-  });
-  if (!has_begun) out.write(too_many(message.find("id")));
-  return true;
-}
-
-int answer_lines(const mcp::ToolServer& server) {
-  Lines out;
-  LongCalls calls;  // ends before `out`
-  while (auto line = next_line(std::cin)) {
-    if (line->find_first_not_of(" \t\r") == std::string::npos) continue;
-    const auto message = json::parse(*line);
-    if (message && took_long_message(server, *message, out, calls)) continue;
-    if (const auto answer = server.answer_text(*line)) out.write(*answer);
-  }
-  return kOk;
-}
-
-// ---- HTTP
-
-// -32600 is "invalid request" in JSON-RPC. The id is null, since the message was not read.
-http::Response refused(unsigned status, std::string message) {
-  const Object error{{"code", -32600}, {"message", std::move(message)}};
-  return {.status = status,
-          .body = json::to_string(Object{{"jsonrpc", "2.0"}, {"id", nullptr}, {"error", error}})};
-}
-
-// Streamable HTTP without sessions: each message is a POST, and its answer is JSON. Pages of other
-// origins may not ask, nor pages that came under a name that their owner points here.
-std::optional<http::Response> refusal_of(const http::Request& request) {
-  if (request.path != "/mcp") return refused(404, "the tools are at /mcp");
-  if (!api::admits_host(request, {})) {
-    return refused(403, "this server answers to names of this machine only, like localhost");
-  }
-  if (!api::admits_origin(request, {})) return refused(403, "this origin may not ask");
-  if (request.method != "POST") {
-    http::Response response = refused(405, "this path takes POST only");
-    response.headers.push_back({"allow", "POST"});
-    return response;
-  }
-  return std::nullopt;
-}
-
-// The answer to a call that takes long is a stream of events: progress, then the result. A client
-// that goes away cancels the call, because its answer could not be told any more.
-void begin_stream(const mcp::ToolServer& server, const std::shared_ptr<http::Exchange>& exchange,
-                  const Value& message, LongCalls& calls) {
-  const bool has_begun = calls.begin("", [&server, exchange, message](const CancelToken& cancel) {
-    exchange->on_closed([cancel] { cancel.cancel(); });
-    exchange->begin_stream("text/event-stream", {{"cache-control", "no-store"}});
-    const auto write = [&exchange](const Value& event) {
-      exchange->write("event: message\ndata: " + json::to_string(event) + "\n\n");
-    };
-    const auto answer = server.answer(message, {.cancel = cancel, .notify = write});
-    if (answer && !cancel.is_cancelled()) write(*answer);
-    exchange->end_stream();
-  });
-  if (!has_begun) exchange->respond({.status = 503, .body = too_many(message.find("id"))});
-}
-
-void answer_exchange(const mcp::ToolServer& server, const std::shared_ptr<http::Exchange>& exchange,
-                     LongCalls& calls) {
-  const http::Request& request = exchange->request();
-  if (auto refusal = refusal_of(request)) return exchange->respond(*std::move(refusal));
-  if (const auto message = server.long_call(request)) {
-    return begin_stream(server, exchange, *message, calls);
-  }
-  exchange->respond(server.answer_post(request));
-}
-
-// Those that end the server. run_mcp blocks them before threads begin, which inherit it.
-sigset_t ending_signals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  return signals;
-}
-
-int serve_http(const mcp::ToolServer& server, std::uint16_t port) {
-  const sigset_t signals = ending_signals();
-  LongCalls calls;
-  auto http = http::Server::start({.port = port, .threads = 2, .max_body_bytes = kMaxMessageBytes},
-                                  [&](const std::shared_ptr<http::Exchange>& exchange) {
-                                    answer_exchange(server, exchange, calls);
-                                  });
-  if (!http) return complain({kEngine, http.error().message});
-  std::cout << "Tools are at http://127.0.0.1:" << (*http)->port() << "/mcp" << std::endl;
-  int signal = 0;
-  sigwait(&signals, &signal);
-  // The streams are given time to end before their calls are cancelled.
-  (*http)->stop(std::chrono::seconds(2));
-  calls.end();
-  return kOk;
-}
+// ---- the server
 
 // The signals are blocked before a thread exists, so that all threads inherit that.
 int run_mcp(const McpOptions& options) {
-  if (options.port) {
-    const sigset_t signals = ending_signals();
-    pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  }
+  if (options.port) block_ending_signals();
   std::vector<mcp::OfferedTool> tools = offered_tools();
   if (!options.questions.folders.empty()) {
     const auto questions = FileQuestions::open(options.questions);
@@ -446,9 +222,9 @@ int run_mcp(const McpOptions& options) {
        .version = std::string(kVersion),
        .instructions = "Tools about tool calls: check and repair their JSON, read them out of a "
                        "model's output, and see the prompt that a model reads."},
-      std::move(tools));
-  return options.port ? serve_http(server, static_cast<std::uint16_t>(*options.port))
-                      : answer_lines(server);
+      {.tools = std::move(tools)});
+  return options.port ? serve_mcp_http(server, static_cast<std::uint16_t>(*options.port))
+                      : serve_mcp_pipes(server);
 }
 
 }  // namespace

@@ -5,50 +5,28 @@
 #include <utility>
 
 #include "tenon/mcp/encoding.h"
+#include "tenon/mcp/tool_server_parts.h"
 #include "tenon/mcp/transport.h"
 
 // The messages are those of the specification's schema.ts: revision 2025-11-25 for clients that
-// begin with `initialize`, and 2026-07-28 for those that do not.
-
+// begin with `initialize`, and 2026-07-28 for those that do not. What a message and a POST are is
+// here; what each method answers is in tool_server_methods.cc.
 namespace tenon::mcp {
 namespace {
 
-constexpr std::string_view kServedModern = "2026-07-28";  // each request names it
-constexpr std::string_view kServedBefore[] = {"2025-11-25", "2025-06-18", "2025-03-26",
-                                              "2024-11-05"};
 constexpr std::string_view kServedRevisionKey = "io.modelcontextprotocol/protocolVersion";
 constexpr std::string_view kServedInfoKey = "io.modelcontextprotocol/serverInfo";
-
-// The first four are those of JSON-RPC 2.0, the last two those of 2026-07-28.
-enum ServedCode : int {
-  kServedParseError = -32700,
-  kServedInvalidRequest = -32600,
-  kUnknownMethod = -32601,
-  kServedInvalidParams = -32602,
-  kServedUnsupported = -32022,
-  kServedHeaderMismatch = -32020,
-};
-
-json::Object served_error(ServedCode code, std::string message) {
-  return {{"code", static_cast<int>(code)}, {"message", std::move(message)}};
-}
 
 // `member` is "result" or "error".
 json::Object served_reply(const json::Value& id, std::string_view member, json::Object content) {
   return {{"jsonrpc", "2.0"}, {"id", id}, {std::string(member), std::move(content)}};
 }
 
-// "" if there is no such string.
-std::string served_text(const json::Value& object, std::string_view key) {
-  const json::Value* member = object.find(key);
-  const std::string* text = member == nullptr ? nullptr : member->if_string();
-  return text == nullptr ? std::string() : *text;
-}
-
 // The revision that a request without a handshake names; "" if it names none.
 std::string revision_asked(const json::Value& params) {
-  const json::Value* meta = params.find("_meta");
-  return meta == nullptr ? std::string() : served_text(*meta, kServedRevisionKey);
+  const json::Value* const named = served_meta(params, kServedRevisionKey);
+  const std::string* const text = named == nullptr ? nullptr : named->if_string();
+  return text == nullptr ? std::string() : *text;
 }
 
 json::Object unsupported_revision(std::string_view asked) {
@@ -138,39 +116,57 @@ std::optional<http::Response> refusal_of_post(const http::Request& request,
   return refused_post(400, message, std::move(refusal));
 }
 
-// What each result of the revision without handshakes has.
+// What each result of the revision without handshakes has, if the method did not say it.
 void mark_complete(json::Object& result, std::string_view method) {
   constexpr int kListsStayMs = 3'600'000;
-  result.set("resultType", "complete");
-  if (method == "tools/list" || method == "server/discover") {
+  constexpr std::string_view kLists[] = {"tools/list", "prompts/list", "resources/list",
+                                         "resources/templates/list", "server/discover"};
+  if (!result.contains("resultType")) result.set("resultType", "complete");
+  if (std::ranges::find(kLists, method) != std::end(kLists)) {
     result.set("ttlMs", kListsStayMs);
     result.set("cacheScope", "public");
+  } else if (method == "resources/read" && result.contains("contents")) {
+    result.set("ttlMs", 0);
+    result.set("cacheScope", "private");
   }
-}
-
-json::Object failed_call(std::string text) {
-  return {{"content", json::Array{json::Object{{"type", "text"}, {"text", std::move(text)}}}},
-          {"isError", true}};
 }
 
 }  // namespace
 
-ToolServer::ToolServer(ServerInfo info, std::vector<OfferedTool> tools)
-    : info_(std::move(info)), tools_(std::move(tools)) {}
+json::Object served_error(ServedCode code, std::string message) {
+  return {{"code", static_cast<int>(code)}, {"message", std::move(message)}};
+}
+
+std::string served_text(const json::Value& object, std::string_view key) {
+  const json::Value* member = object.if_object() == nullptr ? nullptr : object.find(key);
+  const std::string* text = member == nullptr ? nullptr : member->if_string();
+  return text == nullptr ? std::string() : *text;
+}
+
+const json::Value* served_meta(const json::Value& params, std::string_view key) {
+  const json::Value* const meta = params.find("_meta");
+  return meta == nullptr || meta->if_object() == nullptr ? nullptr : meta->find(key);
+}
+
+ToolServer::ToolServer(ServerInfo info, Offer offer)
+    : info_(std::move(info)),
+      offer_(std::move(offer)),
+      sessions_(std::make_unique<ClientSessions>()) {}
 
 bool ToolServer::knows_revision(std::string_view revision) {
   return revision == kServedModern ||
          std::ranges::find(kServedBefore, revision) != std::end(kServedBefore);
 }
 
-std::optional<std::string> ToolServer::answer_text(std::string_view text) const {
+std::optional<std::string> ToolServer::answer_text(std::string_view text,
+                                                   const Caller& caller) const {
   const auto message = json::parse(text);
   if (!message) {
     const json::Object error =
         served_error(kServedParseError, "not JSON: " + message.error().message);
     return json::to_string(served_reply(nullptr, "error", error));
   }
-  const auto answer = this->answer(*message);
+  const auto answer = this->answer(*message, caller);
   return answer ? std::optional(json::to_string(*answer)) : std::nullopt;
 }
 
@@ -201,10 +197,12 @@ std::optional<json::Value> ToolServer::answer_one(const json::Value& message,
   }
   const json::Value* id = message.find("id");
   const json::Value* method = message.find("method");
-  // Notifications need no answer, and answers of the client are to questions that were not asked.
-  if (id == nullptr || id->is_null()) return std::nullopt;
+  if (id == nullptr || id->is_null()) return std::nullopt;  // a notification needs no answer
   const bool is_answer = message.find("result") != nullptr || message.find("error") != nullptr;
-  if (method == nullptr && is_answer) return std::nullopt;
+  if (method == nullptr && is_answer) {
+    if (caller.session) caller.session->take_answer(message);
+    return std::nullopt;
+  }
   if (id->if_string() == nullptr && id->if_number() == nullptr) {
     return served_reply(nullptr, "error",
                         served_error(kServedInvalidRequest, "an id is a text or a number"));
@@ -224,7 +222,8 @@ std::optional<json::Value> ToolServer::answer_one(const json::Value& message,
     return served_reply(*id, "error", unsupported_revision(revision));
   }
   const std::string& name = *method->if_string();
-  Answer answer = result_of(name, *params, !revision.empty(), caller);
+  Answer answer = result_of(
+      {.method = name, .params = *params, .is_modern = !revision.empty(), .caller = caller});
   if (!answer) return served_reply(*id, "error", std::move(answer.error()));
   if (!revision.empty()) {
     mark_complete(*answer, name);
@@ -237,119 +236,79 @@ bool ToolServer::takes_long(const json::Value& message) const {
   if (const json::Array* const list = message.if_array()) {
     return std::ranges::any_of(*list, [this](const auto& one) { return takes_long(one); });
   }
-  if (message.if_object() == nullptr || served_text(message, "method") != "tools/call") {
-    return false;
-  }
+  if (message.if_object() == nullptr) return false;
+  const std::string method = served_text(message, "method");
   const json::Value* const params = message.find("params");
-  if (params == nullptr || params->if_object() == nullptr) return false;
-  const auto tool = std::ranges::find(tools_, served_text(*params, "name"), &OfferedTool::name);
-  return tool != tools_.end() && tool->takes_long;
+  const std::string name = params == nullptr ? std::string() : served_text(*params, "name");
+  const auto is_long = [&name](const auto& list) {
+    return std::ranges::any_of(list,
+                               [&](const auto& one) { return one.name == name && one.takes_long; });
+  };
+  return (method == "tools/call" && is_long(offer_.tools)) ||
+         (method == "prompts/get" && is_long(offer_.prompts));
 }
 
-// The message, if it calls a tool that takes long and is not refused for its headers.
-std::optional<json::Value> ToolServer::long_call(const http::Request& request) const {
+std::shared_ptr<ClientSession> ToolServer::session_of(const http::Request& request) const {
+  const std::string_view id = request.header("mcp-session-id");
+  return id.empty() ? nullptr : sessions_->find(id);
+}
+
+bool ToolServer::end_session_of(const http::Request& request) const {
+  return sessions_->end(request.header("mcp-session-id"));
+}
+
+// Finds the session that the message belongs to, or says why the message is refused.
+std::optional<http::Response> ToolServer::refusal_of_session(
+    const http::Request& request, const json::Value& message,
+    std::shared_ptr<ClientSession>& session) const {
+  if (!offer_.keeps_sessions || !is_of_handshake(request, message)) return std::nullopt;
+  session = session_of(request);
+  const bool begins =
+      message.if_object() != nullptr && served_text(message, "method") == "initialize";
+  if (session || begins) return std::nullopt;
+  const bool is_named = !request.header("mcp-session-id").empty();
+  return refused_post(is_named ? 404 : 400, message,
+                      served_error(kServedInvalidRequest,
+                                   is_named ? "this session has ended: begin with initialize"
+                                            : "Mcp-Session-Id is missing: begin with initialize"));
+}
+
+// The message, if it calls what takes long and is not refused for its headers.
+std::optional<ToolServer::LongCall> ToolServer::long_call(const http::Request& request) const {
   auto message = json::parse(request.body);
   if (!message || !takes_long(*message) || refusal_of_post(request, *message)) return std::nullopt;
-  return *std::move(message);
+  std::shared_ptr<ClientSession> session;
+  if (refusal_of_session(request, *message, session)) return std::nullopt;
+  return LongCall{.message = *std::move(message), .session = std::move(session)};
 }
 
 http::Response ToolServer::answer_post(const http::Request& request) const {
   const auto message = json::parse(request.body);
   if (!message) return {.body = *answer_text(request.body)};  // an error, with the reason
   if (auto refusal = refusal_of_post(request, *message)) return *std::move(refusal);
-  const auto answer = this->answer(*message);
+  Caller caller;
+  if (auto refusal = refusal_of_session(request, *message, caller.session)) {
+    return *std::move(refusal);
+  }
+  const bool is_of_session = offer_.keeps_sessions && is_of_handshake(request, *message);
+  const bool begins = is_of_session && message->if_object() != nullptr &&
+                      served_text(*message, "method") == "initialize";
+  if (begins) caller.session = sessions_->open();
+  const auto answer = this->answer(*message, caller);
   // Notifications only. The transport of MCP wants 202 without a body for them.
   if (!answer) return {.status = 202, .body = ""};
-  // 2026-07-28 answers an unknown method with 404; before that every answer of JSON-RPC has 200.
-  const json::Value* const code = json::at_pointer(*answer, "/error/code");
-  const bool is_unknown = !is_of_handshake(request, *message) && code != nullptr &&
-                          *code == json::Value(static_cast<int>(kUnknownMethod));
-  return {.status = is_unknown ? 404U : 200U, .body = json::to_string(*answer)};
-}
-
-// Requests of 2026-07-28 have no handshake and no `ping`.
-ToolServer::Answer ToolServer::result_of(std::string_view method, const json::Value& params,
-                                         bool is_modern, const Caller& caller) const {
-  if (method == "initialize" && !is_modern) return initialized(params);
-  if (method == "server/discover") return about();
-  if (method == "ping" && !is_modern) return json::Object();
-  if (method == "tools/list") return list();
-  if (method == "tools/call") return call(params, caller);
-  return Failure<json::Object>(served_error(kUnknownMethod, "Method not found"));
-}
-
-// The answer to `initialize`: the client's revision if it is known, else our newest one, which the
-// client may refuse.
-json::Object ToolServer::initialized(const json::Value& params) const {
-  const std::string asked = served_text(params, "protocolVersion");
-  const bool is_known = std::ranges::find(kServedBefore, asked) != std::end(kServedBefore);
-  json::Object result = about();
-  result.erase("supportedVersions");
-  result.set("protocolVersion", is_known ? asked : std::string(kServedBefore[0]));
-  return result;
-}
-
-json::Object ToolServer::identity() const {
-  return {{"name", info_.name}, {"title", info_.title}, {"version", info_.version}};
-}
-
-json::Object ToolServer::about() const {
-  json::Object about{{"supportedVersions", json::Array{std::string(kServedModern)}},
-                     {"capabilities", json::Object{{"tools", json::Object{}}}},
-                     {"serverInfo", identity()}};
-  if (!info_.instructions.empty()) about.set("instructions", info_.instructions);
-  return about;
-}
-
-// All tools in one page. They only compute: they change nothing and reach no other system, which is
-// what the two hints say.
-json::Object ToolServer::list() const {
-  json::Array tools;
-  for (const OfferedTool& tool : tools_) {
-    tools.emplace_back(json::Object{
-        {"name", tool.name},
-        {"title", tool.title},
-        {"description", tool.description},
-        {"inputSchema", tool.input_schema},
-        {"annotations", json::Object{{"readOnlyHint", true}, {"openWorldHint", false}}}});
+  http::Response response{.body = json::to_string(*answer)};
+  if (begins) response.headers.push_back({"mcp-session-id", caller.session->id()});
+  // 2026-07-28 has a status for these errors; before that every answer of JSON-RPC has 200.
+  if (!is_of_handshake(request, *message)) {
+    const json::Value* const code = json::at_pointer(*answer, "/error/code");
+    const auto is = [code](ServedCode one) {
+      return code != nullptr && *code == json::Value(static_cast<int>(one));
+    };
+    if (is(kUnknownMethod)) response.status = 404;
+    if (is(kServedMissingAbility)) response.status = 400;
   }
-  return {{"tools", std::move(tools)}};
-}
-
-// Runs a tool. A tool that fails is a result with `isError`, which a model can read and act on; an
-// error of JSON-RPC says that the call itself was wrong.
-ToolServer::Answer ToolServer::call(const json::Value& params, const Caller& caller) const {
-  const std::string name = served_text(params, "name");
-  const auto tool = std::ranges::find(tools_, name, &OfferedTool::name);
-  if (tool == tools_.end()) {
-    return Failure<json::Object>(
-        served_error(kServedInvalidParams, "Unknown tool: " + name.substr(0, 64)));
-  }
-  static const json::Value kNone = json::Object();
-  const json::Value* arguments = params.find("arguments");
-  if (arguments == nullptr || arguments->is_null()) arguments = &kNone;
-  if (arguments->if_object() == nullptr) return failed_call("arguments must be an object");
-  const json::Value* const meta = params.find("_meta");
-  // Without a token the client wants no progress. The views are valid until the tool returns.
-  const json::Value* const token = meta == nullptr ? nullptr : meta->find("progressToken");
-  const CallWatch watch{
-      .cancel = caller.cancel, .tell = [&caller, token](double progress, std::string_view message) {
-        if (!caller.notify || token == nullptr) return;
-        caller.notify(json::Object{{"jsonrpc", "2.0"},
-                                   {"method", "notifications/progress"},
-                                   {"params", json::Object{{"progressToken", *token},
-                                                           {"progress", progress},
-                                                           {"message", message}}}});
-      }};
-  auto result = tool->run(*arguments->if_object(), watch);
-  if (!result) return failed_call(result.error().message);
-  json::Value structured = *std::move(result);
-  // Clients from before structuredContent (2025-06-18) read the same as text.
-  std::string text = json::to_string(structured);
-  return json::Object{
-      {"content", json::Array{json::Object{{"type", "text"}, {"text", std::move(text)}}}},
-      {"structuredContent", std::move(structured)},
-      {"isError", false}};
+  return response;
 }
 
 }  // namespace tenon::mcp

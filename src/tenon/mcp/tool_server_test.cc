@@ -1,7 +1,10 @@
 #include "tenon/mcp/tool_server.h"
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -15,14 +18,15 @@ ToolServer echo_server() {
       .title = "Echo",
       .description = "Says what it is told.",
       .input_schema = json::Object{{"type", "object"}},
-      .run = [](const json::Object& arguments, const CallWatch& watch) -> Expected<json::Object> {
+      .run = [](const json::Object& arguments, const CallWatch& watch) -> Expected<Outcome> {
         watch.tell(1, "half");
         if (arguments.empty()) {
           return Unexpected(Error{Errc::invalid, "say something"});
         }
-        return arguments;
+        return structured(arguments);
       }};
-  return {{.name = "t", .title = "T", .version = "1", .instructions = "Be brief."}, {echo}};
+  return {{.name = "t", .title = "T", .version = "1", .instructions = "Be brief."},
+          {.tools = {echo}}};
 }
 
 constexpr std::string_view kMeta =
@@ -167,6 +171,285 @@ TEST(ToolServer, AnswersPostsOfBothEras) {
       EXPECT_EQ(*answer->find("id"), json::Value(7)) << row.name;
     }
   }
+}
+
+// A server with one of everything. `guess` asks for a name, then for a colour.
+ToolServer full_server() {
+  const auto form = [](std::string key) {
+    return InputRequest{.key = std::move(key), .method = "elicitation/create", .params = {}};
+  };
+  OfferedTool guess{
+      .name = "guess",
+      .title = "Guess",
+      .description = "Asks.",
+      .input_schema = json::Object{{"type", "object"}},
+      .run = [form](const json::Object&, const CallWatch& watch) -> Expected<Outcome> {
+        watch.log("debug", "begun");
+        watch.log("warning", "asking");
+        if (watch.state == json::Value("named")) {
+          const json::Value* const color = watch.answers.find("color");
+          if (color != nullptr) return content({text_block(json::to_string(*color))});
+        } else if (!watch.answers.contains("name")) {
+          return Outcome{.needs = {form("name")}};
+        }
+        return Outcome{.needs = {form("color")}, .state = "named"};
+      },
+      .takes_long = true};
+  OfferedPrompt greet{
+      .name = "greet",
+      .title = "Greet",
+      .description = "Greets.",
+      .arguments = {{.name = "who", .description = "Whom"}},
+      .run = [](const json::Object& arguments, const CallWatch&) -> Expected<Outcome> {
+        const std::string who = *arguments.find("who")->if_string();
+        if (who == "nobody") return Unexpected(Error{Errc::invalid, "there is nobody"});
+        return Outcome{.result = {{"messages", json::Array{who}}}};
+      }};
+  const auto read = [](const std::string& uri, const json::Object& values,
+                       const CallWatch&) -> Expected<Outcome> {
+    return Outcome{.result = {{"contents", json::Array{uri, json::Value(values)}}}};
+  };
+  return {{.name = "t", .title = "T", .version = "1"},
+          {.tools = {guess},
+           .prompts = {greet},
+           .resources =
+               {{.uri = "a://b", .name = "B", .description = "b", .mime_type = "x/y", .read = read},
+                {.uri = "a://{c}/d",
+                 .name = "D",
+                 .description = "d",
+                 .mime_type = "x/y",
+                 .read = read}},
+           .complete =
+               [](const json::Value&, std::string_view argument, std::string_view typed) {
+                 return std::vector<std::string>(150, std::string(argument) + std::string(typed));
+               },
+           .logs = true,
+           .keeps_sessions = true}};
+}
+
+struct FullRow {
+  std::string_view name;
+  std::string_view method;
+  std::string params;       // without _meta
+  std::string_view before;  // the result or the error of revision 2025-11-25, without a session
+  std::string_view modern;  // of 2026-07-28; members that every result has are left out
+};
+
+const FullRow kFull[] = {
+    {"Prompts", "prompts/list", "",
+     R"({"prompts":[{"name":"greet","title":"Greet","description":"Greets.","arguments":[{"name":"who","description":"Whom","required":true}]}]})",
+     R"({"prompts":[{"name":"greet","title":"Greet","description":"Greets.","arguments":[{"name":"who","description":"Whom","required":true}]}],"ttlMs":3600000,"cacheScope":"public"})"},
+    {"Prompt", "prompts/get", R"("name":"greet","arguments":{"who":"you"})",
+     R"({"messages":["you"]})", R"({"messages":["you"]})"},
+    {"PromptThatFails", "prompts/get", R"("name":"greet","arguments":{"who":"nobody"})",
+     R"({"code":-32603,"message":"there is nobody"})",
+     R"({"code":-32603,"message":"there is nobody"})"},
+    {"PromptWithoutAnArgument", "prompts/get", R"("name":"greet")",
+     R"({"code":-32602,"message":"the argument who is missing"})",
+     R"({"code":-32602,"message":"the argument who is missing"})"},
+    {"ArgumentThatIsNoText", "prompts/get", R"("name":"greet","arguments":{"who":7})",
+     R"({"code":-32602,"message":"the argument who is not a text"})",
+     R"({"code":-32602,"message":"the argument who is not a text"})"},
+    {"UnknownPrompt", "prompts/get", R"("name":"x")",
+     R"({"code":-32602,"message":"Unknown prompt: x"})",
+     R"({"code":-32602,"message":"Unknown prompt: x"})"},
+    {"Resources", "resources/list", "",
+     R"({"resources":[{"uri":"a://b","name":"B","description":"b","mimeType":"x/y"}]})",
+     R"({"resources":[{"uri":"a://b","name":"B","description":"b","mimeType":"x/y"}],"ttlMs":3600000,"cacheScope":"public"})"},
+    {"Templates", "resources/templates/list", "",
+     R"({"resourceTemplates":[{"uriTemplate":"a://{c}/d","name":"D","description":"d","mimeType":"x/y"}]})",
+     R"({"resourceTemplates":[{"uriTemplate":"a://{c}/d","name":"D","description":"d","mimeType":"x/y"}],"ttlMs":3600000,"cacheScope":"public"})"},
+    {"Resource", "resources/read", R"("uri":"a://b")", R"({"contents":["a://b",{}]})",
+     R"({"contents":["a://b",{}],"ttlMs":0,"cacheScope":"private"})"},
+    {"ResourceOfATemplate", "resources/read", R"("uri":"a://7/d")",
+     R"({"contents":["a://7/d",{"c":"7"}]})",
+     R"({"contents":["a://7/d",{"c":"7"}],"ttlMs":0,"cacheScope":"private"})"},
+    {"UnknownResource", "resources/read", R"("uri":"a://x")",
+     R"({"code":-32002,"message":"Resource not found","data":{"uri":"a://x"}})",
+     R"({"code":-32602,"message":"Resource not found","data":{"uri":"a://x"}})"},
+    {"CompletionOfNothing", "completion/complete", R"("ref":7)",
+     R"({"code":-32602,"message":"a completion has ref and argument, both objects"})",
+     R"({"code":-32602,"message":"a completion has ref and argument, both objects"})"},
+    {"AskedWithoutASession", "tools/call", R"("name":"guess")",
+     R"({"content":[{"type":"text","text":"this client cannot be asked for what is needed"}],"isError":true})",
+     R"({"code":-32021,"message":"The client must have declared: elicitation","data":{"requiredCapabilities":{"elicitation":{}}}})"},
+    {"SessionMethodWithoutASession", "logging/setLevel", R"("level":"debug")",
+     R"({"code":-32601,"message":"Method not found"})",
+     R"({"code":-32601,"message":"Method not found"})"},
+};
+
+std::string request_of(std::string_view method, const std::string& params) {
+  return R"({"jsonrpc":"2.0","id":1,"method":")" + std::string(method) + R"(","params":{)" +
+         params + "}}";
+}
+
+// The result or the error, without what each result of 2026-07-28 has.
+std::string outcome_in(const std::optional<std::string>& answer) {
+  auto read = json::parse(answer.value_or("{}"));
+  const json::Value* const result = read->find("result");
+  if (result == nullptr) return json::to_string(*read->find("error"));
+  json::Object members = *result->if_object();
+  if (members.contains("_meta")) members.erase("resultType");
+  members.erase("_meta");
+  return json::to_string(json::Value(members));
+}
+
+TEST(ToolServer, OffersPromptsAndResourcesInBothEras) {
+  const ToolServer server = full_server();
+  for (const FullRow& row : kFull) {
+    EXPECT_EQ(outcome_in(server.answer_text(request_of(row.method, row.params))), row.before)
+        << row.name;
+    const std::string modern = row.params + (row.params.empty() ? "" : ",") + std::string(kMeta);
+    EXPECT_EQ(outcome_in(server.answer_text(request_of(row.method, modern))), row.modern)
+        << row.name;
+  }
+}
+
+TEST(ToolServer, CompletesABoundedNumber) {
+  const auto answer = json::parse(*full_server().answer_text(
+      request_of("completion/complete",
+                 R"("ref":{"type":"ref/prompt"},"argument":{"name":"a","value":"b"})")));
+  const json::Value* const completion = json::at_pointer(*answer, "/result/completion");
+  EXPECT_EQ(completion->find("values")->if_array()->size(), 100U);
+  EXPECT_EQ(*json::at_pointer(*completion, "/values/0"), json::Value("ab"));
+  EXPECT_EQ(*completion->find("total"), json::Value(150));
+  EXPECT_EQ(*completion->find("hasMore"), json::Value(true));
+}
+
+// A client of a session that answers each question by its method's turn, and keeps what it is told.
+struct AnsweringClient {
+  std::shared_ptr<ClientSession> session;
+  std::vector<std::string> questions{};
+  std::vector<std::string> logs{};
+
+  [[nodiscard]] Caller caller() {
+    return {.send =
+                [this](const json::Value& message) {
+                  const json::Value* const id = message.find("id");
+                  if (id == nullptr) {
+                    logs.push_back(*json::at_pointer(message, "/params/data")->if_string());
+                    return;
+                  }
+                  questions.push_back(*message.find("method")->if_string());
+                  session->take_answer(json::Object{
+                      {"id", *id},
+                      {"result", json::Object{{"turn", static_cast<int>(questions.size())}}}});
+                },
+            .session = session};
+  }
+};
+
+TEST(ToolServer, AsksAClientOfASessionByRequests) {
+  const ToolServer server = full_server();
+  AnsweringClient client{.session = server.open_session()};
+  const std::string guess = request_of("tools/call", R"("name":"guess")");
+  EXPECT_EQ(outcome_in(server.answer_text(guess, client.caller())),
+            R"({"content":[{"type":"text","text":"the client must have declared: elicitation"}],)"
+            R"("isError":true})");
+  (void)server.answer_text(
+      request_of("initialize",
+                 R"("capabilities":{"elicitation":{}},"protocolVersion":"2025-11-25")"),
+      client.caller());
+  client.logs.clear();
+  EXPECT_EQ(outcome_in(server.answer_text(guess, client.caller())),
+            R"({"content":[{"type":"text","text":"{\"turn\":2}"}],"isError":false})");
+  EXPECT_EQ(client.questions,
+            (std::vector<std::string>{"elicitation/create", "elicitation/create"}));
+  EXPECT_EQ(client.logs, std::vector<std::string>(3, "asking"));  // "debug" is below "info"
+  EXPECT_EQ(outcome_in(server.answer_text(request_of("logging/setLevel", R"("level":"debug")"),
+                                          client.caller())),
+            "{}");
+  client.logs.clear();
+  (void)server.answer_text(guess, client.caller());
+  EXPECT_EQ(client.logs.size(), 6U);
+  EXPECT_EQ(outcome_in(server.answer_text(request_of("logging/setLevel", R"("level":"loud")"),
+                                          client.caller())),
+            R"({"code":-32602,"message":"level is one from debug to emergency"})");
+}
+
+TEST(ToolServer, AsksAModernClientByResults) {
+  const ToolServer server = full_server();
+  const std::string able = R"(,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",)"
+                           R"("io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}})";
+  const auto call = [&](const std::string& more) {
+    return outcome_in(
+        server.answer_text(request_of("tools/call", R"("name":"guess")" + more + able)));
+  };
+  constexpr std::string_view kAsksForAName =
+      R"({"inputRequests":{"name":{"method":"elicitation/create","params":{}}}})";
+  EXPECT_EQ(call(""), kAsksForAName);
+  EXPECT_EQ(call(R"(,"inputResponses":{"other":{}})"), kAsksForAName);
+  EXPECT_EQ(call(R"(,"inputResponses":{"name":7})"), kAsksForAName);
+  EXPECT_EQ(call(R"(,"inputResponses":null)"),
+            R"({"code":-32602,"message":"inputResponses is an object"})");
+  const auto second = json::parse(call(R"(,"inputResponses":{"name":{}})"));
+  EXPECT_NE(json::at_pointer(*second, "/inputRequests/color"), nullptr);
+  const std::string state = json::to_string(*second->find("requestState"));
+  EXPECT_EQ(call(R"(,"inputResponses":{"color":{"a":1}},"requestState":)" + state),
+            R"({"content":[{"type":"text","text":"{\"a\":1}"}],"isError":false})");
+  constexpr std::string_view kRefused =
+      R"({"code":-32602,"message":"requestState is not what this server gave for this request"})";
+  EXPECT_EQ(call(R"(,"requestState":"x")"), kRefused);
+  EXPECT_EQ(call(R"(,"requestState":7)"), kRefused);
+  EXPECT_EQ(call(R"(,"arguments":{"b":2},"requestState":)" + state), kRefused);
+}
+
+TEST(ToolServer, KeepsSessionsOverPosts) {
+  const ToolServer server = full_server();
+  const auto post = [&](const std::string& session, const std::string& body) {
+    std::vector<http::Header> headers;
+    if (!session.empty()) headers.push_back({"Mcp-Session-Id", session});
+    return server.answer_post({.method = "POST", .headers = headers, .body = body});
+  };
+  const std::string lists = request_of("tools/list", "");
+  EXPECT_EQ(post("", lists).status, 400U);
+  EXPECT_EQ(post("none", lists).status, 404U);
+  const http::Response begun = post("", request_of("initialize", R"("capabilities":{})"));
+  const std::string id(http::find_header(begun.headers, "mcp-session-id"));
+  ASSERT_FALSE(id.empty());
+  EXPECT_EQ(post(id, lists).status, 200U);
+  const auto subscribe = [&](const std::string& uri) {
+    return post(id, request_of("resources/subscribe", R"("uri":")" + uri + R"(")")).body;
+  };
+  EXPECT_EQ(outcome_in(subscribe("a://x")), R"({"code":-32002,"message":"Resource not found"})");
+  EXPECT_EQ(outcome_in(subscribe("a://b")), "{}");
+  const http::Request named{.method = "DELETE", .headers = {{"Mcp-Session-Id", id}}, .body = ""};
+  std::vector<std::string> told;
+  server.session_of(named)->set_listener([&](const json::Value& message) {
+    told.push_back(*json::at_pointer(message, "/params/uri")->if_string());
+  });
+  server.resource_updated("a://b");
+  server.resource_updated("a://7/d");
+  EXPECT_EQ(told, std::vector<std::string>{"a://b"});
+  EXPECT_TRUE(server.long_call({.method = "POST",
+                                .headers = {{"Mcp-Session-Id", id}},
+                                .body = request_of("tools/call", R"("name":"guess")")}));
+  EXPECT_FALSE(server.long_call(
+      {.method = "POST", .headers = {}, .body = request_of("tools/call", R"("name":"guess")")}));
+  EXPECT_TRUE(server.end_session_of(named));
+  EXPECT_EQ(post(id, lists).status, 404U);
+}
+
+TEST(ToolServer, RefusesModernPostsWithoutAnAbility) {
+  OfferedTool asks{.name = "asks",
+                   .title = "",
+                   .description = "",
+                   .input_schema = json::Object{{"type", "object"}},
+                   .run = [](const json::Object&, const CallWatch&) -> Expected<Outcome> {
+                     return Outcome{.needs = {{.key = "a", .method = "roots/list", .params = {}}}};
+                   }};
+  const ToolServer server({.name = "t", .title = "T", .version = "1"}, {.tools = {asks}});
+  const std::string params =
+      R"("name":"asks","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",)"
+      R"("io.modelcontextprotocol/clientCapabilities":{}})";
+  EXPECT_EQ(server
+                .answer_post({.method = "POST",
+                              .headers = {{"MCP-Protocol-Version", "2026-07-28"},
+                                          {"Mcp-Method", "tools/call"},
+                                          {"Mcp-Name", "asks"}},
+                              .body = request_of("tools/call", params)})
+                .status,
+            400U);
 }
 
 TEST(ToolServer, KnowsItsRevisions) {
