@@ -92,6 +92,7 @@ class JsonReader {
   void read_normalizer(const json::Value& value, const std::string& place);
   void read_pre_tokenizer(const json::Value& value, const std::string& place);
   void read_byte_level(Fields& fields);
+  std::string metaspace_of(Fields& fields);
   void read_metaspace(Fields& fields);
   void read_decoder(const json::Value& value, const std::string& place);
   void read_post_processor(const json::Value& value, const std::string& place);
@@ -303,13 +304,19 @@ void JsonReader::read_byte_level(Fields& fields) {
   of_bytes_ = true;
 }
 
+// The one character that stands for a space.
+std::string JsonReader::metaspace_of(Fields& fields) {
+  std::string replacement = fields.string("replacement").value_or(std::string(kLowerBlock));
+  if (utf8::decode(replacement).length != replacement.size() || replacement.empty()) {
+    fields.fail(Errc::invalid, "has a replacement that is no character");
+  }
+  return replacement;
+}
+
 // SentencePiece's `▁`: spaces are swapped for it, perhaps one is put before the text, and the text
 // is cut before each.
 void JsonReader::read_metaspace(Fields& fields) {
-  const std::string replacement = fields.string("replacement").value_or(std::string(kLowerBlock));
-  if (utf8::decode(replacement).length != replacement.size() || replacement.empty()) {
-    return fields.fail(Errc::invalid, "has a replacement that is no character");
-  }
+  const std::string replacement = metaspace_of(fields);
   // Older files have this instead of prepend_scheme.
   const bool adds_space = fields.boolean("add_prefix_space", true);
   const std::string scheme =
@@ -353,8 +360,7 @@ void JsonReader::read_decoder(const json::Value& value, const std::string& place
     if (decoding_.replacements.size() == kMostSteps) return too_many(fields);
     decoding_.replacements.emplace_back(found.text, fields.string("content").value_or(""));
   } else if (part.type == "Metaspace") {
-    decoding_.replacements.emplace_back(
-        fields.string("replacement").value_or(std::string(kLowerBlock)), " ");
+    decoding_.replacements.emplace_back(metaspace_of(fields), " ");
     for (const char* name : {"add_prefix_space", "prepend_scheme", "split", "str_rep"}) {
       fields.skip(name);
     }
