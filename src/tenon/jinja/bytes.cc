@@ -76,6 +76,23 @@ Value hex_of(Runtime& rt, const Value& bytes) {
 
 }  // namespace
 
+std::string encoding_name(Runtime& rt, const Value& argument, std::string_view method) {
+  if (argument.is(Tag::missing)) return "utf8";
+  if (!argument.is_string()) {
+    rt.type_error(std::string(method) + "() argument 'encoding' must be str, not " +
+                  std::string(type_name(argument)));
+  }
+  std::string name;
+  for (const char c : rt.text_of(argument).bytes) {
+    if (c != '-' && c != '_') name += static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
+  }
+  return name;
+}
+
+void fail_encoding(Runtime& rt) {
+  rt.fail("UnsupportedError", "only UTF-8 is supported as an encoding");
+}
+
 Value make_bytes(TextBuffer& out, std::string_view bytes, bool is_data) {
   Value value = out.string_copy(bytes, is_data);
   value.tag = Tag::bytes;
@@ -87,8 +104,13 @@ Value call_bytes_method(Runtime& rt, const Value& self, MethodId id, const Args&
   if (id == M::decode) {
     Value bound[2];
     bind_arguments(rt, args, "decode", {"encoding", "errors"}, 0, bound);
-    if (utf8::is_valid(self.bytes())) return make_string(self.bytes(), self.is_data());
-    rt.fail("UnicodeDecodeError", "'utf-8' codec can't decode the bytes");
+    const std::string encoding = encoding_name(rt, bound[0], "decode");
+    const bool is_ascii = encoding == "ascii";
+    if (!is_ascii && encoding != "utf8") fail_encoding(rt);
+    const bool fits = is_ascii ? unicode::is_ascii(self.bytes()) : utf8::is_valid(self.bytes());
+    if (fits) return make_string(self.bytes(), self.is_data());
+    rt.fail("UnicodeDecodeError",
+            std::string(is_ascii ? "'ascii'" : "'utf-8'") + " codec can't decode the bytes");
   }
   if (id == M::hex) {
     positional_only(rt, args, "hex", 0, 0);

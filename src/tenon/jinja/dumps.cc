@@ -91,10 +91,10 @@ class Dumper {
     }
   }
 
-  // False for bytes that are escaped in every setting, and for bytes beyond ASCII.
+  // With ensure_ascii, Python escapes DEL as well: `[^\ -~]` in json/encoder.py.
   [[nodiscard]] bool is_plain(char c) const {
     const auto byte = static_cast<unsigned char>(c);
-    return byte >= 0x20 && c != '"' && c != '\\' && (!ensure_ascii_ || byte < 0x7F || byte == 0x7F);
+    return byte >= 0x20 && c != '"' && c != '\\' && (!ensure_ascii_ || byte < 0x7F);
   }
 
   // Text that needs no escape is copied in runs; each escape has the origin of its character. The
@@ -113,7 +113,7 @@ class Dumper {
     std::size_t begin = 0;
     for (std::size_t at = 0; at < text.bytes.size();) {
       const char c = text.bytes[at];
-      if (is_plain(c) && (!ensure_ascii_ || static_cast<unsigned char>(c) < 0x80)) {
+      if (is_plain(c)) {
         ++at;
         continue;
       }

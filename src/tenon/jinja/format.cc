@@ -29,9 +29,10 @@ constexpr std::int64_t kMaxPrecision = 1000;  // digits after the point; a doubl
 struct Spec {
   std::string_view fill = " ";
   bool fill_is_data = false;
-  char align = '\0';       // '<', '>', '^', '=' or none given
-  char sign = '-';         // '-': only a minus is shown; '+': both signs; ' ': a space for the plus
-  bool alternate = false;  // '#': writes 0x, 0o or 0b
+  char align = '\0';  // '<', '>', '^', '=' or none given
+  char sign = '-';    // '-': only a minus is shown; '+': both signs; ' ': a space for the plus
+  bool drops_minus_zero = false;  // 'z': a number that is written with zeros alone has no minus
+  bool alternate = false;         // '#': writes 0x, 0o or 0b
   std::int64_t width = 0;
   char grouping = '\0';         // ',' or '_'
   std::int64_t precision = -1;  // -1: none given
@@ -52,13 +53,19 @@ std::int64_t read_number(std::string_view text, std::size_t& at) {
   return value;
 }
 
-// Puts separators between groups of three digits (four in other bases) before the point.
-std::string grouped(const std::string& number, char separator, std::size_t each) {
-  const std::size_t end = std::min(number.find_first_of(".eE%"), number.size());
+// Puts separators between groups of digits, three in base 10 and four in others. `end` is where the
+// whole part of the number ends. Zeros are put in front until all of it has `width` characters:
+// they are grouped, too, and the first character is a digit ("0,001" for 1 and 4 characters).
+std::string grouped(const std::string& number, std::size_t end, char separator, std::size_t each,
+                    std::int64_t width) {
+  const auto missing = width - static_cast<std::int64_t>(number.size() - end);
+  const std::size_t least = missing > 0 ? static_cast<std::size_t>(missing) : 0;
+  std::size_t digits = end;
+  while (digits + (digits - 1) / each < least) ++digits;
   std::string out;
-  for (std::size_t i = 0; i < end; ++i) {
-    if (i != 0 && (end - i) % each == 0) out += separator;
-    out += number[i];
+  for (std::size_t i = 0; i < digits; ++i) {
+    if (i != 0 && (digits - i) % each == 0) out += separator;
+    out += i < digits - end ? '0' : number[i - (digits - end)];
   }
   return out + number.substr(end);
 }
@@ -79,6 +86,15 @@ void put_number(Runtime& rt, const Spec& spec, const std::string& prefix, const 
   if (align == '=') rt.put_repeated(spec.fill, left, spec.fill_is_data);
   rt.put(digits, is_data);
   rt.put_repeated(spec.fill, missing - left, spec.fill_is_data);
+}
+
+// How many characters the digits behind `prefix` must have, if zeros fill the field.
+std::int64_t zeros_of(Runtime& rt, const Spec& spec, const std::string& prefix) {
+  if (spec.fill != "0" || spec.align != '=') return 0;
+  const auto width = static_cast<std::size_t>(spec.width);
+  rt.charge(width);  // the walk to that many digits, and their text
+  rt.arena().foresee(2 * width);
+  return spec.width - static_cast<std::int64_t>(prefix.size());
 }
 
 std::string sign_of(bool is_negative, char sign) {
@@ -116,10 +132,18 @@ std::string real_digits(Runtime& rt, double value, const Spec& spec) {
 
 void format_real(Runtime& rt, double value, Spec spec, bool is_data) {
   std::string digits = real_digits(rt, value, spec);
-  if (spec.grouping != '\0') digits = grouped(digits, spec.grouping, 3);
   // A nan has no sign in Python, whatever its bit says.
-  const bool is_negative = std::signbit(value) && !std::isnan(value);
-  put_number(rt, spec, sign_of(is_negative, spec.sign), digits, is_data);
+  bool is_negative = std::signbit(value) && !std::isnan(value);
+  if (spec.drops_minus_zero && std::isfinite(value)) {
+    const std::size_t end = std::min(digits.find_first_of("eE"), digits.size());
+    is_negative = is_negative && digits.find_first_of("123456789") < end;
+  }
+  const std::string sign = sign_of(is_negative, spec.sign);
+  if (spec.grouping != '\0' && std::isfinite(value)) {
+    const std::size_t end = std::min(digits.find_first_of(".eE%"), digits.size());
+    digits = grouped(digits, end, spec.grouping, 3, zeros_of(rt, spec, sign));
+  }
+  put_number(rt, spec, sign, digits, is_data);
 }
 
 // Writes an int, a bool or a long integer. With a type of floats it is written as a float.
@@ -170,8 +194,12 @@ void format_int(Runtime& rt, const Value& value, const Spec& spec) {
   if (spec.type == 'X') {
     for (char& c : digits) c = c >= 'a' ? static_cast<char>(c - 32) : c;
   }
-  if (spec.grouping != '\0') digits = grouped(digits, spec.grouping, base == 10 ? 3 : 4);
-  put_number(rt, spec, sign_of(is_negative, spec.sign) + prefix, digits, is_data);
+  prefix = sign_of(is_negative, spec.sign) + prefix;
+  if (spec.grouping != '\0') {
+    digits = grouped(digits, digits.size(), spec.grouping, base == 10 ? 3 : 4,
+                     zeros_of(rt, spec, prefix));
+  }
+  put_number(rt, spec, prefix, digits, is_data);
 }
 
 // In a string, the precision is how many characters (code points) are kept: "%.2s".
@@ -219,7 +247,7 @@ Spec read_spec(Runtime& rt, const Text& written) {
     return '\0';
   };
   if (const char sign = take("+- ")) spec.sign = sign;
-  take("z");  // read, but -0.0 keeps its sign
+  spec.drops_minus_zero = take("z") != '\0';
   spec.alternate = take("#") != '\0';
   // "05" is short for "0=5": zeros between sign and digits, unless the fill is given.
   if (take("0") != '\0') {

@@ -368,9 +368,10 @@ Value slice(Runtime& rt, const Value& object, const Slice& bounds) {
                                            static_cast<std::uint64_t>(index) *
                                                static_cast<std::uint64_t>(range.step));
         };
-    // With fewer than two items the step is not used, and the product could overflow.
-    result.range = rt.arena().make<Range>(at(start), at(stop),
-                                          count > 1 ? range.step * step : range.step, count);
+    // With fewer than two items the step is only printed, and the product may overflow.
+    std::int64_t both = range.step;
+    if (__builtin_mul_overflow(range.step, step, &both)) both = range.step;
+    result.range = rt.arena().make<Range>(at(start), at(stop), both, count);
     return result;
   }
   if (object.is_string()) {

@@ -21,7 +21,18 @@ namespace {
 
 using M = MethodId;
 
-// The place of an item that equals the first argument, between the optional start and end.
+// The place of the first item in [begin, end) that equals `wanted`; -1: there is none.
+std::int64_t find_item(Runtime& rt, const Value& self, const Value& wanted, std::int64_t begin,
+                       std::int64_t end) {
+  for (std::int64_t i = begin; i < end; ++i) {
+    rt.step();
+    const Value item = rt.item_at(self, i);
+    if (identical(item, wanted) || rt.equal(item, wanted)) return i;
+  }
+  return -1;
+}
+
+// With the optional start and end of Python's index().
 Value index_in_sequence(Runtime& rt, const Value& self, const Args& args) {
   positional_only(rt, args, "index", 1, 3);
   const std::int64_t size = *rt.length(self);
@@ -30,12 +41,8 @@ Value index_in_sequence(Runtime& rt, const Value& self, const Args& args) {
     const std::int64_t at = index_of(rt, args.items[i]);
     return at < 0 ? std::max<std::int64_t>(0, at + size) : std::min(at, size);
   };
-  const std::int64_t end = bound(2, size);
-  for (std::int64_t i = bound(1, 0); i < end; ++i) {
-    rt.step();
-    const Value item = rt.item_at(self, i);
-    if (identical(item, args.items[0]) || rt.equal(item, args.items[0])) return make_int(i);
-  }
+  const std::int64_t at = find_item(rt, self, args.items[0], bound(1, 0), bound(2, size));
+  if (at >= 0) return make_int(at);
   rt.value_error(rt.described(args.items[0]) + " is not in " + std::string(type_name(self)));
 }
 
@@ -92,8 +99,10 @@ Value change_list(Runtime& rt, Value self, M id, const Args& args) {
       return item;
     }
     case M::remove: {
-      const Value at = index_in_sequence(rt, self, args);
-      std::copy(list.items + at.integer + 1, list.items + list.size, list.items + at.integer);
+      positional_only(rt, args, "remove", 1, 1);
+      const std::int64_t at = find_item(rt, self, args.items[0], 0, list.size);
+      if (at < 0) rt.value_error("list.remove(x): x not in list");
+      std::copy(list.items + at + 1, list.items + list.size, list.items + at);
       --list.size;
       return none_value();
     }

@@ -551,10 +551,7 @@ class Parser {
     macro.defaults = list(defaults);
   }
   void check_assignable(const Lexeme& name) const {
-    const std::string_view word = text(name);
-    for (const std::string_view fixed : {"true", "false", "none", "True", "False", "None"}) {
-      if (word == fixed) fail_at(name.begin, "can't assign to 'name'");
-    }
+    if (is_literal_word(text(name))) fail_at(name.begin, "can't assign to 'name'");
   }
   // Parses the body of a macro or call block and notes which of the special names it reads.
   void parse_macro_body(MacroNode& macro, std::string_view end) {

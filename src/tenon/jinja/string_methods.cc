@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tenon/base/utf8.h"
+#include "tenon/jinja/bytes.h"
 #include "tenon/jinja/format.h"
 #include "tenon/jinja/indexing.h"
 #include "tenon/jinja/markup.h"
@@ -244,8 +245,6 @@ class StringMethod {
       if (most-- <= 0) {
         // Python strips the rest on the left only, which the loop has done; the end keeps its white
         // space.
-        std::size_t last = bytes_.size();
-        strip(bytes_, nullptr, false, true, at, last);
         add(list, at, bytes_.size());
         return;
       }
@@ -658,23 +657,9 @@ class StringMethod {
   Value do_encode() {
     Value bound[2];
     bind_arguments(rt_, args_, "encode", {"encoding", "errors"}, 0, bound);
-    std::string encoding = "utf-8";
-    if (!bound[0].is(Tag::missing)) {
-      if (!bound[0].is_string()) {
-        rt_.type_error("encode() argument 'encoding' must be str, not " +
-                       std::string(type_name(bound[0])));
-      }
-      encoding.clear();
-      // "UTF-8", "utf_8" and "utf8" are one name.
-      for (const char c : rt_.text_of(bound[0]).bytes) {
-        if (c != '-' && c != '_') encoding += static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
-      }
-    } else {
-      encoding = "utf8";
-    }
-    if (encoding != "utf8" && !(encoding == "ascii" && unicode::is_ascii(bytes_))) {
-      rt_.fail("UnsupportedError", "only UTF-8 is supported as an encoding");
-    }
+    const std::string encoding = encoding_name(rt_, bound[0], "encode");
+    const bool is_ascii = encoding == "ascii" && unicode::is_ascii(bytes_);
+    if (encoding != "utf8" && !is_ascii) fail_encoding(rt_);
     // Bytes have one origin: with mixed origin, they count as data as a whole.
     Value value = make_string(bytes_, self_.is_data() || text_.runs != nullptr);
     value.tag = Tag::bytes;

@@ -120,6 +120,8 @@ INSTANTIATE_TEST_SUITE_P(
             "{% set b = 'cup'.encode() %}{{ b + b }}{{ 2 * b }}{{ b[0] }}{{ b[-1] }}{{ b[::-1] }}"
             "{{ b < 'd'.encode() }}{{ 'u'.encode() in b }}{{ 117 in b }}",
             "b'cupcup'b'cupcup'99112b'puc'TrueTrueTrue"},
+        Row{"Decoded",
+            "{{ 'é'.encode().decode('UTF-8') }}{{ 'e'.encode('ascii').decode('ascii') }}", "ée"},
         Row{"Joined", "{{ ','.encode().join(['a'.encode(), 'b'.encode()]) }}", "b'a,b'"},
         Row{"Quoted", R"({{ "it's".encode() }}{{ 'a"\'b'.encode() }})", R"(b"it's"b'a"\'b')"},
         Row{"OfIntegers",
@@ -171,7 +173,20 @@ INSTANTIATE_TEST_SUITE_P(
             R"('h\xe9\u65e5'|'\xe9'|['\xe9\U0001f600'])"},
         Row{"Format",
             "{{ '{:>5}|{0!r}'.format('a') if false else '{:>5}|{:,}'.format('a', 1234567) }}",
-            "    a|1,234,567"}),
+            "    a|1,234,567"},
+        Row{"GroupsOfDigits",
+            "{{ '{:_x}|{:_b}|{:_o}|{:,.2f}|{:_}'.format(0xdeadbeef, 1023, 4095, 1234567.5, 12) }}",
+            "dead_beef|11_1111_1111|7777|1,234,567.50|12"},
+        Row{"ZerosInFrontAreGroupedToo",
+            "{{ '{:010,}|{:09,}|{:08,}|{:+010,}|{:012,.1f}|{:#012_x}|{:06,}'.format(1234, 1234, "
+            "1234, 1234, -1234.5, 48879, 1234567) }}",
+            "00,001,234|0,001,234|0,001,234|+0,001,234|-0,001,234.5|0x0_0000_beef|1,234,567"},
+        Row{"ZDropsTheMinusOfZero",
+            "{{ '{:z.1f}|{:.1f}|{:z.1f}|{:z.0e}|{:+z.1f}'.format(-0.04, -0.04, -0.06, -0.0, -0.04) "
+            "}}",
+            "0.0|-0.0|-0.1|0e+00|+0.0"},
+        Row{"ASliceOfARangeKeepsTheStep", "{{ range(0, 10)[0:1:3] }}{{ range(0, 10, 2)[::-1] }}",
+            "range(0, 1, 3)range(8, -2, -2)"}),
     row_name);
 
 INSTANTIATE_TEST_SUITE_P(
@@ -235,6 +250,9 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"JsonOptions",
             "{{ {'b': 1, 'a': ['é']} | tojson(indent=1, sort_keys=true, ensure_ascii=true) }}",
             "{\n \"a\": [\n  \"\\u00e9\"\n ],\n \"b\": 1\n}"},
+        Row{"JsonInAsciiEscapesDelete",
+            "{{ x | tojson(ensure_ascii=true) }}{{ x | tojson == '\"' ~ x ~ '\"' }}",
+            "\"\\u007f\"True", R"({"x": "\u007f"})"},
         Row{"JsonKeepsNumbersAsPythonReadsThem", "{{ x | tojson }}",
             "[1.0, 1e+21, 12345678901234567890, 100000.0]",
             R"({"x": [1.0, 1e21, 12345678901234567890, 1e5]})"},
@@ -328,6 +346,12 @@ INSTANTIATE_TEST_SUITE_P(
                  "OverflowError: int too big to convert"},
         ErrorRow{"BytesOfTextToBytes", "{{ 'a'.encode().find('a') }}",
                  "TypeError: a bytes-like object is required, not 'str'"},
+        ErrorRow{"BytesInAnotherEncoding", "{{ 'a'.encode().decode('latin-1') }}",
+                 "only UTF-8 is supported as an encoding"},
+        ErrorRow{"BytesBeyondAscii", "{{ 'é'.encode().decode('ascii') }}",
+                 "UnicodeDecodeError: 'ascii' codec can't decode the bytes"},
+        ErrorRow{"AWidthBeyondAllMemory", "{{ '{:099999999999,}'.format(1) }}", "takes more than",
+                 Errc::limit_exceeded},
         ErrorRow{"BytesAndText", "{{ 'a'.encode() + 'a' }}",
                  "TypeError: can't concat str to bytes"},
         ErrorRow{"KeywordTwice", "{{ dict(a=1, **{'a': 2}) }}",
