@@ -233,7 +233,7 @@ tenon_error* tenon_vocab_load(tenon_text path, tenon_vocab** vocab) {
     // folder does.
     const bool is_gguf = file->extension() == ".gguf";
     auto ends = is_gguf ? std::vector<vocab::TokenId>()
-                        : tenon::config::declared_ends(file->parent_path().string());
+                        : tenon::config::declared_ends(tenon::config::folder_of(file->string()));
     // A model's configuration may name ids that its tokenizer does not have.
     std::erase_if(ends, [&](vocab::TokenId id) {
       return static_cast<std::size_t>(id) >= (*tokenizer)->size();

@@ -18,8 +18,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Null if there is no such file.
+// Null if there is no such file. A model of a server may have no folder: "" is none, and not the
+// folder in which this process runs.
 Expected<json::Value> file_in(const std::string& folder, const char* name) {
+  if (folder.empty()) return json::Value();
   const fs::path path = fs::path(folder) / name;
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored)) return json::Value();
@@ -98,8 +100,9 @@ std::vector<std::int32_t> declared_ends(const std::string& folder) {
 
 std::string folder_of(const std::string& path) {
   std::error_code ignored;
-  if (fs::is_directory(path, ignored)) return path;
-  return fs::path(path).parent_path().string();
+  if (path.empty() || fs::is_directory(path, ignored)) return path;
+  const std::string folder = fs::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
 }
 
 }  // namespace tenon::config

@@ -29,7 +29,8 @@ struct DeclaredFormat {
 /// it. Values that are not ids are left out with a warning.
 [[nodiscard]] std::vector<std::int32_t> declared_ends(const std::string& folder);
 
-/// `path` if it is a folder, else the folder of that file.
+/// `path` if it is a folder or "", else the folder of that file. The functions above find nothing
+/// in the folder "".
 [[nodiscard]] std::string folder_of(const std::string& path);
 
 }  // namespace tenon::config

@@ -95,8 +95,7 @@ Expected<Connect> connect_with_files(const ModelConfig& config) {
   // Without a template here the model gets the plain one, which is logged.
   std::string chat_template;
   const bool is_gguf = files.extension() == ".gguf";
-  if (const auto found =
-          template_of((is_folder || is_gguf ? files : files.parent_path()).string())) {
+  if (const auto found = template_of(is_gguf ? config.tokenizer : folder_of(config.tokenizer))) {
     chat_template = found->source;
   }
   if (config.engine == "ollama") {
