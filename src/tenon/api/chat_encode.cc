@@ -171,7 +171,7 @@ void ChunkEncoder::add(const message::ChatEvent& event, const std::vector<TokenL
   } else if (const auto* wanted = std::get_if<message::ApprovalsWanted>(&event)) {
     // The calls that wait come as calls of functions, whole, so that a client which does not know
     // approvals sees why the answer has ended.
-    approvals_ = encode_approvals(*wanted, {});
+    approvals_ = encode_approvals(*wanted, {.custom_tools = custom_tools_});
     json::Array calls;
     for (const auto& one : wanted->calls) {
       json::Object function{{"name", one.call.name}, {"arguments", one.call.arguments}};

@@ -145,6 +145,31 @@ TEST(Completion, tool_calling_CustomCallsHaveAnInput) {
             R"([{"id":"call_x","type":"custom","custom":{"name":"run","input":"say \"a\""}}])");
 }
 
+// A stream and a whole answer tell the messages that a client goes on with alike.
+TEST(Completion, tool_calling_ApprovalsHaveTheMessagesOfTheAnswer) {
+  ChatCompletionHead custom = chat_encode_head();
+  custom.custom_tools = {"run"};
+  message::ApprovalsWanted wanted;
+  wanted.calls.push_back(
+      {.call = {.id = "call_y", .name = "near_f", .arguments = "{}"}, .tool = {"near", "f"}});
+  wanted.messages.push_back(
+      {.role = message::Role::assistant,
+       .tool_calls = {{.id = "call_x", .name = "run", .arguments = R"({"input": "a\nb"})"}}});
+  const std::vector<ChatEvent> events = {
+      wanted, message::Finish{.reason = message::FinishReason::tool_calls}};
+  constexpr std::string_view kCalls =
+      R"([{"id":"call_x","type":"custom","custom":{"name":"run","input":"a\nb"}}])";
+  const json::Value answer = whole(custom, {events});
+  const json::Value* const kept =
+      json::at_pointer(answer, "/tenon/approvals/messages/0/tool_calls");
+  ASSERT_NE(kept, nullptr) << json::to_string(answer);
+  EXPECT_EQ(json::to_string(*kept), kCalls);
+  ChunkEncoder encoder(custom, 0);
+  std::string out;
+  for (const ChatEvent& event : events) encoder.add(event, {}, out);
+  EXPECT_NE(out.find(kCalls), std::string::npos) << out;
+}
+
 TEST(ChunkEncoder, BeginsWithTheRole) {
   std::string out;
   ChunkEncoder(chat_encode_head(), 0).begin(out);
