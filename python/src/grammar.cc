@@ -192,7 +192,7 @@ std::size_t traverse_draft_tree(Matcher& self, nb::handle next_token, nb::handle
   std::vector<std::int32_t> parents(children.size(), -1);
   for (std::size_t node = 0; node < children.size(); ++node) {
     std::int64_t child = children[node];
-    for (std::size_t steps = 0; child != -1; ++steps) {
+    while (child != -1) {
       if (child < 1 || std::cmp_greater_equal(child, children.size())) {
         raise_error(error_class(TENON_INVALID), "there is no node %lld behind node %zu",
                     static_cast<long long>(child), node);

@@ -108,7 +108,6 @@ Value schema_of(const FieldInfo& field) {
 
 struct Exceptions {
   std::initializer_list<std::string_view> required{};  // although the table says otherwise
-  std::initializer_list<std::string_view> optional{};  // although the table says otherwise
 };
 
 // The schema of a request from its decoder's table. `but` is for what depends on the route or on
@@ -121,8 +120,7 @@ Value request_of(std::span<const FieldInfo> fields, const Exceptions& but = {}) 
   Array required;
   for (const FieldInfo& field : fields) {
     if (field.schema.empty()) continue;  // it is refused with any value
-    const bool is_required =
-        (field.is_required || has(but.required, field.name)) && !has(but.optional, field.name);
+    const bool is_required = field.is_required || has(but.required, field.name);
     Value schema = is_required ? schema_of(field) : or_null(schema_of(field));
     if (field.effect == Effect::without_effect) {
       schema.if_object()->set("description", "Without effect.");

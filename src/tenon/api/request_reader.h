@@ -308,10 +308,10 @@ class RequestReader : protected FieldReader {
     }
     return true;
   }
+  /// Reads `defer_loading`: the tool is searched for instead of listed.
+  bool deferral(const json::Value& value, const std::string& path, message::Tool& out);
   /// Reads `name`, `description`, `strict` and the parameters (`schema_key`) of a function from
   /// `value`. The caller sets its `raw`.
-  /// `defer_loading`: the tool is searched for instead of listed.
-  bool deferral(const json::Value& value, const std::string& path, message::Tool& out);
   bool function_tool(const json::Value& value, const std::string& path, std::string_view schema_key,
                      message::Tool& out);
   /// The same, and sets `raw` in the shape of Chat Completions.

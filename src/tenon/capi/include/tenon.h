@@ -351,7 +351,7 @@ typedef struct tenon_span {
 } tenon_span;
 
 /* `options`: {"name", "bos_token", "eos_token", "model_name", "format", "generic_fallback",
- * "superset"}. */
+ * "superset"}. `model_name` has no effect: the template itself says how the model calls. */
 TENON_API TENON_CHECKED tenon_error* tenon_template_compile(tenon_text source, tenon_text options,
                                                             tenon_template** compiled);
 /* From a GGUF file, a model's folder, its tokenizer_config.json, or a file with a template. */
