@@ -18,8 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Null if there is no such file. A model of a server may have no folder: "" is none, and not the
-// folder in which this process runs.
+// Null if there is no such file. A model of a server may have no folder: "" stands for that, and
+// not for the folder in which this process runs.
 Expected<json::Value> file_in(const std::string& folder, const char* name) {
   if (folder.empty()) return json::Value();
   const fs::path path = fs::path(folder) / name;

@@ -21,7 +21,7 @@ namespace {
 
 using M = MethodId;
 
-// The place of the first item in [begin, end) that equals `wanted`; -1: there is none.
+// The place of the first item in [begin, end) that equals `wanted`; -1: no item does.
 std::int64_t find_item(Runtime& rt, const Value& self, const Value& wanted, std::int64_t begin,
                        std::int64_t end) {
   for (std::int64_t i = begin; i < end; ++i) {
