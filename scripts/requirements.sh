@@ -5,7 +5,7 @@ cd "$(dirname "$0")/../requirements"
 
 tools=../build/pip-tools
 [ -x $tools/bin/pip-compile ] || { python3 -m venv $tools && $tools/bin/pip install --quiet pip-tools==7.6.2; }
-for name in build libllama test demo bench lint python python-test clients/{langchain-openai,pydantic-ai,instructor,openai-agents,schemathesis,llama-cpp-server,huggingface,mlx-lm,llama-index,crewai,aider,gptme,llm,open-responses,suites,mcp-servers} peers/{litellm,rlms}; do
+for name in build libllama test demo bench lint python python-test clients/{langchain-openai,pydantic-ai,instructor,openai-agents,schemathesis,llama-cpp-server,huggingface,mlx-lm,llama-index,crewai,aider,gptme,llm,open-responses,suites,mcp-servers,fastmcp} peers/{litellm,rlms}; do
   # Environments of their own have no setuptools: it is pinned with the rest.
   unsafe=()
   [[ $name != */* ]] || unsafe=(--allow-unsafe)

@@ -64,7 +64,7 @@ case $want in clients*)
   node_client tests/e2e/clients/ai-sdk
   node_client tests/e2e/clients/mcp-conformance install
   if [ "$want" = clients-long ]; then
-    for name in llama-index crewai mlx-lm aider gptme llm open-responses suites mcp-servers; do python_environment clients/$name; done
+    for name in llama-index crewai mlx-lm aider gptme llm open-responses suites mcp-servers fastmcp; do python_environment clients/$name; done
     for name in opencode claude-code codex qwen-code pi continue cline llmprobe dockerfile mcp-servers; do node_client tests/e2e/clients/$name install; done
   fi
   exit
