@@ -24,6 +24,7 @@
 #include "tenon/base/utf8.h"
 #include "tenon/chat/conversation.h"
 #include "tenon/chat/converse.h"
+#include "tenon/chat/hosts.h"
 #include "tenon/chat/mcp_source.h"
 #include "tenon/chat/toolbox.h"
 #include "tenon/config/tools.h"
@@ -369,7 +370,13 @@ class Chat {
     std::string word;
     // Without a terminal the next line is not meant as the answer to this question.
     if (!is_terminal_) return false;
-    if (!read("run " + described(call) + "? [y]es, [n]o, [a]lways: ", word)) return false;
+    const chat::ToolSet known = toolbox_->known_tools();
+    const chat::ToolOrigin* const origin = known.origin(call.name);
+    const std::string hints = origin == nullptr ? "" : chat::hints_of(origin->annotations);
+    const std::string told = hints.empty() ? "" : " " + origin->source + " says: it " + hints + ".";
+    if (!read("run " + described(call) + "?" + told + " [y]es, [n]o, [a]lways: ", word)) {
+      return false;
+    }
     const bool is_always = word == "a" || word == "always";
     if (is_always) allowed_.insert(identity);
     return is_always || word == "y" || word == "yes";

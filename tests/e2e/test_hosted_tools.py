@@ -1,10 +1,15 @@
 """Servers of tools that requests name, and approvals, by the official SDKs of OpenAI, Anthropic and the protocol."""
+import concurrent.futures
 import contextlib
+import http.server
 import json
 import pathlib
+import re
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import anthropic
@@ -13,7 +18,7 @@ import pytest
 import requests
 from scripted_upstream import call
 from serving import TENON, free_port, serving
-from test_tools import model, replayed, results
+from test_tools import SERVER, model, replayed, results, terminal
 
 SECRET = "s3cret-of-the-client"
 OWN = ('execute = "server"\nmcp = "mcp.json"\napprove = "by_annotation"\n', pathlib.Path(__file__).with_name("hosted_tools.py"))
@@ -309,6 +314,101 @@ def test_only_servers_of_the_configuration_are_called(case, hosted, tmp_path):
             else:
                 assert answer.status_code == status, answer.text
                 assert "mcp_allow" in answer.text and not upstream.prompts
+
+
+def test_addresses_that_are_allowed_change_at_the_next_start(hosted, tmp_path):
+    with house(tmp_path, lambda prompt: "Hello.", f'mcp_allow = ["{hosted}"]') as (server, _):
+        config = tmp_path / "tenon.toml"
+        config.write_text(config.read_text().replace(f'mcp_allow = ["{hosted}"]', "mcp_allow = []"))
+        written = len(server.log.read_text())
+        server.process.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + 30
+        while "not taken over before the next start" not in server.log.read_text()[written:] and time.monotonic() < deadline:
+            time.sleep(0.05)
+        told = server.log.read_text()[written:]
+        answer = of_openai(server).responses.create(model="scripted", input="Hi", tools=[tool(hosted)])
+    assert "not taken over before the next start" in told and "mcp_allow" in told, told
+    assert [item.type for item in answer.output] == ["mcp_list_tools", "message"]
+
+
+def test_a_label_that_the_configuration_has_is_taken(hosted, tmp_path):
+    """Names of tools, approvals and the audit tell servers apart by their labels."""
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"town": {"command": sys.executable, "args": [str(SERVER)]}}}))
+    own = 'execute = "server"\nmcp = "mcp.json"\n'
+    with house(tmp_path, looks(), f'mcp_allow = ["{hosted}"]', own) as (server, upstream):
+        with pytest.raises(openai.BadRequestError, match="has a server of tools \"town\" itself: choose another label"):
+            of_openai(server).responses.create(model="scripted", input="Hi", tools=[tool(hosted)])
+        assert not upstream.prompts
+        other = of_openai(server).responses.create(model="scripted", input="Hi",
+                                                   tools=[{**tool(hosted, require_approval="never"), "server_label": "city"}])
+    names = re.findall(r'"name": ?"(\w+)", ?"description"', upstream.prompts[0])
+    assert len(names) == len(set(names)) and any("weather" in name for name in names), names
+    assert other.output_text.endswith("It rains.")
+
+
+def test_a_person_who_decides_sees_what_a_server_says_of_its_tool(hosted, tmp_path):
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"town": {"url": hosted}}}))
+
+    def script(prompt):
+        asked = prompt.rsplit("<|im_start|>", 2)[1]
+        if "Look!" in asked:
+            return call("get_weather", {"location": "Rome"})
+        return call("book", {"city": "Rome"}) if "Book!" in asked else "Done."
+
+    with model(tmp_path, script) as (config, _), terminal("--config", str(config), "--mcp", str(tmp_path / "mcp.json")) as screen:
+        for asked, told in (("Look!", ")? town says: it only reads. "), ("Book!", ")? town says: it may destroy. ")):
+            screen.expect("> ")
+            screen.type(asked)
+            assert told in screen.expect("[a]lways: ")
+            screen.type("n")
+            screen.expect("Done.")
+
+
+class SlowServer(http.server.BaseHTTPRequestHandler):
+    """A server of tools that takes a second to tell its tools, and counts how often it is asked."""
+    asked: list = []
+
+    def do_POST(self):
+        message = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.asked.append(message["method"])
+        answer = {"tools/list": {"tools": [{"name": "look", "inputSchema": {"type": "object"}}]},
+                  "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                                 "serverInfo": {"name": "slow", "version": "1"}}}.get(message["method"])
+        if message["method"] == "tools/list":
+            time.sleep(1)
+        if answer is None:
+            answer = {"error": {"code": -32601, "message": "Method not found"}}
+        else:
+            answer = {"result": answer}
+        body = json.dumps({"jsonrpc": "2.0", "id": message.get("id"), **answer}).encode() if "id" in message else b""
+        self.send_response(200 if body else 202)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        self.send_error(405)
+
+    def log_message(self, *_):
+        pass
+
+
+def test_requests_that_name_one_server_at_once_wait_for_one_list(tmp_path):
+    slow = http.server.ThreadingHTTPServer(("127.0.0.1", 0), SlowServer)
+    threading.Thread(target=slow.serve_forever, daemon=True).start()
+    SlowServer.asked.clear()
+    url = f"http://127.0.0.1:{slow.server_port}/mcp"
+    with house(tmp_path, lambda prompt: "Hello.", f'mcp_allow = ["{url}"]') as (server, _):
+        def ask(_):
+            return of_openai(server).responses.create(model="scripted", input="Hi", tools=[tool(url)])
+
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            answers = list(pool.map(ask, range(4)))
+    slow.shutdown()
+    for answer in answers:
+        assert [one.name for one in answer.output[0].tools] == ["look"], answer.output
+    assert SlowServer.asked.count("tools/list") == 1, SlowServer.asked
 
 
 def test_a_name_that_leads_into_a_private_network_is_not_connected_to(tmp_path):

@@ -105,6 +105,7 @@ DEAD = {
 }
 
 
+@pytest.mark.serial  # servers have 10 s to tell their tools (Toolbox::Options::patience), which a busy machine does not give them
 def test_servers_that_do_not_work_take_only_themselves(tmp_path):
     servers = {name: {"command": sys.executable, "args": ["-I", "-S", "-c", code]} for name, code in DEAD.items()}
     servers["weather"] = {"command": sys.executable, "args": [str(SERVER)]}

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <string_view>
 #include <utility>
 
 #include "tenon/base/utf8.h"
@@ -46,10 +47,31 @@ bool is_wanted(const message::HostedServer& server, const std::string& tool,
 
 }  // namespace
 
+namespace {
+
+bool has_hint(const json::Value& annotations, std::string_view name) {
+  const json::Value* const hint =
+      annotations.if_object() == nullptr ? nullptr : annotations.find(name);
+  return hint != nullptr && *hint == json::Value(true);
+}
+
+}  // namespace
+
+// A server that says both has made a mistake, and asking is the safe reading of it.
 bool only_reads(const json::Value& annotations) {
-  if (annotations.if_object() == nullptr) return false;
-  const json::Value* const reads = annotations.find("readOnlyHint");
-  return reads != nullptr && *reads == json::Value(true);
+  return has_hint(annotations, "readOnlyHint") && !has_hint(annotations, "destructiveHint");
+}
+
+std::string hints_of(const json::Value& annotations) {
+  std::string hints;
+  const auto add = [&](std::string_view name, std::string_view says) {
+    if (!has_hint(annotations, name)) return;
+    hints.append(hints.empty() ? "" : ", ").append(says);
+  };
+  add("readOnlyHint", "only reads");
+  add("destructiveHint", "may destroy");
+  add("openWorldHint", "reaches other systems");
+  return hints;
 }
 
 // Finds or makes the connection, and lets go of those that were not used for long. One that a

@@ -69,7 +69,11 @@ class Hosts {
   std::vector<std::shared_ptr<McpServer>> retired_;
 };
 
-/// Whether the tool's annotations say that it only reads. They are the server's words.
+/// What a tool's annotations say, for a person who decides: "only reads, reaches other systems".
+/// They are the server's words. "": nothing.
+[[nodiscard]] std::string hints_of(const json::Value& annotations);
+/// Whether the tool's annotations say that it only reads, and do not say that it destroys. They are
+/// the server's words.
 [[nodiscard]] bool only_reads(const json::Value& annotations);
 
 }  // namespace tenon::chat
