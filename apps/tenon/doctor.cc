@@ -58,7 +58,7 @@ std::string why_no_files_in(const std::string& folder) {
 }
 
 // A report about a model that was loaded, or about why it was not.
-json::Object report_of(const config::ModelConfig& config) {
+json::Object report_of(const config::ModelConfig& config, rlm::SandboxOptions sandbox_options) {
   json::Object report{{"model", config.name}, {"engine", config.engine}};
   if (config.urls.size() == 1) report.set("url", config.urls.front());
   if (config.urls.size() > 1) {
@@ -86,9 +86,10 @@ json::Object report_of(const config::ModelConfig& config) {
         return report;
       }
     }
+    sandbox_options.unsafe_local = config.unsafe_local;
     // The sandbox that works here and its Python are what a recursive model depends on besides its
     // parts.
-    const auto sandbox = rlm::Sandbox::open({.unsafe_local = config.unsafe_local});
+    const auto sandbox = rlm::Sandbox::open(sandbox_options);
     if (!sandbox) {
       report.set("error", sandbox.error().message);
     } else {
@@ -147,23 +148,25 @@ void print_doctor(const json::Object& report) {
   }
 }
 
-OrComplaint<std::vector<config::ModelConfig>> models_of(const DoctorOptions& options) {
+OrComplaint<config::Config> config_of(const DoctorOptions& options) {
   if (options.config.empty()) {
     auto one = config::model_from_path(options.model, fetch_view());
     if (!one) return complaint(one.error());
-    return std::vector<config::ModelConfig>{*std::move(one)};
+    config::Config config;
+    config.models.push_back(*std::move(one));
+    return config;
   }
   auto config = config::read_config(options.config);
   if (!config) return complaint(config.error());
-  return std::move(config->models);
+  return *std::move(config);
 }
 
 int run_doctor(const DoctorOptions& options) {
-  const auto models = models_of(options);
-  if (!models) return complain(models.error());
+  const auto read = config_of(options);
+  if (!read) return complain(read.error());
   bool are_all_there = true;
-  for (const config::ModelConfig& config : *models) {
-    const json::Object report = report_of(config);
+  for (const config::ModelConfig& config : read->models) {
+    const json::Object report = report_of(config, config::sandbox_options(*read));
     are_all_there = are_all_there && is_whole(report);
     if (options.json) {
       std::cout << json::to_string(report) << std::endl;

@@ -28,6 +28,8 @@ struct SandboxOptions {
   double wall_s = 30;               // for each file
   std::uint64_t memory_mib = 1024;  // of address space
   std::int64_t cpu_s = 3600;        // of CPU time
+  std::vector<std::string> packages;
+  std::uint64_t folder_mib = 0;  // 0: no folder
 };
 
 // Code in a file has no model to ask.
@@ -39,7 +41,10 @@ class NoModels : public rlm::SubCalls {
 };
 
 OrComplaint<std::shared_ptr<rlm::Sandbox>> open(const SandboxOptions& options) {
-  rlm::SandboxOptions wanted{.python = options.python, .unsafe_local = options.unsafe_local};
+  rlm::SandboxOptions wanted{.python = options.python,
+                             .unsafe_local = options.unsafe_local,
+                             .packages = options.packages,
+                             .folder_bytes = options.folder_mib << 20};
   if (!options.tier.empty()) wanted.only = rlm::tier_named(options.tier);
   auto sandbox = rlm::Sandbox::open(wanted);
   if (!sandbox) return complaint(kNegative, sandbox.error().message);
@@ -133,6 +138,12 @@ void add_options(App app, SandboxOptions& options) {
   app.add_option("--python", options.python, "The interpreter, by its absolute path");
   app.add_flag("--unsafe-local", options.unsafe_local,
                "Where no sandbox works, run the code without one");
+  app.add_option("--package", options.packages,
+                 "Python package that the code may import; may be repeated")
+      .allow_extra_args(false);
+  app.add_option("--folder", options.folder_mib,
+                 "MiB of a folder that the code may write into; it begins there")
+      .between(std::uint64_t{0}, std::uint64_t{65'536});
   app.add_flag("--json", options.json, "As JSON");
 }
 

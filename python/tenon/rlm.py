@@ -14,7 +14,7 @@ import json
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tenon._errors import ApiError, UnavailableError
@@ -71,11 +71,25 @@ class _Server:
         self._timeout_s = timeout_s
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        with self._opened(request) as answer:
+            result: dict[str, Any] = json.load(answer)
+            return result
+
+    def stream(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        with self._opened({**request, "stream": True}) as answer:
+            for line in answer:
+                data = line.strip().removeprefix(b"data:").strip()
+                if not line.startswith(b"data:") or data == b"[DONE]":
+                    continue
+                chunk = json.loads(data)
+                if "error" in chunk:
+                    raise ApiError(answer.status, chunk["error"])
+                yield chunk
+
+    def _opened(self, request: dict[str, Any]) -> Any:
         body = urllib.request.Request(self._url, dumps(request).encode(), self._headers)
         try:
-            with urllib.request.urlopen(body, timeout=self._timeout_s) as answer:
-                result: dict[str, Any] = json.load(answer)
-                return result
+            return urllib.request.urlopen(body, timeout=self._timeout_s)
         except urllib.error.HTTPError as error:
             raise ApiError(error.code, _error_of(error.read())) from error
         except urllib.error.URLError as error:
@@ -103,6 +117,10 @@ class _Here:
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
         answer: dict[str, Any] = self._service.request("POST", "/v1/chat/completions", request)
         return answer
+
+    def stream(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        messages = request.pop("messages")
+        return self._service.stream(messages, **request)
 
     def close(self) -> None:
         if self._is_ours:
@@ -153,11 +171,46 @@ def _transport(
     return _Here(Service(_configuration(models, api_key)), True)
 
 
+def _told(
+    chunks: Iterator[dict[str, Any]], on_event: Callable[[dict[str, Any]], object]
+) -> dict[str, Any]:
+    """The whole answer of a stream. Its reasoning is a line of JSON for each event, which `on_event` gets at once."""
+    whole: dict[str, Any] = {}
+    message: dict[str, Any] = {"role": "assistant", "content": None}
+    calls: list[dict[str, Any]] = []
+    finish, line = None, ""
+    for chunk in chunks:
+        whole.update({key: value for key, value in chunk.items() if value is not None})
+        for choice in chunk.get("choices") or ():
+            delta = choice.get("delta", {})
+            line += delta.get("reasoning_content") or ""
+            while "\n" in line:
+                event, _, line = line.partition("\n")
+                on_event(json.loads(event))
+            if delta.get("content") is not None:
+                message["content"] = (message["content"] or "") + delta["content"]
+            for part in delta.get("tool_calls") or ():
+                if part["index"] == len(calls):
+                    calls.append({**part, "function": {"arguments": "", **part["function"]}})
+                    del calls[-1]["index"]
+                else:
+                    calls[part["index"]]["function"]["arguments"] += part["function"]["arguments"]
+            finish = choice.get("finish_reason") or finish
+    if calls:
+        message["tool_calls"] = calls
+    whole["object"] = "chat.completion"
+    whole["choices"] = [{"index": 0, "message": message, "finish_reason": finish}]
+    return whole
+
+
 class RLMToolCallingAPI:
     """One conversation with a recursive model: `model` leads, `recursive_model` is asked about parts.
 
     `config` is a Service, a tenon.toml (path or text) that has both, or nothing: then names that end in .gguf are files, and others
     are asked for at OPENAI_BASE_URL with OPENAI_API_KEY. `base_url` is that of a server that runs Tenon and has both.
+
+    `on_event` is called with each event of a run while it happens: a dict whose `type` is "iteration", "cells", "sub_call" or another
+    one of docs/rlm.md. What it raises ends the run.
 
     `options` are limits of a run, as docs/rlm.md has them (max_iterations, max_depth, max_time...), sent with each request.
     """
@@ -172,10 +225,12 @@ class RLMToolCallingAPI:
         api_key: str | None = None,
         enable_logging: bool = False,
         timeout_s: float = 3600.0,
+        on_event: Callable[[dict[str, Any]], object] | None = None,
         **options: Any,
     ) -> None:
         self.model = model
         self.recursive_model = recursive_model
+        self._on_event = on_event
         if "depth" in options:
             options["max_depth"] = options.pop("depth")
         self._options = options
@@ -215,7 +270,12 @@ class RLMToolCallingAPI:
             body["tools"] = self.current_tools
         if limits:
             body["rlm"] = limits
-        response = self._models.ask(body)
+        if self._on_event is None:
+            response = self._models.ask(body)
+        else:
+            body["rlm"] = {**limits, "events": "json"}
+            body.setdefault("stream_options", {"include_usage": True})
+            response = _told(self._models.stream(body), self._on_event)
         self._keep(response)
         return response
 

@@ -362,6 +362,43 @@ def test_contexts_and_several_questions(upstream, tmp_path):
 
 
 @sandbox
+def test_events_are_told_while_they_happen(upstream):
+    """`on_event` gets each event, in this process and from a server, and the answer is the same as without it."""
+    config = "".join(
+        f'[[model]]\nname = "{name}"\nengine = "openai"\nurl = "{upstream.url}"\nupstream_model = "{name}"\n'
+        for name in ("gpt-5-nano", "gpt-5")
+    )
+    tools = [
+        {
+            "type": "function",
+            "function": {"name": "search_database", "parameters": {"type": "object"}},
+        }
+    ]
+    with tenon.Service(config) as service:
+        for options in ({"config": service}, {"base_url": service.listen() + "/v1"}):
+            upstream.answer = turns(SEARCH, "```repl\nprint('seen')\nFINAL('over')\n```")
+            events = []
+            with RLM_REPL("gpt-5-nano", "gpt-5", on_event=events.append, **options) as loop:
+                paused = loop.completion("context", "Find X", tools)
+                call = paused["tool_calls"][0]
+                assert call["function"]["arguments"]["query"] == "X", paused
+                kinds = [event["type"] for event in events]
+                assert kinds[:2] == ["metadata", "iteration"] and kinds[-1] == "pause", kinds
+                result = {"role": "tool", "tool_call_id": call["id"], "content": "there"}
+                done = loop.completion(tool_results=[result])
+            assert (done["content"], done["state"], done["iteration"]) == ("over", "complete", 2)
+            cells = next(event for event in events if event["type"] == "cells")["cells"]
+            assert cells[0]["stdout"] == "seen\n" and events[-1]["type"] == "final", events[-1]
+
+            def stop(event):
+                raise KeyError(event["type"])
+
+            with RLM_REPL("gpt-5-nano", "gpt-5", on_event=stop, **options) as loop:
+                with pytest.raises(KeyError, match="metadata"):
+                    loop.completion("context", "Find X")
+
+
+@sandbox
 def test_on_a_server(upstream, model):
     """The same over HTTP, to a server that has both models."""
     upstream.answer = turns(SEARCH, "FINAL(done)")

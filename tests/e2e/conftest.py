@@ -3,8 +3,12 @@
 `make test` runs one process more than there are cores (pytest-xdist), each with the tests of a file at a time.
 A fixture of the session exists once per process. A test that must not run beside others has the marker `serial`."""
 import fcntl
+import importlib.metadata
 import pathlib
+import shutil
 import subprocess
+import sys
+import tempfile
 
 import pytest
 from native import Installed
@@ -75,3 +79,21 @@ def wheel(tmp_path_factory, worker_id):
             [built] = (ROOT / "dist").glob("*.whl")
             known.write_text(str(built))
         return pathlib.Path(known.read_text())
+
+
+@pytest.fixture(scope="session")
+def python_with_numpy():
+    """The system's interpreter with numpy, of this environment's, and a module beside it, in a folder that every user may read."""
+    system = "/usr/bin/python3"
+    version = subprocess.run([system, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, text=True).stdout.split()
+    if version != [str(part) for part in sys.version_info[:2]]:
+        pytest.skip("this environment's numpy is built for another version than the system's Python")
+    numpy = importlib.metadata.distribution("numpy")
+    with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder).chmod(0o755)
+        subprocess.run([system, "-m", "venv", "--without-pip", folder], check=True)
+        (packages,) = pathlib.Path(folder).glob("lib/python*/site-packages")
+        for top in {file.parts[0] for file in numpy.files} - {".."}:
+            shutil.copytree(numpy.locate_file(top), packages / top)
+        (packages / "beside.py").write_text("")
+        yield f"{folder}/bin/python"

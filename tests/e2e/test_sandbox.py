@@ -99,8 +99,10 @@ def descendants():
     pytest.param(SAMPLES / "attacks.py", id="own"),
     pytest.param(MORE, id="large", marks=pytest.mark.skipif(not MORE.exists(), reason=f"NOT TESTED: the large set of attacks is not at {MORE}"))])
 @pytest.mark.parametrize("user", USERS)
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", [*TIERS, "bubblewrap with a folder"])
 def test_attacks_are_refused(tier, user, file, listener, tmp_path):
+    tier, _, has_folder = tier.partition(" with ")
+    given = ["--folder", "4"] if has_folder else []
     require(tier, user)
     port, connections = listener
     before, marks = descendants(), ("/var/tmp/PWNED", "/usr/lib/PWNED")
@@ -114,7 +116,7 @@ def test_attacks_are_refused(tier, user, file, listener, tmp_path):
             files[-1].write_text(code.replace("PORT", str(port)).removesuffix("\nimport os;os._exit(0)"))
         with concurrent.futures.ThreadPoolExecutor(4) as pool:  # many attacks wait until their time is over
             runs = list(pool.map(lambda some: sandbox(user, "run", "--tier", tier, "--wall", "1", "--memory", "512", "--cpu", "4", "--json",
-                                                      *map(str, some), timeout_s=600), [files[at::4] for at in range(4)]))
+                                                      *given, *map(str, some), timeout_s=600), [files[at::4] for at in range(4)]))
     reports = {pathlib.Path(report["file"]).stem: report for done in runs for report in map(json.loads, done.stdout.splitlines())}
     assert len(reports) == len(files), [done.stderr for done in runs]
     allowed = {}
@@ -137,6 +139,60 @@ def test_code_runs(tier, user):
     assert (done.returncode, done.stdout, done.stderr) == (0, '{"a": 42}\n', "")
     done = sandbox(user, "run", "--tier", tier, "-", code="1 / 0")
     assert done.returncode == 1 and "ZeroDivisionError" in done.stderr
+
+
+FOLDER = """
+import os, pathlib, tempfile
+with open("a.csv", "w") as file: file.write("x,y")
+os.mkdir("b"); os.rename("a.csv", "b/c.csv"); print(pathlib.Path("b/c.csv").read_text(), os.getcwd())
+with tempfile.NamedTemporaryFile() as file: print(os.path.dirname(file.name))
+os.remove("b/c.csv"); os.rmdir("b"); print(os.listdir("."))
+for path in ("/x", "/usr/x", "/usr/lib/x", "../x", "/tmp/x"):
+    try: open(path, "w"); print("BREACH", path)
+    except OSError: pass
+def fill(count, size):
+    try:
+        for number in range(count):
+            with open("big%d" % number, "wb") as file: file.write(bytes(size))
+    except OSError as error: print(error.strerror)
+    print(sum(os.path.getsize(name) for name in os.listdir(".")) <= 4 << 20)
+    for name in os.listdir("."): os.remove(name)
+fill(1, 5 << 20)
+fill(5, 1 << 20)
+"""
+
+
+@pytest.mark.parametrize("user", USERS)
+def test_a_folder_is_written_to_up_to_its_size(user):
+    require("bubblewrap", user)
+    done = sandbox(user, "run", "--tier", "bubblewrap", "--folder", "4", "-", code=FOLDER)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert done.stdout.splitlines() == ["x,y /work", "/work", "[]", "File too large", "True", "No space left on device", "True"]
+
+
+def test_a_folder_is_of_one_worker_and_of_one_tier(tmp_path):
+    require("bubblewrap", "self")
+    for name, code in (("first.py", "open('kept', 'w')"), ("second.py", "import os; print(os.listdir('.'))")):
+        (tmp_path / name).write_text(code)
+    os.chmod(tmp_path, 0o755)
+    done = sandbox("self", "run", "--folder", "4", str(tmp_path / "first.py"), str(tmp_path / "second.py"))
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+    other = sandbox("self", "run", "--tier", "landlock", "--folder", "4", "-", code="1")
+    assert other.returncode == 1 and "landlock: it has no folder to write into" in other.stderr
+    without = sandbox("self", "run", "-", code="open('a', 'w')")
+    assert without.returncode == 1 and "Error" in without.stderr
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_packages_are_there_if_they_are_named(tier, python_with_numpy):
+    require(tier, "self")
+    given = ["--tier", tier, "--python", python_with_numpy, "--memory", "4096"]
+    code = "import numpy, threading\nprint(int((numpy.ones((9, 9)) @ numpy.arange(9)).sum()), threading.active_count())\nimport beside"
+    done = sandbox("self", "run", *given, "--package", "NumPy", "-", code=code)
+    why = {"bubblewrap": "No module named 'beside'", "landlock": "Permission denied: '"}[tier]
+    assert done.stdout == "324 1\n" and why in done.stderr, done.stderr
+    refused = sandbox("self", "run", *given, "--package", "no-such-package", "-", code="1")
+    assert refused.returncode == 1 and "the package no-such-package is not installed for" in refused.stderr
 
 
 @pytest.mark.serial  # of limits of time, and of processes of the whole machine

@@ -113,6 +113,10 @@ const Key<ServerConfig> kServerKeys[] = {
     {.name = "max_recursive_runs", .member = &ServerConfig::max_recursive_runs, .range = {1, 4096}},
     {.name = "recursive_pairs", .member = &ServerConfig::recursive_pairs},
     {.name = "recursive_pairs_like", .member = &ServerConfig::recursive_pairs_like},
+    {.name = "repl_python", .member = &ServerConfig::repl_python, .is_file = true},
+    {.name = "repl_packages", .member = &ServerConfig::repl_packages},
+    {.name = "repl_folder_mb", .member = &ServerConfig::repl_folder_mb, .range = {0, 65'536}},
+    {.name = "repl_memory_mb", .member = &ServerConfig::repl_memory_mb, .range = {64, 1'048'576}},
 };
 
 const Key<telemetry::Chosen> kTelemetryKeys[] = {

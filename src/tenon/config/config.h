@@ -51,9 +51,13 @@ struct ServerConfig {
   std::string audit_log;      ///< File of the calls of tools that run here; "": lines of the log.
   std::string crash_dir;      ///< Folder of crash reports; "": in the user's state folder.
   bool crash_reports = true;  ///< If false, reports go to stderr alone.
-  std::int64_t max_recursive_runs = 64;  ///< At the same time.
-  bool recursive_pairs = true;           ///< Requests may name a recursive model as "root:sub".
-  std::string recursive_pairs_like;      ///< The recursive model whose limits such pairs have.
+  std::int64_t max_recursive_runs = 64;    ///< At the same time.
+  bool recursive_pairs = true;             ///< Requests may name a recursive model as "root:sub".
+  std::string recursive_pairs_like;        ///< The recursive model whose limits such pairs have.
+  std::string repl_python;                 ///< The interpreter of their code; "": the system's.
+  std::vector<std::string> repl_packages;  ///< Packages that their code may import.
+  std::int64_t repl_folder_mb = 0;         ///< A folder for their code to write into; 0: no folder.
+  std::int64_t repl_memory_mb = 1024;      ///< Address space of a process that runs it.
 };
 
 /// One [[model]] table.

@@ -400,10 +400,19 @@ const char* set_variable(const char* name) {
 
 }  // namespace
 
+rlm::SandboxOptions sandbox_options(const Config& config) {
+  const ServerConfig& server = config.server;
+  return {.python = server.repl_python,
+          .unsafe_local = std::ranges::any_of(config.models, &ModelConfig::unsafe_local),
+          .packages = server.repl_packages,
+          .folder_bytes = static_cast<std::uint64_t>(server.repl_folder_mb) << 20};
+}
+
 std::shared_ptr<rlm::Host> make_host(const Config& config) {
   const ServerConfig& server = config.server;
   return std::make_shared<rlm::Host>(rlm::HostOptions{
-      .sandbox = {.unsafe_local = std::ranges::any_of(config.models, &ModelConfig::unsafe_local)},
+      .sandbox = sandbox_options(config),
+      .worker = {.memory_bytes = static_cast<std::uint64_t>(server.repl_memory_mb) << 20},
       .max_runs = static_cast<std::size_t>(server.max_recursive_runs),
       .session_ttl = std::chrono::seconds(server.sessions_ttl_s),
       .store = sessions_file(server),

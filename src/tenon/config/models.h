@@ -37,6 +37,8 @@ namespace tenon::config {
                                                        std::chrono::milliseconds time_limit,
                                                        const std::shared_ptr<rlm::Host>& host);
 
+/// What the code of a configuration's recursive models runs in.
+[[nodiscard]] rlm::SandboxOptions sandbox_options(const Config& config);
 /// The host of a configuration's recursive models; it opens sandbox and store when they are needed.
 [[nodiscard]] std::shared_ptr<rlm::Host> make_host(const Config& config);
 /// The model for requests that name "root:sub", with the limits of the recursive model that

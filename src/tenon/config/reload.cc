@@ -75,6 +75,10 @@ const Fixed kFixed[] = {
     fixed<&ServerConfig::max_recursive_runs>("max_recursive_runs"),
     fixed<&ServerConfig::recursive_pairs>("recursive_pairs"),
     fixed<&ServerConfig::recursive_pairs_like>("recursive_pairs_like"),
+    fixed<&ServerConfig::repl_python>("repl_python"),
+    fixed<&ServerConfig::repl_packages>("repl_packages"),
+    fixed<&ServerConfig::repl_folder_mb>("repl_folder_mb"),
+    fixed<&ServerConfig::repl_memory_mb>("repl_memory_mb"),
     {"tls_certificate_file", &keep_tls},
 };
 

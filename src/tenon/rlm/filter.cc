@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <initializer_list>
+#include <iterator>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include <fcntl.h>
 #include <sched.h>
@@ -300,6 +302,14 @@ constexpr const char* kRefused[] = {
     "flock",
 };
 
+// What making, changing and removing files in a folder takes. The mounts say where that is.
+constexpr const char* kInFolder[] = {
+    "mkdir",    "mkdirat",  "creat",     "unlink",          "unlinkat",  "rmdir",
+    "rename",   "renameat", "renameat2", "truncate",        "chmod",     "fchmod",
+    "fchmodat", "utime",    "utimes",    "utimensat",       "futimesat", "fallocate",
+    "flock",    "fsync",    "fdatasync", "copy_file_range", "sendfile",
+};
+
 // Collects rules in libseccomp and compiles them to a program of BPF instructions. The first error
 // is kept for finish().
 class Builder {
@@ -351,10 +361,18 @@ scmp_arg_cmp has(unsigned argument, std::uint64_t mask, std::uint64_t value) {
 
 // What is not listed fails with ENOSYS, as on a kernel that lacks it; what is listed as refused
 // fails with EPERM. Python's standard library goes on without either.
-Expected<std::vector<std::byte>> make_filter() {
+Expected<std::vector<std::byte>> make_filter(bool has_folder) {
   Builder filter;
+  const auto is_given = [has_folder](std::string_view name) {
+    return has_folder && std::ranges::find(kInFolder, name) != std::end(kInFolder);
+  };
   for (const char* name : kAllowed) filter.add(SCMP_ACT_ALLOW, name);
-  for (const char* name : kRefused) filter.add(SCMP_ACT_ERRNO(EPERM), name);
+  if (has_folder) {
+    for (const char* name : kInFolder) filter.add(SCMP_ACT_ALLOW, name);
+  }
+  for (const char* name : kRefused) {
+    if (!is_given(name)) filter.add(SCMP_ACT_ERRNO(EPERM), name);
+  }
   // Allows threads, but no processes and no namespaces.
   filter.add(SCMP_ACT_ALLOW, "clone", {has(0, CLONE_THREAD, CLONE_THREAD)});
   filter.add(SCMP_ACT_ERRNO(EPERM), "clone", {has(0, CLONE_THREAD, 0)});

@@ -12,6 +12,7 @@ TEST(Filter, IsAProgramThatTheKernelTakes) {
   EXPECT_EQ(filter->size() % sizeof(sock_filter), 0U);
   EXPECT_LE(filter->size() / sizeof(sock_filter), 4096U);  // BPF_MAXINSNS
   EXPECT_EQ(*filter, *make_filter());
+  EXPECT_NE(*filter, *make_filter(/*has_folder=*/true));
 }
 
 }  // namespace

@@ -308,6 +308,10 @@ Host::~Host() {
   impl_->watcher.join();
 }
 
+const HostOptions& Host::options() const {
+  return impl_->options;
+}
+
 void Host::connect(Find find, Has has) {
   const std::lock_guard lock(impl_->find_mutex);
   impl_->find = std::move(find);

@@ -54,6 +54,7 @@ class Host {
   Host& operator=(const Host&) = delete;
 
   using Has = std::function<bool(std::string_view name)>;
+  [[nodiscard]] const HostOptions& options() const;
   /// Sets how models are found, and whether a name has any. Before this call runs fail. Recursive
   /// models must not be among them, because the limits of a run would be multiplied.
   void connect(Find find, Has has);

@@ -313,6 +313,22 @@ std::size_t prompt_chars(std::uint32_t tokens) {
   return tokens == 0 ? kUnknown : std::max(chars / kRound * kRound, kRound);
 }
 
+// What cells have beside the functions.
+std::string surroundings_text(const Place& place) {
+  std::string text = "Python's standard library";
+  for (std::size_t i = 0; i < place.packages.size(); ++i) {
+    text += (i + 1 == place.packages.size() ? " and " : ", ") + place.packages[i];
+  }
+  text += ". There are no other packages, ";
+  if (place.folder_bytes == 0) {
+    text += "no files";
+  } else {
+    text += "no files but those that you write into the current folder, which may have " +
+            std::to_string(place.folder_bytes >> 20) + " MiB";
+  }
+  return text + ", and no network";
+}
+
 }  // namespace
 
 RootAnswer read_answer(std::string_view text, bool is_cut) {
@@ -371,9 +387,9 @@ std::string system_text(const Place& place) {
                 "above\n";
   text +=
       "- `SHOW_VARS()`: returns the names and types of the variables\n"
-      "- Python's standard library. There are no other packages, no files but an empty /tmp that "
-      "is "
-      "lost, and no network\n"
+      "- " +
+      surroundings_text(place) +
+      "\n"
       "\n"
       "Look at the context first, then take it apart with code, ask the model about the parts, and "
       "put the answers together. Do not guess what code can find out.\n"
@@ -448,9 +464,9 @@ std::string context_text(const Task& task) {
 }
 
 std::string turn_text(unsigned turn, unsigned most) {
-  std::string text = "Turn " + std::to_string(turn) + " of " + std::to_string(most) + ".";
-  if (turn == most) text += " It is the last one: give your final answer now.";
-  return text;
+  const std::string which = "Turn " + std::to_string(turn) + " of " + std::to_string(most);
+  if (turn == most) return which + ", the last one: give your final answer now.";
+  return which + ": write a block of code, or give your final answer if you have seen it.";
 }
 
 std::string cell_text(const CellResult& result, std::size_t number, std::size_t count) {

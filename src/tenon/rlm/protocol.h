@@ -49,6 +49,8 @@ struct Place {
   std::size_t max_output_chars = 20'000;
   std::uint32_t sub_tokens = 0;  ///< The context of the sub-model; 0: not known.
   bool has_value = false;        ///< The context is a dict or another value (Task::shape).
+  std::vector<std::string> packages = {};  ///< What cells may import besides Python's library.
+  std::uint64_t folder_bytes = 0;          ///< The folder to write into; 0: no folder.
 };
 [[nodiscard]] std::string system_text(const Place& place);
 /// The shorter text that takes its place where the context is full and only the answer is wanted.
@@ -57,7 +59,8 @@ struct Place {
 [[nodiscard]] std::string task_text(const Task& task);
 /// Its second half.
 [[nodiscard]] std::string context_text(const Task& task);
-/// "Turn 2 of 20."; in the last turn the text says that it is the last.
+/// "Turn 2 of 20: ..." and what to do in it. Small models repeat the last line of a prompt as their
+/// answer, so it is an instruction.
 [[nodiscard]] std::string turn_text(unsigned turn, unsigned most);
 /// The result of a cell, which is number `number` of `count` cells in the output.
 [[nodiscard]] std::string cell_text(const CellResult& result, std::size_t number,

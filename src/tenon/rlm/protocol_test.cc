@@ -178,5 +178,23 @@ TEST(TaskText, TellsOfTheContextAndNeverShowsIt) {
   EXPECT_THAT(task_text({.question = "why?"}), HasSubstr("no context"));
 }
 
+TEST(SystemText, TellsWhatCellsMayUse) {
+  EXPECT_THAT(system_text({}), HasSubstr("- Python's standard library. There are no other "
+                                         "packages, no files, and no network\n"));
+  EXPECT_THAT(system_text({.packages = {"numpy"}}), HasSubstr("standard library and numpy. There"));
+  EXPECT_THAT(
+      system_text({.packages = {"numpy", "pandas", "x"}, .folder_bytes = std::uint64_t{64} << 20}),
+      HasSubstr("- Python's standard library, numpy, pandas and x. There are no other packages, no "
+                "files but those that you write into the current folder, which may have 64 MiB, "
+                "and no network\n"));
+}
+
+// Small models repeat the last line of a prompt as their answer.
+TEST(TurnText, IsAnInstruction) {
+  EXPECT_EQ(turn_text(2, 20),
+            "Turn 2 of 20: write a block of code, or give your final answer if you have seen it.");
+  EXPECT_EQ(turn_text(20, 20), "Turn 20 of 20, the last one: give your final answer now.");
+}
+
 }  // namespace
 }  // namespace tenon::rlm

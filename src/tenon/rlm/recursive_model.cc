@@ -124,7 +124,8 @@ class Answering : public std::enable_shared_from_this<Answering> {
         span_(chat::agent_span(request.model)),
         trace_(span_ ? span_.context() : trace::current()) {}
 
-  void listen(const RecursiveOptions& options, bool tells_reasoning);
+  /// `told` is rlm.events: how the client is told what happens.
+  void listen(const RecursiveOptions& options, std::string_view told);
   /// What run() continues with. Without this call it begins the session.
   void resume_with(std::vector<message::Message> results, std::string others, std::string hash) {
     results_ = std::move(results);
@@ -172,7 +173,7 @@ class Answering : public std::enable_shared_from_this<Answering> {
   Spent before_;  // what the session spent in earlier requests
 };
 
-void Answering::listen(const RecursiveOptions& options, bool tells_reasoning) {
+void Answering::listen(const RecursiveOptions& options, std::string_view told) {
   if (!options.trajectory_dir.empty()) {
     const auto file =
         TraceFile::open(std::filesystem::path(options.trajectory_dir) / (session_->id + ".jsonl"));
@@ -190,10 +191,10 @@ void Answering::listen(const RecursiveOptions& options, bool tells_reasoning) {
     });
   }
   if (options.listener) bounds_->trace->listen(options.listener);
-  if (!tells_reasoning) return;
+  if (told != "reasoning" && told != "json") return;
   // The trace's own lock admits one thread at a time, and close() comes before the last event.
-  bounds_->trace->listen([sink = sink_](const json::Object& event) {
-    std::string text = summary_of(event);
+  bounds_->trace->listen([sink = sink_, is_json = told == "json"](const json::Object& event) {
+    std::string text = is_json ? json::to_string(event) + "\n" : summary_of(event);
     if (!text.empty()) sink->on_event(message::ReasoningDelta{std::move(text)}, {});
   });
 }
@@ -702,7 +703,8 @@ OrRefusal<std::unique_ptr<chat::Answer>> RecursiveModel::run(
     if (context) answering->with_context(*std::move(context));
   }
   const json::Value* events = request.rlm.find("events");
-  answering->listen(options_, events != nullptr && *events == json::Value("reasoning"));
+  const std::string* const told = events == nullptr ? nullptr : events->if_string();
+  answering->listen(options_, told == nullptr ? std::string_view() : std::string_view(*told));
   const bool is_posted =
       host_->post([answering] { answering->run(); }, [answering] { answering->cancel(); });
   if (!is_posted) {
@@ -734,8 +736,9 @@ OrRefusal<RunLimits> request_limits(const json::Value& rlm, const RecursiveOptio
     if (value->if_string() == nullptr) {
       return refuse(param + " must be a string", param, "invalid_type");
     }
-    if (key == "events" && *value->if_string() != "none" && *value->if_string() != "reasoning") {
-      return refuse(param + " must be none or reasoning", param, "invalid_value");
+    const std::string& text = *value->if_string();
+    if (key == "events" && text != "none" && text != "reasoning" && text != "json") {
+      return refuse(param + " must be none, reasoning or json", param, "invalid_value");
     }
   }
   if (auto read = read_limits(rlm, options.most, limits); !read) {

@@ -584,7 +584,7 @@ TEST_F(Recursive, ASessionThatIsKeptTakesAnotherQuestion) {
     EXPECT_EQ(two.finish().usage.prompt_tokens, 20U);  // of this question only
     EXPECT_EQ(*two.finish().rlm.find("session"), *one.finish().rlm.find("session"));
     EXPECT_EQ(*two.finish().rlm.find("iterations"), json::Value(2));
-    EXPECT_THAT(root->prompt(2), AllOf(HasSubstr("one more?"), HasSubstr("Turn 1 of 20.")));
+    EXPECT_THAT(root->prompt(2), AllOf(HasSubstr("one more?"), HasSubstr("Turn 1 of 20: ")));
     EXPECT_THAT(root->prompt(3), HasSubstr("SESAME"));
     EXPECT_EQ(sub->requests().size(), 1U);
     // Another context replaces the first; without `keep` the session is over then.

@@ -13,6 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 using testing::HasSubstr;
+using testing::Not;
 
 // Answers each prompt at once with "<prompt>!".
 class Echo : public SubCalls {
@@ -318,9 +319,9 @@ TEST_P(ReplTest, StopsATextThatNeverComes) {
 }
 
 TEST_P(ReplTest, EndsCommandsThatAThreadOfACellHoldsUp) {
-  run("import re, threading, time\n"
-      "def later():\n  try: time.sleep(0.3)\n  except BaseException: pass\n"
-      "  re.match('(a*)*b', 'a' * 40)\n"
+  run("import ctypes, re, threading, time\n"
+      "ctypes.pythonapi = None\n"  // so that it is not stopped
+      "def later():\n  time.sleep(0.3)\n  re.match('(a*)*b', 'a' * 40)\n"
       "threading.Thread(target=later, daemon=True).start()");
   std::this_thread::sleep_for(600ms);
   const auto begun = steady_clock::now();
@@ -350,6 +351,30 @@ TEST_P(ReplTest, StopsThreadsThatACellLeavesBehind) {
     EXPECT_EQ(run("m = n\ntime.sleep(0.1)\nprint(m == n, threading.active_count())").out,
               "True 1\n");
     EXPECT_EQ(run("print(llm_query('b'))").err, "");
+  }
+}
+
+TEST_P(ReplTest, HoldsThreadsThatCatchWhatStopsThem) {
+  const char* const rows[] = {
+      "    try: n += 1\n    except BaseException: n += 1",
+      "    try:\n      n += 1\n      time.sleep(0.001)\n    except BaseException: pass",
+      "    try:\n      try: time.sleep(0.001)\n      finally: n += 1\n    except: continue",
+  };
+  for (const char* code : rows) {
+    SCOPED_TRACE(code);
+    repl = start(sandbox());
+    const CellResult cell =
+        run("import threading, time\nn = 0\ndef work():\n  global n\n  while True:\n" +
+            std::string(code) +
+            "\nfor _ in range(3): threading.Thread(target=work, daemon=True).start()\n"
+            "time.sleep(0.05)\nprint(n > 0)");
+    EXPECT_EQ(cell.out, "True\n");
+    EXPECT_EQ(cell.error, "");
+    EXPECT_THAT(cell.err, HasSubstr("still ran at its end and were stopped (3)"));
+    EXPECT_THAT(cell.err, Not(HasSubstr("when they wake")));
+    const CellResult next = run("m = n\ntime.sleep(0.1)\nprint(m == n)");
+    EXPECT_EQ(next.out, "True\n");
+    EXPECT_EQ(next.err, "");
   }
 }
 

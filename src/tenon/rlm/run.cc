@@ -295,7 +295,9 @@ void Run::begin() {
       .has_tools = !request_.tools.empty() && request_.tool_choice.mode != message::ToolMode::none,
       .max_output_chars = most_output(),
       .sub_tokens = sub ? (*sub)->capabilities().context_tokens : 0,
-      .has_value = !session_.task.shape.empty()};
+      .has_value = !session_.task.shape.empty(),
+      .packages = host_->options().sandbox.packages,
+      .folder_bytes = host_->options().sandbox.folder_bytes};
   session_.messages = {{.role = Role::system, .content = system_text(place)}};
   say(task_text(session_.task) + "\n\n" + turn_text(1, limits.max_iterations));
   tell("metadata", {{"model", session_.model},

@@ -95,6 +95,8 @@ std::size_t size_of_ruleset(long version) {
 struct Python {
   std::string program;               // with symbolic links resolved
   std::vector<std::string> folders;  // its library, and those of its shared libraries
+  // For the packages that cells may import: the folders that hold them, and their files there.
+  std::vector<std::string> homes, entries;
 };
 
 // Loads all modules that are written in C, and prints where the shared objects came from.
@@ -110,6 +112,44 @@ for line in open("/proc/self/maps"):
     if path and ".so" in path[0]: shared.add(os.path.dirname(path[0].strip()))
 folders = [folder for folder in sys.path if folder and os.path.isdir(folder)]
 print(json.dumps({"program": os.path.realpath(sys.executable), "folders": folders, "shared": sorted(shared)}))
+)";
+
+// Finds the files of packages (arguments), and of what they require, by the interpreter as its user
+// starts it. What is not installed is named; a requirement that is not may be optional.
+constexpr const char* kLookForPackages = R"(
+import importlib, json, os, re, sys
+from importlib import metadata
+plain = lambda name: re.sub(r"[-_.]+", "-", name).lower()
+asked = [plain(name) for name in sys.argv[1:]]
+wanted, seen, entries, homes, missing, modules = list(asked), set(), set(), [], [], []
+while wanted:
+    name = plain(wanted.pop())
+    if name in seen: continue
+    seen.add(name)
+    try: found = metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        if name in asked: missing.append(name)
+        continue
+    home = os.path.realpath(str(found.locate_file("")))
+    if home not in homes: homes.append(home)
+    tops = {file.parts[0] for file in found.files or () if file.parts}
+    tops.update((found.read_text("top_level.txt") or "").split())
+    for top in sorted(tops):
+        for path in (os.path.join(home, top), os.path.join(home, top + ".py")):
+            if top not in ("..", "__pycache__") and os.path.dirname(path) == home and os.path.exists(path):
+                entries.add(path)
+                if name in asked and not top.endswith((".dist-info", ".egg-info", ".libs")): modules.append(top.partition(".")[0])
+    for line in found.requires or ():
+        if "extra" not in line.partition(";")[2]: wanted.append(re.match(r"[A-Za-z0-9._-]+", line).group())
+for module in modules:
+    try: importlib.import_module(module)
+    except Exception: pass
+shared = set()
+for line in open("/proc/self/maps"):
+    path = line.split(None, 5)[5:]
+    if path and ".so" in path[0]: shared.add(os.path.dirname(path[0].strip()))
+shared = [folder for folder in sorted(shared) if not any(folder == home or folder.startswith(home + "/") for home in homes)]
+print(json.dumps({"missing": missing, "entries": sorted(entries), "homes": homes, "shared": shared}))
 )";
 
 // "/usr/lib/x" is within "/usr/lib", "/usr/lib64" is not.
@@ -155,22 +195,64 @@ Descriptor null_device() {
   return Descriptor(fcntl(null.get(), F_DUPFD_CLOEXEC, 16));
 }
 
-// Runs outside of every tier: it is the operator's own interpreter with our own code. -I -S -B: no
-// site packages, no environment and no .pyc files.
-Expected<Python> look_at(const fs::path& program, Spawner& spawner) {
+// Runs a program that prints an object of JSON, outside of every tier: it is the operator's own
+// interpreter with our own code.
+Expected<json::Value> ask_program(std::vector<std::string> arguments, Spawner& spawner) {
   auto output = make_pipe();
   if (!output) return Unexpected(output.error());
   const Descriptor null = null_device();
-  const Start start{.arguments = {program.string(), "-I", "-S", "-B", "-c", kLookAround},
+  const std::string program = arguments.front();
+  const Start start{.arguments = std::move(arguments),
                     .descriptors = {null.get(), output->write.get(), null.get()}};
   const auto pid = spawner.start(start);
   if (!pid) return Unexpected(pid.error());
   output->write.close();
-  const std::string text = read_all(output->read.get(), 1 << 16, Clock::now() + kStartWait);
+  const std::string text = read_all(output->read.get(), 1 << 20, Clock::now() + kStartWait);
   ::kill(*pid, SIGKILL);
   wait_for(*pid);
-  const auto found = json::parse(text);
-  const auto* path = found ? found->find("program") : nullptr;
+  auto found = json::parse(text);
+  if (!found || found->if_object() == nullptr) {
+    return Unexpected(Error{Errc::unavailable, program + " does not run as Python 3 should"});
+  }
+  return found;
+}
+
+std::vector<std::string> texts_in(const json::Value& object, std::string_view key) {
+  std::vector<std::string> texts;
+  const json::Value* const list = object.find(key);
+  if (list == nullptr || list->if_array() == nullptr) return texts;
+  for (const json::Value& one : *list->if_array()) {
+    if (one.if_string() != nullptr) texts.push_back(*one.if_string());
+  }
+  return texts;
+}
+
+// With site packages, which -S would leave out.
+Status look_for_packages(const fs::path& program, const std::vector<std::string>& packages,
+                         Spawner& spawner, Python& python, std::set<std::string>& folders) {
+  if (packages.empty()) return {};
+  std::vector<std::string> arguments{program.string(), "-I", "-B", "-c", kLookForPackages};
+  arguments.insert(arguments.end(), packages.begin(), packages.end());
+  const auto found = ask_program(std::move(arguments), spawner);
+  if (!found) return Unexpected(found.error());
+  const std::vector<std::string> missing = texts_in(*found, "missing");
+  if (!missing.empty()) {
+    return Unexpected(Error{Errc::unavailable, "the package " + missing.front() +
+                                                   " is not installed for " + program.string() +
+                                                   ": install it, or name another interpreter"});
+  }
+  python.homes = texts_in(*found, "homes");
+  python.entries = texts_in(*found, "entries");
+  for (std::string& folder : texts_in(*found, "shared")) folders.insert(std::move(folder));
+  return {};
+}
+
+// -I -S -B: no site packages, no environment and no .pyc files.
+Expected<Python> look_at(const fs::path& program, const std::vector<std::string>& packages,
+                         Spawner& spawner) {
+  const auto found = ask_program({program.string(), "-I", "-S", "-B", "-c", kLookAround}, spawner);
+  if (!found) return Unexpected(found.error());
+  const auto* path = found->find("program");
   if (path == nullptr || path->if_string() == nullptr) {
     return Unexpected(
         Error{Errc::unavailable, program.string() + " does not run as Python 3 should"});
@@ -178,9 +260,10 @@ Expected<Python> look_at(const fs::path& program, Spawner& spawner) {
   Python python{.program = *path->if_string()};
   std::set<std::string> folders;
   for (const char* key : {"folders", "shared"}) {
-    for (const json::Value& folder : *found->find(key)->if_array()) {
-      folders.insert(*folder.if_string());
-    }
+    for (std::string& folder : texts_in(*found, key)) folders.insert(std::move(folder));
+  }
+  if (Status there = look_for_packages(program, packages, spawner, python, folders); !there) {
+    return Unexpected(there.error());
   }
   // The dynamic loader.
   if (fs::is_directory("/usr/lib64")) folders.insert("/usr/lib64");
@@ -213,8 +296,8 @@ std::vector<std::string> python_arguments(const Python& python) {
 // -----------------------------------------------------------------------------------
 
 // Descriptor 3 is the filter; descriptor 4 receives the number of the process.
-std::vector<std::string> bubblewrap_arguments(const fs::path& program, const Python& python) {
-  std::vector<std::string> arguments{program.string(),
+std::vector<std::string> bubblewrap_arguments(const SandboxOptions& options, const Python& python) {
+  std::vector<std::string> arguments{options.bubblewrap.string(),
                                      "--unshare-all",
                                      "--unshare-user",
                                      "--disable-userns",
@@ -237,6 +320,7 @@ std::vector<std::string> bubblewrap_arguments(const fs::path& program, const Pyt
     arguments.insert(arguments.end(), more);
   };
   for (const std::string& folder : python.folders) add({"--ro-bind", folder, folder});
+  for (const std::string& entry : python.entries) add({"--ro-bind", entry, entry});
   add({"--ro-bind", python.program, python.program});
   // Where /usr is merged, /lib is a link to usr/lib, and the loader's path in the interpreter
   // (/lib64/ld-linux-x86-64.so.2) needs it; on other systems it is a folder.
@@ -249,7 +333,11 @@ std::vector<std::string> bubblewrap_arguments(const fs::path& program, const Pyt
       add({"--ro-bind", link, link});
     }
   }
-  add({"--remount-ro", "/", "--chdir", "/", "--seccomp", "3", "--info-fd", "4"});
+  const std::string folder(options.folder_bytes > 0 ? kFolder : "/");
+  if (options.folder_bytes > 0) {
+    add({"--perms", "0700", "--size", std::to_string(options.folder_bytes), "--tmpfs", folder});
+  }
+  add({"--remount-ro", "/", "--chdir", folder, "--seccomp", "3", "--info-fd", "4"});
   const auto rest = python_arguments(python);
   arguments.insert(arguments.end(), rest.begin(), rest.end());
   return arguments;
@@ -297,13 +385,14 @@ std::string last_words(int descriptor) {
 }
 
 // RLIMIT_CPU has a hard limit one second above the soft one: SIGXCPU first, then SIGKILL.
-// RLIMIT_FSIZE 0 makes every file unwritable; pipes have no such limit.
-std::vector<ResourceLimit> resource_limits(const WorkerLimits& limits) {
+// RLIMIT_FSIZE 0 makes every file unwritable, and the size of a folder bounds each file in it;
+// pipes have no such limit.
+std::vector<ResourceLimit> resource_limits(const WorkerLimits& limits, std::uint64_t folder_bytes) {
   const auto cpu = static_cast<std::uint64_t>(limits.cpu.count());
   std::vector<ResourceLimit> result{{RLIMIT_AS, limits.memory_bytes, limits.memory_bytes},
                                     {RLIMIT_CPU, cpu, cpu + 1},
                                     {RLIMIT_NOFILE, limits.open_files, limits.open_files},
-                                    {RLIMIT_FSIZE, 0, 0},
+                                    {RLIMIT_FSIZE, folder_bytes, folder_bytes},
                                     {RLIMIT_CORE, 0, 0},
                                     {RLIMIT_MEMLOCK, 0, 0}};
   for (ResourceLimit& limit : result) {  // not above the host's own limits
@@ -396,6 +485,16 @@ Status Sandbox::Impl::make_ruleset() {
       return allowed;
     }
   }
+  for (const std::string& entry : python.entries) {
+    const std::uint64_t folders_only = fs::is_directory(entry) ? kReadFolder : 0;
+    if (Status allowed = allow(entry, kExecute | kReadFile | folders_only); !allowed) {
+      return allowed;
+    }
+  }
+  // The interpreter lists the folder in which it looks for a package.
+  for (const std::string& home : python.homes) {
+    if (Status allowed = allow(home, kReadFolder); !allowed) return allowed;
+  }
   return {};
 }
 
@@ -434,8 +533,11 @@ Status Sandbox::Impl::prepare(Tier wanted) {
   tier = wanted;
   end_caretaker();
   if (wanted == Tier::bubblewrap) {
-    arguments = bubblewrap_arguments(options.bubblewrap, python);
+    arguments = bubblewrap_arguments(options, python);
     return start_caretaker();
+  }
+  if (options.folder_bytes > 0) {
+    return Unexpected(Error{Errc::unsupported, "it has no folder to write into"});
   }
   arguments = python_arguments(python);
   return wanted == Tier::landlock ? make_ruleset() : Status{};
@@ -456,7 +558,7 @@ Expected<std::unique_ptr<Worker::Impl>> Sandbox::Impl::spawn(const WorkerLimits&
   }
   Start start{.arguments = arguments,
               .descriptors = {to->read.get(), from->write.get(), error->write.get()},
-              .limits = resource_limits(limits)};
+              .limits = resource_limits(limits, options.folder_bytes)};
   if (tier == Tier::bubblewrap) {
     // Bubblewrap enters the filter last, because before that it needs calls that the filter
     // refuses.
@@ -521,7 +623,13 @@ Expected<std::unique_ptr<Worker>> Sandbox::start(const WorkerLimits& limits) {
   // In a namespace of its own the worker's threads count; without one, all threads of the user
   // count.
   const std::uint32_t threads = process.has_inner ? limits.threads : kThreadsOfUser;
-  const json::Object begin{{"op", "begin"}, {"threads", std::uint64_t{threads}}};
+  json::Array homes;
+  for (const std::string& home : impl_->python.homes) homes.emplace_back(home);
+  const json::Object begin{
+      {"op", "begin"},
+      {"threads", std::uint64_t{threads}},
+      {"homes", std::move(homes)},
+      {"folder", impl_->options.folder_bytes > 0 ? std::string(kFolder) : std::string()}};
   auto begun = ask(*worker, begin, deadline);
   if (!begun) return Unexpected(begun.error());
   return worker;
@@ -559,10 +667,10 @@ Expected<std::shared_ptr<Sandbox>> Sandbox::open(const SandboxOptions& options) 
   impl.options = options;
   const auto program = find_python(options.python);
   if (!program) return Unexpected(program.error());
-  auto python = look_at(*program, impl.spawner);
+  auto python = look_at(*program, options.packages, impl.spawner);
   if (!python) return Unexpected(python.error());
   impl.python = *std::move(python);
-  auto filter = make_filter();
+  auto filter = make_filter(options.folder_bytes > 0);
   if (!filter) return Unexpected(filter.error());
   impl.filter = *std::move(filter);
   std::string reasons;

@@ -32,7 +32,15 @@ struct SandboxOptions {
   std::optional<Tier> only;   ///< Only this tier.
   bool unsafe_local = false;  ///< Allows Tier::unsafe_local if no other tier works.
   std::size_t max_workers = 256;
+  /// Distributions that are installed for the interpreter, as PyPI names them. Cells may import
+  /// them, and what they require.
+  std::vector<std::string> packages;
+  /// The size of a folder of each worker's own, kFolder, in memory: what is written there ends with
+  /// the worker. 0: there is no folder. Only Tier::bubblewrap has it.
+  std::uint64_t folder_bytes = 0;
 };
+/// Where cells begin, if they have a folder.
+inline constexpr std::string_view kFolder = "/work";
 
 /// Starts workers: Python processes in which hostile code may run.
 ///
@@ -49,7 +57,7 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   /// on SIGPIPE is ignored in the whole process, unless it has a handler.
   ///
   /// Fails with Errc::unsupported if no tier works or none is allowed, with the reason for each
-  /// tier.
+  /// tier, and with Errc::unavailable if a package is not there.
   [[nodiscard]] static Expected<std::shared_ptr<Sandbox>> open(const SandboxOptions& options);
   ~Sandbox();
 

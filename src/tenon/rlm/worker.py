@@ -349,13 +349,25 @@ def is_idle(frame):
     return module is not None and frame.f_code is module._worker.__code__
 
 
+class Parked(SystemExit):
+    """Holds a thread that catches what should end it: Python makes the exception in that thread, which waits in here for ever."""
+
+    def __init__(self):
+        never = _thread.allocate_lock()
+        never.acquire()
+        never.acquire()
+
+
 def running_threads():
     frames = sys._current_frames()
     told.intersection_update(frames)
     return [
         (thread, frame)
         for thread, frame in frames.items()
-        if thread != main_thread and thread not in told and not is_idle(frame)
+        if thread != main_thread
+        and thread not in told
+        and not is_idle(frame)
+        and frame.f_code is not Parked.__init__.__code__
     ]
 
 
@@ -378,7 +390,7 @@ def stop_threads():
     """Ends the threads that a cell has left behind, and returns what is to be told of them.
 
     A thread that asks (`ask`) is left alone: it may be within a frame, and ends by itself with the next one. A thread that waits for
-    something else ends once it wakes.
+    something else ends once it wakes. One that catches SystemExit and goes on is parked.
     """
     if not running_threads():
         return ""
@@ -392,7 +404,7 @@ def stop_threads():
         count = max(count, len(threads))
         for thread, frame in threads:
             if all(one.f_code is not ask.__code__ for one in frames_of(frame)):
-                end_thread(thread)
+                end_thread(thread, SystemExit if tries >= 5 else Parked)
         time.sleep(0.01)
     left = running_threads()
     told.update(thread for thread, _ in left)
@@ -402,11 +414,11 @@ def stop_threads():
     return text
 
 
-def end_thread(thread):
+def end_thread(thread, how):
     try:
         import ctypes
 
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(SystemExit))
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(how))
     except Exception:
         pass
 
@@ -421,6 +433,13 @@ def begin(frame):
     if hard != resource.RLIM_INFINITY:
         most = min(most, hard)
     resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
+    if frame["homes"]:
+        sys.path.extend(frame["homes"])
+        # Libraries of linear algebra would start a thread for each processor, each with memory of its own.
+        for name in ("OPENBLAS", "OMP", "MKL", "NUMEXPR"):
+            os.environ[name + "_NUM_THREADS"] = "1"
+    if frame["folder"]:
+        os.environ["TMPDIR"] = os.environ["HOME"] = frame["folder"]
     return {"op": "begun"}
 
 
