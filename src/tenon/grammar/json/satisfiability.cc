@@ -112,7 +112,77 @@ bool Satisfiability::can_end(const ArrayShape& shape, std::uint64_t most, std::u
   for (std::size_t i = 0; i < shape.contained.size(); ++i) {
     if (!can_end(shape, most, count, shape.contained[i], fitting[i])) return false;
   }
-  return true;
+  return shape.contained.size() < 2 || can_fit_all(shape, most, count, fitting);
+}
+
+// Which of `contained` the item at `index` can fit together, one bit for each of them.
+std::vector<std::uint32_t> Satisfiability::fits_of_item(const ArrayShape& shape,
+                                                        std::uint64_t index) {
+  const Term item = index < shape.prefix.size() ? shape.prefix[index] : shape.items;
+  std::vector<std::uint32_t> result;
+  for (std::uint32_t fits = 0; fits < 1U << shape.contained.size(); ++fits) {
+    std::vector<Term> parts{item};
+    bool counts = true;
+    for (std::size_t i = 0; i < shape.contained.size(); ++i) {
+      const bool is_fitting = (fits >> i & 1U) != 0;
+      const Term term = shape.contained[i].term;
+      if (index >= shape.contained[i].from) {
+        parts.push_back(is_fitting ? term : terms_.negation(term));
+      } else if (is_fitting) {
+        counts = false;
+      }
+    }
+    if (counts && of(terms_.all_of(std::move(parts)))) result.push_back(fits);
+  }
+  return result;
+}
+
+// Whether the items that may still come can fit all of `contained` in the right numbers. Goes on
+// item by item with all numbers that are possible; what would take many steps is taken for
+// possible.
+bool Satisfiability::can_fit_all(const ArrayShape& shape, std::uint64_t most, std::uint64_t count,
+                                 std::span<const std::uint64_t> fitting) {
+  constexpr std::size_t kMostSteps = 2000;
+  using Numbers = std::vector<std::uint64_t>;  // as far as they matter
+  const auto add = [&](Numbers& numbers, std::uint32_t fits) {
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      const Counts& counts = shape.contained[i].counts;
+      numbers[i] += fits >> i & 1U;
+      if (numbers[i] > counts.most) return false;
+      if (counts.most == Counts::kUnbounded) numbers[i] = std::min(numbers[i], counts.least);
+    }
+    return true;
+  };
+  const auto are_right = [&](const Numbers& numbers) {
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      if (numbers[i] < shape.contained[i].counts.least) return false;
+    }
+    return true;
+  };
+  std::uint64_t uniform = shape.prefix.size();  // from here on all items have the same terms
+  for (const auto& contained : shape.contained) uniform = std::max(uniform, contained.from);
+  Numbers so_far(fitting.begin(), fitting.end());
+  if (!add(so_far, 0)) return false;
+  std::set<Numbers> possible{std::move(so_far)};
+  std::vector<std::uint32_t> ways;
+  for (std::size_t steps = 0;; ++count) {
+    const bool is_right = std::ranges::any_of(possible, are_right);
+    if (is_right && count >= shape.length.least) return true;
+    if (count >= most || possible.empty()) return false;
+    if (ways.empty() || count <= uniform) ways = fits_of_item(shape, count);
+    std::set<Numbers> next;
+    for (const Numbers& numbers : possible) {
+      for (const std::uint32_t fits : ways) {
+        Numbers after = numbers;
+        if (add(after, fits)) next.insert(std::move(after));
+      }
+    }
+    if (count >= uniform && next == possible) return is_right && shape.length.least <= most;
+    const std::size_t tried = 1 + possible.size() * ways.size();
+    steps += tried;
+    if (steps > kMostSteps || !work_.spend(tried)) return true;
+    possible = std::move(next);
+  }
 }
 
 // Whether there are enough values for items that must differ, some of which are contained and some

@@ -157,6 +157,20 @@ std::vector<ArrayShape> ArrayShapes::value_of(const json::Value& value, bool neg
   return result;
 }
 
+bool ArrayShapes::covers(const ArrayShape& a, const ArrayShape& b) {
+  if (a.needs_check || !grammar::covers(a.length, b.length) || (a.unique && !b.unique) ||
+      !are_among(a.excluded, b.excluded) || a.evaluated != b.evaluated ||
+      a.evaluating != b.evaluating || a.evaluates_more != b.evaluates_more) {
+    return false;
+  }
+  const auto is_in_b = [&](const ArrayShape::Contained& contained) {
+    return std::ranges::find(b.contained, contained) != b.contained.end();
+  };
+  const bool are_same_items = a.prefix == b.prefix && a.items == b.items;
+  const bool are_any_items = a.prefix.empty() && a.items == Terms::kAnything;
+  return (are_same_items || are_any_items) && std::ranges::all_of(a.contained, is_in_b);
+}
+
 std::optional<ArrayShape> ArrayShapes::meet(const ArrayShape& a, const ArrayShape& b) {
   const auto length = both(a.length, b.length);
   if (!length) return std::nullopt;

@@ -218,21 +218,67 @@ std::optional<NumberShape> NumberShapes::settled(NumberShape shape) {
   return shape;
 }
 
-// Joins lists of values to one list.
+// Joins lists of values to one list; lists of integers that are spelled without a point are joined
+// apart.
 void NumberShapes::unite(std::vector<NumberShape>& shapes) {
-  const auto is_list = [](const NumberShape& shape) {
-    return shape.set.values && !shape.needs_check && !shape.set.integers_are_spelled;
-  };
-  const auto lists = std::stable_partition(shapes.begin(), shapes.end(), std::not_fn(is_list));
-  if (shapes.end() - lists < 2) return;
-  std::vector<std::string> values;
-  for (auto list = lists; list != shapes.end(); ++list) {
-    values.insert(values.end(), list->set.values->begin(), list->set.values->end());
+  for (const bool are_spelled : {false, true}) {
+    const auto is_list = [&](const NumberShape& shape) {
+      return shape.set.values && !shape.needs_check &&
+             shape.set.integers_are_spelled == are_spelled;
+    };
+    const auto lists = std::stable_partition(shapes.begin(), shapes.end(), std::not_fn(is_list));
+    if (shapes.end() - lists < 2) continue;
+    std::vector<std::string> values;
+    for (auto list = lists; list != shapes.end(); ++list) {
+      values.insert(values.end(), list->set.values->begin(), list->set.values->end());
+    }
+    NumberShape all = std::move(*lists);
+    shapes.erase(lists, shapes.end());
+    work_.spend(kStepsPerNumber * values.size());
+    sort_numbers(values);
+    all.set.values = std::move(values);
+    shapes.push_back(std::move(all));
   }
-  shapes.erase(lists, shapes.end());
-  work_.spend(kStepsPerNumber * values.size());
-  sort_numbers(values);
-  shapes.push_back({{.values = std::move(values)}});
+}
+
+void NumberShapes::list_few(std::vector<NumberShape>& shapes) {
+  constexpr std::size_t kFew = 1000;
+  for (NumberShape& shape : shapes) {
+    if (shape.set.values) continue;
+    const auto most = most_values(shape.set);
+    if (!most || *most > kFew) continue;
+    SomeNumbers found = some_numbers(shape.set, kFew);
+    const std::size_t rules =
+        1 + shape.set.excluded.size() + shape.set.multiples.size() + shape.set.no_multiples.size();
+    if (!work_.spend(kStepsPerNumber * found.tried * rules)) return;
+    if (!found.is_all) continue;
+    sort_numbers(found.numbers);
+    shape.set = {.values = std::move(found.numbers),
+                 .integers_are_spelled = shape.set.integers_are_spelled};
+    if (shape.set.integers_are_spelled) shape.set.multiples = {"1"};
+  }
+}
+
+bool NumberShapes::covers(const NumberShape& a, const NumberShape& b) {
+  if (a.needs_check || (a.set.integers_are_spelled && !b.set.integers_are_spelled)) return false;
+  if (a.set.values) return a.set == b.set;
+  if (b.set.values) {
+    return std::ranges::all_of(*b.set.values,
+                               [&](const std::string& value) { return a.set.contains(value); });
+  }
+  // The bound of `b` is the same or narrower.
+  const auto holds = [](const std::optional<NumberSet::Bound>& of_a,
+                        const std::optional<NumberSet::Bound>& of_b, bool is_minimum) {
+    if (!of_a) return true;
+    if (!of_b) return false;
+    const auto order = json::compare(json::decimal_of(of_b->value), json::decimal_of(of_a->value));
+    if (order == 0) return of_b->exclusive || !of_a->exclusive;
+    return (order > 0) == is_minimum;
+  };
+  return holds(a.set.minimum, b.set.minimum, true) && holds(a.set.maximum, b.set.maximum, false) &&
+         are_among(a.set.multiples, b.set.multiples) &&
+         are_among(a.set.no_multiples, b.set.no_multiples) &&
+         are_among(a.set.excluded, b.set.excluded);
 }
 
 bool NumberShapes::is_possible(const NumberShape& shape) {

@@ -235,6 +235,24 @@ std::vector<ObjectShape> ObjectShapes::value_of(const json::Value& value, bool n
   return result;
 }
 
+bool ObjectShapes::covers(const ObjectShape& a, const ObjectShape& b) {
+  if (a.needs_check || !grammar::covers(a.count, b.count) || a.unevaluated != b.unevaluated ||
+      a.evaluating != b.evaluating || a.evaluates_more != b.evaluates_more) {
+    return false;
+  }
+  const auto is_in_b = [&](const ObjectShape::Some& some) {
+    return std::ranges::find(b.some, some) != b.some.end();
+  };
+  const auto is_extra_in_b = [&](const auto& extra) {
+    const auto found = b.extra.find(extra.first);
+    return extra.second == Terms::kAnything ||
+           (found != b.extra.end() && found->second == extra.second);
+  };
+  return are_among(a.rules, b.rules) && are_among(a.required, b.required) &&
+         are_among(a.names, b.names) && are_among(a.excluded, b.excluded) &&
+         std::ranges::all_of(a.some, is_in_b) && std::ranges::all_of(a.extra, is_extra_in_b);
+}
+
 std::optional<ObjectShape> ObjectShapes::meet(const ObjectShape& a, const ObjectShape& b) {
   const auto count = both(a.count, b.count);
   if (!count) return std::nullopt;

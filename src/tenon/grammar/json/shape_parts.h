@@ -19,6 +19,17 @@ inline std::optional<schema::Counts> both(const schema::Counts& a, const schema:
   return result.least <= result.most ? std::optional(result) : std::nullopt;
 }
 
+/// Whether all counts of `b` are in `a`.
+inline bool covers(const schema::Counts& a, const schema::Counts& b) {
+  return a.least <= b.least && b.most <= a.most;
+}
+
+/// Whether all of `some` are among `all`; both are in order.
+template <class T>
+bool are_among(const std::vector<T>& some, const std::vector<T>& all) {
+  return std::ranges::includes(all, some);
+}
+
 /// The counts outside of `counts`.
 inline std::vector<schema::Counts> outside(const schema::Counts& counts) {
   std::vector<schema::Counts> result;

@@ -30,6 +30,10 @@ class NumberShapes {
   std::optional<NumberShape> meet(const NumberShape& a, const NumberShape& b);
   /// Joins lists of values to one list, which does not change their meaning.
   void unite(std::vector<NumberShape>& shapes);
+  /// Makes lists of shapes with few values.
+  void list_few(std::vector<NumberShape>& shapes);
+  /// All values of `b` fit `a`; false if that is not plain from the rules.
+  static bool covers(const NumberShape& a, const NumberShape& b);
   /// False: no number fits the shape. A check is assumed to hold.
   bool is_possible(const NumberShape& shape);
 
@@ -67,6 +71,8 @@ class ArrayShapes {
   ArrayShape superset_of(const std::vector<const json::Value*>& values);
   std::optional<ArrayShape> meet(const ArrayShape& a, const ArrayShape& b);
   static void unite(std::vector<ArrayShape>&) {}
+  static void list_few(std::vector<ArrayShape>&) {}
+  static bool covers(const ArrayShape& a, const ArrayShape& b);
   /// Adds what the node's unevaluatedItems requires.
   void add_unevaluated(schema::NodeId id, std::vector<ArrayShape>& shapes);
   /// Under `not` nothing counts as evaluated.
@@ -90,6 +96,8 @@ class ObjectShapes {
   ObjectShape superset_of(const std::vector<const json::Value*>& values);
   std::optional<ObjectShape> meet(const ObjectShape& a, const ObjectShape& b);
   static void unite(std::vector<ObjectShape>&) {}
+  static void list_few(std::vector<ObjectShape>&) {}
+  static bool covers(const ObjectShape& a, const ObjectShape& b);
   void add_unevaluated(schema::NodeId id, std::vector<ObjectShape>& shapes);
   static void forget_evaluated(ObjectShape& shape);
 

@@ -21,6 +21,7 @@ class ShapeWork {
  public:
   struct Limits {
     std::size_t max_alternatives = 64;  ///< In a product of unions; more become a check.
+    std::size_t max_tidied = 128;       ///< The same once they have been tidied up.
     std::size_t max_union = 1000;       ///< In a union alone; more become a check.
     /// How often two shapes are compared, for one term and in all; beyond that they become a check.
     /// A comparison counts once more for each steps_per_test that it takes.

@@ -140,20 +140,51 @@ typename TermShapes<Rules>::Alternatives TermShapes<Rules>::checked(NodeId id, b
   return result;
 }
 
-// The product of alternatives with a negated part. If the negated shape has nothing in common with
-// an alternative, that alternative stays as it is. So `oneOf` with disjoint branches stays as small
-// as `anyOf`.
+// A product that is too large is made once more, the smallest factors first and tidied up in
+// between: bounds leave little of what unions of multiples are alone.
 template <class Rules>
 typename TermShapes<Rules>::Alternatives TermShapes<Rules>::conjunction(
     const std::vector<Part>& parts) {
   std::vector<Part> order = parts;
-  const auto is_negative = [&](const Part& part) {
-    return (shapes_.terms().kind(part.first) == Terms::Kind::negation) != part.second;
-  };
-  std::stable_partition(order.begin(), order.end(), [&](const auto& p) { return !is_negative(p); });
+  std::stable_partition(order.begin(), order.end(),
+                        [&](const Part& part) { return !is_negative(part); });
+  Shape but = without_values(order);
+  bool is_large = false;
+  Alternatives result = product(order, false, is_large);
+  if (is_large) {
+    const auto size_of = [&](const Part& part) {
+      const Alternatives& found = alternatives(part.first, part.second);
+      return found ? found->size() : ~std::size_t{0};
+    };
+    const auto end = std::find_if(order.begin(), order.end(),
+                                  [&](const Part& part) { return is_negative(part); });
+    std::ranges::stable_sort(order.begin(), end, {}, size_of);
+    result = product(order, true, is_large);
+  }
+  if (!result || excluded_of(but).empty()) return result;
+  std::vector<Shape> rest;
+  for (const Shape& shape : *result) {
+    if (auto met = rules_.meet(shape, but)) rest.push_back(std::move(*met));
+  }
+  return rest;
+}
+
+template <class Rules>
+bool TermShapes<Rules>::is_negative(const Part& part) {
+  return (shapes_.terms().kind(part.first) == Terms::Kind::negation) != part.second;
+}
+
+// The product of alternatives. If a negated part has nothing in common with an alternative, that
+// alternative stays as it is. So `oneOf` with disjoint branches stays as small as `anyOf`.
+// `is_large`: there would be too many, tidied up or not.
+template <class Rules>
+typename TermShapes<Rules>::Alternatives TermShapes<Rules>::product(const std::vector<Part>& order,
+                                                                    bool is_tidied,
+                                                                    bool& is_large) {
+  const ShapeWork::Limits& limits = shapes_.work.limits();
   std::vector<Shape> result(1);
   std::size_t tests = 0;
-  Shape but = without_values(order);
+  is_large = false;
   for (const auto& part : order) {
     if (!shapes_.spend(1 + result.size())) return std::nullopt;
     std::vector<Shape> next;
@@ -162,11 +193,12 @@ typename TermShapes<Rules>::Alternatives TermShapes<Rules>::conjunction(
       opposite = &alternatives(part.first, !part.second);
     }
     const Alternatives* found = nullptr;
+    // A union with a single shape does not grow; products do.
+    std::size_t most =
+        std::max(is_tidied ? limits.max_tidied : limits.max_alternatives, result.size());
     for (const Shape& shape : result) {
       if (opposite != nullptr && *opposite) {
-        if (tests > shapes_.work.limits().max_tests || !shapes_.work.may_test()) {
-          return std::nullopt;
-        }
+        if (tests > limits.max_tests || !shapes_.work.may_test()) return std::nullopt;
       }
       if (opposite != nullptr && *opposite &&
           std::ranges::none_of(**opposite, [&](const Shape& other) {
@@ -181,23 +213,37 @@ typename TermShapes<Rules>::Alternatives TermShapes<Rules>::conjunction(
       }
       if (found == nullptr) found = &alternatives(part.first, part.second);
       if (!*found) return std::nullopt;
-      // A union with a single shape does not grow; products do.
-      const std::size_t most =
-          std::max({shapes_.work.limits().max_alternatives, result.size(), (*found)->size()});
+      most = std::max(most, (*found)->size());
       for (const Shape& other : **found) {
         if (auto met = rules_.meet(shape, other)) next.push_back(std::move(*met));
-        if (next.size() > most) return std::nullopt;
+        if (next.size() <= most) continue;
+        if (is_tidied) tidy(next);
+        is_large = next.size() > most;
+        if (is_large) return std::nullopt;
       }
     }
+    if (is_tidied) tidy(next);
     result = std::move(next);
     if (result.empty()) break;
   }
-  if (excluded_of(but).empty()) return result;
-  std::vector<Shape> rest;
-  for (const Shape& shape : result) {
-    if (auto met = rules_.meet(shape, but)) rest.push_back(std::move(*met));
+  return result;
+}
+
+// Leaves out shapes that no value fits and those that another shape covers.
+template <class Rules>
+void TermShapes<Rules>::tidy(std::vector<Shape>& shapes) {
+  rules_.list_few(shapes);
+  rules_.unite(shapes);
+  std::vector<Shape> kept;
+  for (Shape& shape : shapes) {
+    if (!shapes_.spend(1 + kept.size())) return;
+    const auto covers_it = [&](const Shape& other) { return Rules::covers(other, shape); };
+    if (std::ranges::any_of(kept, covers_it)) continue;
+    if (shapes_.work.may_test() && is_surely_impossible(shape)) continue;
+    std::erase_if(kept, [&](const Shape& other) { return Rules::covers(shape, other); });
+    kept.push_back(std::move(shape));
   }
-  return rest;
+  shapes = std::move(kept);
 }
 
 // Removes all excluded values from `parts` at once, because items that must differ from earlier

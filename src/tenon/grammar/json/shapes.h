@@ -63,6 +63,9 @@ class TermShapes {
   Alternatives checked(schema::NodeId id, bool negated);
   Alternatives joined(const std::vector<Part>& parts);
   Alternatives conjunction(const std::vector<Part>& parts);
+  Alternatives product(const std::vector<Part>& order, bool is_tidied, bool& is_large);
+  void tidy(std::vector<Shape>& shapes);
+  bool is_negative(const Part& part);
   Shape without_values(std::vector<Part>& parts);
   bool is_surely_impossible(const Shape& shape);
 
@@ -90,6 +93,10 @@ class ObjectNames {
   /// first.
   void declared_only() { declared_only_ = true; }
 
+  /// Whether it is because of declared_only() that others() is empty.
+  [[nodiscard]] bool are_all_declared(const ObjectShape& shape) {
+    return declared_only_ && is_complete(shape, named(shape));
+  }
   /// The names that the shape declares, each with the term that its value must fit.
   [[nodiscard]] std::vector<std::pair<std::string, Term>> named(const ObjectShape& shape);
   /// All other names, in groups that have values; see also declared_only(). If there are too many
@@ -140,7 +147,7 @@ class Satisfiability {
   /// The largest number of items of an array, by the types of the items.
   [[nodiscard]] std::uint64_t most_items(const ArrayShape& shape);
   /// Whether an array of `count` items, `fitting` of which fit each of `contained`, can still come
-  /// to an end. Each of `contained` is considered by itself.
+  /// to an end.
   [[nodiscard]] bool can_end(const ArrayShape& shape, std::uint64_t most, std::uint64_t count,
                              std::span<const std::uint64_t> fitting);
 
@@ -149,6 +156,9 @@ class Satisfiability {
   std::optional<schema::NodeId> blamed_within(const schema::Node& node);
   bool can_end(const ArrayShape& shape, std::uint64_t most, std::uint64_t count,
                const ArrayShape::Contained& contained, std::uint64_t fitting);
+  bool can_fit_all(const ArrayShape& shape, std::uint64_t most, std::uint64_t count,
+                   std::span<const std::uint64_t> fitting);
+  std::vector<std::uint32_t> fits_of_item(const ArrayShape& shape, std::uint64_t index);
   bool has_enough_values(const ArrayShape& shape, std::uint64_t most, std::uint64_t count,
                          std::span<const std::uint64_t> fitting);
 
