@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tenon/grammar/json/number_scanner.h"
+#include "tenon/grammar/json/shape_parts.h"
 #include "tenon/grammar/json/shapes.h"
 #include "tenon/grammar/machine/frames.h"
 #include "tenon/grammar/machine/int_map.h"
@@ -56,6 +57,17 @@ constexpr std::size_t kComparedPerStep = 8;  // when small things are compared i
 
 // The part of a term's values that a frame reads.
 enum class Part : std::uint8_t { all, scalars, containers };  // scalars without numbers
+
+/// Names that an object must have, and must not have.
+struct PresentNames {
+  std::vector<std::string> required;
+  std::vector<std::string> forbidden;
+};
+/// Objects of a shape that have the names of one of the cases.
+struct ObjectKind {
+  ObjectShape shape;  // a single case is a part of it
+  std::vector<PresentNames> cases;
+};
 
 class ObjectFrame;
 class CheckFrame;
@@ -142,6 +154,11 @@ class Context : public std::enable_shared_from_this<Context> {
   NumberReader reader_of(NumberSet set);
   std::vector<NumbersOfTerm>& numbers_of(Term term);
   const std::vector<Container>& containers_of(Term term);
+  std::vector<std::vector<ObjectKind>> by_frame(const std::vector<ObjectShape>& all);
+  std::vector<ObjectKind> kinds_of(const std::vector<ObjectShape>& all);
+  void add_case(std::vector<PresentNames>& cases, PresentNames names);
+  using NameOrder = std::map<std::string, std::size_t>;
+  bool extend(NameOrder& order, const std::vector<std::pair<std::string, Term>>& names) const;
   Scanner::State start_of(NumbersOfTerm& numbers, Numbers but);
 
   std::map<NumberSet, NumberReader> number_readers_;  // by set, without exclusions
@@ -806,32 +823,33 @@ class ObjectFrame final : public Frame {
   // Names are sorted by how they are written, so that the names still possible after some bytes are
   // a range of that list (places_). Undeclared names that are few become declared ones, which are
   // cheaper to follow than an automaton.
-  ObjectFrame(Context& context, ObjectShape shape, bool& needs_check)
-      : context_(context), count_(shape.count), some_(shape.some) {
-    // So their names are declared names.
-    for (const json::Value* value : shape.excluded) {
-      for (const json::Member& member : *value->if_object()) {
-        shape.extra.try_emplace(member.key, Terms::kAnything);
+  // The object is of one of the kinds, which Context::by_frame() has put together.
+  ObjectFrame(Context& context, std::vector<ObjectKind> kinds, bool& needs_check)
+      : context_(context), count_(kinds[0].shape.count), some_(kinds[0].shape.some) {
+    const ObjectShape& shape = kinds[0].shape;
+    std::vector<std::string> names = add_names(kinds);
+    std::vector<TermByName> terms;  // by kind
+    for (const ObjectKind& kind : kinds) {
+      TermByName& by_name = terms.emplace_back();
+      for (auto& [name, term] : context_.shapes.names.named(kind.shape)) {
+        if (is_single(kinds)) names.push_back(name);
+        by_name.emplace(std::move(name), term);
       }
     }
-    constexpr std::size_t kFewNames = 32;
-    bool ignored = false;
-    for (const OtherNames& other : context_.shapes.names.others(shape, ignored)) {
-      const auto few = context_.shapes.names.few(other, kFewNames);
-      if (!few) continue;
-      for (const std::string& name : *few) shape.extra.try_emplace(name, Terms::kAnything);
-    }
     std::uint32_t order = 0;
-    for (const auto& [name, term] : context_.shapes.names.named(shape)) {
-      if (!context_.shapes.is_satisfiable(term)) continue;
+    for (const std::string& name : names) {
+      const auto is_possible = [&](const TermByName& of) {
+        return context_.shapes.is_satisfiable(of.find(name)->second);
+      };
+      if (std::ranges::none_of(terms, is_possible)) continue;
       // Without its opening quote.
       std::string spelled = json::to_string(json::Value(name)).substr(1);
       std::uint32_t within = 0;
       for (std::size_t i = 0; i < some_.size(); ++i) {
         if (context_.shapes.strings.holds(some_[i].names, name)) within |= 1U << i;
       }
-      names_.push_back({std::move(spelled), name, term, order++,
-                        std::ranges::binary_search(shape.required, name), fitting(term, within)});
+      const Term term = terms[0].find(name)->second;
+      names_.push_back({std::move(spelled), name, order++, fitting(term, within)});
     }
     std::ranges::sort(names_, {}, &Name::spelled);
     for (std::uint32_t i = 0; i < names_.size(); ++i) {
@@ -842,19 +860,16 @@ class ObjectFrame final : public Frame {
       }
     }
     std::ranges::sort(spellings_, {}, &Spelling::text);
-    required_.resize((names_.size() + 63) / 64);
-    for (std::size_t i = 0; i < names_.size(); ++i) {
-      if (!names_[i].is_required) continue;
-      required_[i / 64] |= std::uint64_t{1} << i % 64;
-      required_orders_.push_back(names_[i].order);
-    }
-    required_count_ = required_orders_.size();
-    std::ranges::sort(required_orders_);
     by_order_.resize(names_.size());
     for (std::uint32_t i = 0; i < names_.size(); ++i) by_order_[names_[i].order] = i;
     by_name_ = by_order_;
     std::ranges::sort(by_name_, {},
                       [&](std::uint32_t name) -> std::string_view { return names_[name].name; });
+    for (std::size_t i = 0; i < kinds.size(); ++i) {
+      for (const PresentNames& present : kinds[i].cases) {
+        cases_.push_back(case_of(terms[i], present));
+      }
+    }
     likes_.emplace_back();
     for (const OtherNames& other : context_.shapes.names.others(shape, needs_check)) {
       others_.push_back({other, other.value, fitting(other.value, other.some)});
@@ -867,7 +882,10 @@ class ObjectFrame final : public Frame {
     // The number of members matters up to the least, and always if there is a most.
     counts_matter_ = count_.most != schema::Counts::kUnbounded ? count_.most : count_.least;
     states_.push_back({});
-    states_[0].seen.resize(required_.size());
+    states_[0].seen.resize((names_.size() + 63) / 64);
+    for (std::uint32_t i = 0; i < cases_.size(); ++i) {
+      states_[0].open.push_back({i, static_cast<std::uint32_t>(cases_[i].names.size())});
+    }
     states_[0].like = intern(shape.excluded);
     state_ids_.emplace(key_of(states_[0]), 0);
   }
@@ -914,13 +932,14 @@ class ObjectFrame final : public Frame {
         });
         break;
       case Phase::value_other:
-        for_each_some(others_[at.more], [&](Term term, std::uint32_t some) {
-          State state = after_other(states_[at.state], some);
-          if (may_finish(state)) {
-            then(machine, cell, context_.value(term),
-                 {Phase::after, intern(std::move(state)), kOther});
-          }
-        });
+        for_each_some(others_[at.more].term, others_[at.more].some,
+                      [&](Term term, std::uint32_t some) {
+                        State state = after_other(states_[at.state], some);
+                        if (may_finish(state)) {
+                          then(machine, cell, context_.value(term),
+                               {Phase::after, intern(std::move(state)), kOther});
+                        }
+                      });
         break;
       case Phase::after:
         then(machine, cell, context_.gap, {Phase::next, at.state, at.more});
@@ -1036,7 +1055,13 @@ class ObjectFrame final : public Frame {
     const Local at = unpack(cell.local);
     const State state = states_[at.state];  // a copy, because states_ may grow
     const auto with_name = [&](std::uint32_t name, std::size_t read) {
-      return least_of(machine, name, read) + least_after(machine, after_name(state, name, 0));
+      std::uint32_t fewest = Machine::kFar;
+      for_each_term(state, name, [&](Term term, const State& part) {
+        const std::uint32_t least =
+            least_of(machine, name, term, read) + least_after(machine, after_name(part, name, 0));
+        fewest = std::min(fewest, least);
+      });
+      return fewest;
     };
     const auto with_other = [&] {
       return machine.least(context_.value(others_[at.more].term)) + least_after(machine, state);
@@ -1075,8 +1100,10 @@ class ObjectFrame final : public Frame {
   [[nodiscard]] std::size_t memory_bytes() const override {
     constexpr std::size_t kNodeBytes = 96;  // of the maps, without the memory of the keys
     const std::size_t seen_bytes = states_[0].seen.size() * sizeof(std::uint64_t);
-    return states_.size() * (sizeof(State) + 2 * seen_bytes + kNodeBytes) + bytes_of_likes_ +
-           without_.memory_bytes() + places_.size() * (sizeof(Place) + kNodeBytes);
+    const std::size_t open_bytes = 2 * cases_.size() * sizeof(OpenCase);
+    return states_.size() * (sizeof(State) + 2 * seen_bytes + open_bytes + kNodeBytes) +
+           bytes_of_likes_ + without_.memory_bytes() +
+           places_.size() * (sizeof(Place) + kNodeBytes);
   }
 
  private:
@@ -1115,9 +1142,7 @@ class ObjectFrame final : public Frame {
   struct Name {
     std::string spelled;
     std::string name;
-    Term term;
     std::uint32_t order;
-    bool is_required;
     std::uint32_t some;  // bit i: a value may be the one that some_[i] requires
   };
   struct Other {
@@ -1125,11 +1150,25 @@ class ObjectFrame final : public Frame {
     Term term;
     std::uint32_t some;
   };
+  using TermByName = std::map<std::string, Term, std::less<>>;
+  // What one of the cases of a kind says of the names.
+  struct Case {
+    std::vector<Term> terms;               // of the values, by name
+    std::vector<std::uint64_t> required;   // bit i: names_[i] is required
+    std::vector<std::uint64_t> forbidden;  // bit i: names_[i] must not come
+    std::vector<std::uint32_t> names;      // the required ones
+    std::vector<std::uint32_t> orders;     // of the required ones, rising
+  };
+  // A case that can still hold.
+  struct OpenCase {
+    std::uint32_t at;       // in cases_
+    std::uint32_t missing;  // so many required names have not been seen
+  };
   // Which names have been seen, and the number of properties as far as it matters.
   struct State {
     std::vector<std::uint64_t> seen;
+    std::vector<OpenCase> open;  // one of them at least
     std::uint64_t count = 0;
-    std::uint64_t required = 0;    // the required names that have been seen
     std::uint32_t next_order = 0;  // if the order matters
     std::uint32_t some = 0;        // bit i: some_[i] has been met
     std::uint32_t used = 0;        // undeclared names: used_
@@ -1165,31 +1204,119 @@ class ObjectFrame final : public Frame {
   }
 
   // The bytes for the rest of a name of which `read` bytes have been read, its colon and its value.
-  [[nodiscard]] std::uint32_t least_of(Machine& machine, std::uint32_t name, std::size_t read) {
+  [[nodiscard]] std::uint32_t least_of(Machine& machine, std::uint32_t name, Term term,
+                                       std::size_t read) {
     return static_cast<std::uint32_t>(names_[name].spelled.size() - read) + 1 +
-           machine.least(context_.value(names_[name].term));
+           machine.least(context_.value(term));
   }
   // The bytes for the missing required members, with quotes and commas, and the closing bracket.
   [[nodiscard]] std::uint32_t least_after(Machine& machine, const State& state) {
-    std::uint32_t sum = 1;
-    for (std::uint32_t name = 0; name < names_.size() && sum < Machine::kFar; ++name) {
-      if (names_[name].is_required && !has_seen(state, name)) sum += 2 + least_of(machine, name, 0);
+    std::uint32_t fewest = Machine::kFar;
+    for (const OpenCase& open : state.open) {
+      std::uint32_t sum = 1;
+      for (const std::uint32_t name : cases_[open.at].names) {
+        if (sum >= fewest) break;
+        if (has_seen(state, name)) continue;
+        sum += 2 + least_of(machine, name, cases_[open.at].terms[name], 0);
+      }
+      fewest = std::min(fewest, sum);
     }
-    return std::min(sum, Machine::kFar);
+    return fewest;
+  }
+
+  static bool is_single(const std::vector<ObjectKind>& kinds) {
+    return kinds.size() == 1 && kinds[0].cases.size() == 1;
+  }
+  // Adds the names that the shapes do not list themselves, and returns all names, or none if there
+  // is a single case.
+  std::vector<std::string> add_names(std::vector<ObjectKind>& kinds) {
+    ObjectNames& names = context_.shapes.names;
+    std::vector<std::string> all;
+    std::vector<std::set<std::string, std::less<>>> own(kinds.size());
+    std::set<std::string, std::less<>> known;
+    const auto add = [&](const std::string& name) {
+      if (known.insert(name).second) all.push_back(name);
+    };
+    const auto add_own = [&](std::size_t kind, const std::string& name) {
+      own[kind].insert(name);
+      add(name);
+    };
+    for (std::size_t i = 0; i < kinds.size() && !is_single(kinds); ++i) {
+      for (const auto& [name, term] : names.named(kinds[i].shape)) add_own(i, name);
+    }
+    for (std::size_t i = 0; i < kinds.size() && !is_single(kinds); ++i) {
+      for (const PresentNames& present : kinds[i].cases) {
+        for (const std::string& name : present.required) add_own(i, name);
+        for (const std::string& name : present.forbidden) add(name);
+      }
+    }
+    for (const json::Value* value : kinds[0].shape.excluded) {
+      for (const json::Member& member : *value->if_object()) add(member.key);
+    }
+    constexpr std::size_t kFewNames = 32;
+    bool ignored = false;
+    for (const OtherNames& other : names.others(kinds[0].shape, ignored)) {
+      const auto few = names.few(other, kFewNames);
+      if (!few) continue;
+      for (const std::string& name : *few) add(name);
+    }
+    for (std::size_t i = 0; i < kinds.size(); ++i) {
+      const bool only_own = !is_single(kinds) && names.are_all_declared(kinds[i].shape);
+      for (const std::string& name : all) {
+        const bool may_come = !only_own || own[i].contains(name);
+        kinds[i].shape.extra.try_emplace(name, may_come ? Terms::kAnything : Terms::kNothing);
+      }
+    }
+    if (is_single(kinds)) all.clear();
+    return all;
+  }
+  [[nodiscard]] Case case_of(const TermByName& terms, const PresentNames& present) {
+    const std::size_t words = (names_.size() + 63) / 64;
+    Case made{{}, std::vector<std::uint64_t>(words), std::vector<std::uint64_t>(words), {}, {}};
+    const auto set = [](std::vector<std::uint64_t>& bits, std::uint32_t name) {
+      bits[name / 64] |= std::uint64_t{1} << name % 64;
+    };
+    for (std::uint32_t i = 0; i < names_.size(); ++i) {
+      made.terms.push_back(terms.find(names_[i].name)->second);
+      if (!context_.shapes.is_satisfiable(made.terms.back())) set(made.forbidden, i);
+    }
+    for (const std::string& name : present.forbidden) {
+      if (const auto unwanted = find_name(name)) set(made.forbidden, *unwanted);
+    }
+    for (const std::string& name : present.required) {
+      const auto known = find_name(name);
+      if (!known) continue;
+      set(made.required, *known);
+      made.names.push_back(*known);
+      made.orders.push_back(names_[*known].order);
+    }
+    std::ranges::sort(made.orders);
+    return made;
+  }
+  [[nodiscard]] std::optional<std::uint32_t> find_name(std::string_view name) const {
+    const auto name_of = [&](std::uint32_t id) -> std::string_view { return names_[id].name; };
+    const auto found = std::ranges::lower_bound(by_name_, name, {}, name_of);
+    if (found == by_name_.end() || names_[*found].name != name) return std::nullopt;
+    return *found;
+  }
+  static bool has(const std::vector<std::uint64_t>& bits, std::uint32_t name) {
+    return (bits[name / 64] >> name % 64 & 1U) != 0;
   }
 
   [[nodiscard]] bool is_ordered() const {
     return context_.options.property_order == JsonOptions::PropertyOrder::schema;
   }
   [[nodiscard]] bool has_seen(const State& state, std::uint32_t name) const {
-    return (state.seen[name / 64] >> name % 64 & 1U) != 0;
+    return has(state.seen, name);
   }
   [[nodiscard]] bool may_close(std::uint32_t id) const {
     const State& state = states_[id];
     return may_close(state) && !is_excluded(state.like, seen_count(state));
   }
   [[nodiscard]] bool may_close(const State& state) const {
-    return state.required == required_count_ && state.count >= count_.least && is_met(state);
+    const auto is_complete = [](const OpenCase& open) { return open.missing == 0; };
+    return state.count >= count_.least && is_met(state) &&
+           std::ranges::any_of(state.open, is_complete);
   }
   static std::size_t seen_count(const State& state) {
     std::size_t count = 0;
@@ -1219,12 +1346,8 @@ class ObjectFrame final : public Frame {
   [[nodiscard]] bool has_only_known_names(const json::Value& object) const {
     const json::Object& members = *object.if_object();
     context_.shapes.spend(members.size());
-    return std::ranges::all_of(members, [&](const json::Member& member) {
-      const auto name_of = [&](std::uint32_t id) -> std::string_view { return names_[id].name; };
-      const auto name =
-          std::ranges::lower_bound(by_name_, std::string_view(member.key), {}, name_of);
-      return name != by_name_.end() && names_[*name].name == member.key;
-    });
+    return std::ranges::all_of(
+        members, [&](const json::Member& member) { return find_name(member.key).has_value(); });
   }
   // The state before the first member if these objects are left out as well; nothing if no object
   // is left. The frame reads no objects with names that it does not know.
@@ -1254,9 +1377,9 @@ class ObjectFrame final : public Frame {
   template <class Use>
   bool for_each_way(const State from, std::uint32_t name, const Use& use) {
     bool is_done = false;
-    for_each_some(names_[name], [&](Term term, std::uint32_t some) {
+    for_each_value(from, name, [&](Term term, std::uint32_t some, const State& part) {
       if (is_done) return;
-      State state = after_name(from, name, some);
+      State state = after_name(part, name, some);
       if (!may_finish(state)) return;
       if (from.like == 0) {
         is_done = use(term, std::move(state));
@@ -1325,39 +1448,41 @@ class ObjectFrame final : public Frame {
   [[nodiscard]] bool differs(const Undecided& one, std::vector<Undecided>& open) {
     const State& state = one.state;
     if (!context_.shapes.spend(1 + (state.seen.size() + likes_[state.like].size()))) return false;
-    if (state.like == 0) return may_finish(state);
+    if (state.like == 0) return can_reach(state);
     std::size_t at = one.at;
     while (at < by_order_.size() && has_seen(state, by_order_[at])) ++at;
     if (at == by_order_.size()) {
       if (may_close(state) && !is_excluded(state.like, one.members)) return true;
       return may_add_others(state) && std::ranges::any_of(others_, [&](const Other& other) {
                return has_way(other.some, [&](std::uint32_t some) {
-                 return may_finish(after_other(state, some));
+                 return can_reach(after_other(state, some));
                });
              });
     }
     const std::uint32_t name = by_order_[at];
-    if (!names_[name].is_required) {
+    State passed = state;
+    std::erase_if(passed.open,
+                  [&](const OpenCase& open) { return has(cases_[open.at].required, name); });
+    if (!passed.open.empty()) {
       Like without;
       for (const json::Value* value : likes_[state.like]) {
         if (!value->if_object()->contains(names_[name].name)) without.push_back(value);
       }
-      State passed = state;
       passed.like = intern(without);
       passed.seen[name / 64] |= std::uint64_t{1} << name % 64;
       open.push_back({std::move(passed), at + 1, one.members});
     }
     if (!is_free(state, name)) return false;
     bool differs = false;
-    for_each_some(names_[name], [&](Term term, std::uint32_t some) {
+    for_each_value(state, name, [&](Term term, std::uint32_t some, const State& part) {
       if (differs) return;
-      State next = after_name(state, name, some);
+      State next = after_name(part, name, some);
       const auto groups = by_value(state.like, name);
       Terms& terms = context_.shapes.terms();
       std::vector<Term> others{term};
       for (const auto& [value, like] : groups) others.push_back(terms.negation(value));
       next.like = 0;
-      differs = may_finish(next) && context_.shapes.is_satisfiable(terms.all_of(std::move(others)));
+      differs = can_reach(next) && context_.shapes.is_satisfiable(terms.all_of(std::move(others)));
       for (const auto& [value, like] : groups) {
         if (differs) return;
         next.like = like;
@@ -1368,12 +1493,36 @@ class ObjectFrame final : public Frame {
     });
     return differs;
   }
+  // Calls use() with each term that a value of the name may fit, and the state in which only the
+  // cases are open that have this term.
+  template <class Use>
+  void for_each_term(const State& from, std::uint32_t name, const Use& use) {
+    if (cases_.size() == 1) return use(cases_[0].terms[name], from);
+    std::vector<Term> done;
+    for (const OpenCase& open : from.open) {
+      const Term term = cases_[open.at].terms[name];
+      if (!allows(from, open, name) || std::ranges::find(done, term) != done.end()) continue;
+      done.push_back(term);
+      State part = from;
+      std::erase_if(part.open,
+                    [&](const OpenCase& one) { return cases_[one.at].terms[name] != term; });
+      use(term, part);
+    }
+  }
+  // The same, for each set of `some_` that the value meets.
+  template <class Use>
+  void for_each_value(const State& from, std::uint32_t name, const Use& use) {
+    for_each_term(from, name, [&](Term of_name, const State& part) {
+      for_each_some(of_name, names_[name].some,
+                    [&](Term term, std::uint32_t some) { use(term, some, part); });
+    });
+  }
   // Tries the values that `some_` still requires, and one that meets none of them.
-  template <class Named, class Use>
-  void for_each_some(const Named& named, const Use& use) {
+  template <class Use>
+  void for_each_some(Term of_name, std::uint32_t possible, const Use& use) {
     for (std::uint32_t some = 0; some < 1U << some_.size(); ++some) {
-      if ((some & named.some) != some) continue;
-      std::vector<Term> all{named.term};
+      if ((some & possible) != some) continue;
+      std::vector<Term> all{of_name};
       for (std::size_t i = 0; i < some_.size(); ++i) {
         if ((some >> i & 1U) != 0) all.push_back(some_[i].value);
       }
@@ -1390,8 +1539,13 @@ class ObjectFrame final : public Frame {
     return within;
   }
   // Whether the members that may still come can meet all of `some_` and reach the required number.
+  // In any order each name that has not been seen is free, and there are enough of them.
   [[nodiscard]] bool may_finish(const State& state) const {
-    if (is_met(state) && (!is_ordered() || state.count >= count_.least)) return true;
+    return (is_met(state) && !is_ordered()) || can_reach(state);
+  }
+  // The same where names may count as seen that have been passed over.
+  [[nodiscard]] bool can_reach(const State& state) const {
+    if (is_met(state) && state.count >= count_.least) return true;
     if (!context_.shapes.spend(1 + names_.size() / kComparedPerStep)) return false;
     std::uint32_t some = state.some;
     std::uint64_t most = state.count;
@@ -1407,16 +1561,24 @@ class ObjectFrame final : public Frame {
     return some == (1U << some_.size()) - 1 && most >= count_.least;
   }
   // Whether one more member fits beside the required ones that are still missing.
-  [[nodiscard]] bool has_room(const State& state) const {
-    return state.count + (required_count_ - state.required) < count_.most;
+  [[nodiscard]] bool has_room(const State& state, const OpenCase& open) const {
+    return state.count + open.missing < count_.most;
+  }
+  // Whether the case can still hold once the name has come.
+  [[nodiscard]] bool allows(const State& state, const OpenCase& open, std::uint32_t name) const {
+    const Case& one = cases_[open.at];
+    if (has(one.forbidden, name)) return false;
+    if (!has(one.required, name) && !has_room(state, open)) return false;
+    if (!is_ordered()) return true;
+    // A required name that is passed over could not come any more.
+    const auto next_required = std::ranges::lower_bound(one.orders, state.next_order);
+    return next_required == one.orders.end() || names_[name].order <= *next_required;
   }
   [[nodiscard]] bool is_free(const State& state, std::uint32_t name) const {
-    if (has_seen(state, name) || !(names_[name].is_required || has_room(state))) return false;
-    if (!is_ordered()) return true;
-    if (names_[name].order < state.next_order) return false;
-    // A required name that is passed over could not come any more.
-    const auto next_required = std::ranges::lower_bound(required_orders_, state.next_order);
-    return next_required == required_orders_.end() || names_[name].order <= *next_required;
+    if (has_seen(state, name)) return false;
+    if (is_ordered() && names_[name].order < state.next_order) return false;
+    return std::ranges::any_of(state.open,
+                               [&](const OpenCase& open) { return allows(state, open, name); });
   }
   // Whether the names seen alone do not decide if the object can end.
   [[nodiscard]] bool must_look_ahead(const State& state) const {
@@ -1452,10 +1614,14 @@ class ObjectFrame final : public Frame {
       }
       return false;
     }
-    const bool only_required = !has_room(state);
     for (std::uint32_t word = from / 64; word * 64 < to; ++word) {
-      std::uint64_t free = ~state.seen[word];
-      if (only_required) free &= required_[word];
+      std::uint64_t allowed = 0;
+      for (const OpenCase& open : state.open) {
+        const Case& one = cases_[open.at];
+        allowed |=
+            ~one.forbidden[word] & (has_room(state, open) ? ~std::uint64_t{0} : one.required[word]);
+      }
+      std::uint64_t free = ~state.seen[word] & allowed;
       if (word == from / 64) free &= ~std::uint64_t{0} << from % 64;
       if (to < (word + 1) * 64) free &= (std::uint64_t{1} << to % 64) - 1;
       if (free != 0) return true;
@@ -1469,8 +1635,12 @@ class ObjectFrame final : public Frame {
         spellings, [&](const Spelling& spelling) { return may_add_name(state, spelling.name); });
   }
   [[nodiscard]] bool may_add_others(const State& state) const {
-    return !others_.empty() && has_room(state) &&
-           (!is_ordered() || state.required == required_count_);
+    return !others_.empty() && std::ranges::any_of(state.open, [&](const OpenCase& open) {
+      return allows_other(state, open);
+    });
+  }
+  [[nodiscard]] bool allows_other(const State& state, const OpenCase& open) const {
+    return has_room(state, open) && (!is_ordered() || open.missing == 0);
   }
   [[nodiscard]] bool may_add(std::uint32_t id) {
     const State state = states_[id];  // a copy, because states_ may grow
@@ -1479,9 +1649,12 @@ class ObjectFrame final : public Frame {
            may_add_name_in(state, 0, static_cast<std::uint32_t>(names_.size()));
   }
 
-  // Without `required`, which follows from the names that have been seen.
-  static std::vector<std::uint64_t> key_of(const State& state) {
+  // Which cases are open also depends on the values that have been read.
+  [[nodiscard]] std::vector<std::uint64_t> key_of(const State& state) const {
     std::vector<std::uint64_t> key = state.seen;
+    if (cases_.size() > 1) {
+      for (const OpenCase& open : state.open) key.push_back(open.at);
+    }
     key.push_back(state.count);
     key.push_back(std::uint64_t{state.some} << 32U | state.next_order);
     key.push_back(std::uint64_t{state.used} << 32U | state.like);
@@ -1495,15 +1668,19 @@ class ObjectFrame final : public Frame {
     return place->second;
   }
   [[nodiscard]] State after_name(State state, std::uint32_t name, std::uint32_t some) const {
+    std::erase_if(state.open, [&](const OpenCase& open) { return !allows(state, open, name); });
+    for (OpenCase& open : state.open) {
+      if (has(cases_[open.at].required, name)) --open.missing;
+    }
     state.some |= some;
     state.seen[name / 64] |= std::uint64_t{1} << name % 64;
     ++state.count;
-    if (names_[name].is_required) ++state.required;
     if (is_ordered()) state.next_order = names_[name].order + 1;
     return state;
   }
   // A name that the excluded objects do not have: it differs from all of them.
   [[nodiscard]] State after_other(State state, std::uint32_t some) const {
+    std::erase_if(state.open, [&](const OpenCase& open) { return !allows_other(state, open); });
     state.some |= some;
     state.like = 0;
     ++state.count;
@@ -1630,18 +1807,16 @@ class ObjectFrame final : public Frame {
   std::vector<Name> names_;          // by spelling
   std::vector<Spelling> spellings_;  // by text; the spellings of names_ alone are in the same order
   std::vector<Other> others_;
-  std::vector<std::uint64_t> required_;         // bit i: names_[i] is required
-  std::vector<std::uint32_t> required_orders_;  // their orders, rising
-  std::vector<std::uint32_t> by_order_;         // names_ in the order of the schema
-  std::vector<std::uint32_t> by_name_;          // and by name
-  std::vector<Like> likes_;                     // the first is empty
-  std::map<Like, std::uint32_t> like_ids_;      // without the first
+  std::vector<Case> cases_;                 // one of these holds
+  std::vector<std::uint32_t> by_order_;     // names_ in the order of the schema
+  std::vector<std::uint32_t> by_name_;      // and by name
+  std::vector<Like> likes_;                 // the first is empty
+  std::map<Like, std::uint32_t> like_ids_;  // without the first
   static constexpr std::uint32_t kNoState = 0xFFFFFFF;
   IntMap without_;  // objects that are left out -> state, or kNoState
   std::size_t bytes_of_likes_ = 0;
   std::vector<std::vector<std::string>> used_;  // the first is empty
   bool tracks_others_ = false;                  // undeclared names are remembered
-  std::uint64_t required_count_ = 0;
   std::uint64_t counts_matter_ = 0;
   std::vector<State> states_;
   std::map<std::vector<std::uint64_t>, std::uint32_t> state_ids_;
@@ -1933,6 +2108,123 @@ std::vector<FrameId> Context::choices(Term term, Part part) {
   return choices;
 }
 
+// Adds the names behind those that are there. False: they have another order.
+bool Context::extend(NameOrder& order,
+                     const std::vector<std::pair<std::string, Term>>& names) const {
+  const bool is_ordered = options.property_order == JsonOptions::PropertyOrder::schema;
+  NameOrder all = order;
+  std::size_t least = 0;
+  for (const auto& [name, term] : names) {
+    const std::size_t place = all.try_emplace(name, all.size()).first->second;
+    if (is_ordered && place < least) return false;
+    least = place + 1;
+  }
+  order = std::move(all);
+  return true;
+}
+
+// Leaves out cases that another one covers.
+void Context::add_case(std::vector<PresentNames>& cases, PresentNames names) {
+  const auto covers = [](const PresentNames& a, const PresentNames& b) {
+    return are_among(a.required, b.required) && are_among(a.forbidden, b.forbidden);
+  };
+  shapes.spend(1 + cases.size() / kComparedPerStep);
+  if (std::ranges::any_of(cases, [&](const auto& one) { return covers(one, names); })) return;
+  std::erase_if(cases, [&](const auto& one) { return covers(names, one); });
+  cases.push_back(std::move(names));
+}
+
+// Shapes that differ only in the names that must or must not be there are one kind. Shapes for
+// which it is looked ahead which members can still come stay as they are.
+std::vector<ObjectKind> Context::kinds_of(const std::vector<ObjectShape>& all) {
+  struct Place {
+    ObjectShape rest;
+    std::size_t at;  // in the result
+  };
+  std::vector<ObjectKind> result;
+  std::vector<Place> places;
+  for (const ObjectShape& shape : all) {
+    const bool looks_ahead = shape.count.least > 0 || !shape.some.empty();
+    if (all.size() < 2 || looks_ahead) {
+      result.push_back({shape, {{shape.required, {}}}});
+      continue;
+    }
+    ObjectShape rest = shape;
+    PresentNames names{std::exchange(rest.required, {}), {}};
+    rest.evaluating.clear();
+    rest.evaluates_more = false;
+    std::erase_if(rest.extra, [&](const auto& extra) {
+      if (extra.second == Terms::kNothing) names.forbidden.push_back(extra.first);
+      return extra.second == Terms::kNothing || extra.second == Terms::kAnything;
+    });
+    shapes.spend(1 + places.size());
+    const auto same = std::ranges::find(places, rest, &Place::rest);
+    if (same == places.end()) {
+      places.push_back({rest, result.size()});
+      result.push_back({std::move(rest), {std::move(names)}});
+    } else {
+      add_case(result[same->at].cases, std::move(names));
+    }
+  }
+  for (ObjectKind& kind : result) {
+    if (kind.cases.size() > 1) continue;
+    kind.shape.required = kind.cases[0].required;
+    for (const std::string& name : kind.cases[0].forbidden)
+      kind.shape.extra[name] = Terms::kNothing;
+  }
+  return result;
+}
+
+// Kinds of objects that one frame can read: they say the same of all names that no rule lists, and
+// their names come in the same order. A frame for each would read the names, and values on which
+// they agree, as often as there are shapes.
+std::vector<std::vector<ObjectKind>> Context::by_frame(const std::vector<ObjectShape>& all) {
+  struct Group {
+    ObjectShape rest;  // what is the same for all its kinds
+    bool only_declared;
+    NameOrder order;
+    std::size_t at;  // in the result
+  };
+  std::vector<std::vector<ObjectKind>> result;
+  if (all.size() == 1) {
+    result.push_back({{all[0], {{all[0].required, {}}}}});
+    return result;
+  }
+  std::vector<Group> groups;
+  for (ObjectKind& kind : kinds_of(all)) {
+    const ObjectShape& shape = kind.shape;
+    if (shape.count.least > 0 || !shape.some.empty()) {
+      result.push_back({std::move(kind)});
+      continue;
+    }
+    ObjectShape rest{.unevaluated = shape.unevaluated,
+                     .names = shape.names,
+                     .excluded = shape.excluded,
+                     .count = shape.count,
+                     .needs_check = shape.needs_check};
+    std::ranges::copy_if(shape.rules, std::back_inserter(rest.rules), [&](schema::NodeId id) {
+      const schema::ObjectRules& rules = *shapes.work.node(id).objects;
+      return rules.additional || rules.unevaluated || !rules.pattern_properties.empty();
+    });
+    const bool only_declared = shapes.names.are_all_declared(shape);
+    const auto names = shapes.names.named(shape);
+    shapes.spend(1 + groups.size() + names.size());
+    const auto is_like_it = [&](Group& group) {
+      return group.only_declared == only_declared && group.rest == rest &&
+             extend(group.order, names);
+    };
+    const auto group = std::ranges::find_if(groups, is_like_it);
+    if (group == groups.end()) {
+      groups.push_back({std::move(rest), only_declared, {}, result.size()});
+      (void)extend(groups.back().order, names);
+      result.push_back({std::move(kind)});
+    } else {
+      result[group->at].push_back(std::move(kind));
+    }
+  }
+  return result;
+}
+
 const std::vector<Context::Container>& Context::containers_of(Term term) {
   const auto [place, is_new] = containers_of_terms_.try_emplace(term);
   std::vector<Container>& made = place->second;
@@ -1947,9 +2239,9 @@ const std::vector<Context::Container>& Context::containers_of(Term term) {
   for (const ArrayShape& shape : shapes.arrays.of(term)) {
     add(machine.add(std::make_unique<ArrayFrame>(*this, shape)), nullptr, shape.needs_check);
   }
-  for (const ObjectShape& shape : shapes.objects.of(term)) {
-    bool needs_check = shape.needs_check;
-    auto frame = std::make_unique<ObjectFrame>(*this, shape, needs_check);
+  for (std::vector<ObjectKind>& kinds : by_frame(shapes.objects.of(term))) {
+    bool needs_check = kinds[0].shape.needs_check;
+    auto frame = std::make_unique<ObjectFrame>(*this, std::move(kinds), needs_check);
     ObjectFrame* const object = frame.get();
     add(machine.add(std::move(frame)), object, needs_check);
   }

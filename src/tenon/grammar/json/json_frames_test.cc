@@ -432,6 +432,7 @@ TEST(Json, UnsatisfiableSchemasAreRefused) {
        R"({"minimum": 3, "maximum": 2, "type": "number"})",
        R"({"type": "object", "minProperties": 3, "maxProperties": 2})",
        R"({"type": "object", "required": ["a", "b"], "maxProperties": 1})",
+       R"({"type": "array", "maxItems": 1, "allOf": [{"contains": {"const": 1}}, {"contains": {"const": 2}}]})",
        R"({"type": "object", "propertyNames": {"enum": ["a", "b"]}, "minProperties": 3})",
        R"({"type": "array", "uniqueItems": true, "items": {"type": "boolean"}, "minItems": 3})",
        R"({"type": "array", "uniqueItems": true, "items": {"type": "integer", "minimum": 1, "maximum": 3}, "minItems": 4})",
@@ -456,15 +457,27 @@ TEST(Json, UnsatisfiableSchemasAreRefused) {
   }
 }
 
+struct PrefixesRow {
+  const char* name;
+  const char* schema;
+  std::vector<const char*> legal;
+  std::vector<const char*> refused;
+};
+
+void judge(const std::vector<PrefixesRow>& rows) {
+  for (const PrefixesRow& row : rows) {
+    SCOPED_TRACE(row.name);
+    const auto grammar =
+        json_frames_grammar_of(row.schema, {.whitespace = JsonOptions::Whitespace::spaced});
+    ASSERT_TRUE(grammar) << grammar.error().message;
+    for (const char* text : row.legal) EXPECT_TRUE(Matcher(*grammar).accept_bytes(text)) << text;
+    for (const char* text : row.refused) EXPECT_FALSE(Matcher(*grammar).accept_bytes(text)) << text;
+  }
+}
+
 // A value is not begun if it can only become one from which an item must differ.
 TEST(Json, ItemsThatMustDifferBeginOnlyWhatIsLeft) {
-  struct Prefixes {
-    const char* name;
-    const char* schema;
-    std::vector<const char*> legal;
-    std::vector<const char*> refused;
-  };
-  const Prefixes rows[] = {
+  judge({
       {"OfAPattern",
        R"({"type": "array", "uniqueItems": true, "minItems": 3, "items": {"type": "string", "pattern": "^[ab]{2}$"}})",
        {R"(["aa", "ba", "ab)", R"(["aa", "ab", "b)", R"(["aa", "ab", "ba", "bb"])"},
@@ -566,19 +579,74 @@ TEST(Json, ItemsThatMustDifferBeginOnlyWhatIsLeft) {
            "patternProperties": {"^[ab]$": {"const": 1}}, "minProperties": 1, "maxProperties": 2}})",
        {R"([{"a": 1}, {"b": 1}, {"a": 1, "b": 1}])"},
        {R"([{"a": 1}, {"b": 1}, {"a": 1, "b": 1},)", R"([{"a": 1}, {"a": 1, "b": 1}, {"a)"}},
+      {"NoObjectIsLeftBehindAnotherItem",
+       R"({"type": "array", "uniqueItems": true, "prefixItems": [{"const": 1}], "items": {"type": "object",
+           "properties": {"b": {"enum": [0, 1]}}, "additionalProperties": false, "minProperties": 1}})",
+       {R"([1, {"b": 0}, {"b": 1}])"},
+       {R"([1, {"b": 0}, {"b": 1},)"}},
       {"ExcludedAltogether",
        R"({"type": "array", "items": {"enum": [[1], [2]]}, "not": {"const": [[1], [2]]}, "maxItems": 2})",
        {"[[1], [1]]", "[[2], [2]]", "[[1]]"},
        {"[[1], [2"}},
-  };
-  for (const Prefixes& row : rows) {
-    SCOPED_TRACE(row.name);
-    const auto grammar =
-        json_frames_grammar_of(row.schema, {.whitespace = JsonOptions::Whitespace::spaced});
-    ASSERT_TRUE(grammar) << grammar.error().message;
-    for (const char* text : row.legal) EXPECT_TRUE(Matcher(*grammar).accept_bytes(text)) << text;
-    for (const char* text : row.refused) EXPECT_FALSE(Matcher(*grammar).accept_bytes(text)) << text;
-  }
+  });
+}
+
+// A value is begun only if it can fit a branch of each union, however many combinations there are.
+TEST(Json, ProductsOfUnionsBeginOnlyWhatIsLeft) {
+  judge({
+      {"Multiples",  // -204 is the only one
+       R"({"type": "number", "allOf": [
+           {"anyOf": [{"multipleOf": 33}, {"multipleOf": 12}, {"multipleOf": 4}, {"multipleOf": 16}, {"multipleOf": 77}]},
+           {"anyOf": [{"allOf": [{"not": {"multipleOf": 6}}, {"not": {"multipleOf": 7}}]},
+                      {"multipleOf": 25}, {"multipleOf": 42}, {"multipleOf": 51}]},
+           {"anyOf": [{"allOf": [{"not": {"multipleOf": 3}}, {"not": {"multipleOf": 2}}]},
+                      {"multipleOf": 101}, {"multipleOf": 102}, {"multipleOf": 103}]},
+           {"exclusiveMinimum": -300}, {"exclusiveMaximum": 0}]})",
+       {"-204", "-204.0"},
+       {"1", "-1", "-21", "-203"}},
+      {"RequiredNames",
+       R"({"type": "object", "properties": {"a": {"const": 1}}, "maxProperties": 4, "allOf": [
+           {"anyOf": [{"required": ["a"]}, {"required": ["b"]}, {"required": ["c"]}]},
+           {"anyOf": [{"required": ["d"]}, {"required": ["e"]}, {"required": ["f"]}]},
+           {"anyOf": [{"required": ["g"]}, {"required": ["h"]}, {"required": ["i"]}]},
+           {"anyOf": [{"required": ["j"]}, {"required": ["k"]}, {"required": ["l"]}]}]})",
+       {R"({"a": 1, "f": 2, "i": 3, "k": 4})", R"({"l": 0, "h": 0, "e": 0, "b)"},
+       {"{}", R"({"a": 1})", R"({"a": 1, "b)", R"({"l": 0, "h": 0, "e": 0, "i)"}},
+      {"OneItemForTwo",
+       R"({"type": "array", "maxItems": 2, "allOf": [{"contains": {"const": 1}}, {"contains": {"enum": [2, 3]}}]})",
+       {"[1, 3]", "[2, 1]"},
+       {"[]", "[4", "[1]", "[1, 1", "[3, 2"}},
+      {"NamesThatDependOnEachOther",
+       R"({"type": "object", "additionalProperties": false, "properties": {"a": {}, "b": {}, "c": {}},
+           "anyOf": [{"required": ["a"]}, {"required": ["b"]}],
+           "dependencies": {"a": {"not": {"required": ["b"]}}, "c": ["a"]}})",
+       {R"({"a": 1, "c": 2})", R"({"c": 1, "a": 2})", R"({"b": 1})"},
+       {"{}", R"({"a": 1, "b)", R"({"b": 1, "c)", R"({"c": 1})", R"({"c": 1, "b)"}},
+      {"ValuesThatDependOnNames",
+       R"({"type": "object", "additionalProperties": false,
+           "properties": {"type": {"enum": ["number", "text", "none"]}, "least": {"type": "integer"}, "size": {}},
+           "dependencies": {"least": {"properties": {"type": {"const": "number"}}},
+                            "size": {"properties": {"type": {"enum": ["text", "none"]}}}}})",
+       {R"({"type": "number", "least": 1})", R"({"size": 1, "type": "none"})",
+        R"({"type": "text"})", R"({"least": 1, "size": 2})"},
+       {R"({"type": "text", "l)", R"({"least": 1, "type": "t)", R"({"type": "number", "s)",
+        R"({"least": 1, "size": 2, "t)"}},
+      {"BranchesWithNamesOfTheirOwn",
+       R"({"type": "object", "oneOf": [
+           {"properties": {"kind": {"const": "circle"}, "r": {"type": "integer"}}, "required": ["kind", "r"]},
+           {"properties": {"kind": {"const": "square"}, "side": {"type": "integer"}}, "required": ["kind", "side"]}]})",
+       {R"({"kind": "circle", "side": "x", "r": 1})", R"({"r": "x", "kind": "square", "side": 2})"},
+       {R"({"r": "x", "kind": "c)", R"({"kind": "circle", "side": "x"})",
+        R"({"side": "x", "r": "x)"}},
+      {"ItemsThatAreThere",
+       R"({"type": "array", "maxItems": 2, "items": {"enum": [1, 2, 3, 4, 5, 6, 7, 8, 9]}, "allOf": [
+           {"anyOf": [{"contains": {"const": 1}}, {"contains": {"const": 2}}, {"contains": {"const": 3}}, {"maxItems": 0}]},
+           {"anyOf": [{"contains": {"const": 4}}, {"contains": {"const": 5}}, {"contains": {"const": 6}}, {"maxItems": 0}]},
+           {"anyOf": [{"contains": {"const": 1}}, {"contains": {"const": 5}}, {"contains": {"const": 8}}, {"maxItems": 0}]},
+           {"anyOf": [{"maxItems": 1}, {"prefixItems": [{"const": 4}]}, {"prefixItems": [{"const": 5}]}, {"minItems": 1}]}]})",
+       {"[]", "[1, 4]", "[1, 6]", "[5, 3]", "[2, 5"},
+       {"[9", "[7", "[1, 1", "[4, 2", "[1]"}},
+  });
 }
 
 // Each item excludes one more text from a list: that is not compared text by text.
