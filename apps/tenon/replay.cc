@@ -25,7 +25,6 @@
 #include "tenon/record/event_diff.h"
 #include "tenon/record/fork.h"
 #include "tenon/record/list.h"
-#include "tenon/record/recorded_tools.h"
 #include "tenon/record/recorder.h"
 
 // `tenon replay`: a recorded request is answered once more by a real api::Service, with a model
@@ -95,7 +94,7 @@ OrComplaint<std::shared_ptr<chat::Model>> model_for(const ReplayOptions& options
   if (!model) return complaint(std::move(model.error()));
   // Tools of the configuration run; else those of the recording answer as they did.
   if (!config->tools.empty() || !config->mcp.empty()) return *std::move(model);
-  return or_complaint(record::with_recorded_tools(read, 0, *std::move(model)));
+  return or_complaint(record::with_tools_of_choices(read, *model));
 }
 
 // The recorded request, with the members of --with in place of its own.

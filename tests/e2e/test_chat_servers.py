@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 
 import pytest
+from replaying import serving_recorded
 from serving import ROOT, TENON, serving
 
 MODEL = ROOT / "models" / "tenon-tiny.gguf"
@@ -178,7 +179,7 @@ def setting(request, tmp_path_factory):
     try:
         config = folder / "tenon.toml"
         config.write_text(CONFIG.format(engine=request.param, port=upstream.server_port, model="org/tiny"))
-        with serving(folder / "serve.log", "--config", str(config)) as server:
+        with serving_recorded(folder, "--config", str(config)) as server:
             yield Setting(server.url, upstream, config)
     finally:
         upstream.shutdown()

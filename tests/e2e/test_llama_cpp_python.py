@@ -9,7 +9,8 @@ import urllib.error
 import urllib.request
 
 import pytest
-from serving import ROOT, free_port, other_server, serving
+from replaying import serving_recorded
+from serving import ROOT, free_port, other_server
 from tools import MARKERS, WEATHER_CALL, assert_same_but_for_ties, calling, without
 
 PYTHON = pathlib.Path(sys.prefix) / "clients" / "llama-cpp-server" / "bin" / "python"
@@ -43,7 +44,7 @@ def url(tmp_path_factory):
     with other_server(folder / "server.log", command, f"http://localhost:{port}/v1/models"):
         config = folder / "tenon.toml"
         config.write_text(CONFIG.format(model=MODEL, port=port))
-        with serving(folder / "serve.log", "--config", str(config)) as server:
+        with serving_recorded(folder, "--config", str(config)) as server:
             yield server.url
 
 

@@ -13,6 +13,7 @@ import urllib.error
 import urllib.request
 
 import pytest
+from replaying import serving_recorded
 from serving import ROOT, free_port, serving
 from tools import assert_same_but_for_ties
 
@@ -76,7 +77,7 @@ def url(tmp_path_factory):
     with llama_server(folder / "llama-server.log") as port:
         config = folder / "tenon.toml"
         config.write_text(CONFIG.format(model=MODEL, port=port))
-        with serving(folder / "serve.log", "--config", str(config)) as server:
+        with serving_recorded(folder, "--config", str(config)) as server:
             yield server.url
 
 

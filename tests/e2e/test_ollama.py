@@ -10,7 +10,8 @@ import urllib.error
 import urllib.request
 
 import pytest
-from serving import ROOT, serving
+from replaying import serving_recorded
+from serving import ROOT
 
 MODEL = ROOT / "models" / "tenon-tiny.gguf"
 CONFIG = """[[model]]
@@ -149,7 +150,7 @@ def setting(tmp_path_factory):
     try:
         config = folder / "tenon.toml"
         config.write_text(CONFIG.format(model=MODEL, port=upstream.server_port))
-        with serving(folder / "serve.log", "--config", str(config)) as server:
+        with serving_recorded(folder, "--config", str(config)) as server:
             yield server.url, upstream
     finally:
         upstream.fault = None

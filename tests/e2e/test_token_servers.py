@@ -8,7 +8,8 @@ import urllib.error
 import urllib.request
 
 import pytest
-from serving import ROOT, serving
+from replaying import serving_recorded
+from serving import ROOT
 
 MODEL = ROOT / "models" / "tenon-tiny.gguf"
 MAX_LENGTH = 4096
@@ -194,7 +195,7 @@ def setting(request, tmp_path_factory):
     try:
         config = folder / "tenon.toml"
         config.write_text(CONFIG.format(model=MODEL, engine=request.param, port=upstream.server_port))
-        with serving(folder / "serve.log", "--config", str(config)) as server:
+        with serving_recorded(folder, "--config", str(config)) as server:
             yield server.url, upstream
     finally:
         upstream.shutdown()

@@ -45,6 +45,9 @@ class RecordedSink : public message::ChatSink {
   void on_run(const message::RunBegin& run) override { recording_->run(strand_, run); }
   void on_made(const message::MadeToken& token) override { recording_->made(strand_, token); }
   void on_piece(const message::MadePiece& piece) override { recording_->piece(strand_, piece); }
+  void on_upstream(const message::UpstreamPart& part) override {
+    recording_->upstream(strand_, part);
+  }
   void on_run_end(const message::RunEnded& end) override { recording_->run_end(strand_, end); }
 
  protected:

@@ -81,9 +81,10 @@ class McpSource final : public McpServer {
       };
       auto result = (*client)->call_tool(tool, arguments, options);
       if (result) return ToolOutput{.text = std::move(result->text), .is_error = result->is_error};
-      why = std::move(result.error());
       // A server that has forgotten our session has not run the call, so it is asked once more.
-      if (!result.error().ran_nothing || context.is_over()) break;
+      const bool is_asked_again = result.error().ran_nothing && !context.is_over();
+      why = std::move(result.error());
+      if (!is_asked_again) break;
     }
     return Unexpected(std::move(why));
   }

@@ -171,14 +171,16 @@ Result<std::unique_ptr<Answer>, Refusal> MessageModel::start_run(
     return Failure<Refusal>(std::move(checked.error()));
   }
   const patience::Scope scope({.deadline = patience::after(options_.time_limit)});
-  if (sink->watches()) {
+  engine::GenerateRequest generate = generate_request(ask);
+  generate.is_watched = sink->watches();
+  if (generate.is_watched) {
     sink->on_run({.made_by = made_by_.of(options_, *engine_, "", own_format_.get())});
   }
   TurnOptions options = turn_options(ask);
   options.loop = std::move(loop);
   options.prefix = nothing_kept(asked);
   auto turn = std::make_shared<Turn>(std::move(options), std::move(sink));
-  Expected<std::unique_ptr<engine::Run>> run = engine_->start(generate_request(ask), turn);
+  Expected<std::unique_ptr<engine::Run>> run = engine_->start(std::move(generate), turn);
   if (!run) {
     std::string param = run.error().path;
     return Failure<Refusal>(refusal_of(std::move(run.error()), std::move(param)));

@@ -115,6 +115,11 @@ void Turn::keep_logprob(const message::TokenLogprob& logprob) {
   if (top.size() > *wants_logprobs_) top.resize(*wants_logprobs_);
 }
 
+void Turn::on_upstream(const message::UpstreamPart& part) {
+  const log::About about(request_);
+  if (is_watched_ && !is_over_) sink_->on_upstream(part);
+}
+
 // Comes from engines that report no tokens, so a piece counts as one.
 void Turn::on_reasoning(std::string_view text) {
   const log::About about(request_);

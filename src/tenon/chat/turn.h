@@ -72,6 +72,7 @@ class Turn final : public engine::EventSink {
   void on_token(const engine::Token& token) override;
   void on_reasoning(std::string_view text) override;
   void on_call(const engine::CallPiece& piece) override;
+  void on_upstream(const message::UpstreamPart& part) override;
   void on_end(const engine::RunEnd& end) override;
 
   /// The slot of the run that feeds this turn.

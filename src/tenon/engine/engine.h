@@ -60,7 +60,9 @@ struct GenerateRequest {
   std::uint32_t max_tokens = 0;  ///< 0: until the context is full.
   bool logprobs = false;
   int top_logprobs = 0;
-  bool tells_legal = false;  ///< Tokens say how many the mask allowed (Token::legal).
+  /// The answer is watched: tokens say how many the mask allowed (Token::legal), and upstreams pass
+  /// on what they send (EventSink::on_upstream).
+  bool is_watched = false;
   std::chrono::milliseconds time_limit{0};  ///< 0: no limit.
   /// The part of it that an upstream may take until its first byte; 0: all of it.
   std::chrono::milliseconds first_limit{0};
@@ -139,6 +141,8 @@ class EventSink {
   /// Only engines that take messages call these two.
   virtual void on_reasoning(std::string_view /*text*/) {}
   virtual void on_call(const CallPiece& /*piece*/) {}
+  /// Only upstreams call it, for requests that are watched, and before what they read in the part.
+  virtual void on_upstream(const message::UpstreamPart& /*part*/) {}
   virtual void on_end(const RunEnd& end) = 0;
 };
 

@@ -24,7 +24,7 @@ constexpr std::size_t kMaxPath = 1024;
 constexpr std::size_t kMaxPart = 255;  // bytes of a file's name, on every file system
 constexpr std::size_t kMaxFiles = 100'000;
 constexpr std::size_t kMaxNamed = 30;                       // names in one message
-constexpr std::uint64_t kMaxSize = std::uint64_t{1} << 50;  // 1 PiB; more is no size of a file
+constexpr std::uint64_t kMaxSize = std::uint64_t{1} << 46;  // 64 TiB: kMaxFiles of them fit 64 bits
 
 std::string upper(std::string_view text) {
   std::string out(text);

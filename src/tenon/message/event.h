@@ -237,6 +237,7 @@ class ChatSink {
   virtual void on_run(const RunBegin& /*run*/) {}
   virtual void on_made(const MadeToken& /*token*/) {}
   virtual void on_piece(const MadePiece& /*piece*/) {}
+  virtual void on_upstream(const UpstreamPart& /*part*/) {}
   virtual void on_run_end(const RunEnded& /*end*/) {}
   virtual void on_own_tools(const OwnTools& /*tools*/) {}
   virtual void on_tool_run(const ToolRun& /*run*/) {}
@@ -262,6 +263,9 @@ class ChatSinkBefore : public ChatSink {
   }
   void on_piece(const MadePiece& piece) override {
     if (const auto sink = watcher_.lock()) sink->on_piece(piece);
+  }
+  void on_upstream(const UpstreamPart& part) override {
+    if (const auto sink = watcher_.lock()) sink->on_upstream(part);
   }
   void on_run_end(const RunEnded& end) override {
     if (const auto sink = watcher_.lock()) sink->on_run_end(end);
@@ -298,6 +302,7 @@ class ChatSinkInside : public ChatSink {
   void on_run(const RunBegin& run) override { watcher_->on_run(run); }
   void on_made(const MadeToken& token) override { watcher_->on_made(token); }
   void on_piece(const MadePiece& piece) override { watcher_->on_piece(piece); }
+  void on_upstream(const UpstreamPart& part) override { watcher_->on_upstream(part); }
   void on_run_end(const RunEnded& end) override { watcher_->on_run_end(end); }
 
  protected:

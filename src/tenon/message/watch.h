@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "tenon/base/expected.h"
@@ -69,6 +70,20 @@ struct Attempt {
 
   bool operator==(const Attempt&) const = default;
 };
+
+/// What an upstream sends for a run, as it comes: the head of its answer, pieces of the body, the
+/// end. A head that follows an end is another attempt's. Views are valid only during the call.
+struct UpstreamHead {
+  unsigned status = 0;              ///< HTTP.
+  std::string_view type;            ///< The body's content type.
+  std::string_view coding;          ///< Its content encoding; "": none.
+  std::uint32_t retry_after_s = 0;  ///< When the upstream wants to be asked again; 0: not told.
+  std::size_t asked_bytes = 0;      ///< The size of the body that it was asked with.
+};
+struct UpstreamEnd {
+  const Error* error = nullptr;  ///< Why the transfer broke off; null: the answer is whole.
+};
+using UpstreamPart = std::variant<UpstreamHead, std::string_view, UpstreamEnd>;
 
 /// A run is over: engine::RunEnd, as far as the answer depends on it.
 struct RunEnded {

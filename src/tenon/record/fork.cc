@@ -79,7 +79,11 @@ class ForkedEngine final : public engine::Engine {
       }
     }
     if (head == 0) return engine_->start(std::move(request), std::move(sink));
-    if (head == run->steps.size() && !run->end.is_null()) return recorded_.start(*run, sink);
+    if (head == run->steps.size() && !run->end.is_null()) {
+      return recorded_.start([run, sink = std::move(sink)](const std::atomic<bool>& is_cancelled) {
+        play_steps(*run, is_cancelled, *sink);
+      });
+    }
     return go_on(std::span(run->steps).first(head), std::move(request), std::move(sink));
   }
 

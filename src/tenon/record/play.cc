@@ -1,9 +1,11 @@
 #include "tenon/record/play.h"
 
-#include <atomic>
+#include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 
+#include "tenon/engine/upstream/kept_answer.h"
 #include "tenon/json/members.h"
 
 namespace tenon::record {
@@ -50,8 +52,88 @@ class RecordedRun final : public engine::Run {
   const std::shared_ptr<std::atomic<bool>> is_cancelled_;
 };
 
+/// The tokens that a run had, by their ids. It knows no others, and encodes nothing.
+class KeptTokens final : public vocab::Tokenizer {
+ public:
+  /// `end` is the text of the token that ends a turn, which is recorded without its text.
+  KeptTokens(const std::vector<Step>& steps, std::string end) : end_(std::move(end)) {
+    for (const Step& step : steps) {
+      if (step.kind == Step::Kind::token) tokens_.try_emplace(step.id, &step);
+    }
+  }
+  std::size_t size() const override {
+    return tokens_.empty() ? 0 : static_cast<std::size_t>(tokens_.rbegin()->first) + 1;
+  }
+  Status encode(std::string_view /*text*/, vocab::Controls /*controls*/, bool /*at_start*/,
+                std::vector<vocab::TokenId>& /*ids*/) const override {
+    return Unexpected(Error{Errc::unsupported, "a recording has no tokenizer"});
+  }
+  std::string_view bytes(vocab::TokenId id) const override {
+    const Step* const step = find(id);
+    if (step == nullptr) return {};
+    return step->bytes.empty() ? std::string_view(end_) : step->bytes;
+  }
+  bool is_control(vocab::TokenId id) const override {
+    const Step* const step = find(id);
+    return step != nullptr && (step->is_control || step->bytes.empty());
+  }
+  bool ends_generation(vocab::TokenId id) const override {
+    const Step* const step = find(id);
+    return step != nullptr && step->bytes.empty();
+  }
+  std::optional<vocab::TokenId> control_token(std::string_view /*text*/) const override {
+    return std::nullopt;
+  }
+  std::optional<vocab::TokenId> bos() const override { return std::nullopt; }
+  std::optional<vocab::TokenId> eos() const override {
+    const auto end = std::ranges::find_if(
+        tokens_, [](const auto& token) { return token.second->bytes.empty(); });
+    return end == tokens_.end() ? std::nullopt : std::optional(end->first);
+  }
+  bool adds_bos() const override { return false; }
+
+ private:
+  const Step* find(vocab::TokenId id) const {
+    const auto found = tokens_.find(id);
+    return found == tokens_.end() ? nullptr : found->second;
+  }
+
+  const std::string end_;
+  std::map<vocab::TokenId, const Step*> tokens_;
+};
+
+/// Adds to what is read in an upstream's bytes what they do not tell: whether the answer was
+/// constrained, what is made of a failure after several servers were asked, and how many tokens
+/// came before a cancelled run ended.
+class AsRecorded final : public engine::EventSink {
+ public:
+  AsRecorded(engine::RunEnd then, std::shared_ptr<engine::EventSink> sink)
+      : then_(std::move(then)), sink_(std::move(sink)) {}
+  void on_token(const engine::Token& token) override { sink_->on_token(token); }
+  void on_reasoning(std::string_view text) override { sink_->on_reasoning(text); }
+  void on_call(const engine::CallPiece& piece) override { sink_->on_call(piece); }
+  void on_upstream(const message::UpstreamPart& part) override { sink_->on_upstream(part); }
+  void on_end(const engine::RunEnd& end) override {
+    using message::FinishReason;
+    engine::RunEnd now = end;
+    now.is_constrained = then_.is_constrained;
+    now.unconstrained_because = then_.unconstrained_because;
+    if (now.reason == FinishReason::cancelled) now.usage = then_.usage;
+    if (now.reason == FinishReason::error && then_.reason == FinishReason::error) {
+      now.error.message = then_.error.message;
+    }
+    sink_->on_end(now);
+  }
+
+ private:
+  const engine::RunEnd then_;
+  const std::shared_ptr<engine::EventSink> sink_;
+};
+
+}  // namespace
+
 // As fast as the sink takes them: the recorded times are not kept.
-void play_all(const Run& run, const std::atomic<bool>& is_cancelled, engine::EventSink& sink) {
+void play_steps(const Run& run, const std::atomic<bool>& is_cancelled, engine::EventSink& sink) {
   for (const Step& step : run.steps) {
     if (is_cancelled) break;
     play(step, sink);
@@ -59,7 +141,19 @@ void play_all(const Run& run, const std::atomic<bool>& is_cancelled, engine::Eve
   sink.on_end(end_of(run));
 }
 
-}  // namespace
+void play_upstream(const Run& run, const json::Value& made_by, engine::GenerateRequest request,
+                   const std::atomic<bool>& is_cancelled, std::shared_ptr<engine::EventSink> sink) {
+  const json::Value* const engine = made_by.find("engine");
+  const std::string kind = engine == nullptr ? std::string() : json::text_in(*engine, "kind");
+  const KeptTokens tokens(run.steps, json::text_in(made_by, "eos"));
+  // The ids of today's request are bytes; those that the upstream had are known by the run's.
+  request.ends.clear();
+  if (request.chat == nullptr) request.prompt.resize(run.prompt_tokens);
+  auto told = std::make_shared<AsRecorded>(end_of(run), sink);
+  if (!engine::read_kept_answer(kind, *run.upstream, request, tokens, is_cancelled, told)) {
+    play_steps(run, is_cancelled, *sink);
+  }
+}
 
 void play(const Step& step, engine::EventSink& sink) {
   if (step.kind == Step::Kind::reasoning) {
@@ -76,12 +170,10 @@ Player::~Player() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-std::unique_ptr<engine::Run> Player::start(const Run& run,
-                                           std::shared_ptr<engine::EventSink> sink) {
+std::unique_ptr<engine::Run> Player::start(Play play) {
   auto is_cancelled = std::make_shared<std::atomic<bool>>(false);
   const std::lock_guard lock(mutex_);
-  threads_.emplace_back(
-      [&run, is_cancelled, sink = std::move(sink)] { play_all(run, *is_cancelled, *sink); });
+  threads_.emplace_back([play = std::move(play), is_cancelled] { play(*is_cancelled); });
   return std::make_unique<RecordedRun>(std::move(is_cancelled));
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -14,9 +16,14 @@ namespace tenon::record {
 
 /// Gives one recorded token or piece.
 void play(const Step& step, engine::EventSink& sink);
+/// Gives a whole run as it was recorded, or as much of it as comes before `is_cancelled`.
+void play_steps(const Run& run, const std::atomic<bool>& is_cancelled, engine::EventSink& sink);
+/// Gives what today's engine reads in the bytes that the run's upstream sent (Run::upstream) when
+/// the model made by `made_by` (a line of a recording) sent it `request`.
+void play_upstream(const Run& run, const json::Value& made_by, engine::GenerateRequest request,
+                   const std::atomic<bool>& is_cancelled, std::shared_ptr<engine::EventSink> sink);
 
-/// Gives whole recorded runs, each from a thread of its own, which the destructor waits for.
-/// Thread-safe.
+/// Plays runs, each from a thread of its own, which the destructor waits for. Thread-safe.
 class Player {
  public:
   Player() = default;
@@ -24,9 +31,9 @@ class Player {
   Player(const Player&) = delete;
   Player& operator=(const Player&) = delete;
 
-  /// `run` must outlive this.
-  [[nodiscard]] std::unique_ptr<engine::Run> start(const Run& run,
-                                                   std::shared_ptr<engine::EventSink> sink);
+  using Play = std::function<void(const std::atomic<bool>& is_cancelled)>;
+  /// What `play` uses must outlive this.
+  [[nodiscard]] std::unique_ptr<engine::Run> start(Play play);
 
  private:
   std::mutex mutex_;

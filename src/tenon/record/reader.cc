@@ -26,14 +26,18 @@ std::string from_hex(std::string_view digits) {
   return bytes;
 }
 
+std::string bytes_of(const json::Value& line) {
+  const bool is_hex = line.find("hex") != nullptr;
+  return is_hex ? from_hex(json::text_in(line, "hex")) : json::text_in(line, "text");
+}
+
 // {"token": 5, "at": 900, "run": 0, "text": "hi"}; "hex" instead of "text" for bytes that are not
 // whole characters.
 Step token_of(const json::Value& line) {
   Step step{.at_us = json::number_in(line, "at"),
             .id = static_cast<std::int32_t>(json::number_in(line, "token")),
-            .bytes = json::text_in(line, "text"),
+            .bytes = bytes_of(line),
             .is_control = json::flag_in(line, "control")};
-  if (line.find("hex") != nullptr) step.bytes = from_hex(json::text_in(line, "hex"));
   if (line.find("count") != nullptr)
     step.count = static_cast<std::uint32_t>(json::number_in(line, "count"));
   return step;
@@ -47,6 +51,40 @@ Step piece_of(const json::Value& line) {
           .index = static_cast<std::uint32_t>(json::number_in(line, "index")),
           .name = json::text_in(line, "name"),
           .arguments = json::text_in(line, "arguments")};
+}
+
+// The URL of the server that was asked last.
+std::string last_server(const json::Value& run_end) {
+  const json::Value* const attempts = run_end.find("attempts");
+  const json::Array* const list = attempts == nullptr ? nullptr : attempts->if_array();
+  return list == nullptr || list->empty() ? std::string() : json::text_in(list->back(), "server");
+}
+
+Errc code_of(std::string_view name) {
+  for (const Errc code : {Errc::invalid, Errc::unsupported, Errc::limit_exceeded,
+                          Errc::unsatisfiable, Errc::unavailable}) {
+    if (errc_name(code) == name) return code;
+  }
+  return Errc::unavailable;
+}
+
+// A head that follows another one is that of the next attempt, and only the last one counts.
+void read_upstream(const json::Value& line, Run& run) {
+  const std::string part = json::text_in(line, "upstream");
+  if (part == "head") {
+    run.upstream = {
+        .status = static_cast<unsigned>(json::number_in(line, "status")),
+        .type = json::text_in(line, "type"),
+        .coding = json::text_in(line, "coding"),
+        .retry_after_s = static_cast<std::uint32_t>(json::number_in(line, "retry_after_s")),
+        .asked_bytes = static_cast<std::size_t>(json::number_in(line, "asked_bytes"))};
+  }
+  if (!run.upstream) return;
+  if (part == "body") run.upstream->body.push_back(bytes_of(line));
+  if (part == "end" && line.find("code") != nullptr) {
+    run.upstream->broken =
+        Error{code_of(json::text_in(line, "code")), json::text_in(line, "error")};
+  }
 }
 
 Status read_heading(json::Value line, Read& read) {
@@ -76,16 +114,25 @@ Status read_line(json::Value line, std::size_t number, Read& read) {
     const auto run = static_cast<std::size_t>(json::number_in(line, "run"));
     return run < read.runs.size() ? &read.runs[run] : nullptr;
   };
-  if (line.find("token") != nullptr || line.find("piece") != nullptr) {
+  const bool is_token = line.find("token") != nullptr;
+  if (is_token || line.find("piece") != nullptr || line.find("upstream") != nullptr) {
     Run* const run = run_of();
     if (run == nullptr) return wrong(number, "there is no such run before this line");
-    run->steps.push_back(line.find("token") != nullptr ? token_of(line) : piece_of(line));
+    if (line.find("upstream") != nullptr) {
+      read_upstream(line, *run);
+    } else {
+      run->steps.push_back(is_token ? token_of(line) : piece_of(line));
+    }
   } else if (json::Value* made_by = line.find("made_by");
              made_by != nullptr && made_by->if_object() != nullptr) {
     read.makers.push_back(std::move(*made_by));
   } else if (line.find("run_end") != nullptr) {
     Run* const run = run_of();
     if (run == nullptr) return wrong(number, "there is no such run before this line");
+    if (run->upstream) {
+      run->upstream->url = last_server(line);
+      run->upstream->was_cancelled = json::text_in(line, "run_end") == "cancelled";
+    }
     run->end = std::move(line);
   } else if (line.find("run") != nullptr) {
     const auto maker = static_cast<std::size_t>(json::number_in(line, "made_by"));
@@ -140,7 +187,7 @@ Expected<Read> read_recording(std::string_view text) {
     }
     auto line = json::parse(text.substr(0, end));
     text.remove_prefix(end + 1);
-    if (!line) return wrong(number, line.error().message);
+    if (!line) return wrong(number, "this is not JSON (" + line.error().message + ")");
     if (line->if_object() == nullptr) return wrong(number, "must be an object");
     const Status done = number == 1 ? read_heading(*std::move(line), read)
                                     : read_line(*std::move(line), number, read);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tenon/base/expected.h"
+#include "tenon/engine/upstream/kept_answer.h"
 #include "tenon/json/value.h"
 
 namespace tenon::record {
@@ -30,7 +31,9 @@ struct Run {
   std::size_t made_by = 0;  ///< In Read::makers.
   std::uint32_t prompt_tokens = 0;
   std::vector<Step> steps;
-  json::Value end;  ///< The line `run_end`; null: the recording ends before the run does.
+  /// What the last server that was asked sent; none: the run was made in the process.
+  std::optional<engine::KeptAnswer> upstream{};
+  json::Value end{};  ///< The line `run_end`; null: the recording ends before the run does.
 };
 
 /// A call that the server ran itself.

@@ -139,6 +139,18 @@ std::int64_t now_us() {
       .count();
 }
 
+// O_NOFOLLOW: a link that lies in the folder under this name does not redirect the recording.
+int open_file(const std::string& path) {
+  return ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW,
+                S_IRUSR | S_IWUSR);
+}
+
+// A failure shows when a file in it is opened.
+void make_folder(const fs::path& folder) {
+  std::error_code ignored;
+  if (fs::create_directory(folder, ignored)) fs::permissions(folder, fs::perms::owner_all, ignored);
+}
+
 // Strands inside of choices have numbers that no choice has. A recursive model asks its models
 // several things at once for one choice, and the runs of each strand follow each other.
 constexpr unsigned kFirstInside = 1U << 16;
@@ -386,6 +398,31 @@ void Recording::piece(unsigned strand, const message::MadePiece& piece) {
     line.number("index", piece.index);
     put(line, "name", piece.name);
     put(line, "arguments", piece.arguments);
+  });
+}
+
+void Recording::upstream(unsigned strand, const message::UpstreamPart& part) {
+  const std::int64_t at = state_->at();
+  const bool has_contents = state_->has_contents;
+  state_->add([&](std::string& out) {
+    Line line(out);
+    const auto* const head = std::get_if<message::UpstreamHead>(&part);
+    const auto* const body = std::get_if<std::string_view>(&part);
+    line.text("upstream", head != nullptr ? "head" : body != nullptr ? "body" : "end");
+    line.number("at", at).number("run", state_->run_of(strand));
+    if (head != nullptr) {
+      line.number("status", head->status).text("type", utf8::sanitized(head->type));
+      if (!head->coding.empty()) line.text("coding", utf8::sanitized(head->coding));
+      if (head->retry_after_s > 0) line.number("retry_after_s", head->retry_after_s);
+      line.number("asked_bytes", static_cast<std::int64_t>(head->asked_bytes));
+    } else if (body != nullptr && has_contents) {
+      line.bytes(*body);
+    } else if (body != nullptr) {
+      line.number("bytes", static_cast<std::int64_t>(body->size()));
+    } else if (const Error* const error = std::get<message::UpstreamEnd>(part).error) {
+      line.text("code", errc_name(error->code));
+      if (has_contents) line.text("error", utf8::sanitized(error->message));
+    }
   });
 }
 
@@ -699,11 +736,11 @@ void Recorder::Impl::work() {
       fresh.clear();
     }
     std::erase_if(open, [this](const std::shared_ptr<Recording::State>& one) {
-      // O_NOFOLLOW: a link that lies in the folder under this name does not redirect the recording.
-      if (one->file < 0) {
-        one->file =
-            ::open(one->path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW,
-                   S_IRUSR | S_IWUSR);
+      if (one->file < 0) one->file = open_file(one->path);
+      // make_room() may have removed the day's folder while it had no file yet.
+      if (one->file < 0 && errno == ENOENT) {
+        make_folder(fs::path(one->path).parent_path());
+        one->file = open_file(one->path);
       }
       if (one->file < 0) {
         log::warn("recording '" + one->path + "': " + system_error() + "; it is not recorded");
@@ -754,8 +791,7 @@ std::shared_ptr<Recording> Recorder::begin(const Heading& heading) {
   auto state = std::make_shared<Recording::State>(impl_->options, now_us());
   const Name name = name_of(state->began_us, heading.id);
   const fs::path folder = fs::path(impl_->options.folder) / name.day;
-  std::error_code ignored;  // opening the file tells
-  if (fs::create_directory(folder, ignored)) fs::permissions(folder, fs::perms::owner_all, ignored);
+  make_folder(folder);
   state->path = (folder / name.file).string();
   // Weak: a recording may outlive the recorder.
   state->wake = [weak = std::weak_ptr<Impl>(impl_)] {

@@ -57,6 +57,7 @@ class Recording {
   void run(unsigned strand, const message::RunBegin& run);
   void made(unsigned strand, const message::MadeToken& token);
   void piece(unsigned strand, const message::MadePiece& piece);
+  void upstream(unsigned strand, const message::UpstreamPart& part);
   void run_end(unsigned strand, const message::RunEnded& end);
   /// A strand for what is made inside of a choice, for `part` of it.
   [[nodiscard]] unsigned inside(unsigned choice, std::string_view part);

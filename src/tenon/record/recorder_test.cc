@@ -66,6 +66,14 @@ message::RunBegin run_for_test() {
 void record_all(Recorder& recorder) {
   const auto recording = recorder.begin(kHeading);
   recording->run(0, run_for_test());
+  recording->upstream(0, message::UpstreamHead{.status = 200,
+                                               .type = "text/plain",
+                                               .coding = "gzip",
+                                               .retry_after_s = 3,
+                                               .asked_bytes = 40});
+  recording->upstream(0, "data: \xc3");
+  const Error broken{Errc::unavailable, "reset"};
+  recording->upstream(0, message::UpstreamEnd{&broken});
   const message::TokenLogprob logprob{
       .bytes = "{", .logprob = -0.5, .top = {{"{", -0.5}, {"x", -1.5}}};
   const bool legal[] = {true, false};
@@ -127,6 +135,9 @@ TEST(Recorder, WritesEachThingInALine) {
       R"({"recording":1,"tenon":"1.2","id":"req_1","began":0,"model":"tiny","path":"/v1/x","stream":true,"request":{"a":[1]}}
 {"made_by":{"model":"tiny"}}
 {"run":0,"at":0,"choice":0,"made_by":0,"text":"<u>hi","spans":[[0,3,"template"],[3,5,"data"]],"ids":[7,8],"lengths":[3,2],"changes":["ids written anew"]}
+{"upstream":"head","at":0,"run":0,"status":200,"type":"text/plain","coding":"gzip","retry_after_s":3,"asked_bytes":40}
+{"upstream":"body","at":0,"run":0,"hex":"646174613a20c3"}
+{"upstream":"end","at":0,"run":0,"code":"unavailable","error":"reset"}
 {"token":9,"at":0,"run":0,"text":"{","legal":12,"logprob":-0.5,"top":[["{",-0.5,true],["x",-1.5,false]]}
 {"token":10,"at":0,"run":0,"hex":"c3"}
 {"token":11,"at":0,"run":0,"text":"<end>","control":true}
@@ -154,6 +165,9 @@ TEST(Recorder, WithoutContentsNothingOfAClientOrAModelIsWritten) {
       R"({"recording":1,"tenon":"1.2","id":"req_1","began":0,"model":"tiny","path":"/v1/x","stream":true}
 {"made_by":{"model":"tiny"}}
 {"run":0,"at":0,"choice":0,"made_by":0,"spans":[[0,3,"template"],[3,5,"data"]],"tokens":2}
+{"upstream":"head","at":0,"run":0,"status":200,"type":"text/plain","coding":"gzip","retry_after_s":3,"asked_bytes":40}
+{"upstream":"body","at":0,"run":0,"bytes":7}
+{"upstream":"end","at":0,"run":0,"code":"unavailable"}
 {"token":-1,"at":0,"run":0,"bytes":1,"legal":12}
 {"token":-1,"at":0,"run":0,"bytes":1}
 {"token":-1,"at":0,"run":0,"bytes":5,"control":true}
@@ -189,6 +203,15 @@ TEST(Recorder, TheReaderReadsWhatItWrites) {
   EXPECT_TRUE(steps[2].is_control);
   EXPECT_EQ(steps[3].kind, Step::Kind::reasoning);
   EXPECT_EQ(steps[4].arguments, "{}");
+  ASSERT_TRUE(read->runs[0].upstream);
+  const engine::KeptAnswer& upstream = *read->runs[0].upstream;
+  EXPECT_EQ(upstream.url, "http://b");
+  EXPECT_EQ(upstream.status, 200U);
+  EXPECT_EQ(upstream.type + " " + upstream.coding, "text/plain gzip");
+  EXPECT_EQ(upstream.retry_after_s, 3U);
+  EXPECT_EQ(upstream.asked_bytes, 40U);
+  EXPECT_EQ(upstream.body, std::vector<std::string>{"data: \xc3"});
+  EXPECT_EQ(upstream.broken, (Error{Errc::unavailable, "reset"}));
   EXPECT_EQ(read->events.size(), 5U);
   ASSERT_EQ(read->tool_runs.size(), 1U);
   EXPECT_EQ(read->tool_runs[0].output, "Error: no");
@@ -290,6 +313,20 @@ TEST(Recorder, TheOldestFilesMakeRoom) {
   ASSERT_EQ(names.size(), 2U);
   EXPECT_TRUE(names[0].ends_with("-a4.jsonl")) << names[0];
   EXPECT_TRUE(names[1].ends_with("-a3.jsonl")) << names[1];
+}
+
+TEST(Recorder, AFolderThatIsRemovedBeforeItHasAFileIsMadeAgain) {
+  for (int i = 0; i < 20; ++i) {
+    const RecordFolder folder;
+    {
+      const auto recorder = recorder_in(folder);
+      const auto recording = recorder->begin(kHeading);
+      std::error_code ignored;
+      for (const auto& day : fs::directory_iterator(folder.path())) fs::remove(day, ignored);
+      recording->end(200);
+    }
+    EXPECT_EQ(folder.names().size(), 1U);
+  }
 }
 
 TEST(Recorder, IsItsOwnersOnly) {

@@ -28,8 +28,9 @@ namespace {
 /// Gives the tokens of a choice, one run after the other.
 class RecordedEngine final : public engine::Engine {
  public:
-  RecordedEngine(std::vector<const Run*> runs, chat::RecordedModel model)
-      : runs_(std::move(runs)),
+  RecordedEngine(const Read& read, std::vector<const Run*> runs, chat::RecordedModel model)
+      : read_(read),
+        runs_(std::move(runs)),
         tokenizer_(std::move(model.controls), {.bos = std::move(model.bos),
                                                .eos = std::move(model.eos),
                                                .ends = std::move(model.ends)}),
@@ -44,7 +45,7 @@ class RecordedEngine final : public engine::Engine {
   const vocab::Tokenizer& tokenizer() const override { return tokenizer_; }
   std::string_view chat_template() const override { return template_; }
 
-  Expected<std::unique_ptr<engine::Run>> start(engine::GenerateRequest /*request*/,
+  Expected<std::unique_ptr<engine::Run>> start(engine::GenerateRequest request,
                                                std::shared_ptr<engine::EventSink> sink) override {
     const std::lock_guard lock(mutex_);
     if (next_ == runs_.size()) {
@@ -52,10 +53,20 @@ class RecordedEngine final : public engine::Engine {
                                                      (next_ == 1 ? " run" : " runs") +
                                                      " of this choice"});
     }
-    return player_.start(*runs_[next_++], std::move(sink));
+    const Run& run = *runs_[next_++];
+    if (!run.upstream) {
+      return player_.start([&run, sink = std::move(sink)](const std::atomic<bool>& is_cancelled) {
+        play_steps(run, is_cancelled, *sink);
+      });
+    }
+    return player_.start([&run, &made_by = read_.makers[run.made_by], request = std::move(request),
+                          sink = std::move(sink)](const std::atomic<bool>& is_cancelled) {
+      play_upstream(run, made_by, request, is_cancelled, sink);
+    });
   }
 
  private:
+  const Read& read_;
   const std::vector<const Run*> runs_;
   const vocab::ByteTokenizer tokenizer_;
   const std::string template_;
@@ -130,11 +141,30 @@ Expected<std::shared_ptr<chat::Model>> choice_of(const Read& read, unsigned choi
   for (const Run& run : read.runs) {
     if (run.choice == choice) runs.push_back(&run);
   }
-  auto engine = std::make_shared<RecordedEngine>(runs, *std::move(model));
+  auto engine = std::make_shared<RecordedEngine>(read, runs, *std::move(model));
   auto inner = chat::Model::create(std::move(options), std::move(engine));
   if (!inner) return Unexpected(inner.error());
   return with_recorded_tools(read, choice,
                              std::make_shared<RecordedChoice>(runs, *std::move(inner)));
+}
+
+// A model whose choices are those that `make` makes, as many as the recording has.
+template <class Make>
+Expected<std::shared_ptr<chat::Model>> for_each_choice(const Read& read, Make make) {
+  constexpr unsigned kMostChoices = 128;
+  unsigned last = 0;
+  for (const Run& run : read.runs) last = std::max(last, run.choice);
+  if (last >= kMostChoices) {
+    return Unexpected(Error{
+        Errc::invalid, "the recording has more than " + std::to_string(kMostChoices) + " choices"});
+  }
+  std::vector<std::shared_ptr<chat::Model>> choices;
+  for (unsigned choice = 0; choice <= last; ++choice) {
+    auto model = make(choice);
+    if (!model) return Unexpected(model.error());
+    choices.push_back(*std::move(model));
+  }
+  return std::make_shared<RecordedChoices>(std::move(choices));
 }
 
 // Members of answers whose values are drawn by chance, or tell the version. They are found in the
@@ -160,20 +190,13 @@ Expected<std::shared_ptr<chat::Model>> recorded_model(const Read& read) {
     return Unexpected(
         Error{Errc::invalid, "the recording ends before a model has begun to answer"});
   }
-  constexpr unsigned kMostChoices = 128;
-  unsigned last = 0;
-  for (const Run& run : read.runs) last = std::max(last, run.choice);
-  if (last >= kMostChoices) {
-    return Unexpected(Error{
-        Errc::invalid, "the recording has more than " + std::to_string(kMostChoices) + " choices"});
-  }
-  std::vector<std::shared_ptr<chat::Model>> choices;
-  for (unsigned choice = 0; choice <= last; ++choice) {
-    auto model = choice_of(read, choice);
-    if (!model) return Unexpected(model.error());
-    choices.push_back(*std::move(model));
-  }
-  return std::make_shared<RecordedChoices>(std::move(choices));
+  return for_each_choice(read, [&read](unsigned choice) { return choice_of(read, choice); });
+}
+
+Expected<std::shared_ptr<chat::Model>> with_tools_of_choices(
+    const Read& read, const std::shared_ptr<chat::Model>& model) {
+  return for_each_choice(read,
+                         [&](unsigned choice) { return with_recorded_tools(read, choice, model); });
 }
 
 // Equal ids become equal names, so that an id which is repeated wrongly still shows.

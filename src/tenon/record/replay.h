@@ -15,6 +15,11 @@ namespace tenon::record {
 /// made.
 [[nodiscard]] Expected<std::shared_ptr<chat::Model>> recorded_model(const Read& read);
 
+/// A model that answers the recorded request anew. Each choice has the tools that the recording's
+/// server ran for it (with_recorded_tools), and fails as that does.
+[[nodiscard]] Expected<std::shared_ptr<chat::Model>> with_tools_of_choices(
+    const Read& read, const std::shared_ptr<chat::Model>& model);
+
 /// An answer without what differs each time: random ids become `ID1`, `ID2` ... in their order, and
 /// the times at which it was made become 0; what keeps a silent stream alive is left out. Two
 /// answers that are equal then say the same.

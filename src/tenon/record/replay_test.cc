@@ -140,6 +140,96 @@ TEST_P(Replays, AreTheSameAnswer) {
 INSTANTIATE_TEST_SUITE_P(Rows, Replays, testing::ValuesIn(kReplayRows),
                          [](const auto& test) { return std::string(test.param.name); });
 
+// A recording of the answer "Then." whose engine is one of `kind`, which has sent `upstream`.
+Read with_upstream(std::string_view kind, std::string_view upstream) {
+  std::string text =
+      R"({"recording":1,"model":"tiny","request":{}})"
+      "\n"
+      R"({"made_by":{"model":"tiny","template":"{{ messages[0].content }}","format":"hermes","bos":"","eos":"","controls":[],"ends":[],"engine":{"kind":"KIND","constrained_by":"none","takes":"TAKES","context_tokens":512},"options":{"format":"hermes","on_unknown_tool":"content","argument_order":"schema"}}})"
+      "\n"
+      R"({"run":0,"choice":0,"made_by":0,"ids":[1,2,3]})"
+      "\n" +
+      std::string(upstream) +
+      R"({"token":7,"run":0,"text":"Then."})"
+      "\n"
+      R"({"run_end":"stop","run":0,"prompt_tokens":3,"completion_tokens":1})"
+      "\n";
+  text.replace(text.find("KIND"), 4, kind);
+  text.replace(text.find("TAKES"), 5, kind == "openai" ? "messages" : "tokens");
+  return *read_recording(text);
+}
+
+struct UpstreamRow {
+  std::string_view name;
+  std::string_view kind;
+  std::string upstream;
+  std::string_view content;
+  message::FinishReason reason = message::FinishReason::stop;
+};
+
+constexpr std::string_view kHead =
+    R"({"upstream":"head","run":0,"status":200,"type":"text/event-stream","asked_bytes":40})"
+    "\n";
+const std::string kNow = std::string(kHead) +
+                         R"({"upstream":"body","run":0,"text":"data: {\"content\":\"No"})"
+                         "\n"
+                         R"({"upstream":"body","run":0,"hex":"77227d0a0a"})"
+                         "\n"
+                         R"({"upstream":"body","run":0,"text":"data: {\"stop\":true}\n\n"})"
+                         "\n"
+                         R"({"upstream":"end","run":0})"
+                         "\n";
+
+const std::string kBusy = R"({"upstream":"head","run":0,"status":503,"type":"text/plain"})"
+                          "\n"
+                          R"({"upstream":"body","run":0,"text":"busy"})"
+                          "\n";
+
+const UpstreamRow kUpstreamRows[] = {
+    {"NothingWasKept", "llama-server", "", "Then."},
+    {"ItsBytesAreReadAgain", "llama-server", kNow, "Now"},
+    {"AFailureIsReadAgain", "llama-server", kBusy, "", message::FinishReason::error},
+    {"OnlyTheLastAttemptCounts", "llama-server", kBusy + kNow, "Now"},
+    {"IdsAreThoseOfTheRun", "vllm",
+     R"({"upstream":"head","run":0,"status":200,"type":"text/event-stream","asked_bytes":40})"
+     "\n"
+     R"({"upstream":"body","run":0,"text":"data: {\"choices\":[{\"token_ids\":[7,7],\"finish_reason\":\"stop\"}]}\n\n"})"
+     "\n",
+     "Then.Then."},
+    {"AChat", "openai",
+     R"({"upstream":"head","run":0,"status":200,"type":"text/event-stream","asked_bytes":40})"
+     "\n"
+     R"({"upstream":"body","run":0,"text":"data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\n"})"
+     "\n",
+     "Hi"},
+    {"AnotherEngineIsPlayedByItsTokens", "other", kNow, "Then."},
+};
+
+class ReplaysOfUpstreams : public testing::TestWithParam<UpstreamRow> {};
+
+TEST_P(ReplaysOfUpstreams, ReadWhatWasSent) {
+  const UpstreamRow& row = GetParam();
+  const Read read = with_upstream(row.kind, row.upstream);
+  const auto model = recorded_model(read);
+  ASSERT_TRUE(model) << model.error().message;
+  const auto sink = std::make_shared<Watching>(nullptr);
+  message::ChatRequest request = request_for_test();
+  request.tools.clear();
+  const auto answer = (*model)->start(request, sink);
+  ASSERT_TRUE(answer) << answer.error().error.message;
+  std::string content;
+  for (const message::ChatEvent& event : sink->wait()) {
+    if (const auto* text = std::get_if<message::ContentDelta>(&event)) content += text->text;
+    const auto* const finish = std::get_if<message::Finish>(&event);
+    if (finish == nullptr) continue;
+    EXPECT_EQ(finish->reason, row.reason) << finish->error.message;
+  }
+  EXPECT_EQ(content, row.content);
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, ReplaysOfUpstreams, testing::ValuesIn(kUpstreamRows),
+                         [](const auto& test) { return std::string(test.param.name); });
+
 TEST(Replay, ChanceIsLeftOut) {
   EXPECT_EQ(without_chance(
                 R"({"id":"chatcmpl-x","created":17,"a":[{"id":"call_1"},{"call_id":"call_1"}]})"),

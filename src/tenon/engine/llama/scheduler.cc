@@ -76,7 +76,7 @@ Scheduler::Task::Task(GenerateRequest asked, std::shared_ptr<EventSink> to,
                                                     asked.ends_whole)),
       wants_logprobs(asked.logprobs),
       ends_with_token(asked.ends_with_token),
-      tells_legal(asked.tells_legal),
+      tells_legal(asked.is_watched),
       top_logprobs(static_cast<std::size_t>(asked.top_logprobs)) {
   if (constraint == nullptr) return;
   for (const TokenId id : std::span(tokens).last(begun)) constraint->accept(id);

@@ -12,6 +12,7 @@
 
 #include "tenon/engine/admission.h"
 #include "tenon/engine/sampling_fields.h"
+#include "tenon/engine/upstream/readings.h"
 #include "tenon/engine/upstream/remote.h"
 #include "tenon/json/lexer.h"
 #include "tenon/json/value.h"
@@ -486,6 +487,18 @@ void ChatReader::read_end(const std::string& reason, Delta& delta) {
   delta.end = is_cut ? FinishReason::length : FinishReason::stop;
 }
 
+Reading reading_of(bool is_exo, const GenerateRequest& request, SentNames names) {
+  return {.read = ChatReader(is_exo, request.chat->tools, std::move(names)),
+          .framing = Framing::chat};
+}
+
+// Which names were sent follows from the request, and body_of() is what chooses them.
+Reading reading_again(bool is_exo, const GenerateRequest& request) {
+  SentNames names(request.chat->tools);
+  static_cast<void>(body_of(request, "", is_exo, names));
+  return reading_of(is_exo, request, std::move(names));
+}
+
 // ---- the engine -----------------------------------------------------------------------------
 
 class ChatServer final : public Engine {
@@ -561,8 +574,7 @@ Expected<std::unique_ptr<Run>> ChatServer::start(GenerateRequest request,
   SentNames names(request.chat->tools);
   const std::string body = json::to_string(Value(body_of(request, model_, is_exo(), names)));
   return remote_->generate("/chat/completions", body, request,
-                           ChatReader(is_exo(), request.chat->tools, std::move(names)),
-                           std::move(sink), Framing::chat);
+                           reading_of(is_exo(), request, std::move(names)), std::move(sink));
 }
 
 // Accepts both `https://host` and the base address that OpenAI's clients take, with any path.
@@ -574,6 +586,14 @@ std::string base_address(std::string url) {
 }
 
 }  // namespace
+
+Reading openai_reading(const GenerateRequest& request, const vocab::Tokenizer& /*tokenizer*/) {
+  return reading_again(/*is_exo=*/false, request);
+}
+
+Reading exo_reading(const GenerateRequest& request, const vocab::Tokenizer& /*tokenizer*/) {
+  return reading_again(/*is_exo=*/true, request);
+}
 
 Expected<std::unique_ptr<Engine>> connect_chat_server(ServerAddress server,
                                                       ChatServerOptions options) {

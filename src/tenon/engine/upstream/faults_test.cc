@@ -11,12 +11,14 @@
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "tenon/engine/recording_sink.h"
 #include "tenon/engine/upstream/chat_server.h"
+#include "tenon/engine/upstream/kept_answer.h"
 #include "tenon/engine/upstream/llama_server.h"
 #include "tenon/engine/upstream/ollama.h"
 #include "tenon/engine/upstream/token_server.h"
@@ -120,7 +122,62 @@ const Dialect kDialects[] = {
 GenerateRequest request(std::chrono::milliseconds time_limit = {}) {
   auto chat = std::make_shared<message::ChatRequest>();
   chat->messages.push_back({.content = "Hi"});
-  return {.prompt = {1}, .text = "Hi", .chat = std::move(chat), .time_limit = time_limit};
+  return {.prompt = {1},
+          .text = "Hi",
+          .chat = std::move(chat),
+          .is_watched = true,
+          .time_limit = time_limit};
+}
+
+/// Keeps what the upstream sends, and passes on the rest.
+class Keeping final : public EventSink {
+ public:
+  explicit Keeping(std::shared_ptr<RecordingSink> sink) : sink_(std::move(sink)) {}
+  void on_token(const Token& token) override { sink_->on_token(token); }
+  void on_upstream(const message::UpstreamPart& part) override {
+    if (const auto* head = std::get_if<message::UpstreamHead>(&part)) {
+      kept_ = {.status = head->status,
+               .type = std::string(head->type),
+               .coding = std::string(head->coding),
+               .retry_after_s = head->retry_after_s,
+               .asked_bytes = head->asked_bytes};
+    } else if (const auto* body = std::get_if<std::string_view>(&part)) {
+      kept_.body.emplace_back(*body);
+    } else if (const Error* error = std::get<message::UpstreamEnd>(part).error) {
+      kept_.broken = *error;
+    }
+  }
+  void on_end(const RunEnd& end) override {
+    kept_.was_cancelled = end.reason == FinishReason::cancelled;
+    sink_->on_end(end);
+  }
+  /// Call it when the run has ended.
+  [[nodiscard]] const KeptAnswer& kept() const { return kept_; }
+
+ private:
+  const std::shared_ptr<RecordingSink> sink_;
+  KeptAnswer kept_;  // used by the engine's thread until the end
+};
+
+// The answer is the same when the bytes that were kept of it are read again.
+void expect_the_same_again(std::string_view kind, const std::string& url, const KeptAnswer& kept,
+                           const RecordingSink& sink) {
+  if (kept.status == 0) return;  // there was no answer
+  KeptAnswer answer = kept;
+  answer.url = url;
+  auto again = std::make_shared<RecordingSink>();
+  const std::atomic<bool> is_cancelled = false;
+  const Status read =
+      read_kept_answer(kind, answer, request(), *call_tokenizer(), is_cancelled, again);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(again->ids(), sink.ids());
+  EXPECT_EQ(again->text(), sink.text());
+  ASSERT_TRUE(again->end());
+  EXPECT_EQ(again->end()->reason, sink.end()->reason);
+  EXPECT_EQ(again->end()->usage, sink.end()->usage);
+  // The bytes do not tell for how long nothing of the answer came.
+  if (sink.end()->error.message.find("for too long") != std::string::npos) return;
+  EXPECT_EQ(again->end()->error, sink.end()->error);
 }
 
 std::string recorded(const Dialect& dialect) {
@@ -190,10 +247,12 @@ TEST(Faults, AnswersAreCutAtEveryByte) {
       cut = at;
       if (std::string_view(whole).substr(0, at).ends_with(dialect.framing.end)) ++events;
       auto sink = std::make_shared<RecordingSink>();
-      const auto run = (*engine)->start(request(), sink);
+      auto keeping = std::make_shared<Keeping>(sink);
+      const auto run = (*engine)->start(request(), keeping);
       ASSERT_TRUE(run) << run.error().message;
       ASSERT_TRUE(sink->wait_end(10s));
       const RunEnd end = *sink->end();
+      expect_the_same_again(dialect.name, upstream.url(), keeping->kept(), *sink);
       EXPECT_EQ(sink->calls_after_end(), 0U);
       EXPECT_EQ(sink->text(), texts[std::min<std::size_t>(events, 2)]);
       ASSERT_EQ(end.reason, events < 3 ? FinishReason::error : FinishReason::stop);
@@ -351,11 +410,13 @@ TEST(Faults, EndRunsInTimeAndSayWhy) {
       ASSERT_TRUE(engine) << engine.error().message;
       auto sink = std::make_shared<RecordingSink>();
       const auto begun = Clock::now();
-      const auto run = (*engine)->start(request(fault.time_limit), sink);
+      auto keeping = std::make_shared<Keeping>(sink);
+      const auto run = (*engine)->start(request(fault.time_limit), keeping);
       ASSERT_TRUE(run) << run.error().message;
       ASSERT_TRUE(sink->wait_end(20s));
       EXPECT_LT(Clock::now() - begun, fault.most);
       const RunEnd end = *sink->end();
+      expect_the_same_again(dialect.name, upstream.url(), keeping->kept(), *sink);
       EXPECT_EQ(end.reason, fault.reason) << end.error.message;
       if (end.reason == FinishReason::stop) {
         EXPECT_EQ(sink->text(), "Hello");

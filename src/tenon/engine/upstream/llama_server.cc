@@ -8,6 +8,7 @@
 
 #include "tenon/engine/admission.h"
 #include "tenon/engine/sampling_fields.h"
+#include "tenon/engine/upstream/readings.h"
 #include "tenon/engine/upstream/remote.h"
 #include "tenon/engine/upstream/remote_tokenizer.h"
 #include "tenon/json/value.h"
@@ -194,10 +195,14 @@ Expected<std::unique_ptr<Run>> LlamaServer::start(GenerateRequest request,
     return Unexpected(std::move(checked.error()));
   }
   return remote_->generate("/completion", body_of(request), request,
-                           reader_of(request, *tokenizer_), std::move(sink));
+                           llama_server_reading(request, *tokenizer_), std::move(sink));
 }
 
 }  // namespace
+
+Reading llama_server_reading(const GenerateRequest& request, const vocab::Tokenizer& tokenizer) {
+  return {reader_of(request, tokenizer)};
+}
 
 Expected<std::unique_ptr<Engine>> connect_llama_server(ServerAddress server) {
   auto remote = Remote::create(std::move(server));

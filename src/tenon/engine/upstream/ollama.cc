@@ -10,6 +10,7 @@
 #include "tenon/base/log.h"
 #include "tenon/engine/admission.h"
 #include "tenon/engine/sampling_fields.h"
+#include "tenon/engine/upstream/readings.h"
 #include "tenon/engine/upstream/remote.h"
 #include "tenon/json/value.h"
 
@@ -204,11 +205,15 @@ Expected<std::unique_ptr<Run>> Ollama::start(GenerateRequest request,
   };
   if (request.logprobs) return refused("logprobs");
   if (!request.sampling.logit_bias.empty()) return refused("logit_bias");
-  return remote_->generate("/api/generate", body_of(request), request, read_line, std::move(sink),
-                           Framing::lines);
+  return remote_->generate("/api/generate", body_of(request), request,
+                           ollama_reading(request, tokenizer()), std::move(sink));
 }
 
 }  // namespace
+
+Reading ollama_reading(const GenerateRequest& /*request*/, const vocab::Tokenizer& /*tokenizer*/) {
+  return {.read = read_line, .framing = Framing::lines, .blames = blames_format};
+}
 
 Expected<std::unique_ptr<Engine>> connect_ollama(ServerAddress server, OllamaOptions options) {
   auto remote = Remote::create(std::move(server), blames_format);

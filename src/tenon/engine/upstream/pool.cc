@@ -145,6 +145,7 @@ class Attempts final : public EventSink, public std::enable_shared_from_this<Att
   void on_token(const Token& token) override;
   void on_reasoning(std::string_view text) override;
   void on_call(const CallPiece& piece) override;
+  void on_upstream(const message::UpstreamPart& part) override { sink_->on_upstream(part); }
   void on_end(const RunEnd& end) override;
 
   /// The run of the present attempt.

@@ -17,6 +17,8 @@
 #include "tenon/base/span.h"
 #include "tenon/base/trace.h"
 #include "tenon/base/utf8.h"
+#include "tenon/engine/upstream/kept_answer.h"
+#include "tenon/engine/upstream/readings.h"
 #include "tenon/http/message.h"
 #include "tenon/http/sse.h"
 
@@ -296,32 +298,40 @@ constexpr std::size_t kMostBytesPerToken = 8;
 class Generation {
  public:
   Generation(std::shared_ptr<EventSink> sink, const GenerateRequest& request,
-             std::size_t question_bytes, DeltaReader read, Framing framing,
-             const ServerAddress& server, BlamesRequest blames)
+             std::size_t asked_bytes, Reading reading, const ServerAddress& server)
       : sink_(std::move(sink)),
-        read_(std::move(read)),
-        framing_(framing),
+        read_(std::move(reading.read)),
+        framing_(reading.framing),
         server_(server),
-        blames_(blames),
+        blames_(reading.blames),
         idle_limit_(server.silence_limit.count() == 0 ? Clock::duration::max()
                                                       : kIdleSilences * server.silence_limit),
         is_constrained_(request.printed != nullptr),
         is_by_token_(request.chat == nullptr && request.text.empty()),
-        guessed_prompt_(static_cast<std::uint32_t>(question_bytes / kQuestionBytesPerToken)),
+        is_watched_(request.is_watched),
+        asked_bytes_(asked_bytes),
+        guessed_prompt_(static_cast<std::uint32_t>(asked_bytes / kQuestionBytesPerToken)),
         prompt_tokens_(request.chat == nullptr ? std::optional(known_tokens(request))
                                                : std::nullopt),
         deadline_(request.time_limit.count() == 0 ? Clock::time_point::max()
                                                   : Clock::now() + request.time_limit) {}
 
   void on_head(unsigned status, const std::vector<http::Header>& headers) {
-    status_ = status;
-    retry_after_s_ = retry_after_of(headers);
-    type_ = http::find_header(headers, "content-type");
-    const std::string_view coding = http::find_header(headers, "content-encoding");
+    on_head({.status = status,
+             .type = http::find_header(headers, "content-type"),
+             .coding = http::find_header(headers, "content-encoding"),
+             .retry_after_s = retry_after_of(headers),
+             .asked_bytes = asked_bytes_});
+  }
+  void on_head(const message::UpstreamHead& head) {
+    if (is_watched_) sink_->on_upstream(head);
+    status_ = head.status;
+    retry_after_s_ = head.retry_after_s;
+    type_ = head.type;
     // A chat server that cannot stream answers with one document.
     is_document_ = framing_ == Framing::chat && type_.starts_with("application/json");
-    if (status == 200 && !coding.empty() && coding != "identity") {
-      failure_ = unavailable("the answer is compressed ('" + std::string(coding) +
+    if (head.status == 200 && !head.coding.empty() && head.coding != "identity") {
+      failure_ = unavailable("the answer is compressed ('" + std::string(head.coding) +
                              "'), which was not asked for");
     }
   }
@@ -335,6 +345,9 @@ class Generation {
   }
 
   void on_body(std::string_view bytes) {
+    // A server that does not take its key may repeat a part of it.
+    const bool may_have_key = status_ == 401 || status_ == 403;
+    if (is_watched_ && !may_have_key) sink_->on_upstream(bytes);
     if (status_ != 200) {
       if (error_body_.size() < kMaxErrorBytes) error_body_ += bytes;
       return;
@@ -350,6 +363,9 @@ class Generation {
   }
 
   void on_end(const Status& transfer) {
+    if (is_watched_) {
+      sink_->on_upstream(message::UpstreamEnd{transfer ? nullptr : &transfer.error()});
+    }
     // The last line, and a document, may lack a line end. Text that was cut is not valid JSON.
     if (!text_.empty() && transfer) on_data(text_);
     RunEnd end{.reason = reason(), .usage = usage(), .is_constrained = is_constrained_};
@@ -562,6 +578,8 @@ class Generation {
   std::atomic<Clock::time_point> moved_at_ = Clock::now();  // when the last piece came
   const bool is_constrained_;
   const bool is_by_token_;  // each piece says how many tokens it has
+  const bool is_watched_;
+  const std::size_t asked_bytes_;
   const std::uint32_t guessed_prompt_;
   std::optional<std::uint32_t> prompt_tokens_;
   const Clock::time_point deadline_;
@@ -744,9 +762,8 @@ std::shared_ptr<trace::Span> request_span(const std::string& server, std::string
 }  // namespace
 
 Expected<std::unique_ptr<Run>> Remote::generate(std::string_view path, std::string body,
-                                                const GenerateRequest& request, DeltaReader read,
-                                                std::shared_ptr<EventSink> sink,
-                                                Framing framing) const {
+                                                const GenerateRequest& request, Reading reading,
+                                                std::shared_ptr<EventSink> sink) const {
   // A shared one, since std::function must be copyable.
   const auto span = request_span(server_.url, path);
   const trace::SpanScope within(*span);
@@ -759,7 +776,7 @@ Expected<std::unique_ptr<Run>> Remote::generate(std::string_view path, std::stri
   // limits each event, and the generation limits the answer.
   post.max_body_bytes = SIZE_MAX;
   auto generation = std::make_shared<Generation>(std::move(sink), request, post.body.size(),
-                                                 std::move(read), framing, server_, blames_);
+                                                 std::move(reading), server_);
   auto call = client_->send(
       std::move(post),
       {.on_head =
@@ -778,6 +795,50 @@ Expected<std::unique_ptr<Run>> Remote::generate(std::string_view path, std::stri
            }});
   if (!call) return Unexpected(std::move(call.error()));
   return std::make_unique<RemoteRun>(std::move(generation), *std::move(call));
+}
+
+// ---- kept answers ---------------------------------------------------------------------------
+
+namespace {
+
+struct KindOfAnswer {
+  std::string_view kind;
+  MakeReading reading;
+  bool is_chat = false;  // the request has messages
+};
+constexpr KindOfAnswer kKinds[] = {{"openai", openai_reading, true},
+                                   {"exo", exo_reading, true},
+                                   {"llama-server", llama_server_reading},
+                                   {"ollama", ollama_reading},
+                                   {"vllm", vllm_reading},
+                                   {"sglang", sglang_reading}};
+
+}  // namespace
+
+Status read_kept_answer(std::string_view kind, const KeptAnswer& answer,
+                        const GenerateRequest& request, const vocab::Tokenizer& tokenizer,
+                        const std::atomic<bool>& is_cancelled, std::shared_ptr<EventSink> sink) {
+  const auto* const how = std::ranges::find(kKinds, kind, &KindOfAnswer::kind);
+  if (how == std::end(kKinds) || how->is_chat != (request.chat != nullptr)) {
+    return Unexpected(Error{Errc::unsupported,
+                            "'" + std::string(kind) + "' is no engine that sends such answers"});
+  }
+  const ServerAddress server{.url = answer.url, .api_key = {}, .silence_limit = {}};
+  Generation generation(std::move(sink), request, answer.asked_bytes,
+                        how->reading(request, tokenizer), server);
+  generation.on_head({.status = answer.status,
+                      .type = answer.type,
+                      .coding = answer.coding,
+                      .retry_after_s = answer.retry_after_s,
+                      .asked_bytes = answer.asked_bytes});
+  for (const std::string& piece : answer.body) {
+    generation.is_cancelled = is_cancelled.load();
+    if (generation.is_cancelled || generation.wanted() == http::Wanted::nothing) break;
+    generation.on_body(piece);
+  }
+  generation.is_cancelled = is_cancelled || answer.was_cancelled;
+  generation.on_end(answer.broken ? Status(Unexpected(*answer.broken)) : Status());
+  return {};
 }
 
 }  // namespace tenon::engine

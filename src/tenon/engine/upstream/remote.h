@@ -73,6 +73,13 @@ enum class Framing : std::uint8_t {
   chat,
 };
 
+/// How the answer to one request is read; each answer has its own.
+struct Reading {
+  DeltaReader read;
+  Framing framing = Framing::sse;
+  BlamesRequest blames = blames_request;
+};
+
 /// What all upstreams have in common: questions with JSON answers, and generations that are streams
 /// of events. Thread-safe; destroy it outside of a sink.
 class Remote {
@@ -92,9 +99,9 @@ class Remote {
   [[nodiscard]] bool has_nothing_at(std::string_view path) const;
   [[nodiscard]] Expected<json::Value> post(std::string_view path, const json::Value& body) const;
 
-  /// Posts `body` and gives `sink` what `read` makes of the events. A run that the server refuses
-  /// ends with `invalid` and the server's message if the request is wrong, else with `unavailable`
-  /// and a Denial. An event with an `error` ends the run, also after HTTP 200.
+  /// Posts `body` and gives `sink` what `reading` makes of the events. A run that the server
+  /// refuses ends with `invalid` and the server's message if the request is wrong, else with
+  /// `unavailable` and a Denial. An event with an `error` ends the run, also after HTTP 200.
   ///
   /// Tokens are counted by the server. If it does not count and the request has token ids, they are
   /// counted here, since such a server answers token by token. Otherwise they are estimated, and
@@ -102,9 +109,8 @@ class Remote {
   /// one per 4 bytes of the request.
   [[nodiscard]] Expected<std::unique_ptr<Run>> generate(std::string_view path, std::string body,
                                                         const GenerateRequest& request,
-                                                        DeltaReader read,
-                                                        std::shared_ptr<EventSink> sink,
-                                                        Framing framing = Framing::sse) const;
+                                                        Reading reading,
+                                                        std::shared_ptr<EventSink> sink) const;
 
   [[nodiscard]] const std::string& url() const { return server_.url; }
 

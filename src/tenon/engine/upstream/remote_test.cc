@@ -73,8 +73,8 @@ TEST(Remote, TellsWhoseFaultARefusalIs) {
         Remote::create({.url = "http://127.0.0.1:" + std::to_string((*server)->port())});
     ASSERT_TRUE(remote);
     const auto sink = std::make_shared<RecordingSink>();
-    const auto run =
-        (*remote)->generate("/x", "{}", {.prompt = {1}}, [](const auto&) { return Delta{}; }, sink);
+    const auto run = (*remote)->generate("/x", "{}", {.prompt = {1}},
+                                         {[](const auto&) { return Delta{}; }}, sink);
     ASSERT_TRUE(run && sink->wait_end());
     const RunEnd end = *sink->end();
     EXPECT_EQ(end.reason, message::FinishReason::error);

@@ -5,6 +5,7 @@
 
 #include "tenon/engine/admission.h"
 #include "tenon/engine/sampling_fields.h"
+#include "tenon/engine/upstream/readings.h"
 #include "tenon/engine/upstream/remote.h"
 #include "tenon/json/value.h"
 
@@ -260,10 +261,18 @@ Expected<std::unique_ptr<Run>> TokenServer::start(GenerateRequest request,
   body += ids_text(request.prompt) + ",";
   body += json::to_string(dialect_.body(request, model_, most)).substr(1);
   return remote_->generate(dialect_.path, std::move(body), request,
-                           dialect_.reader(tokenizer(), request.ends), std::move(sink));
+                           {dialect_.reader(tokenizer(), request.ends)}, std::move(sink));
 }
 
 }  // namespace
+
+Reading vllm_reading(const GenerateRequest& request, const vocab::Tokenizer& tokenizer) {
+  return {vllm_reader(tokenizer, request.ends)};
+}
+
+Reading sglang_reading(const GenerateRequest& request, const vocab::Tokenizer& tokenizer) {
+  return {sglang_reader(tokenizer, request.ends)};
+}
 
 Expected<std::unique_ptr<Engine>> connect_token_server(ServerAddress server,
                                                        TokenServerOptions options) {

@@ -194,7 +194,9 @@ class ParameterWriter {
         if (one.if_string() != nullptr) types.push_back(*one.if_string());
       }
     }
-    if (schema.find("nullable") != nullptr) types.emplace_back("null");
+    const json::Value* const nullable = schema.find("nullable");
+    const bool* const may_be_null = nullable == nullptr ? nullptr : nullable->if_bool();
+    if (may_be_null != nullptr && *may_be_null) types.emplace_back("null");
     return types;
   }
   static bool may_be(const std::vector<std::string>& types, std::string_view type) {
