@@ -8,7 +8,7 @@ from serving import TENON, serving
 
 # What a recording cannot be replayed for (docs/recording.md).
 NOT_REPLAYED = ("the client left before the end", "the recording is not whole", "ends before a model has begun to answer",
-                "tokens in or out", "answers of recursive models")
+                "the engine refused the request", "tokens in or out", "answers of recursive models")
 
 
 @contextlib.contextmanager

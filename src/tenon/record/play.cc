@@ -103,8 +103,8 @@ class KeptTokens final : public vocab::Tokenizer {
 };
 
 /// Adds to what is read in an upstream's bytes what they do not tell: whether the answer was
-/// constrained, what is made of a failure after several servers were asked, and how many tokens
-/// came before a cancelled run ended.
+/// constrained, what is made of a failure after several servers were asked, and how much was
+/// counted of a run that was cancelled, which is chance: a replay has all of its bytes at once.
 class AsRecorded final : public engine::EventSink {
  public:
   AsRecorded(engine::RunEnd then, std::shared_ptr<engine::EventSink> sink)
@@ -118,7 +118,8 @@ class AsRecorded final : public engine::EventSink {
     engine::RunEnd now = end;
     now.is_constrained = then_.is_constrained;
     now.unconstrained_because = then_.unconstrained_because;
-    if (now.reason == FinishReason::cancelled) now.usage = then_.usage;
+    const bool was_cut = then_.reason == FinishReason::cancelled;
+    if (was_cut || now.reason == FinishReason::cancelled) now.usage = then_.usage;
     if (now.reason == FinishReason::error && then_.reason == FinishReason::error) {
       now.error.message = then_.error.message;
     }
@@ -161,8 +162,11 @@ void play(const Step& step, engine::EventSink& sink) {
   } else if (step.kind == Step::Kind::call) {
     sink.on_call({.index = step.index, .name = step.name, .arguments = step.arguments});
   } else {
-    sink.on_token(
-        {.id = step.id, .bytes = step.bytes, .is_control = step.is_control, .count = step.count});
+    sink.on_token({.id = step.id,
+                   .bytes = step.bytes,
+                   .is_control = step.is_control,
+                   .logprob = step.logprob ? &*step.logprob : nullptr,
+                   .count = step.count});
   }
 }
 

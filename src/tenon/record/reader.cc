@@ -31,6 +31,31 @@ std::string bytes_of(const json::Value& line) {
   return is_hex ? from_hex(json::text_in(line, "hex")) : json::text_in(line, "text");
 }
 
+double real_of(const json::Value* value) {
+  return value == nullptr || value->if_number() == nullptr ? 0.0 : value->if_number()->to_double();
+}
+
+// "logprob": -0.5, "top": [["hi", -0.5, true], ...]. What the mask allowed is not needed; a fourth
+// item has the bytes of a text that is not whole characters.
+std::optional<message::TokenLogprob> logprob_of(const json::Value& line, std::string_view bytes) {
+  const json::Value* const own = line.find("logprob");
+  if (own == nullptr) return std::nullopt;
+  const bool has_text = line.find("logprob_text") != nullptr;
+  message::TokenLogprob logprob{
+      .bytes = has_text ? json::text_in(line, "logprob_text") : std::string(bytes),
+      .logprob = real_of(own)};
+  const json::Value* const top = line.find("top");
+  const json::Array* const list = top == nullptr ? nullptr : top->if_array();
+  for (std::size_t i = 0; list != nullptr && i < list->size(); ++i) {
+    const json::Array* const one = (*list)[i].if_array();
+    if (one == nullptr || one->size() < 2 || one->front().if_string() == nullptr) continue;
+    const bool has_hex = one->size() > 3 && (*one)[3].if_string() != nullptr;
+    logprob.top.emplace_back(has_hex ? from_hex(*(*one)[3].if_string()) : *one->front().if_string(),
+                             real_of(&(*one)[1]));
+  }
+  return logprob;
+}
+
 // {"token": 5, "at": 900, "run": 0, "text": "hi"}; "hex" instead of "text" for bytes that are not
 // whole characters.
 Step token_of(const json::Value& line) {
@@ -40,6 +65,7 @@ Step token_of(const json::Value& line) {
             .is_control = json::flag_in(line, "control")};
   if (line.find("count") != nullptr)
     step.count = static_cast<std::uint32_t>(json::number_in(line, "count"));
+  step.logprob = logprob_of(line, step.bytes);
   return step;
 }
 

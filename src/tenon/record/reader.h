@@ -9,6 +9,7 @@
 #include "tenon/base/expected.h"
 #include "tenon/engine/upstream/kept_answer.h"
 #include "tenon/json/value.h"
+#include "tenon/message/event.h"
 
 namespace tenon::record {
 
@@ -21,9 +22,10 @@ struct Step {
   std::string bytes;  ///< The token's, or the text of reasoning.
   bool is_control = false;
   std::uint32_t count = 1;
+  std::optional<message::TokenLogprob> logprob{};
   std::uint32_t index = 0;  ///< The call's; name and arguments are, too.
-  std::string name;
-  std::string arguments;
+  std::string name{};
+  std::string arguments{};
 };
 
 struct Run {

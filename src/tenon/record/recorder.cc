@@ -48,6 +48,12 @@ std::string system_error() {
   return std::strerror(errno);  // NOLINT(concurrency-mt-unsafe): glibc's is thread-safe
 }
 
+std::string hex_of(std::string_view bytes) {
+  std::string digits;
+  for (const char byte : bytes) append_hex(digits, static_cast<unsigned char>(byte));
+  return digits;
+}
+
 // One line being written: Line(out).text("event", "content").number("at", 5) appends
 // {"event":"content","at":5} and a line feed, which the destructor writes. It goes into `out`
 // directly, without a json::Object, because there is a line for each token.
@@ -79,9 +85,7 @@ class Line {
   /// Bytes of a token: as text, or in hexadecimal digits where they are not whole characters.
   Line& bytes(std::string_view value) {
     if (utf8::is_valid(value)) return text("text", value);
-    std::string digits;
-    for (const char byte : value) append_hex(digits, static_cast<unsigned char>(byte));
-    return text("hex", digits);
+    return text("hex", hex_of(value));
   }
 
   /// Writes the key of the next member. The caller appends its value, which must be JSON.
@@ -367,12 +371,22 @@ void Recording::made(unsigned strand, const message::MadeToken& token) {
     if (token.legal) line.number("legal", *token.legal);
     if (token.logprob == nullptr || !has_contents) return;
     line.json("logprob", token.logprob->logprob);
+    // A token that ends the turn has no text of its own in an answer, and one here.
+    if (token.logprob->bytes != token.bytes) {
+      line.text("logprob_text", utf8::sanitized(token.logprob->bytes));
+    }
     json::Array top;
     for (std::size_t i = 0; i < token.logprob->top.size(); ++i) {
       const auto& [bytes, logprob] = token.logprob->top[i];
       json::Array one{utf8::sanitized(bytes), logprob};
       // [bytes, log probability, whether the mask allows the token]; no third value without a mask.
-      if (i < token.top_is_legal.size()) one.emplace_back(token.top_is_legal[i]);
+      const bool is_text = utf8::is_valid(bytes);
+      if (i < token.top_is_legal.size()) {
+        one.emplace_back(token.top_is_legal[i]);
+      } else if (!is_text) {
+        one.emplace_back();
+      }
+      if (!is_text) one.emplace_back(hex_of(bytes));
       top.emplace_back(std::move(one));
     }
     line.json("top", top);

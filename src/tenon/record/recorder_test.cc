@@ -80,7 +80,9 @@ void record_all(Recorder& recorder) {
   recording->made(0,
                   {.id = 9, .bytes = "{", .legal = 12, .logprob = &logprob, .top_is_legal = legal});
   recording->made(0, {.id = 10, .bytes = "\xc3"});
+  const message::TokenLogprob of_end{.bytes = "<end>", .logprob = -1.0, .top = {{"\xc3", -1.0}}};
   recording->made(0, {.id = 11, .bytes = "<end>", .is_control = true});
+  recording->made(0, {.id = 12, .bytes = "", .is_control = true, .logprob = &of_end});
   recording->piece(0, {.is_reasoning = true, .text = "so"});
   recording->piece(0, {.index = 1, .name = "f", .arguments = "{}"});
   recording->event(0, message::CallBegin{.index = 0, .id = "call_1", .name = "f"});
@@ -141,6 +143,7 @@ TEST(Recorder, WritesEachThingInALine) {
 {"token":9,"at":0,"run":0,"text":"{","legal":12,"logprob":-0.5,"top":[["{",-0.5,true],["x",-1.5,false]]}
 {"token":10,"at":0,"run":0,"hex":"c3"}
 {"token":11,"at":0,"run":0,"text":"<end>","control":true}
+{"token":12,"at":0,"run":0,"text":"","control":true,"logprob":-1.0,"logprob_text":"<end>","top":[["�",-1.0,null,"c3"]]}
 {"piece":"reasoning","at":0,"run":0,"text":"so"}
 {"piece":"call","at":0,"run":0,"index":1,"name":"f","arguments":"{}"}
 {"event":"call_begin","at":0,"choice":0,"index":0,"call_id":"call_1","name":"f"}
@@ -151,7 +154,7 @@ TEST(Recorder, WritesEachThingInALine) {
 {"tool":"near_f","at":0,"choice":0,"decision":"asked","call_id":"call_2","arguments":"{}"}
 {"tool":"near_f","at":0,"choice":0,"decision":"approved","call_id":"call_2","arguments":"{}","ms":3,"bytes":9,"is_error":true,"output":"Error: no"}
 {"finish":"tool_calls","at":0,"choice":0,"usage":{"prompt_tokens":0,"completion_tokens":0,"cached_tokens":0,"reasoning_tokens":0},"guarantee":"masked","format":"hermes"}
-{"end":200,"at":0,"tokens":3,"calls":3,"tools":["f","near_f","near_f"],"repairs":1,"guarantee":"masked"}
+{"end":200,"at":0,"tokens":4,"calls":3,"tools":["f","near_f","near_f"],"repairs":1,"guarantee":"masked"}
 )");
 }
 
@@ -171,6 +174,7 @@ TEST(Recorder, WithoutContentsNothingOfAClientOrAModelIsWritten) {
 {"token":-1,"at":0,"run":0,"bytes":1,"legal":12}
 {"token":-1,"at":0,"run":0,"bytes":1}
 {"token":-1,"at":0,"run":0,"bytes":5,"control":true}
+{"token":-1,"at":0,"run":0,"bytes":0,"control":true}
 {"piece":"reasoning","at":0,"run":0,"text_bytes":2}
 {"piece":"call","at":0,"run":0,"index":1,"name_bytes":1,"arguments_bytes":2}
 {"event":"call_begin","at":0,"choice":0,"index":0,"call_id":"call_1","name_bytes":1}
@@ -181,7 +185,7 @@ TEST(Recorder, WithoutContentsNothingOfAClientOrAModelIsWritten) {
 {"tool":"","at":0,"choice":0,"decision":"asked"}
 {"tool":"","at":0,"choice":0,"decision":"approved","ms":3,"bytes":9,"is_error":true}
 {"finish":"tool_calls","at":0,"choice":0,"usage":{"prompt_tokens":0,"completion_tokens":0,"cached_tokens":0,"reasoning_tokens":0},"guarantee":"masked","format":"hermes"}
-{"end":200,"at":0,"tokens":3,"calls":3,"repairs":1,"guarantee":"masked"}
+{"end":200,"at":0,"tokens":4,"calls":3,"repairs":1,"guarantee":"masked"}
 )");
   const auto read = read_recording(folder.text());
   ASSERT_FALSE(read);
@@ -198,11 +202,20 @@ TEST(Recorder, TheReaderReadsWhatItWrites) {
   EXPECT_FALSE(read->is_cut);
   ASSERT_EQ(read->runs.size(), 1U);
   const std::vector<Step>& steps = read->runs[0].steps;
-  ASSERT_EQ(steps.size(), 5U);
+  ASSERT_EQ(steps.size(), 6U);
+  ASSERT_TRUE(steps[0].logprob);
+  EXPECT_EQ(steps[0].logprob->bytes, "{");
+  EXPECT_EQ(steps[0].logprob->logprob, -0.5);
+  const std::vector<std::pair<std::string, double>> top = {{"{", -0.5}, {"x", -1.5}};
+  EXPECT_EQ(steps[0].logprob->top, top);
+  EXPECT_FALSE(steps[1].logprob);
   EXPECT_EQ(steps[1].bytes, "\xc3");
   EXPECT_TRUE(steps[2].is_control);
-  EXPECT_EQ(steps[3].kind, Step::Kind::reasoning);
-  EXPECT_EQ(steps[4].arguments, "{}");
+  ASSERT_TRUE(steps[3].logprob);
+  EXPECT_EQ(steps[3].logprob->bytes, "<end>");
+  EXPECT_EQ(steps[3].logprob->top.front().first, "\xc3");
+  EXPECT_EQ(steps[4].kind, Step::Kind::reasoning);
+  EXPECT_EQ(steps[5].arguments, "{}");
   ASSERT_TRUE(read->runs[0].upstream);
   const engine::KeptAnswer& upstream = *read->runs[0].upstream;
   EXPECT_EQ(upstream.url, "http://b");

@@ -102,7 +102,10 @@ class RecordedChoice final : public chat::ModelBefore {
   Result<std::unique_ptr<chat::Answer>, chat::Refusal> start(
       const message::ChatRequest& request, std::shared_ptr<message::ChatSink> sink) override {
     const std::size_t number = next_++;
-    auto answer = inner_->start(request, std::move(sink));
+    // It names tokens of the model's vocabulary, and has done its work.
+    message::ChatRequest asked = request;
+    asked.sampling.logit_bias.clear();
+    auto answer = inner_->start(asked, std::move(sink));
     if (!answer || number >= prompt_tokens_.size()) return answer;
     return std::make_unique<RecordedAnswer>(*std::move(answer), prompt_tokens_[number]);
   }
@@ -189,6 +192,14 @@ Expected<std::shared_ptr<chat::Model>> recorded_model(const Read& read) {
   if (read.makers.empty()) {
     return Unexpected(
         Error{Errc::invalid, "the recording ends before a model has begun to answer"});
+  }
+  const auto is_refused = [](const Run& run) {
+    return run.end.is_null() && run.steps.empty() && !run.upstream;
+  };
+  if (read.status != 0 && std::ranges::any_of(read.runs, is_refused)) {
+    return Unexpected(Error{Errc::unsupported,
+                            "the engine refused the request, and only the engine itself can say "
+                            "whether it still does"});
   }
   return for_each_choice(read, [&read](unsigned choice) { return choice_of(read, choice); });
 }

@@ -245,5 +245,15 @@ TEST(Replay, RefusesARecordingWithoutARun) {
   EXPECT_EQ(model.error().message, "the recording ends before a model has begun to answer");
 }
 
+TEST(Replay, RefusesARequestThatTheEngineRefused) {
+  Read read = with_upstream("vllm", "");
+  read.runs[0].steps.clear();
+  read.runs[0].end = {};
+  read.status = 400;
+  const auto model = recorded_model(read);
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().code, Errc::unsupported);
+}
+
 }  // namespace
 }  // namespace tenon::record
