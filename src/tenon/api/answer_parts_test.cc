@@ -1,11 +1,13 @@
 #include "tenon/api/answer_parts.h"
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "tenon/api/openapi.h"
 #include "tenon/chat/model.h"
 
 namespace tenon::api {
@@ -51,6 +53,29 @@ TEST(AnswerNote, tool_calling_SaysWhatTheEventsSay) {
     AnswerNote note("hermes", row.is_json);
     for (const ChatEvent& event : row.events) note.add(event);
     EXPECT_EQ(json::to_string(note.encode()), row.note);
+  }
+}
+
+// Whatever an answer says of itself is in the description of the API.
+TEST(AnswerNote, HasNoMemberThatTheApiDoesNotDescribe) {
+  message::Finish finish{.usage = {.is_estimated = true},
+                         .rlm = json::Object{{"turns", 1}},
+                         .loop = {.tool = "f", .repeats = 3, .steps = 1},
+                         .prefix = {.of = 4, .kept = 2, .why = "no_answer"}};
+  auto tokens = std::make_shared<message::AnswerTokens>();
+  tokens->output = {1};
+  finish.tokens = tokens;
+  AnswerNote note("hermes", true);
+  note.add(message::Diagnostic{std::string(chat::kTaintUnenforced), "text"});
+  note.add(finish);
+  const json::Value written = note.encode();
+  EXPECT_EQ(written.if_object()->size(), 9U) << json::to_string(written);
+  const json::Value document = openapi({.version = "1", .models = {}});
+  const json::Value* const described =
+      json::at_pointer(document, "/components/schemas/Guarantee/properties");
+  ASSERT_NE(described, nullptr);
+  for (const json::Member& member : *written.if_object()) {
+    EXPECT_NE(described->find(member.key), nullptr) << member.key;
   }
 }
 
