@@ -189,8 +189,7 @@ def test_packages_are_there_if_they_are_named(tier, python_with_numpy):
     given = ["--tier", tier, "--python", python_with_numpy, "--memory", "4096"]
     code = "import numpy, threading\nprint(int((numpy.ones((9, 9)) @ numpy.arange(9)).sum()), threading.active_count())\nimport beside"
     done = sandbox("self", "run", *given, "--package", "NumPy", "-", code=code)
-    why = {"bubblewrap": "No module named 'beside'", "landlock": "Permission denied: '"}[tier]
-    assert done.stdout == "324 1\n" and why in done.stderr, done.stderr
+    assert done.stdout == "324 1\n" and "No module named 'beside'" in done.stderr, done.stderr
     refused = sandbox("self", "run", *given, "--package", "no-such-package", "-", code="1")
     assert refused.returncode == 1 and "the package no-such-package is not installed for" in refused.stderr
 

@@ -141,8 +141,8 @@ constexpr const char* kAllowed[] = {
     "rseq",
     "exit",
     "exit_group",
-    // The interpreter itself is started under the filter, and it is the only program that can be
-    // started.
+    // The interpreter itself is started under the filter. No other program is there, but for what a
+    // cell writes into a folder of its own.
     "execve",
 };
 

@@ -354,6 +354,19 @@ TEST_P(ReplTest, StopsThreadsThatACellLeavesBehind) {
   }
 }
 
+// A thread that sleeps cannot be woken; it ends as it wakes, and gives back what it had locked.
+TEST_P(ReplTest, EndsThreadsThatSleepAsTheyWake) {
+  run("import threading, time\nlock = threading.Lock()\n"
+      "def work():\n  with lock: time.sleep(0.4)\n  print('went on')\n"
+      "def rest():\n  try: time.sleep(0.4)\n  finally: lock.locked()\n  print('went on')\n"
+      "for one in (work, rest, lambda: time.sleep(0.4)): threading.Thread(target=one).start()\n"
+      "time.sleep(0.05)");
+  const CellResult cell =
+      run("time.sleep(0.8)\nprint(threading.active_count(), lock.acquire(timeout=2))");
+  EXPECT_EQ(cell.out, "1 True\n");
+  EXPECT_EQ(cell.err, "");
+}
+
 TEST_P(ReplTest, HoldsThreadsThatCatchWhatStopsThem) {
   const char* const rows[] = {
       "    try: n += 1\n    except BaseException: n += 1",

@@ -623,12 +623,12 @@ Expected<std::unique_ptr<Worker>> Sandbox::start(const WorkerLimits& limits) {
   // In a namespace of its own the worker's threads count; without one, all threads of the user
   // count.
   const std::uint32_t threads = process.has_inner ? limits.threads : kThreadsOfUser;
-  json::Array homes;
-  for (const std::string& home : impl_->python.homes) homes.emplace_back(home);
+  const Python& python = impl_->python;
   const json::Object begin{
       {"op", "begin"},
       {"threads", std::uint64_t{threads}},
-      {"homes", std::move(homes)},
+      {"homes", json::Array(python.homes.begin(), python.homes.end())},
+      {"entries", json::Array(python.entries.begin(), python.entries.end())},
       {"folder", impl_->options.folder_bytes > 0 ? std::string(kFolder) : std::string()}};
   auto begun = ask(*worker, begin, deadline);
   if (!begun) return Unexpected(begun.error());

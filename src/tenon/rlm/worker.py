@@ -349,25 +349,56 @@ def is_idle(frame):
     return module is not None and frame.f_code is module._worker.__code__
 
 
-class Parked(SystemExit):
-    """Holds a thread that catches what should end it: Python makes the exception in that thread, which waits in here for ever."""
+endings = {}  # how often each thread was to end, by its number
+
+
+class Ended(SystemExit):
+    """Ends a thread, and holds one that catches it.
+
+    Python makes the exception in that thread as soon as something there handles it. The handlers of `with`, `finally` and threading
+    itself get the first ones, so that locks are freed. A thread that goes on and meets a third waits in here for ever.
+    """
 
     def __init__(self):
-        never = _thread.allocate_lock()
-        never.acquire()
-        never.acquire()
+        me = _thread.get_ident()
+        endings[me] = endings.get(me, 0) + 1
+        if endings[me] > 2:
+            hold()
+
+
+def hide_endings():
+    """Keeps threading from printing a traceback for Ended; it does so for all but SystemExit itself."""
+    threading = sys.modules.get("threading")
+    if threading is None or hasattr(threading.excepthook, "hides_endings"):
+        return
+    others = threading.excepthook
+
+    def hook(args):
+        if args.exc_type is not Ended:
+            others(args)
+
+    hook.hides_endings = True
+    threading.excepthook = hook
+
+
+def hold():
+    never = _thread.allocate_lock()
+    never.acquire()
+    never.acquire()
 
 
 def running_threads():
     frames = sys._current_frames()
     told.intersection_update(frames)
+    for thread in set(endings) - set(frames):  # numbers are given anew
+        endings.pop(thread, None)
     return [
         (thread, frame)
         for thread, frame in frames.items()
         if thread != main_thread
         and thread not in told
         and not is_idle(frame)
-        and frame.f_code is not Parked.__init__.__code__
+        and frame.f_code is not hold.__code__
     ]
 
 
@@ -390,11 +421,12 @@ def stop_threads():
     """Ends the threads that a cell has left behind, and returns what is to be told of them.
 
     A thread that asks (`ask`) is left alone: it may be within a frame, and ends by itself with the next one. A thread that waits for
-    something else ends once it wakes. One that catches SystemExit and goes on is parked.
+    something else ends once it wakes. One that catches SystemExit and goes on is held (Ended).
     """
     if not running_threads():
         return ""
     forget_work()
+    hide_endings()
     with arrived:
         arrived.notify_all()  # those that wait for an answer see that their cell has ended
     count, tries = 0, 10
@@ -404,7 +436,7 @@ def stop_threads():
         count = max(count, len(threads))
         for thread, frame in threads:
             if all(one.f_code is not ask.__code__ for one in frames_of(frame)):
-                end_thread(thread, SystemExit if tries >= 5 else Parked)
+                end_thread(thread)
         time.sleep(0.01)
     left = running_threads()
     told.update(thread for thread, _ in left)
@@ -414,16 +446,36 @@ def stop_threads():
     return text
 
 
-def end_thread(thread, how):
+def end_thread(thread):
     try:
         import ctypes
 
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(how))
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Ended))
     except Exception:
         pass
 
 
 # ---- Commands ----------------------------------------------------------------------------------------------------
+
+
+class Packages:
+    """Finds the packages that were named and what they need, and nothing that is installed beside them."""
+
+    def __init__(self, homes, entries):
+        self.homes = homes
+        self.names = {entry.rsplit("/", 1)[-1].split(".")[0] for entry in entries}
+
+    def find_spec(self, name, path=None, target=None):
+        from importlib.machinery import PathFinder
+
+        if path is not None or name not in self.names:  # a part of a package has the package's path
+            return None
+        return PathFinder.find_spec(name, self.homes, target)
+
+    def find_distributions(self, context):
+        from importlib.metadata import DistributionFinder, MetadataPathFinder
+
+        return MetadataPathFinder.find_distributions(DistributionFinder.Context(name=context.name, path=self.homes))
 
 
 def begin(frame):
@@ -434,7 +486,7 @@ def begin(frame):
         most = min(most, hard)
     resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
     if frame["homes"]:
-        sys.path.extend(frame["homes"])
+        sys.meta_path.append(Packages(frame["homes"], frame["entries"]))
         # Libraries of linear algebra would start a thread for each processor, each with memory of its own.
         for name in ("OPENBLAS", "OMP", "MKL", "NUMEXPR"):
             os.environ[name + "_NUM_THREADS"] = "1"
