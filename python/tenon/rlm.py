@@ -10,6 +10,7 @@ completion, and the next request brings their results. It runs in this process, 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import urllib.error
@@ -275,7 +276,9 @@ class RLMToolCallingAPI:
         else:
             body["rlm"] = {**limits, "events": "json"}
             body.setdefault("stream_options", {"include_usage": True})
-            response = _told(self._models.stream(body), self._on_event)
+            # Closed here, since an exception of on_event may keep the stream, and with it the run, for as long as it is kept itself.
+            with contextlib.closing(self._models.stream(body)) as chunks:
+                response = _told(chunks, self._on_event)
         self._keep(response)
         return response
 
