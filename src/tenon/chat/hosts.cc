@@ -45,10 +45,6 @@ bool is_wanted(const message::HostedServer& server, const std::string& tool,
   return std::ranges::find(server.without_tools, tool) == server.without_tools.end();
 }
 
-}  // namespace
-
-namespace {
-
 bool has_hint(const json::Value& annotations, std::string_view name) {
   const json::Value* const hint =
       annotations.if_object() == nullptr ? nullptr : annotations.find(name);

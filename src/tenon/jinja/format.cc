@@ -154,6 +154,9 @@ void format_int(Runtime& rt, const Value& value, const Spec& spec) {
     return format_real(rt, number.to_double(), spec, is_data);
   }
   if (spec.precision >= 0) rt.value_error("Precision not allowed in integer format specifier");
+  if (spec.drops_minus_zero) {
+    rt.value_error("Negative zero coercion (z) not allowed in integer format specifier");
+  }
   if (spec.type == 'c') {
     const auto point = number.to_int64().value_or(-1);
     if (point < 0 || point >= 0x110000 || (point >= 0xD800 && point < 0xE000)) {
@@ -289,6 +292,9 @@ void format_value(Runtime& rt, const Value& value, const Text& written) {
   }
   if (spec.align == '=') rt.value_error("'=' alignment not allowed in string format specifier");
   if (spec.sign != '-') rt.value_error("Sign not allowed in string format specifier");
+  if (spec.drops_minus_zero) {
+    rt.value_error("Negative zero coercion (z) not allowed in string format specifier");
+  }
   if (spec.alternate) rt.value_error("Alternate form (#) not allowed in string format specifier");
   if (spec.grouping != '\0') rt.value_error("Cannot specify ',' with 's'.");
   format_text(rt, rt.text_of(value), spec);

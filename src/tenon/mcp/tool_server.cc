@@ -291,7 +291,8 @@ http::Response ToolServer::answer_post(const http::Request& request) const {
     return *std::move(refusal);
   }
   const bool is_of_session = offer_.keeps_sessions && is_of_handshake(request, *message);
-  const bool begins = is_of_session && message->if_object() != nullptr &&
+  // Without an id there is no answer to tell the session's id.
+  const bool begins = is_of_session && message->find("id") != nullptr &&
                       served_text(*message, "method") == "initialize";
   if (begins) caller.session = sessions_->open();
   const auto answer = this->answer(*message, caller);
