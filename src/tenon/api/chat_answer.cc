@@ -205,6 +205,7 @@ void ChatAnswer::may_open() {
       open();
       exchange_->end_stream();
       enter(AnswerPhase::over);
+      if (unrecorded_end_) options_.recording->end(*unrecorded_end_);
       return;
     default:  // refused, failed or given up meanwhile
       return;
@@ -467,7 +468,15 @@ void ChatAnswer::cut(const ApiError& error) {
 // Reports the end once, whichever of the threads comes first.
 void ChatAnswer::done(unsigned status) {
   if (is_reported_.exchange(true)) return;
-  if (options_.recording != nullptr) options_.recording->end(status);
+  if (options_.recording != nullptr) {
+    const std::lock_guard lock(mutex_);
+    // A stream that is over before it is open is still to be sent, and then its recording ends.
+    if (phase_ == AnswerPhase::ended_early) {
+      unrecorded_end_ = status;
+    } else {
+      options_.recording->end(status);
+    }
+  }
   options_.running.ended(status);
 }
 

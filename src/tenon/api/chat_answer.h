@@ -126,8 +126,9 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
   unsigned unfinished_;
   unsigned status_ = 200;
   AnswerPhase phase_ = AnswerPhase::starting;
-  bool has_event_ = false;  // for the metrics
-  std::string early_;       // what waits for the stream to open
+  bool has_event_ = false;                    // for the metrics
+  std::string early_;                         // what waits for the stream to open
+  std::optional<unsigned> unrecorded_end_{};  // the status, which the recording gets then
   Clock::time_point last_write_ = begun_;
   std::vector<std::shared_ptr<chat::Answer>> answers_;
 };

@@ -1,5 +1,6 @@
 #include "tenon/api/chat_answer.h"
 
+#include <filesystem>
 #include <future>
 #include <memory>
 #include <string>
@@ -10,6 +11,11 @@
 #include <gtest/gtest.h>
 
 #include "tenon/api/chat_encode.h"
+#include "tenon/base/ids.h"
+#include "tenon/json/members.h"
+#include "tenon/record/list.h"
+#include "tenon/record/reader.h"
+#include "tenon/record/recorder.h"
 
 namespace tenon::api {
 namespace {
@@ -206,9 +212,24 @@ TEST(ChatAnswer, SendsAStreamThatEndedBeforeItOpened) {
       }
       asked.stream = true;
       asked.choices = choices;
-      std::make_shared<ChatAnswer>(std::move(asked), exchange, metrics, workers)->start(engine);
+      const std::string folder =
+          (std::filesystem::temp_directory_path() / random_id("tenon_early_")).string();
+      auto recorder = *record::Recorder::open({.folder = folder});
+      asked.recording = recorder->begin({.id = "a", .model = "m", .path = "/", .request = "{}"});
+      auto answer = std::make_shared<ChatAnswer>(std::move(asked), exchange, metrics, workers);
+      answer->start(engine);
       exchange->ended.get_future().wait();
       const std::string& body = exchange->body;
+      answer.reset();
+      workers.stop();
+      recorder.reset();
+      const auto listed = record::list_recordings(folder, "", 1);
+      const std::string name = json::text_in(listed->recordings.at(0), "name");
+      const auto read = record::read_recording(*record::read_recorded(folder, name, 0));
+      std::filesystem::remove_all(folder);
+      ASSERT_TRUE(read) << read.error().message;
+      EXPECT_EQ("<begin>" + read->sent + "<end>", body);
+      EXPECT_EQ(read->status, 200);
       EXPECT_TRUE(body.starts_with("<begin>")) << body;
       EXPECT_TRUE(body.ends_with("data: [DONE]\n\n<end>")) << body;
       std::size_t said = 0;
