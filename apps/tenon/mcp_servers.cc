@@ -154,7 +154,18 @@ Expected<bool> forget(const std::string& url) {
   return was_there;
 }
 
+// Keeps a grant again that forget() took, unless there is a new one.
+Status restore(const std::string& url, const mcp::Grant& grant) {
+  const mcp::TokenStore tokens = store();
+  return tokens.alone(Clock::now() + std::chrono::seconds(10), {}, [&]() -> Status {
+    const auto present = tokens.find(url);
+    if (!present) return Unexpected(present.error());
+    return *present ? Status() : tokens.keep(url, grant);
+  });
+}
+
 // Forgets the old login, connects, and asks for the tools: a server may ask for a login only then.
+// If that fails, the old login is there again.
 int run_login(const ServersOptions& options) {
   auto server = server_named(options);
   if (!server) return complain(server.error());
@@ -165,11 +176,20 @@ int run_login(const ServersOptions& options) {
     return complain({kBadInput, options.name + " gets tokens by its clientSecret, without logins"});
   }
   // A login that still works would be used, and no new one asked for.
+  const auto before = store().find(server->url);
+  if (!before) return complain(before.error());
   if (const auto forgotten = forget(server->url); !forgotten) return complain(forgotten.error());
   Visit visit(options, /*logs_in=*/true);
-  if (auto connected = visit.connect(); !connected) return complain(connected.error());
-  const auto tools = visit.tools();
-  if (!tools) return complain(tools.error());
+  const auto connected = visit.connect();
+  const auto tools = connected ? visit.tools() : Failure<Complaint>(connected.error());
+  if (!tools) {
+    if (*before) {
+      const Status restored = restore(server->url, **before);
+      if (!restored)
+        std::cerr << "the login of before is lost: " << restored.error().message << '\n';
+    }
+    return complain(tools.error());
+  }
   if (!visit.has_logged_in()) {
     std::cout << shown(options.name, STDOUT_FILENO) << " asks for no login.\n";
     return kOk;

@@ -17,8 +17,8 @@ HERE = Path(__file__).parent
 BROWSER = HERE / "clients" / "mcp-conformance" / "browser.py"
 
 
-def mcp(command, name, *words, file, **environment):
-    return subprocess.run([TENON, "mcp", command, name, *words, "--mcp", str(file), "--timeout", "60"], text=True,
+def mcp(command, name, *words, file, timeout_s=60, **environment):
+    return subprocess.run([TENON, "mcp", command, name, *words, "--mcp", str(file), "--timeout", str(timeout_s)], text=True,
                           env={**os.environ, **environment}, stdin=subprocess.DEVNULL, capture_output=True, timeout=90)
 
 
@@ -134,6 +134,10 @@ def test_a_login_lasts_and_no_output_has_its_tokens(tmp_path):
         first = mcp("call", "vault", "secret", file=path, **state)
         renewed = mcp("call", "vault", "secret", file=path, **state)
         assert json.loads(kept.read_text())["grants"] != tokens
+        # A second login that is not completed takes nothing away.
+        given_up = mcp("login", "vault", "--no-browser", file=path, timeout_s=3, **state)
+        assert given_up.returncode == 4, given_up.stderr
+        still = mcp("call", "vault", "secret", file=path, **state)
         with model(tmp_path, lambda prompt: "Done." if "<tool_response>" in prompt else call("secret", {})) as (config, upstream):
             talk = subprocess.run([TENON, "chat", "--config", str(config), "--mcp", str(path), "--yes"], input="Go!\n",
                                   env={**os.environ, **state}, capture_output=True, text=True, timeout=90)
@@ -144,10 +148,10 @@ def test_a_login_lasts_and_no_output_has_its_tokens(tmp_path):
         after = mcp("tools", "vault", file=path, **state)
     for refused in (before, after):
         assert refused.returncode == 4 and "tenon mcp login vault" in refused.stderr, refused.stderr
-    for told in (first, renewed):
+    for told in (first, renewed, still):
         assert told.stdout == "the owl flies at noon\n", told.stderr
     assert results(upstream.prompts[-1]) == ["the owl flies at noon"], talk.stderr
     assert "chmod 600" in open_file.stderr
     assert logout.returncode == 0 and json.loads(kept.read_text())["grants"] == {}
-    for run in (before, login, first, renewed, talk, open_file, logout, after):
+    for run in (before, login, first, renewed, given_up, still, talk, open_file, logout, after):
         assert "access-" not in run.stdout + run.stderr and "refresh-" not in run.stdout + run.stderr
