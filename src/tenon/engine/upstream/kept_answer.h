@@ -31,8 +31,7 @@ struct KeptAnswer {
 /// Gives `sink` what an engine of this `kind` (Capabilities::kind) makes of a server's answer to
 /// `request`, as if it came now, on this thread: all of it, or until `is_cancelled`. The prompt's
 /// ids are counted and not read; `tokenizer` must know the ids of the answer. Fails with
-/// `unsupported` for another kind, or if only one of request and kind has messages, and then gives
-/// nothing.
+/// `unsupported` for another kind, or if a chat's request has no messages, and then gives nothing.
 [[nodiscard]] Status read_kept_answer(std::string_view kind, const KeptAnswer& answer,
                                       const GenerateRequest& request,
                                       const vocab::Tokenizer& tokenizer,

@@ -804,7 +804,7 @@ namespace {
 struct KindOfAnswer {
   std::string_view kind;
   MakeReading reading;
-  bool is_chat = false;  // the request has messages
+  bool reads_chat = false;  // the request's messages are needed
 };
 constexpr KindOfAnswer kKinds[] = {{"openai", openai_reading, true},
                                    {"exo", exo_reading, true},
@@ -819,7 +819,7 @@ Status read_kept_answer(std::string_view kind, const KeptAnswer& answer,
                         const GenerateRequest& request, const vocab::Tokenizer& tokenizer,
                         const std::atomic<bool>& is_cancelled, std::shared_ptr<EventSink> sink) {
   const auto* const how = std::ranges::find(kKinds, kind, &KindOfAnswer::kind);
-  if (how == std::end(kKinds) || how->is_chat != (request.chat != nullptr)) {
+  if (how == std::end(kKinds) || (how->reads_chat && request.chat == nullptr)) {
     return Unexpected(Error{Errc::unsupported,
                             "'" + std::string(kind) + "' is no engine that sends such answers"});
   }
