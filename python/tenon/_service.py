@@ -10,7 +10,15 @@ import pathlib
 import threading
 import time
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import Any, TypeAlias
 
 from tenon import _tenon
@@ -135,7 +143,9 @@ class Service:
         answer: dict[str, Any] = await self.arequest("POST", _CHAT, await self._with_amodel(body))
         return answer
 
-    def stream(self, messages: Messages, **request: Any) -> Iterator[dict[str, Any]]:
+    def stream(
+        self, messages: Messages, **request: Any
+    ) -> Generator[dict[str, Any], None, None]:
         """The chunks of an answer as they come. Leaving the loop early cancels it."""
         call = _tenon._Call(
             *self._asked(

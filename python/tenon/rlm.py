@@ -15,7 +15,7 @@ import json
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tenon._errors import ApiError, UnavailableError
@@ -76,7 +76,7 @@ class _Server:
             result: dict[str, Any] = json.load(answer)
             return result
 
-    def stream(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def stream(self, request: dict[str, Any]) -> Generator[dict[str, Any], None, None]:
         with self._opened({**request, "stream": True}) as answer:
             for line in answer:
                 data = line.strip().removeprefix(b"data:").strip()
@@ -119,7 +119,7 @@ class _Here:
         answer: dict[str, Any] = self._service.request("POST", "/v1/chat/completions", request)
         return answer
 
-    def stream(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def stream(self, request: dict[str, Any]) -> Generator[dict[str, Any], None, None]:
         messages = request.pop("messages")
         return self._service.stream(messages, **request)
 
