@@ -235,7 +235,7 @@ def test_a_question_is_cancelled_and_others_are_bounded(tmp_path):
             refused, pong = json.loads(process.stdout.readline()), json.loads(process.stdout.readline())
             assert refused["id"] == 5 and "under way" in refused["error"]["message"], refused
             assert pong == {"jsonrpc": "2.0", "id": 6, "result": {}}
-            for number in (1, 2, 3):
+            for number in (2, 3, 1):  # the first one last: once it ends, the next that waits begins
                 send(json.dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}}))
             send('{"jsonrpc": "2.0", "id": 7, "method": "ping"}')
             assert json.loads(process.stdout.readline())["id"] == 7  # so the cancellations were read before the model goes on
