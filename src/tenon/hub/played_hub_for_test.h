@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include <unistd.h>
+
 #include "tenon/http/fake_server_for_test.h"
 #include "tenon/hub/digest.h"
 #include "tenon/hub/settings.h"
@@ -125,17 +127,19 @@ class PlayedHub {
   http::FakeServer server_;   // last: its thread uses the members above
 };
 
-/// A cache in a temporary folder of its own, with short timeouts.
+/// A cache in a temporary folder of its own, with short pauses. A silent hub is waited for as long
+/// as a busy machine may need, since an answer that came too late would be asked for again.
 class TestCache {
  public:
   explicit TestCache(const PlayedHub& hub, std::string_view name)
-      : folder_(std::filesystem::path("/tmp") / ("tenon_hub_test_" + std::string(name))) {
+      : folder_(std::filesystem::path("/tmp") /
+                ("tenon_hub_test_" + std::to_string(::getpid()) + "_" + std::string(name))) {
     std::filesystem::remove_all(folder_);
     settings.endpoint = hub.url();
     settings.cache = folder_;
     settings.ollama.clear();
     settings.first_pause = std::chrono::milliseconds(1);
-    settings.silence_limit = std::chrono::milliseconds(300);
+    settings.silence_limit = std::chrono::minutes(1);
     settings.max_pause = std::chrono::milliseconds(2'000);
   }
   TestCache(const TestCache&) = delete;

@@ -272,10 +272,11 @@ TEST(Pull, WhatHasAnotherHashIsRemoved) {
 
 TEST(Pull, AHostThatFallsSilentIsLeft) {
   const PlayedHub hub(kFiles, [](const Asked& asked, int before) -> std::optional<std::string> {
-    if (is_file(asked) && before == 0) std::this_thread::sleep_for(600ms);
+    if (is_file(asked) && before == 0) std::this_thread::sleep_for(2s);
     return std::nullopt;
   });
-  const TestCache cache(hub, "silent");
+  TestCache cache(hub, "silent");
+  cache.settings.silence_limit = 1s;
   std::string told;
   const auto model = pull(named("owner/repo"), cache.settings, [&](const Event& event) {
     if (event.kind == Event::Kind::wait) told += event.what;
@@ -501,8 +502,7 @@ TEST(Pull, TwoAtOnceFetchTheFileOnce) {
     if (is_file(asked)) std::this_thread::sleep_for(100ms);
     return std::nullopt;
   });
-  TestCache cache(hub, "two");
-  cache.settings.silence_limit = std::chrono::minutes(1);  // else a busy machine asks for it again
+  const TestCache cache(hub, "two");
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
