@@ -94,7 +94,7 @@ json::Object report_of(const config::ModelConfig& config, rlm::SandboxOptions sa
       report.set("error", sandbox.error().message);
     } else {
       report.set("sandbox", rlm::tier_name((*sandbox)->tier()));
-      report.set("python", (*sandbox)->python_version());
+      report.set("python", (*sandbox)->interpreter().version);
     }
     return report;
   }

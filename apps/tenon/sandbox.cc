@@ -58,13 +58,13 @@ int check(const SandboxOptions& options) {
   const rlm::Sandbox& found = **sandbox;
   if (options.json) {
     std::cout << json::to_string(json::Object{{"tier", rlm::tier_name(found.tier())},
-                                              {"python", found.python_version()},
+                                              {"python", found.interpreter().version},
                                               {"why_no_better", found.why_no_better()}})
               << '\n';
     return kOk;
   }
-  std::cout << "tier: " << rlm::tier_name(found.tier()) << "\npython: " << found.python_version()
-            << '\n';
+  std::cout << "tier: " << rlm::tier_name(found.tier())
+            << "\npython: " << found.interpreter().version << '\n';
   if (!found.why_no_better().empty()) {
     std::cout << "why no better: " << found.why_no_better() << '\n';
   }

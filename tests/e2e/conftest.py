@@ -83,7 +83,8 @@ def wheel(tmp_path_factory, worker_id):
 
 @pytest.fixture(scope="session")
 def python_with_numpy():
-    """The system's interpreter with numpy, of this environment's, and a module beside it, in a folder that every user may read."""
+    """The system's interpreter in a folder that every user may read, with numpy of this environment, the package Made.Up, whose module
+    is `mdp` and prints when it is imported, and a module beside them."""
     system = "/usr/bin/python3"
     version = subprocess.run([system, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, text=True).stdout.split()
     if version != [str(part) for part in sys.version_info[:2]]:
@@ -95,5 +96,11 @@ def python_with_numpy():
         (packages,) = pathlib.Path(folder).glob("lib/python*/site-packages")
         for top in {file.parts[0] for file in numpy.files} - {".."}:
             shutil.copytree(numpy.locate_file(top), packages / top)
+        (packages / "mdp").mkdir()
+        (packages / "mdp" / "__init__.py").write_text("print('hello from mdp')\nVALUE = 7\n")
+        about = packages / "Made.Up-1.0.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text("Metadata-Version: 2.1\nName: Made.Up\nVersion: 1.0\n")
+        (about / "RECORD").write_text("mdp/__init__.py,,\nMade.Up-1.0.dist-info/METADATA,,\nMade.Up-1.0.dist-info/RECORD,,\n")
         (packages / "beside.py").write_text("")
         yield f"{folder}/bin/python"

@@ -181,14 +181,14 @@ def test_a_folder_and_packages_by_the_configuration(tmp_path, python_with_numpy)
     """The root model is told what its code may use, and its code may."""
     code = ("```repl\nimport numpy\nwith open('sums.txt', 'w') as file: file.write(str(numpy.arange(4).sum()))\n"
             "print(open('sums.txt').read())\n```")
-    options = f'repl_python = "{python_with_numpy}"\nrepl_packages = ["numpy"]\nrepl_folder_mb = 8\nrepl_memory_mb = 4096'
+    options = f'repl_python = "{python_with_numpy}"\nrepl_packages = ["numpy", "Made.Up"]\nrepl_folder_mb = 8\nrepl_memory_mb = 4096'
     if "bubblewrap" not in subprocess.run([TENON, "sandbox", "check"], capture_output=True, text=True).stdout:
         pytest.skip("the tier bubblewrap does not work here")
     with recursive(tmp_path, turns(code, "FINAL(ok)"), server=options) as (server, policy):
         _, body = post(server, "/v1/chat/completions", ask("q", rlm={"events": "json"}))
         told = policy.calls[0]["messages"][0]["content"]
     assert '"stdout":"6\\n"' in body["choices"][0]["message"]["reasoning_content"].replace(" ", ""), body
-    assert "Python's standard library and numpy. There are no other packages, no files but those" in told and "8 MiB" in told
+    assert "Python's standard library, numpy and mdp (Made.Up). There are no other packages, no files but those" in told and "8 MiB" in told
 
 
 def test_a_package_that_is_missing_is_told_at_the_start(tmp_path):

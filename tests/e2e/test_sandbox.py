@@ -190,8 +190,11 @@ def test_packages_are_there_if_they_are_named(tier, python_with_numpy):
     code = "import numpy, threading\nprint(int((numpy.ones((9, 9)) @ numpy.arange(9)).sum()), threading.active_count())\nimport beside"
     done = sandbox("self", "run", *given, "--package", "NumPy", "-", code=code)
     assert done.stdout == "324 1\n" and "No module named 'beside'" in done.stderr, done.stderr
-    refused = sandbox("self", "run", *given, "--package", "no-such-package", "-", code="1")
-    assert refused.returncode == 1 and "the package no-such-package is not installed for" in refused.stderr
+    done = sandbox("self", "run", *given, "--package", "made_up", "-", code="import mdp; print(mdp.VALUE)")
+    assert (done.returncode, done.stdout) == (0, "hello from mdp\n7\n"), done.stderr
+    for name, said in (("No_Such.x", "the package No_Such.x is not installed for"), ("mdp", "mdp is a module of the package Made.Up")):
+        refused = sandbox("self", "run", *given, "--package", name, "-", code="1")
+        assert refused.returncode == 1 and said in refused.stderr, refused.stderr
 
 
 @pytest.mark.serial  # of limits of time, and of processes of the whole machine

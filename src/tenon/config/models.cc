@@ -525,7 +525,7 @@ Expected<chat::ModelSource> model_source(const ModelConfig& config,
       }
       log::info("model " + config.name + ": recursive, root " + config.root + ", sub " +
                 (config.sub.empty() ? config.root : config.sub) + ", sandbox " +
-                std::string(host->tier()) + ", Python " + (*sandbox)->python_version());
+                std::string(host->tier()) + ", Python " + (*sandbox)->interpreter().version);
       if (host->tier() == rlm::tier_name(rlm::Tier::unsafe_local)) {
         log::warn("model " + config.name +
                   ": NO SANDBOX works here: what models write runs with this user's rights (" +

@@ -316,8 +316,8 @@ std::size_t prompt_chars(std::uint32_t tokens) {
 // What cells have beside the functions.
 std::string surroundings_text(const Place& place) {
   std::string text = "Python's standard library";
-  for (std::size_t i = 0; i < place.packages.size(); ++i) {
-    text += (i + 1 == place.packages.size() ? " and " : ", ") + place.packages[i];
+  for (std::size_t i = 0; i < place.imports.size(); ++i) {
+    text += (i + 1 == place.imports.size() ? " and " : ", ") + place.imports[i];
   }
   text += ". There are no other packages, ";
   if (place.folder_bytes == 0) {

@@ -47,10 +47,10 @@ struct Place {
   bool has_children = false;  ///< rlm_query starts a recursive model of its own.
   bool has_tools = false;     ///< The caller has tools, which the model calls in the usual way.
   std::size_t max_output_chars = 20'000;
-  std::uint32_t sub_tokens = 0;  ///< The context of the sub-model; 0: not known.
-  bool has_value = false;        ///< The context is a dict or another value (Task::shape).
-  std::vector<std::string> packages = {};  ///< What cells may import besides Python's library.
-  std::uint64_t folder_bytes = 0;          ///< The folder to write into; 0: no folder.
+  std::uint32_t sub_tokens = 0;           ///< The context of the sub-model; 0: not known.
+  bool has_value = false;                 ///< The context is a dict or another value (Task::shape).
+  std::vector<std::string> imports = {};  ///< What cells may import besides Python's library.
+  std::uint64_t folder_bytes = 0;         ///< The folder to write into; 0: no folder.
 };
 [[nodiscard]] std::string system_text(const Place& place);
 /// The shorter text that takes its place where the context is full and only the answer is wanted.

@@ -181,9 +181,9 @@ TEST(TaskText, TellsOfTheContextAndNeverShowsIt) {
 TEST(SystemText, TellsWhatCellsMayUse) {
   EXPECT_THAT(system_text({}), HasSubstr("- Python's standard library. There are no other "
                                          "packages, no files, and no network\n"));
-  EXPECT_THAT(system_text({.packages = {"numpy"}}), HasSubstr("standard library and numpy. There"));
+  EXPECT_THAT(system_text({.imports = {"numpy"}}), HasSubstr("standard library and numpy. There"));
   EXPECT_THAT(
-      system_text({.packages = {"numpy", "pandas", "x"}, .folder_bytes = std::uint64_t{64} << 20}),
+      system_text({.imports = {"numpy", "pandas", "x"}, .folder_bytes = std::uint64_t{64} << 20}),
       HasSubstr("- Python's standard library, numpy, pandas and x. There are no other packages, no "
                 "files but those that you write into the current folder, which may have 64 MiB, "
                 "and no network\n"));

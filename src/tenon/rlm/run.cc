@@ -286,6 +286,14 @@ void Run::say(std::string text) {
   session_.messages.push_back(user(std::move(text)));
 }
 
+// What cells may import is known once the interpreter was looked at. Where that fails, so does the
+// first cell, and says why.
+std::vector<std::string> Run::importable() const {
+  if (host_->options().sandbox.packages.empty()) return {};
+  const auto sandbox = host_->sandbox();
+  return sandbox ? imports_of((*sandbox)->interpreter().packages) : std::vector<std::string>();
+}
+
 // A sub-model that is not there now is no error yet: the first question to it will say so.
 void Run::begin() {
   const RunLimits& limits = bounds_->limits;
@@ -296,7 +304,7 @@ void Run::begin() {
       .max_output_chars = most_output(),
       .sub_tokens = sub ? (*sub)->capabilities().context_tokens : 0,
       .has_value = !session_.task.shape.empty(),
-      .packages = host_->options().sandbox.packages,
+      .imports = importable(),
       .folder_bytes = host_->options().sandbox.folder_bytes};
   session_.messages = {{.role = Role::system, .content = system_text(place)}};
   say(task_text(session_.task) + "\n\n" + turn_text(1, limits.max_iterations));

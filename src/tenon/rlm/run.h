@@ -167,6 +167,7 @@ class Run {
   [[nodiscard]] Status load(Repl& repl);
   [[nodiscard]] Status replay(Repl& repl);
   [[nodiscard]] Status load_results(Repl& repl, std::size_t count);
+  [[nodiscard]] std::vector<std::string> importable() const;
   [[nodiscard]] CellLimits cell_limits(std::size_t max_output) const;
   void lose_repl();
   void note(CellRecord cell, bool may_be_repeated);

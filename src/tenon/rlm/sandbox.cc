@@ -13,11 +13,13 @@
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "tenon/base/file.h"
+#include "tenon/base/utf8.h"
 #include "tenon/json/value.h"
 #include "tenon/rlm/filter.h"
 #include "tenon/rlm/spawn.h"
@@ -44,8 +46,12 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-// For a worker's start and, with as much time again, its check.
-constexpr std::chrono::seconds kStartWait{20};
+// For a worker's start and, with as much time again, its check. One that dies is noticed at once,
+// so only a machine that is very busy needs it.
+constexpr std::chrono::seconds kStartWait{60};
+// CPU time for a look at the interpreter, which imports all packages. A large one takes 10 s.
+constexpr std::uint64_t kLookCpu = 120;
+constexpr std::size_t kMaxToldBytes = std::size_t{1} << 20;
 // Bytes of what a worker that fails at its start writes to its standard error.
 constexpr std::size_t kMaxErrorBytes = 4096;
 // RLIMIT_NPROC where it counts all threads of the user on the host, not only those of the worker.
@@ -93,64 +99,18 @@ std::size_t size_of_ruleset(long version) {
 
 // The folders of the interpreter and of what it loads. All paths are absolute.
 struct Python {
+  Interpreter told;
   std::string program;               // with symbolic links resolved
   std::vector<std::string> folders;  // its library, and those of its shared libraries
   // For the packages that cells may import: the folders that hold them, and their files there.
   std::vector<std::string> homes, entries;
 };
-
-// Loads all modules that are written in C, and prints where the shared objects came from.
-constexpr const char* kLookAround = R"(
-import sys, os, json
-for name in ("_ctypes _ssl _hashlib _bz2 _lzma zlib _decimal _sqlite3 _uuid unicodedata _json math "
-             "readline _zoneinfo _statistics _csv _pickle").split():
-    try: __import__(name)
-    except Exception: pass
-shared = set()
-for line in open("/proc/self/maps"):
-    path = line.split(None, 5)[5:]
-    if path and ".so" in path[0]: shared.add(os.path.dirname(path[0].strip()))
-folders = [folder for folder in sys.path if folder and os.path.isdir(folder)]
-print(json.dumps({"program": os.path.realpath(sys.executable), "folders": folders, "shared": sorted(shared)}))
-)";
-
-// Finds the files of packages (arguments), and of what they require, by the interpreter as its user
-// starts it. What is not installed is named; a requirement that is not may be optional.
-constexpr const char* kLookForPackages = R"(
-import importlib, json, os, re, sys
-from importlib import metadata
-plain = lambda name: re.sub(r"[-_.]+", "-", name).lower()
-asked = [plain(name) for name in sys.argv[1:]]
-wanted, seen, entries, homes, missing, modules = list(asked), set(), set(), [], [], []
-while wanted:
-    name = plain(wanted.pop())
-    if name in seen: continue
-    seen.add(name)
-    try: found = metadata.distribution(name)
-    except metadata.PackageNotFoundError:
-        if name in asked: missing.append(name)
-        continue
-    home = os.path.realpath(str(found.locate_file("")))
-    if home not in homes: homes.append(home)
-    tops = {file.parts[0] for file in found.files or () if file.parts}
-    tops.update((found.read_text("top_level.txt") or "").split())
-    for top in sorted(tops):
-        for path in (os.path.join(home, top), os.path.join(home, top + ".py")):
-            if top not in ("..", "__pycache__") and os.path.dirname(path) == home and os.path.exists(path):
-                entries.add(path)
-                if name in asked and not top.endswith((".dist-info", ".egg-info", ".libs")): modules.append(top.partition(".")[0])
-    for line in found.requires or ():
-        if "extra" not in line.partition(";")[2]: wanted.append(re.match(r"[A-Za-z0-9._-]+", line).group())
-for module in modules:
-    try: importlib.import_module(module)
-    except Exception: pass
-shared = set()
-for line in open("/proc/self/maps"):
-    path = line.split(None, 5)[5:]
-    if path and ".so" in path[0]: shared.add(os.path.dirname(path[0].strip()))
-shared = [folder for folder in sorted(shared) if not any(folder == home or folder.startswith(home + "/") for home in homes)]
-print(json.dumps({"missing": missing, "entries": sorted(entries), "homes": homes, "shared": shared}))
-)";
+    for (const auto* more : {&folders, &homes, &entries}) {
+      all.insert(all.end(), more->begin(), more->end());
+    }
+    return all;
+  }
+};
 
 // "/usr/lib/x" is within "/usr/lib", "/usr/lib64" is not.
 bool is_within(std::string_view path, std::string_view folder) {
@@ -167,25 +127,62 @@ std::vector<std::string> outermost(const std::set<std::string>& folders) {
   return result;
 }
 
-// Everything up to the end of the file, `most` bytes or the deadline; it polls, because the program
-// at the other end may hang.
-std::string read_all(int descriptor, std::size_t most, TimePoint deadline) {
-  std::string text;
-  std::array<char, 4096> part{};
-  while (text.size() < most && Clock::now() < deadline) {
-    pollfd wait{.fd = descriptor, .events = POLLIN, .revents = 0};
-    if (poll(&wait, 1, 100) == 0) continue;
-    const ssize_t count = read(descriptor, part.data(), part.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) break;
-    text.append(part.data(), static_cast<std::size_t>(count));
+// What a program has told.
+struct Told {
+  std::string answer;
+  std::string words;       // what it printed
+  bool has_ended = false;  // otherwise it was not waited for any longer
+};
+
+// Reads until the pipe of the answer ends, and what is in the other one by then, at most
+// kMaxToldBytes of each. It polls, because the program at the other end may hang.
+Told read_told(int answer, int words, pid_t program) {
+  Told told;
+  std::array<pollfd, 2> pipes{pollfd{.fd = answer, .events = POLLIN, .revents = 0},
+                              pollfd{.fd = words, .events = POLLIN, .revents = 0}};
+  const std::array<std::string*, 2> texts{&told.answer, &told.words};
+  StartWait patience(Clock::now());
+  while (!patience.is_over(Clock::now(), cpu_time_of(program))) {
+    const bool is_ready = poll(pipes.data(), pipes.size(), told.has_ended ? 0 : 100) > 0;
+    if (!is_ready && told.has_ended) break;
+    for (std::size_t i = 0; i < pipes.size(); ++i) {
+      if (!is_ready || pipes[i].fd < 0 || pipes[i].revents == 0) continue;
+      std::array<char, 4096> part{};
+      const ssize_t count = read(pipes[i].fd, part.data(), part.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) pipes[i].fd = -1;  // poll() passes over it
+      if (count > 0 && texts[i]->size() < kMaxToldBytes) {
+        texts[i]->append(part.data(), static_cast<std::size_t>(count));
+      }
+    }
+    told.has_ended = pipes[0].fd < 0;
   }
-  return text;
+  return told;
 }
 
-void wait_for(pid_t pid) {
-  while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+int wait_for(pid_t pid) {
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
+  return status;
+}
+
+std::string program_text(std::string_view name) {
+  for (const auto& file : worker_text()) {
+    if (file.name == name) return std::string(file.bytes);
+  }
+  return {};
+}
+
+// The limits, none of them above the host's own.
+std::vector<ResourceLimit> within_own(std::vector<ResourceLimit> limits) {
+  for (ResourceLimit& limit : limits) {
+    rlimit own{};
+    if (getrlimit(static_cast<__rlimit_resource_t>(limit.resource), &own) != 0) continue;
+    limit.hard = std::min<std::uint64_t>(limit.hard, own.rlim_max);
+    limit.soft = std::min(limit.soft, limit.hard);
+  }
+  return limits;
 }
 
 // Above 15, because the child duplicates its descriptors to 0, 1, 2, ... one by one, and must not
@@ -195,26 +192,84 @@ Descriptor null_device() {
   return Descriptor(fcntl(null.get(), F_DUPFD_CLOEXEC, 16));
 }
 
-// Runs a program that prints an object of JSON, outside of every tier: it is the operator's own
-// interpreter with our own code.
+// The folder or file on the way to `program` that the user of workers may not enter or run, where
+// that is not our own user; "": there is no such one. An access control list may allow more than
+// the mode says, so this only explains a failure.
+std::string closed_on_the_way_to(fs::path program) {
+  if (geteuid() != 0) return {};
+  constexpr int kMostLinks = 40;  // as many as the kernel follows
+  for (int links = 0; links < kMostLinks; ++links) {
+    fs::path part;
+    for (const fs::path& name : program) {
+      part /= name;
+      struct stat about{};
+      if (stat(part.c_str(), &about) != 0) break;
+      const unsigned shift = about.st_uid == kWorkerUser ? 6 : about.st_gid == kWorkerUser ? 3 : 0;
+      const unsigned allowed = about.st_mode >> shift & 7U;
+      const unsigned needed = S_ISDIR(about.st_mode) ? 1 : 5;
+      if ((allowed & needed) != needed) return part.string();
+    }
+    // The interpreter of a virtual environment is a link to one elsewhere.
+    std::error_code is_none;
+    const fs::path target = fs::read_symlink(program, is_none);
+    if (is_none) break;
+    program = (program.parent_path() / target).lexically_normal();
+  }
+  return {};
+}
+
+// Why `program` does not run, and what helps where a server of root starts it.
+Unexpected does_not_run(const std::string& program, std::string why) {
+  if (const std::string closed = closed_on_the_way_to(program); !closed.empty()) {
+    why += ": Tenon runs as root and starts Python as the user 'nobody', who may not " +
+           std::string(fs::is_directory(closed) ? "enter " : "read and run ") + closed +
+           "; name an interpreter that every user may run (server.repl_python, or --python), such "
+           "as /usr/bin/python3, or run Tenon as another user";
+  }
+  return Unexpected(Error{Errc::unavailable, std::move(why)});
+}
+
+// The last line with words, which says why a program of Python failed.
+std::string last_line(std::string_view text) {
+  constexpr std::size_t kMost = 300;
+  text = text.substr(0, text.find_last_not_of(" \r\n") + 1);
+  return utf8::sanitized(text.substr(text.rfind('\n') + 1, kMost));
+}
+
+// Runs a program that answers by an object of JSON on descriptor 3, outside of every tier: it is
+// the operator's own interpreter with our own code. What it prints is told only if it fails, since
+// a package may print while it is imported.
 Expected<json::Value> ask_program(std::vector<std::string> arguments, Spawner& spawner) {
-  auto output = make_pipe();
-  if (!output) return Unexpected(output.error());
+  auto answer = make_pipe();
+  auto words = make_pipe();
+  if (!answer) return Unexpected(answer.error());
+  if (!words) return Unexpected(words.error());
   const Descriptor null = null_device();
   const std::string program = arguments.front();
+  const int out = words->write.get();
   const Start start{.arguments = std::move(arguments),
-                    .descriptors = {null.get(), output->write.get(), null.get()}};
+                    .descriptors = {null.get(), out, out, answer->write.get()},
+                    .limits = within_own({{RLIMIT_CPU, kLookCpu, kLookCpu + 1}})};
   const auto pid = spawner.start(start);
-  if (!pid) return Unexpected(pid.error());
-  output->write.close();
-  const std::string text = read_all(output->read.get(), 1 << 20, Clock::now() + kStartWait);
-  ::kill(*pid, SIGKILL);
-  wait_for(*pid);
-  auto found = json::parse(text);
-  if (!found || found->if_object() == nullptr) {
-    return Unexpected(Error{Errc::unavailable, program + " does not run as Python 3 should"});
+  if (!pid) return does_not_run(program, pid.error().message);
+  answer->write.close();
+  words->write.close();
+  const Told told = read_told(answer->read.get(), words->read.get(), *pid);
+  auto found = json::parse(told.answer);
+  const bool is_answer = found && found->if_object() != nullptr;
+  // Threads of a package may keep a program from its end.
+  if (is_answer || !told.has_ended) ::kill(*pid, SIGKILL);
+  const int status = wait_for(*pid);
+  if (is_answer) return found;
+  std::string why = program + " does not run as Python 3 should";
+  if (!told.has_ended) {
+    why += ": it stood still for " + std::to_string(StartWait::kStill.count()) + " s";
+  } else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU) {
+    why += ": it took " + std::to_string(kLookCpu) + " s of CPU time";
+  } else if (const std::string said = last_line(told.words); !said.empty()) {
+    why += ": " + said;
   }
-  return found;
+  return does_not_run(program, std::move(why));
 }
 
 std::vector<std::string> texts_in(const json::Value& object, std::string_view key) {
@@ -227,20 +282,33 @@ std::vector<std::string> texts_in(const json::Value& object, std::string_view ke
   return texts;
 }
 
+std::string text_in(const json::Value& object, std::string_view key) {
+  const json::Value* const found = object.find(key);
+  return found == nullptr || found->if_string() == nullptr ? std::string() : *found->if_string();
+}
+
 // With site packages, which -S would leave out.
 Status look_for_packages(const fs::path& program, const std::vector<std::string>& packages,
                          Spawner& spawner, Python& python, std::set<std::string>& folders) {
   if (packages.empty()) return {};
-  std::vector<std::string> arguments{program.string(), "-I", "-B", "-c", kLookForPackages};
+  std::vector<std::string> arguments{program.string(), "-I", "-B", "-c",
+                                     program_text("look_for_packages.py")};
   arguments.insert(arguments.end(), packages.begin(), packages.end());
   const auto found = ask_program(std::move(arguments), spawner);
   if (!found) return Unexpected(found.error());
-  const std::vector<std::string> missing = texts_in(*found, "missing");
-  if (!missing.empty()) {
-    return Unexpected(Error{Errc::unavailable, "the package " + missing.front() +
-                                                   " is not installed for " + program.string() +
-                                                   ": install it, or name another interpreter"});
+  const json::Value* const list = found->find("packages");
+  if (list == nullptr || list->if_array() == nullptr) {
+    return Unexpected(Error{Errc::unavailable, program.string() + " told no packages"});
   }
+  for (const json::Value& one : *list->if_array()) {
+    const json::Value* const is_installed = one.find("is_installed");
+    python.told.packages.push_back(
+        {.name = text_in(one, "name"),
+         .is_installed = is_installed != nullptr && *is_installed == json::Value(true),
+         .imports = texts_in(one, "imports"),
+         .instead = text_in(one, "instead")});
+  }
+  python.told.closed = texts_in(*found, "closed");
   python.homes = texts_in(*found, "homes");
   python.entries = texts_in(*found, "entries");
   for (std::string& folder : texts_in(*found, "shared")) folders.insert(std::move(folder));
@@ -250,14 +318,16 @@ Status look_for_packages(const fs::path& program, const std::vector<std::string>
 // -I -S -B: no site packages, no environment and no .pyc files.
 Expected<Python> look_at(const fs::path& program, const std::vector<std::string>& packages,
                          Spawner& spawner) {
-  const auto found = ask_program({program.string(), "-I", "-S", "-B", "-c", kLookAround}, spawner);
+  const auto found = ask_program(
+      {program.string(), "-I", "-S", "-B", "-c", program_text("look_around.py")}, spawner);
   if (!found) return Unexpected(found.error());
   const auto* path = found->find("program");
   if (path == nullptr || path->if_string() == nullptr) {
     return Unexpected(
         Error{Errc::unavailable, program.string() + " does not run as Python 3 should"});
   }
-  Python python{.program = *path->if_string()};
+  Python python{.told = {.program = program.string(), .version = text_in(*found, "version")},
+                .program = *path->if_string()};
   std::set<std::string> folders;
   for (const char* key : {"folders", "shared"}) {
     for (std::string& folder : texts_in(*found, key)) folders.insert(std::move(folder));
@@ -271,6 +341,27 @@ Expected<Python> look_at(const fs::path& program, const std::vector<std::string>
   return python;
 }
 
+// What is missing of the packages that cells may import; "": nothing.
+std::string missing_text(const Interpreter& python) {
+  std::string names;
+  std::size_t count = 0;
+  std::string hints;
+  for (const Package& package : python.packages) {
+    if (package.is_installed) continue;
+    names += (count++ == 0 ? "" : ", ") + package.name;
+    if (package.instead.empty()) continue;
+    hints += "; " + package.name + " is a module of the package " + package.instead;
+  }
+  if (count == 0) return {};
+  if (hints.empty() && !python.closed.empty()) {
+    hints = "; the user 'nobody', as whom Tenon starts Python if it runs as root, may not read " +
+            python.closed.front();
+  }
+  return (count == 1 ? "the package " + names + " is" : "the packages " + names + " are") +
+         " not installed for " + python.program + ": install " + (count == 1 ? "it" : "them") +
+         ", or name another interpreter" + hints;
+}
+
 Expected<fs::path> find_python(const fs::path& wanted) {
   if (!wanted.empty()) return wanted;
   for (const char* path : {"/usr/bin/python3", "/usr/local/bin/python3"}) {
@@ -281,13 +372,6 @@ Expected<fs::path> find_python(const fs::path& wanted) {
                           "python3, or name another one in the configuration"});
 }
 
-std::string program_text(std::string_view name) {
-  for (const auto& file : worker_text()) {
-    if (file.name == name) return std::string(file.bytes);
-  }
-  return {};
-}
-
 std::vector<std::string> python_arguments(const Python& python) {
   return {python.program, "-S", "-s", "-B", "-c", program_text("worker.py")};
 }
@@ -296,7 +380,9 @@ std::vector<std::string> python_arguments(const Python& python) {
 // -----------------------------------------------------------------------------------
 
 // Descriptor 3 is the filter; descriptor 4 receives the number of the process.
-std::vector<std::string> bubblewrap_arguments(const SandboxOptions& options, const Python& python) {
+// `folder`: where cells may write; "": nowhere.
+std::vector<std::string> bubblewrap_arguments(const SandboxOptions& options, const Python& python,
+                                              const std::string& folder) {
   std::vector<std::string> arguments{options.bubblewrap.string(),
                                      "--unshare-all",
                                      "--unshare-user",
@@ -333,11 +419,11 @@ std::vector<std::string> bubblewrap_arguments(const SandboxOptions& options, con
       add({"--ro-bind", link, link});
     }
   }
-  const std::string folder(options.folder_bytes > 0 ? kFolder : "/");
-  if (options.folder_bytes > 0) {
+  if (!folder.empty()) {
     add({"--perms", "0700", "--size", std::to_string(options.folder_bytes), "--tmpfs", folder});
   }
-  add({"--remount-ro", "/", "--chdir", folder, "--seccomp", "3", "--info-fd", "4"});
+  add({"--remount-ro", "/", "--chdir", folder.empty() ? "/" : folder, "--seccomp", "3", "--info-fd",
+       "4"});
   const auto rest = python_arguments(python);
   arguments.insert(arguments.end(), rest.begin(), rest.end());
   return arguments;
@@ -389,19 +475,12 @@ std::string last_words(int descriptor) {
 // pipes have no such limit.
 std::vector<ResourceLimit> resource_limits(const WorkerLimits& limits, std::uint64_t folder_bytes) {
   const auto cpu = static_cast<std::uint64_t>(limits.cpu.count());
-  std::vector<ResourceLimit> result{{RLIMIT_AS, limits.memory_bytes, limits.memory_bytes},
-                                    {RLIMIT_CPU, cpu, cpu + 1},
-                                    {RLIMIT_NOFILE, limits.open_files, limits.open_files},
-                                    {RLIMIT_FSIZE, folder_bytes, folder_bytes},
-                                    {RLIMIT_CORE, 0, 0},
-                                    {RLIMIT_MEMLOCK, 0, 0}};
-  for (ResourceLimit& limit : result) {  // not above the host's own limits
-    rlimit own{};
-    if (getrlimit(static_cast<__rlimit_resource_t>(limit.resource), &own) != 0) continue;
-    limit.hard = std::min<std::uint64_t>(limit.hard, own.rlim_max);
-    limit.soft = std::min(limit.soft, limit.hard);
-  }
-  return result;
+  return within_own({{RLIMIT_AS, limits.memory_bytes, limits.memory_bytes},
+                     {RLIMIT_CPU, cpu, cpu + 1},
+                     {RLIMIT_NOFILE, limits.open_files, limits.open_files},
+                     {RLIMIT_FSIZE, folder_bytes, folder_bytes},
+                     {RLIMIT_CORE, 0, 0},
+                     {RLIMIT_MEMLOCK, 0, 0}});
 }
 
 // One command and its answer, during the start, when no cell runs yet.
@@ -417,6 +496,23 @@ Expected<json::Value> ask(Worker& worker, const json::Object& command, TimePoint
 }
 
 }  // namespace
+
+std::vector<std::string> imports_of(const std::vector<Package>& packages) {
+  std::vector<std::string> names;
+  for (const Package& package : packages) {
+    names.insert(names.end(), package.imports.begin(), package.imports.end());
+  }
+  return names;
+}
+
+Expected<Interpreter> look_at_interpreter(const SandboxOptions& options) {
+  const auto program = find_python(options.python);
+  if (!program) return Unexpected(program.error());
+  Spawner spawner;
+  auto python = look_at(*program, options.packages, spawner);
+  if (!python) return Unexpected(python.error());
+  return std::move(python->told);
+}
 
 std::string_view tier_name(Tier tier) {
   switch (tier) {
@@ -448,7 +544,7 @@ struct Sandbox::Impl {
   Tier tier = Tier::bubblewrap;
   std::vector<std::string> arguments;
   std::string why_no_better;
-  std::string version;
+  std::string folder;  // "": no folder
   std::atomic<std::size_t> workers{0};
 
   ~Impl() { end_caretaker(); }
@@ -533,7 +629,7 @@ Status Sandbox::Impl::prepare(Tier wanted) {
   tier = wanted;
   end_caretaker();
   if (wanted == Tier::bubblewrap) {
-    arguments = bubblewrap_arguments(options, python);
+    arguments = bubblewrap_arguments(options, python, folder);
     return start_caretaker();
   }
   if (options.folder_bytes > 0) {
@@ -624,12 +720,11 @@ Expected<std::unique_ptr<Worker>> Sandbox::start(const WorkerLimits& limits) {
   // count.
   const std::uint32_t threads = process.has_inner ? limits.threads : kThreadsOfUser;
   const Python& python = impl_->python;
-  const json::Object begin{
-      {"op", "begin"},
-      {"threads", std::uint64_t{threads}},
-      {"homes", json::Array(python.homes.begin(), python.homes.end())},
-      {"entries", json::Array(python.entries.begin(), python.entries.end())},
-      {"folder", impl_->options.folder_bytes > 0 ? std::string(kFolder) : std::string()}};
+  const json::Object begin{{"op", "begin"},
+                           {"threads", std::uint64_t{threads}},
+                           {"homes", json::Array(python.homes.begin(), python.homes.end())},
+                           {"entries", json::Array(python.entries.begin(), python.entries.end())},
+                           {"folder", impl_->folder}};
   auto begun = ask(*worker, begin, deadline);
   if (!begun) return Unexpected(begun.error());
   return worker;
@@ -643,8 +738,6 @@ Status Sandbox::open_tier(Tier tier) {
   if (!worker) return Unexpected(worker.error());
   auto checked = ask(**worker, {{"op", "check"}}, Clock::now() + kStartWait);
   if (!checked) return Unexpected(checked.error());
-  const json::Value* version = checked->find("version");
-  if (version != nullptr && version->if_string() != nullptr) impl_->version = *version->if_string();
   const json::Value* possible = checked->find("possible");
   if (possible == nullptr || possible->if_array() == nullptr) {
     return Unexpected(Error{Errc::invalid, "the worker did not say what is possible"});
@@ -670,6 +763,10 @@ Expected<std::shared_ptr<Sandbox>> Sandbox::open(const SandboxOptions& options) 
   auto python = look_at(*program, options.packages, impl.spawner);
   if (!python) return Unexpected(python.error());
   impl.python = *std::move(python);
+  if (std::string missing = missing_text(impl.python.told); !missing.empty()) {
+    return Unexpected(Error{Errc::unavailable, std::move(missing)});
+  }
+  if (options.folder_bytes > 0) impl.folder = "/work";
   auto filter = make_filter(options.folder_bytes > 0);
   if (!filter) return Unexpected(filter.error());
   impl.filter = *std::move(filter);
@@ -696,8 +793,11 @@ Tier Sandbox::tier() const {
 const std::string& Sandbox::why_no_better() const {
   return impl_->why_no_better;
 }
-const std::string& Sandbox::python_version() const {
-  return impl_->version;
+const Interpreter& Sandbox::interpreter() const {
+  return impl_->python.told;
+}
+const std::string& Sandbox::folder() const {
+  return impl_->folder;
 }
 std::size_t Sandbox::workers() const {
   return impl_->workers.load();

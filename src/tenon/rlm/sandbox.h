@@ -35,12 +35,35 @@ struct SandboxOptions {
   /// Distributions that are installed for the interpreter, as PyPI names them. Cells may import
   /// them, and what they require.
   std::vector<std::string> packages;
-  /// The size of a folder of each worker's own, kFolder, in memory: what is written there ends with
-  /// the worker. 0: there is no folder. Only Tier::bubblewrap has it.
+  /// The size of a folder of each worker's own (Sandbox::folder), in memory: what is written there
+  /// ends with the worker. 0: there is no folder. Only Tier::bubblewrap has it.
   std::uint64_t folder_bytes = 0;
 };
-/// Where cells begin, if they have a folder.
-inline constexpr std::string_view kFolder = "/work";
+
+/// One of SandboxOptions::packages.
+struct Package {
+  std::string name;  ///< As it was asked for.
+  bool is_installed = true;
+  /// What code imports, with the package where that has another name: "bs4 (beautifulsoup4)".
+  std::vector<std::string> imports = {};
+  /// Not installed, but the name of a module: the package that has this module; else "".
+  std::string instead = {};
+};
+
+/// What code may import of all of them.
+[[nodiscard]] std::vector<std::string> imports_of(const std::vector<Package>& packages);
+
+/// The Python that runs cells.
+struct Interpreter {
+  std::string program;              ///< As it was named or found.
+  std::string version;              ///< "3.11.2".
+  std::vector<Package> packages;    ///< Those that were asked for, in that order.
+  std::vector<std::string> closed;  ///< Folders with packages that its user may not read.
+};
+/// Looks at an interpreter without a sandbox. A package that is missing is no failure. Fails with
+/// Errc::unavailable if the interpreter is not there, or does not run. This takes as long as
+/// importing all packages does.
+[[nodiscard]] Expected<Interpreter> look_at_interpreter(const SandboxOptions& options);
 
 /// Starts workers: Python processes in which hostile code may run.
 ///
@@ -64,8 +87,9 @@ class Sandbox : public std::enable_shared_from_this<Sandbox> {
   [[nodiscard]] Tier tier() const;
   /// Why the better tiers do not work here; empty if this is the best one.
   [[nodiscard]] const std::string& why_no_better() const;
-  /// "3.11.2".
-  [[nodiscard]] const std::string& python_version() const;
+  [[nodiscard]] const Interpreter& interpreter() const;
+  /// Where cells begin and may write; "": nowhere.
+  [[nodiscard]] const std::string& folder() const;
   /// The number of living workers.
   [[nodiscard]] std::size_t workers() const;
 

@@ -73,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(Tiers, SandboxTest, testing::Values(Tier::bubblewrap, T
 
 TEST_P(SandboxTest, TellsWhatItIs) {
   EXPECT_EQ(sandbox()->tier(), GetParam());
-  EXPECT_THAT(sandbox()->python_version(), HasSubstr("3."));
+  EXPECT_THAT(sandbox()->interpreter().version, HasSubstr("3."));
   EXPECT_EQ(tier_named(tier_name(GetParam())), GetParam());
 }
 
@@ -207,6 +207,92 @@ TEST(Sandbox, NeedsAPython) {
   ASSERT_FALSE(sandbox);
   if (!kTellsWhyExecFails) GTEST_SKIP() << "ThreadSanitizer's vfork";
   EXPECT_THAT(sandbox.error().message, HasSubstr("/nowhere/python3: No such file"));
+}
+
+// A folder in which a test may make an interpreter.
+class OwnFolder {
+ public:
+  OwnFolder() {
+    std::string pattern = fs::temp_directory_path() / "tenon-python-XXXXXX";
+    path_ = mkdtemp(pattern.data());
+    fs::permissions(path_, fs::perms(0755));
+  }
+  ~OwnFolder() { fs::remove_all(path_); }
+  OwnFolder(const OwnFolder&) = delete;
+  OwnFolder& operator=(const OwnFolder&) = delete;
+
+  [[nodiscard]] const fs::path& path() const { return path_; }
+  [[nodiscard]] fs::path script(const std::string& text) const {
+    const fs::path file = path_ / "python3";
+    std::ofstream(file) << "#!/bin/sh\n" << text << "\n";
+    fs::permissions(file, fs::perms(0755));
+    return file;
+  }
+
+ private:
+  fs::path path_;
+};
+
+TEST(Sandbox, TellsWhatAnInterpreterSaysThatFails) {
+  const OwnFolder folder;
+  const auto sandbox = Sandbox::open(
+      {.python = folder.script("echo first; echo 'there is no library' >&2; exit 1")});
+  ASSERT_FALSE(sandbox);
+  EXPECT_THAT(sandbox.error().message,
+              HasSubstr("does not run as Python 3 should: there is no library"));
+}
+
+TEST(Sandbox, TellsWhatKeepsTheUserOfWorkersFromAnInterpreter) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root starts workers as another user";
+  if (!kTellsWhyExecFails) GTEST_SKIP() << "ThreadSanitizer's vfork";
+  const OwnFolder folder;
+  const std::string closed = folder.path() / "closed";
+  fs::create_directory(closed);
+  fs::permissions(closed, fs::perms(0700));
+  fs::create_symlink("/usr/bin/python3", fs::path(closed) / "python3");
+  fs::create_symlink(fs::path(closed) / "python3", folder.path() / "by_link");
+  for (const fs::path& python : {fs::path(closed) / "python3", folder.path() / "by_link"}) {
+    const auto sandbox = Sandbox::open({.python = python});
+    ASSERT_FALSE(sandbox);
+    EXPECT_THAT(sandbox.error().message,
+                AllOf(HasSubstr(python.string() + ": Permission denied: Tenon runs as root"),
+                      HasSubstr("who may not enter " + closed + "; name an interpreter")));
+  }
+  const fs::path own = folder.script("exit 1");
+  fs::permissions(own, fs::perms(0700));
+  EXPECT_THAT(Sandbox::open({.python = own}).error().message,
+              HasSubstr("who may not read and run " + own.string()));
+}
+
+TEST(Sandbox, LooksAtAnInterpreterWhosePackagesAreMissing) {
+  const auto python = look_at_interpreter({.packages = {"No_such.Package"}});
+  ASSERT_TRUE(python) << python.error().message;
+  EXPECT_THAT(python->version, HasSubstr("3."));
+  ASSERT_EQ(python->packages.size(), 1U);
+  EXPECT_EQ(python->packages.front().name, "No_such.Package");
+  EXPECT_FALSE(python->packages.front().is_installed);
+  EXPECT_THAT(Sandbox::open({.packages = {"No_such.Package", "other"}}).error().message,
+              HasSubstr("the packages No_such.Package, other are not installed for "));
+}
+
+// Each row: seconds since the beginning, CPU time so far, whether the wait is over then.
+TEST(StartWait, GoesOnAsLongAsTheProgramWorks) {
+  const auto begun = std::chrono::steady_clock::now();
+  StartWait wait(begun);
+  const auto is_over = [&](int seconds, int milliseconds) {
+    return wait.is_over(begun + std::chrono::seconds(seconds),
+                        std::chrono::milliseconds(milliseconds));
+  };
+  EXPECT_FALSE(is_over(19, 0));
+  EXPECT_FALSE(is_over(19, 5));  // it has worked,
+  EXPECT_FALSE(is_over(38, 5));  // which counts from then on
+  EXPECT_FALSE(is_over(38, 900));
+  EXPECT_TRUE(is_over(58, 900));
+  StartWait busy(begun);
+  for (int second = 0; second < 600; second += 10) {
+    EXPECT_FALSE(busy.is_over(begun + std::chrono::seconds(second), std::chrono::seconds(second)));
+  }
+  EXPECT_TRUE(busy.is_over(begun + std::chrono::seconds(600), std::chrono::seconds(600)));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <csignal>
 #include <cstring>
+#include <ctime>
 #include <deque>
 #include <future>
 #include <mutex>
@@ -28,7 +29,6 @@ namespace tenon::rlm {
 namespace {
 
 constexpr int kFirstFree = 16;  // a started program has descriptors below this only
-constexpr unsigned kNobody = 65534;
 #ifndef SYS_close_range
 constexpr long SYS_close_range = 436;
 #endif
@@ -69,8 +69,8 @@ bool take_descriptors(const std::vector<int>& descriptors) {
 bool leave_privileges(const Plan& plan) {
   if (!plan.is_root) return true;
   return syscall(SYS_setgroups, 0, nullptr) == 0 &&
-         syscall(SYS_setresgid, kNobody, kNobody, kNobody) == 0 &&
-         syscall(SYS_setresuid, kNobody, kNobody, kNobody) == 0;
+         syscall(SYS_setresgid, kWorkerUser, kWorkerUser, kWorkerUser) == 0 &&
+         syscall(SYS_setresuid, kWorkerUser, kWorkerUser, kWorkerUser) == 0;
 }
 
 bool set_limits(const std::vector<ResourceLimit>& limits) {
@@ -174,6 +174,23 @@ Expected<Pipe> make_pipe() {
             Descriptor(fcntl(write.get(), F_DUPFD_CLOEXEC, kFirstFree))};
   if (!pipe.read.is_open() || !pipe.write.is_open()) return system_error("pipe", errno);
   return pipe;
+}
+
+std::chrono::nanoseconds cpu_time_of(pid_t pid) {
+  clockid_t clock{};
+  timespec time{};
+  if (pid <= 0 || clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &time) != 0) {
+    return {};
+  }
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+bool StartWait::is_over(TimePoint now, std::chrono::nanoseconds cpu) {
+  if (cpu > cpu_) {
+    cpu_ = cpu;
+    worked_ = now;
+  }
+  return now - worked_ >= kStill || now - begun_ >= kMost;
 }
 
 struct Spawner::Impl {

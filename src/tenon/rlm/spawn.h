@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -46,11 +47,35 @@ struct Start {
   bool outlives = false;  ///< The program is not ended with its parent.
 };
 
+/// The user and the group of started programs, `nobody`, if the host runs as root.
+inline constexpr unsigned kWorkerUser = 65534;
+
+/// The CPU time of a process with all its threads; 0 if it has ended.
+[[nodiscard]] std::chrono::nanoseconds cpu_time_of(pid_t pid);
+
+/// How long to wait for a program that begins. It may take as long as it works, since a busy
+/// machine and large imports make a beginning long; one that hangs takes no CPU time.
+class StartWait {
+ public:
+  static constexpr std::chrono::seconds kStill{20};  ///< Without CPU time.
+  static constexpr std::chrono::seconds kMost{600};  ///< In all.
+
+  using TimePoint = std::chrono::steady_clock::time_point;
+  explicit StartWait(TimePoint now) : begun_(now), worked_(now) {}
+  /// `cpu` is the CPU time that the program has taken until `now`.
+  [[nodiscard]] bool is_over(TimePoint now, std::chrono::nanoseconds cpu);
+
+ private:
+  TimePoint begun_;
+  TimePoint worked_;  // when its CPU time was last seen to grow
+  std::chrono::nanoseconds cpu_{0};
+};
+
 /// Starts programs from one thread that lives as long as this object: a program that asks the
 /// kernel to end it with its parent is ended when the parent's *thread* ends. Thread-safe.
 ///
 /// Started programs have a session of their own, default signals, "/" as their folder, and no new
-/// privileges. If the host runs as root, they run as user nobody (65534).
+/// privileges. If the host runs as root, they run as kWorkerUser.
 class Spawner {
  public:
   Spawner();

@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <ctime>
 #include <thread>
 
 #include <fcntl.h>
@@ -15,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tenon/rlm/spawn.h"
 #include "tenon/rlm/worker_impl.h"
 
 // The host's end of the pipes to a worker, and the end of its process. Both pipes are non-blocking:
@@ -206,13 +206,7 @@ void Worker::interrupt() const {
 }
 
 std::chrono::nanoseconds Worker::cpu_time() const {
-  const pid_t pid = impl_->inner.is_open() ? impl_->inner_pid : impl_->pid;
-  clockid_t clock{};
-  timespec time{};
-  if (pid <= 0 || clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &time) != 0) {
-    return {};
-  }
-  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  return cpu_time_of(impl_->inner.is_open() ? impl_->inner_pid : impl_->pid);
 }
 
 // Asks the pipe instead of waitpid(), which would take the exit status away from kill().

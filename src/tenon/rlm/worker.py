@@ -540,7 +540,7 @@ def check(_):
             possible.append(what)
         except BaseException:
             pass
-    return {"op": "checked", "possible": possible, "version": "%d.%d.%d" % sys.version_info[:3]}
+    return {"op": "checked", "possible": possible}
 
 
 def load(frame):
