@@ -104,7 +104,9 @@ struct Python {
   std::vector<std::string> folders;  // its library, and those of its shared libraries
   // For the packages that cells may import: the folders that hold them, and their files there.
   std::vector<std::string> homes, entries;
-};
+
+  [[nodiscard]] std::vector<std::string> paths() const {
+    std::vector<std::string> all{program};
     for (const auto* more : {&folders, &homes, &entries}) {
       all.insert(all.end(), more->begin(), more->end());
     }
@@ -497,6 +499,18 @@ Expected<json::Value> ask(Worker& worker, const json::Object& command, TimePoint
 
 }  // namespace
 
+// A file system that is mounted there would hide what lies below it.
+std::string folder_beside(const std::vector<std::string>& paths) {
+  std::string folder = "/work";
+  const auto hides = [&folder](const std::string& path) {
+    return is_within(path, folder) || is_within(folder, path);
+  };
+  for (int number = 2; std::ranges::any_of(paths, hides); ++number) {
+    folder = "/work" + std::to_string(number);
+  }
+  return folder;
+}
+
 std::vector<std::string> imports_of(const std::vector<Package>& packages) {
   std::vector<std::string> names;
   for (const Package& package : packages) {
@@ -766,7 +780,7 @@ Expected<std::shared_ptr<Sandbox>> Sandbox::open(const SandboxOptions& options) 
   if (std::string missing = missing_text(impl.python.told); !missing.empty()) {
     return Unexpected(Error{Errc::unavailable, std::move(missing)});
   }
-  if (options.folder_bytes > 0) impl.folder = "/work";
+  if (options.folder_bytes > 0) impl.folder = folder_beside(impl.python.paths());
   auto filter = make_filter(options.folder_bytes > 0);
   if (!filter) return Unexpected(filter.error());
   impl.filter = *std::move(filter);

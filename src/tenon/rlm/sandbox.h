@@ -65,6 +65,9 @@ struct Interpreter {
 /// importing all packages does.
 [[nodiscard]] Expected<Interpreter> look_at_interpreter(const SandboxOptions& options);
 
+/// "/work", or the first of "/work2", "/work3", ... at which a folder hides none of `paths`.
+[[nodiscard]] std::string folder_beside(const std::vector<std::string>& paths);
+
 /// Starts workers: Python processes in which hostile code may run.
 ///
 ///     Expected<std::shared_ptr<Sandbox>> sandbox = Sandbox::open({});

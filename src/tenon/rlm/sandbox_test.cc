@@ -275,6 +275,13 @@ TEST(Sandbox, LooksAtAnInterpreterWhosePackagesAreMissing) {
               HasSubstr("the packages No_such.Package, other are not installed for "));
 }
 
+TEST(FolderBeside, HidesNoPath) {
+  EXPECT_EQ(folder_beside({"/usr/lib", "/workshop/lib"}), "/work");
+  EXPECT_EQ(folder_beside({"/usr/lib", "/work/venv/lib"}), "/work2");
+  EXPECT_EQ(folder_beside({"/work", "/work2/a", "/work3x"}), "/work3");
+  EXPECT_EQ(folder_beside({}), "/work");
+}
+
 // Each row: seconds since the beginning, CPU time so far, whether the wait is over then.
 TEST(StartWait, GoesOnAsLongAsTheProgramWorks) {
   const auto begun = std::chrono::steady_clock::now();
