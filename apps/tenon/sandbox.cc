@@ -40,21 +40,23 @@ class NoModels : public rlm::SubCalls {
   }
 };
 
-OrComplaint<std::shared_ptr<rlm::Sandbox>> open(const SandboxOptions& options) {
+Expected<std::shared_ptr<rlm::Sandbox>> open(const SandboxOptions& options) {
   rlm::SandboxOptions wanted{.python = options.python,
                              .unsafe_local = options.unsafe_local,
                              .packages = options.packages,
                              .folder_bytes = options.folder_mib << 20};
   if (!options.tier.empty()) wanted.only = rlm::tier_named(options.tier);
-  auto sandbox = rlm::Sandbox::open(wanted);
-  if (!sandbox) return complaint(kNegative, sandbox.error().message);
-  return *std::move(sandbox);
+  return rlm::Sandbox::open(wanted);
 }
 
-// The tier that works here, and why no better one does. Status 1: none works.
+// The tier that works here, and why no better one does. That no tier works is the answer "no";
+// without an interpreter or a package there is no answer.
 int check(const SandboxOptions& options) {
   const auto sandbox = open(options);
-  if (!sandbox) return complain(sandbox.error());
+  if (!sandbox) {
+    const bool is_answer = sandbox.error().code == Errc::unsupported;
+    return complain({is_answer ? kNegative : kEngine, sandbox.error().message});
+  }
   const rlm::Sandbox& found = **sandbox;
   if (options.json) {
     std::cout << json::to_string(json::Object{{"tier", rlm::tier_name(found.tier())},
@@ -122,7 +124,7 @@ OrComplaint<bool> run_file(const SandboxOptions& options, rlm::Sandbox& sandbox,
 
 int run_sandbox(const SandboxOptions& options) {
   const auto sandbox = open(options);
-  if (!sandbox) return complain(sandbox.error());
+  if (!sandbox) return complain({kEngine, sandbox.error().message});
   bool is_well = true;
   for (const std::string& file : options.files) {
     const auto ran = run_file(options, **sandbox, file);

@@ -178,7 +178,7 @@ def test_a_folder_is_of_one_worker_and_of_one_tier(tmp_path):
     done = sandbox("self", "run", "--folder", "4", str(tmp_path / "first.py"), str(tmp_path / "second.py"))
     assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
     other = sandbox("self", "run", "--tier", "landlock", "--folder", "4", "-", code="1")
-    assert other.returncode == 1 and "landlock: it has no folder to write into" in other.stderr
+    assert other.returncode == 4 and "landlock: it has no folder to write into" in other.stderr
     without = sandbox("self", "run", "-", code="open('a', 'w')")
     assert without.returncode == 1 and "Error" in without.stderr
 
@@ -194,7 +194,7 @@ def test_packages_are_there_if_they_are_named(tier, python_with_numpy):
     assert (done.returncode, done.stdout) == (0, "hello from mdp\n7\n"), done.stderr
     for name, said in (("No_Such.x", "the package No_Such.x is not installed for"), ("mdp", "mdp is a module of the package Made.Up")):
         refused = sandbox("self", "run", *given, "--package", name, "-", code="1")
-        assert refused.returncode == 1 and said in refused.stderr, refused.stderr
+        assert refused.returncode == 4 and said in refused.stderr, refused.stderr
 
 
 @pytest.mark.serial  # of limits of time, and of processes of the whole machine
@@ -251,6 +251,7 @@ def test_nothing_is_left_of_workers_that_were_starting_when_tenon_was_killed(use
 
 def test_there_is_no_silent_way_without_a_sandbox():
     done = sandbox("self", "run", "--tier", "unsafe_local", "-", code="print(1)")
-    assert done.returncode == 1 and "no sandbox works here" in done.stderr
+    assert done.returncode == 4 and "no sandbox works here" in done.stderr
+    assert sandbox("self", "check", "--tier", "unsafe_local").returncode == 1
     done = sandbox("self", "run", "--tier", "unsafe_local", "--unsafe-local", "-", code="print(1)")
     assert (done.returncode, done.stdout) == (0, "1\n")
