@@ -279,11 +279,15 @@ Result<std::shared_ptr<Model>, Refusal> ModelRegistry::Impl::exchange(
   unload(in_the_way);
   auto model = load(slot);
   if (!model) {
-    log::error("model '" + slot.source.name + "': " + model.error().message);
-    Failure<Refusal> refused = refuse_loading(
-        model.error().code, "model '" + slot.source.name + "' could not be loaded", "engine_error");
+    const std::string named = "model '" + slot.source.name + "'";
+    // Some sources name the model themselves.
+    std::string why = std::move(model.error().message);
+    if (!why.starts_with(named)) why.insert(0, named + ": ");
+    log::error(why);
+    Failure<Refusal> refused =
+        refuse_loading(model.error().code, named + " could not be loaded", "engine_error");
     // Clients are told that it failed; the reason, with its paths, is for the log and the operator.
-    refused.value().detail = model.error().message;
+    refused.value().detail = std::move(why);
     return refused;
   }
   lock.lock();

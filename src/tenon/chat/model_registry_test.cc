@@ -227,7 +227,9 @@ TEST(ModelRegistry, AFailedLoadFailsTheRequestAndIsTriedAgain) {
   EXPECT_EQ(refused.error().code, "engine_error");
   EXPECT_EQ(refused.error().error.code, Errc::limit_exceeded);
   EXPECT_EQ(refused.error().error.message, "model 'a' could not be loaded");
-  EXPECT_NE(refused.error().detail.find("4 MiB are free"), std::string::npos);
+  EXPECT_EQ(refused.error().detail, "model 'a': a cache needs 5 MiB, but 4 MiB are free");
+  library.fails["a"].message = "model 'a': it has no vocabulary";
+  EXPECT_EQ(library.models.use("a").error().detail, "model 'a': it has no vocabulary");
   library.fails.clear();
   library.on_load = [](const std::string&) { throw std::bad_alloc(); };
   EXPECT_FALSE(library.models.use("a"));
