@@ -16,6 +16,7 @@
 #include "tenon/chat/event_queue.h"
 #include "tenon/config/models.h"
 #include "tenon/message/event.h"
+#include "tenon/rlm/task.h"
 
 // The tool ask_about_files of `tenon mcp`. An agent names files; OpenFolders reads them, if they
 // are in the folders that the user allowed, and FileQuestions asks a recursive model about them.
@@ -25,6 +26,10 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kMaxFiles = 16;
+// Told behind the question: the root model sees the keys of a context, and not what they are.
+constexpr std::string_view kWhatIsContext =
+    "\n\nThe context is a dict from the name of each file to its text.";
+constexpr std::size_t kMaxQuestion = rlm::kMaxQuestionChars - kWhatIsContext.size();
 constexpr std::chrono::milliseconds kGlance{50};  // between looks at whether a call is cancelled
 
 bool is_below(const fs::path& file, const fs::path& folder) {
@@ -123,8 +128,7 @@ void FileQuestions::tell(const json::Object& event) {
   watch_->tell(static_cast<double>(++steps_), step);
 }
 
-// The files become system messages, which a recursive model takes as its context, and not as text
-// for the root model.
+// The files become the context (rlm.context), which the root model reads by code.
 Expected<json::Object> FileQuestions::answer(const json::Object& line,
                                              const mcp::CallWatch& watch) {
   const std::string* const question = line.find("question")->if_string();
@@ -132,10 +136,15 @@ Expected<json::Object> FileQuestions::answer(const json::Object& line,
   if (question == nullptr || question->find_first_not_of(" \t\r\n") == std::string::npos) {
     return Unexpected(Error{Errc::invalid, "question must be a text with words"});
   }
+  if (utf8::length(*question) > kMaxQuestion) {
+    return Unexpected(Error{Errc::limit_exceeded, "question may have " +
+                                                      std::to_string(kMaxQuestion) +
+                                                      " characters: put the rest into a file"});
+  }
   if (files == nullptr || files->empty() || files->size() > kMaxFiles) {
     return Unexpected(Error{Errc::invalid, "files must be a list of 1 to 16 names"});
   }
-  message::ChatRequest request{.model = "rlm"};
+  json::Object context;
   std::size_t size = 0;
   for (const json::Value& file : *files) {
     const std::string* const name = file.if_string();
@@ -150,9 +159,12 @@ Expected<json::Object> FileQuestions::answer(const json::Object& line,
     if (size > OpenFolders::kMaxBytes) {
       return Unexpected(Error{Errc::limit_exceeded, "the files have over 64 MiB together"});
     }
-    request.messages.push_back({.role = message::Role::system, .content = utf8::sanitized(*bytes)});
+    context.set(*name, utf8::sanitized(*bytes));
   }
-  request.messages.push_back({.role = message::Role::user, .content = *question});
+  message::ChatRequest request{.model = "rlm"};
+  request.messages = {
+      {.role = message::Role::user, .content = *question + std::string(kWhatIsContext)}};
+  request.rlm = json::Object{{"context", std::move(context)}};
   // A cancelled question stops waiting for its turn.
   std::unique_lock turn(turn_, std::defer_lock);
   while (!turn.try_lock_for(kGlance)) {

@@ -135,7 +135,7 @@ def test_what_http_refuses(method, path, headers, status):
 
 # ---- questions about files
 
-CODE = "```repl\nfound = llm_query('What is in it? ' + context)\n```"
+CODE = "```repl\nfound = llm_query('What is in it? ' + ' '.join(context.values()))\n```"
 DONE = "FINAL_VAR(found)"
 
 
@@ -174,8 +174,11 @@ def test_a_recursive_model_is_asked_about_a_file(tmp_path, transport, mode):
     with asking(tmp_path, transport) as (server, _, policy):
         tools, result = asked(server, mode, ask)
         assert policy.count("sub") == 1
+        prompt = next(call for call in policy.calls if call["model"] == "root")["messages"][1]["content"]
     assert "ask_about_files" in tools
     assert not result.is_error, result
+    assert 'a dict of 1 key: "deep/note.txt" (a str of 10 characters)' in prompt, prompt
+    assert "from the name of each file to its text" in prompt, prompt
     told = result.structured_content
     assert told["answer"] == "<What is in it? the needle>" and told["iterations"] == 2 and told["sub_calls"] == 1, told
     assert [done for done, _ in steps] == sorted({done for done, _ in steps}), steps
