@@ -57,8 +57,35 @@ std::string why_no_files_in(const std::string& folder) {
   return access(there.c_str(), W_OK | X_OK) == 0 ? "" : std::generic_category().message(errno);
 }
 
+// What the code of recursive models runs in, under the names of the configuration. The interpreter
+// is told also where no sandbox works.
+void tell_sandbox(json::Object& report, const config::ServerConfig& server,
+                  const rlm::SandboxOptions& options) {
+  const auto sandbox = rlm::Sandbox::open(options);
+  if (sandbox) {
+    report.set("sandbox", rlm::tier_name((*sandbox)->tier()));
+  } else {
+    report.set("error", sandbox.error().message);
+  }
+  const auto python = sandbox ? Expected<rlm::Interpreter>((*sandbox)->interpreter())
+                              : rlm::look_at_interpreter(options);
+  if (python) {
+    report.set("python", python->version);
+    report.set("repl_python", python->program);
+    const std::vector<std::string> imports = rlm::imports_of(python->packages);
+    json::Array missing;
+    for (const rlm::Package& package : python->packages) {
+      if (!package.is_installed) missing.emplace_back(package.name);
+    }
+    report.set("repl_packages", json::Array(imports.begin(), imports.end()));
+    if (!missing.empty()) report.set("repl_packages_missing", std::move(missing));
+  }
+  report.set("repl_memory_mb", server.repl_memory_mb);
+  report.set("repl_folder_mb", server.repl_folder_mb);
+}
+
 // A report about a model that was loaded, or about why it was not.
-json::Object report_of(const config::ModelConfig& config, rlm::SandboxOptions sandbox_options) {
+json::Object report_of(const config::ModelConfig& config, const config::Config& all) {
   json::Object report{{"model", config.name}, {"engine", config.engine}};
   if (config.urls.size() == 1) report.set("url", config.urls.front());
   if (config.urls.size() > 1) {
@@ -86,16 +113,9 @@ json::Object report_of(const config::ModelConfig& config, rlm::SandboxOptions sa
         return report;
       }
     }
-    sandbox_options.unsafe_local = config.unsafe_local;
-    // The sandbox that works here and its Python are what a recursive model depends on besides its
-    // parts.
-    const auto sandbox = rlm::Sandbox::open(sandbox_options);
-    if (!sandbox) {
-      report.set("error", sandbox.error().message);
-    } else {
-      report.set("sandbox", rlm::tier_name((*sandbox)->tier()));
-      report.set("python", (*sandbox)->interpreter().version);
-    }
+    rlm::SandboxOptions sandbox = config::sandbox_options(all);
+    sandbox.unsafe_local = config.unsafe_local;
+    tell_sandbox(report, all.server, sandbox);
     return report;
   }
   const auto model = config::load_model(config);
@@ -166,7 +186,7 @@ int run_doctor(const DoctorOptions& options) {
   if (!read) return complain(read.error());
   bool are_all_there = true;
   for (const config::ModelConfig& config : read->models) {
-    const json::Object report = report_of(config, config::sandbox_options(*read));
+    const json::Object report = report_of(config, *read);
     are_all_there = are_all_there && is_whole(report);
     if (options.json) {
       std::cout << json::to_string(report) << std::endl;

@@ -3,6 +3,7 @@ import json
 import subprocess
 import threading
 
+import pytest
 from scripted_upstream import TEMPLATE, Upstream
 from serving import ROOT, TENON
 
@@ -45,6 +46,27 @@ def test_says_what_each_model_can_do(tmp_path):
     finally:
         upstream.shutdown()
         upstream.server_close()
+
+
+def test_tells_what_the_code_of_recursive_models_runs_in(tmp_path):
+    def told(server):
+        config = tmp_path / "tenon.toml"
+        config.write_text(f"[server]\nrepl_memory_mb = 2048\n{server}\n" + CONFIG.format(model=ROOT / "models" / "tenon-tiny.gguf", port=1)
+                          .split("[[model]]\nname = \"there\"")[0] + '[[model]]\nname = "rlm"\nengine = "rlm"\nroot = "here"\n')
+        result = doctor("--config", str(config), "--json")
+        return result.returncode, json.loads(result.stdout.splitlines()[-1])
+
+    status, report = told('repl_python = "/usr/bin/python3"')
+    if "no sandbox works" in report.get("error", ""):
+        pytest.skip(report["error"])
+    assert status == 0 and report["sandbox"] in ("bubblewrap", "landlock"), report
+    assert report["python"].startswith("3.") and report["repl_python"] == "/usr/bin/python3", report
+    assert (report["repl_packages"], report["repl_memory_mb"], report["repl_folder_mb"]) == ([], 2048, 0), report
+    status, report = told('repl_packages = ["no-such-package"]')
+    assert status == 4 and "the package no-such-package is not installed" in report["error"], report
+    assert report["repl_packages_missing"] == ["no-such-package"] and report["python"].startswith("3."), report
+    status, report = told('repl_python = "/no/such/python3"')
+    assert status == 4 and "/no/such/python3" in report["error"] and "python" not in report, report
 
 
 def test_a_model_by_itself():
