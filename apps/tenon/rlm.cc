@@ -252,12 +252,8 @@ int run_rlm(const RlmOptions& options) {
   const auto is_empty = [](const std::string& question) {
     return question.find_first_not_of(" \t\r\n") == std::string::npos;
   };
-  const bool has_context = !options.context.empty() || !options.json_context.empty();
-  if (is_empty(options.questions.front()) && !has_context) {
-    return complain({kUsage, "there is neither a question nor a --context"});
-  }
-  if (options.questions.size() > 1 && std::ranges::any_of(options.questions, is_empty)) {
-    return complain({kUsage, "one of several questions is empty"});
+  if (std::ranges::any_of(options.questions, is_empty)) {
+    return complain({kUsage, "a question is empty: say what to find out"});
   }
   const auto config = recursive_config(options.choice);
   if (!config) return complain(config.error());

@@ -192,9 +192,10 @@ def test_a_folder_and_packages_by_the_configuration(tmp_path, python_with_numpy)
 
 
 def test_a_package_that_is_missing_is_told_at_the_start(tmp_path):
-    with pytest.raises(AssertionError, match="the package no-such-package is not installed for"):
+    with pytest.raises(AssertionError, match="the package no-such-package is not installed for") as told:
         with recursive(tmp_path, turns("FINAL(ok)"), server='repl_packages = ["no-such-package"]'):
             pass
+    assert "model 'rlm': " in str(told.value) and "model 'rlm': model 'rlm': " not in str(told.value)
 
 
 @pytest.mark.parametrize("rlm, param, code", [
@@ -408,7 +409,7 @@ def test_the_command_takes_values_and_several_questions(tmp_path):
         assert "a dict of 2 keys" in policy.calls[0]["messages"][1]["content"] and "alpha" not in json.dumps(policy.calls[0])
         assert "The last?" in policy.calls[1]["messages"][-1]["content"]
         run = tenon("rlm", "--config", file, *files, "Which words?", " ")
-        assert run.returncode == 2 and "one of several questions is empty" in run.stderr
+        assert run.returncode == 2 and "a question is empty" in run.stderr
     with models(tmp_path, turns("```repl\nFINAL(sum(row['id'] for row in context))\n```")) as (file, policy):
         run = tenon("rlm", "--config", file, "--json-context", tmp_path / "rows.json", "--json", "The sum?")
         assert run.returncode == 0 and json.loads(run.stdout)["answer"] == "7", run.stderr
@@ -431,7 +432,7 @@ def test_a_session_takes_another_question(tmp_path):
 
 def test_the_command_needs_something_to_do(tmp_path):
     run = tenon("rlm", " ")
-    assert run.returncode == 2 and "neither a question nor a --context" in run.stderr
+    assert run.returncode == 2 and "a question is empty" in run.stderr
     run = tenon("rlm", "--root", TINY, "--model", "a:b", "q")
     assert run.returncode == 2 and "names a model of a configuration, but no configuration is given beside --root" in run.stderr
 

@@ -614,20 +614,39 @@ bool has_own_context(const ChatRequest& request) {
          });
 }
 
-// A question beside a context of its own, and one more question, cannot become part of the context.
-OrRefusal<void> check_question(const ChatRequest& request, bool is_another) {
-  const json::Value* context = request.rlm.find("context");
-  if (!is_another && (context == nullptr || context->is_null())) return {};
+// What a request brings.
+enum class Asking : std::uint8_t {
+  first,
+  another,
+  results,  // of calls, perhaps with words of the user
+};
+
+// A message without text asks nothing, and the root model would look for a question for all of its
+// turns. A question beside a context of its own, and one more question, cannot become part of the
+// context.
+OrRefusal<void> check_question(const ChatRequest& request, Asking asking) {
+  if (asking == Asking::results) return {};
   const auto last = std::find_if(
       request.messages.rbegin(), request.messages.rend(),
       [](const message::Message& message) { return message.role == message::Role::user; });
-  const std::size_t chars = last == request.messages.rend() ? 0 : utf8::length(last->text());
-  if (is_another && chars == 0) {
+  const bool is_there = last != request.messages.rend();
+  const std::string question = is_there ? last->text() : "";
+  const bool is_blank = question.find_first_not_of(" \t\r\n") == std::string::npos;
+  if (asking == Asking::another && is_blank) {
     return chat::refuse_field(Errc::invalid, "messages",
                               ": there is no further question for the session of rlm.session",
                               "invalid_value");
   }
-  if (chars <= kMaxQuestionChars) return {};
+  if (is_there && is_blank) {
+    return chat::refuse_field(Errc::invalid, "messages",
+                              ": the last message of the user has no text: ask a question, or "
+                              "leave the message out if the context says what to do",
+                              "invalid_value");
+  }
+  const json::Value* const context = request.rlm.find("context");
+  const bool is_beside = context != nullptr && !context->is_null();
+  if (asking == Asking::first && !is_beside) return {};
+  if (utf8::length(question) <= kMaxQuestionChars) return {};
   return chat::refuse_field(Errc::invalid, "messages",
                             ": a question beside rlm.context, or to a session that was kept, may "
                             "have " +
@@ -647,7 +666,10 @@ OrRefusal<std::unique_ptr<chat::Answer>> RecursiveModel::start(
   const Results results = results_of(request.messages);
   auto found = find(request, results);
   if (!found) return Failure<Refusal>(std::move(found.error()));
-  if (auto checked = check_question(request, *found && (*found)->is_question); !checked) {
+  const Asking asking = !*found                 ? Asking::first
+                        : (*found)->is_question ? Asking::another
+                                                : Asking::results;
+  if (auto checked = check_question(request, asking); !checked) {
     if (*found) host_->give_back(std::move((*found)->session));
     return Failure<Refusal>(std::move(checked.error()));
   }

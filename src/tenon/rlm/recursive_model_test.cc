@@ -609,6 +609,19 @@ TEST_F(Recursive, OnlyASessionThatIsKeptTakesAnotherQuestion) {
   EXPECT_EQ(refusal(other).param, "rlm.session");
 }
 
+TEST_F(Recursive, AQuestionWithoutTextAsksNoModel) {
+  script({{"FINAL(done)"}});
+  for (const char* const text : {"", " \n"}) {
+    EXPECT_EQ(refusal(question("context", text)).param, "messages");
+    EXPECT_EQ(refusal(with_rlm(question("context", text), R"({"context": {"a": 1}})")).param,
+              "messages");
+  }
+  // The context itself may say what to do.
+  ChatRequest request = question("do it");
+  request.messages.pop_back();
+  EXPECT_EQ(ask(request).message().text(), "done");
+}
+
 TEST_F(Recursive, TellsItsCost) {
   script({{cell("llm_query_batched(['a', 'b'])")}, call(), {"FINAL(x)"}});
   const ChatRequest first = with_tools(question());
