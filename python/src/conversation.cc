@@ -81,7 +81,10 @@ PyType_Slot toolbox_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse
 
 void run_tool(void* user, tenon_tool_call* call, tenon_text name, tenon_text arguments) {
   // Called by a thread of the library, for each run of a tool.
-  const nb::gil_scoped_acquire gil;
+  const Callback callback;
+  if (!callback.may_call()) {
+    return tenon_tool_call_end(call, {"the program has ended", 21}, 1);
+  }
   try {
     // The destructor of ToolCall ends the call if Python drops it, also after an exception below.
     const nb::object run = nb::cast(new ToolCall(call), nb::rv_policy::take_ownership);

@@ -69,7 +69,8 @@ class Generation {
 // Called by the engine's thread for each answer. If Python's start() raises, the request fails.
 int start(void* user, tenon_generation* generation, const std::int32_t* prompt, std::size_t count,
           tenon_text request, tenon_matcher* matcher) {
-  const nb::gil_scoped_acquire gil;
+  const Callback callback;
+  if (!callback.may_call()) return 1;
   const auto& engine = *static_cast<EngineOfPython*>(user);
   nb::object answer;
   try {

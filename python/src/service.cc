@@ -1,8 +1,10 @@
 #include "service.h"
 
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "mailbox.h"
 #include <pthread.h>
@@ -154,6 +156,11 @@ nb::class_<Local<T>> bind_call(nb::module_& m, const char* name) {
 // Counts the fork() calls that this process is the child of.
 std::atomic<unsigned> forks = 0;
 
+// Threads of the library that are in a Callback, and whether more may come. A thread counts itself
+// before it looks whether it may, so end_callbacks() misses none.
+std::atomic<unsigned> callbacks = 0;
+std::atomic<bool> are_callbacks_over = false;
+
 // An engine may refer to objects that refer to the service.
 int traverse_service(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
@@ -185,10 +192,35 @@ void Origin::check() const {
   nb::raise_python_error();
 }
 
+Callback::Callback() {
+  ++callbacks;
+  may_call_ = !are_callbacks_over;
+  if (may_call_) state_ = PyGILState_Ensure();
+}
+// A thread that asks for the GIL again after the interpreter has ended is unwound by Python, and
+// comes here without it.
+Callback::~Callback() {
+  if (may_call_ && PyGILState_Check() != 0) PyGILState_Release(state_);
+  --callbacks;
+}
+
+void end_callbacks(double patience_s) {
+  using Clock = std::chrono::steady_clock;
+  constexpr auto kMoment = std::chrono::milliseconds(1);
+  const nb::gil_scoped_release released;
+  are_callbacks_over = true;
+  const auto deadline = Clock::now() + std::chrono::duration<double>(patience_s);
+  while (callbacks > 0 && Clock::now() < deadline) std::this_thread::sleep_for(kMoment);
+}
+
 // The classes with an underscore are wrapped in Python (tenon/_service.py and its like), which has
 // the loops and the docstrings.
 void bind_service(nb::module_& m) {
-  pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
+  pthread_atfork(nullptr, nullptr, [] {
+    forks.fetch_add(1, std::memory_order_relaxed);
+    callbacks = 0;  // their threads are the parent's
+  });
+  m.def("_end_callbacks", &end_callbacks, nb::arg("patience_s"));
   nb::class_<Service> service(m, "Service", nb::type_slots(service_slots));
   service
       .def(

@@ -86,6 +86,26 @@ template <typename T, typename Function>
   return result;
 }
 
+/// Held by a thread of the library while it calls Python. It has the GIL, unless the interpreter is
+/// about to end: then Python must not be called any more. See end_callbacks().
+class Callback {
+ public:
+  Callback();
+  ~Callback();
+  Callback(const Callback&) = delete;
+  Callback& operator=(const Callback&) = delete;
+
+  [[nodiscard]] bool may_call() const { return may_call_; }
+
+ private:
+  bool may_call_;
+  PyGILState_STATE state_{};
+};
+
+/// After it no callback may call Python. Waits for those that do, for so many seconds at most: once
+/// the interpreter ends, a thread that comes back from the library aborts the process.
+void end_callbacks(double patience_s);
+
 /// What is needed to call an engine that is written in Python; see engine.cc.
 struct EngineOfPython {
   PyObject* start;         // Owned, by Service.

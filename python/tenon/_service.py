@@ -48,6 +48,8 @@ def _close_all() -> None:
     for each in list(_open):
         each.close()
     deadline = time.monotonic() + _PATIENCE_S
+    # A conversation that the program still has keeps its engine and toolbox, whose threads may be in Python just now.
+    _tenon._end_callbacks(_PATIENCE_S)
     for thread in list(_answering):
         if thread.is_alive():
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -143,9 +145,7 @@ class Service:
         answer: dict[str, Any] = await self.arequest("POST", _CHAT, await self._with_amodel(body))
         return answer
 
-    def stream(
-        self, messages: Messages, **request: Any
-    ) -> Generator[dict[str, Any], None, None]:
+    def stream(self, messages: Messages, **request: Any) -> Generator[dict[str, Any], None, None]:
         """The chunks of an answer as they come. Leaving the loop early cancels it."""
         call = _tenon._Call(
             *self._asked(

@@ -623,6 +623,37 @@ def test_ctrl_c_ends_the_wait(how):
     assert time.monotonic() - begun < 10 and process.returncode == 0
 
 
+SLOW_TO_BEGIN = """
+import pathlib, sys, threading, time, tenon, tenon._service
+kept = tenon._service.keep_until_the_end
+has_begun = threading.Event()
+def slow(thread):  # it runs in the engine's thread, which belongs to the library
+    kept(thread)
+    has_begun.set()
+    time.sleep(float(sys.argv[1]))
+tenon._service.keep_until_the_end = slow
+model = pathlib.Path(tenon.__file__).parent / "models" / "tenon-tiny.gguf"
+vocab = tenon.Vocab.load(model)
+service = tenon.Service(f'[[model]]\\nname = "tiny"\\npath = "{model}"\\n')
+service.add_engine("silent", lambda *_: time.sleep(60), vocab, tenon.ChatTemplate.load(model))
+talk = tenon.Conversation(service, model="silent")
+threading.Thread(target=lambda: service.chat([{"role": "user", "content": "x"}], model="silent"), daemon=True).start()
+has_begun.wait()
+"""
+
+
+@pytest.mark.parametrize("pause_s", [0.05, 0.2, 0.4, 2.1])
+def test_a_program_ends_while_an_engine_begins(pause_s):
+    """A conversation keeps the engine beyond the service's end. The last pause is longer than an exit waits."""
+    done = subprocess.run(
+        [sys.executable, "-c", SLOW_TO_BEGIN, str(pause_s)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0 and "Fatal" not in done.stderr, done.stderr
+
+
 def test_ctrl_c_does_not_wait_for_a_tool(model):
     """Neither the call that is interrupted nor the end of the interpreter; a tool that ends soon is waited for."""
     program = """
