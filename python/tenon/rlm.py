@@ -87,6 +87,9 @@ class _Server:
                     raise ApiError(answer.status, chunk["error"])
                 yield chunk
 
+    def check(self, model: str) -> None:
+        """A server may be started later, so the first question tells of a model that it does not have."""
+
     def _opened(self, request: dict[str, Any]) -> Any:
         body = urllib.request.Request(self._url, dumps(request).encode(), self._headers)
         try:
@@ -119,6 +122,16 @@ class _Here:
         answer: dict[str, Any] = self._service.request("POST", "/v1/chat/completions", request)
         return answer
 
+    def check(self, model: str) -> None:
+        """Raises ApiError where there is no model of this name."""
+        if "?" in model:
+            return  # a path ends there: the first question tells
+        try:
+            self._service.request("GET", "/v1/models/" + model)
+        except BaseException:
+            self.close()
+            raise
+
     def stream(self, request: dict[str, Any]) -> Generator[dict[str, Any], None, None]:
         messages = request.pop("messages")
         return self._service.stream(messages, **request)
@@ -149,6 +162,61 @@ def _configuration(models: Sequence[str], api_key: str | None) -> str:
     return text
 
 
+# The limits of a run: their kind, and the least and the most that a request may ask for (docs/rlm.md). A configuration may allow
+# less, which the first request tells.
+_LIMITS: dict[str, tuple[type, float, float]] = {
+    "max_iterations": (int, 1, 100),
+    "max_depth": (int, 1, 4),
+    "max_sub_calls": (int, 0, 10_000),
+    "max_concurrent": (int, 1, 64),
+    "max_tokens": (int, 1, 1_000_000_000),
+    "max_errors": (int, 1, 1_000_000_000),
+    "max_output_chars": (int, 1, 200_000),
+    "max_time": (float, 0.001, 86_400),
+    "cell_timeout": (float, 0.001, 600),
+    "max_cost": (float, 1e-9, 1_000_000_000),
+    "compact_at": (float, 0, 1),
+}
+_EVENTS = ("none", "reasoning", "json")
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    """Raises TypeError where an option does not exist or has the wrong type, and ValueError where it is out of its bounds."""
+    for name, value in options.items():
+        if name == "events" and (value is None or value in _EVENTS):
+            continue
+        if name == "events":
+            raise ValueError(f"events must be one of {', '.join(_EVENTS)}, not {value!r}")
+        if name not in _LIMITS:
+            raise TypeError(
+                f"there is no argument {name!r}: limits are {', '.join(_LIMITS)}, and there is events"
+            )
+        if value is None:
+            continue
+        kind, least, most = _LIMITS[name]
+        fits = isinstance(value, int) or (kind is float and isinstance(value, float))
+        if isinstance(value, bool) or not fits:
+            what = "an int" if kind is int else "a number"
+            raise TypeError(f"{name} must be {what}, not {value!r}")
+        if not least <= value <= most:
+            raise ValueError(f"{name} must be from {least} to {most}, not {value!r}")
+
+
+def _check_models(models: Sequence[Any]) -> None:
+    for name in models:
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a model must be a str, not {name!r}")
+        if not name:
+            raise ValueError("the name of a model is empty")
+
+
+def _check_time(timeout_s: Any) -> None:
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, (int, float)):
+        raise TypeError(f"timeout_s must be a number, not {timeout_s!r}")
+    if not timeout_s > 0:
+        raise ValueError(f"timeout_s must be above 0, not {timeout_s!r}")
+
+
 def _transport(
     models: Sequence[str],
     config: str | os.PathLike[str] | Service | None,
@@ -156,7 +224,13 @@ def _transport(
     api_key: str | None,
     timeout_s: float,
 ) -> _Server | _Here:
+    _check_models(models)
+    _check_time(timeout_s)
     if base_url is not None:
+        if config is not None:
+            raise ValueError("config and base_url exclude each other: models are here or there")
+        if not base_url.startswith(("http://", "https://")):
+            raise ValueError(f"base_url must begin with http:// or https://, not {base_url!r}")
         return _Server(base_url, api_key or os.environ.get("OPENAI_API_KEY"), timeout_s)
     from tenon._service import Service
 
@@ -214,6 +288,9 @@ class RLMToolCallingAPI:
     one of docs/rlm.md. What it raises ends the run.
 
     `options` are limits of a run, as docs/rlm.md has them (max_iterations, max_depth, max_time...), sent with each request.
+
+    Raises TypeError or ValueError where an argument is wrong, and ApiError where this process has no such model. What a server or the
+    limits of a configuration refuse is told by the first request.
     """
 
     def __init__(
@@ -234,9 +311,13 @@ class RLMToolCallingAPI:
         self._on_event = on_event
         if "depth" in options:
             options["max_depth"] = options.pop("depth")
+        _check_options(options)
+        if on_event is not None and not callable(on_event):
+            raise TypeError(f"on_event must be callable, not {on_event!r}")
         self._options = options
         self._enable_logging = enable_logging
         self._models = _transport((model, recursive_model), config, base_url, api_key, timeout_s)
+        self._models.check(f"{model}:{recursive_model}")
         self.session_state: dict[str, Any] | None = None
         self.current_context: list[Message] | None = None
         self.current_query: Any = None
@@ -497,6 +578,7 @@ class ChatClient:
     ) -> None:
         self.model = model
         self._models = _transport((model,), config, base_url, api_key, timeout_s)
+        self._models.check(model)
 
     def completion(
         self,

@@ -437,6 +437,78 @@ def test_on_a_server(upstream, model):
         api.chat_completion([{"role": "user", "content": "x"}])
 
 
+@pytest.mark.parametrize(
+    "options, error, said",
+    [
+        (
+            {"max_iteration": 5},
+            TypeError,
+            "there is no argument 'max_iteration': limits are max_it",
+        ),
+        ({"session": "x"}, TypeError, "there is no argument 'session'"),
+        ({"max_iterations": "5"}, TypeError, "max_iterations must be an int, not '5'"),
+        ({"max_iterations": True}, TypeError, "max_iterations must be an int"),
+        ({"max_depth": 1.5}, TypeError, "max_depth must be an int"),
+        ({"depth": 0}, ValueError, "max_depth must be from 1 to 4, not 0"),
+        ({"compact_at": 2}, ValueError, "compact_at must be from 0 to 1"),
+        ({"max_time": float("nan")}, ValueError, "max_time must be from"),
+        ({"events": "all"}, ValueError, "events must be one of none, reasoning, json"),
+        ({"on_event": 5}, TypeError, "on_event must be callable"),
+        ({"timeout_s": 0}, ValueError, "timeout_s must be above 0"),
+        ({"timeout_s": "9"}, TypeError, "timeout_s must be a number"),
+        ({"base_url": "localhost:8080"}, ValueError, "base_url must begin with http://"),
+        ({"base_url": "http://localhost", "config": ""}, ValueError, "exclude each other"),
+        ({"model": 5}, TypeError, "name of a model must be a str"),
+        ({"recursive_model": ""}, ValueError, "name of a model is empty"),
+    ],
+)
+def test_arguments_that_are_wrong_are_told_at_once(upstream, options, error, said):
+    for make in (RLMToolCallingAPI, RLM_REPL):
+        with pytest.raises(error) as told:
+            make(**{"model": "gpt-5-nano", "recursive_model": "gpt-5", **options})
+        assert said in str(told.value)
+    assert not upstream.requests
+
+
+def test_a_model_that_is_not_here_is_told_at_once(upstream, model):
+    config = f'[[model]]\nname = "a/b"\nengine = "openai"\nurl = "{upstream.url}"\nupstream_model = "gpt-5"\n'
+    with pytest.raises(tenon.ApiError, match="nosuch"):
+        RLMToolCallingAPI("nosuch", "a/b", config=config)
+    with pytest.raises(tenon.ApiError, match="nosuch"):
+        ChatClient("nosuch", config=config)
+    RLMToolCallingAPI("a/b", "a/b", config=config).close()
+    ChatClient("a/b", config=config).close()
+    RLMToolCallingAPI(str(model), str(model)).close()
+
+
+def test_limits_are_those_of_requests(upstream):
+    """What the constructor refuses, a request refuses too, and nothing else."""
+    with tenon.Service(
+        f'[[model]]\nname = "m"\nengine = "openai"\nurl = "{upstream.url}"\nupstream_model = "gpt-5"\n'
+    ) as service:
+
+        def refused(limits):
+            body = {
+                "model": "m:m",
+                "messages": [{"role": "user", "content": " "}],
+                "rlm": limits,
+            }
+            with pytest.raises(tenon.ApiError) as told:
+                service.request("POST", "/v1/chat/completions", body)
+            return str(told.value)
+
+        assert "has no text" in refused({})
+        known = refused({"nobody_knows": 1}).partition("rlm, which has ")[2]
+        assert {"session", "events", "keep", "context", *rlm._LIMITS} == set(known.split(", "))
+        for name, (kind, least, most) in rlm._LIMITS.items():
+            for value in (least, most):
+                assert "has no text" in refused({name: value}), (name, value)
+            for value in (least - 1, most + 1):
+                assert f"{name} must be from" in refused({name: value}), (name, value)
+            if kind is int:
+                assert f"{name} must be an integer" in refused({name: 1.5})
+
+
 def test_client(upstream):
     upstream.answer = lambda model, messages: (
         SEARCH if "find" in messages[-1]["content"] else "Hello."
