@@ -217,6 +217,23 @@ def turns(*texts):
 
 
 SEARCH = [{"name": "search_database", "arguments": '{"query": "X"}'}]
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "search_database",
+            "parameters": {"type": "object", "properties": {"query": {"type": "string"}}},
+        },
+    }
+]
+
+
+def served_by(upstream):
+    """A configuration with both models."""
+    return "".join(
+        f'[[model]]\nname = "{name}"\nengine = "openai"\nurl = "{upstream.url}"\nupstream_model = "{name}"\n'
+        for name in ("gpt-5-nano", "gpt-5")
+    )
 
 
 @sandbox
@@ -245,16 +262,7 @@ def test_a_pause_and_what_is_kept(upstream):
     with RLMToolCallingAPI("gpt-5-nano", "gpt-5") as api:
         assert api.get_session_state()["state"] is None
         question = [{"role": "system", "content": "context"}, {"role": "user", "content": "Find X"}]
-        tools = [
-            {
-                "type": "function",
-                "function": {
-                    "name": "search_database",
-                    "parameters": {"type": "object", "properties": {"query": {"type": "string"}}},
-                },
-            }
-        ]
-        response = api.chat_completion(question, tools)
+        response = api.chat_completion(question, TOOLS)
         state = api.session_state
         assert (
             (state["type"], state["state"]) == ("tool_calls", "paused")
@@ -274,7 +282,7 @@ def test_a_pause_and_what_is_kept(upstream):
         assert (
             api.current_query == "Find X"
             and api.current_context == question[:1]
-            and api.current_tools == tools
+            and api.current_tools == TOOLS
         )
         # The tools of before hold where the next request leaves them out.
         messages = [
@@ -304,16 +312,10 @@ def test_a_pause_and_what_is_kept(upstream):
 def test_the_documents_loop(upstream):
     """RLM_REPL.completion, as the document has it: calls pause it, results go on, the answer completes it."""
     upstream.answer = turns(SEARCH, "```repl\nFINAL(tool_results[0] + context)\n```")
-    tools = [
-        {
-            "type": "function",
-            "function": {"name": "search_database", "parameters": {"type": "object"}},
-        }
-    ]
     with RLM_REPL(model="gpt-5-nano", recursive_model="gpt-5", max_iterations=5) as loop:
         with pytest.raises(ValueError, match="no call waits"):
             loop.completion(tool_results=[])
-        paused = loop.completion("context", "Find X", tools)
+        paused = loop.completion("context", "Find X", TOOLS)
         assert (paused["type"], paused["state"], paused["iteration"]) == ("tool_calls", "paused", 1)
         assert paused["tool_calls"][0]["function"]["arguments"]["query"] == "X"
         result = {
@@ -364,22 +366,12 @@ def test_contexts_and_several_questions(upstream, tmp_path):
 @sandbox
 def test_events_are_told_while_they_happen(upstream):
     """`on_event` gets each event, in this process and from a server, and the answer is the same as without it."""
-    config = "".join(
-        f'[[model]]\nname = "{name}"\nengine = "openai"\nurl = "{upstream.url}"\nupstream_model = "{name}"\n'
-        for name in ("gpt-5-nano", "gpt-5")
-    )
-    tools = [
-        {
-            "type": "function",
-            "function": {"name": "search_database", "parameters": {"type": "object"}},
-        }
-    ]
-    with tenon.Service(config) as service:
+    with tenon.Service(served_by(upstream)) as service:
         for options in ({"config": service}, {"base_url": service.listen() + "/v1"}):
             upstream.answer = turns(SEARCH, "```repl\nprint('seen')\nFINAL('over')\n```")
             events = []
             with RLM_REPL("gpt-5-nano", "gpt-5", on_event=events.append, **options) as loop:
-                paused = loop.completion("context", "Find X", tools)
+                paused = loop.completion("context", "Find X", TOOLS)
                 call = paused["tool_calls"][0]
                 assert call["function"]["arguments"]["query"] == "X", paused
                 kinds = [event["type"] for event in events]
@@ -402,20 +394,10 @@ def test_events_are_told_while_they_happen(upstream):
 def test_on_a_server(upstream, model):
     """The same over HTTP, to a server that has both models."""
     upstream.answer = turns(SEARCH, "FINAL(done)")
-    config = "".join(
-        f'[[model]]\nname = "{name}"\nengine = "openai"\nurl = "{upstream.url}"\nupstream_model = "{name}"\n'
-        for name in ("gpt-5-nano", "gpt-5")
-    )
-    tools = [
-        {
-            "type": "function",
-            "function": {"name": "search_database", "parameters": {"type": "object"}},
-        }
-    ]
-    with tenon.Service(config) as service:
+    with tenon.Service(served_by(upstream)) as service:
         url = service.listen() + "/v1"
         api = rlm.create_rlm_client("gpt-5-nano", "gpt-5", base_url=url, max_iterations=5)
-        response = api.chat_completion([{"role": "user", "content": "Find X"}], tools)
+        response = api.chat_completion([{"role": "user", "content": "Find X"}], TOOLS)
         message = response["choices"][0]["message"]
         assert message["tool_calls"][0]["function"]["arguments"]["query"] == "X"
         result = {
@@ -424,7 +406,7 @@ def test_on_a_server(upstream, model):
             "content": "there",
         }
         response = api.chat_completion(
-            [{"role": "user", "content": "Find X"}, message, result], tools
+            [{"role": "user", "content": "Find X"}, message, result], TOOLS
         )
         assert response["choices"][0]["message"]["content"] == "done"
         with pytest.raises(tenon.ApiError, match="nosuch"):
@@ -521,13 +503,7 @@ def test_client(upstream):
     }
     sent = upstream.requests[-1]
     assert sent.get("max_completion_tokens", sent.get("max_tokens")) == 7
-    tools = [
-        {
-            "type": "function",
-            "function": {"name": "search_database", "parameters": {"type": "object"}},
-        }
-    ]
-    answer = client.completion([{"role": "user", "content": "find X"}], tools=tools)
+    answer = client.completion([{"role": "user", "content": "find X"}], tools=TOOLS)
     assert (
         answer["content"] is None
         and answer["tool_calls"][0]["function"]["arguments"]["query"] == "X"
