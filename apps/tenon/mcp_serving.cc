@@ -2,7 +2,8 @@
 // call that takes long gets a thread of its own, so that a ping, an answer or a cancellation is
 // read meanwhile; one lock keeps the lines of answers whole. Over HTTP each POST is a message; a
 // call that takes long is answered by a stream of events, and a client that closes the stream
-// cancels the call.
+// cancels the call. A client with a session may also cancel it by a message, and ends all its calls
+// with the session.
 #include "mcp_serving.h"
 
 #include <algorithm>
@@ -54,8 +55,17 @@ class LongCalls {
   LongCalls& operator=(const LongCalls&) = delete;
   ~LongCalls() { end(); }
 
-  // `key` names the call for cancel(). False: too many are under way.
-  [[nodiscard]] bool begin(std::string key, std::function<void(const CancelToken&)> work) {
+  // Whose call it is: the id of the client's session ("": the client has no session), and the id
+  // that the client gave the call.
+  struct Key {
+    std::string session;
+    std::string call;
+
+    bool operator==(const Key&) const = default;
+  };
+
+  // False: too many are under way.
+  [[nodiscard]] bool begin(Key key, std::function<void(const CancelToken&)> work) {
     const std::lock_guard lock(mutex_);
     calls_.remove_if([](const std::unique_ptr<One>& one) { return one->is_done.load(); });
     if (calls_.size() >= kMost) return false;
@@ -68,10 +78,16 @@ class LongCalls {
     });
     return true;
   }
-  void cancel(std::string_view key) {
+  void cancel(const Key& key) {
     const std::lock_guard lock(mutex_);
     for (const auto& one : calls_) {
       if (one->key == key) one->cancel.cancel();
+    }
+  }
+  void cancel_session(std::string_view session) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& one : calls_) {
+      if (one->key.session == session) one->cancel.cancel();
     }
   }
   void end() {
@@ -82,7 +98,7 @@ class LongCalls {
 
  private:
   struct One {
-    std::string key;
+    Key key;
     CancelToken cancel;
     std::atomic<bool> is_done = false;
     std::jthread thread;  // last, so that it ends first
@@ -131,23 +147,31 @@ std::string key_of(const Value* id) {
   return id == nullptr ? std::string() : json::to_string(*id);
 }
 
+// The id of the call that the message cancels; no value: it is another message.
+std::optional<std::string> cancelled_by(const Value& message) {
+  if (text_of_member(message, "method") != "notifications/cancelled") return std::nullopt;
+  return key_of(json::at_pointer(message, "/params/requestId"));
+}
+
 // Begins a long call, or cancels one. False: the message is to be answered at once.
 bool took_long_message(const mcp::ToolServer& server, const Value& message,
                        const mcp::Caller& client, Lines& out, LongCalls& calls) {
-  if (text_of_member(message, "method") == "notifications/cancelled") {
+  if (const auto call = cancelled_by(message)) {
     // A cancellation of a call that is over, or is not known, has no effect and no answer.
-    calls.cancel(key_of(json::at_pointer(message, "/params/requestId")));
+    calls.cancel({.session = "", .call = *call});
     return true;
   }
   if (!server.takes_long(message)) return false;
-  const std::string key = key_of(message.find("id"));
-  const bool has_begun = calls.begin(key, [&, client, message](const CancelToken& cancel) {
-    mcp::Caller caller = client;
-    caller.cancel = cancel;
-    const auto answer = server.answer(message, caller);
-    // The protocol wants no answer to a request that was cancelled.
-    if (answer && !cancel.is_cancelled()) out.write(json::to_string(*answer));
-  });
+  const bool has_begun = calls.begin({.session = "", .call = key_of(message.find("id"))},
+                                     [&, client, message](const CancelToken& cancel) {
+                                       mcp::Caller caller = client;
+                                       caller.cancel = cancel;
+                                       const auto answer = server.answer(message, caller);
+                                       // The protocol wants no answer to a request that was
+                                       // cancelled.
+                                       if (answer && !cancel.is_cancelled())
+                                         out.write(json::to_string(*answer));
+                                     });
   if (!has_begun) out.write(too_many(message.find("id")));
   return true;
 }
@@ -203,9 +227,10 @@ std::string event_of(const Value& message) {
   return "event: message\ndata: " + json::to_string(message) + "\n\n";
 }
 
-// A GET is a stream of what a session is told outside of answers; a DELETE ends a session.
+// A GET is a stream of what a session is told outside of answers. A DELETE ends a session, with its
+// calls and their questions to the client.
 void answer_about_session(const mcp::ToolServer& server,
-                          const std::shared_ptr<http::Exchange>& exchange) {
+                          const std::shared_ptr<http::Exchange>& exchange, LongCalls& calls) {
   const auto session = server.session_of(exchange->request());
   if (!session) {
     const bool is_named = !exchange->request().header("mcp-session-id").empty();
@@ -213,6 +238,7 @@ void answer_about_session(const mcp::ToolServer& server,
   }
   if (exchange->request().method == "DELETE") {
     (void)server.end_session_of(exchange->request());
+    calls.cancel_session(session->id());
     return exchange->respond({.status = 204, .body = ""});
   }
   exchange->begin_stream("text/event-stream", {{"cache-control", "no-store"}});
@@ -224,27 +250,44 @@ void answer_about_session(const mcp::ToolServer& server,
 // that goes away cancels the call, because its answer could not be told any more.
 void begin_stream(const mcp::ToolServer& server, const std::shared_ptr<http::Exchange>& exchange,
                   const mcp::ToolServer::LongCall& call, LongCalls& calls) {
-  const bool has_begun = calls.begin("", [&server, exchange, call](const CancelToken& cancel) {
-    exchange->on_closed([cancel] { cancel.cancel(); });
-    exchange->begin_stream("text/event-stream", {{"cache-control", "no-store"}});
-    const auto write = [&exchange](const Value& event) { exchange->write(event_of(event)); };
-    const auto answer =
-        server.answer(call.message, {.cancel = cancel, .send = write, .session = call.session});
-    if (answer && !cancel.is_cancelled()) write(*answer);
-    exchange->end_stream();
-  });
+  const std::string session = call.session ? call.session->id() : std::string();
+  const bool has_begun = calls.begin(
+      {.session = session, .call = key_of(call.message.find("id"))},
+      [&server, exchange, call](const CancelToken& cancel) {
+        exchange->on_closed([cancel] { cancel.cancel(); });
+        exchange->begin_stream("text/event-stream", {{"cache-control", "no-store"}});
+        const auto write = [&exchange](const Value& event) { exchange->write(event_of(event)); };
+        const auto answer =
+            server.answer(call.message, {.cancel = cancel, .send = write, .session = call.session});
+        if (answer && !cancel.is_cancelled()) write(*answer);
+        exchange->end_stream();
+      });
   if (!has_begun) exchange->respond({.status = 503, .body = too_many(call.message.find("id"))});
+}
+
+// A client with a session may cancel a call by a message. The id of a call alone does not say whose
+// call it is, so a client without one closes the stream.
+void cancel_if_told(const mcp::ToolServer& server, const http::Request& request,
+                    const http::Response& response, LongCalls& calls) {
+  constexpr int kAccepted = 202;  // of a notification that was not refused
+  const auto session = response.status == kAccepted ? server.session_of(request) : nullptr;
+  if (!session) return;
+  const auto message = json::parse(request.body);
+  const auto call = message ? cancelled_by(*message) : std::nullopt;
+  if (call) calls.cancel({.session = session->id(), .call = *call});
 }
 
 void answer_exchange(const mcp::ToolServer& server, const std::shared_ptr<http::Exchange>& exchange,
                      LongCalls& calls) {
   const http::Request& request = exchange->request();
   if (auto refusal = refusal_of(server, request)) return exchange->respond(*std::move(refusal));
-  if (request.method != "POST") return answer_about_session(server, exchange);
+  if (request.method != "POST") return answer_about_session(server, exchange, calls);
   if (const auto call = server.long_call(request)) {
     return begin_stream(server, exchange, *call, calls);
   }
-  exchange->respond(server.answer_post(request));
+  http::Response response = server.answer_post(request);
+  cancel_if_told(server, request, response, calls);
+  exchange->respond(std::move(response));
 }
 
 sigset_t ending_signals() {

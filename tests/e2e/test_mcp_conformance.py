@@ -121,6 +121,32 @@ def test_a_client_is_told_what_it_watches():
     assert "begin with initialize" in after[2]["error"]["message"] and "Mcp-Session-Id" in without[2]["error"]["message"]
 
 
+@pytest.mark.parametrize("how", ["the session ends", "the call is cancelled", "another call is cancelled"])
+def test_a_question_ends_with_its_session_or_its_call(how):
+    with server() as address:
+        _, session, _ = posted(address, "initialize", protocolVersion="2025-11-25", capabilities={"elicitation": {}})
+        _, other, _ = posted(address, "initialize", protocolVersion="2025-11-25", capabilities={"elicitation": {}})
+        body = {"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {"name": "test_elicitation", "arguments": {"message": "Who?"}}}
+        headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Mcp-Session-Id": session}
+        with urllib.request.urlopen(urllib.request.Request(address, json.dumps(body).encode(), headers), timeout=5) as stream:
+            question = json.loads(next(line for line in stream if line.startswith(b"data: "))[6:])
+            assert question["method"] == "elicitation/create", question
+            if how == "the session ends":
+                ending = urllib.request.Request(address, method="DELETE", headers={"Mcp-Session-Id": session})
+                assert urllib.request.urlopen(ending, timeout=20).status == 204
+            else:
+                cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}}
+                of = {**headers, "Mcp-Session-Id": session if how == "the call is cancelled" else other}
+                with urllib.request.urlopen(urllib.request.Request(address, json.dumps(cancel).encode(), of), timeout=20) as taken:
+                    assert taken.status == 202
+            if how == "another call is cancelled":
+                answer = {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "decline"}}
+                urllib.request.urlopen(urllib.request.Request(address, json.dumps(answer).encode(), headers), timeout=20).close()
+            rest = [json.loads(line[6:]) for line in stream if line.startswith(b"data: ")]
+    # What was cancelled has no answer, and its stream ends.
+    assert [one["id"] for one in rest] == ([9] if how == "another call is cancelled" else []), rest
+
+
 def test_a_client_over_pipes_is_asked():
     """Over pipes the answer to a question is one of the lines that come."""
     with subprocess.Popen([SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
