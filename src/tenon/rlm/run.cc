@@ -857,8 +857,7 @@ Outcome Run::end_with(std::string answer) {
 
 // Asks the root model for its answer and nothing else.
 Outcome Run::force_answer(std::string_view limit, std::string_view why) {
-  const std::string nothing =
-      "No answer was found: " + std::string(why.substr(0, why.size() - 1)) + ".";
+  const std::string nothing = "No answer was found: " + std::string(why);
   if (request_.tool_choice.mode == message::ToolMode::required && !bounds_->is_late) {
     Outcome outcome = end_with(nothing);
     outcome.forced = limit;
