@@ -149,8 +149,8 @@ class Answering : public std::enable_shared_from_this<Answering> {
   void finish(Outcome outcome);
   void end(message::Finish finish);
   void fail(Outcome outcome, message::Finish last);
-  [[nodiscard]] json::Object report(const Spent& spent, const std::string& forced) const;
-  void trace_end(std::string_view type, const Spent& spent, const json::Object& more);
+  [[nodiscard]] json::Object report(const std::string& forced) const;
+  void trace_end(std::string_view type, const json::Object& more);
 
   const std::shared_ptr<Host> host_;
   const std::shared_ptr<Bounds> bounds_;
@@ -170,7 +170,6 @@ class Answering : public std::enable_shared_from_this<Answering> {
   std::optional<Task> context_;
   std::optional<std::string> again_;  // another question to a session that was kept
   bool keeps_ = false;
-  Spent before_;  // what the session spent in earlier requests
 };
 
 void Answering::listen(const RecursiveOptions& options, std::string_view told) {
@@ -201,13 +200,14 @@ void Answering::listen(const RecursiveOptions& options, std::string_view told) {
 
 // Becomes `tenon.rlm` of the answer. Sub-calls and cost are those of this request alone; turns and
 // compactions are the session's.
-json::Object Answering::report(const Spent& spent, const std::string& forced) const {
+json::Object Answering::report(const std::string& forced) const {
+  const RunFacts own = bounds_->own();
   json::Object report{{"session", session_->id},
                       {"iterations", session_->turns},
-                      {"sub_calls", spent.sub_calls - before_.sub_calls},
+                      {"sub_calls", own.sub_calls},
                       {"tier", host_->tier()}};
   if (session_->compactions > 0) report.set("compactions", session_->compactions);
-  if (spent.cost > 0) report.set("cost", spent.cost - before_.cost);
+  if (bounds_->spent().cost > 0) report.set("cost", own.cost);
   if (!forced.empty()) report.set("forced", forced);
   return report;
 }
@@ -234,8 +234,7 @@ void Answering::run() {
           bounds->halt();
         });
     if (again_) session_->spent = {};  // each question has limits of its own
-    before_ = session_->spent;
-    bounds_->go_on_from(before_);
+    bounds_->go_on_from(session_->spent);
     Run run(host_, bounds_, bounds_->token(), *session_, request_);
     if (context_) run.change_context(*std::move(context_));
     if (session_->messages.empty()) {
@@ -260,15 +259,8 @@ void Answering::run() {
   }
 }
 
-message::Usage minus(const message::Usage& all, const message::Usage& before) {
-  return {.prompt_tokens = all.prompt_tokens - before.prompt_tokens,
-          .completion_tokens = all.completion_tokens - before.completion_tokens,
-          .cached_tokens = all.cached_tokens - before.cached_tokens,
-          .reasoning_tokens = all.reasoning_tokens - before.reasoning_tokens,
-          .is_estimated = all.is_estimated};
-}
-
-void Answering::trace_end(std::string_view type, const Spent& spent, const json::Object& more) {
+void Answering::trace_end(std::string_view type, const json::Object& more) {
+  const RunFacts spent = bounds_->spent();
   json::Object event{{"type", type}, {"depth", 0}, {"session", session_->id}};
   for (const json::Member& member : more) event.set(member.key, member.value);
   event.set("usage", json::Object{{"prompt_tokens", spent.usage.prompt_tokens},
@@ -281,12 +273,10 @@ void Answering::trace_end(std::string_view type, const Spent& spent, const json:
 
 // The session is in the store before the client is told the outcome.
 void Answering::finish(Outcome outcome) {
-  const Spent spent = bounds_->spent();
-  message::Finish last{.usage = minus(spent.usage, before_.usage),
-                       .rlm = report(spent, outcome.forced)};
-  session_->spent = spent;
+  message::Finish last{.usage = bounds_->own().usage, .rlm = report(outcome.forced)};
+  session_->spent = bounds_->spent();
   if (outcome.kind == Outcome::Kind::calls) {
-    trace_end("pause", spent, {{"iteration", session_->turns}});
+    trace_end("pause", {{"iteration", session_->turns}});
     session_->state = Session::State::paused;
     const std::vector<message::ToolCall> calls = session_->calls;
     last.reason = FinishReason::tool_calls;
@@ -300,7 +290,7 @@ void Answering::finish(Outcome outcome) {
   if (outcome.kind != Outcome::Kind::answer) return fail(std::move(outcome), std::move(last));
   json::Object told{{"iterations", session_->turns}, {"answer", outcome.text}};
   if (!outcome.forced.empty()) told.set("forced", outcome.forced);
-  trace_end("final", spent, told);
+  trace_end("final", told);
   last.reason = outcome.is_cut ? FinishReason::length : FinishReason::stop;
   session_->final_text = outcome.text;
   session_->forced = outcome.forced;
@@ -325,7 +315,7 @@ void Answering::finish(Outcome outcome) {
 
 // The session, if it was paused, stays as it was then, because its results may come again.
 void Answering::fail(Outcome outcome, message::Finish last) {
-  trace_end("error", bounds_->spent(), {{"message", outcome.error.message}});
+  trace_end("error", {{"message", outcome.error.message}});
   session_.reset();
   last.reason =
       outcome.kind == Outcome::Kind::cancelled ? FinishReason::cancelled : FinishReason::error;

@@ -209,23 +209,29 @@ Bounds::Bounds(const RunLimits& chosen) : limits(chosen), calls(chosen.max_concu
   }
 }
 
-Spent Bounds::spent() const {
+RunFacts Bounds::own() const {
   const std::lock_guard lock(mutex_);
-  return spent_;
+  return own_;
+}
+
+RunFacts Bounds::spent() const {
+  const std::lock_guard lock(mutex_);
+  RunFacts all = earlier_;
+  all += own_;
+  return all;
 }
 
 void Bounds::spend(const message::Usage& usage, const chat::Prices& prices) {
   const std::lock_guard lock(mutex_);
-  spent_.usage += usage;
-  spent_.cost += prices.cost_of(usage);
+  own_ += {.usage = usage, .cost = prices.cost_of(usage)};
 }
 
 std::size_t Bounds::take_sub_calls(std::size_t count) {
   const std::lock_guard lock(mutex_);
-  const std::uint64_t left =
-      limits.max_sub_calls - std::min(limits.max_sub_calls, spent_.sub_calls);
+  const std::uint64_t before = earlier_.sub_calls + own_.sub_calls;
+  const std::uint64_t left = limits.max_sub_calls - std::min(limits.max_sub_calls, before);
   const std::size_t taken = std::min<std::uint64_t>(count, left);
-  spent_.sub_calls += taken;
+  own_.sub_calls += taken;
   return taken;
 }
 
@@ -237,16 +243,16 @@ std::shared_ptr<message::ChatSink> Bounds::watcher(std::string_view part, unsign
 }
 
 std::string_view Bounds::used_up() const {
-  const Spent now = spent();
+  const RunFacts now = spent();
   const std::uint64_t tokens = std::uint64_t{now.usage.prompt_tokens} + now.usage.completion_tokens;
   if (limits.max_tokens > 0 && tokens >= limits.max_tokens) return "tokens";
   if (limits.max_cost > 0 && now.cost >= limits.max_cost) return "funds";
   return {};
 }
 
-void Bounds::go_on_from(const Spent& spent) {
+void Bounds::go_on_from(const RunFacts& earlier) {
   const std::lock_guard lock(mutex_);
-  spent_ = spent;
+  earlier_ = earlier;
 }
 
 CancelToken Bounds::token() {

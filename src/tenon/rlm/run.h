@@ -77,14 +77,16 @@ struct Bounds {
   /// For children, one gate for each depth, because each run waits for those below it.
   [[nodiscard]] Gate& children_at(unsigned depth) { return *children_.at(depth); }
 
-  /// What has been spent so far.
-  [[nodiscard]] Spent spent() const;
+  /// What this request has taken so far.
+  [[nodiscard]] RunFacts own() const;
+  /// The same with the session's earlier requests, which count in the limits.
+  [[nodiscard]] RunFacts spent() const;
   void spend(const message::Usage& usage, const chat::Prices& prices);
   /// Takes up to `count` sub-calls and returns how many were available.
   std::size_t take_sub_calls(std::size_t count);
   /// The budget that is used up, "tokens" or "funds"; "": none of them.
   [[nodiscard]] std::string_view used_up() const;
-  void go_on_from(const Spent& spent);
+  void go_on_from(const RunFacts& earlier);
 
   /// A token that ends the cells and answers of a run; each run takes one.
   [[nodiscard]] CancelToken token();
@@ -94,7 +96,8 @@ struct Bounds {
  private:
   std::vector<std::unique_ptr<Gate>> children_;
   mutable std::mutex mutex_;
-  Spent spent_;                      // guarded by mutex_
+  RunFacts earlier_;                 // guarded by mutex_
+  RunFacts own_;                     // guarded by mutex_
   bool is_halted_ = false;           // guarded by mutex_
   std::vector<CancelToken> tokens_;  // guarded by mutex_
 };

@@ -254,6 +254,13 @@ Expected<std::unique_ptr<Session>> read_session(std::string_view text) {
   return session;
 }
 
+RunFacts& RunFacts::operator+=(const RunFacts& other) {
+  usage += other.usage;
+  sub_calls += other.sub_calls;
+  cost += other.cost;
+  return *this;
+}
+
 std::string new_session_id() {
   return random_id("", kSessionChars);
 }

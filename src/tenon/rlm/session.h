@@ -37,13 +37,14 @@ struct CellRecord {
   bool operator==(const CellRecord&) const = default;
 };
 
-/// What has been spent by a run with all its sub-calls.
-struct Spent {
+/// What a run has taken with all its sub-calls and children.
+struct RunFacts {
   message::Usage usage;
   std::uint64_t sub_calls = 0;
   double cost = 0;
 
-  bool operator==(const Spent&) const = default;
+  RunFacts& operator+=(const RunFacts& other);
+  bool operator==(const RunFacts&) const = default;
 };
 
 /// One conversation with a recursive model, from its question to its answer, pauses included:
@@ -76,7 +77,7 @@ struct Session {
   unsigned errors = 0;       ///< Turns in a row whose cells failed.
   unsigned compactions = 0;  ///< How often earlier turns were summed up.
   std::string note;          ///< What to tell the root model together with the results.
-  Spent spent;
+  RunFacts spent;            ///< By all requests of the session, since its last question.
 
   std::vector<message::ToolCall> calls;  ///< The calls that wait for results.
   std::vector<std::string> answered;     ///< The ids of earlier calls that have their results.
