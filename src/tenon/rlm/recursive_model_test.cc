@@ -622,6 +622,20 @@ TEST_F(Recursive, AQuestionWithoutTextAsksNoModel) {
   EXPECT_EQ(ask(request).message().text(), "done");
 }
 
+TEST_F(Recursive, NamesARootModelThatFailsOnce) {
+  for (const auto& [said, told] :
+       {std::pair{"model 'root' could not be loaded", "root model 'root' could not be loaded"},
+        std::pair{"no memory is left", "root model 'root': no memory is left"}}) {
+    host->connect(
+        [said = said](std::string_view) -> Result<std::shared_ptr<chat::Model>, chat::Refusal> {
+          return Failure<chat::Refusal>(
+              {.error = {Errc::invalid, said}, .param = {}, .code = "engine_error"});
+        },
+        [](std::string_view) { return true; });
+    EXPECT_EQ(ask(question()).finish().error.message, told);
+  }
+}
+
 TEST_F(Recursive, TellsItsCost) {
   script({{cell("llm_query_batched(['a', 'b'])")}, call(), {"FINAL(x)"}});
   const ChatRequest first = with_tools(question());

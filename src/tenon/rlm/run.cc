@@ -78,7 +78,10 @@ constexpr std::string_view kContextIsFull = "Your context is full.";
 // Errors that a client may try again are `unavailable`; clients act on that code.
 Error error_of(const Refusal& refusal, const std::string& model) {
   const Errc code = refusal.code == "engine_busy" ? Errc::unavailable : refusal.error.code;
-  return {code, "root model '" + model + "': " + refusal.error.message};
+  // The registry of models names the model itself: "model 'a' could not be loaded".
+  const std::string named = "model '" + model + "'";
+  const std::string& why = refusal.error.message;
+  return {code, "root " + (why.starts_with(named) ? why : named + ": " + why)};
 }
 
 /// Waits for the answer of a model.
