@@ -3,6 +3,9 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <iostream>
+#include <stop_token>
+#include <utility>
 
 #include <unistd.h>
 
@@ -52,6 +55,19 @@ std::string printable(std::string_view text, bool keeps_lines) {
 
 std::string shown(std::string_view text, int descriptor) {
   return isatty(descriptor) == 1 ? printable(text) : std::string(text);
+}
+
+WaitNotice::WaitNotice(std::string text)
+    : thread_([this, text = std::move(text)](const std::stop_token& end) {
+        std::unique_lock lock(mutex_);
+        changed_.wait_for(lock, end, kMoment, [] { return false; });
+        if (end.stop_requested()) return;
+        std::cerr << "tenon: " << shown(text, STDERR_FILENO) << std::endl;
+      }) {}
+
+void WaitNotice::stop() {
+  thread_.request_stop();
+  if (thread_.joinable()) thread_.join();
 }
 
 bool has_colours() {

@@ -1,7 +1,11 @@
 #pragma once
 
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <thread>
 
 /// Makes text of models, clients and servers safe for a person's terminal.
 namespace tenon::app {
@@ -17,5 +21,25 @@ namespace tenon::app {
 
 /// Whether stdout may get our own escape sequences: it is a terminal and NO_COLOR is not set.
 [[nodiscard]] bool has_colours();
+
+/// Tells the user on stderr what a command waits for, once, if this object lives for longer than a
+/// moment: a wait without a word looks like a program that hangs.
+class WaitNotice {
+ public:
+  static constexpr std::chrono::seconds kMoment{3};
+
+  explicit WaitNotice(std::string text);
+  ~WaitNotice() { stop(); }
+  WaitNotice(const WaitNotice&) = delete;
+  WaitNotice& operator=(const WaitNotice&) = delete;
+
+  /// From now on nothing is told.
+  void stop();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::jthread thread_;  // last, because it uses the others
+};
 
 }  // namespace tenon::app

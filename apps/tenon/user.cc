@@ -13,6 +13,7 @@
 #include <spawn.h>
 #include <unistd.h>
 
+#include "tenon/chat/call_check.h"
 #include "tenon/json/members.h"
 #include "tenon/schema/schema.h"
 
@@ -26,31 +27,75 @@ std::string plain(const json::Value& value) {
   return value.if_string() != nullptr ? *value.if_string() : json::to_string(value);
 }
 
-// The values that a member of the form may have: `enum`, or `const` of each of `oneOf` or `anyOf`.
-std::vector<json::Value> choices_of(const json::Value& schema) {
-  std::vector<json::Value> choices;
-  const json::Value* const values = schema.find("enum");
-  if (values != nullptr && values->if_array() != nullptr) {
-    choices.assign(values->if_array()->begin(), values->if_array()->end());
+struct Choice {
+  json::Value value;
+  std::string title;  // for people; "": none
+};
+
+// What a member of the form may be: `enum`, whose titles are `enumNames`, or `const` and `title` of
+// each of `oneOf` or `anyOf`.
+std::vector<Choice> choices_of(const json::Value& schema) {
+  std::vector<Choice> choices;
+  const auto array_at = [&schema](std::string_view key) {
+    const json::Value* const list = schema.find(key);
+    return list == nullptr ? nullptr : list->if_array();
+  };
+  const json::Array* const titles = array_at("enumNames");
+  if (const json::Array* const values = array_at("enum")) {
+    for (const json::Value& value : *values) {
+      const std::size_t i = choices.size();
+      const bool has_title = titles != nullptr && i < titles->size();
+      const std::string* const title = has_title ? (*titles)[i].if_string() : nullptr;
+      choices.push_back({value, title == nullptr ? "" : *title});
+    }
   }
   for (const std::string_view key : {"oneOf", "anyOf"}) {
-    const json::Value* const options = schema.find(key);
-    if (options == nullptr || options->if_array() == nullptr) continue;
-    for (const json::Value& one : *options->if_array()) {
-      if (const json::Value* const value = one.find("const")) choices.push_back(*value);
+    const json::Array* const options = array_at(key);
+    if (options == nullptr) continue;
+    for (const json::Value& one : *options) {
+      const json::Value* const value = one.find("const");
+      if (value != nullptr) choices.push_back({*value, json::text_in(one, "title")});
     }
   }
   return choices;
 }
 
-// "age (how old you are; 1, 2 or 3) [2]: "
+// The value of the choice that `text` is the value or the title of. Null: it is neither. Values go
+// before titles, so that a title cannot hide another choice's value.
+const json::Value* chosen(const std::vector<Choice>& choices, const std::string& text) {
+  const auto by_value =
+      std::ranges::find(choices, text, [](const Choice& one) { return plain(one.value); });
+  if (by_value != choices.end()) return &by_value->value;
+  const auto by_title = std::ranges::find(choices, text, &Choice::title);
+  return by_title == choices.end() || text.empty() ? nullptr : &by_title->value;
+}
+
+// `value` with the values of choices in place of their titles.
+json::Value without_titles(const json::Value& value, const json::Value& schema) {
+  if (const json::Array* const list = value.if_array()) {
+    const json::Value* const items = schema.find("items");
+    json::Array out;
+    for (const json::Value& one : *list) {
+      out.push_back(items == nullptr ? one : without_titles(one, *items));
+    }
+    return out;
+  }
+  if (value.if_string() == nullptr) return value;
+  const std::vector<Choice> choices = choices_of(schema);
+  const json::Value* const found = chosen(choices, *value.if_string());
+  return found == nullptr ? value : *found;
+}
+
+// "size (how large; s = Small, m = Medium) [m]: "
 std::string prompt_for(const std::string& name, const json::Value& schema) {
   std::string about = json::text_in(schema, "description");
   if (about.empty()) about = json::text_in(schema, "title");
   const json::Value* const items = schema.find("items");
   std::string choices;
-  for (const json::Value& one : choices_of(items == nullptr ? schema : *items)) {
-    choices += (choices.empty() ? "" : ", ") + plain(one);
+  for (const Choice& one : choices_of(items == nullptr ? schema : *items)) {
+    const std::string value = plain(one.value);
+    choices += (choices.empty() ? "" : ", ") + value;
+    if (!one.title.empty() && one.title != value) choices += " = " + one.title;
   }
   if (json::text_in(schema, "type") == "boolean") choices = "yes, no";
   if (!choices.empty()) about += (about.empty() ? "" : "; ") + choices;
@@ -62,6 +107,8 @@ std::string prompt_for(const std::string& name, const json::Value& schema) {
 
 // What the user wrote, as the type that the schema wants; as text if it is something else.
 json::Value value_of(const std::string& line, const json::Value& schema) {
+  const std::vector<Choice> choices = choices_of(schema);
+  if (const json::Value* const value = chosen(choices, line)) return *value;
   const std::string type = json::text_in(schema, "type");
   if (type == "boolean") {
     for (const char* const yes : {"y", "yes", "true"}) {
@@ -83,17 +130,15 @@ json::Value value_of(const std::string& line, const json::Value& schema) {
     item.remove_prefix(std::min(item.find_first_not_of(' '), item.size()));
     if (!item.empty()) items.emplace_back(std::string(item));
   }
-  return items;
+  return without_titles(items, schema);
 }
 
 // What is wrong with the form; "": nothing.
-std::string fault_of(const json::Object& content, const json::Value* schema) {
+std::string fault_in(const json::Object& content, const json::Value* schema) {
   if (schema == nullptr) return "";
   const auto compiled = schema::Schema::compile(*schema);
   if (!compiled) return "";  // the server checks it
-  const auto violations = (*compiled)->validate(content);
-  if (!violations || violations->empty()) return "";
-  return violations->front().instance_path + " " + violations->front().message;
+  return chat::fault_of(json::to_string(content), **compiled);
 }
 
 // Asks for each member. An empty line takes the default, or leaves the member out. No value: the
@@ -155,11 +200,27 @@ std::optional<json::Object> ask_user(const std::string& server, const json::Valu
     }
     auto content = fill_in(schema == nullptr ? nullptr : schema->find("properties"), read);
     if (!content) return std::nullopt;
-    const std::string fault = fault_of(*content, schema);
+    const std::string fault = fault_in(*content, schema);
     if (fault.empty()) return content;
     std::cout << shown("It does not fit: " + fault, STDOUT_FILENO) << '\n';
   }
   return std::nullopt;
+}
+
+Expected<json::Object> answer_form(const json::Object& given, const json::Value& params) {
+  const json::Value* const schema = params.find("requestedSchema");
+  const json::Value* const properties = schema == nullptr ? nullptr : schema->find("properties");
+  json::Object content;
+  if (properties != nullptr && properties->if_object() != nullptr) {
+    for (const json::Member& one : *properties->if_object()) {
+      const json::Value* value = given.find(one.key);
+      if (value == nullptr) value = one.value.find("default");
+      if (value != nullptr) content.set(one.key, without_titles(*value, one.value));
+    }
+  }
+  const std::string fault = fault_in(content, schema);
+  if (!fault.empty()) return Unexpected(Error{Errc::invalid, fault});
+  return content;
 }
 
 void show_login(const std::string& address, bool opens) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "tenon/base/expected.h"
 #include "tenon/json/value.h"
 
 /// What servers of tools ask of the user at the terminal.
@@ -14,10 +15,17 @@ namespace tenon::app {
 using ReadLine = std::function<bool(std::string_view prompt, std::string& line)>;
 
 /// Asks for the members of a form (elicitation/create), each on a line. An empty line takes the
-/// default, or leaves the member out. No value: the user declines, or gives what does not fit three
-/// times. Texts of the server are shown without what a terminal obeys.
+/// default, or leaves the member out; where there is a choice, its value or its title may be
+/// written. No value: the user declines, or gives what does not fit three times. Texts of the
+/// server are shown without what a terminal obeys.
 [[nodiscard]] std::optional<json::Object> ask_user(const std::string& server,
                                                    const json::Value& params, const ReadLine& read);
+
+/// The answer to a form, of members that were given beforehand: those that the form has, and its
+/// defaults for the others. A title of a choice stands for its value. Fails with `invalid`, naming
+/// the member, if they do not fit the form's schema.
+[[nodiscard]] Expected<json::Object> answer_form(const json::Object& given,
+                                                 const json::Value& params);
 
 /// Shows the address of a login on stderr, and opens it: by the program that BROWSER names, or by
 /// xdg-open on a desktop. With `opens` false it is only shown.

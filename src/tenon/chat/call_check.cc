@@ -19,7 +19,9 @@ std::string fault_of(std::string_view text, const schema::Schema& schema) {
   if (!violations) return violations.error().message;
   std::string list;
   for (const schema::Violation& violation : *violations) {
-    list += (list.empty() ? "" : "; ") + violation.instance_path + " " + violation.message;
+    const std::string& path = violation.instance_path;
+    list +=
+        (list.empty() ? "" : "; ") + (path.empty() ? "the value" : path) + " " + violation.message;
   }
   return list;
 }
