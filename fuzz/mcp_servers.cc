@@ -14,8 +14,12 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     promise(servers.error().message.find("mcpServers") != std::string::npos, "the place is named");
     return 0;
   }
-  for (const auto& server : *servers) {
-    promise(server.command.empty() != server.url.empty(), "it is at one place");
+  for (const auto& entry : *servers) {
+    if (entry.fault) {
+      promise(entry.fault->message.find("mcpServers." + entry.config.name) == 0, "it is named");
+    } else if (!entry.is_disabled) {
+      promise(entry.config.command.empty() != entry.config.url.empty(), "it is at one place");
+    }
   }
   return 0;
 }

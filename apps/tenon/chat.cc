@@ -206,6 +206,9 @@ class Chat {
       if (!tool.description.empty()) line += "  " + tool.description;
       std::cout << shown(line, STDOUT_FILENO) << '\n';
     }
+    for (const chat::LeftOutTool& one : toolbox_->left_out()) {
+      say("  not offered: " + config::left_out_note(one));
+    }
   }
 
   static void say(const std::string& line) { std::cout << shown(line, STDOUT_FILENO) << '\n'; }
@@ -425,6 +428,7 @@ OrComplaint<Tools> make_tools(const ChatOptions& options, const config::ToolsFil
     }};
     // A server may ask the user only where there is one.
     user.asks_user = isatty(STDIN_FILENO) == 1;
+    const WaitNotice waiting("waiting for the servers of " + options.mcp + ", 10 s at most");
     const auto notes = config::add_servers(options.mcp, *tools.box, /*must_answer=*/true, user);
     if (!notes) return complaint(notes.error());
     for (const std::string& note : *notes) std::cerr << shown(note, STDERR_FILENO) << '\n';

@@ -5,7 +5,9 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "command.h"
@@ -15,6 +17,7 @@
 
 #include "tenon/config/config.h"
 #include "tenon/config/models.h"
+#include "tenon/config/tools.h"
 #include "tenon/format/format.h"
 #include "tenon/json/value.h"
 #include "tenon/rlm/sandbox.h"
@@ -37,6 +40,18 @@ json::Array servers_of(const engine::EngineStats& stats) {
   for (const engine::UpstreamStats& server : stats.upstreams) {
     json::Object one{{"url", server.url}, {"up", server.is_up}};
     if (!server.is_up) one.set("error", server.trouble);
+    servers.emplace_back(std::move(one));
+  }
+  return servers;
+}
+
+// The servers of tools that the file names, and why an entry is faulty. None is connected to.
+json::Array tool_servers_of(const std::vector<mcp::ServerEntry>& entries) {
+  json::Array servers;
+  for (const mcp::ServerEntry& entry : entries) {
+    json::Object one{{"name", entry.config.name}};
+    if (entry.is_disabled) one.set("disabled", true);
+    if (entry.fault) one.set("error", entry.fault->message);
     servers.emplace_back(std::move(one));
   }
   return servers;
@@ -144,17 +159,28 @@ json::Object report_of(const config::ModelConfig& config, const config::Config& 
                                      ? json::Value()
                                      : json::Value(format::info(*format).name));
   if (config.urls.size() > 1) report.set("servers", servers_of((*model)->stats()));
+  if (!config.mcp.empty()) {
+    const auto entries = config::read_servers(config.mcp);
+    if (!entries) {
+      report.set("error", entries.error().message);
+    } else {
+      report.set("tool_servers", tool_servers_of(*entries));
+    }
+  }
   return report;
 }
 
-// A pool of which one server is away answers all the same, but it is told as not whole.
+// A pool of which one server is away answers all the same, and so does a model without the tools of
+// a faulty entry, but they are told as not whole.
 bool is_whole(const json::Object& report) {
-  const json::Value* servers = report.find("servers");
-  return !report.contains("error") &&
-         (servers == nullptr ||
-          std::ranges::all_of(*servers->if_array(), [](const json::Value& server) {
-            return server.find("error") == nullptr;
-          }));
+  const auto is_well = [&report](std::string_view list) {
+    const json::Value* const servers = report.find(list);
+    return servers == nullptr ||
+           std::ranges::all_of(*servers->if_array(), [](const json::Value& server) {
+             return server.find("error") == nullptr;
+           });
+  };
+  return !report.contains("error") && is_well("servers") && is_well("tool_servers");
 }
 
 void print_doctor(const json::Object& report) {
@@ -209,8 +235,8 @@ Command add_doctor(App tenon) {
       .excludes(config);
   app.add_flag("--json", options->json, "One JSON object per line and model");
   app.footer(
-      "Exit status 4 where a model, or one of its servers, is not there; the others are told all\n"
-      "the same.\n"
+      "Exit status 4 where a model, or one of its servers, is not there, or where its file of\n"
+      "mcpServers has a faulty entry; the others are told all the same.\n"
       "Example:\n  tenon doctor --config tenon.toml");
   return {app, [options] { return run_doctor(*options); }};
 }

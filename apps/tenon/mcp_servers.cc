@@ -4,8 +4,10 @@
 #include <chrono>
 #include <cstdint>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,15 +18,17 @@
 #include "user.h"
 #include <unistd.h>
 
+#include "tenon/chat/toolbox.h"
 #include "tenon/config/tools.h"
 #include "tenon/json/value.h"
 #include "tenon/mcp/client.h"
 #include "tenon/mcp/token_store.h"
 
-// `tenon mcp login`, `logout`, `tools` and `call`: one server of a file of mcpServers, for one
-// command. Each command makes a Visit, which connects, answers what the server asks (the user at a
-// terminal, or --answers), and ends at Ctrl-C or at --timeout. Logins are kept in the token file
-// that all commands and the server share.
+// `tenon mcp list` shows what a file of mcpServers has. `login`, `logout`, `tools` and `call` are
+// about one server of it: server_named() finds its entry, and tells the faults of others. Each of
+// these makes a Visit, which connects, answers what the server asks (the user at a terminal, or
+// --answers), and ends at Ctrl-C or at --timeout. Logins are kept in the token file that all
+// commands and the server share.
 
 namespace tenon::app {
 namespace {
@@ -42,18 +46,43 @@ struct ServersOptions {
   bool json = false;
   bool logs_in = false;
   bool no_browser = false;
-  std::int64_t timeout_s = 300;  // for all of it, a login included
+  // For all of it, a login included. Without a value a server gets as long as `tenon serve` gives
+  // it to connect and to list its tools, and the command kMost.
+  std::optional<std::int64_t> timeout_s;
 };
 
+constexpr std::chrono::seconds kMost{300};
+
+void note(const std::string& text) {
+  std::cerr << "tenon: " << shown(text, STDERR_FILENO) << '\n';
+}
+
+// The server of that name. Faults of other entries are told, and hinder nothing.
 OrComplaint<mcp::ServerConfig> server_named(const ServersOptions& options) {
-  auto servers = config::read_servers(options.file);
-  if (!servers) return complaint(servers.error());
-  const auto found = std::ranges::find(*servers, options.name, &mcp::ServerConfig::name);
-  if (found != servers->end()) return std::move(*found);
+  auto entries = config::read_servers(options.file);
+  if (!entries) return complaint(entries.error());
   std::string names;
-  for (const mcp::ServerConfig& one : *servers) names += (names.empty() ? "" : ", ") + one.name;
-  return complaint(kBadInput, options.file + " has no server '" + options.name + "'; it has " +
-                                  (names.empty() ? "none" : names));
+  const mcp::ServerEntry* found = nullptr;
+  for (const mcp::ServerEntry& entry : *entries) {
+    const std::string& name = entry.config.name;
+    if (!entry.is_disabled) names += (names.empty() ? "" : ", ") + name;
+    if (name == options.name) {
+      found = &entry;
+    } else if (entry.fault) {
+      note(entry.fault->message);
+    }
+  }
+  const std::string asked = "'" + options.name + "'";
+  if (found == nullptr) {
+    return complaint(kBadInput, options.file + " has no server " + asked + "; it has " +
+                                    (names.empty() ? "none" : names));
+  }
+  if (found->is_disabled) {
+    return complaint(kBadInput, options.file + " has the server " + asked +
+                                    " with \"disabled\": true: take that out to use it");
+  }
+  if (found->fault) return complaint(kBadInput, found->fault->message);
+  return found->config;
 }
 
 bool is_at_terminal() {
@@ -63,24 +92,32 @@ bool is_at_terminal() {
 /// A connection to one server, for one command.
 class Visit {
  public:
-  Visit(const ServersOptions& options, bool logs_in)
+  Visit(const ServersOptions& options, mcp::ServerConfig server, bool logs_in)
       : options_(options),
         logs_in_(logs_in),
-        limits_(Clock::now() + std::chrono::seconds(options.timeout_s)) {}
-
-  OrComplaint<void> connect() {
-    auto server = server_named(options_);
-    if (!server) return Failure<Complaint>(std::move(server.error()));
-    server_ = *std::move(server);
+        limits_(Clock::now() + most()),
+        server_(std::move(server)) {
     if (!options_.scope.empty()) server_.oauth.scope = options_.scope;
-    const std::chrono::milliseconds most = std::chrono::seconds(options_.timeout_s);
-    mcp::ClientOptions how{.connect_timeout = most,
-                           .list_timeout = most,
-                           .version = std::string(kVersion),
-                           .asks_user = answers(),
-                           .tokens = config::tokens_file()};
+    if (!options_.answers.empty()) {
+      const auto given = json::parse(options_.answers);
+      if (given && given->if_object() != nullptr) given_ = *given->if_object();
+    }
+  }
+
+  // Connects, and asks for the tools: they say how a call is sent.
+  OrComplaint<std::vector<mcp::Tool>> open() {
+    mcp::ClientOptions how{
+        .version = std::string(kVersion), .asks_user = answers(), .tokens = config::tokens_file()};
+    // A login takes as long as the user does.
+    if (options_.timeout_s || logs_in_) how.connect_timeout = how.list_timeout = most();
+    waiting_.emplace(
+        "waiting for " + server_.name + " of " + options_.file + ", " +
+        std::to_string(std::chrono::ceil<std::chrono::seconds>(how.connect_timeout).count()) +
+        " s at most (--timeout)");
     if (logs_in_) {
+      // A call of a tool may ask for a login, too, long after this.
       how.on_login = [this](const std::string& address) {
+        waiting_.reset();
         has_logged_in_ = true;
         show_login(address, !options_.no_browser);
       };
@@ -88,11 +125,8 @@ class Visit {
     auto client = mcp::Client::connect(server_, how, call());
     if (!client) return complaint(kEngine, client.error().message);
     client_ = *std::move(client);
-    return {};
-  }
-
-  OrComplaint<std::vector<mcp::Tool>> tools() {
     auto listed = client_->list_tools(call());
+    waiting_.reset();
     if (!listed) return complaint(kEngine, listed.error().message);
     return *std::move(listed);
   }
@@ -105,21 +139,53 @@ class Visit {
     return client_->call_tool(options_.tool, arguments, how);
   }
 
+  // Tools that the server lists and that models are not offered, and why.
+  [[nodiscard]] std::vector<chat::LeftOutTool> left_out(const std::vector<mcp::Tool>& tools) const {
+    std::vector<chat::LeftOutTool> all;
+    for (auto& [name, why] : client_->left_out()) all.push_back({server_.name, name, why});
+    for (const mcp::Tool& tool : tools) {
+      const Status fit = chat::check_tool({.name = tool.name, .parameters = tool.input_schema});
+      if (!fit) all.push_back({server_.name, tool.name, fit.error().message});
+    }
+    std::erase_if(all, [this](const auto& one) { return !server_.has_tool(one.tool); });
+    return all;
+  }
+
   [[nodiscard]] const mcp::ServerConfig& server() const { return server_; }
   [[nodiscard]] bool has_logged_in() const { return has_logged_in_; }
+  /// Why --answers did not fit what the server asked.
+  [[nodiscard]] const std::optional<Error>& misfit() const { return misfit_; }
+  /// The members of --answers that no form of the server had.
+  [[nodiscard]] std::vector<std::string> unasked() const {
+    std::vector<std::string> names;
+    if (!given_) return names;
+    for (const json::Member& one : *given_) {
+      if (!asked_.contains(one.key)) names.push_back(one.key);
+    }
+    return names;
+  }
 
  private:
+  [[nodiscard]] std::chrono::seconds most() const {
+    return options_.timeout_s ? std::chrono::seconds(*options_.timeout_s) : kMost;
+  }
   // Told to the server at once: it may ask only a client that can answer.
-  [[nodiscard]] bool answers() const { return !options_.answers.empty() || is_at_terminal(); }
+  [[nodiscard]] bool answers() const { return given_ || is_at_terminal(); }
   [[nodiscard]] mcp::CallOptions call() const {
     return {.deadline = limits_, .cancel = interruption_.token()};
   }
 
-  [[nodiscard]] std::optional<json::Object> answer(const json::Value& params) const {
-    if (!options_.answers.empty()) {
-      const auto given = json::parse(options_.answers);
-      return given && given->if_object() != nullptr ? std::optional(*given->if_object())
-                                                    : std::nullopt;
+  // What does not fit is not sent: the question is declined, and the command fails.
+  [[nodiscard]] std::optional<json::Object> answer(const json::Value& params) {
+    if (given_) {
+      const json::Value* const members = json::at_pointer(params, "/requestedSchema/properties");
+      if (members != nullptr && members->if_object() != nullptr) {
+        for (const json::Member& one : *members->if_object()) asked_.insert(one.key);
+      }
+      auto content = answer_form(*given_, params);
+      if (content) return *std::move(content);
+      misfit_ = std::move(content.error());
+      return std::nullopt;
     }
     return ask_user(server_.name, params, [](std::string_view prompt, std::string& line) {
       std::cout << shown(prompt, STDOUT_FILENO) << std::flush;
@@ -133,6 +199,10 @@ class Visit {
   const Interruption interruption_;
   mcp::ServerConfig server_;
   bool has_logged_in_ = false;
+  std::optional<json::Object> given_;  // --answers
+  std::set<std::string> asked_;        // members of the forms that the server has sent
+  std::optional<Error> misfit_;
+  std::optional<WaitNotice> waiting_;  // while the connection is made and the tools are listed
   std::unique_ptr<mcp::Client> client_;
 };
 
@@ -179,9 +249,8 @@ int run_login(const ServersOptions& options) {
   const auto before = store().find(server->url);
   if (!before) return complain(before.error());
   if (const auto forgotten = forget(server->url); !forgotten) return complain(forgotten.error());
-  Visit visit(options, /*logs_in=*/true);
-  const auto connected = visit.connect();
-  const auto tools = connected ? visit.tools() : Failure<Complaint>(connected.error());
+  Visit visit(options, *server, /*logs_in=*/true);
+  const auto tools = visit.open();
   if (!tools) {
     if (*before) {
       const Status restored = restore(server->url, **before);
@@ -212,25 +281,63 @@ int run_logout(const ServersOptions& options) {
   return *forgotten ? kOk : kNegative;
 }
 
+// How a server is reached. The address may have secrets in its query, and arguments may be secrets.
+std::string place_of(const mcp::ServerConfig& server) {
+  return server.url.empty() ? server.command.front() : server.url.substr(0, server.url.find('?'));
+}
+
+// Lists the entries of the file without connecting to any of them.
+int run_list(const ServersOptions& options) {
+  const auto entries = config::read_servers(options.file);
+  if (!entries) return complain(entries.error());
+  bool is_whole = true;
+  for (const mcp::ServerEntry& entry : *entries) {
+    const std::string& name = entry.config.name;
+    is_whole = is_whole && !entry.fault;
+    const std::string place = entry.is_usable() ? place_of(entry.config) : "";
+    const std::string fault = entry.fault ? entry.fault->message : "";
+    if (options.json) {
+      json::Object line{{"name", name}, {"disabled", entry.is_disabled}};
+      if (!place.empty()) line.set(entry.config.url.empty() ? "command" : "url", place);
+      if (!fault.empty()) line.set("fault", fault);
+      std::cout << json::to_string(line) << '\n';
+      continue;
+    }
+    const std::string about = !fault.empty()      ? "faulty: " + fault
+                              : entry.is_disabled ? "disabled"
+                                                  : place;
+    std::cout << shown(name + "  " + about, STDOUT_FILENO) << '\n';
+  }
+  return is_whole ? kOk : kNegative;
+}
+
 int run_tools(const ServersOptions& options) {
-  Visit visit(options, options.logs_in);
-  if (auto connected = visit.connect(); !connected) return complain(connected.error());
-  const auto tools = visit.tools();
+  auto server = server_named(options);
+  if (!server) return complain(server.error());
+  Visit visit(options, *std::move(server), options.logs_in);
+  const auto tools = visit.open();
   if (!tools) return complain(tools.error());
+  std::map<std::string, std::string> faults;  // by the name of the tool
+  for (const chat::LeftOutTool& one : visit.left_out(*tools)) {
+    faults.emplace(one.tool, one.why);
+    note(options.file + ": " + config::left_out_note(one));
+  }
   for (const mcp::Tool& tool : *tools) {
     // The file may leave tools out (allowed and denied names), as the server and `tenon chat` do.
     if (!visit.server().has_tool(tool.name)) continue;
+    const auto fault = faults.find(tool.name);
     if (options.json) {
-      std::cout << json::to_string(Object{{"name", tool.name},
-                                          {"title", tool.title},
-                                          {"description", tool.description},
-                                          {"inputSchema", tool.input_schema},
-                                          {"outputSchema", tool.output_schema},
-                                          {"annotations", tool.annotations}})
-                << '\n';
+      Object line{{"name", tool.name},
+                  {"title", tool.title},
+                  {"description", tool.description},
+                  {"inputSchema", tool.input_schema},
+                  {"outputSchema", tool.output_schema},
+                  {"annotations", tool.annotations}};
+      if (fault != faults.end()) line.set("fault", fault->second);
+      std::cout << json::to_string(line) << '\n';
     } else {
-      const std::string line =
-          tool.name + (tool.description.empty() ? "" : "  " + tool.description);
+      const std::string line = tool.name + (fault == faults.end() ? "" : "  [faulty]") +
+                               (tool.description.empty() ? "" : "  " + tool.description);
       std::cout << shown(line, STDOUT_FILENO) << '\n';
     }
   }
@@ -252,15 +359,23 @@ int run_call_tool(const ServersOptions& options) {
       !answers || answers->if_object() == nullptr) {
     return complain({kUsage, "--answers must be an object of JSON"});
   }
-  Visit visit(options, options.logs_in);
-  if (auto connected = visit.connect(); !connected) return complain(connected.error());
-  const auto tools = visit.tools();  // they say how a call is sent
+  auto server = server_named(options);
+  if (!server) return complain(server.error());
+  Visit visit(options, *std::move(server), options.logs_in);
+  const auto tools = visit.open();
   if (!tools) return complain(tools.error());
   if (!visit.server().has_tool(options.tool)) {
     return complain({kBadInput, options.file + " leaves out the tool '" + options.tool + "'"});
   }
   const auto result = visit.run(arguments);
+  if (const auto& misfit = visit.misfit()) {
+    return complain({kUsage, "--answers does not fit what " + options.name +
+                                 " asks, and was not sent: " + misfit->message});
+  }
   if (!result) return complain({kEngine, result.error().message});
+  for (const std::string& name : visit.unasked()) {
+    note("--answers: " + options.name + " did not ask for " + json::quoted(name));
+  }
   if (options.json) {
     std::cout << json::to_string(Object{{"text", result->text},
                                         {"is_error", result->is_error},
@@ -272,31 +387,50 @@ int run_call_tool(const ServersOptions& options) {
   return result->is_error ? kNegative : kOk;
 }
 
-void add_common(App app, ServersOptions& options) {
+Option add_file(App app, ServersOptions& options) {
+  return app.add_option("--mcp", options.file, "JSON file of mcpServers").required();
+}
+
+void add_server(App app, ServersOptions& options) {
   app.add_option("name", options.name, "The server's name in the file").required();
-  app.add_option("--mcp", options.file, "JSON file of mcpServers").required();
-  app.add_option("--timeout", options.timeout_s, "Seconds for all of it, a login included")
-      .between(1, 86'400);
+  add_file(app, options);
+}
+
+void add_timeout(App app, ServersOptions& options) {
+  app.add_option("--timeout", options.timeout_s,
+                 "Seconds for all of it, a login included; default: 300, of which a server has 30 "
+                 "to connect")
+      .between(std::int64_t{1}, std::int64_t{86'400});
 }
 
 }  // namespace
 
 std::function<int()> add_mcp_servers(App mcp) {
   auto options = std::make_shared<ServersOptions>();
+  const App list = mcp.add_subcommand("list", "Lists the servers of a file of mcpServers");
+  add_file(list, *options);
+  list.add_flag("--json", options->json, "One object per line");
+  list.footer(
+      "Connects to none of them. Exit status 1 if an entry is faulty, which only that server "
+      "feels.\n"
+      "Example:\n  tenon mcp list --mcp mcp.json");
   const App login = mcp.add_subcommand("login", "Logs in at a server of tools (OAuth)");
-  add_common(login, *options);
+  add_server(login, *options);
+  add_timeout(login, *options);
   login.add_option("--scope", options->scope, "Scopes to ask for, besides those that are needed");
   login.add_flag("--no-browser", options->no_browser, "Only shows the address");
   login.footer(
       "Shows the address of the login, opens it in a browser ($BROWSER, xdg-open), and waits.\n"
       "Example:\n  tenon mcp login crm --mcp mcp.json");
   const App logout = mcp.add_subcommand("logout", "Forgets a login");
-  add_common(logout, *options);
+  add_server(logout, *options);
   const App tools = mcp.add_subcommand("tools", "Lists the tools of a server");
-  add_common(tools, *options);
+  add_server(tools, *options);
+  add_timeout(tools, *options);
   tools.add_flag("--json", options->json, "One object per line, with schemas and annotations");
   const App call = mcp.add_subcommand("call", "Calls a tool of a server");
-  add_common(call, *options);
+  add_server(call, *options);
+  add_timeout(call, *options);
   call.add_option("tool", options->tool, "The tool's name").required();
   call.add_option("arguments", options->arguments, "An object of JSON (default: {})");
   call.add_flag("--json", options->json, "The result as JSON");
@@ -308,12 +442,18 @@ std::function<int()> add_mcp_servers(App mcp) {
     app.add_flag("--login", options->logs_in, "Logs in if the server asks for it");
   }
   return [=] {
+    // None of them: `tenon mcp` itself is to run.
+    const auto subcommands = {list, login, logout, tools, call};
+    if (std::ranges::none_of(subcommands, &App::parsed)) return -1;
+    const auto told =
+        refuse_options(mcp, {"--http", "--folder", "--model", "--root", "--ask-timeout"},
+                       "here: it is for tenon mcp as a server");
+    if (!told) return complain(told.error());
+    if (list.parsed()) return run_list(*options);
     if (login.parsed()) return run_login(*options);
     if (logout.parsed()) return run_logout(*options);
     if (tools.parsed()) return run_tools(*options);
-    if (call.parsed()) return run_call_tool(*options);
-    // None of them: `tenon mcp` itself is to run.
-    return -1;
+    return run_call_tool(*options);
   };
 }
 

@@ -17,9 +17,140 @@ HERE = Path(__file__).parent
 BROWSER = HERE / "clients" / "mcp-conformance" / "browser.py"
 
 
-def mcp(command, name, *words, file, timeout_s=60, **environment):
-    return subprocess.run([TENON, "mcp", command, name, *words, "--mcp", str(file), "--timeout", str(timeout_s)], text=True,
+def mcp(command, *words, file, timeout_s=60, **environment):
+    limit = ["--timeout", str(timeout_s)] if command in ("tools", "call", "login") and timeout_s else []
+    return subprocess.run([TENON, "mcp", command, *words, "--mcp", str(file), *limit], text=True,
                           env={**os.environ, **environment}, stdin=subprocess.DEVNULL, capture_output=True, timeout=90)
+
+
+def write_servers(folder, **servers):
+    path = folder / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": servers}))
+    return path
+
+
+def program(code):
+    """The entry of a server whose program is `code`; `say` writes a message, and lines are requests."""
+    begin = "import json, sys\ndef say(**message): print(json.dumps({'jsonrpc': '2.0', **message}), flush=True)\n"
+    return {"command": sys.executable, "args": ["-I", "-S", "-c", begin + code]}
+
+
+def offers(*tools, more=""):
+    """A server of 2025-11-25 with these tools; `more` answers other requests, in Python."""
+    return program(f"""
+for line in sys.stdin:
+    message = json.loads(line)
+    method, id = message.get("method"), message.get("id")
+    if method == "initialize":
+        say(id=id, result={{"protocolVersion": "2025-11-25", "capabilities": {{"tools": {{}}}},
+                           "serverInfo": {{"name": "x", "version": "1"}}}})
+    elif method == "tools/list": say(id=id, result={{"tools": {list(tools)!r}}})
+{more}
+    elif id is not None and method: say(id=id, error={{"code": -32601, "message": "no"}})
+""")
+
+
+GOOD = {"name": "good", "description": "Works", "inputSchema": {"type": "object"}}
+BAD = {"name": "bad", "description": "Is broken", "inputSchema": {"type": "objekt"}}
+
+
+def test_a_faulty_entry_takes_only_itself(tmp_path):
+    file = write_servers(tmp_path, broken={"command": 1}, unset={"url": "http://h/", "headers": {"X": "${TENON_NO_SUCH}"}},
+                         off={"command": "x", "disabled": True}, works=offers(GOOD))
+    tools = mcp("tools", "works", file=file)
+    assert (tools.returncode, tools.stdout) == (0, "good  Works\n"), tools.stderr
+    told = tools.stderr.splitlines()
+    assert told == [f"tenon: {file}: mcpServers.broken: command must be a string",
+                    f"tenon: {file}: mcpServers.unset: headers.X: the environment has no variable TENON_NO_SUCH: set it, or "
+                    "give a text for its absence, as in ${TENON_NO_SUCH:-text}"]
+    itself = mcp("tools", "broken", file=file)
+    assert (itself.returncode, "mcpServers.broken: command must be a string" in itself.stderr) == (3, True)
+    disabled = mcp("call", "off", "f", file=file)
+    assert (disabled.returncode, "has the server 'off' with \"disabled\": true" in disabled.stderr) == (3, True)
+    listed = mcp("list", file=file)
+    assert listed.returncode == 1, listed.stderr
+    lines = listed.stdout.splitlines()
+    assert lines[0] == f"broken  faulty: {file}: mcpServers.broken: command must be a string"
+    assert lines[2:] == ["off  disabled", f"works  {sys.executable}"]
+    as_json = [json.loads(line) for line in mcp("list", "--json", file=file).stdout.splitlines()]
+    assert [(one["name"], "fault" in one, one["disabled"]) for one in as_json] == \
+        [("broken", True, False), ("unset", True, False), ("off", False, True), ("works", False, False)]
+    file.write_text("{")
+    assert mcp("list", file=file).returncode == 3
+
+
+def test_a_chat_tells_faulty_entries_and_tools(tmp_path):
+    file = write_servers(tmp_path, broken={}, works=offers(GOOD, BAD, {"name": "worse", "inputSchema": 5}))
+    with model(tmp_path, lambda prompt: "Done.") as (config, upstream):
+        run = subprocess.run([TENON, "chat", "--config", str(config), "--mcp", str(file), "--yes"], text=True,
+                             input="/tools\nGo!\n", capture_output=True, timeout=90)
+    assert run.returncode == 0, run.stderr
+    assert "mcpServers.broken: it must have a command or a url, and not both (this server is left out)" in run.stderr
+    for tool, why in (("bad", "its parameters: "), ("worse", "its inputSchema is no object")):
+        line = f'mcpServers.works: the tool "{tool}" is left out: {why}'
+        assert run.stderr.count(line) == 1, run.stderr
+        assert f"  not offered: {line}" in run.stdout
+    assert "good" in upstream.prompts[-1] and "Is broken" not in upstream.prompts[-1]
+    only_broken = write_servers(tmp_path, broken={})
+    run = subprocess.run([TENON, "chat", "--mcp", str(only_broken), "--yes"], text=True, input="Go!\n", capture_output=True,
+                         timeout=90)
+    assert (run.returncode, "mcpServers.broken: it must have" in run.stderr) == (3, True)
+
+
+def test_tools_that_are_not_offered_are_marked(tmp_path):
+    file = write_servers(tmp_path, works=offers(GOOD, BAD, {"name": "worse", "inputSchema": 5}))
+    listed = mcp("tools", "works", file=file)
+    assert listed.stdout == "good  Works\nbad  [faulty]  Is broken\n", listed.stderr
+    assert 'the tool "bad" is left out: its parameters: ' in listed.stderr
+    assert 'the tool "worse" is left out: its inputSchema is no object' in listed.stderr
+    as_json = {tool["name"]: tool for tool in map(json.loads, mcp("tools", "works", "--json", file=file).stdout.splitlines())}
+    assert "fault" not in as_json["good"] and as_json["bad"]["fault"].startswith("its parameters: ")
+
+
+def test_a_server_that_is_silent_is_named_and_given_up(tmp_path):
+    file = write_servers(tmp_path, mute=program("for line in sys.stdin: pass"))
+    begun = time.monotonic()
+    run = mcp("tools", "mute", file=file, timeout_s=0)
+    assert run.returncode == 4, run.stderr
+    assert 29 < time.monotonic() - begun < 60
+    assert run.stderr.startswith(f"tenon: waiting for mute of {file}, 30 s at most (--timeout)\n")
+    quick = mcp("tools", "mute", file=file, timeout_s=1)
+    assert quick.returncode == 4 and "waiting" not in quick.stderr
+
+
+PIZZA = {"type": "object", "required": ["size"], "properties": {
+    "size": {"type": "string", "enum": ["s", "m"], "enumNames": ["Small", "Medium"]},
+    "people": {"type": "integer", "default": 2}}}
+ORDERS = f"""
+    elif method == "tools/call":
+        say(id="ask", method="elicitation/create", params={{"message": "Which?", "requestedSchema": {PIZZA!r}}})
+        answer = json.loads(sys.stdin.readline())["result"]
+        say(id=id, result={{"content": [{{"type": "text", "text": json.dumps(answer)}}]}})
+"""
+
+
+def test_answers_are_checked_by_the_form(tmp_path):
+    file = write_servers(tmp_path, pizza=offers(GOOD, more=ORDERS))
+    right = mcp("call", "pizza", "good", "--answers", '{"size": "Medium", "sise": 1}', file=file)
+    assert json.loads(right.stdout) == {"action": "accept", "content": {"size": "m", "people": 2}}, right.stderr
+    assert right.stderr == 'tenon: --answers: pizza did not ask for "sise"\n'
+    for given, told in (('{"size": "Large"}', '/size is "Large"'), ("{}", 'the value has no member "size"'),
+                        ('{"size": "s", "people": "two"}', "/people is a string")):
+        wrong = mcp("call", "pizza", "good", "--answers", given, file=file)
+        assert (wrong.returncode, wrong.stdout) == (2, ""), wrong.stderr
+        assert f"--answers does not fit what pizza asks, and was not sent: {told}" in wrong.stderr
+
+
+@pytest.mark.parametrize(("words", "told"), [
+    (["chat", "--resources"], "--resources has no effect without --mcp"),
+    (["chat", "--tool-timeout", "5"], "--tool-timeout has no effect without tools"),
+    (["mcp", "--ask-timeout", "5"], "--ask-timeout has no effect without --folder"),
+    (["mcp", "--config", "x.toml"], "--config has no effect without --folder"),
+    (["mcp", "tools", "x", "--mcp", "y.json", "--http", "1"], "--http has no effect here"),
+])
+def test_an_option_without_effect_is_refused(words, told):
+    run = subprocess.run([TENON, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert (run.returncode, told in run.stderr) == (2, True), run.stderr
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
@@ -75,16 +206,20 @@ def test_a_server_asks_the_user_at_the_terminal(tmp_path):
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_prompts_and_resources_are_used_in_a_chat(transport, tmp_path):
     lines = ["/prompts", "/prompt weather:forecast city=Bled Castle days=5", "/resources", "Swim @weather:climate://bled ?",
-             "/prompt weather:nothing", "See @weather:climate://nowhere", "Mail me@weather:x"]
+             "/prompt weather:nothing", "Mail me@weather:x"]
     with servers(transport, tmp_path) as path, model(tmp_path, lambda prompt: "Done.") as (config, upstream):
-        run = subprocess.run([TENON, "chat", "--config", str(config), "--mcp", str(path), "--yes"], text=True,
-                             input="\n".join(lines) + "\n", capture_output=True, timeout=90)
+        words = [TENON, "chat", "--config", str(config), "--mcp", str(path), "--yes"]
+        run = subprocess.run(words, text=True, input="\n".join(lines) + "\n", capture_output=True, timeout=90)
+        lost = subprocess.run(words, text=True, input="See @weather:climate://nowhere\nNext\n", capture_output=True, timeout=90)
+    # The model would answer without what the user meant it to read.
+    assert lost.returncode == 4, lost.stderr
+    assert "@weather:climate://nowhere: " in lost.stderr and "the question was not asked" in lost.stderr
     assert "  weather:forecast city=... [days=...]  Asks for a forecast" in run.stdout, run.stderr
     assert "  @weather:climate://bled  The climate of Bled" in run.stdout
     asked = [prompt.rpartition("<|im_start|>user\n")[2].partition("<|im_end|>")[0] for prompt in upstream.prompts]
     assert asked == ["What will the weather be in Bled Castle for 5 days?",
                      "Swim @weather:climate://bled ?\n\n[climate://bled of weather, as it was read:]\nMild, with a lake.",
-                     "See @weather:climate://nowhere", "Mail me@weather:x"]
+                     "Mail me@weather:x"]
 
 
 def test_a_model_reads_resources_by_tools(tmp_path):

@@ -328,6 +328,20 @@ def test_a_server_whose_tools_are_gone_answers_without_them(tmp_path):
     assert "cannot start /nowhere/at/all" in (tmp_path / "log").read_text()
 
 
+def test_a_server_tells_faulty_entries_and_runs_the_others(tmp_path):
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {
+        "broken": {"command": 1}, "weather": {"command": sys.executable, "args": [str(SERVER)]}}}))
+    with model(tmp_path, rains, EXECUTE) as (config, upstream), serving(tmp_path / "log", "--config", str(config)) as server:
+        asked(server, "/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}]})
+        assert results(upstream.prompts[-1]) == ["heavy rain in Rome"]
+        doctor = subprocess.run([str(TENON), "doctor", "--config", str(config), "--json"], capture_output=True, text=True, timeout=60)
+    told = "mcpServers.broken: command must be a string"
+    assert (tmp_path / "log").read_text().count(told) == 1
+    assert doctor.returncode == 4, doctor.stderr
+    broken, weather = json.loads(doctor.stdout)["tool_servers"]
+    assert broken["name"] == "broken" and told in broken["error"] and weather == {"name": "weather"}
+
+
 def test_tools_of_a_server_need_an_order_to_run(tmp_path):
     for text, told in (('mcp = "mcp.json"\n', "execute"), ('execute = "server"\n', "name the tools"),
                        ('execute = "both"\n', '"client" or "server"')):

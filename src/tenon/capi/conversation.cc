@@ -627,13 +627,19 @@ tenon_error* tenon_toolbox_add_mcp(tenon_toolbox* toolbox, tenon_text text, teno
   return capi::guarded({{toolbox, "toolbox"}}, [&]() -> Status {
     const auto config = capi::json_in(text, "servers");
     if (!config) return Unexpected(config.error());
-    auto servers = tenon::mcp::read_servers(*config);
-    if (!servers) return tenon::invalid("servers: " + servers.error().message);
-    for (tenon::mcp::ServerConfig& server : *servers) {
+    auto entries = tenon::mcp::read_servers(*config);
+    if (!entries) return tenon::invalid("servers: " + entries.error().message);
+    // A program cannot be told of what is left out, so a faulty entry is an error here.
+    for (const tenon::mcp::ServerEntry& entry : *entries) {
+      if (entry.fault) return tenon::invalid("servers: " + entry.fault->message);
+    }
+    for (tenon::mcp::ServerEntry& entry : *entries) {
+      if (entry.is_disabled) continue;
       // A server that is a program runs in the caller's folder, unless its entry names one.
-      if (server.folder.empty()) server.folder = capi::view(folder);
-      toolbox->tools.add(chat::mcp_source(
-          std::move(server), {.version = TENON_VERSION, .tokens = tenon::config::tokens_file()}));
+      if (entry.config.folder.empty()) entry.config.folder = capi::view(folder);
+      toolbox->tools.add(
+          chat::mcp_source(std::move(entry.config),
+                           {.version = TENON_VERSION, .tokens = tenon::config::tokens_file()}));
     }
     return {};
   });

@@ -47,6 +47,8 @@ class McpSource final : public McpServer {
       instructions_ = (*client)->instructions();
     }
     warn_of_strangers(*listed);
+    auto left_out = (*client)->left_out();
+    std::erase_if(left_out, [this](const auto& one) { return !server_.has_tool(one.first); });
     std::vector<message::Tool> tools;
     std::map<std::string, json::Value> annotations;
     for (const mcp::Tool& tool : *listed) {
@@ -57,7 +59,13 @@ class McpSource final : public McpServer {
     }
     const std::lock_guard lock(mutex_);
     annotations_ = std::move(annotations);
+    left_out_ = std::move(left_out);
     return tools;
+  }
+
+  std::vector<std::pair<std::string, std::string>> left_out() const override {
+    const std::lock_guard lock(mutex_);
+    return left_out_;
   }
 
   json::Value annotations(const std::string& tool) const override {
@@ -207,7 +215,8 @@ class McpSource final : public McpServer {
   std::uint64_t past_versions_ = 0;  // versions of earlier clients
   bool has_handshake_ = false;       // whether the last client needed a handshake
   std::string instructions_;
-  std::map<std::string, json::Value> annotations_;  // by the name of the tool
+  std::map<std::string, json::Value> annotations_;             // by the name of the tool
+  std::vector<std::pair<std::string, std::string>> left_out_;  // names, and why
   std::optional<Error> failure_;
   Clock::time_point next_attempt_;
 };

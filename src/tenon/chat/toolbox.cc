@@ -68,9 +68,7 @@ Expected<std::shared_ptr<const schema::Schema>> compiled_schema_of(const Tool& t
   if (tool.parameters.is_null()) return nullptr;
   auto schema = schema::Schema::compile(tool.parameters);
   if (!schema) {
-    return Unexpected(
-        Error{schema.error().code,
-              "tool " + json::quoted(tool.name) + ": its parameters: " + schema.error().message});
+    return Unexpected(Error{schema.error().code, "its parameters: " + schema.error().message});
   }
   return *std::move(schema);
 }
@@ -233,19 +231,27 @@ void add_notes(const std::string& source, const std::string& text, std::string& 
            std::string(kClose);
 }
 
-// Leaves out, with a warning, what can be in no request.
-std::vector<Found> usable(const std::string& source, std::vector<Tool> tools) {
+// The schema of a tool that a request can have; see check_tool().
+Expected<std::shared_ptr<const schema::Schema>> schema_if_usable(const Tool& tool) {
+  auto schema = compiled_schema_of(tool);
+  if (!schema) return schema;
+  if (Status fit = check_parameters(tool); !fit) return Unexpected(std::move(fit.error()));
+  return schema;
+}
+
+// Moves what can be in no request to `left_out`, with a warning.
+std::vector<Found> usable(const std::string& source, std::vector<Tool> tools,
+                          std::vector<LeftOutTool>& left_out) {
   std::vector<Found> found;
   for (Tool& tool : tools) {
-    auto schema = compiled_schema_of(tool);
-    Status fit = schema ? check_parameters(tool) : Status();
-    if (schema && fit) {
+    auto schema = schema_if_usable(tool);
+    if (schema) {
       found.push_back({std::move(tool), *std::move(schema)});
       continue;
     }
-    const std::string why = schema ? "tool " + json::quoted(tool.name) + ": " + fit.error().message
-                                   : schema.error().message;
+    const std::string why = "tool " + json::quoted(tool.name) + ": " + schema.error().message;
     log::warn(source + ": " + std::string(log::content(why)) + ": it is left out");
+    left_out.push_back({source, tool.name, std::move(schema.error().message)});
   }
   return found;
 }
@@ -279,6 +285,7 @@ struct Source {
   std::shared_ptr<ToolSource> source;
   std::optional<std::uint64_t> version{};  // of `found`; no value: it was never asked
   std::vector<Found> found{};
+  std::vector<LeftOutTool> left_out{};
   std::string instructions{};
   std::string failure{};             // the one that was logged last
   Clock::time_point next_attempt{};  // after a failure
@@ -329,6 +336,11 @@ void ToolSet::Impl::add(const std::shared_ptr<ToolSource>& source, const std::ve
   }
 }
 
+Status check_tool(const Tool& tool) {
+  const auto schema = schema_if_usable(tool);
+  return schema ? Status() : Status(Unexpected(schema.error()));
+}
+
 ToolSet::ToolSet() : impl_(std::make_shared<const Impl>()) {}
 
 const std::vector<Tool>& ToolSet::list() const {
@@ -351,7 +363,8 @@ ToolSet ToolSet::beside(const std::vector<Tool>& own) const {
 ToolSet ToolSet::with(const std::shared_ptr<ToolSource>& source,
                       const std::vector<Tool>& tools) const {
   auto all = std::make_shared<Impl>(*impl_);
-  all->add(source, usable(source->name(), tools), source->instructions());
+  std::vector<LeftOutTool> left_out;  // the log has them
+  all->add(source, usable(source->name(), tools, left_out), source->instructions());
   return ToolSet(std::move(all));
 }
 
@@ -455,12 +468,16 @@ void Toolbox::Impl::ask(Source& one) {
   const auto begun = Clock::now();
   const std::uint64_t version = one.source->version();
   std::vector<Found> found;
+  std::vector<LeftOutTool> left_out;
   std::string instructions;
   const auto looked = [&]() -> Status {
     auto tools = one.source->tools({.cancel = closing});
     if (!tools) return Unexpected(std::move(tools.error()));
     instructions = one.source->instructions();
-    found = usable(one.source->name(), *std::move(tools));
+    for (auto& [name, why] : one.source->left_out()) {
+      left_out.push_back({one.source->name(), std::move(name), std::move(why)});
+    }
+    found = usable(one.source->name(), *std::move(tools), left_out);
     return {};
   };
   Status status;
@@ -485,6 +502,7 @@ void Toolbox::Impl::ask(Source& one) {
     return;
   }
   one.found = std::move(found);
+  one.left_out = std::move(left_out);
   one.instructions = std::move(instructions);
   one.version = version;
   one.failure.clear();
@@ -696,7 +714,10 @@ Status Toolbox::add(Tool tool, ToolFunction function) {
     return Unexpected(Error{Errc::invalid, json::quoted(tool.name) + " is no name of a tool"});
   }
   auto schema = compiled_schema_of(tool);
-  if (!schema) return Unexpected(std::move(schema.error()));
+  if (!schema) {
+    return Unexpected(Error{schema.error().code,
+                            "tool " + json::quoted(tool.name) + ": " + schema.error().message});
+  }
   std::string identity = identity_of("", tool);
   ToolOrigin origin{.source = {}, .tool = tool.name, .annotations = {}};
   const std::lock_guard lock(impl_->tools_mutex);
@@ -743,6 +764,15 @@ std::vector<std::pair<std::string, std::string>> Toolbox::silent_sources() const
                         one.failure.empty() ? "it has not answered yet" : one.failure);
   }
   return silent;
+}
+
+std::vector<LeftOutTool> Toolbox::left_out() const {
+  std::vector<LeftOutTool> all;
+  const std::lock_guard lock(impl_->tools_mutex);
+  for (const Source& one : impl_->sources) {
+    all.insert(all.end(), one.left_out.begin(), one.left_out.end());
+  }
+  return all;
 }
 
 ToolSet Toolbox::known_tools() const {

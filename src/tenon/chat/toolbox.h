@@ -78,6 +78,10 @@ class ToolSource {
   [[nodiscard]] virtual std::uint64_t version() const = 0;
   /// May wait for the server, within the limits of `context`.
   [[nodiscard]] virtual Expected<std::vector<message::Tool>> tools(const ToolContext& context) = 0;
+  /// What tools() has left out because it is faulty: the name ("": it has none), and why.
+  [[nodiscard]] virtual std::vector<std::pair<std::string, std::string>> left_out() const {
+    return {};
+  }
   /// The server's own text on how to use its tools; "": none. Call it after tools().
   [[nodiscard]] virtual std::string instructions() const { return ""; }
   /// What the server says of a tool, such as `readOnlyHint`; null: nothing. Call it after tools().
@@ -86,6 +90,17 @@ class ToolSource {
                                                   const json::Object& arguments,
                                                   const ToolContext& context) = 0;
 };
+
+/// A tool that a source lists and that models are not offered.
+struct LeftOutTool {
+  std::string source;  ///< ToolSource::name()
+  std::string tool;    ///< "": it has no name.
+  std::string why;
+};
+
+/// Whether a request can have the tool. Fails, saying why, if its parameters are no schema, or one
+/// that no object fits.
+[[nodiscard]] Status check_tool(const message::Tool& tool);
 
 /// Where a tool comes from.
 struct ToolOrigin {
@@ -164,8 +179,8 @@ class Toolbox {
   [[nodiscard]] Status add(message::Tool tool, ToolFunction function);
   /// Its tools get names that every engine accepts, 1 to 64 of a-z A-Z 0-9 _ and -: other
   /// characters become '_', and a tool whose name is taken is called `source_tool`, or gets a
-  /// number at its end. Their parameters get `"type": "object"` and `properties`. A tool that can
-  /// be in no request (check_parameters()) is left out, with a warning in the log.
+  /// number at its end. Their parameters get `"type": "object"` and `properties`. A tool that
+  /// check_tool() refuses is left out, with a warning in the log.
   void add(std::shared_ptr<ToolSource> source);
 
   /// All tools at this time. Sources with news are asked, each in a thread of its own, and waited
@@ -177,6 +192,8 @@ class Toolbox {
   [[nodiscard]] ToolSet known_tools() const;
   /// The sources that have told no tools so far, by name, and why.
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> silent_sources() const;
+  /// The tools that sources have told so far and that are left out.
+  [[nodiscard]] std::vector<LeftOutTool> left_out() const;
 
   using Done = std::function<void(std::vector<ToolResult>)>;
   /// Runs the calls and passes the results, in the order of the calls, to `done` on a thread of the

@@ -84,6 +84,10 @@ class Source final : public ToolSource {
   void take(json::Value parameters) { parameters_ = std::move(parameters); }
   void instruct(std::string instructions) { instructions_ = std::move(instructions); }
   std::string instructions() const override { return instructions_; }
+  void leave_out(std::string tool, std::string why) {
+    left_out_.emplace_back(std::move(tool), std::move(why));
+  }
+  std::vector<std::pair<std::string, std::string>> left_out() const override { return left_out_; }
   void be_deaf() { is_deaf_ = true; }
   void hear() { is_deaf_ = false; }
   [[nodiscard]] int asked() const { return asked_; }
@@ -95,6 +99,7 @@ class Source final : public ToolSource {
   std::string description_;
   json::Value parameters_ = json::Object{{"type", "object"}};
   std::string instructions_;
+  std::vector<std::pair<std::string, std::string>> left_out_;
   std::atomic<bool> is_deaf_ = false;
   std::atomic<int> asked_ = 0;
   std::atomic<std::uint64_t> version_ = 0;
@@ -433,9 +438,41 @@ TEST(Toolbox, tool_calling_ParametersAreAsEveryEngineTakesThem) {
     const ToolSet tools = box.tools();
     EXPECT_TRUE(tools.has("good")) << row.told;
     EXPECT_EQ(tools.has("odd"), !row.offered.empty()) << row.told;
-    if (!tools.has("odd")) continue;
+    const std::vector<LeftOutTool> left_out = box.left_out();
+    EXPECT_EQ(left_out.empty(), !row.offered.empty()) << row.told;
+    const Status fit = check_tool({.name = "odd", .parameters = *json::parse(row.told)});
+    EXPECT_EQ(static_cast<bool>(fit), !row.offered.empty()) << row.told;
+    if (!tools.has("odd")) {
+      EXPECT_EQ(left_out[0].source + " " + left_out[0].tool, "s odd") << row.told;
+      EXPECT_FALSE(left_out[0].why.empty()) << row.told;
+      continue;
+    }
     EXPECT_EQ(json::to_string(tools.list()[0].parameters), row.offered) << row.told;
   }
+}
+
+// A source leaves out what its server wrote so badly that it is no tool.
+TEST(Toolbox, tool_calling_ToolsThatASourceLeavesOutAreTold) {
+  Toolbox box;
+  const auto source = std::make_shared<Source>("s", Names{"good"});
+  source->leave_out("bad", "its inputSchema is no object");
+  box.add(source);
+  EXPECT_TRUE(box.left_out().empty()) << "nothing was asked so far";
+  EXPECT_EQ(names_of(box), Names{"good"});
+  const std::vector<LeftOutTool> left_out = box.left_out();
+  ASSERT_EQ(left_out.size(), 1U);
+  EXPECT_EQ(left_out[0].source + " " + left_out[0].tool + " " + left_out[0].why,
+            "s bad its inputSchema is no object");
+}
+
+// A violation at the root has no path to name it.
+TEST(Toolbox, tool_calling_AMissingArgumentIsToldInASentence) {
+  Toolbox box;
+  Tool needs = tool("f");
+  needs.parameters = json::Object{{"type", "object"}, {"required", json::Array{"a"}}};
+  ASSERT_TRUE(box.add(needs, says("")));
+  EXPECT_EQ(run(box, {{"1", "f", "{}"}})[0].output.find("Error: the value has no member \"a\""),
+            0U);
 }
 
 TEST(Toolbox, tool_calling_AnAnswerHasSoManyCallsAndNoMore) {

@@ -125,12 +125,15 @@ Status add_commands(const ToolsFile& file, const std::string& path, chat::Toolbo
   return {};
 }
 
-Expected<std::vector<mcp::ServerConfig>> read_servers(const std::string& path) {
+Expected<std::vector<mcp::ServerEntry>> read_servers(const std::string& path) {
   const auto config = read_json(path);
   if (!config) return at_fault(config.error());
-  auto servers = mcp::read_servers(*config);
-  if (!servers) return wrong(path, servers.error().message);
-  return servers;
+  auto entries = mcp::read_servers(*config);
+  if (!entries) return wrong(path, entries.error().message);
+  for (mcp::ServerEntry& entry : *entries) {
+    if (entry.fault) entry.fault->message = path + ": " + entry.fault->message;
+  }
+  return entries;
 }
 
 // Two tools for what the servers offer as resources: a list, and the reading of one. A server that
@@ -184,6 +187,11 @@ Status add_resources(std::vector<std::shared_ptr<chat::McpServer>> servers,
       reading);
 }
 
+std::string left_out_note(const chat::LeftOutTool& one) {
+  return "mcpServers." + one.source + ": the tool " + json::quoted(one.tool) +
+         " is left out: " + one.why;
+}
+
 std::string tokens_file() {
   const std::string folder = state_folder();
   return folder.empty() ? "" : folder + "/mcp-tokens.json";
@@ -191,17 +199,24 @@ std::string tokens_file() {
 
 Expected<std::vector<std::string>> add_servers(const std::string& path, chat::Toolbox& toolbox,
                                                bool must_answer, const ServerOptions& options) {
-  auto servers = read_servers(path);
-  if (!servers) return Unexpected(std::move(servers.error()));
+  auto entries = read_servers(path);
+  if (!entries) return Unexpected(std::move(entries.error()));
   std::vector<std::string> notes;
-  for (mcp::ServerConfig& server : *servers) {
-    // Copied before the server is moved into its source.
-    const std::string name = server.name;
-    for (const std::string& member : server.ignored) {
-      notes.push_back(path + ": mcpServers." + name + "." + member + " has no effect");
+  std::vector<Error> failures;  // one for each server without tools
+  std::size_t servers = 0;
+  for (mcp::ServerEntry& entry : *entries) {
+    if (entry.is_disabled) continue;
+    ++servers;
+    if (entry.fault) {
+      notes.push_back(entry.fault->message + " (this server is left out)");
+      failures.push_back(*std::move(entry.fault));
+      continue;
+    }
+    for (const std::string& member : entry.config.ignored) {
+      notes.push_back(path + ": mcpServers." + entry.config.name + "." + member + " has no effect");
     }
     auto source = chat::mcp_source(
-        std::move(server),
+        std::move(entry.config),
         {.version = TENON_VERSION, .asks_user = options.asks_user, .tokens = tokens_file()});
     if (options.on_server) options.on_server(source);
     toolbox.add(std::move(source));
@@ -210,11 +225,21 @@ Expected<std::vector<std::string>> add_servers(const std::string& path, chat::To
   // wait.
   if (!must_answer) return notes;
   const chat::ToolSet tools = toolbox.tools();
-  const auto silent = toolbox.silent_sources();
-  for (const auto& [name, why] : silent) {
-    const std::string told = path + ": mcpServers." + name + ": " + why;
-    if (silent.size() == servers->size() && tools.list().empty()) return unavailable(told);
-    notes.push_back(told + ": its tools are left out until it answers");
+  for (const auto& [name, why] : toolbox.silent_sources()) {
+    failures.push_back({Errc::unavailable, path + ": mcpServers." + name + ": " + why});
+    notes.push_back(failures.back().message + ": its tools are left out until it answers");
+  }
+  if (servers > 0 && failures.size() == servers && tools.list().empty()) {
+    Error all = failures.back();
+    failures.pop_back();
+    while (!failures.empty()) {
+      all.message = failures.back().message + "; " + all.message;
+      failures.pop_back();
+    }
+    return Unexpected(std::move(all));
+  }
+  for (const chat::LeftOutTool& one : toolbox.left_out()) {
+    notes.push_back(path + ": " + left_out_note(one));
   }
   return notes;
 }

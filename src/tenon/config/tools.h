@@ -37,11 +37,13 @@ struct ServerOptions {
   std::function<void(std::shared_ptr<chat::McpServer>)> on_server{};
 };
 
-/// Adds the servers of a file of `mcpServers`. Returns a sentence for each member of the file that
-/// has no effect. With `must_answer` all servers are asked for their tools at once. There is then a
-/// sentence for each server that has told no tools after ten seconds, and it fails if no server has
-/// any and `toolbox` had none before. Without it failures are logged. Servers that do not answer
-/// are asked again when tools are needed.
+/// Adds the servers of a file of `mcpServers`. Returns a sentence for each server that cannot be
+/// used because its entry is faulty, and for each member of the file that has no effect. With
+/// `must_answer` all servers are asked for their tools at once. There is then a sentence for each
+/// server that has told no tools after ten seconds, and for each tool that models are not offered
+/// because it is faulty; and it fails if the file has servers, none of them has told any tools, and
+/// `toolbox` had none before. Without it failures are logged. Servers that do not answer are asked
+/// again when tools are needed.
 [[nodiscard]] Expected<std::vector<std::string>> add_servers(const std::string& path,
                                                              chat::Toolbox& toolbox,
                                                              bool must_answer,
@@ -52,8 +54,11 @@ struct ServerOptions {
 [[nodiscard]] Status add_resources(std::vector<std::shared_ptr<chat::McpServer>> servers,
                                    chat::Toolbox& toolbox);
 
-/// The servers of a file of `mcpServers`. Errors name the path.
-[[nodiscard]] Expected<std::vector<mcp::ServerConfig>> read_servers(const std::string& path);
+/// The entries of a file of `mcpServers`. Errors name the path, and so do the faults of entries.
+[[nodiscard]] Expected<std::vector<mcp::ServerEntry>> read_servers(const std::string& path);
+
+/// A sentence on a tool of such a server that models are not offered.
+[[nodiscard]] std::string left_out_note(const chat::LeftOutTool& one);
 
 /// The file with the user's logins at such servers; "": there is no place for it.
 [[nodiscard]] std::string tokens_file();

@@ -324,6 +324,10 @@ class Session final : public Client {
                                                   const json::Object& arguments,
                                                   const CallOptions& options) override;
   Expected<std::string> read_resource(const std::string& uri, const CallOptions& options) override;
+  std::vector<std::pair<std::string, std::string>> left_out() const override {
+    const std::lock_guard lock(mutex_);
+    return left_out_;
+  }
   std::uint64_t tools_version() const override;
   std::string instructions() const override { return instructions_; }
   std::string revision() const override { return version_; }
@@ -383,12 +387,14 @@ class Session final : public Client {
   void give_up(std::int64_t id, std::string_view method);
   std::optional<Reply> taken(std::int64_t id);
 
+  using LeftOut = std::vector<std::pair<std::string, std::string>>;  // names, and why
   using TakePage = std::function<bool(const json::Value& page, const json::Array& items)>;
   Expected<std::string> read_pages(std::string_view method, std::string_view member,
                                    const CallOptions& call, const TakePage& take);
   Expected<json::Array> list_all(std::string_view method, std::string_view member,
                                  const CallOptions& call);
-  void add_page(const json::Array& page, std::vector<Tool>& tools, std::size_t& bytes);
+  void add_page(const json::Array& page, std::vector<Tool>& tools, LeftOut& left_out,
+                std::size_t& bytes);
   std::string add_tool(const json::Value& told, std::vector<Tool>& tools) const;
   Reply run_tool(const std::string& name, const json::Object& arguments,
                  const CallOptions& options);
@@ -433,6 +439,7 @@ class Session final : public Client {
   std::optional<Error> closed_;
   std::string last_words_;   // the last output of a program that ended
   std::vector<Tool> tools_;  // listed last; calls need their schemas
+  LeftOut left_out_;         // of the same list
   // Nothing: until the server says that they have changed.
   mutable std::optional<Clock::time_point> fresh_until_;
   std::int64_t subscription_ = 0;  // the request's id; 0: there is no subscription
@@ -881,7 +888,8 @@ std::string Session::add_tool(const json::Value& told, std::vector<Tool>& tools)
 }
 
 // `bytes` is the size of all tools so far, as JSON; list_tools() stops once it is over the limit.
-void Session::add_page(const json::Array& page, std::vector<Tool>& tools, std::size_t& bytes) {
+void Session::add_page(const json::Array& page, std::vector<Tool>& tools, LeftOut& left_out,
+                       std::size_t& bytes) {
   for (const json::Value& one : page) {
     if (tools.size() >= options_.max_tools) {
       return log::warn(name_ + " has more than " + std::to_string(options_.max_tools) +
@@ -893,10 +901,11 @@ void Session::add_page(const json::Array& page, std::vector<Tool>& tools, std::s
                        std::to_string(options_.max_message_bytes) +
                        " bytes: those behind them are left out");
     }
-    if (const std::string fault = add_tool(one, tools); !fault.empty()) {
-      log::warn(name_ + ": the tool " +
-                json::quoted(log::content(excerpt(text_or(one, "name", "")))) +
+    if (std::string fault = add_tool(one, tools); !fault.empty()) {
+      std::string name = excerpt(text_or(one, "name", ""));
+      log::warn(name_ + ": the tool " + json::quoted(log::content(name)) +
                 " is left out: " + fault);
+      left_out.emplace_back(std::move(name), std::move(fault));
     }
   }
 }
@@ -936,11 +945,12 @@ Expected<std::vector<Tool>> Session::list_tools(const CallOptions& call) {
   std::vector<Tool> tools;
   if (!has_tools_) return tools;
   subscribe();
+  LeftOut left_out;
   std::size_t bytes = 0;
   std::optional<std::int64_t> fresh;  // ms; the shortest time that any page gives
   const auto fault = read_pages(
       "tools/list", "tools", call, [&](const json::Value& page, const json::Array& items) {
-        add_page(items, tools, bytes);
+        add_page(items, tools, left_out, bytes);
         if (const json::Value* const ttl = page.find("ttlMs"); ttl && ttl->if_number() != nullptr) {
           const std::int64_t told = ttl->if_number()->to_int64().value_or(0);
           fresh = fresh ? std::min(*fresh, told) : told;
@@ -955,6 +965,7 @@ Expected<std::vector<Tool>> Session::list_tools(const CallOptions& call) {
   const std::lock_guard lock(mutex_);
   // Calls look here for what must be sent as a header, and for tools that run as tasks.
   tools_ = tools;
+  left_out_ = std::move(left_out);
   fresh_until_.reset();
   if (fresh) {
     constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24);

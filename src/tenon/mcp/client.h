@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tenon/base/cancel.h"
@@ -151,6 +152,9 @@ class Client {
   /// warning in the log; so are entries beyond a limit or a page that fails, if there are tools
   /// before it.
   [[nodiscard]] virtual Expected<std::vector<Tool>> list_tools(const CallOptions& options) = 0;
+  /// The entries that the latest list_tools() has left out because they are faulty: the name ("":
+  /// it has none), and why.
+  [[nodiscard]] virtual std::vector<std::pair<std::string, std::string>> left_out() const = 0;
   [[nodiscard]] virtual Result<CallResult, CallFailure> call_tool(const std::string& name,
                                                                   const json::Object& arguments,
                                                                   const CallOptions& options) = 0;

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -290,6 +291,18 @@ TEST(Client, tool_calling_ABadToolOrPageTakesOnlyItself) {
     EXPECT_EQ(logged.empty(), row.warned.empty()) << row.name << ": " << logged;
     EXPECT_NE(logged.find(row.warned), std::string::npos) << row.name << ": " << logged;
   }
+}
+
+TEST(Client, tool_calling_WhatIsLeftOutIsTold) {
+  const auto client = connect(R"PY(
+TOOLS = [{"description": "d"}, {"name": "a"}, {"name": "x", "inputSchema": False}]
+)PY");
+  ASSERT_NE(client, nullptr);
+  EXPECT_TRUE(client->left_out().empty()) << "nothing was listed so far";
+  ASSERT_TRUE(client->list_tools({}));
+  const std::vector<std::pair<std::string, std::string>> wanted = {
+      {"", "it has no name"}, {"x", "its inputSchema is no object"}};
+  EXPECT_EQ(client->left_out(), wanted);
 }
 
 // A caller does not wait for an answer that cannot be read until its time is over.

@@ -11,7 +11,8 @@
 // Reads the object `mcpServers` that many programs share (docs/mcp.md): a server has a command with
 // arguments, environment and folder, or a url with headers. Members that Tenon does not know are
 // left out and told (ServerConfig::ignored), because each program adds its own; members that it
-// knows must have the right type. Texts may have variables of the environment in them.
+// knows must have the right type. Texts may have variables of the environment in them. An entry
+// with a fault takes only itself, since many programs and people write into one file.
 
 namespace tenon::mcp {
 namespace {
@@ -38,6 +39,8 @@ std::optional<std::string> expanded(std::string_view text, std::string& missing)
   }
 }
 
+constexpr std::size_t kMaxShown = 64;  // bytes of a text of the file in an error
+
 // `disabledTools` and `excludeTools` are two programs' names for the same thing.
 constexpr std::string_view kKnown[] = {"disabled",     "type",         "command",       "args",
                                        "env",          "cwd",          "url",           "headers",
@@ -52,16 +55,17 @@ bool has_effect(std::string_view key, bool is_command) {
   return in(kKnown) && (is_command ? key != "headers" && key != "oauth" : !in(kOfCommands));
 }
 
+// Names that programs have for the two transports. A command or a url says which one it is.
+constexpr std::string_view kTypes[] = {
+    "stdio", "local", "http", "streamable-http", "streamableHttp", "streamable_http", "remote"};
+
 /// Reads one server. The first error is kept.
 class Reader {
  public:
-  Reader(std::string name, const json::Object& from) : from_(from) {
-    server_.name = std::move(name);
-  }
+  Reader(const std::string& name, const json::Object& from) : from_(from) { server_.name = name; }
 
-  Expected<std::optional<ServerConfig>> read() {
-    const json::Value* const disabled = from_.find("disabled");
-    if (disabled != nullptr && *disabled == json::Value(true)) return std::optional<ServerConfig>();
+  Expected<ServerConfig> read() {
+    if (server_.name.empty()) fail(Errc::invalid, "an entry must have a name");
     std::string type;
     std::string program;
     text("type", type);
@@ -87,11 +91,8 @@ class Reader {
       server_.headers.push_back({std::move(key), std::move(value)});
     });
     if (const json::Value* const oauth = from_.find("oauth")) read_oauth(*oauth);
-    if (type == "sse") {
-      fail(Errc::unsupported,
-           "type \"sse\" is the transport of before 2025-03-26: give the server's url for "
-           "streamable HTTP");
-    } else if (program.empty() == server_.url.empty()) {
+    check_type(type);
+    if (program.empty() == server_.url.empty()) {
       fail(Errc::invalid, "it must have a command or a url, and not both");
     } else if (!server_.url.empty()) {
       if (const auto url = http::parse_url(server_.url); !url) {
@@ -106,6 +107,17 @@ class Reader {
   void fail(Errc code, const std::string& what) {
     if (!fault_) fault_ = Error{code, "mcpServers." + server_.name + ": " + what};
   }
+  void check_type(const std::string& type) {
+    if (type == "sse") {
+      return fail(Errc::unsupported,
+                  "type \"sse\" is the transport of before 2025-03-26: give the server's url for "
+                  "streamable HTTP, with the type \"http\"");
+    }
+    if (type.empty() || std::ranges::find(kTypes, type) != std::end(kTypes)) return;
+    fail(Errc::invalid, "type " + json::quoted(type.substr(0, kMaxShown)) +
+                            " is no transport: write \"stdio\" beside a command, \"http\" beside a "
+                            "url, or leave it out");
+  }
   // Takes a string with its variables replaced. The error names the variable, not the text.
   void take(const json::Value& value, const std::string& key, std::string& out) {
     if (value.if_string() == nullptr) return fail(Errc::invalid, key + " must be a string");
@@ -113,7 +125,9 @@ class Reader {
     if (auto text = expanded(*value.if_string(), missing)) {
       out = *std::move(text);
     } else {
-      fail(Errc::invalid, key + ": the environment has no variable " + missing);
+      fail(Errc::invalid, key + ": the environment has no variable " + missing +
+                              ": set it, or give a text for its absence, as in ${" + missing +
+                              ":-text}");
     }
   }
   void read_oauth(const json::Value& oauth) {
@@ -182,6 +196,27 @@ class Reader {
   std::optional<Error> fault_;
 };
 
+ServerEntry entry_of(const std::string& name, const json::Value& value) {
+  ServerEntry entry{.config = {.name = name}, .is_disabled = false, .fault = {}};
+  const auto fail = [&](const std::string& what) {
+    entry.fault = Error{Errc::invalid, "mcpServers." + name + what};
+    return entry;
+  };
+  if (value.if_object() == nullptr) return fail(" must be an object");
+  if (const json::Value* const disabled = value.find("disabled")) {
+    if (disabled->if_bool() == nullptr) return fail(".disabled must be true or false");
+    entry.is_disabled = *disabled->if_bool();
+    if (entry.is_disabled) return entry;
+  }
+  auto read = Reader(name, *value.if_object()).read();
+  if (read) {
+    entry.config = *std::move(read);
+  } else {
+    entry.fault = std::move(read.error());
+  }
+  return entry;
+}
+
 }  // namespace
 
 bool ServerConfig::operator==(const ServerConfig& other) const {
@@ -201,21 +236,16 @@ bool ServerConfig::has_tool(const std::string& tool) const {
   return !is_in(without_tools) && (!only_tools || is_in(*only_tools));
 }
 
-Expected<std::vector<ServerConfig>> read_servers(const json::Value& config) {
+Expected<std::vector<ServerEntry>> read_servers(const json::Value& config) {
   const json::Value* const servers = config.find("mcpServers");
   if (servers == nullptr || servers->if_object() == nullptr) {
     return Unexpected(Error{Errc::invalid, "there is no object mcpServers"});
   }
-  std::vector<ServerConfig> read;
+  std::vector<ServerEntry> entries;
   for (const json::Member& member : *servers->if_object()) {
-    if (member.value.if_object() == nullptr) {
-      return Unexpected(Error{Errc::invalid, "mcpServers." + member.key + " must be an object"});
-    }
-    auto server = Reader(member.key, *member.value.if_object()).read();
-    if (!server) return Unexpected(std::move(server.error()));
-    if (*server) read.push_back(**std::move(server));
+    entries.push_back(entry_of(member.key, member.value));
   }
-  return read;
+  return entries;
 }
 
 }  // namespace tenon::mcp

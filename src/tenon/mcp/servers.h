@@ -45,6 +45,16 @@ struct ServerConfig {
   bool operator==(const ServerConfig& other) const;
 };
 
+/// One entry of a file of servers.
+struct ServerEntry {
+  ServerConfig config;         ///< Only its name, if the entry is faulty or disabled.
+  bool is_disabled = false;    ///< `"disabled": true`; the rest of the entry was not read.
+  std::optional<Error> fault;  ///< Why the server cannot be used: which entry and member, and what
+                               ///< helps.
+
+  [[nodiscard]] bool is_usable() const { return !is_disabled && !fault; }
+};
+
 /// Reads `mcp.json`, `claude_desktop_config.json` and similar files:
 ///
 ///     {"mcpServers": {
@@ -53,12 +63,14 @@ struct ServerConfig {
 ///       "crm": {"url": "https://crm/mcp", "oauth": {"clientId": "tenon", "scope": "read"}}}}
 ///
 /// `${NAME}` is a variable of our environment; `${NAME:-text}` gives a text for a variable that is
-/// not set. Servers with `"disabled": true` are left out. So are tools that `disabledTools` or
-/// `excludeTools` name, and, if there is `includeTools`, those that it does not name. `oauth` may
-/// have clientId, clientSecret, clientMetadataUrl, scope, callbackPort, and grant
-/// ("authorization_code" or "client_credentials"). Fails, naming
-/// server and member, with `invalid`, or with `unsupported` for the transport `sse`, which
-/// 2025-03-26 replaced.
-[[nodiscard]] Expected<std::vector<ServerConfig>> read_servers(const json::Value& config);
+/// not set. Tools that `disabledTools` or `excludeTools` name are left out, and, if there is
+/// `includeTools`, those that it does not name. `oauth` may have clientId, clientSecret,
+/// clientMetadataUrl, scope, callbackPort, and grant ("authorization_code" or
+/// "client_credentials").
+///
+/// Returns all entries, in order. A faulty one takes only itself: its fault is `invalid`, or
+/// `unsupported` for the transport `sse`, which 2025-03-26 replaced. Fails with `invalid` if there
+/// is no object `mcpServers`.
+[[nodiscard]] Expected<std::vector<ServerEntry>> read_servers(const json::Value& config);
 
 }  // namespace tenon::mcp

@@ -10,8 +10,20 @@
 namespace tenon::mcp {
 namespace {
 
-Expected<std::vector<ServerConfig>> read(std::string_view servers) {
+Expected<std::vector<ServerEntry>> read_entries(std::string_view servers) {
   return read_servers(*json::parse(R"({"mcpServers": )" + std::string(servers) + "}"));
+}
+
+// The servers that can be used; fails with the first fault.
+Expected<std::vector<ServerConfig>> read(std::string_view servers) {
+  auto entries = read_entries(servers);
+  if (!entries) return Unexpected(entries.error());
+  std::vector<ServerConfig> usable;
+  for (ServerEntry& entry : *entries) {
+    if (entry.fault) return Unexpected(*entry.fault);
+    if (entry.is_usable()) usable.push_back(std::move(entry.config));
+  }
+  return usable;
 }
 
 TEST(ReadServers, TakesTheFileThatOthersTake) {
@@ -85,6 +97,10 @@ TEST(ReadServers, NamesWhatIsWrong) {
   const Row rows[] = {
       {"[]", "mcpServers"},
       {R"({"a": 1})", "mcpServers.a must be an object"},
+      {R"({"": {"command": "x"}})", "mcpServers.: an entry must have a name"},
+      {R"({"a": {"command": "x", "disabled": "yes"}})", "mcpServers.a.disabled must be true or"},
+      {R"({"a": {"command": "x", "type": "smoke"}})", R"(type "smoke" is no transport)"},
+      {R"({"a": {"command": "x", "type": 1}})", "type must be a string"},
       {R"({"a": {}})", "mcpServers.a: it must have a command or a url"},
       {R"({"a": {"command": "x", "url": "http://h/"}})", "not both"},
       {R"({"a": {"command": 1}})", "command must be a string"},
@@ -94,7 +110,8 @@ TEST(ReadServers, NamesWhatIsWrong) {
       {R"({"a": {"command": "x", "env": {"A": 1}}})", "env.A must be a string"},
       {R"({"a": {"url": "ftp://h"}})", "url is"},
       {R"({"a": {"url": "http://h/", "headers": {"X": "${TENON_TEST_NONE}"}}})",
-       "headers.X: the environment has no variable TENON_TEST_NONE"},
+       "headers.X: the environment has no variable TENON_TEST_NONE: set it, or give a text for its "
+       "absence, as in ${TENON_TEST_NONE:-text}"},
       {R"({"a": {"url": "http://h/", "oauth": 1}})", "oauth must be an object"},
       {R"({"a": {"url": "http://h/", "oauth": {"callbackPort": 0}}})", "callbackPort"},
       {R"({"a": {"url": "http://h/", "oauth": {"grant": "password"}}})", "oauth.grant"},
@@ -109,6 +126,22 @@ TEST(ReadServers, NamesWhatIsWrong) {
     EXPECT_NE(servers.error().message.find(row.told), std::string::npos) << servers.error().message;
   }
   EXPECT_FALSE(read_servers(json::Array{}));
+}
+
+TEST(ReadServers, KeepAFaultToItsEntry) {
+  const auto entries = read_entries(R"({
+      "wrong": {"command": 1}, "good": {"command": "x"}, "empty": {},
+      "off": {"command": 1, "disabled": true}, "on": {"url": "http://h/", "disabled": false}})");
+  ASSERT_TRUE(entries) << entries.error().message;
+  std::string told;
+  for (const ServerEntry& entry : *entries) {
+    told += entry.config.name + (entry.fault ? " faulty" : "") +
+            (entry.is_disabled ? " disabled" : "") + (entry.is_usable() ? " usable" : "") + "; ";
+  }
+  EXPECT_EQ(told, "wrong faulty; good usable; empty faulty; off disabled; on usable; ");
+  EXPECT_EQ((*entries)[0].fault->message, "mcpServers.wrong: command must be a string");
+  // What was read before the fault is not there, so that nothing uses half of an entry.
+  EXPECT_TRUE((*entries)[2].config.command.empty());
 }
 
 }  // namespace
