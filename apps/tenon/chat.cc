@@ -154,7 +154,8 @@ class Chat {
         if (!command(line)) break;
         continue;
       }
-      const int status = turn(with_resources(line));
+      const auto question = with_resources(line);
+      const int status = question ? turn(*question) : int{kEngine};
       // At a terminal a failed answer is told and the conversation goes on; in a pipe it ends the
       // command.
       if (status > kSignal || (status != kOk && !is_terminal_)) return status;
@@ -311,8 +312,9 @@ class Chat {
     return text;
   }
 
-  // The question, with the texts of the resources that it names behind it.
-  std::string with_resources(const std::string& line) {
+  // The question, with the texts of the resources that it names behind it. No value: one of them
+  // cannot be read. The model would answer without what the user meant it to read.
+  std::optional<std::string> with_resources(const std::string& line) {
     std::string text = line;
     for (const std::string& word : words_of(line)) {
       const auto [server, uri] = server_in(word.starts_with('@') ? word.substr(1) : "");
@@ -320,8 +322,10 @@ class Chat {
       const Interruption interruption;
       const auto content = server->read(uri, moment(interruption));
       if (!content) {
-        say(content.error().message);
-        continue;
+        complain({kEngine, word + ": " + content.error().message +
+                               ": the question was not asked; ask it again with another address, "
+                               "or without it"});
+        return std::nullopt;
       }
       text += "\n\n[" + uri + " of " + server->name() + ", as it was read:]\n" + *content;
     }
@@ -484,7 +488,19 @@ OrComplaint<message::ChatRequest> beginning(const AskOptions& options,
   return request;
 }
 
-int run_chat(const ChatOptions& options) {
+// Options that only matter with another one are refused without it, since their user expects
+// something of them.
+OrComplaint<void> refuse_useless_options(App app, const ChatOptions& options) {
+  if (options.mcp.empty()) {
+    if (auto told = refuse_options(app, {"--resources"}, "without --mcp"); !told) return told;
+  }
+  if (!options.mcp.empty() || !options.ask.tools_file.empty()) return {};
+  return refuse_options(app, {"--yes", "--max-rounds", "--remember", "--tool-timeout"},
+                        "without tools (--tools, --mcp)");
+}
+
+int run_chat(App app, const ChatOptions& options) {
+  if (auto told = refuse_useless_options(app, options); !told) return complain(told.error());
   end_programs_with_us();
   const auto file = config::read_tools(options.ask.tools_file);
   if (!file) return complain(file.error());
@@ -531,7 +547,7 @@ Command add_chat(App tenon) {
       "stdout is the result. A tool without a command is you: type its result on the next line.\n"
       "Example:\n  tenon chat --tools examples/tools.json\n"
       "  tenon chat --mcp mcp.json\n  echo 'Hello!' | tenon chat");
-  return {app, [options] { return run_chat(*options); }};
+  return {app, [app, options] { return run_chat(app, *options); }};
 }
 
 }  // namespace tenon::app

@@ -5,6 +5,7 @@
 // of a command's `--batch`; ask_about_files is FileQuestions.
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -207,8 +208,20 @@ std::vector<mcp::OfferedTool> offered_tools() {
 
 // ---- the server
 
+// Options of ask_about_files, which is offered only with --folder. TENON_CONFIG sets --config, too;
+// a variable that stands in the environment anyway is refused nowhere.
+OrComplaint<void> refuse_useless_options(App app, const McpOptions& options) {
+  if (!options.questions.folders.empty()) return {};
+  const char* const named = std::getenv("TENON_CONFIG");
+  if (named == nullptr || options.questions.choice.config != named) {
+    if (auto told = refuse_options(app, {"--config"}, "without --folder"); !told) return told;
+  }
+  return refuse_options(app, {"--model", "--root", "--ask-timeout"}, "without --folder");
+}
+
 // The signals are blocked before a thread exists, so that all threads inherit that.
-int run_mcp(const McpOptions& options) {
+int run_mcp(App app, const McpOptions& options) {
+  if (auto told = refuse_useless_options(app, options); !told) return complain(told.error());
   if (options.port) block_ending_signals();
   std::vector<mcp::OfferedTool> tools = offered_tools();
   if (!options.questions.folders.empty()) {
@@ -248,9 +261,9 @@ Command add_mcp(App tenon) {
   app.footer(
       "Example: an entry of an agent's mcpServers\n"
       "  {\"mcpServers\": {\"tenon\": {\"command\": \"tenon\", \"args\": [\"mcp\"]}}}");
-  return {app, [options, run_servers] {
+  return {app, [app, options, run_servers] {
             const int status = run_servers();
-            return status >= 0 ? status : run_mcp(*options);
+            return status >= 0 ? status : run_mcp(app, *options);
           }};
 }
 
