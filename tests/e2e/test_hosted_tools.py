@@ -117,6 +117,24 @@ def test_a_failed_call_and_a_silent_server_are_told(hosted, tmp_path):
         assert {"response.mcp_list_tools.failed", "response.mcp_call.failed"} <= kinds
 
 
+def test_a_silent_server_is_told_in_every_dialect(hosted, tmp_path):
+    nowhere = f"http://127.0.0.1:{free_port()}/mcp"
+    with house(tmp_path, lambda prompt: "It rains.", f'mcp_allow = ["{nowhere}"]') as (server, _):
+        tools = [{**tool(nowhere), "server_label": "gone"}]
+        servers = [{"type": "url", "name": "gone", "url": nowhere}]
+        chat = of_openai(server).chat.completions.create(model="scripted", tools=tools, messages=[{"role": "user", "content": "x"}])
+        chunks = list(of_openai(server).chat.completions.create(model="scripted", tools=tools, stream=True,
+                                                                messages=[{"role": "user", "content": "x"}]))
+        response = of_openai(server).responses.create(model="scripted", tools=tools, input="x")
+        message = of_anthropic(server).beta.messages.create(
+            model="scripted", max_tokens=50, messages=[{"role": "user", "content": "x"}], betas=["mcp-client-2025-11-20"],
+            mcp_servers=servers, tools=[{"type": "mcp_toolset", "mcp_server_name": "gone"}])
+        last = next(chunk for chunk in chunks if getattr(chunk, "tenon", None))
+        for answer in (chat, last, response, message):
+            told = [one for one in answer.tenon["repairs"] if one["code"] == "server_without_tools"]
+            assert len(told) == 1 and told[0]["message"].startswith("gone: ") and "cannot connect" in told[0]["message"], answer
+
+
 def test_a_response_waits_for_an_approval(hosted, tmp_path):
     script = looks("book", {"city": "Rome"})
     with house(tmp_path, script, f'mcp_allow = ["{hosted}"]\naudit_log = "audit.jsonl"') as (server, upstream):
@@ -153,7 +171,7 @@ def test_a_response_waits_for_an_approval(hosted, tmp_path):
         with pytest.raises(openai.BadRequestError, match="no item asks for that approval"):
             client.responses.create(model="scripted", input=[{"role": "user", "content": "x"}, approval], tools=tools)
     audit = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
-    assert [one["decision"] for one in audit] == ["asked", "approved", "approved", "refused", "refused"]
+    assert [one["decision"] for one in audit] == ["asked", "approved", "approved", "refused", "no_decision"]
     assert all((one["server"], one["tool"], one["model"]) == ("town", "book", "scripted") for one in audit)
     assert [one.get("result_bytes") for one in audit] == [None, 15, 15, None, None]
     assert (tmp_path / "audit.jsonl").stat().st_mode & 0o777 == 0o600

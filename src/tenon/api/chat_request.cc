@@ -591,7 +591,8 @@ bool ChatDecoder::finish() {
                 "prompt_token_ids already end where the answer goes on, so they cannot be given "
                 "beside continue_final_message");
   }
-  return usage_fits_stream(out_.include_usage, out_.stream) && continue_message();
+  return decisions_fit() && usage_fits_stream(out_.include_usage, out_.stream) &&
+         continue_message();
 }
 
 Result<ChatCompletionRequest, ApiError> ChatDecoder::run(const Value& body) {

@@ -641,7 +641,7 @@ bool MessagesDecoder::finish(bool counts_only) {
   if (!counts_only && !chat_.max_tokens) {
     return fail("missing_required_parameter", "max_tokens", "max_tokens is required");
   }
-  if (!toolsets_fit() || !choice_fits_tools()) return false;
+  if (!toolsets_fit() || !choice_fits_tools() || !decisions_fit()) return false;
   const Message& last = chat_.messages.back();
   if (last.role != Role::assistant || !last.tool_calls.empty()) return true;
   return take_prefill(

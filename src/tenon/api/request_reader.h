@@ -283,6 +283,8 @@ class RequestReader : protected FieldReader {
   }
   /// Fails if there is a decision on the same call already.
   bool add_decision(message::Decision decision, const std::string& path);
+  /// Fails if no message has the call that a decision is about.
+  bool decisions_fit();
 
   /// "auto", "none" or "required".
   bool choice_word(const std::string& word);

@@ -460,4 +460,18 @@ bool RequestReader::add_decision(message::Decision decision, const std::string& 
   return true;
 }
 
+// Such a decision would have no effect, and its sender would wait for a call that never runs. One
+// on a call that has its result is not a mistake: histories keep the decisions of before.
+bool RequestReader::decisions_fit() {
+  for (const message::Decision& decision : chat_.decisions) {
+    if (has_call(decision.call_id)) continue;
+    const std::string path = in("tenon.approvals", decision.call_id);
+    return fail("invalid_value", path,
+                path +
+                    " decides on a call that no message has: send the answer that asked for "
+                    "it, too");
+  }
+  return true;
+}
+
 }  // namespace tenon::api

@@ -245,19 +245,44 @@ TEST(ServerReader, BlocksOfServersAreMessagesOfTheirOwn) {
            "input": {"x": 1}},
           {"type": "mcp_tool_result", "tool_use_id": "mcptoolu_1", "is_error": true,
            "content": [{"type": "text", "text": "no"}]},
-          {"type": "text", "text": "It failed."}]},
-        {"role": "user", "content": "again"}],
+          {"type": "text", "text": "It failed."},
+          {"type": "mcp_tool_use", "id": "x", "name": "f", "server_name": "a", "input": {}},
+          {"type": "mcp_tool_use", "id": "y", "name": "f", "server_name": "a", "input": {}}]}],
         "tenon": {"approvals": {"x": true, "y": {"approve": false, "reason": "why"}}}})"),
       {.servers = &allowed_servers()});
   ASSERT_TRUE(request) << request.error().message;
   const auto& messages = request->chat.messages;
-  ASSERT_EQ(messages.size(), 5U);
   EXPECT_EQ(messages[1].tool_calls[0].arguments, R"({"x":1})");
   EXPECT_EQ(messages[2].role, message::Role::tool);
   EXPECT_EQ(messages[2].text(), "no");
   EXPECT_EQ(messages[3].text(), "It failed.");
   EXPECT_EQ(request->chat.decisions,
             (std::vector<message::Decision>{{"x", true, ""}, {"y", false, "why"}}));
+}
+
+// Nothing would run, and the client would not learn why.
+TEST(ServerReader, ADecisionOnAnUnknownCallIsRefused) {
+  const std::string decided = R"(], "tenon": {"approvals": {"c1": true, "c9": false}}})";
+  const auto in_messages = decode_messages(
+      parsed(R"({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "go"},
+        {"role": "assistant", "content": [
+          {"type": "mcp_tool_use", "id": "c1", "name": "f", "server_name": "a", "input": {}}]})" +
+             decided),
+      {.servers = &allowed_servers()});
+  const auto in_chat = decode_chat_completion(
+      parsed(R"({"model": "m", "messages": [{"role": "user", "content": "go"},
+        {"role": "assistant", "tool_calls": [{"type": "function", "id": "c1",
+          "function": {"name": "f", "arguments": "{}"}}]})" +
+             decided));
+  ASSERT_FALSE(in_messages);
+  ASSERT_FALSE(in_chat);
+  for (const ApiError* const error : {&in_messages.error(), &in_chat.error()}) {
+    EXPECT_EQ(error->param, "tenon.approvals.c9");
+    EXPECT_EQ(error->code, "invalid_value");
+    EXPECT_NE(error->message.find("tenon.approvals.c9 decides on a call that no message has"),
+              std::string::npos)
+        << error->message;
+  }
 }
 
 }  // namespace

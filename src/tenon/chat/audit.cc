@@ -27,7 +27,8 @@ std::string time_text(std::chrono::system_clock::time_point at) {
 }  // namespace
 
 std::string_view audit_decision_name(AuditDecision decision) {
-  constexpr std::string_view kNames[] = {"not_needed", "asked", "approved", "refused"};
+  constexpr std::string_view kNames[] = {"not_needed", "asked", "approved", "refused",
+                                         "no_decision"};
   return kNames[static_cast<std::size_t>(decision)];
 }
 

@@ -18,6 +18,7 @@ enum class AuditDecision : std::uint8_t {
   asked,       ///< The client was asked whether it may run.
   approved,
   refused,
+  undecided,  ///< The client has not decided, or could not be asked; the call did not run.
 };
 
 [[nodiscard]] std::string_view audit_decision_name(AuditDecision decision);

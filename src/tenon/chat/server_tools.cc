@@ -129,7 +129,7 @@ class Request final : public message::ChatSinkBefore, public std::enable_shared_
     ToolCall call;
     bool runs = false;
     std::string result;  // if it does not run
-    AuditDecision decision = AuditDecision::refused;
+    AuditDecision decision = AuditDecision::undecided;
   };
 
   [[nodiscard]] Result<void, Refusal> ask(Model& model);
@@ -277,6 +277,9 @@ void Request::add_hosted(const message::HostedServer& server, Expected<HostedToo
     told.tools = std::move(found->listed);
   } else {
     told.error = utf8::sanitized(found.error().message);
+    // Only Responses has a place for a list of tools. This is told in every dialect.
+    sink_->on_event(message::Diagnostic{"server_without_tools", server.label + ": " + told.error},
+                    {});
     log::warn("the tools of a server that a request names are not told: " +
               std::string(log::content(told.error)));
   }
@@ -426,8 +429,9 @@ std::vector<Request::Open> Request::open_calls() const {
               "Error: several calls have the id of this one, so it is not known which of them was "
               "approved; none was run";
         }
-      } else if (is_decided && !decision->reason.empty()) {
-        one.result += ": " + decision->reason;
+      } else if (is_decided) {
+        one.decision = AuditDecision::refused;
+        if (!decision->reason.empty()) one.result += ": " + decision->reason;
       }
       open.push_back(std::move(one));
     }
@@ -688,7 +692,7 @@ void Request::go_on(std::vector<ToolResult> results) {
     }
     ToolResult given{.output = std::string(kCannotApprove), .is_error = true};
     if (waits) {
-      audit(call, AuditDecision::refused, nullptr);
+      audit(call, AuditDecision::undecided, nullptr);
     } else {
       given = std::move(*result++);
       tell(call, given, AuditDecision::not_needed);

@@ -41,7 +41,7 @@ struct ServerToolsOptions {
 /// Tools of servers that the request names (ChatRequest::servers) are added as well, if `hosts`
 /// says so. The client sees their calls as ServerCallBegin and so on, and so it does those of the
 /// toolbox's tools if some of these wait for approvals. A server that does not answer takes only
-/// its tools (ServerTools::error).
+/// its tools (ServerTools::error, and Diagnostic "server_without_tools").
 ///
 /// A call that waits for the client's approval ends the answer (ApprovalsWanted), once the other
 /// calls of the answer have been run. The next request has the call in its messages, and the
