@@ -32,6 +32,14 @@ TEST(RequestStates, RefuseWhatTheyDidNotHandOut) {
   }
 }
 
+TEST(RequestStates, RefuseWhatIsTooOld) {
+  const RequestStates states;
+  const auto now = RequestStates::Clock::now();
+  const std::string sealed = states.seal("first", "request", now);
+  EXPECT_TRUE(states.open(sealed, "request", now + std::chrono::minutes(59)));
+  EXPECT_FALSE(states.open(sealed, "request", now + std::chrono::minutes(60)));
+}
+
 // A byte that moves from the state to the request makes another text.
 TEST(RequestStates, KeepTheStateApartFromTheRequest) {
   const RequestStates states;

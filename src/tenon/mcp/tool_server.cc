@@ -29,10 +29,16 @@ std::string revision_asked(const json::Value& params) {
   return text == nullptr ? std::string() : *text;
 }
 
+bool is_before(std::string_view revision) {
+  return std::ranges::find(kServedBefore, revision) != std::end(kServedBefore);
+}
+
 json::Object unsupported_revision(std::string_view asked) {
-  json::Object error = served_error(kServedUnsupported, "Unsupported protocol version");
-  error.set("data", json::Object{{"supported", json::Array{std::string(kServedModern)}},
-                                 {"requested", asked}});
+  json::Object error = served_error(
+      kServedUnsupported, is_before(asked) ? "Unsupported protocol version: " + std::string(asked) +
+                                                 " begins with initialize, and no _meta names it"
+                                           : "Unsupported protocol version");
+  error.set("data", json::Object{{"supported", served_revisions()}, {"requested", asked}});
   return error;
 }
 
@@ -56,7 +62,7 @@ json::Object refused_for_form(const http::Request& request, const json::Value& m
     return served_error(kServedHeaderMismatch,
                         "MCP-Protocol-Version is not the revision that _meta names");
   }
-  if (!ToolServer::knows_revision(revision)) return unsupported_revision(revision);
+  if (revision != kServedModern) return unsupported_revision(revision);
   if (asked.empty() || able == nullptr || able->if_object() == nullptr) {
     return served_error(kServedInvalidParams,
                         "_meta must have io.modelcontextprotocol/protocolVersion and "
@@ -84,15 +90,21 @@ http::Response refused_post(unsigned status, const json::Value& message, json::O
               served_reply(has_id ? *id : json::Value(), "error", std::move(error)))};
 }
 
-// Whether a POST is of a revision that begins with `initialize`: its header says so, or neither its
-// header nor its `_meta` names a revision, as in `initialize` itself.
-bool is_of_handshake(const http::Request& request, const json::Value& message) {
-  const std::string_view revision = request.header("mcp-protocol-version");
-  if (std::ranges::find(kServedBefore, revision) != std::end(kServedBefore)) return true;
+// Whether the message, or one in the list, names a revision in its `_meta`.
+bool names_revision(const json::Value& message) {
+  if (const json::Array* const list = message.if_array()) {
+    return std::ranges::any_of(*list, names_revision);
+  }
   const json::Value* const params =
       message.if_object() == nullptr ? nullptr : message.find("params");
-  return revision.empty() &&
-         (params == nullptr || params->if_object() == nullptr || revision_asked(*params).empty());
+  return params != nullptr && params->if_object() != nullptr && !revision_asked(*params).empty();
+}
+
+// Whether a POST is of a revision that begins with `initialize`: its `_meta` names no revision, and
+// its header one of those, or none, as in `initialize` itself.
+bool is_of_handshake(const http::Request& request, const json::Value& message) {
+  const std::string_view revision = request.header("mcp-protocol-version");
+  return !names_revision(message) && (revision.empty() || is_before(revision));
 }
 
 // The refusal of a POST whose headers do not fit its body. No value: they do.
@@ -133,6 +145,12 @@ void mark_complete(json::Object& result, std::string_view method) {
 
 }  // namespace
 
+json::Array served_revisions() {
+  json::Array all{std::string(kServedModern)};
+  for (const std::string_view revision : kServedBefore) all.emplace_back(revision);
+  return all;
+}
+
 json::Object served_error(ServedCode code, std::string message) {
   return {{"code", static_cast<int>(code)}, {"message", std::move(message)}};
 }
@@ -154,8 +172,7 @@ ToolServer::ToolServer(ServerInfo info, Offer offer)
       sessions_(std::make_unique<ClientSessions>()) {}
 
 bool ToolServer::knows_revision(std::string_view revision) {
-  return revision == kServedModern ||
-         std::ranges::find(kServedBefore, revision) != std::end(kServedBefore);
+  return revision == kServedModern || is_before(revision);
 }
 
 std::optional<std::string> ToolServer::answer_text(std::string_view text,

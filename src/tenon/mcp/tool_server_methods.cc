@@ -141,7 +141,7 @@ json::Object ToolServer::about(bool is_modern) const {
   }
   if (offer_.complete) able.set("completions", json::Object{});
   if (offer_.logs) able.set("logging", json::Object{});
-  json::Object about{{"supportedVersions", json::Array{std::string(kServedModern)}},
+  json::Object about{{"supportedVersions", served_revisions()},
                      {"capabilities", std::move(able)},
                      {"serverInfo", identity()}};
   if (!info_.instructions.empty()) about.set("instructions", info_.instructions);
@@ -336,9 +336,10 @@ ToolServer::Answer ToolServer::outcome_of(const Asked& asked, const Run& run) co
           },
       .able = able_of(asked.params, asked.is_modern, caller)};
   const json::Value* const arguments = asked.params.find("arguments");
-  const std::string request = asked.method + "\n" + served_text(asked.params, "name") + "\n" +
-                              served_text(asked.params, "uri") + "\n" +
-                              json::to_string(arguments == nullptr ? kNoArguments : *arguments);
+  // As JSON, so that no two requests give the same text.
+  const std::string request = json::to_string(
+      json::Array{asked.method, served_text(asked.params, "name"), served_text(asked.params, "uri"),
+                  arguments == nullptr ? kNoArguments : *arguments});
   if (asked.is_modern) {
     const json::Value* const responses = asked.params.find("inputResponses");
     if (responses != nullptr && responses->if_object() == nullptr) {
@@ -351,7 +352,9 @@ ToolServer::Answer ToolServer::outcome_of(const Asked& asked, const Run& run) co
           states_.open(sealed->if_string() == nullptr ? "" : *sealed->if_string(), request);
       if (!state) {
         return Failure<json::Object>(served_error(
-            kServedInvalidParams, "requestState is not what this server gave for this request"));
+            kServedInvalidParams,
+            "requestState is not what this server gave for this request, or is too old: send the "
+            "request again without it"));
       }
       watch.state = *std::move(state);
     }

@@ -30,6 +30,8 @@ struct ToolServer::Asked {
   const Caller& caller;
 };
 
+/// All revisions that are spoken, the newest first, so that a client of either era finds one.
+[[nodiscard]] json::Array served_revisions();
 [[nodiscard]] json::Object served_error(ServedCode code, std::string message);
 /// The member of an object if it is a text; else "".
 [[nodiscard]] std::string served_text(const json::Value& object, std::string_view key);

@@ -69,10 +69,13 @@ const ServedRow kServed[] = {
      R"({"jsonrpc":"2.0","id":8,"result":{"content":[{"type":"text","text":"{\"a\":1}"}],"structuredContent":{"a":1},"isError":false,"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"t","title":"T","version":"1"}}}})"},
     {"Discover",
      R"({"jsonrpc":"2.0","id":9,"method":"server/discover","params":{)" + std::string(kMeta) + "}}",
-     R"({"jsonrpc":"2.0","id":9,"result":{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"t","title":"T","version":"1"},"instructions":"Be brief.","resultType":"complete","ttlMs":3600000,"cacheScope":"public","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"t","title":"T","version":"1"}}}})"},
+     R"({"jsonrpc":"2.0","id":9,"result":{"supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"],"capabilities":{"tools":{}},"serverInfo":{"name":"t","title":"T","version":"1"},"instructions":"Be brief.","resultType":"complete","ttlMs":3600000,"cacheScope":"public","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"t","title":"T","version":"1"}}}})"},
     {"ModernWithAnotherRevision",
      R"({"jsonrpc":"2.0","id":9,"method":"ping","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2027-01-01"}}})",
-     R"({"jsonrpc":"2.0","id":9,"error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"],"requested":"2027-01-01"}}})"},
+     R"({"jsonrpc":"2.0","id":9,"error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"],"requested":"2027-01-01"}}})"},
+    {"ARevisionOfBeforeInMeta",
+     R"({"jsonrpc":"2.0","id":9,"method":"ping","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2025-11-25"}}})",
+     R"({"jsonrpc":"2.0","id":9,"error":{"code":-32022,"message":"Unsupported protocol version: 2025-11-25 begins with initialize, and no _meta names it","data":{"supported":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"],"requested":"2025-11-25"}}})"},
     {"SeveralAtOnce",
      R"([{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"x"},{"id":2,"method":"ping"}])",
      R"([{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":2,"result":{}}])"},
@@ -149,6 +152,21 @@ TEST(ToolServer, AnswersPostsOfBothEras) {
        request("tools/list", ""),
        400,
        "-32022"},
+      {"RevisionOfBeforeBesideModernMeta",
+       {{"MCP-Protocol-Version", "2025-11-25"}, lists},
+       request("tools/list", meta),
+       400,
+       "-32020"},
+      {"RevisionOfBeforeBesideModernMetaInAList",
+       {{"MCP-Protocol-Version", "2025-03-26"}},
+       "[" + request("tools/list", meta) + "]",
+       400,
+       "-32600"},
+      {"RevisionOfBeforeInMeta",
+       {{"MCP-Protocol-Version", "2025-11-25"}, lists},
+       request("tools/list", R"("_meta":{"io.modelcontextprotocol/protocolVersion":"2025-11-25"})"),
+       400,
+       "-32022"},
       {"RemovedMethod", {modern, {"Mcp-Method", "ping"}}, request("ping", meta), 404, "-32601"},
       {"UnknownMethod", {modern, {"Mcp-Method", "x/y"}}, request("x/y", meta), 404, "-32601"},
       {"AList", {modern, lists}, "[" + request("tools/list", meta) + "]", 400, "-32600"},
@@ -167,7 +185,7 @@ TEST(ToolServer, AnswersPostsOfBothEras) {
     const json::Value* const code = answer ? json::at_pointer(*answer, "/error/code") : nullptr;
     EXPECT_EQ(code == nullptr ? "" : json::to_string(*code), row.code) << row.name;
     // An error says which request it answers.
-    if (code != nullptr && row.name != "AList") {
+    if (code != nullptr && row.body.front() != '[') {
       EXPECT_EQ(*answer->find("id"), json::Value(7)) << row.name;
     }
   }
@@ -388,7 +406,8 @@ TEST(ToolServer, AsksAModernClientByResults) {
   EXPECT_EQ(call(R"(,"inputResponses":{"color":{"a":1}},"requestState":)" + state),
             R"({"content":[{"type":"text","text":"{\"a\":1}"}],"isError":false})");
   constexpr std::string_view kRefused =
-      R"({"code":-32602,"message":"requestState is not what this server gave for this request"})";
+      R"({"code":-32602,"message":"requestState is not what this server gave for this request, or )"
+      R"(is too old: send the request again without it"})";
   EXPECT_EQ(call(R"(,"requestState":"x")"), kRefused);
   EXPECT_EQ(call(R"(,"requestState":7)"), kRefused);
   EXPECT_EQ(call(R"(,"arguments":{"b":2},"requestState":)" + state), kRefused);
