@@ -2,10 +2,13 @@
 """What recordings and spans cost a server: its CPU time for the same answers with and without them;
 and how much faster a replay is than the model.
 
-    .venv/bin/python bench/recorder_figures.py [--model FILE] [--answers 40] [--tokens 200] [--rounds 5]
+    .venv/bin/python bench/recorder_figures.py [--model FILE] [--upstream] [--answers 40] [--tokens 200] [--rounds 5]
 
 The servers run side by side and are asked in turn, so that other work on the machine meets all of them alike. The figure of a
 server is the median of its rounds; the difference is the median of the rounds' differences, with their quartiles.
+
+With --upstream the servers do not have the model themselves: they ask another one that does, as an OpenAI-compatible upstream. What
+is measured is the work before it, with which a recording has to be compared there.
 
 Then `tenon replay --expect` makes the recorded answers of the last round again, each in a process of its own, whose start counts.
 """
@@ -110,6 +113,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--model", default=str(ROOT / "models" / "tenon-tiny.gguf"))
+    parser.add_argument("--upstream", action="store_true")
     parser.add_argument("--answers", type=int, default=40)
     parser.add_argument("--tokens", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=5)
@@ -125,12 +129,19 @@ def main():
             "recorded, 5 logprobs": (["--record", str(folder / "b")], "record_logprobs = 5\n", {}),
             "spans": ([], "", spans),
         }
+        about = f'name = "m"\npath = "{options.model}"\nthreads = 1\n'
+        if options.upstream:
+            upstream = folder / "upstream.toml"
+            upstream.write_text(f"[[model]]\n{about}")
+            behind = stack.enter_context(
+                serving(folder / "upstream.log", "--config", str(upstream))
+            )
+            about = f'name = "m"\nengine = "openai"\nurl = "{behind.url}"\n'
+            del kinds["recorded, 5 logprobs"]  # an upstream tells none that were not asked for
         servers = {}
         for kind, (arguments, lines, env) in kinds.items():
             config = folder / f"{len(servers)}.toml"
-            config.write_text(
-                f'[server]\n{lines}[[model]]\nname = "m"\npath = "{options.model}"\nthreads = 1\n'
-            )
+            config.write_text(f"[server]\n{lines}[[model]]\n{about}")
             servers[kind] = stack.enter_context(
                 serving(
                     folder / f"{len(servers)}.log", "--config", str(config), *arguments, env=env

@@ -64,6 +64,7 @@ class Line {
   Line(const Line&) = delete;
   Line& operator=(const Line&) = delete;
 
+  /// Bytes that are not UTF-8 become U+FFFD.
   Line& text(std::string_view name, std::string_view value) {
     json::append_quoted(key(name), value);
     return *this;
@@ -88,12 +89,13 @@ class Line {
     return text("hex", hex_of(value));
   }
 
-  /// Writes the key of the next member. The caller appends its value, which must be JSON.
+  /// Writes the key of the next member, a name of ours that needs no escapes. The caller appends its
+  /// value, which must be JSON.
   std::string& key(std::string_view name) {
-    if (!is_first_) out_ += ',';
+    out_ += is_first_ ? "\"" : ",\"";
     is_first_ = false;
-    json::append_quoted(out_, name);
-    return out_ += ':';
+    out_ += name;
+    return out_ += "\":";
   }
 
  private:
@@ -319,7 +321,7 @@ void Recording::run(unsigned strand, const message::RunBegin& run) {
     line.number("run", found->second.run).number("at", at).number("choice", found->second.choice);
     if (!found->second.part.empty()) line.text("part", found->second.part);
     line.number("made_by", maker);
-    if (has_contents) line.text("text", utf8::sanitized(run.text));
+    if (has_contents) line.text("text", run.text);
     // [[0,12,"template"],[12,20,"data"]]: bytes of the prompt, and where they come from.
     std::string& spans = line.key("spans");
     spans += '[';
@@ -340,7 +342,7 @@ void Recording::run(unsigned strand, const message::RunBegin& run) {
       for (const std::string& change : run.changes) changes.emplace_back(change);
       if (has_contents) line.json("changes", changes);
     }
-    if (has_contents && !run.opening.empty()) line.text("opening", utf8::sanitized(run.opening));
+    if (has_contents && !run.opening.empty()) line.text("opening", run.opening);
   });
 }
 
@@ -373,7 +375,7 @@ void Recording::made(unsigned strand, const message::MadeToken& token) {
     line.json("logprob", token.logprob->logprob);
     // A token that ends the turn has no text of its own in an answer, and one here.
     if (token.logprob->bytes != token.bytes) {
-      line.text("logprob_text", utf8::sanitized(token.logprob->bytes));
+      line.text("logprob_text", token.logprob->bytes);
     }
     json::Array top;
     for (std::size_t i = 0; i < token.logprob->top.size(); ++i) {
@@ -399,7 +401,7 @@ void Recording::piece(unsigned strand, const message::MadePiece& piece) {
   const bool has_contents = state_->has_contents;
   const auto put = [&](Line& line, std::string_view name, std::string_view text) {
     if (has_contents) {
-      line.text(name, utf8::sanitized(text));
+      line.text(name, text);
     } else if (!text.empty()) {
       line.number(std::string(name) + "_bytes", static_cast<std::int64_t>(text.size()));
     }
@@ -425,8 +427,8 @@ void Recording::upstream(unsigned strand, const message::UpstreamPart& part) {
     line.text("upstream", head != nullptr ? "head" : body != nullptr ? "body" : "end");
     line.number("at", at).number("run", state_->run_of(strand));
     if (head != nullptr) {
-      line.number("status", head->status).text("type", utf8::sanitized(head->type));
-      if (!head->coding.empty()) line.text("coding", utf8::sanitized(head->coding));
+      line.number("status", head->status).text("type", head->type);
+      if (!head->coding.empty()) line.text("coding", head->coding);
       if (head->retry_after_s > 0) line.number("retry_after_s", head->retry_after_s);
       line.number("asked_bytes", static_cast<std::int64_t>(head->asked_bytes));
     } else if (body != nullptr && has_contents) {
@@ -435,7 +437,7 @@ void Recording::upstream(unsigned strand, const message::UpstreamPart& part) {
       line.number("bytes", static_cast<std::int64_t>(body->size()));
     } else if (const Error* const error = std::get<message::UpstreamEnd>(part).error) {
       line.text("code", errc_name(error->code));
-      if (has_contents) line.text("error", utf8::sanitized(error->message));
+      if (has_contents) line.text("error", error->message);
     }
   });
 }
@@ -468,10 +470,10 @@ void Recording::run_end(unsigned strand, const message::RunEnded& end) {
     }
     if (!has_contents) return;
     if (!end.unconstrained_because.empty()) {
-      line.text("unconstrained_because", utf8::sanitized(end.unconstrained_because));
+      line.text("unconstrained_because", end.unconstrained_because);
     }
     if (end.reason == message::FinishReason::error) {
-      line.text("error", utf8::sanitized(end.error.message));
+      line.text("error", end.error.message);
     }
   });
 }
@@ -559,7 +561,7 @@ void Recording::event(unsigned choice, const message::ChatEvent& event) {
     line.text("guarantee", message::guarantee_name(finish->guarantee));
     if (!finish->format.empty()) line.text("format", finish->format);
     const bool has_failed = finish->reason == message::FinishReason::error;
-    if (has_failed && has_contents) line.text("error", utf8::sanitized(finish->error.message));
+    if (has_failed && has_contents) line.text("error", finish->error.message);
   });
 }
 
@@ -599,18 +601,18 @@ void Recording::tool_run(unsigned choice, const message::ToolRun& run) {
     // A call that is shown has an event of its own once it runs.
     if (run.decision == "asked" || (run.has_run && !run.is_shown)) state_->note_tool(run.name);
     Line line(out);
-    line.text("tool", has_contents ? utf8::sanitized(run.name) : "").number("at", at);
+    line.text("tool", has_contents ? std::string_view(run.name) : "").number("at", at);
     line.number("choice", choice).text("decision", run.decision);
     if (has_contents) {
-      line.text("call_id", utf8::sanitized(run.id));
-      line.text("arguments", utf8::sanitized(run.arguments));
+      line.text("call_id", run.id);
+      line.text("arguments", run.arguments);
     }
     if (!run.has_run) return;
     line.number("ms", run.took.count());
     line.number("bytes", static_cast<std::int64_t>(run.output.size()));
     if (run.is_error) line.flag("is_error", true);
     if (run.is_remembered) line.flag("is_remembered", true);
-    if (has_contents) line.text("output", utf8::sanitized(run.output));
+    if (has_contents) line.text("output", run.output);
   });
 }
 
@@ -620,7 +622,7 @@ void Recording::sent(std::string_view bytes) {
   state_->add([&](std::string& out) {
     Line line(out);
     if (state_->has_contents) {
-      line.text("sent", utf8::sanitized(bytes));
+      line.text("sent", bytes);
     } else {
       line.text("sent", "").number("bytes", static_cast<std::int64_t>(bytes.size()));
     }
