@@ -86,17 +86,23 @@ json::Value without_titles(const json::Value& value, const json::Value& schema) 
   return found == nullptr ? value : *found;
 }
 
+// "s = Small, m = Medium"
+std::string list_of(const std::vector<Choice>& choices) {
+  std::string list;
+  for (const Choice& one : choices) {
+    const std::string value = plain(one.value);
+    list += (list.empty() ? "" : ", ") + value;
+    if (!one.title.empty() && one.title != value) list += " = " + one.title;
+  }
+  return list;
+}
+
 // "size (how large; s = Small, m = Medium) [m]: "
 std::string prompt_for(const std::string& name, const json::Value& schema) {
   std::string about = json::text_in(schema, "description");
   if (about.empty()) about = json::text_in(schema, "title");
   const json::Value* const items = schema.find("items");
-  std::string choices;
-  for (const Choice& one : choices_of(items == nullptr ? schema : *items)) {
-    const std::string value = plain(one.value);
-    choices += (choices.empty() ? "" : ", ") + value;
-    if (!one.title.empty() && one.title != value) choices += " = " + one.title;
-  }
+  std::string choices = list_of(choices_of(items == nullptr ? schema : *items));
   if (json::text_in(schema, "type") == "boolean") choices = "yes, no";
   if (!choices.empty()) about += (about.empty() ? "" : "; ") + choices;
   if (items != nullptr) about += ", several with commas between them";
@@ -133,12 +139,41 @@ json::Value value_of(const std::string& line, const json::Value& schema) {
   return without_titles(items, schema);
 }
 
+// Why a value is none of its choices; "": it is one of them, or there is no choice. A validator
+// would say that it fits no branch of oneOf.
+std::string choice_fault(const std::string& path, const json::Value& value,
+                         const json::Value& schema) {
+  const json::Array* const list = value.if_array();
+  const json::Value* const items = schema.find("items");
+  if (list != nullptr && items != nullptr) {
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      std::string fault = choice_fault(path + "/" + std::to_string(i), (*list)[i], *items);
+      if (!fault.empty()) return fault;
+    }
+    return "";
+  }
+  const std::vector<Choice> choices = choices_of(schema);
+  if (choices.empty() || std::ranges::find(choices, value, &Choice::value) != choices.end()) {
+    return "";
+  }
+  return path + " is " + json::to_string(value) + ", must be one of " + list_of(choices);
+}
+
 // What is wrong with the form; "": nothing.
 std::string fault_in(const json::Object& content, const json::Value* schema) {
   if (schema == nullptr) return "";
   const auto compiled = schema::Schema::compile(*schema);
   if (!compiled) return "";  // the server checks it
-  return chat::fault_of(json::to_string(content), **compiled);
+  std::string fault = chat::fault_of(json::to_string(content), **compiled);
+  const json::Value* const properties = schema->find("properties");
+  if (fault.empty() || properties == nullptr) return fault;
+  for (const json::Member& member : content) {
+    const json::Value* const property = properties->find(member.key);
+    if (property == nullptr) continue;
+    std::string of_choice = choice_fault("/" + member.key, member.value, *property);
+    if (!of_choice.empty()) return of_choice;
+  }
+  return fault;
 }
 
 // Asks for each member. An empty line takes the default, or leaves the member out. No value: the

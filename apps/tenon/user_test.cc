@@ -125,6 +125,8 @@ TEST(AnswerForm, IsCheckedByTheSchema) {
       {R"({"x": "l"})", R"({"x": {"enum": ["s", "m"]}})", "", "!/x is \"l\""},
       {R"({"x": ["Ham", "Tofu"]})", R"({"x": {"type": "array", "items": {"enum": ["Ham"]}}})", "",
        "!/x/1 is \"Tofu\""},
+      {R"({"x": "l"})", R"({"x": {"oneOf": [{"const": "s", "title": "Small"}, {"const": "m"}]}})",
+       "", "!/x is \"l\", must be one of s = Small, m"},
       {R"({})", R"({"name": {"type": "string"}})", R"("required": ["name"], )",
        "!the value has no member \"name\""},
       {R"({"a": 1})", "{}", "", "{}"},
