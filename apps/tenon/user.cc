@@ -139,8 +139,8 @@ json::Value value_of(const std::string& line, const json::Value& schema) {
   return without_titles(items, schema);
 }
 
-// Why a value is none of its choices; "": it is one of them, or there is no choice. A validator
-// would say that it fits no branch of oneOf.
+// Which choices there are, for a value that is not one of them; "": it is one, or the schema has no
+// choices. A validator would say that it fits no branch of oneOf.
 std::string choice_fault(const std::string& path, const json::Value& value,
                          const json::Value& schema) {
   const json::Array* const list = value.if_array();
