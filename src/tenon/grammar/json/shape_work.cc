@@ -16,16 +16,35 @@ namespace tenon::grammar {
 using regex::ExprSet;
 using schema::NodeId;
 
+namespace {
+
+struct Begun {
+  Begun() { exprs.set_text(any_text); }
+
+  ExprSet exprs{{}};
+  regex::Expr any_character =
+      regex::utf8_spelling(exprs, regex::CodePointSet{{1, 0xD7FF}, {0xE000, 0x10FFFF}});
+  regex::Expr any_text = exprs.repeat(any_character, 0, ExprSet::kUnbounded);
+};
+
+const Begun& begun_exprs() {
+  static const Begun kBegun;
+  return kBegun;
+}
+
+}  // namespace
+
+const ExprSet& ShapeWork::begun() {
+  return begun_exprs().exprs;
+}
+
 ShapeWork::ShapeWork(std::shared_ptr<const schema::Schema> schema, std::shared_ptr<ExprSet> exprs,
                      const Limits& limits)
     : terms_(std::move(schema)),
       exprs_(std::move(exprs)),
       limits_(limits),
-      any_character_(
-          regex::utf8_spelling(*exprs_, regex::CodePointSet{{1, 0xD7FF}, {0xE000, 0x10FFFF}})),
-      any_text_(exprs_->repeat(any_character_, 0, ExprSet::kUnbounded)) {
-  exprs_->set_text(any_text_);
-}
+      any_character_(begun_exprs().any_character),
+      any_text_(begun_exprs().any_text) {}
 
 ShapeWork::Level::Level(ShapeWork& work) : work_(work) {
   if (++work_.depth_ > kMost) {

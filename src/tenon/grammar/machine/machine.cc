@@ -133,9 +133,12 @@ void Machine::check_mask() {
   }
 }
 
-std::shared_ptr<regex::ExprSet> Machine::new_exprs(Limits own) {
+std::shared_ptr<regex::ExprSet> Machine::new_exprs(Limits own, const regex::ExprSet* begun) {
   own.shared = &expressions_;
-  return std::make_shared<regex::ExprSet>(own);
+  if (begun == nullptr) return std::make_shared<regex::ExprSet>(own);
+  auto exprs = std::make_shared<regex::ExprSet>(*begun);
+  exprs->set_limits(own);
+  return exprs;
 }
 
 FrameId Machine::add(std::unique_ptr<Frame> frame) {

@@ -386,7 +386,15 @@ Expr Adder::expr_of(const Node& node) {
       node);
 }
 
+// Remembered, because a grammar of many tools has the same small patterns for each of them.
 Expr Adder::expr_of_pattern(const node::Pattern& pattern) {
+  const auto [known, is_new] = exprs_of_patterns_.try_emplace(
+      {pattern.source, pattern.dialect, pattern.in_json}, ExprSet::kNothing);
+  if (is_new) known->second = new_expr_of_pattern(pattern);
+  return known->second;
+}
+
+Expr Adder::new_expr_of_pattern(const node::Pattern& pattern) {
   Budget budget("pattern", kExprLimits);
   const auto syntax = regex::parse(pattern.source, pattern.dialect, budget);
   if (!syntax) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -88,6 +89,7 @@ class Adder {
   [[nodiscard]] Expr expr_of(const Node& node);
   void count_states(const Node& node, Language& language) const;
   [[nodiscard]] Expr expr_of_pattern(const node::Pattern& pattern);
+  [[nodiscard]] Expr new_expr_of_pattern(const node::Pattern& pattern);
   [[nodiscard]] Expr characters() {
     return exprs_->repeat(regex::utf8_spelling(*exprs_, CodePointSet::all()), 0,
                           ExprSet::kUnbounded);
@@ -147,6 +149,8 @@ class Adder {
   const vocab::Vocab& vocab_;
   std::vector<Relaxed>* relaxed_;  // null: the caller does not want them
   std::shared_ptr<ExprSet> exprs_;
+  // By source, dialect and Pattern::in_json. The sources are those of rules_.
+  std::map<std::tuple<std::string_view, regex::Dialect, bool>, Expr> exprs_of_patterns_;
   std::vector<bool> is_reachable_;                   // by node
   std::vector<bool> is_read_;                        // by node
   std::vector<std::optional<Language>> languages_;   // by node
