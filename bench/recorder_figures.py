@@ -161,8 +161,10 @@ def main():
                 took[kind].append(cpu_seconds(server.process.pid) - before[kind])
         files = sorted((folder / "a").glob("*/*.jsonl"))[-options.answers :]
         replays = [replay(file) for file in files]
-    # All have done the same; with logprobs no token is sent with the next one, so there are more events.
-    assert events["plain"] == events["recorded"] == events["spans"], events
+    # All have done nearly the same: a model's numbers depend on what its cache still has, and with logprobs no token is sent with the
+    # next one.
+    alike = [events[kind] for kind in events if "logprobs" not in kind]
+    assert max(alike) <= 1.05 * min(alike), events
     count = options.answers
     print(
         f"{pathlib.Path(options.model).name}: {options.rounds} rounds of {count} answers, {events['plain'] / options.rounds / count:.0f} "
