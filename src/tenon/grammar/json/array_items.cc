@@ -27,6 +27,9 @@ bool is_number(std::string_view text) {
 
 ArrayItems::ArrayItems(JsonContext& context, const ArrayShape& shape)
     : context_(context), shape_(shape), most_(context.shapes.satisfiable.most_items(shape)) {
+  // Without a largest length, items are counted only as far as the count can still matter: beyond
+  // the prefix, the least length, and the lengths of excluded arrays. So an array of any length has
+  // a bounded number of states.
   if (most_ == schema::Counts::kUnbounded) {
     last_count_ = std::max<std::uint64_t>(shape_.prefix.size() + 1, shape_.length.least);
     for (const json::Value* value : shape_.excluded) {
@@ -78,7 +81,6 @@ ArrayItems::MemoryId ArrayItems::intern(const Memory& memory) {
   return place->second;
 }
 
-// Items [from, to), each with a comma except the first of all.
 std::uint32_t ArrayItems::least_from(Machine& machine, std::uint64_t from, std::uint64_t to) const {
   to = std::max(to, shape_.length.least);
   std::uint64_t sum = 1;  // the closing bracket

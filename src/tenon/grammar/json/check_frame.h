@@ -9,9 +9,8 @@
 
 namespace tenon::grammar {
 
-/// Compares a finished value with its term.
-//
-// Local: where the value begins, or the objects that are left out, and the question.
+/// Compares a finished value with its term. Local: where the value begins, or the objects that are
+/// left out, and the question.
 class CheckFrame final : public Frame {
  public:
   /// `object`: the frame `value`, if it reads objects.
