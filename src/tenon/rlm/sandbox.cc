@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstring>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include <fcntl.h>
@@ -134,6 +135,7 @@ struct Told {
   std::string answer;
   std::string words;       // what it printed
   bool has_ended = false;  // otherwise it was not waited for any longer
+  bool is_still = false;   // because it took no CPU time
 };
 
 // Reads until the pipe of the answer ends, and what is in the other one by then, at most
@@ -159,12 +161,22 @@ Told read_told(int answer, int words, pid_t program) {
     }
     told.has_ended = pipes[0].fd < 0;
   }
+  told.is_still = patience.is_still(Clock::now());
   return told;
 }
 
-int wait_for(pid_t pid) {
+// The status of a program that ends by itself within `patience`, or is killed then: at once without
+// patience.
+int end_of(pid_t pid, std::chrono::milliseconds patience) {
+  constexpr std::chrono::milliseconds kMoment{10};
+  const Clock::time_point deadline = Clock::now() + patience;
   int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  for (pid_t ended = 0; ended != pid;) {
+    const bool is_killed = Clock::now() >= deadline;
+    if (is_killed) ::kill(pid, SIGKILL);
+    ended = waitpid(pid, &status, is_killed ? 0 : WNOHANG);
+    if (ended < 0 && errno != EINTR) break;
+    if (ended == 0) std::this_thread::sleep_for(kMoment);
   }
   return status;
 }
@@ -259,13 +271,17 @@ Expected<json::Value> ask_program(std::vector<std::string> arguments, Spawner& s
   const Told told = read_told(answer->read.get(), words->read.get(), *pid);
   auto found = json::parse(told.answer);
   const bool is_answer = found && found->if_object() != nullptr;
-  // Threads of a package may keep a program from its end.
-  if (is_answer || !told.has_ended) ::kill(*pid, SIGKILL);
-  const int status = wait_for(*pid);
+  // It may live on after its answer, or without one: by threads of a package, or because it is no
+  // Python at all. Only where it has told nothing does its status matter.
+  constexpr std::chrono::seconds kForAnEnd{2};
+  const int status =
+      end_of(*pid, !is_answer && told.has_ended ? kForAnEnd : std::chrono::seconds{});
   if (is_answer) return found;
   std::string why = program + " does not run as Python 3 should";
   if (!told.has_ended) {
-    why += ": it stood still for " + std::to_string(StartWait::kStill.count()) + " s";
+    why += told.is_still
+               ? ": it stood still for " + std::to_string(StartWait::kStill.count()) + " s"
+               : ": it did not end within " + std::to_string(StartWait::kMost.count()) + " s";
   } else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU) {
     why += ": it took " + std::to_string(kLookCpu) + " s of CPU time";
   } else if (const std::string said = last_line(told.words); !said.empty()) {
@@ -633,8 +649,7 @@ Status Sandbox::Impl::start_caretaker() {
 // While Tenon lives, it ends its workers itself.
 void Sandbox::Impl::end_caretaker() {
   if (caretaker < 0) return;
-  ::kill(caretaker, SIGKILL);
-  wait_for(caretaker);
+  (void)end_of(caretaker, {});
   caretaker = -1;
   notices.close();
 }

@@ -46,7 +46,7 @@ struct Package {
   bool is_installed = true;
   /// What code imports, with the package where that has another name: "bs4 (beautifulsoup4)".
   std::vector<std::string> imports = {};
-  /// Not installed, but the name of a module: the package that has this module; else "".
+  /// If `name` is no installed package, but a module of one: that package; else "".
   std::string instead = {};
 };
 

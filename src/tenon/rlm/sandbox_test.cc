@@ -242,6 +242,17 @@ TEST(Sandbox, TellsWhatAnInterpreterSaysThatFails) {
               HasSubstr("does not run as Python 3 should: there is no library"));
 }
 
+// A program that closes its pipes and lives on, or writes without an end, is not waited for.
+TEST(Sandbox, EndsAProgramThatIsNoPython) {
+  if (!kTellsWhyExecFails) GTEST_SKIP() << "ThreadSanitizer's vfork";
+  const OwnFolder folder;
+  for (const char* script : {"exec 3>&-; exec sleep 1000", "exec 3>&-; exec yes"}) {
+    const auto sandbox = Sandbox::open({.python = folder.script(script)});
+    ASSERT_FALSE(sandbox) << script;
+    EXPECT_THAT(sandbox.error().message, HasSubstr("does not run as Python 3 should")) << script;
+  }
+}
+
 TEST(Sandbox, TellsWhatKeepsTheUserOfWorkersFromAnInterpreter) {
   if (geteuid() != 0) GTEST_SKIP() << "only root starts workers as another user";
   if (!kTellsWhyExecFails) GTEST_SKIP() << "ThreadSanitizer's vfork";
@@ -295,11 +306,13 @@ TEST(StartWait, GoesOnAsLongAsTheProgramWorks) {
   EXPECT_FALSE(is_over(38, 5));  // which counts from then on
   EXPECT_FALSE(is_over(38, 900));
   EXPECT_TRUE(is_over(58, 900));
+  EXPECT_TRUE(wait.is_still(begun + std::chrono::seconds(58)));
   StartWait busy(begun);
   for (int second = 0; second < 600; second += 10) {
     EXPECT_FALSE(busy.is_over(begun + std::chrono::seconds(second), std::chrono::seconds(second)));
   }
   EXPECT_TRUE(busy.is_over(begun + std::chrono::seconds(600), std::chrono::seconds(600)));
+  EXPECT_FALSE(busy.is_still(begun + std::chrono::seconds(600)));
 }
 
 }  // namespace

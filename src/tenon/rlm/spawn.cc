@@ -190,7 +190,7 @@ bool StartWait::is_over(TimePoint now, std::chrono::nanoseconds cpu) {
     cpu_ = cpu;
     worked_ = now;
   }
-  return now - worked_ >= kStill || now - begun_ >= kMost;
+  return is_still(now) || now - begun_ >= kMost;
 }
 
 struct Spawner::Impl {

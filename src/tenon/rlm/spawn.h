@@ -64,6 +64,8 @@ class StartWait {
   explicit StartWait(TimePoint now) : begun_(now), worked_(now) {}
   /// `cpu` is the CPU time that the program has taken until `now`.
   [[nodiscard]] bool is_over(TimePoint now, std::chrono::nanoseconds cpu);
+  /// Whether the program has taken no CPU time for kStill, as is_over() has seen it.
+  [[nodiscard]] bool is_still(TimePoint now) const { return now - worked_ >= kStill; }
 
  private:
   TimePoint begun_;
