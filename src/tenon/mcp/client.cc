@@ -45,10 +45,11 @@ constexpr std::int64_t kHeaderMismatch = -32020;
 constexpr std::int64_t kMissingCapability = -32021;
 constexpr std::int64_t kUnsupportedVersion = -32022;
 constexpr std::size_t kMaxPages = 100;
-constexpr int kMaxQuestions = 10;        // from a server, before it gives a result
-constexpr int kMaxRefusals = 2;          // of a request that gets another token each time
-constexpr std::size_t kMaxText = 4096;   // bytes of an error or of progress
-constexpr std::size_t kMaxBatch = 1000;  // messages in one batch, which 2025-03-26 allows
+constexpr std::size_t kMaxLeftOut = 100;  // faulty tools of a list that are told
+constexpr int kMaxQuestions = 10;         // from a server, before it gives a result
+constexpr int kMaxRefusals = 2;           // of a request that gets another token each time
+constexpr std::size_t kMaxText = 4096;    // bytes of an error or of progress
+constexpr std::size_t kMaxBatch = 1000;   // messages in one batch, which 2025-03-26 allows
 
 json::Value notification(std::string_view method, json::Object params = {}) {
   json::Object message{{"jsonrpc", "2.0"}, {"method", method}};
@@ -887,7 +888,8 @@ std::string Session::add_tool(const json::Value& told, std::vector<Tool>& tools)
   return "";
 }
 
-// `bytes` is the size of all tools so far, as JSON; list_tools() stops once it is over the limit.
+// A server may list any number of faulty tools, so only the first ones are told. `bytes` is the
+// size of all tools so far, as JSON; list_tools() stops once it is over the limit.
 void Session::add_page(const json::Array& page, std::vector<Tool>& tools, LeftOut& left_out,
                        std::size_t& bytes) {
   for (const json::Value& one : page) {
@@ -901,12 +903,15 @@ void Session::add_page(const json::Array& page, std::vector<Tool>& tools, LeftOu
                        std::to_string(options_.max_message_bytes) +
                        " bytes: those behind them are left out");
     }
-    if (std::string fault = add_tool(one, tools); !fault.empty()) {
-      std::string name = excerpt(text_or(one, "name", ""));
-      log::warn(name_ + ": the tool " + json::quoted(log::content(name)) +
-                " is left out: " + fault);
-      left_out.emplace_back(std::move(name), std::move(fault));
+    std::string fault = add_tool(one, tools);
+    if (fault.empty() || left_out.size() >= kMaxLeftOut) continue;
+    std::string name = excerpt(text_or(one, "name", ""));
+    log::warn(name_ + ": the tool " + json::quoted(log::content(name)) + " is left out: " + fault);
+    if (left_out.size() + 1 == kMaxLeftOut) {
+      fault += "; further ones are not told";
+      log::warn(name_ + ": further tools that are left out are not told");
     }
+    left_out.emplace_back(std::move(name), std::move(fault));
   }
 }
 

@@ -305,6 +305,16 @@ TOOLS = [{"description": "d"}, {"name": "a"}, {"name": "x", "inputSchema": False
   EXPECT_EQ(client->left_out(), wanted);
 }
 
+TEST(Client, tool_calling_OnlyTheFirstThatAreLeftOutAreTold) {
+  const auto client = connect("TOOLS = [{\"name\": \"a\"}] + [1] * 5000 + [{\"name\": \"b\"}]");
+  ASSERT_NE(client, nullptr);
+  const auto tools = client->list_tools({});
+  ASSERT_TRUE(tools) << tools.error().message;
+  EXPECT_EQ(tools->size(), 2U);
+  ASSERT_EQ(client->left_out().size(), 100U);
+  EXPECT_EQ(client->left_out().back().second, "it has no name; further ones are not told");
+}
+
 // A caller does not wait for an answer that cannot be read until its time is over.
 TEST(Client, tool_calling_AnAnswerIsReadOrFailsAtOnce) {
   struct Row {

@@ -131,17 +131,18 @@ TEST(ReadServers, NamesWhatIsWrong) {
 TEST(ReadServers, KeepAFaultToItsEntry) {
   const auto entries = read_entries(R"({
       "wrong": {"command": 1}, "good": {"command": "x"}, "empty": {},
-      "off": {"command": 1, "disabled": true}, "on": {"url": "http://h/", "disabled": false}})");
+      "half": {"command": "x", "args": 1}, "off": {"command": 1, "disabled": true}, "on": {"url": "http://h/", "disabled": false}})");
   ASSERT_TRUE(entries) << entries.error().message;
   std::string told;
   for (const ServerEntry& entry : *entries) {
     told += entry.config.name + (entry.fault ? " faulty" : "") +
             (entry.is_disabled ? " disabled" : "") + (entry.is_usable() ? " usable" : "") + "; ";
   }
-  EXPECT_EQ(told, "wrong faulty; good usable; empty faulty; off disabled; on usable; ");
+  EXPECT_EQ(told,
+            "wrong faulty; good usable; empty faulty; half faulty; off disabled; on usable; ");
   EXPECT_EQ((*entries)[0].fault->message, "mcpServers.wrong: command must be a string");
   // What was read before the fault is not there, so that nothing uses half of an entry.
-  EXPECT_TRUE((*entries)[2].config.command.empty());
+  EXPECT_TRUE((*entries)[3].config.command.empty());
 }
 
 }  // namespace

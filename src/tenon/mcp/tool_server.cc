@@ -35,9 +35,10 @@ bool is_before(std::string_view revision) {
 
 json::Object unsupported_revision(std::string_view asked) {
   json::Object error = served_error(
-      kServedUnsupported, is_before(asked) ? "Unsupported protocol version: " + std::string(asked) +
-                                                 " begins with initialize, and no _meta names it"
-                                           : "Unsupported protocol version");
+      kServedUnsupported,
+      is_before(asked) ? "Unsupported protocol version: " + std::string(asked) +
+                             ": its clients begin with initialize and do not name it in _meta"
+                       : "Unsupported protocol version");
   error.set("data", json::Object{{"supported", served_revisions()}, {"requested", asked}});
   return error;
 }

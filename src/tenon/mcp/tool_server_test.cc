@@ -75,7 +75,7 @@ const ServedRow kServed[] = {
      R"({"jsonrpc":"2.0","id":9,"error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"],"requested":"2027-01-01"}}})"},
     {"ARevisionOfBeforeInMeta",
      R"({"jsonrpc":"2.0","id":9,"method":"ping","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2025-11-25"}}})",
-     R"({"jsonrpc":"2.0","id":9,"error":{"code":-32022,"message":"Unsupported protocol version: 2025-11-25 begins with initialize, and no _meta names it","data":{"supported":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"],"requested":"2025-11-25"}}})"},
+     R"({"jsonrpc":"2.0","id":9,"error":{"code":-32022,"message":"Unsupported protocol version: 2025-11-25: its clients begin with initialize and do not name it in _meta","data":{"supported":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"],"requested":"2025-11-25"}}})"},
     {"SeveralAtOnce",
      R"([{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"x"},{"id":2,"method":"ping"}])",
      R"([{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":2,"result":{}}])"},
