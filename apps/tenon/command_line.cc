@@ -1,6 +1,7 @@
 #include "command_line.h"
 
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <vector>
@@ -96,7 +97,10 @@ bool App::parsed() const {
 }
 
 std::size_t App::count(const std::string& option) const {
-  return app_->count(option);
+  const CLI::Option& found = *app_->get_option(option);
+  const char* const set =
+      found.get_envname().empty() ? nullptr : std::getenv(found.get_envname().c_str());
+  return set != nullptr && found.results() == std::vector<std::string>{set} ? 0 : found.count();
 }
 
 }  // namespace tenon::app

@@ -54,7 +54,8 @@ class App {
   [[nodiscard]] std::string name() const;
   /// Whether this command is the one that was given.
   [[nodiscard]] bool parsed() const;
-  /// How often an option was given.
+  /// How often an option was given. That an environment variable sets it does not count: the
+  /// variable may be there for other commands.
   [[nodiscard]] std::size_t count(const std::string& option) const;
   [[nodiscard]] CLI::App& cli() const { return *app_; }
 

@@ -88,11 +88,13 @@ void tell_sandbox(json::Object& report, const config::ServerConfig& server,
     report.set("python", python->version);
     report.set("repl_python", python->program);
     const std::vector<std::string> imports = rlm::imports_of(python->packages);
+    json::Array installed;
     json::Array missing;
     for (const rlm::Package& package : python->packages) {
-      if (!package.is_installed) missing.emplace_back(package.name);
+      (package.is_installed ? installed : missing).emplace_back(package.name);
     }
-    report.set("repl_packages", json::Array(imports.begin(), imports.end()));
+    report.set("repl_packages", std::move(installed));
+    if (!imports.empty()) report.set("imports", json::Array(imports.begin(), imports.end()));
     if (!missing.empty()) report.set("repl_packages_missing", std::move(missing));
   }
   report.set("repl_memory_mb", server.repl_memory_mb);

@@ -5,7 +5,6 @@
 // of a command's `--batch`; ask_about_files is FileQuestions.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -144,8 +143,8 @@ mcp::OfferedTool question_tool(const std::shared_ptr<FileQuestions>& questions) 
           .title = "Ask about files",
           .description =
               "Answers a question about text files of any length. A recursive model reads "
-              "them with code, so that they need not be in your context. It may take "
-              "minutes.",
+              "them with code, so that they need not be in your context. The question may speak "
+              "of a file by its name. It may take minutes.",
           .input_schema = parameters,
           .run =
               [parameters, questions](const Object& arguments, const mcp::CallWatch& watch) {
@@ -208,15 +207,11 @@ std::vector<mcp::OfferedTool> offered_tools() {
 
 // ---- the server
 
-// Options of ask_about_files, which is offered only with --folder. TENON_CONFIG sets --config, too;
-// a variable that stands in the environment anyway is refused nowhere.
+// Options of ask_about_files, which is offered only with --folder.
 OrComplaint<void> refuse_useless_options(App app, const McpOptions& options) {
   if (!options.questions.folders.empty()) return {};
-  const char* const named = std::getenv("TENON_CONFIG");
-  if (named == nullptr || options.questions.choice.config != named) {
-    if (auto told = refuse_options(app, {"--config"}, "without --folder"); !told) return told;
-  }
-  return refuse_options(app, {"--model", "--root", "--ask-timeout"}, "without --folder");
+  return refuse_options(app, {"--config", "--model", "--root", "--ask-timeout"},
+                        "without --folder");
 }
 
 // The signals are blocked before a thread exists, so that all threads inherit that.

@@ -110,10 +110,10 @@ class Visit {
         .version = std::string(kVersion), .asks_user = answers(), .tokens = config::tokens_file()};
     // A login takes as long as the user does.
     if (options_.timeout_s || logs_in_) how.connect_timeout = how.list_timeout = most();
-    waiting_.emplace(
-        "waiting for " + server_.name + " of " + options_.file + ", " +
-        std::to_string(std::chrono::ceil<std::chrono::seconds>(how.connect_timeout).count()) +
-        " s at most (--timeout)");
+    const auto longest = std::chrono::ceil<std::chrono::seconds>(
+        std::min<std::chrono::milliseconds>(how.connect_timeout + how.list_timeout, most()));
+    waiting_.emplace("waiting for " + server_.name + " of " + options_.file + ", " +
+                     std::to_string(longest.count()) + " s at most (--timeout)");
     if (logs_in_) {
       // A call of a tool may ask for a login, too, long after this.
       how.on_login = [this](const std::string& address) {
@@ -397,9 +397,10 @@ void add_server(App app, ServersOptions& options) {
 }
 
 void add_timeout(App app, ServersOptions& options) {
-  app.add_option("--timeout", options.timeout_s,
-                 "Seconds for all of it, a login included; default: 300, of which a server has 30 "
-                 "to connect")
+  app.add_option(
+         "--timeout", options.timeout_s,
+         "Seconds for all of it; default: 300, of which a server has 30 to connect and 30 to "
+         "list its tools, unless there is a login")
       .between(std::int64_t{1}, std::int64_t{86'400});
 }
 
@@ -411,8 +412,8 @@ std::function<int()> add_mcp_servers(App mcp) {
   add_file(list, *options);
   list.add_flag("--json", options->json, "One object per line");
   list.footer(
-      "Connects to none of them. Exit status 1 if an entry is faulty, which only that server "
-      "feels.\n"
+      "Connects to none of them. Exit status 1 if an entry is faulty; the other servers can still "
+      "be used.\n"
       "Example:\n  tenon mcp list --mcp mcp.json");
   const App login = mcp.add_subcommand("login", "Logs in at a server of tools (OAuth)");
   add_server(login, *options);
@@ -445,9 +446,9 @@ std::function<int()> add_mcp_servers(App mcp) {
     // None of them: `tenon mcp` itself is to run.
     const auto subcommands = {list, login, logout, tools, call};
     if (std::ranges::none_of(subcommands, &App::parsed)) return -1;
-    const auto told =
-        refuse_options(mcp, {"--http", "--folder", "--model", "--root", "--ask-timeout"},
-                       "here: it is for tenon mcp as a server");
+    const auto told = refuse_options(
+        mcp, {"--http", "--folder", "--config", "--model", "--root", "--ask-timeout"},
+        "here: it is for tenon mcp as a server");
     if (!told) return complain(told.error());
     if (list.parsed()) return run_list(*options);
     if (login.parsed()) return run_login(*options);

@@ -65,11 +65,6 @@ WaitNotice::WaitNotice(std::string text)
         std::cerr << "tenon: " << shown(text, STDERR_FILENO) << std::endl;
       }) {}
 
-void WaitNotice::stop() {
-  thread_.request_stop();
-  if (thread_.joinable()) thread_.join();
-}
-
 bool has_colours() {
   return isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
 }

@@ -29,12 +29,9 @@ class WaitNotice {
   static constexpr std::chrono::seconds kMoment{3};
 
   explicit WaitNotice(std::string text);
-  ~WaitNotice() { stop(); }
+  ~WaitNotice() = default;  // ends the thread, which tells nothing then
   WaitNotice(const WaitNotice&) = delete;
   WaitNotice& operator=(const WaitNotice&) = delete;
-
-  /// From now on nothing is told.
-  void stop();
 
  private:
   std::mutex mutex_;

@@ -169,7 +169,12 @@ std::string fault_in(const json::Object& content, const json::Value* schema) {
   if (fault.empty() || properties == nullptr) return fault;
   for (const json::Member& member : content) {
     const json::Value* const property = properties->find(member.key);
-    if (property == nullptr) continue;
+    const auto own = property == nullptr ? Expected<std::shared_ptr<const schema::Schema>>(nullptr)
+                                         : schema::Schema::compile(*property);
+    // Only of a member that is wrong: a branch beside the choices may allow other values.
+    const bool is_wrong =
+        own && *own != nullptr && !chat::fault_of(json::to_string(member.value), **own).empty();
+    if (!is_wrong) continue;
     std::string of_choice = choice_fault("/" + member.key, member.value, *property);
     if (!of_choice.empty()) return of_choice;
   }
