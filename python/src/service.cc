@@ -201,7 +201,7 @@ Callback::Callback() {
 // comes here without it.
 Callback::~Callback() {
   if (may_call_ && PyGILState_Check() != 0) PyGILState_Release(state_);
-  --callbacks;
+  if (origin_.is_here()) --callbacks;  // after fork() the child counts anew
 }
 
 void end_callbacks(double patience_s) {

@@ -98,6 +98,7 @@ class Callback {
   [[nodiscard]] bool may_call() const { return may_call_; }
 
  private:
+  Origin origin_;
   bool may_call_;
   PyGILState_STATE state_{};
 };
