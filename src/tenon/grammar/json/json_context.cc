@@ -125,8 +125,7 @@ JsonContext::JsonContext(Machine& to, std::shared_ptr<const schema::Schema> sche
     : machine(to),
       options(how),
       shapes(std::move(schema),
-             to.new_exprs({.max_steps = 4'000'000, .max_bytes = std::uint64_t{8} << 20},
-                          &ShapeWork::begun()),
+             to.limits_of_exprs({.max_steps = 4'000'000, .max_bytes = std::uint64_t{8} << 20}),
              {.excludes_values = true}) {
   shapes.work.on_error([this](const Error& error) { machine.fail(error); });
   shapes.work.on_steps([this](std::uint64_t steps) {

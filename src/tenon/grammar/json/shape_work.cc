@@ -18,6 +18,7 @@ using schema::NodeId;
 
 namespace {
 
+// What all expressions begin with. It is made once, because a set of tools has many schemas.
 struct Begun {
   Begun() { exprs.set_text(any_text); }
 
@@ -27,24 +28,22 @@ struct Begun {
   regex::Expr any_text = exprs.repeat(any_character, 0, ExprSet::kUnbounded);
 };
 
-const Begun& begun_exprs() {
+const Begun& begun() {
   static const Begun kBegun;
   return kBegun;
 }
 
 }  // namespace
 
-const ExprSet& ShapeWork::begun() {
-  return begun_exprs().exprs;
-}
-
-ShapeWork::ShapeWork(std::shared_ptr<const schema::Schema> schema, std::shared_ptr<ExprSet> exprs,
+ShapeWork::ShapeWork(std::shared_ptr<const schema::Schema> schema, const tenon::Limits& exprs,
                      const Limits& limits)
     : terms_(std::move(schema)),
-      exprs_(std::move(exprs)),
+      exprs_(std::make_shared<ExprSet>(begun().exprs)),
       limits_(limits),
-      any_character_(begun_exprs().any_character),
-      any_text_(begun_exprs().any_text) {}
+      any_character_(begun().any_character),
+      any_text_(begun().any_text) {
+  exprs_->set_limits(exprs);
+}
 
 ShapeWork::Level::Level(ShapeWork& work) : work_(work) {
   if (++work_.depth_ > kMost) {

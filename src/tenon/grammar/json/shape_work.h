@@ -38,12 +38,9 @@ class ShapeWork {
     bool excludes_values = false;
   };
 
-  /// `exprs` begin with a copy of begun().
-  ShapeWork(std::shared_ptr<const schema::Schema> schema, std::shared_ptr<regex::ExprSet> exprs,
+  /// `exprs`: the limits of the expressions that are made on the way.
+  ShapeWork(std::shared_ptr<const schema::Schema> schema, const tenon::Limits& exprs,
             const Limits& limits);
-  /// Expressions that have any_character() and any_text(). They are made once, because a set of
-  /// tools has many schemas. Thread-safe.
-  [[nodiscard]] static const regex::ExprSet& begun();
 
   [[nodiscard]] Terms& terms() { return terms_; }
   [[nodiscard]] const Terms& terms() const { return terms_; }

@@ -282,9 +282,9 @@ template class TermShapes<ObjectShapes>;
 
 // `work` comes first, because the constructors of the others use it. They only keep references to
 // each other, so their own order does not matter.
-Shapes::Shapes(std::shared_ptr<const schema::Schema> schema, std::shared_ptr<ExprSet> exprs,
+Shapes::Shapes(std::shared_ptr<const schema::Schema> schema, const Limits& exprs,
                const ShapeWork::Limits& limits)
-    : work(std::move(schema), std::move(exprs), limits),
+    : work(std::move(schema), exprs, limits),
       constants(work),
       strings(work),
       number_rules(work),

@@ -252,7 +252,8 @@ class ShapeValues {
 
 /// All parts. See the top of this file.
 struct Shapes {
-  Shapes(std::shared_ptr<const schema::Schema> schema, std::shared_ptr<regex::ExprSet> exprs,
+  /// `exprs`: the limits of the expressions that are made on the way.
+  Shapes(std::shared_ptr<const schema::Schema> schema, const Limits& exprs,
          const ShapeWork::Limits& limits);
   Shapes(const Shapes&) = delete;
   Shapes& operator=(const Shapes&) = delete;

@@ -133,12 +133,13 @@ void Machine::check_mask() {
   }
 }
 
-std::shared_ptr<regex::ExprSet> Machine::new_exprs(Limits own, const regex::ExprSet* begun) {
+std::shared_ptr<regex::ExprSet> Machine::new_exprs(Limits own) {
+  return std::make_shared<regex::ExprSet>(limits_of_exprs(own));
+}
+
+Limits Machine::limits_of_exprs(Limits own) {
   own.shared = &expressions_;
-  if (begun == nullptr) return std::make_shared<regex::ExprSet>(own);
-  auto exprs = std::make_shared<regex::ExprSet>(*begun);
-  exprs->set_limits(own);
-  return exprs;
+  return own;
 }
 
 FrameId Machine::add(std::unique_ptr<Frame> frame) {

@@ -117,10 +117,10 @@ class Machine {
   FrameId reserve();
   void set(FrameId id, std::unique_ptr<Frame> frame);
   [[nodiscard]] Frame& frame(FrameId id) { return *frames_[id]; }
-  /// Expressions for frames, with limits of their own within those of the machine. They begin with
-  /// a copy of `begun`, which costs none of these, if it is not null.
-  [[nodiscard]] std::shared_ptr<regex::ExprSet> new_exprs(Limits own,
-                                                          const regex::ExprSet* begun = nullptr);
+  /// Expressions for frames, with limits of their own within those of the machine.
+  [[nodiscard]] std::shared_ptr<regex::ExprSet> new_exprs(Limits own);
+  /// The limits that new_exprs() would give them.
+  [[nodiscard]] Limits limits_of_exprs(Limits own);
   /// What the frames leave out, as reported by the code that adds them.
   [[nodiscard]] std::vector<Relaxed>& relaxed() { return relaxed_; }
   /// For frames that look at the cells below their own: every cell then stands for one stack.

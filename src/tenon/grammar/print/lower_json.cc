@@ -66,9 +66,8 @@ class JsonLowering {
         json_(json.options),
         options_(options),
         relaxed_(relaxed),
-        exprs_(std::make_shared<regex::ExprSet>(
-            Limits{.max_bytes = std::uint64_t{64} << 20, .shared = &shared})),
-        shapes_(json.schema, exprs_, {}),
+        shapes_(json.schema, {.max_bytes = std::uint64_t{64} << 20, .shared = &shared}, {}),
+        exprs_(shapes_.work.shared_exprs()),
         any_text_(shapes_.strings.language(Terms::kAnything)),
         spelling_([this](const CodePointSet& set) { return characters(set); }) {
     using Whitespace = JsonOptions::Whitespace;
@@ -1091,8 +1090,8 @@ class JsonLowering {
   JsonOptions json_;
   const LowerOptions& options_;
   std::vector<Relaxed>& relaxed_;
-  std::shared_ptr<regex::ExprSet> exprs_;
   Shapes shapes_;
+  std::shared_ptr<regex::ExprSet> exprs_;
   Expr any_text_;  // any text of a string
   CharacterSpelling spelling_;
   std::optional<NodeId> gap_;  // for all places of whitespace except those after ',' and ':'
