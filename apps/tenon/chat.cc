@@ -177,6 +177,10 @@ class Chat {
     return false;
   }
 
+  [[nodiscard]] ReadLine reader() const {
+    return [this](std::string_view prompt, std::string& line) { return read(prompt, line); };
+  }
+
   // False: the user has ended the conversation.
   bool command(const std::string& line) {
     if (line == "/quit" || line == "/exit") return false;
@@ -226,9 +230,7 @@ class Chat {
 
   std::optional<json::Object> ask(const std::string& server, const json::Value& params) {
     const std::lock_guard lock(asking_);  // tools that run at a time ask in turn
-    return ask_user(server, params, [this](std::string_view prompt, std::string& line) {
-      return read(prompt, line);
-    });
+    return ask_user(server, params, reader());
   }
 
   void list_prompts() {
@@ -374,19 +376,16 @@ class Chat {
   // tool that has the name later.
   bool is_allowed(const message::ToolCall& call, const std::string& identity) {
     if (options_.yes || allowed_.contains(identity)) return true;
-    std::string word;
     // Without a terminal the next line is not meant as the answer to this question.
     if (!is_terminal_) return false;
     const chat::ToolSet known = toolbox_->known_tools();
     const chat::ToolOrigin* const origin = known.origin(call.name);
     const std::string hints = origin == nullptr ? "" : chat::hints_of(origin->annotations);
     const std::string told = hints.empty() ? "" : " " + origin->source + " says: it " + hints + ".";
-    if (!read("run " + described(call) + "?" + told + " [y]es, [n]o, [a]lways: ", word)) {
-      return false;
-    }
-    const bool is_always = word == "a" || word == "always";
-    if (is_always) allowed_.insert(identity);
-    return is_always || word == "y" || word == "yes";
+    const std::string word =
+        ask_word("run " + described(call) + "?" + told, {"yes", "no", "always"}, reader());
+    if (word == "always") allowed_.insert(identity);
+    return word == "always" || word == "yes";
   }
 
   // The first line of a result, in short.

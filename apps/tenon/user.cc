@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdlib>
 #include <iostream>
+#include <iterator>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -18,7 +19,8 @@
 #include "tenon/schema/schema.h"
 
 // What a server of tools asks of the user: to fill in a form (elicitation of the Model Context
-// Protocol), or to log in. A form is a flat JSON Schema; each member is asked for in one line.
+// Protocol), or to log in. A form is a flat JSON Schema; each member is asked for in one line, and
+// again until it fits.
 
 namespace tenon::app {
 namespace {
@@ -97,15 +99,46 @@ std::string list_of(const std::vector<Choice>& choices) {
   return list;
 }
 
+// "1 to 5", "at least 1", "at most 5"; "": the schema has neither bound.
+std::string range_of(const json::Value& schema, std::string_view least, std::string_view most) {
+  const json::Value* const low = schema.find(least);
+  const json::Value* const high = schema.find(most);
+  if (low != nullptr && high != nullptr) return plain(*low) + " to " + plain(*high);
+  if (low != nullptr) return "at least " + plain(*low);
+  return high == nullptr ? "" : "at most " + plain(*high);
+}
+
+// What the user is told of a format; others are told by their names.
+constexpr std::pair<std::string_view, std::string_view> kFormats[] = {
+    {"date", "a date like 2026-01-31"},
+    {"date-time", "a time like 2026-01-31T18:30:00Z"},
+    {"email", "an e-mail address"},
+    {"uri", "an address like https://example.com"},
+};
+
+std::string about_format(const json::Value& schema) {
+  const std::string name = json::text_in(schema, "format");
+  const auto* const known =
+      std::ranges::find(kFormats, name, &std::pair<std::string_view, std::string_view>::first);
+  return known == std::end(kFormats) ? name : std::string(known->second);
+}
+
 // "size (how large; s = Small, m = Medium) [m]: "
 std::string prompt_for(const std::string& name, const json::Value& schema) {
+  const json::Value* const items = schema.find("items");
   std::string about = json::text_in(schema, "description");
   if (about.empty()) about = json::text_in(schema, "title");
-  const json::Value* const items = schema.find("items");
-  std::string choices = list_of(choices_of(items == nullptr ? schema : *items));
-  if (json::text_in(schema, "type") == "boolean") choices = "yes, no";
-  if (!choices.empty()) about += (about.empty() ? "" : "; ") + choices;
+  const auto add = [&about](const std::string& part, std::string_view unit = "") {
+    if (!part.empty()) about += (about.empty() ? "" : "; ") + part + std::string(unit);
+  };
+  add(json::text_in(schema, "type") == "boolean"
+          ? "yes, no"
+          : list_of(choices_of(items == nullptr ? schema : *items)));
   if (items != nullptr) about += ", several with commas between them";
+  add(range_of(schema, "minItems", "maxItems"), " of them");
+  add(range_of(schema, "minimum", "maximum"));
+  add(range_of(schema, "minLength", "maxLength"), " characters");
+  add(about_format(schema));
   std::string prompt = "  " + name + (about.empty() ? "" : " (" + about + ")");
   if (const json::Value* const value = schema.find("default")) prompt += " [" + plain(*value) + "]";
   return prompt + ": ";
@@ -159,42 +192,76 @@ std::string choice_fault(const std::string& path, const json::Value& value,
   return path + " is " + json::to_string(value) + ", must be one of " + list_of(choices);
 }
 
+// What is wrong with the member of that name; "": nothing. Formats are checked as far as they are
+// known here.
+std::string fault_of_member(const std::string& name, const json::Value& value,
+                            const json::Value& schema) {
+  const json::Object form{{"properties", json::Object{{name, schema}}}};
+  auto compiled = schema::Schema::compile(form, {.assert_format = true});
+  if (!compiled) compiled = schema::Schema::compile(form);
+  if (!compiled) return "";  // the server checks it
+  std::string fault = chat::fault_of(json::to_string(json::Object{{name, value}}), **compiled);
+  if (fault.empty()) return fault;
+  // Only of a member that is wrong: a branch beside the choices may allow other values.
+  std::string of_choice = choice_fault("/" + name, value, schema);
+  return of_choice.empty() ? fault : of_choice;
+}
+
 // What is wrong with the form; "": nothing.
 std::string fault_in(const json::Object& content, const json::Value* schema) {
   if (schema == nullptr) return "";
-  const auto compiled = schema::Schema::compile(*schema);
-  if (!compiled) return "";  // the server checks it
-  std::string fault = chat::fault_of(json::to_string(content), **compiled);
   const json::Value* const properties = schema->find("properties");
-  if (fault.empty() || properties == nullptr) return fault;
   for (const json::Member& member : content) {
-    const json::Value* const property = properties->find(member.key);
-    const auto own = property == nullptr ? Expected<std::shared_ptr<const schema::Schema>>(nullptr)
-                                         : schema::Schema::compile(*property);
-    // Only of a member that is wrong: a branch beside the choices may allow other values.
-    const bool is_wrong =
-        own && *own != nullptr && !chat::fault_of(json::to_string(member.value), **own).empty();
-    if (!is_wrong) continue;
-    std::string of_choice = choice_fault("/" + member.key, member.value, *property);
-    if (!of_choice.empty()) return of_choice;
+    const json::Value* const property =
+        properties == nullptr ? nullptr : properties->find(member.key);
+    if (property == nullptr) continue;
+    std::string fault = fault_of_member(member.key, member.value, *property);
+    if (!fault.empty()) return fault;
   }
-  return fault;
+  const auto compiled = schema::Schema::compile(*schema);
+  return compiled ? chat::fault_of(json::to_string(content), **compiled) : "";
 }
 
-// Asks for each member. An empty line takes the default, or leaves the member out. No value: the
-// input has ended.
-std::optional<json::Object> fill_in(const json::Value* properties, const ReadLine& read) {
+bool is_required(const json::Value& schema, const std::string& name) {
+  const json::Value* const list = schema.find("required");
+  return list != nullptr && list->if_array() != nullptr &&
+         std::ranges::find(*list->if_array(), json::Value(name)) != list->if_array()->end();
+}
+
+void tell_fault(const std::string& fault) {
+  std::cout << shown("It does not fit: " + fault, STDOUT_FILENO) << '\n';
+}
+
+// Asks for a member until it fits, and adds it to `content`. An empty line takes the default, or
+// leaves the member out. False: the input has ended.
+bool ask_member(const json::Member& one, bool must_be_there, const ReadLine& read,
+                json::Object& content) {
+  const json::Value* const fallback = one.value.find("default");
+  std::string line;
+  while (read(prompt_for(one.key, one.value), line)) {
+    if (line.empty() && fallback == nullptr) {
+      if (!must_be_there) return true;
+      tell_fault("/" + one.key + " must be given");
+      continue;
+    }
+    const json::Value value = line.empty() ? *fallback : value_of(line, one.value);
+    const std::string fault = fault_of_member(one.key, value, one.value);
+    if (fault.empty()) {
+      content.set(one.key, value);
+      return true;
+    }
+    tell_fault(fault);
+  }
+  return false;
+}
+
+// Asks for each member of the form. No value: the input has ended.
+std::optional<json::Object> fill_in(const json::Value* schema, const ReadLine& read) {
   json::Object content;
+  const json::Value* const properties = schema == nullptr ? nullptr : schema->find("properties");
   if (properties == nullptr || properties->if_object() == nullptr) return content;
   for (const json::Member& one : *properties->if_object()) {
-    std::string line;
-    if (!read(prompt_for(one.key, one.value), line)) return std::nullopt;
-    const json::Value* const value = one.value.find("default");
-    if (!line.empty()) {
-      content.set(one.key, value_of(line, one.value));
-    } else if (value != nullptr) {
-      content.set(one.key, *value);
-    }
+    if (!ask_member(one, is_required(*schema, one.key), read, content)) return std::nullopt;
   }
   return content;
 }
@@ -223,8 +290,26 @@ int open_in(const std::string& browser, const std::string& address) {
 
 }  // namespace
 
+std::string ask_word(std::string_view question, std::initializer_list<std::string_view> words,
+                     const ReadLine& read) {
+  std::string prompt(question);
+  for (const std::string_view word : words) {
+    prompt += prompt.size() == question.size() ? " [" : ", [";
+    prompt += std::string(word.substr(0, 1)) + "]" + std::string(word.substr(1));
+  }
+  prompt += ": ";
+  std::string line;
+  while (read(prompt, line)) {
+    for (const std::string_view word : words) {
+      if (line == word || line == word.substr(0, 1)) return std::string(word);
+    }
+  }
+  return "";
+}
+
 // The message and the form come from the server, so they are shown as data: control characters are
-// escaped, and the length is bounded. After three forms that do not fit, the answer is no.
+// escaped, and the length is bounded. The whole may break a rule that no member breaks; after three
+// such forms the answer is no.
 std::optional<json::Object> ask_user(const std::string& server, const json::Value& params,
                                      const ReadLine& read) {
   constexpr int kTries = 3;
@@ -234,15 +319,12 @@ std::optional<json::Object> ask_user(const std::string& server, const json::Valu
                      STDOUT_FILENO)
             << '\n';
   for (int tries = 0; tries < kTries; ++tries) {
-    std::string word;
-    if (!read("answer it? [y]es, [n]o: ", word) || (word != "y" && word != "yes")) {
-      return std::nullopt;
-    }
-    auto content = fill_in(schema == nullptr ? nullptr : schema->find("properties"), read);
+    if (ask_word("answer it?", {"yes", "no"}, read) != "yes") return std::nullopt;
+    auto content = fill_in(schema, read);
     if (!content) return std::nullopt;
     const std::string fault = fault_in(*content, schema);
     if (fault.empty()) return content;
-    std::cout << shown("It does not fit: " + fault, STDOUT_FILENO) << '\n';
+    tell_fault(fault);
   }
   return std::nullopt;
 }

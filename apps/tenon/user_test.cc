@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -29,6 +30,16 @@ std::string member(std::string_view schema) {
   return R"({"x": )" + std::string(schema) + "}";
 }
 
+// Gives these lines, and then the end of the input.
+ReadLine lines_of(std::deque<std::string> lines) {
+  return [lines = std::move(lines)](std::string_view, std::string& line) mutable {
+    if (lines.empty()) return false;
+    line = lines.front();
+    lines.pop_front();
+    return true;
+  };
+}
+
 struct FormRow {
   std::string_view name;
   std::string_view schema;  // of the member x
@@ -49,14 +60,8 @@ const FormRow kFormChoices[] = {
 
 TEST(AskUser, TakesValuesAndTitlesOfChoices) {
   for (const FormRow& row : kFormChoices) {
-    std::deque<std::string> lines = {"y", std::string(row.line)};
     const auto answer =
-        ask_user("pizza", form(member(row.schema)), [&](std::string_view, std::string& line) {
-          if (lines.empty()) return false;
-          line = lines.front();
-          lines.pop_front();
-          return true;
-        });
+        ask_user("pizza", form(member(row.schema)), lines_of({"y", std::string(row.line)}));
     ASSERT_TRUE(answer) << row.name;
     EXPECT_EQ(json::to_string(*answer->find("x")), row.value) << row.name;
   }
@@ -73,6 +78,14 @@ TEST(AskUser, ShowsTheTitlesOfChoices) {
       {kToppings, "  x (t1 = Cheese, t2 = Ham, several with commas between them): "},
       {R"({"type": "string", "enum": ["a", "b"], "enumNames": ["a"], "default": "b"})",
        "  x (a, b) [b]: "},
+      {R"({"type": "integer", "minimum": 1, "maximum": 5, "description": "how many"})",
+       "  x (how many; 1 to 5): "},
+      {R"({"type": "number", "minimum": 0.5})", "  x (at least 0.5): "},
+      {R"({"type": "string", "maxLength": 9})", "  x (at most 9 characters): "},
+      {R"({"type": "string", "format": "date"})", "  x (a date like 2026-01-31): "},
+      {R"({"type": "string", "format": "uuid"})", "  x (uuid): "},
+      {R"({"type": "array", "minItems": 1, "maxItems": 2, "items": {"enum": ["a", "b"]}})",
+       "  x (a, b, several with commas between them; 1 to 2 of them): "},
   };
   for (const Shown& row : rows) {
     std::string prompts;
@@ -88,15 +101,81 @@ TEST(AskUser, ShowsTheTitlesOfChoices) {
 }
 
 TEST(AskUser, TakesSeveralTitles) {
-  std::deque<std::string> lines = {"y", "Ham, t1"};
-  const auto answer =
-      ask_user("pizza", form(member(kToppings)), [&](std::string_view, std::string& line) {
-        line = lines.front();
-        lines.pop_front();
-        return true;
-      });
+  const auto answer = ask_user("pizza", form(member(kToppings)), lines_of({"y", "Ham, t1"}));
   ASSERT_TRUE(answer);
   EXPECT_EQ(json::to_string(*answer->find("x")), R"(["t2","t1"])");
+}
+
+TEST(AskUser, AsksForAMemberUntilItFits) {
+  struct AgainRow {
+    std::string_view name;
+    std::string_view schema;        // of the member x, which is required
+    std::deque<std::string> lines;  // for x
+    std::string_view value;         // "": no answer, since the input has ended
+  };
+  const AgainRow rows[] = {
+      {"Limit", R"({"type": "integer", "minimum": 1, "maximum": 5})", {"9", "many", "5"}, "5"},
+      {"Length", R"({"type": "string", "minLength": 2})", {"a", "ab"}, R"("ab")"},
+      {"Choice", kSize, {"l", "m"}, R"("m")"},
+      {"Boolean", R"({"type": "boolean"})", {"perhaps", "yes"}, "true"},
+      {"Required", R"({"type": "string"})", {"", "a"}, R"("a")"},
+      {"Email",
+       R"({"type": "string", "format": "email"})",
+       {"ada", "a@b.example"},
+       R"("a@b.example")"},
+      {"Uri", R"({"type": "string", "format": "uri"})", {"no uri", "urn:a"}, R"("urn:a")"},
+      {"Date",
+       R"({"type": "string", "format": "date"})",
+       {"2026-02-30", "2026-02-28"},
+       R"("2026-02-28")"},
+      {"DateTime",
+       R"({"type": "string", "format": "date-time"})",
+       {"2026-02-28", "2026-02-28T01:02:03Z"},
+       R"("2026-02-28T01:02:03Z")"},
+      {"FormatThatIsNotKnown", R"({"type": "string", "format": "shoe"})", {"42"}, R"("42")"},
+      {"FaultyDefault", R"({"type": "integer", "default": "a"})", {"", "1"}, "1"},
+      {"EndOfInput", R"({"type": "integer"})", {"a"}, ""},
+  };
+  for (const AgainRow& row : rows) {
+    std::deque<std::string> lines = row.lines;
+    lines.push_front("y");
+    const auto answer =
+        ask_user("pizza", form(member(row.schema), R"("required": ["x"], )"), lines_of(lines));
+    EXPECT_EQ(answer ? json::to_string(*answer->find("x")) : "", row.value) << row.name;
+  }
+}
+
+TEST(AskUser, MayHaveARuleForTheWholeForm) {
+  const json::Value asked = form(member(R"({"type": "string"})"), R"("minProperties": 1, )");
+  const auto answer = ask_user("pizza", asked, lines_of({"yes", "", "y", "a"}));
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(json::to_string(*answer), R"({"x":"a"})");
+  EXPECT_FALSE(ask_user("pizza", asked, lines_of({"y", "", "y", "", "y", "", "y", "a"})));
+}
+
+TEST(AskWord, AsksUntilAWordIsWritten) {
+  struct WordRow {
+    std::deque<std::string> lines;
+    std::string_view word;
+  };
+  const WordRow rows[] = {
+      {{"y"}, "yes"},
+      {{"yes"}, "yes"},
+      {{"n"}, "no"},
+      {{"a"}, "always"},
+      {{"", "Y es", "x", "always"}, "always"},
+      {{"abort"}, ""},
+      {{}, ""},
+  };
+  for (const WordRow& row : rows) {
+    EXPECT_EQ(ask_word("go?", {"yes", "no", "always"}, lines_of(row.lines)), row.word);
+  }
+  std::string shown;
+  (void)ask_word("go?", {"yes", "no", "always"}, [&shown](std::string_view prompt, std::string&) {
+    shown = prompt;
+    return false;
+  });
+  EXPECT_EQ(shown, "go? [y]es, [n]o, [a]lways: ");
 }
 
 TEST(AnswerForm, TakesValuesAndTitlesOfChoices) {
@@ -132,6 +211,9 @@ TEST(AnswerForm, IsCheckedByTheSchema) {
        "!/n is a string"},
       {R"({})", R"({"name": {"type": "string"}})", R"("required": ["name"], )",
        "!the value has no member \"name\""},
+      {R"({"x": "ada"})", R"({"x": {"type": "string", "format": "email"}})", "", "!/x is \"ada\""},
+      {R"({"x": "2026-01-31"})", R"({"x": {"type": "string", "format": "date"}})", "",
+       R"({"x":"2026-01-31"})"},
       {R"({"a": 1})", "{}", "", "{}"},
   };
   for (const AnswerRow& row : rows) {

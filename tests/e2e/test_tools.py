@@ -358,11 +358,11 @@ def heed_signals():
 
 
 class Terminal:
-    """`tenon chat` on a terminal of its own."""
+    """`tenon chat`, or another command, on a terminal of its own."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, command=("chat",)):
         self.screen, inner = pty.openpty()
-        self.process = subprocess.Popen([str(TENON), "chat", *arguments], stdin=inner, stdout=inner, stderr=inner,
+        self.process = subprocess.Popen([str(TENON), *command, *arguments], stdin=inner, stdout=inner, stderr=inner,
                                         start_new_session=True, preexec_fn=heed_signals)
         os.close(inner)
         self.text = ""
@@ -382,8 +382,8 @@ class Terminal:
 
 
 @contextlib.contextmanager
-def terminal(*arguments):
-    one = Terminal(*arguments)
+def terminal(*arguments, **options):
+    one = Terminal(*arguments, **options)
     try:
         yield one
     finally:
@@ -392,7 +392,8 @@ def terminal(*arguments):
 
 
 INTERRUPT = object()  # Ctrl-C
-ANSWERS = [("n", 0), ("abort", 0), ("Y es", 0), ("", 0), (INTERRUPT, 0), ("y", 1), ("yes", 2), ("a", 3), (None, 4)]
+# What is typed at the question, and how often the tool has then run. Another word is asked about again.
+ANSWERS = [(["n"], 0), (["abort", "Y es", "", "no"], 0), ([INTERRUPT], 0), (["y"], 1), (["what", "yes"], 2), (["a"], 3), ([], 4)]
 
 
 def test_a_person_is_asked_before_a_tool_runs(tmp_path):
@@ -404,18 +405,18 @@ def test_a_person_is_asked_before_a_tool_runs(tmp_path):
         return call("touch", {"a": "\x1b]0;x"}) if prompt.endswith("Go!<|im_end|>\n<|im_start|>assistant\n") else "Done."
 
     with model(tmp_path, script) as (config, upstream), terminal("--config", str(config), "--tools", str(tools)) as screen:
-        for answer, times in ANSWERS:
+        for answers, times in ANSWERS:
             screen.expect("> ")
             screen.type("Go!")
-            if answer is not None:
+            for answer in answers:
                 question = screen.expect("[a]lways: ")
                 assert 'run touch(a: "' in question
                 assert "\x1b]0" not in question
-            if answer is INTERRUPT:
-                screen.process.send_signal(signal.SIGINT)
-            elif answer is not None:
-                screen.type(answer)
-            if answer is not INTERRUPT:
+                if answer is INTERRUPT:
+                    screen.process.send_signal(signal.SIGINT)
+                else:
+                    screen.type(answer)
+            if answers != [INTERRUPT]:
                 screen.expect("Done.")
             assert (len(ran.read_text()) if ran.exists() else 0) == times
         assert "did not allow" in results(upstream.prompts[1])[0]
