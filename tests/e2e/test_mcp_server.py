@@ -120,6 +120,7 @@ def test_a_line_that_is_no_message_ends_nothing():
     ("POST", "/mcp", {"MCP-Protocol-Version": "1999-01-01"}, 400),
     ("POST", "/mcp", {"Mcp-Method": "tools/list"}, 400),
     ("GET", "/mcp", {}, 405),
+    ("DELETE", "/mcp", {}, 405),
     ("POST", "/", {}, 404),
 ])
 def test_what_http_refuses(method, path, headers, status):

@@ -302,7 +302,8 @@ std::optional<ToolServer::LongCall> ToolServer::long_call(const http::Request& r
 
 http::Response ToolServer::answer_post(const http::Request& request) const {
   const auto message = json::parse(request.body);
-  if (!message) return {.body = *answer_text(request.body)};  // an error, with the reason
+  // An error, with the reason.
+  if (!message) return {.status = 400, .body = *answer_text(request.body)};
   if (auto refusal = refusal_of_post(request, *message)) return *std::move(refusal);
   Caller caller;
   if (auto refusal = refusal_of_session(request, *message, caller.session)) {
