@@ -46,9 +46,13 @@ class McpSource final : public McpServer {
       const std::lock_guard lock(mutex_);
       instructions_ = (*client)->instructions();
     }
-    warn_of_strangers(*listed);
     auto left_out = (*client)->left_out();
+    const auto strangers = strangers_in(server_, *listed, left_out);
     std::erase_if(left_out, [this](const auto& one) { return !server_.has_tool(one.first); });
+    for (const auto& [name, why] : strangers) {
+      log::warn(server_.name + ": " + json::quoted(log::content(name)) + ": " + why);
+    }
+    left_out.insert(left_out.end(), strangers.begin(), strangers.end());
     std::vector<message::Tool> tools;
     std::map<std::string, json::Value> annotations;
     for (const mcp::Tool& tool : *listed) {
@@ -153,18 +157,6 @@ class McpSource final : public McpServer {
     context.on_progress(told);
   }
 
-  // Warns of names that the server does not have: a misspelt one would hide no tool, or all of
-  // them.
-  void warn_of_strangers(const std::vector<mcp::Tool>& listed) const {
-    std::vector<std::string> named = server_.only_tools.value_or(std::vector<std::string>());
-    named.insert(named.end(), server_.without_tools.begin(), server_.without_tools.end());
-    for (const std::string& name : named) {
-      if (std::ranges::find(listed, name, &mcp::Tool::name) != listed.end()) continue;
-      log::warn(server_.name + " has no tool " + json::quoted(log::content(name)) +
-                ", which its configuration names");
-    }
-  }
-
   // One thread connects; the others wait for it, each within its own context.
   Expected<std::shared_ptr<mcp::Client>> use(const ToolContext& context) {
     constexpr std::chrono::milliseconds kMoment{20};
@@ -222,6 +214,27 @@ class McpSource final : public McpServer {
 };
 
 }  // namespace
+
+std::vector<std::pair<std::string, std::string>> strangers_in(
+    const mcp::ServerConfig& server, const std::vector<mcp::Tool>& listed,
+    const std::vector<std::pair<std::string, std::string>>& left_out) {
+  std::vector<std::pair<std::string, std::string>> strangers;
+  const auto add = [&](const std::vector<std::string>& names, std::string_view where) {
+    for (const std::string& name : names) {
+      const bool is_known =
+          std::ranges::find(listed, name, &mcp::Tool::name) != listed.end() ||
+          std::ranges::find(left_out, name, &std::pair<std::string, std::string>::first) !=
+              left_out.end();
+      if (!is_known) {
+        strangers.emplace_back(
+            name, "the server has no such tool, though " + std::string(where) + " names it");
+      }
+    }
+  };
+  add(server.only_tools.value_or(std::vector<std::string>()), "includeTools");
+  add(server.without_tools, "disabledTools or excludeTools");
+  return strangers;
+}
 
 std::shared_ptr<McpServer> mcp_source(mcp::ServerConfig server, mcp::ClientOptions options) {
   return std::make_shared<McpSource>(std::move(server), std::move(options));

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tenon/chat/toolbox.h"
@@ -30,5 +31,12 @@ class McpServer : public ToolSource {
 ///     tools.add(mcp_source({.name = "files", .command = {"mcp-server-files"}}));
 [[nodiscard]] std::shared_ptr<McpServer> mcp_source(mcp::ServerConfig server,
                                                     mcp::ClientOptions options = {});
+
+/// Names by which the configuration picks tools of a server that has no such tools, and why each is
+/// told: a misspelt one would hide no tool, or all of them. `listed` and `left_out` are those of
+/// mcp::Client.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> strangers_in(
+    const mcp::ServerConfig& server, const std::vector<mcp::Tool>& listed,
+    const std::vector<std::pair<std::string, std::string>>& left_out);
 
 }  // namespace tenon::chat

@@ -83,7 +83,11 @@ TEST(McpSource, tool_calling_HasTheToolsThatItsConfigurationWants) {
   ASSERT_TRUE(tools) << tools.error().message;
   ASSERT_EQ(tools->size(), 1U);
   EXPECT_EQ((*tools)[0].name, "say0");
-  EXPECT_EQ(logged, "s has no tool \"dye\", which its configuration names");
+  const std::string why =
+      "the server has no such tool, though disabledTools or excludeTools names it";
+  EXPECT_EQ(logged, "s: \"dye\": " + why);
+  const std::vector<std::pair<std::string, std::string>> left_out = {{"dye", why}};
+  EXPECT_EQ(source->left_out(), left_out);
 }
 
 std::size_t size_of(const std::string& path) {

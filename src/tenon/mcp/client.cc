@@ -860,7 +860,9 @@ void Session::subscribe() {
 std::string Session::add_tool(const json::Value& told, std::vector<Tool>& tools) const {
   const std::string* const name = text_at(told, "name");
   if (name == nullptr || name->empty()) return "it has no name";
-  if (std::ranges::find(tools, *name, &Tool::name) != tools.end()) return "";
+  if (std::ranges::find(tools, *name, &Tool::name) != tools.end()) {
+    return "a tool before it in the list has the same name";
+  }
   const auto member = [&told](std::string_view key) {
     const json::Value* const found = told.find(key);
     return found == nullptr ? json::Value() : *found;

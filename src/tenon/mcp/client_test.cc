@@ -249,7 +249,8 @@ TEST(Client, tool_calling_ABadToolOrPageTakesOnlyItself) {
       {"NoTool", "{'tools': ['x', None, 5, [], {'name': 'a'}]}", "a", "it has no name"},
       {"NoSchema", "{'tools': [{'name': 'x', 'inputSchema': False}, {'name': 'a'}]}", "a",
        "\"x\" is left out: its inputSchema is no object"},
-      {"Twice", "{'tools': [{'name': 'a'}, {'name': 'b'}, {'name': 'a'}]}", "a b", ""},
+      {"Twice", "{'tools': [{'name': 'a'}, {'name': 'b'}, {'name': 'a'}]}", "a b",
+       "\"a\" is left out: a tool before it"},
       {"SamePage", "{'tools': [{'name': 'a'}], 'nextCursor': 'x'}", "a", "same page"},
       {"EmptyCursor", "{'tools': [{'name': 'a'}], 'nextCursor': ''}", "a", "same page"},
       {"EmptyCursorOnce",
@@ -295,13 +296,15 @@ TEST(Client, tool_calling_ABadToolOrPageTakesOnlyItself) {
 
 TEST(Client, tool_calling_WhatIsLeftOutIsTold) {
   const auto client = connect(R"PY(
-TOOLS = [{"description": "d"}, {"name": "a"}, {"name": "x", "inputSchema": False}]
+TOOLS = [{"description": "d"}, {"name": "a"}, {"name": "x", "inputSchema": False}, {"name": "a"}]
 )PY");
   ASSERT_NE(client, nullptr);
   EXPECT_TRUE(client->left_out().empty()) << "nothing was listed so far";
   ASSERT_TRUE(client->list_tools({}));
   const std::vector<std::pair<std::string, std::string>> wanted = {
-      {"", "it has no name"}, {"x", "its inputSchema is no object"}};
+      {"", "it has no name"},
+      {"x", "its inputSchema is no object"},
+      {"a", "a tool before it in the list has the same name"}};
   EXPECT_EQ(client->left_out(), wanted);
 }
 
