@@ -89,6 +89,20 @@ std::string excerpt(std::string_view text) {
   return std::string(text.substr(0, text.size() - utf8::open_tail(text))) + "...";
 }
 
+// The lines of `text`, trimmed, with "; " between them: "a\n  b\n" -> "a; b".
+std::string in_one_line(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r";
+  std::string joined;
+  while (!text.empty()) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    line.remove_prefix(std::min(line.find_first_not_of(kBlank), line.size()));
+    line = line.substr(0, line.find_last_not_of(kBlank) + 1);
+    if (!line.empty()) joined += (joined.empty() ? "" : "; ") + std::string(line);
+  }
+  return joined;
+}
+
 // The part of a content block that a model can read:
 //   {"type": "text", "text": "hi"}                        -> hi
 //   {"type": "resource_link", "name": "a", "uri": "f:a"}  -> [a: f:a]
@@ -1353,7 +1367,7 @@ void Session::refuse(std::int64_t id, Challenge challenge, Error why) {
 // request that the transport knows was never run has an error of its own, so that the caller may
 // repeat it.
 void Session::close(const Closing& closing) {
-  const std::string words(log::content(closing.said));
+  const std::string words(log::content(in_one_line(closing.said)));
   log::info("mcp: " + closing.why.message + (words.empty() ? "" : "; it said: " + words));
   const std::lock_guard lock(mutex_);
   if (!closed_) closed_ = closing.why;
