@@ -118,17 +118,6 @@ struct Tools {
   std::vector<std::shared_ptr<chat::McpServer>> servers;
 };
 
-// The words of a line, which spaces separate.
-std::vector<std::string> words_of(std::string_view line) {
-  std::vector<std::string> words;
-  while (!line.empty()) {
-    const std::string_view word = line.substr(0, line.find(' '));
-    line.remove_prefix(std::min(word.size() + 1, line.size()));
-    if (!word.empty()) words.emplace_back(word);
-  }
-  return words;
-}
-
 class Chat {
  public:
   Chat(std::shared_ptr<chat::Model> model, message::ChatRequest request, Tools tools,
@@ -150,12 +139,9 @@ class Chat {
     std::string line;
     while (read("> ", line)) {
       if (line.empty()) continue;
-      if (line[0] == '/') {
-        if (!command(line)) break;
-        continue;
-      }
-      const auto question = with_resources(line);
-      const int status = question ? turn(*question) : int{kEngine};
+      const auto outcome = line[0] == '/' ? command(line) : ask_with_resources(line);
+      if (!outcome) break;
+      const int status = *outcome;
       // At a terminal a failed answer is told and the conversation goes on; in a pipe it ends the
       // command.
       if (status > kSignal || (status != kOk && !is_terminal_)) return status;
@@ -181,9 +167,10 @@ class Chat {
     return [this](std::string_view prompt, std::string& line) { return read(prompt, line); };
   }
 
-  // False: the user has ended the conversation.
-  bool command(const std::string& line) {
-    if (line == "/quit" || line == "/exit") return false;
+  // The status that a pipe ends with if it is not kOk. No value: the user has ended the
+  // conversation.
+  std::optional<int> command(const std::string& line) {
+    if (line == "/quit" || line == "/exit") return std::nullopt;
     if (line == "/reset") {
       talk_.reset();
     } else if (line == "/tools") {
@@ -192,20 +179,21 @@ class Chat {
       list_prompts();
     } else if (line == "/resources") {
       list_resources();
-    } else if (line.starts_with("/prompt ")) {
-      if (const auto text = prompt_of(line)) (void)turn(*text);
+    } else if (line == "/prompt" || line.starts_with("/prompt ")) {
+      const auto text = prompt_of(line);
+      return text ? turn(*text) : int{kEngine};
     } else {
       if (line != "/help") std::cout << "There is no command " << line << ".\n";
       std::cout << kHelp;
     }
-    return true;
+    return kOk;
   }
 
   void list_tools() const {
     std::vector<message::Tool> tools = talk_.request().tools;
     const chat::ToolSet others = toolbox_->tools().beside(tools);
     tools.insert(tools.end(), others.list().begin(), others.list().end());
-    if (tools.empty()) std::cout << "There are no tools; --tools FILE and --mcp FILE name some.\n";
+    if (tools.empty()) tell_why_no_tools();
     for (const message::Tool& tool : tools) {
       std::string line = "  " + tool.name;
       if (!tool.description.empty()) line += "  " + tool.description;
@@ -213,6 +201,22 @@ class Chat {
     }
     for (const chat::LeftOutTool& one : toolbox_->left_out()) {
       say("  not offered: " + config::left_out_note(one));
+    }
+  }
+
+  void tell_why_no_tools() const {
+    if (options_.mcp.empty())
+      return say("There are no tools; --tools FILE and --mcp FILE name some.");
+    say("There are no tools:");
+    if (servers_.empty()) say("  " + options_.mcp + " has no server that can be used");
+    const auto silent = toolbox_->silent_sources();
+    for (const auto& server : servers_) {
+      const auto found =
+          std::ranges::find(silent, server->name(), &std::pair<std::string, std::string>::first);
+      say("  " + server->name() + ": " +
+          (found != silent.end() ? found->second
+                                 : "it has no tools, or all of them are left out (includeTools, "
+                                   "disabledTools)"));
     }
   }
 
@@ -282,9 +286,14 @@ class Chat {
   // The text of "/prompt SERVER:NAME ARGUMENT=TEXT ..."; a text goes on up to the next "NAME=".
   std::optional<std::string> prompt_of(const std::string& line) {
     const std::vector<std::string> words = words_of(line);
-    const auto [server, name] = server_in(words.size() > 1 ? words[1] : "");
+    if (words.size() < 2) {
+      complain(
+          {kEngine, "/prompt SERVER:NAME [ARGUMENT=TEXT ...] asks a prompt; /prompts lists them"});
+      return std::nullopt;
+    }
+    const auto [server, name] = server_in(words[1]);
     if (server == nullptr) {
-      say("There is no such prompt; /prompts lists them.");
+      complain({kEngine, "there is no prompt " + words[1] + "; /prompts lists them"});
       return std::nullopt;
     }
     json::Object arguments;
@@ -301,7 +310,7 @@ class Chat {
     const Interruption interruption;
     const auto messages = server->prompt(name, arguments, moment(interruption));
     if (!messages) {
-      say(messages.error().message);
+      complain({kEngine, words[1] + ": " + messages.error().message});
       return std::nullopt;
     }
     const bool has_others = std::ranges::any_of(
@@ -314,24 +323,23 @@ class Chat {
     return text;
   }
 
-  // The question, with the texts of the resources that it names behind it. No value: one of them
-  // cannot be read. The model would answer without what the user meant it to read.
-  std::optional<std::string> with_resources(const std::string& line) {
+  // Asks the question, with the texts of the resources that it names behind it. If one of them
+  // cannot be read, it is not asked: the model would answer without what the user meant it to read.
+  int ask_with_resources(const std::string& line) {
     std::string text = line;
-    for (const std::string& word : words_of(line)) {
-      const auto [server, uri] = server_in(word.starts_with('@') ? word.substr(1) : "");
+    for (const std::string& word : addresses_in(line)) {
+      const auto [server, uri] = server_in(word);
       if (server == nullptr) continue;
       const Interruption interruption;
       const auto content = server->read(uri, moment(interruption));
       if (!content) {
-        complain({kEngine, word + ": " + content.error().message +
-                               ": the question was not asked; ask it again with another address, "
-                               "or without it"});
-        return std::nullopt;
+        return complain({kEngine, "@" + word + ": " + content.error().message +
+                                      ": the question was not asked; ask it again with another "
+                                      "address, or without it"});
       }
       text += "\n\n[" + uri + " of " + server->name() + ", as it was read:]\n" + *content;
     }
-    return text;
+    return turn(text);
   }
 
   // Answers, and goes on with the tools' results, until the model writes an answer without a call.

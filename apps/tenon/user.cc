@@ -290,6 +290,28 @@ int open_in(const std::string& browser, const std::string& address) {
 
 }  // namespace
 
+std::vector<std::string> words_of(std::string_view line) {
+  constexpr std::string_view kSpace = " \t\r";
+  std::vector<std::string> words;
+  while (!line.empty()) {
+    const std::string_view word = line.substr(0, line.find_first_of(kSpace));
+    line.remove_prefix(std::min(word.size() + 1, line.size()));
+    if (!word.empty()) words.emplace_back(word);
+  }
+  return words;
+}
+
+std::vector<std::string> addresses_in(std::string_view line) {
+  std::vector<std::string> addresses;
+  for (const std::string& word : words_of(line)) {
+    const auto begin = word.find_first_not_of("([{<\"'`");
+    const auto end = word.find_last_not_of(")]}>\"'`.,;:?!");
+    if (begin == std::string::npos || end == std::string::npos || word[begin] != '@') continue;
+    if (end > begin) addresses.push_back(word.substr(begin + 1, end - begin));
+  }
+  return addresses;
+}
+
 std::string ask_word(std::string_view question, std::initializer_list<std::string_view> words,
                      const ReadLine& read) {
   std::string prompt(question);

@@ -5,12 +5,21 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tenon/base/expected.h"
 #include "tenon/json/value.h"
 
-/// What servers of tools ask of the user at the terminal.
+/// What servers of tools ask of the user at the terminal, and how a user's lines are read.
 namespace tenon::app {
+
+/// The words of a line, which white space separates.
+[[nodiscard]] std::vector<std::string> words_of(std::string_view line);
+
+/// What stands behind `@` at the beginning of words: "notes:a.txt" in "What says (@notes:a.txt)?".
+/// Brackets and quotes may stand before the `@`; punctuation at the end of a word is not part of
+/// the address.
+[[nodiscard]] std::vector<std::string> addresses_in(std::string_view line);
 
 /// Reads a line after a prompt. False: there is no more input, or Ctrl-C came.
 using ReadLine = std::function<bool(std::string_view prompt, std::string& line)>;

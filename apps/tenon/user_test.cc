@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -151,6 +152,23 @@ TEST(AskUser, MayHaveARuleForTheWholeForm) {
   ASSERT_TRUE(answer);
   EXPECT_EQ(json::to_string(*answer), R"({"x":"a"})");
   EXPECT_FALSE(ask_user("pizza", asked, lines_of({"y", "", "y", "", "y", "", "y", "a"})));
+}
+
+TEST(AddressesIn, AnAddressEndsBeforePunctuation) {
+  struct AddressRow {
+    std::string_view line;
+    std::vector<std::string> addresses;
+  };
+  const AddressRow rows[] = {
+      {"See @a:b", {"a:b"}},
+      {"@a:b.txt. And\t@c:d, then @e:f?", {"a:b.txt", "c:d", "e:f"}},
+      {"(@a:b) [@a:c] \"@a:d\", '@a:e'! `@a:f`; (\"@a:g\").",
+       {"a:b", "a:c", "a:d", "a:e", "a:f", "a:g"}},
+      {"@a:x://h/p?q=1#f/ @a::", {"a:x://h/p?q=1#f/", "a"}},
+      {"me@a:b @ @. () \"", {}},
+      {"", {}},
+  };
+  for (const AddressRow& row : rows) EXPECT_EQ(addresses_in(row.line), row.addresses) << row.line;
 }
 
 TEST(AskWord, AsksUntilAWordIsWritten) {
