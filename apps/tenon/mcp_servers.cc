@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstdint>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -18,6 +17,7 @@
 #include "user.h"
 #include <unistd.h>
 
+#include "tenon/chat/mcp_source.h"
 #include "tenon/chat/toolbox.h"
 #include "tenon/config/tools.h"
 #include "tenon/json/value.h"
@@ -89,6 +89,12 @@ bool is_at_terminal() {
   return isatty(STDIN_FILENO) == 1;
 }
 
+/// A tool in the list of a server.
+struct ListedTool {
+  mcp::Tool tool;
+  std::string fault;  // why models are not offered it; "": they are
+};
+
 /// A connection to one server, for one command.
 class Visit {
  public:
@@ -123,38 +129,50 @@ class Visit {
       };
     }
     auto client = mcp::Client::connect(server_, how, call());
-    if (!client) return complaint(kEngine, client.error().message);
+    if (!client) return Failure<Complaint>(failed(client.error()));
     client_ = *std::move(client);
     auto listed = client_->list_tools(call());
     waiting_.reset();
-    if (!listed) return complaint(kEngine, listed.error().message);
+    if (!listed) return Failure<Complaint>(failed(listed.error()));
     return *std::move(listed);
   }
 
-  Result<mcp::CallResult, mcp::CallFailure> run(const json::Object& arguments) {
+  OrComplaint<mcp::CallResult> run(const json::Object& arguments) {
     mcp::CallOptions how = call();
     if (answers()) {
       how.on_question = [this](const json::Value& params) { return answer(params); };
     }
-    return client_->call_tool(options_.tool, arguments, how);
+    auto result = client_->call_tool(options_.tool, arguments, how);
+    if (misfit_) {
+      return complaint(kUsage, "--answers does not fit what " + server_.name +
+                                   " asks, and was not sent: " + misfit_->message);
+    }
+    // Ctrl-C at a form declines it, and the server may still have answered.
+    if (interruption_.signal() != 0) return Failure<Complaint>(failed({}));
+    if (!result) return Failure<Complaint>(failed(result.error()));
+    return *std::move(result);
   }
 
-  // Tools that the server lists and that models are not offered, and why.
-  [[nodiscard]] std::vector<chat::LeftOutTool> left_out(const std::vector<mcp::Tool>& tools) const {
-    std::vector<chat::LeftOutTool> all;
-    for (auto& [name, why] : client_->left_out()) all.push_back({server_.name, name, why});
+  // What the server lists, but for what the file leaves out, and then faulty entries of its list.
+  [[nodiscard]] std::vector<ListedTool> listed(const std::vector<mcp::Tool>& tools) const {
+    std::vector<ListedTool> all;
     for (const mcp::Tool& tool : tools) {
       const Status fit = chat::check_tool({.name = tool.name, .parameters = tool.input_schema});
-      if (!fit) all.push_back({server_.name, tool.name, fit.error().message});
+      all.push_back({tool, fit ? "" : fit.error().message});
     }
-    std::erase_if(all, [this](const auto& one) { return !server_.has_tool(one.tool); });
+    for (const auto& [name, why] : client_->left_out()) all.push_back({{.name = name}, why});
+    std::erase_if(all, [this](const auto& one) { return !server_.has_tool(one.tool.name); });
     return all;
+  }
+
+  // Names in the file that no tool of the server has, and why they are told.
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> strangers(
+      const std::vector<mcp::Tool>& tools) const {
+    return chat::strangers_in(server_, tools, client_->left_out());
   }
 
   [[nodiscard]] const mcp::ServerConfig& server() const { return server_; }
   [[nodiscard]] bool has_logged_in() const { return has_logged_in_; }
-  /// Why --answers did not fit what the server asked.
-  [[nodiscard]] const std::optional<Error>& misfit() const { return misfit_; }
   /// The members of --answers that no form of the server had.
   [[nodiscard]] std::vector<std::string> unasked() const {
     std::vector<std::string> names;
@@ -168,6 +186,12 @@ class Visit {
  private:
   [[nodiscard]] std::chrono::seconds most() const {
     return options_.timeout_s ? std::chrono::seconds(*options_.timeout_s) : kMost;
+  }
+  // A command that a signal ends has the signal's status.
+  [[nodiscard]] Complaint failed(const Error& why) const {
+    const int signal = interruption_.signal();
+    if (signal != 0) return {kSignal + signal, "it was interrupted"};
+    return {kEngine, why.message};
   }
   // Told to the server at once: it may ask only a client that can answer.
   [[nodiscard]] bool answers() const { return given_ || is_at_terminal(); }
@@ -201,7 +225,7 @@ class Visit {
   bool has_logged_in_ = false;
   std::optional<json::Object> given_;  // --answers
   std::set<std::string> asked_;        // members of the forms that the server has sent
-  std::optional<Error> misfit_;
+  std::optional<Error> misfit_;        // why --answers did not fit what the server asked
   std::optional<WaitNotice> waiting_;  // while the connection is made and the tools are listed
   std::unique_ptr<mcp::Client> client_;
 };
@@ -317,15 +341,12 @@ int run_tools(const ServersOptions& options) {
   Visit visit(options, *std::move(server), options.logs_in);
   const auto tools = visit.open();
   if (!tools) return complain(tools.error());
-  std::map<std::string, std::string> faults;  // by the name of the tool
-  for (const chat::LeftOutTool& one : visit.left_out(*tools)) {
-    faults.emplace(one.tool, one.why);
-    note(options.file + ": " + config::left_out_note(one));
-  }
-  for (const mcp::Tool& tool : *tools) {
-    // The file may leave tools out (allowed and denied names), as the server and `tenon chat` do.
-    if (!visit.server().has_tool(tool.name)) continue;
-    const auto fault = faults.find(tool.name);
+  const auto tell = [&options](const std::string& tool, const std::string& why) {
+    note(options.file + ": " + config::left_out_note({options.name, tool, why}));
+  };
+  for (const auto& [name, why] : visit.strangers(*tools)) tell(name, why);
+  for (const auto& [tool, fault] : visit.listed(*tools)) {
+    if (!fault.empty()) tell(tool.name, fault);
     if (options.json) {
       Object line{{"name", tool.name},
                   {"title", tool.title},
@@ -333,10 +354,11 @@ int run_tools(const ServersOptions& options) {
                   {"inputSchema", tool.input_schema},
                   {"outputSchema", tool.output_schema},
                   {"annotations", tool.annotations}};
-      if (fault != faults.end()) line.set("fault", fault->second);
+      if (!fault.empty()) line.set("fault", fault);
       std::cout << json::to_string(line) << '\n';
     } else {
-      const std::string line = tool.name + (fault == faults.end() ? "" : "  [faulty]") +
+      const std::string line = (tool.name.empty() ? "(without a name)" : tool.name) +
+                               (fault.empty() ? "" : "  [faulty]") +
                                (tool.description.empty() ? "" : "  " + tool.description);
       std::cout << shown(line, STDOUT_FILENO) << '\n';
     }
@@ -345,36 +367,45 @@ int run_tools(const ServersOptions& options) {
 }
 
 // What can be wrong in the arguments is told before a server is started for the call.
-int run_call_tool(const ServersOptions& options) {
+OrComplaint<mcp::CallResult> call_tool(const ServersOptions& options) {
   Object arguments;
   if (!options.arguments.empty()) {
     auto given = json::parse(options.arguments);
     if (!given || given->if_object() == nullptr) {
-      return complain(
-          {kUsage, "the arguments must be an object of JSON, as in '{\"city\": \"Bled\"}'"});
+      return complaint(kUsage,
+                       "the arguments must be an object of JSON, as in '{\"city\": \"Bled\"}'");
     }
     arguments = std::move(*given->if_object());
   }
   if (const auto answers = json::parse(options.answers.empty() ? "{}" : options.answers);
       !answers || answers->if_object() == nullptr) {
-    return complain({kUsage, "--answers must be an object of JSON"});
+    return complaint(kUsage, "--answers must be an object of JSON");
   }
   auto server = server_named(options);
-  if (!server) return complain(server.error());
+  if (!server) return Failure<Complaint>(server.error());
   Visit visit(options, *std::move(server), options.logs_in);
   const auto tools = visit.open();
-  if (!tools) return complain(tools.error());
+  if (!tools) return Failure<Complaint>(tools.error());
   if (!visit.server().has_tool(options.tool)) {
-    return complain({kBadInput, options.file + " leaves out the tool '" + options.tool + "'"});
+    return complaint(kBadInput, options.file + " leaves out the tool '" + options.tool + "'");
   }
-  const auto result = visit.run(arguments);
-  if (const auto& misfit = visit.misfit()) {
-    return complain({kUsage, "--answers does not fit what " + options.name +
-                                 " asks, and was not sent: " + misfit->message});
-  }
-  if (!result) return complain({kEngine, result.error().message});
+  auto result = visit.run(arguments);
+  if (!result) return result;
   for (const std::string& name : visit.unasked()) {
     note("--answers: " + options.name + " did not ask for " + json::quoted(name));
+  }
+  return result;
+}
+
+int run_call_tool(const ServersOptions& options) {
+  const auto result = call_tool(options);
+  if (!result) {
+    const Complaint& why = result.error();
+    if (options.json) {
+      const Object error{{"message", why.message}, {"status", why.status}};
+      std::cout << json::to_string(Object{{"error", error}}) << '\n';
+    }
+    return complain(why);
   }
   if (options.json) {
     std::cout << json::to_string(Object{{"text", result->text},
@@ -434,7 +465,7 @@ std::function<int()> add_mcp_servers(App mcp) {
   add_timeout(call, *options);
   call.add_option("tool", options->tool, "The tool's name").required();
   call.add_option("arguments", options->arguments, "An object of JSON (default: {})");
-  call.add_flag("--json", options->json, "The result as JSON");
+  call.add_flag("--json", options->json, "The result, or the error, as JSON");
   call.add_option("--answers", options->answers,
                   "Object of JSON with the answers to what the server asks; defaults are added");
   call.footer(

@@ -2,6 +2,7 @@
 import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -80,13 +81,15 @@ def test_a_faulty_entry_takes_only_itself(tmp_path):
 
 
 def test_a_chat_tells_faulty_entries_and_tools(tmp_path):
-    file = write_servers(tmp_path, broken={}, works=offers(GOOD, BAD, {"name": "worse", "inputSchema": 5}))
+    works = {**offers(GOOD, BAD, {"name": "worse", "inputSchema": 5}), "disabledTools": ["baad"]}
+    file = write_servers(tmp_path, broken={}, works=works)
     with model(tmp_path, lambda prompt: "Done.") as (config, upstream):
         run = subprocess.run([TENON, "chat", "--config", str(config), "--mcp", str(file), "--yes"], text=True,
                              input="/tools\nGo!\n", capture_output=True, timeout=90)
     assert run.returncode == 0, run.stderr
     assert "mcpServers.broken: it must have a command or a url, and not both (this server is left out)" in run.stderr
-    for tool, why in (("bad", "its parameters: "), ("worse", "its inputSchema is no object")):
+    for tool, why in (("bad", "its parameters: "), ("worse", "its inputSchema is no object"),
+                      ("baad", "the server has no such tool, though disabledTools")):
         line = f'mcpServers.works: the tool "{tool}" is left out: {why}'
         assert run.stderr.count(line) == 1, run.stderr
         assert f"  not offered: {line}" in run.stdout
@@ -97,14 +100,33 @@ def test_a_chat_tells_faulty_entries_and_tools(tmp_path):
     assert (run.returncode, "mcpServers.broken: it must have" in run.stderr) == (3, True)
 
 
+def test_a_chat_tells_why_there_are_no_tools(tmp_path):
+    away = program("sys.stderr.write('Trace:\\n  no luck\\n\\n'); sys.exit(3)")
+    file = write_servers(tmp_path, away=away, works={**offers(GOOD), "includeTools": ["goood"]})
+    with model(tmp_path, lambda prompt: "Done.") as (config, _):
+        run = subprocess.run([TENON, "chat", "--config", str(config), "--mcp", str(file), "--yes"], text=True, input="/tools\n",
+                             capture_output=True, timeout=90)
+    assert run.returncode == 0, run.stderr
+    assert "There are no tools:\n" in run.stdout
+    assert "  away: away has ended, exit status 3; it said: Trace:; no luck\n" in run.stdout
+    assert "  works: it has no tools, or all of them are left out" in run.stdout
+    assert "it said: Trace:; no luck: its tools are left out" in run.stderr
+
+
 def test_tools_that_are_not_offered_are_marked(tmp_path):
-    file = write_servers(tmp_path, works=offers(GOOD, BAD, {"name": "worse", "inputSchema": 5}))
+    again = {**GOOD, "description": "Again"}
+    works = offers(GOOD, BAD, {"name": "worse", "inputSchema": 5}, {"inputSchema": {}}, again)
+    file = write_servers(tmp_path, works={**works, "disabledTools": ["baad"]})
     listed = mcp("tools", "works", file=file)
-    assert listed.stdout == "good  Works\nbad  [faulty]  Is broken\n", listed.stderr
+    assert listed.stdout == "good  Works\nbad  [faulty]  Is broken\nworse  [faulty]\n(without a name)  [faulty]\n" \
+        "good  [faulty]\n", listed.stderr
+    assert 'the tool "good" is left out: a tool before it in the list has the same name' in listed.stderr
+    assert listed.stderr.count('"baad"') == 1 and "the server has no such tool, though disabledTools" in listed.stderr
     assert 'the tool "bad" is left out: its parameters: ' in listed.stderr
     assert 'the tool "worse" is left out: its inputSchema is no object' in listed.stderr
-    as_json = {tool["name"]: tool for tool in map(json.loads, mcp("tools", "works", "--json", file=file).stdout.splitlines())}
-    assert "fault" not in as_json["good"] and as_json["bad"]["fault"].startswith("its parameters: ")
+    as_json = [json.loads(line) for line in mcp("tools", "works", "--json", file=file).stdout.splitlines()]
+    assert [(tool["name"], tool.get("fault", "")[:9]) for tool in as_json] == \
+        [("good", ""), ("bad", "its param"), ("worse", "its input"), ("", "it has no"), ("good", "a tool be")]
 
 
 def test_a_server_that_is_silent_is_named_and_given_up(tmp_path):
@@ -139,6 +161,37 @@ def test_answers_are_checked_by_the_form(tmp_path):
         wrong = mcp("call", "pizza", "good", "--answers", given, file=file)
         assert (wrong.returncode, wrong.stdout) == (2, ""), wrong.stderr
         assert f"--answers does not fit what pizza asks, and was not sent: {told}" in wrong.stderr
+
+
+def test_errors_are_json_too(tmp_path):
+    file = write_servers(tmp_path, works=offers(GOOD))
+    for words, status, told in ((["works", "good"], 4, "no"), (["nowhere", "good"], 3, "has no server"),
+                                (["works", "good", "5"], 2, "must be an object")):
+        run = mcp("call", *words, "--json", file=file)
+        error = json.loads(run.stdout)["error"]
+        assert (run.returncode, error["status"]) == (status, status), run.stderr
+        assert told in error["message"] and error["message"] in run.stderr
+
+
+@pytest.mark.parametrize("moment", ["question", "member", "call"])
+def test_ctrl_c_has_its_own_status(moment, tmp_path):
+    begun = tmp_path / "begun"
+    waits = f"""
+    elif method == "tools/call": open({str(begun)!r}, "w")
+"""
+    file = write_servers(tmp_path, s=offers(GOOD, more=waits if moment == "call" else ORDERS))
+    with terminal("s", "good", "--mcp", str(file), command=("mcp", "call")) as screen:
+        if moment == "call":
+            deadline = time.monotonic() + 60
+            while not begun.exists() and time.monotonic() < deadline:
+                time.sleep(0.05)
+        else:
+            screen.expect("[n]o: ")
+        if moment == "member":
+            screen.type("y")
+            screen.expect("Medium")
+        screen.process.send_signal(signal.SIGINT)
+        assert screen.process.wait(timeout=30) == 130
 
 
 @pytest.mark.parametrize(("words", "told"), [
@@ -201,20 +254,23 @@ def test_a_server_asks_the_user_at_the_terminal(tmp_path):
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_prompts_and_resources_are_used_in_a_chat(transport, tmp_path):
-    lines = ["/prompts", "/prompt weather:forecast city=Bled Castle days=5", "/resources", "Swim @weather:climate://bled ?",
-             "/prompt weather:nothing", "Mail me@weather:x"]
+    lines = ["/prompts", "/prompt weather:forecast city=Bled Castle days=5", "/resources",
+             "Swim (@weather:climate://bled)?", "Mail me@weather:x"]
     with servers(transport, tmp_path) as path, model(tmp_path, lambda prompt: "Done.") as (config, upstream):
         words = [TENON, "chat", "--config", str(config), "--mcp", str(path), "--yes"]
         run = subprocess.run(words, text=True, input="\n".join(lines) + "\n", capture_output=True, timeout=90)
-        lost = subprocess.run(words, text=True, input="See @weather:climate://nowhere\nNext\n", capture_output=True, timeout=90)
+        lost, unknown, bare = (subprocess.run(words, text=True, input=f"{line}\nNext\n", capture_output=True, timeout=90)
+                               for line in ("See @weather:climate://nowhere.", "/prompt weather:nothing", "/prompt"))
     # The model would answer without what the user meant it to read.
     assert lost.returncode == 4, lost.stderr
+    assert unknown.returncode == bare.returncode == 4, unknown.stderr + bare.stderr
+    assert "weather:nothing: " in unknown.stderr and "/prompt SERVER:NAME" in bare.stderr
     assert "@weather:climate://nowhere: " in lost.stderr and "the question was not asked" in lost.stderr
     assert "  weather:forecast city=... [days=...]  Asks for a forecast" in run.stdout, run.stderr
     assert "  @weather:climate://bled  The climate of Bled" in run.stdout
     asked = [prompt.rpartition("<|im_start|>user\n")[2].partition("<|im_end|>")[0] for prompt in upstream.prompts]
     assert asked == ["What will the weather be in Bled Castle for 5 days?",
-                     "Swim @weather:climate://bled ?\n\n[climate://bled of weather, as it was read:]\nMild, with a lake.",
+                     "Swim (@weather:climate://bled)?\n\n[climate://bled of weather, as it was read:]\nMild, with a lake.",
                      "Mail me@weather:x"]
 
 

@@ -53,7 +53,8 @@ def main():
         tools = [json.loads(line) for line in listed.splitlines()]
         if status != 0 or scenario == "json-schema-ref-no-deref":
             return status
-        calls = context.get("toolCalls") or [{"name": tool["name"], "arguments": arguments_for(tool)} for tool in tools]
+        usable = [tool for tool in tools if "fault" not in tool]
+        calls = context.get("toolCalls") or [{"name": tool["name"], "arguments": arguments_for(tool)} for tool in usable]
         if scenario == "json-schema-2020-12-preservation":
             schema = next(tool["inputSchema"] for tool in tools if tool["name"] == "json_schema_2020_12_tool")
             calls = [{"name": "json_schema_echo", "arguments": {"schema": schema}}]
