@@ -152,6 +152,12 @@ def test_a_response_waits_for_an_approval(hosted, tmp_path):
         assert second.output[0].approval_request_id == wanted.id and second.output[0].output == "a table in Rome"
         assert results(upstream.prompts[-1]) == ["a table in Rome"] and len(upstream.prompts) == asked + 1
 
+        # Its decision may come again, as a history has it.
+        assert client.responses.create(model="scripted", input=[approval, {"role": "user", "content": "And?"}],
+                                       previous_response_id=second.id, tools=tools).output[-1].type == "message"
+        with pytest.raises(openai.BadRequestError, match="no item asks for that approval"):
+            client.responses.create(model="scripted", input=[approval], tools=tools)
+
         # What follows has the call once, with its result.
         third = client.responses.create(model="scripted", input="Thanks!", previous_response_id=second.id, tools=tools)
         assert third.output_text.strip() == "It rains."

@@ -281,10 +281,11 @@ class RequestReader : protected FieldReader {
   [[nodiscard]] std::size_t message_count() const {
     return chat_.messages.size() + late_results_.size();
   }
-  /// Fails if there is a decision on the same call already.
   bool add_decision(message::Decision decision, const std::string& path);
-  /// Fails if no message has the call that a decision is about.
+  /// Fails if no message has the call that a decision is about, and as decisions_differ().
   bool decisions_fit();
+  /// Fails if there are two decisions on a call that has no result. Call it when all is read.
+  bool decisions_differ();
 
   /// "auto", "none" or "required".
   bool choice_word(const std::string& word);
@@ -392,6 +393,8 @@ class RequestReader : protected FieldReader {
   std::size_t last_other_ = 0;        // the last message that is no result
   // Results of calls that other messages follow, by the index of the message with the call.
   std::multimap<std::size_t, message::Message> late_results_;
+  // Decisions on calls that were decided on before: the call's id and the path of the first one.
+  std::map<std::string, std::string> repeated_decisions_;
 };
 
 /// The fields of local engines that constrain the answer's text, the same in all dialects.

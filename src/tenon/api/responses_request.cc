@@ -1050,19 +1050,20 @@ bool ResponsesDecoder::background(const Value& value) {
 
 // Checks what depends on several fields.
 bool ResponsesDecoder::finish() {
-  if (chat_.messages.empty() || out_.input.empty()) {
-    return fail("invalid_value", "input", "input must have at least one item that can be read");
-  }
-  if (out_.background && !out_.store) {
-    return fail("invalid_value", "background",
-                "background needs store: the client comes back to the response");
-  }
   for (const message::Decision& decision : chat_.decisions) {
     if (has_call(decision.call_id)) continue;
     return fail("invalid_value", "input",
                 "input approves or refuses " + shown(decision.call_id) +
                     ", but no item asks for that approval: send that item too, or "
                     "previous_response_id");
+  }
+  if (!decisions_differ()) return false;
+  if (chat_.messages.empty() || out_.input.empty()) {
+    return fail("invalid_value", "input", "input must have at least one item that can be read");
+  }
+  if (out_.background && !out_.store) {
+    return fail("invalid_value", "background",
+                "background needs store: the client comes back to the response");
   }
   for (message::HostedServer& server : chat_.servers) {
     // The answer lists the tools of a server only if an earlier one has not done so.

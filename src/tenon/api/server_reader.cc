@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -453,10 +454,26 @@ bool RequestReader::add_decision(message::Decision decision, const std::string& 
   const std::vector<message::Decision>& all = chat_.decisions;
   if (!at_most(kMaxDecisions, all.size() + 1, path, "decisions")) return false;
   if (std::ranges::find(all, decision.call_id, &message::Decision::call_id) != all.end()) {
-    return fail("invalid_value", path,
-                path + " decides on the call " + shown(decision.call_id) + " a second time");
+    repeated_decisions_.emplace(std::move(decision.call_id), path);
+  } else {
+    chat_.decisions.push_back(std::move(decision));
   }
-  chat_.decisions.push_back(std::move(decision));
+  return true;
+}
+
+// A call that has its result is decided: what a history or a repeated request says of it again has
+// no effect.
+bool RequestReader::decisions_differ() {
+  std::set<std::string_view> answered;
+  for (const message::Message& message : chat_.messages) {
+    if (message.role == message::Role::tool) answered.insert(message.tool_call_id);
+  }
+  for (const auto& [place, result] : late_results_) answered.insert(result.tool_call_id);
+  for (const auto& [id, path] : repeated_decisions_) {
+    if (answered.contains(id)) continue;
+    return fail("invalid_value", path,
+                path + " decides on the call " + shown(id) + " a second time");
+  }
   return true;
 }
 
@@ -471,7 +488,7 @@ bool RequestReader::decisions_fit() {
                     " decides on a call that no message has: send the answer that asked for "
                     "it, too");
   }
-  return true;
+  return decisions_differ();
 }
 
 }  // namespace tenon::api

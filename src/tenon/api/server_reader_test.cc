@@ -129,9 +129,12 @@ TEST(ServerReader, RefusesWhatIsNotAllowedOrWrong) {
                     "approval_request_id": "mcpr_1", "approve": true}])",
        "input", "invalid_value"},
       {"TwoDecisionsOnOneCall",
-       R"("input": [{"type": "mcp_approval_response", "approval_request_id": "a", "approve": false},
+       R"("input": [{"role": "user", "content": "x"},
+                    {"type": "mcp_approval_request", "id": "a", "server_label": "s", "name": "t",
+                     "arguments": "{}"},
+                    {"type": "mcp_approval_response", "approval_request_id": "a", "approve": false},
                     {"type": "mcp_approval_response", "approval_request_id": "a", "approve": true}])",
-       "input[1]", "invalid_value"},
+       "input[3]", "invalid_value"},
   };
   for (const RefusedServer& row : rows) {
     const auto request = as_response(row.fields);
@@ -139,6 +142,31 @@ TEST(ServerReader, RefusesWhatIsNotAllowedOrWrong) {
     EXPECT_EQ(request.error().param, row.param) << row.name;
     EXPECT_EQ(request.error().code, std::string_view(row.code)) << row.name;
   }
+}
+
+TEST(ServerReader, AnApprovalAloneIsToldWhatIsMissing) {
+  const auto request = as_response(R"("input": [{"type": "mcp_approval_response",
+      "approval_request_id": "mcpr_1", "approve": true}])");
+  ASSERT_FALSE(request);
+  EXPECT_NE(request.error().message.find("no item asks for that approval"), std::string::npos)
+      << request.error().message;
+}
+
+// Histories keep decisions, and clients repeat them: only an open call can have two that differ.
+TEST(ServerReader, ADecisionOnACallWithAResultMayComeAgain) {
+  const std::string decision =
+      R"({"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": )";
+  const auto request = as_response(
+      R"("input": [{"role": "user", "content": "go"},
+        {"type": "mcp_approval_request", "id": "mcpr_1", "server_label": "a", "name": "put",
+         "arguments": "{}"}, )" +
+      decision + R"(true},
+        {"type": "mcp_call", "id": "mcp_2", "approval_request_id": "mcpr_1", "server_label": "a",
+         "name": "put", "arguments": "{}", "output": "done"}, )" +
+      decision + "true}, " + decision + "false}]");
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_EQ(request->chat.decisions, (std::vector<message::Decision>{{"mcpr_1", true, ""}}));
+  EXPECT_EQ(request->chat.messages.size(), 3U);
 }
 
 TEST(ServerReader, NoMessageHasASecret) {
