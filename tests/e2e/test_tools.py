@@ -328,6 +328,16 @@ def test_a_server_whose_tools_are_gone_answers_without_them(tmp_path):
     assert "cannot start /nowhere/at/all" in (tmp_path / "log").read_text()
 
 
+def test_a_server_tells_names_of_approvals_that_no_tool_has(tmp_path):
+    names = 'approve_always = ["get_wether", "get_weather"]\napprove_never = ["book"]\n'
+    with servers("stdio", tmp_path), model(tmp_path, lambda prompt: "Hello.", EXECUTE + names) as (config, _), \
+            serving(tmp_path / "log", "--config", str(config)) as server:
+        asked(server, "/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}]})
+    told = [line for line in (tmp_path / "log").read_text().splitlines() if ": no tool " in line]
+    assert len(told) == 2 and 'no tool "get_wether" of approve_always runs here; there are: ' in told[0], told
+    assert "get_weather" in told[0] and 'no tool "book" of approve_never' in told[1]
+
+
 def test_a_server_tells_faulty_entries_and_runs_the_others(tmp_path):
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {
         "broken": {"command": 1}, "weather": {"command": sys.executable, "args": [str(SERVER)]}}}))

@@ -74,17 +74,23 @@ struct Own {
   bool is_hosted = false;  // of a server that the request names
 };
 
+// Whether a tool is in a list of names, as models see it or as its server has it.
+bool names_tool(const std::vector<std::string>& names, const std::string& name,
+                const ToolOrigin& origin) {
+  return std::ranges::find(names, name) != names.end() ||
+         std::ranges::find(names, origin.tool) != names.end();
+}
+
 // Whether calls of a tool wait for the client. The two lists go before the rule, and `always` goes
 // before `never`. The rule between "always" and "never" asks for all tools but those that their
 // server calls read-only.
 bool needs_approval(const message::Approvals& approvals, const std::string& name,
                     const ToolOrigin& origin) {
-  const auto has = [&](const std::vector<std::string>& names) {
-    return std::ranges::find(names, name) != names.end() ||
-           std::ranges::find(names, origin.tool) != names.end();
-  };
-  if (has(approvals.always)) return true;
-  if (has(approvals.never) || approvals.rule == message::Approvals::Rule::never) return false;
+  if (names_tool(approvals.always, name, origin)) return true;
+  if (names_tool(approvals.never, name, origin) ||
+      approvals.rule == message::Approvals::Rule::never) {
+    return false;
+  }
   return approvals.rule == message::Approvals::Rule::always || !only_reads(origin.annotations);
 }
 
@@ -140,6 +146,7 @@ class Request final : public message::ChatSinkBefore, public std::enable_shared_
   void add_hosted(const message::HostedServer& server, Expected<HostedTools> found);
   void name_tools();
   void show_tools(const ToolSet& tools);
+  void tell_strange_results();
   [[nodiscard]] std::vector<Open> open_calls() const;
   void run_open(const Toolbox& tools, std::vector<Open> open);
   void answer_open(const std::vector<Open>& open, std::vector<ToolResult> results);
@@ -363,6 +370,7 @@ Result<void, Refusal> Request::begin(Model& model) {
     ours_ = ours_.with(search_, {search_->tool()});
     note(search_->tool().name, {}, /*is_shown=*/false, /*is_hosted=*/false);
   }
+  if (!request_.decisions.empty()) tell_strange_results();
   std::vector<Open> open = open_calls();
   first_new_ = request_.messages.size();
   if (std::ranges::none_of(open, &Open::runs)) {
@@ -377,6 +385,21 @@ Result<void, Refusal> Request::begin(Model& model) {
 }
 
 // ---- calls that were decided on
+
+// A client that sends a result beside an approval means to answer a call. Where its id is of no
+// call, the call goes without that result, and the client is told so.
+void Request::tell_strange_results() {
+  std::set<std::string_view> calls;
+  for (const Message& message : request_.messages) {
+    for (const ToolCall& call : message.tool_calls) calls.insert(call.id);
+    if (message.role != Role::tool || calls.contains(message.tool_call_id)) continue;
+    sink_->on_event(
+        message::Diagnostic{"result_without_call", "no message before has the call " +
+                                                       json::quoted(message.tool_call_id) +
+                                                       " that a result is of"},
+        {});
+  }
+}
 
 // The calls of ours in the messages that have no result: those that waited for the client's
 // approval. Each gets a result, because templates and models expect one for every call. Those that
@@ -900,6 +923,17 @@ class ServerTools final : public ModelBefore {
 };
 
 }  // namespace
+
+std::vector<std::string> names_of_no_tool(const std::vector<std::string>& names,
+                                          const ToolSet& tools) {
+  std::vector<std::string> left = names;
+  std::erase_if(left, [&tools](const std::string& name) {
+    return std::ranges::any_of(tools.list(), [&](const message::Tool& tool) {
+      return names_tool({name}, tool.name, *tools.origin(tool.name));
+    });
+  });
+  return left;
+}
 
 std::shared_ptr<Model> with_server_tools(std::shared_ptr<Model> inner,
                                          std::shared_ptr<Toolbox> tools,

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tenon/chat/audit.h"
 #include "tenon/chat/model.h"
@@ -26,6 +27,11 @@ struct ServerToolsOptions {
   std::string version{"0"};    ///< Our own, which those servers are told.
   std::shared_ptr<AuditLog> audit{};  ///< Null: calls are not written down.
 };
+
+/// Those of `names` that no tool of `tools` has, neither as models see it nor as its server has it:
+/// in a list of message::Approvals they have no effect.
+[[nodiscard]] std::vector<std::string> names_of_no_tool(const std::vector<std::string>& names,
+                                                        const ToolSet& tools);
 
 /// `inner`, with the tools of `tools` added to those of each request. It runs calls of them itself
 /// and goes on with their results, until there is an answer or a call of one of the client's tools.

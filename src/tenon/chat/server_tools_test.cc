@@ -80,6 +80,33 @@ struct ServerToolsRow {
   std::string codes = "";
 };
 
+// The name is the model's or the server's; a tool of a server may have two.
+TEST(ServerTools, ToldAreNamesOfNoTool) {
+  class Town : public ToolSource {
+   public:
+    const std::string& name() const override { return name_; }
+    std::uint64_t version() const override { return 1; }
+    Expected<std::vector<message::Tool>> tools(const ToolContext& /*context*/) override {
+      return std::vector{message::function_tool("get.it", "", {})};
+    }
+    Expected<ToolOutput> call(const std::string& /*tool*/, const json::Object& /*arguments*/,
+                              const ToolContext& /*context*/) override {
+      return ToolOutput{};
+    }
+
+   private:
+    std::string name_{"town"};
+  };
+  Toolbox tools;
+  ASSERT_TRUE(tools.add(weather_tool(), [](const json::Object&, const ToolContext&) {
+    return Expected<ToolOutput>(ToolOutput{});
+  }));
+  tools.add(std::make_shared<Town>());
+  EXPECT_EQ(
+      names_of_no_tool({"get_weather", "get_wether", "get.it", "get_it", "town"}, tools.tools()),
+      (std::vector<std::string>{"get_wether", "town"}));
+}
+
 TEST(ServerTools, tool_calling_AreRunUntilTheClientHasAnAnswer) {
   const ServerToolsRow rows[] = {
       {"NoCall", {"Hello."}, {}, "Hello.", {}},
@@ -322,6 +349,23 @@ TEST(ServerTools, tool_calling_ACallThatNeedsAnApprovalEndsTheAnswer) {
     EXPECT_EQ(prompt.find("too wet") != std::string::npos, is_decided);
     EXPECT_EQ(prompt.find("rain in Rome"), std::string::npos);
   }
+}
+
+TEST(ServerTools, tool_calling_AResultOfNoCallBesideAnApprovalIsTold) {
+  Server server({{.text = "It rains."}}, {.approvals = {.rule = kAlways}});
+  message::ChatRequest request{.messages = {message::user("Weather?")}, .can_approve = true};
+  request.messages.push_back(
+      {.role = message::Role::assistant,
+       .tool_calls = {{.id = "c1", .name = "get_weather", .arguments = R"({"city": "Rome"})"}}});
+  request.messages.push_back(
+      {.role = message::Role::tool, .content = "x", .tool_call_id = "no_such"});
+  request.decisions = {{.call_id = "c1", .approves = true}};
+  const auto events = events_of(server, request);
+  const auto* const told = first_of<message::Diagnostic>(events);
+  ASSERT_NE(told, nullptr);
+  EXPECT_EQ(told->code, "result_without_call");
+  EXPECT_NE(told->message.find("\"no_such\""), std::string::npos) << told->message;
+  EXPECT_EQ(first_of<message::ServerCallResult>(events)->output, "rain in Rome");
 }
 
 TEST(ServerTools, tool_calling_ADecisionRunsNoCallOfAToolThatNeedsNone) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <variant>
 
@@ -522,6 +523,14 @@ Status Reader::check_model(const toml::Value& value, const ModelConfig& model) c
                           : "model.execute of '" + model.name +
                                 "' is \"server\": name the tools that it runs, with tools = FILE "
                                 "or mcp = FILE");
+  }
+  for (const auto& [key, file] : {std::pair("tools", &model.tools), std::pair("mcp", &model.mcp)}) {
+    std::error_code failed;
+    if (file->empty() || std::filesystem::exists(*file, failed)) continue;
+    if (!failed) failed = std::make_error_code(std::errc::no_such_file_or_directory);
+    return fail(Errc::invalid, value.if_table()->find(key)->position(),
+                "model." + std::string(key) + " of '" + model.name + "': " + *file + ": " +
+                    failed.message());
   }
   const bool asks_approval =
       model.approve != "never" || !model.approve_always.empty() || !model.approve_never.empty();

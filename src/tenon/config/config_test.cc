@@ -102,6 +102,9 @@ struct Bad {
 };
 
 const Bad kBad[] = {
+    {"MissingFileOfServers",
+     "[[model]]\nname = \"a\"\npath = \"a.gguf\"\nexecute = \"server\"\nmcp = \"/nope.json\"\n",
+     Errc::invalid, "tenon.toml:5:7: model.mcp of 'a': /nope.json: No such file or directory"},
     {"NotToml", "[server", Errc::invalid, "tenon.toml:1:"},
     {"UnknownTable", "\n[sever]\n", Errc::invalid, "tenon.toml:2:1: unknown table sever"},
     {"KeyOutsideOfTables", "port = 80\n", Errc::invalid,

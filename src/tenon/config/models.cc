@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tenon/base/log.h"
+#include "tenon/base/utf8.h"
 #include "tenon/chat/audit.h"
 #include "tenon/chat/model_pair.h"
 #include "tenon/chat/second_try.h"
@@ -218,6 +219,25 @@ Expected<std::shared_ptr<chat::Toolbox>> hosted_toolbox(const ModelConfig& confi
   return std::make_shared<chat::Toolbox>(toolbox_options(config));
 }
 
+// A misspelt name in a list of approvals has no effect, and the tool that it was to guard runs
+// without a question. Only here is it known which tools there are.
+void warn_of_approvals(const ModelConfig& config, const chat::ToolSet& tools,
+                       const std::string& tool_names, const chat::Toolbox& toolbox) {
+  std::string there = " runs here; there are: " +
+                      (tool_names.empty() ? "none" : std::string(log::content(tool_names)));
+  for (const auto& [server, why] : toolbox.silent_sources()) {
+    there += "; the server " + server + " has not told its tools";
+  }
+  using List = std::pair<std::string_view, const std::vector<std::string>*>;
+  for (const auto& [key, names] : {List("approve_always", &config.approve_always),
+                                   List("approve_never", &config.approve_never)}) {
+    for (const std::string& name : chat::names_of_no_tool(*names, tools)) {
+      log::warn("model '" + config.name + "': no tool " + json::quoted(name) + " of " +
+                std::string(key) + there);
+    }
+  }
+}
+
 // Tool servers that cannot be reached now may be reachable later; slow ones are not waited for.
 Expected<std::shared_ptr<chat::Toolbox>> server_toolbox(const ModelConfig& config) {
   constexpr std::chrono::seconds kStart{10};
@@ -250,6 +270,7 @@ Expected<std::shared_ptr<chat::Toolbox>> server_toolbox(const ModelConfig& confi
   }
   log::info("model " + config.name + " runs these tools here: " +
             (names.empty() ? "none" : std::string(log::content(names))));
+  warn_of_approvals(config, tools, names, *toolbox);
   return toolbox;
 }
 
@@ -419,8 +440,20 @@ std::shared_ptr<rlm::Host> make_host(const Config& config) {
       .store_max_bytes = static_cast<std::uint64_t>(server.sessions_max_bytes)});
 }
 
+// The variable replaces what the configuration says, as a flag would.
+Expected<std::optional<unsigned>> turns_of_environment() {
+  const char* const turns = set_variable("RLM_MAX_ITERATIONS");
+  if (turns == nullptr) return std::nullopt;
+  const unsigned most = rlm::default_most().max_iterations;
+  unsigned count = 0;
+  const char* const end = turns + std::strlen(turns);
+  const auto [rest, error] = std::from_chars(turns, end, count);
+  if (error == std::errc() && rest == end && count >= 1 && count <= most) return count;
+  return invalid("RLM_MAX_ITERATIONS is " + json::quoted(utf8::sanitized(turns)) +
+                 " and is not taken: it must be a number from 1 to " + std::to_string(most));
+}
+
 rlm::RecursiveOptions recursive_options(const ModelConfig& config) {
-  std::optional<unsigned> turns_of_environment;
   rlm::RecursiveOptions options{.name = config.name,
                                 .aliases = config.aliases,
                                 .root = config.root,
@@ -428,19 +461,8 @@ rlm::RecursiveOptions recursive_options(const ModelConfig& config) {
                                 .most = rlm::default_most(),
                                 .trajectory_dir = config.trajectory_dir,
                                 .unsafe_local = config.unsafe_local};
-  if (const char* const turns = set_variable("RLM_MAX_ITERATIONS")) {
-    // The variable replaces what the configuration says, as a flag would.
-    const std::int64_t most = options.most.max_iterations;
-    std::int64_t count = 0;
-    const char* const end = turns + std::strlen(turns);
-    const auto [rest, error] = std::from_chars(turns, end, count);
-    if (error == std::errc() && rest == end && count >= 1 && count <= most) {
-      turns_of_environment = static_cast<unsigned>(count);
-    } else {
-      log::warn("RLM_MAX_ITERATIONS is no number from 1 to " + std::to_string(most) +
-                ", and is not taken");
-    }
-  }
+  const auto turns = turns_of_environment();
+  if (!turns) log::warn(turns.error().message);
   if (const char* const logging = set_variable("RLM_LOGGING")) {
     const std::string_view word = logging;
     options.logs_turns = word == "1" || word == "true" || word == "True" || word == "yes";
@@ -460,9 +482,9 @@ rlm::RecursiveOptions recursive_options(const ModelConfig& config) {
   };
   using rlm::RunLimits;
   set(config.max_iterations, &RunLimits::max_iterations);
-  if (turns_of_environment) {
-    options.limits.max_iterations = *turns_of_environment;
-    options.most.max_iterations = std::max(options.most.max_iterations, *turns_of_environment);
+  if (turns && *turns) {
+    options.limits.max_iterations = **turns;
+    options.most.max_iterations = std::max(options.most.max_iterations, **turns);
   }
   set(config.max_depth, &RunLimits::max_depth);
   set(config.max_sub_calls, &RunLimits::max_sub_calls);

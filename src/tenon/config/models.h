@@ -56,6 +56,8 @@ void connect(rlm::Host& host, const chat::ModelRegistry& registry);
 /// `config`. Its sessions are not kept on disk. Fails with `unavailable` if no sandbox works.
 [[nodiscard]] Expected<std::shared_ptr<chat::Model>> load_recursive(const Config& config,
                                                                     rlm::RecursiveOptions options);
+/// What RLM_MAX_ITERATIONS says, if it is set. Fails if that is not allowed.
+[[nodiscard]] Expected<std::optional<unsigned>> turns_of_environment();
 /// The options of a recursive model, with RLM_MAX_ITERATIONS and RLM_LOGGING applied.
 [[nodiscard]] rlm::RecursiveOptions recursive_options(const ModelConfig& config);
 
