@@ -201,7 +201,12 @@ Expected<json::Object> FileQuestions::run(const message::ChatRequest& request,
   if (finish.reason == message::FinishReason::error) {
     return Unexpected(Error{Errc::unavailable, finish.error.message});
   }
-  json::Object result{{"answer", fold.message().text()}};
+  const std::string text = fold.message().text();
+  // A run that a limit has ended says so in place of an answer (docs/rlm.md, "A turn").
+  if (finish.reason == message::FinishReason::length && text.starts_with("No answer was found: ")) {
+    return Unexpected(Error{Errc::unavailable, text});
+  }
+  json::Object result{{"answer", text}};
   for (const std::string_view key : {"forced", "iterations", "sub_calls"}) {
     if (const json::Value* const told = finish.rlm.find(key)) result.set(std::string(key), *told);
   }

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iostream>
 #include <string>
 #include <utility>
 
 #include "fetch_view.h"
+#include "terminal.h"
+#include <unistd.h>
 
 #include "tenon/config/models.h"
 #include "tenon/config/user_formats.h"
@@ -46,6 +49,10 @@ OrComplaint<config::Config> recursive_config(const RecursiveChoice& options) {
 // sub.
 OrComplaint<rlm::RecursiveOptions> choose_recursive(const RecursiveChoice& options,
                                                     const config::Config& config) {
+  // A command shows no warnings of the log.
+  if (const auto turns = config::turns_of_environment(); !turns) {
+    std::cerr << "tenon: " << shown(turns.error().message, STDERR_FILENO) << '\n';
+  }
   const auto first = std::ranges::find(config.models, "rlm", &config::ModelConfig::engine);
   if (options.model.empty() && first != config.models.end())
     return config::recursive_options(*first);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
@@ -107,6 +108,43 @@ class View {
   }
 
   const bool has_colours_;
+};
+
+/// Tells on stderr now and then that a run goes on, since a turn may take minutes.
+class Progress {
+ public:
+  /// The next question is asked now.
+  void begin() {
+    begun_ = Clock::now();
+    next_ = begun_ + WaitNotice::kMoment;
+    turns_ = 0;
+  }
+  /// Called by the thread of the run with each of its events.
+  void add(const json::Object& event) {
+    const json::Value* const type = event.find("type");
+    const json::Value* const depth = event.find("depth");
+    if (type != nullptr && *type == json::Value("iteration") && depth != nullptr &&
+        *depth == json::Value(0)) {
+      ++turns_;
+    }
+  }
+  /// Called again and again while the answer is waited for.
+  void look() {
+    constexpr std::chrono::seconds kBetween{30};
+    const auto now = Clock::now();
+    if (now < next_) return;
+    next_ = now + kBetween;
+    const int turns = turns_;
+    std::cerr << "tenon: at work for "
+              << std::chrono::duration_cast<std::chrono::seconds>(now - begun_).count() << " s, "
+              << turns << (turns == 1 ? " turn" : " turns") << " so far" << std::endl;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point begun_;
+  Clock::time_point next_;
+  std::atomic<int> turns_ = 0;
 };
 
 /// The context that `options` give as a value; null: the context is text.
@@ -218,11 +256,12 @@ int ended_by(int signal, std::string_view spent) {
 
 // `session` becomes that of the answer.
 int answer(const RlmOptions& options, chat::Model& model, const message::ChatRequest& request,
-           std::string& session) {
+           Progress& progress, std::string& session) {
   // An upstream may take long to end its run.
   constexpr std::chrono::seconds kPatience{3};
   constexpr std::chrono::milliseconds kMoment{50};
   const Interruption interruption(/*ends=*/true);
+  progress.begin();
   auto queue = std::make_shared<chat::EventQueue>();
   auto running = model.start(request, queue);
   if (!running) return complain(complaint_of(running.error()));
@@ -242,6 +281,7 @@ int answer(const RlmOptions& options, chat::Model& model, const message::ChatReq
       const int signal = interruption.signal();
       return signal > 0 ? ended_by(signal, spent(fold.finish())) : print_rlm(options, fold);
     }
+    if (!options.quiet) progress.look();
     if (latest && std::chrono::steady_clock::now() > *latest) {
       std::_Exit(ended_by(interruption.signal(), ""));
     }
@@ -270,18 +310,20 @@ int run_rlm(const RlmOptions& options) {
   }
   View view(has_colours() && isatty(STDERR_FILENO) == 1);
   const bool is_live = !options.quiet && isatty(STDERR_FILENO) == 1;
+  Progress progress;
   chosen->listener = [&](const json::Object& event) {
+    progress.add(event);
     if (trace != nullptr) trace->add(event);
     if (is_live) view.show(event);
   };
   const auto model = config::load_recursive(*config, *std::move(chosen));
   if (!model) return complain(model.error());
   std::string session;
-  int status = answer(options, **model, *request, session);
+  int status = answer(options, **model, *request, progress, session);
   for (std::size_t i = 1; i < options.questions.size(); ++i) {
     if (status != kOk && status != kNegative) return status;
-    const int next =
-        answer(options, **model, next_request(*request, options.questions[i], session), session);
+    const int next = answer(options, **model, next_request(*request, options.questions[i], session),
+                            progress, session);
     // A limit that an earlier question has reached stays the status, unless a later one fails.
     status = next == kOk ? status : next;
   }

@@ -58,15 +58,25 @@ int check(const SandboxOptions& options) {
     return complain({is_answer ? kNegative : kEngine, sandbox.error().message});
   }
   const rlm::Sandbox& found = **sandbox;
+  const std::vector<std::string> imports = rlm::imports_of(found.interpreter().packages);
   if (options.json) {
-    std::cout << json::to_string(json::Object{{"tier", rlm::tier_name(found.tier())},
-                                              {"python", found.interpreter().version},
-                                              {"why_no_better", found.why_no_better()}})
-              << '\n';
+    json::Object report{{"tier", rlm::tier_name(found.tier())},
+                        {"python", found.interpreter().version},
+                        {"why_no_better", found.why_no_better()}};
+    if (!imports.empty()) report.set("packages", json::Array(imports.begin(), imports.end()));
+    if (!found.folder().empty()) report.set("folder", found.folder());
+    std::cout << json::to_string(report) << '\n';
     return kOk;
   }
   std::cout << "tier: " << rlm::tier_name(found.tier())
             << "\npython: " << found.interpreter().version << '\n';
+  for (std::size_t i = 0; i < imports.size(); ++i) {
+    std::cout << (i == 0 ? "packages: " : ", ") << imports[i]
+              << (i + 1 == imports.size() ? "\n" : "");
+  }
+  if (!found.folder().empty()) {
+    std::cout << "folder: " << found.folder() << ", " << options.folder_mib << " MiB\n";
+  }
   if (!found.why_no_better().empty()) {
     std::cout << "why no better: " << found.why_no_better() << '\n';
   }

@@ -186,6 +186,18 @@ def test_a_recursive_model_is_asked_about_a_file(tmp_path, transport, mode):
     assert "turn 1" in [message for _, message in steps], steps
 
 
+def test_a_question_without_an_answer_in_time_has_failed(tmp_path):
+    def ask_code(model, messages):
+        return "```repl\nx = 1\n```"
+
+    async def ask(client):
+        return await client.call_tool("ask_about_files", {"question": "What?", "files": ["in.txt"]})
+
+    with asking(tmp_path, "pipes", ask_code) as (server, _, policy):
+        result = asked(server, "legacy", ask)
+    assert result.is_error and result.content[0].text == "No answer was found: All 20 turns are used up.", result
+
+
 def test_only_files_in_the_folders_are_read(tmp_path):
     async def ask(client):
         return {name: await client.call_tool("ask_about_files", {"question": "What?", "files": [name]}) for name in names}

@@ -146,7 +146,7 @@ def test_pairs_may_be_switched_off_or_held_to_limits(tmp_path):
         assert status == 200
 
 
-@pytest.mark.parametrize("turns_of_environment, said, most", [("3", None, 5), ("30", None, 30), ("1000", "no number from 1 to 100", 5)])
+@pytest.mark.parametrize("turns_of_environment, said, most", [("3", None, 5), ("30", None, 30), ("1000", 'RLM_MAX_ITERATIONS is "1000" and is not taken: it must be a number from 1 to 100', 5)])
 def test_the_environment_comes_before_the_configuration(tmp_path, turns_of_environment, said, most):
     never = turns(*["```repl\nx = 1\n```"] * 40)
     with recursive(tmp_path, never, options="max_iterations = 5", env={"RLM_MAX_ITERATIONS": turns_of_environment}) as (server, _):
@@ -460,6 +460,19 @@ def test_the_command_writes_a_trace_for_its_owner_alone(tmp_path):
         assert run.returncode == 3 and "trace: No such file" in run.stderr
 
 
+def test_a_run_that_takes_long_shows_that_it_goes_on(tmp_path):
+    def answer(model, messages):
+        time.sleep(4)
+        return "FINAL(ok)"
+
+    with models(tmp_path, answer) as (file, _):
+        run = tenon("rlm", "--config", file, "q", env={"RLM_MAX_ITERATIONS": "abc"})
+        assert run.returncode == 0 and "at work for 3 s, 0 turns so far" in run.stderr, run.stderr
+        assert 'RLM_MAX_ITERATIONS is "abc" and is not taken: it must be a number from 1 to 100' in run.stderr
+        run = tenon("rlm", "--config", file, "-q", "q")
+        assert (run.returncode, run.stdout, run.stderr) == (0, "ok\n", "")
+
+
 def test_ctrl_c_ends_the_command_and_tells_what_was_spent(tmp_path):
     trace = tmp_path / "trace.jsonl"
     begun = threading.Event()
@@ -476,7 +489,8 @@ def test_ctrl_c_ends_the_command_and_tells_what_was_spent(tmp_path):
         assert begun.wait(60)
         run.send_signal(signal.SIGINT)
         _, said = run.communicate(timeout=30)
-        assert run.returncode == 130 and "ended by a signal (1 turn, 0 sub-calls, 11 tokens)" in said
+        spent = re.search(r"ended by a signal \(1 turn, 0 sub-calls, (\d+) tokens\)", said)
+        assert run.returncode == 130 and int(spent[1]) > 11, said  # 11 of the first turn, and those of the second until then
         assert json.loads(trace.read_text().splitlines()[-1])["type"] == "error"
 
 

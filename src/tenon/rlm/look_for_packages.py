@@ -80,6 +80,7 @@ told = [
     {
         "name": asked[name],
         "is_installed": name in packages,
+        "is_standard": asked[name] in getattr(sys, "stdlib_module_names", ()),  # Python 3.10
         "imports": packages.get(name, []),
         "instead": "" if name in packages else next(iter(owners.get(asked[name], [])), ""),
     }

@@ -61,6 +61,8 @@ constexpr std::chrono::seconds kMaxBusy{60};
 constexpr std::chrono::milliseconds kRetries[] = {
     std::chrono::milliseconds(0), std::chrono::milliseconds(500), std::chrono::milliseconds(2000)};
 // The time for the last answer after max_time is a tenth of max_time, but at least this.
+// For the end of an answer that was cancelled.
+constexpr std::chrono::milliseconds kForItsEnd{500};
 constexpr std::chrono::milliseconds kLeastLastAnswer{5000};
 constexpr std::chrono::milliseconds kMostLastAnswer{60'000};
 // The part of the root model's context that a prompt may have: the rest is for the answer.
@@ -427,6 +429,12 @@ Result<Run::Turn, Refusal> Run::ask_once(const ChatRequest& request, bool heeds_
   if (!answer) return Failure<Refusal>(std::move(answer.error()));
   if (!waiting->wait(gives_up)) {
     (*answer)->cancel();
+    // What was computed until then is told at the end of the answer, which most engines give at
+    // once.
+    const Clock::time_point told = Clock::now() + kForItsEnd;
+    if (waiting->wait([&] { return Clock::now() > told; })) {
+      bounds_->spend(waiting->fold().finish().usage, (*model)->prices());
+    }
     return Failure<Refusal>(
         {.error = {Errc::unavailable, "the run was ended"}, .param = {}, .code = "cancelled"});
   }

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstring>
 #include <set>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -305,10 +306,25 @@ std::string text_in(const json::Value& object, std::string_view key) {
   return found == nullptr || found->if_string() == nullptr ? std::string() : *found->if_string();
 }
 
+// The names are those of packages alone, with letters, digits, ".", "_" and "-".
+Status check_names(const std::vector<std::string>& packages) {
+  constexpr std::string_view kLegal =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+  for (const std::string& name : packages) {
+    const std::size_t end = std::min(name.find_first_not_of(kLegal), name.size());
+    if (end == name.size() && !name.empty()) continue;
+    std::string why = json::quoted(utf8::sanitized(name)) + " is no name of a package";
+    if (end > 0) why += ": give the name without a version, such as " + name.substr(0, end);
+    return Unexpected(Error{Errc::invalid, std::move(why)});
+  }
+  return {};
+}
+
 // With site packages, which -S would leave out.
 Status look_for_packages(const fs::path& program, const std::vector<std::string>& packages,
                          Spawner& spawner, Python& python, std::set<std::string>& folders) {
   if (packages.empty()) return {};
+  if (Status legal = check_names(packages); !legal) return legal;
   std::vector<std::string> arguments{program.string(), "-I", "-B", "-c",
                                      program_text("look_for_packages.py")};
   arguments.insert(arguments.end(), packages.begin(), packages.end());
@@ -320,9 +336,11 @@ Status look_for_packages(const fs::path& program, const std::vector<std::string>
   }
   for (const json::Value& one : *list->if_array()) {
     const json::Value* const is_installed = one.find("is_installed");
+    const json::Value* const is_standard = one.find("is_standard");
     python.told.packages.push_back(
         {.name = text_in(one, "name"),
          .is_installed = is_installed != nullptr && *is_installed == json::Value(true),
+         .is_standard = is_standard != nullptr && *is_standard == json::Value(true),
          .imports = texts_in(one, "imports"),
          .instead = text_in(one, "instead")});
   }
@@ -366,6 +384,10 @@ std::string missing_text(const Interpreter& python) {
   std::string hints;
   for (const Package& package : python.packages) {
     if (package.is_installed) continue;
+    if (package.is_standard) {
+      return package.name +
+             " is of the standard library, which is there anyway: leave it out of the packages";
+    }
     names += (count++ == 0 ? "" : ", ") + package.name;
     if (package.instead.empty()) continue;
     hints += "; " + package.name + " is a module of the package " + package.instead;
@@ -381,6 +403,12 @@ std::string missing_text(const Interpreter& python) {
 }
 
 Expected<fs::path> find_python(const fs::path& wanted) {
+  // A name alone would be looked for in the folder where Tenon was started.
+  if (!wanted.empty() && !wanted.has_parent_path()) {
+    return Unexpected(Error{Errc::invalid, "the interpreter " + json::quoted(wanted.string()) +
+                                               " must be named by its absolute path, such as "
+                                               "/usr/bin/python3"});
+  }
   if (!wanted.empty()) return wanted;
   for (const char* path : {"/usr/bin/python3", "/usr/local/bin/python3"}) {
     if (access(path, X_OK) == 0) return fs::path(path);

@@ -44,6 +44,7 @@ struct SandboxOptions {
 struct Package {
   std::string name;  ///< As it was asked for.
   bool is_installed = true;
+  bool is_standard = false;  ///< Not installed: a module of the standard library.
   /// What code imports, with the package where that has another name: "bs4 (beautifulsoup4)".
   std::vector<std::string> imports = {};
   /// If `name` is no installed package, but a module of one: that package; else "".

@@ -286,6 +286,25 @@ TEST(Sandbox, LooksAtAnInterpreterWhosePackagesAreMissing) {
               HasSubstr("the packages No_such.Package, other are not installed for "));
 }
 
+TEST(Sandbox, TellsHowPackagesAndInterpretersAreNamed) {
+  const struct {
+    SandboxOptions options;
+    const char* said;
+  } rows[] = {
+      {{.packages = {""}}, R"("" is no name of a package)"},
+      {{.packages = {"numpy>=1"}},
+       R"("numpy>=1" is no name of a package: give the name without a version, such as numpy)"},
+      {{.packages = {"beautifulsoup4==4.12"}}, "without a version, such as beautifulsoup4"},
+      {{.packages = {"json"}}, "json is of the standard library"},
+      {{.python = "python3"}, R"("python3" must be named by its absolute path)"},
+  };
+  for (const auto& row : rows) {
+    const auto sandbox = Sandbox::open(row.options);
+    ASSERT_FALSE(sandbox) << row.said;
+    EXPECT_THAT(sandbox.error().message, HasSubstr(row.said));
+  }
+}
+
 TEST(FolderBeside, HidesNoPath) {
   EXPECT_EQ(folder_beside({"/usr/lib", "/workshop/lib"}), "/work");
   EXPECT_EQ(folder_beside({"/usr/lib", "/work/venv/lib"}), "/work2");
