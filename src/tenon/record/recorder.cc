@@ -89,8 +89,8 @@ class Line {
     return text("hex", hex_of(value));
   }
 
-  /// Writes the key of the next member, a name of ours that needs no escapes. The caller appends its
-  /// value, which must be JSON.
+  /// Writes the key of the next member, a name of ours that needs no escapes. The caller appends
+  /// its value, which must be JSON.
   std::string& key(std::string_view name) {
     out_ += is_first_ ? "\"" : ",\"";
     is_first_ = false;
