@@ -384,7 +384,7 @@ TEST(Pull, RefusesListsThatNoHubSends) {
       {"Deep", "/tree/", json(std::string(5'000, '[')), Errc::unavailable, "HF_ENDPOINT"},
       {"TooBigForTheDisk", "/tree/",
        json(R"([{"type":"file","path":"x.gguf","lfs":{"oid":")" + hash +
-            R"(","size":999999999999999}}])"),
+            R"(","size":60000000000000}}])"),
        Errc::unavailable, "bytes in"},
   };
   for (const BadList& row : rows) {
