@@ -14,20 +14,13 @@ for name in (
     except Exception:
         pass
 
-shared = set()
-with open("/proc/self/maps") as maps:
-    for line in maps:
-        path = line.split(None, 5)[5:]
-        if path and ".so" in path[0]:
-            shared.add(os.path.dirname(path[0].strip()))
-
 with open(3, "w") as out:
     json.dump(
         {
             "program": os.path.realpath(sys.executable),
             "version": "%d.%d.%d" % sys.version_info[:3],
             "folders": [folder for folder in sys.path if folder and os.path.isdir(folder)],
-            "shared": sorted(shared),
+            "shared": sorted(shared_folders()),
         },
         out,
     )

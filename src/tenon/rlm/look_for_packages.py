@@ -61,12 +61,6 @@ for module in modules:
         importlib.import_module(module)
     except (Exception, SystemExit):
         pass
-shared = set()
-with open("/proc/self/maps") as maps:
-    for line in maps:
-        path = line.split(None, 5)[5:]
-        if path and ".so" in path[0]:
-            shared.add(os.path.dirname(path[0].strip()))
 
 
 def is_in_homes(folder):
@@ -98,7 +92,7 @@ with open(3, "w") as out:
             "closed": closed,
             "entries": sorted(entries),
             "homes": homes,
-            "shared": [folder for folder in sorted(shared) if not is_in_homes(folder)],
+            "shared": [folder for folder in sorted(shared_folders()) if not is_in_homes(folder)],
         },
         out,
     )

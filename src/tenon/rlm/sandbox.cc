@@ -22,6 +22,7 @@
 
 #include "tenon/base/file.h"
 #include "tenon/base/utf8.h"
+#include "tenon/json/members.h"
 #include "tenon/json/value.h"
 #include "tenon/rlm/filter.h"
 #include "tenon/rlm/spawn.h"
@@ -189,6 +190,11 @@ std::string program_text(std::string_view name) {
   return {};
 }
 
+// A program that tells which shared objects it has loaded, by shared_folders().
+std::string look_text(std::string_view name) {
+  return program_text("shared_folders.py") + program_text(name);
+}
+
 // The limits, none of them above the host's own.
 std::vector<ResourceLimit> within_own(std::vector<ResourceLimit> limits) {
   for (ResourceLimit& limit : limits) {
@@ -301,11 +307,6 @@ std::vector<std::string> texts_in(const json::Value& object, std::string_view ke
   return texts;
 }
 
-std::string text_in(const json::Value& object, std::string_view key) {
-  const json::Value* const found = object.find(key);
-  return found == nullptr || found->if_string() == nullptr ? std::string() : *found->if_string();
-}
-
 // The names are those of packages alone, with letters, digits, ".", "_" and "-".
 Status check_names(const std::vector<std::string>& packages) {
   constexpr std::string_view kLegal =
@@ -326,7 +327,7 @@ Status look_for_packages(const fs::path& program, const std::vector<std::string>
   if (packages.empty()) return {};
   if (Status legal = check_names(packages); !legal) return legal;
   std::vector<std::string> arguments{program.string(), "-I", "-B", "-c",
-                                     program_text("look_for_packages.py")};
+                                     look_text("look_for_packages.py")};
   arguments.insert(arguments.end(), packages.begin(), packages.end());
   const auto found = ask_program(std::move(arguments), spawner);
   if (!found) return Unexpected(found.error());
@@ -335,14 +336,11 @@ Status look_for_packages(const fs::path& program, const std::vector<std::string>
     return Unexpected(Error{Errc::unavailable, program.string() + " told no packages"});
   }
   for (const json::Value& one : *list->if_array()) {
-    const json::Value* const is_installed = one.find("is_installed");
-    const json::Value* const is_standard = one.find("is_standard");
-    python.told.packages.push_back(
-        {.name = text_in(one, "name"),
-         .is_installed = is_installed != nullptr && *is_installed == json::Value(true),
-         .is_standard = is_standard != nullptr && *is_standard == json::Value(true),
-         .imports = texts_in(one, "imports"),
-         .instead = text_in(one, "instead")});
+    python.told.packages.push_back({.name = json::text_in(one, "name"),
+                                    .is_installed = json::flag_in(one, "is_installed"),
+                                    .is_standard = json::flag_in(one, "is_standard"),
+                                    .imports = texts_in(one, "imports"),
+                                    .instead = json::text_in(one, "instead")});
   }
   python.told.closed = texts_in(*found, "closed");
   python.homes = texts_in(*found, "homes");
@@ -354,8 +352,8 @@ Status look_for_packages(const fs::path& program, const std::vector<std::string>
 // -I -S -B: no site packages, no environment and no .pyc files.
 Expected<Python> look_at(const fs::path& program, const std::vector<std::string>& packages,
                          Spawner& spawner) {
-  const auto found = ask_program(
-      {program.string(), "-I", "-S", "-B", "-c", program_text("look_around.py")}, spawner);
+  const auto found =
+      ask_program({program.string(), "-I", "-S", "-B", "-c", look_text("look_around.py")}, spawner);
   if (!found) return Unexpected(found.error());
   const auto* path = found->find("program");
   if (path == nullptr || path->if_string() == nullptr) {

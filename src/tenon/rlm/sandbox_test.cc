@@ -307,7 +307,7 @@ TEST(Sandbox, TellsHowPackagesAndInterpretersAreNamed) {
 
 TEST(FolderBeside, HidesNoPath) {
   EXPECT_EQ(folder_beside({"/usr/lib", "/workshop/lib"}), "/work");
-  EXPECT_EQ(folder_beside({"/usr/lib", "/work/venv/lib"}), "/work2");
+  EXPECT_EQ(folder_beside({"/usr/lib", "/work/lib"}), "/work2");
   EXPECT_EQ(folder_beside({"/work", "/work2/a", "/work3x"}), "/work3");
   EXPECT_EQ(folder_beside({}), "/work");
 }
