@@ -51,6 +51,7 @@ struct Command {
 [[nodiscard]] Command add_mcp(App tenon);
 [[nodiscard]] Command add_replay(App tenon);
 [[nodiscard]] Command add_launch(App tenon);
+[[nodiscard]] Command add_verify(App tenon);
 [[nodiscard]] Command add_completion(App tenon);
 [[nodiscard]] Command add_manual(App tenon);
 

@@ -31,11 +31,11 @@ int run_main(int argc, char** argv) {
   tenon.fallthrough();
   const App all(tenon);
   const std::vector<Command> commands = {
-      add_serve(all),    add_chat(all),    add_call(all),       add_render(all),  add_parse(all),
-      add_validate(all), add_grammar(all), add_mask(all),       add_formats(all), add_inspect(all),
-      add_export(all),   add_worker(all),  add_key(all),        add_doctor(all),  add_sandbox(all),
-      add_rlm(all),      add_bench(all),   add_pull(all),       add_models(all),  add_mcp(all),
-      add_replay(all),   add_launch(all),  add_completion(all), add_manual(all)};
+      add_serve(all),    add_chat(all),    add_call(all),   add_render(all),     add_parse(all),
+      add_validate(all), add_grammar(all), add_mask(all),   add_formats(all),    add_inspect(all),
+      add_export(all),   add_worker(all),  add_key(all),    add_doctor(all),     add_sandbox(all),
+      add_rlm(all),      add_bench(all),   add_pull(all),   add_models(all),     add_mcp(all),
+      add_replay(all),   add_launch(all),  add_verify(all), add_completion(all), add_manual(all)};
   try {
     tenon.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

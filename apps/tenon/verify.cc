@@ -1,0 +1,207 @@
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "command.h"
+#include "running_server.h"
+#include "terminal.h"
+#include "verify/check.h"
+#include "verify/report.h"
+#include "verify/session.h"
+#include <unistd.h>
+
+#include "tenon/http/client.h"
+#include "tenon/http/message.h"
+
+// `tenon verify`: asks a server the checks of verify/ one after the other, and reports.
+namespace tenon::app {
+namespace {
+
+struct VerifyOptions {
+  std::string url;
+  std::string model;
+  std::string dialect = "chat";
+  std::string key_env = "TENON_API_KEY";
+  std::vector<std::string> groups;  // or single checks: "group/check"; empty: all
+  std::string json;                 // file; "-" is stdout, "": none
+  std::string html;
+  std::int64_t tries = 3;
+  std::int64_t timeout_s = 120;
+  bool list = false;
+  bool played = false;
+};
+
+int complain_of_group(const std::string& name) {
+  std::string known;
+  for (const std::string_view group : verify::group_names()) {
+    known += (known.empty() ? "" : ", ") + std::string(group);
+  }
+  return complain({kUsage, "--group " + name + ": there is no such group or check; groups are " +
+                               known + "; `tenon verify --list` shows the checks"});
+}
+
+// Those of the groups; `unknown` is a name that is of none.
+std::vector<verify::Check> chosen_checks(const VerifyOptions& options, std::string& unknown) {
+  std::vector<verify::Check> all = verify::all_checks(*verify::find_dialect(options.dialect));
+  if (options.groups.empty()) return all;
+  const auto is_of = [](const verify::Check& check, const std::string& name) {
+    return check.group == name || check.id() == name;
+  };
+  for (const std::string& name : options.groups) {
+    if (std::ranges::none_of(all, [&](const auto& check) { return is_of(check, name); })) {
+      unknown = name;
+    }
+  }
+  std::erase_if(all, [&](const verify::Check& check) {
+    return std::ranges::none_of(options.groups,
+                                [&](const std::string& name) { return is_of(check, name); });
+  });
+  return all;
+}
+
+int list_checks(const std::vector<verify::Check>& checks) {
+  for (const verify::Check& check : checks) {
+    std::cout << check.id() << ": " << check.about << "\n";
+  }
+  std::cout << std::flush;
+  return kOk;
+}
+
+std::string key_of(const VerifyOptions& options) {
+  const char* const key = std::getenv(options.key_env.c_str());
+  return key == nullptr ? "" : key;
+}
+
+// The first model of the server, unless one was named. It also says whether the server is there.
+OrComplaint<std::string> model_of(verify::Session& session, const std::string& named) {
+  const verify::Answer answer = session.get("/v1/models");
+  if (answer.status == 0) {
+    return complaint(kUsage, session.target().url + " cannot be reached: " + answer.trouble);
+  }
+  if (answer.status == 401 || answer.status == 403) {
+    return complaint(kUsage, session.target().url + " wants another API key (status " +
+                                 std::to_string(answer.status) +
+                                 "); --api-key-env says where it is");
+  }
+  if (!named.empty()) return named;
+  const auto document = json::parse(answer.body);
+  const json::Value* const id = document ? json::at_pointer(*document, "/data/0/id") : nullptr;
+  if (id == nullptr || id->if_string() == nullptr) {
+    return complaint(kUsage,
+                     session.target().url + "/v1/models names no model; say which with --model");
+  }
+  return *id->if_string();
+}
+
+std::string now_text() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &parts)};
+}
+
+bool write_file(const std::string& path, const std::string& text) {
+  if (path == "-") {
+    std::cout << text << std::flush;
+    return true;
+  }
+  std::ofstream file(path, std::ios::binary);
+  return static_cast<bool>(file << text << std::flush);
+}
+
+void show_progress(std::size_t done, std::size_t of, const std::string& id) {
+  if (isatty(STDERR_FILENO) != 1) return;
+  std::cerr << "\r\033[K" << done << "/" << of << " " << id << std::flush;
+}
+
+int write_reports(const verify::Report& report, const VerifyOptions& options) {
+  if (options.json != "-" && options.html != "-") {
+    std::cout << shown(verify::table(report), STDOUT_FILENO) << std::flush;
+  }
+  if (!options.json.empty() &&
+      !write_file(options.json, json::to_string(verify::to_json(report)) + "\n")) {
+    return complain({kUsage, options.json + " cannot be written"});
+  }
+  if (!options.html.empty() && !write_file(options.html, verify::to_html(report))) {
+    return complain({kUsage, options.html + " cannot be written"});
+  }
+  return report.count(verify::Verdict::fail) == 0 ? kOk : kNegative;
+}
+
+int run_checks(const std::vector<verify::Check>& checks, const VerifyOptions& options) {
+  auto client = http::Client::create();
+  if (!client) return complain(client.error());
+  verify::Session session(**client, {.url = std::string(server_of(options.url)),
+                                     .model = options.model,
+                                     .dialect = *verify::find_dialect(options.dialect),
+                                     .key = key_of(options),
+                                     .is_played = options.played,
+                                     .tries = static_cast<std::size_t>(options.tries),
+                                     .time_limit = std::chrono::seconds(options.timeout_s)});
+  auto model = model_of(session, options.model);
+  if (!model) return complain(model.error());
+  session.set_model(*std::move(model));
+  verify::Report report{session.target(), std::string(kVersion), now_text(), {}};
+  for (const verify::Check& check : checks) {
+    show_progress(report.results.size(), checks.size(), check.id());
+    report.results.push_back(verify::run_check(check, session));
+  }
+  if (isatty(STDERR_FILENO) == 1) std::cerr << "\r\033[K" << std::flush;
+  return write_reports(report, options);
+}
+
+int run_verify(const VerifyOptions& options) {
+  std::string unknown;
+  const std::vector<verify::Check> checks = chosen_checks(options, unknown);
+  if (!unknown.empty()) return complain_of_group(unknown);
+  if (options.list) return list_checks(checks);
+  if (options.url.empty()) return complain({kUsage, "--url is missing: which server to verify"});
+  if (auto url = http::parse_url(options.url); !url) {
+    return complain({kUsage, "--url: " + url.error().message});
+  }
+  return run_checks(checks, options);
+}
+
+}  // namespace
+
+Command add_verify(App tenon) {
+  const App app = tenon.add_subcommand(
+      "verify", "Says whether a server of OpenAI's or Anthropic's API calls tools right");
+  auto options = std::make_shared<VerifyOptions>();
+  app.add_option("--url", options->url, "The server: http://host:port");
+  app.add_option("--model", options->model, "The model's name; default: the server's first");
+  app.add_option("--dialect", options->dialect, "Which API")
+      .one_of({"chat", "responses", "messages"})
+      .capture_default_str();
+  app.add_option("--api-key-env", options->key_env, "The environment variable with the API key")
+      .capture_default_str();
+  app.add_option("--group", options->groups, "Only this group, or this check (group/check)")
+      .allow_extra_args(false);
+  app.add_option("--json", options->json, "Everything as JSON into this file; -: stdout");
+  app.add_option("--html", options->html, "Everything as a page into this file; -: stdout");
+  app.add_flag("--list", options->list, "List the checks, and ask no server");
+  app.add_option("--tries", options->tries, "How often a model is asked that would not do it")
+      .between(std::int64_t{1}, std::int64_t{20})
+      .capture_default_str();
+  app.add_option("--timeout", options->timeout_s, "Limit of an answer, in seconds")
+      .between(std::int64_t{1}, std::int64_t{3600})
+      .capture_default_str();
+  app.add_flag("--played", options->played,
+               "The server's engine does what the questions say (docs/verify.md)");
+  app.footer(
+      "Exit status 0: no check failed; 1: some did; 2: the server cannot be reached.\n"
+      "Example:\n  tenon verify --url http://127.0.0.1:8000 --group choice --html verify.html");
+  return {app, [options] { return run_verify(*options); }};
+}
+
+}  // namespace tenon::app
