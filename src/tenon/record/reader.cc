@@ -1,6 +1,10 @@
 #include "tenon/record/reader.h"
 
+#include <algorithm>
 #include <charconv>
+#include <cstdint>
+#include <iterator>
+#include <limits>
 #include <utility>
 
 #include "tenon/json/members.h"
@@ -26,32 +30,155 @@ std::string from_hex(std::string_view digits) {
   return bytes;
 }
 
+// What a member of a line must be, wherever it stands.
+bool is_whole(const json::Value& value, std::int64_t least, std::int64_t most) {
+  const auto number = value.if_number() == nullptr ? std::nullopt : value.if_number()->to_int64();
+  return number && *number >= least && *number <= most;
+}
+bool is_id(const json::Value& value) {
+  using Limits = std::numeric_limits<std::int32_t>;
+  return is_whole(value, Limits::min(), Limits::max());
+}
+bool is_count(const json::Value& value) {
+  return is_whole(value, 0, std::numeric_limits<std::uint32_t>::max());
+}
+bool is_size(const json::Value& value) {
+  return is_whole(value, 0, std::numeric_limits<std::int64_t>::max());
+}
+// JSON has no infinity: the logarithm of 0 is null.
+bool is_logprob(const json::Value& value) {
+  return value.if_number() != nullptr || value.is_null();
+}
+bool is_flag(const json::Value& value) {
+  return value.if_bool() != nullptr;
+}
+bool is_text(const json::Value& value) {
+  return value.if_string() != nullptr;
+}
+bool is_hex(const json::Value& value) {
+  return is_text(value) && from_hex(*value.if_string()).size() * 2 == value.if_string()->size();
+}
+bool is_ids(const json::Value& value) {
+  return value.if_array() != nullptr && std::ranges::all_of(*value.if_array(), is_id);
+}
+bool is_objects(const json::Value& value) {
+  return value.if_array() != nullptr &&
+         std::ranges::all_of(*value.if_array(),
+                             [](const json::Value& one) { return one.if_object() != nullptr; });
+}
+// The third item is true, false or null, and the last two may be missing.
+bool is_likely(const json::Value& value) {
+  const json::Array* const items = value.if_array();
+  return items != nullptr && items->size() >= 2 && is_text((*items)[0]) &&
+         is_logprob((*items)[1]) && (items->size() < 4 || is_hex((*items)[3]));
+}
+bool is_top(const json::Value& value) {
+  return value.if_array() != nullptr && std::ranges::all_of(*value.if_array(), is_likely);
+}
+
+// `tools` and `made_by` are not here: lines are told apart by their types (read_line).
+struct Member {
+  std::string_view name;
+  std::string_view must_be;
+  bool (*fits)(const json::Value&);
+};
+
+constexpr Member kMembers[] = {
+    {"token", "a token's id", is_id},
+    {"run", "a whole number", is_count},
+    {"choice", "a whole number", is_count},
+    {"count", "a whole number", is_count},
+    {"legal", "a whole number", is_count},
+    {"index", "a whole number", is_count},
+    {"status", "a whole number", is_count},
+    {"end", "a whole number", is_count},
+    {"retry_after_s", "a whole number", is_count},
+    {"prompt_tokens", "a whole number", is_count},
+    {"completion_tokens", "a whole number", is_count},
+    {"cached_tokens", "a whole number", is_count},
+    {"reasoning_tokens", "a whole number", is_count},
+    {"max_rounds", "a whole number", is_count},
+    {"max_calls", "a whole number", is_count},
+    {"at", "a whole number", is_size},
+    {"asked_bytes", "a whole number", is_size},
+    {"logprob", "a number", is_logprob},
+    {"stream", "true or false", is_flag},
+    {"control", "true or false", is_flag},
+    {"incomplete", "true or false", is_flag},
+    {"is_constrained", "true or false", is_flag},
+    {"is_estimated", "true or false", is_flag},
+    {"is_error", "true or false", is_flag},
+    {"is_remembered", "true or false", is_flag},
+    {"are_shown", "true or false", is_flag},
+    {"are_remembered", "true or false", is_flag},
+    {"id", "a text", is_text},
+    {"model", "a text", is_text},
+    {"path", "a text", is_text},
+    {"text", "a text", is_text},
+    {"logprob_text", "a text", is_text},
+    {"piece", "a text", is_text},
+    {"name", "a text", is_text},
+    {"arguments", "a text", is_text},
+    {"upstream", "a text", is_text},
+    {"type", "a text", is_text},
+    {"coding", "a text", is_text},
+    {"code", "a text", is_text},
+    {"error", "a text", is_text},
+    {"message", "a text", is_text},
+    {"run_end", "a text", is_text},
+    {"unconstrained_because", "a text", is_text},
+    {"event", "a text", is_text},
+    {"finish", "a text", is_text},
+    {"guarantee", "a text", is_text},
+    {"tool", "a text", is_text},
+    {"decision", "a text", is_text},
+    {"output", "a text", is_text},
+    {"sent", "a text", is_text},
+    {"hex", "pairs of hexadecimal digits", is_hex},
+    {"ids", "a list of token ids", is_ids},
+    {"top", "a list of [text, logprob, legal, hex]", is_top},
+    {"attempts", "a list of objects", is_objects},
+};
+
+Status check(const json::Value& line, std::size_t number) {
+  for (const json::Member& member : *line.if_object()) {
+    const auto* const known = std::ranges::find(kMembers, member.key, &Member::name);
+    if (known == std::end(kMembers) || known->fits(member.value)) continue;
+    return wrong(number, json::quoted(member.key) + " must be " + std::string(known->must_be) +
+                             ": the file was damaged or edited");
+  }
+  const bool has_bytes = line.find("text") != nullptr || line.find("hex") != nullptr;
+  if (line.find("token") != nullptr && !has_bytes) {
+    return wrong(number, "a token has \"text\" or \"hex\"");
+  }
+  return {};
+}
+
 std::string bytes_of(const json::Value& line) {
   const bool is_hex = line.find("hex") != nullptr;
   return is_hex ? from_hex(json::text_in(line, "hex")) : json::text_in(line, "text");
 }
 
-double real_of(const json::Value* value) {
-  return value == nullptr || value->if_number() == nullptr ? 0.0 : value->if_number()->to_double();
+double logprob_in(const json::Value& value) {
+  return value.is_null() ? -std::numeric_limits<double>::infinity()
+                         : value.if_number()->to_double();
 }
 
-// "logprob": -0.5, "top": [["hi", -0.5, true], ...]. What the mask allowed is not needed; a fourth
-// item has the bytes of a text that is not whole characters.
+// "logprob": -0.5, "top": [["hi", -0.5, true], ...]. A fourth item has the bytes of a text that is
+// not whole characters. Members have the types of kMembers.
 std::optional<message::TokenLogprob> logprob_of(const json::Value& line, std::string_view bytes) {
   const json::Value* const own = line.find("logprob");
   if (own == nullptr) return std::nullopt;
   const bool has_text = line.find("logprob_text") != nullptr;
   message::TokenLogprob logprob{
       .bytes = has_text ? json::text_in(line, "logprob_text") : std::string(bytes),
-      .logprob = real_of(own)};
+      .logprob = logprob_in(*own)};
   const json::Value* const top = line.find("top");
-  const json::Array* const list = top == nullptr ? nullptr : top->if_array();
-  for (std::size_t i = 0; list != nullptr && i < list->size(); ++i) {
-    const json::Array* const one = (*list)[i].if_array();
-    if (one == nullptr || one->size() < 2 || one->front().if_string() == nullptr) continue;
-    const bool has_hex = one->size() > 3 && (*one)[3].if_string() != nullptr;
-    logprob.top.emplace_back(has_hex ? from_hex(*(*one)[3].if_string()) : *one->front().if_string(),
-                             real_of(&(*one)[1]));
+  for (std::size_t i = 0; top != nullptr && i < top->if_array()->size(); ++i) {
+    const json::Array& one = *(*top->if_array())[i].if_array();
+    logprob.top.emplace_back(
+        one.size() > 3 ? from_hex(*one[3].if_string()) : *one.front().if_string(),
+        logprob_in(one[1]));
   }
   return logprob;
 }
@@ -215,6 +342,7 @@ Expected<Read> read_recording(std::string_view text) {
     text.remove_prefix(end + 1);
     if (!line) return wrong(number, "this is not JSON (" + line.error().message + ")");
     if (line->if_object() == nullptr) return wrong(number, "must be an object");
+    if (const Status fits = check(*line, number); !fits) return Unexpected(fits.error());
     const Status done = number == 1 ? read_heading(*std::move(line), read)
                                     : read_line(*std::move(line), number, read);
     if (!done) return Unexpected(done.error());

@@ -62,8 +62,9 @@ struct Read {
 };
 
 /// Reads the text of a recording. A last line that is not whole is left out. Fails with `invalid`,
-/// and the line, if it is no recording or has a newer version; with `unsupported` if it has no
-/// contents, or is that of a recursive model.
+/// and the line, if it is no recording, has a newer version, or a known member has a value of
+/// another type (a damaged file); with `unsupported` if it has no contents, or is that of a
+/// recursive model.
 [[nodiscard]] Expected<Read> read_recording(std::string_view text);
 
 }  // namespace tenon::record

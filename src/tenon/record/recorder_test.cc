@@ -283,15 +283,54 @@ TEST(Recorder, RefusesWhatIsNoRecording) {
       {"[]\n", "line 1: must be an object"},
       {"{}\n", "line 1: this is no recording: it does not begin with \"recording\""},
       {"{\"recording\":2}\n", "line 1: the recording has version 2, and this is 1: "},
-      {"{\"recording\":1,\"request\":{}}\n{\"token\":1,\"run\":0}\n",
+      {"{\"recording\":1,\"request\":{}}\n{\"token\":1,\"run\":0,\"text\":\"\"}\n",
        "line 2: there is no such run before this line"},
       {"{\"recording\":1,\"request\":{}}\n{\"run\":0,\"made_by\":0}\n",
        "line 2: what made this run is not known"},
+      {"{\"recording\":1,\"model\":7,\"request\":{}}\n",
+       "line 1: \"model\" must be a text: the file was damaged or edited"},
   };
   for (const auto& row : rows) {
     const auto read = read_recording(row.text);
     ASSERT_FALSE(read) << row.text;
     EXPECT_TRUE(read.error().message.starts_with(row.message)) << read.error().message;
+  }
+}
+
+// A damaged member is not read as if it were missing: the answer would be another one.
+TEST(Recorder, RefusesMembersOfAnotherType) {
+  const struct {
+    std::string_view line;
+    std::string_view message;
+  } rows[] = {
+      {R"({"token":1,"run":0,"text":7})", "\"text\" must be a text"},
+      {R"({"token":1,"run":0})", "a token has \"text\" or \"hex\""},
+      {R"({"token":1,"run":0,"hex":"4"})", "\"hex\" must be pairs of hexadecimal digits"},
+      {R"({"token":1,"run":0,"hex":"4x"})", "\"hex\" must be pairs of hexadecimal digits"},
+      {R"({"token":"1","run":0,"text":"a"})", "\"token\" must be a token's id"},
+      {R"({"token":1.5,"run":0,"text":"a"})", "\"token\" must be a token's id"},
+      {R"({"token":1,"run":"0","text":"a"})", "\"run\" must be a whole number"},
+      {R"({"token":1,"run":-1,"text":"a"})", "\"run\" must be a whole number"},
+      {R"({"token":1,"run":0,"text":"a","count":4294967296})", "\"count\" must be a whole number"},
+      {R"({"token":1,"run":0,"text":"a","control":1})", "\"control\" must be true or false"},
+      {R"({"token":1,"run":0,"text":"a","logprob":"-1"})", "\"logprob\" must be a number"},
+      {R"({"token":1,"run":0,"text":"a","logprob":-1,"top":[["a"]]})",
+       "\"top\" must be a list of [text, logprob, legal, hex]"},
+      {R"({"piece":"call","run":0,"arguments":{}})", "\"arguments\" must be a text"},
+      {R"({"run_end":"stop","run":0,"attempts":{}})", "\"attempts\" must be a list of objects"},
+      {R"({"run":1,"made_by":0,"ids":[1,"2"]})", "\"ids\" must be a list of token ids"},
+      {R"({"event":"content","choice":0,"text":null})", "\"text\" must be a text"},
+      {R"({"sent":["a"]})", "\"sent\" must be a text"},
+      {R"({"end":"200"})", "\"end\" must be a whole number"},
+  };
+  for (const auto& row : rows) {
+    const auto read = read_recording(
+        "{\"recording\":1,\"request\":{}}\n{\"made_by\":{}}\n{\"run\":0,\"made_by\":0}\n" +
+        std::string(row.line) + "\n");
+    ASSERT_FALSE(read) << row.line;
+    EXPECT_EQ(read.error().code, Errc::invalid);
+    EXPECT_TRUE(read.error().message.starts_with("line 4: " + std::string(row.message)))
+        << read.error().message;
   }
 }
 
