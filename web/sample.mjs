@@ -293,6 +293,7 @@ export function sizesOnly() {
   file.now = 26000;
   file.line({ finish: "stop", at: file.now, choice: 0, usage: { prompt_tokens: 12, completion_tokens: 20 } });
   file.line({ end: 200, at: file.now });
+  file.summary.status = 200;
   return file;
 }
 

@@ -6,7 +6,7 @@ import "./app.css";
 import { key, readOn, RequestError, setKey, type Entry } from "./api.ts";
 import { neighboursOf, type Neighbours } from "./conversation.ts";
 import { curl, testRow } from "./copy.ts";
-import { AnswerList, clock, useEntries } from "./list.tsx";
+import { AnswerList, clock, isUnfinished, useEntries } from "./list.tsx";
 import { Masks } from "./masks.tsx";
 import { brief, count, CopyButton, duration, KeyForm, plural, Tabs, Text } from "./parts.tsx";
 import { hashOf, kViews, usePlace, type Go, type Place } from "./place.ts";
@@ -174,7 +174,8 @@ interface AnswerProps { recording: Recording; version: number; isReading: boolea
 
 function Answer({ recording, version, isReading, place, go, all }: AnswerProps) {
   const [neighbours, setNeighbours] = useState<Neighbours>({ all: [] });
-  const hasList = all.some((entry) => entry.name === place.name);
+  const listed = all.find((entry) => entry.name === place.name);
+  const hasList = listed !== undefined;
   const isStarted = recording.runs.length > 0;
   useEffect(() => {
     setNeighbours({ all: [] });
@@ -198,7 +199,7 @@ function Answer({ recording, version, isReading, place, go, all }: AnswerProps) 
         <ul class="facts">
           <li><time>{clock(head.began)}</time></li>
           <li>{duration(recording.last)}</li>
-          {recording.status !== undefined ? <li class={recording.status >= 400 ? "bad" : ""}>status {recording.status}</li> : recording.cut === "" && <li class="live-note" role="status">{isReading ? "reading…" : "no end yet: under way, or cut by a crash"}</li>}
+          {recording.status !== undefined ? <li class={recording.status >= 400 ? "bad" : ""}>status {recording.status}</li> : recording.cut === "" && <li class="live-note" role="status">{isReading ? "reading…" : listed === undefined ? "no end yet: under way, or cut by a crash" : isUnfinished(listed) ? "never finished: the server was killed" : "under way"}</li>}
           {guarantees.map((one) => <li key={one}>{brief(one, 20)}</li>)}
           {[...new Set(recording.finishes.map((finish) => finish.reason))].slice(0, 4).map((reason) => <li key={reason}>{brief(reason, 20)}</li>)}
           {repairs.length > 0 && <li class="repaired">{plural(repairs.length, "repair")}: {brief([...new Set(repairs.map((event) => event.code))].join(", "), 100)}</li>}

@@ -11,7 +11,9 @@ const kSlowUs = 10_000_000;
 export interface Filter { words: string; model: string; tool: string; guarantee: string; repairs: boolean; errors: boolean; slow: boolean }
 export const kNoFilter: Filter = { words: "", model: "", tool: "", guarantee: "", repairs: false, errors: false, slow: false };
 
-export const isFailed = (entry: Entry): boolean => entry.error !== "" || (entry.status !== undefined && entry.status >= 400);
+/// It has no end and gets none: the server was killed, or the file was full.
+export const isUnfinished = (entry: Entry): boolean => !entry.live && entry.status === undefined;
+export const isFailed = (entry: Entry): boolean => entry.error !== "" || isUnfinished(entry) || (entry.status !== undefined && entry.status >= 400);
 
 export function matches(entry: Entry, filter: Filter, found: ReadonlySet<string> | undefined): boolean {
   if (filter.model !== "" && entry.model !== filter.model) return false;
@@ -215,12 +217,12 @@ function EntryRow({ entry }: { entry: Entry }) {
         <time class="dim">{clock(entry.began)}</time>
       </div>
       <div class="entry-more dim">
-        {entry.live ? "under way" : duration(entry.us)} · {plural(entry.tokens, "token")}
+        {entry.live ? "under way" : isUnfinished(entry) ? "never finished" : duration(entry.us)} · {plural(entry.tokens, "token")}
         {entry.calls > 0 && ` · ${plural(entry.calls, "call")}`}
         {entry.tools.length > 0 && ` (${brief(entry.tools.slice(0, 8).join(", "), 60)})`}
         {entry.guarantee !== "" && ` · ${brief(entry.guarantee, 20)}`}
         {entry.repairs > 0 && ` · ${plural(entry.repairs, "repair")}`}
-        {isFailed(entry) && <span class="bad"> · {entry.error !== "" ? brief(entry.error, 80) : `status ${entry.status}`}</span>}
+        {isFailed(entry) && <span class="bad"> · {entry.error !== "" ? brief(entry.error, 80) : entry.status === undefined ? "cut" : `status ${entry.status}`}</span>}
       </div>
     </div>
   );

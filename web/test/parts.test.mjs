@@ -57,6 +57,18 @@ test("tokens know what the parser made of them", () => {
   assert.equal(rome.state, "marker");
 });
 
+test("an answer without an end has failed unless it is under way", () => {
+  for (const [entry, unfinished, failed] of [
+    [{ live: true, error: "" }, false, false],
+    [{ live: false, error: "" }, true, true],
+    [{ live: false, error: "", status: 200 }, false, false],
+    [{ live: false, error: "", status: 499 }, false, true],
+    [{ live: false, error: "gone", status: 200 }, false, true],
+  ]) {
+    assert.deepEqual([parts.isUnfinished(entry), parts.isFailed(entry)], [unfinished, failed], JSON.stringify(entry));
+  }
+});
+
 test("bytes that are not whole characters are joined", () => {
   const run = recordingOf(choices().text()).runs[2];
   assert.equal(Buffer.from(parts.outputOf(run)).toString(), "Hey👋?");

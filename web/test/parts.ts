@@ -9,5 +9,6 @@ export * from "../src/recording.ts";
 export * from "../src/chat.ts";
 export { EventDecoder } from "../src/api.ts";
 export { continues } from "../src/conversation.ts";
+export { isFailed, isUnfinished } from "../src/list.tsx";
 export { visible } from "../src/parts.tsx";
 export { rowsOf as waterfallRows } from "../src/waterfall.tsx";

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,8 +20,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What stands before the request in the first line, and the whole last line, fit into this.
+// What stands before the request in the first line fits into this, and nearly every last line.
 constexpr std::size_t kEndBytes = 8192;
+// Every last line fits into this, whatever its texts need as JSON.
+constexpr std::size_t kLongestEnd = 64 * 1024;
 
 // A file to read from any place. Links are not followed, and only a regular file is good: a name
 // comes from a client of the inspector.
@@ -36,6 +39,10 @@ class File {
 
   [[nodiscard]] bool is_good() const { return is_good_; }
   [[nodiscard]] std::uint64_t size() const { return size_; }
+  /// Whether a recorder has the file open (its lock, see record/recorder.cc).
+  [[nodiscard]] bool is_being_written() const {
+    return ::flock(file_.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  }
   /// At most `size` bytes from `at` on.
   [[nodiscard]] std::string read(std::uint64_t at, std::size_t size) const {
     std::string bytes(size, '\0');
@@ -86,17 +93,23 @@ std::optional<json::Object> heading_of(const File& file) {
   return std::move(*line->if_object());
 }
 
-// The line `end`; nothing if it has not been written.
+// The whole lines at the end of the file that fit into its last `size` bytes.
+std::string tail_of(const File& file, std::size_t size) {
+  const std::uint64_t at = file.size() - std::min<std::uint64_t>(file.size(), size);
+  std::string tail = file.read(at, size);
+  return at == 0 ? tail : tail.substr(std::min(tail.find('\n'), tail.size()));
+}
+
+// The line `end` or `cut`; nothing if the last line is another one, or not whole.
 std::optional<json::Object> ending_of(const File& file) {
-  const std::uint64_t at = file.size() - std::min<std::uint64_t>(file.size(), kEndBytes);
-  std::string_view rest;
-  const std::string tail = file.read(at, kEndBytes);
-  rest = tail;
+  std::string tail = tail_of(file, kEndBytes);
+  if (tail.size() < 2) tail = tail_of(file, kLongestEnd);
+  std::string_view rest = tail;
   if (!rest.ends_with('\n')) return std::nullopt;
   rest.remove_suffix(1);
-  const std::size_t before = rest.rfind('\n');
-  auto line = json::parse(before == std::string_view::npos ? rest : rest.substr(before + 1));
-  if (!line || line->if_object() == nullptr || line->find("end") == nullptr) return std::nullopt;
+  auto line = json::parse(rest.substr(rest.rfind('\n') + 1));  // npos + 1 is 0
+  if (!line || line->if_object() == nullptr) return std::nullopt;
+  if (line->find("end") == nullptr && line->find("cut") == nullptr) return std::nullopt;
   return std::move(*line->if_object());
 }
 
@@ -107,8 +120,8 @@ std::optional<json::Value> summary_of(const std::string& folder, const std::stri
   auto summary = heading_of(file);
   if (!summary) return std::nullopt;
   summary->set("name", name);
-  auto ending = ending_of(file);
-  summary->set("live", !ending.has_value());
+  const auto ending = ending_of(file);
+  summary->set("live", (!ending || ending->find("end") == nullptr) && file.is_being_written());
   if (ending) {
     for (const json::Member& member : *ending) {
       const bool is_status = member.key == "end";

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -145,10 +146,14 @@ std::int64_t now_us() {
       .count();
 }
 
-// O_NOFOLLOW: a link that lies in the folder under this name does not redirect the recording.
+// O_NOFOLLOW: a link that lies in the folder under this name does not redirect the recording. The
+// lock says that the file is being written (record/list.cc); the kernel takes it away with the
+// process, however that ends. A file system without locks does without.
 int open_file(const std::string& path) {
-  return ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW,
-                S_IRUSR | S_IWUSR);
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW,
+                          S_IRUSR | S_IWUSR);
+  if (file >= 0) static_cast<void>(::flock(file, LOCK_EX | LOCK_NB));
+  return file;
 }
 
 // A failure shows when a file in it is opened.
@@ -190,6 +195,7 @@ struct Recording::State {
   /// Keeps what the last line tells. Call it under the lock.
   void note(const message::ChatEvent& event);
   void note_tool(std::string_view name);
+  void fail(std::string_view message);
   /// Writes what waits. False: it failed, or the answer is over and all of it is written.
   bool write_out();
 
@@ -208,7 +214,9 @@ struct Recording::State {
   // For the last line, which tells what the answer was.
   std::uint64_t tokens = 0;
   std::uint64_t repairs = 0;
-  std::vector<std::string> tools;  // of the calls
+  std::uint64_t calls = 0;
+  std::vector<std::string> tools;  // of the calls, the first of them
+  std::size_t tool_bytes = 0;      // in `tools`
   std::string guarantee;
   std::string error;
   struct Strand {
@@ -226,8 +234,13 @@ struct Recording::State {
 };
 
 void Recording::State::note_tool(std::string_view name) {
+  // The last line must fit into what record/list.cc reads of a file's end.
   constexpr std::size_t kMostTools = 64;
-  if (tools.size() < kMostTools) tools.emplace_back(name);
+  constexpr std::size_t kMostToolBytes = 4096;
+  ++calls;
+  if (tools.size() == kMostTools || tool_bytes + name.size() > kMostToolBytes) return;
+  tools.emplace_back(name);
+  tool_bytes += name.size();
 }
 
 void Recording::State::note(const message::ChatEvent& event) {
@@ -242,11 +255,14 @@ void Recording::State::note(const message::ChatEvent& event) {
     if (!tells_a_tool) ++repairs;
   } else if (const auto* finish = std::get_if<message::Finish>(&event)) {
     guarantee = message::guarantee_name(finish->guarantee);
-    if (finish->reason == message::FinishReason::error) {
-      // The last line must fit into what record/list.cc reads of a file's end.
-      error = utf8::sanitized(finish->error.message).substr(0, 400);
-    }
+    if (finish->reason == message::FinishReason::error) fail(finish->error.message);
   }
+}
+
+// The first message is the cause of those that follow.
+void Recording::State::fail(std::string_view message) {
+  constexpr std::size_t kMostBytes = 400;
+  if (error.empty()) error = utf8::sanitized(message.substr(0, kMostBytes));
 }
 
 // Takes the buffer under the lock and writes it without, so that a slow disk delays no token.
@@ -632,16 +648,17 @@ void Recording::sent(std::string_view bytes) {
 
 // The last line repeats what the lines before it add up to, so that a list of recordings needs to
 // read only the two ends of each file (record/list.cc).
-void Recording::end(unsigned status) {
+void Recording::end(unsigned status, std::string_view error) {
   const std::int64_t at = state_->at();
   state_->add([&](std::string& out) {
-    const State& state = *state_;
+    State& state = *state_;
+    state.fail(error);
     json::Array tools;
     for (const std::string& tool : state.tools) tools.emplace_back(tool);
     Line line(out);
     line.number("end", status).number("at", at);
     line.number("tokens", static_cast<std::int64_t>(state.tokens));
-    line.number("calls", static_cast<std::int64_t>(state.tools.size()));
+    line.number("calls", static_cast<std::int64_t>(state.calls));
     if (state.has_contents) line.json("tools", tools);
     line.number("repairs", static_cast<std::int64_t>(state.repairs));
     if (!state.guarantee.empty()) line.text("guarantee", state.guarantee);

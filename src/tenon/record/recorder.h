@@ -66,8 +66,8 @@ class Recording {
   void tool_run(unsigned choice, const message::ToolRun& run);
   /// Bytes of the answer on their way to the client.
   void sent(std::string_view bytes);
-  /// The answer is over; nothing may follow.
-  void end(unsigned status);
+  /// The answer is over; nothing may follow. `error` says why it failed, if no event has said it.
+  void end(unsigned status, std::string_view error = {});
 
  private:
   friend class Recorder;

@@ -421,5 +421,75 @@ TEST(Recorder, ListsInPagesAndSaysWhatIsUnderWay) {
   EXPECT_FALSE(list_recordings(folder.path() + "/none", "", 10));
 }
 
+// What is left of a server that was killed is not under way, and neither is a full file.
+TEST(Recorder, ListsWhatWasNeverFinished) {
+  const struct {
+    std::string_view text;
+    std::string_view has;
+  } rows[] = {
+      {"{\"recording\":1,\"request\":{}}\n{\"sent\":\"a\",\"at\":0}\n{\"sen", ""},
+      {"{\"recording\":1,\"request\":{}}\n", ""},
+      {"{\"recording\":1,\"request\":{}}\n{\"cut\":\"it was full\"}\n", "cut"},
+      {"{\"recording\":1,\"request\":{}}\n{\"end\":200,\"at\":7}\n", "status"},
+  };
+  for (const auto& row : rows) {
+    const RecordFolder folder;
+    fs::create_directories(folder.path() + "/2026-01-01");
+    std::ofstream(folder.path() + "/2026-01-01/1-a.jsonl") << row.text;
+    const auto listed = list_recordings(folder.path(), "", 10);
+    ASSERT_TRUE(listed && listed->recordings.size() == 1) << row.text;
+    const json::Value& one = listed->recordings[0];
+    EXPECT_EQ(*one.find("live"), json::Value(false)) << row.text;
+    for (const std::string_view member : {"cut", "status"}) {
+      EXPECT_EQ(one.find(member) != nullptr, member == row.has) << row.text;
+    }
+  }
+}
+
+TEST(Recorder, TheLastLineIsFoundHoweverManyToolsWereCalled) {
+  const RecordFolder folder;
+  {
+    const auto recorder = recorder_in(folder);
+    const auto recording = recorder->begin(kHeading);
+    for (unsigned i = 0; i < 100; ++i) {
+      recording->event(0, message::CallBegin{.index = i, .name = std::string(200, '\x01')});
+    }
+    recording->end(200);
+  }
+  const auto listed = list_recordings(folder.path(), "", 10);
+  ASSERT_TRUE(listed && listed->recordings.size() == 1);
+  const json::Value& one = listed->recordings[0];
+  EXPECT_EQ(*one.find("live"), json::Value(false));
+  EXPECT_EQ(*one.find("calls"), json::Value(100));
+  EXPECT_EQ(one.find("tools")->if_array()->size(), 20U);
+}
+
+TEST(Recorder, TheEndSaysWhyAnAnswerFailed) {
+  const struct {
+    std::string_view of_event;
+    std::string_view of_end;
+    std::string_view error;
+  } rows[] = {
+      {"", "the prompt is too long", "the prompt is too long"},
+      {"the engine is gone", "the upstream failed", "the engine is gone"},
+      {"the engine is gone", "", "the engine is gone"},
+  };
+  for (const auto& row : rows) {
+    const RecordFolder folder;
+    {
+      const auto recorder = recorder_in(folder);
+      const auto recording = recorder->begin(kHeading);
+      if (!row.of_event.empty()) {
+        recording->event(0,
+                         message::Finish{.reason = message::FinishReason::error,
+                                         .error = {Errc::unavailable, std::string(row.of_event)}});
+      }
+      recording->end(502, row.of_end);
+    }
+    const auto listed = list_recordings(folder.path(), "", 10);
+    EXPECT_EQ(*listed->recordings.at(0).find("error"), json::Value(row.error));
+  }
+}
+
 }  // namespace
 }  // namespace tenon::record
