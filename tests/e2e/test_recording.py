@@ -42,6 +42,8 @@ def record(server, path, body, headers=None):
 
 
 CHAT = {"model": "tenon-tiny", "messages": user("What is the weather in Paris?"), "tools": [TOOL], "seed": 7}
+LONG = {"type": "json_schema", "json_schema": {"name": "long", "schema": {
+    "type": "array", "items": {"enum": ["sun", "rain"]}, "minItems": 1000}}}  # takes seconds
 MESSAGES = {"model": "tenon-tiny", "max_tokens": 60, "messages": user("What is the weather in Paris?"),
             "tools": [{"name": "get_weather", "input_schema": TOOL["function"]["parameters"]}]}
 RESPONSES = {"model": "tenon-tiny", "input": "What is the weather in Paris?", "store": False,
@@ -136,6 +138,37 @@ def test_recordings_are_listed_and_read(recorded):
     assert requests.get(f"{url}/{newest['name']}", params={"from": 10}, timeout=60).text == file.read_text()[10:]
     for name in ("../tenon.toml", "x", "2026-01-01/none.jsonl"):
         assert requests.get(f"{url}/{name}", timeout=60).status_code == 404
+
+
+def test_an_answer_that_is_refused_late_says_why(recorded):
+    text, file = record(recorded, "/v1/chat/completions", {**CHAT, "messages": user("word " * 40_000)})
+    message = json.loads(text)["error"]["message"]
+    end = json.loads(file.read_text().splitlines()[-1])
+    assert end["end"] == 400 and end["error"] == message, end
+
+
+def test_a_killed_server_leaves_no_answer_under_way(tmp_path):
+    records = tmp_path / "records"
+    model = ["--model", str(ROOT / "models" / "tenon-tiny.gguf"), "--record", str(records)]
+
+    def listed(server):
+        return requests.get(server.url + "/inspector/api/recordings", timeout=60).json()["recordings"]
+
+    with serving(tmp_path / "serve.log", *model) as server:
+        body = {**CHAT, "tools": [], "stream": True, "max_tokens": 4000, "response_format": LONG}
+        with requests.post(server.url + "/v1/chat/completions", json=body, stream=True, timeout=60) as answer:
+            lines = answer.iter_lines()  # kept: without it the connection is closed
+            next(lines)
+            for _ in range(100):
+                if listed(server):
+                    break
+                time.sleep(0.05)
+            assert [one["live"] for one in listed(server)] == [True]
+            server.process.kill()
+            server.process.wait()
+    with serving(tmp_path / "again.log", *model) as server:
+        one, = listed(server)
+        assert one["live"] is False and "status" not in one
 
 
 def test_a_server_that_records_nothing_says_so(server):

@@ -205,7 +205,7 @@ void ChatAnswer::may_open() {
       open();
       exchange_->end_stream();
       enter(AnswerPhase::over);
-      if (unrecorded_end_) options_.recording->end(*unrecorded_end_);
+      if (unrecorded_end_) options_.recording->end(*unrecorded_end_, error_);
       return;
     default:  // refused, failed or given up meanwhile
       return;
@@ -342,6 +342,7 @@ void ChatAnswer::end_stream() {
 // place is free before it can know.
 AnswerPhase ChatAnswer::fail(const ApiError& error, std::string& out) {
   options_.key.leave();
+  error_ = error.message;
   const bool has_begun =
       is_open(phase_) || (phase_ == AnswerPhase::begun && !(early_.empty() && out.empty()));
   if (has_begun) {
@@ -384,6 +385,7 @@ void ChatAnswer::refuse(const ApiError& error) {
     options_.key.leave();
     enter(AnswerPhase::over);
     early_.clear();
+    error_ = error.message;
     respond(to_response(error, options_.headers, encoder_->dialect()));
   }
   done(status);
@@ -474,7 +476,7 @@ void ChatAnswer::done(unsigned status) {
     if (phase_ == AnswerPhase::ended_early) {
       unrecorded_end_ = status;
     } else {
-      options_.recording->end(status);
+      options_.recording->end(status, error_);
     }
   }
   options_.running.ended(status);

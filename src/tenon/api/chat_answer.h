@@ -125,6 +125,7 @@ class ChatAnswer final : public std::enable_shared_from_this<ChatAnswer> {
   message::Usage usage_;           // of the choices that have ended
   unsigned unfinished_;
   unsigned status_ = 200;
+  std::string error_{};  // why it failed; "": it has not
   AnswerPhase phase_ = AnswerPhase::starting;
   bool has_event_ = false;                    // for the metrics
   std::string early_;                         // what waits for the stream to open
