@@ -311,7 +311,8 @@ std::optional<Adder::Language> Adder::language_of(const Node& node) {
     if (part_count > 0 && !std::holds_alternative<node::Rule>(node)) ++language.height;
     if (language.height > kMaxLexemeHeight) return std::nullopt;
   }
-  language.expr = expr_of(node);
+  // A literal gets its expression where it is part of another one; by itself it needs none.
+  if (!std::holds_alternative<node::Literal>(node)) language.expr = expr_of(node);
   count_states(node, language);
   return language;
 }
@@ -345,7 +346,10 @@ void Adder::count_states(const Node& node, Language& language) const {
 }
 
 Expr Adder::expr_of(const Node& node) {
-  const auto of = [&](NodeId part) { return languages_[part]->expr; };
+  const auto of = [&](NodeId part) {
+    const auto* literal = std::get_if<node::Literal>(&rules_.node(part));
+    return literal != nullptr ? exprs_->literal(literal->bytes) : languages_[part]->expr;
+  };
   const auto all = [&](const std::vector<NodeId>& parts) {
     std::vector<Expr> exprs;
     exprs.reserve(parts.size());
@@ -354,7 +358,7 @@ Expr Adder::expr_of(const Node& node) {
   };
   return std::visit(
       Overloaded{
-          [&](const node::Literal& n) { return exprs_->literal(n.bytes); },
+          [](const node::Literal&) { return ExprSet::kNothing; },
           [&](const node::Characters& n) { return regex::utf8_spelling(*exprs_, n.set); },
           [&](const node::Bytes& n) { return exprs_->bytes(n.set); },
           [&](const node::Sequence& n) { return regex::concat_all(*exprs_, all(n.parts)); },
