@@ -13,6 +13,7 @@
 #include "tenon/format/input_grammar.h"
 #include "tenon/format/tool_grammar.h"
 #include "tenon/grammar/json/json_frames.h"
+#include "tenon/grammar/json/known_schemas.h"
 #include "tenon/grammar/machine/bounded_cache.h"
 #include "tenon/grammar/machine/grammar_cache.h"
 #include "tenon/grammar/print/print.h"
@@ -48,8 +49,9 @@ using message::ChatRequest;
 using message::ResponseFormat;
 using message::Tool;
 using message::ToolMode;
+using KnownSchema = std::shared_ptr<const grammar::KnownSchemas::Known>;
 
-// Everything that a grammar depends on besides the model.
+// Everything that a grammar depends on besides the model. `tools` are copied only if it is new.
 struct Question {
   std::shared_ptr<const format::Format> format;  // null: the answer is text
   ResponseFormat response;
@@ -72,31 +74,41 @@ const json::Value& no_arguments() {
 }
 
 // `strict: false` asks for any object, so that nothing of the schema is enforced.
-json::Value schema_of(const Tool& tool) {
-  if (tool.strict == false) return any_object();
-  const bool declares =
-      !tool.parameters.is_null() && tool.parameters != json::Value(json::Object{});
-  return declares ? tool.parameters : no_arguments();
+json::Value schema_of(json::Value parameters, std::optional<bool> strict) {
+  if (strict == false) return any_object();
+  const bool declares = !parameters.is_null() && parameters != json::Value(json::Object{});
+  return declares ? std::move(parameters) : no_arguments();
 }
 
-// Descriptions are left out, so that they are no part of the cache's key.
-void take_callable(const ChatRequest& request, Question& question) {
-  if (request.tool_choice.mode == ToolMode::none) return;
+// The indices of the tools that may be called.
+std::vector<std::size_t> callable(const ChatRequest& request) {
+  std::vector<std::size_t> places;
+  if (request.tool_choice.mode == ToolMode::none) return places;
   const std::vector<std::string>& allowed = request.tool_choice.allowed;
   for (std::size_t i = 0; i < request.tools.size(); ++i) {
-    const Tool& tool = request.tools[i];
-    if (allowed.empty() || std::ranges::find(allowed, tool.name) != allowed.end()) {
-      question.tools.push_back({.name = tool.name,
-                                .parameters = tool.parameters,
-                                .strict = tool.strict,
-                                .grammar = tool.grammar});
-      question.places.push_back(i);
+    if (allowed.empty() || std::ranges::find(allowed, request.tools[i].name) != allowed.end()) {
+      places.push_back(i);
     }
+  }
+  return places;
+}
+
+// Copies the tools of the question out of the request, for a grammar that is made. Descriptions are
+// left out.
+void take_tools(const ChatRequest& request, Question& question) {
+  question.tools.reserve(question.places.size());
+  for (const std::size_t place : question.places) {
+    const Tool& tool = request.tools[place];
+    question.tools.push_back({.name = tool.name,
+                              .parameters = tool.parameters,
+                              .strict = tool.strict,
+                              .grammar = tool.grammar});
   }
 }
 
-// Names and schemas are written as JSON text, so that no two questions have the same key.
-std::string key_of(const Question& question) {
+// Names and schemas are written as JSON text, so that no two questions have the same key. The tools
+// are read in the request, since most questions are known.
+std::string key_of(const Question& question, const ChatRequest& request) {
   std::string key = std::to_string(static_cast<int>(question.mode));
   const bool in_reasoning =
       question.format != nullptr &&
@@ -118,7 +130,8 @@ std::string key_of(const Question& question) {
     key += '$' + std::to_string(static_cast<int>(grammar.syntax));
     json::append_quoted(key, grammar.definition);
   }
-  for (const Tool& tool : question.tools) {
+  for (const std::size_t place : question.places) {
+    const Tool& tool = request.tools[place];
     json::append_quoted(key, tool.name);
     json::append(key, tool.parameters);
     if (tool.strict == false) key += '~';
@@ -154,23 +167,28 @@ bool is_our_limit(const Error& error) {
 // They share one budget, because a request can have a thousand tools.
 class Trials {
  public:
-  // Returns the result of `attempt`; if that is a frame, its expressions count as kept.
+  explicit Trials(grammar::KnownSchemas& known) : known_(known) {}
+
+  // The schemas that were tried before, in this request or in another.
+  [[nodiscard]] grammar::KnownSchemas& known() { return known_; }
+  // Returns the result of `attempt`; if that is no error, the machine's expressions count as kept.
   template <class Attempt>
-  Expected<FrameId> run(const Attempt& attempt) {
+  auto run(const Attempt& attempt) {
     grammar::MachineLimits limits;
     limits.max_work = std::min(limits.max_work, steps_left_);
     limits.max_expression_steps = std::min(limits.max_expression_steps, steps_left_);
     limits.max_expression_bytes = std::min(limits.max_expression_bytes, bytes_left_);
     Machine machine(limits);
-    auto frame = attempt(machine);
+    auto made = attempt(machine);
     steps_left_ -= std::min(steps_left_, machine.work());
-    if (frame) bytes_left_ -= std::min(bytes_left_, machine.expression_bytes());
-    return frame;
+    if (made) bytes_left_ -= std::min(bytes_left_, machine.expression_bytes());
+    return made;
   }
   // The budget for grammars that are printed for an upstream instead of run in a machine.
   [[nodiscard]] Allowance& printing() { return printing_; }
 
  private:
+  grammar::KnownSchemas& known_;
   // The budget in units of Machine::work(). The whole grammar is then made in one machine, which
   // must have steps and bytes left for masks.
   std::uint64_t steps_left_ = 8'000'000;
@@ -180,16 +198,10 @@ class Trials {
 
 // Judges a schema alone: a grammar of several would just lack the one that no value fits, and would
 // not tell whose keyword it leaves out.
-Expected<std::vector<Relaxed>> relaxed_of(const json::Value& source, const JsonOptions& options,
-                                          Trials& trials) {
-  auto schema = schema::Schema::compile(source);
-  if (!schema) return Unexpected(schema.error());
-  std::vector<Relaxed> relaxed;
-  const auto frame = trials.run([&](Machine& machine) {
-    return grammar::add_json(machine, *std::move(schema), options, &relaxed);
-  });
-  if (!frame) return Unexpected(frame.error());
-  return relaxed;
+Expected<KnownSchema> judged_alone(const json::Value& source, const JsonOptions& options,
+                                   Trials& trials) {
+  if (auto known = trials.known().find(source, options)) return known;
+  return trials.run([&](Machine& machine) { return trials.known().add(machine, source, options); });
 }
 
 // Takes the keyword that `error.path` points at out of `schema`, which then allows more.
@@ -209,23 +221,29 @@ std::optional<Relaxed> take_out(json::Value& schema, const Error& error) {
   return out;
 }
 
-// The keywords that cannot be enforced. Those that cannot even be read are removed from `source`.
-Expected<std::vector<Relaxed>> left_out(json::Value& source, const JsonOptions& options,
-                                        Trials& trials) {
+// A schema that can be enforced, and the keywords that are left out of it.
+struct Enforced {
+  KnownSchema schema;
+  std::vector<Relaxed> left_out;
+};
+
+// Keywords that cannot even be read are removed from `source`.
+Expected<Enforced> enforced(json::Value& source, const JsonOptions& options, Trials& trials) {
   constexpr std::size_t kMost = 16;
   std::vector<Relaxed> out;
-  auto rest = relaxed_of(source, options, trials);
-  const auto first = rest;
+  auto rest = judged_alone(source, options, trials);
+  // If nothing can be taken out, the first error is told: it is about the schema as the client sent
+  // it.
+  const std::optional<Error> first = rest ? std::nullopt : std::optional(rest.error());
   while (!rest && is_our_limit(rest.error()) && out.size() < kMost) {
     auto taken = take_out(source, rest.error());
     if (!taken) break;
     out.push_back(*std::move(taken));
-    rest = relaxed_of(source, options, trials);
+    rest = judged_alone(source, options, trials);
   }
-  // Nothing could be taken out: the first error is about the schema as the client sent it.
-  if (!rest) return first;
-  out.insert(out.end(), rest->begin(), rest->end());
-  return out;
+  if (!rest) return Unexpected(*first);
+  out.insert(out.end(), (*rest)->relaxed.begin(), (*rest)->relaxed.end());
+  return Enforced{*std::move(rest), std::move(out)};
 }
 
 // Follows the tool's name in Relaxed::schema_path. No name has a '#'.
@@ -304,7 +322,8 @@ struct Judged {
   // What the text must be: JSON, or a text in a grammar. Both null: any text.
   std::shared_ptr<const schema::Schema> content;
   std::shared_ptr<const grammar::Rules> content_grammar;
-  std::vector<Tool> tools;  // without the keywords that cannot be enforced
+  std::vector<Tool> tools;         // without the keywords that cannot be enforced
+  std::vector<KnownSchema> known;  // their schemas, as far as they were compiled
   std::vector<Relaxed> left_out;
 };
 
@@ -331,9 +350,9 @@ Status judge_content(const Question& question, const Judge& holds, Trials& trial
     return {};
   }
   json::Value source = response.schema.is_null() ? any_object() : response.schema;
-  const auto relaxed = left_out(source, question.options.json, trials);
-  if (!relaxed) return failed(relaxed.error());
-  for (const Relaxed& one : *relaxed) {
+  const auto held = enforced(source, question.options.json, trials);
+  if (!held) return failed(held.error());
+  for (const Relaxed& one : held->left_out) {
     if (response.strict == true) {
       return failed({Errc::unsupported, one.schema_path + ": " + one.keyword +
                                             " cannot be enforced: " + one.message +
@@ -341,24 +360,24 @@ Status judge_content(const Question& question, const Judge& holds, Trials& trial
     }
     leave_out(judged, {kBehindName + one.schema_path, one.keyword, one.message});
   }
-  auto schema = schema::Schema::compile(source);
-  if (!schema) return failed(schema.error());
-  judged.content = *std::move(schema);
+  judged.content = held->schema->schema;
   return {};
 }
 
 // Each tool is judged by itself, so that a schema that is refused names its tool, and one that only
 // passes a limit of ours costs the guarantee of that tool and not the answer.
-Expected<Judged> judge(const Question& question, const Judge& holds) {
+Expected<Judged> judge(const Question& question, std::vector<Tool> tools, const Judge& holds,
+                       grammar::KnownSchemas& schemas) {
   Judged judged;
-  Trials trials;
+  Trials trials(schemas);
   if (Status done = judge_content(question, holds, trials, judged); !done) {
     return Unexpected(done.error());
   }
-  judged.tools = question.tools;
+  judged.tools = std::move(tools);
+  judged.known.resize(judged.tools.size());
   for (std::size_t i = 0; i < judged.tools.size(); ++i) {
     Tool& tool = judged.tools[i];
-    tool.parameters = schema_of(tool);
+    tool.parameters = schema_of(std::move(tool.parameters), tool.strict);
     if (tool.grammar) {
       if (Status done = check_grammar(question, tool, question.places[i], holds, trials); !done) {
         return Unexpected(done.error());
@@ -371,16 +390,17 @@ Expected<Judged> judge(const Question& question, const Judge& holds) {
                                   "tool '" + tool.name + "': " + error.message));
     };
     if (Status done = take_objects_only(tool.parameters); !done) return in_tool(done.error());
-    const auto relaxed = left_out(tool.parameters, question.options.json, trials);
-    if (relaxed) {
-      for (const Relaxed& one : *relaxed) {
+    const auto held = enforced(tool.parameters, question.options.json, trials);
+    if (held) {
+      judged.known[i] = held->schema;
+      for (const Relaxed& one : held->left_out) {
         leave_out(judged, {place + one.schema_path, one.keyword, one.message});
       }
-    } else if (is_our_limit(relaxed.error())) {
-      leave_out(judged, {place, "parameters", relaxed.error().message});
+    } else if (is_our_limit(held.error())) {
+      leave_out(judged, {place, "parameters", held.error().message});
       tool.parameters = any_object();
     } else {
-      return in_tool(relaxed.error());
+      return in_tool(held.error());
     }
   }
   return judged;
@@ -397,6 +417,7 @@ Expected<grammar::Rules> rules_of(const Question& question, const Judged& judged
   format::ToolGrammarOptions options = question.options;
   options.content = judged.content;
   options.content_grammar = judged.content_grammar;
+  options.known = judged.known;
   return format::tool_grammar(*question.format, judged.tools, {.mode = question.mode}, options);
 }
 
@@ -413,17 +434,19 @@ Expected<FrameId> build(const Question& question, const Judged& judged, Machine&
 }
 
 // Returns a function that makes the grammar each time it is called, from one thread at a time.
-auto builder_of(Question question, std::shared_ptr<grammar::VocabIndex> index) {
-  return
-      [question = std::move(question), index = std::move(index),
-       judged = std::make_shared<std::optional<Judged>>()](Machine& machine) -> Expected<FrameId> {
-        if (!*judged) {
-          auto first = judge(question, judge_of_masks(index->vocab()));
-          if (!first) return Unexpected(first.error());
-          *judged = *std::move(first);
-        }
-        return build(question, **judged, machine, index->vocab());
-      };
+auto builder_of(Question question, std::shared_ptr<grammar::VocabIndex> index,
+                std::shared_ptr<grammar::KnownSchemas> schemas) {
+  return [question = std::move(question), index = std::move(index), schemas = std::move(schemas),
+          judged = std::make_shared<std::optional<Judged>>()](
+             Machine& machine) mutable -> Expected<FrameId> {
+    if (!*judged) {
+      auto first =
+          judge(question, std::move(question.tools), judge_of_masks(index->vocab()), *schemas);
+      if (!first) return Unexpected(first.error());
+      *judged = *std::move(first);
+    }
+    return build(question, **judged, machine, index->vocab());
+  };
 }
 
 // The refusal of an error of this file: its path, if it has one, is the field of the request.
@@ -451,13 +474,20 @@ void add_names(std::vector<std::string>& names, std::span<const Relaxed> relaxed
 
 }  // namespace
 
+// Some ten thousand tools.
+constexpr std::size_t kKnownSchemaBytes = std::size_t{64} << 20U;
+
 // What all grammars of the model share.
 struct Constraints::Shared {
   explicit Shared(std::shared_ptr<grammar::VocabIndex> of, std::size_t cache_bytes)
       : index(std::move(of)), cache(index, cache_bytes) {}
-  Expected<Constraint> constraint(Question question) {
-    const std::string key = key_of(question);
-    const auto made = cache.get(key, builder_of(std::move(question), index));
+  Expected<Constraint> constraint(Question question, const ChatRequest& request) {
+    const std::string key = key_of(question, request);
+    const auto made = [&]() -> Expected<std::shared_ptr<grammar::Grammar>> {
+      if (auto known = cache.find(key)) return *std::move(known);
+      take_tools(request, question);
+      return cache.get(key, builder_of(std::move(question), index, schemas));
+    }();
     if (!made) return Unexpected(made.error());
     Constraint constraint{.grammar = *made};
     add_names(constraint.unenforced, (*made)->relaxed());
@@ -466,29 +496,35 @@ struct Constraints::Shared {
 
   std::shared_ptr<grammar::VocabIndex> index;
   grammar::GrammarCache cache;
+  // Shared with the makers of grammars, which the cache keeps and its users may keep longer.
+  const std::shared_ptr<grammar::KnownSchemas> schemas =
+      std::make_shared<grammar::KnownSchemas>(kKnownSchemaBytes);
 };
 
 // The grammars for an upstream, in the language that it reads.
 struct Constraints::Printing {
   Printing(engine::ConstrainedBy of, std::size_t max_bytes)
       : constrained_by(of), cache(max_bytes) {}
-  Expected<Constraint> constraint(const Question& question);
+  Expected<Constraint> constraint(Question question, const ChatRequest& request);
 
   const engine::ConstrainedBy constrained_by;
   grammar::BoundedCache<std::string, Constraint> cache;
   std::atomic<std::uint64_t> compilations = 0;
   std::atomic<std::uint64_t> hits = 0;
+  grammar::KnownSchemas schemas{kKnownSchemaBytes};
 };
 
 // A grammar for an upstream, as text. It is kept by the question's text, because printing takes as
 // long as compiling.
-Expected<Constraint> Constraints::Printing::constraint(const Question& question) {
-  std::string key = key_of(question);
+Expected<Constraint> Constraints::Printing::constraint(Question question,
+                                                       const ChatRequest& request) {
+  std::string key = key_of(question, request);
   if (const auto known = cache.find(key)) {
     ++hits;
     return *known;
   }
-  const auto judged = judge(question, judge_of_printed(constrained_by));
+  take_tools(request, question);
+  const auto judged = judge(question, question.tools, judge_of_printed(constrained_by), schemas);
   if (!judged) return Unexpected(judged.error());
   Allowance shared(grammar::kLowerSteps, Limits::kUnlimited);
   const auto print_of = [&](const Question& asked) -> Expected<grammar::Printed> {
@@ -592,6 +628,7 @@ Result<Constraint, Refusal> Constraints::of(const Ask& ask, std::string_view pro
                                                               : format_,
                     .response = request.response_format,
                     .mode = has_tools ? request.tool_choice.mode : ToolMode::none,
+                    .places = callable(request),
                     .options = {.parallel = request.parallel_tool_calls,
                                 .json = {.property_order = order == ArgumentOrder::any
                                                                ? JsonOptions::PropertyOrder::any
@@ -605,10 +642,10 @@ Result<Constraint, Refusal> Constraints::of(const Ask& ask, std::string_view pro
                                 .required_in_any_form = options_.required_in_others,
                                 .others_first = others == OtherForms::first}};
   if (limits_reasoning) question.options.max_reasoning_tokens = ask.max_reasoning_tokens;
-  take_callable(request, question);
 
-  const auto held = printing_ == nullptr ? (*this->shared())->constraint(std::move(question))
-                                         : printing_->constraint(question);
+  const auto held = printing_ == nullptr
+                        ? (*this->shared())->constraint(std::move(question), request)
+                        : printing_->constraint(std::move(question), request);
   if (!held && is_our_limit(held.error()) && !holds_text && !is_about_tool(held.error())) {
     const std::string message =
         "the answer is not constrained by the tools: " + held.error().message;
@@ -640,12 +677,13 @@ GrammarCounts Constraints::counts() const {
 
 // With limits of its own: it is called when tools are added, and not for a request.
 Status check_parameters(const Tool& tool) {
-  json::Value source = schema_of(tool);
+  json::Value source = schema_of(tool.parameters, tool.strict);
   if (Status objects = take_objects_only(source); !objects) return objects;
-  Trials trials;
-  const auto relaxed = left_out(source, {}, trials);
-  if (relaxed || is_our_limit(relaxed.error())) return {};
-  return Unexpected(relaxed.error());
+  grammar::KnownSchemas schemas(0);
+  Trials trials(schemas);
+  const auto held = enforced(source, {}, trials);
+  if (held || is_our_limit(held.error())) return {};
+  return Unexpected(held.error());
 }
 
 }  // namespace tenon::chat

@@ -467,6 +467,28 @@ TEST(Constraints, LeaveOutWhatNoGrammarCanEnforce) {
   EXPECT_EQ(constraints.of(lifted, kTail)->unenforced, std::vector<std::string>{"g"});
 }
 
+// A tool that was in another set is held to the same, and the client is told the same of it.
+TEST(Constraints, ShareToolsWithOtherSets) {
+  const Constraints constraints = hermes();
+  for (const Unenforced& row : kUnenforced) {
+    SCOPED_TRACE(row.name);
+    for (const char* other : {"one", "two"}) {
+      ChatRequest asked = constraint_request();
+      asked.tools.push_back(tool("odd", row.parameters));
+      asked.tools.push_back(tool(other, R"({"properties": {"n": {"type": "integer"}}})"));
+      const auto constraint = constraints.of(asked, kTail);
+      ASSERT_TRUE(constraint) << constraint.error().error.message;
+      EXPECT_EQ(constraint->unenforced, std::vector<std::string>{"odd"});
+      EXPECT_TRUE(takes(*constraint, call("odd", row.right)));
+      EXPECT_FALSE(takes(*constraint, call("odd", row.wrong)));
+      EXPECT_TRUE(takes(*constraint, call("f", R"({"a": "x", "b": 1})")));
+      EXPECT_FALSE(takes(*constraint, call("f", R"({"a": 1})")));
+      EXPECT_TRUE(takes(*constraint, call(other, R"({"n": 1})")));
+      EXPECT_FALSE(takes(*constraint, call(other, R"({"n": "1"})")));
+    }
+  }
+}
+
 // A text that must have `count` different letters: an automaton of 2^count states.
 std::string looks_ahead(int count) {
   std::string pattern = "^";

@@ -12,17 +12,21 @@ namespace tenon::format {
 
 namespace {
 
-// Arguments are always an object, whether or not the schema says so.
+// Arguments are always an object, whether or not the schema says so. Null: the schema says it.
 json::Value object_schema_of(const Tool& tool) {
-  json::Value schema =
-      tool.parameters.if_object() != nullptr ? tool.parameters : json::Value(json::Object{});
-  if (schema.find("type") == nullptr) (*schema.if_object())["type"] = "object";
+  const bool is_object = tool.parameters.if_object() != nullptr;
+  if (is_object && tool.parameters.find("type") != nullptr) return {};
+  json::Value schema = is_object ? tool.parameters : json::Value(json::Object{});
+  (*schema.if_object())["type"] = "object";
   return schema;
 }
 
 }  // namespace
 
-OfTool::OfTool(const Tool& tool) : parameters(object_schema_of(tool)), schemas(parameters) {}
+OfTool::OfTool(const Tool& tool)
+    : with_type(object_schema_of(tool)),
+      parameters(with_type.is_null() ? tool.parameters : with_type),
+      schemas(parameters) {}
 
 NodeId JsonGrammar::quoted_id() {
   return rules_.sequence({rules_.literal("\""), plain_id(), rules_.literal("\"")});
@@ -39,6 +43,12 @@ NodeId JsonGrammar::id() {
 // For arguments that are not read with the schema itself.
 void JsonGrammar::check_schema() {
   if (const auto schema = schema::Schema::compile(of_->parameters); !schema) fail(schema.error());
+}
+
+NodeId JsonGrammar::parameters() {
+  const auto known = known_.find(tool_);
+  if (known == known_.end()) return json(of_->parameters);
+  return rules_.add(node::Json{known->second->schema, json_, known->second->may_wait});
 }
 
 // The first failure is kept (fail) and ends the making of the grammar; the node 0 is never used.
@@ -98,7 +108,7 @@ NodeId JsonGrammar::key(std::string_view name) {
 // One node for each tool and way to write JSON, however many forms use it.
 NodeId JsonGrammar::json_arguments() {
   const auto [known, is_new] = json_arguments_.try_emplace({tool_, is_own(), json_.whitespace}, 0);
-  if (is_new) known->second = tool_->grammar ? input_object() : json(of_->parameters);
+  if (is_new) known->second = tool_->grammar ? input_object() : parameters();
   return known->second;
 }
 

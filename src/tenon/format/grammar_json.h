@@ -24,7 +24,8 @@ namespace tenon::format {
 struct OfTool {
   explicit OfTool(const Tool& tool);
 
-  json::Value parameters;              ///< The tool's schema, which says that it is an object.
+  json::Value with_type;               ///< `parameters`, if the tool's own do not say their type.
+  const json::Value& parameters;       ///< The tool's schema, which says that it is an object.
   WholeSchemas schemas;                ///< The parts of `parameters` as whole schemas.
   std::deque<json::Value> kept_parts;  ///< Parts of `parameters` that rules are made of.
   std::map<const json::Value*, grammar::RuleId> referred;  ///< By place in `parameters`.
@@ -67,6 +68,7 @@ class JsonGrammar : protected TextGrammar {
   NodeId comma() { return rules_.sequence({space_within(), rules_.literal(","), space_after()}); }
   NodeId any_string() { return json(json::Object{{"type", "string"}}); }
   NodeId json_arguments();
+  NodeId parameters();
   NodeId input(grammar::Spelling spelling);
   NodeId input_string() { return bracketed("\"", input(grammar::Spelling::in_json), "\""); }
   NodeId input_object();

@@ -19,7 +19,8 @@ constexpr const char* kShortWord = R"(([!#-')-;=?-Z\\-_a-z|~]{0,23}[!#-')-+\-/-;
 
 // What the later part needs after this builder has been destroyed.
 struct OtherCallGrammar::Kept {
-  Kept(const Format& of, const std::vector<const Tool*>& all, const ToolGrammarOptions& how)
+  Kept(const Format& of, const std::vector<const Tool*>& all, const Known& known,
+       const ToolGrammarOptions& how)
       : format(of.weak_from_this().lock()), options(how) {
     if (format == nullptr) format = std::make_shared<const Format>(of);
     for (const Tool* tool : all) {
@@ -27,13 +28,19 @@ struct OtherCallGrammar::Kept {
                        .parameters = tool->parameters,
                        .strict = tool->strict,
                        .grammar = tool->grammar});
+      const auto found = known.find(tool);
+      schemas.push_back(found == known.end() ? nullptr : found->second);
     }
   }
   [[nodiscard]] Expected<std::shared_ptr<const Rules>> make(
       std::size_t syntax, const std::function<NodeId(OtherCallGrammar&)>& part) const {
     std::vector<const Tool*> all;
-    for (const Tool& tool : tools) all.push_back(&tool);
-    OtherCallGrammar builder(*format, std::move(all), options);
+    Known known;
+    for (std::size_t i = 0; i < tools.size(); ++i) {
+      all.push_back(&tools[i]);
+      if (schemas[i] != nullptr) known.emplace(&tools[i], schemas[i]);
+    }
+    OtherCallGrammar builder(*format, std::move(all), std::move(known), options);
     builder.begin_other(format->syntaxes[syntax]);
     builder.rules_.set_root(part(builder));
     // A tool that the form cannot write is called in another form.
@@ -43,6 +50,7 @@ struct OtherCallGrammar::Kept {
 
   std::shared_ptr<const Format> format;
   std::vector<Tool> tools;
+  std::vector<Known::mapped_type> schemas;  // null where none is known
   ToolGrammarOptions options;
 };
 
@@ -204,7 +212,7 @@ NodeId OtherCallGrammar::body_of_other(const std::string& name, const Pattern& p
 
 // `first`, followed by what `make` writes with a builder that is at the same syntax.
 NodeId OtherCallGrammar::later(std::string first, std::function<NodeId(OtherCallGrammar&)> make) {
-  if (kept_ == nullptr) kept_ = std::make_shared<const Kept>(format_, tools_, options_);
+  if (kept_ == nullptr) kept_ = std::make_shared<const Kept>(format_, tools_, known_, options_);
   const auto at = static_cast<std::size_t>(syntax_ - format_.syntaxes.data());
   return rules_.add(node::Later{
       std::move(first),

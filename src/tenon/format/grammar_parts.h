@@ -41,10 +41,13 @@ using message::Tool;
 
 class GrammarParts {
  public:
-  GrammarParts(const Format& format, std::vector<const Tool*> tools,
+  using Known = std::map<const Tool*, std::shared_ptr<const grammar::KnownSchemas::Known>>;
+
+  GrammarParts(const Format& format, std::vector<const Tool*> tools, Known known,
                const ToolGrammarOptions& options)
       : format_(format),
         tools_(std::move(tools)),
+        known_(std::move(known)),
         options_(options),
         syntax_(format.syntaxes.empty() ? nullptr : &format.syntaxes.front()),
         json_(options.json) {}
@@ -84,6 +87,7 @@ class GrammarParts {
 
   const Format& format_;
   std::vector<const Tool*> tools_;
+  const Known known_;  // what is known of their schemas
   const ToolGrammarOptions& options_;
   const Syntax* syntax_;  // null: the format writes no calls
   JsonOptions json_;      // of the current syntax

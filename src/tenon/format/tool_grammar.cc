@@ -115,15 +115,21 @@ Expected<Rules> tool_grammar(const Format& format, std::span<const Tool> tools,
         Error{Errc::unsupported, format.info.name + " has no way to write a call: no [[syntax]]"});
   }
   std::vector<const Tool*> chosen;
-  for (const Tool& tool : tools) {
-    const bool is_allowed = choice.allowed.empty() ||
-                            std::ranges::find(choice.allowed, tool.name) != choice.allowed.end();
-    if (is_allowed) chosen.push_back(&tool);
+  GrammarParts::Known known;
+  for (std::size_t i = 0; i < tools.size(); ++i) {
+    const bool is_allowed =
+        choice.allowed.empty() ||
+        std::ranges::find(choice.allowed, tools[i].name) != choice.allowed.end();
+    if (!is_allowed) continue;
+    chosen.push_back(&tools[i]);
+    if (i < options.known.size() && options.known[i] != nullptr) {
+      known.emplace(&tools[i], options.known[i]);
+    }
   }
   if (chosen.empty() && choice.mode != ToolMode::none) {
     return Unexpected(Error{Errc::invalid, "there is no tool to call"});
   }
-  return AnswerGrammar(format, std::move(chosen), options).build(choice.mode);
+  return AnswerGrammar(format, std::move(chosen), std::move(known), options).build(choice.mode);
 }
 
 bool writes_calls(const Format& format) {

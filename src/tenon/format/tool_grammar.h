@@ -5,10 +5,12 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "tenon/base/expected.h"
 #include "tenon/format/format.h"
 #include "tenon/grammar/json/json_frames.h"
+#include "tenon/grammar/json/known_schemas.h"
 #include "tenon/grammar/rules/rules.h"
 #include "tenon/message/message.h"
 #include "tenon/schema/schema.h"
@@ -43,6 +45,9 @@ struct ToolGrammarOptions {
   bool required_in_any_form = false;
   /// As in ParseOptions.
   bool others_first = false;
+  /// The schemas of the tools' parameters as far as they are known, in the order of the tools.
+  /// Empty: none is.
+  std::vector<std::shared_ptr<const grammar::KnownSchemas::Known>> known;
 };
 
 /// What a model may answer if it calls `tools` in this format: the strict counterpart of

@@ -1,6 +1,7 @@
 #include "tenon/grammar/json/json_frames.h"
 
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "tenon/grammar/json/json_context.h"
@@ -41,6 +42,36 @@ class RootFrame final : public Frame {
   FrameId value_;
 };
 
+// A schema that is added when it is first read.
+class KnownFrame final : public Frame {
+ public:
+  KnownFrame(std::shared_ptr<const schema::Schema> schema, const JsonOptions& options)
+      : schema_(std::move(schema)), options_(options) {}
+  void enter(Machine& machine, FrameId, CellId parent) override {
+    if (const auto value = this->value(machine)) machine.enter(*value, parent);
+  }
+  [[nodiscard]] std::uint32_t least(Machine& machine) override {
+    const auto value = this->value(machine);
+    return value ? machine.least(*value) : Machine::kFar;
+  }
+
+ private:
+  std::optional<FrameId> value(Machine& machine) {
+    if (value_ || machine.error()) return value_;
+    const auto added = add_json(machine, schema_, options_);
+    if (added) {
+      value_ = *added;
+    } else {
+      machine.fail(added.error());
+    }
+    return value_;
+  }
+
+  std::shared_ptr<const schema::Schema> schema_;
+  JsonOptions options_;
+  std::optional<FrameId> value_;
+};
+
 }  // namespace
 
 Expected<FrameId> add_json(Machine& machine, std::shared_ptr<const schema::Schema> schema,
@@ -66,6 +97,11 @@ Expected<FrameId> add_json(Machine& machine, std::shared_ptr<const schema::Schem
   }
   if (!satisfiable) return Unexpected(context->shapes.satisfiable.error());
   return machine.add(std::make_unique<RootFrame>(context, context->value(term)));
+}
+
+FrameId add_known_json(Machine& machine, std::shared_ptr<const schema::Schema> schema,
+                       const JsonOptions& options) {
+  return machine.add(std::make_unique<KnownFrame>(std::move(schema), options));
 }
 
 }  // namespace tenon::grammar

@@ -49,4 +49,10 @@ struct JsonOptions {
                                          const JsonOptions& options,
                                          std::vector<Relaxed>* relaxed = nullptr);
 
+/// The same for a schema that add_json() has taken before, with these options or others that differ
+/// in how a value is written alone: it is added when a text reaches its first byte, or an end of
+/// the text is searched for. An error becomes the machine's.
+[[nodiscard]] FrameId add_known_json(Machine& machine, std::shared_ptr<const schema::Schema> schema,
+                                     const JsonOptions& options);
+
 }  // namespace tenon::grammar

@@ -7,8 +7,7 @@ namespace tenon::grammar {
 Expected<std::shared_ptr<Grammar>> GrammarCache::get(std::string_view source,
                                                      Grammar::Build build) {
   const regex::Fingerprint key = regex::fingerprint_of(source);
-  if (auto known = find(key)) return known;
-  if (auto failure = find_failure(key)) return Unexpected(*std::move(failure));
+  if (auto known = find_known(key)) return *std::move(known);
   // Compiled without the lock, so that a slow compilation does not stop others.
   auto grammar = Grammar::make(std::move(build), index_);
   if (!grammar) {
@@ -16,6 +15,17 @@ Expected<std::shared_ptr<Grammar>> GrammarCache::get(std::string_view source,
     return Unexpected(grammar.error());
   }
   return keep(key, std::move(*grammar));
+}
+
+std::optional<Expected<std::shared_ptr<Grammar>>> GrammarCache::find(std::string_view source) {
+  return find_known(regex::fingerprint_of(source));
+}
+
+std::optional<Expected<std::shared_ptr<Grammar>>> GrammarCache::find_known(
+    const regex::Fingerprint& key) {
+  if (auto known = find_grammar(key)) return known;
+  if (auto failure = find_failure(key)) return Unexpected(*std::move(failure));
+  return std::nullopt;
 }
 
 std::optional<Error> GrammarCache::find_failure(const regex::Fingerprint& key) const {
@@ -46,7 +56,7 @@ std::size_t GrammarCache::memory_bytes() const {
   return bytes;
 }
 
-std::shared_ptr<Grammar> GrammarCache::find(const regex::Fingerprint& key) {
+std::shared_ptr<Grammar> GrammarCache::find_grammar(const regex::Fingerprint& key) {
   constexpr std::uint64_t kHitsBetweenLooks = 64;
   std::list<Entry> gone;  // freed without the lock
   const std::lock_guard lock(mutex_);

@@ -35,6 +35,10 @@ class GrammarCache {
   [[nodiscard]] Expected<std::shared_ptr<Grammar>> get(std::string_view source,
                                                        Grammar::Build build);
 
+  /// What get() would return without making a grammar; nothing if it would make one. A caller that
+  /// has to copy much for `build` asks this first.
+  [[nodiscard]] std::optional<Expected<std::shared_ptr<Grammar>>> find(std::string_view source);
+
   struct Counts {
     std::uint64_t compilations = 0;
     std::uint64_t hits = 0;
@@ -50,7 +54,8 @@ class GrammarCache {
 
   [[nodiscard]] std::optional<Error> find_failure(const regex::Fingerprint& key) const;
   void keep_failure(const regex::Fingerprint& key, const Error& error);
-  std::shared_ptr<Grammar> find(const regex::Fingerprint& key);
+  std::shared_ptr<Grammar> find_grammar(const regex::Fingerprint& key);
+  std::optional<Expected<std::shared_ptr<Grammar>>> find_known(const regex::Fingerprint& key);
   std::shared_ptr<Grammar> keep(const regex::Fingerprint& key, std::shared_ptr<Grammar> grammar);
   std::list<Entry> take_excess();
 

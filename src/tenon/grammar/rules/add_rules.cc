@@ -542,6 +542,10 @@ Item Adder::item_of(NodeId id) {
 // A schema that no value fits cannot be read. That is an error only if nothing else can be read.
 Item Adder::json_item(NodeId id, const node::Json& json) {
   if (error_) return {};
+  if (json.may_wait) {
+    json_frames_.emplace(id, add_known_json(machine_, json.schema, json.options));
+    return {.kind = Item::Kind::leaf, .can_be_read = true, .what = id};
+  }
   const auto frame = add_json(machine_, json.schema, json.options, relaxed_);
   if (frame) {
     json_frames_.emplace(id, *frame);

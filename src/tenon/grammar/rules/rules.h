@@ -121,6 +121,7 @@ struct Forms {
 struct Json {
   std::shared_ptr<const schema::Schema> schema;
   JsonOptions options;
+  bool may_wait = false;  ///< It may be added by add_known_json().
 };
 /// `first`, which must not be empty, followed by a text of the grammar that `make` returns. `make`
 /// is called once, when `first` has been read or an end of the text is searched for, so a part that
