@@ -1,13 +1,16 @@
 // Masks of answers that may be text or a call, over the vocabulary of Qwen2.5 or a small one of our
 // own: what the first mask of a set of tools takes, and masks along a text. `with_forms/1`: calls
 // in other forms than the model's own are held too. The index is that of a server at work, which
-// has seen other sets of tools.
+// has seen other sets of tools. `sets_of_tools`: what real tools cost a server, from the request to
+// the grammar.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +19,7 @@
 #include <benchmark/benchmark.h>
 
 #include "tenon/base/data_for_test.h"
+#include "tenon/chat/constraint.h"
 #include "tenon/format/definition.h"
 #include "tenon/format/fallbacks.h"
 #include "tenon/format/registry.h"
@@ -122,6 +126,66 @@ BENCHMARK(masks_of_text)
     ->ArgNames({"tools", "with_forms"})
     ->ArgsProduct({{2, 100}, {0, 1}})
     ->Iterations(5)
+    ->Unit(benchmark::kMillisecond);
+
+// ---- Sets of real tools -------------------------------------------------------------------------
+
+/// The schemas of tools, each as it came.
+const std::vector<json::Value>& real_schemas() {
+  static const std::vector<json::Value> kRead = [] {
+    std::vector<json::Value> read;
+    std::ifstream lines(folder_of(largest_data()) / "formats" / "bfcl_public.jsonl");
+    std::set<std::string> seen;
+    for (std::string line; std::getline(lines, line);) {
+      const auto row = json::parse(line);
+      if (!row || row->find("tools") == nullptr) continue;
+      for (const json::Value& tool : *row->find("tools")->if_array()) {
+        const json::Value& schema = *tool.find("function")->find("parameters");
+        if (seen.insert(json::to_string(schema)).second) read.push_back(schema);
+      }
+    }
+    return read;
+  }();
+  return kRead;
+}
+
+/// A request with `count` of them. Of another set the first `changed` differ.
+message::ChatRequest request_of(std::size_t count, std::size_t changed, std::uint64_t set) {
+  message::ChatRequest request;
+  for (std::size_t i = 0; i < count; ++i) {
+    json::Value schema = real_schemas()[i % real_schemas().size()];
+    if (i < changed || i >= real_schemas().size()) {
+      const std::uint64_t mark = i < changed ? set : 0;
+      (*schema.if_object())["$id"] = "urn:set:" + std::to_string(mark) + ":" + std::to_string(i);
+    }
+    request.tools.push_back({.name = "tool_" + std::to_string(i), .parameters = std::move(schema)});
+  }
+  return request;
+}
+
+/// `changed` of the tools are new to the server, which has seen the others. Where none is, the set
+/// is the one before.
+void sets_of_tools(benchmark::State& state) {
+  if (real_schemas().empty()) return state.SkipWithError("the data are not at hand");
+  const auto count = static_cast<std::size_t>(state.range(0));
+  const auto changed = static_cast<std::size_t>(state.range(1));
+  const chat::Constraints constraints(find("hermes"), *setting().tokenizer,
+                                      {.index = setting().index});
+  if (!constraints.of(request_of(count, changed, 0), "")) return state.SkipWithError("refused");
+  std::uint64_t set = 0;
+  for (auto _ : state) {
+    state.PauseTiming();
+    const message::ChatRequest request = request_of(count, changed, ++set);
+    state.ResumeTiming();
+    if (!constraints.of(request, "")) return state.SkipWithError("refused");
+  }
+}
+BENCHMARK(sets_of_tools)
+    ->ArgNames({"tools", "new"})
+    ->ArgsProduct({{100, 500}, {0, 1}})
+    ->Args({100, 100})
+    ->Args({500, 500})
+    ->Iterations(20)
     ->Unit(benchmark::kMillisecond);
 
 }  // namespace
