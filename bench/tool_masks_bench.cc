@@ -149,7 +149,7 @@ const std::vector<json::Value>& real_schemas() {
   return kRead;
 }
 
-/// A request with `count` of them. Of another set the first `changed` differ.
+/// A request with `count` of them. The first `changed` are those of `set` alone.
 message::ChatRequest request_of(std::size_t count, std::size_t changed, std::uint64_t set) {
   message::ChatRequest request;
   for (std::size_t i = 0; i < count; ++i) {
