@@ -1,5 +1,6 @@
 #include "tenon/http/local_exchange.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstddef>
 #include <functional>
@@ -24,6 +25,7 @@ struct LocalAnswer::State {
   // `mutex` guards all of it; callbacks are called and destroyed without the lock.
   unsigned status = 0;
   std::string content_type;
+  std::vector<Header> headers;
   std::string pending;
   bool has_begun = false;
   bool is_complete = false;   // nothing more will be written
@@ -80,13 +82,14 @@ class LocalAnswer::Side final : public Exchange {
   }
 
   void respond(Response response) override {
-    if (!begin(response.status, std::move(response.content_type))) return;
+    if (!begin(response.status, std::move(response.content_type), std::move(response.headers))) {
+      return;
+    }
     write(std::move(response.body));
     end_stream();
   }
-  // The caller here has no use for headers.
-  void begin_stream(std::string content_type, std::vector<Header> /*headers*/) override {
-    static_cast<void>(begin(200, std::move(content_type)));
+  void begin_stream(std::string content_type, std::vector<Header> headers) override {
+    static_cast<void>(begin(200, std::move(content_type), std::move(headers)));
   }
   void write(std::string bytes) override {
     {
@@ -131,7 +134,7 @@ class LocalAnswer::Side final : public Exchange {
 
  private:
   // False if the caller has gone, or if the answer has begun already.
-  bool begin(unsigned status, std::string content_type) {
+  bool begin(unsigned status, std::string content_type, std::vector<Header> headers) {
     const std::lock_guard lock(state_->mutex);
     if (state_->is_cancelled) return false;
     if (std::exchange(state_->has_begun, true)) {
@@ -140,6 +143,7 @@ class LocalAnswer::Side final : public Exchange {
     }
     state_->status = status;
     state_->content_type = std::move(content_type);
+    state_->headers = std::move(headers);
     return true;
   }
 
@@ -192,6 +196,12 @@ unsigned LocalAnswer::status() const {
 std::string LocalAnswer::content_type() const {
   const std::lock_guard lock(state_->mutex);
   return state_->content_type;
+}
+
+std::string LocalAnswer::header(std::string_view name) const {
+  const std::lock_guard lock(state_->mutex);
+  const auto found = std::ranges::find(state_->headers, name, &Header::name);
+  return found == state_->headers.end() ? std::string() : found->value;
 }
 
 void LocalAnswer::cancel() {

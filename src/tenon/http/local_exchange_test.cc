@@ -115,6 +115,28 @@ TEST(LocalExchange, GivesWhatIsAnswered) {
   }
 }
 
+TEST(LocalExchange, HeadersAreKnownWithTheStatus) {
+  const struct {
+    std::string_view name;
+    Answering answering;
+  } rows[] = {
+      {"whole", [](auto exchange) { exchange->respond({.headers = {{"x-a", "1"}}}); }},
+      {"stream",
+       [](auto exchange) {
+         exchange->begin_stream("text/event-stream", {{"x-a", "1"}});
+         exchange->end_stream();
+       }},
+  };
+  for (const auto& row : rows) {
+    auto [exchange, answer] = make_local_exchange({.method = "GET", .path = "/"});
+    EXPECT_EQ(answer->header("x-a"), "") << row.name;
+    row.answering(std::move(exchange));
+    EXPECT_EQ(answer->next(), std::nullopt) << row.name;
+    EXPECT_EQ(answer->header("x-a"), "1") << row.name;
+    EXPECT_EQ(answer->header("x-b"), "") << row.name;
+  }
+}
+
 TEST(LocalExchange, ShowsTheRequestUntilItIsReleased) {
   auto [exchange, answer] = make_local_exchange({.path = "/a", .body = "text"});
   EXPECT_EQ(exchange->request().path, "/a");
