@@ -130,11 +130,11 @@ int Interruption::signal() const {
   return cancel_.is_cancelled() ? last_signal.load() : 0;
 }
 
-void add_model_options(App app, AskOptions& options) {
+void add_model_options(App app, AskOptions& options, std::string_view otherwise) {
   app.add_option(
       "--model", options.model,
-      "GGUF file, hf:OWNER/REPO[:QUANT] or ollama:NAME[:TAG] (default: the bundled model), "
-      "or with --config a [[model]]'s name");
+      "GGUF file, hf:OWNER/REPO[:QUANT] or ollama:NAME[:TAG] (default: " + std::string(otherwise) +
+          "), or with --config a [[model]]'s name (default: its first)");
   app.add_option("--config", options.config, "tenon.toml that has the model");
   app.add_option("--chat-template", options.chat_template,
                  "Template file instead of the model's own");

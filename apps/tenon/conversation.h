@@ -59,8 +59,10 @@ class Interruption {
   std::vector<std::pair<int, struct sigaction>> before_;
 };
 
-/// Adds the options that name the model, and all options.
-void add_model_options(App app, AskOptions& options);
+/// Adds the options that name the model, and all options. `otherwise` is what answers without
+/// --model.
+void add_model_options(App app, AskOptions& options,
+                       std::string_view otherwise = "the bundled model");
 void add_ask_options(App app, AskOptions& options);
 
 /// The model that `options` name. Fails with kUsage for a recursive model; `why_single` says why

@@ -7,6 +7,7 @@
 #include <iostream>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -52,8 +53,14 @@ struct ReplayOptions {
 struct Replayed {
   std::string answer;  // as a client gets it
   std::int64_t status = 0;
+  std::string left_out;             // members of the request that the server has left out
   std::vector<json::Value> events;  // as a recording has them
 };
+
+// A complaint about the recording itself. One about an option does not name the file.
+Failure<Complaint> about_file(const ReplayOptions& options, const std::string& why) {
+  return complaint(kBadInput, options.file + ": " + why);
+}
 
 /// A folder that is there as long as this is.
 class Folder {
@@ -78,7 +85,7 @@ OrComplaint<std::shared_ptr<chat::Model>> model_for(const ReplayOptions& options
                                                     const record::Read& read) {
   if (!options.has_model) {
     auto model = record::recorded_model(read);
-    if (!model) return complaint(kBadInput, model.error().message);
+    if (!model) return about_file(options, model.error().message);
     return *std::move(model);
   }
   auto config = single_model(options.ask,
@@ -89,12 +96,14 @@ OrComplaint<std::shared_ptr<chat::Model>> model_for(const ReplayOptions& options
   auto engine = config::load_engine(*config);
   if (!engine) return complaint(std::move(engine.error()));
   auto forked = record::forked_engine(read, options.fork, *std::move(engine));
-  if (!forked) return complaint(kBadInput, forked.error().message);
+  if (!forked) return about_file(options, forked.error().message);
   auto model = config::load_model(*config, *std::move(forked));
   if (!model) return complaint(std::move(model.error()));
   // Tools of the configuration run; else those of the recording answer as they did.
   if (!config->tools.empty() || !config->mcp.empty()) return *std::move(model);
-  return or_complaint(record::with_tools_of_choices(read, *model));
+  auto with_tools = record::with_tools_of_choices(read, *model);
+  if (!with_tools) return about_file(options, with_tools.error().message);
+  return *std::move(with_tools);
 }
 
 // The recorded request, with the members of --with in place of its own.
@@ -102,14 +111,32 @@ OrComplaint<json::Value> request_of(const ReplayOptions& options, const record::
   json::Value request = *read.heading.find("request");
   if (options.with.empty()) return request;
   auto with = json::parse(options.with);
-  if (!with || with->if_object() == nullptr || request.if_object() == nullptr) {
+  if (!with || with->if_object() == nullptr) {
     return complaint(kUsage, "--with must be a JSON object, like '{\"seed\": 7}'" +
                                  (with ? std::string() : ": " + with.error().message));
+  }
+  if (request.if_object() == nullptr) {
+    return about_file(options, "the recorded request is no JSON object");
   }
   for (const json::Member& member : *with->if_object()) {
     request.if_object()->set(member.key, member.value);
   }
   return request;
+}
+
+// A server leaves out what it does not know, and says so in a header. What --with names is meant
+// to change something, so it must be known.
+OrComplaint<void> check_with(const ReplayOptions& options, const Replayed& replayed) {
+  const auto with = json::parse(options.with.empty() ? "{}" : options.with);
+  std::istringstream paths(replayed.left_out);
+  for (std::string path; std::getline(paths >> std::ws, path, ',');) {
+    const std::string name = path.substr(0, path.find_first_of(".["));
+    if (with->find(name) == nullptr) continue;
+    return complaint(kUsage, "--with: " + path +
+                                 " is not known to this version, or not supported, so it would "
+                                 "change nothing: check its name (docs/api.md)");
+  }
+  return {};
 }
 
 // The kept responses and conversations that the recorded request goes on from.
@@ -121,6 +148,7 @@ json::Object found_in(const record::Read& read) {
 // The request of the recording, answered by its tokens: everything between the client and the
 // engine is what serves clients, too. The answer is recorded as a server records it.
 OrComplaint<Replayed> replay(const ReplayOptions& options, const record::Read& read) {
+  if (!read.why_not_played.empty()) return about_file(options, read.why_not_played);
   const auto request = request_of(options, read);
   if (!request) return Failure<Complaint>(request.error());
   auto model = model_for(options, read);
@@ -134,10 +162,10 @@ OrComplaint<Replayed> replay(const ReplayOptions& options, const record::Read& r
                                             .tenon_version = std::string(kVersion),
                                             .max_bytes = std::numeric_limits<std::uint64_t>::max(),
                                             .max_age = std::chrono::hours(24 * 365 * 100)});
-    if (!recorder) return complaint(kBadInput, recorder.error().message);
+    if (!recorder) return complaint(kBadInput, "--record: " + recorder.error().message);
     chat::ModelRegistry models;
     if (Status added = models.add(*std::move(model)); !added) {
-      return complaint(kBadInput, added.error().message);
+      return about_file(options, added.error().message);
     }
     api::Service service({.access = {},
                           .version = std::string(kVersion),
@@ -153,6 +181,7 @@ OrComplaint<Replayed> replay(const ReplayOptions& options, const record::Read& r
     service.handle_own(std::move(exchange));
     while (auto piece = answer->next()) replayed.answer += *piece;
     replayed.status = answer->status();
+    replayed.left_out = answer->header("x-tenon-left-out");
   }
   const auto listed = record::list_recordings(folder, "", 1);
   if (!listed || listed->recordings.empty()) return replayed;  // refused before a model saw it
@@ -213,6 +242,58 @@ int compare(const ReplayOptions& options, const record::Read& read, const Replay
   return kNegative;
 }
 
+// Prints the recorded events. Whether that is all of them, stderr says.
+int print_events(const ReplayOptions& options, const record::Read& read) {
+  for (const json::Value& event : read.events) std::cout << json::to_string(event) << '\n';
+  std::cout << std::flush;
+  std::string note;
+  if (read.is_cut || read.status == 0) {
+    note = "the recording is not whole and ends ";
+    note += read.events.empty() ? "before the first event" : "here";
+  } else if (read.events.empty()) {
+    note = "the answer has no events: no model had begun it";
+  }
+  if (!note.empty()) std::cerr << "tenon: " << options.file << ": " << note << '\n';
+  return kOk;
+}
+
+// Why there is no whole answer in the recording; "": there is.
+std::string why_not_whole(const record::Read& read) {
+  if (read.is_cut || read.status == 0) return "the recording is not whole";
+  if (read.status == kClientLeft) return "the client left before the end of the answer";
+  return "";
+}
+
+// What an answer with an error's status says, in any dialect: {"error": {"message": ...}}.
+std::string message_of(const std::string& answer) {
+  const auto body = json::parse(answer);
+  const json::Value* const message = body ? json::at_pointer(*body, "/error/message") : nullptr;
+  return message == nullptr || message->if_string() == nullptr ? answer : *message->if_string();
+}
+
+// Why there is no answer. No value: there is one, or the recorded one is an error, too, and the
+// new one is compared with it, or is what the recording makes again.
+std::optional<Complaint> refusal(const ReplayOptions& options, const record::Read& read,
+                                 const Replayed& replayed) {
+  constexpr std::int64_t kRefused = 400;
+  constexpr std::int64_t kFailed = 500;
+  if (replayed.status < kRefused) return std::nullopt;
+  const bool is_as_recorded = replayed.status == read.status;
+  if (is_as_recorded && (options.expect || !options.has_model)) return std::nullopt;
+  if (options.expect && !options.has_model) return std::nullopt;  // compare() shows it
+  return Complaint{replayed.status < kFailed ? kBadInput : kEngine,
+                   "the request was refused with status " + std::to_string(replayed.status) + ": " +
+                       message_of(replayed.answer)};
+}
+
+// Why the answer broke off after it had begun; "": it did not.
+std::string failure_of(const Replayed& replayed) {
+  for (const json::Value& event : replayed.events) {
+    if (json::text_in(event, "finish") == "error") return json::text_in(event, "error");
+  }
+  return "";
+}
+
 // A recording may have been cut, or its client may have left: its answer was never whole, so it can
 // only be shown, or gone on from with a model.
 int run_replay(const ReplayOptions& options) {
@@ -220,33 +301,25 @@ int run_replay(const ReplayOptions& options) {
   if (!text) return complain({kBadInput, text.error().message});
   const auto read = record::read_recording(*text);
   if (!read) return complain({kBadInput, options.file + ": " + read.error().message});
-  if (options.events) {
-    for (const json::Value& event : read->events) std::cout << json::to_string(event) << '\n';
-    return kOk;
+  if (options.events) return print_events(options, *read);
+  const std::string why = why_not_whole(*read);
+  if (!why.empty() && !options.has_model) {
+    return complain({kBadInput, options.file + ": " + why +
+                                    ", so its answer cannot be made again; --events prints what "
+                                    "there is, and --model answers the request anew"});
   }
-  if (!options.has_model && (read->is_cut || read->status == 0)) {
-    return complain({kBadInput, options.file +
-                                    ": the recording is not whole, so its answer cannot be made "
-                                    "again; --events prints what there is"});
-  }
-  if (!options.has_model && read->status == kClientLeft) {
-    return complain({kBadInput, options.file +
-                                    ": the client left before the end of the answer, which cannot "
-                                    "be made again; --events prints what there is"});
+  if (!why.empty() && options.expect) {
+    return complain(
+        {kBadInput, options.file + ": " + why + ", so there is nothing to compare with"});
   }
   const auto replayed = replay(options, *read);
-  if (!replayed)
-    return complain({replayed.error().status, options.file + ": " + replayed.error().message});
-  if (!options.expect) {
-    std::cout << replayed->answer << std::flush;
-    return kOk;
-  }
-  if (read->is_cut || read->status == 0) {
-    return complain(
-        {kBadInput,
-         options.file + ": the recording is not whole, so there is nothing to compare with"});
-  }
-  return compare(options, *read, *replayed);
+  if (!replayed) return complain(replayed.error());
+  if (const auto refused = refusal(options, *read, *replayed)) return complain(*refused);
+  if (const auto known = check_with(options, *replayed); !known) return complain(known.error());
+  if (options.expect) return compare(options, *read, *replayed);
+  std::cout << replayed->answer << std::flush;
+  const std::string failure = options.has_model ? failure_of(*replayed) : std::string();
+  return failure.empty() ? kOk : complain({kEngine, "the answer failed: " + failure});
 }
 
 }  // namespace
@@ -260,7 +333,7 @@ Command add_replay(App tenon) {
                "Compare with what the client got then, or with --model with the recorded events; "
                "status 1, and the differences, if it differs");
   app.add_flag("--events", options->events, "Print the recorded events instead");
-  add_model_options(app, options->ask);
+  add_model_options(app, options->ask, "none, and the recorded tokens are replayed");
   app.add_option("--fork", options->fork,
                  "So many tokens are the recorded ones, and the model goes on from there")
       .between(std::uint64_t{0}, std::uint64_t{1} << 32U);
@@ -273,6 +346,14 @@ Command add_replay(App tenon) {
       "Examples:\n  tenon replay --expect recordings/2026-11-29/143012-417-req_8Zk2.jsonl\n"
       "  tenon replay --model tiny.gguf --fork 12 --with '{\"seed\": 7}' --expect FILE");
   return {app, [options, app]() -> int {
+            if (options->events) {
+              const auto refused = refuse_options(
+                  app,
+                  {"--expect", "--model", "--config", "--chat-template", "--format", "--threads",
+                   "--fork", "--with", "--record"},
+                  "with --events, which prints what the file has and replays nothing");
+              if (!refused) return complain(refused.error());
+            }
             options->has_model = app.count("--model") + app.count("--config") > 0;
             if (!options->has_model) {
               const auto refused = refuse_options(

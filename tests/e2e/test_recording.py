@@ -95,7 +95,7 @@ def test_a_change_is_told(recorded, tmp_path):
 
 def test_a_model_goes_on_from_a_recorded_token(recorded, tmp_path):
     _, file = record(recorded, "/v1/chat/completions", {**CHAT, "tool_choice": "required", "temperature": 0})
-    model = ["--model", ROOT / "models" / "tenon-tiny.gguf"]
+    model = MODEL
     tokens = [line for line in map(json.loads, file.read_text().splitlines()) if "token" in line]
     for fork in (0, 1, len(tokens) // 2, len(tokens)):
         same = replay(file, *model, "--fork", str(fork), "--expect", "--with", '{"tool_choice": "required"}')
@@ -106,16 +106,72 @@ def test_a_model_goes_on_from_a_recorded_token(recorded, tmp_path):
     assert '+ call 0 of "set_alarm"' in differs.stdout
     made, = (tmp_path / "forks").glob("*/*.jsonl")
     assert replay(made, "--expect").returncode == 0  # a recording like those of servers
-    refused = replay(file, *model, "--fork", str(len(tokens) - 1), "--with", json.dumps(other))
-    assert refused.returncode == 0 and "cannot come there under this request" in refused.stdout, refused.stdout
+    for expect in ([], ["--expect"]):
+        refused = replay(file, *model, "--fork", str(len(tokens) - 1), "--with", json.dumps(other), *expect)
+        assert refused.returncode == 3 and "cannot come there under this request: fork before it" in refused.stderr, refused.stderr
+        assert refused.stdout == ""
     many = replay(file, *model, "--fork", str(len(tokens) + 1))
     assert many.returncode == 3 and f"has only {len(tokens)} tokens" in many.stderr
 
 
-def test_a_fork_needs_a_model(recorded):
-    _, file = record(recorded, "/v1/chat/completions", CHAT)
-    refused = replay(file, "--fork", "3")
-    assert refused.returncode == 2 and "--fork has no effect without --model" in refused.stderr
+MODEL = ["--model", str(ROOT / "models" / "tenon-tiny.gguf")]
+
+
+@pytest.mark.parametrize("options, status, message", [
+    (["--fork", "3"], 2, "--fork has no effect without --model"),
+    (["--events", "--expect"], 2, "--expect has no effect with --events"),
+    (["--events", *MODEL], 2, "--model has no effect with --events"),
+    ([*MODEL, "--with", '{"sede": 7, "seed": 7}'], 2, "--with: sede is not known to this version"),
+    ([*MODEL, "--with", "[]"], 2, "--with must be a JSON object"),
+    ([*MODEL, "--with", '{"seed": 7'], 2, "--with must be a JSON object"),
+    ([*MODEL, "--with", '{"max_tokens": "x"}'], 3, "the request was refused with status 400: max_tokens must be"),
+    ([*MODEL, "--with", '{"max_tokens": "x"}', "--expect"], 3, "the request was refused with status 400: max_tokens must be"),
+    ([*MODEL, "--format", "nope"], 3, "unknown tool_call_format: nope"),
+    ([*MODEL, "--chat-template", "/nope"], 3, "/nope: No such file"),
+    (["--model", "/nope.gguf"], 4, "/nope.gguf"),
+])
+def test_a_fault_of_the_command_line_is_told_as_such(recorded, options, status, message):
+    _, file = record(recorded, "/v1/chat/completions", {**CHAT, "max_tokens": 5})
+    refused = replay(file, *options)
+    assert refused.returncode == status and message in refused.stderr, refused.stderr
+    assert file.name not in refused.stderr and refused.stdout == ""
+
+
+def test_help_says_what_answers_without_a_model():
+    told = subprocess.run([TENON, "replay", "--help"], capture_output=True, text=True, check=True).stdout
+    assert "default: none, and the recorded tokens are replayed" in told and "the bundled model" not in told
+
+
+def test_an_answer_whose_client_left_is_compared_with_nothing(recorded):
+    with requests.post(recorded.url + "/v1/chat/completions", json={**CHAT, "stream": True, "response_format": LONG, "max_tokens": 4000},
+                       stream=True, timeout=60) as answer:
+        name = answer.headers["x-request-id"]
+        lines = answer.iter_lines()
+        next(lines)
+    for _ in range(100):
+        file, = recorded.records.glob(f"*/*-{name}.jsonl")
+        if '{"end":' in file.read_text():
+            break
+        time.sleep(0.05)
+    for options in ([], ["--expect"], [*MODEL, "--expect"]):
+        refused = replay(file, *options)
+        assert refused.returncode == 3 and "the client left before the end" in refused.stderr, refused.stderr
+
+
+def test_events_say_how_far_they_go(recorded, tmp_path):
+    _, file = record(recorded, "/v1/chat/completions", {**CHAT, "tool_choice": "required"})
+    lines = file.read_text().splitlines(keepends=True)
+    first = next(at for at, line in enumerate(lines) if line.startswith('{"event"'))
+    cut = tmp_path / "cut.jsonl"
+    for size, count, told in ((len(lines), None, ""), (first + 1, 1, "the recording is not whole and ends here"),
+                              (first, 0, "ends before the first event"), (2, 0, "ends before the first event")):
+        cut.write_text("".join(lines[:size]))
+        shown = replay(cut, "--events")
+        assert shown.returncode == 0 and told in shown.stderr and (told != "") == (shown.stderr != ""), shown.stderr
+        assert count is None or len(shown.stdout.splitlines()) == count
+    cut.write_text("".join(lines).replace('{"token":', '{"token":"', 1))
+    damaged = replay(cut, "--events")
+    assert damaged.returncode == 3 and "line 4: this is not JSON" in damaged.stderr, damaged.stderr
 
 
 def test_tokens_have_what_the_mask_allowed(recorded):
@@ -145,6 +201,12 @@ def test_an_answer_that_is_refused_late_says_why(recorded):
     message = json.loads(text)["error"]["message"]
     end = json.loads(file.read_text().splitlines()[-1])
     assert end["end"] == 400 and end["error"] == message, end
+    refused = replay(file)
+    assert refused.returncode == 3 and "the engine refused the request" in refused.stderr
+    again = replay(file, *MODEL)
+    assert again.returncode == 3 and message in again.stderr and again.stdout == ""
+    same = replay(file, *MODEL, "--expect")
+    assert same.returncode == 0, same.stdout + same.stderr
 
 
 def test_a_killed_server_leaves_no_answer_under_way(tmp_path):
@@ -208,8 +270,11 @@ def test_without_contents_a_recording_has_none(tmp_path):
         _, file = record(server, "/v1/chat/completions", {**CHAT, "tool_choice": "required", "max_tokens": 40})
     text = file.read_text()
     assert "weather" not in text and "Paris" not in text
-    refused = replay(file)
-    assert refused.returncode == 3 and "no contents" in refused.stderr
+    for options in ([], [*MODEL]):
+        refused = replay(file, *options)
+        assert refused.returncode == 3 and "no contents" in refused.stderr
+    shown = replay(file, "--events")
+    assert shown.returncode == 0 and '"finish":' in shown.stdout, shown.stderr
 
 
 def test_the_models_that_a_recursive_model_asks_are_runs(tmp_path):

@@ -147,9 +147,11 @@ Status check(const json::Value& line, std::size_t number) {
     return wrong(number, json::quoted(member.key) + " must be " + std::string(known->must_be) +
                              ": the file was damaged or edited");
   }
-  const bool has_bytes = line.find("text") != nullptr || line.find("hex") != nullptr;
+  // Without contents a token has the number of its bytes.
+  const bool has_bytes =
+      line.find("text") != nullptr || line.find("hex") != nullptr || line.find("bytes") != nullptr;
   if (line.find("token") != nullptr && !has_bytes) {
-    return wrong(number, "a token has \"text\" or \"hex\"");
+    return wrong(number, "a token must have \"text\" or \"hex\": the file was damaged or edited");
   }
   return {};
 }
@@ -249,10 +251,9 @@ Status read_heading(json::Value line, Read& read) {
                         std::to_string(kVersion) + ": read it with the Tenon that wrote it");
   }
   if (line.find("request") == nullptr) {
-    return Unexpected(
-        Error{Errc::unsupported,
-              "the recording has no contents (it was made with log_contents = false), so it cannot "
-              "be replayed"});
+    read.why_not_played =
+        "the recording has no contents (it was made with log_contents = false), so it cannot be "
+        "replayed";
   }
   read.heading = std::move(line);
   return {};
@@ -291,9 +292,8 @@ Status read_line(json::Value line, std::size_t number, Read& read) {
     const auto maker = static_cast<std::size_t>(json::number_in(line, "made_by"));
     if (maker >= read.makers.size()) return wrong(number, "what made this run is not known");
     if (line.find("part") != nullptr) {
-      return Unexpected(Error{Errc::unsupported,
-                              "the answer is a recursive model's, which cannot be replayed: its "
-                              "code is not run again"});
+      read.why_not_played =
+          "the answer is a recursive model's, which cannot be replayed: its code is not run again";
     }
     const json::Value* const ids = line.find("ids");
     const std::size_t tokens =

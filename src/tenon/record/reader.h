@@ -59,12 +59,14 @@ struct Read {
   std::string sent;                 ///< What the client got.
   std::int64_t status = 0;          ///< HTTP; 0: the recording ends before the answer does.
   bool is_cut = false;              ///< The file was full, or its last line is not whole.
+  /// Why its answer cannot be made again: it has no contents, or is that of a recursive model. "":
+  /// nothing that is known here.
+  std::string why_not_played;
 };
 
 /// Reads the text of a recording. A last line that is not whole is left out. Fails with `invalid`,
 /// and the line, if it is no recording, has a newer version, or a known member has a value of
-/// another type (a damaged file); with `unsupported` if it has no contents, or is that of a
-/// recursive model.
+/// another type (a damaged file).
 [[nodiscard]] Expected<Read> read_recording(std::string_view text);
 
 }  // namespace tenon::record

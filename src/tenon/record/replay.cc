@@ -189,14 +189,18 @@ constexpr std::string_view kTimes[] = {"\"created\":", "\"created_at\":", "\"com
 }  // namespace
 
 Expected<std::shared_ptr<chat::Model>> recorded_model(const Read& read) {
-  if (read.makers.empty()) {
-    return Unexpected(
-        Error{Errc::invalid, "the recording ends before a model has begun to answer"});
+  if (!read.why_not_played.empty()) {
+    return Unexpected(Error{Errc::unsupported, read.why_not_played});
   }
   const auto is_refused = [](const Run& run) {
     return run.end.is_null() && run.steps.empty() && !run.upstream;
   };
-  if (read.status != 0 && std::ranges::any_of(read.runs, is_refused)) {
+  const bool has_begun = !read.makers.empty();
+  if (!has_begun && read.status == 0) {
+    return Unexpected(
+        Error{Errc::invalid, "the recording ends before a model has begun to answer"});
+  }
+  if (read.status != 0 && (!has_begun || std::ranges::any_of(read.runs, is_refused))) {
     return Unexpected(Error{Errc::unsupported,
                             "the engine refused the request, and only the engine itself can say "
                             "whether it still does"});
