@@ -54,13 +54,15 @@ RESPONSES = {"model": "tenon-tiny", "input": "What is the weather in Paris?", "s
     ("/v1/chat/completions", CHAT),
     ("/v1/chat/completions", {**CHAT, "stream": True}),
     ("/v1/chat/completions", {**CHAT, "tool_choice": "required", "stream": True, "stream_options": {"include_usage": True}}),
+    ("/v1/chat/completions", {**CHAT, "n": 4, "stream": True, "tools": [], "temperature": 1.5}),
+    ("/v1/completions", {"model": "tenon-tiny", "prompt": ["One", "Two"], "n": 2, "stream": True, "max_tokens": 20, "seed": 7}),
     ("/v1/chat/completions", {**CHAT, "tools": [], "tool_choice": "none", "stop": ["e"]}),
     ("/v1/chat/completions", {**CHAT, "logprobs": True, "top_logprobs": 2, "tool_choice": "none"}),
     ("/v1/messages", MESSAGES),
     ("/v1/messages", {**MESSAGES, "stream": True, "tool_choice": {"type": "any"}}),
     ("/v1/responses", RESPONSES),
     ("/v1/responses", {**RESPONSES, "stream": True, "tool_choice": "required"}),
-], ids=["chat", "chat-stream", "chat-required", "chat-stop", "chat-logprobs", "messages", "messages-stream", "responses", "responses-stream"])
+], ids=["chat", "chat-stream", "chat-required", "chat-choices", "completion-choices", "chat-stop", "chat-logprobs", "messages", "messages-stream", "responses", "responses-stream"])
 def test_a_recording_is_replayed_to_the_byte(recorded, path, body):
     text, file = record(recorded, path, body)
     lines = [json.loads(line) for line in file.read_text().splitlines()]

@@ -36,7 +36,7 @@ class LocalAnswer {
   /// The HTTP status and content type; known after the first next().
   [[nodiscard]] unsigned status() const;
   [[nodiscard]] std::string content_type() const;
-  /// The value of a header as the handler named it; "" if there is none. Known with the status.
+  /// The value of a header as the handler named it; "": it has no such header. Known with the status.
   [[nodiscard]] std::string header(std::string_view name) const;
   /// The client goes away: next() returns no more, and the server's on_closed runs on this thread.
   void cancel();

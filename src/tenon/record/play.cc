@@ -39,17 +39,21 @@ engine::RunEnd end_of(const Run& run) {
 // The handle of a run that is being given; destroying it cancels, as for any engine.
 class RecordedRun final : public engine::Run {
  public:
-  explicit RecordedRun(std::shared_ptr<std::atomic<bool>> is_cancelled)
-      : is_cancelled_(std::move(is_cancelled)) {}
+  RecordedRun(std::shared_ptr<std::atomic<bool>> is_cancelled, std::function<void()> on_cancel)
+      : is_cancelled_(std::move(is_cancelled)), on_cancel_(std::move(on_cancel)) {}
   ~RecordedRun() override { cancel(); }
   RecordedRun(const RecordedRun&) = delete;
   RecordedRun& operator=(const RecordedRun&) = delete;
-  void cancel() override { is_cancelled_->store(true); }
+  void cancel() override {
+    is_cancelled_->store(true);
+    on_cancel_();
+  }
   void pause() override {}  // an answer of at most kMaxFileBytes fits into memory
   void resume() override {}
 
  private:
   const std::shared_ptr<std::atomic<bool>> is_cancelled_;
+  const std::function<void()> on_cancel_;
 };
 
 /// The tokens that a run had, by their ids. It knows no others, and encodes nothing.
@@ -178,7 +182,7 @@ std::unique_ptr<engine::Run> Player::start(Play play) {
   auto is_cancelled = std::make_shared<std::atomic<bool>>(false);
   const std::lock_guard lock(mutex_);
   threads_.emplace_back([play = std::move(play), is_cancelled] { play(*is_cancelled); });
-  return std::make_unique<RecordedRun>(std::move(is_cancelled));
+  return std::make_unique<RecordedRun>(std::move(is_cancelled), on_cancel_);
 }
 
 }  // namespace tenon::record

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tenon/base/expected.h"
@@ -26,7 +27,8 @@ void play_upstream(const Run& run, const json::Value& made_by, engine::GenerateR
 /// Plays runs, each from a thread of its own, which the destructor waits for. Thread-safe.
 class Player {
  public:
-  Player() = default;
+  /// `on_cancel` is called when a run was cancelled, by the thread that cancels.
+  explicit Player(std::function<void()> on_cancel = [] {}) : on_cancel_(std::move(on_cancel)) {}
   ~Player();
   Player(const Player&) = delete;
   Player& operator=(const Player&) = delete;
@@ -36,6 +38,7 @@ class Player {
   [[nodiscard]] std::unique_ptr<engine::Run> start(Play play);
 
  private:
+  const std::function<void()> on_cancel_;
   std::mutex mutex_;
   std::vector<std::thread> threads_;  // guarded by mutex_
 };

@@ -276,6 +276,7 @@ Status read_line(json::Value line, std::size_t number, Read& read) {
       read_upstream(line, *run);
     } else {
       run->steps.push_back(is_token ? token_of(line) : piece_of(line));
+      run->steps.back().line = number;
     }
   } else if (json::Value* made_by = line.find("made_by");
              made_by != nullptr && made_by->if_object() != nullptr) {
@@ -288,6 +289,7 @@ Status read_line(json::Value line, std::size_t number, Read& read) {
       run->upstream->was_cancelled = json::text_in(line, "run_end") == "cancelled";
     }
     run->end = std::move(line);
+    run->end_line = number;
   } else if (line.find("run") != nullptr) {
     const auto maker = static_cast<std::size_t>(json::number_in(line, "made_by"));
     if (maker >= read.makers.size()) return wrong(number, "what made this run is not known");

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,10 +15,14 @@
 
 namespace tenon::record {
 
+/// Of what never came: behind every line.
+inline constexpr std::size_t kNoLine = std::numeric_limits<std::size_t>::max();
+
 /// A token or a piece of a run, as the engine made it.
 struct Step {
   enum class Kind : std::uint8_t { token, reasoning, call };
   Kind kind = Kind::token;
+  std::size_t line = 0;  ///< Of the file, from 1 on.
   std::int64_t at_us = 0;
   std::int32_t id = 0;
   std::string bytes;  ///< The token's, or the text of reasoning.
@@ -36,6 +42,7 @@ struct Run {
   /// What the last server that was asked sent; none: the run was made in the process.
   std::optional<engine::KeptAnswer> upstream{};
   json::Value end{};  ///< The line `run_end`; null: the recording ends before the run does.
+  std::size_t end_line = kNoLine;
 };
 
 /// A call that the server ran itself.

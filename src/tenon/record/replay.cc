@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "tenon/chat/made_by.h"
@@ -12,6 +13,7 @@
 #include "tenon/json/members.h"
 #include "tenon/record/play.h"
 #include "tenon/record/recorded_tools.h"
+#include "tenon/record/turns.h"
 #include "tenon/vocab/byte_tokenizer.h"
 
 // How a recording is played again
@@ -20,7 +22,8 @@
 // instead of computing some (RecordedEngine). Everything behind the engine is the code that serves
 // clients: parser, repair, checks, rounds of tools. So the new events differ from the recorded ones
 // only where the code has changed. Each choice has a model of its own (RecordedChoices), since
-// choices run at once and their runs must not be mixed up.
+// choices run at once and their runs must not be mixed up. Their tokens come in the recorded order
+// (Turns).
 
 namespace tenon::record {
 namespace {
@@ -28,9 +31,11 @@ namespace {
 /// Gives the tokens of a choice, one run after the other.
 class RecordedEngine final : public engine::Engine {
  public:
-  RecordedEngine(const Read& read, std::vector<const Run*> runs, chat::RecordedModel model)
+  RecordedEngine(const Read& read, std::vector<const Run*> runs, chat::RecordedModel model,
+                 std::shared_ptr<Turns> turns)
       : read_(read),
         runs_(std::move(runs)),
+        turns_(std::move(turns)),
         tokenizer_(std::move(model.controls), {.bos = std::move(model.bos),
                                                .eos = std::move(model.eos),
                                                .ends = std::move(model.ends)}),
@@ -54,26 +59,27 @@ class RecordedEngine final : public engine::Engine {
                                                      " of this choice"});
     }
     const Run& run = *runs_[next_++];
-    if (!run.upstream) {
-      return player_.start([&run, sink = std::move(sink)](const std::atomic<bool>& is_cancelled) {
-        play_steps(run, is_cancelled, *sink);
-      });
-    }
-    return player_.start([&run, &made_by = read_.makers[run.made_by], request = std::move(request),
+    return player_.start([this, &run, request = std::move(request),
                           sink = std::move(sink)](const std::atomic<bool>& is_cancelled) {
-      play_upstream(run, made_by, request, is_cancelled, sink);
+      const auto told = in_turn(turns_, run, is_cancelled, sink);
+      if (run.upstream) {
+        play_upstream(run, read_.makers[run.made_by], request, is_cancelled, told);
+      } else {
+        play_steps(run, is_cancelled, *told);
+      }
     });
   }
 
  private:
   const Read& read_;
   const std::vector<const Run*> runs_;
+  const std::shared_ptr<Turns> turns_;
   const vocab::ByteTokenizer tokenizer_;
   const std::string template_;
   engine::Capabilities capabilities_;
   std::mutex mutex_;      // guards next_
   std::size_t next_ = 0;  // in runs_
-  Player player_;
+  Player player_{[turns = turns_] { turns->wake(); }};
 };
 
 /// Tells how many tokens the recorded prompt had: made again, it has bytes instead.
@@ -115,27 +121,53 @@ class RecordedChoice final : public chat::ModelBefore {
   std::atomic<std::size_t> next_ = 0;
 };
 
+/// Tells the others that a choice has ended: runs that it had then may not come now.
+class ChoiceSink final : public message::ChatSinkBefore {
+ public:
+  ChoiceSink(unsigned choice, std::shared_ptr<Turns> turns, std::shared_ptr<message::ChatSink> sink)
+      : ChatSinkBefore(sink), choice_(choice), turns_(std::move(turns)), sink_(std::move(sink)) {}
+  void on_event(const message::ChatEvent& event,
+                const std::vector<message::TokenLogprob>& logprobs) override {
+    if (!std::holds_alternative<message::Finish>(event)) return sink_->on_event(event, logprobs);
+    // The sink may own this object, so it is released after the last event.
+    const auto sink = std::move(sink_);
+    sink->on_event(event, logprobs);
+    turns_->end_choice(choice_);
+  }
+
+ private:
+  const unsigned choice_;
+  const std::shared_ptr<Turns> turns_;
+  std::shared_ptr<message::ChatSink> sink_;  // null after the last event
+};
+
 /// A model for each choice, since several are under way at once and each has its own runs. An
 /// answer starts its choices in order.
 class RecordedChoices final : public chat::ModelBefore {
  public:
-  explicit RecordedChoices(std::vector<std::shared_ptr<chat::Model>> choices)
-      : ModelBefore(choices.front()), choices_(std::move(choices)) {}
+  /// `turns` may be null: the choices are no recorded runs.
+  RecordedChoices(std::vector<std::shared_ptr<chat::Model>> choices, std::shared_ptr<Turns> turns)
+      : ModelBefore(choices.front()), choices_(std::move(choices)), turns_(std::move(turns)) {}
 
   Result<std::unique_ptr<chat::Answer>, chat::Refusal> start(
       const message::ChatRequest& request, std::shared_ptr<message::ChatSink> sink) override {
     const std::size_t number = std::min(next_++, choices_.size() - 1);
+    if (turns_ != nullptr) {
+      sink = std::make_shared<ChoiceSink>(static_cast<unsigned>(number), turns_, std::move(sink));
+    }
     return choices_[number]->start(request, std::move(sink));
   }
 
  private:
   const std::vector<std::shared_ptr<chat::Model>> choices_;
+  const std::shared_ptr<Turns> turns_;
   std::atomic<std::size_t> next_ = 0;
 };
 
 // The model of one choice. The first line `made_by` holds for all runs: only a recursive model has
 // several, and the reader refuses its answers.
-Expected<std::shared_ptr<chat::Model>> choice_of(const Read& read, unsigned choice) {
+Expected<std::shared_ptr<chat::Model>> choice_of(const Read& read, unsigned choice,
+                                                 const std::shared_ptr<Turns>& turns) {
   auto model = chat::read_made_by(read.makers.front());
   if (!model) return Unexpected(model.error());
   chat::ModelOptions options = model->options;
@@ -144,7 +176,7 @@ Expected<std::shared_ptr<chat::Model>> choice_of(const Read& read, unsigned choi
   for (const Run& run : read.runs) {
     if (run.choice == choice) runs.push_back(&run);
   }
-  auto engine = std::make_shared<RecordedEngine>(read, runs, *std::move(model));
+  auto engine = std::make_shared<RecordedEngine>(read, runs, *std::move(model), turns);
   auto inner = chat::Model::create(std::move(options), std::move(engine));
   if (!inner) return Unexpected(inner.error());
   return with_recorded_tools(read, choice,
@@ -153,7 +185,9 @@ Expected<std::shared_ptr<chat::Model>> choice_of(const Read& read, unsigned choi
 
 // A model whose choices are those that `make` makes, as many as the recording has.
 template <class Make>
-Expected<std::shared_ptr<chat::Model>> for_each_choice(const Read& read, Make make) {
+Expected<std::shared_ptr<chat::Model>> for_each_choice(const Read& read,
+                                                       const std::shared_ptr<Turns>& turns,
+                                                       Make make) {
   constexpr unsigned kMostChoices = 128;
   unsigned last = 0;
   for (const Run& run : read.runs) last = std::max(last, run.choice);
@@ -167,7 +201,7 @@ Expected<std::shared_ptr<chat::Model>> for_each_choice(const Read& read, Make ma
     if (!model) return Unexpected(model.error());
     choices.push_back(*std::move(model));
   }
-  return std::make_shared<RecordedChoices>(std::move(choices));
+  return std::make_shared<RecordedChoices>(std::move(choices), turns);
 }
 
 // Members of answers whose values are drawn by chance, or tell the version. They are found in the
@@ -205,12 +239,14 @@ Expected<std::shared_ptr<chat::Model>> recorded_model(const Read& read) {
                             "the engine refused the request, and only the engine itself can say "
                             "whether it still does"});
   }
-  return for_each_choice(read, [&read](unsigned choice) { return choice_of(read, choice); });
+  const auto turns = std::make_shared<Turns>(read);
+  return for_each_choice(read, turns,
+                         [&](unsigned choice) { return choice_of(read, choice, turns); });
 }
 
 Expected<std::shared_ptr<chat::Model>> with_tools_of_choices(
     const Read& read, const std::shared_ptr<chat::Model>& model) {
-  return for_each_choice(read,
+  return for_each_choice(read, nullptr,
                          [&](unsigned choice) { return with_recorded_tools(read, choice, model); });
 }
 
