@@ -145,6 +145,13 @@ json::Object found_in(const record::Read& read) {
   return found == nullptr || found->if_object() == nullptr ? json::Object() : *found->if_object();
 }
 
+// What the first line of a recording of the new answer says of this one.
+json::Object replay_of(const ReplayOptions& options, const record::Read& read) {
+  return {{"id", json::text_in(read.heading, "id")},
+          {"began", json::number_in(read.heading, "began")},
+          {"tokens", static_cast<std::int64_t>(options.fork)}};
+}
+
 // The request of the recording, answered by its tokens: everything between the client and the
 // engine is what serves clients, too. The answer is recorded as a server records it.
 OrComplaint<Replayed> replay(const ReplayOptions& options, const record::Read& read) {
@@ -161,7 +168,8 @@ OrComplaint<Replayed> replay(const ReplayOptions& options, const record::Read& r
     auto recorder = record::Recorder::open({.folder = folder,
                                             .tenon_version = std::string(kVersion),
                                             .max_bytes = std::numeric_limits<std::uint64_t>::max(),
-                                            .max_age = std::chrono::hours(24 * 365 * 100)});
+                                            .max_age = std::chrono::hours(24 * 365 * 100),
+                                            .replay_of = replay_of(options, read)});
     if (!recorder) return complaint(kBadInput, "--record: " + recorder.error().message);
     chat::ModelRegistry models;
     if (Status added = models.add(*std::move(model)); !added) {

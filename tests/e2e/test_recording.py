@@ -176,6 +176,21 @@ def test_events_say_how_far_they_go(recorded, tmp_path):
     assert damaged.returncode == 3 and "line 4: this is not JSON" in damaged.stderr, damaged.stderr
 
 
+def test_a_fork_says_what_it_is_one_of(recorded, tmp_path):
+    _, file = record(recorded, "/v1/chat/completions", {**CHAT, "tool_choice": "required", "temperature": 0})
+    of = [json.loads(line) for line in file.read_text().splitlines()]
+    assert replay(file, *MODEL, "--fork", "5", "--record", tmp_path).returncode == 0
+    made, = tmp_path.glob("*/*.jsonl")
+    lines = [json.loads(line) for line in made.read_text().splitlines()]
+    assert lines[0]["replay_of"] == {"id": of[0]["id"], "began": of[0]["began"], "tokens": 5}
+    assert "replay_of" not in of[0]
+
+    def kept(lines):
+        return [{key: value for key, value in line.items() if key != "at"} for line in lines if "token" in line][:5]
+
+    assert kept(lines) == kept(of) and all("legal" in token and "top" in token for token in kept(lines))
+
+
 def test_tokens_have_what_the_mask_allowed(recorded):
     _, file = record(recorded, "/v1/chat/completions", {**CHAT, "tool_choice": "required"})
     tokens = [line for line in map(json.loads, file.read_text().splitlines()) if "token" in line]

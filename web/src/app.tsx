@@ -204,6 +204,7 @@ function Answer({ recording, version, isReading, place, go, all }: AnswerProps) 
           {[...new Set(recording.finishes.map((finish) => finish.reason))].slice(0, 4).map((reason) => <li key={reason}>{brief(reason, 20)}</li>)}
           {repairs.length > 0 && <li class="repaired">{plural(repairs.length, "repair")}: {brief([...new Set(repairs.map((event) => event.code))].join(", "), 100)}</li>}
           <li class="dim">{brief(head.id, 60)}</li>
+          {head.replayOf && <li>{head.replayOf.tokens > 0 ? `fork of ${brief(head.replayOf.id, 60)}, which made the first ${plural(head.replayOf.tokens, "token")}` : `replay of ${brief(head.replayOf.id, 60)}`}</li>}
         </ul>
         {errors.slice(0, 3).map((finish) => <p key={finish.step} class="bad" role="alert">{brief(finish.error, 600)}</p>)}
         {recording.cut !== "" && <p class="note">The file was full, so what came later is missing: {brief(recording.cut, 200)}</p>}

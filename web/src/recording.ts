@@ -91,7 +91,7 @@ export interface Run {
   last: number; // when its last token or piece came
 }
 
-export interface Head { version: number; tenon: string; id: string; began: number; model: string; path: string; stream: boolean; request: JsonObject }
+export interface Head { version: number; tenon: string; id: string; began: number; model: string; path: string; stream: boolean; request: JsonObject; replayOf?: { id: string; tokens: number } }
 
 export class Recording {
   head: Head | undefined;
@@ -181,6 +181,7 @@ export class Recording {
           path: text(line["path"]),
           stream: line["stream"] === true,
           request: object(line["request"]),
+          ...(isObject(line["replay_of"]) ? { replayOf: { id: text(line["replay_of"]["id"]), tokens: number(line["replay_of"]["tokens"]) } } : {}),
         };
         return;
       case "made_by":

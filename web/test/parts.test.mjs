@@ -57,6 +57,13 @@ test("tokens know what the parser made of them", () => {
   assert.equal(rome.state, "marker");
 });
 
+test("a fork says what it is one of", () => {
+  const head = (more) => recordingOf(JSON.stringify({ recording: 1, id: "req_2", ...more, request: {} }) + "\n").head.replayOf;
+  assert.deepEqual(head({ replay_of: { id: "req_1", began: 7, tokens: 12 } }), { id: "req_1", tokens: 12 });
+  assert.equal(head({}), undefined);
+  assert.equal(head({ replay_of: "req_1" }), undefined);
+});
+
 test("an answer without an end has failed unless it is under way", () => {
   for (const [entry, unfinished, failed] of [
     [{ live: true, error: "" }, false, false],

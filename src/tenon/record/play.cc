@@ -170,6 +170,8 @@ void play(const Step& step, engine::EventSink& sink) {
                    .bytes = step.bytes,
                    .is_control = step.is_control,
                    .logprob = step.logprob ? &*step.logprob : nullptr,
+                   .legal = step.legal,
+                   .top_is_legal = {step.top_is_legal.data(), step.legal_tops},
                    .count = step.count});
   }
 }

@@ -195,6 +195,16 @@ Step token_of(const json::Value& line) {
   if (line.find("count") != nullptr)
     step.count = static_cast<std::uint32_t>(json::number_in(line, "count"));
   step.logprob = logprob_of(line, step.bytes);
+  if (line.find("legal") != nullptr) {
+    step.legal = static_cast<std::uint32_t>(json::number_in(line, "legal"));
+  }
+  if (step.logprob && step.legal) {
+    step.legal_tops = std::min(step.logprob->top.size(), step.top_is_legal.size());
+    for (std::size_t i = 0; i < step.legal_tops; ++i) {
+      const json::Array& one = *(*line.find("top")->if_array())[i].if_array();
+      step.top_is_legal[i] = one.size() > 2 && one[2] == json::Value(true);
+    }
+  }
   return step;
 }
 

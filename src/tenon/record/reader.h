@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -15,20 +16,27 @@
 
 namespace tenon::record {
 
-/// Of what never came: behind every line.
+/// The line of what never came, behind all others.
 inline constexpr std::size_t kNoLine = std::numeric_limits<std::size_t>::max();
+
+/// The most tokens that `top` has (record_logprobs, and top_logprobs of requests).
+inline constexpr std::size_t kMostTop = 20;
 
 /// A token or a piece of a run, as the engine made it.
 struct Step {
   enum class Kind : std::uint8_t { token, reasoning, call };
   Kind kind = Kind::token;
-  std::size_t line = 0;  ///< Of the file, from 1 on.
+  std::size_t line = 0;  ///< Its place in the file, from 1 on.
   std::int64_t at_us = 0;
   std::int32_t id = 0;
   std::string bytes;  ///< The token's, or the text of reasoning.
   bool is_control = false;
   std::uint32_t count = 1;
   std::optional<message::TokenLogprob> logprob{};
+  std::optional<std::uint32_t> legal{};  ///< How many tokens the mask allowed; none: no mask.
+  std::array<bool, kMostTop>
+      top_is_legal{};  ///< The first `legal_tops` are known, for logprob->top.
+  std::size_t legal_tops = 0;
   std::uint32_t index = 0;  ///< The call's; name and arguments are, too.
   std::string name{};
   std::string arguments{};

@@ -835,6 +835,7 @@ std::shared_ptr<Recording> Recorder::begin(const Heading& heading) {
     line.number("recording", kVersion).text("tenon", impl_->options.tenon_version);
     line.text("id", heading.id).number("began", state->began_us).text("model", heading.model);
     line.text("path", heading.path).flag("stream", heading.is_stream);
+    if (!impl_->options.replay_of.empty()) line.json("replay_of", impl_->options.replay_of);
     if (!state->has_contents) return;
     if (auto request = json::parse(heading.request)) line.json("request", *request);
     if (heading.found != nullptr) line.json("found", *heading.found);

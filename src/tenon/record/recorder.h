@@ -26,6 +26,9 @@ struct RecorderOptions {
   std::chrono::seconds max_age = std::chrono::hours(24 * 7);
   std::uint32_t logprobs = 0;  ///< How many of the likeliest tokens are kept with each token.
   std::size_t max_file_bytes = kMaxFileBytes;
+  /// Which recording the answers are made from anew, as their first lines say it (`replay_of` in
+  /// docs/recording.md); empty: these are answers to clients.
+  json::Object replay_of{};
 };
 
 /// What stands in the first line.

@@ -209,6 +209,12 @@ TEST(Recorder, TheReaderReadsWhatItWrites) {
   EXPECT_EQ(steps[0].logprob->logprob, -0.5);
   const std::vector<std::pair<std::string, double>> top = {{"{", -0.5}, {"x", -1.5}};
   EXPECT_EQ(steps[0].logprob->top, top);
+  EXPECT_EQ(steps[0].legal, 12U);
+  ASSERT_EQ(steps[0].legal_tops, 2U);
+  EXPECT_TRUE(steps[0].top_is_legal[0]);
+  EXPECT_FALSE(steps[0].top_is_legal[1]);
+  EXPECT_FALSE(steps[1].legal);
+  EXPECT_EQ(steps[3].legal_tops, 0U);
   EXPECT_FALSE(steps[1].logprob);
   EXPECT_EQ(steps[1].bytes, "\xc3");
   EXPECT_TRUE(steps[2].is_control);
@@ -231,6 +237,17 @@ TEST(Recorder, TheReaderReadsWhatItWrites) {
   EXPECT_EQ(read->tool_runs[0].output, "Error: no");
   EXPECT_TRUE(read->tool_runs[0].is_error);
   EXPECT_NE(read->own_tools.find("tools"), nullptr);
+}
+
+TEST(Recorder, AReplaySaysOfWhat) {
+  const RecordFolder folder;
+  record_all(*recorder_in(folder, {.replay_of = {{"id", "req_0"}, {"tokens", 12}}}));
+  EXPECT_NE(folder.text().find(
+                R"("stream":true,"replay_of":{"id":"req_0","tokens":12},"request":{"a":[1]}})"),
+            std::string::npos)
+      << folder.text().substr(0, 300);
+  const auto listed = list_recordings(folder.path(), "", 1);
+  EXPECT_NE(listed->recordings.at(0).find("replay_of"), nullptr);
 }
 
 TEST(Recorder, RunsInsideOfAChoiceAreToldApart) {
