@@ -213,6 +213,29 @@ def test_recordings_are_listed_and_read(recorded):
         assert requests.get(f"{url}/{name}", timeout=60).status_code == 404
 
 
+@pytest.mark.parametrize("query, param, message", [
+    ("limit=0", "limit", "limit must be a whole number from 1 to 1000"),
+    ("limit=1001", "limit", "limit must be a whole number from 1 to 1000"),
+    ("limit=-1", "limit", "limit must be a whole number from 1 to 1000"),
+    ("limit=", "limit", "limit must be a whole number from 1 to 1000"),
+    ("before=nope", "before", "before must be the name of a recording"),
+    ("befor=2026-01-01/a.jsonl", "befor", "is not a field of this request's query"),
+])
+def test_a_wrong_query_of_the_list_is_refused(recorded, query, param, message):
+    answer = requests.get(f"{recorded.url}/inspector/api/recordings?{query}", timeout=60)
+    assert answer.status_code == 400 and answer.json()["error"]["param"] == param, answer.text
+    assert message in answer.json()["error"]["message"]
+
+
+def test_a_place_in_a_recording_is_a_number(recorded):
+    _, file = record(recorded, "/v1/chat/completions", {**CHAT, "max_tokens": 5})
+    url = f"{recorded.url}/inspector/api/recordings/{file.parent.name}/{file.name}"
+    for place, status in (("-1", 400), ("x", 400), ("99999999999999999999", 400), ("0", 200), ("1000000", 200)):
+        answer = requests.get(url, params={"from": place}, timeout=60)
+        assert answer.status_code == status, answer.text
+        assert status == 200 or "from must be a whole number" in answer.json()["error"]["message"]
+
+
 def test_an_answer_that_is_refused_late_says_why(recorded):
     text, file = record(recorded, "/v1/chat/completions", {**CHAT, "messages": user("word " * 40_000)})
     message = json.loads(text)["error"]["message"]

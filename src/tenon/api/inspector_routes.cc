@@ -9,6 +9,7 @@
 #include "tenon/api/kept_query.h"
 #include "tenon/api/routes.h"
 #include "tenon/record/list.h"
+#include "tenon/record/recorder.h"
 
 namespace tenon::api {
 namespace {
@@ -45,15 +46,18 @@ bool is_open(const ServiceParts& parts, Call& call) {
 
 // A number of the query; `otherwise` if it is missing.
 Result<std::uint64_t, ApiError> number_in(const std::vector<QueryField>& fields,
-                                          std::string_view name, std::uint64_t otherwise) {
+                                          std::string_view name, std::uint64_t least,
+                                          std::uint64_t most, std::uint64_t otherwise) {
   const auto field = std::ranges::find(fields, name, &QueryField::name);
   if (field == fields.end()) return otherwise;
   std::uint64_t number = 0;
   const char* const end = field->value.data() + field->value.size();
   const auto read = std::from_chars(field->value.data(), end, number);
-  if (read.ec == std::errc() && read.ptr == end) return number;
+  const bool is_number = read.ec == std::errc() && read.ptr == end;
+  if (is_number && number >= least && number <= most) return number;
   return Failure<ApiError>(
-      invalid_value(std::string(name), std::string(name) + " must be a number"));
+      invalid_value(std::string(name), std::string(name) + " must be a whole number from " +
+                                           std::to_string(least) + " to " + std::to_string(most)));
 }
 
 // The newest recordings, `limit` of them, those before the one named `before`.
@@ -61,12 +65,17 @@ void list_all(ServiceParts& parts, Call& call) {
   if (!is_open(parts, call)) return;
   const auto fields = fields_of_query(call.exchange->request().query, {"limit", "before"});
   if (!fields) return respond_error(call, fields.error());
-  const auto limit = number_in(*fields, "limit", kListed);
+  const auto limit = number_in(*fields, "limit", 1, kMostListed, kListed);
   if (!limit) return respond_error(call, limit.error());
   const auto before = std::ranges::find(*fields, "before", &QueryField::name);
-  auto listed = record::list_recordings(
-      parts.options.recorder->folder(), before == fields->end() ? "" : before->value,
-      static_cast<std::size_t>(std::clamp<std::uint64_t>(*limit, 1, kMostListed)));
+  auto listed = record::list_recordings(parts.options.recorder->folder(),
+                                        before == fields->end() ? "" : before->value,
+                                        static_cast<std::size_t>(*limit));
+  if (!listed && listed.error().code == Errc::invalid) {
+    return respond_error(
+        call, invalid_value("before", "before must be the name of a recording, as a list has it: " +
+                                          listed.error().message));
+  }
   if (!listed) return respond_error(call, no_recording(listed.error().message));
   json::Array recordings;
   for (json::Value& one : listed->recordings) recordings.push_back(std::move(one));
@@ -80,7 +89,7 @@ void get_one(ServiceParts& parts, Call& call) {
   if (!is_open(parts, call)) return;
   const auto fields = fields_of_query(call.exchange->request().query, {"from"});
   if (!fields) return respond_error(call, fields.error());
-  const auto from = number_in(*fields, "from", 0);
+  const auto from = number_in(*fields, "from", 0, record::kMaxFileBytes * 2, 0);
   if (!from) return respond_error(call, from.error());
   auto text = record::read_recorded(parts.options.recorder->folder(), call.tail, *from);
   if (!text) return respond_error(call, no_recording(text.error().message));

@@ -78,6 +78,10 @@ bool is_name(std::string_view name) {
          std::ranges::all_of(stem, is_plain);
 }
 
+Unexpected not_a_name() {
+  return Unexpected(Error{Errc::invalid, "a recording has a name like DATE/TIME-ID.jsonl"});
+}
+
 // The first line without the request, which may be large and comes last.
 std::optional<json::Object> heading_of(const File& file) {
   std::string begin = file.read(0, kEndBytes);
@@ -146,6 +150,7 @@ std::vector<std::string> entries_of(const fs::path& folder, std::error_code& err
 
 Expected<Listed> list_recordings(const std::string& folder, std::string_view before,
                                  std::size_t limit) {
+  if (!before.empty() && !is_name(before)) return not_a_name();
   std::error_code error;
   const std::vector<std::string> days = entries_of(folder, error);
   if (error) return Unexpected(Error{Errc::unavailable, folder + ": " + error.message()});
@@ -168,9 +173,7 @@ Expected<Listed> list_recordings(const std::string& folder, std::string_view bef
 
 Expected<std::string> read_recorded(const std::string& folder, std::string_view name,
                                     std::uint64_t from) {
-  if (!is_name(name)) {
-    return Unexpected(Error{Errc::invalid, "a recording has a name like DATE/TIME-ID.jsonl"});
-  }
+  if (!is_name(name)) return not_a_name();
   const File file(folder + "/" + std::string(name));
   if (!file.is_good()) {
     return Unexpected(Error{Errc::unavailable, "there is no such recording: it may be too old"});

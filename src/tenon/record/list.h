@@ -20,8 +20,9 @@ struct Listed {
 /// The recordings of `folder` before the one called `before` ("": the newest), at most `limit`:
 /// the members of the first line without the request, of the last line, `name`, `status` and `live`
 /// (it is being written). One that is neither live nor has a status was never finished: the server
-/// was killed, or the file was full. Reads the two ends of each file only. Fails with `unavailable`
-/// if the folder cannot be read.
+/// was killed, or the file was full. Reads the two ends of each file only. `before` need not be
+/// there any more. Fails with `invalid` if it is no name that a recorder gives, and with
+/// `unavailable` if the folder cannot be read.
 [[nodiscard]] Expected<Listed> list_recordings(const std::string& folder, std::string_view before,
                                                std::size_t limit);
 

@@ -437,6 +437,8 @@ TEST(Recorder, ListsInPagesAndSaysWhatIsUnderWay) {
   EXPECT_EQ(all->recordings[0].find("request"), nullptr);
   EXPECT_EQ(list_recordings(folder.path(), folder.names()[0], 10)->recordings.size(), 0U);
   EXPECT_FALSE(list_recordings(folder.path() + "/none", "", 10));
+  EXPECT_EQ(list_recordings(folder.path(), "nope", 10).error().code, Errc::invalid);
+  EXPECT_TRUE(list_recordings(folder.path(), "2020-01-01/gone.jsonl", 10));
 }
 
 // What is left of a server that was killed is not under way, and neither is a full file.
