@@ -552,6 +552,8 @@ Command add_chat(App tenon) {
       "A tool of --tools with a \"command\" is run: it gets its arguments as JSON on stdin, and "
       "its\n"
       "stdout is the result. A tool without a command is you: type its result on the next line.\n"
+      "The model runs here. A server is asked with `tenon call --url` or on its page /, and shows\n"
+      "at /inspector what `tenon serve --record FOLDER` has kept, as --trace does here.\n"
       "Example:\n  tenon chat --tools examples/tools.json\n"
       "  tenon chat --mcp mcp.json\n  echo 'Hello!' | tenon chat");
   return {app, [app, options] { return run_chat(app, *options); }};

@@ -1,4 +1,5 @@
 // The command `tenon`. Each subcommand is in the file with its name.
+#include <algorithm>
 #include <csignal>
 #include <exception>
 #include <string>
@@ -12,6 +13,30 @@
 
 namespace tenon::app {
 namespace {
+
+// What is wrong with an option that the given command does not have: which commands do have it.
+std::string about_extras(const CLI::App& tenon) {
+  const CLI::App* command = &tenon;
+  std::string name = "tenon";
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    name += " " + command->get_name();
+  }
+  const std::vector<std::string> extras = tenon.remaining(true);
+  const auto is_option = [](const std::string& word) { return word.starts_with("-"); };
+  const auto found = std::ranges::find_if(extras, is_option);
+  const std::string word = found != extras.end() ? *found : extras.empty() ? "" : extras.front();
+  const std::string option = word.substr(0, word.find('='));
+  std::string others;
+  for (const CLI::App* other : tenon.get_subcommands([](const CLI::App*) { return true; })) {
+    if (!is_option(word) || other->get_option_no_throw(option) == nullptr) continue;
+    others += (others.empty() ? "" : ", ") + ("tenon " + other->get_name());
+  }
+  return "`" + name + "` has no " +
+         (is_option(word) ? "option " + option : "place for '" + word + "'") +
+         (others.empty() ? "" : ", unlike " + others) + "; `" + name +
+         " --help` lists what it takes";
+}
 
 int run_main(int argc, char** argv) {
   CLI::App tenon("Tenon: function calling for open-weight models, as a server and as tools for it.",
@@ -42,6 +67,9 @@ int run_main(int argc, char** argv) {
     if (argc > 1 && tenon.get_subcommands().empty() && error.get_exit_code() != 0) {
       return complain({kUsage, "there is no command '" + std::string(argv[1]) +
                                    "'; `tenon --help` lists those that there are"});
+    }
+    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
+      return complain({kUsage, about_extras(tenon)});
     }
     return tenon.exit(error) == 0 ? kOk : kUsage;
   }
