@@ -307,6 +307,14 @@ Status Repl::seed(std::uint64_t value, const CellLimits& limits, const CancelTok
   return {};
 }
 
+Status Repl::define(std::string_view source, const CellLimits& limits, const CancelToken* cancel) {
+  if (auto defined = command({{"op", "functions"}, {"source", source}}, "defined", limits, cancel);
+      !defined) {
+    return Unexpected(defined.error());
+  }
+  return {};
+}
+
 // Reads {"op": "call", "id": 3, "kind": "llm", "prompts": ["..."], "model": null} and passes it on.
 // The prompts are moved out of the frame, because they may be megabytes.
 Status Repl::start_call(json::Value& frame, SubCalls& sub_calls, CellResult& result) {
@@ -316,8 +324,10 @@ Status Repl::start_call(json::Value& frame, SubCalls& sub_calls, CellResult& res
   };
   SubCall call;
   const std::string kind = text_of(frame, "kind");
-  if (kind != "llm" && kind != "rlm") return broken("a question of no kind");
-  call.kind = kind == "llm" ? SubCall::Kind::llm : SubCall::Kind::rlm;
+  if (kind != "llm" && kind != "rlm" && kind != "tool") return broken("a question of no kind");
+  call.kind = kind == "llm"   ? SubCall::Kind::llm
+              : kind == "rlm" ? SubCall::Kind::rlm
+                              : SubCall::Kind::tool;
   json::Value* prompts = frame.find("prompts");
   if (prompts == nullptr || prompts->if_array() == nullptr || prompts->if_array()->empty()) {
     return broken("a question without prompts");

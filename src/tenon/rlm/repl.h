@@ -19,11 +19,12 @@
 
 namespace tenon::rlm {
 
-/// A question of a cell to models: `llm_query` and similar functions.
+/// A question of a cell: `llm_query` and similar functions, and those of define().
 struct SubCall {
   enum class Kind : std::uint8_t {
-    llm,  ///< To a model.
-    rlm,  ///< To a recursive model; the prompt becomes its context.
+    llm,   ///< To a model.
+    rlm,   ///< To a recursive model; the prompt becomes its context.
+    tool,  ///< To the tool `model`; the prompt is its arguments, the answer begins with '=' or '!'.
   };
   Kind kind = Kind::llm;
   std::vector<std::string> prompts;  ///< One or more; the prompts of a batch come together.
@@ -112,7 +113,12 @@ class Repl {
   [[nodiscard]] Status seed(std::uint64_t value, const CellLimits& limits = {},
                             const CancelToken* cancel = nullptr);
 
-  /// Runs a cell.
+  /// Defines functions, as code that uses `call_tool(tool, arguments)`, in place of those that ask
+  /// models. Cells find them as they find the others.
+  [[nodiscard]] Status define(std::string_view source, const CellLimits& limits = {},
+                              const CancelToken* cancel = nullptr);
+
+  /// Runs a cell. If it awaits something at its top level, it runs in an event loop.
   [[nodiscard]] Expected<CellResult> run_cell(std::string_view code, SubCalls& sub_calls,
                                               const CellLimits& limits,
                                               const CancelToken* cancel = nullptr);

@@ -30,6 +30,8 @@ class State:
 MAX_FRAME = 64 << 20
 MAX_ERROR = 8000  # characters of a traceback
 MAX_VARIABLES = 1000  # reported to the host, which bounds them too
+TOP_LEVEL_AWAIT = 0x2000  # ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+COROUTINE = 0x80  # inspect.CO_COROUTINE: the code awaits something
 state = State()
 
 
@@ -52,6 +54,7 @@ import signal  # noqa: E402
 import threading  # noqa: E402
 import time  # noqa: E402
 import traceback  # noqa: E402
+import types  # noqa: E402
 
 main_thread = _thread.get_ident()
 writing = threading.Lock()
@@ -187,6 +190,52 @@ def rlm_query_batched(prompts, model=None):
     return ask("rlm", prompts, model)
 
 
+class ToolError(RuntimeError):
+    """A call of a tool that failed."""
+
+
+pool = None  # threads for calls that an event loop waits for
+
+
+def call_tool(tool, arguments):
+    """Calls a tool. Within an event loop the result is to be awaited, so that several calls can be made at the same time."""
+    arguments = {name: value for name, value in arguments.items() if value is not ...}
+    text = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
+
+    def result():
+        said = ask("tool", [text], tool)[0]
+        if said[:1] != "=":
+            raise ToolError(said.lstrip("!"))
+        return said[1:] if said[1:2] not in ("{", "[") else parsed(said[1:])
+
+    asyncio = sys.modules.get("asyncio")
+    loop = asyncio and asyncio._get_running_loop()
+    if not loop:
+        return result()
+
+    async def later():
+        global pool
+        if pool is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            pool = ThreadPoolExecutor(32)
+        return await loop.run_in_executor(pool, result)
+
+    return later()
+
+
+def parsed(text):
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def tool_docs(query):
+    """How the functions are called that have these words."""
+    return call_tool("tool docs", {"query": str(query)})
+
+
 def variables():
     own = [name for name in list(names) if isinstance(name, str) and name not in tools and not name.startswith("_")]
     return {name: type(names.get(name)).__name__ for name in own}
@@ -239,7 +288,9 @@ kept = dict(tools, answer={"content": "", "ready": False})
 
 def restore():
     answer = names.get("answer")
-    if isinstance(answer, dict):
+    if "answer" not in kept:
+        pass  # code that calls tools gives no answer
+    elif isinstance(answer, dict):
         kept["answer"] = answer
     elif "answer" in names:
         kept["answer"] = {"content": "", "ready": False}
@@ -423,6 +474,11 @@ def stop_threads():
     A thread that asks (`ask`) is left alone: it may be within a frame, and ends by itself with the next one. A thread that waits for
     something else ends once it wakes. One that catches SystemExit and goes on is held (Ended).
     """
+    # A thread that has made a call for an event loop may not be idle yet.
+    for _ in range(20):
+        if pool is None or not running_threads():
+            break
+        time.sleep(0.001)
     if not running_threads():
         return ""
     forget_work()
@@ -569,6 +625,23 @@ def load(frame):
     return {"op": "loaded", "type": type(value).__name__, "length": length}
 
 
+def functions(frame):
+    """Code gets these functions of tools, and none that asks models."""
+    for name in tools:
+        names.pop(name, None)
+        kept.pop(name, None)
+    tools.clear()
+    kept.pop("answer", None)
+    names.pop("answer", None)
+    own = {"call_tool": call_tool, "__name__": "__main__"}
+    exec(compile(frame["source"], "<functions>", "exec", dont_inherit=True), own)
+    tools.update({name: value for name, value in own.items() if callable(value) and not name.startswith("__")})
+    tools.update({"tool_docs": tool_docs, "ToolError": ToolError})
+    kept.update(tools)
+    restore()
+    return {"op": "defined"}
+
+
 def seed(frame):
     import random
 
@@ -620,9 +693,14 @@ def run(frame):
     signal.signal(signal.SIGINT, interrupt)
     try:
         linecache.cache[file] = (len(code), None, code.splitlines(True), file)
-        program = compile(code, file, "exec", dont_inherit=True)
+        program = compile(code, file, "exec", TOP_LEVEL_AWAIT, dont_inherit=True)
         state.running = state.asking = True
-        exec(program, names)
+        if program.co_flags & COROUTINE:
+            import asyncio
+
+            asyncio.run(types.FunctionType(program, names)())
+        else:
+            exec(program, names)
         state.running = False
     except BaseException as caught:
         state.running = False
@@ -638,7 +716,7 @@ def run(frame):
         error.__traceback__ = None
         error = None
     answer = names.get("answer")
-    if done["final"] is None and isinstance(answer, dict) and answer.get("ready"):
+    if done["final"] is None and "answer" in kept and isinstance(answer, dict) and answer.get("ready"):
         done["final"] = str(answer.get("content", ""))
     restore()
     for name, output in (("stdout", stdout), ("stderr", stderr)):
@@ -651,6 +729,7 @@ COMMANDS = {
     "check": check,
     "load": load,
     "seed": seed,
+    "functions": functions,
     "get": get,
     "vars": some_variables,
     "run": run,
