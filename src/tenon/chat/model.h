@@ -73,6 +73,8 @@ class Model : public Responder {
   [[nodiscard]] virtual Model* without_tools() { return this; }
   /// Whether it is a recursive model, which accepts ChatRequest::rlm.
   [[nodiscard]] virtual bool takes_rlm() const { return false; }
+  /// Whether it runs code that it writes (ChatRequest::code).
+  [[nodiscard]] virtual bool runs_code() const { return false; }
 };
 
 /// The refusal of a request for prompts or tokens to a model without Model::engine().

@@ -29,6 +29,7 @@ class ModelBefore : public Model {
   [[nodiscard]] GrammarCounts grammar_counts() const override { return inner_->grammar_counts(); }
   [[nodiscard]] Prices prices() const override { return inner_->prices(); }
   [[nodiscard]] bool takes_rlm() const override { return inner_->takes_rlm(); }
+  [[nodiscard]] bool runs_code() const override { return inner_->runs_code(); }
 
  protected:
   explicit ModelBefore(std::shared_ptr<Model> inner) : inner_(std::move(inner)) {}

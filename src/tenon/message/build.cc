@@ -210,6 +210,13 @@ Message assistant(std::string text) {
   return {.role = Role::assistant, .content = std::move(text)};
 }
 
+std::string code_output(std::string_view out, std::string_view err) {
+  std::string text(out);
+  if (!text.empty() && !err.empty() && !text.ends_with('\n')) text += '\n';
+  text += err;
+  return text.empty() ? "The code printed nothing. Print what you want to see." : text;
+}
+
 Message tool_result(const ToolCall& call, std::string output) {
   return {
       .role = Role::tool, .content = std::move(output), .tool_call_id = call.id, .name = call.name};

@@ -95,6 +95,9 @@ inline constexpr std::size_t kMaxToolNameBytes = 128;
 /// The message with the output of the tool that `call` called.
 [[nodiscard]] Message tool_result(const ToolCall& call, std::string output);
 
+/// What a model reads of code that has been run, from what that wrote to stdout and to stderr.
+[[nodiscard]] std::string code_output(std::string_view out, std::string_view err);
+
 /// `message` in the form of OpenAI's Chat Completions, with `reasoning_content` and unknown keys.
 /// The inverse of message_from_json().
 [[nodiscard]] json::Object to_json(const Message& message);

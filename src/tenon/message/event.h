@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,6 +41,7 @@ struct CallBegin {
   std::uint32_t index = 0;
   std::string id;
   std::string name;
+  std::string code_id{};  ///< The call of the CodeTool whose code makes this one; "": the model.
   bool operator==(const CallBegin&) const = default;
 };
 
@@ -88,6 +90,8 @@ struct ServerCallResult {
   std::string id;
   std::string output;
   bool is_error = false;
+  /// What code wrote to stderr; `output` is without it. Absent: it was no call of the CodeTool.
+  std::optional<std::string> error_output{};
   bool operator==(const ServerCallResult&) const = default;
 };
 

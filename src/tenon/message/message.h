@@ -75,6 +75,8 @@ struct Tool {
   std::optional<TextGrammar> grammar;  ///< The grammar of its input; absent: any text.
   bool is_deferred = false;  ///< The client wants the model to search for it (`defer_loading`).
   bool is_listed = true;     ///< The prompt's list of tools has it; else a message describes it.
+  bool for_model = true;     ///< The model may call it itself.
+  bool for_code = false;     ///< Code that the model writes may call it (ChatRequest::code).
 };
 
 /// A tool that takes a text instead of arguments. For the model, and for all code that reads model
@@ -112,6 +114,26 @@ struct ResponseFormat {
   json::Value schema;  ///< JSON Schema of the JSON; null: any object.
   std::optional<bool> strict;
   TextGrammar grammar;  ///< For `grammar`: the grammar of the text.
+};
+
+/// The tool that runs code of the model's, as the request has it.
+struct CodeTool {
+  std::string name;  ///< As the model calls it. Its arguments are `{"code": ...}`.
+  std::string type;  ///< The client's word for it, such as "code_execution_20260120".
+
+  bool operator==(const CodeTool&) const = default;
+};
+/// ServerTool::server of that tool. No server of tools can have this label.
+inline constexpr std::string_view kCodeServer = "code execution";
+
+/// A call of a client's tool that code has made in an earlier answer, with the client's result.
+struct CodeCall {
+  std::string code_id;  ///< The call of the CodeTool whose code it was.
+  ToolCall call;
+  std::optional<std::string> result;  ///< Absent: the client has sent none.
+  bool is_error = false;              ///< The result says that the tool failed.
+
+  bool operator==(const CodeCall&) const = default;
 };
 
 /// An absent value means the model's own default (`general.sampling.*` of a GGUF file, a server's
@@ -153,6 +175,8 @@ struct HostedServer {
   bool only_reading = false;  ///< Only tools that say of themselves that they only read.
   Approvals approvals;
   bool is_listed = false;  ///< The conversation has the list of its tools already.
+  bool for_model = true;   ///< As Tool::for_model, for all of its tools.
+  bool for_code = false;
 
   bool operator==(const HostedServer&) const = default;
 };
@@ -233,6 +257,9 @@ struct ChatRequest {
   std::vector<std::pair<std::string, ServerTool>> server_calls;
   std::vector<Decision> decisions;
   bool can_approve = false;  ///< The client can be asked for approvals.
+
+  std::optional<CodeTool> code;      ///< The model may write code, which the server runs.
+  std::vector<CodeCall> code_calls;  ///< They are in no message.
 };
 
 }  // namespace tenon::message
