@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -30,6 +31,8 @@
 //   end_round() is called at the end of an answer. If it has calls of ours, and none of the
 //               client's: run_tools(), go_on() with the results as messages, and ask_again();
 //               else end() passes the finish on
+//   run_calls() runs calls of ours, also those whose code the model has written (code_run.h). Code
+//               that waits for the client's tools ends the request: wait_for_code()
 //
 // Events that the client should see are passed on as they come; our own calls are kept back. Events
 // come from one thread at a time: from the engine's while the model answers, and from the
@@ -47,9 +50,12 @@ using message::Message;
 using message::Role;
 using message::ServerTool;
 using message::TokenLogprob;
+using message::Tool;
 using message::ToolCall;
 
 constexpr std::string_view kNotApproved = "Error: the user did not approve this call";
+constexpr std::string_view kCodeLeft =
+    "Error: this code was left while it waited for a call, and its result is not known";
 constexpr std::string_view kCannotApprove =
     "Error: this call needs the user's approval, which cannot be asked for here";
 
@@ -63,6 +69,8 @@ struct Common {
   std::weak_ptr<Toolbox> tools;
   ServerToolsOptions options;
   Hosts hosts;
+  std::shared_ptr<CodeNotes> notes = std::make_shared<CodeNotes>();
+  std::shared_ptr<CompiledSchemas> schemas = std::make_shared<CompiledSchemas>();
   std::atomic<std::uint32_t> waiting = 0;  // requests whose tools run
 };
 
@@ -72,7 +80,66 @@ struct Own {
   bool needs_approval = false;
   bool is_shown = false;   // the client sees its calls
   bool is_hosted = false;  // of a server that the request names
+  bool for_model = true;
+  bool for_code = false;
+
+  [[nodiscard]] bool is_code() const { return tool.server == message::kCodeServer; }
 };
+
+// The tools that code may call; those that nothing else may call are taken out of the request.
+// `own_of` says how a tool of ours is treated; null: it is the client's.
+std::shared_ptr<const CodeFunctions> take_functions(
+    ChatRequest& request, const std::function<const Own*(const Tool&)>& own_of) {
+  std::vector<Tool> functions;
+  std::vector<Tool> others;
+  for (Tool& tool : request.tools) {
+    const Own* const own = own_of(tool);
+    // A call that waits for an approval would have to end the code.
+    const bool for_code = own == nullptr ? tool.for_code : own->for_code && !own->needs_approval;
+    const bool for_model = own == nullptr ? tool.for_model : own->for_model;
+    if (for_code) functions.push_back(tool);
+    if (for_model) others.push_back(std::move(tool));
+  }
+  request.tools = std::move(others);
+  return std::make_shared<const CodeFunctions>(std::move(functions));
+}
+
+/// The tool that runs code, as one of the server's. Its calls are run by CodeRun.
+class CodeSource final : public ToolSource {
+ public:
+  CodeSource(const std::string& name, const CodeFunctions& functions)
+      : tool_(message::function_tool(
+            name, functions.description(),
+            json::Object{{"type", "object"},
+                         {"properties",
+                          json::Object{{"code", json::Object{{"type", "string"},
+                                                             {"description", "Python code"}}}}},
+                         {"required", json::Array{"code"}},
+                         {"additionalProperties", false}})) {}
+  [[nodiscard]] const Tool& tool() const { return tool_; }
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] std::uint64_t version() const override { return 1; }
+  [[nodiscard]] Expected<std::vector<Tool>> tools(const ToolContext& /*context*/) override {
+    return std::vector<Tool>{tool_};
+  }
+  [[nodiscard]] Expected<ToolOutput> call(const std::string& /*tool*/,
+                                          const json::Object& /*arguments*/,
+                                          const ToolContext& /*context*/) override {
+    return Unexpected(Error{Errc::unsupported, "code is not run here"});
+  }
+
+ private:
+  const std::string name_{message::kCodeServer};
+  const Tool tool_;
+};
+
+// The code of a call; nullopt if its arguments are others.
+std::optional<std::string> code_of(const ToolCall& call) {
+  const auto arguments = json::parse(call.arguments);
+  const json::Value* const code = arguments ? arguments->find("code") : nullptr;
+  if (code == nullptr || code->if_string() == nullptr) return std::nullopt;
+  return *code->if_string();
+}
 
 // Whether a tool is in a list of names, as models see it or as its server has it.
 bool names_tool(const std::vector<std::string>& names, const std::string& name,
@@ -111,10 +178,15 @@ class Request final : public message::ChatSinkBefore, public std::enable_shared_
     if (common_->options.remembers) memory_ = std::make_shared<ToolMemory>();
     const message::Approvals& approvals = common_->options.approvals;
     // A client that approves calls of some of our tools must see them. Then it sees those of all.
-    const bool is_shown =
-        approvals.rule != message::Approvals::Rule::never || !approvals.always.empty();
+    // One whose tools are called from code goes on with another request, which needs them, too.
+    const bool is_shown = approvals.rule != message::Approvals::Rule::never ||
+                          !approvals.always.empty() || request_.code;
     for (const message::Tool& tool : ours_.list()) {
-      note(tool.name, approvals, is_shown, /*is_hosted=*/false);
+      const ToolOrigin* const origin = ours_.origin(tool.name);
+      note(tool.name, approvals,
+           {.is_shown = is_shown,
+            .for_code =
+                origin != nullptr && names_tool(common_->options.code_calls, tool.name, *origin)});
     }
   }
 
@@ -137,11 +209,18 @@ class Request final : public message::ChatSinkBefore, public std::enable_shared_
     std::string result;  // if it does not run
     AuditDecision decision = AuditDecision::undecided;
   };
+  /// Calls of ours that have been run.
+  struct Ran {
+    std::vector<ToolCall> calls;
+    std::vector<std::optional<ToolResult>> results;       // absent: its code waits
+    std::vector<std::pair<std::string, ToolCall>> waits;  // for the client, with the code's call
+  };
 
   [[nodiscard]] Result<void, Refusal> ask(Model& model);
   void begin_later();
-  void note(const std::string& name, const message::Approvals& approvals, bool is_shown,
-            bool is_hosted);
+  void note(const std::string& name, const message::Approvals& approvals, Own own);
+  void take_code();
+  void offer_code();
   [[nodiscard]] const Own* own_of(std::string_view name) const;
   void add_hosted(const message::HostedServer& server, Expected<HostedTools> found);
   void name_tools();
@@ -156,6 +235,12 @@ class Request final : public message::ChatSinkBefore, public std::enable_shared_
   void begin_own(const message::CallBegin& begin);
   void end_round(const message::Finish& finish, const std::vector<TokenLogprob>& logprobs);
   void run_tools();
+  void run_calls(const Toolbox& tools, std::vector<ToolCall> calls, std::function<void(Ran)> done);
+  void run_code(const std::shared_ptr<Ran>& ran, std::size_t index, std::function<void(Ran)> done);
+  void wait_for_code(const Ran& ran);
+  void tell_inner(const ToolCall& call, const ToolResult& result);
+  [[nodiscard]] message::ServerCallResult code_result(const std::string& id,
+                                                      const ToolResult& result);
   void go_on(std::vector<ToolResult> results);
   void tell(const ToolCall& call, const ToolResult& result, AuditDecision decision);
   void audit(const ToolCall& call, AuditDecision decision, const ToolResult* result);
@@ -178,6 +263,8 @@ class Request final : public message::ChatSinkBefore, public std::enable_shared_
   Clock::time_point deadline_ = Clock::time_point::max();
   std::shared_ptr<ToolSearch> search_;                 // null: no tool is searched for
   std::shared_ptr<ToolMemory> memory_;                 // null: each call is run
+  std::shared_ptr<const CodeFunctions> functions_;     // null: no code is run
+  std::map<std::string, CodeResult> code_results_;     // by the id of the call
   message::Fold round_;                                // the present answer, all of it
   std::vector<std::optional<std::uint32_t>> numbers_;  // its calls: the client's index, or ours
   std::uint32_t calls_ = 0;                            // calls that were passed to the client
@@ -197,14 +284,12 @@ class Request final : public message::ChatSinkBefore, public std::enable_shared_
 // ---- before the first answer
 
 // Keeps how a tool of ours_ is treated. `name` is the model's name for it.
-void Request::note(const std::string& name, const message::Approvals& approvals, bool is_shown,
-                   bool is_hosted) {
+void Request::note(const std::string& name, const message::Approvals& approvals, Own own) {
   const ToolOrigin* const origin = ours_.origin(name);
   if (origin == nullptr) return;
-  own_.insert_or_assign(name, Own{.tool = {.server = origin->source, .tool = origin->tool},
-                                  .needs_approval = needs_approval(approvals, name, *origin),
-                                  .is_shown = is_shown,
-                                  .is_hosted = is_hosted});
+  own.tool = {.server = origin->source, .tool = origin->tool};
+  own.needs_approval = needs_approval(approvals, name, *origin);
+  own_.insert_or_assign(name, std::move(own));
 }
 
 const Own* Request::own_of(std::string_view name) const {
@@ -279,7 +364,11 @@ void Request::add_hosted(const message::HostedServer& server, Expected<HostedToo
     ours_ = ours_.with(found->source, found->tools);
     for (const message::Tool& tool : ours_.list()) {
       if (before.has(tool.name)) continue;
-      note(tool.name, server.approvals, /*is_shown=*/true, /*is_hosted=*/true);
+      note(tool.name, server.approvals,
+           {.is_shown = true,
+            .is_hosted = true,
+            .for_model = server.for_model,
+            .for_code = server.for_code});
     }
     told.tools = std::move(found->listed);
   } else {
@@ -361,15 +450,19 @@ void Request::show_tools(const ToolSet& tools) {
 Result<void, Refusal> Request::begin(Model& model) {
   const ToolSet all = ours_;
   show_tools(all);
-  ours_ = all.beside(request_.tools);
+  std::vector<Tool> clients = request_.tools;
+  if (request_.code) clients.push_back({.name = request_.code->name});
+  ours_ = all.beside(clients);
   request_.tools.insert(request_.tools.end(), ours_.list().begin(), ours_.list().end());
   ours_.add_instructions(request_.messages);
   name_tools();
+  if (request_.code) take_code();
   search_ = ToolSearch::of(request_, common_->options.search);
   if (search_ != nullptr) {
     ours_ = ours_.with(search_, {search_->tool()});
-    note(search_->tool().name, {}, /*is_shown=*/false, /*is_hosted=*/false);
+    note(search_->tool().name, {}, {});
   }
+  if (functions_ != nullptr) offer_code();
   if (!request_.decisions.empty()) tell_strange_results();
   std::vector<Open> open = open_calls();
   first_new_ = request_.messages.size();
@@ -382,6 +475,21 @@ Result<void, Refusal> Request::begin(Model& model) {
   if (tools == nullptr) return ask(model);
   run_open(*tools, std::move(open));
   return {};
+}
+
+// Takes away the tools that only code may call.
+void Request::take_code() {
+  functions_ = take_functions(request_, [this](const Tool& tool) -> const Own* {
+    return ours_.has(tool.name) ? own_of(tool.name) : nullptr;
+  });
+}
+
+// Adds the tool that runs code. It comes behind the search, which would search for it, too.
+void Request::offer_code() {
+  const auto source = std::make_shared<CodeSource>(request_.code->name, *functions_);
+  ours_ = ours_.with(source, {source->tool()});
+  note(request_.code->name, {}, {.is_shown = true});
+  request_.tools.push_back(source->tool());
 }
 
 // ---- calls that were decided on
@@ -430,6 +538,16 @@ std::vector<Request::Open> Request::open_calls() const {
       const Own* const own = own_of(call.name);
       const auto found = decisions.find(call.id);
       const bool is_decided = found != decisions.end();
+      const bool is_code = own != nullptr && own->is_code();
+      if (is_code && !with_result.contains(call.id)) {
+        // It waits for calls of the client's tools, whose results are in this request.
+        open.push_back({.message = i,
+                        .call = call,
+                        .runs = i == last,
+                        .result = std::string(kCodeLeft),
+                        .decision = AuditDecision::not_needed});
+        continue;
+      }
       // A call is ours if the client said that it was one of a hosted server, or if only our
       // approval rules explain why it has no result. Any other open call is the client's own
       // business.
@@ -468,23 +586,20 @@ void Request::run_open(const Toolbox& tools, std::vector<Open> open) {
     if (!one.runs) continue;
     calls.push_back(one.call);
     const Own* const own = own_of(one.call.name);
-    if (own == nullptr || !own->is_shown) continue;
+    if (own == nullptr || !own->is_shown || own->is_code()) continue;
     sink_->on_event(
         message::ServerCallBegin{.id = one.call.id, .tool = own->tool, .was_approved = true}, {});
     if (one.call.arguments.empty()) continue;
     sink_->on_event(message::ServerCallArguments{.id = one.call.id, .text = one.call.arguments},
                     {});
   }
-  common_->waiting.fetch_add(1);
-  tools.start(ours_, calls,
-              [self = shared_from_this(), open = std::move(open)](std::vector<ToolResult> results) {
-                const log::About about(self->about_);
-                const trace::Scope scope(self->trace_);
-                self->answer_open(open, std::move(results));
-                self->ask_again();
-                self->common_->waiting.fetch_sub(1);
-              },
-              {.cancel = cancel_, .deadline = deadline_, .memory = memory_});
+  run_calls(tools, std::move(calls), [self = shared_from_this(), open = std::move(open)](Ran ran) {
+    if (!ran.waits.empty()) return self->wait_for_code(ran);
+    std::vector<ToolResult> results;
+    for (auto& one : ran.results) results.push_back(std::move(*one));
+    self->answer_open(open, std::move(results));
+    self->ask_again();
+  });
 }
 
 // Each result comes behind the message with its call, and behind the results that are there.
@@ -625,14 +740,142 @@ void Request::run_tools() {
     if (own == nullptr || !own->needs_approval) calls.push_back(call);
   }
   if (calls.empty()) return go_on({});
+  run_calls(*tools, std::move(calls), [self = shared_from_this()](Ran ran) {
+    if (!ran.waits.empty()) return self->wait_for_code(ran);
+    std::vector<ToolResult> results;
+    for (auto& one : ran.results) results.push_back(std::move(*one));
+    self->go_on(std::move(results));
+  });
+}
+
+// Runs calls of ours, and passes on what they gave: first the tools of servers, all at the same
+// time, then code, one after the other.
+void Request::run_calls(const Toolbox& tools, std::vector<ToolCall> calls,
+                        std::function<void(Ran)> done) {
+  std::vector<ToolCall> others;
+  for (const ToolCall& call : calls) {
+    const Own* const own = own_of(call.name);
+    if (own == nullptr || !own->is_code()) others.push_back(call);
+  }
   common_->waiting.fetch_add(1);
+  auto then = [self = shared_from_this(), calls = std::move(calls),
+               done = std::move(done)](std::vector<ToolResult> results) {
+    auto ran = std::make_shared<Ran>(Ran{.calls = calls, .results = {}, .waits = {}});
+    auto result = results.begin();
+    for (const ToolCall& call : calls) {
+      const Own* const own = self->own_of(call.name);
+      const bool is_code = own != nullptr && own->is_code();
+      ran->results.push_back(is_code ? std::nullopt : std::optional(std::move(*result++)));
+    }
+    self->run_code(ran, 0, [self, done](Ran all) {
+      const log::About about(self->about_);
+      const trace::Scope scope(self->trace_);
+      done(std::move(all));
+      self->common_->waiting.fetch_sub(1);
+    });
+  };
+  if (others.empty()) return then({});
   const trace::Scope scope(trace_);
-  tools->start(ours_, calls,
-               [self = shared_from_this()](std::vector<ToolResult> results) {
-                 self->go_on(std::move(results));
-                 self->common_->waiting.fetch_sub(1);
-               },
-               {.cancel = cancel_, .deadline = deadline_, .memory = memory_});
+  tools.start(ours_, others, std::move(then),
+              {.cancel = cancel_, .deadline = deadline_, .memory = memory_});
+}
+
+// Runs the code of the calls from `index` on that have no result yet.
+void Request::run_code(const std::shared_ptr<Ran>& ran, std::size_t index,
+                       std::function<void(Ran)> done) {
+  while (index < ran->calls.size() && ran->results[index]) ++index;
+  if (index == ran->calls.size()) return done(std::move(*ran));
+  const ToolCall& call = ran->calls[index];
+  const auto go_on = [self = shared_from_this(), ran, index, done](CodeOutcome outcome) {
+    const ToolCall& of = ran->calls[index];
+    for (const auto& [called, result] : outcome.ran) self->tell_inner(called, result);
+    if (outcome.waits.empty()) {
+      self->code_results_[of.id] = outcome.result;
+      ran->results[index] =
+          ToolResult{.tool_call_id = of.id,
+                     .output = message::code_output(outcome.result.out, outcome.result.err),
+                     .is_error = outcome.result.is_error};
+    }
+    for (ToolCall& waits : outcome.waits) ran->waits.emplace_back(of.id, std::move(waits));
+    self->run_code(ran, index + 1, done);
+  };
+  const auto code = code_of(call);
+  if (!code) {
+    return go_on({.result = {.out = {},
+                             .err = "Error: the arguments must be {\"code\": \"...\"}",
+                             .is_error = true}});
+  }
+  std::vector<message::CodeCall> earlier;
+  for (const message::CodeCall& one : request_.code_calls) {
+    if (one.code_id == call.id) earlier.push_back(one);
+  }
+  CodeRun::start(
+      common_->options.code,
+      {.code = *code,
+       .functions = functions_,
+       .runs_here =
+           [self = shared_from_this()](const std::string& tool) { return self->ours_.has(tool); },
+       .run_here =
+           [self = shared_from_this()](const ToolCall& inner,
+                                       std::function<void(ToolResult)> answer) {
+             const auto box = self->common_->tools.lock();
+             if (box == nullptr) {
+               return answer({.output = "the server is being stopped", .is_error = true});
+             }
+             box->start(
+                 self->ours_, {inner},
+                 [answer = std::move(answer)](std::vector<ToolResult> results) {
+                   answer(std::move(results.front()));
+                 },
+                 {.cancel = self->cancel_, .deadline = self->deadline_, .memory = self->memory_});
+           },
+       .earlier = std::move(earlier),
+       .notes = common_->notes,
+       .schemas = common_->schemas,
+       .limits = common_->options.code_limits,
+       .id_prefix = request_.call_id_prefix,
+       .parallel = request_.parallel_tool_calls,
+       .cancel = cancel_,
+       .deadline = deadline_},
+      go_on);
+}
+
+// Code has called tools of the client's: the answer ends with those calls.
+void Request::wait_for_code(const Ran& ran) {
+  for (std::size_t i = 0; i < ran.calls.size(); ++i) {
+    if (ran.results[i]) tell(ran.calls[i], *ran.results[i], AuditDecision::not_needed);
+  }
+  // The client sees nothing of them, so the next request will not have them.
+  for (const ToolCall& call : round_.message().tool_calls) {
+    const Own* const own = own_of(call.name);
+    if (own == nullptr || !own->needs_approval) continue;
+    sink_->on_event(
+        message::Diagnostic{"left_call", call.name + " was not run, since the answer ends with "
+                                                     "calls that code has made"},
+        {});
+  }
+  for (const auto& [code_id, call] : ran.waits) {
+    const std::uint32_t index = calls_++;
+    sink_->on_event(
+        message::CallBegin{.index = index, .id = call.id, .name = call.name, .code_id = code_id},
+        {});
+    sink_->on_event(message::CallArguments{.index = index, .text = call.arguments}, {});
+    sink_->on_event(message::CallEnd{.index = index}, {});
+  }
+  // Their arguments have been checked by their schemas.
+  end({.reason = FinishReason::tool_calls,
+       .guarantee = message::Guarantee::validated,
+       .format = round_.finish().format});
+}
+
+// A call that code has made has been run here: as tell(), but the client sees only the code.
+void Request::tell_inner(const ToolCall& call, const ToolResult& result) {
+  const std::string outcome =
+      (result.is_error ? " failed: " : " gave ") + std::to_string(result.output.size()) + " bytes";
+  log::info("code ran " + std::string(log::content(call.name)) + outcome);
+  sink_->on_event(
+      message::Diagnostic{result.is_error ? "tool_failed" : "ran_tool", call.name + outcome}, {});
+  audit(call, AuditDecision::not_needed, &result);
 }
 
 // From now on the model must answer without the server's tools.
@@ -677,6 +920,18 @@ void Request::audit(const ToolCall& call, AuditDecision decision, const ToolResu
   log->write(entry);
 }
 
+// The client sees what code wrote to stdout and to stderr apart.
+message::ServerCallResult Request::code_result(const std::string& id, const ToolResult& result) {
+  const auto found = code_results_.find(id);
+  if (found == code_results_.end()) {
+    return {.id = id, .output = {}, .is_error = true, .error_output = result.output};
+  }
+  return {.id = id,
+          .output = found->second.out,
+          .is_error = found->second.is_error,
+          .error_output = found->second.err};
+}
+
 // A call has been run: the client, the log and the audit are told.
 void Request::tell(const ToolCall& call, const ToolResult& result, AuditDecision decision) {
   const std::string outcome =
@@ -689,10 +944,11 @@ void Request::tell(const ToolCall& call, const ToolResult& result, AuditDecision
   sink_->on_event(message::Diagnostic{code, call.name + outcome}, {});
   const Own* const own = own_of(call.name);
   if (own != nullptr && own->is_shown) {
-    sink_->on_event(
-        message::ServerCallResult{
-            .id = call.id, .output = result.output, .is_error = result.is_error},
-        {});
+    sink_->on_event(own->is_code() ? code_result(call.id, result)
+                                   : message::ServerCallResult{.id = call.id,
+                                                               .output = result.output,
+                                                               .is_error = result.is_error},
+                    {});
   }
   audit(call, decision, &result);
 }
@@ -839,24 +1095,41 @@ class ServerTools final : public ModelBefore {
     return stats;
   }
   Model* without_tools() override { return inner_.get(); }
+  bool runs_code() const override { return common_->options.code != nullptr; }
 
   // As start() would prepare it. Tools of servers that the request names are not asked for here.
   Result<Prepared, Refusal> prepare(const ChatRequest& request) const override {
-    if (!takes_tools(request)) return inner_->prepare(request);
+    if (!takes_tools(request)) {
+      if (only_direct(request)) return inner_->prepare(request);
+      return inner_->prepare(without_code(request));
+    }
     ChatRequest with = request;
-    (void)add_tools(with);
+    const auto functions = add_tools(with);
     (void)ToolSearch::of(with, common_->options.search);
+    if (functions != nullptr) with.tools.push_back(CodeSource(with.code->name, *functions).tool());
     return inner_->prepare(with);
   }
 
   Result<std::unique_ptr<Answer>, Refusal> start(const ChatRequest& request,
                                                  std::shared_ptr<message::ChatSink> sink) override {
     const bool is_hosted = common_->options.hosts && !request.servers.empty();
-    if (is_hosted && format() == nullptr) {
+    if ((is_hosted || request.code) && format() == nullptr) {
       return refuse(Errc::unsupported, "no tool-call format is known for this model", "tools",
                     "tools_not_supported");
     }
-    if (!takes_tools(request)) return inner_->start(request, std::move(sink));
+    if (!takes_tools(request)) {
+      if (request.code && leaves_room_for_code(request)) {
+        return refuse(Errc::unsupported,
+                      "this model cannot run code here: " +
+                          std::string(common_->options.max_rounds > 1
+                                          ? "its engine takes no format of the answer beside tools"
+                                          : "max_tool_rounds is 1, and code needs two answers"),
+                      "tools", "unsupported_parameter");
+      }
+      // Tools that only code may call are offered in no other way.
+      if (only_direct(request)) return inner_->start(request, std::move(sink));
+      return inner_->start(without_code(request), std::move(sink));
+    }
     ToolSet known = tools_->known_tools();
     if (const std::string label = label_of_ours(request, known); !label.empty()) {
       return refuse(Errc::invalid,
@@ -871,7 +1144,7 @@ class ServerTools final : public ModelBefore {
     });
     const bool searches =
         ToolSearch::is_wanted(request, known.list().size(), common_->options.search);
-    if (!is_hosted && !has_ours && !searches && request.server_calls.empty()) {
+    if (!is_hosted && !has_ours && !searches && !request.code && request.server_calls.empty()) {
       return inner_->start(request, std::move(sink));
     }
     auto asked =
@@ -885,6 +1158,19 @@ class ServerTools final : public ModelBefore {
   }
 
  private:
+  static bool only_direct(const ChatRequest& request) {
+    return std::ranges::all_of(request.tools, &Tool::for_model);
+  }
+  // Whether nothing in the request itself says that there is no code in its answer.
+  static bool leaves_room_for_code(const ChatRequest& request) {
+    return !request.continuation && request.prefill.empty() && request.prompt_token_ids.empty() &&
+           request.tool_choice.mode != message::ToolMode::none &&
+           request.tool_choice.allowed.empty();
+  }
+  static ChatRequest without_code(ChatRequest request) {
+    std::erase_if(request.tools, [](const Tool& tool) { return !tool.for_model; });
+    return request;
+  }
   // The label of a server of the request that is the name of a source of `known`, so that nothing
   // would tell their calls apart; "" if no label is taken.
   static std::string label_of_ours(const ChatRequest& request, const ToolSet& known) {
@@ -910,12 +1196,21 @@ class ServerTools final : public ModelBefore {
            (request.tool_choice.allowed.empty() || !request.servers.empty()) &&
            (!holds_text || holds_both);
   }
-  // Returns the tools that it adds.
-  ToolSet add_tools(ChatRequest& request) const {
+  // The functions of the request's code; null: it has none.
+  std::shared_ptr<const CodeFunctions> add_tools(ChatRequest& request) const {
     ToolSet added = tools_->known_tools().beside(request.tools);
     request.tools.insert(request.tools.end(), added.list().begin(), added.list().end());
     added.add_instructions(request.messages);
-    return added;
+    if (!request.code) return nullptr;
+    const ServerToolsOptions& options = common_->options;
+    Own own;
+    return take_functions(request, [&](const Tool& tool) -> const Own* {
+      const ToolOrigin* const origin = added.origin(tool.name);
+      if (origin == nullptr) return nullptr;
+      own.for_code = names_tool(options.code_calls, tool.name, *origin);
+      own.needs_approval = needs_approval(options.approvals, tool.name, *origin);
+      return &own;
+    });
   }
 
   std::shared_ptr<Toolbox> tools_;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tenon/chat/audit.h"
+#include "tenon/chat/code_run.h"
 #include "tenon/chat/model.h"
 #include "tenon/chat/tool_search.h"
 #include "tenon/chat/toolbox.h"
@@ -25,7 +26,12 @@ struct ServerToolsOptions {
   ToolSearchOptions search{};  ///< Which tools are searched for instead of listed.
   bool hosts = false;          ///< Requests may name servers of tools (ChatRequest::servers).
   std::string version{"0"};    ///< Our own, which those servers are told.
-  std::shared_ptr<AuditLog> audit{};  ///< Null: calls are not written down.
+  std::shared_ptr<AuditLog> audit{};        ///< Null: calls are not written down.
+  std::shared_ptr<CodeInterpreter> code{};  ///< Null: models run no code (ChatRequest::code).
+  CodeLimits code_limits{};
+  /// Tools of the toolbox that code may call, too, named as in `approvals`. Those whose calls wait
+  /// for an approval never are.
+  std::vector<std::string> code_calls{};
 };
 
 /// Those of `names` that no tool of `tools` has, neither as models see it nor as its server has it:
@@ -57,6 +63,13 @@ struct ServerToolsOptions {
 ///
 /// Tools may be searched for (ToolSearch): then `tool_search` is one more tool of the server's, and
 /// the tools that it finds are added for the rounds behind it.
+///
+/// A request may let the model write code (ChatRequest::code), if `code` is set: then one more tool
+/// runs it (CodeRun). Tools with Tool::for_code are functions of the code, and those without
+/// Tool::for_model are offered in no other way. The client sees calls of that tool as
+/// ServerCallBegin and so on, with kCodeServer, and those of all of the server's. Where code calls
+/// the client's tools, the answer ends with these calls (CallBegin::code_id); the next request has
+/// them in ChatRequest::code_calls, and the call of the code without a result in its messages.
 ///
 /// If a client's tool has the name of a server's, the client's is used. `tool_choice` holds for the
 /// tools of both. The answer is `inner`'s alone if tool_choice is `none` or names tools, which can
