@@ -100,7 +100,7 @@ void completions(ServiceParts& parts, Call& call) {
 // are data, the ids, and what was changed for the template.
 void show_prompt(Call& call, chat::Model& model, const ChatCompletionRequest& request) {
   add_left_out(call, request.left_out);
-  if (const auto refused = refused_rlm(request.chat, model)) return respond_error(call, *refused);
+  if (const auto refused = refused_by(request.chat, model)) return respond_error(call, *refused);
   auto prepared = model.prepare(request.chat);
   if (!prepared) return respond_error(call, from_refusal(prepared.error()));
 

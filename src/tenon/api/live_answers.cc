@@ -31,7 +31,15 @@ void tell_left_out(Call& call, Asked& asked) {
 
 }  // namespace
 
-std::optional<ApiError> refused_rlm(const message::ChatRequest& chat, const chat::Model& model) {
+std::optional<ApiError> refused_by(const message::ChatRequest& chat, const chat::Model& model) {
+  if (chat.code && !model.runs_code()) {
+    return ApiError{.message = json::quoted(model.name()) +
+                               " runs no code: leave out the tool that runs it, or let the "
+                               "operator set code_execution = true for this model "
+                               "(docs/code-tools.md)",
+                    .param = "tools",
+                    .code = "code_execution_off"};
+  }
   if (chat.rlm.is_null() || model.takes_rlm()) return std::nullopt;
   return ApiError{.message = "rlm belongs to recursive models, and " + json::quoted(model.name()) +
                              " is not one",
@@ -67,7 +75,7 @@ void Ticker::run() {
 // Checks what the model cannot do at all, then makes the answer and starts it. From there on the
 // sinks of its runs hold it; the list here does not.
 void LiveAnswers::start(Call& call, chat::Model& model, Asked asked) {
-  if (const auto refused = refused_rlm(asked.chat, model)) return respond_error(call, *refused);
+  if (const auto refused = refused_by(asked.chat, model)) return respond_error(call, *refused);
   if (!asked.chat.servers.empty() && model.takes_rlm()) {
     return respond_error(call, {.message = json::quoted(model.name()) +
                                            " is a recursive model, which calls no servers of tools",

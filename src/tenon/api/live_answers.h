@@ -30,8 +30,8 @@ struct Asked {
 };
 
 /// Why the model cannot accept the request's field for recursive models.
-[[nodiscard]] std::optional<ApiError> refused_rlm(const message::ChatRequest& chat,
-                                                  const chat::Model& model);
+[[nodiscard]] std::optional<ApiError> refused_by(const message::ChatRequest& chat,
+                                                 const chat::Model& model);
 
 /// Calls a function every second on a thread of its own, until destroyed.
 class Ticker {

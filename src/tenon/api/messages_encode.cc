@@ -1,5 +1,8 @@
 #include "tenon/api/messages_encode.h"
 
+#include <array>
+#include <chrono>
+#include <ctime>
 #include <utility>
 #include <variant>
 
@@ -25,6 +28,19 @@ constexpr std::string_view kSignature = "tenon";
 // As Anthropic's own ids of such calls begin.
 std::string server_call_id(const std::string& id) {
   return id.starts_with("toolu_") ? "mcp" + id : id;
+}
+
+// "2026-11-30T18:00:00Z"
+std::string utc_time(std::chrono::system_clock::time_point when) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(when);
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  std::array<char, 32> text{};
+  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
+
+std::string code_call_id(const std::string& id) {
+  return id.starts_with("toolu_") ? "srv" + id : id;
 }
 
 // In our usage cached tokens are part of the prompt; in this dialect they are beside the input.
@@ -62,7 +78,13 @@ void MessagesEncoder::add_event(const ChatEvent& event, std::string* out) {
   } else if (const auto* reasoning = std::get_if<message::ReasoningDelta>(&event)) {
     if (!head_.omits_thinking) add_text(Kind::thinking, reasoning->text, out);
   } else if (const auto* begin = std::get_if<message::CallBegin>(&event)) {
-    open({.kind = Kind::tool_use, .id = begin->id, .name = begin->name, .text = {}}, out);
+    has_code_ = has_code_ || !begin->code_id.empty();
+    open({.kind = Kind::tool_use,
+          .id = begin->id,
+          .name = begin->name,
+          .text = {},
+          .code_id = begin->code_id},
+         out);
   } else if (const auto* arguments = std::get_if<message::CallArguments>(&event)) {
     add_text(Kind::tool_use, arguments->text, out);
   } else if (std::holds_alternative<message::CallEnd>(event)) {
@@ -79,8 +101,10 @@ void MessagesEncoder::add_event(const ChatEvent& event, std::string* out) {
 bool MessagesEncoder::add_server_event(const ChatEvent& event, std::string* out) {
   if (const auto* begin = std::get_if<message::ServerCallBegin>(&event)) {
     if (begin->was_approved) return true;  // it stands in the answer before this one
+    const bool is_code = begin->tool.server == message::kCodeServer;
+    has_code_ = has_code_ || is_code;
     open({.kind = Kind::server_call,
-          .id = server_call_id(begin->id),
+          .id = is_code ? code_call_id(begin->id) : server_call_id(begin->id),
           .name = begin->tool.tool,
           .text = {},
           .server = begin->tool.server},
@@ -88,11 +112,14 @@ bool MessagesEncoder::add_server_event(const ChatEvent& event, std::string* out)
   } else if (const auto* arguments = std::get_if<message::ServerCallArguments>(&event)) {
     if (open_ == Kind::server_call) add_text(Kind::server_call, arguments->text, out);
   } else if (const auto* result = std::get_if<message::ServerCallResult>(&event)) {
+    const bool is_code = result->error_output.has_value();
+    has_code_ = has_code_ || is_code;
     open({.kind = Kind::server_result,
-          .id = server_call_id(result->id),
+          .id = is_code ? code_call_id(result->id) : server_call_id(result->id),
           .name = {},
           .text = result->output,
-          .is_error = result->is_error},
+          .is_error = result->is_error,
+          .error_output = result->error_output},
          out);
     close(out);
   } else if (const auto* wanted = std::get_if<message::ApprovalsWanted>(&event)) {
@@ -114,11 +141,48 @@ bool MessagesEncoder::add_server_event(const ChatEvent& event, std::string* out)
 }
 
 json::Object MessagesEncoder::result_of(const Block& block) {
+  if (block.error_output) {
+    json::Object content{{"type", "code_execution_result"},
+                         {"stdout", block.text},
+                         {"stderr", *block.error_output},
+                         {"return_code", block.is_error ? 1 : 0},
+                         {"content", json::Array()}};
+    return json::Object{{"type", "code_execution_tool_result"},
+                        {"tool_use_id", block.id},
+                        {"content", std::move(content)}};
+  }
   json::Object text{{"type", "text"}, {"text", block.text}};
   return json::Object{{"type", "mcp_tool_result"},
                       {"tool_use_id", block.id},
                       {"is_error", block.is_error},
                       {"content", json::Array{std::move(text)}}};
+}
+
+// The block of a call, the client's or a server's. Where code may call tools, it says who calls.
+json::Object MessagesEncoder::call_of(const Block& block, json::Value input) const {
+  const bool is_code = block.server == message::kCodeServer;
+  const bool is_server = block.kind == Kind::server_call;
+  json::Object call{{"type", is_code     ? "server_tool_use"
+                             : is_server ? "mcp_tool_use"
+                                         : "tool_use"},
+                    {"id", block.id},
+                    {"name", block.name}};
+  if (is_server && !is_code) call.set("server_name", block.server);
+  call.set("input", std::move(input));
+  if (!head_.code_type.empty() && (is_code || !is_server)) call.set("caller", caller_of(block));
+  return call;
+}
+
+json::Object MessagesEncoder::caller_of(const Block& block) const {
+  if (block.code_id.empty()) return {{"type", "direct"}};
+  return {{"type", head_.code_type}, {"tool_id", code_call_id(block.code_id)}};
+}
+
+// Nothing is kept for it: code runs anew when it goes on. Clients expect one and send it back.
+json::Value MessagesEncoder::container() const {
+  constexpr std::chrono::hours kLife{24};
+  return json::Object{{"id", "container_" + head_.id},
+                      {"expires_at", utc_time(std::chrono::system_clock::now() + kLife)}};
 }
 
 void MessagesEncoder::add_text(Kind kind, std::string_view text, std::string* out) {
@@ -146,18 +210,8 @@ void MessagesEncoder::open(Block block, std::string* out) {
   if (block.kind == Kind::thinking) {
     start = {{"type", "thinking"}, {"thinking", ""}, {"signature", ""}};
   }
-  if (block.kind == Kind::tool_use) {
-    start = {{"type", "tool_use"},
-             {"id", std::move(block.id)},
-             {"name", std::move(block.name)},
-             {"input", json::Object()}};
-  }
-  if (block.kind == Kind::server_call) {
-    start = {{"type", "mcp_tool_use"},
-             {"id", std::move(block.id)},
-             {"name", std::move(block.name)},
-             {"server_name", std::move(block.server)},
-             {"input", json::Object()}};
+  if (block.kind == Kind::tool_use || block.kind == Kind::server_call) {
+    start = call_of(block, json::Object());
   }
   if (block.kind == Kind::server_result) start = result_of(block);
   append_event("content_block_start",
@@ -189,6 +243,7 @@ void MessagesEncoder::append_delta(Kind kind, std::string_view text, std::string
 
 void MessagesEncoder::end(const message::Usage& usage, std::string& out) {
   json::Object delta{{"stop_reason", stop_reason()}, {"stop_sequence", stop_sequence()}};
+  if (has_code_) delta.set("container", container());
   json::Object event{{"delta", std::move(delta)}, {"usage", messages_usage_of(usage)}};
   if (!head_.context_management.is_null()) {
     event.set("context_management", head_.context_management);
@@ -219,20 +274,12 @@ json::Value MessagesEncoder::whole(const message::Usage& usage) {
           {"type", "thinking"}, {"thinking", std::move(block.text)}, {"signature", kSignature}});
     } else if (block.kind == Kind::server_result) {
       content.emplace_back(result_of(block));
-    } else if (block.kind == Kind::server_call) {
-      content.emplace_back(json::Object{{"type", "mcp_tool_use"},
-                                        {"id", std::move(block.id)},
-                                        {"name", std::move(block.name)},
-                                        {"server_name", std::move(block.server)},
-                                        {"input", call_input(block.text)}});
     } else {
-      content.emplace_back(json::Object{{"type", "tool_use"},
-                                        {"id", std::move(block.id)},
-                                        {"name", std::move(block.name)},
-                                        {"input", call_input(block.text)}});
+      content.emplace_back(call_of(block, call_input(block.text)));
     }
   }
   json::Value answer = message(std::move(content), &usage);
+  if (has_code_) answer.if_object()->set("container", container());
   if (!head_.context_management.is_null()) {
     answer.if_object()->set("context_management", head_.context_management);
   }

@@ -25,6 +25,7 @@ struct MessageHead {
   bool is_json = false;              ///< Text must fit a schema, which the guarantee covers.
   json::Value context_management{};  ///< `{"applied_edits"}`; null: no edits were asked for.
   std::uint64_t guessed_tokens = 0;  ///< The prompt's, if not known before the answer.
+  std::string code_type{};           ///< message::CodeTool::type; "": no code is run.
 };
 
 /// A message is a list of blocks, in the order in which the model wrote them: text, thinking, and
@@ -64,11 +65,16 @@ class MessagesEncoder final : public AnswerEncoder {
     std::string text;       // text, thinking, arguments or result; of a stream only results
     std::string server{};   // for a server_call
     bool is_error = false;  // for a server_result
+    std::string code_id{};  // for a tool_use: the call whose code makes it
+    std::optional<std::string> error_output{};  // for the result of code
   };
 
   void add_event(const message::ChatEvent& event, std::string* out);
   bool add_server_event(const message::ChatEvent& event, std::string* out);
   static json::Object result_of(const Block& block);
+  [[nodiscard]] json::Object call_of(const Block& block, json::Value input) const;
+  [[nodiscard]] json::Object caller_of(const Block& block) const;
+  [[nodiscard]] json::Value container() const;
   void add_text(Kind kind, std::string_view text, std::string* out);
   void open(Block block, std::string* out);
   void close(std::string* out);
@@ -83,7 +89,8 @@ class MessagesEncoder final : public AnswerEncoder {
   std::size_t opened_ = 0;
   Kind open_ = Kind::none;
   message::Finish finish_;
-  bool waits_ = false;  // for approvals
+  bool waits_ = false;     // for approvals
+  bool has_code_ = false;  // the answer shows code, or what it gave
   AnswerNote note_;
 };
 

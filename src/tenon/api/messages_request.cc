@@ -12,6 +12,7 @@
 
 #include "tenon/api/client_tools.h"
 #include "tenon/api/left_out_content.h"
+#include "tenon/message/build.h"
 
 // How a request is decoded
 //
@@ -56,7 +57,11 @@ class MessagesDecoder : public RequestReader {
   bool output_config(const Value& value);
   // The earlier name of `output_config.format`.
   bool earlier_format(const Value& value) { return output_format(value, "output_format"); }
-  bool container(const Value&) { return leave_out("container", "this server has no containers"); }
+  // Code of each run begins anew, so the container of an earlier answer has nothing to find again.
+  bool container(const Value& value) {
+    return (chat_.code && value.if_string() != nullptr) ||
+           leave_out("container", "this server has no containers with files or skills");
+  }
   bool compaction(const Value&) { return refuse("compaction", "nothing is ever cut or summed up"); }
   // This code tells the SDKs that they must send all messages each time.
   bool thread(const Value&) {
@@ -85,6 +90,9 @@ class MessagesDecoder : public RequestReader {
   bool text(const Value& block, std::string_view key, const std::string& path, Parts& parts);
   bool document(const Value& block, const std::string& path, Parts& parts);
   bool tool(const Value& value, const std::string& path, Tool& out);
+  bool runs_code(const Value& value, const std::string& path);
+  bool code_use(const Value& block, const std::string& path, Message& out);
+  bool code_result(const Value& block, const std::string& path);
   bool output_format(const Value& value, const std::string& path);
   bool edit(const Value& value, const std::string& path);
   bool uses_edit(const Value& value, const std::string& path, ContextEdit& out);
@@ -193,12 +201,12 @@ bool MessagesDecoder::decode_message(const Value& value, const std::string& path
   } else if (message.role == Role::system) {
     if (!text_blocks(*content, where, message.parts)) return false;
   } else {
-    const std::size_t before = message_count();
+    const std::size_t before = message_count() + chat_.code_calls.size();
     if (!assistant_blocks(*content->if_array(), where, message)) return false;
-    // Its end was the result of a server's tool, behind which it said no more.
+    // It had calls of code alone, or its end was the result of a server's tool.
     const bool is_empty =
         message.parts.empty() && message.tool_calls.empty() && message.reasoning.empty();
-    if (is_empty && message_count() > before) return true;
+    if (is_empty && message_count() + chat_.code_calls.size() > before) return true;
   }
   chat_.messages.push_back(std::move(message));
   return true;
@@ -207,6 +215,7 @@ bool MessagesDecoder::decode_message(const Value& value, const std::string& path
 // Results of tools become messages of their own; text between them stays in its place.
 bool MessagesDecoder::user_blocks(const json::Array& blocks, const std::string& path) {
   const std::size_t before = chat_.messages.size();
+  bool has_results = false;
   Message message;
   const auto flush = [&] {
     if (!message.parts.empty()) chat_.messages.push_back(std::exchange(message, Message{}));
@@ -217,6 +226,7 @@ bool MessagesDecoder::user_blocks(const json::Array& blocks, const std::string& 
     if (!block_type(blocks[i], where, type)) return false;
     if (type == "tool_result") {
       flush();
+      has_results = true;
       if (!tool_result(blocks[i], where)) return false;
     } else if (!text_block(blocks[i], type, where, message.parts)) {
       return false;
@@ -224,7 +234,7 @@ bool MessagesDecoder::user_blocks(const json::Array& blocks, const std::string& 
   }
   flush();
   // Even if all blocks are empty, the message exists.
-  if (chat_.messages.size() == before) {
+  if (chat_.messages.size() == before && !has_results) {
     chat_.messages.push_back({.role = Role::user, .content = ""});
   }
   return true;
@@ -243,11 +253,15 @@ bool MessagesDecoder::assistant_blocks(const json::Array& blocks, const std::str
       is_right = tool_use(blocks[i], where, out);
     } else if (type == "mcp_tool_use") {
       is_right = mcp_use(blocks[i], where, out);
-    } else if (type == "mcp_tool_result") {
+    } else if (type == "server_tool_use" && present(blocks[i], "name") != nullptr &&
+               *present(blocks[i], "name") == Value("code_execution")) {
+      is_right = code_use(blocks[i], where, out);
+    } else if (type == "mcp_tool_result" || type == "code_execution_tool_result") {
       if (!out.parts.empty() || !out.tool_calls.empty() || !out.reasoning.empty()) {
         chat_.messages.push_back(std::exchange(out, Message{.role = Role::assistant}));
       }
-      is_right = mcp_result(blocks[i], where);
+      is_right =
+          type == "mcp_tool_result" ? mcp_result(blocks[i], where) : code_result(blocks[i], where);
     } else if (type == "mcp_tool_listing") {  // the server is asked itself
       continue;
     } else if (type == "thinking") {
@@ -278,7 +292,53 @@ bool MessagesDecoder::tool_use(const Value& block, const std::string& path, Mess
   const bool is_text = object && object->if_object() != nullptr;
   if (input == nullptr || !(is_text || kind(*input, Kind::object, in(path, "input")))) return false;
   call.arguments = json::to_string(is_text ? *object : *input);
+  const Value* const caller = present(block, "caller");
+  const Value* const by =
+      caller == nullptr || caller->if_object() == nullptr ? nullptr : present(*caller, "tool_id");
+  if (by != nullptr && by->if_string() != nullptr) {
+    add_code_call(*by->if_string(), std::move(call));
+  } else {
+    out.tool_calls.push_back(std::move(call));
+  }
+  return true;
+}
+
+// Code that the model has written in an earlier answer.
+bool MessagesDecoder::code_use(const Value& block, const std::string& path, Message& out) {
+  if (!only(block, path, {"type", "id", "name", "input", "cache_control", "caller"})) return false;
+  message::ToolCall call;
+  if (!required_string(block, path, "id", call.id)) return false;
+  if (!required_string(block, path, "name", call.name)) return false;
+  const Value* input = required(block, path, "input", Kind::object);
+  if (input == nullptr) return false;
+  call.arguments = json::to_string(*input);
   out.tool_calls.push_back(std::move(call));
+  return true;
+}
+
+// `{"content": {"type": "code_execution_result", "stdout", "stderr", "return_code"}}`, or an error
+// in its place.
+bool MessagesDecoder::code_result(const Value& block, const std::string& path) {
+  if (!only(block, path, {"type", "tool_use_id", "content", "cache_control"})) return false;
+  Message message{.role = Role::tool, .content = ""};
+  if (!required_string(block, path, "tool_use_id", message.tool_call_id)) return false;
+  const Value* const content = required(block, path, "content", Kind::object);
+  if (content == nullptr) return false;
+  const std::string where = in(path, "content");
+  std::string_view type;
+  if (!block_type(*content, where, type)) return false;
+  if (type == "code_execution_result") {
+    std::string out;
+    std::string err;
+    if (!required_string(*content, where, "stdout", out)) return false;
+    if (!required_string(*content, where, "stderr", err)) return false;
+    message.content = message::code_output(out, err);
+    const Value* const status = present(*content, "return_code");
+    if (status != nullptr && *status != Value(0)) message.extra.set("is_error", true);
+  } else {
+    message.content = left_out_text(type, *content);
+  }
+  place_result(std::move(message));
   return true;
 }
 
@@ -318,7 +378,8 @@ bool MessagesDecoder::tool_result(const Value& block, const std::string& path) {
   }
   Message message{.role = Role::tool, .content = ""};
   if (!result_content(block, path, message)) return false;
-  chat_.messages.push_back(std::move(message));
+  // What code has called is not told to the model, but to the code.
+  if (!take_code_result(message)) chat_.messages.push_back(std::move(message));
   return true;
 }
 
@@ -460,6 +521,7 @@ bool MessagesDecoder::tool(const Value& value, const std::string& path, Tool& ou
     }
     if (*type == Value("mcp_toolset")) return mcp_toolset(value, path);
     if (is_tool_search(value)) return true;
+    if (type->if_string()->starts_with("code_execution_")) return runs_code(value, path);
     if (is_hosted_tool(value)) return leave_out(path, kRunsNoTools);
     return fail("invalid_value", in(path, "type"),
                 in(path, "type") + " " + shown(*type->if_string()) +
@@ -471,7 +533,28 @@ bool MessagesDecoder::tool(const Value& value, const std::string& path, Tool& ou
     return false;
   }
   return flat_function_tool(value, path, "input_schema", out) &&
+         callers(value, path, out.for_model, out.for_code) &&
          required(value, path, "input_schema") != nullptr;
+}
+
+// `{"type": "code_execution_20260120", "name": "code_execution"}`, of any date: the same is run.
+bool MessagesDecoder::runs_code(const Value& value, const std::string& path) {
+  if (!only(value, path,
+            {"type", "name", "allowed_callers", "cache_control", "defer_loading", "strict"})) {
+    return false;
+  }
+  bool for_model = true;
+  bool for_code = false;
+  if (!callers(value, path, for_model, for_code)) return false;
+  if (!for_model) {
+    const std::string where = in(path, "allowed_callers");
+    return fail("invalid_value", where, where + " must have \"direct\": the model begins its code");
+  }
+  std::string name = "code_execution";
+  if (!optional_string(value, path, "name", name) || !is_tool_name(name, in(path, "name"))) {
+    return false;
+  }
+  return code_tool(path, std::move(name), *value.find("type")->if_string());
 }
 
 bool MessagesDecoder::tool_choice(const Value& value) {
@@ -641,7 +724,7 @@ bool MessagesDecoder::finish(bool counts_only) {
   if (!counts_only && !chat_.max_tokens) {
     return fail("missing_required_parameter", "max_tokens", "max_tokens is required");
   }
-  if (!toolsets_fit() || !choice_fits_tools() || !decisions_fit()) return false;
+  if (!toolsets_fit() || !choice_fits_tools() || !decisions_fit() || !code_fits()) return false;
   const Message& last = chat_.messages.back();
   if (last.role != Role::assistant || !last.tool_calls.empty()) return true;
   return take_prefill(

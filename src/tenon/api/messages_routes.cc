@@ -41,6 +41,7 @@ void answer_message(ServiceParts& parts, Call& call, chat::Model& model, Message
       .is_json = wants_json(request.chat),
       .context_management = std::move(applied),
       .guessed_tokens = guessed,
+      .code_type = request.chat.code ? request.chat.code->type : std::string(),
   });
   parts.answers.start(call, model,
                       {.encoder = std::move(encoder),

@@ -636,6 +636,84 @@ bool RequestReader::argument_order(const Value& value, const std::string& path) 
 }
 
 // Sorting keeps this fast for kMaxTools tools.
+bool RequestReader::callers(const Value& value, const std::string& path, bool& for_model,
+                            bool& for_code) {
+  const Value* const given = present(value, "allowed_callers");
+  if (given == nullptr) return true;
+  const std::string where = in(path, "allowed_callers");
+  if (!kind(*given, Kind::array, where)) return false;
+  for_model = for_code = false;
+  for (const Value& caller : *given->if_array()) {
+    const std::string* const word = caller.if_string();
+    if (word != nullptr && *word == "direct") {
+      for_model = true;
+    } else if (word != nullptr &&
+               (*word == "programmatic" || word->starts_with("code_execution_"))) {
+      for_code = true;
+    } else {
+      return fail("invalid_value", where,
+                  where +
+                      " has words like \"direct\", \"code_execution_20260120\" and "
+                      "\"programmatic\" only");
+    }
+  }
+  return for_model || for_code ||
+         fail("invalid_value", where, where + " must name who may call the tool");
+}
+
+bool RequestReader::code_tool(const std::string& path, std::string name, std::string type) {
+  if (chat_.code) {
+    return fail("invalid_value", path, path + " is a second tool that runs code: give one");
+  }
+  chat_.code = {.name = std::move(name), .type = std::move(type)};
+  return true;
+}
+
+bool RequestReader::code_fits() {
+  for (std::size_t i = 0; i < chat_.tools.size(); ++i) {
+    const message::Tool& tool = chat_.tools[i];
+    if (chat_.code && tool.name == chat_.code->name) {
+      return fail("invalid_value", "tools",
+                  "a tool is named " + shown(tool.name) + ", as the one that runs code is");
+    }
+    if (tool.for_model) continue;
+    const std::string about = "only code may call the tool " + shown(tool.name);
+    if (!chat_.code) {
+      return fail("invalid_value", "tools",
+                  about +
+                      " (allowed_callers), but tools has none that runs code: add "
+                      "\"direct\" there, or a tool of type code_execution_20260120 (Messages) "
+                      "or programmatic_tool_calling (Responses)");
+    }
+    if (std::ranges::find(chat_.tool_choice.allowed, tool.name) !=
+        chat_.tool_choice.allowed.end()) {
+      return fail("invalid_value", "tool_choice",
+                  about + " (allowed_callers), so tool_choice cannot name it");
+    }
+  }
+  for (const message::HostedServer& server : chat_.servers) {
+    if (server.for_model || chat_.code) continue;
+    return fail("invalid_value", "tools",
+                "only code may call the tools of " + shown(server.label) +
+                    " (allowed_callers), but tools has none that runs code");
+  }
+  return true;
+}
+
+void RequestReader::add_code_call(std::string code_id, message::ToolCall call) {
+  chat_.code_calls.push_back(
+      {.code_id = std::move(code_id), .call = std::move(call), .result = {}, .is_error = false});
+}
+
+bool RequestReader::take_code_result(const message::Message& message) {
+  const auto found = std::ranges::find(chat_.code_calls, message.tool_call_id,
+                                       [](const auto& one) { return one.call.id; });
+  if (found == chat_.code_calls.end()) return false;
+  found->result = message.text();
+  found->is_error = message.extra.contains("is_error");
+  return true;
+}
+
 bool RequestReader::each_name_once() {
   std::vector<std::string_view> names;
   for (const message::Tool& tool : chat_.tools) names.push_back(tool.name);

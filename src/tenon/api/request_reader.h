@@ -311,6 +311,17 @@ class RequestReader : protected FieldReader {
     }
     return true;
   }
+  /// Reads `allowed_callers` of `value`: who may call a tool, the model itself ("direct") or code
+  /// that it writes ("code_execution_20260120" and the like, or OpenAI's "programmatic").
+  bool callers(const json::Value& value, const std::string& path, bool& for_model, bool& for_code);
+  /// Sets ChatRequest::code, once in a request.
+  bool code_tool(const std::string& path, std::string name, std::string type);
+  /// Whether the request's tools fit its code tool, if it has one. Call it when all is read.
+  bool code_fits();
+  /// A call that code has made in an earlier answer.
+  void add_code_call(std::string code_id, message::ToolCall call);
+  /// Gives such a call its result; false: `message` answers another call.
+  bool take_code_result(const message::Message& message);
   /// Reads `defer_loading`: the tool is searched for instead of listed.
   bool deferral(const json::Value& value, const std::string& path, message::Tool& out);
   /// Reads `name`, `description`, `strict` and the parameters (`schema_key`) of a function from

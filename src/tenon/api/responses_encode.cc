@@ -6,6 +6,7 @@
 
 #include "tenon/api/responses_request.h"
 #include "tenon/http/sse.h"
+#include "tenon/message/build.h"
 
 // An answer of this dialect is a list of items: a message, reasoning, a call, and what servers of
 // tools list, run or ask to be allowed. One item is open at a time: add() opens one when an event
@@ -95,6 +96,8 @@ const ResponsesEncoder::Wording& ResponsesEncoder::wording(Kind kind) {
       {"mcp_call", "", "arguments", "response.mcp_call_arguments.delta",
        "response.mcp_call_arguments.done"},
       {"mcp_approval_request", "", "arguments", "", ""},
+      {"program", "", "code", "", ""},
+      {"program_output", "", "result", "", ""},
   };
   return kWordings[static_cast<std::size_t>(kind)];
 }
@@ -136,9 +139,24 @@ json::Object ResponsesEncoder::encode_of_server(const Item& item) {
   return out;
 }
 
+// Code, or what it printed. The fingerprint of code is checked nowhere: it runs anew when it goes
+// on.
+json::Object ResponsesEncoder::encode_of_code(const Item& item) {
+  json::Object out{{"id", item.id}, {"type", item_type(item)}, {"call_id", item.call_id}};
+  if (item.kind == Kind::program) {
+    out.set("code", item.text);
+    out.set("fingerprint", "tenon");
+    return out;
+  }
+  out.set("result", item.text);
+  out.set("status", "completed");
+  return out;
+}
+
 // An item that has just been opened has no parts yet: in a stream `response.content_part.added`
 // brings the part, and clients would have it twice.
 Value ResponsesEncoder::encode(const Item& item) {
+  if (item.kind >= Kind::program) return encode_of_code(item);
   if (item.kind >= Kind::server_tools) return encode_of_server(item);
   const Wording& words = wording(item.kind);
   json::Object out{{"id", item.id},
@@ -155,6 +173,9 @@ Value ResponsesEncoder::encode(const Item& item) {
     if (!item.name_space.empty()) out.set("namespace", item.name_space);
     out.set("name", item.name);
     out.set(std::string(words.text), item.text);
+    if (!item.code_id.empty()) {
+      out.set("caller", json::Object{{"type", "program"}, {"caller_id", item.code_id}});
+    }
   } else {
     json::Array content;
     if (item.state != State::in_progress) content.push_back(part_of(item));
@@ -198,7 +219,7 @@ void ResponsesEncoder::keep(unsigned, const ChatEvent& event,
 void ResponsesEncoder::add_event(const ChatEvent& event, const std::vector<TokenLogprob>& logprobs,
                                  std::string* out) {
   note_.add(event);
-  if (add_server_event(event, out)) return;
+  if (add_code_event(event, out) || add_server_event(event, out)) return;
   if (const auto* content = std::get_if<message::ContentDelta>(&event)) {
     add_text(Kind::message, content->text, logprobs, out);
   } else if (const auto* reasoning = std::get_if<message::ReasoningDelta>(&event)) {
@@ -272,6 +293,51 @@ void ResponsesEncoder::end_server_call(Item& item, std::string* out) {
   const bool is_done = item.state == State::completed;
   append_of(item, "response.mcp_call_arguments.done", {{"arguments", item.text}}, out);
   append_of(item, is_done ? "response.mcp_call.completed" : "response.mcp_call.failed", {}, out);
+  end_item(item, out);
+}
+
+// Reads the events of code; false for all others. The arguments of its call are `{"code": ...}`, of
+// which the item has the code, once they are whole: the stream has no pieces of it.
+bool ResponsesEncoder::add_code_event(const ChatEvent& event, std::string* out) {
+  const auto* const begin = std::get_if<message::ServerCallBegin>(&event);
+  const auto* const arguments = std::get_if<message::ServerCallArguments>(&event);
+  const auto* const result = std::get_if<message::ServerCallResult>(&event);
+  const bool is_open = !items_.empty() && items_.back().kind == Kind::program &&
+                       items_.back().state == State::in_progress;
+  if (begin != nullptr && begin->tool.server == message::kCodeServer) {
+    end_program(out);
+    Item& item = add_item(Kind::program, out);
+    item.call_id = begin->id;
+    begin_item(item, out);
+    return true;
+  }
+  if (arguments != nullptr && is_open && items_.back().call_id == arguments->id) {
+    items_.back().text += arguments->text;
+    return true;
+  }
+  const bool is_note = std::holds_alternative<message::Diagnostic>(event);
+  if (is_open && !is_note) end_program(out);
+  if (result == nullptr || !result->error_output) return false;
+  Item& item = add_item(Kind::program_output, out);
+  item.call_id = result->id;
+  item.text = message::code_output(result->output, *result->error_output);
+  item.state = State::completed;
+  begin_item(item, out);
+  end_item(item, out);
+  return true;
+}
+
+// Ends the code that is being written, if there is such.
+void ResponsesEncoder::end_program(std::string* out) {
+  if (items_.empty() || items_.back().kind != Kind::program ||
+      items_.back().state != State::in_progress) {
+    return;
+  }
+  Item& item = items_.back();
+  const auto arguments = json::parse(item.text);
+  const Value* const code = arguments ? arguments->find("code") : nullptr;
+  if (code != nullptr && code->if_string() != nullptr) item.text = std::string(*code->if_string());
+  item.state = State::completed;
   end_item(item, out);
 }
 
@@ -373,6 +439,7 @@ void ResponsesEncoder::open(Kind kind, const message::CallBegin* call, std::stri
   item.kind = kind;
   if (call != nullptr) {
     item.call_id = call->id;
+    item.code_id = call->code_id;
     item.name = call->name;
     const auto known = head_.called_as.find(call->name);
     if (known != head_.called_as.end()) {

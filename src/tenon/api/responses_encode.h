@@ -74,14 +74,18 @@ class ResponsesEncoder final : public AnswerEncoder {
     // From servers of tools:
     server_tools,
     server_call,
-    approval_request
+    approval_request,
+    // Code that the model writes:
+    program,
+    program_output
   };
   enum class State : std::uint8_t { in_progress, completed, incomplete, failed };
   struct Item {
     Kind kind = Kind::message;
     State state = State::in_progress;
     std::string id;
-    std::string call_id;     // for a call
+    std::string call_id;     // for a call, for code and its output
+    std::string code_id;     // for a call that code makes: the code's call_id
     std::string server;      // the label, for an item of a server of tools
     std::string approval;    // for a server_call: the item that asked for it; "": none did
     json::Value result;      // for a server_call its output; for server_tools the tools
@@ -98,11 +102,14 @@ class ResponsesEncoder final : public AnswerEncoder {
   static const Wording& wording(Kind kind);
   static json::Value encode(const Item& item);
   static json::Object encode_of_server(const Item& item);
+  static json::Object encode_of_code(const Item& item);
   static std::string_view item_type(const Item& item);
   static json::Value part_of(const Item& item);
   void add_event(const message::ChatEvent& event,
                  const std::vector<message::TokenLogprob>& logprobs, std::string* out);
   bool add_server_event(const message::ChatEvent& event, std::string* out);
+  bool add_code_event(const message::ChatEvent& event, std::string* out);
+  void end_program(std::string* out);
   Item& add_item(Kind kind, std::string* out);
   void append_of(const Item& item, std::string_view type, std::initializer_list<json::Member> more,
                  std::string* out);

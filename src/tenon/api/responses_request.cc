@@ -163,7 +163,9 @@ class ResponsesDecoder : public RequestReader {
   bool result(const Value& value, const std::string& path);
   bool thought(const Value& value, const std::string& path);
   bool reference(const Value& value, const std::string& path);
-  bool is_direct(const Value& value, const std::string& path);
+  bool caller(const Value& value, const std::string& path, std::string& code_id);
+  bool program(const Value& value, const std::string& path);
+  bool program_output(const Value& value, const std::string& path);
   bool client_call(const ClientTool& tool, const Value& value, const std::string& path);
   bool client_result(const Value& value, const std::string& path);
   bool listed_tools(const Value& value, const std::string& path);
@@ -448,6 +450,8 @@ bool ResponsesDecoder::item_of(std::string_view type, const Value& value, const 
   if (type == "function_call_output" || type == "custom_tool_call_output") {
     return result(value, path);
   }
+  if (type == "program") return program(value, path);
+  if (type == "program_output") return program_output(value, path);
   if (type == "reasoning") return thought(value, path);
   if (type == "mcp_list_tools") return listed_tools(value, path);
   // Without a label it is the work of some other server: it is left out, as below.
@@ -550,14 +554,40 @@ bool ResponsesDecoder::texts(const Value& value, const std::string& path, Parts 
   return true;
 }
 
-// `caller` says who called the tool. Code in a container may do that at OpenAI, which this server
-// does not have.
-bool ResponsesDecoder::is_direct(const Value& value, const std::string& path) {
-  const Value* caller = present(value, "caller");
-  if (caller == nullptr) return true;
-  if (!kind(*caller, Kind::object, in(path, "caller"))) return false;
-  if (*caller == Value(json::Object{{"type", "direct"}})) return true;
-  return refuse(in(path, "caller"), "tools are called by the model only");
+// `caller` says who has called the tool: the model, or code of an item `program`.
+bool ResponsesDecoder::caller(const Value& value, const std::string& path, std::string& code_id) {
+  const Value* given = present(value, "caller");
+  if (given == nullptr) return true;
+  const std::string where = in(path, "caller");
+  if (!kind(*given, Kind::object, where) || !only(*given, where, {"type", "caller_id"}))
+    return false;
+  const std::string_view type = required_word(*given, where, "type", {"direct", "program"});
+  if (type.empty() || type == "direct") return !type.empty();
+  return required_string(*given, where, "caller_id", code_id);
+}
+
+// `{"type": "program", "call_id", "code", "fingerprint"}`: code that the model has written.
+bool ResponsesDecoder::program(const Value& value, const std::string& path) {
+  if (!only(value, path, {"type", "id", "call_id", "code", "fingerprint", "status"})) return false;
+  message::ToolCall call{.id = {}, .name = std::string(kProgram), .arguments = {}};
+  std::string code;
+  if (!required_string(value, path, "call_id", call.id)) return false;
+  if (!required_string(value, path, "code", code)) return false;
+  call.arguments = json::to_string(json::Object{{"code", std::move(code)}});
+  has_read_ = true;
+  assistant(/*says_more=*/false).tool_calls.push_back(std::move(call));
+  return true;
+}
+
+// `{"type": "program_output", "call_id", "result"}`
+bool ResponsesDecoder::program_output(const Value& value, const std::string& path) {
+  if (!only(value, path, {"type", "id", "call_id", "result", "status"})) return false;
+  Message message{.role = Role::tool, .content = ""};
+  if (!required_string(value, path, "call_id", message.tool_call_id)) return false;
+  if (!required_string(value, path, "result", *message.content)) return false;
+  has_read_ = true;
+  place_result(std::move(message));
+  return true;
 }
 
 // `{"type": "function_call", "call_id", "name", "arguments"}`, or a custom call with `input`
@@ -567,12 +597,13 @@ bool ResponsesDecoder::call(const Value& value, const std::string& path, bool is
   const std::string_view what = is_custom ? "input" : "arguments";
   if (!only(value, path,
             {"type", "id", "call_id", "name", what, "status", "caller", "namespace", "async",
-             "created_by", "parsed_arguments"}) ||
-      !is_direct(value, path)) {
+             "created_by", "parsed_arguments"})) {
     return false;
   }
   message::ToolCall call;
+  std::string code_id;
   std::string said;
+  if (!caller(value, path, code_id)) return false;
   if (!required_string(value, path, "call_id", call.id)) return false;
   if (!name_of_call(value, path, call.name)) return false;
   if (const Value* object = present(value, what); object != nullptr && object->if_object()) {
@@ -582,6 +613,10 @@ bool ResponsesDecoder::call(const Value& value, const std::string& path, bool is
   }
   call.arguments = is_custom ? message::arguments_of(said) : std::move(said);
   has_read_ = true;
+  if (!code_id.empty()) {
+    add_code_call(std::move(code_id), std::move(call));
+    return true;
+  }
   assistant(/*says_more=*/false).tool_calls.push_back(std::move(call));
   return true;
 }
@@ -723,11 +758,12 @@ bool ResponsesDecoder::approval(const Value& value, const std::string& path) {
 bool ResponsesDecoder::result(const Value& value, const std::string& path) {
   if (!only(value, path,
             {"type", "id", "call_id", "name", "output", "status", "caller", "namespace",
-             "created_by"}) ||
-      !is_direct(value, path)) {
+             "created_by"})) {
     return false;
   }
   Message message{.role = Role::tool};
+  std::string code_id;
+  if (!caller(value, path, code_id)) return false;
   if (!required_string(value, path, "call_id", message.tool_call_id)) return false;
   if (!optional_string(value, path, "name", message.name)) return false;
   const Value* output = required(value, path, "output");
@@ -743,7 +779,8 @@ bool ResponsesDecoder::result(const Value& value, const std::string& path) {
     message.content = parts.empty() ? "" : std::move(parts[0]);
   }
   has_read_ = true;
-  chat_.messages.push_back(std::move(message));
+  // What code has called is not told to the model, but to the code.
+  if (!take_code_result(message)) chat_.messages.push_back(std::move(message));
   return true;
 }
 
@@ -888,6 +925,9 @@ bool ResponsesDecoder::tool_within(std::string_view name_space, const Value& val
   std::string own_name;
   if (type == "mcp" && name_space.empty()) return mcp_tool(value, path);
   if (is_tool_search(value)) return true;
+  if (type == "programmatic_tool_calling") {
+    return only(value, path, {"type"}) && code_tool(path, std::string(kProgram), std::string(type));
+  }
   if (is_hosted_tool(value)) return leave_out(path, kRunsNoTools);
   if (!name_space.empty()) {
     if (!required_string(value, path, "name", own_name)) return false;
@@ -901,13 +941,15 @@ bool ResponsesDecoder::tool_within(std::string_view name_space, const Value& val
     return only(value, path,
                 {"type", "name", "description", "parameters", "strict", "allowed_callers", "async",
                  "defer_loading", "output_schema"}) &&
-           flat_function_tool(value, path, "parameters", out);
+           flat_function_tool(value, path, "parameters", out) &&
+           callers(value, path, out.for_model, out.for_code);
   }
   if (type == "custom") {
     return only(value, path,
                 {"type", "name", "description", "format", "allowed_callers", "async",
                  "defer_loading"}) &&
-           custom_tool(value, path, /*nests_grammar=*/false, out) && deferral(value, path, out);
+           custom_tool(value, path, /*nests_grammar=*/false, out) && deferral(value, path, out) &&
+           callers(value, path, out.for_model, out.for_code);
   }
   return fail("invalid_value", in(path, "type"),
               in(path, "type") + " " + shown(type) +
@@ -1070,7 +1112,7 @@ bool ResponsesDecoder::finish() {
     server.is_listed = listed_.contains(server.label);
   }
   chat_.can_approve = true;
-  return choice_fits_tools();
+  return choice_fits_tools() && code_fits();
 }
 
 // The members of the response that repeat the request, with OpenAI's defaults for what was left
@@ -1205,6 +1247,8 @@ std::string item_id(std::string_view type, std::string_view response, const std:
       {"mcp_call", "mcp_"},
       {"mcp_approval_request", "mcpr_"},
       {"mcp_approval_response", "mcpa_"},
+      {"program", "prog_"},
+      {"program_output", "progo_"},
       {"reasoning", "rs_"}};
   std::string id = "item_";
   for (const auto& [name, prefix] : kPrefixes) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tenon/api/client_tools.h"
@@ -23,6 +24,10 @@ struct CalledAs {
   const ClientTool* tool = nullptr;  ///< Null: a function or a custom tool.
 };
 using CalledAsByName = std::map<std::string, CalledAs, std::less<>>;
+
+/// The model's name for the tool that runs code (`programmatic_tool_calling`), which has none in
+/// this dialect.
+inline constexpr std::string_view kProgram = "run_code";
 
 struct ResponsesRequest {
   message::ChatRequest chat;

@@ -245,6 +245,7 @@ bool RequestReader::mcp_tool(const Value& value, const std::string& path) {
   if (const Value* given = present(value, "require_approval")) {
     if (!approval_rule(*given, in(path, "require_approval"), server.approvals)) return false;
   }
+  if (!callers(value, path, server.for_model, server.for_code)) return false;
   return add_server(std::move(server), path, in(path, "server_url"));
 }
 

@@ -24,7 +24,7 @@ DecodeOptions with_seal(const ServiceParts& parts, const Call& call, DecodeOptio
 
 void respond_count(Call& call, chat::Model& model, const message::ChatRequest& chat,
                    json::Object members, std::span<const FieldName> names) {
-  if (const auto refused = refused_rlm(chat, model)) return respond_error(call, *refused);
+  if (const auto refused = refused_by(chat, model)) return respond_error(call, *refused);
   const auto prepared = model.prepare(chat);
   if (!prepared) return respond_error(call, from_refusal(prepared.error(), names));
   members.set("input_tokens", static_cast<std::uint64_t>(prepared->tokens.size()));
