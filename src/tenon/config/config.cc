@@ -229,6 +229,24 @@ const Key<ModelConfig> kModelKeys[] = {
      .member = &ModelConfig::tool_search_from,
      .range = {1, 100'000},
      .engines = kSingle},
+    {.name = "code_execution", .member = &ModelConfig::code_execution, .engines = kSingle},
+    {.name = "code_max_calls",
+     .member = &ModelConfig::code_max_calls,
+     .range = {1, 10'000},
+     .engines = kSingle},
+    {.name = "code_timeout_s",
+     .member = &ModelConfig::code_timeout_s,
+     .range = {1, 600},
+     .engines = kSingle},
+    {.name = "code_max_bytes",
+     .member = &ModelConfig::code_max_bytes,
+     .range = {1024, 64 << 20},
+     .engines = kSingle},
+    {.name = "code_output_chars",
+     .member = &ModelConfig::code_output_chars,
+     .range = {100, 200'000},
+     .engines = kSingle},
+    {.name = "code_calls", .member = &ModelConfig::code_calls, .engines = kSingle},
     {.name = "remember_results", .member = &ModelConfig::remember_results, .engines = kSingle},
     {.name = "tool_timeout_s",
      .member = &ModelConfig::tool_timeout_s,
@@ -539,6 +557,12 @@ Status Reader::check_model(const toml::Value& value, const ModelConfig& model) c
                 "model.approve of '" + model.name +
                     "' is about tools that the server runs: name them, with execute = \"server\" "
                     "and tools = FILE or mcp = FILE");
+  }
+  if (!model.code_calls.empty() && !(model.code_execution && has_tools)) {
+    return fail(Errc::invalid, position,
+                "model.code_calls of '" + model.name +
+                    "' are tools of the server that code may call: set code_execution = true, and "
+                    "execute = \"server\" with tools = FILE or mcp = FILE");
   }
   if (is_one_of(kRecursive) && model.root.empty()) {
     return fail(Errc::invalid, position,

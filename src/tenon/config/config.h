@@ -96,11 +96,17 @@ struct ModelConfig {
                                             ///< "by_annotation".
   std::vector<std::string> approve_always;  ///< Names of tools.
   std::vector<std::string> approve_never;
-  std::string tool_search = "request";  ///< Whether tools are searched for; or "auto", "off".
-  std::int64_t tool_search_from = 40;   ///< Of "auto": a request with so many tools.
-  bool remember_results = false;        ///< A call that comes again in a request is not rerun.
-  std::int64_t context_tokens = 0;      ///< 0: what the model was trained with.
-  std::int64_t max_concurrent = 0;      ///< 0: the engine's default.
+  std::string tool_search = "request";       ///< Whether tools are searched for; or "auto", "off".
+  std::int64_t tool_search_from = 40;        ///< Of "auto": a request with so many tools.
+  bool code_execution = false;               ///< Code that the model writes is run, in the sandbox.
+  std::int64_t code_max_calls = 100;         ///< Calls of tools by one run of code.
+  std::int64_t code_timeout_s = 30;          ///< For one run, without the time in which it waits.
+  std::int64_t code_max_bytes = 16'777'216;  ///< Arguments and results of a run's calls.
+  std::int64_t code_output_chars = 20'000;   ///< Each of stdout and stderr of a run.
+  std::vector<std::string> code_calls;       ///< Tools of `tools` and `mcp` that code may call.
+  bool remember_results = false;             ///< A call that comes again in a request is not rerun.
+  std::int64_t context_tokens = 0;           ///< 0: what the model was trained with.
+  std::int64_t max_concurrent = 0;           ///< 0: the engine's default.
   std::int64_t queue_limit = -1;  ///< Answers that wait for a place; -1: the engine's default.
   std::int64_t threads = 0;       ///< 0: the engine's default.
   std::int64_t gpu_layers = -1;   ///< -1: all, if there is a GPU.

@@ -32,6 +32,7 @@
 #include "tenon/engine/upstream/pool.h"
 #include "tenon/engine/upstream/token_server.h"
 #include "tenon/repair/rules.h"
+#include "tenon/rlm/code_interpreter.h"
 #include "tenon/vocab/tokenizer_file.h"
 
 // How a model is made from its table
@@ -332,9 +333,29 @@ Expected<chat::ModelOptions> model_options(const ModelConfig& config,
   return options;
 }
 
+// Null: the model runs no code. The sandbox is opened now, so that one that does not work here
+// stops the start; without a host (a command that serves no clients) no code is run.
+Expected<std::shared_ptr<chat::CodeInterpreter>> interpreter_of(
+    const ModelConfig& config, const std::shared_ptr<rlm::Host>& host) {
+  if (!config.code_execution || host == nullptr) return nullptr;
+  const auto sandbox = host->sandbox();
+  std::string why = sandbox ? "" : sandbox.error().message;
+  if (sandbox && (*sandbox)->tier() == rlm::Tier::unsafe_local) why = (*sandbox)->why_no_better();
+  if (!why.empty()) {
+    return Unexpected(Error{Errc::unavailable, "model '" + config.name +
+                                                   "': code_execution needs a sandbox, and none "
+                                                   "works here: " +
+                                                   why});
+  }
+  log::info("model " + config.name + " runs code, sandbox " + std::string(host->tier()) +
+            ", Python " + (*sandbox)->interpreter().version);
+  return rlm::make_code_interpreter(host);
+}
+
 Expected<std::shared_ptr<chat::Model>> make_model(const ModelConfig& config,
                                                   chat::ModelOptions options,
-                                                  std::shared_ptr<engine::Engine> engine) {
+                                                  std::shared_ptr<engine::Engine> engine,
+                                                  const std::shared_ptr<rlm::Host>& host) {
   const std::chrono::milliseconds time_limit = options.time_limit;
   auto model = chat::Model::create(std::move(options), std::move(engine));
   if (!model) return at_fault(model.error());
@@ -351,12 +372,14 @@ Expected<std::shared_ptr<chat::Model>> make_model(const ModelConfig& config,
   }
   const bool runs_tools = config.execute != "client" || config.calls_servers;
   const bool searches = config.tool_search != "off";
-  if (!runs_tools && !searches) return loaded;
+  auto interpreter = interpreter_of(config, host);
+  if (!interpreter) return Unexpected(std::move(interpreter.error()));
+  if (!runs_tools && !searches && *interpreter == nullptr) return loaded;
   auto toolbox = config.execute == "client" ? hosted_toolbox(config) : server_toolbox(config);
   if (!toolbox) return Unexpected(std::move(toolbox.error()));
   // Only runs of tools are audited; a model that only searches among tools runs none of the
   // client's.
-  auto audit = chat::AuditLog::open(runs_tools ? config.audit_log : "");
+  auto audit = chat::AuditLog::open(runs_tools || *interpreter != nullptr ? config.audit_log : "");
   if (!audit) return at_fault(audit.error(), "server.audit_log: ");
   return chat::with_server_tools(
       std::move(loaded), *std::move(toolbox),
@@ -370,7 +393,13 @@ Expected<std::shared_ptr<chat::Model>> make_model(const ModelConfig& config,
                               : 0},
        .hosts = config.calls_servers,
        .version = TENON_VERSION,
-       .audit = *std::move(audit)});
+       .audit = *std::move(audit),
+       .code = *std::move(interpreter),
+       .code_limits = {.max_calls = static_cast<std::size_t>(config.code_max_calls),
+                       .time_limit = std::chrono::seconds(config.code_timeout_s),
+                       .max_output_chars = static_cast<std::size_t>(config.code_output_chars),
+                       .max_bytes = static_cast<std::size_t>(config.code_max_bytes)},
+       .code_calls = config.code_calls});
 }
 
 }  // namespace
@@ -390,18 +419,19 @@ Expected<std::shared_ptr<chat::Model>> load_model(const ModelConfig& config,
   if (!local) return Unexpected(local.error());
   auto options = model_options(*local, time_limit);
   if (!options) return Unexpected(options.error());
-  return make_model(*local, *std::move(options), std::move(engine));
+  return make_model(*local, *std::move(options), std::move(engine), nullptr);
 }
 
 Expected<std::shared_ptr<chat::Model>> load_model(const ModelConfig& config,
-                                                  std::chrono::milliseconds time_limit) {
+                                                  std::chrono::milliseconds time_limit,
+                                                  const std::shared_ptr<rlm::Host>& host) {
   const auto local = located(config);
   if (!local) return Unexpected(local.error());
   auto options = model_options(*local, time_limit);
   if (!options) return Unexpected(options.error());
   auto engine = load_engine(*local);
   if (!engine) return Unexpected(engine.error());
-  return make_model(*local, *std::move(options), *std::move(engine));
+  return make_model(*local, *std::move(options), *std::move(engine), host);
 }
 
 namespace {
@@ -566,9 +596,9 @@ Expected<chat::ModelSource> model_source(const ModelConfig& config,
     if (!bytes) return unavailable(bytes.error().message);
     source.memory_bytes = *bytes;
   }
-  source.load = [config, time_limit]() -> Expected<std::shared_ptr<chat::Model>> {
+  source.load = [config, time_limit, host]() -> Expected<std::shared_ptr<chat::Model>> {
     const auto begun = std::chrono::steady_clock::now();
-    auto model = load_model(config, time_limit);
+    auto model = load_model(config, time_limit, host);
     if (!model) {
       // What may work later keeps its code; everything else is wrong in the configuration.
       return model.error().code == Errc::unavailable ? Unexpected(std::move(model.error()))

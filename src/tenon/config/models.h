@@ -18,8 +18,10 @@
 namespace tenon::config {
 
 /// Loads a model: engine, chat template, format. `time_limit` bounds each answer; 0: no limit.
+/// `host` runs code that the model writes; null: such code is not run.
 [[nodiscard]] Expected<std::shared_ptr<chat::Model>> load_model(
-    const ModelConfig& config, std::chrono::milliseconds time_limit = {});
+    const ModelConfig& config, std::chrono::milliseconds time_limit = {},
+    const std::shared_ptr<rlm::Host>& host = nullptr);
 
 /// The engine alone, and the model on an engine that is loaded already: several models may share
 /// one engine.
