@@ -30,7 +30,8 @@ DATA = pathlib.Path(os.environ.get("TENON_DATA", ROOT.parent / "shared" / "data"
 # What each cost may be. `worst mask`: every mask but the first one of a new grammar.
 BOUNDS = {"compile ms": 100.0, "memory MB": 20.0, "first mask ms": 5.0, "worst mask ms": 5.0}
 MOST_BYTES = 10_000
-LIMIT_S = 60  # for one answer
+LIMIT_S = 60  # of CPU time, for one answer
+WAIT_S = 20 * LIMIT_S  # however busy the machine is
 KEPT = 12  # sources of one kind and cost
 
 PIECES = [  # of patterns
@@ -148,14 +149,19 @@ class Process:
     def cpu_ms(self) -> float:
         return int(pathlib.Path(f"/proc/{self.process.pid}/schedstat").read_text().split()[0]) / 1e6
 
+    def has_answered(self) -> bool:
+        end, most_ms = time.monotonic() + WAIT_S, self.cpu_ms() + 1000 * LIMIT_S
+        while not select.select([self.process.stdout], [], [], 1)[0]:
+            if time.monotonic() > end or self.cpu_ms() > most_ms:
+                return False
+        return True
+
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
         assert self.process.stdin and self.process.stdout
         try:
             self.process.stdin.write(json.dumps(request).encode() + b"\n")
             self.process.stdin.flush()
-            if select.select([self.process.stdout], [], [], LIMIT_S)[0] and (
-                line := self.process.stdout.readline()
-            ):
+            if self.has_answered() and (line := self.process.stdout.readline()):
                 return dict(json.loads(line))
         except BrokenPipeError:
             pass
