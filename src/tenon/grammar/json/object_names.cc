@@ -5,6 +5,7 @@
 // declared names. Lists of names are written in the schema's order.
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "tenon/grammar/json/shape_parts.h"
 #include "tenon/grammar/json/shapes.h"
@@ -67,12 +68,16 @@ std::vector<std::string> ObjectNames::all_of(const ObjectShape& shape) {
 // A name that nothing can come with is listed too, with a term that no value fits: it is a declared
 // name all the same, and must not come as one of the others.
 std::vector<std::pair<std::string, Term>> ObjectNames::named(const ObjectShape& shape) {
-  std::vector<std::string> names;  // in the order of the schema
-  std::map<std::string, std::vector<Term>, std::less<>> terms;
-  const auto add = [&](const std::string& name) -> std::vector<Term>& {
-    const auto [place, is_new] = terms.try_emplace(name);
-    if (is_new) names.push_back(name);
-    return place->second;
+  struct Declared {
+    std::string_view name;
+    std::vector<Term> terms;
+  };
+  std::vector<Declared> declared;  // in the order of the schema
+  std::unordered_map<std::string_view, std::size_t> places;
+  const auto add = [&](std::string_view name) -> std::vector<Term>& {
+    const auto [place, is_new] = places.try_emplace(name, declared.size());
+    if (is_new) declared.push_back({name, {}});
+    return declared[place->second].terms;
   };
   std::vector<NodeId> wider;  // rules that concern names they do not list
   for (const NodeId id : shape.rules) {
@@ -92,13 +97,14 @@ std::vector<std::pair<std::string, Term>> ObjectNames::named(const ObjectShape& 
   }
   for (const auto& [name, term] : shape.extra) add(name).push_back(term);
   for (const std::string& name : shape.required) add(name);
-  for (const std::string& name : all_of(shape)) add(name);
+  const std::vector<std::string> only = all_of(shape);
+  for (const std::string& name : only) add(name);
   const Expr allowed = shape.names.empty() ? ExprSet::kAnything : language(shape);
   std::vector<std::pair<std::string, Term>> result;
   constexpr std::uint64_t kStepsPerName = 4;  // because they are copied and sorted
-  if (!work_.spend(kStepsPerName * names.size())) return result;
-  for (std::string& name : names) {
-    std::vector<Term>& all = terms.find(name)->second;
+  if (!work_.spend(kStepsPerName * declared.size())) return result;
+  result.reserve(declared.size());
+  for (auto& [name, all] : declared) {
     for (const NodeId id : wider) all.push_back(member(work_.node(id), name));
     for (const ObjectShape::Unevaluated& rest : shape.unevaluated) {
       if (std::ranges::none_of(rest.by, [&](NodeId id) { return evaluates(id, name); })) {
@@ -107,9 +113,25 @@ std::vector<std::pair<std::string, Term>> ObjectNames::named(const ObjectShape& 
     }
     Term term = terms_.all_of(std::move(all));
     if (!strings_.holds(allowed, name)) term = Terms::kNothing;
-    result.emplace_back(std::move(name), term);
+    result.emplace_back(name, term);
   }
   return result;
+}
+
+// The same for one name.
+Term ObjectNames::term_of(const ObjectShape& shape, const std::string& name) {
+  std::vector<Term> all;
+  for (const NodeId id : shape.rules) all.push_back(member(work_.node(id), name));
+  for (const ObjectShape::Unevaluated& rest : shape.unevaluated) {
+    if (std::ranges::none_of(rest.by, [&](NodeId id) { return evaluates(id, name); })) {
+      all.push_back(rest.value);
+    }
+  }
+  if (const auto extra = shape.extra.find(name); extra != shape.extra.end()) {
+    all.push_back(extra->second);
+  }
+  const bool is_allowed = shape.names.empty() || strings_.holds(language(shape), name);
+  return is_allowed ? terms_.all_of(std::move(all)) : Terms::kNothing;
 }
 
 // Properties are declared, and objects of the shape need no names other than `named`.

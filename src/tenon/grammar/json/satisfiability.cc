@@ -302,6 +302,16 @@ bool Satisfiability::of(const ObjectShape& shape) {
   return possible >= shape.count.least;
 }
 
+bool Satisfiability::by_required(const ObjectShape& shape) {
+  const bool are_enough =
+      shape.some.empty() && shape.excluded.empty() && shape.count.least <= shape.required.size();
+  if (!are_enough) return of(shape);
+  return shape.required.size() <= shape.count.most &&
+         std::ranges::all_of(shape.required, [&](const std::string& name) {
+           return of(shapes_.names.term_of(shape, name));
+         });
+}
+
 Error Satisfiability::error() {
   const schema::Schema& schema = terms_.schema();
   std::set<NodeId> seen;

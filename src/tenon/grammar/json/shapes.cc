@@ -271,7 +271,7 @@ typename Rules::Shape TermShapes<Rules>::without_values(std::vector<Part>& parts
 template <class Rules>
 bool TermShapes<Rules>::is_surely_impossible(const Shape& shape) {
   const Assumptions::Watch assumed(shapes_.assumptions);
-  return !shapes_.is_satisfiable(shape) && !assumed.has_some();
+  return !shapes_.satisfiable.by_required(shape) && !assumed.has_some();
 }
 
 template class TermShapes<NumberShapes>;

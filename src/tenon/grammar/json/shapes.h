@@ -99,6 +99,8 @@ class ObjectNames {
   }
   /// The names that the shape declares, each with the term that its value must fit.
   [[nodiscard]] std::vector<std::pair<std::string, Term>> named(const ObjectShape& shape);
+  /// The same for one name, whether it is declared or not.
+  [[nodiscard]] Term term_of(const ObjectShape& shape, const std::string& name);
   /// All other names, in groups that have values; see also declared_only(). If there are too many
   /// patterns, one group has all names with any value, and `needs_check` is set.
   [[nodiscard]] std::vector<OtherNames> others(const ObjectShape& shape, bool& needs_check);
@@ -141,6 +143,12 @@ class Satisfiability {
   [[nodiscard]] bool of(const NumberShape& shape);
   [[nodiscard]] bool of(const ArrayShape& shape);
   [[nodiscard]] bool of(const ObjectShape& shape);
+  /// The same, without a look at members that need not come. Their limits are not found then.
+  [[nodiscard]] bool by_required(const ObjectShape& shape);
+  template <class Shape>
+  [[nodiscard]] bool by_required(const Shape& shape) {
+    return of(shape);
+  }
   /// The error of a schema that no value fits. It names the place that is the cause, as deep as
   /// there is a single one.
   [[nodiscard]] Error error();

@@ -313,6 +313,10 @@ Term Terms::any_of(std::vector<Term> parts) {
 // A canonical form, so that equal sets mostly have equal numbers: flat, sorted, without neutral
 // parts. A part beside its negation decides the whole.
 Term Terms::combine(Kind kind, std::vector<Term> parts) {
+  if (parts.size() == 1) {
+    ++steps_;
+    return parts[0];
+  }
   const Term neutral = kind == Kind::all_of ? kAnything : kNothing;
   const Term absorbing = kind == Kind::all_of ? kNothing : kAnything;
   std::vector<Term> flat = std::move(parts);
