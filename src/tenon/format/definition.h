@@ -133,7 +133,7 @@ struct Piece {
   };
   Kind kind = Kind::literal;
   std::string text;
-  std::vector<Attribute> attributes = {};
+  std::vector<Attribute> attributes;
   bool operator==(const Piece&) const;
 };
 using Pattern = std::vector<Piece>;
