@@ -68,9 +68,10 @@ bool Satisfiability::compute(Term term) {
 }
 
 bool Satisfiability::of(const ArrayShape& shape) {
-  if (!can_end(shape, most_items(shape), 0, std::vector<std::uint64_t>(shape.contained.size()))) {
-    return false;
-  }
+  // How many values the items have matters only where more than one must come, or some must fit.
+  const bool is_easy = shape.length.least <= 1 && shape.contained.empty();
+  const std::uint64_t most = is_easy ? most_by_terms(shape) : most_items(shape);
+  if (!can_end(shape, most, 0, std::vector<std::uint64_t>(shape.contained.size()))) return false;
   if (shape.unique && shape.length.least > 1 && !shapes_.values.is_searching()) {
     // As if the items had come before all of them.
     ArrayShape after = shape;
@@ -82,13 +83,17 @@ bool Satisfiability::of(const ArrayShape& shape) {
 }
 
 // An item that no value fits ends the array before it.
-std::uint64_t Satisfiability::most_items(const ArrayShape& shape) {
+std::uint64_t Satisfiability::most_by_terms(const ArrayShape& shape) {
   std::uint64_t most = shape.length.most;
   for (std::size_t i = 0; i < shape.prefix.size() && i < most && !work_.error(); ++i) {
     if (!of(shape.prefix[i])) most = i;
   }
+  return most <= shape.prefix.size() || of(shape.items) ? most : shape.prefix.size();
+}
+
+std::uint64_t Satisfiability::most_items(const ArrayShape& shape) {
+  std::uint64_t most = most_by_terms(shape);
   if (most <= shape.prefix.size()) return most;
-  if (!of(shape.items)) return shape.prefix.size();
   if (shape.unique && shape.prefix.empty()) {
     constexpr std::uint64_t kFew = 64;
     if (const auto size = shapes_.values.finite_size(shape.items)) {

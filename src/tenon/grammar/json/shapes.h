@@ -161,6 +161,7 @@ class Satisfiability {
 
  private:
   bool compute(Term term);
+  std::uint64_t most_by_terms(const ArrayShape& shape);
   std::optional<schema::NodeId> blamed_within(const schema::Node& node);
   bool can_end(const ArrayShape& shape, std::uint64_t most, std::uint64_t count,
                const ArrayShape::Contained& contained, std::uint64_t fitting);
