@@ -37,6 +37,7 @@ enum class Finish : std::uint8_t { unknown, stop, calls, length };
 struct Answer {
   unsigned status = 0;  ///< 0: there was no answer, see `trouble`.
   std::string trouble{};
+  bool is_late = false;  ///< There was no answer within the time.
   std::string content_type{};
   std::string body{};
   bool is_streamed = false;

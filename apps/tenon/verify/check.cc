@@ -16,6 +16,14 @@ constexpr std::array kGroups = {
     GroupRow{"protocol", add_protocol},
     GroupRow{"streaming", add_streaming},
     GroupRow{"choice", add_choice},
+    GroupRow{"schemas", add_schemas},
+    GroupRow{"history", add_history},
+    GroupRow{"text", add_text},
+    GroupRow{"limits", add_limits},
+    GroupRow{"injection", add_injection},
+    GroupRow{"structured", add_structured},
+    GroupRow{"determinism", add_determinism},
+    GroupRow{"cancellation", add_cancellation},
 };
 
 // The first time as exactly as possible, then with some chance.
@@ -67,6 +75,7 @@ bool Check::is_for(Dialect dialect) const {
 }
 
 std::optional<Judgement> unusable(const Answer& answer, const Question& question, Refusal refusal) {
+  if (answer.is_late) return undecided("there is no answer within --timeout");
   if (answer.status == 0) return fails("there is no answer: " + answer.trouble);
   const std::string status = "status " + std::to_string(answer.status);
   if (answer.status == 429) return undecided("the server is busy (" + status + ")");

@@ -87,6 +87,14 @@ void add_protocol(std::vector<Check>& checks);
 void add_errors(std::vector<Check>& checks);
 void add_streaming(std::vector<Check>& checks);
 void add_choice(std::vector<Check>& checks);
+void add_schemas(std::vector<Check>& checks);
+void add_history(std::vector<Check>& checks);
+void add_text(std::vector<Check>& checks);
+void add_limits(std::vector<Check>& checks);
+void add_injection(std::vector<Check>& checks);
+void add_structured(std::vector<Check>& checks);
+void add_determinism(std::vector<Check>& checks);
+void add_cancellation(std::vector<Check>& checks);
 
 /// All checks that there are for a dialect, in the order of their groups.
 [[nodiscard]] std::vector<Check> all_checks(Dialect dialect);

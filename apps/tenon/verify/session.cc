@@ -67,6 +67,7 @@ Answer Session::exchange(http::ClientRequest request, std::string path, bool is_
     said.came = shortened(answer.body);
   } else {
     answer.trouble = said.came = reply.error().message;
+    answer.is_late = answer.time >= target_.time_limit;
   }
   exchanges_.push_back(std::move(said));
   if (is_question) read_answer(target_.dialect, is_streamed, answer);
