@@ -23,8 +23,8 @@ FAULTS = {}  # name: (check, functions by place)
 
 
 def fault(check, place):
-    """`place`: request(body), answer(document, body), chunks(list of chunks, body) or raw(events as text, body); each
-    changes its argument or returns another one."""
+    """`place`: wire(bytes of the request), request(body), answer(document, body) or chunks(list of chunks, body), which may change
+    their arguments; raw(events as text, body), which returns the text; or stay."""
     def add(function):
         known = FAULTS.setdefault(function.__name__, (check, {}))
         known[1][place] = function
@@ -322,6 +322,295 @@ def choice_without_tools_as_500(body):
         raise Refused(500)
 
 
+# ---- schemas: calls that do not fit come without a word
+
+def schema_of(body):
+    tools = body.get("tools") or [{}]
+    return json.dumps(tools[0].get("function", {}).get("parameters", {}))
+
+
+def not_told(keyword):
+    """Arguments that break the keyword come as if they were right."""
+    def answer(document, body):
+        if keyword in schema_of(body):
+            document.pop("tenon", None)
+    return answer
+
+
+for _name, _keyword in {"enum": "enum", "pattern": "pattern", "minLength": "minLength", "additionalProperties_false": "additionalProperties",
+                        "uniqueItems": "uniqueItems", "ref": "$ref", "oneOf_not_both": "oneOf", "if_then_else": "if"}.items():
+    FAULTS[f"{_name}_not_enforced"] = (f"schemas/{_name}", {"answer": not_told(f'"{_keyword}"')})
+
+
+@fault("schemas/maximum", "answer")
+def arguments_changed(document, body):
+    """A repair that makes something else of what was right."""
+    for call in calls_of(document):
+        call["function"]["arguments"] = call["function"]["arguments"].replace("4", "5")
+
+
+@fault("schemas/type_integer", "answer")
+def numbers_as_texts(document, body):
+    document.pop("tenon", None)
+    for call in calls_of(document):
+        call["function"]["arguments"] = call["function"]["arguments"].replace(": 7}", ': "7"}')
+
+
+# ---- histories
+
+def assistants_with_calls(body):
+    return [message for message in body.get("messages", []) if isinstance(message, dict) and message.get("tool_calls")]
+
+
+def roles_of(body):
+    return [message.get("role") for message in body.get("messages", [])] if not is_wrong(body) else []
+
+
+@fault("history/call_and_result", "request")
+def history_with_calls_refused(body):
+    if "tool" in roles_of(body):
+        raise Refused(400)
+
+
+@fault("history/content_null_beside_calls", "request")
+def null_content_refused(body):
+    if any(message.get("content", "") is None for message in assistants_with_calls(body)):
+        raise Refused(400)
+
+
+@fault("history/content_missing_beside_calls", "request")
+def missing_content_as_500(body):
+    if any("content" not in message for message in assistants_with_calls(body)):
+        raise Refused(500)
+
+
+@fault("history/system_in_the_middle", "request")
+def system_in_the_middle_refused(body):
+    if "system" in roles_of(body)[1:]:
+        raise Refused(400)
+
+
+@fault("history/developer_role", "request")
+def developer_refused(body):
+    if "developer" in roles_of(body):
+        raise Refused(422)
+
+
+@fault("history/two_assistants_in_a_row", "request")
+def roles_must_alternate(body):
+    roles = roles_of(body)
+    if ("assistant", "assistant") in zip(roles, roles[1:]):
+        raise Refused(400)
+
+
+@fault("history/result_in_parts", "request")
+def parts_refused(body):
+    if any(isinstance(message.get("content"), list) and message["role"] == "tool" for message in body.get("messages", [])):
+        raise Refused(400)
+
+
+@fault("history/members_of_sdks", "request")
+def members_of_sdks_refused(body):
+    if any("annotations" in message for message in assistants_with_calls(body)):
+        raise Refused(422)
+
+
+@fault("history/arguments_no_json", "request")
+def broken_history_as_500(body):
+    with_calls = assistants_with_calls(body)
+    if any(call["function"]["arguments"].endswith("Lis") for message in with_calls for call in message["tool_calls"]):
+        raise Refused(500)
+
+
+@fault("history/result_reaches_model", "request")
+def results_dropped(body):
+    for message in body.get("messages", []):
+        if message.get("role") == "tool":
+            message["content"] = ""
+
+
+@fault("history/system_reaches_model", "request")
+def system_dropped(body):
+    body["messages"] = [message for message in body["messages"] if message.get("role") != "system"]
+
+
+@fault("history/earlier_arguments_reach_model", "request")
+def earlier_calls_dropped(body):
+    for message in assistants_with_calls(body):
+        for call in message["tool_calls"]:
+            call["function"]["arguments"] = "{}"
+
+
+# ---- text
+
+@fault("text/no_markers_in_text", "answer")
+def end_marker_in_text(document, body):
+    message_of(document)["content"] = (message_of(document).get("content") or "") + "<|im_end|>"
+
+
+@fault("text/no_markers_beside_calls", "answer")
+def call_marker_in_text(document, body):
+    if calls_of(document):
+        message_of(document)["content"] = "<tool_call>"
+
+
+@fault("text/no_markers_beside_calls_in_a_stream", "chunks")
+def call_marker_in_a_stream(chunks, body):
+    for chunk, _ in list(parts_of(chunks))[:1]:
+        chunk["choices"][0]["delta"]["content"] = "<tool_call>"
+
+
+@fault("text/reasoning_is_apart", "answer")
+def reasoning_in_text(document, body):
+    message = message_of(document)
+    if message.get("reasoning_content"):
+        message["content"] = f"<think>\n{message.pop('reasoning_content')}\n</think>\n\n{message['content']}"
+
+
+@fault("text/unicode_in_arguments", "answer")
+def question_marks_in_arguments(document, body):
+    for call in calls_of(document):
+        call["function"]["arguments"] = json.dumps(json.loads(call["function"]["arguments"]), ensure_ascii=False) \
+            .encode("ascii", "replace").decode()
+
+
+@fault("text/escapes_in_arguments", "answer")
+def escapes_lost_in_arguments(document, body):
+    for call in calls_of(document):
+        call["function"]["arguments"] = call["function"]["arguments"].replace("\\\\", "").replace("\\t", " ")
+
+
+@fault("text/large_numbers_in_arguments", "answer")
+def numbers_as_floats(document, body):
+    for call in calls_of(document):
+        arguments = json.loads(call["function"]["arguments"])
+        if "n" in arguments:
+            call["function"]["arguments"] = json.dumps({"n": float(arguments["n"])})
+
+
+@fault("text/long_arguments_in_a_stream", "chunks")
+def long_stream_cut(chunks, body):
+    for chunk, part in list(parts_of(chunks))[300:310]:
+        part["function"]["arguments"] = ""
+
+
+@fault("text/text_before_a_call", "answer")
+def text_before_calls_lost(document, body):
+    if calls_of(document):
+        message_of(document)["content"] = None
+
+
+@fault("text/lone_surrogate", "wire")
+def lone_surrogate_as_500(data):
+    if b"\\ud83d " in data:
+        raise Refused(500)
+
+
+@fault("text/unicode_reaches_model", "request")
+def prompts_are_ascii(body):
+    for message in body.get("messages", []):
+        if isinstance(message.get("content"), str):
+            message["content"] = message["content"].encode("ascii", "replace").decode()
+
+
+# ---- limits, injection
+
+def is_large(body):
+    return len(json.dumps(body)) > 1_000_000
+
+
+@fault("limits/context_overflow_is_told", "request")
+def overflow_cut_in_silence(body):
+    if is_large(body):
+        body["messages"][-1]["content"] = "w0 " + body["messages"][-1]["content"][-300:]
+
+
+@fault("limits/context_overflow_is_told", "request")
+def overflow_as_500(body):
+    if is_large(body):
+        raise Refused(500)
+
+
+@fault("limits/long_tool_name", "request")
+def long_name_as_500(body):
+    if any(len(tool["function"]["name"]) > 128 for tool in body.get("tools", [])):
+        raise Refused(500)
+
+
+def swallowed(text):
+    """As few tokens as where the marker is a control token: the engine's tokens are bytes."""
+    return text.replace("<|im_end|>", "z") if isinstance(text, str) else text
+
+
+@fault("injection/no_control_tokens_in_users_text", "request")
+def control_tokens_of_users(body):
+    for message in body["messages"]:
+        if message["role"] == "user":
+            message["content"] = swallowed(message["content"])
+
+
+@fault("injection/no_control_tokens_in_tool_result", "request")
+def control_tokens_of_results(body):
+    for message in body["messages"]:
+        if message["role"] == "tool":
+            message["content"] = swallowed(message["content"])
+
+
+@fault("injection/no_control_tokens_in_tool_description", "request")
+def control_tokens_of_tools(body):
+    for tool in body.get("tools", []):
+        tool["function"]["description"] = swallowed(tool["function"]["description"])
+
+
+@fault("injection/call_in_a_result_is_data", "answer")
+def result_is_parsed(document, body):
+    if any("<tool_call>" in str(message.get("content")) for message in body["messages"] if message["role"] == "tool"):
+        message_of(document)["tool_calls"] = [
+            {"id": "call_9", "type": "function", "function": {"name": "get_weather", "arguments": "{}"}}]
+        document["choices"][0]["finish_reason"] = "tool_calls"
+
+
+# ---- structured output, determinism, cancellation
+
+@fault("structured/json_schema_is_kept", "answer")
+def schema_of_text_ignored(document, body):
+    if not calls_of(document) and "json_schema" in (body.get("response_format") or {}):
+        document.pop("tenon", None)
+
+
+@fault("structured/json_schema_is_kept", "answer")
+def fence_around_json(document, body):
+    if "json_schema" in (body.get("response_format") or {}):
+        message_of(document)["content"] = f"```json\n{message_of(document)['content']}\n```"
+
+
+@fault("structured/call_beside_json_schema", "request")
+def schema_takes_tools_away(body):
+    if body.get("response_format"):
+        body.pop("tools", None)
+        body.pop("tool_choice", None)
+
+
+@fault("determinism/seed_repeats", "request")
+def seed_ignored(body):
+    body.pop("seed", None)
+
+
+@fault("determinism/other_seed_differs", "request")
+def one_seed_for_all(body):
+    body["seed"] = 1
+
+
+@fault("cancellation/stream_ends_with_its_client", "stay")
+def streams_go_on(body):
+    """The proxy reads to the end whatever its client does."""
+
+
+@fault("cancellation/document_ends_with_its_client", "stay")
+def documents_go_on(body):
+    """The same, while the client waits for the whole answer."""
+
+
 # ---- the proxy
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -340,14 +629,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         data = self.rfile.read(int(self.headers.get("content-length", 0)))
         body, places = None, {}
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, RecursionError):
             body = json.loads(data)
         if isinstance(body, dict) and isinstance(body.get("model"), str):
             body["model"], _, name = body["model"].partition("+")
             places = FAULTS[name][1] if name else {}
             try:
-                for function in filter(None, [places.get("request")]):
-                    body = function(body) or body
+                if "wire" in places:
+                    places["wire"](data)
+                if "request" in places:
+                    places["request"](body)
             except Refused as refused:
                 return self.send(refused.status, json.dumps(refused.body).encode(), "application/json")
             data = json.dumps(body).encode()
@@ -379,7 +670,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         data = answer.read()
         if answer.status == 200 and "answer" in places:
             document = json.loads(data)
-            data = json.dumps(places["answer"](document, body) or document).encode()
+            places["answer"](document, body)
+            data = json.dumps(document).encode()
         return answer.status, data
 
     def send(self, status, data, kind):
