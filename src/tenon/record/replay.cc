@@ -250,12 +250,56 @@ Expected<std::shared_ptr<chat::Model>> with_tools_of_choices(
                          [&](unsigned choice) { return with_recorded_tools(read, choice, model); });
 }
 
+namespace {
+
+// An event of a stream whose choices come at once: which one it is of; nothing if it is of none or
+// of several.
+std::optional<std::int64_t> choice_of_event(std::string_view event) {
+  constexpr std::string_view kData = "data: ";
+  if (!event.starts_with(kData)) return std::nullopt;
+  const auto data = json::parse(event.substr(kData.size()));
+  const json::Value* const choices = data ? json::at_pointer(*data, "/choices") : nullptr;
+  if (choices == nullptr || choices->if_array() == nullptr || choices->if_array()->size() != 1) {
+    return std::nullopt;
+  }
+  return json::number_in(choices->if_array()->front(), "index");
+}
+
+// Puts the choices of a stream one after the other, up to an event that is of none. The order
+// between them is chance: each is made by itself.
+std::string by_choice(std::string_view answer) {
+  constexpr std::string_view kEnd = "\n\n";
+  std::string out;
+  std::map<std::int64_t, std::string> waiting;
+  const auto flush = [&] {
+    for (const auto& [choice, events] : waiting) out += events;
+    waiting.clear();
+  };
+  while (!answer.empty()) {
+    const std::size_t end = answer.find(kEnd);
+    const std::string_view event =
+        answer.substr(0, end == std::string_view::npos ? answer.size() : end + kEnd.size());
+    if (const auto choice = choice_of_event(event)) {
+      waiting[*choice] += event;
+    } else {
+      flush();
+      out += event;
+    }
+    answer.remove_prefix(event.size());
+  }
+  flush();
+  return out;
+}
+
+}  // namespace
+
 // Equal ids become equal names, so that an id which is repeated wrongly still shows.
-std::string without_chance(std::string_view answer) {
+std::string without_chance(std::string_view told) {
+  const std::string answer = by_choice(told);
   std::map<std::string, std::size_t, std::less<>> ids;
   std::string out;
   for (std::size_t at = 0; at < answer.size();) {
-    const std::string_view rest = answer.substr(at);
+    const std::string_view rest = std::string_view(answer).substr(at);
     const auto begins = [&](std::string_view member) { return rest.starts_with(member); };
     if (const auto* id = std::ranges::find_if(kIds, begins); id != std::end(kIds)) {
       const std::size_t end = std::min(rest.find('"', id->size()), rest.size());

@@ -21,8 +21,8 @@ namespace tenon::record {
     const Read& read, const std::shared_ptr<chat::Model>& model);
 
 /// An answer without what differs each time: random ids become `ID1`, `ID2` ... in their order, and
-/// the times at which it was made become 0; what keeps a silent stream alive is left out. Two
-/// answers that are equal then say the same.
-[[nodiscard]] std::string without_chance(std::string_view answer);
+/// the times at which it was made become 0; what keeps a silent stream alive is left out, and the
+/// choices of a stream come one after the other. Two answers that are equal then say the same.
+[[nodiscard]] std::string without_chance(std::string_view told);
 
 }  // namespace tenon::record

@@ -372,6 +372,33 @@ TEST(Replay, ChanceIsLeftOut) {
   EXPECT_EQ(without_chance(R"("id":"cut)"), R"("id":"ID1)");
 }
 
+TEST(Replay, TheOrderBetweenChoicesIsChance) {
+  const struct {
+    std::string_view events;  // one for each letter
+    std::string_view sorted;
+  } rows[] = {
+      {"aBbA", "abBA"}, {"Aa", "aA"}, {"aA.Aa", "aA.aA"}, {"aAa", "aaA"}, {"A!a", "A!a"}, {"", ""},
+  };
+  const auto stream = [](std::string_view letters) {
+    std::string text;
+    for (const char letter : letters) {
+      const std::string of = letter < 'a' ? "1" : "0";
+      text += letter == '.'   ? std::string(": keep\n\n")
+              : letter == '!' ? std::string("data: {\"choices\":[]}\n\n")
+                              : "data: {\"id\":\"" + std::string(1, letter) +
+                                    "\",\"choices\":[{\"index\":" + of + "}]}\n\n";
+    }
+    return text;
+  };
+  for (const auto& row : rows) {
+    EXPECT_EQ(without_chance(stream(row.events)), without_chance(stream(row.sorted))) << row.events;
+  }
+  EXPECT_NE(without_chance(stream("ab")), without_chance(stream("aB")));
+  EXPECT_NE(without_chance(stream("aA!")), without_chance(stream("a!A")));
+  const std::string cut = "data: {\"choices\":[{\"index\":0}]}";
+  EXPECT_EQ(without_chance(cut), cut);
+}
+
 TEST(Replay, RefusesARecordingWithoutARun) {
   const auto read = read_recording("{\"recording\":1,\"request\":{}}\n");
   ASSERT_TRUE(read);
