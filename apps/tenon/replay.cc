@@ -272,6 +272,28 @@ std::string why_not_whole(const record::Read& read) {
   return "";
 }
 
+// Whether the request has tokens in or out. A recording has the ids of tokens and not what each can
+// be, so other ids would be given now.
+bool has_tokens(const record::Read& read) {
+  constexpr std::string_view kMembers[] = {"/return_token_ids", "/prompt_token_ids",
+                                           "/tenon/tokens", "/tenon/previous_token_ids"};
+  const json::Value* const request = read.heading.find("request");
+  const auto asks = [&](std::string_view member) {
+    const json::Value* const value =
+        request == nullptr ? nullptr : json::at_pointer(*request, member);
+    return value != nullptr && !value->is_null() && *value != json::Value(false);
+  };
+  if (std::ranges::any_of(kMembers, asks)) return true;
+  const std::string path = json::text_in(read.heading, "path");
+  if (path == "/v1/decisions" || path == "/v1/systemone") return true;
+  // Completions: one prompt of tokens, or several.
+  const json::Value* prompt = request == nullptr ? nullptr : request->find("prompt");
+  while (prompt != nullptr && prompt->if_array() != nullptr) {
+    prompt = prompt->if_array()->empty() ? nullptr : &prompt->if_array()->front();
+  }
+  return prompt != nullptr && prompt->if_number() != nullptr;
+}
+
 // What an answer with an error's status says, in any dialect: {"error": {"message": ...}}.
 std::string message_of(const std::string& answer) {
   const auto body = json::parse(answer);
@@ -319,6 +341,11 @@ int run_replay(const ReplayOptions& options) {
   if (!why.empty() && options.expect) {
     return complain(
         {kBadInput, options.file + ": " + why + ", so there is nothing to compare with"});
+  }
+  if (!options.has_model && has_tokens(*read)) {
+    return complain({kBadInput, options.file +
+                                    ": the request has tokens in or out, which only their model "
+                                    "knows; --model answers the request anew"});
   }
   const auto replayed = replay(options, *read);
   if (!replayed) return complain(replayed.error());

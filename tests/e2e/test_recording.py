@@ -139,6 +139,19 @@ def test_a_fault_of_the_command_line_is_told_as_such(recorded, options, status, 
     assert file.name not in refused.stderr and refused.stdout == ""
 
 
+@pytest.mark.parametrize("path, body", [
+    ("/v1/chat/completions", {**CHAT, "return_token_ids": True}),
+    ("/v1/chat/completions", {**CHAT, "tenon": {"tokens": True}}),
+    ("/v1/completions", {"model": "tenon-tiny", "prompt": [5, 6, 7], "max_tokens": 5}),
+    ("/v1/completions", {"model": "tenon-tiny", "prompt": [[5, 6, 7]], "max_tokens": 5}),
+])
+def test_requests_with_tokens_are_not_replayed(recorded, path, body):
+    _, file = record(recorded, path, body)
+    refused = replay(file, "--expect")
+    assert refused.returncode == 3 and "the request has tokens in or out" in refused.stderr, refused.stdout + refused.stderr
+    assert replay(file, *MODEL).returncode == 0
+
+
 def test_help_says_what_answers_without_a_model():
     told = subprocess.run([TENON, "replay", "--help"], capture_output=True, text=True, check=True).stdout
     assert "default: none, and the recorded tokens are replayed" in told and "the bundled model" not in told
