@@ -327,3 +327,49 @@ def test_servers_that_a_response_names_are_called_by_code(hosted, tmp_path):
         (output,) = [item for item in said.output if item.type == "program_output"]
         assert output.result == "heavy rain in Rome\nname 'book' is not defined\n"
         assert set(listed(upstream.prompts[0])) == {"run_code"}
+
+
+def test_code_beside_a_call_of_the_clients_is_left(tmp_path):
+    """The client answers its own call with another request, which the model then goes on from."""
+    both = call("code_execution", {"code": "print(1)"}) + call("book", {"city": "Rome"})
+    with house(tmp_path, lambda prompt: "Done." if "<tool_response>" in prompt else both, more=ON) as (server, upstream):
+        first, last = talk(of_anthropic(server), [CODE, weather(name="book")])
+        assert [block.type for block in first.content] == ["server_tool_use", "tool_use", "code_execution_tool_result"]
+        assert first.content[1].caller.type == "direct" and "was not run" in first.content[2].content.stderr
+        assert last.content[0].text == "Done." and "was not run" in results(upstream.prompts[-1])[0]
+
+
+def test_code_that_has_no_end_is_not_run(tmp_path):
+    """Such as code that max_tokens has cut."""
+    history = [{"role": "user", "content": "Warm?"},
+               {"role": "assistant", "content": [{"type": "server_tool_use", "id": "srvtoolu_1", "name": "code_execution", "input": {"code": "print(1)"}}]},
+               {"role": "user", "content": "And?"}]
+    with house(tmp_path, lambda prompt: "Done.", more=ON) as (server, upstream):
+        said = of_anthropic(server).messages.create(model="scripted", max_tokens=100, tools=[CODE], messages=history)
+        assert [block.type for block in said.content] == ["text"]
+        assert results(upstream.prompts[-1]) == ["Error: this code has not come to its end, and what it gave is not known"]
+
+
+def test_code_and_tools_of_a_server_run_in_one_answer(hosted, tmp_path):
+    both = call("code_execution", {"code": "print(get_weather('Rome')['degrees'])"}) + call("book", {"city": "Oslo"})
+    with house(tmp_path, lambda prompt: "Done." if "<tool_response>" in prompt else both, f'mcp_allow = ["{hosted}"]', ON) as (server, upstream):
+        client = of_anthropic(server)
+        asked = {"model": "scripted", "max_tokens": 1000, "tools": [CODE, weather(allowed_callers=ONLY_CODE), {"type": "mcp_toolset", "mcp_server_name": "town"}],
+                 "mcp_servers": [{"type": "url", "name": "town", "url": hosted}], "betas": ["mcp-client-2025-11-20"]}
+        messages = [{"role": "user", "content": "Warm?"}]
+        first = client.beta.messages.create(**asked, messages=messages)
+        assert [block.type for block in first.content] == ["server_tool_use", "mcp_tool_use", "mcp_tool_result", "tool_use"]
+        messages += [{"role": "assistant", "content": [block.model_dump(exclude_none=True) for block in first.content]},
+                     {"role": "user", "content": [result_of(first.content[-1])]}]
+        last = client.beta.messages.create(**asked, messages=messages)
+        assert [block.type for block in last.content] == ["code_execution_tool_result", "text"]
+        assert sorted(results(upstream.prompts[-1])) == ["31\n", "a table in Oslo"]
+
+
+def test_the_tool_that_runs_code_is_not_searched_for(tmp_path):
+    tools = [weather(name=f"bank_{number}") for number in range(15)]
+    more = ON + 'tool_search = "auto"\ntool_search_from = 10\n'
+    with house(tmp_path, writes("print(get_weather('Rome')['degrees'])"), more=more) as (server, upstream):
+        answers = talk(of_anthropic(server), [CODE, weather(allowed_callers=ONLY_CODE), *tools])
+        assert printed(answers).stdout == "31\n"
+        assert set(listed(upstream.prompts[0])) == {"tool_search", "code_execution"}

@@ -55,7 +55,7 @@ using message::ToolCall;
 
 constexpr std::string_view kNotApproved = "Error: the user did not approve this call";
 constexpr std::string_view kCodeLeft =
-    "Error: this code was left while it waited for a call, and its result is not known";
+    "Error: this code has not come to its end, and what it gave is not known";
 constexpr std::string_view kCannotApprove =
     "Error: this call needs the user's approval, which cannot be asked for here";
 
@@ -239,8 +239,7 @@ class Request final : public message::ChatSinkBefore, public std::enable_shared_
   void run_code(const std::shared_ptr<Ran>& ran, std::size_t index, std::function<void(Ran)> done);
   void wait_for_code(const Ran& ran);
   void tell_inner(const ToolCall& call, const ToolResult& result);
-  [[nodiscard]] message::ServerCallResult code_result(const std::string& id,
-                                                      const ToolResult& result);
+  void show_result(const std::string& id, const Own& own, const ToolResult& result);
   void go_on(std::vector<ToolResult> results);
   void tell(const ToolCall& call, const ToolResult& result, AuditDecision decision);
   void audit(const ToolCall& call, AuditDecision decision, const ToolResult* result);
@@ -540,10 +539,13 @@ std::vector<Request::Open> Request::open_calls() const {
       const bool is_decided = found != decisions.end();
       const bool is_code = own != nullptr && own->is_code();
       if (is_code && !with_result.contains(call.id)) {
-        // It waits for calls of the client's tools, whose results are in this request.
+        // It waits for calls of the client's tools, which are in this request. Without such calls
+        // it was cut while the model wrote it, or what it did is not known, and it does not run.
+        const bool waits = std::ranges::any_of(
+            request_.code_calls, [&](const auto& one) { return one.code_id == call.id; });
         open.push_back({.message = i,
                         .call = call,
-                        .runs = i == last,
+                        .runs = i == last && waits,
                         .result = std::string(kCodeLeft),
                         .decision = AuditDecision::not_needed});
         continue;
@@ -707,9 +709,8 @@ void Request::end_round(const message::Finish& finish, const std::vector<TokenLo
       const std::string why =
           calls[i].name + " was not run, since the answer has calls of the client's tools, too";
       const Own* const own = own_of(calls[i].name);
-      if (own != nullptr && own->is_shown && !own->needs_approval) {
-        sink_->on_event(
-            message::ServerCallResult{.id = calls[i].id, .output = why, .is_error = true}, {});
+      if (own != nullptr && !own->needs_approval) {
+        show_result(calls[i].id, *own, {.output = why, .is_error = true});
       }
       sink_->on_event(message::Diagnostic{"left_call", why}, {});
     }
@@ -920,16 +921,18 @@ void Request::audit(const ToolCall& call, AuditDecision decision, const ToolResu
   log->write(entry);
 }
 
-// The client sees what code wrote to stdout and to stderr apart.
-message::ServerCallResult Request::code_result(const std::string& id, const ToolResult& result) {
-  const auto found = code_results_.find(id);
-  if (found == code_results_.end()) {
-    return {.id = id, .output = {}, .is_error = true, .error_output = result.output};
+// Shows the client what a call gave, if it sees the call at all. It sees what code wrote to stdout
+// and to stderr apart; why code was not run is told as its stderr.
+void Request::show_result(const std::string& id, const Own& own, const ToolResult& result) {
+  if (!own.is_shown) return;
+  message::ServerCallResult told{.id = id, .output = result.output, .is_error = result.is_error};
+  if (const auto code = code_results_.find(id); own.is_code() && code != code_results_.end()) {
+    told.output = code->second.out;
+    told.error_output = code->second.err;
+  } else if (own.is_code()) {
+    told.error_output = std::exchange(told.output, {});
   }
-  return {.id = id,
-          .output = found->second.out,
-          .is_error = found->second.is_error,
-          .error_output = found->second.err};
+  sink_->on_event(told, {});
 }
 
 // A call has been run: the client, the log and the audit are told.
@@ -943,13 +946,7 @@ void Request::tell(const ToolCall& call, const ToolResult& result, AuditDecision
                                                   : "ran_tool";
   sink_->on_event(message::Diagnostic{code, call.name + outcome}, {});
   const Own* const own = own_of(call.name);
-  if (own != nullptr && own->is_shown) {
-    sink_->on_event(own->is_code() ? code_result(call.id, result)
-                                   : message::ServerCallResult{.id = call.id,
-                                                               .output = result.output,
-                                                               .is_error = result.is_error},
-                    {});
-  }
+  if (own != nullptr) show_result(call.id, *own, result);
   audit(call, decision, &result);
 }
 
