@@ -135,6 +135,12 @@ json::Object report_of(const config::ModelConfig& config, const config::Config& 
     tell_sandbox(report, all.server, sandbox);
     return report;
   }
+  if (config.code_execution) {
+    rlm::SandboxOptions sandbox = config::sandbox_options(all);
+    sandbox.unsafe_local = false;  // the code of such a model runs in no tier but a confining one
+    tell_sandbox(report, all.server, sandbox);
+    if (report.contains("error")) return report;
+  }
   const auto model = config::load_model(config);
   if (!model) {
     report.set("error", model.error().message);
