@@ -31,6 +31,11 @@ constexpr std::size_t kMaxSetsOfBranches = 32;
 // The number of branches of a oneOf for which all pairs are compared.
 constexpr std::size_t kMaxOverlapping = 2000;
 
+std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
+  hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL;
+  return hash ^ (hash >> 29U);
+}
+
 // Nothing for arrays and objects.
 std::optional<std::string> key_of(const json::Value& value) {
   if (value.if_string() != nullptr) return '"' + *value.if_string();
@@ -277,19 +282,23 @@ bool Terms::evaluates(NodeId id) const {
   });
 }
 
-Term Terms::intern(const Entry& entry, std::uint64_t what, std::vector<Term> parts) {
+// `what` tells nodes and values apart, which have no parts.
+Term Terms::intern(Entry entry, std::uint64_t what, std::span<const Term> parts) {
+  std::uint64_t hash = mix(static_cast<std::uint64_t>(entry.kind), what);
+  for (const Term part : parts) hash = mix(hash, part);
+  const Term known = ids_.find(hash, [&](Term id) {
+    const Entry& other = entries_[id];
+    return other.kind == entry.kind && other.node == entry.node && other.value == entry.value &&
+           std::ranges::equal(parts_of(id), parts);
+  });
+  if (known != IdIndex::kNone) return known;
+  entry.first = static_cast<std::uint32_t>(parts_.size());
+  entry.count = static_cast<std::uint32_t>(parts.size());
+  parts_.insert(parts_.end(), parts.begin(), parts.end());
   const auto id = static_cast<Term>(entries_.size());
-  // There are eight kinds. `what` tells nodes and values apart, which have no parts.
-  const std::uint64_t head = what << 3U | static_cast<std::uint64_t>(entry.kind);
-  const auto [place, is_new] = ids_.try_emplace({head, std::move(parts)}, id);
-  if (is_new) {
-    const std::vector<Term>& kept = place->first.second;
-    entries_.push_back(entry);
-    entries_.back().first = static_cast<std::uint32_t>(parts_.size());
-    entries_.back().count = static_cast<std::uint32_t>(kept.size());
-    parts_.insert(parts_.end(), kept.begin(), kept.end());
-  }
-  return place->second;
+  entries_.push_back(entry);
+  ids_.insert(hash, id);
+  return id;
 }
 
 Term Terms::node(NodeId id) {
@@ -339,14 +348,14 @@ Term Terms::combine(Kind kind, std::vector<Term> parts) {
   }
   if (flat.empty()) return neutral;
   if (flat.size() == 1) return flat[0];
-  return intern({.kind = kind}, 0, std::move(flat));
+  return intern({.kind = kind}, 0, flat);
 }
 
 Term Terms::negation(Term term) {
   if (term == kNothing) return kAnything;
   if (term == kAnything) return kNothing;
   if (entries_[term].kind == Kind::negation) return parts_of(term)[0];
-  return intern({.kind = Kind::negation}, 0, {term});
+  return intern({.kind = Kind::negation}, 0, std::span(&term, 1));
 }
 
 // Exactly one branch. Branches that are plainly disjoint need no negations.
@@ -441,7 +450,7 @@ Term Terms::any_of_evaluating(NodeId id) {
 Term Terms::either(Term a, Term b) {
   if (a == kNothing || b == kNothing || a == b) return any_of({a, b});
   std::vector<Term> parts{std::min(a, b), std::max(a, b)};
-  return intern({.kind = Kind::any_of}, 0, std::move(parts));
+  return intern({.kind = Kind::any_of}, 0, parts);
 }
 
 Term Terms::define(NodeId id, Term own) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tenon/base/expected.h"
+#include "tenon/grammar/machine/int_map.h"
 #include "tenon/json/value.h"
 #include "tenon/schema/schema.h"
 
@@ -81,11 +82,10 @@ class Terms {
     std::uint32_t first = 0;  // in parts_
     std::uint32_t count = 0;
   };
-  using Key = std::pair<std::uint64_t, std::vector<Term>>;
   using Keys = std::vector<std::string>;  // of values, sorted; equal for equal values
   struct Facts;
 
-  Term intern(const Entry& entry, std::uint64_t what, std::vector<Term> parts);
+  Term intern(Entry entry, std::uint64_t what, std::span<const Term> parts);
   Term combine(Kind kind, std::vector<Term> parts);
   Term define(schema::NodeId id, Term own);
   Term one_of(const schema::Node& node);
@@ -103,7 +103,7 @@ class Terms {
   std::shared_ptr<const schema::Schema> schema_;
   std::vector<Entry> entries_;
   std::vector<Term> parts_;
-  std::map<Key, Term> ids_;
+  IdIndex ids_;  // of entries_
   std::map<schema::NodeId, Term> definitions_;
   std::vector<bool> is_asked_;  // by node
   std::set<schema::NodeId> evaluates_more_;
