@@ -281,6 +281,7 @@ std::optional<std::vector<std::string>> ObjectNames::compute_few(const OtherName
   Fuel fuel{.left = 2000};
   std::vector<json::Value> found;
   const StringShape language{.language = work_.exprs().both(work_.any_text(), names.names)};
+  if (strings_.is_surely_endless(language.language)) return std::nullopt;
   if (!strings_.find_some(language, most + names.but.size(), fuel, found)) return std::nullopt;
   std::vector<std::string> result;
   for (const json::Value& name : found) {

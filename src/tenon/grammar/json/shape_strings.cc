@@ -426,6 +426,21 @@ bool StringShapes::holds(const StringShape& shape, std::string_view text) {
          !std::ranges::binary_search(shape.excluded, text) && holds(shape.language, text);
 }
 
+bool StringShapes::is_surely_endless(Expr language) {
+  constexpr std::uint8_t kFirst = ' ';
+  constexpr std::uint8_t kLast = '~';
+  if (!is_live(language)) return false;
+  Automaton& of = automaton(language);
+  std::vector<bool> is_tried(of.dfa.class_count());
+  for (std::uint8_t byte = kFirst; byte <= kLast; ++byte) {
+    const std::size_t of_class = of.dfa.byte_classes()[byte];
+    if (is_tried[of_class]) continue;
+    is_tried[of_class] = true;
+    if (of.dfa.step(regex::Dfa::kStart, byte) == regex::Dfa::kStart) return true;
+  }
+  return false;
+}
+
 bool StringShapes::is_live(Expr language) {
   work_.fail_by_limit();  // after that, languages are empty
   if (language == ExprSet::kNothing) return false;
