@@ -140,6 +140,16 @@ Name name_of(std::int64_t us, std::string_view id) {
   return {.day = day, .file = std::string(time) + "-" + safe + ".jsonl"};
 }
 
+// Whether name_of() gives such a name. Only those files are deleted: the folder may have others.
+bool is_ours(std::string_view name) {
+  constexpr std::string_view kBegin = "0000-00-00/000000-000-";  // 0: any digit
+  if (name.size() <= kBegin.size() || !name.ends_with(".jsonl")) return false;
+  if (name.find('/', kBegin.size()) != std::string_view::npos) return false;
+  return std::ranges::equal(name.substr(0, kBegin.size()), kBegin, [](char c, char wanted) {
+    return wanted == '0' ? c >= '0' && c <= '9' : c == wanted;
+  });
+}
+
 std::int64_t now_us() {
   return std::chrono::duration_cast<microseconds>(
              std::chrono::system_clock::now().time_since_epoch())
@@ -722,12 +732,13 @@ Status Recorder::Impl::look() {
   std::vector<std::pair<std::string, File>> found;
   for (fs::recursive_directory_iterator each(options.folder, error), end; !error && each != end;
        each.increment(error)) {
-    if (!each->is_regular_file(error) || each->path().extension() != ".jsonl") continue;
+    std::string name = each->path().lexically_relative(options.folder).generic_string();
+    if (!is_ours(name) || !each->is_regular_file(error)) continue;
     const auto written = fs::last_write_time(each->path(), error);
     const auto age = fs::file_time_type::clock::now() - written;
     const std::int64_t written_s =
         now_us() / 1'000'000 - std::chrono::duration_cast<std::chrono::seconds>(age).count();
-    found.emplace_back(each->path().lexically_relative(options.folder).string(),
+    found.emplace_back(std::move(name),
                        File{each->path().string(), each->file_size(error), written_s});
   }
   std::ranges::sort(found, {}, &std::pair<std::string, File>::first);

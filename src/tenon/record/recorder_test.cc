@@ -385,6 +385,25 @@ TEST(Recorder, TheOldestFilesMakeRoom) {
   EXPECT_TRUE(names[1].ends_with("-a3.jsonl")) << names[1];
 }
 
+TEST(Recorder, OtherFilesStay) {
+  const RecordFolder folder;
+  const std::string others[] = {
+      "data.jsonl", "2026-01-01/notes.jsonl", "2026-01-01/101500-042-req_1.txt",
+      "2026-01-01/more/101500-042-req_1.jsonl", "datasets-1/101500-042-req_1.jsonl"};
+  for (const std::string& other : others) {
+    fs::create_directories(fs::path(folder.path() + "/" + other).parent_path());
+    std::ofstream(folder.path() + "/" + other) << std::string(5000, 'x');
+  }
+  std::ofstream(folder.path() + "/2026-01-01/101500-042-req_1.jsonl") << std::string(5000, 'x');
+  {
+    const auto recorder = recorder_in(folder, {.max_bytes = 1000});
+  }
+  EXPECT_FALSE(fs::exists(folder.path() + "/2026-01-01/101500-042-req_1.jsonl"));
+  for (const std::string& other : others) {
+    EXPECT_TRUE(fs::exists(folder.path() + "/" + other)) << other;
+  }
+}
+
 TEST(Recorder, AFolderThatIsRemovedBeforeItHasAFileIsMadeAgain) {
   for (int i = 0; i < 20; ++i) {
     const RecordFolder folder;
