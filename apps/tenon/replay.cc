@@ -31,6 +31,9 @@
 // `tenon replay`: a recorded request is answered once more by a real api::Service, with a model
 // that gives the recorded tokens, or with --model by one that goes on from the first of them
 // (--fork). The new answer is recorded, so both can be compared event by event (--expect).
+//
+// A complaint about the recording names its file (about_file); one about an option does not. A
+// request that is refused now, or by the model, is a complaint, too (refusal).
 
 namespace tenon::app {
 namespace {
