@@ -54,6 +54,7 @@ struct ReplayOptions {
 };
 
 struct Replayed {
+  std::string id;      // of the request
   std::string answer;  // as a client gets it
   std::int64_t status = 0;
   std::string left_out;             // members of the request that the server has left out
@@ -192,12 +193,18 @@ OrComplaint<Replayed> replay(const ReplayOptions& options, const record::Read& r
     service.handle_own(std::move(exchange));
     while (auto piece = answer->next()) replayed.answer += *piece;
     replayed.status = answer->status();
+    replayed.id = answer->header("x-request-id");
     replayed.left_out = answer->header("x-tenon-left-out");
   }
-  const auto listed = record::list_recordings(folder, "", 1);
-  if (!listed || listed->recordings.empty()) return replayed;  // refused before a model saw it
-  const auto text =
-      record::read_recorded(folder, json::text_in(listed->recordings.front(), "name"), 0);
+  // A server may be recording into the same folder, so the newest file need not be ours.
+  constexpr std::size_t kMostNewer = 1000;
+  const auto listed = record::list_recordings(folder, "", kMostNewer);
+  if (!listed) return replayed;
+  const auto own_one = std::ranges::find_if(listed->recordings, [&](const json::Value& one) {
+    return json::text_in(one, "id") == replayed.id;
+  });
+  if (own_one == listed->recordings.end()) return replayed;  // refused before a model saw it
+  const auto text = record::read_recorded(folder, json::text_in(*own_one, "name"), 0);
   if (!text) return complaint(kBadInput, text.error().message);
   auto now = record::read_recording(*text);
   if (!now) return complaint(kBadInput, now.error().message);

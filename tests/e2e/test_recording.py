@@ -204,6 +204,15 @@ def test_a_fork_says_what_it_is_one_of(recorded, tmp_path):
     assert kept(lines) == kept(of) and all("legal" in token and "top" in token for token in kept(lines))
 
 
+def test_a_replay_finds_its_own_recording_among_newer_ones(recorded, tmp_path):
+    _, file = record(recorded, "/v1/chat/completions", {**CHAT, "tool_choice": "required", "temperature": 0})
+    (tmp_path / "2099-01-01").mkdir()
+    other = file.read_text().replace('"event":"call_begin"', '"event":"other"')
+    (tmp_path / "2099-01-01" / "000000-000-req_newer.jsonl").write_text(other.replace('"id":"req_', '"id":"other_', 1))
+    same = replay(file, *MODEL, "--expect", "--record", tmp_path)
+    assert same.returncode == 0, same.stdout + same.stderr
+
+
 def test_tokens_have_what_the_mask_allowed(recorded):
     _, file = record(recorded, "/v1/chat/completions", {**CHAT, "tool_choice": "required"})
     tokens = [line for line in map(json.loads, file.read_text().splitlines()) if "token" in line]
