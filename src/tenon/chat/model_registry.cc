@@ -8,6 +8,10 @@
 #include <mutex>
 #include <utility>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include "tenon/base/log.h"
 #include "tenon/format/format.h"
 
@@ -115,6 +119,15 @@ std::string mebibytes(std::uint64_t bytes) {
 Failure<Refusal> refuse_loading(Errc code, std::string message, std::string stable_code) {
   return Failure<Refusal>(
       {.error = {code, std::move(message)}, .param = {}, .code = std::move(stable_code)});
+}
+
+// Call when a model has been destroyed. What it had lies in the arenas of the threads that worked
+// for it. glibc by itself gives back only their upper ends, and threads of the next model may have
+// other arenas, so without this a server grows each time that a model is loaded anew.
+void give_back_memory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
 }
 
 }  // namespace
@@ -251,6 +264,7 @@ void ModelRegistry::Impl::unload(const std::vector<Slot*>& in_the_way) {
     std::shared_ptr<Model> gone = take(*slot);
     lock.unlock();
     gone.reset();
+    give_back_memory();
     log::info("model '" + slot->source.name + "' is unloaded: others need its " +
               mebibytes(slot->source.memory_bytes));
     lock.lock();
@@ -372,7 +386,10 @@ std::size_t ModelRegistry::sweep() {
     idle.push_back(slot);
   }
   lock.unlock();
-  gone.clear();
+  if (!gone.empty()) {
+    gone.clear();
+    give_back_memory();
+  }
   lock.lock();
   for (const auto& slot : idle) impl_->removed.remove(slot);
   const std::size_t used = impl_->removed.size();
