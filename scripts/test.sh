@@ -2,7 +2,8 @@
 # `make test`: builds with sanitizers and for release, runs every test, and closes with one line:
 #   N passed, N failed, N skipped
 # A stage that fails does not keep the later ones from running. --long adds what takes minutes: tests
-# marked long, ThreadSanitizer over the layers with threads, a minute of each fuzzer, an hour of the search for costly grammars.
+# marked long, ThreadSanitizer over the layers with threads, a minute of each fuzzer, an hour of the search for costly grammars, ten
+# minutes of the soak.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 source scripts/stages.sh
@@ -131,6 +132,8 @@ if [ "$long" ]; then
   shown "Search for grammars that cost too much (an hour)" \
     python3 tests/cost_search.py --minutes 60 --slack 300 --save "$results/costly.jsonl" ||
     echo "the search for grammars that cost too much" >>"$results/broken"
+  shown "Soak (ten minutes)" "$venv/bin/python" bench/soak.py --minutes 10 --json "$results/soak.json" ||
+    echo "the soak" >>"$results/broken"
 fi
 
 printf '==> All stages: %d s\n' $((SECONDS - started))
