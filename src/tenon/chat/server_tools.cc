@@ -1011,6 +1011,12 @@ void Request::ask_again() {
   if (Clock::now() >= deadline_) return end({.reason = FinishReason::length});
   const ServerToolsOptions& options = common_->options;
   if (search_ != nullptr) search_->add_found(request_.tools);
+  // The call of the code was the one that had to be, if the model can call no tool of the client's.
+  if (functions_ != nullptr && run_ > 0 &&
+      std::ranges::all_of(request_.tools,
+                          [this](const Tool& tool) { return ours_.has(tool.name); })) {
+    request_.tool_choice.mode = message::ToolMode::automatic;
+  }
   if (rounds_ + 1 >= options.max_rounds || run_ >= options.max_calls) forget_tools();
   if (auto asked = ask(*model); !asked) {
     log::warn("the model cannot go on: " + std::string(log::content(asked.error().error.message)));

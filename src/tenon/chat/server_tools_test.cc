@@ -107,6 +107,60 @@ TEST(ServerTools, ToldAreNamesOfNoTool) {
       (std::vector<std::string>{"get_wether", "town"}));
 }
 
+// "Runs" code that calls one tool, whose name and arguments are the code.
+class OneCall final : public CodeInterpreter {
+ public:
+  Expected<Stop> start(Job job) override {
+    const std::size_t space = job.code.find(' ');
+    job.ask(job.code.substr(0, space), job.code.substr(space + 1),
+            [done = job.done](const Expected<std::string>& result) {
+              done(CodeResult{.out = result ? *result : "failed: " + result.error().message,
+                              .err = {},
+                              .is_error = !result});
+            });
+    return [] {};
+  }
+  std::shared_ptr<void> alarm(std::chrono::steady_clock::time_point,
+                              std::function<void()>) override {
+    return nullptr;
+  }
+};
+
+// Code may call what code_calls names, and a call of code is one that tool_choice has required.
+TEST(ServerTools, tool_calling_CodeCallsTheToolsThatItMay) {
+  const std::string code = call_of("run", R"({"code": "get_weather {\"city\": \"Rome\"}"})");
+  const std::string_view opening = "<tool_call>\n{\"name\": \"";  // with which the answer is begun
+  for (const bool may : {true, false}) {
+    Server server(
+        {{code.substr(opening.size())}, {"Done."}},
+        {.code = std::make_shared<OneCall>(),
+         .code_calls = may ? std::vector<std::string>{"get_weather"} : std::vector<std::string>{}});
+    EXPECT_TRUE(server.model->runs_code());
+    message::ChatRequest request{.code = message::CodeTool{.name = "run", .type = "t"}};
+    request.tool_choice.mode = ToolMode::required;
+    const ConversationTurn turn = server.ask(std::move(request));
+    EXPECT_EQ(turn.content, "Done.");
+    EXPECT_EQ(server.at.engine->requests().size(), 2U);
+    const std::string told = server.at.prompt(1);
+    EXPECT_EQ(told.find("rain in Rome") != told.npos, may) << told;
+    EXPECT_EQ(told.find("there is no tool \"get_weather\" that code may call") != told.npos, !may);
+  }
+}
+
+// A tool that only code may call is offered in no other way, also where there is no code.
+TEST(ServerTools, tool_calling_ToolsOfCodeAreNotOffered) {
+  for (const ToolMode mode : {ToolMode::automatic, ToolMode::none}) {
+    Server server({{call_of("theirs", "{}")}}, {.code = std::make_shared<OneCall>()});
+    message::ChatRequest request{.code = message::CodeTool{.name = "run", .type = "t"}};
+    request.tools = {*message::ToolDefinition("theirs").build()};
+    request.tools[0].for_model = false;
+    request.tools[0].for_code = true;
+    request.tool_choice.mode = mode;
+    const ConversationTurn turn = server.ask(std::move(request));
+    EXPECT_TRUE(turn.tool_calls.empty());
+  }
+}
+
 TEST(ServerTools, tool_calling_AreRunUntilTheClientHasAnAnswer) {
   const ServerToolsRow rows[] = {
       {"NoCall", {"Hello."}, {}, "Hello.", {}},
