@@ -304,6 +304,19 @@ bool has_tokens(const record::Read& read) {
   return prompt != nullptr && prompt->if_number() != nullptr;
 }
 
+// Whether the model could write code. Its calls and their results are in the recording as parts of
+// several answers, and a replay runs no code.
+bool has_code(const record::Read& read) {
+  const json::Value* const request = read.heading.find("request");
+  const json::Value* const tools = request == nullptr ? nullptr : request->find("tools");
+  if (tools == nullptr || tools->if_array() == nullptr) return false;
+  return std::ranges::any_of(*tools->if_array(), [](const json::Value& tool) {
+    const json::Object* const members = tool.if_object();
+    const std::string type = members == nullptr ? "" : json::text_in(*members, "type");
+    return type == "programmatic_tool_calling" || type.starts_with("code_execution_");
+  });
+}
+
 // What an answer with an error's status says, in any dialect: {"error": {"message": ...}}.
 std::string message_of(const std::string& answer) {
   const auto body = json::parse(answer);
@@ -356,6 +369,11 @@ int run_replay(const ReplayOptions& options) {
     return complain({kBadInput, options.file +
                                     ": the request has tokens in or out, which only their model "
                                     "knows; --model answers the request anew"});
+  }
+  if (has_code(*read)) {
+    return complain({kBadInput, options.file +
+                                    ": the model may write code in this request, and a replay runs "
+                                    "none (docs/code-tools.md)"});
   }
   const auto replayed = replay(options, *read);
   if (!replayed) return complain(replayed.error());

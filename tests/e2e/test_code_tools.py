@@ -10,7 +10,7 @@ from data import SAMPLES
 from scripted_upstream import call
 from test_hosted_tools import hosted, house, of_anthropic, of_openai, tool
 from test_sandbox import MORE, SECRET, attacks, listener
-from test_tools import results
+from test_tools import replayed, results
 
 CODE = {"type": "code_execution_20260120", "name": "code_execution"}
 ONLY_CODE = ["code_execution_20260120"]
@@ -373,3 +373,10 @@ def test_the_tool_that_runs_code_is_not_searched_for(tmp_path):
         answers = talk(of_anthropic(server), [CODE, weather(allowed_callers=ONLY_CODE), *tools])
         assert printed(answers).stdout == "31\n"
         assert set(listed(upstream.prompts[0])) == {"tool_search", "code_execution"}
+
+
+def test_recordings_of_code_are_not_replayed(tmp_path):
+    with house(tmp_path, writes("print(1)"), f'record = "{tmp_path / "records"}"', ON) as (server, _):
+        talk(of_anthropic(server), [CODE])
+    ((status, said),) = replayed(tmp_path / "records")
+    assert status == 3 and "a replay runs none" in said
