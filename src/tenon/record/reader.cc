@@ -352,7 +352,13 @@ Expected<Read> read_recording(std::string_view text) {
     }
     auto line = json::parse(text.substr(0, end));
     text.remove_prefix(end + 1);
-    if (!line) return wrong(number, "this is not JSON (" + line.error().message + ")");
+    if (!line) {
+      // The text is one line, and its number in the file is told already.
+      constexpr std::string_view kFirstLine = "line 1, ";
+      std::string_view why = line.error().message;
+      if (why.starts_with(kFirstLine)) why.remove_prefix(kFirstLine.size());
+      return wrong(number, "this is not JSON (" + std::string(why) + ")");
+    }
     if (line->if_object() == nullptr) return wrong(number, "must be an object");
     if (const Status fits = check(*line, number); !fits) return Unexpected(fits.error());
     const Status done = number == 1 ? read_heading(*std::move(line), read)

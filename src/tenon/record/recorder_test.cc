@@ -297,7 +297,7 @@ TEST(Recorder, RefusesWhatIsNoRecording) {
     std::string_view message;
   } rows[] = {
       {"", "line 1: the recording is empty, or its first line is not whole"},
-      {"x\n", "line 1: "},
+      {"x\n", "line 1: this is not JSON (column 1: "},
       {"[]\n", "line 1: must be an object"},
       {"{}\n", "line 1: this is no recording: it does not begin with \"recording\""},
       {"{\"recording\":2}\n", "line 1: the recording has version 2, and this is 1: "},
