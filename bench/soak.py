@@ -430,7 +430,8 @@ class Server:
     def __init__(self, pid):
         self.pid = pid
 
-    def look(self, ports):
+    def look(self, port, upstream_ports):
+        """`port`: its own."""
         folder = pathlib.Path(f"/proc/{self.pid}")
         status = (folder / "status").read_text()
         sockets, count = set(), 0
@@ -440,24 +441,33 @@ class Server:
                 target = os.readlink(link)
                 if target.startswith("socket:["):
                     sockets.add(target[8:-1])
-        fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        clients, upstreams = self.connections(sockets, port, upstream_ports)
         return {
             "rss_mb": int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024,
             "threads": int(re.search(r"Threads:\s+(\d+)", status)[1]),
             "fds": count,
-            "upstream_connections": self.connections(ports, sockets),
-            "cpu_s": (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"),
+            "own_fds": count - clients - upstreams,
+            "client_connections": clients,
+            "upstream_connections": upstreams,
+            "cpu_s": self.cpu_s(),
         }
 
+    def cpu_s(self):
+        stat = pathlib.Path(f"/proc/{self.pid}/stat").read_text()
+        fields = stat.rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     @staticmethod
-    def connections(ports, sockets):
-        """Those to one of `ports` that are among `sockets`."""
-        count = 0
+    def connections(sockets, port, upstream_ports):
+        """How many of `sockets` are connections of clients, and how many go to upstreams."""
+        clients = upstreams = 0
         for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[9] in sockets and int(fields[2].rpartition(":")[2], 16) in ports:
-                count += 1
-        return count
+            _, local, remote, state, *rest = line.split()
+            if rest[5] not in sockets or state == "0A":  # it listens
+                continue
+            clients += int(local.rpartition(":")[2], 16) == port
+            upstreams += int(remote.rpartition(":")[2], 16) in upstream_ports
+        return clients, upstreams
 
 
 def slope(values):
@@ -982,15 +992,19 @@ class Soak:
         lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
         return {name: float(value) for name, _, value in lines}
 
+    def process(self):
+        return Server(self.server.process.pid)
+
     async def sample(self):
         found = await self.metrics()
         ports = {upstream.port for upstream in self.upstreams}
-        figures = Server(self.server.process.pid).look(ports)
+        figures = self.process().look(self.server.port, ports)
         figures["running"] = found.get("tenon_requests_running", 0) - 1
         runs = [v for name, v in found.items() if name.startswith("tenon_upstream_runs")]
         figures["upstream_runs"] = sum(runs)
         cache = [v for name, v in found.items() if name.startswith("tenon_grammar_cache_bytes")]
         figures["grammar_cache_mb"] = sum(cache) / (1 << 20)
+        figures["memory_mb"] = figures["rss_mb"] - figures["grammar_cache_mb"]
         figures["under_way"] = len(self.under_way)
         figures["at_s"] = time.monotonic() - self.begun
         return figures
@@ -1088,10 +1102,10 @@ class Soak:
     async def drive(self):
         seconds = self.options.minutes * 60
         await self.calibrate(min(2, seconds / 20))  # warm
-        before = Server(self.server.process.pid).look(set())["cpu_s"], time.monotonic(), self.sent
+        before = self.process().cpu_s(), time.monotonic(), self.sent
         measured = await self.calibrate(min(15, seconds / 8))
         took = time.monotonic() - before[1]
-        cpu = Server(self.server.process.pid).look(set())["cpu_s"] - before[0]
+        cpu = self.process().cpu_s() - before[0]
         self.figures = {
             "measured_requests_per_s": (self.sent - before[2]) / took,
             "measured_cpu_share": cpu / took,
@@ -1134,9 +1148,11 @@ class Soak:
         self.figures["idle_before"], self.figures["idle_after"] = idle, end
         if end["running"] or end["upstream_runs"]:
             self.find(f"answers under way without a request: {end}")
-        own = [found["fds"] - found["upstream_connections"] for found in (idle, end)]
+        own = [found["own_fds"] + found["client_connections"] for found in (idle, end)]
         if own[1] > own[0] + 4:
             self.find(f"descriptors at rest: {own[0]} before, {own[1]} behind, {end}")
+        if end["upstream_connections"] > idle["upstream_connections"] + 64:
+            self.find(f"connections to upstreams at rest: {idle} before, {end} behind")
         if end["threads"] > idle["threads"] + 4:
             self.find(f"threads at rest: {idle['threads']} before, {end['threads']} behind")
         found = await self.metrics()
@@ -1157,16 +1173,17 @@ class Soak:
             )
 
     def check_growth(self):
-        """The growth over the second half, by least squares: of memory at most 3 % or 8 MB, of descriptors and threads at
-        most a tenth or 8. Below five minutes noise is larger than that."""
+        """The growth over the second half, by least squares: at most a tenth, or 8 MB or descriptors or threads. Below ten minutes
+        noise is larger than that. `memory_mb` leaves out the grammars that models keep (128 MiB each at most, which go with the
+        model that is loaded anew); `own_fds` leaves out connections, which go up and down with the load, and are counted at rest."""
         half = self.samples[len(self.samples) // 2 :]
         self.figures["growth"] = {}
-        for name, share, least in (("rss_mb", 0.03, 8), ("fds", 0.1, 8), ("threads", 0.1, 8)):
+        for name in ("memory_mb", "own_fds", "threads", "rss_mb", "fds"):
             values = [sample[name] for sample in half]
             if len(values) < 2:
                 continue
             grown = slope(values)
-            bound = max(least, share * statistics.fmean(values))
+            bound = max(8, statistics.fmean(values) / 10)
             self.figures["growth"][name] = {
                 "least": min(values),
                 "mean": statistics.fmean(values),
@@ -1174,7 +1191,8 @@ class Soak:
                 "grown": grown,
                 "bound": bound,
             }
-            if self.figures["lasted_s"] >= 600 and grown > bound:
+            is_judged = name not in ("rss_mb", "fds") and self.figures["lasted_s"] >= 600
+            if is_judged and grown > bound:
                 self.find(f"{name} grows: by {grown:.1f} over the second half (bound {bound:.1f})")
 
     def report(self):

@@ -104,7 +104,7 @@ def test_an_upstream_is_asked_once(asked, is_found, tmp_path):
 def test_growth_of_the_second_half_is_found(memory, is_found, tmp_path):
     one = soak_of(tmp_path)
     one.figures = {"lasted_s": 1000}
-    one.samples = [{"rss_mb": memory(i), "fds": 100, "threads": 30} for i in range(100)]
+    one.samples = [{"memory_mb": memory(i), "rss_mb": 200 + i, "own_fds": 30, "fds": 100 + i, "threads": 30} for i in range(100)]
     one.check_growth()
     assert bool(one.findings) == is_found
 
